@@ -1,0 +1,34 @@
+/* Where memory comes from: an interface, so that tests can refuse the n-th allocation.
+ *
+ * Threads:  the heap is safe from any thread; other implementations say so themselves.
+ * Blocking: never.
+ * Errors:   NULL when refused.
+ * Memory:   what an allocator gave goes back to the same allocator.
+ */
+#ifndef PS_BASE_ALLOC_H
+#define PS_BASE_ALLOC_H
+
+#include <stddef.h>
+
+struct ps_allocator {
+    void *(*zeroed)(void *self, size_t size);  /* all bytes 0; NULL when refused */
+    void *(*plain)(void *self, size_t size);   /* content undefined; NULL when refused */
+    void (*release)(void *self, void *memory); /* NULL is allowed */
+    void *self;
+};
+
+/* The C library's heap. Static; lives for ever. */
+const struct ps_allocator *ps_allocator_heap(void);
+
+/* Shorthands. A size of 0 gives a pointer that may be released like any other. */
+void *ps_zeroed(const struct ps_allocator *memory, size_t size);
+void *ps_plain(const struct ps_allocator *memory, size_t size);
+void ps_release(const struct ps_allocator *memory, void *pointer);
+
+/* `count * size` zeroed bytes; NULL when refused or when the product overflows. */
+void *ps_zeroed_array(const struct ps_allocator *memory, size_t count, size_t size);
+
+/* A copy of `size` bytes and a NUL after them. NULL when refused. */
+char *ps_copy_text(const struct ps_allocator *memory, const void *text, size_t size);
+
+#endif

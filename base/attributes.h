@@ -1,0 +1,23 @@
+/* The compiler extensions that this project allows itself, each behind a name of ours.
+ *
+ * Threads:  none.
+ * Blocking: none.
+ * Errors:   none.
+ * Memory:   none.
+ */
+#ifndef PS_BASE_ATTRIBUTES_H
+#define PS_BASE_ATTRIBUTES_H
+
+/* The caller must look at the result. */
+#define PS_MUST_USE __attribute__((warn_unused_result))
+
+/* `format` and the first variable argument are checked like printf's. */
+#define PS_PRINTF(format_index, first_index) \
+    __attribute__((format(printf, format_index, first_index)))
+
+/* Part of libpsclient's public symbols; everything else stays hidden. */
+#define PS_EXPORT __attribute__((visibility("default")))
+
+#define PS_ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#endif

@@ -1,0 +1,46 @@
+/* Every fixed maximum of the system in one place, tied together by assertions at compile time.
+ *
+ * Threads:  constants.
+ * Blocking: none.
+ * Errors:   none.
+ * Memory:   none.
+ */
+#ifndef PS_BASE_BOUNDS_H
+#define PS_BASE_BOUNDS_H
+
+/* Longest parameter name, in bytes. Names are UTF-8 without NUL. */
+#define PS_NAME_BYTES_MAX 512
+
+/* Longest serialized OptimizerConfig. */
+#define PS_CONFIG_BYTES_MAX 65536
+
+/* Most state arrays that a rule keeps beside the values (Adam: 2). */
+#define PS_STATES_MAX 2
+
+/* Bytes of one copy-on-write block: small enough that copying one stays in the L2 cache, large
+ * enough that its header and its slice cost nothing. A multiple of 4,096 elements of 8 bytes, so
+ * that sums of a fixed shape (optimizer/) never cross a block. */
+#define PS_BLOCK_BYTES (256 * 1024)
+
+/* Elements over which one partial sum runs (the shape of clip_norm's sum). */
+#define PS_SUM_ELEMENTS 4096
+
+/* Largest message that a server takes unless told otherwise (--message-bytes). */
+#define PS_MESSAGE_BYTES_DEFAULT (64 * 1024 * 1024)
+
+/* Most shards of one job. */
+#define PS_SHARDS_MAX 4096
+
+/* Longest client id of a request. */
+#define PS_CLIENT_ID_BYTES_MAX 64
+
+/* Longest address, "host:port". */
+#define PS_ADDRESS_BYTES_MAX 280
+
+#ifndef __cplusplus
+_Static_assert(PS_BLOCK_BYTES % (PS_SUM_ELEMENTS * 8) == 0, "a partial sum never crosses a block");
+_Static_assert(PS_NAME_BYTES_MAX + PS_CONFIG_BYTES_MAX < PS_MESSAGE_BYTES_DEFAULT,
+               "an InitParam header fits in a message");
+#endif
+
+#endif

@@ -1,0 +1,72 @@
+/* Reading borrowed bytes that lie in one or in many pieces. */
+#include "base/bytes.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+struct ps_bytes ps_bytes_of_text(const char *text)
+{
+    if (text == NULL)
+        return (struct ps_bytes){NULL, 0};
+    return (struct ps_bytes){(const uint8_t *)text, strlen(text)};
+}
+
+bool ps_bytes_equal(struct ps_bytes a, struct ps_bytes b)
+{
+    return ps_bytes_compare(a, b) == 0;
+}
+
+int ps_bytes_compare(struct ps_bytes a, struct ps_bytes b)
+{
+    size_t shared = a.size < b.size ? a.size : b.size;
+    int order = shared > 0 ? memcmp(a.data, b.data, shared) : 0;
+    if (order != 0 || a.size == b.size)
+        return order;
+    return a.size < b.size ? -1 : 1;
+}
+
+struct ps_view ps_view_of(const struct ps_bytes *piece)
+{
+    PS_ASSERT(piece != NULL);
+    return (struct ps_view){.pieces = piece, .piece_count = 1, .size = piece->size};
+}
+
+void ps_view_copy(struct ps_view view, size_t offset, void *destination, size_t size)
+{
+    PS_ASSERT(offset <= view.size);
+    PS_ASSERT(size <= view.size - offset);
+    uint8_t *to = destination;
+    for (size_t i = 0; i < view.piece_count && size > 0; i++) {
+        struct ps_bytes piece = view.pieces[i];
+        if (offset >= piece.size) {
+            offset -= piece.size;
+            continue;
+        }
+        size_t run = piece.size - offset < size ? piece.size - offset : size;
+        memcpy(to, piece.data + offset, run);
+        to += run;
+        size -= run;
+        offset = 0;
+    }
+    PS_ASSERT(size == 0);
+}
+
+struct ps_bytes ps_view_next(struct ps_view_cursor *cursor, size_t size_max)
+{
+    PS_ASSERT(cursor != NULL);
+    while (cursor->piece < cursor->view.piece_count) {
+        struct ps_bytes piece = cursor->view.pieces[cursor->piece];
+        size_t left = piece.size - cursor->offset;
+        if (left == 0) {
+            cursor->piece++;
+            cursor->offset = 0;
+            continue;
+        }
+        size_t run = left < size_max ? left : size_max;
+        struct ps_bytes next = {piece.data + cursor->offset, run};
+        cursor->offset += run;
+        return next;
+    }
+    return (struct ps_bytes){NULL, 0};
+}

@@ -1,0 +1,38 @@
+/* The only way to learn the time.
+ *
+ * Threads:  the real clock is safe from any thread.
+ * Blocking: never.
+ * Errors:   none.
+ * Memory:   none.
+ */
+#ifndef PS_BASE_CLOCK_H
+#define PS_BASE_CLOCK_H
+
+#include <stdint.h>
+
+/* No deadline at all. */
+#define PS_DEADLINE_NEVER UINT64_MAX
+
+struct ps_clock {
+    /* Milliseconds that never go back and go on while the machine sleeps (CLOCK_BOOTTIME):
+     * leases and deadlines are counted on it. */
+    uint64_t (*now_ms)(void *self);
+    /* Nanoseconds since 1970, for time stamps that people read. It may jump; nothing is decided
+     * by it. */
+    uint64_t (*unix_ns)(void *self);
+    void *self;
+};
+
+/* The machine's clock. Static; lives for ever. */
+const struct ps_clock *ps_clock_real(void);
+
+uint64_t ps_now_ms(const struct ps_clock *clock);
+uint64_t ps_unix_ns(const struct ps_clock *clock);
+
+/* now + timeout, held below PS_DEADLINE_NEVER. */
+uint64_t ps_deadline_after(const struct ps_clock *clock, uint64_t timeout_ms);
+
+/* Milliseconds until `deadline_ms`; 0 when it has passed. */
+uint64_t ps_time_left_ms(const struct ps_clock *clock, uint64_t deadline_ms);
+
+#endif

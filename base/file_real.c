@@ -1,0 +1,185 @@
+/* The machine's file system behind the interface of base/file.h. */
+#include "base/assert.h"
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* One write(2) moves at most this much; the kernel's own limit is just below 2 GiB. */
+#define WRITE_BYTES_MAX ((size_t)1 << 30)
+
+static enum ps_status fail_with_errno(struct ps_error *error, const char *verb, const char *path)
+{
+    enum ps_status status = errno == ENOENT   ? PS_ERR_NOT_FOUND
+                            : errno == EEXIST ? PS_ERR_EXISTS
+                                              : PS_ERR_IO;
+    return ps_fail(error, status, "%s %s: %s", verb, path, strerror(errno));
+}
+
+static enum ps_status real_open(void *self, const char *path, enum ps_file_mode mode,
+                                struct ps_file *file, struct ps_error *error)
+{
+    (void)self;
+    static const int flags[] = {
+        [PS_FILE_READ] = O_RDONLY,
+        [PS_FILE_CREATE_NEW] = O_WRONLY | O_CREAT | O_EXCL,
+        [PS_FILE_APPEND] = O_WRONLY | O_CREAT | O_APPEND,
+    };
+    int descriptor = open(path, flags[mode] | O_CLOEXEC, 0640);
+    if (descriptor < 0)
+        return fail_with_errno(error, "open", path);
+    file->handle = descriptor;
+    return PS_OK;
+}
+
+static enum ps_status real_write(void *self, struct ps_file file, struct ps_bytes bytes,
+                                 struct ps_error *error)
+{
+    (void)self;
+    while (bytes.size > 0) {
+        size_t part = bytes.size < WRITE_BYTES_MAX ? bytes.size : WRITE_BYTES_MAX;
+        ssize_t wrote = write((int)file.handle, bytes.data, part);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            return fail_with_errno(error, "write", "file");
+        bytes.data += wrote;
+        bytes.size -= (size_t)wrote;
+    }
+    return PS_OK;
+}
+
+static enum ps_status real_read(void *self, struct ps_file file, uint64_t offset, void *destination,
+                                size_t size, size_t *got, struct ps_error *error)
+{
+    (void)self;
+    size_t done = 0;
+    while (done < size) {
+        ssize_t part = pread((int)file.handle, (char *)destination + done, size - done,
+                             (off_t)(offset + done));
+        if (part < 0 && errno == EINTR)
+            continue;
+        if (part < 0)
+            return fail_with_errno(error, "read", "file");
+        if (part == 0)
+            break;
+        done += (size_t)part;
+    }
+    *got = done;
+    return PS_OK;
+}
+
+static enum ps_status real_size(void *self, struct ps_file file, uint64_t *size,
+                                struct ps_error *error)
+{
+    (void)self;
+    struct stat facts;
+    if (fstat((int)file.handle, &facts) != 0)
+        return fail_with_errno(error, "stat", "file");
+    *size = (uint64_t)facts.st_size;
+    return PS_OK;
+}
+
+static enum ps_status real_sync(void *self, struct ps_file file, struct ps_error *error)
+{
+    (void)self;
+    if (fdatasync((int)file.handle) != 0)
+        return fail_with_errno(error, "sync", "file");
+    return PS_OK;
+}
+
+static void real_close(void *self, struct ps_file file)
+{
+    (void)self;
+    /* What must be durable was synced before; nothing is left for close to report. */
+    (void)close((int)file.handle);
+}
+
+static enum ps_status real_rename(void *self, const char *from, const char *to,
+                                  struct ps_error *error)
+{
+    (void)self;
+    if (rename(from, to) != 0)
+        return fail_with_errno(error, "rename to", to);
+    return PS_OK;
+}
+
+static enum ps_status real_remove(void *self, const char *path, struct ps_error *error)
+{
+    (void)self;
+    if (unlink(path) != 0)
+        return fail_with_errno(error, "remove", path);
+    return PS_OK;
+}
+
+static enum ps_status real_sync_folder(void *self, const char *path, struct ps_error *error)
+{
+    (void)self;
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0)
+        return fail_with_errno(error, "open folder", path);
+    int failed = fsync(descriptor);
+    enum ps_status status = failed ? fail_with_errno(error, "sync folder", path) : PS_OK;
+    (void)close(descriptor);
+    return status;
+}
+
+static enum ps_status real_make_folder(void *self, const char *path, struct ps_error *error)
+{
+    (void)self;
+    char partial[4096];
+    size_t length = strlen(path);
+    if (length >= sizeof partial)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "%s: path too long", path);
+    memcpy(partial, path, length + 1);
+    for (size_t i = 1; i <= length; i++) {
+        if (partial[i] != '/' && partial[i] != '\0')
+            continue;
+        char kept = partial[i];
+        partial[i] = '\0';
+        if (mkdir(partial, 0750) != 0 && errno != EEXIST)
+            return fail_with_errno(error, "make folder", partial);
+        partial[i] = kept;
+    }
+    return PS_OK;
+}
+
+static enum ps_status real_list(void *self, const char *path, ps_file_entry_fn entry, void *context,
+                                struct ps_error *error)
+{
+    (void)self;
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return fail_with_errno(error, "open folder", path);
+    for (struct dirent *next = readdir(folder); next != NULL; next = readdir(folder)) {
+        if (strcmp(next->d_name, ".") != 0 && strcmp(next->d_name, "..") != 0)
+            entry(context, next->d_name);
+    }
+    (void)closedir(folder);
+    return PS_OK;
+}
+
+static const struct ps_files real_files = {
+    .open = real_open,
+    .write = real_write,
+    .read = real_read,
+    .size = real_size,
+    .sync = real_sync,
+    .close = real_close,
+    .rename = real_rename,
+    .remove = real_remove,
+    .sync_folder = real_sync_folder,
+    .make_folder = real_make_folder,
+    .list = real_list,
+};
+
+const struct ps_files *ps_files_real(void)
+{
+    return &real_files;
+}

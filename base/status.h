@@ -1,0 +1,81 @@
+/* What can go wrong, in one table, with what the caller does about it.
+ *
+ * Threads:  everything here is safe from any thread; an error belongs to its caller.
+ * Blocking: never.
+ * Errors:   this is where they are defined.
+ * Memory:   nothing is allocated; the caller owns each struct ps_error.
+ */
+#ifndef PS_BASE_STATUS_H
+#define PS_BASE_STATUS_H
+
+#include "base/attributes.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a caller does with a failure. Retry code reads this column and keeps no list of its own. */
+enum ps_remedy {
+    PS_REMEDY_DONE,    /* nothing: it worked */
+    PS_REMEDY_RETRY,   /* try the same again after a pause */
+    PS_REMEDY_REROUTE, /* learn the owners again, then retry */
+    PS_REMEDY_UNKNOWN, /* it may have happened: read back, or retry with the same request id */
+    PS_REMEDY_REJECT,  /* the request itself is wrong: do not repeat it */
+    PS_REMEDY_STOP     /* stop using the thing that failed */
+};
+
+/* X(name, word for logs, what the caller does, sentence for people) */
+#define PS_STATUS_TABLE(X)                                                                     \
+    X(PS_OK, "ok", PS_REMEDY_DONE, "it worked")                                                \
+    X(PS_ERR_NO_MEMORY, "no_memory", PS_REMEDY_RETRY, "an allocation failed")                  \
+    X(PS_ERR_BUSY, "busy", PS_REMEDY_RETRY, "a stated limit is reached")                       \
+    X(PS_ERR_UNAVAILABLE, "unavailable", PS_REMEDY_RETRY, "not serving at the moment")         \
+    X(PS_ERR_NOT_READY, "not_ready", PS_REMEDY_RETRY, "not initialised yet")                   \
+    X(PS_ERR_TIMEOUT, "timeout", PS_REMEDY_UNKNOWN, "no answer in time: it may have happened") \
+    X(PS_ERR_CANCELLED, "cancelled", PS_REMEDY_UNKNOWN, "given up by the caller")              \
+    X(PS_ERR_NOT_OWNER, "not_owner", PS_REMEDY_REROUTE, "another server owns the shard")       \
+    X(PS_ERR_STALE_EPOCH, "stale_epoch", PS_REMEDY_REROUTE, "ownership has moved on")          \
+    X(PS_ERR_CONFLICT, "conflict", PS_REMEDY_REROUTE, "the compared value has changed")        \
+    X(PS_ERR_BAD_INPUT, "bad_input", PS_REMEDY_REJECT, "the request is malformed")             \
+    X(PS_ERR_NOT_FOUND, "not_found", PS_REMEDY_REJECT, "there is no such thing")               \
+    X(PS_ERR_EXISTS, "exists", PS_REMEDY_REJECT, "it exists already")                          \
+    X(PS_ERR_OUT_OF_RANGE, "out_of_range", PS_REMEDY_REJECT, "a value leaves its range")       \
+    X(PS_ERR_UNSUPPORTED, "unsupported", PS_REMEDY_REJECT, "this server cannot do that")       \
+    X(PS_ERR_DENIED, "denied", PS_REMEDY_REJECT, "the credentials do not allow it")            \
+    X(PS_ERR_CORRUPT, "corrupt", PS_REMEDY_STOP, "stored bytes fail their checksum")           \
+    X(PS_ERR_LEASE_LOST, "lease_lost", PS_REMEDY_STOP, "the lease is gone")                    \
+    X(PS_ERR_IO, "io", PS_REMEDY_STOP, "the file system reported an error")                    \
+    X(PS_ERR_INTERNAL, "internal", PS_REMEDY_STOP, "a part of the system misbehaved")
+
+#define PS_STATUS_ENUM(name, word, remedy, sentence) name,
+enum ps_status { PS_STATUS_TABLE(PS_STATUS_ENUM) PS_STATUS_COUNT };
+#undef PS_STATUS_ENUM
+
+/* Optional detail for people. The caller owns it; callees write into it; NULL is allowed. */
+struct ps_error {
+    enum ps_status status;
+    char text[256];
+};
+
+/* Fills `error` (if any) and returns `status`, so that a failure is one line. A text that does
+ * not fit is cut. */
+PS_PRINTF(3, 4)
+enum ps_status ps_fail(struct ps_error *error, enum ps_status status, const char *format, ...);
+
+/* Returns from the enclosing function when `expression` failed. Only where there is nothing to
+ * release. The one macro of the tree that hides control flow. */
+#define PS_TRY(expression)                     \
+    do {                                       \
+        enum ps_status ps_try_ = (expression); \
+        if (ps_try_ != PS_OK)                  \
+            return ps_try_;                    \
+    } while (0)
+
+/* The word for logs, e.g. "timeout". Static; never NULL. */
+const char *ps_status_word(enum ps_status status);
+
+/* The sentence for people. Static; never NULL. */
+const char *ps_status_sentence(enum ps_status status);
+
+enum ps_remedy ps_status_remedy(enum ps_status status);
+
+#endif

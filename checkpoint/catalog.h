@@ -1,0 +1,53 @@
+/* Which checkpoints a folder holds, which one to load, and which ones may go.
+ *
+ * Threads:  pure but for the file system.
+ * Blocking: file calls wait for the disk.
+ * Errors:   those of the file system; files that are no checkpoints are passed over.
+ * Memory:   a catalog owns its entries until ps_catalog_fini.
+ */
+#ifndef PS_CHECKPOINT_CATALOG_H
+#define PS_CHECKPOINT_CATALOG_H
+
+#include "base/buffer.h"
+#include "checkpoint/checkpoint.h"
+
+struct ps_catalog_entry {
+    char name[128]; /* of the file within the folder */
+    char uuid[37];
+    uint64_t epoch;
+    uint64_t position;
+};
+
+struct ps_catalog {
+    const struct ps_allocator *memory; /* borrowed; outlives this */
+    struct ps_catalog_entry *entries;  /* owned; newest first: by epoch, then position */
+    size_t count;
+};
+
+/* Lists the checkpoints of a folder by their names, newest first. A folder that is not there gives
+ * an empty catalog and PS_OK. */
+PS_MUST_USE enum ps_status ps_catalog_init(struct ps_catalog *catalog, const struct ps_files *files,
+                                           const char *folder, const struct ps_allocator *memory,
+                                           struct ps_error *error);
+void ps_catalog_fini(struct ps_catalog *catalog);
+
+/* Removes all but the newest `keep` checkpoints (2 or more), never `published_uuid`, and leftover
+ * temporary files. To be called only after the newest one was published. `*removed` counts. A file
+ * that cannot be removed is left and makes the result PS_ERR_IO after the others were tried. */
+PS_MUST_USE enum ps_status ps_catalog_sweep(const struct ps_files *files, const char *folder,
+                                            size_t keep, const char *published_uuid,
+                                            const struct ps_allocator *memory, size_t *removed,
+                                            struct ps_error *error);
+
+/* The JSON of /checkpoints/<i>: uuid, path, crc32, timestamp (the old system's), and position,
+ * epoch, bytes. */
+void ps_catalog_pointer_write(const struct ps_checkpoint_place *place, struct ps_buffer *json);
+
+/* PS_ERR_CORRUPT when `json` is no such document. Unknown members are ignored; position, epoch and
+ * bytes may be missing (0). */
+PS_MUST_USE enum ps_status ps_catalog_pointer_read(struct ps_bytes json,
+                                                   const struct ps_allocator *memory,
+                                                   struct ps_checkpoint_place *place,
+                                                   struct ps_error *error);
+
+#endif

@@ -1,0 +1,122 @@
+/* One checkpoint file: the state of one shard at one instant, readable as safetensors by every
+ * framework. docs/checkpoint-format.md is the format's description.
+ *
+ * Values stand under their parameter's name; each optimizer state array stands beside them as
+ * "ps.state/<k>/<name>" (names with that prefix are refused at InitParam). Everything else is in
+ * the header's __metadata__: format version, shard index and count, epoch, position, job, time,
+ * and per parameter its configuration, version, step and the checksum of every array.
+ *
+ * Threads:  pure but for the file system.
+ * Blocking: file calls wait for the disk.
+ * Errors:   PS_ERR_CORRUPT names what fails its checksum ("checkpoint file checksum validation
+ *           failed: ..."), PS_ERR_IO what the disk refused, PS_ERR_NOT_FOUND no such file.
+ * Memory:   said at each function.
+ */
+#ifndef PS_CHECKPOINT_CHECKPOINT_H
+#define PS_CHECKPOINT_CHECKPOINT_H
+
+#include "base/alloc.h"
+#include "base/bounds.h"
+#include "base/bytes.h"
+#include "base/dtype.h"
+#include "base/file.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a checkpoint says about itself. Texts are borrowed by the writer; a reader's belong to the
+ * reader. */
+struct ps_checkpoint_facts {
+    char uuid[37];
+    uint32_t index; /* of the shard */
+    uint32_t shard_count;
+    uint64_t epoch;    /* fencing token of the server that wrote it */
+    uint64_t position; /* pushes applied in the life of the shard, all included here */
+    uint64_t unix_ns;  /* when the instant was taken */
+    const char *job;   /* "" for none */
+};
+
+/* One parameter as it goes into the file. Everything is borrowed for the call. */
+struct ps_checkpoint_parameter {
+    struct ps_bytes name;
+    enum ps_dtype dtype;
+    uint64_t count;         /* elements */
+    struct ps_bytes config; /* serialized OptimizerConfig, as InitParam brought it */
+    uint64_t version;       /* pushes applied */
+    uint64_t step;          /* t of the optimizer; differs from version when a push
+                                              was skipped */
+    uint64_t id;            /* of the parameter in its shard (random counter) */
+    uint32_t state_count;
+    struct ps_view values;
+    struct ps_view states[PS_STATES_MAX];
+};
+
+/* Where a finished checkpoint is. */
+struct ps_checkpoint_place {
+    char uuid[37];
+    char path[1024];
+    uint32_t crc32; /* IEEE CRC-32 of the whole file, as the old system's metadata has it */
+    uint64_t bytes;
+    uint64_t position;
+    uint64_t epoch;
+    uint64_t unix_ns;
+};
+
+/* Writes a checkpoint into `folder` (made when missing): temporary file, write, fsync, rename,
+ * fsync of the folder. The name is "<epoch>-<position>-<uuid>.safetensors", both numbers in 16
+ * hexadecimal digits, so that names sort by age.
+ *
+ * files, folder, facts, parameters, memory   borrowed
+ *
+ * PS_OK               `*place` says where; the file is durable
+ * otherwise           no file of that name exists; a temporary file may be left when even removing
+ *                     failed (ps_catalog_sweep collects it)
+ */
+PS_MUST_USE enum ps_status ps_checkpoint_write(
+    const struct ps_files *files, const char *folder, const struct ps_checkpoint_facts *facts,
+    const struct ps_checkpoint_parameter *parameters, size_t parameter_count,
+    const struct ps_allocator *memory, struct ps_checkpoint_place *place, struct ps_error *error);
+
+/* A checkpoint file opened for reading: its header has been read and verified. */
+struct ps_checkpoint_reader;
+
+/* Opens `path` and verifies the header. Returns the reader in `*reader`; close it with
+ * ps_checkpoint_close(). */
+PS_MUST_USE enum ps_status ps_checkpoint_open(const struct ps_files *files, const char *path,
+                                              const struct ps_allocator *memory,
+                                              struct ps_checkpoint_reader **reader,
+                                              struct ps_error *error);
+
+void ps_checkpoint_close(struct ps_checkpoint_reader *reader);
+
+const struct ps_checkpoint_facts *
+ps_checkpoint_reader_facts(const struct ps_checkpoint_reader *reader);
+
+size_t ps_checkpoint_parameter_count(const struct ps_checkpoint_reader *reader);
+
+/* Parameter `i` without its arrays: the views are empty. Borrowed from the reader. */
+const struct ps_checkpoint_parameter *
+ps_checkpoint_parameter(const struct ps_checkpoint_reader *reader, size_t i);
+
+/* Reads array `state` (-1: the values) of parameter `i` piece by piece into `pieces` (writable
+ * buffers that together hold exactly the array) and verifies its checksum.
+ *
+ * PS_ERR_CORRUPT      the bytes do not match; the buffers hold garbage
+ */
+struct ps_checkpoint_piece {
+    void *data;
+    size_t size;
+};
+PS_MUST_USE enum ps_status ps_checkpoint_read_array(struct ps_checkpoint_reader *reader, size_t i,
+                                                    int32_t state,
+                                                    const struct ps_checkpoint_piece *pieces,
+                                                    size_t piece_count, struct ps_error *error);
+
+/* Verifies the whole file: header and every array, with memory of a few MiB at most. */
+PS_MUST_USE enum ps_status ps_checkpoint_verify(const struct ps_files *files, const char *path,
+                                                const struct ps_allocator *memory,
+                                                struct ps_error *error);
+
+#endif

@@ -1,0 +1,185 @@
+/* libpsclient: the C client of pserver. This header stands alone; link with -lpsclient.
+ *
+ *     struct psclient *client;
+ *     struct psclient_options options = {.etcd = "http://127.0.0.1:2379"};
+ *     if (psclient_open(&options, &client, &error) != PSCLIENT_OK) ...
+ *     if (psclient_begin_init(client, PSCLIENT_FOREVER, &selected, &error) ...
+ *     if (selected) { psclient_init(...); psclient_finish_init(...); }
+ *     psclient_push(client, gradients, count, 30000, results, &error);
+ *     psclient_pull(client, parameters, count, 30000, results, &error);
+ *     psclient_close(client);
+ *
+ * Threads:  a client may be used from several threads; each call is one batch of its own.
+ * Blocking: push, pull, init and open wait at most their `timeout_ms`.
+ * Errors:   a call returns the first failure in request order, and `results` has every item's own
+ *           status; what succeeded stays succeeded. Transport failures are retried with back-off
+ *           within the timeout, on the same or a new address of the shard. A push whose fate is
+ *           unknown (PSCLIENT_UNKNOWN) is not retried: it may have been applied.
+ * Memory:   all arguments are borrowed for the call.
+ */
+#ifndef PSCLIENT_H
+#define PSCLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PSCLIENT_VERSION "0.1.0"
+#define PSCLIENT_FOREVER UINT64_MAX
+
+enum psclient_status {
+    PSCLIENT_OK = 0,
+    PSCLIENT_UNAVAILABLE,     /* no server answered within the time */
+    PSCLIENT_UNKNOWN,         /* no answer in time: it may have happened */
+    PSCLIENT_INVALID,         /* the request is wrong: type, length, config ... */
+    PSCLIENT_NOT_FOUND,       /* no parameter of that name */
+    PSCLIENT_ALREADY,         /* "pserver already initialized" */
+    PSCLIENT_NOT_INITIALIZED, /* "pserver not fully initialized", or its state was lost: call
+                                   psclient_begin_init again */
+    PSCLIENT_EXHAUSTED,       /* a limit of the server, or memory here */
+    PSCLIENT_DATA_LOSS,
+    PSCLIENT_FAILED /* anything else; the text says what */
+};
+
+struct psclient_error {
+    enum psclient_status status;
+    char text[256];
+};
+
+/* The numbers are those of the wire. */
+enum psclient_type {
+    PSCLIENT_INT32 = 0,
+    PSCLIENT_UINT32 = 1,
+    PSCLIENT_INT64 = 2,
+    PSCLIENT_UINT64 = 3,
+    PSCLIENT_FLOAT32 = 4,
+    PSCLIENT_FLOAT64 = 5
+};
+
+struct psclient;
+
+/* Zero-initialise; name either etcd or servers. */
+struct psclient_options {
+    const char *etcd;      /* URL[,URL]: find the servers and follow them when they move */
+    const char *etcd_user; /* NULL: no authentication */
+    const char *etcd_password;
+    const char *servers;      /* HOST:PORT[,HOST:PORT]: position = index of the shard */
+    const char *job;          /* NULL or "": none */
+    uint64_t open_timeout_ms; /* wait this long for the number of shards; 0: 30000 */
+    uint64_t split_bytes;     /* larger parameters are cut over all shards; 0: 16 MiB */
+    uint64_t lock_ttl_ms;     /* lease of the initialisation lock; 0: 10000 */
+};
+
+int psclient_open(const struct psclient_options *options, struct psclient **client,
+                  struct psclient_error *error);
+
+/* Waits for nothing: calls of other threads must have returned. NULL is allowed. */
+void psclient_close(struct psclient *client);
+
+/* How many shards the job has. */
+uint32_t psclient_shard_count(const struct psclient *client);
+
+/* ---- Initialisation: exactly one trainer of the job is selected, whatever dies meanwhile ---- */
+
+/* Waits until this trainer is selected (*selected = 1: call psclient_init for every parameter, then
+ * psclient_finish_init) or the job is initialised (*selected = 0). Without etcd every caller is
+ * selected; the servers themselves then refuse a second initialisation. */
+int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, int *selected,
+                        struct psclient_error *error);
+
+struct psclient_parameter {
+    const char *name;
+    enum psclient_type type;
+    void *content;       /* little-endian elements; read by init, written by pull */
+    size_t content_size; /* bytes; for a pull exactly the parameter's size */
+    const void *config;  /* init only: a serialized OptimizerConfig; NULL: SGD, rate 1 */
+    size_t config_size;
+    uint64_t version; /* set by pull: pushes applied (of a cut parameter: the lowest) */
+};
+
+struct psclient_gradient {
+    const char *name;
+    enum psclient_type type;
+    const void *content;
+    size_t content_size;
+};
+
+/* What became of one item of a batch. */
+struct psclient_result {
+    enum psclient_status status;
+    uint64_t version; /* push: after this gradient (of a cut parameter: the lowest) */
+    uint32_t retries;
+    char text[128]; /* why it failed; empty otherwise */
+};
+
+/* `results` may be NULL; else it has `count` entries, in request order. An empty batch is fine. */
+int psclient_init(struct psclient *client, const struct psclient_parameter *parameters,
+                  size_t count, uint64_t timeout_ms, struct psclient_result *results,
+                  struct psclient_error *error);
+
+/* Finishes every shard (one that is finished already is fine), then marks the job initialised and
+ * gives the lock up. May be repeated after a failure. */
+int psclient_finish_init(struct psclient *client, uint64_t timeout_ms,
+                         struct psclient_error *error);
+
+/* ---- Training ---- */
+
+int psclient_push(struct psclient *client, const struct psclient_gradient *gradients, size_t count,
+                  uint64_t timeout_ms, struct psclient_result *results,
+                  struct psclient_error *error);
+
+int psclient_pull(struct psclient *client, struct psclient_parameter *parameters, size_t count,
+                  uint64_t timeout_ms, struct psclient_result *results,
+                  struct psclient_error *error);
+
+/* Calls that were sent again since the client was opened. */
+uint64_t psclient_retries(const struct psclient *client);
+
+/* "ok", "unavailable" ... Static. */
+const char *psclient_status_name(enum psclient_status status);
+
+/* ---- Operators (psctl) ---- */
+
+struct psclient_server_status {
+    uint32_t index;
+    char address[280]; /* empty: nobody serves this index */
+    char state[16];
+    char version[32]; /* of the program */
+    char device[32];
+    char checkpoint_uuid[40];
+    uint64_t epoch, parameter_count, parameter_bytes, state_bytes, push_count, pull_count;
+    uint64_t position, checkpoint_position, checkpoint_unix_ns, uptime_ms;
+};
+
+int psclient_server_status(struct psclient *client, uint32_t index, uint64_t timeout_ms,
+                           struct psclient_server_status *status, struct psclient_error *error);
+
+struct psclient_param_info {
+    char name[513];
+    enum psclient_type type;
+    uint64_t element_count, version, state_bytes;
+    char rule[32];
+    double learning_rate;
+};
+
+/* Fills up to `count_max` rows with names after `after` (NULL: from the start), sorted. */
+int psclient_list(struct psclient *client, uint32_t index, const char *after,
+                  struct psclient_param_info *rows, size_t count_max, size_t *count, int *more,
+                  uint64_t timeout_ms, struct psclient_error *error);
+
+struct psclient_saved {
+    char uuid[40];
+    char path[1024];
+    uint64_t position, bytes;
+};
+int psclient_save(struct psclient *client, uint32_t index, uint64_t timeout_ms,
+                  struct psclient_saved *saved, struct psclient_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

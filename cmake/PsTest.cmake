@@ -1,0 +1,25 @@
+# One test program per file, written with Check, run by ctest.
+#
+#   ps_test(test_bytes SOURCES test_bytes.c USES ps_base [LABEL unit] [TIMEOUT 60])
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(CHECK REQUIRED IMPORTED_TARGET check)
+
+function(ps_test name)
+    cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;USES" ${ARGN})
+    if(NOT ARG_LABEL)
+        set(ARG_LABEL unit)
+    endif()
+    if(NOT ARG_TIMEOUT)
+        set(ARG_TIMEOUT 120)
+    endif()
+    add_executable(${name} ${ARG_SOURCES})
+    target_link_libraries(${name} PRIVATE ${ARG_USES} PkgConfig::CHECK)
+    # Check's macros pass no-argument variadics, which -Wpedantic refuses.
+    target_compile_options(${name} PRIVATE -Wno-gnu-zero-variadic-macro-arguments
+                                           -Wno-missing-prototypes)
+    set_target_properties(${name} PROPERTIES
+                          RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
+                         ENVIRONMENT "CK_DEFAULT_TIMEOUT=60")
+endfunction()

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Installs every Debian 12 package that the build, the tests and the demo need.
+#
+#   deploy/install-deps.sh            everything (build, tests, demo)
+#   deploy/install-deps.sh build      what compiling and running the programs needs
+#
+# Safe to run again: packages that are there already are left alone. Needs root or sudo.
+set -euo pipefail
+
+build_packages=(
+    gcc g++ clang cmake ninja-build pkg-config
+    libgrpc-dev protobuf-compiler libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev
+    libcurl4-openssl-dev libcjson-dev libmicrohttpd-dev libcyaml-dev libyaml-dev
+    libisal-dev uthash-dev uuid-dev
+)
+run_packages=(etcd-server etcd-client)
+test_packages=(
+    check valgrind python3 python3-grpcio python3-protobuf python3-yaml
+    protobuf-compiler-grpc libgrpc++-dev golang-go golang-google-grpc-dev golang-goprotobuf-dev
+    nodejs curl jq prometheus libclang-rt-14-dev clang-format binutils man-db
+    iproute2 strace systemd
+)
+image_packages=(buildah crun debootstrap ca-certificates)
+
+packages=("${build_packages[@]}" "${run_packages[@]}")
+if [ "${1:-all}" = all ]; then
+    packages+=("${test_packages[@]}" "${image_packages[@]}")
+fi
+
+# A tool that is on the PATH without its Debian package (a vendor's node, say) is as good.
+missing=()
+for package in "${packages[@]}"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' && continue
+    case "$package" in
+        nodejs) command -v node >/dev/null && continue ;;
+        golang-go) command -v go >/dev/null && continue ;;
+    esac
+    missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+    echo "install-deps: all ${#packages[@]} packages are installed"
+    exit 0
+fi
+
+sudo=()
+if [ "$(id -u)" -ne 0 ]; then
+    sudo=(sudo)
+fi
+export DEBIAN_FRONTEND=noninteractive
+# Daemons that packages start by themselves (etcd, prometheus) are not wanted: tests run their own.
+printf '#!/bin/sh\nexit 101\n' | "${sudo[@]}" tee /usr/sbin/policy-rc.d.pserver >/dev/null
+"${sudo[@]}" chmod 755 /usr/sbin/policy-rc.d.pserver
+if [ ! -e /usr/sbin/policy-rc.d ]; then
+    "${sudo[@]}" mv /usr/sbin/policy-rc.d.pserver /usr/sbin/policy-rc.d
+    trap '"${sudo[@]}" rm -f /usr/sbin/policy-rc.d' EXIT
+else
+    "${sudo[@]}" rm -f /usr/sbin/policy-rc.d.pserver
+fi
+echo "install-deps: installing ${#missing[@]} packages: ${missing[*]}"
+"${sudo[@]}" apt-get update -qq
+"${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"
+echo "install-deps: done"

@@ -1,0 +1,139 @@
+/* The keys of one job in the store, and the few transactions made on them. docs/etcd-keys.md.
+ *
+ *   /ps_desired          decimal number of shards; no lease (B13)
+ *   /ps/<i>              "host:port" of the server that owns shard i, leased; empty while that
+ *                        server is still loading. Its create revision is the owner's epoch.
+ *   /checkpoints/<i>     JSON pointer to the newest checkpoint (checkpoint/catalog.h)
+ *   /init_ps/lock/<id>   one leased key per trainer that wants to initialise; the oldest holds
+ *   /init_ps/done        "1" once every shard is initialised
+ *
+ * --job NAME puts "/NAME" before all of them (B25).
+ *
+ * Every write is a transaction that can be repeated: after PS_ERR_TIMEOUT the functions here read
+ * back and find out whether it happened (B12), within the same deadline; only when that fails too
+ * do they return PS_ERR_TIMEOUT.
+ *
+ * Threads:  as the store: one at a time.
+ * Blocking: until `deadline_ms`.
+ * Errors:   those of etcd/kv.h.
+ * Memory:   in place.
+ */
+#ifndef PS_ETCD_REGISTRY_H
+#define PS_ETCD_REGISTRY_H
+
+#include "base/bounds.h"
+#include "etcd/kv.h"
+
+/* Where the keys are. `job` is "" or a name of letters, digits, '-', '_' and '.'. */
+struct ps_registry {
+    struct ps_kv *kv; /* borrowed; outlives this */
+    char job[128];
+};
+
+/* PS_ERR_BAD_INPUT for a job name with other characters. */
+PS_MUST_USE enum ps_status ps_registry_init(struct ps_registry *registry, struct ps_kv *kv,
+                                            const char *job, struct ps_error *error);
+
+/* Sets the number of shards if nobody has, and reads what holds. */
+PS_MUST_USE enum ps_status ps_registry_desired(struct ps_registry *registry,
+                                               uint32_t shard_count_wish, uint64_t deadline_ms,
+                                               uint32_t *shard_count, struct ps_error *error);
+
+/* Reads the number of shards; PS_ERR_NOT_FOUND while nobody has set it. */
+PS_MUST_USE enum ps_status ps_registry_read_desired(struct ps_registry *registry,
+                                                    uint64_t deadline_ms, uint32_t *shard_count,
+                                                    struct ps_error *error);
+
+/* Ownership of one shard. */
+struct ps_claim {
+    uint32_t index;
+    uint64_t epoch; /* create revision of /ps/<index> */
+    struct ps_kv_lease lease;
+};
+
+/* Claims the lowest free index, or `index_wish` when that is not UINT32_MAX, with an empty address.
+ *
+ * PS_OK               `*claim` is ours for as long as the lease lasts
+ * PS_ERR_BUSY         no index is free (or the wished one is not): wait for a change under /ps/
+ */
+PS_MUST_USE enum ps_status ps_registry_claim(struct ps_registry *registry, uint32_t shard_count,
+                                             uint32_t index_wish, struct ps_kv_lease lease,
+                                             uint64_t deadline_ms, struct ps_claim *claim,
+                                             struct ps_error *error);
+
+/* Puts the address, once loaded and listening. PS_ERR_STALE_EPOCH when the claim is no longer ours. */
+PS_MUST_USE enum ps_status ps_registry_publish_address(struct ps_registry *registry,
+                                                       const struct ps_claim *claim,
+                                                       const char *address, uint64_t deadline_ms,
+                                                       struct ps_error *error);
+
+/* Puts the checkpoint pointer, only while the claim is ours: else PS_ERR_STALE_EPOCH. */
+PS_MUST_USE enum ps_status
+ps_registry_publish_checkpoint(struct ps_registry *registry, const struct ps_claim *claim,
+                               struct ps_bytes json, uint64_t deadline_ms, struct ps_error *error);
+
+/* Deletes /init_ps/done, only while the claim is ours and /checkpoints/<index> is absent: this
+ * shard has no state, so the job must be initialised again (B6). */
+PS_MUST_USE enum ps_status ps_registry_forget_done(struct ps_registry *registry,
+                                                   const struct ps_claim *claim,
+                                                   uint64_t deadline_ms, struct ps_error *error);
+
+/* Reads the pointer of shard `index`: PS_ERR_NOT_FOUND "checkpoint not found in etcd". */
+PS_MUST_USE enum ps_status ps_registry_read_checkpoint(struct ps_registry *registry, uint32_t index,
+                                                       uint64_t deadline_ms,
+                                                       struct ps_kv_entries *entries,
+                                                       struct ps_error *error);
+
+/* The servers of the job, one row per index below shard_count. */
+struct ps_member {
+    char address[PS_ADDRESS_BYTES_MAX]; /* "" while nobody serves that index */
+    uint64_t epoch;                     /* 0 while nobody has claimed it */
+};
+struct ps_members {
+    const struct ps_allocator *memory; /* borrowed; outlives this */
+    struct ps_member *rows;            /* owned */
+    uint32_t shard_count;
+    int64_t revision; /* watch from revision + 1 */
+};
+
+/* Reads /ps_desired and /ps/ and releases what `*members` held. PS_ERR_NOT_FOUND while /ps_desired
+ * is not set. */
+PS_MUST_USE enum ps_status
+ps_registry_read_members(struct ps_registry *registry, const struct ps_allocator *memory,
+                         uint64_t deadline_ms, struct ps_members *members, struct ps_error *error);
+void ps_members_release(struct ps_members *members);
+
+/* Watches /ps/ from `revision`. Waiting is ps_kv_watch_wait on the store. */
+PS_MUST_USE enum ps_status ps_registry_watch_members(struct ps_registry *registry, int64_t revision,
+                                                     uint64_t deadline_ms, struct ps_error *error);
+
+/* The lock under which one trainer initialises. */
+struct ps_init_lock {
+    struct ps_kv_lease lease;
+    int64_t create_revision; /* of our key; 0: not queued */
+    char key[192];
+};
+
+enum ps_init_turn {
+    PS_INIT_WAIT,     /* somebody else holds the lock: call again after a change or a while */
+    PS_INIT_SELECTED, /* we hold it and nothing is initialised: initialise, then call finish */
+    PS_INIT_DONE      /* initialised already; our place in the queue was given up */
+};
+
+/* Queues for the lock (first call) and says whose turn it is. Never waits for other trainers. The
+ * caller keeps lock->lease alive. */
+PS_MUST_USE enum ps_status ps_registry_init_turn(struct ps_registry *registry, uint64_t ttl_ms,
+                                                 struct ps_init_lock *lock, uint64_t deadline_ms,
+                                                 enum ps_init_turn *turn, struct ps_error *error);
+
+/* Puts /init_ps/done and gives the lock up, in one transaction that demands that the lock is still
+ * ours: else PS_ERR_STALE_EPOCH "no longer the owner of the lock". */
+PS_MUST_USE enum ps_status ps_registry_init_finish(struct ps_registry *registry,
+                                                   struct ps_init_lock *lock, uint64_t deadline_ms,
+                                                   struct ps_error *error);
+
+/* Gives the lock up without finishing. */
+void ps_registry_init_abandon(struct ps_registry *registry, struct ps_init_lock *lock,
+                              uint64_t deadline_ms);
+
+#endif

@@ -1,0 +1,103 @@
+/* Applies one push to a parameter, block by block. The same source serves CPU and GPU and gives
+ * the same bits on both (the bit contract of optimizer/README.md).
+ *
+ * A push goes through three calls:
+ *
+ *   1. ps_optimizer_scan      once per contiguous run of the gradient, over the whole push, before
+ *                             anything changes: non-finite elements, the sum for clip_norm
+ *   2. ps_optimizer_prepare   once: every number that does not depend on the element (learning
+ *                             rate, bias corrections, the clip factor), in double, rounded once
+ *   3. ps_optimizer_apply     once per contiguous run: the arithmetic
+ *
+ * Gradient pointers may have any alignment. Values and states are aligned to their element.
+ *
+ * Threads:  all functions are pure but for the memory they are given.
+ * Blocking: never.
+ * Errors:   as said at each function.
+ * Memory:   nothing is allocated; everything is borrowed for the call.
+ */
+#ifndef PS_OPTIMIZER_OPTIMIZER_H
+#define PS_OPTIMIZER_OPTIMIZER_H
+
+#include "base/bounds.h"
+#include "base/dtype.h"
+#include "base/status.h"
+#include "optimizer/settings.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What scanning a push found out. Zero-initialise it before the first run. */
+struct ps_gradient_scan {
+    bool nonfinite;           /* some element is NaN or infinite */
+    uint64_t nonfinite_index; /* the first such element, counted over the push */
+    double square_sum;        /* of finished groups of PS_SUM_ELEMENTS */
+    /* The group that is still open. Its lanes make the sum independent of how the push was cut
+     * into runs: element i of the push always adds to lane i % 256. */
+    double lanes[256];
+    uint64_t count; /* elements seen */
+};
+
+/* Looks at `count` gradient elements, which follow those already scanned. Does only what the
+ * settings ask for; a rule and type with nothing to look at costs nothing. */
+void ps_optimizer_scan(const struct ps_optimizer_settings *settings, enum ps_dtype dtype,
+                       const void *gradient, size_t count, struct ps_gradient_scan *scan);
+
+/* True when ps_optimizer_scan would do anything at all for these settings. */
+bool ps_optimizer_scans(const struct ps_optimizer_settings *settings, enum ps_dtype dtype);
+
+/* The numbers of one step in one float type, each computed in double and rounded once. */
+#define PS_STEP_NUMBERS(T)                                                                        \
+    {                                                                                             \
+        T rate, decay, l2, l1, momentum, rho, rho_rest, beta_1, beta_1_rest, beta_2, beta_2_rest, \
+            epsilon, step, inverse_correction, keep, rate_inverse, clip, scale;                   \
+    }
+struct ps_step_f32 PS_STEP_NUMBERS(float);
+struct ps_step_f64 PS_STEP_NUMBERS(double);
+
+/* One prepared step of one parameter. */
+struct ps_optimizer_step {
+    const struct ps_optimizer_settings *settings; /* borrowed; outlives the step */
+    enum ps_dtype dtype;
+    uint64_t number;       /* t: 1 for the first push */
+    uint64_t parameter_id; /* part of the random counter of stochastic rounding */
+    struct ps_step_f32 f32;
+    struct ps_step_f64 f64;
+    bool skip; /* nonfinite == SKIP and something was not finite: apply nothing */
+};
+
+/* Prepares step `number` of a parameter.
+ *
+ * scan     what scanning the whole push found
+ *
+ * PS_OK               `*step` is ready; look at step->skip
+ * PS_ERR_BAD_INPUT    a non-finite element and nonfinite == REJECT; the text names its index
+ */
+PS_MUST_USE enum ps_status
+ps_optimizer_prepare(const struct ps_optimizer_settings *settings, enum ps_dtype dtype,
+                     uint64_t number, uint64_t parameter_id, const struct ps_gradient_scan *scan,
+                     struct ps_optimizer_step *step, struct ps_error *error);
+
+/* Would ADD with overflow == FAIL overflow somewhere in this run? To be asked of the whole push
+ * before the first apply; true sets `*index` to the first such element of the run. Always false
+ * for other settings. */
+bool ps_optimizer_overflows(const struct ps_optimizer_step *step, const void *values,
+                            const void *gradient, size_t count, size_t *index);
+
+/* Applies one run in place.
+ *
+ * first    index of values[0] within the parameter (stochastic rounding depends on it)
+ * states   as many arrays as ps_rule_states says; entries beyond are ignored
+ */
+void ps_optimizer_apply(const struct ps_optimizer_step *step, uint64_t first, size_t count,
+                        void *values, void *const states[PS_STATES_MAX], const void *gradient);
+
+/* Fills `count` elements of a state array with its start value. */
+void ps_optimizer_fill(enum ps_dtype dtype, double value, void *array, size_t count);
+
+/* Makes this thread round as IEEE 754 says (no flush to zero): a library linked with -ffast-math
+ * changes that behind everybody's back. Call at the start of every thread that applies. */
+void ps_optimizer_enter_thread(void);
+
+#endif

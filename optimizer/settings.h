@@ -1,0 +1,117 @@
+/* What one parameter's optimizer is told to do: a rule with its numbers, checked once at InitParam.
+ *
+ * A settings struct comes from a serialized OptimizerConfig (proto/optimizer_config.h fills a plain
+ * message; server/core turns that into this). All zero means: rule SGD with learning rate 0.
+ *
+ * Threads:  plain data.
+ * Blocking: never.
+ * Errors:   ps_optimizer_settings_check says which rule, which type and what would be allowed.
+ * Memory:   nothing is allocated; the manual schedule's segments are held in place.
+ */
+#ifndef PS_OPTIMIZER_SETTINGS_H
+#define PS_OPTIMIZER_SETTINGS_H
+
+#include "base/dtype.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* X(TAG, name, number of state arrays, allowed on integers) */
+#define PS_RULE_TABLE(X)                    \
+    X(PS_RULE_SGD, sgd, 0, true)            \
+    X(PS_RULE_MOMENTUM, momentum, 1, false) \
+    X(PS_RULE_NESTEROV, nesterov, 1, false) \
+    X(PS_RULE_ADAGRAD, adagrad, 1, false)   \
+    X(PS_RULE_RMSPROP, rmsprop, 1, false)   \
+    X(PS_RULE_ADADELTA, adadelta, 2, false) \
+    X(PS_RULE_ADAM, adam, 2, false)         \
+    X(PS_RULE_ADAMW, adamw, 2, false)       \
+    X(PS_RULE_FTRL, ftrl, 2, false)         \
+    X(PS_RULE_ASSIGN, assign, 0, true)      \
+    X(PS_RULE_ADD, add, 0, true)            \
+    X(PS_RULE_MAX, max, 0, true)            \
+    X(PS_RULE_MIN, min, 0, true)
+
+#define PS_RULE_ENUM(TAG, name, states, integers) TAG,
+enum ps_rule { PS_RULE_TABLE(PS_RULE_ENUM) PS_RULE_COUNT };
+#undef PS_RULE_ENUM
+
+enum ps_schedule {
+    PS_SCHEDULE_CONSTANT,   /* lr */
+    PS_SCHEDULE_LINEAR,     /* max(lr - a n, b) */
+    PS_SCHEDULE_POLY,       /* lr (1 + a n)^-b */
+    PS_SCHEDULE_CAFFE_POLY, /* n > a: 0; else lr (1 - n/a)^b */
+    PS_SCHEDULE_EXP,        /* lr a^(n/b) */
+    PS_SCHEDULE_DISCEXP,    /* lr a^floor(n/b) */
+    PS_SCHEDULE_MANUAL,     /* lr times the rate of the first segment with n <= its end */
+    PS_SCHEDULE_PASS_MANUAL /* the same with n = pass number */
+};
+
+#define PS_SCHEDULE_SEGMENTS_MAX 64
+
+struct ps_schedule_segment {
+    uint64_t end; /* last n of the segment */
+    double rate;  /* factor on lr */
+};
+
+struct ps_learning_rate {
+    enum ps_schedule schedule;
+    double rate; /* lr */
+    double a;
+    double b;
+    uint64_t steps_per_pass;   /* PASS_MANUAL: n = (t - 1) / steps_per_pass; 0 counts as 1 */
+    uint64_t samples_per_step; /* n = t * samples_per_step; 0 counts as 1 */
+    struct ps_schedule_segment segments[PS_SCHEDULE_SEGMENTS_MAX];
+    uint32_t segment_count;
+};
+
+enum ps_overflow { PS_OVERFLOW_SATURATE, PS_OVERFLOW_WRAP, PS_OVERFLOW_FAIL };
+enum ps_rounding { PS_ROUNDING_NEAREST, PS_ROUNDING_STOCHASTIC };
+enum ps_nonfinite { PS_NONFINITE_REJECT, PS_NONFINITE_SKIP, PS_NONFINITE_ALLOW };
+
+struct ps_optimizer_settings {
+    enum ps_rule rule;
+    struct ps_learning_rate learning_rate;
+    double momentum; /* MOMENTUM, NESTEROV: mu */
+    double decay;    /* the reference's decay (lambda), as each rule defines it */
+    double l2;       /* added to the gradient as l2 * p before anything else */
+    double l1;       /* FTRL only */
+    double rho;      /* RMSPROP, ADADELTA */
+    double beta_1;   /* ADAM, ADAMW */
+    double beta_2;
+    double epsilon;
+    double initial_accumulator; /* ADAGRAD, FTRL: start value of the first accumulator */
+    bool epsilon_outside_root;  /* ADAGRAD, ADAM, RMSPROP: sqrt(A) + eps instead of sqrt(A + eps) */
+    bool adagrad_reference_sign; /* ADAGRAD: the old system's wrong sign, for comparison only */
+    double clip_value;           /* 0: off; else each gradient element is held in [-c, c] */
+    double clip_norm;            /* 0: off; else the push is scaled so that its L2 norm is <= c */
+    enum ps_overflow overflow;   /* ADD on integers */
+    enum ps_rounding rounding;   /* SGD on integers */
+    enum ps_nonfinite nonfinite; /* floats */
+    uint64_t seed;               /* stochastic rounding */
+    bool gradient_unsigned; /* integer SGD on unsigned: gradient of type T, not its signed twin */
+};
+
+/* Is this rule with these numbers possible on this type?
+ *
+ * PS_OK               yes
+ * PS_ERR_BAD_INPUT    no; the text names rule, type and what is allowed, or the number that is out
+ *                     of its range (every number must be finite)
+ */
+PS_MUST_USE enum ps_status ps_optimizer_settings_check(const struct ps_optimizer_settings *settings,
+                                                       enum ps_dtype dtype, struct ps_error *error);
+
+/* "sgd", "adamw" ... Static. */
+const char *ps_rule_name(enum ps_rule rule);
+
+/* How many state arrays, each of the parameter's type and length, the rule keeps: 0, 1 or 2. */
+uint32_t ps_rule_states(enum ps_rule rule);
+
+/* What a state array starts with, e.g. the initial accumulator of ADAGRAD. Usually 0. */
+double ps_optimizer_state_start(const struct ps_optimizer_settings *settings, uint32_t state);
+
+/* The learning rate at step t (1 for the first push of a parameter). Pure. */
+double ps_learning_rate_at(const struct ps_learning_rate *learning_rate, uint64_t step);
+
+#endif

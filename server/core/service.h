@@ -1,0 +1,199 @@
+/* One shard of the parameter server: its parameters, its state machine, its four calls. Bytes and
+ * networks are elsewhere; requests come in as structs and results go out.
+ *
+ *   STARTING ──begin_empty──► UNINITIALIZED ──finish──► READY ◄──┐
+ *      │  ▲                                              │       │ lease proved again
+ *      │  └────────────reset (ownership was lost)────────┤       │
+ *      └──begin_loaded (a checkpoint was read)──► READY  └──► FENCED (the lease ran out)
+ *   any ──drain──► DRAINING
+ *
+ * FENCED is no state that anybody sets: it is what READY and UNINITIALIZED become by themselves
+ * when the clock passes the moment until which the lease is proved (promise P4).
+ *
+ * Threads:  every function is safe from any thread unless it says otherwise.
+ * Blocking: never, but for locks held as long as one update takes. A call that must wait (a pull
+ *           before initialisation is finished, a finish whose checkpoint is not on disk yet)
+ *           returns PS_ERR_NOT_READY or a ticket; the caller parks it and asks again when the
+ *           listener is told.
+ * Errors:   texts are part of the contract (DESIGN section 5); each function lists its own.
+ * Memory:   the service owns all parameters. Requests are borrowed for the call. What a pull
+ *           returns holds references that must be released.
+ */
+#ifndef PS_SERVER_CORE_SERVICE_H
+#define PS_SERVER_CORE_SERVICE_H
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/status.h"
+#include "checkpoint/checkpoint.h"
+#include "proto/messages.h"
+
+struct ps_service;
+
+/* Told when something happened that parked calls or the checkpointer wait for. Called without any
+ * lock held, from the thread that caused it; must not block and must not call back. */
+struct ps_service_listener {
+    void (*changed)(void *self);           /* ask the parked calls again */
+    void (*checkpoint_wanted)(void *self); /* a ticket was given out */
+    void *self;
+};
+
+struct ps_service_options {
+    const struct ps_allocator *memory; /* borrowed; outlives the service */
+    const struct ps_clock *clock;      /* borrowed; outlives the service */
+    const struct ps_log *log;          /* borrowed; may be NULL */
+    struct ps_metrics *metrics;        /* borrowed; may be NULL */
+    uint64_t bytes_max; /* of all values and states; 0: no limit. Beyond: PS_ERR_BUSY */
+    bool saves;         /* checkpoints are written: finish waits for the first */
+    const char *device; /* for status: "cpu"; borrowed */
+    const char *job;    /* for status and checkpoints; "" for none; borrowed */
+};
+
+PS_MUST_USE enum ps_status ps_service_create(const struct ps_service_options *options,
+                                             struct ps_service **service, struct ps_error *error);
+void ps_service_destroy(struct ps_service *service);
+
+/* To be set before calls arrive; one listener each is enough, so the second replaces the first.
+ * `rpc` hears `changed`, `checkpointer` hears `checkpoint_wanted`. Copied. */
+void ps_service_listen(struct ps_service *service, const struct ps_service_listener *listener);
+
+/* ---- Life: called by the coordinator's driver ---- */
+
+/* Which shard this is and under which fencing token. Before begin_*. */
+void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_count,
+                    uint64_t epoch, const char *address);
+
+/* There is no state to load: wait for InitParam. */
+void ps_service_begin_empty(struct ps_service *service);
+
+/* Fills the service from a checkpoint and becomes READY. On any failure the service is as empty as
+ * before.
+ *
+ * PS_ERR_CORRUPT      "checkpoint file checksum validation failed: ..."
+ */
+PS_MUST_USE enum ps_status ps_service_begin_loaded(struct ps_service *service,
+                                                   struct ps_checkpoint_reader *reader,
+                                                   struct ps_error *error);
+
+/* Ownership is proved until `until_ms` on the service's clock (PS_DEADLINE_NEVER without a store).
+ * From then on every call is refused and nothing more is acknowledged. */
+void ps_service_prove(struct ps_service *service, uint64_t until_ms);
+
+/* Ownership was lost for good: drops every parameter, back to STARTING. Pulls in flight keep what
+ * they hold. */
+void ps_service_reset(struct ps_service *service);
+
+/* Refuses every new call with PS_ERR_UNAVAILABLE "shutting down"; snapshots still work. */
+void ps_service_drain(struct ps_service *service);
+
+/* "starting", "uninitialized", "ready", "fenced", "draining". Static. */
+const char *ps_service_state_name(const struct ps_service *service);
+
+/* READY, proved and not draining: what a readiness probe asks. */
+bool ps_service_is_ready(const struct ps_service *service);
+
+/* ---- The four calls ---- */
+
+/* PS_ERR_EXISTS       "pserver already initialized"
+ * PS_ERR_BAD_INPUT    name, type, length, content or config; the text says which. Nothing changed
+ * PS_ERR_BUSY         bytes_max would be passed; the text has the numbers
+ * PS_ERR_UNAVAILABLE  starting, fenced or draining
+ */
+PS_MUST_USE enum ps_status ps_service_init(struct ps_service *service,
+                                           const struct ps_init_request *request,
+                                           struct ps_error *error);
+
+/* Something to wait for; 0 is satisfied at once. */
+struct ps_ticket {
+    uint64_t number;
+};
+
+/* The reply, whatever its status, is to be sent when `*ticket` is satisfied: then the first
+ * checkpoint is durable.
+ *
+ * PS_ERR_EXISTS       "pserver already initialized"
+ * PS_ERR_UNAVAILABLE  starting, fenced or draining; *ticket is 0
+ */
+PS_MUST_USE enum ps_status ps_service_finish(struct ps_service *service, struct ps_ticket *ticket,
+                                             struct ps_error *error);
+
+/* PS_ERR_NOT_READY    "pserver not fully initialized"
+ * PS_ERR_NOT_FOUND    "parameter: NAME does not exist"
+ * PS_ERR_BAD_INPUT    type or length differ (texts of the reference), a non-finite element
+ * PS_ERR_OUT_OF_RANGE add with overflow=fail would overflow; nothing changed
+ * PS_ERR_UNSUPPORTED  an acknowledgement level that this server does not offer
+ * PS_ERR_UNAVAILABLE  starting, fenced or draining. When the lease ran out during the update it
+ *                     may have been applied, but it will not survive
+ */
+PS_MUST_USE enum ps_status ps_service_push(struct ps_service *service,
+                                           const struct ps_push_request *request,
+                                           struct ps_push_reply *reply, struct ps_error *error);
+
+/* One consistent version of one parameter. The reply's view and name stay valid, whatever happens
+ * to the parameter, until ps_pull_release. */
+struct ps_pull {
+    struct ps_pull_reply reply;
+    void *held; /* private: what keeps the view alive */
+};
+
+/* PS_ERR_NOT_READY    not initialised yet: park and ask again
+ * PS_ERR_NOT_FOUND    "parameter: NAME does not exist"
+ * PS_ERR_UNAVAILABLE  starting, fenced or draining
+ */
+PS_MUST_USE enum ps_status ps_service_pull(struct ps_service *service,
+                                           const struct ps_pull_request *request,
+                                           struct ps_pull *pull, struct ps_error *error);
+
+/* Any thread, any time, also after the service is gone. Accepts a zeroed struct. */
+void ps_pull_release(struct ps_pull *pull);
+
+/* ---- Operators' calls ---- */
+
+/* Texts in the reply live as long as the service; the uuid is copied into `uuid`. */
+void ps_service_status(struct ps_service *service, struct ps_status_reply *reply, char uuid[37]);
+
+/* Rows sorted by name; on PS_OK release with ps_service_list_release. */
+PS_MUST_USE enum ps_status ps_service_list(struct ps_service *service,
+                                           const struct ps_list_request *request,
+                                           struct ps_list_reply *reply, struct ps_error *error);
+void ps_service_list_release(struct ps_service *service, struct ps_list_reply *reply);
+
+/* ---- Checkpoints ---- */
+
+/* Wants a checkpoint of the state as it is now or later. PS_ERR_UNSUPPORTED when this server saves
+ * none, PS_ERR_NOT_READY before initialisation is finished. */
+PS_MUST_USE enum ps_status ps_service_want_checkpoint(struct ps_service *service,
+                                                      struct ps_ticket *ticket,
+                                                      struct ps_error *error);
+
+/* True when a checkpoint that covers the ticket has been saved. */
+bool ps_service_satisfied(const struct ps_service *service, struct ps_ticket ticket);
+
+/* Everything of one instant (promise P3): references, not copies. */
+struct ps_snapshot {
+    struct ps_checkpoint_facts facts;
+    struct ps_checkpoint_parameter *parameters;
+    size_t parameter_count;
+    struct ps_ticket ticket; /* saving this snapshot satisfies tickets up to here */
+    void *held;              /* private */
+};
+
+/* PS_ERR_NOT_READY while there is nothing to save. Release with ps_snapshot_release. */
+PS_MUST_USE enum ps_status ps_service_snapshot(struct ps_service *service,
+                                               struct ps_snapshot *snapshot,
+                                               struct ps_error *error);
+void ps_snapshot_release(struct ps_snapshot *snapshot);
+
+/* A snapshot is durable and published: satisfies its tickets, tells the listener. */
+void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
+                      const struct ps_checkpoint_place *place);
+
+/* Where the newest saved checkpoint is. False when there is none yet. */
+bool ps_service_last_saved(struct ps_service *service, struct ps_checkpoint_place *place);
+
+/* Asserts every invariant; tests and the simulator call it after every event. */
+void ps_service_check(const struct ps_service *service);
+
+#endif

@@ -1,0 +1,56 @@
+/* Serves one ps_service over gRPC: lanes (one completion queue and thread each), call slots, one
+ * state machine per kind of call, health, reflection.
+ *
+ * Threads:  one per lane, started by start and ended by stop. Create, start, drain, stop and
+ *           destroy belong to one thread; health may be set from any.
+ * Blocking: drain waits up to its deadline, stop until the lanes have ended.
+ * Errors:   PS_ERR_IO when the address cannot be listened on; PS_ERR_NO_MEMORY.
+ * Memory:   the server owns its calls; everything in the options is borrowed and outlives it.
+ */
+#ifndef PS_SERVER_RPC_RPC_SERVER_H
+#define PS_SERVER_RPC_RPC_SERVER_H
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/status.h"
+#include "server/core/service.h"
+
+struct ps_rpc_server;
+
+struct ps_rpc_server_options {
+    struct ps_service *service;
+    const struct ps_allocator *memory;
+    const struct ps_clock *clock;
+    const struct ps_log *log;
+    struct ps_metrics *metrics;
+    const char *listen;         /* "HOST:PORT"; port 0 picks a free one */
+    uint32_t lane_count;        /* 0: one per two cores, at least 1 */
+    uint64_t message_bytes_max; /* largest request; 0: PS_MESSAGE_BYTES_DEFAULT */
+    bool reflection;            /* offer grpc.reflection */
+};
+
+/* Binds the address; calls are answered from start on. */
+PS_MUST_USE enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
+                                                struct ps_rpc_server **server,
+                                                struct ps_error *error);
+
+/* The port that was bound. */
+uint16_t ps_rpc_server_port(const struct ps_rpc_server *server);
+
+PS_MUST_USE enum ps_status ps_rpc_server_start(struct ps_rpc_server *server,
+                                               struct ps_error *error);
+
+/* Tells the lanes that parked calls may go on (the service's listener calls this), and that health
+ * may have changed. Any thread; never blocks. */
+void ps_rpc_server_wake(struct ps_rpc_server *server);
+
+/* Health says NOT_SERVING, connections get GOAWAY, calls in flight may finish until `deadline_ms`
+ * and are cancelled then. */
+void ps_rpc_server_drain(struct ps_rpc_server *server, uint64_t deadline_ms);
+
+/* Takes the server: ends the lanes (after a drain of no patience if there was none). */
+void ps_rpc_server_destroy(struct ps_rpc_server *server);
+
+#endif
