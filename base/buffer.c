@@ -1,0 +1,131 @@
+/* Text that grows by doubling, up to a bound that its owner states. */
+#include "base/buffer.h"
+
+#include "base/assert.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FIRST_CAPACITY 256
+
+static bool make_room(struct ps_buffer *buffer, size_t extra);
+static bool grow(struct ps_buffer *buffer, size_t capacity);
+
+void ps_buffer_init(struct ps_buffer *buffer, const struct ps_allocator *memory, size_t size_max)
+{
+    PS_ASSERT(buffer != NULL && memory != NULL);
+    PS_ASSERT(size_max < SIZE_MAX / 2);
+    *buffer = (struct ps_buffer){.memory = memory, .size_max = size_max};
+}
+
+void ps_buffer_init_fixed(struct ps_buffer *buffer, char *text, size_t capacity)
+{
+    PS_ASSERT(buffer != NULL && text != NULL);
+    PS_ASSERT(capacity > 0);
+    text[0] = '\0';
+    *buffer = (struct ps_buffer){.text = text, .capacity = capacity, .size_max = capacity - 1};
+}
+
+void ps_buffer_fini(struct ps_buffer *buffer)
+{
+    if (buffer == NULL)
+        return;
+    if (buffer->memory != NULL)
+        ps_release(buffer->memory, buffer->text);
+    *buffer = (struct ps_buffer){.memory = buffer->memory};
+}
+
+void ps_buffer_append(struct ps_buffer *buffer, struct ps_bytes bytes)
+{
+    if (!make_room(buffer, bytes.size))
+        return;
+    if (bytes.size > 0)
+        memcpy(buffer->text + buffer->size, bytes.data, bytes.size);
+    buffer->size += bytes.size;
+    buffer->text[buffer->size] = '\0';
+}
+
+void ps_buffer_append_text(struct ps_buffer *buffer, const char *text)
+{
+    ps_buffer_append(buffer, ps_bytes_of_text(text));
+}
+
+void ps_buffer_append_format(struct ps_buffer *buffer, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    PS_ASSERT(length >= 0);
+    if (make_room(buffer, (size_t)length)) {
+        (void)vsnprintf(buffer->text + buffer->size, (size_t)length + 1, format, again);
+        buffer->size += (size_t)length;
+    }
+    va_end(again);
+    va_end(arguments);
+}
+
+void ps_buffer_clear(struct ps_buffer *buffer)
+{
+    ps_buffer_rewind(buffer, 0);
+}
+
+void ps_buffer_rewind(struct ps_buffer *buffer, size_t size)
+{
+    PS_ASSERT(buffer != NULL);
+    PS_ASSERT(size <= buffer->size);
+    buffer->size = size;
+    buffer->failed = false;
+    if (buffer->text != NULL)
+        buffer->text[size] = '\0';
+}
+
+enum ps_status ps_buffer_status(const struct ps_buffer *buffer, struct ps_error *error)
+{
+    PS_ASSERT(buffer != NULL);
+    if (!buffer->failed)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_NO_MEMORY, "text of more than %zu bytes (limit %zu)", buffer->size,
+                   buffer->size_max);
+}
+
+/* Room for `extra` bytes and a NUL; marks the buffer when there is none. */
+static bool make_room(struct ps_buffer *buffer, size_t extra)
+{
+    PS_ASSERT(buffer != NULL);
+    PS_ASSERT(buffer->size <= buffer->size_max);
+    if (buffer->failed)
+        return false;
+    if (extra > buffer->size_max - buffer->size) {
+        buffer->failed = true;
+        return false;
+    }
+    size_t needed = buffer->size + extra + 1;
+    if (needed <= buffer->capacity)
+        return true;
+    size_t capacity = buffer->capacity > 0 ? buffer->capacity : FIRST_CAPACITY;
+    while (capacity < needed)
+        capacity *= 2;
+    if (capacity > buffer->size_max + 1)
+        capacity = buffer->size_max + 1;
+    return grow(buffer, capacity);
+}
+
+static bool grow(struct ps_buffer *buffer, size_t capacity)
+{
+    PS_ASSERT(buffer->memory != NULL);
+    char *text = ps_plain(buffer->memory, capacity);
+    if (text == NULL) {
+        buffer->failed = true;
+        return false;
+    }
+    if (buffer->size > 0)
+        memcpy(text, buffer->text, buffer->size);
+    text[buffer->size] = '\0';
+    ps_release(buffer->memory, buffer->text);
+    buffer->text = text;
+    buffer->capacity = capacity;
+    return true;
+}

@@ -1,0 +1,57 @@
+/* UTF-8, read byte by byte. */
+#include "base/utf8.h"
+
+#include "base/assert.h"
+
+static bool is_continuation(uint8_t byte)
+{
+    return (byte & 0xc0) == 0x80;
+}
+
+size_t ps_utf8_first(struct ps_bytes bytes)
+{
+    if (bytes.size == 0)
+        return 0;
+    uint8_t first = bytes.data[0];
+    if (first < 0x80)
+        return 1;
+    /* 0xc0 and 0xc1 could only begin overlong forms, above 0xf4 lies nothing. */
+    if (first < 0xc2 || first > 0xf4)
+        return 0;
+    size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (bytes.size < length)
+        return 0;
+    for (size_t i = 1; i < length; i++) {
+        if (!is_continuation(bytes.data[i]))
+            return 0;
+    }
+    /* The second byte decides about overlong forms, surrogates and the end of Unicode. */
+    uint8_t second = bytes.data[1];
+    bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
+    bool surrogate = first == 0xed && second >= 0xa0;
+    bool beyond = first == 0xf4 && second >= 0x90;
+    return overlong || surrogate || beyond ? 0 : length;
+}
+
+bool ps_utf8_valid(struct ps_bytes bytes)
+{
+    while (bytes.size > 0) {
+        size_t length = ps_utf8_first(bytes);
+        if (length == 0)
+            return false;
+        bytes.data += length;
+        bytes.size -= length;
+    }
+    return true;
+}
+
+size_t ps_utf8_cut(struct ps_bytes bytes, size_t size_max)
+{
+    if (bytes.size <= size_max)
+        return bytes.size;
+    size_t size = size_max;
+    while (size > 0 && is_continuation(bytes.data[size]))
+        size--;
+    PS_ASSERT(size <= size_max);
+    return size;
+}
