@@ -24,11 +24,11 @@
 
 enum ps_option_type {
     PS_OPTION_TEXT,     /* const char * */
-    PS_OPTION_FLAG,     /* bool: --name, --no-name, name=true|false */
+    PS_OPTION_FLAG,     /* bool: --name, --no-name, name=true|false (also yes, no, 1, 0) */
     PS_OPTION_UINT,     /* uint64_t, decimal */
-    PS_OPTION_REAL,     /* double */
-    PS_OPTION_DURATION, /* uint64_t milliseconds: "500ms", "10s", "5m", "2h" */
-    PS_OPTION_BYTES,    /* uint64_t: "4096", "64KiB", "4MiB", "1GiB" */
+    PS_OPTION_REAL,     /* double, finite */
+    PS_OPTION_DURATION, /* uint64_t milliseconds: "500ms", "10s", "5m", "2h", "0" */
+    PS_OPTION_BYTES,    /* uint64_t: "4096", "64KiB", "4MiB", "1GiB", "1TiB" */
     PS_OPTION_CHOICE    /* const char *, one of `choices` */
 };
 
@@ -62,12 +62,16 @@ PS_MUST_USE enum ps_status ps_options_set(const struct ps_option_set *set, void 
                                           const char *name, const char *text,
                                           struct ps_error *error);
 
-/* Sets options from the environment: "data-dir" is PREFIX + "DATA_DIR". */
+/* Sets options from the environment: "data-dir" is PREFIX + "DATA_DIR". An empty variable counts
+ * as unset. Variables that no option knows are left alone: other software uses the prefix too
+ * (Kubernetes sets PSERVER_SERVICE_HOST next to a service of that name). */
 PS_MUST_USE enum ps_status ps_options_environment(const struct ps_option_set *set, void *values,
                                                   struct ps_error *error);
 
 /* Sets options from "--name VALUE", "--name=VALUE" and "--flag". Words that are no options are
- * moved to the front of argv (after argv[0]); `*word_count` says how many. "--" ends options. */
+ * moved to the front of argv (after argv[0]); `*word_count` says how many. "--" ends options. A
+ * value never begins with "--" unless it follows "=". May be called again on the same argv, so
+ * that the flags win over a file that they name. */
 PS_MUST_USE enum ps_status ps_options_arguments(const struct ps_option_set *set, void *values,
                                                 int argc, char **argv, int *word_count,
                                                 struct ps_error *error);

@@ -1,0 +1,177 @@
+/* The registry of metrics, and the updates that running code makes. */
+#include "base/metrics.h"
+
+#include "base/assert.h"
+#include "base/metrics_rows.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Larger times would overflow the sum sooner than anybody restarts a server. */
+#define SECONDS_MAX 1e6
+
+static struct ps_metric_row *register_row(struct ps_metrics *metrics, enum ps_metric_type type,
+                                          const char *name, const char *help, const char *labels);
+static struct ps_metric_family *find_family(struct ps_metrics *metrics, enum ps_metric_type type,
+                                            const char *name, const char *help);
+static struct ps_metric_row *find_row(struct ps_metrics *metrics, struct ps_metric_family *family,
+                                      const char *labels);
+static void destroy_row(struct ps_metrics *metrics, struct ps_metric_row *row);
+
+struct ps_metrics *ps_metrics_create(const struct ps_allocator *memory)
+{
+    struct ps_metrics *metrics = ps_zeroed(memory, sizeof *metrics);
+    if (metrics != NULL)
+        metrics->memory = memory;
+    return metrics;
+}
+
+void ps_metrics_destroy(struct ps_metrics *metrics)
+{
+    if (metrics == NULL)
+        return;
+    while (metrics->families != NULL) {
+        struct ps_metric_family *family = metrics->families;
+        metrics->families = family->next;
+        while (family->rows != NULL) {
+            struct ps_metric_row *row = family->rows;
+            family->rows = row->next;
+            destroy_row(metrics, row);
+        }
+        ps_release(metrics->memory, family);
+    }
+    ps_release(metrics->memory, metrics);
+}
+
+struct ps_counter *ps_metrics_counter(struct ps_metrics *metrics, const char *name,
+                                      const char *help, const char *labels)
+{
+    struct ps_metric_row *row = register_row(metrics, PS_METRIC_COUNTER, name, help, labels);
+    return row != NULL ? &row->as.counter : NULL;
+}
+
+struct ps_gauge *ps_metrics_gauge(struct ps_metrics *metrics, const char *name, const char *help,
+                                  const char *labels)
+{
+    struct ps_metric_row *row = register_row(metrics, PS_METRIC_GAUGE, name, help, labels);
+    return row != NULL ? &row->as.gauge : NULL;
+}
+
+struct ps_histogram *ps_metrics_histogram(struct ps_metrics *metrics, const char *name,
+                                          const char *help, const char *labels)
+{
+    struct ps_metric_row *row = register_row(metrics, PS_METRIC_HISTOGRAM, name, help, labels);
+    return row != NULL ? &row->as.histogram : NULL;
+}
+
+static struct ps_metric_row *register_row(struct ps_metrics *metrics, enum ps_metric_type type,
+                                          const char *name, const char *help, const char *labels)
+{
+    if (metrics == NULL)
+        return NULL;
+    PS_ASSERT(name != NULL && help != NULL);
+    struct ps_metric_family *family = find_family(metrics, type, name, help);
+    if (family == NULL || family->type != type)
+        return NULL;
+    return find_row(metrics, family, labels != NULL ? labels : "");
+}
+
+/* The family of that name, made when it is new. */
+static struct ps_metric_family *find_family(struct ps_metrics *metrics, enum ps_metric_type type,
+                                            const char *name, const char *help)
+{
+    struct ps_metric_family **end = &metrics->families;
+    for (; *end != NULL; end = &(*end)->next) {
+        if (strcmp((*end)->name, name) == 0)
+            return *end;
+    }
+    struct ps_metric_family *family = ps_zeroed(metrics->memory, sizeof *family);
+    if (family == NULL)
+        return NULL;
+    family->name = name;
+    family->help = help;
+    family->type = type;
+    *end = family;
+    return family;
+}
+
+/* The row with those labels, made when it is new. */
+static struct ps_metric_row *find_row(struct ps_metrics *metrics, struct ps_metric_family *family,
+                                      const char *labels)
+{
+    struct ps_metric_row **end = &family->rows;
+    for (; *end != NULL; end = &(*end)->next) {
+        if (strcmp((*end)->labels, labels) == 0)
+            return *end;
+    }
+    if (metrics->row_count == PS_METRICS_ROWS_MAX)
+        return NULL;
+    struct ps_metric_row *row = ps_zeroed(metrics->memory, sizeof *row);
+    if (row == NULL)
+        return NULL;
+    row->labels = ps_copy_text(metrics->memory, labels, strlen(labels));
+    if (row->labels == NULL) {
+        destroy_row(metrics, row);
+        return NULL;
+    }
+    metrics->row_count++;
+    *end = row;
+    return row;
+}
+
+static void destroy_row(struct ps_metrics *metrics, struct ps_metric_row *row)
+{
+    ps_release(metrics->memory, row->labels);
+    ps_release(metrics->memory, row);
+}
+
+void ps_counter_add(struct ps_counter *counter, uint64_t amount)
+{
+    if (counter != NULL)
+        atomic_fetch_add_explicit(&counter->value, amount, memory_order_relaxed);
+}
+
+uint64_t ps_counter_value(const struct ps_counter *counter)
+{
+    return counter != NULL ? atomic_load_explicit(&counter->value, memory_order_relaxed) : 0;
+}
+
+void ps_gauge_set(struct ps_gauge *gauge, double value)
+{
+    if (gauge != NULL)
+        atomic_store_explicit(&gauge->value, value, memory_order_relaxed);
+}
+
+void ps_gauge_add(struct ps_gauge *gauge, double amount)
+{
+    if (gauge == NULL)
+        return;
+    double old = atomic_load_explicit(&gauge->value, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&gauge->value, &old, old + amount,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        continue;
+}
+
+double ps_gauge_value(const struct ps_gauge *gauge)
+{
+    return gauge != NULL ? atomic_load_explicit(&gauge->value, memory_order_relaxed) : 0;
+}
+
+double ps_histogram_bound(size_t i)
+{
+    PS_ASSERT(i < PS_HISTOGRAM_BUCKETS);
+    return 50e-6 * (double)((uint64_t)1 << i);
+}
+
+void ps_histogram_observe(struct ps_histogram *histogram, double seconds)
+{
+    if (histogram == NULL || isnan(seconds))
+        return;
+    seconds = fmin(fmax(seconds, 0), SECONDS_MAX);
+    size_t bucket = 0;
+    while (bucket < PS_HISTOGRAM_BUCKETS && seconds > ps_histogram_bound(bucket))
+        bucket++;
+    uint64_t nanoseconds = (uint64_t)(seconds * 1e9);
+    atomic_fetch_add_explicit(&histogram->sum_ns, nanoseconds, memory_order_relaxed);
+    atomic_fetch_add_explicit(&histogram->buckets[bucket], 1, memory_order_relaxed);
+}

@@ -1,0 +1,72 @@
+/* The text of --help. */
+#include "base/assert.h"
+#include "base/options.h"
+#include "base/options_value.h"
+
+#include <string.h>
+
+#define COLUMNS 80
+#define INDENT 8
+
+static void append_option(const struct ps_option_set *set, const struct ps_option *option,
+                          struct ps_buffer *text);
+
+void ps_options_help(const struct ps_option_set *set, struct ps_buffer *text)
+{
+    PS_ASSERT(set != NULL && text != NULL);
+    ps_buffer_append_format(text, "%s - %s\n\nUsage: %s\n\nOptions:\n", set->program, set->summary,
+                            set->usage);
+    for (size_t i = 0; i < set->option_count; i++)
+        append_option(set, &set->options[i], text);
+    if (set->environment != NULL)
+        ps_buffer_append_text(text, "\nAn option wins over its environment variable, which wins "
+                                    "over the\nconfiguration file, which wins over the default.\n");
+    if (set->examples != NULL)
+        ps_buffer_append_format(text, "\nExamples:\n%s", set->examples);
+}
+
+/* Words, wrapped to the width of a terminal. `*column` is where the line stands. */
+static void append_wrapped(struct ps_buffer *text, const char *words, size_t *column)
+{
+    while (*words != '\0') {
+        size_t size = strcspn(words, " \n");
+        if (*column > INDENT && *column + 1 + size > COLUMNS) {
+            ps_buffer_append_text(text, "\n");
+            *column = 0;
+        }
+        if (*column == 0) {
+            ps_buffer_append_format(text, "%*s", INDENT, "");
+            *column = INDENT;
+        } else if (*column > INDENT) {
+            ps_buffer_append_text(text, " ");
+            (*column)++;
+        }
+        ps_buffer_append(text, (struct ps_bytes){(const uint8_t *)words, size});
+        *column += size;
+        words += size;
+        words += strspn(words, " \n");
+    }
+}
+
+static void append_option(const struct ps_option_set *set, const struct ps_option *option,
+                          struct ps_buffer *text)
+{
+    const char *value = option->value_name != NULL ? option->value_name : option->choices;
+    if (option->type == PS_OPTION_FLAG)
+        ps_buffer_append_format(text, "  --[no-]%s\n", option->name);
+    else
+        ps_buffer_append_format(text, "  --%s %s\n", option->name, value != NULL ? value : "VALUE");
+
+    size_t column = 0;
+    append_wrapped(text, option->help, &column);
+    char last[256];
+    struct ps_buffer facts;
+    ps_buffer_init_fixed(&facts, last, sizeof last);
+    if (option->fallback != NULL)
+        ps_buffer_append_format(&facts, "Default: %s. ", option->fallback);
+    char name[128];
+    if (set->environment != NULL && ps_option_environment_name(set, option, name, sizeof name))
+        ps_buffer_append_format(&facts, "Environment: %s.", name);
+    append_wrapped(text, last, &column);
+    ps_buffer_append_text(text, "\n");
+}

@@ -1,0 +1,89 @@
+/* The man page: the same table in roff. */
+#include "base/assert.h"
+#include "base/options.h"
+#include "base/options_value.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static void append_options(const struct ps_option_set *set, struct ps_buffer *page);
+static void append_escaped(struct ps_buffer *page, const char *text);
+
+void ps_options_man(const struct ps_option_set *set, struct ps_buffer *page)
+{
+    PS_ASSERT(set != NULL && page != NULL);
+    ps_buffer_append_text(page, ".TH ");
+    for (const char *letter = set->program; *letter != '\0'; letter++)
+        ps_buffer_append_format(page, "%c", toupper((unsigned char)*letter));
+    ps_buffer_append_text(page, " 1 \"\" \"pserver " PS_VERSION "\" \"User Commands\"\n");
+    ps_buffer_append_text(page, ".SH NAME\n");
+    append_escaped(page, set->program);
+    ps_buffer_append_text(page, " \\- ");
+    append_escaped(page, set->summary);
+    ps_buffer_append_text(page, "\n.SH SYNOPSIS\n");
+    append_escaped(page, set->usage);
+    ps_buffer_append_text(page, "\n.SH OPTIONS\n");
+    append_options(set, page);
+    if (set->environment != NULL)
+        ps_buffer_append_text(page, ".SH PRECEDENCE\nAn option wins over its environment variable, "
+                                    "which wins over the configuration file, which wins over "
+                                    "the default.\n");
+    if (set->examples == NULL)
+        return;
+    ps_buffer_append_text(page, ".SH EXAMPLES\n.nf\n");
+    append_escaped(page, set->examples);
+    ps_buffer_append_text(page, ".fi\n");
+}
+
+static void append_option(const struct ps_option_set *set, const struct ps_option *option,
+                          struct ps_buffer *page)
+{
+    const char *value = option->value_name != NULL ? option->value_name : option->choices;
+    ps_buffer_append_text(page, ".TP\n\\fB\\-\\-");
+    ps_buffer_append_text(page, option->type == PS_OPTION_FLAG ? "[no\\-]" : "");
+    append_escaped(page, option->name);
+    ps_buffer_append_text(page, "\\fR");
+    if (option->type != PS_OPTION_FLAG) {
+        ps_buffer_append_text(page, " \\fI");
+        append_escaped(page, value != NULL ? value : "VALUE");
+        ps_buffer_append_text(page, "\\fR");
+    }
+    ps_buffer_append_text(page, "\n");
+    append_escaped(page, option->help);
+    if (option->fallback != NULL) {
+        ps_buffer_append_text(page, "\nDefault: ");
+        append_escaped(page, option->fallback);
+        ps_buffer_append_text(page, ".");
+    }
+    char name[128];
+    if (set->environment != NULL && ps_option_environment_name(set, option, name, sizeof name)) {
+        ps_buffer_append_text(page, "\nEnvironment: ");
+        append_escaped(page, name);
+        ps_buffer_append_text(page, ".");
+    }
+    ps_buffer_append_text(page, "\n");
+}
+
+static void append_options(const struct ps_option_set *set, struct ps_buffer *page)
+{
+    for (size_t i = 0; i < set->option_count; i++)
+        append_option(set, &set->options[i], page);
+}
+
+/* A dash that stays a dash, a backslash that is none of roff's, and no line that begins with one
+ * of roff's control characters. */
+static void append_escaped(struct ps_buffer *page, const char *text)
+{
+    bool line_start = page->size == 0 || page->text[page->size - 1] == '\n';
+    for (; *text != '\0'; text++) {
+        if (line_start && (*text == '.' || *text == '\''))
+            ps_buffer_append_text(page, "\\&");
+        if (*text == '-')
+            ps_buffer_append_text(page, "\\-");
+        else if (*text == '\\')
+            ps_buffer_append_text(page, "\\e");
+        else
+            ps_buffer_append(page, (struct ps_bytes){(const uint8_t *)text, 1});
+        line_start = *text == '\n';
+    }
+}

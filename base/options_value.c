@@ -1,0 +1,183 @@
+/* One text, one type, one field; and finding the option that was meant. */
+#include "base/options_value.h"
+
+#include "base/assert.h"
+#include "base/nearest.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct unit {
+    const char *suffix;
+    uint64_t factor;
+};
+
+static const struct unit no_units[] = {{"", 1}};
+static const struct unit duration_units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
+static const struct unit byte_units[] = {{"", 1},
+                                         {"KiB", 1024},
+                                         {"MiB", 1024 * 1024},
+                                         {"GiB", 1024 * 1024 * 1024},
+                                         {"TiB", (uint64_t)1024 * 1024 * 1024 * 1024}};
+
+static bool parse_flag(const char *text, bool *value);
+static bool parse_real(const char *text, double *value);
+static bool parse_units(const char *text, const struct unit *units, size_t unit_count,
+                        uint64_t *value);
+static bool is_choice(const char *choices, const char *text);
+
+#define UNITS(table) (table), PS_ARRAY_COUNT(table)
+
+static enum ps_status refuse(struct ps_error *error, const char *label, const char *text,
+                             const char *wanted)
+{
+    return ps_fail(error, PS_ERR_BAD_INPUT, "%s: \"%.80s\" is not %s", label, text, wanted);
+}
+
+enum ps_status ps_option_set_value(const struct ps_option *option, const char *label, void *values,
+                                   const char *text, struct ps_error *error)
+{
+    PS_ASSERT(option != NULL && values != NULL && text != NULL);
+    void *field = (char *)values + option->offset;
+    switch (option->type) {
+    case PS_OPTION_TEXT:
+        *(const char **)field = text;
+        return PS_OK;
+    case PS_OPTION_FLAG:
+        if (parse_flag(text, field))
+            return PS_OK;
+        return refuse(error, label, text, "true or false");
+    case PS_OPTION_UINT:
+        if (parse_units(text, UNITS(no_units), field))
+            return PS_OK;
+        return refuse(error, label, text, "a whole number from 0 to 18446744073709551615");
+    case PS_OPTION_REAL:
+        if (parse_real(text, field))
+            return PS_OK;
+        return refuse(error, label, text, "a number such as 0.5 or 1e-3");
+    case PS_OPTION_DURATION:
+        /* Nothing needs no unit. */
+        if (parse_units(strcmp(text, "0") == 0 ? "0s" : text, UNITS(duration_units), field))
+            return PS_OK;
+        return refuse(error, label, text, "a duration such as 500ms, 10s, 5m or 2h");
+    case PS_OPTION_BYTES:
+        if (parse_units(text, UNITS(byte_units), field))
+            return PS_OK;
+        return refuse(error, label, text, "a size such as 4096, 64KiB, 4MiB or 1GiB");
+    case PS_OPTION_CHOICE:
+        PS_ASSERT(option->choices != NULL);
+        if (!is_choice(option->choices, text))
+            return refuse(error, label, text, option->choices);
+        *(const char **)field = text;
+        return PS_OK;
+    }
+    PS_ASSERT(false && "an option has one of the seven types");
+    return PS_ERR_INTERNAL;
+}
+
+static bool parse_flag(const char *text, bool *value)
+{
+    static const char *const words[] = {"false", "true", "no", "yes", "0", "1"};
+    for (size_t i = 0; i < PS_ARRAY_COUNT(words); i++) {
+        if (strcmp(words[i], text) != 0)
+            continue;
+        *value = i % 2 == 1;
+        return true;
+    }
+    return false;
+}
+
+static bool parse_real(const char *text, double *value)
+{
+    if (text[0] == '\0' || isspace((unsigned char)text[0]))
+        return false;
+    char *end = NULL;
+    double parsed = strtod(text, &end);
+    if (*end != '\0' || !isfinite(parsed))
+        return false;
+    *value = parsed;
+    return true;
+}
+
+/* Decimal digits and one of the units' suffixes. */
+static bool parse_units(const char *text, const struct unit *units, size_t unit_count,
+                        uint64_t *value)
+{
+    if (!isdigit((unsigned char)text[0]))
+        return false;
+    char *end = NULL;
+    errno = 0;
+    uint64_t number = strtoull(text, &end, 10);
+    if (errno != 0)
+        return false;
+    for (size_t i = 0; i < unit_count; i++) {
+        if (strcmp(units[i].suffix, end) != 0)
+            continue;
+        if (number > UINT64_MAX / units[i].factor)
+            return false;
+        *value = number * units[i].factor;
+        return true;
+    }
+    return false;
+}
+
+/* `choices` is "a|b|c". */
+static bool is_choice(const char *choices, const char *text)
+{
+    size_t size = strlen(text);
+    while (size > 0) {
+        size_t choice_size = strcspn(choices, "|");
+        if (choice_size == size && memcmp(choices, text, size) == 0)
+            return true;
+        if (choices[choice_size] == '\0')
+            return false;
+        choices += choice_size + 1;
+    }
+    return false;
+}
+
+const struct ps_option *ps_option_find(const struct ps_option_set *set, const char *name,
+                                       size_t name_size)
+{
+    PS_ASSERT(set != NULL && name != NULL);
+    for (size_t i = 0; i < set->option_count; i++) {
+        const struct ps_option *option = &set->options[i];
+        if (strlen(option->name) == name_size && memcmp(option->name, name, name_size) == 0)
+            return option;
+    }
+    return NULL;
+}
+
+enum ps_status ps_option_unknown(const struct ps_option_set *set, const char *prefix,
+                                 const char *name, struct ps_error *error)
+{
+    const struct ps_option *nearest = NULL;
+    size_t nearest_distance = SIZE_MAX;
+    for (size_t i = 0; i < set->option_count; i++) {
+        size_t distance = ps_text_distance(name, set->options[i].name);
+        if (distance >= nearest_distance)
+            continue;
+        nearest = &set->options[i];
+        nearest_distance = distance;
+    }
+    if (nearest == NULL || !ps_text_is_near(name, nearest_distance))
+        return ps_fail(error, PS_ERR_NOT_FOUND, "unknown option %s%.80s", prefix, name);
+    return ps_fail(error, PS_ERR_NOT_FOUND, "unknown option %s%.80s; did you mean %s%s?", prefix,
+                   name, prefix, nearest->name);
+}
+
+bool ps_option_environment_name(const struct ps_option_set *set, const struct ps_option *option,
+                                char *name, size_t capacity)
+{
+    PS_ASSERT(set->environment != NULL);
+    int length = snprintf(name, capacity, "%s%s", set->environment, option->name);
+    if (length < 0 || (size_t)length >= capacity)
+        return false;
+    for (char *letter = name + strlen(set->environment); *letter != '\0'; letter++)
+        *letter = *letter == '-' ? '_' : (char)toupper((unsigned char)*letter);
+    return true;
+}

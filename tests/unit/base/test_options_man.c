@@ -1,0 +1,124 @@
+/* base/options_man.c: the man page. */
+#include "base/options.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct ps_option table[] = {
+    {.name = "listen",
+     .type = PS_OPTION_TEXT,
+     .value_name = "HOST:PORT",
+     .fallback = "0.0.0.0:8000",
+     .help =
+         "Address to serve on. This text is long enough that it has to be wrapped over more than "
+         "one line of a terminal."},
+    {.name = "reflection", .type = PS_OPTION_FLAG, .fallback = "true", .help = "Offer reflection."},
+    {.name = "ack",
+     .type = PS_OPTION_CHOICE,
+     .choices = "memory|logged",
+     .fallback = "memory",
+     .help = ".dot at the start, a back\\slash and a da-sh."},
+    {.name = "count", .type = PS_OPTION_UINT, .help = "How many."},
+};
+
+static const struct ps_option_set set = {.program = "prog",
+                                         .usage = "prog [--option VALUE]...",
+                                         .summary = "tests options",
+                                         .examples = "  prog --count 3\n.hidden\n",
+                                         .environment = "PROGTEST_",
+                                         .options = table,
+                                         .option_count = PS_ARRAY_COUNT(table)};
+
+static char memory[8192];
+static struct ps_buffer text;
+
+#define ASSERT_HAS(part_) ck_assert_msg(strstr(memory, (part_)) != NULL, "%s", memory)
+
+static void render(const struct ps_option_set *options)
+{
+    ps_buffer_init_fixed(&text, memory, sizeof memory);
+    ps_options_man(options, &text);
+    ck_assert_int_eq(ps_buffer_status(&text, NULL), PS_OK);
+}
+
+START_TEST(page_has_its_sections_in_order)
+{
+    static const char *const sections[] = {".TH PROG 1 ",    ".SH NAME\nprog \\- tests options\n",
+                                           ".SH SYNOPSIS\n", ".SH OPTIONS\n.TP\n",
+                                           ".SH PRECEDENCE", ".SH EXAMPLES\n"};
+    render(&set);
+
+    const char *from = memory;
+    for (size_t i = 0; i < PS_ARRAY_COUNT(sections); i++) {
+        from = strstr(from, sections[i]);
+        ck_assert_msg(from != NULL, "%s", sections[i]);
+    }
+}
+END_TEST
+
+START_TEST(options_show_their_values)
+{
+    render(&set);
+
+    ASSERT_HAS(".TP\n\\fB\\-\\-listen\\fR \\fIHOST:PORT\\fR\nAddress");
+    ASSERT_HAS(".TP\n\\fB\\-\\-[no\\-]reflection\\fR\nOffer");
+    ASSERT_HAS("\\fImemory|logged\\fR");
+    ASSERT_HAS("\nDefault: 0.0.0.0:8000.\nEnvironment: PROGTEST_LISTEN.\n");
+}
+END_TEST
+
+START_TEST(text_is_never_taken_for_a_request)
+{
+    render(&set);
+
+    ASSERT_HAS("\n\\&.dot at the start, a back\\eslash and a da\\-sh.\n");
+    ASSERT_HAS("\n\\&.hidden\n");
+}
+END_TEST
+
+START_TEST(program_without_environment_or_examples_has_no_such_sections)
+{
+    struct ps_option_set bare = set;
+    bare.environment = NULL;
+    bare.examples = NULL;
+
+    render(&bare);
+
+    ck_assert_ptr_null(strstr(memory, ".SH PRECEDENCE"));
+    ck_assert_ptr_null(strstr(memory, ".SH EXAMPLES"));
+}
+END_TEST
+
+START_TEST(man_renders_the_page_without_a_warning)
+{
+    if (system("command -v man >/dev/null") != 0)
+        return;
+    render(&set);
+
+    FILE *man =
+        popen("test -z \"$(MANROFFSEQ= man --warnings -E UTF-8 -l - 2>&1 >/dev/null)\"", "w");
+    ck_assert_ptr_nonnull(man);
+    ck_assert_int_ge(fputs(memory, man), 0);
+
+    ck_assert_int_eq(pclose(man), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("options_man");
+    TCase *tests = tcase_create("options_man");
+    tcase_add_test(tests, page_has_its_sections_in_order);
+    tcase_add_test(tests, options_show_their_values);
+    tcase_add_test(tests, text_is_never_taken_for_a_request);
+    tcase_add_test(tests, program_without_environment_or_examples_has_no_such_sections);
+    tcase_add_test(tests, man_renders_the_page_without_a_warning);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
