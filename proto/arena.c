@@ -1,0 +1,53 @@
+/* Every block begins with a link to the one taken before it. */
+#include "proto/arena.h"
+
+#include "base/assert.h"
+
+#include <stdint.h>
+
+struct block {
+    _Alignas(max_align_t) struct block *before;
+};
+
+void ps_arena_init(struct ps_arena *arena, const struct ps_allocator *memory, size_t size_max)
+{
+    PS_ASSERT(arena != NULL && memory != NULL);
+    *arena = (struct ps_arena){.memory = memory, .left = size_max};
+}
+
+void *ps_arena_take(struct ps_arena *arena, size_t size)
+{
+    struct block *block = NULL;
+    if (size <= arena->left && size <= SIZE_MAX - sizeof *block)
+        block = ps_plain(arena->memory, sizeof *block + size);
+    if (block == NULL) {
+        arena->refused = true;
+        return NULL;
+    }
+    arena->left -= size;
+    block->before = arena->blocks;
+    arena->blocks = block;
+    return block + 1;
+}
+
+void *ps_arena_detach(struct ps_arena *arena)
+{
+    void *blocks = arena->blocks;
+    arena->blocks = NULL;
+    return blocks;
+}
+
+void ps_arena_release(struct ps_arena *arena)
+{
+    ps_arena_release_blocks(arena->memory, ps_arena_detach(arena));
+}
+
+void ps_arena_release_blocks(const struct ps_allocator *memory, void *blocks)
+{
+    struct block *block = blocks;
+    while (block != NULL) {
+        struct block *before = block->before;
+        ps_release(memory, block);
+        block = before;
+    }
+}

@@ -1,0 +1,323 @@
+/* Bytes to structs, for the messages of the four calls and for what operators ask.
+ *
+ * First the fields are only found (proto/wire.h: nothing is allocated, so a peer cannot make us
+ * allocate by what it claims). Then what has to be contiguous and is not is copied, once, into one
+ * small block. The bulk content stays where it lies. */
+#include "proto/codec.h"
+
+#include "base/assert.h"
+#include "base/bounds.h"
+#include "proto/arena.h"
+#include "proto/wire.h"
+
+/* The byte fields of a message as they were found; the last of each counts. */
+struct found {
+    struct ps_wire_range name;
+    struct ps_wire_range config;
+    struct ps_wire_range client_id;
+    struct ps_wire_range content;
+};
+
+/* The same fields, ready to be used. */
+struct kept {
+    struct ps_bytes name;
+    struct ps_bytes config;
+    struct ps_bytes client_id;
+    struct ps_view content;
+};
+
+static void read_request_id(struct ps_wire_reader *reader, const struct ps_wire_field *field,
+                            struct ps_request_id *request, struct ps_wire_range *client_id);
+static enum ps_dtype read_dtype(struct ps_wire_reader *reader, const struct ps_wire_field *field);
+static struct ps_wire_range read_name(struct ps_wire_reader *reader,
+                                      const struct ps_wire_field *field);
+static enum ps_status keep(const struct found *found, const struct ps_allocator *memory,
+                           struct kept *kept, struct ps_decoded *decoded, struct ps_error *error);
+static enum ps_status keep_small(const struct found *found, struct kept *kept,
+                                 struct ps_decoded *decoded, struct ps_error *error);
+static enum ps_status keep_content(const struct ps_wire_range *content, struct ps_view *view,
+                                   struct ps_decoded *decoded, struct ps_error *error);
+
+void ps_decoded_release(struct ps_decoded *decoded)
+{
+    PS_ASSERT(decoded != NULL);
+    if (decoded->memory == NULL)
+        return;
+    ps_arena_release_blocks(decoded->memory, decoded->message);
+    ps_release(decoded->memory, decoded->pieces);
+    *decoded = (struct ps_decoded){0};
+}
+
+enum ps_status ps_decode_init(struct ps_view bytes, const struct ps_allocator *memory,
+                              struct ps_init_request *request, struct ps_decoded *decoded,
+                              struct ps_error *error)
+{
+    struct ps_init_request read = {0};
+    struct found found = {0};
+    struct kept kept;
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field)) {
+        if (field.number == 1)
+            found.name = read_name(&reader, &field);
+        else if (field.number == 2)
+            read.dtype = read_dtype(&reader, &field);
+        else if (field.number == 3)
+            found.content = ps_wire_bytes(&reader, &field, SIZE_MAX, "content");
+        else if (field.number == 4)
+            found.config = ps_wire_bytes(&reader, &field, PS_CONFIG_BYTES_MAX, "config");
+        else if (field.number == 15)
+            read_request_id(&reader, &field, &read.request, &found.client_id);
+    }
+    *decoded = (struct ps_decoded){0};
+    PS_TRY(reader.status);
+    PS_TRY(keep(&found, memory, &kept, decoded, error));
+    read.name = kept.name;
+    read.content = kept.content;
+    read.config = kept.config;
+    read.request.client_id = kept.client_id;
+    *request = read;
+    return PS_OK;
+}
+
+enum ps_status ps_decode_finish(struct ps_view bytes, const struct ps_allocator *memory,
+                                struct ps_finish_request *request, struct ps_decoded *decoded,
+                                struct ps_error *error)
+{
+    struct ps_finish_request read = {0};
+    struct found found = {0};
+    struct kept kept;
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field)) {
+        if (field.number == 15)
+            read_request_id(&reader, &field, &read.request, &found.client_id);
+    }
+    *decoded = (struct ps_decoded){0};
+    PS_TRY(reader.status);
+    PS_TRY(keep(&found, memory, &kept, decoded, error));
+    read.request.client_id = kept.client_id;
+    *request = read;
+    return PS_OK;
+}
+
+enum ps_status ps_decode_push(struct ps_view bytes, const struct ps_allocator *memory,
+                              struct ps_push_request *request, struct ps_decoded *decoded,
+                              struct ps_error *error)
+{
+    struct ps_push_request read = {0};
+    struct found found = {0};
+    struct kept kept;
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field)) {
+        if (field.number == 1)
+            found.name = read_name(&reader, &field);
+        else if (field.number == 2)
+            read.dtype = read_dtype(&reader, &field);
+        else if (field.number == 3)
+            found.content = ps_wire_bytes(&reader, &field, SIZE_MAX, "content");
+        else if (field.number == 5)
+            read.ack = (enum ps_ack)ps_wire_uint(&reader, &field, PS_ACK_REPLICATED, "ack");
+        else if (field.number == 15)
+            read_request_id(&reader, &field, &read.request, &found.client_id);
+    }
+    *decoded = (struct ps_decoded){0};
+    PS_TRY(reader.status);
+    PS_TRY(keep(&found, memory, &kept, decoded, error));
+    read.name = kept.name;
+    read.content = kept.content;
+    read.request.client_id = kept.client_id;
+    *request = read;
+    return PS_OK;
+}
+
+enum ps_status ps_decode_push_reply(struct ps_view bytes, const struct ps_allocator *memory,
+                                    struct ps_push_reply *reply, struct ps_error *error)
+{
+    (void)memory;
+    struct ps_push_reply read = {0};
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field)) {
+        if (field.number == 1)
+            read.version = ps_wire_uint(&reader, &field, UINT64_MAX, "version");
+        else if (field.number == 2)
+            read.duplicate = ps_wire_uint(&reader, &field, UINT64_MAX, "duplicate") != 0;
+    }
+    PS_TRY(reader.status);
+    *reply = read;
+    return PS_OK;
+}
+
+enum ps_status ps_decode_pull(struct ps_view bytes, const struct ps_allocator *memory,
+                              struct ps_pull_request *request, struct ps_decoded *decoded,
+                              struct ps_error *error)
+{
+    struct found found = {0};
+    struct kept kept;
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field)) {
+        if (field.number == 1)
+            found.name = read_name(&reader, &field);
+    }
+    *decoded = (struct ps_decoded){0};
+    PS_TRY(reader.status);
+    PS_TRY(keep(&found, memory, &kept, decoded, error));
+    *request = (struct ps_pull_request){.name = kept.name};
+    return PS_OK;
+}
+
+enum ps_status ps_decode_pull_reply(struct ps_view bytes, const struct ps_allocator *memory,
+                                    struct ps_pull_reply *reply, struct ps_decoded *decoded,
+                                    struct ps_error *error)
+{
+    struct ps_pull_reply read = {0};
+    struct found found = {0};
+    struct kept kept;
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field)) {
+        if (field.number == 1)
+            found.name = read_name(&reader, &field);
+        else if (field.number == 2)
+            read.dtype = read_dtype(&reader, &field);
+        else if (field.number == 3)
+            found.content = ps_wire_bytes(&reader, &field, SIZE_MAX, "content");
+        else if (field.number == 4)
+            read.version = ps_wire_uint(&reader, &field, UINT64_MAX, "version");
+    }
+    *decoded = (struct ps_decoded){0};
+    PS_TRY(reader.status);
+    PS_TRY(keep(&found, memory, &kept, decoded, error));
+    read.name = kept.name;
+    read.content = kept.content;
+    *reply = read;
+    return PS_OK;
+}
+
+enum ps_status ps_decode_list(struct ps_view bytes, const struct ps_allocator *memory,
+                              struct ps_list_request *request, struct ps_decoded *decoded,
+                              struct ps_error *error)
+{
+    struct ps_list_request read = {0};
+    struct found found = {0};
+    struct kept kept;
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field)) {
+        if (field.number == 1)
+            found.name = read_name(&reader, &field);
+        else if (field.number == 2)
+            read.limit = (uint32_t)ps_wire_uint(&reader, &field, UINT32_MAX, "limit");
+    }
+    *decoded = (struct ps_decoded){0};
+    PS_TRY(reader.status);
+    PS_TRY(keep(&found, memory, &kept, decoded, error));
+    read.after = kept.name;
+    *request = read;
+    return PS_OK;
+}
+
+/* A RequestId that comes twice is merged field by field, as protobuf says. */
+static void read_request_id(struct ps_wire_reader *reader, const struct ps_wire_field *field,
+                            struct ps_request_id *request, struct ps_wire_range *client_id)
+{
+    struct ps_wire_range range = ps_wire_bytes(reader, field, SIZE_MAX, "request");
+    struct ps_wire_reader nested;
+    struct ps_wire_field part;
+    ps_wire_reader_nested(&nested, &range, reader->error);
+    while (ps_wire_next(&nested, &part)) {
+        if (part.number == 1)
+            *client_id = ps_wire_bytes(&nested, &part, PS_CLIENT_ID_BYTES_MAX, "client id");
+        else if (part.number == 2)
+            request->session = ps_wire_uint(&nested, &part, UINT64_MAX, "session");
+        else if (part.number == 3)
+            request->sequence = ps_wire_uint(&nested, &part, UINT64_MAX, "sequence");
+    }
+    request->present = true;
+    if (reader->status == PS_OK)
+        reader->status = nested.status;
+}
+
+static enum ps_dtype read_dtype(struct ps_wire_reader *reader, const struct ps_wire_field *field)
+{
+    return (enum ps_dtype)ps_wire_uint(reader, field, PS_DTYPE_COUNT - 1, "element type");
+}
+
+static struct ps_wire_range read_name(struct ps_wire_reader *reader,
+                                      const struct ps_wire_field *field)
+{
+    return ps_wire_bytes(reader, field, PS_NAME_BYTES_MAX, "name");
+}
+
+/* On failure nothing is held by `decoded`. */
+static enum ps_status keep(const struct found *found, const struct ps_allocator *memory,
+                           struct kept *kept, struct ps_decoded *decoded, struct ps_error *error)
+{
+    PS_ASSERT(memory != NULL);
+    decoded->memory = memory;
+    enum ps_status status = keep_small(found, kept, decoded, error);
+    if (status == PS_OK)
+        status = keep_content(&found->content, &kept->content, decoded, error);
+    if (status == PS_OK && !ps_wire_is_text(kept->name))
+        status = ps_fail(error, PS_ERR_BAD_INPUT, "name: not UTF-8 without NUL");
+    if (status != PS_OK)
+        ps_decoded_release(decoded);
+    return status;
+}
+
+/* Small fields that lie in one piece stay there; the others share one block. Its size is bounded:
+ * every range was held to its maximum when it was found. */
+static enum ps_status keep_small(const struct found *found, struct kept *kept,
+                                 struct ps_decoded *decoded, struct ps_error *error)
+{
+    const struct ps_wire_range *const ranges[] = {&found->name, &found->config, &found->client_id};
+    struct ps_bytes *const runs[] = {&kept->name, &kept->config, &kept->client_id};
+    bool split[PS_ARRAY_COUNT(ranges)];
+    size_t split_size = 0;
+    for (size_t i = 0; i < PS_ARRAY_COUNT(ranges); i++) {
+        split[i] = !ps_wire_range_in_one(ranges[i], runs[i]);
+        split_size += split[i] ? ranges[i]->size : 0;
+    }
+    if (split_size == 0)
+        return PS_OK;
+
+    struct ps_arena arena;
+    ps_arena_init(&arena, decoded->memory, split_size);
+    uint8_t *block = ps_arena_take(&arena, split_size);
+    if (block == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu bytes", split_size);
+    decoded->message = ps_arena_detach(&arena);
+    for (size_t i = 0; i < PS_ARRAY_COUNT(ranges); i++) {
+        if (!split[i])
+            continue;
+        ps_wire_range_copy(ranges[i], block);
+        *runs[i] = (struct ps_bytes){block, ranges[i]->size};
+        block += ranges[i]->size;
+    }
+    return PS_OK;
+}
+
+static enum ps_status keep_content(const struct ps_wire_range *content, struct ps_view *view,
+                                   struct ps_decoded *decoded, struct ps_error *error)
+{
+    *view = (struct ps_view){0};
+    if (content->size == 0)
+        return PS_OK;
+    size_t count = ps_wire_range_piece_count(content);
+    decoded->pieces = ps_zeroed_array(decoded->memory, count, sizeof *decoded->pieces);
+    if (decoded->pieces == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu pieces", count);
+    ps_wire_range_pieces(content, decoded->pieces);
+    *view = (struct ps_view){decoded->pieces, count, content->size};
+    return PS_OK;
+}

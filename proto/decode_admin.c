@@ -1,0 +1,147 @@
+/* What operators' tools read from a server: replies whose small fields protobuf-c unpacks. */
+#include "proto/codec.h"
+
+#include "base/assert.h"
+#include "base/bounds.h"
+#include "proto/arena.h"
+#include "proto/unpack.h"
+#include "proto/wire.h"
+
+#include "pserver/v1/admin.pb-c.h"
+
+static enum ps_status unpack_view(struct ps_view view, const ProtobufCMessageDescriptor *descriptor,
+                                  struct ps_arena *arena, ProtobufCMessage **message,
+                                  struct ps_error *error);
+static enum ps_status list_params(const Pserver__V1__ListParamsResponse *message,
+                                  struct ps_arena *arena, struct ps_list_reply *reply,
+                                  struct ps_error *error);
+static enum ps_status read_param(const Pserver__V1__ParamInfo *info, struct ps_param_info *param,
+                                 struct ps_error *error);
+
+/* Hands the arena's blocks to `decoded`, or releases them when `status` is a failure. */
+static enum ps_status settle(struct ps_arena *arena, struct ps_decoded *decoded,
+                             enum ps_status status)
+{
+    *decoded = (struct ps_decoded){0};
+    if (status != PS_OK) {
+        ps_arena_release(arena);
+        return status;
+    }
+    decoded->memory = arena->memory;
+    decoded->message = ps_arena_detach(arena);
+    return PS_OK;
+}
+
+enum ps_status ps_decode_status_reply(struct ps_view bytes, const struct ps_allocator *memory,
+                                      struct ps_status_reply *reply, struct ps_decoded *decoded,
+                                      struct ps_error *error)
+{
+    struct ps_arena arena;
+    ps_arena_init(&arena, memory, ps_unpack_bytes_max(bytes.size));
+    ProtobufCMessage *message = NULL;
+    PS_TRY(settle(&arena, decoded,
+                  unpack_view(bytes, &pserver__v1__get_status_response__descriptor, &arena,
+                              &message, error)));
+    const Pserver__V1__GetStatusResponse *read = (const Pserver__V1__GetStatusResponse *)message;
+    *reply = (struct ps_status_reply){
+        .program_version = read->program_version,
+        .index = read->index,
+        .shard_count = read->shard_count,
+        .epoch = read->epoch,
+        .state = read->state,
+        .parameter_count = read->parameter_count,
+        .parameter_bytes = read->parameter_bytes,
+        .state_bytes = read->state_bytes,
+        .push_count = read->push_count,
+        .pull_count = read->pull_count,
+        .position = read->position,
+        .checkpoint_uuid = read->checkpoint_uuid,
+        .checkpoint_position = read->checkpoint_position,
+        .checkpoint_unix_ns = read->checkpoint_unix_ns,
+        .uptime_ms = read->uptime_ms,
+        .device = read->device,
+        .job = read->job,
+        .address = read->address,
+    };
+    return PS_OK;
+}
+
+enum ps_status ps_decode_save_reply(struct ps_view bytes, const struct ps_allocator *memory,
+                                    struct ps_save_reply *reply, struct ps_decoded *decoded,
+                                    struct ps_error *error)
+{
+    struct ps_arena arena;
+    ps_arena_init(&arena, memory, ps_unpack_bytes_max(bytes.size));
+    ProtobufCMessage *message = NULL;
+    PS_TRY(settle(&arena, decoded,
+                  unpack_view(bytes, &pserver__v1__save_checkpoint_response__descriptor, &arena,
+                              &message, error)));
+    const Pserver__V1__SaveCheckpointResponse *read =
+        (const Pserver__V1__SaveCheckpointResponse *)message;
+    *reply = (struct ps_save_reply){
+        .uuid = read->uuid, .path = read->path, .position = read->position, .bytes = read->bytes};
+    return PS_OK;
+}
+
+enum ps_status ps_decode_list_reply(struct ps_view bytes, const struct ps_allocator *memory,
+                                    struct ps_list_reply *reply, struct ps_decoded *decoded,
+                                    struct ps_error *error)
+{
+    struct ps_arena arena;
+    ps_arena_init(&arena, memory, ps_unpack_bytes_max(bytes.size));
+    ProtobufCMessage *message = NULL;
+    struct ps_list_reply read = {0};
+    enum ps_status status =
+        unpack_view(bytes, &pserver__v1__list_params_response__descriptor, &arena, &message, error);
+    if (status == PS_OK)
+        status =
+            list_params((const Pserver__V1__ListParamsResponse *)message, &arena, &read, error);
+    PS_TRY(settle(&arena, decoded, status));
+    *reply = read;
+    return PS_OK;
+}
+
+static enum ps_status list_params(const Pserver__V1__ListParamsResponse *message,
+                                  struct ps_arena *arena, struct ps_list_reply *reply,
+                                  struct ps_error *error)
+{
+    struct ps_param_info *params = ps_arena_take(arena, message->n_params * sizeof *params);
+    if (params == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu parameters", message->n_params);
+    for (size_t i = 0; i < message->n_params; i++)
+        PS_TRY(read_param(message->params[i], &params[i], error));
+    *reply = (struct ps_list_reply){params, message->n_params, message->more != 0};
+    return PS_OK;
+}
+
+static enum ps_status read_param(const Pserver__V1__ParamInfo *info, struct ps_param_info *param,
+                                 struct ps_error *error)
+{
+    if (info->element_type >= PS_DTYPE_COUNT)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "element type: there is no %u", info->element_type);
+    struct ps_bytes name = ps_bytes_of_text(info->name);
+    if (name.size > PS_NAME_BYTES_MAX || !ps_wire_is_text(name))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "name: not a parameter's name");
+    *param = (struct ps_param_info){.name = name,
+                                    .dtype = (enum ps_dtype)info->element_type,
+                                    .element_count = info->element_count,
+                                    .version = info->version,
+                                    .rule = info->rule,
+                                    .learning_rate = info->learning_rate,
+                                    .state_bytes = info->state_bytes};
+    return PS_OK;
+}
+
+/* protobuf-c reads contiguous bytes only. */
+static enum ps_status unpack_view(struct ps_view view, const ProtobufCMessageDescriptor *descriptor,
+                                  struct ps_arena *arena, ProtobufCMessage **message,
+                                  struct ps_error *error)
+{
+    if (view.piece_count == 1)
+        return ps_unpack(descriptor, view.pieces[0], arena, message, error);
+    uint8_t *copy = ps_arena_take(arena, view.size);
+    if (copy == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu bytes", view.size);
+    ps_view_copy(view, 0, copy, view.size);
+    return ps_unpack(descriptor, (struct ps_bytes){copy, view.size}, arena, message, error);
+}

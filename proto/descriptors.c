@@ -1,0 +1,168 @@
+/* Looks names up in the embedded FileDescriptorSet, by walking it: it is small and asked rarely. */
+#include "proto/descriptors.h"
+
+#include "base/assert.h"
+#include "proto/wire.h"
+
+#include <string.h>
+
+/* Defined in a source that the build writes from protoc's descriptor set. */
+extern const uint8_t ps_descriptor_set_data[];
+extern const size_t ps_descriptor_set_size;
+
+/* What can have named children, and the fields of descriptor.proto that hold them. */
+enum kind { KIND_FILE, KIND_MESSAGE, KIND_SERVICE, KIND_LEAF };
+
+static bool defines(struct ps_bytes file, struct ps_bytes symbol);
+static bool strip_package(struct ps_bytes file, struct ps_bytes *symbol);
+static struct ps_bytes take_component(struct ps_bytes *path);
+static bool find_child(enum kind *kind, struct ps_bytes *parent, struct ps_bytes name);
+static bool child_kind(enum kind parent, uint32_t field, enum kind *child);
+static struct ps_bytes bytes_field(struct ps_bytes message, uint32_t number);
+static struct ps_bytes range_bytes(const struct ps_wire_range *range);
+
+struct ps_bytes ps_descriptor_set(void)
+{
+    return (struct ps_bytes){ps_descriptor_set_data, ps_descriptor_set_size};
+}
+
+/* The next file of the set; false after the last. */
+static bool next_file(struct ps_wire_reader *reader, struct ps_bytes *file)
+{
+    struct ps_wire_field field;
+    while (ps_wire_next(reader, &field)) {
+        if (field.number != 1)
+            continue;
+        *file = range_bytes(&field.bytes);
+        return true;
+    }
+    PS_ASSERT(reader->status == PS_OK);
+    return false;
+}
+
+bool ps_descriptor_of_file(struct ps_bytes name, struct ps_bytes *file)
+{
+    struct ps_bytes set = ps_descriptor_set();
+    struct ps_wire_reader reader;
+    struct ps_bytes candidate;
+    ps_wire_reader_init(&reader, ps_view_of(&set), NULL);
+    while (next_file(&reader, &candidate)) {
+        if (!ps_bytes_equal(bytes_field(candidate, 1), name))
+            continue;
+        *file = candidate;
+        return true;
+    }
+    return false;
+}
+
+bool ps_descriptor_of_symbol(struct ps_bytes symbol, struct ps_bytes *file)
+{
+    struct ps_bytes set = ps_descriptor_set();
+    struct ps_wire_reader reader;
+    struct ps_bytes candidate;
+    ps_wire_reader_init(&reader, ps_view_of(&set), NULL);
+    while (next_file(&reader, &candidate)) {
+        if (!defines(candidate, symbol))
+            continue;
+        *file = candidate;
+        return true;
+    }
+    return false;
+}
+
+/* Goes down from the file, one component of the name at a time. */
+static bool defines(struct ps_bytes file, struct ps_bytes symbol)
+{
+    if (!strip_package(file, &symbol) || symbol.size == 0)
+        return false;
+    enum kind kind = KIND_FILE;
+    struct ps_bytes scope = file;
+    while (symbol.size > 0) {
+        if (!find_child(&kind, &scope, take_component(&symbol)))
+            return false;
+    }
+    return true;
+}
+
+static bool strip_package(struct ps_bytes file, struct ps_bytes *symbol)
+{
+    struct ps_bytes package = bytes_field(file, 2);
+    if (symbol->size <= package.size || symbol->data[package.size] != '.' ||
+        memcmp(symbol->data, package.data, package.size) != 0)
+        return false;
+    symbol->data += package.size + 1;
+    symbol->size -= package.size + 1;
+    return true;
+}
+
+static struct ps_bytes take_component(struct ps_bytes *path)
+{
+    const uint8_t *dot = memchr(path->data, '.', path->size);
+    size_t size = dot != NULL ? (size_t)(dot - path->data) : path->size;
+    struct ps_bytes component = {path->data, size};
+    size_t consumed = dot != NULL ? size + 1 : size;
+    path->data += consumed;
+    path->size -= consumed;
+    return component;
+}
+
+/* On success `parent` and its kind become the child and the child's kind. */
+static bool find_child(enum kind *kind, struct ps_bytes *parent, struct ps_bytes name)
+{
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, ps_view_of(parent), NULL);
+    while (ps_wire_next(&reader, &field)) {
+        enum kind found;
+        if (!child_kind(*kind, field.number, &found))
+            continue;
+        struct ps_bytes child = range_bytes(&field.bytes);
+        if (!ps_bytes_equal(bytes_field(child, 1), name))
+            continue;
+        *kind = found;
+        *parent = child;
+        return true;
+    }
+    return false;
+}
+
+/* The field numbers are those of google/protobuf/descriptor.proto. */
+static bool child_kind(enum kind parent, uint32_t field, enum kind *child)
+{
+    static const struct {
+        enum kind parent;
+        uint32_t field;
+        enum kind child;
+    } table[] = {
+        {KIND_FILE, 4, KIND_MESSAGE},    {KIND_FILE, 5, KIND_LEAF},    {KIND_FILE, 6, KIND_SERVICE},
+        {KIND_MESSAGE, 3, KIND_MESSAGE}, {KIND_MESSAGE, 4, KIND_LEAF}, {KIND_SERVICE, 2, KIND_LEAF},
+    };
+    for (size_t i = 0; i < PS_ARRAY_COUNT(table); i++) {
+        if (table[i].parent != parent || table[i].field != field)
+            continue;
+        *child = table[i].child;
+        return true;
+    }
+    return false;
+}
+
+static struct ps_bytes bytes_field(struct ps_bytes message, uint32_t number)
+{
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, ps_view_of(&message), NULL);
+    while (ps_wire_next(&reader, &field)) {
+        if (field.number == number && field.type == PS_WIRE_BYTES)
+            return range_bytes(&field.bytes);
+    }
+    return (struct ps_bytes){NULL, 0};
+}
+
+/* The set is in one piece. */
+static struct ps_bytes range_bytes(const struct ps_wire_range *range)
+{
+    struct ps_bytes bytes;
+    bool in_one = ps_wire_range_in_one(range, &bytes);
+    PS_ASSERT(in_one);
+    return bytes;
+}

@@ -1,0 +1,28 @@
+/* Two messages of one field each. */
+#include "proto/health_codec.h"
+
+#include "proto/wire.h"
+
+enum ps_status ps_decode_health(struct ps_view bytes, char service[PS_HEALTH_SERVICE_BYTES_MAX + 1],
+                                struct ps_error *error)
+{
+    struct ps_wire_range name = {0};
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field)) {
+        if (field.number == 1)
+            name = ps_wire_bytes(&reader, &field, PS_HEALTH_SERVICE_BYTES_MAX, "service");
+    }
+    PS_TRY(reader.status);
+    ps_wire_range_copy(&name, service);
+    service[name.size] = '\0';
+    if (!ps_wire_is_text((struct ps_bytes){(const uint8_t *)service, name.size}))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "service: not UTF-8 without NUL");
+    return PS_OK;
+}
+
+void ps_encode_health_reply(enum ps_health health, struct ps_buffer *bytes)
+{
+    ps_wire_put_uint(bytes, 1, (uint64_t)health);
+}

@@ -1,0 +1,18 @@
+/* The paths of the calls, from the table. */
+#include "proto/messages.h"
+
+#include "base/assert.h"
+
+const char *ps_method_path(enum ps_method method)
+{
+    switch (method) {
+#define PS_METHOD_CASE(TAG, service, name) \
+    case TAG:                              \
+        return "/" service "/" name;
+        PS_METHOD_TABLE(PS_METHOD_CASE)
+#undef PS_METHOD_CASE
+    case PS_METHOD_COUNT:
+        break;
+    }
+    PS_ASSERT(false && "no such method");
+}

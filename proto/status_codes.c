@@ -1,0 +1,93 @@
+/* One switch from our statuses to gRPC's codes; the way back goes by the word. */
+#include "proto/status_codes.h"
+
+#include "base/assert.h"
+
+enum ps_rpc_code ps_rpc_code_of_status(enum ps_status status)
+{
+    switch (status) {
+    case PS_OK:
+        return PS_RPC_OK;
+    case PS_ERR_NO_MEMORY:
+    case PS_ERR_BUSY:
+        return PS_RPC_RESOURCE_EXHAUSTED;
+    case PS_ERR_UNAVAILABLE:
+        return PS_RPC_UNAVAILABLE;
+    case PS_ERR_NOT_READY:
+    case PS_ERR_NOT_OWNER:
+    case PS_ERR_STALE_EPOCH:
+    case PS_ERR_LEASE_LOST:
+        return PS_RPC_FAILED_PRECONDITION;
+    case PS_ERR_TIMEOUT:
+        return PS_RPC_DEADLINE_EXCEEDED;
+    case PS_ERR_CANCELLED:
+        return PS_RPC_CANCELLED;
+    case PS_ERR_CONFLICT:
+        return PS_RPC_ABORTED;
+    case PS_ERR_BAD_INPUT:
+        return PS_RPC_INVALID_ARGUMENT;
+    case PS_ERR_NOT_FOUND:
+        return PS_RPC_NOT_FOUND;
+    case PS_ERR_EXISTS:
+        return PS_RPC_ALREADY_EXISTS;
+    case PS_ERR_OUT_OF_RANGE:
+        return PS_RPC_OUT_OF_RANGE;
+    case PS_ERR_UNSUPPORTED:
+        return PS_RPC_UNIMPLEMENTED;
+    case PS_ERR_DENIED:
+        return PS_RPC_PERMISSION_DENIED;
+    case PS_ERR_CORRUPT:
+        return PS_RPC_DATA_LOSS;
+    case PS_ERR_IO:
+    case PS_ERR_INTERNAL:
+        return PS_RPC_INTERNAL;
+    case PS_STATUS_COUNT:
+        break;
+    }
+    PS_ASSERT(false && "no such status");
+}
+
+const char *ps_rpc_code_name(uint32_t code)
+{
+    static const char *const names[PS_RPC_CODE_COUNT] = {
+#define PS_RPC_CODE_ROW(TAG, name) [TAG] = name,
+        PS_RPC_CODE_TABLE(PS_RPC_CODE_ROW)
+#undef PS_RPC_CODE_ROW
+    };
+    return code < PS_RPC_CODE_COUNT ? names[code] : names[PS_RPC_UNKNOWN];
+}
+
+/* What a code means when gRPC made it on the way. */
+static enum ps_status status_of_code(uint32_t code)
+{
+    switch (code) {
+    case PS_RPC_CANCELLED:
+        return PS_ERR_CANCELLED;
+    case PS_RPC_DEADLINE_EXCEEDED:
+        return PS_ERR_TIMEOUT;
+    case PS_RPC_UNAVAILABLE:
+        return PS_ERR_UNAVAILABLE;
+    case PS_RPC_RESOURCE_EXHAUSTED:
+        return PS_ERR_OUT_OF_RANGE;
+    case PS_RPC_UNIMPLEMENTED:
+        return PS_ERR_UNSUPPORTED;
+    case PS_RPC_PERMISSION_DENIED:
+    case PS_RPC_UNAUTHENTICATED:
+        return PS_ERR_DENIED;
+    default:
+        return PS_ERR_INTERNAL;
+    }
+}
+
+enum ps_status ps_status_of_reply(uint32_t code, struct ps_bytes word, bool *from_server)
+{
+    *from_server = true;
+    if (code == PS_RPC_OK)
+        return PS_OK;
+    for (int i = PS_OK + 1; i < PS_STATUS_COUNT; i++) {
+        if (ps_bytes_equal(word, ps_bytes_of_text(ps_status_word((enum ps_status)i))))
+            return (enum ps_status)i;
+    }
+    *from_server = false;
+    return status_of_code(code);
+}

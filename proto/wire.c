@@ -1,0 +1,290 @@
+/* Varints, tags and lengths, read from a view whose pieces may end anywhere. */
+#include "proto/wire.h"
+
+#include "base/assert.h"
+#include "base/utf8.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool read_tag(struct ps_wire_reader *reader, struct ps_wire_field *field);
+static bool read_value(struct ps_wire_reader *reader, struct ps_wire_field *field);
+static bool read_fixed(struct ps_wire_reader *reader, size_t size, uint64_t *value);
+static bool read_varint(struct ps_wire_reader *reader, uint64_t *value);
+static void skip(struct ps_view_cursor *cursor, size_t size);
+
+void ps_wire_reader_init(struct ps_wire_reader *reader, struct ps_view view, struct ps_error *error)
+{
+    PS_ASSERT(reader != NULL);
+    *reader = (struct ps_wire_reader){
+        .cursor = {.view = view}, .left = view.size, .status = PS_OK, .error = error};
+}
+
+void ps_wire_reader_nested(struct ps_wire_reader *reader, const struct ps_wire_range *range,
+                           struct ps_error *error)
+{
+    PS_ASSERT(reader != NULL && range != NULL);
+    *reader = (struct ps_wire_reader){
+        .cursor = range->begin, .left = range->size, .status = PS_OK, .error = error};
+}
+
+bool ps_wire_next(struct ps_wire_reader *reader, struct ps_wire_field *field)
+{
+    if (reader->status != PS_OK)
+        return false;
+    PS_ASSERT(reader->unread <= reader->left);
+    skip(&reader->cursor, reader->unread);
+    reader->left -= reader->unread;
+    reader->unread = 0;
+    if (reader->left == 0)
+        return false;
+    *field = (struct ps_wire_field){0};
+    return read_tag(reader, field) && read_value(reader, field);
+}
+
+static bool read_tag(struct ps_wire_reader *reader, struct ps_wire_field *field)
+{
+    uint64_t tag;
+    if (!read_varint(reader, &tag))
+        return false;
+    if (tag > UINT32_MAX || tag >> 3 == 0) {
+        ps_wire_refuse(reader, "malformed message: no field has this tag");
+        return false;
+    }
+    field->number = (uint32_t)(tag >> 3);
+    field->type = (enum ps_wire_type)(tag & 7);
+    return true;
+}
+
+static bool read_value(struct ps_wire_reader *reader, struct ps_wire_field *field)
+{
+    switch (field->type) {
+    case PS_WIRE_VARINT:
+        return read_varint(reader, &field->value);
+    case PS_WIRE_FIXED64:
+        return read_fixed(reader, 8, &field->value);
+    case PS_WIRE_FIXED32:
+        return read_fixed(reader, 4, &field->value);
+    case PS_WIRE_BYTES:
+        break;
+    default:
+        ps_wire_refuse(reader, "malformed message: field %u has wire type %u", field->number,
+                       (unsigned)field->type);
+        return false;
+    }
+    uint64_t size;
+    if (!read_varint(reader, &size))
+        return false;
+    if (size > reader->left) {
+        ps_wire_refuse(reader, "malformed message: field %u ends after the message", field->number);
+        return false;
+    }
+    field->bytes = (struct ps_wire_range){.begin = reader->cursor, .size = (size_t)size};
+    reader->unread = (size_t)size;
+    return true;
+}
+
+static bool read_fixed(struct ps_wire_reader *reader, size_t size, uint64_t *value)
+{
+    if (size > reader->left) {
+        ps_wire_refuse(reader, "malformed message: it ends inside a number");
+        return false;
+    }
+    *value = 0;
+    for (size_t i = 0; i < size; i++) {
+        struct ps_bytes byte = ps_view_next(&reader->cursor, 1);
+        PS_ASSERT(byte.size == 1);
+        *value |= (uint64_t)byte.data[0] << (8 * i);
+    }
+    reader->left -= size;
+    return true;
+}
+
+static bool read_varint(struct ps_wire_reader *reader, uint64_t *value)
+{
+    *value = 0;
+    for (unsigned shift = 0; shift < 70; shift += 7) {
+        if (reader->left == 0) {
+            ps_wire_refuse(reader, "malformed message: it ends inside a number");
+            return false;
+        }
+        struct ps_bytes byte = ps_view_next(&reader->cursor, 1);
+        PS_ASSERT(byte.size == 1);
+        reader->left--;
+        if (shift == 63 && byte.data[0] > 1)
+            break;
+        *value |= (uint64_t)(byte.data[0] & 0x7f) << shift;
+        if (byte.data[0] < 0x80)
+            return true;
+    }
+    ps_wire_refuse(reader, "malformed message: a number has more than 64 bits");
+    return false;
+}
+
+static void skip(struct ps_view_cursor *cursor, size_t size)
+{
+    while (size > 0) {
+        struct ps_bytes run = ps_view_next(cursor, size);
+        PS_ASSERT(run.size > 0);
+        size -= run.size;
+    }
+}
+
+void ps_wire_refuse(struct ps_wire_reader *reader, const char *format, ...)
+{
+    char text[sizeof reader->error->text];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    reader->status = ps_fail(reader->error, PS_ERR_BAD_INPUT, "%s", text);
+}
+
+uint64_t ps_wire_uint(struct ps_wire_reader *reader, const struct ps_wire_field *field,
+                      uint64_t value_max, const char *what)
+{
+    if (field->type != PS_WIRE_VARINT) {
+        ps_wire_refuse(reader, "malformed message: %s is not a number", what);
+        return 0;
+    }
+    if (field->value > value_max) {
+        ps_wire_refuse(reader, "%s: there is no %llu", what, (unsigned long long)field->value);
+        return 0;
+    }
+    return field->value;
+}
+
+struct ps_wire_range ps_wire_bytes(struct ps_wire_reader *reader, const struct ps_wire_field *field,
+                                   size_t size_max, const char *what)
+{
+    if (field->type != PS_WIRE_BYTES) {
+        ps_wire_refuse(reader, "malformed message: %s is a number", what);
+        return (struct ps_wire_range){0};
+    }
+    if (field->bytes.size > size_max) {
+        ps_wire_refuse(reader, "%s: %zu bytes are too long, %zu are allowed", what,
+                       field->bytes.size, size_max);
+        return (struct ps_wire_range){0};
+    }
+    return field->bytes;
+}
+
+bool ps_wire_is_text(struct ps_bytes bytes)
+{
+    if (bytes.size > 0 && memchr(bytes.data, 0, bytes.size) != NULL)
+        return false;
+    return ps_utf8_valid(bytes);
+}
+
+bool ps_wire_range_in_one(const struct ps_wire_range *range, struct ps_bytes *run)
+{
+    struct ps_view_cursor cursor = range->begin;
+    struct ps_bytes first = ps_view_next(&cursor, range->size);
+    if (first.size < range->size)
+        return false;
+    *run = first;
+    return true;
+}
+
+void ps_wire_range_copy(const struct ps_wire_range *range, void *destination)
+{
+    struct ps_view_cursor cursor = range->begin;
+    uint8_t *to = destination;
+    size_t left = range->size;
+    while (left > 0) {
+        struct ps_bytes run = ps_view_next(&cursor, left);
+        PS_ASSERT(run.size > 0);
+        memcpy(to, run.data, run.size);
+        to += run.size;
+        left -= run.size;
+    }
+}
+
+size_t ps_wire_range_piece_count(const struct ps_wire_range *range)
+{
+    struct ps_view_cursor cursor = range->begin;
+    size_t count = 0;
+    size_t left = range->size;
+    while (left > 0) {
+        struct ps_bytes run = ps_view_next(&cursor, left);
+        PS_ASSERT(run.size > 0);
+        left -= run.size;
+        count++;
+    }
+    return count;
+}
+
+void ps_wire_range_pieces(const struct ps_wire_range *range, struct ps_bytes *pieces)
+{
+    struct ps_view_cursor cursor = range->begin;
+    size_t left = range->size;
+    for (size_t i = 0; left > 0; i++) {
+        pieces[i] = ps_view_next(&cursor, left);
+        PS_ASSERT(pieces[i].size > 0);
+        left -= pieces[i].size;
+    }
+}
+
+size_t ps_wire_varint_size(uint64_t value)
+{
+    size_t size = 1;
+    for (; value >= 0x80; value >>= 7)
+        size++;
+    return size;
+}
+
+void ps_wire_put_varint(struct ps_buffer *buffer, uint64_t value)
+{
+    uint8_t bytes[10];
+    size_t size = 0;
+    for (; value >= 0x80; value >>= 7)
+        bytes[size++] = (uint8_t)(value | 0x80);
+    bytes[size++] = (uint8_t)value;
+    ps_buffer_append(buffer, (struct ps_bytes){bytes, size});
+}
+
+static void put_tag(struct ps_buffer *buffer, uint32_t number, enum ps_wire_type type)
+{
+    ps_wire_put_varint(buffer, (uint64_t)number << 3 | (uint64_t)type);
+}
+
+void ps_wire_put_uint(struct ps_buffer *buffer, uint32_t number, uint64_t value)
+{
+    if (value == 0)
+        return;
+    put_tag(buffer, number, PS_WIRE_VARINT);
+    ps_wire_put_varint(buffer, value);
+}
+
+void ps_wire_put_double(struct ps_buffer *buffer, uint32_t number, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (bits == 0)
+        return;
+    put_tag(buffer, number, PS_WIRE_FIXED64);
+    uint8_t bytes[8];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(bits >> (8 * i));
+    ps_buffer_append(buffer, (struct ps_bytes){bytes, sizeof bytes});
+}
+
+void ps_wire_put_bytes(struct ps_buffer *buffer, uint32_t number, struct ps_bytes bytes)
+{
+    if (bytes.size == 0)
+        return;
+    ps_wire_put_head(buffer, number, bytes.size);
+    ps_buffer_append(buffer, bytes);
+}
+
+void ps_wire_put_text(struct ps_buffer *buffer, uint32_t number, const char *text)
+{
+    ps_wire_put_bytes(buffer, number, ps_bytes_of_text(text));
+}
+
+void ps_wire_put_head(struct ps_buffer *buffer, uint32_t number, size_t size)
+{
+    put_tag(buffer, number, PS_WIRE_BYTES);
+    ps_wire_put_varint(buffer, size);
+}

@@ -1,0 +1,336 @@
+/* Messages that come back as they were sent, wherever the network cuts them. */
+#include "proto/codec.h"
+
+#include "base/bounds.h"
+#include "pieces.h"
+#include "tests/support/fault_heap.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEED = 20260101, MESSAGE_BYTES_MAX = 128 * 1024 };
+
+static uint8_t wire[MESSAGE_BYTES_MAX];
+
+static struct ps_bytes text(const char *literal)
+{
+    return ps_bytes_of_text(literal);
+}
+
+/* Head and content as they go on the wire. */
+static struct ps_bytes join(struct ps_buffer *head, struct ps_view content)
+{
+    ck_assert(!head->failed);
+    ck_assert_uint_le(head->size + content.size, sizeof wire);
+    memcpy(wire, head->text, head->size);
+    ps_view_copy(content, 0, wire + head->size, content.size);
+    struct ps_bytes joined = {wire, head->size + content.size};
+    ps_buffer_fini(head);
+    return joined;
+}
+
+static struct ps_buffer new_head(void)
+{
+    struct ps_buffer head;
+    ps_buffer_init(&head, ps_allocator_heap(), MESSAGE_BYTES_MAX);
+    return head;
+}
+
+static struct ps_bytes wire_of_push(struct ps_bytes content, const char *name)
+{
+    const struct ps_push_request request = {
+        .name = text(name),
+        .dtype = PS_F32,
+        .content = ps_view_of(&content),
+        .ack = PS_ACK_LOGGED,
+        .request = {.present = true, .client_id = text("client-7"), .session = 3, .sequence = 300},
+    };
+    struct ps_buffer head = new_head();
+    ps_encode_push(&request, &head);
+    return join(&head, request.content);
+}
+
+START_TEST(push_comes_back_wherever_it_is_cut)
+{
+    const size_t sizes[] = {0, 1, 2, 3, 9, 1000};
+    uint8_t content[5000];
+    struct ps_random random;
+    ps_random_init(&random, SEED + (uint64_t)_i);
+    for (size_t i = 0; i < sizeof content; i++)
+        content[i] = (uint8_t)ps_random_next(&random);
+    struct ps_bytes sent = {content, (size_t)ps_random_below(&random, sizeof content)};
+    struct ps_bytes bytes = wire_of_push(sent, "layer1/weight-\xc3\xa4");
+    struct pieces pieces;
+    pieces_cut(&pieces, bytes, sizes[(size_t)_i % PS_ARRAY_COUNT(sizes)], &random);
+    struct ps_push_request read;
+    struct ps_decoded decoded;
+
+    enum ps_status status = ps_decode_push(pieces.view, ps_allocator_heap(), &read, &decoded, NULL);
+
+    ck_assert_int_eq(status, PS_OK);
+    ck_assert(ps_bytes_equal(read.name, text("layer1/weight-\xc3\xa4")));
+    ck_assert_int_eq(read.dtype, PS_F32);
+    ck_assert_int_eq(read.ack, PS_ACK_LOGGED);
+    ck_assert(read.request.present);
+    ck_assert(ps_bytes_equal(read.request.client_id, text("client-7")));
+    ck_assert_uint_eq(read.request.session, 3);
+    ck_assert_uint_eq(read.request.sequence, 300);
+    ck_assert(pieces_equal(read.content, sent));
+    ps_decoded_release(&decoded);
+    pieces_release(&pieces);
+}
+END_TEST
+
+START_TEST(content_stays_where_it_lies)
+{
+    uint8_t content[64] = {1, 2, 3};
+    struct ps_bytes bytes = wire_of_push((struct ps_bytes){content, sizeof content}, "w");
+    struct ps_push_request read;
+    struct ps_decoded decoded;
+
+    enum ps_status status =
+        ps_decode_push(ps_view_of(&bytes), ps_allocator_heap(), &read, &decoded, NULL);
+
+    ck_assert_int_eq(status, PS_OK);
+    ck_assert_uint_eq(read.content.piece_count, 1);
+    ck_assert_ptr_eq(read.content.pieces[0].data, wire + bytes.size - sizeof content);
+    ck_assert_ptr_null(decoded.message);
+    ps_decoded_release(&decoded);
+}
+END_TEST
+
+START_TEST(init_comes_back_with_config_and_content)
+{
+    uint8_t content[16] = {9, 8, 7};
+    uint8_t config[300];
+    memset(config, 0x5a, sizeof config);
+    struct ps_bytes sent = {content, sizeof content};
+    const struct ps_init_request request = {.name = text("w"),
+                                            .dtype = PS_U64,
+                                            .content = ps_view_of(&sent),
+                                            .config = {config, sizeof config}};
+    struct ps_buffer head = new_head();
+    ps_encode_init(&request, &head);
+    struct ps_bytes bytes = join(&head, request.content);
+    struct ps_random random;
+    ps_random_init(&random, SEED);
+    struct pieces pieces;
+    pieces_cut(&pieces, bytes, 7, &random);
+    struct ps_init_request read;
+    struct ps_decoded decoded;
+
+    enum ps_status status = ps_decode_init(pieces.view, ps_allocator_heap(), &read, &decoded, NULL);
+
+    ck_assert_int_eq(status, PS_OK);
+    ck_assert_int_eq(read.dtype, PS_U64);
+    ck_assert(ps_bytes_equal(read.config, request.config));
+    ck_assert(pieces_equal(read.content, sent));
+    ck_assert(!read.request.present);
+    ps_decoded_release(&decoded);
+    pieces_release(&pieces);
+}
+END_TEST
+
+START_TEST(finish_comes_back_with_its_request_id)
+{
+    const struct ps_finish_request request = {
+        .request = {.present = true, .client_id = text("c"), .session = UINT64_MAX}};
+    struct ps_buffer head = new_head();
+    ps_encode_finish(&request, &head);
+    struct ps_bytes bytes = join(&head, (struct ps_view){0});
+    struct ps_finish_request read;
+    struct ps_decoded decoded;
+
+    enum ps_status status =
+        ps_decode_finish(ps_view_of(&bytes), ps_allocator_heap(), &read, &decoded, NULL);
+
+    ck_assert_int_eq(status, PS_OK);
+    ck_assert(read.request.present);
+    ck_assert_uint_eq(read.request.session, UINT64_MAX);
+    ck_assert_uint_eq(read.request.sequence, 0);
+    ps_decoded_release(&decoded);
+}
+END_TEST
+
+START_TEST(replies_come_back)
+{
+    uint8_t content[24] = {4, 5, 6};
+    struct ps_bytes sent = {content, sizeof content};
+    const struct ps_pull_reply reply = {
+        .name = text("w"), .dtype = PS_F64, .content = ps_view_of(&sent), .version = 1ULL << 40};
+    struct ps_buffer head = new_head();
+    ps_encode_pull_reply(&reply, &head);
+    struct ps_bytes bytes = join(&head, reply.content);
+    struct ps_pull_reply read;
+    struct ps_decoded decoded;
+
+    ck_assert_int_eq(
+        ps_decode_pull_reply(ps_view_of(&bytes), ps_allocator_heap(), &read, &decoded, NULL),
+        PS_OK);
+
+    ck_assert(ps_bytes_equal(read.name, reply.name));
+    ck_assert_int_eq(read.dtype, PS_F64);
+    ck_assert_uint_eq(read.version, 1ULL << 40);
+    ck_assert(pieces_equal(read.content, sent));
+    ps_decoded_release(&decoded);
+}
+END_TEST
+
+START_TEST(push_reply_comes_back)
+{
+    const struct ps_push_reply reply = {.version = 77, .duplicate = true};
+    struct ps_buffer head = new_head();
+    ps_encode_push_reply(&reply, &head);
+    struct ps_bytes bytes = join(&head, (struct ps_view){0});
+    struct ps_push_reply read;
+
+    ck_assert_int_eq(ps_decode_push_reply(ps_view_of(&bytes), ps_allocator_heap(), &read, NULL),
+                     PS_OK);
+
+    ck_assert_uint_eq(read.version, 77);
+    ck_assert(read.duplicate);
+}
+END_TEST
+
+START_TEST(an_empty_message_has_every_default)
+{
+    struct ps_push_request push;
+    struct ps_pull_request pull;
+    struct ps_decoded decoded;
+    const struct ps_view nothing = {0};
+
+    ck_assert_int_eq(ps_decode_push(nothing, ps_allocator_heap(), &push, &decoded, NULL), PS_OK);
+    ck_assert_uint_eq(push.name.size, 0);
+    ck_assert_int_eq(push.dtype, PS_I32);
+    ck_assert_uint_eq(push.content.size, 0);
+    ck_assert(!push.request.present);
+    ps_decoded_release(&decoded);
+    ck_assert_int_eq(ps_decode_pull(nothing, ps_allocator_heap(), &pull, &decoded, NULL), PS_OK);
+    ck_assert_uint_eq(pull.name.size, 0);
+    ps_decoded_release(&decoded);
+}
+END_TEST
+
+START_TEST(the_last_of_a_repeated_field_counts)
+{
+    const uint8_t bytes[] = {0x0a, 1,   'a',  0x10, 4,    0x1a, 1, 7, 0x0a,
+                             1,    'b', 0x10, 5,    0x1a, 2,    8, 9};
+    struct ps_bytes piece = {bytes, sizeof bytes};
+    struct ps_push_request read;
+    struct ps_decoded decoded;
+
+    ck_assert_int_eq(ps_decode_push(ps_view_of(&piece), ps_allocator_heap(), &read, &decoded, NULL),
+                     PS_OK);
+
+    ck_assert(ps_bytes_equal(read.name, text("b")));
+    ck_assert_int_eq(read.dtype, PS_F64);
+    ck_assert(pieces_equal(read.content, (struct ps_bytes){bytes + sizeof bytes - 2, 2}));
+    ps_decoded_release(&decoded);
+}
+END_TEST
+
+START_TEST(a_request_id_that_comes_twice_is_merged)
+{
+    const uint8_t bytes[] = {0x7a, 3, 0x0a, 1, 'x', 0x7a, 2, 0x10, 6, 0x7a, 2, 0x18, 9};
+    struct ps_bytes piece = {bytes, sizeof bytes};
+    struct ps_finish_request read;
+    struct ps_decoded decoded;
+
+    ck_assert_int_eq(
+        ps_decode_finish(ps_view_of(&piece), ps_allocator_heap(), &read, &decoded, NULL), PS_OK);
+
+    ck_assert(ps_bytes_equal(read.request.client_id, text("x")));
+    ck_assert_uint_eq(read.request.session, 6);
+    ck_assert_uint_eq(read.request.sequence, 9);
+    ps_decoded_release(&decoded);
+}
+END_TEST
+
+START_TEST(unknown_fields_are_skipped)
+{
+    /* Field 9 as varint, fixed64, bytes and fixed32, around a name. */
+    const uint8_t bytes[] = {0x48, 0x96, 1,    0x49, 1,   2,   3,   4,    5, 6, 7, 8, 0x0a,
+                             1,    'n',  0x4a, 3,    'x', 'y', 'z', 0x4d, 1, 2, 3, 4};
+    struct ps_bytes piece = {bytes, sizeof bytes};
+    struct ps_pull_request read;
+    struct ps_decoded decoded;
+
+    ck_assert_int_eq(ps_decode_pull(ps_view_of(&piece), ps_allocator_heap(), &read, &decoded, NULL),
+                     PS_OK);
+
+    ck_assert(ps_bytes_equal(read.name, text("n")));
+    ps_decoded_release(&decoded);
+}
+END_TEST
+
+START_TEST(decoding_survives_any_refused_allocation)
+{
+    uint8_t content[40] = {0};
+    struct ps_bytes bytes = wire_of_push((struct ps_bytes){content, sizeof content}, "name");
+    struct ps_random random;
+    ps_random_init(&random, SEED);
+    struct pieces pieces;
+    pieces_cut(&pieces, bytes, 2, &random);
+    struct fault_heap heap = {.refuse_at = _i};
+    struct ps_allocator memory = fault_heap_allocator(&heap);
+    struct ps_push_request read;
+    struct ps_decoded decoded;
+
+    enum ps_status status = ps_decode_push(pieces.view, &memory, &read, &decoded, NULL);
+
+    ck_assert_int_eq(status, heap.seen > _i ? PS_ERR_NO_MEMORY : PS_OK);
+    ck_assert(_i < 2 || status == PS_OK);
+    ps_decoded_release(&decoded);
+    ps_decoded_release(&decoded);
+    ck_assert_int_eq(heap.live, 0);
+    pieces_release(&pieces);
+}
+END_TEST
+
+START_TEST(encoding_into_a_full_buffer_marks_it)
+{
+    const struct ps_pull_request request = {.name = text("a name of some length")};
+    char memory[8];
+    struct ps_buffer head;
+    ps_buffer_init_fixed(&head, memory, sizeof memory);
+
+    ps_encode_pull(&request, &head);
+
+    ck_assert_int_eq(ps_buffer_status(&head, NULL), PS_ERR_NO_MEMORY);
+}
+END_TEST
+
+START_TEST(methods_have_their_paths)
+{
+    ck_assert_str_eq(ps_method_path(PS_METHOD_PUSH), "/pserver.v1.ParameterServer/SendGrad");
+    ck_assert_str_eq(ps_method_path(PS_METHOD_SAVE), "/pserver.v1.Admin/SaveCheckpoint");
+}
+END_TEST
+
+int main(void)
+{
+    printf("seed %d\n", SEED);
+    Suite *suite = suite_create("codec");
+    TCase *tests = tcase_create("codec");
+    tcase_add_loop_test(tests, push_comes_back_wherever_it_is_cut, 0, 120);
+    tcase_add_test(tests, content_stays_where_it_lies);
+    tcase_add_test(tests, init_comes_back_with_config_and_content);
+    tcase_add_test(tests, finish_comes_back_with_its_request_id);
+    tcase_add_test(tests, replies_come_back);
+    tcase_add_test(tests, push_reply_comes_back);
+    tcase_add_test(tests, an_empty_message_has_every_default);
+    tcase_add_test(tests, the_last_of_a_repeated_field_counts);
+    tcase_add_test(tests, a_request_id_that_comes_twice_is_merged);
+    tcase_add_test(tests, unknown_fields_are_skipped);
+    tcase_add_loop_test(tests, decoding_survives_any_refused_allocation, 0, 4);
+    tcase_add_test(tests, encoding_into_a_full_buffer_marks_it);
+    tcase_add_test(tests, methods_have_their_paths);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
