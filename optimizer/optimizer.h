@@ -28,14 +28,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Partial sums that run side by side within a group of PS_SUM_ELEMENTS. */
+#define PS_SUM_LANES 256
+
 /* What scanning a push found out. Zero-initialise it before the first run. */
 struct ps_gradient_scan {
     bool nonfinite;           /* some element is NaN or infinite */
     uint64_t nonfinite_index; /* the first such element, counted over the push */
-    double square_sum;        /* of finished groups of PS_SUM_ELEMENTS */
+    double square_sum;        /* of finished groups of PS_SUM_ELEMENTS, after clip_value */
     /* The group that is still open. Its lanes make the sum independent of how the push was cut
-     * into runs: element i of the push always adds to lane i % 256. */
-    double lanes[256];
+     * into runs: element i of the push always adds to lane i % PS_SUM_LANES. */
+    double lanes[PS_SUM_LANES];
     uint64_t count; /* elements seen */
 };
 
@@ -47,14 +50,41 @@ void ps_optimizer_scan(const struct ps_optimizer_settings *settings, enum ps_dty
 /* True when ps_optimizer_scan would do anything at all for these settings. */
 bool ps_optimizer_scans(const struct ps_optimizer_settings *settings, enum ps_dtype dtype);
 
-/* The numbers of one step in one float type, each computed in double and rounded once. */
-#define PS_STEP_NUMBERS(T)                                                                        \
-    {                                                                                             \
-        T rate, decay, l2, l1, momentum, rho, rho_rest, beta_1, beta_1_rest, beta_2, beta_2_rest, \
-            epsilon, step, inverse_correction, keep, rate_inverse, clip, scale;                   \
-    }
-struct ps_step_f32 PS_STEP_NUMBERS(float);
-struct ps_step_f64 PS_STEP_NUMBERS(double);
+/* X(name): the numbers of one step, each computed in double and rounded once to the element type. */
+#define PS_STEP_TABLE(X)                                                                          \
+    X(rate)         /* eta: the learning rate at this step (negated by adagrad_reference_sign) */ \
+    X(shrink)       /* eta * lambda */                                                            \
+    X(decay)        /* lambda */                                                                  \
+    X(keep)         /* 1 - eta * lambda */                                                        \
+    X(step)         /* eta * sqrt(1 - beta_2^t) / (1 - beta_1^t) */                               \
+    X(rate_inverse) /* 1 / eta, 0 unless FTRL */                                                  \
+    X(momentum)     /* mu */                                                                      \
+    X(rho)                                                                                        \
+    X(rho_rest) /* 1 - rho */                                                                     \
+    X(beta_1)                                                                                     \
+    X(beta_1_rest) /* 1 - beta_1 */                                                               \
+    X(beta_2)                                                                                     \
+    X(beta_2_rest)     /* 1 - beta_2 */                                                           \
+    X(epsilon_inside)  /* added under the root, or 0 */                                           \
+    X(epsilon_outside) /* added to the root, or 0; Adam: times sqrt(1 - beta_2^t) */              \
+    X(l1)                                                                                         \
+    X(l2)                                                                                         \
+    X(ftrl_beta)                                                                                  \
+    X(ftrl_l2)                                                                                    \
+    X(clip)  /* clip_value, or infinity */                                                        \
+    X(scale) /* what clip_norm multiplies the gradient by, or 1 */
+
+#define PS_STEP_F32(name) float name;
+struct ps_step_f32 {
+    PS_STEP_TABLE(PS_STEP_F32)
+};
+#undef PS_STEP_F32
+
+#define PS_STEP_F64(name) double name;
+struct ps_step_f64 {
+    PS_STEP_TABLE(PS_STEP_F64)
+};
+#undef PS_STEP_F64
 
 /* One prepared step of one parameter. */
 struct ps_optimizer_step {
@@ -63,8 +93,8 @@ struct ps_optimizer_step {
     uint64_t number;       /* t: 1 for the first push */
     uint64_t parameter_id; /* part of the random counter of stochastic rounding */
     struct ps_step_f32 f32;
-    struct ps_step_f64 f64;
-    bool skip; /* nonfinite == SKIP and something was not finite: apply nothing */
+    struct ps_step_f64 f64; /* its rate serves whole numbers, too */
+    bool skip;              /* nonfinite == SKIP and something was not finite: apply nothing */
 };
 
 /* Prepares step `number` of a parameter.
@@ -72,7 +102,8 @@ struct ps_optimizer_step {
  * scan     what scanning the whole push found
  *
  * PS_OK               `*step` is ready; look at step->skip
- * PS_ERR_BAD_INPUT    a non-finite element and nonfinite == REJECT; the text names its index
+ * PS_ERR_BAD_INPUT    nonfinite == REJECT and an element is not finite (the text names its index),
+ *                     or clip_norm is set and the push's norm is beyond the range of a double
  */
 PS_MUST_USE enum ps_status
 ps_optimizer_prepare(const struct ps_optimizer_settings *settings, enum ps_dtype dtype,
@@ -85,7 +116,7 @@ ps_optimizer_prepare(const struct ps_optimizer_settings *settings, enum ps_dtype
 bool ps_optimizer_overflows(const struct ps_optimizer_step *step, const void *values,
                             const void *gradient, size_t count, size_t *index);
 
-/* Applies one run in place.
+/* Applies one run in place. A step with `skip` set must not be applied.
  *
  * first    index of values[0] within the parameter (stochastic rounding depends on it)
  * states   as many arrays as ps_rule_states says; entries beyond are ignored

@@ -39,11 +39,11 @@ enum ps_rule { PS_RULE_TABLE(PS_RULE_ENUM) PS_RULE_COUNT };
 
 enum ps_schedule {
     PS_SCHEDULE_CONSTANT,   /* lr */
-    PS_SCHEDULE_LINEAR,     /* max(lr - a n, b) */
-    PS_SCHEDULE_POLY,       /* lr (1 + a n)^-b */
-    PS_SCHEDULE_CAFFE_POLY, /* n > a: 0; else lr (1 - n/a)^b */
-    PS_SCHEDULE_EXP,        /* lr a^(n/b) */
-    PS_SCHEDULE_DISCEXP,    /* lr a^floor(n/b) */
+    PS_SCHEDULE_LINEAR,     /* max(lr - a n, b); a, b >= 0 */
+    PS_SCHEDULE_POLY,       /* lr (1 + a n)^-b; a, b >= 0 */
+    PS_SCHEDULE_CAFFE_POLY, /* n > a: 0; else lr (1 - n/a)^b; a > 0, b >= 0 */
+    PS_SCHEDULE_EXP,        /* lr a^(n/b); 0 < a <= 1, b > 0 */
+    PS_SCHEDULE_DISCEXP,    /* lr a^floor(n/b); 0 < a <= 1, b > 0 */
     PS_SCHEDULE_MANUAL,     /* lr times the rate of the first segment with n <= its end */
     PS_SCHEDULE_PASS_MANUAL /* the same with n = pass number */
 };
@@ -70,19 +70,27 @@ enum ps_overflow { PS_OVERFLOW_SATURATE, PS_OVERFLOW_WRAP, PS_OVERFLOW_FAIL };
 enum ps_rounding { PS_ROUNDING_NEAREST, PS_ROUNDING_STOCHASTIC };
 enum ps_nonfinite { PS_NONFINITE_REJECT, PS_NONFINITE_SKIP, PS_NONFINITE_ALLOW };
 
+/* What a push goes through before the rule sees it: each element held in [-clip_value, clip_value],
+ * the whole scaled by clip_norm, then l2 * p added. Numbers that a rule has no use for must be 0 where
+ * they would change training (momentum, decay, l2, l1, clip_*); others are ignored. */
 struct ps_optimizer_settings {
     enum ps_rule rule;
     struct ps_learning_rate learning_rate;
-    double momentum; /* MOMENTUM, NESTEROV: mu */
-    double decay;    /* the reference's decay (lambda), as each rule defines it */
-    double l2;       /* added to the gradient as l2 * p before anything else */
+    double momentum; /* MOMENTUM, NESTEROV: mu, in [0, 1) */
+    double decay;    /* lambda, as each rule defines it; none in RMSPROP, FTRL and whole numbers */
+    double l2;       /* l2 * p is added to the clipped gradient (PyTorch's weight_decay) */
     double l1;       /* FTRL only */
-    double rho;      /* RMSPROP, ADADELTA */
-    double beta_1;   /* ADAM, ADAMW */
+    double rho;      /* RMSPROP, ADADELTA: in [0, 1) */
+    double beta_1;   /* ADAM, ADAMW: in [0, 1) */
     double beta_2;
-    double epsilon;
+    double epsilon;             /* above 0 where a rule divides by a root */
     double initial_accumulator; /* ADAGRAD, FTRL: start value of the first accumulator */
-    bool epsilon_outside_root;  /* ADAGRAD, ADAM, RMSPROP: sqrt(A) + eps instead of sqrt(A + eps) */
+    double ftrl_beta;           /* FTRL: added to the root of the accumulator */
+    double ftrl_l2;             /* FTRL: the proximal L2 term, a thing of its own beside l2 */
+    bool
+        epsilon_outside_root; /* ADAGRAD, ADAM: sqrt(A) + eps instead of sqrt(A + eps), which is the
+                                * reference's. RMSPROP and ADAMW always add it outside, ADADELTA
+                                * always inside, as PyTorch does. */
     bool adagrad_reference_sign; /* ADAGRAD: the old system's wrong sign, for comparison only */
     double clip_value;           /* 0: off; else each gradient element is held in [-c, c] */
     double clip_norm;            /* 0: off; else the push is scaled so that its L2 norm is <= c */
@@ -111,7 +119,8 @@ uint32_t ps_rule_states(enum ps_rule rule);
 /* What a state array starts with, e.g. the initial accumulator of ADAGRAD. Usually 0. */
 double ps_optimizer_state_start(const struct ps_optimizer_settings *settings, uint32_t state);
 
-/* The learning rate at step t (1 for the first push of a parameter). Pure. */
+/* The learning rate at step t (1 for the first push of a parameter). Pure, and the same bits on
+ * every machine: powers are computed by optimizer/power.h. */
 double ps_learning_rate_at(const struct ps_learning_rate *learning_rate, uint64_t step);
 
 #endif

@@ -1,0 +1,24 @@
+# optimizer/ by itself: for a machine with a C compiler and CMake, or to see that it needs no more.
+project(ps_optimizer VERSION 0.1.0 LANGUAGES C)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE Release)
+endif()
+include(../cmake/PsFlags.cmake)
+
+set(root ${CMAKE_CURRENT_SOURCE_DIR}/..)
+add_library(ps_base STATIC ${root}/base/assert.c ${root}/base/dtype.c ${root}/base/status.c)
+target_include_directories(ps_base PUBLIC ${root})
+
+include(loops.cmake)
+ps_optimizer_loops(${root} ps_base loops)
+add_library(ps_optimizer STATIC float_mode.c learning_rate.c loops_best.c optimizer.c power.c
+            settings.c step.c sum.c ${loops})
+target_link_libraries(ps_optimizer PUBLIC ps_base PRIVATE m)
+
+enable_testing()
+include(${root}/tests/unit/optimizer/alone.cmake)
+ps_optimizer_alone_tests(ps_optimizer)

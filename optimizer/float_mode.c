@@ -1,0 +1,28 @@
+/* Brings a thread's floating-point unit back to IEEE 754: round to nearest, subnormals kept. */
+#include "optimizer/optimizer.h"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+
+void ps_optimizer_enter_thread(void)
+{
+    /* All exceptions masked, round to nearest, neither flush-to-zero nor denormals-are-zero. */
+    _mm_setcsr(0x1f80);
+}
+
+#elif defined(__aarch64__)
+
+void ps_optimizer_enter_thread(void)
+{
+    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0));
+}
+
+#else
+#include <fenv.h>
+
+void ps_optimizer_enter_thread(void)
+{
+    (void)fesetenv(FE_DFL_ENV);
+}
+
+#endif

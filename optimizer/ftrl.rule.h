@@ -1,0 +1,32 @@
+/* FTRL-proximal: n' = n + g g; z <- z + g - (sqrt(n') - sqrt(n)) / eta p; n <- n';
+ * p <- 0 where |z| <= l1, else (sign(z) l1 - z) / ((beta + sqrt(n)) / eta + ftrl_l2).
+ *
+ * Threads:  pure.
+ * Blocking: never.
+ * Errors:   none.
+ * Memory:   none.
+ */
+#ifndef PS_OPTIMIZER_FTRL_RULE_H
+#define PS_OPTIMIZER_FTRL_RULE_H
+
+#include "optimizer/rule.h"
+
+#define FTRL_ONE(suffix, T, f)                                                               \
+    PS_RULE void ps_ftrl_##suffix(const struct ps_step_##suffix *step, T *value, T *squares, \
+                                  T *linear, T pushed)                                       \
+    {                                                                                        \
+        T gradient = ps_gradient_##suffix(step, *value, pushed);                             \
+        T sum = *squares + gradient * gradient;                                              \
+        T root = ps_root_##suffix(sum);                                                      \
+        T sigma = (root - ps_root_##suffix(*squares)) * step->rate_inverse;                  \
+        T pull = *linear + (gradient - sigma * *value);                                      \
+        T weight = ((pull > (T)0 ? step->l1 : -step->l1) - pull) /                           \
+                   ((step->ftrl_beta + root) * step->rate_inverse + step->ftrl_l2);          \
+        *squares = sum;                                                                      \
+        *linear = pull;                                                                      \
+        *value = ps_absolute_##suffix(pull) <= step->l1 ? (T)0 : weight;                     \
+    }
+PS_FLOAT_TABLE(FTRL_ONE)
+#undef FTRL_ONE
+
+#endif

@@ -1,0 +1,259 @@
+/* The loops over every rule and type. This file is compiled once for each instruction set, under the
+ * table name PS_LOOPS_TABLE; the rules themselves are in *.rule.h. */
+#include "optimizer/loops.h"
+
+#include "optimizer/adadelta.rule.h"
+#include "optimizer/adagrad.rule.h"
+#include "optimizer/adam.rule.h"
+#include "optimizer/adamw.rule.h"
+#include "optimizer/add.rule.h"
+#include "optimizer/assign.rule.h"
+#include "optimizer/ftrl.rule.h"
+#include "optimizer/integer_sgd.rule.h"
+#include "optimizer/max.rule.h"
+#include "optimizer/min.rule.h"
+#include "optimizer/momentum.rule.h"
+#include "optimizer/nesterov.rule.h"
+#include "optimizer/rmsprop.rule.h"
+#include "optimizer/sgd.rule.h"
+#include "optimizer/sum.h"
+
+#include <float.h>
+#include <string.h>
+
+_Static_assert(FLT_EVAL_METHOD == 0, "a float is computed as a float");
+
+/* A gradient may lie at any address: it is read where the message left it. */
+#define LOAD(TAG, suffix, T, SUM, label)                                               \
+    static inline T load_##suffix(const void *gradient, size_t i)                      \
+    {                                                                                  \
+        T element;                                                                     \
+        memcpy(&element, (const char *)gradient + i * sizeof element, sizeof element); \
+        return element;                                                                \
+    }
+PS_DTYPE_TABLE(LOAD)
+#undef LOAD
+
+/* What every loop takes out of its run first, so that no store can seem to change it. */
+#define OPEN_RUN(T)                       \
+    const void *gradient = run->gradient; \
+    const size_t count = run->count;      \
+    T *restrict value = run->values;
+
+/* Rules without numbers: value and gradient alone. */
+#define PLAIN_LOOP(rule, suffix, T)                                      \
+    static void rule##_##suffix(const struct ps_run *run)                \
+    {                                                                    \
+        OPEN_RUN(T)                                                      \
+        for (size_t i = 0; i < count; i++)                               \
+            ps_##rule##_##suffix(&value[i], load_##suffix(gradient, i)); \
+    }
+
+/* Float rules with 0, 1 and 2 states. */
+#define LOOP_0(rule, suffix, T)                                                    \
+    static void rule##_##suffix(const struct ps_run *run)                          \
+    {                                                                              \
+        OPEN_RUN(T)                                                                \
+        const struct ps_step_##suffix numbers = run->step->suffix;                 \
+        for (size_t i = 0; i < count; i++)                                         \
+            ps_##rule##_##suffix(&numbers, &value[i], load_##suffix(gradient, i)); \
+    }
+#define LOOP_1(rule, suffix, T)                                                               \
+    static void rule##_##suffix(const struct ps_run *run)                                     \
+    {                                                                                         \
+        OPEN_RUN(T)                                                                           \
+        const struct ps_step_##suffix numbers = run->step->suffix;                            \
+        T *restrict state = run->states[0];                                                   \
+        for (size_t i = 0; i < count; i++)                                                    \
+            ps_##rule##_##suffix(&numbers, &value[i], &state[i], load_##suffix(gradient, i)); \
+    }
+#define LOOP_2(rule, suffix, T)                                              \
+    static void rule##_##suffix(const struct ps_run *run)                    \
+    {                                                                        \
+        OPEN_RUN(T)                                                          \
+        const struct ps_step_##suffix numbers = run->step->suffix;           \
+        T *restrict first = run->states[0];                                  \
+        T *restrict second = run->states[1];                                 \
+        for (size_t i = 0; i < count; i++)                                   \
+            ps_##rule##_##suffix(&numbers, &value[i], &first[i], &second[i], \
+                                 load_##suffix(gradient, i));                \
+    }
+
+#define FLOAT_LOOPS(suffix, T, f) \
+    LOOP_0(sgd, suffix, T)        \
+    LOOP_1(momentum, suffix, T)   \
+    LOOP_1(nesterov, suffix, T)   \
+    LOOP_1(adagrad, suffix, T)    \
+    LOOP_1(rmsprop, suffix, T)    \
+    LOOP_2(adadelta, suffix, T)   \
+    LOOP_2(adam, suffix, T)       \
+    LOOP_2(adamw, suffix, T)      \
+    LOOP_2(ftrl, suffix, T)
+PS_FLOAT_TABLE(FLOAT_LOOPS)
+#undef FLOAT_LOOPS
+#undef LOOP_0
+#undef LOOP_1
+#undef LOOP_2
+
+#define EVERY_LOOP(TAG, suffix, T, SUM, label) \
+    PLAIN_LOOP(assign, suffix, T)              \
+    PLAIN_LOOP(max, suffix, T)                 \
+    PLAIN_LOOP(min, suffix, T)                 \
+    PLAIN_LOOP(add_saturating, suffix, T)      \
+    PLAIN_LOOP(add_wrapping, suffix, T)
+PS_DTYPE_TABLE(EVERY_LOOP)
+#undef EVERY_LOOP
+#undef PLAIN_LOOP
+
+/* A float's saturating sum is its IEEE sum, and so is its wrapping one. */
+#define ADD_LOOP(TAG, suffix, T, SUM, label)                                               \
+    static void add_##suffix(const struct ps_run *run)                                     \
+    {                                                                                      \
+        if (run->step->settings->overflow == PS_OVERFLOW_WRAP)                             \
+            add_wrapping_##suffix(run);                                                    \
+        else                                                                               \
+            add_saturating_##suffix(run);                                                  \
+    }                                                                                      \
+    static bool overflows_##suffix(const void *values, const void *gradient, size_t count, \
+                                   size_t *index)                                          \
+    {                                                                                      \
+        const T *value = values;                                                           \
+        for (size_t i = 0; i < count; i++) {                                               \
+            if (!ps_add_overflows_##suffix(value[i], load_##suffix(gradient, i)))          \
+                continue;                                                                  \
+            *index = i;                                                                    \
+            return true;                                                                   \
+        }                                                                                  \
+        return false;                                                                      \
+    }
+PS_DTYPE_TABLE(ADD_LOOP)
+#undef ADD_LOOP
+
+#define SIGNED_SGD_LOOP(suffix, T, U, least, greatest)                                         \
+    static void sgd_##suffix(const struct ps_run *run)                                         \
+    {                                                                                          \
+        OPEN_RUN(T)                                                                            \
+        for (size_t i = 0; i < count; i++)                                                     \
+            ps_sgd_##suffix(run->step, run->first + i, &value[i], load_##suffix(gradient, i)); \
+    }
+PS_SIGNED_TABLE(SIGNED_SGD_LOOP)
+#undef SIGNED_SGD_LOOP
+
+#define UNSIGNED_SGD_LOOP(suffix, T, greatest)                                          \
+    static void sgd_##suffix(const struct ps_run *run)                                  \
+    {                                                                                   \
+        OPEN_RUN(T)                                                                     \
+        const bool plain = run->step->settings->gradient_unsigned;                      \
+        for (size_t i = 0; i < count; i++) {                                            \
+            T pushed = load_##suffix(gradient, i);                                      \
+            if (plain)                                                                  \
+                ps_sgd_unsigned_##suffix(run->step, run->first + i, &value[i], pushed); \
+            else                                                                        \
+                ps_sgd_##suffix(run->step, run->first + i, &value[i], pushed);          \
+        }                                                                               \
+    }
+PS_UNSIGNED_TABLE(UNSIGNED_SGD_LOOP)
+#undef UNSIGNED_SGD_LOOP
+#undef OPEN_RUN
+
+/* Scanning goes by pieces that end where a row of lanes ends. */
+#define SCAN_PIECES(suffix, T, f)                                                          \
+    static bool all_finite_##suffix(const void *gradient, size_t count)                    \
+    {                                                                                      \
+        size_t strange = 0;                                                                \
+        for (size_t i = 0; i < count; i++) {                                               \
+            T element = load_##suffix(gradient, i);                                        \
+            strange += element - element != (T)0; /* NaN - NaN, infinity - infinity */     \
+        }                                                                                  \
+        return strange == 0;                                                               \
+    }                                                                                      \
+    static size_t first_strange_##suffix(const void *gradient)                             \
+    {                                                                                      \
+        size_t i = 0;                                                                      \
+        while (isfinite(load_##suffix(gradient, i)))                                       \
+            i++;                                                                           \
+        return i;                                                                          \
+    }                                                                                      \
+    static void add_squares_##suffix(double *restrict lanes, T clip, const void *gradient, \
+                                     size_t count)                                         \
+    {                                                                                      \
+        for (size_t i = 0; i < count; i++) {                                               \
+            double held = (double)ps_hold_##suffix(clip, load_##suffix(gradient, i));      \
+            lanes[i] += held * held;                                                       \
+        }                                                                                  \
+    }
+PS_FLOAT_TABLE(SCAN_PIECES)
+#undef SCAN_PIECES
+
+/* Called where a row of lanes is full or the run is at its end. */
+static void close_group(struct ps_gradient_scan *scan)
+{
+    if (scan->count % PS_SUM_ELEMENTS != 0)
+        return;
+    scan->square_sum += ps_sum_fold(scan->lanes);
+    memset(scan->lanes, 0, sizeof scan->lanes);
+}
+
+#define SCAN_PIECE(suffix, T, f)                                                                   \
+    static void scan_piece_##suffix(const struct ps_optimizer_settings *settings,                  \
+                                    const void *gradient, size_t count,                            \
+                                    struct ps_gradient_scan *scan)                                 \
+    {                                                                                              \
+        T clip = settings->clip_value > 0 ? (T)settings->clip_value : (T)INFINITY;                 \
+        bool judges = settings->nonfinite != PS_NONFINITE_ALLOW && !scan->nonfinite;               \
+        if (judges && !all_finite_##suffix(gradient, count)) {                                     \
+            scan->nonfinite = true;                                                                \
+            scan->nonfinite_index = scan->count + first_strange_##suffix(gradient);                \
+        }                                                                                          \
+        if (settings->clip_norm > 0)                                                               \
+            add_squares_##suffix(&scan->lanes[scan->count % PS_SUM_LANES], clip, gradient, count); \
+        scan->count += count;                                                                      \
+        close_group(scan);                                                                         \
+    }                                                                                              \
+    static void scan_##suffix(const struct ps_optimizer_settings *settings, const void *gradient,  \
+                              size_t count, struct ps_gradient_scan *scan)                         \
+    {                                                                                              \
+        for (size_t done = 0; done < count;) {                                                     \
+            size_t room = PS_SUM_LANES - (size_t)(scan->count % PS_SUM_LANES);                     \
+            size_t piece = count - done < room ? count - done : room;                              \
+            scan_piece_##suffix(settings, (const char *)gradient + done * sizeof(T), piece, scan); \
+            done += piece;                                                                         \
+        }                                                                                          \
+    }
+PS_FLOAT_TABLE(SCAN_PIECE)
+#undef SCAN_PIECE
+
+#define FLOATS(rule)                                 \
+    {                                                \
+        [PS_F32] = rule##_f32, [PS_F64] = rule##_f64 \
+    }
+#define WORD(word) #word
+#define TEXT(macro) WORD(macro)
+
+#define EVERY_TYPE(rule)                                                     \
+    {                                                                        \
+        [PS_I32] = rule##_i32, [PS_U32] = rule##_u32, [PS_I64] = rule##_i64, \
+        [PS_U64] = rule##_u64, [PS_F32] = rule##_f32, [PS_F64] = rule##_f64  \
+    }
+
+const struct ps_loops PS_LOOPS_TABLE = {
+    .name = TEXT(PS_LOOPS_TABLE),
+    .apply =
+        {
+            [PS_RULE_SGD] = EVERY_TYPE(sgd),
+            [PS_RULE_MOMENTUM] = FLOATS(momentum),
+            [PS_RULE_NESTEROV] = FLOATS(nesterov),
+            [PS_RULE_ADAGRAD] = FLOATS(adagrad),
+            [PS_RULE_RMSPROP] = FLOATS(rmsprop),
+            [PS_RULE_ADADELTA] = FLOATS(adadelta),
+            [PS_RULE_ADAM] = FLOATS(adam),
+            [PS_RULE_ADAMW] = FLOATS(adamw),
+            [PS_RULE_FTRL] = FLOATS(ftrl),
+            [PS_RULE_ASSIGN] = EVERY_TYPE(assign),
+            [PS_RULE_ADD] = EVERY_TYPE(add),
+            [PS_RULE_MAX] = EVERY_TYPE(max),
+            [PS_RULE_MIN] = EVERY_TYPE(min),
+        },
+    .scan = FLOATS(scan),
+    .overflows = EVERY_TYPE(overflows),
+};

@@ -1,0 +1,69 @@
+/* The calls of optimizer.h, each sent to the loop for its rule, its type and this processor. */
+#include "optimizer/optimizer.h"
+#include "optimizer/loops.h"
+
+#include "base/assert.h"
+
+bool ps_optimizer_scans(const struct ps_optimizer_settings *settings, enum ps_dtype dtype)
+{
+    if (!ps_dtype_is_float(dtype))
+        return false;
+    return settings->nonfinite != PS_NONFINITE_ALLOW || settings->clip_norm > 0;
+}
+
+void ps_optimizer_scan(const struct ps_optimizer_settings *settings, enum ps_dtype dtype,
+                       const void *gradient, size_t count, struct ps_gradient_scan *scan)
+{
+    PS_ASSERT(settings != NULL);
+    PS_ASSERT(scan != NULL);
+    if (count == 0 || !ps_optimizer_scans(settings, dtype))
+        return;
+    PS_ASSERT(gradient != NULL);
+    ps_loops_best()->scan[dtype](settings, gradient, count, scan);
+}
+
+bool ps_optimizer_overflows(const struct ps_optimizer_step *step, const void *values,
+                            const void *gradient, size_t count, size_t *index)
+{
+    PS_ASSERT(index != NULL);
+    if (step->settings->rule != PS_RULE_ADD || step->settings->overflow != PS_OVERFLOW_FAIL)
+        return false;
+    return ps_loops_best()->overflows[step->dtype](values, gradient, count, index);
+}
+
+void ps_optimizer_apply(const struct ps_optimizer_step *step, uint64_t first, size_t count,
+                        void *values, void *const states[PS_STATES_MAX], const void *gradient)
+{
+    PS_ASSERT(!step->skip);
+    if (count == 0)
+        return;
+    PS_ASSERT(values != NULL);
+    PS_ASSERT(gradient != NULL);
+    ps_run_fn *apply = ps_loops_best()->apply[step->settings->rule][step->dtype];
+    PS_ASSERT(apply != NULL);
+    const struct ps_run run = {.step = step,
+                               .first = first,
+                               .count = count,
+                               .values = values,
+                               .states = states,
+                               .gradient = gradient};
+    apply(&run);
+}
+
+void ps_optimizer_fill(enum ps_dtype dtype, double value, void *array, size_t count)
+{
+    /* Whole numbers have no states; only 0 is in the range of every type. */
+    PS_ASSERT(ps_dtype_is_float(dtype) || value == 0);
+    switch (dtype) {
+#define FILL(TAG, suffix, T, SUM, label)   \
+    case TAG:                              \
+        for (size_t i = 0; i < count; i++) \
+            ((T *)array)[i] = (T)value;    \
+        return;
+        PS_DTYPE_TABLE(FILL)
+#undef FILL
+    case PS_DTYPE_COUNT:
+        break;
+    }
+    PS_ASSERT(0 && "unknown element type");
+}

@@ -1,0 +1,129 @@
+/* The numbers of one step: computed in double, rounded once (the bit contract, B2). */
+#include "optimizer/optimizer.h"
+#include "optimizer/power.h"
+#include "optimizer/sum.h"
+
+#include "base/assert.h"
+
+#include <math.h>
+#include <string.h>
+
+static void fill_rates(const struct ps_optimizer_settings *settings, uint64_t number,
+                       struct ps_step_f64 *numbers);
+static void fill_adam(const struct ps_optimizer_settings *settings, uint64_t number,
+                      struct ps_step_f64 *numbers);
+static void fill_epsilon(const struct ps_optimizer_settings *settings, uint64_t number,
+                         struct ps_step_f64 *numbers);
+static double norm_scale(const struct ps_optimizer_settings *settings,
+                         const struct ps_gradient_scan *scan);
+
+static bool is_adam(enum ps_rule rule)
+{
+    return rule == PS_RULE_ADAM || rule == PS_RULE_ADAMW;
+}
+
+/* Decides about a push that holds something not finite: refuse, skip or go on. */
+static enum ps_status judge(const struct ps_optimizer_settings *settings,
+                            const struct ps_gradient_scan *scan, bool *skip, struct ps_error *error)
+{
+    bool norm_overflows = settings->clip_norm > 0 && !isfinite(ps_sum_total(scan));
+    *skip = false;
+    if (settings->nonfinite == PS_NONFINITE_ALLOW || (!scan->nonfinite && !norm_overflows))
+        return PS_OK;
+    *skip = settings->nonfinite == PS_NONFINITE_SKIP;
+    if (*skip)
+        return PS_OK;
+    if (scan->nonfinite)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "gradient element %llu is not finite",
+                       (unsigned long long)scan->nonfinite_index);
+    return ps_fail(error, PS_ERR_BAD_INPUT, "the norm of the gradient is too large to be clipped");
+}
+
+enum ps_status ps_optimizer_prepare(const struct ps_optimizer_settings *settings,
+                                    enum ps_dtype dtype, uint64_t number, uint64_t parameter_id,
+                                    const struct ps_gradient_scan *scan,
+                                    struct ps_optimizer_step *step, struct ps_error *error)
+{
+    PS_ASSERT(dtype < PS_DTYPE_COUNT);
+    PS_ASSERT(number > 0);
+    PS_ASSERT(scan != NULL);
+    bool skip = false;
+    if (ps_optimizer_scans(settings, dtype))
+        PS_TRY(judge(settings, scan, &skip, error));
+
+    memset(step, 0, sizeof *step);
+    step->settings = settings;
+    step->dtype = dtype;
+    step->number = number;
+    step->parameter_id = parameter_id;
+    step->skip = skip;
+    fill_rates(settings, number, &step->f64);
+    if (is_adam(settings->rule))
+        fill_adam(settings, number, &step->f64);
+    fill_epsilon(settings, number, &step->f64);
+    step->f64.scale = norm_scale(settings, scan);
+#define ROUND_ONCE(name) step->f32.name = (float)step->f64.name;
+    PS_STEP_TABLE(ROUND_ONCE)
+#undef ROUND_ONCE
+    return PS_OK;
+}
+
+static void fill_rates(const struct ps_optimizer_settings *settings, uint64_t number,
+                       struct ps_step_f64 *numbers)
+{
+    double rate = ps_learning_rate_at(&settings->learning_rate, number);
+    bool reversed = settings->rule == PS_RULE_ADAGRAD && settings->adagrad_reference_sign;
+    numbers->rate = reversed ? -rate : rate;
+    numbers->rate_inverse = settings->rule == PS_RULE_FTRL ? 1 / rate : 0;
+    numbers->shrink = numbers->rate * settings->decay;
+    numbers->decay = settings->decay;
+    numbers->keep = 1 - rate * settings->decay;
+    numbers->momentum = settings->momentum;
+    numbers->rho = settings->rho;
+    numbers->rho_rest = 1 - settings->rho;
+    numbers->l1 = settings->l1;
+    numbers->l2 = settings->l2;
+    numbers->ftrl_beta = settings->ftrl_beta;
+    numbers->ftrl_l2 = settings->ftrl_l2;
+    numbers->clip = settings->clip_value > 0 ? settings->clip_value : (double)INFINITY;
+}
+
+/* sqrt(1 - beta_2^t), which only the Adams have. */
+static double second_correction(const struct ps_optimizer_settings *settings, uint64_t number)
+{
+    if (!is_adam(settings->rule))
+        return 1;
+    return sqrt(1 - ps_power(settings->beta_2, (double)number));
+}
+
+static void fill_adam(const struct ps_optimizer_settings *settings, uint64_t number,
+                      struct ps_step_f64 *numbers)
+{
+    double first = 1 - ps_power(settings->beta_1, (double)number);
+    numbers->beta_1 = settings->beta_1;
+    numbers->beta_1_rest = 1 - settings->beta_1;
+    numbers->beta_2 = settings->beta_2;
+    numbers->beta_2_rest = 1 - settings->beta_2;
+    numbers->step = numbers->rate * second_correction(settings, number) / first;
+}
+
+static void fill_epsilon(const struct ps_optimizer_settings *settings, uint64_t number,
+                         struct ps_step_f64 *numbers)
+{
+    bool always = settings->rule == PS_RULE_RMSPROP || settings->rule == PS_RULE_ADAMW;
+    bool asked = settings->epsilon_outside_root && settings->rule != PS_RULE_ADADELTA;
+    bool outside = always || asked;
+    numbers->epsilon_inside = outside ? 0 : settings->epsilon;
+    numbers->epsilon_outside =
+        outside ? settings->epsilon * second_correction(settings, number) : 0;
+}
+
+static double norm_scale(const struct ps_optimizer_settings *settings,
+                         const struct ps_gradient_scan *scan)
+{
+    if (!(settings->clip_norm > 0))
+        return 1;
+    double norm = sqrt(ps_sum_total(scan));
+    /* Written so that a NaN norm stays one: whoever allows NaN gets it everywhere. */
+    return norm <= settings->clip_norm ? 1 : settings->clip_norm / norm;
+}
