@@ -59,6 +59,9 @@ void ps_service_destroy(struct ps_service *service);
  * `rpc` hears `changed`, `checkpointer` hears `checkpoint_wanted`. Copied. */
 void ps_service_listen(struct ps_service *service, const struct ps_service_listener *listener);
 
+/* Call at the start of every thread that calls push: sets the floating-point mode. */
+void ps_service_enter_thread(void);
+
 /* ---- Life: called by the coordinator's driver ---- */
 
 /* Which shard this is and under which fencing token. Before begin_*. */
@@ -170,6 +173,10 @@ PS_MUST_USE enum ps_status ps_service_want_checkpoint(struct ps_service *service
 
 /* True when a checkpoint that covers the ticket has been saved. */
 bool ps_service_satisfied(const struct ps_service *service, struct ps_ticket ticket);
+
+/* True when the state that the ticket was given for is gone (ps_service_reset): it will never be
+ * satisfied, and who waits for it is to be told PS_ERR_UNAVAILABLE. */
+bool ps_service_abandoned(const struct ps_service *service, struct ps_ticket ticket);
 
 /* Everything of one instant (promise P3): references, not copies. */
 struct ps_snapshot {

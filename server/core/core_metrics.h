@@ -1,0 +1,40 @@
+/* Every metric of the server's core, in one table.
+ *
+ * Threads:  init at start-up; updates from any thread.
+ * Blocking: never.
+ * Errors:   a metric that cannot be registered is NULL, and updating it does nothing.
+ * Memory:   the metrics belong to their registry.
+ */
+#ifndef PS_SERVER_CORE_CORE_METRICS_H
+#define PS_SERVER_CORE_CORE_METRICS_H
+
+#include "base/metrics.h"
+
+/* X(kind, field, name, help) */
+#define PS_CORE_METRICS_TABLE(X)                                                                  \
+    X(counter, pushes, "ps_pushes_total", "Gradients applied or skipped.")                        \
+    X(counter, pushes_refused, "ps_pushes_refused_total", "Gradients refused for any reason.")    \
+    X(counter, pulls, "ps_pulls_total", "Parameters read.")                                       \
+    X(histogram, push_seconds, "ps_push_seconds", "Time to apply one gradient.")                  \
+    X(gauge, parameters, "ps_parameters", "Parameters of this shard.")                            \
+    X(gauge, parameter_bytes, "ps_parameter_bytes", "Bytes of all values.")                       \
+    X(gauge, state_bytes, "ps_state_bytes", "Bytes of all optimizer states.")                     \
+    X(gauge, position, "ps_position", "Pushes applied in the life of the shard.")                 \
+    X(counter, checkpoints, "ps_checkpoints_total", "Checkpoints saved and published.")           \
+    X(counter, checkpoint_failures, "ps_checkpoint_failures_total", "Checkpoints that failed.")   \
+    X(histogram, checkpoint_seconds, "ps_checkpoint_seconds", "Time to save one checkpoint.")     \
+    X(gauge, checkpoint_bytes, "ps_checkpoint_bytes", "Size of the newest checkpoint.")           \
+    X(gauge, checkpoint_position, "ps_checkpoint_position", "Position of the newest checkpoint.") \
+    X(gauge, checkpoint_timestamp, "ps_checkpoint_timestamp_seconds",                             \
+      "When the newest checkpoint was taken, in seconds since 1970.")
+
+struct ps_core_metrics {
+#define PS_CORE_METRICS_FIELD(kind, field, name, help) struct ps_##kind *field;
+    PS_CORE_METRICS_TABLE(PS_CORE_METRICS_FIELD)
+#undef PS_CORE_METRICS_FIELD
+};
+
+/* Registers all of them; `registry` may be NULL: then every field is. */
+void ps_core_metrics_init(struct ps_core_metrics *metrics, struct ps_metrics *registry);
+
+#endif

@@ -1,0 +1,79 @@
+/* FinishInitParams, and who waits for which checkpoint. */
+#include "server/core/service.h"
+
+#include "server/core/service_state.h"
+
+static enum ps_status finish_locked(struct ps_service *service, struct ps_error *error);
+
+enum ps_status ps_service_finish(struct ps_service *service, struct ps_ticket *ticket,
+                                 struct ps_error *error)
+{
+    *ticket = (struct ps_ticket){0};
+    ps_rwlock_write(&service->cut);
+    enum ps_status status = finish_locked(service, error);
+    /* Also a second finish is answered only when the first checkpoint is on disk: it may be the
+     * retry of one whose reply was lost. */
+    if (status == PS_OK || status == PS_ERR_EXISTS)
+        *ticket = service->finish_ticket;
+    ps_rwlock_unlock(&service->cut);
+
+    if (status == PS_OK) {
+        ps_service_tell_changed(service);
+        if (service->saves)
+            ps_service_tell_checkpoint_wanted(service);
+    }
+    return status;
+}
+
+static enum ps_status finish_locked(struct ps_service *service, struct ps_error *error)
+{
+    PS_TRY(ps_service_admit(service, error));
+    if (ps_service_life(service) == PS_LIFE_READY)
+        return ps_fail(error, PS_ERR_EXISTS, "pserver already initialized");
+    if (service->saves)
+        service->finish_ticket = ps_tickets_give(&service->tickets);
+    atomic_store(&service->life, PS_LIFE_READY);
+    return PS_OK;
+}
+
+enum ps_status ps_service_want_checkpoint(struct ps_service *service, struct ps_ticket *ticket,
+                                          struct ps_error *error)
+{
+    if (!service->saves)
+        return ps_fail(error, PS_ERR_UNSUPPORTED,
+                       "this server saves no checkpoints: it was started without a data directory");
+    ps_rwlock_read(&service->cut);
+    bool ready = ps_service_life(service) == PS_LIFE_READY;
+    if (ready)
+        *ticket = ps_tickets_give(&service->tickets);
+    ps_rwlock_unlock(&service->cut);
+    if (!ready)
+        return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
+    ps_service_tell_checkpoint_wanted(service);
+    return PS_OK;
+}
+
+bool ps_service_satisfied(const struct ps_service *service, struct ps_ticket ticket)
+{
+    return ps_tickets_satisfied((struct ps_tickets *)&service->tickets, ticket);
+}
+
+bool ps_service_abandoned(const struct ps_service *service, struct ps_ticket ticket)
+{
+    return ps_tickets_abandoned((struct ps_tickets *)&service->tickets, ticket);
+}
+
+void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
+                      const struct ps_checkpoint_place *place)
+{
+    ps_tickets_save(&service->tickets, ticket, place);
+    ps_gauge_set(service->metrics.checkpoint_bytes, (double)place->bytes);
+    ps_gauge_set(service->metrics.checkpoint_position, (double)place->position);
+    ps_gauge_set(service->metrics.checkpoint_timestamp, (double)place->unix_ns / 1e9);
+    ps_service_tell_changed(service);
+}
+
+bool ps_service_last_saved(struct ps_service *service, struct ps_checkpoint_place *place)
+{
+    return ps_tickets_place(&service->tickets, place);
+}

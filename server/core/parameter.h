@@ -1,0 +1,67 @@
+/* One parameter: its values, its optimizer's state, and the lock under which both change.
+ *
+ * Threads:  push and hold from any thread; create, set and destroy by whoever owns it alone.
+ * Blocking: push waits for other pushes of the same parameter, hold as well.
+ * Errors:   said at each function.
+ * Memory:   the parameter owns one reference of each array. What hold gives belongs to the caller.
+ */
+#ifndef PS_SERVER_CORE_PARAMETER_H
+#define PS_SERVER_CORE_PARAMETER_H
+
+#include "base/bounds.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "server/core/blocks.h"
+#include "server/core/parameter_spec.h"
+
+struct ps_parameter {
+    struct ps_mutex lock; /* PS_RANK_PARAMETER; guards all that follows but spec */
+    struct ps_parameter_spec *spec;
+    struct ps_blocks *values;
+    struct ps_blocks *states[PS_STATES_MAX]; /* as many as the rule has, then NULL */
+    uint64_t version;                        /* pushes applied */
+    uint64_t step;                           /* steps of the optimizer; a skipped push is none */
+};
+
+/* One version of a parameter, held. */
+struct ps_parameter_version {
+    struct ps_blocks *values;
+    struct ps_blocks *states[PS_STATES_MAX];
+    uint64_t version;
+    uint64_t step;
+};
+
+/* Returns a parameter whose values are undefined and whose states have their start values, or NULL
+ * when memory is refused. `spec` is borrowed; a reference of its own is taken. */
+struct ps_parameter *ps_parameter_create(struct ps_parameter_spec *spec);
+void ps_parameter_destroy(struct ps_parameter *parameter);
+
+/* Gives the values; `content` has exactly their size. Before the parameter is shared. */
+void ps_parameter_set(struct ps_parameter *parameter, struct ps_view content);
+
+/* Applies one gradient of the right type and length (the caller has checked both).
+ *
+ * PS_OK                `*version` is the parameter's after it
+ * PS_ERR_BAD_INPUT     an element that is not finite
+ * PS_ERR_OUT_OF_RANGE  overflow=fail, and an element would overflow
+ * PS_ERR_NO_MEMORY     somebody holds the present version and there is no memory for another
+ * On any failure nothing has changed.
+ */
+PS_MUST_USE enum ps_status ps_parameter_push(struct ps_parameter *parameter,
+                                             struct ps_view gradient, uint64_t *version,
+                                             struct ps_error *error);
+
+/* Returns a reference to the present values; end it with ps_blocks_release. */
+struct ps_blocks *ps_parameter_hold_values(struct ps_parameter *parameter, uint64_t *version);
+
+/* The same with the states; end it with ps_parameter_version_release. */
+void ps_parameter_hold(struct ps_parameter *parameter, struct ps_parameter_version *held);
+void ps_parameter_version_release(struct ps_parameter_version *held);
+
+/* How many state arrays the parameter has. */
+uint32_t ps_parameter_state_count(const struct ps_parameter *parameter);
+
+/* Asserts every invariant. */
+void ps_parameter_check(struct ps_parameter *parameter);
+
+#endif

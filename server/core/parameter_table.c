@@ -1,0 +1,135 @@
+/* A hash table over uthash, which appears nowhere else. */
+#include "server/core/parameter_table.h"
+
+#include "base/assert.h"
+
+/* uthash takes its memory from the table's allocator, and a refusal leaves the table as it was. */
+#define HASH_NONFATAL_OOM 1
+#define uthash_malloc(size) ps_plain(table->memory, (size))
+#define uthash_free(pointer, size) ps_release(table->memory, (pointer))
+#define uthash_nonfatal_oom(entry) (refused = true)
+#include <uthash.h>
+
+struct ps_parameter_entry {
+    struct ps_parameter *parameter; /* owned */
+    UT_hash_handle hh;
+};
+
+static void count_parameter(struct ps_parameter_table *table, const struct ps_parameter *parameter);
+static void uncount_parameter(struct ps_parameter_table *table,
+                              const struct ps_parameter *parameter);
+static struct ps_parameter_entry *find_entry(const struct ps_parameter_table *table,
+                                             struct ps_bytes name);
+
+void ps_parameter_table_init(struct ps_parameter_table *table, const struct ps_allocator *memory)
+{
+    *table = (struct ps_parameter_table){.memory = memory};
+}
+
+void ps_parameter_table_fini(struct ps_parameter_table *table)
+{
+    struct ps_parameter_entry *entry;
+    struct ps_parameter_entry *following;
+    HASH_ITER(hh, table->entries, entry, following)
+    {
+        HASH_DEL(table->entries, entry);
+        ps_parameter_destroy(entry->parameter);
+        ps_release(table->memory, entry);
+    }
+    ps_parameter_table_init(table, table->memory);
+}
+
+struct ps_parameter *ps_parameter_table_find(const struct ps_parameter_table *table,
+                                             struct ps_bytes name)
+{
+    struct ps_parameter_entry *entry = find_entry(table, name);
+    return entry != NULL ? entry->parameter : NULL;
+}
+
+static struct ps_parameter_entry *find_entry(const struct ps_parameter_table *table,
+                                             struct ps_bytes name)
+{
+    struct ps_parameter_entry *entry;
+    HASH_FIND(hh, table->entries, name.data, name.size, entry);
+    return entry;
+}
+
+enum ps_status ps_parameter_table_insert(struct ps_parameter_table *table,
+                                         struct ps_parameter *parameter,
+                                         struct ps_parameter **replaced)
+{
+    struct ps_bytes name = parameter->spec->name;
+    struct ps_parameter_entry *old = find_entry(table, name);
+    *replaced = NULL;
+    if (old != NULL) {
+        *replaced = old->parameter;
+        uncount_parameter(table, old->parameter);
+        old->parameter = parameter;
+        /* uthash keeps a pointer to the key, which lives in the parameter. */
+        old->hh.key = name.data;
+        count_parameter(table, parameter);
+        return PS_OK;
+    }
+
+    struct ps_parameter_entry *fresh = ps_zeroed(table->memory, sizeof *fresh);
+    if (fresh == NULL)
+        return PS_ERR_NO_MEMORY;
+    fresh->parameter = parameter;
+    bool refused = false;
+    HASH_ADD_KEYPTR(hh, table->entries, name.data, name.size, fresh);
+    if (refused) {
+        ps_release(table->memory, fresh);
+        return PS_ERR_NO_MEMORY;
+    }
+    count_parameter(table, parameter);
+    return PS_OK;
+}
+
+static void count_parameter(struct ps_parameter_table *table, const struct ps_parameter *parameter)
+{
+    size_t bytes = ps_parameter_spec_bytes(parameter->spec);
+    table->count++;
+    table->value_bytes += bytes;
+    table->state_bytes += bytes * ps_parameter_state_count(parameter);
+}
+
+static void uncount_parameter(struct ps_parameter_table *table,
+                              const struct ps_parameter *parameter)
+{
+    size_t bytes = ps_parameter_spec_bytes(parameter->spec);
+    table->count--;
+    table->value_bytes -= bytes;
+    table->state_bytes -= bytes * ps_parameter_state_count(parameter);
+}
+
+struct ps_parameter_entry *ps_parameter_table_first(const struct ps_parameter_table *table)
+{
+    return table->entries;
+}
+
+struct ps_parameter_entry *ps_parameter_table_next(const struct ps_parameter_entry *entry)
+{
+    return entry->hh.next;
+}
+
+struct ps_parameter *ps_parameter_entry_parameter(const struct ps_parameter_entry *entry)
+{
+    return entry->parameter;
+}
+
+void ps_parameter_table_check(const struct ps_parameter_table *table)
+{
+    PS_ASSERT(table->count == HASH_COUNT(table->entries));
+    uint64_t value_bytes = 0;
+    uint64_t state_bytes = 0;
+    for (struct ps_parameter_entry *entry = table->entries; entry != NULL; entry = entry->hh.next) {
+        struct ps_parameter *parameter = entry->parameter;
+        ps_parameter_check(parameter);
+        PS_ASSERT(ps_parameter_table_find(table, parameter->spec->name) == parameter);
+        value_bytes += ps_parameter_spec_bytes(parameter->spec);
+        state_bytes +=
+            ps_parameter_spec_bytes(parameter->spec) * ps_parameter_state_count(parameter);
+    }
+    PS_ASSERT(table->value_bytes == value_bytes);
+    PS_ASSERT(table->state_bytes == state_bytes);
+}

@@ -1,0 +1,50 @@
+/* GetParam: a reference to one version of the values. No copy, no torn read. */
+#include "server/core/service.h"
+
+#include "server/core/service_state.h"
+
+static enum ps_status find_ready(struct ps_service *service, struct ps_bytes name,
+                                 struct ps_parameter **parameter, struct ps_error *error);
+
+enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_request *request,
+                               struct ps_pull *pull, struct ps_error *error)
+{
+    struct ps_blocks *values = NULL;
+    uint64_t version = 0;
+    struct ps_parameter *parameter = NULL;
+    ps_rwlock_read(&service->cut);
+    enum ps_status status = find_ready(service, request->name, &parameter, error);
+    if (status == PS_OK)
+        values = ps_parameter_hold_values(parameter, &version);
+    ps_rwlock_unlock(&service->cut);
+    if (status != PS_OK)
+        return status;
+
+    pull->reply = (struct ps_pull_reply){.name = values->spec->name,
+                                         .dtype = values->spec->dtype,
+                                         .content = ps_blocks_view(values),
+                                         .version = version};
+    pull->held = values;
+    atomic_fetch_add(&service->pull_count, 1);
+    ps_counter_add(service->metrics.pulls, 1);
+    return PS_OK;
+}
+
+static enum ps_status find_ready(struct ps_service *service, struct ps_bytes name,
+                                 struct ps_parameter **parameter, struct ps_error *error)
+{
+    PS_TRY(ps_service_admit(service, error));
+    if (ps_service_life(service) != PS_LIFE_READY)
+        return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
+    *parameter = ps_parameter_table_find(&service->table, name);
+    if (*parameter == NULL)
+        return ps_fail(error, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist", (int)name.size,
+                       (const char *)name.data);
+    return PS_OK;
+}
+
+void ps_pull_release(struct ps_pull *pull)
+{
+    ps_blocks_release(pull->held);
+    *pull = (struct ps_pull){0};
+}

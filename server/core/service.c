@@ -1,0 +1,197 @@
+/* The shard's life: from starting to ready, fenced by the clock, drained at the end. */
+#include "server/core/service.h"
+
+#include "base/assert.h"
+#include "optimizer/optimizer.h"
+#include "server/core/service_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static bool is_proved(const struct ps_service *service);
+static void begin(struct ps_service *service, enum ps_life life);
+
+enum ps_status ps_service_create(const struct ps_service_options *options,
+                                 struct ps_service **service, struct ps_error *error)
+{
+    struct ps_service *created = ps_zeroed(options->memory, sizeof *created);
+    if (created == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the service");
+    created->memory = options->memory;
+    created->clock = options->clock;
+    created->log = options->log;
+    created->bytes_max = options->bytes_max > 0 ? options->bytes_max : UINT64_MAX;
+    created->saves = options->saves;
+    created->device = options->device != NULL ? options->device : "cpu";
+    created->job = options->job != NULL ? options->job : "";
+    created->started_ms = ps_now_ms(options->clock);
+    ps_core_metrics_init(&created->metrics, options->metrics);
+    ps_rwlock_init(&created->cut, PS_RANK_TABLE);
+    ps_parameter_table_init(&created->table, options->memory);
+    ps_tickets_init(&created->tickets);
+    *service = created;
+    return PS_OK;
+}
+
+void ps_service_destroy(struct ps_service *service)
+{
+    if (service == NULL)
+        return;
+    ps_parameter_table_fini(&service->table);
+    ps_tickets_fini(&service->tickets);
+    ps_rwlock_fini(&service->cut);
+    ps_release(service->memory, service);
+}
+
+void ps_service_listen(struct ps_service *service, const struct ps_service_listener *listener)
+{
+    service->listener = *listener;
+}
+
+void ps_service_enter_thread(void)
+{
+    ps_optimizer_enter_thread();
+}
+
+void ps_service_tell_changed(const struct ps_service *service)
+{
+    if (service->listener.changed != NULL)
+        service->listener.changed(service->listener.self);
+}
+
+void ps_service_tell_checkpoint_wanted(const struct ps_service *service)
+{
+    if (service->listener.checkpoint_wanted != NULL)
+        service->listener.checkpoint_wanted(service->listener.self);
+}
+
+void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_count,
+                    uint64_t epoch, const char *address)
+{
+    PS_ASSERT(index < shard_count);
+    ps_rwlock_write(&service->cut);
+    PS_ASSERT(ps_service_life(service) == PS_LIFE_STARTING);
+    service->index = index;
+    service->shard_count = shard_count;
+    service->epoch = epoch;
+    snprintf(service->address, sizeof service->address, "%s", address != NULL ? address : "");
+    ps_rwlock_unlock(&service->cut);
+}
+
+void ps_service_begin_empty(struct ps_service *service)
+{
+    begin(service, PS_LIFE_UNINITIALIZED);
+    ps_service_tell_changed(service);
+}
+
+static void begin(struct ps_service *service, enum ps_life life)
+{
+    ps_rwlock_write(&service->cut);
+    PS_ASSERT(ps_service_life(service) == PS_LIFE_STARTING);
+    PS_ASSERT(service->shard_count > 0);
+    atomic_store(&service->life, life);
+    ps_rwlock_unlock(&service->cut);
+}
+
+enum ps_life ps_service_life(const struct ps_service *service)
+{
+    return (enum ps_life)atomic_load(&service->life);
+}
+
+void ps_service_prove(struct ps_service *service, uint64_t until_ms)
+{
+    bool before = is_proved(service);
+    atomic_store(&service->proved_until_ms, until_ms);
+    if (before != is_proved(service))
+        ps_service_tell_changed(service);
+}
+
+static bool is_proved(const struct ps_service *service)
+{
+    return ps_now_ms(service->clock) < atomic_load(&service->proved_until_ms);
+}
+
+void ps_service_reset(struct ps_service *service)
+{
+    ps_rwlock_write(&service->cut);
+    atomic_store(&service->proved_until_ms, 0);
+    atomic_store(&service->life, PS_LIFE_STARTING);
+    /* What InitParam calls in flight have reserved stays counted until they give it back. */
+    service->bytes_used -= service->table.value_bytes + service->table.state_bytes;
+    ps_parameter_table_fini(&service->table);
+    atomic_store(&service->position, 0);
+    service->position_at_begin = 0;
+    service->finish_ticket = (struct ps_ticket){0};
+    ps_tickets_reset(&service->tickets);
+    ps_service_count_table(service);
+    ps_rwlock_unlock(&service->cut);
+    ps_service_tell_changed(service);
+}
+
+void ps_service_drain(struct ps_service *service)
+{
+    atomic_store(&service->draining, true);
+    ps_service_tell_changed(service);
+}
+
+const char *ps_service_state_name(const struct ps_service *service)
+{
+    if (atomic_load(&service->draining))
+        return "draining";
+    if (ps_service_life(service) == PS_LIFE_STARTING)
+        return "starting";
+    if (!is_proved(service))
+        return "fenced";
+    return ps_service_life(service) == PS_LIFE_READY ? "ready" : "uninitialized";
+}
+
+bool ps_service_is_ready(const struct ps_service *service)
+{
+    return ps_service_life(service) == PS_LIFE_READY && is_proved(service) &&
+           !atomic_load(&service->draining);
+}
+
+enum ps_status ps_service_admit(const struct ps_service *service, struct ps_error *error)
+{
+    if (atomic_load(&service->draining))
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "shutting down");
+    if (ps_service_life(service) == PS_LIFE_STARTING)
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "starting: this server does not own a shard yet");
+    if (!is_proved(service))
+        return ps_fail(error, PS_ERR_UNAVAILABLE,
+                       "fenced: this server cannot prove that it still owns shard %" PRIu32,
+                       service->index);
+    return PS_OK;
+}
+
+void ps_service_count_table(struct ps_service *service)
+{
+    ps_gauge_set(service->metrics.parameters, (double)service->table.count);
+    ps_gauge_set(service->metrics.parameter_bytes, (double)service->table.value_bytes);
+    ps_gauge_set(service->metrics.state_bytes, (double)service->table.state_bytes);
+    ps_gauge_set(service->metrics.position, (double)atomic_load(&service->position));
+}
+
+void ps_service_check(const struct ps_service *constant)
+{
+    /* Looking takes the lock, which is part of the service. */
+    struct ps_service *service = (struct ps_service *)constant;
+    ps_rwlock_write(&service->cut);
+    const struct ps_parameter_table *table = &service->table;
+    ps_parameter_table_check(table);
+    PS_ASSERT(service->bytes_used >= table->value_bytes + table->state_bytes);
+
+    uint64_t versions = 0;
+    for (struct ps_parameter_entry *entry = ps_parameter_table_first(table); entry != NULL;
+         entry = ps_parameter_table_next(entry))
+        versions += ps_parameter_entry_parameter(entry)->version;
+    PS_ASSERT(atomic_load(&service->position) == service->position_at_begin + versions);
+
+    enum ps_life life = ps_service_life(service);
+    PS_ASSERT(life <= PS_LIFE_READY);
+    PS_ASSERT(life != PS_LIFE_STARTING || table->count == 0);
+    PS_ASSERT(life == PS_LIFE_READY || versions == 0);
+    PS_ASSERT(life == PS_LIFE_STARTING || service->shard_count > 0);
+    ps_tickets_check(&service->tickets);
+    ps_rwlock_unlock(&service->cut);
+}

@@ -1,0 +1,81 @@
+/* What the files of the service share: its state, and who guards what.
+ *
+ * Threads:  the cut orders them. Pushes hold it shared for as long as they last, whatever changes
+ *           the table or the life holds it alone, and so does a snapshot: at that moment no push is
+ *           half done, so what it sees is one instant.
+ * Blocking: for locks.
+ * Errors:   said at each function.
+ * Memory:   the service owns all of it.
+ */
+#ifndef PS_SERVER_CORE_SERVICE_STATE_H
+#define PS_SERVER_CORE_SERVICE_STATE_H
+
+#include "base/bounds.h"
+#include "base/thread.h"
+#include "server/core/core_metrics.h"
+#include "server/core/parameter_table.h"
+#include "server/core/service.h"
+#include "server/core/tickets.h"
+
+#include <stdatomic.h>
+
+enum ps_life { PS_LIFE_STARTING, PS_LIFE_UNINITIALIZED, PS_LIFE_READY };
+
+struct ps_service {
+    const struct ps_allocator *memory; /* borrowed; outlives this */
+    const struct ps_clock *clock;      /* borrowed; outlives this */
+    const struct ps_log *log;          /* borrowed; may be NULL */
+    struct ps_core_metrics metrics;
+    uint64_t bytes_max; /* UINT64_MAX: no limit */
+    bool saves;
+    const char *device; /* borrowed */
+    const char *job;    /* borrowed */
+    uint64_t started_ms;
+    struct ps_service_listener listener; /* set before calls arrive */
+
+    struct ps_rwlock cut; /* PS_RANK_TABLE */
+
+    /* Changed only with the cut held alone. */
+    struct ps_parameter_table table;
+    uint64_t bytes_used;        /* of the table, and what InitParam calls in flight have reserved */
+    uint64_t position_at_begin; /* less the versions at that time: see ps_service_check */
+    struct ps_ticket finish_ticket; /* of the finish that began READY; 0 after a load */
+    uint32_t index;
+    uint32_t shard_count;
+    uint64_t epoch;
+    char address[PS_ADDRESS_BYTES_MAX];
+
+    /* Read from any thread without the cut. */
+    _Atomic uint32_t life; /* enum ps_life; written with the cut held alone */
+    _Atomic bool draining;
+    _Atomic uint64_t proved_until_ms;
+    _Atomic uint64_t position; /* added to with the cut held shared */
+    _Atomic uint64_t push_count;
+    _Atomic uint64_t pull_count;
+
+    struct ps_tickets tickets;
+};
+
+/* May a call be answered now? Looks at the clock.
+ *
+ * PS_ERR_UNAVAILABLE  draining, starting or fenced; the text says which
+ */
+PS_MUST_USE enum ps_status ps_service_admit(const struct ps_service *service,
+                                            struct ps_error *error);
+
+/* Is this a name that a parameter may have?
+ *
+ * PS_ERR_BAD_INPUT    empty, too long, no UTF-8, or reserved
+ */
+PS_MUST_USE enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *error);
+
+enum ps_life ps_service_life(const struct ps_service *service);
+
+/* Tell the listener, without any lock held. */
+void ps_service_tell_changed(const struct ps_service *service);
+void ps_service_tell_checkpoint_wanted(const struct ps_service *service);
+
+/* Sets the gauges of the table; with the cut held. */
+void ps_service_count_table(struct ps_service *service);
+
+#endif

@@ -1,0 +1,141 @@
+/* One instant across all parameters. The cut is held alone only while references are counted up:
+ * no byte of a parameter is copied, and pushes go on as soon as that is done. */
+#include "server/core/service.h"
+
+#include "base/assert.h"
+#include "base/random.h"
+#include "server/core/service_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a snapshot holds on to. */
+struct holding {
+    const struct ps_allocator *memory;
+    size_t capacity;
+    size_t count;
+    struct ps_checkpoint_parameter *parameters;
+    struct ps_parameter_version versions[];
+};
+
+static struct holding *create_holding(const struct ps_allocator *memory, size_t capacity);
+static void release_holding(struct holding *holding);
+static bool take_instant(struct ps_service *service, struct holding *holding,
+                         struct ps_snapshot *snapshot);
+static void take_parameter(struct holding *holding, struct ps_parameter *parameter);
+static int compare_names(const void *a, const void *b);
+
+enum ps_status ps_service_snapshot(struct ps_service *service, struct ps_snapshot *snapshot,
+                                   struct ps_error *error)
+{
+    *snapshot = (struct ps_snapshot){0};
+    /* The table does not change while READY, so the count stays right; when it does not (the shard
+     * was lost meanwhile), take_instant says so. */
+    ps_rwlock_read(&service->cut);
+    size_t capacity = service->table.count;
+    ps_rwlock_unlock(&service->cut);
+    struct holding *holding = create_holding(service->memory, capacity);
+    if (holding == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a snapshot of %zu parameters",
+                       capacity);
+
+    ps_rwlock_write(&service->cut);
+    bool taken = take_instant(service, holding, snapshot);
+    ps_rwlock_unlock(&service->cut);
+    if (!taken) {
+        release_holding(holding);
+        return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
+    }
+
+    /* Sorted, so that equal states give equal files. */
+    if (holding->count > 0)
+        qsort(holding->parameters, holding->count, sizeof holding->parameters[0], compare_names);
+    snapshot->parameters = holding->parameters;
+    snapshot->parameter_count = holding->count;
+    snapshot->held = holding;
+    return PS_OK;
+}
+
+static struct holding *create_holding(const struct ps_allocator *memory, size_t capacity)
+{
+    struct holding *holding =
+        ps_zeroed(memory, sizeof *holding + capacity * sizeof(struct ps_parameter_version));
+    if (holding == NULL)
+        return NULL;
+    holding->memory = memory;
+    holding->capacity = capacity;
+    holding->parameters = ps_zeroed_array(memory, capacity, sizeof(struct ps_checkpoint_parameter));
+    if (holding->parameters == NULL) {
+        ps_release(memory, holding);
+        return NULL;
+    }
+    return holding;
+}
+
+static bool take_instant(struct ps_service *service, struct holding *holding,
+                         struct ps_snapshot *snapshot)
+{
+    if (ps_service_life(service) != PS_LIFE_READY || service->table.count != holding->capacity)
+        return false;
+    for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
+         entry != NULL; entry = ps_parameter_table_next(entry))
+        take_parameter(holding, ps_parameter_entry_parameter(entry));
+    PS_ASSERT(holding->count == holding->capacity);
+
+    snapshot->facts = (struct ps_checkpoint_facts){
+        .index = service->index,
+        .shard_count = service->shard_count,
+        .epoch = service->epoch,
+        .position = atomic_load(&service->position),
+        .unix_ns = ps_unix_ns(service->clock),
+        .job = service->job,
+    };
+    ps_random_uuid(snapshot->facts.uuid);
+    snapshot->ticket = ps_tickets_newest(&service->tickets);
+    return true;
+}
+
+static void take_parameter(struct holding *holding, struct ps_parameter *parameter)
+{
+    struct ps_parameter_version *version = &holding->versions[holding->count];
+    ps_parameter_hold(parameter, version);
+    /* The spec lives as long as the values that are held. */
+    const struct ps_parameter_spec *spec = version->values->spec;
+    struct ps_checkpoint_parameter *row = &holding->parameters[holding->count];
+    *row = (struct ps_checkpoint_parameter){
+        .name = spec->name,
+        .dtype = spec->dtype,
+        .count = spec->count,
+        .config = spec->config,
+        .version = version->version,
+        .step = version->step,
+        .id = spec->id,
+        .state_count = ps_parameter_state_count(parameter),
+        .values = ps_blocks_view(version->values),
+    };
+    for (uint32_t i = 0; i < row->state_count; i++)
+        row->states[i] = ps_blocks_view(version->states[i]);
+    holding->count++;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct ps_checkpoint_parameter *left = a;
+    const struct ps_checkpoint_parameter *right = b;
+    return ps_bytes_compare(left->name, right->name);
+}
+
+void ps_snapshot_release(struct ps_snapshot *snapshot)
+{
+    if (snapshot->held != NULL)
+        release_holding(snapshot->held);
+    *snapshot = (struct ps_snapshot){0};
+}
+
+static void release_holding(struct holding *holding)
+{
+    for (size_t i = 0; i < holding->count; i++)
+        ps_parameter_version_release(&holding->versions[i]);
+    ps_release(holding->memory, holding->parameters);
+    ps_release(holding->memory, holding);
+}

@@ -1,0 +1,53 @@
+/* Tickets for checkpoints that somebody waits for, and where the newest one is.
+ *
+ * A ticket is a number that rises. Its upper half counts the lives of the shard in this process
+ * (every reset begins another), so that a checkpoint of a later life never satisfies a ticket of
+ * an earlier one, whose state is gone.
+ *
+ * Threads:  every function is safe from any thread.
+ * Blocking: never.
+ * Errors:   none.
+ * Memory:   in place.
+ */
+#ifndef PS_SERVER_CORE_TICKETS_H
+#define PS_SERVER_CORE_TICKETS_H
+
+#include "base/thread.h"
+#include "server/core/service.h"
+
+struct ps_tickets {
+    struct ps_mutex lock; /* PS_RANK_QUEUE; guards all that follows */
+    uint64_t given;       /* number of the newest ticket */
+    uint64_t saved;       /* every ticket of this life up to here is satisfied */
+    bool has_place;
+    struct ps_checkpoint_place place; /* of the newest checkpoint */
+};
+
+void ps_tickets_init(struct ps_tickets *tickets);
+void ps_tickets_fini(struct ps_tickets *tickets);
+
+/* A new ticket. */
+struct ps_ticket ps_tickets_give(struct ps_tickets *tickets);
+
+/* The newest ticket given: a snapshot taken now covers it. */
+struct ps_ticket ps_tickets_newest(struct ps_tickets *tickets);
+
+/* A checkpoint that covers `ticket` was saved at `place`. */
+void ps_tickets_save(struct ps_tickets *tickets, struct ps_ticket ticket,
+                     const struct ps_checkpoint_place *place);
+
+bool ps_tickets_satisfied(struct ps_tickets *tickets, struct ps_ticket ticket);
+
+/* The state that the ticket was given for is gone: it will never be satisfied. */
+bool ps_tickets_abandoned(struct ps_tickets *tickets, struct ps_ticket ticket);
+
+/* False when there is no checkpoint yet. */
+bool ps_tickets_place(struct ps_tickets *tickets, struct ps_checkpoint_place *place);
+
+/* Begins another life: gives up every ticket and forgets the place. */
+void ps_tickets_reset(struct ps_tickets *tickets);
+
+/* Asserts every invariant. */
+void ps_tickets_check(struct ps_tickets *tickets);
+
+#endif

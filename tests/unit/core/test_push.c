@@ -1,0 +1,287 @@
+/* server/core/push.c: what SendGrad refuses, with the texts of the contract, and what it does. */
+#include "tests/unit/core/core_world.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const float ones[] = {1, 1, 1, 1};
+static const float before[] = {1, 2, 3, 4};
+static const struct ps_bytes no_config = {NULL, 0};
+
+START_TEST(a_gradient_is_applied_and_counted)
+{
+    struct core_world world;
+    const float after[] = {0, 1, 2, 3};
+    uint64_t version = 0;
+    world_init_ready(&world);
+
+    ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, &version), PS_OK);
+
+    ck_assert_uint_eq(version, 1);
+    world_expect_f32(&world, "w", after, 4);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(push_before_finish_is_refused_at_once)
+{
+    struct core_world world;
+    world_init_empty(&world);
+    ck_assert_int_eq(world_init_param(&world, "w", PS_F32, ones, sizeof ones, no_config), PS_OK);
+
+    enum ps_status status = world_push(&world, "w", PS_F32, ones, sizeof ones, NULL);
+
+    ck_assert_int_eq(status, PS_ERR_NOT_READY);
+    ck_assert_str_eq(world.error.text, "pserver not fully initialized");
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(push_of_an_unknown_parameter_names_it)
+{
+    struct core_world world;
+    world_init_ready(&world);
+
+    enum ps_status status = world_push(&world, "nobody", PS_F32, ones, sizeof ones, NULL);
+
+    ck_assert_int_eq(status, PS_ERR_NOT_FOUND);
+    ck_assert_str_eq(world.error.text, "parameter: nobody does not exist");
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(b24_a_gradient_of_another_type_is_refused)
+{
+    struct core_world world;
+    world_init_ready(&world);
+
+    enum ps_status status = world_push(&world, "w", PS_I32, ones, sizeof ones, NULL);
+
+    ck_assert_int_eq(status, PS_ERR_BAD_INPUT);
+    ck_assert_str_eq(world.error.text, "Name: w, parameter and gradient element type not match, "
+                                       "parameter: 4, gradient: 0");
+    world_expect_f32(&world, "w", before, 4);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(b24_a_gradient_of_another_length_is_refused)
+{
+    struct core_world world;
+    static const size_t sizes[] = {0, 1, 12, 15};
+    world_init_ready(&world);
+
+    for (size_t i = 0; i < 4; i++) {
+        char expected[128];
+        enum ps_status status = world_push(&world, "w", PS_F32, ones, sizes[i], NULL);
+
+        ck_assert_int_eq(status, PS_ERR_BAD_INPUT);
+        snprintf(expected, sizeof expected,
+                 "Name: w, parameter and gradient does not have same content len, "
+                 "parameter: 16, gradient: %zu",
+                 sizes[i]);
+        ck_assert_str_eq(world.error.text, expected);
+    }
+    world_expect_f32(&world, "w", before, 4);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_longer_gradient_is_refused)
+{
+    struct core_world world;
+    const float five[] = {1, 1, 1, 1, 1};
+    world_init_ready(&world);
+
+    ck_assert_int_eq(world_push(&world, "w", PS_F32, five, sizeof five, NULL), PS_ERR_BAD_INPUT);
+
+    world_expect_f32(&world, "w", before, 4);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_gradient_with_a_non_finite_element_changes_nothing)
+{
+    struct core_world world;
+    const float poisoned[] = {1, 1, NAN, 1};
+    world_init_ready(&world);
+
+    enum ps_status status = world_push(&world, "w", PS_F32, poisoned, sizeof poisoned, NULL);
+
+    ck_assert_int_eq(status, PS_ERR_BAD_INPUT);
+    world_expect_f32(&world, "w", before, 4);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_skipped_gradient_counts_as_a_push_and_not_as_a_step)
+{
+    struct core_world world;
+    const float poisoned[] = {INFINITY, 1, 1, 1};
+    struct ps_optimizer_config config;
+    struct ps_snapshot snapshot;
+    uint64_t version = 0;
+    ps_optimizer_config_defaults(&config);
+    config.nonfinite = 1;
+    world_init_empty(&world);
+    ck_assert_int_eq(
+        world_init_param(&world, "w", PS_F32, before, sizeof before, config_bytes(&config)), PS_OK);
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+
+    ck_assert_int_eq(world_push(&world, "w", PS_F32, poisoned, sizeof poisoned, &version), PS_OK);
+
+    ck_assert_uint_eq(version, 1);
+    world_expect_f32(&world, "w", before, 4);
+    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+    ck_assert_uint_eq(snapshot.parameters[0].version, 1);
+    ck_assert_uint_eq(snapshot.parameters[0].step, 0);
+    ps_snapshot_release(&snapshot);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(an_add_that_would_overflow_changes_no_element)
+{
+    struct core_world world;
+    struct ps_optimizer_config config;
+    const int32_t start[] = {0, 0, INT32_MAX};
+    const int32_t one[] = {1, 1, 1};
+    int32_t values[3];
+    size_t size;
+    ps_optimizer_config_defaults(&config);
+    config.optimizer = PS_CONFIG_ADD;
+    config.add_overflow = 2;
+    world_init_empty(&world);
+    ck_assert_int_eq(
+        world_init_param(&world, "n", PS_I32, start, sizeof start, config_bytes(&config)), PS_OK);
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+
+    enum ps_status status = world_push(&world, "n", PS_I32, one, sizeof one, NULL);
+
+    ck_assert_int_eq(status, PS_ERR_OUT_OF_RANGE);
+    ck_assert_str_eq(world.error.text, "Name: n, element 2 would overflow; nothing was changed");
+    ck_assert_int_eq(world_pull(&world, "n", values, sizeof values, &size, NULL), PS_OK);
+    ck_assert_mem_eq(values, start, sizeof start);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(unsigned_parameters_under_sgd_take_signed_gradients)
+{
+    struct core_world world;
+    const uint32_t start[] = {10, 10};
+    const int32_t gradient[] = {3, -3};
+    const uint32_t after[] = {7, 13};
+    uint32_t values[2];
+    size_t size;
+    world_init_empty(&world);
+    ck_assert_int_eq(world_init_param(&world, "n", PS_U32, start, sizeof start, no_config), PS_OK);
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+
+    ck_assert_int_eq(world_push(&world, "n", PS_U32, gradient, sizeof gradient, NULL),
+                     PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(world_push(&world, "n", PS_I32, gradient, sizeof gradient, NULL), PS_OK);
+
+    ck_assert_int_eq(world_pull(&world, "n", values, sizeof values, &size, NULL), PS_OK);
+    ck_assert_mem_eq(values, after, sizeof after);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(acknowledgement_beyond_memory_is_not_promised)
+{
+    struct core_world world;
+    struct ps_bytes piece = {(const uint8_t *)ones, sizeof ones};
+    struct ps_push_request request = {.name = text("w"),
+                                      .dtype = PS_F32,
+                                      .content = ps_view_of(&piece),
+                                      .ack = _i == 0 ? PS_ACK_LOGGED : PS_ACK_REPLICATED};
+    struct ps_push_reply reply;
+    world_init_ready(&world);
+
+    enum ps_status status = ps_service_push(world.service, &request, &reply, &world.error);
+
+    ck_assert_int_eq(status, PS_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(world.error.text, "ACK_MEMORY"));
+    world_expect_f32(&world, "w", before, 4);
+    request.ack = PS_ACK_MEMORY;
+    ck_assert_int_eq(ps_service_push(world.service, &request, &reply, &world.error), PS_OK);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(b19_a_push_leaves_nothing_on_the_heap)
+{
+    struct core_world world;
+    world_init_ready(&world);
+    int64_t live = world.heap.live;
+
+    for (int i = 0; i < 100; i++)
+        ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+    ck_assert_int_eq(world_push(&world, "w", PS_F64, ones, sizeof ones, NULL), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(world_push(&world, "v", PS_F32, ones, sizeof ones, NULL), PS_ERR_NOT_FOUND);
+
+    ck_assert_int_eq(world.heap.live, live);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(b18_each_push_of_a_batch_has_its_own_result)
+{
+    struct core_world world;
+    const float after[] = {-1, 0, 1, 2};
+    world_init_ready(&world);
+
+    ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+    ck_assert_int_eq(world_push(&world, "v", PS_F32, ones, sizeof ones, NULL), PS_ERR_NOT_FOUND);
+    ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+
+    world_expect_f32(&world, "w", after, 4);
+    world_fini(&world);
+}
+END_TEST
+
+/* Refuses every allocation in turn while a pull holds the old version, so that the push needs a
+ * new one. */
+START_TEST(push_survives_any_refused_allocation)
+{
+    struct core_world world;
+    struct ps_pull pull = {0};
+    struct ps_pull_request request = {.name = text("w")};
+    const float after[] = {0, 1, 2, 3};
+    world_init_ready(&world);
+    ck_assert_int_eq(ps_service_pull(world.service, &request, &pull, NULL), PS_OK);
+    world.heap.refuse_at = world.heap.seen + _i;
+
+    enum ps_status status = world_push(&world, "w", PS_F32, ones, sizeof ones, NULL);
+
+    bool refused = world.heap.seen > world.heap.refuse_at;
+    world.heap.refuse_at = -1;
+    ck_assert_int_eq(status, refused ? PS_ERR_NO_MEMORY : PS_OK);
+    ck_assert(refused || _i >= 2);
+    world_expect_f32(&world, "w", refused ? before : after, 4);
+    ps_pull_release(&pull);
+    world_fini(&world);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("push");
+    tcase_add_test(tests, a_gradient_is_applied_and_counted);
+    tcase_add_test(tests, push_before_finish_is_refused_at_once);
+    tcase_add_test(tests, push_of_an_unknown_parameter_names_it);
+    tcase_add_test(tests, b24_a_gradient_of_another_type_is_refused);
+    tcase_add_test(tests, b24_a_gradient_of_another_length_is_refused);
+    tcase_add_test(tests, a_longer_gradient_is_refused);
+    tcase_add_test(tests, a_gradient_with_a_non_finite_element_changes_nothing);
+    tcase_add_test(tests, a_skipped_gradient_counts_as_a_push_and_not_as_a_step);
+    tcase_add_test(tests, an_add_that_would_overflow_changes_no_element);
+    tcase_add_test(tests, unsigned_parameters_under_sgd_take_signed_gradients);
+    tcase_add_loop_test(tests, acknowledgement_beyond_memory_is_not_promised, 0, 2);
+    tcase_add_test(tests, b19_a_push_leaves_nothing_on_the_heap);
+    tcase_add_test(tests, b18_each_push_of_a_batch_has_its_own_result);
+    tcase_add_loop_test(tests, push_survives_any_refused_allocation, 0, 4);
+    return run_tests("push", tests);
+}
