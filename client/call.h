@@ -1,0 +1,48 @@
+/* One call to one server as plain structs: what goes out, and what became of it. The engine, the
+ * channel and the simulator meet here; bytes are the channel's business.
+ *
+ * Threads:  plain data.
+ * Blocking: never.
+ * Errors:   none.
+ * Memory:   everything is borrowed; each user says for how long.
+ */
+#ifndef PS_CLIENT_CALL_H
+#define PS_CLIENT_CALL_H
+
+#include "base/status.h"
+#include "proto/messages.h"
+
+struct ps_call_request {
+    enum ps_method method; /* says which member holds; STATUS and SAVE have none */
+    union {
+        struct ps_init_request init;
+        struct ps_finish_request finish;
+        struct ps_push_request push;
+        struct ps_pull_request pull;
+        struct ps_list_request list;
+    };
+};
+
+struct ps_call_reply {
+    enum ps_method method; /* says which member holds; INIT and FINISH have none */
+    union {
+        struct ps_push_reply push;
+        struct ps_pull_reply pull;
+        struct ps_status_reply status;
+        struct ps_list_reply list;
+        struct ps_save_reply save;
+    };
+};
+
+#define PS_OUTCOME_TEXT_MAX 200
+
+struct ps_call_outcome {
+    enum ps_status status;
+    /* The server certainly did not apply the request: it answered with a status of its own, or
+     * the request never left this machine. Not set when a call broke after it was sent. */
+    bool refused;
+    char text[PS_OUTCOME_TEXT_MAX]; /* why it failed, for people */
+    struct ps_call_reply reply;     /* holds when status is PS_OK */
+};
+
+#endif

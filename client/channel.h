@@ -1,0 +1,63 @@
+/* How calls reach the servers: an interface. channel_grpc.c is the real one; a simulator has its
+ * own. Decides nothing: it carries out the engine's actions and hands back outcomes.
+ *
+ * Threads:  route, submit, cancel, take and release may be called from any thread, one at a time
+ *           (the client's lock sees to it). Destroy when no call is in flight.
+ * Blocking: never, but for destroy, which ends the implementation's threads.
+ * Errors:   submit can fail; a call that was submitted always gets exactly one outcome.
+ * Memory:   a request is borrowed until its outcome was taken. A taken delivery is held until it
+ *           is released.
+ */
+#ifndef PS_CLIENT_CHANNEL_H
+#define PS_CLIENT_CHANNEL_H
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "client/bell.h"
+#include "client/call.h"
+
+#include <stdbool.h>
+
+/* An outcome on its way to the engine. */
+struct ps_delivery {
+    uint64_t call;
+    struct ps_call_outcome outcome;
+    void *held; /* private: what the outcome's reply borrows from */
+};
+
+struct ps_channel {
+    /* From now on the shard is served at `address`, by another server process than before, even
+     * when the address is the same: a new connection is made, calls on the old one fail. NULL:
+     * nobody serves it; calls in flight go on, new ones are refused. False: no memory for it;
+     * the shard is as before. */
+    bool (*route)(void *self, uint32_t shard, const char *address);
+
+    /* Starts a call. It waits for the connection until its deadline, unless connecting fails.
+     * PS_ERR_NO_MEMORY: no outcome will come. */
+    enum ps_status (*submit)(void *self, uint64_t call, uint32_t shard,
+                             const struct ps_call_request *request, uint64_t deadline_ms);
+
+    /* Makes the outcome of a call in flight come soon. A call that is not in flight is ignored. */
+    void (*cancel)(void *self, uint64_t call);
+
+    /* The next outcome, if there is one. */
+    bool (*take)(void *self, struct ps_delivery *delivery);
+    void (*release)(void *self, struct ps_delivery *delivery);
+
+    void (*destroy)(void *self);
+    void *self;
+};
+
+/* gRPC over TCP: one connection per shard, one thread.
+ *
+ * bell     borrowed; rung when there is something to take
+ * clock    borrowed; deadlines count on it
+ * memory   borrowed; used from the implementation's thread as well
+ */
+PS_MUST_USE enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_bell *bell,
+                                                  const struct ps_clock *clock,
+                                                  const struct ps_allocator *memory,
+                                                  struct ps_channel *channel,
+                                                  struct ps_error *error);
+
+#endif

@@ -1,0 +1,152 @@
+/* Decides what a client does: which calls go to which shard, in which order, what is repeated,
+ * when to give up. It only decides: no thread, no network, no clock.
+ *
+ *     ps_engine_start(engine, &request, now, &batch, &error);
+ *     while (ps_engine_next_action(engine, &action))  ... send, cancel, or finished
+ *     ps_engine_outcome(engine, action.call, &outcome, now);   ... and ask for actions again
+ *     ps_engine_end(engine, batch);
+ *
+ * Events are start, outcome, member and tick; after each of them ask for actions until there are
+ * none, and tick again at ps_engine_wake_ms. A call goes through
+ *
+ *   READY ──room on its shard──► TO_SEND ──send──► SENT ──outcome──► DONE
+ *     ▲                                             │ │
+ *     └──────pause over, or shard moved── PAUSED ◄──┘ └─deadline─► TO_CANCEL ─► CANCELLED ─► DONE
+ *
+ * and READY, TO_SEND and PAUSED calls are DONE at the deadline. A batch is finished when all its
+ * calls are: nothing of its memory is in use by the channel then.
+ *
+ * Threads:  one at a time.
+ * Blocking: never.
+ * Errors:   start can fail; the other events cannot. What became of each item stands in the item.
+ * Memory:   all of a batch is allocated at its start. Items and what they point to are borrowed
+ *           until ps_engine_end.
+ */
+#ifndef PS_CLIENT_ENGINE_H
+#define PS_CLIENT_ENGINE_H
+
+#include "base/alloc.h"
+#include "base/bounds.h"
+#include "base/status.h"
+#include "client/call.h"
+#include "client/psclient.h"
+
+struct ps_engine;
+struct ps_batch;
+
+struct ps_engine_options {
+    const struct ps_allocator *memory; /* borrowed; outlives the engine */
+    uint32_t shard_count;              /* 1 to PS_SHARDS_MAX */
+    uint64_t split_bytes;              /* larger parameters are cut; 0: 16 MiB */
+    uint32_t calls_per_shard_max;      /* at once, of one batch; 0: 8 */
+    uint64_t pause_min_ms;             /* before the first repetition; 0: 20 */
+    uint64_t pause_max_ms;             /* 0: 2000 */
+    uint64_t seed;                     /* of the pauses */
+};
+
+/* PS_ERR_BAD_INPUT for a shard count out of range, PS_ERR_NO_MEMORY. No shard has a server yet. */
+PS_MUST_USE enum ps_status ps_engine_create(const struct ps_engine_options *options,
+                                            struct ps_engine **engine, struct ps_error *error);
+
+/* Every batch must have been ended. NULL is allowed. */
+void ps_engine_destroy(struct ps_engine *engine);
+
+uint32_t ps_engine_shard_count(const struct ps_engine *engine);
+
+/* Calls that were sent again, ever. */
+uint64_t ps_engine_retries(const struct ps_engine *engine);
+
+#define PS_ITEM_TEXT_MAX 128
+
+/* Rows for the answer to PS_METHOD_LIST. */
+struct ps_list_rows {
+    struct psclient_param_info *rows;
+    size_t count_max;
+    size_t count; /* filled in */
+    bool more;    /* filled in */
+};
+
+/* One item of a batch: what is asked, and what became of it. */
+struct ps_item {
+    struct ps_bytes name;   /* INIT, PUSH, PULL; LIST: after this name */
+    enum ps_dtype dtype;    /* INIT, PUSH, PULL */
+    bool any_dtype;         /* PULL: take what the server has, note it in `dtype`; never cut */
+    const uint8_t *content; /* INIT, PUSH */
+    uint8_t *destination;   /* PULL */
+    size_t size;            /* bytes of content or destination */
+    struct ps_bytes config; /* INIT */
+    uint32_t shard;         /* FINISH, STATUS, LIST, SAVE: which server is asked */
+    union {                 /* where the answer goes */
+        struct psclient_server_status *server_status; /* STATUS */
+        struct ps_list_rows *list;                    /* LIST */
+        struct psclient_saved *saved;                 /* SAVE */
+    };
+
+    enum ps_status status;       /* of the first range that failed */
+    bool before;                 /* INIT, FINISH: the server had been initialised before */
+    uint64_t version;            /* PUSH, PULL; the lowest of all ranges */
+    uint32_t retries;            /* of all ranges */
+    char text[PS_ITEM_TEXT_MAX]; /* why it failed; empty otherwise */
+};
+
+struct ps_batch_request {
+    enum ps_method method; /* of every item */
+    enum ps_ack ack;       /* PUSH */
+    struct ps_item *items; /* borrowed until the batch is ended */
+    size_t item_count;     /* 0 is fine: finished at once */
+    uint64_t deadline_ms;
+};
+
+/* Event: a caller wants a batch. An item that is wrong in itself gets its status and no call.
+ *
+ * PS_OK                `*batch` is to be ended with ps_engine_end once it is finished
+ * PS_ERR_NO_MEMORY     nothing was started
+ * PS_ERR_OUT_OF_RANGE  more than PS_BATCH_CALLS_MAX calls; nothing was started
+ */
+#define PS_BATCH_CALLS_MAX (1u << 20)
+PS_MUST_USE enum ps_status ps_engine_start(struct ps_engine *engine,
+                                           const struct ps_batch_request *request, uint64_t now_ms,
+                                           struct ps_batch **batch, struct ps_error *error);
+
+/* Event: the server of a shard changed. `epoch` is any number that differs between one server
+ * process and the next (also at the same address); 0: nobody serves the shard. Paused calls of a
+ * shard that got a server go at once; other shards are not disturbed. */
+void ps_engine_member(struct ps_engine *engine, uint32_t shard, uint64_t epoch);
+
+/* Event: what became of a call that was sent. `outcome` is borrowed for the call. */
+void ps_engine_outcome(struct ps_engine *engine, uint64_t call,
+                       const struct ps_call_outcome *outcome, uint64_t now_ms);
+
+/* Event: time has passed. */
+void ps_engine_tick(struct ps_engine *engine, uint64_t now_ms);
+
+/* When the next tick is due; PS_DEADLINE_NEVER when none is. */
+uint64_t ps_engine_wake_ms(const struct ps_engine *engine);
+
+enum ps_engine_action_type {
+    PS_ENGINE_SEND,    /* start the call; its outcome must come, some time */
+    PS_ENGINE_CANCEL,  /* the outcome of this call should come soon now */
+    PS_ENGINE_FINISHED /* every item of `batch` has its result */
+};
+
+struct ps_engine_action {
+    enum ps_engine_action_type type;
+    struct ps_batch *batch;                /* that it belongs to */
+    uint64_t call;                         /* SEND, CANCEL: names the call; one attempt at a time */
+    uint32_t shard;                        /* SEND, CANCEL */
+    const struct ps_call_request *request; /* SEND: borrowed until the outcome */
+    uint64_t deadline_ms;                  /* SEND */
+};
+
+/* The next thing to do, in order; false when there is nothing. */
+bool ps_engine_next_action(struct ps_engine *engine, struct ps_engine_action *action);
+
+bool ps_batch_is_finished(const struct ps_batch *batch);
+
+/* Forgets a finished batch. */
+void ps_engine_end(struct ps_engine *engine, struct ps_batch *batch);
+
+/* Asserts every invariant; tests and the simulator call it after every event. */
+void ps_engine_check(const struct ps_engine *engine);
+
+#endif

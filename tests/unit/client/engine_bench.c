@@ -1,0 +1,139 @@
+/* The bench under the engine's tests. */
+#include "engine_bench.h"
+
+#include <check.h>
+#include <string.h>
+
+void bench_open(struct bench *bench, uint32_t shard_count, uint64_t split_bytes)
+{
+    memset(bench, 0, sizeof *bench);
+    bench->heap.refuse_at = -1;
+    bench->memory = fault_heap_allocator(&bench->heap);
+    bench->now_ms = 1000;
+    const struct ps_engine_options options = {.memory = &bench->memory,
+                                              .shard_count = shard_count,
+                                              .split_bytes = split_bytes,
+                                              .calls_per_shard_max = 2,
+                                              .pause_min_ms = 10,
+                                              .pause_max_ms = 100,
+                                              .seed = 5};
+    ck_assert_int_eq(ps_engine_create(&options, &bench->engine, NULL), PS_OK);
+    for (uint32_t i = 0; i < shard_count; i++)
+        ps_engine_member(bench->engine, i, 1);
+}
+
+void bench_close(struct bench *bench)
+{
+    if (bench->batch != NULL) {
+        ck_assert_ptr_eq(bench->finished, bench->batch);
+        ps_engine_end(bench->engine, bench->batch);
+    }
+    ps_engine_destroy(bench->engine);
+    ck_assert_int_eq(bench->heap.live, 0);
+}
+
+void bench_start(struct bench *bench, enum ps_method method, struct ps_item *items, size_t count,
+                 uint64_t timeout_ms)
+{
+    const struct ps_batch_request request = {.method = method,
+                                             .items = items,
+                                             .item_count = count,
+                                             .deadline_ms = bench->now_ms + timeout_ms};
+    ck_assert_int_eq(ps_engine_start(bench->engine, &request, bench->now_ms, &bench->batch, NULL),
+                     PS_OK);
+    bench_pump(bench);
+}
+
+void bench_pump(struct bench *bench)
+{
+    struct ps_engine_action action;
+    ps_engine_check(bench->engine);
+    while (ps_engine_next_action(bench->engine, &action)) {
+        switch (action.type) {
+        case PS_ENGINE_SEND:
+            ck_assert_uint_lt(bench->sent_count, BENCH_CALLS_MAX);
+            bench->sent[bench->sent_count++] = action;
+            break;
+        case PS_ENGINE_CANCEL:
+            bench->cancelled[bench->cancelled_count++] = action.call;
+            break;
+        case PS_ENGINE_FINISHED:
+            ck_assert_ptr_ne(bench->finished, action.batch);
+            bench->finished = action.batch;
+            break;
+        }
+        ps_engine_check(bench->engine);
+    }
+}
+
+void bench_at(struct bench *bench, uint64_t now_ms)
+{
+    bench->now_ms = now_ms;
+    ps_engine_tick(bench->engine, now_ms);
+    bench_pump(bench);
+}
+
+static void give(struct bench *bench, uint32_t i, const struct ps_call_outcome *outcome)
+{
+    ck_assert_uint_lt(i, bench->sent_count);
+    uint64_t call = bench->sent[i].call;
+    bench->sent_count--;
+    memmove(&bench->sent[i], &bench->sent[i + 1], (bench->sent_count - i) * sizeof bench->sent[0]);
+    ps_engine_outcome(bench->engine, call, outcome, bench->now_ms);
+    bench_pump(bench);
+}
+
+void bench_answer(struct bench *bench, uint32_t i, enum ps_status status, bool refused)
+{
+    struct ps_call_outcome outcome = {.status = status, .refused = refused};
+    strcpy(outcome.text, ps_status_word(status));
+    give(bench, i, &outcome);
+}
+
+void bench_succeed(struct bench *bench, uint32_t i, uint64_t version)
+{
+    static const uint8_t zeros[65536];
+    ck_assert_uint_lt(i, bench->sent_count);
+    const struct ps_call_request *request = bench->sent[i].request;
+    struct ps_call_reply reply = {.method = request->method};
+    struct ps_bytes piece = {zeros, 4};
+    if (request->method == PS_METHOD_PUSH)
+        reply.push.version = version;
+    if (request->method == PS_METHOD_PULL)
+        reply.pull = (struct ps_pull_reply){.name = request->pull.name,
+                                            .dtype = PS_F32,
+                                            .content = ps_view_of(&piece),
+                                            .version = version};
+    bench_reply(bench, i, &reply);
+}
+
+void bench_reply(struct bench *bench, uint32_t i, const struct ps_call_reply *reply)
+{
+    struct ps_call_outcome outcome = {.status = PS_OK, .reply = *reply};
+    give(bench, i, &outcome);
+}
+
+struct ps_item bench_push_item(const char *name, const float *content, size_t count)
+{
+    return (struct ps_item){.name = ps_bytes_of_text(name),
+                            .dtype = PS_F32,
+                            .content = (const uint8_t *)content,
+                            .size = count * sizeof(float)};
+}
+
+struct ps_item bench_pull_item(const char *name, float *destination, size_t count)
+{
+    return (struct ps_item){.name = ps_bytes_of_text(name),
+                            .dtype = PS_F32,
+                            .destination = (uint8_t *)destination,
+                            .size = count * sizeof(float)};
+}
+
+struct ps_bytes bench_name(const struct bench *bench, uint32_t i)
+{
+    ck_assert_uint_lt(i, bench->sent_count);
+    const struct ps_call_request *request = bench->sent[i].request;
+    if (request->method == PS_METHOD_PULL)
+        return request->pull.name;
+    return request->method == PS_METHOD_INIT ? request->init.name : request->push.name;
+}

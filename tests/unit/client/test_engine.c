@@ -1,0 +1,668 @@
+/* client/engine.c: one event at a time, no network and no clock. */
+#include "client/engine.h"
+
+#include "base/clock.h"
+#include "engine_bench.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const float values[64] = {1, 2, 3, 4, 5, 6, 7, 8};
+static struct bench bench;
+
+START_TEST(b17_an_empty_batch_is_finished_at_once)
+{
+    bench_open(&bench, 2, 1000);
+
+    bench_start(&bench, PS_METHOD_PULL, NULL, 0, 0);
+
+    ck_assert_ptr_eq(bench.finished, bench.batch);
+    ck_assert_uint_eq(bench.sent_count, 0);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(every_parameter_goes_to_its_own_shard)
+{
+    struct ps_item items[] = {bench_push_item("param_a", values, 1),
+                              bench_push_item("param_b", values, 1)};
+    bench_open(&bench, 2, 1000);
+
+    bench_start(&bench, PS_METHOD_PUSH, items, 2, 100);
+
+    ck_assert_uint_eq(bench.sent_count, 2);
+    ck_assert_uint_eq(bench.sent[0].shard, 0);
+    ck_assert_uint_eq(bench.sent[1].shard, 1);
+    ck_assert_uint_eq(bench.sent[0].deadline_ms, 1100);
+    ck_assert_ptr_eq(bench.sent[0].request->push.content.pieces[0].data, values);
+    bench_succeed(&bench, 1, 4);
+    bench_succeed(&bench, 0, 3);
+    ck_assert_uint_eq(items[0].version, 3);
+    ck_assert_uint_eq(items[1].version, 4);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_large_parameter_is_cut_over_all_shards_and_put_together_again)
+{
+    float destination[5] = {0};
+    struct ps_item items[] = {bench_pull_item("w", destination, 5)};
+    bench_open(&bench, 2, 8);
+
+    bench_start(&bench, PS_METHOD_PULL, items, 1, 100);
+
+    ck_assert_uint_eq(bench.sent_count, 2);
+    ck_assert(ps_bytes_equal(bench_name(&bench, 0), ps_bytes_of_text("w#0/2")));
+    ck_assert(ps_bytes_equal(bench_name(&bench, 1), ps_bytes_of_text("w#1/2")));
+    struct ps_bytes front = {(const uint8_t *)values, 12};
+    struct ps_bytes back[] = {{(const uint8_t *)values + 12, 3}, {(const uint8_t *)values + 15, 5}};
+    struct ps_call_reply reply = {.method = PS_METHOD_PULL,
+                                  .pull = {.dtype = PS_F32, .content = {back, 2, 8}, .version = 6}};
+    bench_reply(&bench, 1, &reply);
+    ck_assert_ptr_null(bench.finished);
+    reply.pull.content = ps_view_of(&front);
+    reply.pull.version = 9;
+    bench_reply(&bench, 0, &reply);
+
+    ck_assert_int_eq(items[0].status, PS_OK);
+    ck_assert_uint_eq(items[0].version, 6);
+    ck_assert_int_eq(memcmp(destination, values, sizeof destination), 0);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_push_of_a_cut_parameter_sends_each_range_of_the_content)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 5)};
+    bench_open(&bench, 3, 4);
+
+    bench_start(&bench, PS_METHOD_PUSH, items, 1, 100);
+
+    ck_assert_uint_eq(bench.sent_count, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct ps_push_request *push = &bench.sent[i].request->push;
+        ck_assert_uint_eq(bench.sent[i].shard, i);
+        ck_assert_uint_eq(push->content.size, i < 2 ? 8 : 4);
+        ck_assert_ptr_eq(push->content.pieces[0].data, (const uint8_t *)values + i * 8);
+    }
+    while (bench.sent_count > 0)
+        bench_succeed(&bench, 0, 1);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(the_same_name_may_stand_twice_in_a_batch)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 1), bench_push_item("w", values, 1)};
+    bench_open(&bench, 1, 1000);
+
+    bench_start(&bench, PS_METHOD_PUSH, items, 2, 100);
+    bench_succeed(&bench, 0, 1);
+    bench_succeed(&bench, 0, 2);
+
+    ck_assert_uint_eq(items[0].version, 1);
+    ck_assert_uint_eq(items[1].version, 2);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_shard_never_has_more_calls_in_flight_than_allowed)
+{
+    struct ps_item items[7];
+    for (size_t i = 0; i < 7; i++)
+        items[i] = bench_push_item("w", values, 1);
+    bench_open(&bench, 1, 1000);
+
+    bench_start(&bench, PS_METHOD_PUSH, items, 7, 100);
+
+    for (uint64_t i = 0; i < 7; i++) {
+        ck_assert_uint_eq(bench.sent_count, i < 6 ? 2 : 1);
+        bench_succeed(&bench, 0, i);
+    }
+    for (uint64_t i = 0; i < 7; i++)
+        ck_assert_uint_eq(items[i].version, i);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(b18_one_bad_item_leaves_the_others_alone)
+{
+    struct ps_item items[] = {bench_push_item("a", values, 1), bench_push_item("gone", values, 1),
+                              bench_push_item("b", values, 1)};
+    bench_open(&bench, 1, 1000);
+
+    bench_start(&bench, PS_METHOD_PUSH, items, 3, 100);
+    bench_succeed(&bench, 0, 1);
+    bench_answer(&bench, 0, PS_ERR_NOT_FOUND, true);
+    bench_succeed(&bench, 0, 1);
+
+    ck_assert_int_eq(items[0].status, PS_OK);
+    ck_assert_int_eq(items[1].status, PS_ERR_NOT_FOUND);
+    ck_assert_str_eq(items[1].text, "not_found");
+    ck_assert_int_eq(items[2].status, PS_OK);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(items_that_are_wrong_in_themselves_are_never_sent)
+{
+    struct ps_item odd = bench_push_item("odd", values, 1);
+    odd.size = 3;
+    struct ps_item no_type = bench_push_item("type", values, 1);
+    no_type.dtype = (enum ps_dtype)77;
+    struct ps_item reserved = bench_push_item("w#1/2", values, 1);
+    struct ps_item items[] = {bench_push_item("empty", values, 0),
+                              bench_push_item("null", NULL, 1),
+                              bench_push_item("", values, 1),
+                              odd,
+                              no_type,
+                              reserved};
+    bench_open(&bench, 2, 1000);
+
+    bench_start(&bench, PS_METHOD_PUSH, items, 6, 100);
+
+    ck_assert_uint_eq(bench.sent_count, 0);
+    ck_assert_ptr_eq(bench.finished, bench.batch);
+    for (size_t i = 0; i < 6; i++) {
+        ck_assert_int_eq(items[i].status, PS_ERR_BAD_INPUT);
+        ck_assert_str_ne(items[i].text, "");
+    }
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_pull_of_another_type_or_length_fails_and_writes_nothing)
+{
+    float destination[2] = {7, 7};
+    struct ps_item items[] = {bench_pull_item("a", destination, 2),
+                              bench_pull_item("b", destination, 2)};
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_PULL, items, 2, 100);
+    struct ps_bytes longer = {(const uint8_t *)values, 12}, same = {(const uint8_t *)values, 8};
+    struct ps_call_reply reply = {.method = PS_METHOD_PULL,
+                                  .pull = {.dtype = PS_F32, .content = ps_view_of(&longer)}};
+
+    bench_reply(&bench, 0, &reply);
+    reply.pull.content = ps_view_of(&same);
+    reply.pull.dtype = PS_I32;
+    bench_reply(&bench, 0, &reply);
+
+    ck_assert_int_eq(items[0].status, PS_ERR_BAD_INPUT);
+    ck_assert_str_eq(items[0].text, "parameter a: has 12 bytes, asked for 8");
+    ck_assert_int_eq(items[1].status, PS_ERR_BAD_INPUT);
+    ck_assert_str_eq(items[1].text, "parameter b: holds i32 elements, asked for f32");
+    ck_assert(destination[0] == 7 && destination[1] == 7);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_pull_of_any_type_takes_the_type_that_is_there)
+{
+    float destination[2];
+    struct ps_item item = bench_pull_item("a", destination, 2);
+    item.any_dtype = true;
+    bench_open(&bench, 4, 4);
+    bench_start(&bench, PS_METHOD_PULL, &item, 1, 100);
+    struct ps_bytes content = {(const uint8_t *)values, 8};
+    struct ps_call_reply reply = {
+        .method = PS_METHOD_PULL,
+        .pull = {.dtype = PS_I64, .content = ps_view_of(&content), .version = 3}};
+
+    ck_assert_uint_eq(bench.sent_count, 1);
+    bench_reply(&bench, 0, &reply);
+
+    ck_assert_int_eq(item.status, PS_OK);
+    ck_assert_int_eq(item.dtype, PS_I64);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_refused_push_is_sent_again_after_a_pause)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 1)};
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_PUSH, items, 1, 1000);
+
+    bench_answer(&bench, 0, PS_ERR_UNAVAILABLE, true);
+
+    ck_assert_uint_eq(bench.sent_count, 0);
+    uint64_t wake_ms = ps_engine_wake_ms(bench.engine);
+    ck_assert_uint_ge(wake_ms, 1005);
+    ck_assert_uint_le(wake_ms, 1010);
+    bench_at(&bench, wake_ms - 1);
+    ck_assert_uint_eq(bench.sent_count, 0);
+    bench_at(&bench, wake_ms);
+    ck_assert_uint_eq(bench.sent_count, 1);
+    bench_succeed(&bench, 0, 1);
+    ck_assert_uint_eq(items[0].retries, 1);
+    ck_assert_uint_eq(ps_engine_retries(bench.engine), 1);
+    ck_assert_str_eq(items[0].text, "");
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_push_that_broke_after_it_was_sent_is_unknown)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 1)};
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_PUSH, items, 1, 1000);
+
+    bench_answer(&bench, 0, PS_ERR_UNAVAILABLE, false);
+
+    ck_assert_ptr_eq(bench.finished, bench.batch);
+    ck_assert_int_eq(items[0].status, PS_ERR_TIMEOUT);
+    ck_assert_uint_eq(items[0].retries, 0);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_pull_that_broke_after_it_was_sent_is_sent_again)
+{
+    float destination[1] = {7};
+    struct ps_item items[] = {bench_pull_item("w", destination, 1)};
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_PULL, items, 1, 1000);
+
+    bench_answer(&bench, 0, PS_ERR_UNAVAILABLE, false);
+    bench_at(&bench, ps_engine_wake_ms(bench.engine));
+    bench_succeed(&bench, 0, 5);
+
+    ck_assert_int_eq(items[0].status, PS_OK);
+    ck_assert_uint_eq(items[0].version, 5);
+    ck_assert(destination[0] == 0);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(the_deadline_holds_to_the_millisecond_for_a_call_without_server)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 1)};
+    bench_open(&bench, 1, 1000);
+    ps_engine_member(bench.engine, 0, 0);
+    bench_start(&bench, PS_METHOD_PUSH, items, 1, 250);
+
+    ck_assert_uint_eq(ps_engine_wake_ms(bench.engine), 1250);
+    bench_at(&bench, 1249);
+    ck_assert_ptr_null(bench.finished);
+    bench_at(&bench, 1250);
+
+    ck_assert_ptr_eq(bench.finished, bench.batch);
+    ck_assert_int_eq(items[0].status, PS_ERR_UNAVAILABLE);
+    ck_assert_str_eq(items[0].text, "no server in time");
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(the_deadline_holds_to_the_millisecond_for_a_call_in_flight)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 1)};
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_PUSH, items, 1, 250);
+
+    bench_at(&bench, 1249);
+    ck_assert_uint_eq(bench.cancelled_count, 0);
+    bench_at(&bench, 1250);
+    ck_assert_uint_eq(bench.cancelled_count, 1);
+    ck_assert_uint_eq(bench.cancelled[0], bench.sent[0].call);
+    ck_assert_ptr_null(bench.finished);
+    bench_answer(&bench, 0, PS_ERR_CANCELLED, false);
+
+    ck_assert_ptr_eq(bench.finished, bench.batch);
+    ck_assert_int_eq(items[0].status, PS_ERR_TIMEOUT);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_pull_in_flight_at_the_deadline_is_unavailable)
+{
+    float destination[1];
+    struct ps_item items[] = {bench_pull_item("w", destination, 1)};
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_PULL, items, 1, 250);
+
+    bench_at(&bench, 1250);
+    bench_answer(&bench, 0, PS_ERR_CANCELLED, false);
+
+    ck_assert_int_eq(items[0].status, PS_ERR_UNAVAILABLE);
+    ck_assert_str_eq(items[0].text, "no answer in time");
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(an_answer_that_crosses_the_cancellation_still_counts)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 1)};
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_PUSH, items, 1, 250);
+
+    bench_at(&bench, 1250);
+    bench_succeed(&bench, 0, 8);
+
+    ck_assert_int_eq(items[0].status, PS_OK);
+    ck_assert_uint_eq(items[0].version, 8);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_paused_call_ends_at_the_deadline_with_its_last_reason)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 1)};
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_PUSH, items, 1, 3);
+
+    bench_answer(&bench, 0, PS_ERR_BUSY, true);
+    ck_assert_uint_eq(ps_engine_wake_ms(bench.engine), 1003);
+    bench_at(&bench, 1003);
+
+    ck_assert_int_eq(items[0].status, PS_ERR_BUSY);
+    ck_assert_str_eq(items[0].text, "busy");
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_batch_whose_time_is_over_before_it_starts_sends_nothing)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 1)};
+    bench_open(&bench, 1, 1000);
+
+    bench_start(&bench, PS_METHOD_PUSH, items, 1, 0);
+
+    ck_assert_uint_eq(bench.sent_count, 0);
+    ck_assert_ptr_eq(bench.finished, bench.batch);
+    ck_assert_int_eq(items[0].status, PS_ERR_UNAVAILABLE);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(b9_a_missing_server_does_not_disturb_server_0)
+{
+    struct ps_item items[] = {bench_push_item("param_a", values, 1),
+                              bench_push_item("param_b", values, 1)};
+    bench_open(&bench, 2, 1000);
+    ps_engine_member(bench.engine, 1, 0);
+
+    bench_start(&bench, PS_METHOD_PUSH, items, 2, 100);
+
+    ck_assert_uint_eq(bench.sent_count, 1);
+    ck_assert_uint_eq(bench.sent[0].shard, 0);
+    bench_succeed(&bench, 0, 1);
+    bench_at(&bench, 1100);
+    ck_assert_int_eq(items[0].status, PS_OK);
+    ck_assert_int_eq(items[1].status, PS_ERR_UNAVAILABLE);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(b10_a_shard_that_comes_back_gets_its_calls_at_once)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 1)};
+    bench_open(&bench, 1, 1000);
+    ps_engine_member(bench.engine, 0, 0);
+    bench_start(&bench, PS_METHOD_PUSH, items, 1, 100);
+    ck_assert_uint_eq(bench.sent_count, 0);
+
+    ps_engine_member(bench.engine, 0, 9);
+    bench_pump(&bench);
+
+    ck_assert_uint_eq(bench.sent_count, 1);
+    bench_succeed(&bench, 0, 1);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(b11_a_new_server_of_the_shard_ends_the_pause_of_its_calls_only)
+{
+    struct ps_item items[] = {bench_push_item("param_a", values, 1),
+                              bench_push_item("param_b", values, 1)};
+    bench_open(&bench, 2, 1000);
+    bench_start(&bench, PS_METHOD_PUSH, items, 2, 1000);
+    bench_answer(&bench, 0, PS_ERR_UNAVAILABLE, true);
+    bench_answer(&bench, 0, PS_ERR_UNAVAILABLE, true);
+
+    ps_engine_member(bench.engine, 1, 1);
+    bench_pump(&bench);
+    ck_assert_uint_eq(bench.sent_count, 0);
+    ps_engine_member(bench.engine, 1, 2);
+    bench_pump(&bench);
+
+    ck_assert_uint_eq(bench.sent_count, 1);
+    ck_assert_uint_eq(bench.sent[0].shard, 1);
+    bench_succeed(&bench, 0, 1);
+    bench_at(&bench, 1010);
+    bench_succeed(&bench, 0, 1);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(b7_finish_goes_on_past_shards_that_are_finished_already)
+{
+    struct ps_item items[3] = {{.shard = 0}, {.shard = 1}, {.shard = 2}};
+    bench_open(&bench, 3, 1000);
+
+    bench_start(&bench, PS_METHOD_FINISH, items, 3, 100);
+    ck_assert_uint_eq(bench.sent_count, 3);
+    bench_answer(&bench, 0, PS_ERR_EXISTS, true);
+    bench_succeed(&bench, 0, 0);
+    bench_succeed(&bench, 0, 0);
+
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(items[i].status, PS_OK);
+    ck_assert(items[0].before);
+    ck_assert(!items[1].before);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(an_initialisation_that_broke_is_repeated)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 1)};
+    items[0].config = ps_bytes_of_text("config");
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_INIT, items, 1, 1000);
+    ck_assert(ps_bytes_equal(bench.sent[0].request->init.config, items[0].config));
+
+    bench_answer(&bench, 0, PS_ERR_UNAVAILABLE, false);
+    bench_at(&bench, 1010);
+    bench_answer(&bench, 0, PS_ERR_EXISTS, true);
+
+    ck_assert_int_eq(items[0].status, PS_OK);
+    ck_assert(items[0].before);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_call_to_a_shard_that_is_none_is_refused)
+{
+    struct psclient_server_status status;
+    struct ps_item item = {.shard = 2, .server_status = &status};
+    bench_open(&bench, 2, 1000);
+
+    bench_start(&bench, PS_METHOD_STATUS, &item, 1, 100);
+
+    ck_assert_int_eq(item.status, PS_ERR_OUT_OF_RANGE);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_status_reply_is_copied_and_cut_to_its_fields)
+{
+    struct psclient_server_status status;
+    struct ps_item item = {.shard = 0, .server_status = &status};
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_STATUS, &item, 1, 100);
+    struct ps_call_reply reply = {.method = PS_METHOD_STATUS,
+                                  .status = {.state = "a state that is far too long",
+                                             .address = "h:1",
+                                             .epoch = 12,
+                                             .uptime_ms = 5}};
+
+    bench_reply(&bench, 0, &reply);
+
+    ck_assert_str_eq(status.state, "a state that is");
+    ck_assert_str_eq(status.address, "h:1");
+    ck_assert_str_eq(status.device, "");
+    ck_assert_uint_eq(status.epoch, 12);
+    ck_assert_uint_eq(status.uptime_ms, 5);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_list_reply_with_more_rows_than_asked_for_is_cut)
+{
+    struct psclient_param_info rows[2];
+    struct ps_list_rows list = {.rows = rows, .count_max = 2};
+    struct ps_item item = {.name = ps_bytes_of_text("a"), .list = &list};
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_LIST, &item, 1, 100);
+    ck_assert_uint_eq(bench.sent[0].request->list.limit, 2);
+    ck_assert(ps_bytes_equal(bench.sent[0].request->list.after, ps_bytes_of_text("a")));
+    struct ps_param_info infos[3] = {{.name = ps_bytes_of_text("b"), .rule = "sgd"},
+                                     {.name = ps_bytes_of_text("c"), .rule = "adam"},
+                                     {.name = ps_bytes_of_text("d")}};
+    struct ps_call_reply reply = {.method = PS_METHOD_LIST,
+                                  .list = {.params = infos, .param_count = 3}};
+
+    bench_reply(&bench, 0, &reply);
+
+    ck_assert_uint_eq(list.count, 2);
+    ck_assert(list.more);
+    ck_assert_str_eq(rows[1].name, "c");
+    ck_assert_str_eq(rows[1].rule, "adam");
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(two_batches_go_side_by_side)
+{
+    struct ps_item first[] = {bench_push_item("a", values, 1)};
+    struct ps_item second[] = {bench_push_item("b", values, 1)};
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_PUSH, first, 1, 100);
+    struct ps_batch *batch = bench.batch;
+    bench_start(&bench, PS_METHOD_PUSH, second, 1, 50);
+    ck_assert_uint_eq(bench.sent_count, 2);
+    ck_assert_uint_eq(ps_engine_wake_ms(bench.engine), 1050);
+
+    bench_succeed(&bench, 0, 1);
+    ck_assert_ptr_eq(bench.finished, batch);
+    ps_engine_end(bench.engine, batch);
+    ps_engine_check(bench.engine);
+    bench_succeed(&bench, 0, 1);
+
+    ck_assert_uint_eq(ps_engine_wake_ms(bench.engine), PS_DEADLINE_NEVER);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_batch_beyond_the_limit_is_refused_whole)
+{
+    bench_open(&bench, 1, 1000);
+    const struct ps_batch_request request = {
+        .method = PS_METHOD_FINISH, .items = NULL, .item_count = PS_BATCH_CALLS_MAX + 1};
+    struct ps_batch *batch;
+
+    ck_assert_int_eq(ps_engine_start(bench.engine, &request, 1000, &batch, NULL),
+                     PS_ERR_OUT_OF_RANGE);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(start_survives_any_refused_allocation)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 8)};
+    bench_open(&bench, 2, 8);
+    const struct ps_batch_request request = {
+        .method = PS_METHOD_PUSH, .items = items, .item_count = 1, .deadline_ms = 2000};
+    bench.heap.refuse_at = bench.heap.seen + _i;
+    int64_t live = bench.heap.live;
+
+    enum ps_status status = ps_engine_start(bench.engine, &request, 1000, &bench.batch, NULL);
+
+    if (status != PS_OK) {
+        ck_assert_int_lt(_i, 4);
+        ck_assert_int_eq(status, PS_ERR_NO_MEMORY);
+        ck_assert_int_eq(bench.heap.live, live);
+        bench.batch = NULL;
+    } else {
+        ck_assert_int_eq(_i, 4);
+        bench_at(&bench, 2000);
+    }
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(create_survives_any_refused_allocation)
+{
+    struct fault_heap heap = {.refuse_at = _i};
+    const struct ps_allocator memory = fault_heap_allocator(&heap);
+    const struct ps_engine_options options = {.memory = &memory, .shard_count = 3};
+    struct ps_engine *engine = NULL;
+
+    enum ps_status status = ps_engine_create(&options, &engine, NULL);
+
+    ck_assert_int_eq(status, heap.seen > _i ? PS_ERR_NO_MEMORY : PS_OK);
+    ck_assert_int_eq(status == PS_OK, _i == 2);
+    ps_engine_destroy(engine);
+    ck_assert_int_eq(heap.live, 0);
+}
+END_TEST
+
+START_TEST(no_shards_or_too_many_are_refused)
+{
+    struct ps_engine *engine;
+    struct ps_engine_options options = {.memory = ps_allocator_heap(), .shard_count = 0};
+    ck_assert_int_eq(ps_engine_create(&options, &engine, NULL), PS_ERR_BAD_INPUT);
+    options.shard_count = PS_SHARDS_MAX + 1;
+    ck_assert_int_eq(ps_engine_create(&options, &engine, NULL), PS_ERR_BAD_INPUT);
+}
+END_TEST
+
+static void add_failures(TCase *tests)
+{
+    tcase_add_test(tests, a_refused_push_is_sent_again_after_a_pause);
+    tcase_add_test(tests, a_push_that_broke_after_it_was_sent_is_unknown);
+    tcase_add_test(tests, a_pull_that_broke_after_it_was_sent_is_sent_again);
+    tcase_add_test(tests, the_deadline_holds_to_the_millisecond_for_a_call_without_server);
+    tcase_add_test(tests, the_deadline_holds_to_the_millisecond_for_a_call_in_flight);
+    tcase_add_test(tests, a_pull_in_flight_at_the_deadline_is_unavailable);
+    tcase_add_test(tests, an_answer_that_crosses_the_cancellation_still_counts);
+    tcase_add_test(tests, a_paused_call_ends_at_the_deadline_with_its_last_reason);
+    tcase_add_test(tests, a_batch_whose_time_is_over_before_it_starts_sends_nothing);
+    tcase_add_test(tests, b9_a_missing_server_does_not_disturb_server_0);
+    tcase_add_test(tests, b10_a_shard_that_comes_back_gets_its_calls_at_once);
+    tcase_add_test(tests, b11_a_new_server_of_the_shard_ends_the_pause_of_its_calls_only);
+    tcase_add_test(tests, an_initialisation_that_broke_is_repeated);
+    tcase_add_test(tests, a_batch_beyond_the_limit_is_refused_whole);
+    tcase_add_test(tests, no_shards_or_too_many_are_refused);
+    tcase_add_loop_test(tests, start_survives_any_refused_allocation, 0, 5);
+    tcase_add_loop_test(tests, create_survives_any_refused_allocation, 0, 3);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("engine");
+    TCase *tests = tcase_create("engine");
+    tcase_add_test(tests, b17_an_empty_batch_is_finished_at_once);
+    tcase_add_test(tests, every_parameter_goes_to_its_own_shard);
+    tcase_add_test(tests, a_large_parameter_is_cut_over_all_shards_and_put_together_again);
+    tcase_add_test(tests, a_push_of_a_cut_parameter_sends_each_range_of_the_content);
+    tcase_add_test(tests, the_same_name_may_stand_twice_in_a_batch);
+    tcase_add_test(tests, a_shard_never_has_more_calls_in_flight_than_allowed);
+    tcase_add_test(tests, b18_one_bad_item_leaves_the_others_alone);
+    tcase_add_test(tests, items_that_are_wrong_in_themselves_are_never_sent);
+    tcase_add_test(tests, a_pull_of_another_type_or_length_fails_and_writes_nothing);
+    tcase_add_test(tests, a_pull_of_any_type_takes_the_type_that_is_there);
+    tcase_add_test(tests, b7_finish_goes_on_past_shards_that_are_finished_already);
+    tcase_add_test(tests, a_call_to_a_shard_that_is_none_is_refused);
+    tcase_add_test(tests, a_status_reply_is_copied_and_cut_to_its_fields);
+    tcase_add_test(tests, a_list_reply_with_more_rows_than_asked_for_is_cut);
+    tcase_add_test(tests, two_batches_go_side_by_side);
+    add_failures(tests);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
