@@ -1,0 +1,208 @@
+/* Carries out single actions of the coordinator: questions to the store, calls of the service and
+ * of the hooks, and the lines that people read about them. */
+#include "server/core/coordinator_hands.h"
+
+#include "base/assert.h"
+
+#define COMPONENT "coordinator"
+
+static void ask(struct ps_coordinator_driver *driver, const struct ps_action *action);
+static enum ps_status ask_shard_count(struct ps_coordinator_driver *driver, uint64_t until_ms,
+                                      uint32_t *shard_count, struct ps_error *error);
+static enum ps_status ask_watch(struct ps_coordinator_driver *driver, uint64_t until_ms,
+                                struct ps_error *error);
+
+void ps_coordinator_hands_do(struct ps_coordinator_driver *driver, const struct ps_action *action)
+{
+    const struct ps_coordinator *coordinator = &driver->coordinator;
+    switch (action->type) {
+    case PS_ACTION_LOAD:
+        driver->hooks.load(driver->hooks.self, &driver->claim, coordinator->shard_count);
+        return;
+    case PS_ACTION_SAVE:
+        driver->hooks.save(driver->hooks.self, &driver->claim, action->publish);
+        return;
+    case PS_ACTION_DRAIN:
+        ps_service_drain(driver->service);
+        driver->hooks.drain(driver->hooks.self, action->until_ms);
+        return;
+    case PS_ACTION_OWN:
+        driver->claim = coordinator->claim;
+        ps_service_own(driver->service, driver->claim.index, coordinator->shard_count,
+                       driver->claim.epoch, driver->address);
+        return;
+    case PS_ACTION_BEGIN_EMPTY:
+        ps_service_begin_empty(driver->service);
+        return;
+    case PS_ACTION_PROVE:
+        ps_service_prove(driver->service, action->until_ms);
+        return;
+    case PS_ACTION_RESET:
+        ps_service_reset(driver->service);
+        return;
+    case PS_ACTION_END:
+        return; /* the state says it all */
+    default:
+        ask(driver, action);
+        return;
+    }
+}
+
+/* Puts one question; the answer is fed at the next turn. */
+static void ask(struct ps_coordinator_driver *driver, const struct ps_action *action)
+{
+    const struct ps_coordinator *coordinator = &driver->coordinator;
+    struct ps_registry *registry = driver->registry;
+    struct ps_error error = {0};
+    uint64_t until_ms = action->until_ms;
+    struct ps_event *answer = &driver->answer;
+
+    PS_ASSERT(!driver->answered);
+    *answer = (struct ps_event){.started_ms = ps_now_ms(driver->clock)};
+    switch (action->type) {
+    case PS_ACTION_LEARN:
+        answer->type = PS_EVENT_LEARNED;
+        answer->status = ask_shard_count(driver, until_ms, &answer->shard_count, &error);
+        break;
+    case PS_ACTION_GRANT:
+        answer->type = PS_EVENT_GRANTED;
+        answer->status = ps_kv_lease_grant(registry->kv, coordinator->options.ttl_ms, until_ms,
+                                           &answer->lease, &error);
+        break;
+    case PS_ACTION_CLAIM:
+        answer->type = PS_EVENT_CLAIMED;
+        answer->status =
+            ps_registry_claim(registry, coordinator->shard_count, coordinator->options.index_wish,
+                              coordinator->lease, until_ms, &answer->claim, &error);
+        break;
+    case PS_ACTION_WATCH:
+        answer->type = PS_EVENT_WATCHED;
+        answer->status = ask_watch(driver, until_ms, &error);
+        break;
+    case PS_ACTION_KEEP:
+        answer->type = PS_EVENT_KEPT;
+        answer->status = ps_kv_lease_keep(registry->kv, coordinator->lease, until_ms, &error);
+        break;
+    case PS_ACTION_FORGET:
+        answer->type = PS_EVENT_FORGOTTEN;
+        answer->status = ps_registry_forget_done(registry, &driver->claim, until_ms, &error);
+        break;
+    case PS_ACTION_LISTEN:
+        answer->type = PS_EVENT_LISTENING;
+        answer->status = driver->hooks.listen(driver->hooks.self, &error);
+        break;
+    case PS_ACTION_PUBLISH:
+        answer->type = PS_EVENT_PUBLISHED;
+        answer->status = ps_registry_publish_address(registry, &driver->claim, driver->address,
+                                                     until_ms, &error);
+        break;
+    default:
+        PS_ASSERT(action->type == PS_ACTION_REVOKE);
+        answer->type = PS_EVENT_REVOKED;
+        answer->status = ps_kv_lease_revoke(registry->kv, coordinator->lease, until_ms, &error);
+        break;
+    }
+    error.status = answer->status;
+    ps_coordinator_hands_note(driver, action->type, &error);
+    driver->answered = true;
+}
+
+static enum ps_status ask_shard_count(struct ps_coordinator_driver *driver, uint64_t until_ms,
+                                      uint32_t *shard_count, struct ps_error *error)
+{
+    uint32_t index_wish = driver->coordinator.options.index_wish;
+    if (driver->shard_count_wish == 0)
+        PS_TRY(ps_registry_read_desired(driver->registry, until_ms, shard_count, error));
+    else
+        PS_TRY(ps_registry_desired(driver->registry, driver->shard_count_wish, until_ms,
+                                   shard_count, error));
+    if (index_wish != PS_INDEX_ANY && index_wish >= *shard_count)
+        return ps_fail(error, PS_ERR_OUT_OF_RANGE, "index %u was asked for, but the job has %u",
+                       index_wish, *shard_count);
+    return PS_OK;
+}
+
+/* Reads first and watches from there on, so that no change falls between the two. */
+static enum ps_status ask_watch(struct ps_coordinator_driver *driver, uint64_t until_ms,
+                                struct ps_error *error)
+{
+    struct ps_members members = {0};
+    uint32_t wish = driver->coordinator.options.index_wish;
+    enum ps_status status =
+        ps_registry_read_members(driver->registry, driver->memory, until_ms, &members, error);
+    if (status == PS_OK)
+        status = ps_registry_watch_members(driver->registry, members.revision + 1, until_ms, error);
+    for (uint32_t i = 0; status == PS_OK && i < members.shard_count; i++)
+        if (members.rows[i].epoch == 0 && (wish == PS_INDEX_ANY || wish == i))
+            driver->members_changed = true;
+    ps_members_release(&members);
+    return status;
+}
+
+/* ---- What people read ---- */
+
+/* A spare that finds no free index, a shard without a checkpoint, a save of nothing. */
+static bool is_no_trouble(enum ps_action_type type, enum ps_status status)
+{
+    return status == PS_OK || (type == PS_ACTION_CLAIM && status == PS_ERR_BUSY) ||
+           (type == PS_ACTION_LOAD && status == PS_ERR_NOT_FOUND) ||
+           (type == PS_ACTION_SAVE && status == PS_ERR_NOT_READY);
+}
+
+void ps_coordinator_hands_note(struct ps_coordinator_driver *driver, enum ps_action_type type,
+                               const struct ps_error *error)
+{
+    enum ps_status before = driver->trouble[type];
+    enum ps_status now = is_no_trouble(type, error->status) ? PS_OK : error->status;
+
+    driver->trouble[type] = now;
+    if (now == before)
+        return;
+    if (now == PS_OK) {
+        PS_LOG(driver->log, PS_LOG_INFO, COMPONENT, "goes on",
+               PS_FIELD_TEXT("doing", ps_action_word(type)));
+        return;
+    }
+    driver->last_error = *error;
+    PS_LOG(driver->log, PS_LOG_WARN, COMPONENT, "cannot go on",
+           PS_FIELD_TEXT("doing", ps_action_word(type)), PS_FIELD_ERROR(error));
+}
+
+void ps_coordinator_hands_note_state(struct ps_coordinator_driver *driver,
+                                     enum ps_coordinator_state before)
+{
+    const struct ps_coordinator *coordinator = &driver->coordinator;
+    const struct ps_log *log = driver->log;
+    struct ps_field index = PS_FIELD_UINT("index", coordinator->claim.index);
+    struct ps_field epoch = PS_FIELD_UINT("epoch", coordinator->claim.epoch);
+
+    if (coordinator->state == before)
+        return;
+    switch (coordinator->state) {
+    case PS_COORDINATOR_SPARE:
+        if (!driver->spare_noted)
+            PS_LOG0(log, PS_LOG_INFO, COMPONENT, "every index is taken: waiting as a spare");
+        driver->spare_noted = true;
+        return;
+    case PS_COORDINATOR_LOADING:
+        driver->spare_noted = false;
+        PS_LOG(log, PS_LOG_INFO, COMPONENT, "index claimed", index, epoch);
+        return;
+    case PS_COORDINATOR_SERVING:
+        PS_LOG(log, PS_LOG_INFO, COMPONENT, "serving", index, epoch,
+               PS_FIELD_TEXT("address", driver->address));
+        return;
+    case PS_COORDINATOR_LOSING:
+        PS_LOG(log, PS_LOG_WARN, COMPONENT, "ownership is lost: starting over", index);
+        return;
+    case PS_COORDINATOR_DRAINING:
+        PS_LOG(log, PS_LOG_INFO, COMPONENT, "stopping", index);
+        return;
+    case PS_COORDINATOR_ENDED:
+        PS_LOG(log, PS_LOG_INFO, COMPONENT, "ended",
+               PS_FIELD_TEXT("status", ps_status_word(coordinator->outcome)));
+        return;
+    default:
+        return;
+    }
+}
