@@ -22,6 +22,19 @@ static enum ps_status fail_with_errno(struct ps_error *error, const char *verb, 
     return ps_fail(error, status, "%s %s: %s", verb, path, strerror(errno));
 }
 
+/* The same for an open file, whose path the kernel remembers. */
+static enum ps_status fail_on_file(struct ps_error *error, const char *verb, struct ps_file file)
+{
+    int reason = errno;
+    char link[64];
+    char path[256] = "file";
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%lld", (long long)file.handle);
+    ssize_t size = readlink(link, path, sizeof path - 1);
+    if (size >= 0)
+        path[size] = '\0';
+    return ps_fail(error, PS_ERR_IO, "%s %s: %s", verb, path, strerror(reason));
+}
+
 static enum ps_status real_open(void *self, const char *path, enum ps_file_mode mode,
                                 struct ps_file *file, struct ps_error *error)
 {
@@ -48,7 +61,7 @@ static enum ps_status real_write(void *self, struct ps_file file, struct ps_byte
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote < 0)
-            return fail_with_errno(error, "write", "file");
+            return fail_on_file(error, "write", file);
         bytes.data += wrote;
         bytes.size -= (size_t)wrote;
     }
@@ -66,7 +79,7 @@ static enum ps_status real_read(void *self, struct ps_file file, uint64_t offset
         if (part < 0 && errno == EINTR)
             continue;
         if (part < 0)
-            return fail_with_errno(error, "read", "file");
+            return fail_on_file(error, "read", file);
         if (part == 0)
             break;
         done += (size_t)part;
@@ -81,7 +94,7 @@ static enum ps_status real_size(void *self, struct ps_file file, uint64_t *size,
     (void)self;
     struct stat facts;
     if (fstat((int)file.handle, &facts) != 0)
-        return fail_with_errno(error, "stat", "file");
+        return fail_on_file(error, "stat", file);
     *size = (uint64_t)facts.st_size;
     return PS_OK;
 }
@@ -90,7 +103,7 @@ static enum ps_status real_sync(void *self, struct ps_file file, struct ps_error
 {
     (void)self;
     if (fdatasync((int)file.handle) != 0)
-        return fail_with_errno(error, "sync", "file");
+        return fail_on_file(error, "sync", file);
     return PS_OK;
 }
 
@@ -130,6 +143,12 @@ static enum ps_status real_sync_folder(void *self, const char *path, struct ps_e
     return status;
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
 static enum ps_status real_make_folder(void *self, const char *path, struct ps_error *error)
 {
     (void)self;
@@ -143,7 +162,8 @@ static enum ps_status real_make_folder(void *self, const char *path, struct ps_e
             continue;
         char kept = partial[i];
         partial[i] = '\0';
-        if (mkdir(partial, 0750) != 0 && errno != EEXIST)
+        bool made = mkdir(partial, 0750) == 0 || (errno == EEXIST && is_folder(partial));
+        if (!made)
             return fail_with_errno(error, "make folder", partial);
         partial[i] = kept;
     }
@@ -157,12 +177,18 @@ static enum ps_status real_list(void *self, const char *path, ps_file_entry_fn e
     DIR *folder = opendir(path);
     if (folder == NULL)
         return fail_with_errno(error, "open folder", path);
-    for (struct dirent *next = readdir(folder); next != NULL; next = readdir(folder)) {
+    errno = 0;
+    struct dirent *next = readdir(folder);
+    while (next != NULL) {
         if (strcmp(next->d_name, ".") != 0 && strcmp(next->d_name, "..") != 0)
             entry(context, next->d_name);
+        errno = 0;
+        next = readdir(folder);
     }
+    /* Half a list must not pass for a whole one. */
+    enum ps_status status = errno != 0 ? fail_with_errno(error, "list", path) : PS_OK;
     (void)closedir(folder);
-    return PS_OK;
+    return status;
 }
 
 static const struct ps_files real_files = {

@@ -6,10 +6,12 @@
  *
  * Threads:  a store belongs to one thread at a time. No call starts a thread. Only
  *           ps_kv_interrupt may be called from another one.
- * Blocking: each call returns by `deadline_ms` on the store's clock.
+ * Blocking: each call returns by `deadline_ms` on the store's clock. kv_memory never waits at all.
  * Errors:   PS_ERR_TIMEOUT leaves a write unknown: read before writing again.
  *           PS_ERR_UNAVAILABLE: no server answered, nothing was written.
  *           PS_ERR_DENIED: user or password refused.
+ *           PS_ERR_BUSY: the store is full; nothing was written.
+ *           PS_ERR_BAD_INPUT: beyond a bound below; nothing was asked.
  * Memory:   arguments are borrowed for the call; results say who frees them.
  */
 #ifndef PS_ETCD_KV_H
@@ -23,6 +25,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Bounds on what one call may carry. etcd itself refuses a request beyond 1.5 MiB. */
+#define PS_KV_KEY_BYTES_MAX 1024
+#define PS_KV_VALUE_BYTES_MAX (512 * 1024)
+#define PS_KV_COMPARES_MAX 16
+#define PS_KV_CHANGES_MAX 16
+#define PS_KV_TTL_MS_MAX ((uint64_t)24 * 60 * 60 * 1000)
 
 struct ps_kv; /* opaque */
 struct ps_kv_lease {
@@ -52,7 +61,7 @@ void ps_kv_entries_release(struct ps_kv_entries *entries);
 /* What a transaction demands of one key. */
 enum ps_kv_compare_kind {
     PS_KV_CREATED_AT, /* create revision == revision; 0: the key is absent */
-    PS_KV_MODIFIED_AT /* modify revision == revision */
+    PS_KV_MODIFIED_AT /* modify revision == revision; 0: the key is absent */
 };
 struct ps_kv_compare {
     const char *key;
@@ -82,7 +91,8 @@ PS_MUST_USE enum ps_status ps_kv_read(struct ps_kv *kv, const char *key, bool pr
                                       uint64_t deadline_ms, struct ps_kv_entries *entries,
                                       struct ps_error *error);
 
-/* Makes all changes in one revision if every compare holds.
+/* Makes all changes in one revision if every compare holds. No key may be changed twice; deleting
+ * an absent key changes nothing.
  *
  * PS_OK               `*done` says whether they held and the changes were made; `*revision` is the
  *                     store's revision (the create revision of keys made by it)
@@ -108,8 +118,8 @@ PS_MUST_USE enum ps_status ps_kv_lease_keep(struct ps_kv *kv, struct ps_kv_lease
 PS_MUST_USE enum ps_status ps_kv_lease_revoke(struct ps_kv *kv, struct ps_kv_lease lease,
                                               uint64_t deadline_ms, struct ps_error *error);
 
-/* One watch at a time per store: every change of keys that start with `prefix` from `revision` on.
- * Opening another closes the first. */
+/* One watch at a time per store: every change of keys that start with `prefix` from `revision` on
+ * (0: from the next change on). Opening another closes the first. */
 PS_MUST_USE enum ps_status ps_kv_watch_open(struct ps_kv *kv, const char *prefix, int64_t revision,
                                             uint64_t deadline_ms, struct ps_error *error);
 
@@ -118,8 +128,9 @@ PS_MUST_USE enum ps_status ps_kv_watch_open(struct ps_kv *kv, const char *prefix
  * PS_OK               `*changed`: something changed since the last call: read again. The watch
  *                     carries no values on purpose: a reader that always reads the whole (small)
  *                     prefix cannot hold a wrong mixture.
- *                     Not `*changed`: the deadline passed or ps_kv_interrupt was called.
- * PS_ERR_UNAVAILABLE  the watch broke; read again and open a new one
+ *                     Not `*changed`: the deadline passed or ps_kv_interrupt was called (also
+ *                     before this call: then it returns at once).
+ * PS_ERR_UNAVAILABLE  the watch broke or none is open; read again and open a new one
  * PS_ERR_CONFLICT     the revision was compacted away; read again and open a new one
  */
 PS_MUST_USE enum ps_status ps_kv_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bool *changed,

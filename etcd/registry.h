@@ -24,22 +24,27 @@
 #include "base/bounds.h"
 #include "etcd/kv.h"
 
+/* Longest job name. */
+#define PS_JOB_BYTES_MAX 100
+
 /* Where the keys are. `job` is "" or a name of letters, digits, '-', '_' and '.'. */
 struct ps_registry {
     struct ps_kv *kv; /* borrowed; outlives this */
-    char job[128];
+    char job[128];    /* "" or "/NAME": what stands before every key */
 };
 
-/* PS_ERR_BAD_INPUT for a job name with other characters. */
+/* `job` may be NULL for "". PS_ERR_BAD_INPUT for a job name with other characters or too long. */
 PS_MUST_USE enum ps_status ps_registry_init(struct ps_registry *registry, struct ps_kv *kv,
                                             const char *job, struct ps_error *error);
 
-/* Sets the number of shards if nobody has, and reads what holds. */
+/* Sets the number of shards if nobody has, and reads what holds. PS_ERR_BAD_INPUT when the wish is
+ * 0 or beyond PS_SHARDS_MAX, or when the key holds something else than such a number. */
 PS_MUST_USE enum ps_status ps_registry_desired(struct ps_registry *registry,
                                                uint32_t shard_count_wish, uint64_t deadline_ms,
                                                uint32_t *shard_count, struct ps_error *error);
 
-/* Reads the number of shards; PS_ERR_NOT_FOUND while nobody has set it. */
+/* Reads the number of shards; PS_ERR_NOT_FOUND while nobody has set it: then open a watch with
+ * ps_registry_watch_members(revision 0), read again and wait (B29). */
 PS_MUST_USE enum ps_status ps_registry_read_desired(struct ps_registry *registry,
                                                     uint64_t deadline_ms, uint32_t *shard_count,
                                                     struct ps_error *error);
@@ -52,6 +57,8 @@ struct ps_claim {
 };
 
 /* Claims the lowest free index, or `index_wish` when that is not UINT32_MAX, with an empty address.
+ * A lease claims one index at most: when it has one already (an earlier call whose answer was lost)
+ * that one is returned (B12).
  *
  * PS_OK               `*claim` is ours for as long as the lease lasts
  * PS_ERR_BUSY         no index is free (or the wished one is not): wait for a change under /ps/
@@ -61,7 +68,8 @@ PS_MUST_USE enum ps_status ps_registry_claim(struct ps_registry *registry, uint3
                                              uint64_t deadline_ms, struct ps_claim *claim,
                                              struct ps_error *error);
 
-/* Puts the address, once loaded and listening. PS_ERR_STALE_EPOCH when the claim is no longer ours. */
+/* Puts the address, once loaded and listening. PS_ERR_STALE_EPOCH when the claim is no longer ours;
+ * PS_ERR_BAD_INPUT for an address that is empty, too long or not printable ASCII. */
 PS_MUST_USE enum ps_status ps_registry_publish_address(struct ps_registry *registry,
                                                        const struct ps_claim *claim,
                                                        const char *address, uint64_t deadline_ms,
@@ -73,12 +81,14 @@ ps_registry_publish_checkpoint(struct ps_registry *registry, const struct ps_cla
                                struct ps_bytes json, uint64_t deadline_ms, struct ps_error *error);
 
 /* Deletes /init_ps/done, only while the claim is ours and /checkpoints/<index> is absent: this
- * shard has no state, so the job must be initialised again (B6). */
+ * shard has no state, so the job must be initialised again (B6). PS_ERR_STALE_EPOCH when the claim
+ * is not ours, PS_ERR_CONFLICT when there is a checkpoint; nothing was deleted then. */
 PS_MUST_USE enum ps_status ps_registry_forget_done(struct ps_registry *registry,
                                                    const struct ps_claim *claim,
                                                    uint64_t deadline_ms, struct ps_error *error);
 
-/* Reads the pointer of shard `index`: PS_ERR_NOT_FOUND "checkpoint not found in etcd". */
+/* Reads the pointer of shard `index`: one entry, released with ps_kv_entries_release.
+ * PS_ERR_NOT_FOUND "checkpoint not found in etcd". */
 PS_MUST_USE enum ps_status ps_registry_read_checkpoint(struct ps_registry *registry, uint32_t index,
                                                        uint64_t deadline_ms,
                                                        struct ps_kv_entries *entries,
@@ -86,7 +96,7 @@ PS_MUST_USE enum ps_status ps_registry_read_checkpoint(struct ps_registry *regis
 
 /* The servers of the job, one row per index below shard_count. */
 struct ps_member {
-    char address[PS_ADDRESS_BYTES_MAX]; /* "" while nobody serves that index */
+    char address[PS_ADDRESS_BYTES_MAX]; /* "" while nobody serves that index (B9) */
     uint64_t epoch;                     /* 0 while nobody has claimed it */
 };
 struct ps_members {
@@ -96,14 +106,15 @@ struct ps_members {
     int64_t revision; /* watch from revision + 1 */
 };
 
-/* Reads /ps_desired and /ps/ and releases what `*members` held. PS_ERR_NOT_FOUND while /ps_desired
- * is not set. */
+/* Reads /ps_desired and /ps/ and releases what `*members` held (a zeroed struct at first), which
+ * stays as it was on failure. PS_ERR_NOT_FOUND while /ps_desired is not set. */
 PS_MUST_USE enum ps_status
 ps_registry_read_members(struct ps_registry *registry, const struct ps_allocator *memory,
                          uint64_t deadline_ms, struct ps_members *members, struct ps_error *error);
 void ps_members_release(struct ps_members *members);
 
-/* Watches /ps/ from `revision`. Waiting is ps_kv_watch_wait on the store. */
+/* Watches /ps_desired and /ps/ from `revision` (0: from now). Waiting is ps_kv_watch_wait on the
+ * store. */
 PS_MUST_USE enum ps_status ps_registry_watch_members(struct ps_registry *registry, int64_t revision,
                                                      uint64_t deadline_ms, struct ps_error *error);
 
@@ -120,14 +131,15 @@ enum ps_init_turn {
     PS_INIT_DONE      /* initialised already; our place in the queue was given up */
 };
 
-/* Queues for the lock (first call) and says whose turn it is. Never waits for other trainers. The
- * caller keeps lock->lease alive. */
+/* Queues for the lock (first call, with a zeroed lock) and says whose turn it is. Never waits for
+ * other trainers. The caller keeps lock->lease alive with ps_kv_lease_keep. PS_ERR_LEASE_LOST when
+ * it was not: the lock is zeroed, and the next call queues anew, at the end. */
 PS_MUST_USE enum ps_status ps_registry_init_turn(struct ps_registry *registry, uint64_t ttl_ms,
                                                  struct ps_init_lock *lock, uint64_t deadline_ms,
                                                  enum ps_init_turn *turn, struct ps_error *error);
 
 /* Puts /init_ps/done and gives the lock up, in one transaction that demands that the lock is still
- * ours: else PS_ERR_STALE_EPOCH "no longer the owner of the lock". */
+ * ours: else PS_ERR_STALE_EPOCH "no longer the owner of the lock". The lock is zeroed by both. */
 PS_MUST_USE enum ps_status ps_registry_init_finish(struct ps_registry *registry,
                                                    struct ps_init_lock *lock, uint64_t deadline_ms,
                                                    struct ps_error *error);

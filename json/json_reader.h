@@ -2,8 +2,9 @@
  *
  * Threads:  a document belongs to one thread.
  * Blocking: never.
- * Errors:   PS_ERR_BAD_INPUT when the text is no JSON or too large; look-ups give NULL or false
- *           for what is not there or of another kind, and every look-up accepts NULL.
+ * Errors:   PS_ERR_BAD_INPUT when the text is no JSON, too large, not UTF-8 or holds an escaped
+ *           NUL (no text of ours has one); look-ups give NULL or false for what is not there or of
+ *           another kind, and every look-up accepts NULL.
  * Memory:   a document is a tree on the heap, released with ps_json_destroy; texts point into it.
  */
 #ifndef PS_JSON_JSON_READER_H

@@ -1,0 +1,189 @@
+/* A store in memory for simulations and tests: one table, any number of connections to it.
+ *
+ * Nothing here waits: time belongs to whoever moves the clock, so ps_kv_watch_wait answers at once
+ * with what has happened until now. */
+#include "etcd/kv_table.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+struct ps_kv_hub {
+    const struct ps_allocator *memory; /* borrowed; outlives this */
+    const struct ps_clock *clock;      /* borrowed; outlives this */
+    struct ps_kv_table table;
+    size_t connection_count;
+};
+
+struct memory_store {
+    struct ps_kv base; /* first: struct ps_kv points here */
+    struct ps_kv_hub *hub;
+    bool watching;
+    bool interrupted;
+    int64_t watch_revision; /* the first one not yet reported */
+    char watch_prefix[PS_KV_KEY_BYTES_MAX + 1];
+};
+
+static enum ps_status memory_read(struct ps_kv *kv, const char *key, bool prefix,
+                                  uint64_t deadline_ms, struct ps_kv_entries *entries,
+                                  struct ps_error *error);
+static enum ps_status memory_commit(struct ps_kv *kv, const struct ps_kv_transaction *transaction,
+                                    uint64_t deadline_ms, bool *done, int64_t *revision,
+                                    struct ps_error *error);
+static enum ps_status memory_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t deadline_ms,
+                                   struct ps_kv_lease *lease, struct ps_error *error);
+static enum ps_status memory_keep(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
+                                  struct ps_error *error);
+static enum ps_status memory_revoke(struct ps_kv *kv, struct ps_kv_lease lease,
+                                    uint64_t deadline_ms, struct ps_error *error);
+static enum ps_status memory_watch_open(struct ps_kv *kv, const char *prefix, int64_t revision,
+                                        uint64_t deadline_ms, struct ps_error *error);
+static enum ps_status memory_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bool *changed,
+                                        struct ps_error *error);
+static void memory_interrupt(struct ps_kv *kv);
+static void memory_destroy(struct ps_kv *kv);
+
+static const struct ps_kv_methods memory_methods = {
+    .read = memory_read,
+    .commit = memory_commit,
+    .lease_grant = memory_grant,
+    .lease_keep = memory_keep,
+    .lease_revoke = memory_revoke,
+    .watch_open = memory_watch_open,
+    .watch_wait = memory_watch_wait,
+    .interrupt = memory_interrupt,
+    .destroy = memory_destroy,
+};
+
+enum ps_status ps_kv_hub_create(const struct ps_clock *clock, const struct ps_allocator *memory,
+                                struct ps_kv_hub **hub)
+{
+    PS_ASSERT(clock != NULL);
+    struct ps_kv_hub *fresh = ps_zeroed(memory, sizeof *fresh);
+    if (fresh == NULL)
+        return PS_ERR_NO_MEMORY;
+    fresh->memory = memory;
+    fresh->clock = clock;
+    ps_kv_table_init(&fresh->table, memory);
+    *hub = fresh;
+    return PS_OK;
+}
+
+void ps_kv_hub_destroy(struct ps_kv_hub *hub)
+{
+    if (hub == NULL)
+        return;
+    PS_ASSERT(hub->connection_count == 0);
+    ps_kv_table_fini(&hub->table);
+    ps_release(hub->memory, hub);
+}
+
+enum ps_status ps_kv_memory_open(struct ps_kv_hub *hub, struct ps_kv **kv)
+{
+    struct memory_store *store = ps_zeroed(hub->memory, sizeof *store);
+    if (store == NULL)
+        return PS_ERR_NO_MEMORY;
+    store->base.methods = &memory_methods;
+    store->hub = hub;
+    hub->connection_count++;
+    *kv = &store->base;
+    return PS_OK;
+}
+
+static void memory_destroy(struct ps_kv *kv)
+{
+    struct memory_store *store = (struct memory_store *)kv;
+    store->hub->connection_count--;
+    ps_release(store->hub->memory, store);
+}
+
+/* The hub's table with every lease that is over taken out. */
+static struct ps_kv_table *table_now(struct ps_kv *kv)
+{
+    struct ps_kv_hub *hub = ((struct memory_store *)kv)->hub;
+    (void)ps_kv_table_expire(&hub->table, ps_now_ms(hub->clock));
+    return &hub->table;
+}
+
+static enum ps_status memory_read(struct ps_kv *kv, const char *key, bool prefix,
+                                  uint64_t deadline_ms, struct ps_kv_entries *entries,
+                                  struct ps_error *error)
+{
+    (void)deadline_ms;
+    struct ps_kv_table *table = table_now(kv);
+    return ps_kv_table_read(table, key, prefix, table->memory, entries, error);
+}
+
+static enum ps_status memory_commit(struct ps_kv *kv, const struct ps_kv_transaction *transaction,
+                                    uint64_t deadline_ms, bool *done, int64_t *revision,
+                                    struct ps_error *error)
+{
+    (void)deadline_ms;
+    return ps_kv_table_commit(table_now(kv), transaction, done, revision, error);
+}
+
+static enum ps_status memory_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t deadline_ms,
+                                   struct ps_kv_lease *lease, struct ps_error *error)
+{
+    (void)deadline_ms;
+    struct memory_store *store = (struct memory_store *)kv;
+    return ps_kv_table_grant(table_now(kv), ttl_ms, ps_now_ms(store->hub->clock), lease, error);
+}
+
+static enum ps_status memory_keep(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
+                                  struct ps_error *error)
+{
+    (void)deadline_ms;
+    struct memory_store *store = (struct memory_store *)kv;
+    return ps_kv_table_keep(table_now(kv), lease, ps_now_ms(store->hub->clock), error);
+}
+
+static enum ps_status memory_revoke(struct ps_kv *kv, struct ps_kv_lease lease,
+                                    uint64_t deadline_ms, struct ps_error *error)
+{
+    (void)deadline_ms;
+    (void)error;
+    (void)ps_kv_table_revoke(table_now(kv), lease);
+    return PS_OK;
+}
+
+static enum ps_status memory_watch_open(struct ps_kv *kv, const char *prefix, int64_t revision,
+                                        uint64_t deadline_ms, struct ps_error *error)
+{
+    (void)deadline_ms;
+    (void)error;
+    struct memory_store *store = (struct memory_store *)kv;
+    size_t size = strlen(prefix);
+    PS_ASSERT(size < sizeof store->watch_prefix);
+    memcpy(store->watch_prefix, prefix, size + 1);
+    store->watch_revision = revision > 0 ? revision : table_now(kv)->revision + 1;
+    store->watching = true;
+    return PS_OK;
+}
+
+static enum ps_status memory_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bool *changed,
+                                        struct ps_error *error)
+{
+    (void)deadline_ms;
+    struct memory_store *store = (struct memory_store *)kv;
+    if (!store->watching)
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "no watch is open");
+    if (store->interrupted) {
+        store->interrupted = false;
+        *changed = false;
+        return PS_OK;
+    }
+    const struct ps_kv_table *table = table_now(kv);
+    enum ps_status status =
+        ps_kv_table_changed(table, store->watch_prefix, store->watch_revision, changed, error);
+    if (status != PS_OK)
+        store->watching = false;
+    else if (table->revision >= store->watch_revision)
+        store->watch_revision = table->revision + 1;
+    return status;
+}
+
+static void memory_interrupt(struct ps_kv *kv)
+{
+    ((struct memory_store *)kv)->interrupted = true;
+}

@@ -1,0 +1,113 @@
+/* The leases of a table: their time, and the keys that go with them. */
+#include "etcd/kv_table.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+static enum ps_status append_lease(struct ps_kv_table *table, struct ps_kv_table_lease lease,
+                                   struct ps_error *error);
+static uint64_t ends_at(uint64_t now_ms, uint64_t ttl_ms);
+
+enum ps_status ps_kv_table_grant(struct ps_kv_table *table, uint64_t ttl_ms, uint64_t now_ms,
+                                 struct ps_kv_lease *lease, struct ps_error *error)
+{
+    struct ps_kv_table_lease fresh = {table->last_lease + 1, ttl_ms, ends_at(now_ms, ttl_ms)};
+    PS_TRY(append_lease(table, fresh, error));
+    table->last_lease = fresh.id;
+    lease->id = fresh.id;
+    return PS_OK;
+}
+
+enum ps_status ps_kv_table_restore_lease(struct ps_kv_table *table, struct ps_kv_table_lease lease,
+                                         struct ps_error *error)
+{
+    return append_lease(table, lease, error);
+}
+
+static enum ps_status append_lease(struct ps_kv_table *table, struct ps_kv_table_lease lease,
+                                   struct ps_error *error)
+{
+    if (table->lease_count == PS_KV_TABLE_LEASES_MAX)
+        return ps_fail(error, PS_ERR_BUSY, "the store holds %zu leases, its limit",
+                       table->lease_count);
+    if (table->lease_count == table->lease_capacity) {
+        size_t capacity = table->lease_capacity == 0 ? 16 : table->lease_capacity * 2;
+        struct ps_kv_table_lease *larger = ps_zeroed_array(table->memory, capacity, sizeof *larger);
+        if (larger == NULL)
+            return ps_fail(error, PS_ERR_NO_MEMORY, "no room for %zu leases", capacity);
+        if (table->lease_count > 0)
+            memcpy(larger, table->leases, table->lease_count * sizeof *larger);
+        ps_release(table->memory, table->leases);
+        table->leases = larger;
+        table->lease_capacity = capacity;
+    }
+    table->leases[table->lease_count++] = lease;
+    return PS_OK;
+}
+
+enum ps_status ps_kv_table_keep(struct ps_kv_table *table, struct ps_kv_lease lease,
+                                uint64_t now_ms, struct ps_error *error)
+{
+    struct ps_kv_table_lease *found = ps_kv_table_find_lease(table, lease);
+    if (found == NULL)
+        return ps_fail(error, PS_ERR_LEASE_LOST, "lease %lld has ended", (long long)lease.id);
+    found->expires_ms = ends_at(now_ms, found->ttl_ms);
+    return PS_OK;
+}
+
+bool ps_kv_table_revoke(struct ps_kv_table *table, struct ps_kv_lease lease)
+{
+    struct ps_kv_table_lease *found = ps_kv_table_find_lease(table, lease);
+    if (found == NULL)
+        return false;
+    ps_kv_table_delete_leased(table, lease);
+    size_t place = (size_t)(found - table->leases);
+    table->lease_count--;
+    memmove(found, found + 1, (table->lease_count - place) * sizeof *found);
+    return true;
+}
+
+struct ps_kv_table_lease *ps_kv_table_find_lease(const struct ps_kv_table *table,
+                                                 struct ps_kv_lease lease)
+{
+    for (size_t i = 0; i < table->lease_count; i++)
+        if (table->leases[i].id == lease.id)
+            return &table->leases[i];
+    return NULL;
+}
+
+bool ps_kv_table_expire(struct ps_kv_table *table, uint64_t now_ms)
+{
+    bool changed = false;
+    size_t i = 0;
+    while (i < table->lease_count) {
+        struct ps_kv_table_lease *lease = &table->leases[i];
+        if (lease->expires_ms <= now_ms) {
+            bool revoked = ps_kv_table_revoke(table, (struct ps_kv_lease){lease->id});
+            PS_ASSERT(revoked);
+            changed = true;
+            continue;
+        }
+        if (lease->expires_ms - now_ms > lease->ttl_ms) {
+            lease->expires_ms = ends_at(now_ms, lease->ttl_ms);
+            changed = true;
+        }
+        i++;
+    }
+    return changed;
+}
+
+uint64_t ps_kv_table_next_expiry(const struct ps_kv_table *table)
+{
+    uint64_t next = PS_DEADLINE_NEVER;
+    for (size_t i = 0; i < table->lease_count; i++)
+        if (table->leases[i].expires_ms < next)
+            next = table->leases[i].expires_ms;
+    return next;
+}
+
+static uint64_t ends_at(uint64_t now_ms, uint64_t ttl_ms)
+{
+    return ttl_ms >= PS_DEADLINE_NEVER - now_ms ? PS_DEADLINE_NEVER - 1 : now_ms + ttl_ms;
+}

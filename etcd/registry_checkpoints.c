@@ -1,0 +1,141 @@
+/* Where a shard's newest checkpoint is: written by the shard's owner only. */
+#include "etcd/registry_keys.h"
+
+/* A transaction on `key` that demands ownership of the shard and that `key` is as it was seen. */
+struct owned_change {
+    const struct ps_claim *claim;
+    const char *owner_key;
+    const char *key;
+    int64_t seen_revision;  /* modify revision of `key`; 0: absent */
+    const char *absent_key; /* must not exist; NULL: no such demand */
+    enum ps_kv_change_kind kind;
+    struct ps_bytes value;
+};
+
+static enum ps_status commit_owned(struct ps_registry *registry, const struct owned_change *change,
+                                   uint64_t deadline_ms, bool *done, struct ps_error *error);
+static enum ps_status change_owned(struct ps_registry *registry, struct owned_change *change,
+                                   uint64_t deadline_ms, struct ps_error *error);
+static enum ps_status why_refused(struct ps_registry *registry, const struct owned_change *change,
+                                  uint64_t deadline_ms, struct ps_error *error);
+static bool already_so(const struct owned_change *change, const struct ps_registry_fact *fact);
+
+enum ps_status ps_registry_publish_checkpoint(struct ps_registry *registry,
+                                              const struct ps_claim *claim, struct ps_bytes json,
+                                              uint64_t deadline_ms, struct ps_error *error)
+{
+    struct ps_registry_key owner = ps_registry_key(registry, "/ps/%" PRIu32, claim->index);
+    struct ps_registry_key key = ps_registry_key(registry, "/checkpoints/%" PRIu32, claim->index);
+    struct owned_change change = {
+        .claim = claim,
+        .owner_key = owner.text,
+        .key = key.text,
+        .kind = PS_KV_PUT,
+        .value = json,
+    };
+    return change_owned(registry, &change, deadline_ms, error);
+}
+
+enum ps_status ps_registry_forget_done(struct ps_registry *registry, const struct ps_claim *claim,
+                                       uint64_t deadline_ms, struct ps_error *error)
+{
+    struct ps_registry_key owner = ps_registry_key(registry, "/ps/%" PRIu32, claim->index);
+    struct ps_registry_key key = ps_registry_key(registry, "/init_ps/done");
+    struct ps_registry_key absent =
+        ps_registry_key(registry, "/checkpoints/%" PRIu32, claim->index);
+    struct owned_change change = {
+        .claim = claim,
+        .owner_key = owner.text,
+        .key = key.text,
+        .absent_key = absent.text,
+        .kind = PS_KV_DELETE,
+    };
+    return change_owned(registry, &change, deadline_ms, error);
+}
+
+/* The compare with what was seen makes sure that a try whose answer was lost cannot land later, on
+ * top of something newer. */
+static enum ps_status change_owned(struct ps_registry *registry, struct owned_change *change,
+                                   uint64_t deadline_ms, struct ps_error *error)
+{
+    bool unknown = false;
+    for (int i = 0; i < PS_REGISTRY_TRIES_MAX; i++) {
+        struct ps_registry_fact fact;
+        enum ps_status status =
+            ps_registry_look(registry, change->key, change->value, deadline_ms, &fact, error);
+        if (status != PS_OK)
+            return ps_registry_failed(status, unknown, error);
+        if (unknown && already_so(change, &fact))
+            return PS_OK;
+
+        bool done = false;
+        change->seen_revision = fact.modify_revision;
+        status = commit_owned(registry, change, deadline_ms, &done, error);
+        if (status == PS_OK && done)
+            return PS_OK;
+        if (status == PS_OK) {
+            status = why_refused(registry, change, deadline_ms, error);
+            if (status != PS_OK)
+                return status == PS_ERR_STALE_EPOCH || status == PS_ERR_CONFLICT
+                           ? status
+                           : ps_registry_failed(status, unknown, error);
+            continue;
+        }
+        if (status != PS_ERR_TIMEOUT)
+            return ps_registry_failed(status, unknown, error);
+        unknown = true;
+    }
+    return ps_fail(error, PS_ERR_TIMEOUT, "%s could not be changed", change->key);
+}
+
+static bool already_so(const struct owned_change *change, const struct ps_registry_fact *fact)
+{
+    return change->kind == PS_KV_PUT ? fact->value_equal : fact->modify_revision == 0;
+}
+
+static enum ps_status commit_owned(struct ps_registry *registry, const struct owned_change *change,
+                                   uint64_t deadline_ms, bool *done, struct ps_error *error)
+{
+    const struct ps_kv_compare compares[] = {
+        {change->owner_key, PS_KV_CREATED_AT, (int64_t)change->claim->epoch},
+        {change->key, PS_KV_MODIFIED_AT, change->seen_revision},
+        {change->absent_key, PS_KV_CREATED_AT, 0},
+    };
+    const struct ps_kv_change made = {change->kind, change->key, change->value, {0}};
+    const struct ps_kv_transaction transaction = {compares, change->absent_key == NULL ? 2 : 3,
+                                                  &made, 1};
+    int64_t revision = 0;
+    return ps_kv_commit(registry->kv, &transaction, deadline_ms, done, &revision, error);
+}
+
+/* PS_OK: only the key itself moved between the look and the transaction, so try again. */
+static enum ps_status why_refused(struct ps_registry *registry, const struct owned_change *change,
+                                  uint64_t deadline_ms, struct ps_error *error)
+{
+    const struct ps_bytes nothing = {NULL, 0};
+    struct ps_registry_fact fact;
+    PS_TRY(ps_registry_look(registry, change->owner_key, nothing, deadline_ms, &fact, error));
+    if ((uint64_t)fact.create_revision != change->claim->epoch)
+        return ps_fail(error, PS_ERR_STALE_EPOCH, "%s is no longer ours", change->owner_key);
+    if (change->absent_key == NULL)
+        return PS_OK;
+    PS_TRY(ps_registry_look(registry, change->absent_key, nothing, deadline_ms, &fact, error));
+    if (fact.create_revision != 0)
+        return ps_fail(error, PS_ERR_CONFLICT, "%s exists", change->absent_key);
+    return PS_OK;
+}
+
+enum ps_status ps_registry_read_checkpoint(struct ps_registry *registry, uint32_t index,
+                                           uint64_t deadline_ms, struct ps_kv_entries *entries,
+                                           struct ps_error *error)
+{
+    struct ps_registry_key key = ps_registry_key(registry, "/checkpoints/%" PRIu32, index);
+    struct ps_kv_entries found;
+    PS_TRY(ps_kv_read(registry->kv, key.text, false, deadline_ms, &found, error));
+    if (found.count == 0) {
+        ps_kv_entries_release(&found);
+        return ps_fail(error, PS_ERR_NOT_FOUND, "checkpoint not found in etcd");
+    }
+    *entries = found;
+    return PS_OK;
+}

@@ -1,0 +1,185 @@
+/* Which trainer initialises the parameters: a queue of leased keys, the oldest of which holds. */
+#include "etcd/registry_keys.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+static enum ps_status enter_queue(struct ps_registry *registry, uint64_t ttl_ms,
+                                  struct ps_init_lock *lock, uint64_t deadline_ms,
+                                  struct ps_error *error);
+static enum ps_status put_place(struct ps_registry *registry, struct ps_init_lock *lock,
+                                uint64_t deadline_ms, struct ps_error *error);
+static enum ps_status look_at_queue(struct ps_registry *registry, const struct ps_init_lock *lock,
+                                    uint64_t deadline_ms, bool *oldest, struct ps_error *error);
+static enum ps_status read_done(struct ps_registry *registry, uint64_t deadline_ms, bool *done,
+                                struct ps_error *error);
+static enum ps_status put_done(struct ps_registry *registry, const struct ps_init_lock *lock,
+                               uint64_t deadline_ms, bool *done, struct ps_error *error);
+static void give_up(struct ps_registry *registry, struct ps_init_lock *lock, uint64_t deadline_ms);
+
+enum ps_status ps_registry_init_turn(struct ps_registry *registry, uint64_t ttl_ms,
+                                     struct ps_init_lock *lock, uint64_t deadline_ms,
+                                     enum ps_init_turn *turn, struct ps_error *error)
+{
+    if (lock->create_revision == 0)
+        PS_TRY(enter_queue(registry, ttl_ms, lock, deadline_ms, error));
+
+    /* The queue first, then the mark: only the holder sets the mark, so whoever was the oldest in
+     * the queue and finds no mark afterwards holds an uninitialised job. */
+    bool oldest = false;
+    enum ps_status status = look_at_queue(registry, lock, deadline_ms, &oldest, error);
+    if (status == PS_ERR_LEASE_LOST)
+        *lock = (struct ps_init_lock){0};
+    if (status != PS_OK)
+        return status;
+    bool done = false;
+    PS_TRY(read_done(registry, deadline_ms, &done, error));
+    if (done) {
+        give_up(registry, lock, deadline_ms);
+        *turn = PS_INIT_DONE;
+        return PS_OK;
+    }
+    *turn = oldest ? PS_INIT_SELECTED : PS_INIT_WAIT;
+    return PS_OK;
+}
+
+static enum ps_status enter_queue(struct ps_registry *registry, uint64_t ttl_ms,
+                                  struct ps_init_lock *lock, uint64_t deadline_ms,
+                                  struct ps_error *error)
+{
+    if (lock->lease.id == 0) {
+        struct ps_kv_lease lease;
+        PS_TRY(ps_kv_lease_grant(registry->kv, ttl_ms, deadline_ms, &lease, error));
+        struct ps_registry_key key =
+            ps_registry_key(registry, "/init_ps/lock/%016" PRIx64, (uint64_t)lease.id);
+        _Static_assert(sizeof key.text == sizeof lock->key, "a lock has room for its key");
+        memcpy(lock->key, key.text, sizeof lock->key);
+        lock->lease = lease;
+    }
+    enum ps_status status = put_place(registry, lock, deadline_ms, error);
+    if (status == PS_ERR_LEASE_LOST)
+        *lock = (struct ps_init_lock){0};
+    return status;
+}
+
+/* The key's name holds the lease's id, so nobody else writes it and finding it means success. */
+static enum ps_status put_place(struct ps_registry *registry, struct ps_init_lock *lock,
+                                uint64_t deadline_ms, struct ps_error *error)
+{
+    const struct ps_kv_compare absent = {lock->key, PS_KV_CREATED_AT, 0};
+    const struct ps_kv_change put = {PS_KV_PUT, lock->key, {NULL, 0}, lock->lease};
+    const struct ps_kv_transaction transaction = {&absent, 1, &put, 1};
+    for (int i = 0; i < PS_REGISTRY_TRIES_MAX; i++) {
+        bool done = false;
+        int64_t revision = 0;
+        enum ps_status status =
+            ps_kv_commit(registry->kv, &transaction, deadline_ms, &done, &revision, error);
+        if (status != PS_OK && status != PS_ERR_TIMEOUT)
+            return status;
+        if (status == PS_OK && done) {
+            lock->create_revision = revision;
+            return PS_OK;
+        }
+        struct ps_registry_fact fact;
+        PS_TRY(ps_registry_look(registry, lock->key, (struct ps_bytes){NULL, 0}, deadline_ms, &fact,
+                                error));
+        if (fact.create_revision != 0) {
+            lock->create_revision = fact.create_revision;
+            return PS_OK;
+        }
+    }
+    return ps_fail(error, PS_ERR_TIMEOUT, "%s could not be written", lock->key);
+}
+
+static enum ps_status look_at_queue(struct ps_registry *registry, const struct ps_init_lock *lock,
+                                    uint64_t deadline_ms, bool *oldest, struct ps_error *error)
+{
+    struct ps_registry_key prefix = ps_registry_key(registry, "/init_ps/lock/");
+    struct ps_kv_entries entries;
+    PS_TRY(ps_kv_read(registry->kv, prefix.text, true, deadline_ms, &entries, error));
+    bool present = false;
+    bool first = true;
+    for (size_t i = 0; i < entries.count; i++) {
+        int64_t revision = entries.entries[i].create_revision;
+        present = present || (revision == lock->create_revision &&
+                              strcmp(entries.entries[i].key, lock->key) == 0);
+        first = first && revision >= lock->create_revision;
+    }
+    ps_kv_entries_release(&entries);
+    if (!present)
+        return ps_fail(error, PS_ERR_LEASE_LOST, "our place in the queue is gone");
+    *oldest = first;
+    return PS_OK;
+}
+
+static enum ps_status read_done(struct ps_registry *registry, uint64_t deadline_ms, bool *done,
+                                struct ps_error *error)
+{
+    struct ps_registry_key key = ps_registry_key(registry, "/init_ps/done");
+    struct ps_registry_fact fact;
+    PS_TRY(ps_registry_look(registry, key.text, ps_bytes_of_text("1"), deadline_ms, &fact, error));
+    if (fact.create_revision != 0 && !fact.value_equal)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "%s holds something else than 1", key.text);
+    *done = fact.create_revision != 0;
+    return PS_OK;
+}
+
+enum ps_status ps_registry_init_finish(struct ps_registry *registry, struct ps_init_lock *lock,
+                                       uint64_t deadline_ms, struct ps_error *error)
+{
+    bool unknown = false;
+    for (int i = 0; i < PS_REGISTRY_TRIES_MAX; i++) {
+        bool done = false;
+        enum ps_status status = put_done(registry, lock, deadline_ms, &done, error);
+        if (status == PS_ERR_TIMEOUT) {
+            unknown = true;
+            continue;
+        }
+        if (status != PS_OK)
+            return ps_registry_failed(status, unknown, error);
+        /* Refused after a try whose answer was lost: most likely that try deleted the lock's key.
+         * The mark then says so; a mark made by another trainer says the same to the caller. */
+        if (!done && unknown) {
+            status = read_done(registry, deadline_ms, &done, error);
+            if (status != PS_OK)
+                return ps_registry_failed(status, unknown, error);
+        }
+        give_up(registry, lock, deadline_ms);
+        if (!done)
+            return ps_fail(error, PS_ERR_STALE_EPOCH, "no longer the owner of the lock");
+        return PS_OK;
+    }
+    return ps_fail(error, PS_ERR_TIMEOUT, "the end of the initialisation could not be written");
+}
+
+static enum ps_status put_done(struct ps_registry *registry, const struct ps_init_lock *lock,
+                               uint64_t deadline_ms, bool *done, struct ps_error *error)
+{
+    if (lock->create_revision == 0)
+        return ps_fail(error, PS_ERR_STALE_EPOCH, "no longer the owner of the lock");
+    struct ps_registry_key key = ps_registry_key(registry, "/init_ps/done");
+    const struct ps_kv_compare ours = {lock->key, PS_KV_CREATED_AT, lock->create_revision};
+    const struct ps_kv_change changes[] = {
+        {PS_KV_PUT, key.text, ps_bytes_of_text("1"), {0}},
+        {PS_KV_DELETE, lock->key, {NULL, 0}, {0}},
+    };
+    const struct ps_kv_transaction transaction = {&ours, 1, changes, 2};
+    int64_t revision = 0;
+    return ps_kv_commit(registry->kv, &transaction, deadline_ms, done, &revision, error);
+}
+
+void ps_registry_init_abandon(struct ps_registry *registry, struct ps_init_lock *lock,
+                              uint64_t deadline_ms)
+{
+    PS_ASSERT(lock != NULL);
+    give_up(registry, lock, deadline_ms);
+}
+
+/* A revocation that fails is made good by the lease's end. */
+static void give_up(struct ps_registry *registry, struct ps_init_lock *lock, uint64_t deadline_ms)
+{
+    enum ps_status ignored = ps_kv_lease_revoke(registry->kv, lock->lease, deadline_ms, NULL);
+    (void)ignored;
+    *lock = (struct ps_init_lock){0};
+}

@@ -1,0 +1,235 @@
+/* Who owns which shard: claims, addresses, and the list of servers that clients follow. */
+#include "etcd/registry_keys.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+/* What a look at /ps/ tells somebody who wants a claim. */
+struct claim_view {
+    bool ours;               /* the lease owns an index already */
+    bool any_free;           /* ... or this one can be had */
+    uint32_t index;          /* ours or free */
+    int64_t create_revision; /* of ours */
+};
+
+static enum ps_status view_claims(struct ps_registry *registry, uint32_t shard_count,
+                                  uint32_t index_wish, struct ps_kv_lease lease,
+                                  uint64_t deadline_ms, struct claim_view *view,
+                                  struct ps_error *error);
+static void choose_free(const struct ps_kv_entries *entries, size_t key_size, uint32_t shard_count,
+                        uint32_t index_wish, struct claim_view *view);
+static enum ps_status put_claim(struct ps_registry *registry, uint32_t index,
+                                struct ps_kv_lease lease, uint64_t deadline_ms, bool *done,
+                                int64_t *revision, struct ps_error *error);
+static bool index_of(const struct ps_kv_entry *entry, size_t prefix_size, uint32_t shard_count,
+                     uint32_t *index);
+static bool address_valid(struct ps_bytes address);
+static enum ps_status put_address(struct ps_registry *registry, const struct ps_claim *claim,
+                                  const char *key, struct ps_bytes address, uint64_t deadline_ms,
+                                  bool *done, struct ps_error *error);
+static void fill_members(const struct ps_kv_entries *entries, size_t prefix_size,
+                         struct ps_members *members);
+
+enum ps_status ps_registry_claim(struct ps_registry *registry, uint32_t shard_count,
+                                 uint32_t index_wish, struct ps_kv_lease lease,
+                                 uint64_t deadline_ms, struct ps_claim *claim,
+                                 struct ps_error *error)
+{
+    if (index_wish != UINT32_MAX && index_wish >= shard_count)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "index %" PRIu32 " of %" PRIu32 " shards",
+                       index_wish, shard_count);
+    bool unknown = false;
+    for (int i = 0; i < PS_REGISTRY_TRIES_MAX; i++) {
+        struct claim_view view;
+        enum ps_status status =
+            view_claims(registry, shard_count, index_wish, lease, deadline_ms, &view, error);
+        if (status != PS_OK)
+            return ps_registry_failed(status, unknown, error);
+        if (view.ours) {
+            *claim = (struct ps_claim){view.index, (uint64_t)view.create_revision, lease};
+            return PS_OK;
+        }
+        if (!view.any_free)
+            return ps_fail(error, PS_ERR_BUSY, "no index is free");
+
+        bool done = false;
+        int64_t revision = 0;
+        status = put_claim(registry, view.index, lease, deadline_ms, &done, &revision, error);
+        if (status == PS_OK && done) {
+            *claim = (struct ps_claim){view.index, (uint64_t)revision, lease};
+            return PS_OK;
+        }
+        if (status != PS_OK && status != PS_ERR_TIMEOUT)
+            return ps_registry_failed(status, unknown, error);
+        unknown = unknown || status == PS_ERR_TIMEOUT;
+    }
+    return ps_fail(error, PS_ERR_TIMEOUT, "claiming an index did not come to an end");
+}
+
+static enum ps_status view_claims(struct ps_registry *registry, uint32_t shard_count,
+                                  uint32_t index_wish, struct ps_kv_lease lease,
+                                  uint64_t deadline_ms, struct claim_view *view,
+                                  struct ps_error *error)
+{
+    struct ps_registry_key prefix = ps_registry_key(registry, "/ps/");
+    size_t prefix_size = strlen(prefix.text);
+    struct ps_kv_entries entries;
+    PS_TRY(ps_kv_read(registry->kv, prefix.text, true, deadline_ms, &entries, error));
+
+    *view = (struct claim_view){0};
+    for (size_t i = 0; i < entries.count && !view->ours; i++) {
+        const struct ps_kv_entry *entry = &entries.entries[i];
+        view->ours =
+            entry->lease.id == lease.id && index_of(entry, prefix_size, shard_count, &view->index);
+        view->create_revision = entry->create_revision;
+    }
+    if (!view->ours)
+        choose_free(&entries, prefix_size, shard_count, index_wish, view);
+    ps_kv_entries_release(&entries);
+    return PS_OK;
+}
+
+static void choose_free(const struct ps_kv_entries *entries, size_t prefix_size,
+                        uint32_t shard_count, uint32_t index_wish, struct claim_view *view)
+{
+    PS_ASSERT(shard_count <= PS_SHARDS_MAX);
+    bool taken[PS_SHARDS_MAX] = {false};
+    for (size_t i = 0; i < entries->count; i++) {
+        uint32_t index;
+        if (index_of(&entries->entries[i], prefix_size, shard_count, &index))
+            taken[index] = true;
+    }
+    uint32_t index = index_wish == UINT32_MAX ? 0 : index_wish;
+    uint32_t end = index_wish == UINT32_MAX ? shard_count : index_wish + 1;
+    while (index < end && taken[index])
+        index++;
+    view->any_free = index < end;
+    view->index = index;
+}
+
+static bool index_of(const struct ps_kv_entry *entry, size_t prefix_size, uint32_t shard_count,
+                     uint32_t *index)
+{
+    PS_ASSERT(shard_count > 0);
+    return ps_registry_number(ps_bytes_of_text(entry->key + prefix_size), shard_count - 1, index);
+}
+
+static enum ps_status put_claim(struct ps_registry *registry, uint32_t index,
+                                struct ps_kv_lease lease, uint64_t deadline_ms, bool *done,
+                                int64_t *revision, struct ps_error *error)
+{
+    struct ps_registry_key key = ps_registry_key(registry, "/ps/%" PRIu32, index);
+    const struct ps_kv_compare absent = {key.text, PS_KV_CREATED_AT, 0};
+    const struct ps_kv_change put = {PS_KV_PUT, key.text, {NULL, 0}, lease};
+    const struct ps_kv_transaction transaction = {&absent, 1, &put, 1};
+    return ps_kv_commit(registry->kv, &transaction, deadline_ms, done, revision, error);
+}
+
+enum ps_status ps_registry_publish_address(struct ps_registry *registry,
+                                           const struct ps_claim *claim, const char *address,
+                                           uint64_t deadline_ms, struct ps_error *error)
+{
+    struct ps_bytes value = ps_bytes_of_text(address);
+    if (!address_valid(value))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "an address that cannot be published");
+    struct ps_registry_key key = ps_registry_key(registry, "/ps/%" PRIu32, claim->index);
+    bool unknown = false;
+    for (int i = 0; i < PS_REGISTRY_TRIES_MAX; i++) {
+        bool done = false;
+        enum ps_status status =
+            put_address(registry, claim, key.text, value, deadline_ms, &done, error);
+        if (status == PS_OK && done)
+            return PS_OK;
+        if (status == PS_OK)
+            return ps_fail(error, PS_ERR_STALE_EPOCH, "%s is no longer ours", key.text);
+        if (status != PS_ERR_TIMEOUT)
+            return ps_registry_failed(status, unknown, error);
+        unknown = true;
+
+        struct ps_registry_fact fact;
+        status = ps_registry_look(registry, key.text, value, deadline_ms, &fact, error);
+        if (status != PS_OK)
+            return ps_registry_failed(status, unknown, error);
+        if ((uint64_t)fact.create_revision == claim->epoch && fact.value_equal)
+            return PS_OK;
+    }
+    return ps_fail(error, PS_ERR_TIMEOUT, "%s could not be written", key.text);
+}
+
+static enum ps_status put_address(struct ps_registry *registry, const struct ps_claim *claim,
+                                  const char *key, struct ps_bytes address, uint64_t deadline_ms,
+                                  bool *done, struct ps_error *error)
+{
+    const struct ps_kv_compare ours = {key, PS_KV_CREATED_AT, (int64_t)claim->epoch};
+    const struct ps_kv_change put = {PS_KV_PUT, key, address, claim->lease};
+    const struct ps_kv_transaction transaction = {&ours, 1, &put, 1};
+    int64_t revision = 0;
+    return ps_kv_commit(registry->kv, &transaction, deadline_ms, done, &revision, error);
+}
+
+static bool address_valid(struct ps_bytes address)
+{
+    if (address.size == 0 || address.size >= PS_ADDRESS_BYTES_MAX)
+        return false;
+    for (size_t i = 0; i < address.size; i++)
+        if (address.data[i] <= ' ' || address.data[i] > '~')
+            return false;
+    return true;
+}
+
+enum ps_status ps_registry_read_members(struct ps_registry *registry,
+                                        const struct ps_allocator *memory, uint64_t deadline_ms,
+                                        struct ps_members *members, struct ps_error *error)
+{
+    struct ps_members fresh = {.memory = memory};
+    PS_TRY(ps_registry_read_desired(registry, deadline_ms, &fresh.shard_count, error));
+
+    struct ps_registry_key prefix = ps_registry_key(registry, "/ps/");
+    struct ps_kv_entries entries;
+    PS_TRY(ps_kv_read(registry->kv, prefix.text, true, deadline_ms, &entries, error));
+    fresh.revision = entries.revision;
+    fresh.rows = ps_zeroed_array(memory, fresh.shard_count, sizeof *fresh.rows);
+    if (fresh.rows != NULL)
+        fill_members(&entries, strlen(prefix.text), &fresh);
+    ps_kv_entries_release(&entries);
+    if (fresh.rows == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no room for %" PRIu32 " members",
+                       fresh.shard_count);
+    ps_members_release(members);
+    *members = fresh;
+    return PS_OK;
+}
+
+/* Rows are found by the index in their key, so a missing server leaves its own row empty and no
+ * other. A value that is no address counts as none. */
+static void fill_members(const struct ps_kv_entries *entries, size_t prefix_size,
+                         struct ps_members *members)
+{
+    for (size_t i = 0; i < entries->count; i++) {
+        const struct ps_kv_entry *entry = &entries->entries[i];
+        uint32_t index;
+        if (!index_of(entry, prefix_size, members->shard_count, &index))
+            continue;
+        struct ps_member *row = &members->rows[index];
+        row->epoch = (uint64_t)entry->create_revision;
+        struct ps_bytes address = {entry->value, entry->value_size};
+        if (address_valid(address))
+            memcpy(row->address, address.data, address.size);
+    }
+}
+
+void ps_members_release(struct ps_members *members)
+{
+    PS_ASSERT(members != NULL);
+    if (members->memory != NULL)
+        ps_release(members->memory, members->rows);
+    *members = (struct ps_members){0};
+}
+
+enum ps_status ps_registry_watch_members(struct ps_registry *registry, int64_t revision,
+                                         uint64_t deadline_ms, struct ps_error *error)
+{
+    struct ps_registry_key prefix = ps_registry_key(registry, "/ps");
+    return ps_kv_watch_open(registry->kv, prefix.text, revision, deadline_ms, error);
+}

@@ -1,0 +1,112 @@
+/* base/alloc.c: the heap behind its interface. */
+#include "base/alloc.h"
+
+#include "tests/support/fault_heap.h"
+
+#include <check.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+START_TEST(zeroed_memory_is_zero)
+{
+    const struct ps_allocator *memory = ps_allocator_heap();
+    uint8_t *bytes = ps_zeroed(memory, 1000);
+
+    for (int i = 0; i < 1000; i++)
+        ck_assert_uint_eq(bytes[i], 0);
+    ps_release(memory, bytes);
+}
+END_TEST
+
+START_TEST(no_bytes_still_give_a_pointer)
+{
+    const struct ps_allocator *memory = ps_allocator_heap();
+    void *a = ps_zeroed(memory, 0);
+    void *b = ps_plain(memory, 0);
+
+    ck_assert_ptr_nonnull(a);
+    ck_assert_ptr_nonnull(b);
+    ps_release(memory, a);
+    ps_release(memory, b);
+    ps_release(memory, NULL);
+}
+END_TEST
+
+START_TEST(product_that_overflows_is_refused)
+{
+    const struct ps_allocator *memory = ps_allocator_heap();
+
+    ck_assert_ptr_null(ps_zeroed_array(memory, SIZE_MAX / 8 + 1, 8));
+    ck_assert_ptr_null(ps_zeroed_array(memory, 8, SIZE_MAX / 8 + 1));
+    ck_assert_ptr_null(ps_zeroed_array(memory, SIZE_MAX, SIZE_MAX));
+}
+END_TEST
+
+START_TEST(more_than_there_is_gives_null)
+{
+    const struct ps_allocator *memory = ps_allocator_heap();
+
+    ck_assert_ptr_null(ps_plain(memory, SIZE_MAX / 4));
+    ck_assert_ptr_null(ps_zeroed(memory, SIZE_MAX / 4));
+}
+END_TEST
+
+START_TEST(array_of_nothing_is_a_pointer)
+{
+    const struct ps_allocator *memory = ps_allocator_heap();
+    void *array = ps_zeroed_array(memory, 100, 0);
+
+    ck_assert_ptr_nonnull(array);
+    ps_release(memory, array);
+}
+END_TEST
+
+START_TEST(copied_text_ends_with_nul)
+{
+    const struct ps_allocator *memory = ps_allocator_heap();
+    char *copy = ps_copy_text(memory, "abcdef", 3);
+    char *empty = ps_copy_text(memory, NULL, 0);
+
+    ck_assert_str_eq(copy, "abc");
+    ck_assert_str_eq(empty, "");
+    ps_release(memory, copy);
+    ps_release(memory, empty);
+}
+END_TEST
+
+START_TEST(text_without_room_for_its_nul_is_refused)
+{
+    ck_assert_ptr_null(ps_copy_text(ps_allocator_heap(), "x", SIZE_MAX));
+}
+END_TEST
+
+START_TEST(refusing_heap_is_passed_on)
+{
+    struct fault_heap heap = {.refuse_at = 0};
+    const struct ps_allocator memory = fault_heap_allocator(&heap);
+
+    ck_assert_ptr_null(ps_copy_text(&memory, "abc", 3));
+    ck_assert_int_eq(heap.live, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("alloc");
+    TCase *tests = tcase_create("alloc");
+    tcase_add_test(tests, zeroed_memory_is_zero);
+    tcase_add_test(tests, no_bytes_still_give_a_pointer);
+    tcase_add_test(tests, product_that_overflows_is_refused);
+    tcase_add_test(tests, more_than_there_is_gives_null);
+    tcase_add_test(tests, array_of_nothing_is_a_pointer);
+    tcase_add_test(tests, copied_text_ends_with_nul);
+    tcase_add_test(tests, text_without_room_for_its_nul_is_refused);
+    tcase_add_test(tests, refusing_heap_is_passed_on);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,228 @@
+/* base/file_real.c: the machine's file system. */
+#include "base/file.h"
+
+#include "tests/support/temp_folder.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static struct temp_folder folder;
+static char path[600];
+static struct ps_error error;
+static const struct ps_files *files;
+
+static void begin(void)
+{
+    temp_folder_init(&folder);
+    temp_folder_path(&folder, "file", path, sizeof path);
+    files = ps_files_real();
+}
+
+static void end(void)
+{
+    temp_folder_fini(&folder);
+}
+
+static struct ps_file open_as(enum ps_file_mode mode)
+{
+    struct ps_file file = {-1};
+    ck_assert_int_eq(files->open(files->self, path, mode, &file, &error), PS_OK);
+    return file;
+}
+
+static void write_once(enum ps_file_mode mode, const char *text)
+{
+    struct ps_file file = open_as(mode);
+    ck_assert_int_eq(files->write(files->self, file, ps_bytes_of_text(text), &error), PS_OK);
+    ck_assert_int_eq(files->sync(files->self, file, &error), PS_OK);
+    files->close(files->self, file);
+}
+
+START_TEST(appended_bytes_go_to_the_end)
+{
+    write_once(PS_FILE_APPEND, "abc");
+    write_once(PS_FILE_APPEND, "def");
+    struct ps_file file = open_as(PS_FILE_READ);
+    uint64_t size = 0;
+    char text[8] = "";
+    size_t got = 0;
+
+    ck_assert_int_eq(files->size(files->self, file, &size, &error), PS_OK);
+    ck_assert_uint_eq(size, 6);
+    ck_assert_int_eq(files->read(files->self, file, 1, text, 4, &got, &error), PS_OK);
+    ck_assert_uint_eq(got, 4);
+    ck_assert_str_eq(text, "bcde");
+    files->close(files->self, file);
+}
+END_TEST
+
+START_TEST(reading_beyond_the_end_gets_less)
+{
+    write_once(PS_FILE_CREATE_NEW, "abc");
+    struct ps_file file = open_as(PS_FILE_READ);
+    char text[8];
+    size_t got = 9;
+
+    ck_assert_int_eq(files->read(files->self, file, 2, text, 8, &got, &error), PS_OK);
+    ck_assert_uint_eq(got, 1);
+    ck_assert_int_eq(files->read(files->self, file, 7, text, 8, &got, &error), PS_OK);
+    ck_assert_uint_eq(got, 0);
+    files->close(files->self, file);
+}
+END_TEST
+
+START_TEST(missing_file_is_not_found_and_named)
+{
+    struct ps_file file;
+
+    ck_assert_int_eq(files->open(files->self, path, PS_FILE_READ, &file, &error), PS_ERR_NOT_FOUND);
+
+    ck_assert_ptr_nonnull(strstr(error.text, path));
+    ck_assert_ptr_nonnull(strstr(error.text, "No such file"));
+}
+END_TEST
+
+START_TEST(new_file_must_not_exist)
+{
+    struct ps_file file;
+    write_once(PS_FILE_CREATE_NEW, "abc");
+
+    ck_assert_int_eq(files->open(files->self, path, PS_FILE_CREATE_NEW, &file, &error),
+                     PS_ERR_EXISTS);
+}
+END_TEST
+
+START_TEST(full_disk_is_told_with_the_path)
+{
+    struct ps_file file;
+    ck_assert_int_eq(files->open(files->self, "/dev/full", PS_FILE_APPEND, &file, &error), PS_OK);
+
+    ck_assert_int_eq(files->write(files->self, file, ps_bytes_of_text("x"), &error), PS_ERR_IO);
+
+    ck_assert_str_eq(error.text, "write /dev/full: No space left on device");
+    files->close(files->self, file);
+}
+END_TEST
+
+START_TEST(calls_on_a_file_that_is_closed_fail)
+{
+    struct ps_file file = {1000000};
+    char byte;
+    size_t got;
+    uint64_t size;
+
+    ck_assert_int_eq(files->write(files->self, file, ps_bytes_of_text("x"), &error), PS_ERR_IO);
+    ck_assert_int_eq(files->read(files->self, file, 0, &byte, 1, &got, &error), PS_ERR_IO);
+    ck_assert_int_eq(files->size(files->self, file, &size, &error), PS_ERR_IO);
+    ck_assert_int_eq(files->sync(files->self, file, &error), PS_ERR_IO);
+    ck_assert_str_eq(error.text, "sync file: Bad file descriptor");
+}
+END_TEST
+
+START_TEST(rename_replaces_and_remove_removes)
+{
+    char other[600];
+    temp_folder_path(&folder, "other", other, sizeof other);
+    write_once(PS_FILE_CREATE_NEW, "abc");
+
+    ck_assert_int_eq(files->rename(files->self, path, other, &error), PS_OK);
+    ck_assert_int_eq(files->remove(files->self, path, &error), PS_ERR_NOT_FOUND);
+    ck_assert_int_eq(files->sync_folder(files->self, folder.path, &error), PS_OK);
+    ck_assert_int_eq(files->remove(files->self, other, &error), PS_OK);
+    ck_assert_int_eq(files->rename(files->self, path, other, &error), PS_ERR_NOT_FOUND);
+}
+END_TEST
+
+START_TEST(folders_are_made_with_their_parents)
+{
+    char deep[700];
+    struct stat facts;
+    temp_folder_path(&folder, "a/b//c/", deep, sizeof deep);
+
+    ck_assert_int_eq(files->make_folder(files->self, deep, &error), PS_OK);
+    ck_assert_int_eq(files->make_folder(files->self, deep, &error), PS_OK);
+
+    ck_assert_int_eq(stat(deep, &facts), 0);
+    ck_assert(S_ISDIR(facts.st_mode));
+}
+END_TEST
+
+START_TEST(file_in_the_way_of_a_folder_is_told)
+{
+    char deep[700];
+    write_once(PS_FILE_CREATE_NEW, "abc");
+    temp_folder_path(&folder, "file/deep", deep, sizeof deep);
+
+    ck_assert_int_eq(files->make_folder(files->self, path, &error), PS_ERR_EXISTS);
+    ck_assert_int_eq(files->make_folder(files->self, deep, &error), PS_ERR_EXISTS);
+}
+END_TEST
+
+START_TEST(very_long_folder_is_refused)
+{
+    char deep[5000];
+    memset(deep, 'a', sizeof deep);
+    deep[sizeof deep - 1] = '\0';
+
+    ck_assert_int_eq(files->make_folder(files->self, deep, &error), PS_ERR_BAD_INPUT);
+}
+END_TEST
+
+static void count_entry(void *context, const char *name)
+{
+    int *counts = context;
+    counts[0]++;
+    counts[1] += strcmp(name, "file") == 0;
+}
+
+START_TEST(list_names_every_entry_once)
+{
+    int counts[2] = {0, 0};
+    char other[700];
+    write_once(PS_FILE_CREATE_NEW, "abc");
+    temp_folder_path(&folder, ".hidden", other, sizeof other);
+    ck_assert_int_eq(files->make_folder(files->self, other, &error), PS_OK);
+
+    ck_assert_int_eq(files->list(files->self, folder.path, count_entry, counts, &error), PS_OK);
+
+    ck_assert_int_eq(counts[0], 2);
+    ck_assert_int_eq(counts[1], 1);
+}
+END_TEST
+
+START_TEST(list_of_no_folder_is_told)
+{
+    ck_assert_int_eq(files->list(files->self, path, NULL, NULL, &error), PS_ERR_NOT_FOUND);
+    write_once(PS_FILE_CREATE_NEW, "abc");
+    ck_assert_int_eq(files->list(files->self, path, NULL, NULL, &error), PS_ERR_IO);
+    ck_assert_int_eq(files->sync_folder(files->self, path, &error), PS_ERR_IO);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("file_real");
+    TCase *tests = tcase_create("file_real");
+    tcase_add_checked_fixture(tests, begin, end);
+    tcase_add_test(tests, appended_bytes_go_to_the_end);
+    tcase_add_test(tests, reading_beyond_the_end_gets_less);
+    tcase_add_test(tests, missing_file_is_not_found_and_named);
+    tcase_add_test(tests, new_file_must_not_exist);
+    tcase_add_test(tests, full_disk_is_told_with_the_path);
+    tcase_add_test(tests, calls_on_a_file_that_is_closed_fail);
+    tcase_add_test(tests, rename_replaces_and_remove_removes);
+    tcase_add_test(tests, folders_are_made_with_their_parents);
+    tcase_add_test(tests, file_in_the_way_of_a_folder_is_told);
+    tcase_add_test(tests, very_long_folder_is_refused);
+    tcase_add_test(tests, list_names_every_entry_once);
+    tcase_add_test(tests, list_of_no_folder_is_told);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

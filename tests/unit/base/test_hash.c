@@ -1,0 +1,90 @@
+/* base/hash.c: placement is part of the public contract. */
+#include "base/hash.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct vector {
+    const char *text;
+    uint32_t hash;
+};
+
+static const struct vector vectors[] = {
+    {"", 0x811c9dc5},        {"a", 0xe40c292c},       {"b", 0xe70c2de5},   {"w", 0xf20c3f36},
+    {"param_a", 0xc39eda42}, {"param_b", 0xc29ed8af}, {"p_0", 0x11a9bc60}, {"p_1", 0x12a9bdf3},
+};
+
+START_TEST(hash_is_fnv1a32)
+{
+    ck_assert_uint_eq(ps_hash_fnv1a32(ps_bytes_of_text(vectors[_i].text)), vectors[_i].hash);
+}
+END_TEST
+
+struct placement {
+    const char *name;
+    uint32_t of_2, of_3, of_4, of_10;
+};
+
+static const struct placement placements[] = {
+    {"param_a", 0, 1, 2, 2}, {"param_b", 1, 2, 3, 3}, {"p_0", 0, 2, 0, 0}, {"p_1", 1, 1, 3, 9}};
+
+START_TEST(names_live_where_they_always_lived)
+{
+    const struct placement *placement = &placements[_i];
+    struct ps_bytes name = ps_bytes_of_text(placement->name);
+
+    ck_assert_uint_eq(ps_hash_shard(name, 2), placement->of_2);
+    ck_assert_uint_eq(ps_hash_shard(name, 3), placement->of_3);
+    ck_assert_uint_eq(ps_hash_shard(name, 4), placement->of_4);
+    ck_assert_uint_eq(ps_hash_shard(name, 10), placement->of_10);
+    ck_assert_uint_eq(ps_hash_shard(name, 1), 0);
+}
+END_TEST
+
+START_TEST(thousand_names_spread_over_ten_shards)
+{
+    static const int expected[10] = {95, 98, 98, 94, 95, 107, 109, 104, 103, 97};
+    int counts[10] = {0};
+
+    for (int i = 0; i < 1000; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "p_%d", i);
+        counts[ps_hash_shard(ps_bytes_of_text(name), 10)]++;
+    }
+
+    for (int i = 0; i < 10; i++)
+        ck_assert_int_eq(counts[i], expected[i]);
+}
+END_TEST
+
+START_TEST(bytes_above_127_count_as_unsigned)
+{
+    ck_assert_uint_eq(ps_hash_fnv1a32((struct ps_bytes){(const uint8_t *)"\xff", 1}),
+                      (0x811c9dc5u ^ 0xffu) * 16777619u);
+}
+END_TEST
+
+START_TEST(placement_over_no_shards_is_a_bug)
+{
+    (void)ps_hash_shard(ps_bytes_of_text("w"), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("hash");
+    TCase *tests = tcase_create("hash");
+    tcase_add_loop_test(tests, hash_is_fnv1a32, 0, (int)(sizeof(vectors) / sizeof(vectors[0])));
+    tcase_add_loop_test(tests, names_live_where_they_always_lived, 0, 4);
+    tcase_add_test(tests, thousand_names_spread_over_ten_shards);
+    tcase_add_test(tests, bytes_above_127_count_as_unsigned);
+    tcase_add_test_raise_signal(tests, placement_over_no_shards_is_a_bug, SIGABRT);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

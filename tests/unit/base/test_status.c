@@ -1,0 +1,108 @@
+/* base/status.c: the table of failures. */
+#include "base/status.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+START_TEST(every_status_has_a_word_of_its_own)
+{
+    for (int a = 0; a < PS_STATUS_COUNT; a++) {
+        ck_assert_uint_gt(strlen(ps_status_word((enum ps_status)a)), 0);
+        ck_assert_uint_gt(strlen(ps_status_sentence((enum ps_status)a)), 0);
+        for (int b = 0; b < a; b++)
+            ck_assert_str_ne(ps_status_word((enum ps_status)a), ps_status_word((enum ps_status)b));
+    }
+}
+END_TEST
+
+START_TEST(only_success_needs_nothing)
+{
+    for (int i = 0; i < PS_STATUS_COUNT; i++) {
+        bool done = ps_status_remedy((enum ps_status)i) == PS_REMEDY_DONE;
+        ck_assert_int_eq(done, i == PS_OK);
+    }
+}
+END_TEST
+
+START_TEST(remedies_are_those_of_the_table)
+{
+    ck_assert_int_eq(ps_status_remedy(PS_ERR_UNAVAILABLE), PS_REMEDY_RETRY);
+    ck_assert_int_eq(ps_status_remedy(PS_ERR_TIMEOUT), PS_REMEDY_UNKNOWN);
+    ck_assert_int_eq(ps_status_remedy(PS_ERR_NOT_OWNER), PS_REMEDY_REROUTE);
+    ck_assert_int_eq(ps_status_remedy(PS_ERR_BAD_INPUT), PS_REMEDY_REJECT);
+    ck_assert_int_eq(ps_status_remedy(PS_ERR_CORRUPT), PS_REMEDY_STOP);
+}
+END_TEST
+
+START_TEST(fail_fills_the_error_and_returns_its_status)
+{
+    struct ps_error error = {PS_OK, ""};
+
+    ck_assert_int_eq(ps_fail(&error, PS_ERR_BUSY, "%d of %s", 3, "four"), PS_ERR_BUSY);
+
+    ck_assert_int_eq(error.status, PS_ERR_BUSY);
+    ck_assert_str_eq(error.text, "3 of four");
+}
+END_TEST
+
+START_TEST(nobody_has_to_listen)
+{
+    ck_assert_int_eq(ps_fail(NULL, PS_ERR_BUSY, "unheard"), PS_ERR_BUSY);
+}
+END_TEST
+
+START_TEST(long_texts_are_cut)
+{
+    struct ps_error error;
+
+    (void)ps_fail(&error, PS_ERR_BUSY, "%01000d", 7);
+
+    ck_assert_uint_eq(strlen(error.text), sizeof error.text - 1);
+}
+END_TEST
+
+static enum ps_status try_twice(enum ps_status first, int *reached)
+{
+    PS_TRY(first);
+    (*reached)++;
+    return PS_OK;
+}
+
+START_TEST(try_returns_failures_at_once)
+{
+    int reached = 0;
+
+    ck_assert_int_eq(try_twice(PS_ERR_IO, &reached), PS_ERR_IO);
+    ck_assert_int_eq(reached, 0);
+    ck_assert_int_eq(try_twice(PS_OK, &reached), PS_OK);
+    ck_assert_int_eq(reached, 1);
+}
+END_TEST
+
+START_TEST(failing_with_success_is_a_bug)
+{
+    (void)ps_fail(NULL, PS_OK, "no");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("status");
+    TCase *tests = tcase_create("status");
+    tcase_add_test(tests, every_status_has_a_word_of_its_own);
+    tcase_add_test(tests, only_success_needs_nothing);
+    tcase_add_test(tests, remedies_are_those_of_the_table);
+    tcase_add_test(tests, fail_fills_the_error_and_returns_its_status);
+    tcase_add_test(tests, nobody_has_to_listen);
+    tcase_add_test(tests, long_texts_are_cut);
+    tcase_add_test(tests, try_returns_failures_at_once);
+    tcase_add_test_raise_signal(tests, failing_with_success_is_a_bug, SIGABRT);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

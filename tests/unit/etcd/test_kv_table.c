@@ -1,0 +1,153 @@
+/* etcd/kv_table*.c: what the conformance suite cannot reach: history, bounds, refused memory. */
+#include "etcd/kv_table.h"
+#include "tests/support/fault_heap.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct ps_kv_table table;
+
+static void setup(void)
+{
+    ps_kv_table_init(&table, ps_allocator_heap());
+}
+
+static void teardown(void)
+{
+    ps_kv_table_check(&table);
+    ps_kv_table_fini(&table);
+}
+
+static int64_t put(struct ps_kv_table *into, const char *key, struct ps_kv_lease lease)
+{
+    const struct ps_kv_change change = {PS_KV_PUT, key, ps_bytes_of_text("value"), lease};
+    const struct ps_kv_transaction transaction = {NULL, 0, &change, 1};
+    bool done = false;
+    int64_t revision = 0;
+    ck_assert_int_eq(ps_kv_table_commit(into, &transaction, &done, &revision, NULL), PS_OK);
+    ck_assert(done);
+    return revision;
+}
+
+START_TEST(forgotten_history_is_a_conflict)
+{
+    const struct ps_kv_lease none = {0};
+    int64_t first = put(&table, "/a", none);
+    for (int i = 0; i < PS_KV_TABLE_HISTORY_MAX; i++)
+        (void)put(&table, "/b", none);
+    bool changed = false;
+
+    ck_assert_int_eq(ps_kv_table_changed(&table, "/a", first, &changed, NULL), PS_ERR_CONFLICT);
+    ck_assert_int_eq(ps_kv_table_changed(&table, "/a", first + 1, &changed, NULL), PS_OK);
+    ck_assert(!changed);
+    ck_assert_int_eq(ps_kv_table_changed(&table, "/b", first + 1, &changed, NULL), PS_OK);
+    ck_assert(changed);
+}
+END_TEST
+
+START_TEST(keys_of_one_lease_end_in_one_revision)
+{
+    struct ps_kv_lease lease;
+    ck_assert_int_eq(ps_kv_table_grant(&table, 10, 0, &lease, NULL), PS_OK);
+    (void)put(&table, "/a", lease);
+    (void)put(&table, "/b", (struct ps_kv_lease){0});
+    int64_t before = put(&table, "/c", lease);
+
+    ck_assert(ps_kv_table_expire(&table, 10));
+
+    ck_assert_int_eq(table.revision, before + 1);
+    ck_assert_uint_eq(table.entry_count, 1);
+    ck_assert(!ps_kv_table_expire(&table, 10));
+}
+END_TEST
+
+START_TEST(a_lease_lasts_until_its_last_millisecond)
+{
+    struct ps_kv_lease lease;
+    ck_assert_int_eq(ps_kv_table_grant(&table, 10, 100, &lease, NULL), PS_OK);
+    ck_assert_uint_eq(ps_kv_table_next_expiry(&table), 110);
+
+    ck_assert(!ps_kv_table_expire(&table, 109));
+    ck_assert_int_eq(ps_kv_table_keep(&table, lease, 109, NULL), PS_OK);
+    ck_assert(!ps_kv_table_expire(&table, 118));
+    ck_assert(ps_kv_table_expire(&table, 119));
+    ck_assert_uint_eq(ps_kv_table_next_expiry(&table), PS_DEADLINE_NEVER);
+}
+END_TEST
+
+START_TEST(a_clock_that_began_anew_leaves_a_lease_its_length)
+{
+    struct ps_kv_lease lease;
+    ck_assert_int_eq(ps_kv_table_grant(&table, 10, 1000000, &lease, NULL), PS_OK);
+
+    ck_assert(ps_kv_table_expire(&table, 5));
+    ck_assert_uint_eq(ps_kv_table_next_expiry(&table), 15);
+    ck_assert(!ps_kv_table_expire(&table, 14));
+    ck_assert(ps_kv_table_expire(&table, 15));
+}
+END_TEST
+
+START_TEST(a_full_table_says_busy_and_stays_whole)
+{
+    struct ps_kv_lease lease;
+    for (int i = 0; i < PS_KV_TABLE_LEASES_MAX; i++)
+        ck_assert_int_eq(ps_kv_table_grant(&table, 10, 0, &lease, NULL), PS_OK);
+
+    ck_assert_int_eq(ps_kv_table_grant(&table, 10, 0, &lease, NULL), PS_ERR_BUSY);
+    ck_assert(ps_kv_table_expire(&table, 10));
+    ck_assert_int_eq(ps_kv_table_grant(&table, 10, 0, &lease, NULL), PS_OK);
+}
+END_TEST
+
+/* Fills a table with the n-th allocation refused; whatever happened, it is whole. */
+START_TEST(any_refused_allocation_leaves_the_table_as_it_was)
+{
+    struct fault_heap heap = {.refuse_at = _i};
+    const struct ps_allocator memory = fault_heap_allocator(&heap);
+    struct ps_kv_table small;
+    ps_kv_table_init(&small, &memory);
+    const struct ps_kv_change changes[] = {
+        {PS_KV_PUT, "/a", ps_bytes_of_text("1"), {0}},
+        {PS_KV_PUT, "/b", ps_bytes_of_text("2"), {0}},
+    };
+    const struct ps_kv_transaction transaction = {NULL, 0, changes, 2};
+    struct ps_kv_lease lease;
+    struct ps_kv_entries entries = {0};
+    bool done = false;
+    int64_t revision = 0;
+
+    enum ps_status granted = ps_kv_table_grant(&small, 10, 0, &lease, NULL);
+    enum ps_status committed = ps_kv_table_commit(&small, &transaction, &done, &revision, NULL);
+    enum ps_status read = ps_kv_table_read(&small, "/", true, &memory, &entries, NULL);
+
+    int failures = (granted != PS_OK) + (committed != PS_OK) + (read != PS_OK);
+    ck_assert_int_eq(failures, heap.seen > _i ? 1 : 0);
+    ck_assert_uint_eq(small.entry_count, committed == PS_OK ? 2 : 0);
+    ck_assert_int_eq(small.revision, committed == PS_OK ? 2 : 1);
+    ck_assert_uint_eq(entries.count, read == PS_OK ? small.entry_count : 0);
+    ps_kv_table_check(&small);
+    ps_kv_entries_release(&entries);
+    ps_kv_table_fini(&small);
+    ck_assert_int_eq(heap.live, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("kv_table");
+    TCase *tests = tcase_create("kv_table");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, forgotten_history_is_a_conflict);
+    tcase_add_test(tests, keys_of_one_lease_end_in_one_revision);
+    tcase_add_test(tests, a_lease_lasts_until_its_last_millisecond);
+    tcase_add_test(tests, a_clock_that_began_anew_leaves_a_lease_its_length);
+    tcase_add_test(tests, a_full_table_says_busy_and_stays_whole);
+    tcase_add_loop_test(tests, any_refused_allocation_leaves_the_table_as_it_was, 0, 16);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
