@@ -25,9 +25,10 @@ struct ps_histogram;
 struct ps_metrics *ps_metrics_create(const struct ps_allocator *memory);
 void ps_metrics_destroy(struct ps_metrics *metrics);
 
-/* At most 1,024 rows. The same name and labels give the same row again; a name that is known as
- * another type gives NULL. `labels` is what stands between the braces, already quoted: "method=\"SendGrad\"", or NULL.
- * Other labels under the same name are rows of one family: the family is printed once. */
+/* At most 1,024 rows. `labels` is what stands between the braces, already quoted:
+ * "method=\"SendGrad\"", or NULL. Other labels under the same name are rows of one family, which is
+ * printed once; the same name and labels give the same row again. A name that is known as another
+ * type gives NULL. */
 struct ps_counter *ps_metrics_counter(struct ps_metrics *metrics, const char *name,
                                       const char *help, const char *labels);
 struct ps_gauge *ps_metrics_gauge(struct ps_metrics *metrics, const char *name, const char *help,

@@ -1,4 +1,4 @@
-/* Reads options from where they come: defaults, a file's pairs, the environment, the command line. */
+/* Reads options from where they come: defaults, a file's pairs, the environment, arguments. */
 #include "base/assert.h"
 #include "base/options.h"
 #include "base/options_value.h"

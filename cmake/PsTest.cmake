@@ -4,6 +4,10 @@
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(CHECK REQUIRED IMPORTED_TARGET check)
 
+# Tests ask for more memory than there is and want NULL, as without a sanitizer.
+set(ps_sanitizer_environment
+    "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1")
+
 function(ps_test name)
     cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;USES" ${ARGN})
     if(NOT ARG_LABEL)
@@ -21,5 +25,5 @@ function(ps_test name)
                           RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
-                         ENVIRONMENT "CK_DEFAULT_TIMEOUT=60")
+                         ENVIRONMENT "CK_DEFAULT_TIMEOUT=60;${ps_sanitizer_environment}")
 endfunction()

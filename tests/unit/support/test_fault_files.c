@@ -1,4 +1,4 @@
-/* tests/support/fault_files.c: the file system that fails on demand, tested before it is trusted. */
+/* tests/support/fault_files.c: the file system that fails on demand. */
 #include "tests/support/fault_files.h"
 
 #include "tests/support/temp_folder.h"

@@ -1,0 +1,315 @@
+#!/usr/bin/python3
+"""Checks what the compiler does not: the shape of files, who may call and include what.
+
+    tests/tidy/tidy.py [ROOT]
+
+Prints one line per finding, "path:line: what is wrong [rule]", and exits with 1 when there is one.
+The limits and lists stand in tidy_rules.py.
+"""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+
+import tidy_rules as rules
+
+C_ENDINGS = (".c", ".h", ".cu")
+CODE_ENDINGS = C_ENDINGS + (".cc", ".py", ".sh")
+LEFTOVERS = re.compile(r"\b(TO" + "DO|FIX" + "ME|X" + r"XX)\b")
+
+
+class Findings:
+    """Collects complaints; says them in the order of files."""
+
+    def __init__(self):
+        self.rows = []
+        self.waiting = []
+
+    def add(self, path, line, rule, text):
+        row = (path, line, rule, text)
+        if (path, rule) in rules.WAITING:
+            self.waiting.append(row)
+        else:
+            self.rows.append(row)
+
+    def print(self):
+        for path, line, rule, text in sorted(self.waiting):
+            print(f"note: {path}:{line}: {text} [{rule}, waiting]")
+        for path, line, rule, text in sorted(self.rows):
+            print(f"{path}:{line}: {text} [{rule}]")
+
+
+def listed_files(root):
+    """Paths of all files that belong to the project, relative to the root."""
+    command = ["git", "-C", root, "ls-files", "-co", "--exclude-standard"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    if found.returncode == 0:
+        paths = found.stdout.splitlines()
+    else:
+        paths = walked_files(root)
+    return sorted(path for path in paths if os.path.isfile(os.path.join(root, path)))
+
+
+def walked_files(root):
+    """The same without git: everything but what builds leave behind."""
+    paths = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders
+                      if name not in ("build", "out", "node_modules", "__pycache__", ".git")]
+        paths += [os.path.relpath(os.path.join(folder, name), root) for name in names]
+    return paths
+
+
+def without_comments(text):
+    """C with comments and the insides of strings blanked; lines stay where they are."""
+    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+
+    def blank(match):
+        piece = match.group(0)
+        if piece[0] in "\"'":
+            return piece[0] * 2
+        return re.sub(r"[^\n]", " ", piece)
+
+    return pattern.sub(blank, text)
+
+
+def at_home(path, homes):
+    return any(path.startswith(home) if home.endswith("/") or "." not in home else path == home
+               for home in homes)
+
+
+def room_of(path):
+    for room in rules.ROOMS:
+        if path.startswith(room + "/"):
+            return room
+    return None
+
+
+def check_lengths(path, lines, findings):
+    for number, line in enumerate(lines, 1):
+        columns = len(line.expandtabs(4))
+        if columns > rules.LINE_COLUMNS_MAX:
+            findings.add(path, number, "line-length",
+                         f"{columns} columns, at most {rules.LINE_COLUMNS_MAX}")
+    if len(lines) > rules.FILE_LINES_MAX:
+        findings.add(path, len(lines), "file-length",
+                     f"{len(lines)} lines, at most {rules.FILE_LINES_MAX}: split the file")
+
+
+def brace_functions(lines):
+    """(first line, last line) of functions whose braces stand at the start of a line."""
+    start = None
+    for number, line in enumerate(lines, 1):
+        if line.startswith("{") and start is None:
+            start = number
+        elif line.startswith("}") and start is not None:
+            if line.rstrip() == "}":
+                yield signature_start(lines, start), number
+            start = None
+
+
+def signature_start(lines, brace):
+    """The line where the declaration in front of a brace begins."""
+    number = brace
+    while number > 1:
+        above = lines[number - 2].strip()
+        if above == "" or above.endswith((";", "}", "*/", "\\")) or above.startswith("#"):
+            break
+        number -= 1
+    return number
+
+
+def shell_functions(lines):
+    start = None
+    for number, line in enumerate(lines, 1):
+        if re.match(r"^(function )?\w[\w-]*\s*\(\)\s*\{", line) and not line.rstrip().endswith("}"):
+            start = number
+        elif line.startswith("}") and start is not None:
+            yield start, number
+            start = None
+
+
+def python_functions(text):
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.lineno, node.end_lineno
+
+
+def check_functions(path, text, lines, findings):
+    if path.endswith(".py"):
+        try:
+            functions = list(python_functions(text))
+        except SyntaxError as error:
+            findings.add(path, error.lineno or 1, "syntax", f"no Python: {error.msg}")
+            return
+    elif path.endswith(".sh"):
+        functions = shell_functions(lines)
+    else:
+        functions = brace_functions(lines)
+    for first, last in functions:
+        size = last - first + 1
+        if size > rules.FUNCTION_LINES_MAX:
+            findings.add(path, first, "function-length",
+                         f"function of {size} lines, at most {rules.FUNCTION_LINES_MAX}")
+
+
+def check_header(path, text, findings):
+    if path in rules.HEADER_EXCEPTIONS:
+        return
+    comment = re.match(r"/\*(.*?)\*/", text, re.S)
+    if comment is None:
+        findings.add(path, 1, "header-opening", "a header opens with a comment that explains it")
+        return
+    for word in rules.HEADER_LINES:
+        if not re.search(r"^ \* " + word, comment.group(1), re.M):
+            findings.add(path, 1, "header-opening",
+                         f"the first comment lacks the line \"{word} ...\"")
+
+
+def check_opening(path, text, findings):
+    if not text.startswith("/*"):
+        findings.add(path, 1, "file-opening", "a source file opens with a comment: why it exists")
+
+
+def check_calls(path, code, findings):
+    for names, advice, homes in rules.BANNED_CALLS:
+        if at_home(path, homes):
+            continue
+        pattern = re.compile(r"(?<![\w.>])(" + "|".join(names) + r")\s*\(")
+        for match in pattern.finditer(code):
+            line = code.count("\n", 0, match.start()) + 1
+            findings.add(path, line, "banned-call", f"{match.group(1)}() is banned: {advice}")
+
+
+def check_includes(path, text, findings):
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
+        if match is None:
+            continue
+        if match.group(1) == "<":
+            check_library(path, number, match.group(2), findings)
+        else:
+            check_room(path, number, match.group(2), findings)
+
+
+def check_library(path, number, name, findings):
+    for library, homes in rules.LIBRARY_HOMES.items():
+        if name.startswith(library) and not any(path.startswith(home) for home in homes):
+            findings.add(path, number, "library-home",
+                         f"<{name}> belongs to {', '.join(homes)} only")
+
+
+def check_room(path, number, name, findings):
+    room = room_of(path)
+    if room is None:
+        return
+    target = room_of(name)
+    if target is None:
+        if name.startswith("tests/"):
+            findings.add(path, number, "include-direction", "the product does not see its tests")
+        return
+    if target != room and target not in rules.ROOMS[room]:
+        allowed = ", ".join([room] + rules.ROOMS[room])
+        findings.add(path, number, "include-direction",
+                     f"{room} may not see \"{name}\"; it sees {allowed}")
+
+
+def check_leftovers(path, lines, findings):
+    if any(path.startswith(exception) for exception in rules.LEFTOVER_EXCEPTIONS):
+        return
+    for number, line in enumerate(lines, 1):
+        match = LEFTOVERS.search(line)
+        if match is not None:
+            findings.add(path, number, "leftover", f"{match.group(1)}: do it, or open an issue")
+
+
+def check_names(paths, findings):
+    first = {}
+    for path in paths:
+        name = os.path.basename(path)
+        if name in rules.REPEATED_NAMES:
+            continue
+        if name in first:
+            findings.add(path, 1, "unique-name", f"{first[name]} has the same name")
+        first.setdefault(name, path)
+
+
+def tested_names(paths):
+    """Every beginning of a test's name: test_kv_memory_lost.c tests kv.c and kv_memory.c."""
+    names = set()
+    for path in paths:
+        stem, ending = os.path.splitext(os.path.basename(path))
+        words = stem.split("_")
+        if path.startswith("tests/") and ending == ".c" and words[0] == "test":
+            names |= {"_".join(words[1:end]) for end in range(2, len(words) + 1)}
+    return names
+
+
+def missing_tests(paths):
+    tested = tested_names(paths)
+    for path in paths:
+        stem, ending = os.path.splitext(os.path.basename(path))
+        if room_of(path) in rules.TESTED_ROOMS and ending == ".c" and stem not in tested \
+                and path not in rules.TEST_EXCEPTIONS:
+            yield path
+
+
+def check_exceptions(paths, findings):
+    """An exception for a file that is gone, or that has a test by now, is none any more."""
+    tested = tested_names(paths)
+    for path in rules.TEST_EXCEPTIONS:
+        stem = os.path.splitext(os.path.basename(path))[0]
+        if path not in paths or stem in tested:
+            findings.add("tests/tidy/tidy_rules.py", 1, "exception",
+                         f"{path} needs no exception any more")
+
+
+def check_file(root, path, findings):
+    with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    lines = text.splitlines()
+    if path.endswith(CODE_ENDINGS):
+        check_lengths(path, lines, findings)
+        check_functions(path, text, lines, findings)
+    if path.endswith(CODE_ENDINGS + (".txt", ".cmake", ".proto", ".yaml", ".yml", ".json", ".md")):
+        check_leftovers(path, lines, findings)
+    if not path.endswith(C_ENDINGS):
+        return
+    if path.endswith(".h"):
+        check_header(path, text, findings)
+    else:
+        check_opening(path, text, findings)
+    check_calls(path, without_comments(text), findings)
+    check_includes(path, text, findings)
+
+
+def check_tree(root):
+    paths = listed_files(root)
+    findings = Findings()
+    for path in paths:
+        check_file(root, path, findings)
+    check_names(paths, findings)
+    check_exceptions(paths, findings)
+    for path in missing_tests(paths):
+        stem = os.path.splitext(os.path.basename(path))[0]
+        if rules.TESTS_REQUIRED:
+            findings.add(path, 1, "test-exists", f"no test_{stem}.c or test_{stem}_....c in tests/")
+        else:
+            print(f"note: {path} has no test of its name")
+    return paths, findings
+
+
+def main(arguments):
+    here = os.path.dirname(os.path.abspath(__file__))
+    root = arguments[1] if len(arguments) > 1 else os.path.join(here, "..", "..")
+    paths, findings = check_tree(root)
+    findings.print()
+    print(f"tidy: {len(paths)} files, {len(findings.rows)} findings, "
+          f"{len(findings.waiting)} waiting")
+    return 1 if findings.rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
