@@ -31,20 +31,22 @@ PS_MUST_USE enum ps_status ps_catalog_init(struct ps_catalog *catalog, const str
                                            struct ps_error *error);
 void ps_catalog_fini(struct ps_catalog *catalog);
 
-/* Removes all but the newest `keep` checkpoints (2 or more), never `published_uuid`, and leftover
- * temporary files. To be called only after the newest one was published. `*removed` counts. A file
- * that cannot be removed is left and makes the result PS_ERR_IO after the others were tried. */
+/* Removes all but the newest `keep` checkpoints (2 or more), never `published_uuid`, and temporary
+ * files older than that one (a newer one may be in the making). To be called only after the newest
+ * one was published. The folder belongs to one shard: names do not tell shards apart. `*removed`
+ * counts. A file that cannot be removed is left and makes the result PS_ERR_IO after the others
+ * were tried; one that is gone already is none of these. */
 PS_MUST_USE enum ps_status ps_catalog_sweep(const struct ps_files *files, const char *folder,
                                             size_t keep, const char *published_uuid,
                                             const struct ps_allocator *memory, size_t *removed,
                                             struct ps_error *error);
 
-/* The JSON of /checkpoints/<i>: uuid, path, crc32, timestamp (the old system's), and position,
- * epoch, bytes. */
+/* The JSON of /checkpoints/<i>: uuid, path, crc32, timestamp (the old system's, numbers as it wrote
+ * them), and position, epoch, bytes (strings of digits). */
 void ps_catalog_pointer_write(const struct ps_checkpoint_place *place, struct ps_buffer *json);
 
 /* PS_ERR_CORRUPT when `json` is no such document. Unknown members are ignored; position, epoch and
- * bytes may be missing (0). */
+ * bytes may be missing (0). A timestamp as a number has the precision of a double. */
 PS_MUST_USE enum ps_status ps_catalog_pointer_read(struct ps_bytes json,
                                                    const struct ps_allocator *memory,
                                                    struct ps_checkpoint_place *place,

@@ -71,8 +71,16 @@ struct ps_checkpoint_place {
  * files, folder, facts, parameters, memory   borrowed
  *
  * PS_OK               `*place` says where; the file is durable
- * otherwise           no file of that name exists; a temporary file may be left when even removing
- *                     failed (ps_catalog_sweep collects it)
+ * PS_ERR_BAD_INPUT    a name that a file cannot hold ("", "__metadata__", "ps.state/...", no
+ *                     UTF-8, a NUL in it, too long), a configuration beyond PS_CONFIG_BYTES_MAX,
+ *                     a path beyond the bounds of `place`; the disk was not touched
+ * PS_ERR_INTERNAL     an array changed during the call
+ * otherwise           no file of that name exists; when even removing failed, a temporary file
+ *                     may be left, or after a failed sync of the folder the whole file
+ *                     (ps_catalog_sweep collects either)
+ *
+ * The same name twice, or a view whose size is not count times the element's, aborts. The writer
+ * needs about 1 MiB, 60 bytes per parameter, and the header twice.
  */
 PS_MUST_USE enum ps_status ps_checkpoint_write(
     const struct ps_files *files, const char *folder, const struct ps_checkpoint_facts *facts,
@@ -96,12 +104,13 @@ ps_checkpoint_reader_facts(const struct ps_checkpoint_reader *reader);
 
 size_t ps_checkpoint_parameter_count(const struct ps_checkpoint_reader *reader);
 
-/* Parameter `i` without its arrays: the views are empty. Borrowed from the reader. */
+/* Parameter `i` without its arrays: the views are empty. Parameters stand in the order of the
+ * file, not in the one they were given to the writer. Borrowed from the reader. */
 const struct ps_checkpoint_parameter *
 ps_checkpoint_parameter(const struct ps_checkpoint_reader *reader, size_t i);
 
 /* Reads array `state` (-1: the values) of parameter `i` piece by piece into `pieces` (writable
- * buffers that together hold exactly the array) and verifies its checksum.
+ * buffers that together hold exactly the array: anything else aborts) and verifies its checksum.
  *
  * PS_ERR_CORRUPT      the bytes do not match; the buffers hold garbage
  */

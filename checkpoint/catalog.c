@@ -1,0 +1,207 @@
+/* The checkpoints of one folder, by their names alone. */
+#include "checkpoint/catalog.h"
+
+#include "base/assert.h"
+#include "checkpoint/checkpoint_name.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for this many entries at first; it doubles. */
+#define FIRST_CAPACITY 16
+
+/* What gathering entries of a folder needs between calls. */
+struct gathering {
+    struct ps_catalog *catalog;
+    const char *suffix;
+    size_t capacity;
+    bool refused; /* no memory */
+};
+
+static enum ps_status gather(struct ps_catalog *catalog, const struct ps_files *files,
+                             const char *folder, const char *suffix,
+                             const struct ps_allocator *memory, struct ps_error *error);
+static void gather_one(void *context, const char *name);
+static bool make_room(struct gathering *gathering);
+static int compare_age(const void *a, const void *b);
+static enum ps_status remove_old(const struct ps_files *files, const char *folder,
+                                 const struct ps_catalog *catalog, size_t keep,
+                                 const char *published_uuid, size_t *removed,
+                                 struct ps_error *error);
+static enum ps_status remove_leftovers(const struct ps_files *files, const char *folder,
+                                       const struct ps_catalog *leftovers,
+                                       const struct ps_catalog_entry *published, size_t *removed,
+                                       struct ps_error *error);
+static enum ps_status remove_file(const struct ps_files *files, const char *folder,
+                                  const char *name, size_t *removed, struct ps_error *error);
+static const struct ps_catalog_entry *find(const struct ps_catalog *catalog, const char *uuid);
+
+enum ps_status ps_catalog_init(struct ps_catalog *catalog, const struct ps_files *files,
+                               const char *folder, const struct ps_allocator *memory,
+                               struct ps_error *error)
+{
+    return gather(catalog, files, folder, PS_CHECKPOINT_SUFFIX, memory, error);
+}
+
+void ps_catalog_fini(struct ps_catalog *catalog)
+{
+    if (catalog == NULL || catalog->memory == NULL)
+        return;
+    ps_release(catalog->memory, catalog->entries);
+    *catalog = (struct ps_catalog){.memory = catalog->memory};
+}
+
+static enum ps_status gather(struct ps_catalog *catalog, const struct ps_files *files,
+                             const char *folder, const char *suffix,
+                             const struct ps_allocator *memory, struct ps_error *error)
+{
+    PS_ASSERT(catalog != NULL && files != NULL && folder != NULL && memory != NULL);
+    *catalog = (struct ps_catalog){.memory = memory};
+    struct gathering gathering = {.catalog = catalog, .suffix = suffix};
+    enum ps_status status = files->list(files->self, folder, gather_one, &gathering, error);
+    if (status == PS_ERR_NOT_FOUND)
+        return PS_OK;
+    if (status == PS_OK && gathering.refused)
+        status = ps_fail(error, PS_ERR_NO_MEMORY, "catalog: no memory for %zu entries",
+                         gathering.capacity);
+    if (status != PS_OK) {
+        ps_catalog_fini(catalog);
+        return status;
+    }
+    if (catalog->count > 0)
+        qsort(catalog->entries, catalog->count, sizeof *catalog->entries, compare_age);
+    return PS_OK;
+}
+
+static void gather_one(void *context, const char *name)
+{
+    struct gathering *gathering = context;
+    struct ps_catalog_entry entry = {0};
+    if (!ps_checkpoint_name_read(name, gathering->suffix, &entry.epoch, &entry.position,
+                                 entry.uuid))
+        return;
+    if (!make_room(gathering))
+        return;
+    (void)snprintf(entry.name, sizeof entry.name, "%s", name);
+    gathering->catalog->entries[gathering->catalog->count++] = entry;
+}
+
+static bool make_room(struct gathering *gathering)
+{
+    struct ps_catalog *catalog = gathering->catalog;
+    if (gathering->refused)
+        return false;
+    if (catalog->count < gathering->capacity)
+        return true;
+    size_t capacity = gathering->capacity == 0 ? FIRST_CAPACITY : gathering->capacity * 2;
+    struct ps_catalog_entry *entries = ps_zeroed_array(catalog->memory, capacity, sizeof *entries);
+    gathering->refused = entries == NULL;
+    if (entries == NULL)
+        return false;
+    if (catalog->count > 0)
+        memcpy(entries, catalog->entries, catalog->count * sizeof *entries);
+    ps_release(catalog->memory, catalog->entries);
+    catalog->entries = entries;
+    gathering->capacity = capacity;
+    return true;
+}
+
+/* Newest first. Names decide at last, so that the order is always the same one. */
+static int compare_age(const void *a, const void *b)
+{
+    const struct ps_catalog_entry *first = a;
+    const struct ps_catalog_entry *second = b;
+    if (first->epoch != second->epoch)
+        return first->epoch > second->epoch ? -1 : 1;
+    if (first->position != second->position)
+        return first->position > second->position ? -1 : 1;
+    return -strcmp(first->uuid, second->uuid);
+}
+
+enum ps_status ps_catalog_sweep(const struct ps_files *files, const char *folder, size_t keep,
+                                const char *published_uuid, const struct ps_allocator *memory,
+                                size_t *removed, struct ps_error *error)
+{
+    PS_ASSERT(keep >= 2);
+    PS_ASSERT(published_uuid != NULL && removed != NULL);
+    struct ps_catalog catalog;
+    struct ps_catalog leftovers = {0};
+    size_t count = 0;
+    PS_TRY(gather(&catalog, files, folder, PS_CHECKPOINT_SUFFIX, memory, error));
+    enum ps_status status =
+        gather(&leftovers, files, folder, PS_CHECKPOINT_TEMPORARY_SUFFIX, memory, error);
+    if (status == PS_OK) {
+        const struct ps_catalog_entry *published = find(&catalog, published_uuid);
+        status = remove_old(files, folder, &catalog, keep, published_uuid, &count, error);
+        enum ps_status second =
+            remove_leftovers(files, folder, &leftovers, published, &count, error);
+        status = status != PS_OK ? status : second;
+        *removed = count;
+    }
+    ps_catalog_fini(&leftovers);
+    ps_catalog_fini(&catalog);
+    return status;
+}
+
+static enum ps_status remove_old(const struct ps_files *files, const char *folder,
+                                 const struct ps_catalog *catalog, size_t keep,
+                                 const char *published_uuid, size_t *removed,
+                                 struct ps_error *error)
+{
+    enum ps_status result = PS_OK;
+    for (size_t i = catalog->count; i > keep; i--) {
+        const struct ps_catalog_entry *entry = &catalog->entries[i - 1];
+        if (strcmp(entry->uuid, published_uuid) == 0)
+            continue;
+        enum ps_status status = remove_file(files, folder, entry->name, removed, error);
+        result = status != PS_OK ? status : result;
+    }
+    return result;
+}
+
+/* Only temporary files older than the published checkpoint are leftovers for certain: a newer one
+ * may be in the making by the shard's next owner. */
+static enum ps_status remove_leftovers(const struct ps_files *files, const char *folder,
+                                       const struct ps_catalog *leftovers,
+                                       const struct ps_catalog_entry *published, size_t *removed,
+                                       struct ps_error *error)
+{
+    enum ps_status result = PS_OK;
+    for (size_t i = 0; i < leftovers->count && published != NULL; i++) {
+        const struct ps_catalog_entry *entry = &leftovers->entries[i];
+        bool older = entry->epoch < published->epoch ||
+                     (entry->epoch == published->epoch && entry->position <= published->position);
+        if (!older)
+            continue;
+        enum ps_status status = remove_file(files, folder, entry->name, removed, error);
+        result = status != PS_OK ? status : result;
+    }
+    return result;
+}
+
+static enum ps_status remove_file(const struct ps_files *files, const char *folder,
+                                  const char *name, size_t *removed, struct ps_error *error)
+{
+    char path[sizeof((struct ps_checkpoint_place *)NULL)->path];
+    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return ps_fail(error, PS_ERR_IO, "catalog: the folder's path is too long");
+    enum ps_status status = files->remove(files->self, path, error);
+    /* Somebody was quicker: it is gone, which is what was wanted. */
+    if (status == PS_ERR_NOT_FOUND)
+        return PS_OK;
+    if (status != PS_OK)
+        return PS_ERR_IO;
+    (*removed)++;
+    return PS_OK;
+}
+
+static const struct ps_catalog_entry *find(const struct ps_catalog *catalog, const char *uuid)
+{
+    for (size_t i = 0; i < catalog->count; i++) {
+        if (strcmp(catalog->entries[i].uuid, uuid) == 0)
+            return &catalog->entries[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,119 @@
+/* The JSON of /checkpoints/<i>, which says where a shard's published checkpoint is. */
+#include "checkpoint/catalog.h"
+
+#include "base/assert.h"
+#include "base/json_writer.h"
+#include "checkpoint/checkpoint_name.h"
+#include "json/json_reader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Far more than the longest path makes. */
+#define POINTER_BYTES_MAX 65536
+
+static void write_digits(struct ps_json_writer *writer, const char *key, uint64_t number);
+static enum ps_status read_members(const struct ps_json *document,
+                                   struct ps_checkpoint_place *place, struct ps_error *error);
+static bool read_text(const struct ps_json *value, char *text, size_t capacity);
+static bool read_time(const struct ps_json *value, uint64_t *unix_ns);
+static bool read_addition(const struct ps_json *value, uint64_t *number);
+
+void ps_catalog_pointer_write(const struct ps_checkpoint_place *place, struct ps_buffer *json)
+{
+    PS_ASSERT(place != NULL && json != NULL);
+    struct ps_json_writer writer;
+    ps_json_writer_init(&writer, json);
+    ps_json_begin_object(&writer, NULL);
+    ps_json_text(&writer, "uuid", ps_bytes_of_text(place->uuid));
+    ps_json_text(&writer, "path", ps_bytes_of_text(place->path));
+    ps_json_uint(&writer, "crc32", place->crc32);
+    ps_json_uint(&writer, "timestamp", place->unix_ns);
+    write_digits(&writer, "position", place->position);
+    write_digits(&writer, "epoch", place->epoch);
+    write_digits(&writer, "bytes", place->bytes);
+    ps_json_end_object(&writer);
+}
+
+/* As a string of digits, like etcd's own 64-bit numbers: many readers turn numbers into doubles. */
+static void write_digits(struct ps_json_writer *writer, const char *key, uint64_t number)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRIu64, number);
+    ps_json_text(writer, key, ps_bytes_of_text(text));
+}
+
+enum ps_status ps_catalog_pointer_read(struct ps_bytes json, const struct ps_allocator *memory,
+                                       struct ps_checkpoint_place *place, struct ps_error *error)
+{
+    PS_ASSERT(place != NULL);
+    (void)memory;
+    struct ps_json *document = NULL;
+    enum ps_status status = ps_json_parse(json, POINTER_BYTES_MAX, &document, error);
+    if (status == PS_ERR_BAD_INPUT)
+        return ps_fail(error, PS_ERR_CORRUPT, "checkpoint pointer: no JSON");
+    if (status != PS_OK)
+        return status;
+    struct ps_checkpoint_place result = {0};
+    status = read_members(document, &result, error);
+    ps_json_destroy(document);
+    if (status == PS_OK)
+        *place = result;
+    return status;
+}
+
+static enum ps_status read_members(const struct ps_json *document,
+                                   struct ps_checkpoint_place *place, struct ps_error *error)
+{
+    uint64_t crc32 = 0;
+    if (!ps_json_is_object(document))
+        return ps_fail(error, PS_ERR_CORRUPT, "checkpoint pointer: no object");
+    if (!read_text(ps_json_member(document, "uuid"), place->uuid, sizeof place->uuid) ||
+        !ps_checkpoint_uuid_valid(place->uuid))
+        return ps_fail(error, PS_ERR_CORRUPT, "checkpoint pointer: uuid is missing or malformed");
+    if (!read_text(ps_json_member(document, "path"), place->path, sizeof place->path))
+        return ps_fail(error, PS_ERR_CORRUPT, "checkpoint pointer: path is missing or too long");
+    if (!ps_json_uint_of(ps_json_member(document, "crc32"), &crc32) || crc32 > UINT32_MAX)
+        return ps_fail(error, PS_ERR_CORRUPT, "checkpoint pointer: crc32 is missing or malformed");
+    if (!read_time(ps_json_member(document, "timestamp"), &place->unix_ns))
+        return ps_fail(error, PS_ERR_CORRUPT,
+                       "checkpoint pointer: timestamp is missing or malformed");
+    if (!read_addition(ps_json_member(document, "position"), &place->position) ||
+        !read_addition(ps_json_member(document, "epoch"), &place->epoch) ||
+        !read_addition(ps_json_member(document, "bytes"), &place->bytes))
+        return ps_fail(error, PS_ERR_CORRUPT,
+                       "checkpoint pointer: position, epoch or bytes is malformed");
+    place->crc32 = (uint32_t)crc32;
+    return PS_OK;
+}
+
+static bool read_text(const struct ps_json *value, char *text, size_t capacity)
+{
+    const char *found = ps_json_string(value);
+    size_t size = found != NULL ? strlen(found) : 0;
+    if (size == 0 || size >= capacity)
+        return false;
+    memcpy(text, found, size + 1);
+    return true;
+}
+
+/* Nanoseconds since 1970 pass 2^53, where doubles lose digits: good enough for a time that only
+ * people read. */
+static bool read_time(const struct ps_json *value, uint64_t *unix_ns)
+{
+    double real = 0;
+    if (ps_json_uint_of(value, unix_ns))
+        return true;
+    if (!ps_json_real_of(value, &real) || !(real >= 0) || real >= 0x1p63)
+        return false;
+    *unix_ns = (uint64_t)real;
+    return true;
+}
+
+/* A member that the old system does not write: 0 when missing. */
+static bool read_addition(const struct ps_json *value, uint64_t *number)
+{
+    *number = 0;
+    return value == NULL || ps_json_uint_of(value, number);
+}

@@ -1,0 +1,81 @@
+/* Names of checkpoint files, both ways. */
+#include "checkpoint/checkpoint_name.h"
+
+#include "base/assert.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NUMBER_DIGITS 16
+#define UUID_CHARACTERS_MAX 36
+
+static bool number_read(const char *text, uint64_t *number);
+static bool uuid_part_valid(const char *uuid, size_t size);
+
+bool ps_checkpoint_uuid_valid(const char *uuid)
+{
+    PS_ASSERT(uuid != NULL);
+    return uuid_part_valid(uuid, strlen(uuid));
+}
+
+void ps_checkpoint_name_write(uint64_t epoch, uint64_t position, const char *uuid,
+                              const char *suffix, char name[PS_CHECKPOINT_NAME_BYTES])
+{
+    PS_ASSERT(ps_checkpoint_uuid_valid(uuid));
+    int length = snprintf(name, PS_CHECKPOINT_NAME_BYTES, "%016" PRIx64 "-%016" PRIx64 "-%s%s",
+                          epoch, position, uuid, suffix);
+    PS_ASSERT(length > 0 && length < PS_CHECKPOINT_NAME_BYTES);
+}
+
+bool ps_checkpoint_name_read(const char *name, const char *suffix, uint64_t *epoch,
+                             uint64_t *position, char uuid[37])
+{
+    PS_ASSERT(name != NULL && suffix != NULL);
+    size_t head = 2 * (NUMBER_DIGITS + 1);
+    size_t length = strlen(name);
+    size_t tail = strlen(suffix);
+    if (length < head + tail || strcmp(name + length - tail, suffix) != 0)
+        return false;
+    const char *uuid_text = name + head;
+    size_t uuid_size = length - head - tail;
+    if (!uuid_part_valid(uuid_text, uuid_size))
+        return false;
+    uint64_t numbers[2];
+    if (!number_read(name, &numbers[0]) || !number_read(name + NUMBER_DIGITS + 1, &numbers[1]))
+        return false;
+    *epoch = numbers[0];
+    *position = numbers[1];
+    memcpy(uuid, uuid_text, uuid_size);
+    uuid[uuid_size] = '\0';
+    return true;
+}
+
+/* Sixteen lower-case hexadecimal digits and a dash. */
+static bool number_read(const char *text, uint64_t *number)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint64_t value = 0;
+    for (size_t i = 0; i < NUMBER_DIGITS; i++) {
+        const char *digit = text[i] != '\0' ? strchr(digits, text[i]) : NULL;
+        if (digit == NULL)
+            return false;
+        value = value << 4 | (uint64_t)(digit - digits);
+    }
+    *number = value;
+    return text[NUMBER_DIGITS] == '-';
+}
+
+static bool uuid_part_valid(const char *uuid, size_t size)
+{
+    if (size == 0 || size > UUID_CHARACTERS_MAX)
+        return false;
+    for (size_t i = 0; i < size; i++) {
+        char c = uuid[i];
+        bool allowed =
+            (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-';
+        if (!allowed)
+            return false;
+    }
+    return true;
+}

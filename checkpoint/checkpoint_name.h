@@ -1,0 +1,33 @@
+/* Names of checkpoint files: "<epoch>-<position>-<uuid>.safetensors", both numbers in 16 lower-case
+ * hexadecimal digits, so that names sort by age; while being written, with ".tmp" behind.
+ *
+ * Threads:  any.
+ * Blocking: never.
+ * Errors:   none.
+ * Memory:   the caller's.
+ */
+#ifndef PS_CHECKPOINT_CHECKPOINT_NAME_H
+#define PS_CHECKPOINT_CHECKPOINT_NAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PS_CHECKPOINT_SUFFIX ".safetensors"
+#define PS_CHECKPOINT_TEMPORARY_SUFFIX ".safetensors.tmp"
+
+/* Longest name, temporary suffix and NUL included. */
+#define PS_CHECKPOINT_NAME_BYTES 128
+
+/* 1 to 36 letters, digits and dashes: nothing that means anything to a file system. */
+bool ps_checkpoint_uuid_valid(const char *uuid);
+
+/* Writes the name with `suffix`. `uuid` must be valid. */
+void ps_checkpoint_name_write(uint64_t epoch, uint64_t position, const char *uuid,
+                              const char *suffix, char name[PS_CHECKPOINT_NAME_BYTES]);
+
+/* Takes a name apart. False, with nothing written, when it is not one with this suffix. */
+bool ps_checkpoint_name_read(const char *name, const char *suffix, uint64_t *epoch,
+                             uint64_t *position, char uuid[37]);
+
+#endif

@@ -1,0 +1,223 @@
+/* An open checkpoint file: its verified header, and its arrays on demand. */
+#include "checkpoint/checkpoint.h"
+
+#include "base/assert.h"
+#include "checkpoint/checksum.h"
+#include "checkpoint/header_reader.h"
+#include "checkpoint/header_writer.h"
+
+#include <stdio.h>
+
+/* Read and summed at a time, so that the sum finds the bytes in the cache. */
+#define PART_BYTES ((size_t)1 << 20)
+
+struct ps_checkpoint_reader {
+    const struct ps_allocator *memory; /* borrowed; outlives this */
+    const struct ps_files *files;      /* borrowed; outlives this */
+    struct ps_file file;
+    struct ps_header header;
+};
+
+static enum ps_status read_header(struct ps_checkpoint_reader *reader, struct ps_error *error);
+static enum ps_status read_head(struct ps_checkpoint_reader *reader, size_t head_size,
+                                uint64_t file_bytes, struct ps_error *error);
+static enum ps_status read_exactly(const struct ps_checkpoint_reader *reader, uint64_t offset,
+                                   void *destination, size_t size, struct ps_error *error);
+static enum ps_status read_piece(const struct ps_checkpoint_reader *reader, uint64_t offset,
+                                 struct ps_checkpoint_piece piece, uint32_t *crc32c,
+                                 struct ps_error *error);
+static enum ps_status check_array(const struct ps_header_parameter *parameter, int32_t state,
+                                  uint32_t crc32c, struct ps_error *error);
+static enum ps_status verify_arrays(const struct ps_checkpoint_reader *reader, uint8_t *part,
+                                    struct ps_error *error);
+static enum ps_status verify_array(const struct ps_checkpoint_reader *reader, size_t i,
+                                   int32_t state, uint8_t *part, struct ps_error *error);
+static uint64_t array_offset(const struct ps_header_parameter *parameter, int32_t state);
+
+enum ps_status ps_checkpoint_open(const struct ps_files *files, const char *path,
+                                  const struct ps_allocator *memory,
+                                  struct ps_checkpoint_reader **reader, struct ps_error *error)
+{
+    PS_ASSERT(files != NULL && path != NULL && memory != NULL && reader != NULL);
+    struct ps_checkpoint_reader *opened = ps_zeroed(memory, sizeof *opened);
+    if (opened == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for a reader");
+    opened->memory = memory;
+    opened->files = files;
+    enum ps_status status = files->open(files->self, path, PS_FILE_READ, &opened->file, error);
+    if (status != PS_OK) {
+        ps_release(memory, opened);
+        return status;
+    }
+    status = read_header(opened, error);
+    if (status != PS_OK) {
+        ps_checkpoint_close(opened);
+        return status;
+    }
+    *reader = opened;
+    return PS_OK;
+}
+
+void ps_checkpoint_close(struct ps_checkpoint_reader *reader)
+{
+    if (reader == NULL)
+        return;
+    reader->files->close(reader->files->self, reader->file);
+    ps_header_fini(&reader->header);
+    ps_release(reader->memory, reader);
+}
+
+static enum ps_status read_header(struct ps_checkpoint_reader *reader, struct ps_error *error)
+{
+    uint64_t file_bytes = 0;
+    uint8_t first[PS_HEADER_LENGTH_BYTES];
+    size_t got = 0;
+    size_t length = 0;
+    PS_TRY(reader->files->size(reader->files->self, reader->file, &file_bytes, error));
+    PS_TRY(reader->files->read(reader->files->self, reader->file, 0, first, sizeof first, &got,
+                               error));
+    PS_TRY(ps_header_length((struct ps_bytes){first, got}, file_bytes, &length, error));
+    return read_head(reader, PS_HEADER_LENGTH_BYTES + length, file_bytes, error);
+}
+
+static enum ps_status read_head(struct ps_checkpoint_reader *reader, size_t head_size,
+                                uint64_t file_bytes, struct ps_error *error)
+{
+    uint8_t *head = ps_plain(reader->memory, head_size);
+    if (head == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for a header of %zu bytes",
+                       head_size);
+    enum ps_status status = read_exactly(reader, 0, head, head_size, error);
+    if (status == PS_OK)
+        status = ps_header_init(&reader->header, (struct ps_bytes){head, head_size}, file_bytes,
+                                reader->memory, error);
+    ps_release(reader->memory, head);
+    return status;
+}
+
+static enum ps_status read_exactly(const struct ps_checkpoint_reader *reader, uint64_t offset,
+                                   void *destination, size_t size, struct ps_error *error)
+{
+    size_t got = 0;
+    PS_TRY(reader->files->read(reader->files->self, reader->file, offset, destination, size, &got,
+                               error));
+    if (got != size)
+        return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "the file has become shorter");
+    return PS_OK;
+}
+
+const struct ps_checkpoint_facts *
+ps_checkpoint_reader_facts(const struct ps_checkpoint_reader *reader)
+{
+    PS_ASSERT(reader != NULL);
+    return &reader->header.facts;
+}
+
+size_t ps_checkpoint_parameter_count(const struct ps_checkpoint_reader *reader)
+{
+    PS_ASSERT(reader != NULL);
+    return reader->header.count;
+}
+
+const struct ps_checkpoint_parameter *
+ps_checkpoint_parameter(const struct ps_checkpoint_reader *reader, size_t i)
+{
+    PS_ASSERT(reader != NULL);
+    PS_ASSERT(i < reader->header.count);
+    return &reader->header.parameters[i].about;
+}
+
+enum ps_status ps_checkpoint_read_array(struct ps_checkpoint_reader *reader, size_t i,
+                                        int32_t state, const struct ps_checkpoint_piece *pieces,
+                                        size_t piece_count, struct ps_error *error)
+{
+    PS_ASSERT(reader != NULL);
+    PS_ASSERT(i < reader->header.count);
+    const struct ps_header_parameter *parameter = &reader->header.parameters[i];
+    uint64_t begin = array_offset(parameter, state);
+    uint64_t offset = begin;
+    uint32_t crc32c = 0;
+    for (size_t piece = 0; piece < piece_count; piece++) {
+        PS_ASSERT(pieces[piece].size <= parameter->array_bytes - (offset - begin));
+        PS_TRY(read_piece(reader, offset, pieces[piece], &crc32c, error));
+        offset += pieces[piece].size;
+    }
+    PS_ASSERT(offset - begin == parameter->array_bytes);
+    return check_array(parameter, state, crc32c, error);
+}
+
+static enum ps_status read_piece(const struct ps_checkpoint_reader *reader, uint64_t offset,
+                                 struct ps_checkpoint_piece piece, uint32_t *crc32c,
+                                 struct ps_error *error)
+{
+    uint8_t *to = piece.data;
+    for (size_t done = 0; done < piece.size;) {
+        size_t part = piece.size - done < PART_BYTES ? piece.size - done : PART_BYTES;
+        PS_TRY(read_exactly(reader, offset + done, to + done, part, error));
+        *crc32c = ps_checksum_crc32c(*crc32c, (struct ps_bytes){to + done, part});
+        done += part;
+    }
+    return PS_OK;
+}
+
+static enum ps_status check_array(const struct ps_header_parameter *parameter, int32_t state,
+                                  uint32_t crc32c, struct ps_error *error)
+{
+    if (crc32c == parameter->crc32c[state + 1])
+        return PS_OK;
+    const char *name = (const char *)parameter->about.name.data;
+    if (state < 0)
+        return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "values of %s", name);
+    return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "state %d of %s", (int)state, name);
+}
+
+enum ps_status ps_checkpoint_verify(const struct ps_files *files, const char *path,
+                                    const struct ps_allocator *memory, struct ps_error *error)
+{
+    struct ps_checkpoint_reader *reader = NULL;
+    PS_TRY(ps_checkpoint_open(files, path, memory, &reader, error));
+    enum ps_status status = PS_OK;
+    uint8_t *part = ps_plain(memory, PART_BYTES);
+    if (part == NULL)
+        status = ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for verifying");
+    if (status == PS_OK)
+        status = verify_arrays(reader, part, error);
+    ps_release(memory, part);
+    ps_checkpoint_close(reader);
+    return status;
+}
+
+static enum ps_status verify_arrays(const struct ps_checkpoint_reader *reader, uint8_t *part,
+                                    struct ps_error *error)
+{
+    for (size_t i = 0; i < reader->header.count; i++) {
+        int32_t states = (int32_t)reader->header.parameters[i].about.state_count;
+        for (int32_t state = -1; state < states; state++)
+            PS_TRY(verify_array(reader, i, state, part, error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status verify_array(const struct ps_checkpoint_reader *reader, size_t i,
+                                   int32_t state, uint8_t *part, struct ps_error *error)
+{
+    const struct ps_header_parameter *parameter = &reader->header.parameters[i];
+    uint64_t offset = array_offset(parameter, state);
+    uint64_t left = parameter->array_bytes;
+    uint32_t crc32c = 0;
+    while (left > 0) {
+        struct ps_checkpoint_piece piece = {part, left < PART_BYTES ? (size_t)left : PART_BYTES};
+        PS_TRY(read_piece(reader, offset, piece, &crc32c, error));
+        offset += piece.size;
+        left -= piece.size;
+    }
+    return check_array(parameter, state, crc32c, error);
+}
+
+/* Where array `state` (-1: the values) of a parameter begins in the file. */
+static uint64_t array_offset(const struct ps_header_parameter *parameter, int32_t state)
+{
+    PS_ASSERT(state >= -1);
+    PS_ASSERT(state < (int32_t)parameter->about.state_count);
+    return parameter->offset + (uint64_t)(state + 1) * parameter->array_bytes;
+}

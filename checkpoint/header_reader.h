@@ -1,0 +1,44 @@
+/* Reads and verifies the head of a checkpoint file. Nothing in it is believed before the checksum
+ * of the whole head is right, and after that every bound is checked all the same.
+ *
+ * Threads:  pure.
+ * Blocking: never.
+ * Errors:   PS_ERR_CORRUPT with the reason; PS_ERR_NO_MEMORY.
+ * Memory:   a header owns everything in it until ps_header_fini.
+ */
+#ifndef PS_CHECKPOINT_HEADER_READER_H
+#define PS_CHECKPOINT_HEADER_READER_H
+
+#include "checkpoint/checkpoint.h"
+
+/* Begins the text of every PS_ERR_CORRUPT of this folder. Part of the contract. */
+#define PS_CHECKPOINT_CORRUPT "checkpoint file checksum validation failed: "
+
+struct ps_header_parameter {
+    struct ps_checkpoint_parameter about; /* texts belong to the header; views are empty */
+    uint64_t offset;                      /* of the values from the beginning of the file; the
+                                           * states follow at once */
+    uint64_t array_bytes;                 /* of the values, and of each state */
+    uint32_t crc32c[1 + PS_STATES_MAX];
+};
+
+struct ps_header {
+    const struct ps_allocator *memory; /* borrowed; outlives this */
+    struct ps_checkpoint_facts facts;
+    struct ps_header_parameter *parameters; /* owned, in the order of the file */
+    size_t count;
+    char *texts; /* owned: job, names and configurations */
+};
+
+/* The length of the JSON header by a file's first 8 bytes, when a file of `file_bytes` can have
+ * it. Only then is memory asked for. */
+PS_MUST_USE enum ps_status ps_header_length(struct ps_bytes first, uint64_t file_bytes,
+                                            size_t *length, struct ps_error *error);
+
+/* Parses `head`: the length and the JSON header, of a file of `file_bytes`. */
+PS_MUST_USE enum ps_status ps_header_init(struct ps_header *header, struct ps_bytes head,
+                                          uint64_t file_bytes, const struct ps_allocator *memory,
+                                          struct ps_error *error);
+void ps_header_fini(struct ps_header *header);
+
+#endif

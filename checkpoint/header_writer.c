@@ -1,0 +1,212 @@
+/* Facts and parameters to the JSON header of a safetensors file. */
+#include "checkpoint/header_writer.h"
+
+#include "base/assert.h"
+#include "base/json_writer.h"
+#include "checkpoint/base64.h"
+#include "checkpoint/checksum.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void write_json(const struct ps_checkpoint_facts *facts, const struct ps_header_slot *slots,
+                       size_t slot_count, const struct ps_buffer *parameters,
+                       struct ps_buffer *head);
+static void write_facts(struct ps_json_writer *json, const struct ps_checkpoint_facts *facts);
+static void write_parameters(const struct ps_header_slot *slots, size_t slot_count,
+                             const struct ps_allocator *memory, struct ps_buffer *text);
+static void write_parameter(struct ps_json_writer *json, const struct ps_header_slot *slot,
+                            struct ps_buffer *config);
+static void write_tensor(struct ps_json_writer *json, const struct ps_checkpoint_parameter *about,
+                         int32_t state, uint64_t *offset);
+static void write_number(struct ps_json_writer *json, const char *key, uint64_t number);
+static void write_checksum(struct ps_json_writer *json, const char *key, uint32_t checksum);
+static void finish_head(struct ps_buffer *head);
+
+enum ps_status ps_header_write(const struct ps_checkpoint_facts *facts,
+                               const struct ps_header_slot *slots, size_t slot_count,
+                               const struct ps_allocator *memory, struct ps_buffer *head,
+                               struct ps_error *error)
+{
+    PS_ASSERT(facts != NULL && head != NULL);
+    PS_ASSERT(head->size == 0);
+    struct ps_buffer parameters;
+    ps_buffer_init(&parameters, memory, PS_HEADER_BYTES_MAX);
+    write_parameters(slots, slot_count, memory, &parameters);
+    enum ps_status status = ps_buffer_status(&parameters, error);
+    if (status == PS_OK) {
+        write_json(facts, slots, slot_count, &parameters, head);
+        status = ps_buffer_status(head, error);
+    }
+    ps_buffer_fini(&parameters);
+    if (status == PS_OK)
+        finish_head(head);
+    return status;
+}
+
+static void write_json(const struct ps_checkpoint_facts *facts, const struct ps_header_slot *slots,
+                       size_t slot_count, const struct ps_buffer *parameters,
+                       struct ps_buffer *head)
+{
+    static const uint8_t no_length[PS_HEADER_LENGTH_BYTES] = {0};
+    ps_buffer_append(head, (struct ps_bytes){no_length, sizeof no_length});
+    struct ps_json_writer json;
+    ps_json_writer_init(&json, head);
+    ps_json_begin_object(&json, NULL);
+    ps_json_begin_object(&json, "__metadata__");
+    write_checksum(&json, "ps.header_crc32c", 0);
+    write_facts(&json, facts);
+    struct ps_bytes text = {(const uint8_t *)parameters->text, parameters->size};
+    ps_json_text(&json, "ps.parameters", text);
+    ps_json_end_object(&json);
+
+    uint64_t offset = 0;
+    for (size_t i = 0; i < slot_count; i++) {
+        const struct ps_checkpoint_parameter *parameter = slots[i].parameter;
+        for (int32_t state = -1; state < (int32_t)parameter->state_count; state++)
+            write_tensor(&json, parameter, state, &offset);
+    }
+    ps_json_end_object(&json);
+    while (head->size % PS_HEADER_ALIGNMENT != 0 && !head->failed)
+        ps_buffer_append_text(head, " ");
+}
+
+static void write_facts(struct ps_json_writer *json, const struct ps_checkpoint_facts *facts)
+{
+    /* The loaders of some frameworks want to be told whose arrays these are. */
+    ps_json_text(json, "format", ps_bytes_of_text("pt"));
+    ps_json_text(json, "ps.format", ps_bytes_of_text(PS_HEADER_FORMAT));
+    ps_json_text(json, "ps.uuid", ps_bytes_of_text(facts->uuid));
+    write_number(json, "ps.index", facts->index);
+    write_number(json, "ps.shard_count", facts->shard_count);
+    write_number(json, "ps.epoch", facts->epoch);
+    write_number(json, "ps.position", facts->position);
+    write_number(json, "ps.unix_ns", facts->unix_ns);
+    ps_json_text(json, "ps.job", ps_bytes_of_text(facts->job));
+}
+
+static void write_parameters(const struct ps_header_slot *slots, size_t slot_count,
+                             const struct ps_allocator *memory, struct ps_buffer *text)
+{
+    struct ps_buffer config;
+    ps_buffer_init(&config, memory, PS_CONFIG_BYTES_MAX * 2);
+    struct ps_json_writer json;
+    ps_json_writer_init(&json, text);
+    ps_json_begin_array(&json, NULL);
+    for (size_t i = 0; i < slot_count; i++)
+        write_parameter(&json, &slots[i], &config);
+    ps_json_end_array(&json);
+    /* A configuration without memory would be written empty: worse than no header. */
+    text->failed = text->failed || config.failed;
+    ps_buffer_fini(&config);
+}
+
+static void write_parameter(struct ps_json_writer *json, const struct ps_header_slot *slot,
+                            struct ps_buffer *config)
+{
+    const struct ps_checkpoint_parameter *parameter = slot->parameter;
+    if (config->failed)
+        return;
+    ps_buffer_clear(config);
+    ps_base64_append(config, parameter->config);
+    struct ps_bytes config_text = {(const uint8_t *)config->text, config->size};
+
+    ps_json_begin_object(json, NULL);
+    ps_json_text(json, "name", parameter->name);
+    write_number(json, "id", parameter->id);
+    write_number(json, "version", parameter->version);
+    write_number(json, "step", parameter->step);
+    ps_json_text(json, "config", config_text);
+    ps_json_begin_array(json, "crc32c");
+    for (uint32_t array = 0; array <= parameter->state_count; array++)
+        write_checksum(json, NULL, slot->crc32c[array]);
+    ps_json_end_array(json);
+    ps_json_end_object(json);
+}
+
+static void write_tensor(struct ps_json_writer *json, const struct ps_checkpoint_parameter *about,
+                         int32_t state, uint64_t *offset)
+{
+    char name[PS_HEADER_TENSOR_NAME_BYTES];
+    (void)ps_header_tensor_name(about->name, state, name);
+    uint64_t end = *offset + about->count * ps_dtype_size(about->dtype);
+    ps_json_begin_object(json, name);
+    ps_json_text(json, "dtype", ps_bytes_of_text(ps_dtype_label(about->dtype)));
+    ps_json_begin_array(json, "shape");
+    ps_json_uint(json, NULL, about->count);
+    ps_json_end_array(json);
+    ps_json_begin_array(json, "data_offsets");
+    ps_json_uint(json, NULL, *offset);
+    ps_json_uint(json, NULL, end);
+    ps_json_end_array(json);
+    ps_json_end_object(json);
+    *offset = end;
+}
+
+/* As text: metadata holds nothing else, and readers that turn numbers into doubles lose digits. */
+static void write_number(struct ps_json_writer *json, const char *key, uint64_t number)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRIu64, number);
+    ps_json_text(json, key, ps_bytes_of_text(text));
+}
+
+static void write_checksum(struct ps_json_writer *json, const char *key, uint32_t checksum)
+{
+    char text[PS_HEADER_CHECKSUM_DIGITS + 1];
+    (void)snprintf(text, sizeof text, "%08" PRIx32, checksum);
+    ps_json_text(json, key, ps_bytes_of_text(text));
+}
+
+/* Fills in what is only known at the end: the length, then the checksum over everything. */
+static void finish_head(struct ps_buffer *head)
+{
+    PS_ASSERT(head->size % PS_HEADER_ALIGNMENT == 0);
+    PS_ASSERT(memcmp(head->text + PS_HEADER_LENGTH_BYTES, PS_HEADER_START,
+                     sizeof PS_HEADER_START - 1) == 0);
+    uint64_t length = head->size - PS_HEADER_LENGTH_BYTES;
+    for (size_t i = 0; i < PS_HEADER_LENGTH_BYTES; i++)
+        head->text[i] = (char)(uint8_t)(length >> (8 * i));
+    char digits[PS_HEADER_CHECKSUM_DIGITS + 1];
+    struct ps_bytes bytes = {(const uint8_t *)head->text, head->size};
+    (void)snprintf(digits, sizeof digits, "%08" PRIx32, ps_header_checksum(bytes));
+    memcpy(head->text + PS_HEADER_CHECKSUM_AT, digits, PS_HEADER_CHECKSUM_DIGITS);
+}
+
+int ps_header_order(enum ps_dtype a_dtype, struct ps_bytes a_name, enum ps_dtype b_dtype,
+                    struct ps_bytes b_name)
+{
+    size_t a_size = ps_dtype_size(a_dtype);
+    size_t b_size = ps_dtype_size(b_dtype);
+    if (a_size != b_size)
+        return a_size > b_size ? -1 : 1;
+    return ps_bytes_compare(a_name, b_name);
+}
+
+struct ps_bytes ps_header_tensor_name(struct ps_bytes parameter_name, int32_t state,
+                                      char name[PS_HEADER_TENSOR_NAME_BYTES])
+{
+    PS_ASSERT(parameter_name.size <= PS_NAME_BYTES_MAX);
+    PS_ASSERT(state >= -1 && state < PS_STATES_MAX);
+    size_t prefix = 0;
+    if (state >= 0)
+        prefix = (size_t)snprintf(name, PS_HEADER_TENSOR_NAME_BYTES,
+                                  PS_HEADER_STATE_PREFIX "%" PRId32 "/", state);
+    memcpy(name + prefix, parameter_name.data, parameter_name.size);
+    name[prefix + parameter_name.size] = '\0';
+    return (struct ps_bytes){(const uint8_t *)name, prefix + parameter_name.size};
+}
+
+uint32_t ps_header_checksum(struct ps_bytes head)
+{
+    static const uint8_t zeros[PS_HEADER_CHECKSUM_DIGITS] = {'0', '0', '0', '0',
+                                                             '0', '0', '0', '0'};
+    size_t after = PS_HEADER_CHECKSUM_AT + PS_HEADER_CHECKSUM_DIGITS;
+    PS_ASSERT(head.size >= after);
+    struct ps_bytes before = {head.data, PS_HEADER_CHECKSUM_AT};
+    struct ps_bytes rest = {head.data + after, head.size - after};
+    uint32_t checksum = ps_checksum_crc32c(0, before);
+    checksum = ps_checksum_crc32c(checksum, (struct ps_bytes){zeros, sizeof zeros});
+    return ps_checksum_crc32c(checksum, rest);
+}

@@ -1,0 +1,63 @@
+/* The head of a checkpoint file: length, JSON header, padding (docs/checkpoint-format.md).
+ *
+ * Threads:  pure.
+ * Blocking: never.
+ * Errors:   PS_ERR_NO_MEMORY, also for a header beyond PS_HEADER_BYTES_MAX.
+ * Memory:   the result is in the caller's buffer.
+ */
+#ifndef PS_CHECKPOINT_HEADER_WRITER_H
+#define PS_CHECKPOINT_HEADER_WRITER_H
+
+#include "base/buffer.h"
+#include "checkpoint/checkpoint.h"
+
+/* Largest JSON header, written or read: about 150,000 parameters. */
+#define PS_HEADER_BYTES_MAX (64u * 1024 * 1024)
+
+/* Before the JSON stands its length, eight bytes, little-endian. */
+#define PS_HEADER_LENGTH_BYTES 8u
+
+/* The data begins at a multiple of this, so that a mapped file has aligned arrays. */
+#define PS_HEADER_ALIGNMENT 64u
+
+/* Every header begins so; the eight hexadecimal digits of its checksum follow. The checksum is the
+ * CRC-32C of the length and the whole header with these digits as zeros. */
+#define PS_HEADER_START "{\"__metadata__\":{\"ps.header_crc32c\":\""
+#define PS_HEADER_CHECKSUM_AT (PS_HEADER_LENGTH_BYTES + sizeof PS_HEADER_START - 1)
+#define PS_HEADER_CHECKSUM_DIGITS 8u
+
+/* The format that this code writes and the only one it reads. */
+#define PS_HEADER_FORMAT "1"
+
+/* What tensor names of optimizer state begin with: this, the number of the state, a slash. */
+#define PS_HEADER_STATE_PREFIX "ps.state/"
+
+/* Room for the tensor name of any array, NUL included. */
+#define PS_HEADER_TENSOR_NAME_BYTES (PS_NAME_BYTES_MAX + 32)
+
+/* A parameter in its place in the file. */
+struct ps_header_slot {
+    const struct ps_checkpoint_parameter *parameter; /* borrowed */
+    uint32_t crc32c[1 + PS_STATES_MAX];              /* of the values, then of each state */
+};
+
+/* Sets `head`, which must be empty and allow 8 more bytes than PS_HEADER_BYTES_MAX, to everything
+ * before the data. `slots` are sorted by ps_header_order and complete. */
+PS_MUST_USE enum ps_status ps_header_write(const struct ps_checkpoint_facts *facts,
+                                           const struct ps_header_slot *slots, size_t slot_count,
+                                           const struct ps_allocator *memory,
+                                           struct ps_buffer *head, struct ps_error *error);
+
+/* The order of parameters in a file: wide elements first, then by name, so that every array is
+ * aligned to its element without gaps. <0, 0, >0. */
+int ps_header_order(enum ps_dtype a_dtype, struct ps_bytes a_name, enum ps_dtype b_dtype,
+                    struct ps_bytes b_name);
+
+/* The tensor name of array `state` (-1: the values), NUL-terminated. */
+struct ps_bytes ps_header_tensor_name(struct ps_bytes parameter_name, int32_t state,
+                                      char name[PS_HEADER_TENSOR_NAME_BYTES]);
+
+/* The checksum that a head should carry: `head` from the length on, at least up to the digits. */
+uint32_t ps_header_checksum(struct ps_bytes head);
+
+#endif

@@ -1,0 +1,56 @@
+/* checkpoint/checksum.c: CRC-32C and CRC-32. */
+#include "checkpoint/checksum.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+START_TEST(crc32c_of_nine_digits_is_the_published_one)
+{
+    ck_assert_uint_eq(ps_checksum_crc32c(0, ps_bytes_of_text("123456789")), 0xe3069283);
+}
+END_TEST
+
+START_TEST(crc32_of_nine_digits_is_the_published_one)
+{
+    ck_assert_uint_eq(ps_checksum_crc32(0, ps_bytes_of_text("123456789")), 0xcbf43926);
+}
+END_TEST
+
+START_TEST(nothing_has_the_checksum_zero)
+{
+    ck_assert_uint_eq(ps_checksum_crc32c(0, (struct ps_bytes){0}), 0);
+    ck_assert_uint_eq(ps_checksum_crc32(0, (struct ps_bytes){0}), 0);
+}
+END_TEST
+
+START_TEST(a_continued_checksum_is_that_of_the_whole)
+{
+    static const char text[] = "The quick brown fox jumps over the lazy dog, twice and again.";
+    struct ps_bytes whole = ps_bytes_of_text(text);
+    for (size_t cut = 0; cut <= whole.size; cut++) {
+        struct ps_bytes first = {whole.data, cut};
+        struct ps_bytes rest = {whole.data + cut, whole.size - cut};
+
+        ck_assert_uint_eq(ps_checksum_crc32c(ps_checksum_crc32c(0, first), rest),
+                          ps_checksum_crc32c(0, whole));
+        ck_assert_uint_eq(ps_checksum_crc32(ps_checksum_crc32(0, first), rest),
+                          ps_checksum_crc32(0, whole));
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("checksum");
+    TCase *tests = tcase_create("checksum");
+    tcase_add_test(tests, crc32c_of_nine_digits_is_the_published_one);
+    tcase_add_test(tests, crc32_of_nine_digits_is_the_published_one);
+    tcase_add_test(tests, nothing_has_the_checksum_zero);
+    tcase_add_test(tests, a_continued_checksum_is_that_of_the_whole);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,189 @@
+/* checkpoint/header_writer.c: the head of a checkpoint file. */
+#include "checkpoint/header_writer.h"
+
+#include "sample_checkpoint.h"
+#include "tests/support/fault_heap.h"
+#include "json/json_reader.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct ps_buffer head;
+static struct sample sample;
+
+static void set_up(void)
+{
+    ps_buffer_init(&head, ps_allocator_heap(), PS_HEADER_LENGTH_BYTES + PS_HEADER_BYTES_MAX);
+    sample_init(&sample, 2, 5, 1);
+}
+
+static void tear_down(void)
+{
+    ps_buffer_fini(&head);
+    sample_fini(&sample);
+}
+
+/* The two parameters of the sample, an I32 and a U32, in their order. */
+static void write_head(void)
+{
+    struct ps_header_slot slots[] = {{.parameter = &sample.parameters[1], .crc32c = {0xabc}},
+                                     {.parameter = &sample.parameters[0], .crc32c = {0xdef}}};
+    ck_assert_int_eq(ps_header_write(&sample.facts, slots, 2, ps_allocator_heap(), &head, NULL),
+                     PS_OK);
+}
+
+static struct ps_json *parsed(void)
+{
+    struct ps_json *document = NULL;
+    struct ps_bytes json = {(const uint8_t *)head.text + PS_HEADER_LENGTH_BYTES,
+                            head.size - PS_HEADER_LENGTH_BYTES};
+    ck_assert_int_eq(ps_json_parse(json, json.size, &document, NULL), PS_OK);
+    return document;
+}
+
+START_TEST(data_begins_at_a_multiple_of_64)
+{
+    write_head();
+
+    ck_assert_uint_eq(head.size % 64, 0);
+}
+END_TEST
+
+START_TEST(the_length_stands_first_in_little_endian)
+{
+    write_head();
+
+    uint64_t length = 0;
+    for (int i = 7; i >= 0; i--)
+        length = length << 8 | (uint8_t)head.text[i];
+    ck_assert_uint_eq(length, head.size - 8);
+}
+END_TEST
+
+START_TEST(the_header_is_an_object_padded_with_spaces)
+{
+    write_head();
+
+    ck_assert_int_eq(head.text[8], '{');
+    const char *end = strrchr(head.text + 8, '}');
+    ck_assert_ptr_nonnull(end);
+    ck_assert_uint_eq(strspn(end + 1, " "), strlen(end + 1));
+}
+END_TEST
+
+START_TEST(metadata_holds_strings_only)
+{
+    write_head();
+    struct ps_json *document = parsed();
+
+    const struct ps_json *member = ps_json_first(ps_json_member(document, "__metadata__"));
+    ck_assert_ptr_nonnull(member);
+    for (; member != NULL; member = ps_json_next(member))
+        ck_assert_msg(ps_json_string(member) != NULL, "%s", ps_json_key(member));
+    ps_json_destroy(document);
+}
+END_TEST
+
+START_TEST(tensors_lie_behind_each_other_without_gaps)
+{
+    write_head();
+    struct ps_json *document = parsed();
+
+    uint64_t expected = 0;
+    const struct ps_json *tensor = ps_json_next(ps_json_first(document));
+    ck_assert_ptr_nonnull(tensor);
+    for (; tensor != NULL; tensor = ps_json_next(tensor)) {
+        const struct ps_json *offsets = ps_json_member(tensor, "data_offsets");
+        uint64_t begin = 0;
+        uint64_t end = 0;
+        ck_assert(ps_json_uint_of(ps_json_at(offsets, 0), &begin));
+        ck_assert(ps_json_uint_of(ps_json_at(offsets, 1), &end));
+        ck_assert_uint_eq(begin, expected);
+        expected = end;
+    }
+    ck_assert_uint_eq(expected,
+                      sample.parameters[0].values.size + sample.parameters[1].values.size);
+    ps_json_destroy(document);
+}
+END_TEST
+
+START_TEST(the_checksum_covers_length_and_header)
+{
+    write_head();
+    uint32_t before = ps_header_checksum((struct ps_bytes){(uint8_t *)head.text, head.size});
+    for (size_t i = 0; i < head.size; i++) {
+        bool digit =
+            i >= PS_HEADER_CHECKSUM_AT && i < PS_HEADER_CHECKSUM_AT + PS_HEADER_CHECKSUM_DIGITS;
+        head.text[i] ^= 1;
+
+        uint32_t after = ps_header_checksum((struct ps_bytes){(uint8_t *)head.text, head.size});
+
+        ck_assert(digit == (before == after));
+        head.text[i] ^= 1;
+    }
+}
+END_TEST
+
+START_TEST(wide_elements_come_first_then_names_decide)
+{
+    struct ps_bytes a = ps_bytes_of_text("a");
+    struct ps_bytes b = ps_bytes_of_text("b");
+
+    ck_assert_int_lt(ps_header_order(PS_F64, b, PS_F32, a), 0);
+    ck_assert_int_gt(ps_header_order(PS_I32, a, PS_U64, b), 0);
+    ck_assert_int_lt(ps_header_order(PS_U32, a, PS_I32, b), 0);
+    ck_assert_int_eq(ps_header_order(PS_U32, a, PS_I32, a), 0);
+}
+END_TEST
+
+START_TEST(state_stands_under_a_name_of_its_own)
+{
+    char name[PS_HEADER_TENSOR_NAME_BYTES];
+
+    (void)ps_header_tensor_name(ps_bytes_of_text("w"), -1, name);
+    ck_assert_str_eq(name, "w");
+    (void)ps_header_tensor_name(ps_bytes_of_text("w"), 1, name);
+    ck_assert_str_eq(name, "ps.state/1/w");
+}
+END_TEST
+
+/* Refuses the first allocation, then the second, and so on. */
+START_TEST(a_refused_allocation_gives_no_header)
+{
+    struct ps_header_slot slots[] = {{.parameter = &sample.parameters[1]},
+                                     {.parameter = &sample.parameters[0]}};
+    struct fault_heap heap = {.refuse_at = _i};
+    struct ps_allocator memory = fault_heap_allocator(&heap);
+    struct ps_buffer other;
+    ps_buffer_init(&other, &memory, PS_HEADER_BYTES_MAX);
+
+    enum ps_status status = ps_header_write(&sample.facts, slots, 2, &memory, &other, NULL);
+
+    ck_assert_int_eq(status, heap.seen > _i ? PS_ERR_NO_MEMORY : PS_OK);
+    ps_buffer_fini(&other);
+    ck_assert_int_eq(heap.live, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("header_writer");
+    TCase *tests = tcase_create("header_writer");
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, data_begins_at_a_multiple_of_64);
+    tcase_add_test(tests, the_length_stands_first_in_little_endian);
+    tcase_add_test(tests, the_header_is_an_object_padded_with_spaces);
+    tcase_add_test(tests, metadata_holds_strings_only);
+    tcase_add_test(tests, tensors_lie_behind_each_other_without_gaps);
+    tcase_add_test(tests, the_checksum_covers_length_and_header);
+    tcase_add_test(tests, wide_elements_come_first_then_names_decide);
+    tcase_add_test(tests, state_stands_under_a_name_of_its_own);
+    tcase_add_loop_test(tests, a_refused_allocation_gives_no_header, 0, 16);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
