@@ -49,7 +49,7 @@ struct ps_files {
     enum ps_status (*rename)(void *self, const char *from, const char *to, struct ps_error *error);
     enum ps_status (*remove)(void *self, const char *path, struct ps_error *error);
     enum ps_status (*sync_folder)(void *self, const char *path, struct ps_error *error);
-    /* Makes the folder and its parents; an existing folder is fine. */
+    /* Makes the folder and its parents, durably; an existing folder is fine. */
     enum ps_status (*make_folder)(void *self, const char *path, struct ps_error *error);
     /* Calls `entry` for every entry except "." and "..", in no order. */
     enum ps_status (*list)(void *self, const char *path, ps_file_entry_fn entry, void *context,

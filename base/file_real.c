@@ -149,22 +149,35 @@ static bool is_folder(const char *path)
     return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
+/* Makes one folder and, when it is new, its entry in `parent` durable: files synced inside it are
+ * worth nothing while the way to them can be lost. */
+static enum ps_status make_one_folder(void *self, const char *path, const char *parent,
+                                      struct ps_error *error)
+{
+    if (mkdir(path, 0750) == 0)
+        return real_sync_folder(self, parent, error);
+    if (errno == EEXIST && is_folder(path))
+        return PS_OK;
+    return fail_with_errno(error, "make folder", path);
+}
+
 static enum ps_status real_make_folder(void *self, const char *path, struct ps_error *error)
 {
-    (void)self;
     char partial[4096];
+    char parent[4096] = ".";
     size_t length = strlen(path);
     if (length >= sizeof partial)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%s: path too long", path);
     memcpy(partial, path, length + 1);
+    if (path[0] == '/')
+        memcpy(parent, "/", 2);
     for (size_t i = 1; i <= length; i++) {
         if (partial[i] != '/' && partial[i] != '\0')
             continue;
         char kept = partial[i];
         partial[i] = '\0';
-        bool made = mkdir(partial, 0750) == 0 || (errno == EEXIST && is_folder(partial));
-        if (!made)
-            return fail_with_errno(error, "make folder", partial);
+        PS_TRY(make_one_folder(self, partial, parent, error));
+        memcpy(parent, partial, i + 1);
         partial[i] = kept;
     }
     return PS_OK;
