@@ -1,5 +1,8 @@
-/* AdamW: p <- p (1 - eta lambda) - eta_t m / root, moments and eta_t as in Adam,
+/* AdamW: p <- p - (eta_t m / root + eta lambda p), moments and eta_t as in Adam,
  * root = sqrt(v) + eps sqrt(1 - beta_2^t).
+ *
+ * PyTorch multiplies p by (1 - eta lambda), which in float32 is a number next to 1 with few bits of
+ * eta lambda left; the difference taken here keeps them.
  *
  * Threads:  pure.
  * Blocking: never.
@@ -19,7 +22,7 @@
         T old = *value;                                                                     \
         T gradient = ps_gradient_##suffix(step, old, pushed);                               \
         T direction = ps_adam_direction_##suffix(step, first, second, gradient);            \
-        *value = old * step->keep - step->step * direction;                                 \
+        *value = old - (step->step * direction + ps_share_##suffix(step->shrink, old));     \
     }
 PS_FLOAT_TABLE(ADAMW_ONE)
 #undef ADAMW_ONE

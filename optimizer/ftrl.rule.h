@@ -1,6 +1,8 @@
 /* FTRL-proximal: n' = n + g g; z <- z + g - (sqrt(n') - sqrt(n)) / eta p; n <- n';
  * p <- 0 where |z| <= l1, else (sign(z) l1 - z) / ((beta + sqrt(n)) / eta + ftrl_l2).
  *
+ * sqrt(n') - sqrt(n) is computed as g g / (sqrt(n') + sqrt(n)), which does not cancel.
+ *
  * Threads:  pure.
  * Blocking: never.
  * Errors:   none.
@@ -16,9 +18,11 @@
                                   T *linear, T pushed)                                       \
     {                                                                                        \
         T gradient = ps_gradient_##suffix(step, *value, pushed);                             \
-        T sum = *squares + gradient * gradient;                                              \
-        T root = ps_root_##suffix(sum);                                                      \
-        T sigma = (root - ps_root_##suffix(*squares)) * step->rate_inverse;                  \
+        T square = gradient * gradient;                                                       \
+        T sum = *squares + square;                                                            \
+        T root = ps_root_##suffix(sum);                                                       \
+        T growth = square > (T)0 ? square / (root + ps_root_##suffix(*squares)) : square;     \
+        T sigma = growth * step->rate_inverse;                                                \
         T pull = *linear + (gradient - sigma * *value);                                      \
         T weight = ((pull > (T)0 ? step->l1 : -step->l1) - pull) /                           \
                    ((step->ftrl_beta + root) * step->rate_inverse + step->ftrl_l2);          \

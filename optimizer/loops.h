@@ -43,7 +43,7 @@ extern const struct ps_loops ps_loops_avx512;
 /* The fastest loops that this processor can run. */
 const struct ps_loops *ps_loops_best(void);
 
-/* The processor can run these loops. */
-bool ps_loops_usable(const struct ps_loops *loops);
+/* All loops that this processor can run, from the slowest on: 0 is the baseline, NULL ends them. */
+const struct ps_loops *ps_loops_at(size_t index);
 
 #endif

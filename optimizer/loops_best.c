@@ -12,8 +12,17 @@ static bool has_avx2(void)
 
 static bool has_avx512(void)
 {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+}
+
+const struct ps_loops *ps_loops_at(size_t index)
+{
+    if (index == 0)
+        return &ps_loops_baseline;
+    if (index == 1 && has_avx2())
+        return &ps_loops_avx2;
+    return index == 2 && has_avx512() ? &ps_loops_avx512 : NULL;
 }
 
 const struct ps_loops *ps_loops_best(void)
@@ -23,24 +32,16 @@ const struct ps_loops *ps_loops_best(void)
     return has_avx2() ? &ps_loops_avx2 : &ps_loops_baseline;
 }
 
-bool ps_loops_usable(const struct ps_loops *loops)
-{
-    if (loops == &ps_loops_avx512)
-        return has_avx512();
-    return loops != &ps_loops_avx2 || has_avx2();
-}
-
 #else
+
+const struct ps_loops *ps_loops_at(size_t index)
+{
+    return index == 0 ? &ps_loops_baseline : NULL;
+}
 
 const struct ps_loops *ps_loops_best(void)
 {
     return &ps_loops_baseline;
-}
-
-bool ps_loops_usable(const struct ps_loops *loops)
-{
-    (void)loops;
-    return true;
 }
 
 #endif

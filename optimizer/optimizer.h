@@ -55,7 +55,6 @@ bool ps_optimizer_scans(const struct ps_optimizer_settings *settings, enum ps_dt
     X(rate)         /* eta: the learning rate at this step (negated by adagrad_reference_sign) */ \
     X(shrink)       /* eta * lambda */                                                            \
     X(decay)        /* lambda */                                                                  \
-    X(keep)         /* 1 - eta * lambda */                                                        \
     X(step)         /* eta * sqrt(1 - beta_2^t) / (1 - beta_1^t) */                               \
     X(rate_inverse) /* 1 / eta, 0 unless FTRL */                                                  \
     X(momentum)     /* mu */                                                                      \

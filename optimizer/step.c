@@ -77,7 +77,6 @@ static void fill_rates(const struct ps_optimizer_settings *settings, uint64_t nu
     numbers->rate_inverse = settings->rule == PS_RULE_FTRL ? 1 / rate : 0;
     numbers->shrink = numbers->rate * settings->decay;
     numbers->decay = settings->decay;
-    numbers->keep = 1 - rate * settings->decay;
     numbers->momentum = settings->momentum;
     numbers->rho = settings->rho;
     numbers->rho_rest = 1 - settings->rho;

@@ -2,12 +2,16 @@
 #
 #   ps_optimizer_alone_tests(<libraries>...)
 function(ps_optimizer_alone_tests)
-    foreach(name test_golden_vectors test_integer_rules)
-        add_executable(${name} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${name}.c)
+    set(here ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
+    foreach(name test_golden_vectors test_integer_rules test_loops test_torch_formulas)
+        add_executable(${name} ${here}/${name}.c)
         target_link_libraries(${name} PRIVATE ${ARGN} m)
         set_target_properties(${name} PROPERTIES
                               RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
         add_test(NAME ${name} COMMAND ${name})
         set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 120)
     endforeach()
+    # The loops once more, without optimisation: what the others are compared with.
+    ps_optimizer_loop(plain "" "${ARGN}" -O0)
+    target_sources(test_loops PRIVATE ${here}/rule_cases.c $<TARGET_OBJECTS:ps_loops_plain>)
 endfunction()
