@@ -20,5 +20,5 @@ add_library(ps_optimizer STATIC float_mode.c learning_rate.c loops_best.c optimi
 target_link_libraries(ps_optimizer PUBLIC ps_base PRIVATE m)
 
 enable_testing()
-include(${root}/tests/unit/optimizer/alone.cmake)
+include(${root}/tests/unit/optimizer/alone_tests.cmake)
 ps_optimizer_alone_tests(ps_optimizer)

@@ -18,11 +18,11 @@
                                   T *linear, T pushed)                                       \
     {                                                                                        \
         T gradient = ps_gradient_##suffix(step, *value, pushed);                             \
-        T square = gradient * gradient;                                                       \
-        T sum = *squares + square;                                                            \
-        T root = ps_root_##suffix(sum);                                                       \
-        T growth = square > (T)0 ? square / (root + ps_root_##suffix(*squares)) : square;     \
-        T sigma = growth * step->rate_inverse;                                                \
+        T square = gradient * gradient;                                                      \
+        T sum = *squares + square;                                                           \
+        T root = ps_root_##suffix(sum);                                                      \
+        T growth = square > (T)0 ? square / (root + ps_root_##suffix(*squares)) : square;    \
+        T sigma = growth * step->rate_inverse;                                               \
         T pull = *linear + (gradient - sigma * *value);                                      \
         T weight = ((pull > (T)0 ? step->l1 : -step->l1) - pull) /                           \
                    ((step->ftrl_beta + root) * step->rate_inverse + step->ftrl_l2);          \

@@ -36,7 +36,7 @@ PS_RULE double ps_dither(const struct ps_optimizer_step *step, uint64_t index)
     counter.word[1] = (uint32_t)(quad >> 32);
     counter.word[2] = (uint32_t)step->number;
     counter.word[3] = (uint32_t)id ^ (uint32_t)(id >> 32);
-    struct ps_philox random = ps_philox(counter, step->settings->seed);
+    struct ps_philox random = ps_philox_random(counter, step->settings->seed);
     return ((double)random.word[index % 4] + 0.5) * (1.0 / 4294967296.0);
 }
 

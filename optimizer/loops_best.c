@@ -1,5 +1,5 @@
-/* Which of the loops this processor runs. The answer is read anew each time: it costs a few loads of
- * what the compiler's start-up code found out, and no global of ours. */
+/* Which of the loops this processor runs. The answer is read anew each time: it costs a few loads
+ * of what the compiler's start-up code found out, and no global of ours. */
 #include "optimizer/loops.h"
 
 #ifdef PS_LOOPS_X86

@@ -50,7 +50,7 @@ void ps_optimizer_scan(const struct ps_optimizer_settings *settings, enum ps_dty
 /* True when ps_optimizer_scan would do anything at all for these settings. */
 bool ps_optimizer_scans(const struct ps_optimizer_settings *settings, enum ps_dtype dtype);
 
-/* X(name): the numbers of one step, each computed in double and rounded once to the element type. */
+/* X(name): the numbers of one step, each computed in double and rounded once to its type. */
 #define PS_STEP_TABLE(X)                                                                          \
     X(rate)         /* eta: the learning rate at this step (negated by adagrad_reference_sign) */ \
     X(shrink)       /* eta * lambda */                                                            \

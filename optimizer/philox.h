@@ -29,7 +29,7 @@ PS_RULE struct ps_philox ps_philox_round(struct ps_philox in, uint32_t key_0, ui
     return out;
 }
 
-PS_RULE struct ps_philox ps_philox(struct ps_philox counter, uint64_t key)
+PS_RULE struct ps_philox ps_philox_random(struct ps_philox counter, uint64_t key)
 {
     uint32_t key_0 = (uint32_t)key;
     uint32_t key_1 = (uint32_t)(key >> 32);

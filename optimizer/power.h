@@ -1,6 +1,6 @@
-/* Powers with the same bits on every machine. The C library's pow differs in the last bit from one
- * version, and from one processor, to the next, and a learning rate that does would make a replay on
- * another machine differ.
+/* Powers with the same bits on every machine. The C library's pow may differ in the last bit from
+ * one version, and from one processor, to the next, and a learning rate that does would make a
+ * replay on another machine differ.
  *
  * Threads:  pure.
  * Blocking: never.

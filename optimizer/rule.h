@@ -1,9 +1,9 @@
 /* What every *.rule.h file stands on: one spelling of "a function of one element" for C, C++ and
  * CUDA, the sub-lists of element types, and the preparation of a float gradient.
  *
- * A float rule is written with + - * / sqrt, absolute value and compare-and-select alone; it never calls
- * pow, exp or log and never branches. Source order is the order of evaluation. That is what makes
- * every build and the GPU give the same bits (README.md, "The bit contract").
+ * A float rule is written with + - * / sqrt, absolute value and compare-and-select alone; it calls
+ * no pow, exp or log and has no branches. Source order is the order of evaluation. That is what
+ * makes every build and the GPU give the same bits (README.md, "The bit contract").
  *
  * Threads:  pure.
  * Blocking: never.

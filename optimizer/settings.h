@@ -71,8 +71,8 @@ enum ps_rounding { PS_ROUNDING_NEAREST, PS_ROUNDING_STOCHASTIC };
 enum ps_nonfinite { PS_NONFINITE_REJECT, PS_NONFINITE_SKIP, PS_NONFINITE_ALLOW };
 
 /* What a push goes through before the rule sees it: each element held in [-clip_value, clip_value],
- * the whole scaled by clip_norm, then l2 * p added. Numbers that a rule has no use for must be 0 where
- * they would change training (momentum, decay, l2, l1, clip_*); others are ignored. */
+ * the whole scaled by clip_norm, then l2 * p added. Numbers that a rule has no use for must be 0
+ * where they would change training (momentum, decay, l2, l1, clip_*); others are ignored. */
 struct ps_optimizer_settings {
     enum ps_rule rule;
     struct ps_learning_rate learning_rate;

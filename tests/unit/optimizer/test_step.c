@@ -1,7 +1,5 @@
-/* What happens to a push before the arithmetic: non-finite elements, clipping, the step's numbers. */
+/* What a push goes through before the arithmetic: non-finite elements, clips, the rates. */
 #include "push.h"
-
-#include "optimizer/sum.h"
 
 #include <check.h>
 #include <float.h>
@@ -216,30 +214,6 @@ START_TEST(a_finite_push_is_not_skipped)
 }
 END_TEST
 
-START_TEST(whole_numbers_are_never_scanned)
-{
-    struct ps_optimizer_settings settings = sgd();
-
-    for (enum ps_dtype dtype = PS_I32; dtype <= PS_U64; dtype++)
-        ck_assert(!ps_optimizer_scans(&settings, dtype));
-    ck_assert(ps_optimizer_scans(&settings, PS_F32));
-    settings.nonfinite = PS_NONFINITE_ALLOW;
-    ck_assert(!ps_optimizer_scans(&settings, PS_F32));
-    settings.clip_norm = 1;
-    ck_assert(ps_optimizer_scans(&settings, PS_F32));
-}
-END_TEST
-
-START_TEST(an_empty_push_changes_nothing)
-{
-    const struct ps_optimizer_settings settings = sgd();
-    struct pushed_parameter pushed = {.settings = &settings, .dtype = PS_F64, .count = 0};
-
-    ck_assert_int_eq(push(&pushed, NULL), PS_OK);
-    ck_assert_uint_eq(pushed.step, 1);
-}
-END_TEST
-
 START_TEST(a_schedule_is_followed_push_by_push)
 {
     struct ps_optimizer_settings settings = sgd();
@@ -314,34 +288,6 @@ START_TEST(b14_state_is_binary_exact)
 }
 END_TEST
 
-START_TEST(fill_writes_the_accumulator_as_a_number_and_not_as_a_byte)
-{
-    float narrow[3] = {0};
-    double wide[3] = {0};
-    int64_t whole[3] = {7, 7, 7};
-
-    ps_optimizer_fill(PS_F32, 0.1, narrow, 3);
-    ps_optimizer_fill(PS_F64, 0.1, wide, 3);
-    ps_optimizer_fill(PS_I64, 0, whole, 2);
-
-    ck_assert_float_eq(narrow[2], 0.1F);
-    ck_assert_double_eq(wide[2], 0.1);
-    ck_assert(whole[0] == 0 && whole[1] == 0 && whole[2] == 7);
-}
-END_TEST
-
-START_TEST(the_total_of_a_sum_takes_the_open_group_in)
-{
-    struct ps_gradient_scan scan = {.square_sum = 10};
-    for (int i = 0; i < PS_SUM_LANES; i++)
-        scan.lanes[i] = 1;
-
-    ck_assert_double_eq(ps_sum_total(&scan), 10 + PS_SUM_LANES);
-    ck_assert_double_eq(scan.lanes[0], 1);
-    ck_assert_double_eq(ps_sum_fold(scan.lanes), PS_SUM_LANES);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("step");
@@ -357,13 +303,9 @@ int main(void)
     tcase_add_loop_test(cases, a_non_finite_push_is_skipped_when_asked, 0, 3);
     tcase_add_loop_test(cases, a_non_finite_push_is_applied_when_allowed, 0, 3);
     tcase_add_test(cases, a_finite_push_is_not_skipped);
-    tcase_add_test(cases, whole_numbers_are_never_scanned);
-    tcase_add_test(cases, an_empty_push_changes_nothing);
     tcase_add_test(cases, a_schedule_is_followed_push_by_push);
     tcase_add_test(cases, a_mask_of_infinity_survives_decay_of_0);
     tcase_add_loop_test(cases, b14_state_is_binary_exact, PS_RULE_SGD, PS_RULE_FTRL + 1);
-    tcase_add_test(cases, fill_writes_the_accumulator_as_a_number_and_not_as_a_byte);
-    tcase_add_test(cases, the_total_of_a_sum_takes_the_open_group_in);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
