@@ -14,4 +14,5 @@ function(ps_optimizer_alone_tests)
     # The loops once more, without optimisation: what the others are compared with.
     ps_optimizer_loop(plain "" "${ARGN}" -O0)
     target_sources(test_loops PRIVATE ${here}/rule_cases.c $<TARGET_OBJECTS:ps_loops_plain>)
+    target_sources(test_integer_rules PRIVATE ${here}/rule_cases.c)
 endfunction()

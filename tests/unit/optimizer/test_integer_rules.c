@@ -1,6 +1,7 @@
 /* The rules on whole numbers, edge by edge. */
 #include "expect.h"
 #include "push.h"
+#include "rule_cases.h"
 
 #include "optimizer/philox.h"
 
@@ -173,6 +174,84 @@ static void philox_gives_the_published_numbers(struct expect *expect)
     EXPECT(expect, philox_gives(pi, UINT64_C(0x299f31d0a4093822), pi_out));
 }
 
+/* Exact for every sum and difference of two 64-bit numbers. */
+__extension__ typedef __int128 exact;
+
+static exact clamp(exact x, exact least, exact greatest)
+{
+    if (x < least)
+        return least;
+    return x > greatest ? greatest : x;
+}
+
+#define CASES 4099
+
+/* What sgd subtracts, by the definition. */
+static exact definition_of_step(double rate, exact gradient)
+{
+    double target = nearbyint(rate * (double)gradient);
+    if (target >= 0x1p63)
+        return INT64_MAX;
+    return target < -0x1p63 ? INT64_MIN : (exact)target;
+}
+
+#define AGAINST_EXACT(TAG, suffix, T, TWIN, least, greatest)                             \
+    static bool add_is_exact_##suffix(void)                                              \
+    {                                                                                    \
+        const struct ps_optimizer_settings add = {.rule = PS_RULE_ADD};                  \
+        T values[CASES], before[CASES], gradient[CASES];                                 \
+        rule_case_fill(TAG, TAG, values, CASES);                                         \
+        rule_case_fill(TAG + 9, TAG, gradient, CASES);                                   \
+        memcpy(before, values, sizeof values);                                           \
+        struct pushed_parameter parameter = {                                            \
+            .settings = &add, .dtype = TAG, .count = CASES, .values = values};           \
+        bool same = push(&parameter, gradient) == PS_OK;                                 \
+        for (int i = 0; i < CASES; i++)                                                  \
+            same &= values[i] == clamp((exact)before[i] + gradient[i], least, greatest); \
+        return same;                                                                     \
+    }                                                                                    \
+    static bool sgd_is_exact_##suffix(double rate)                                       \
+    {                                                                                    \
+        const struct ps_optimizer_settings settings = sgd(rate);                         \
+        T values[CASES], before[CASES], gradient[CASES];                                 \
+        rule_case_fill(TAG, TAG, values, CASES);                                         \
+        rule_case_fill(TAG + 9, TAG, gradient, CASES);                                   \
+        memcpy(before, values, sizeof values);                                           \
+        struct pushed_parameter parameter = {                                            \
+            .settings = &settings, .dtype = TAG, .count = CASES, .values = values};      \
+        bool same = push(&parameter, gradient) == PS_OK;                                 \
+        for (int i = 0; i < CASES; i++) {                                                \
+            exact g = (TWIN)gradient[i];                                                 \
+            exact d = rate == 1 ? g : definition_of_step(rate, g);                       \
+            same &= values[i] == clamp((exact)before[i] - d, least, greatest);           \
+        }                                                                                \
+        return same;                                                                     \
+    }
+AGAINST_EXACT(PS_I32, i32, int32_t, int32_t, INT32_MIN, INT32_MAX)
+AGAINST_EXACT(PS_U32, u32, uint32_t, int32_t, 0, UINT32_MAX)
+AGAINST_EXACT(PS_I64, i64, int64_t, int64_t, INT64_MIN, INT64_MAX)
+AGAINST_EXACT(PS_U64, u64, uint64_t, int64_t, 0, UINT64_MAX)
+#undef AGAINST_EXACT
+
+static void random_sums_equal_exact_arithmetic(struct expect *expect)
+{
+    EXPECT(expect, add_is_exact_i32());
+    EXPECT(expect, add_is_exact_u32());
+    EXPECT(expect, add_is_exact_i64());
+    EXPECT(expect, add_is_exact_u64());
+}
+
+static void random_sgd_steps_equal_exact_arithmetic(struct expect *expect)
+{
+    static const double rates[] = {0, 1, 0.5, 0.37, 1 + 1e-15, 3, 1e9, 1e300};
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+        EXPECT(expect, sgd_is_exact_i32(rates[i]));
+        EXPECT(expect, sgd_is_exact_u32(rates[i]));
+        EXPECT(expect, sgd_is_exact_i64(rates[i]));
+        EXPECT(expect, sgd_is_exact_u64(rates[i]));
+    }
+}
+
 #define TRIALS 100000
 
 /* How often a gradient of 1 at rate 0.3 lowered one of many zeros. */
@@ -218,6 +297,35 @@ static void stochastic_rounding_depends_on_the_seed_alone(struct expect *expect)
     EXPECT(expect, memcmp(once, other, sizeof once) != 0);
 }
 
+/* One push of stochastic SGD as step `number` of parameter `id`. */
+static void push_as(uint64_t number, uint64_t id, int32_t values[64])
+{
+    struct ps_optimizer_settings settings = sgd(0.5);
+    settings.rounding = PS_ROUNDING_STOCHASTIC;
+    const struct ps_gradient_scan scan = {0};
+    struct ps_optimizer_step step;
+    int32_t gradient[64];
+    for (int i = 0; i < 64; i++) {
+        gradient[i] = 1;
+        values[i] = 0;
+    }
+    if (ps_optimizer_prepare(&settings, PS_I32, number, id, &scan, &step, NULL) == PS_OK)
+        ps_optimizer_apply(&step, 0, 64, values, NULL, gradient);
+}
+
+static void stochastic_rounding_differs_by_step_and_parameter(struct expect *expect)
+{
+    int32_t first[64];
+    int32_t next_step[64];
+    int32_t next_parameter[64];
+    push_as(1, 1, first);
+    push_as(2, 1, next_step);
+    push_as(1, 2, next_parameter);
+
+    EXPECT(expect, memcmp(first, next_step, sizeof first) != 0);
+    EXPECT(expect, memcmp(first, next_parameter, sizeof first) != 0);
+}
+
 int main(void)
 {
     struct expect expect = {0};
@@ -233,5 +341,8 @@ int main(void)
     EXPECT_RUN(&expect, philox_gives_the_published_numbers);
     EXPECT_RUN(&expect, stochastic_rounding_is_unbiased);
     EXPECT_RUN(&expect, stochastic_rounding_depends_on_the_seed_alone);
+    EXPECT_RUN(&expect, stochastic_rounding_differs_by_step_and_parameter);
+    EXPECT_RUN(&expect, random_sums_equal_exact_arithmetic);
+    EXPECT_RUN(&expect, random_sgd_steps_equal_exact_arithmetic);
     return expect_end(&expect);
 }
