@@ -1,0 +1,187 @@
+/* The loop of a lane's thread, its bell, and who waits for it. */
+#include "server/rpc/lane.h"
+
+#include "base/assert.h"
+#include "server/rpc/rpc_context.h"
+
+enum { TAG_MAGIC = 0x70737467 };
+
+static void run(void *argument);
+static bool may_end(struct ps_lane *lane);
+static void bell_step(void *owner, bool ok);
+static void close_bell(struct ps_lane *lane);
+static void drain_queue(struct ps_lane *lane);
+
+void ps_tag_init(struct ps_tag *tag, void (*step)(void *owner, bool ok), void *owner)
+{
+    *tag = (struct ps_tag){.magic = TAG_MAGIC, .step = step, .owner = owner};
+}
+
+enum ps_status ps_lane_create(struct ps_rpc_context *context, size_t slots_max,
+                              struct ps_lane **out, struct ps_error *error)
+{
+    struct ps_lane *lane = ps_zeroed(context->memory, sizeof *lane);
+    if (lane == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no lane");
+    lane->context = context;
+    ps_mutex_init(&lane->bell_lock, PS_RANK_QUEUE);
+    ps_tag_init(&lane->bell_tag, bell_step, lane);
+    lane->queue = grpc_completion_queue_create_for_next(NULL);
+    grpc_server_register_completion_queue(context->server, lane->queue, NULL);
+    lane->bell_channel =
+        grpc_lame_client_channel_create("bell", GRPC_STATUS_UNAVAILABLE, "no call goes here");
+    lane->bell = grpc_channel_create_call(lane->bell_channel, NULL, 0, lane->queue,
+                                          grpc_slice_from_static_string("/bell"), NULL,
+                                          gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+    lane->slots = ps_zeroed_array(context->memory, slots_max, sizeof *lane->slots);
+    lane->slots_max = slots_max;
+    if (lane->slots == NULL) {
+        ps_lane_destroy(lane);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no room for %zu slots", slots_max);
+    }
+    *out = lane;
+    return PS_OK;
+}
+
+void ps_lane_adopt(struct ps_lane *lane, void *memory, void (*begin)(void *memory))
+{
+    PS_ASSERT(lane->slot_count < lane->slots_max);
+    lane->slots[lane->slot_count++] = (struct ps_lane_slot){memory, begin};
+}
+
+void ps_lane_slot_ended(struct ps_lane *lane)
+{
+    PS_ASSERT(lane->live > 0);
+    lane->live--;
+}
+
+enum ps_status ps_lane_start(struct ps_lane *lane, struct ps_error *error)
+{
+    return ps_thread_start(&lane->thread, "rpc lane", run, lane, error);
+}
+
+static void run(void *argument)
+{
+    struct ps_lane *lane = argument;
+    ps_service_enter_thread();
+    lane->live = lane->slot_count;
+    for (size_t i = 0; i < lane->slot_count; i++)
+        lane->slots[i].begin(lane->slots[i].memory);
+    while (!may_end(lane)) {
+        grpc_event event =
+            grpc_completion_queue_next(lane->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+        PS_ASSERT(event.type == GRPC_OP_COMPLETE);
+        struct ps_tag *tag = event.tag;
+        PS_ASSERT(tag->magic == TAG_MAGIC);
+        tag->step(tag->owner, event.success != 0);
+    }
+}
+
+static bool may_end(struct ps_lane *lane)
+{
+    ps_mutex_lock(&lane->bell_lock);
+    bool end = lane->stopping && lane->live == 0;
+    ps_mutex_unlock(&lane->bell_lock);
+    return end;
+}
+
+/* The lock is held over the empty batch, which only queues an event: it never blocks, calls nobody
+ * back, and must not meet a closed bell. */
+void ps_lane_ring(struct ps_lane *lane)
+{
+    ps_mutex_lock(&lane->bell_lock);
+    if (lane->bell != NULL && !lane->rung) {
+        lane->rung = true;
+        grpc_call_error failed = grpc_call_start_batch(lane->bell, NULL, 0, &lane->bell_tag, NULL);
+        PS_ASSERT(failed == GRPC_CALL_OK);
+    }
+    ps_mutex_unlock(&lane->bell_lock);
+}
+
+/* The flag falls before the waiters are asked: what changes after that rings again. A waiter that
+ * is woken may leave, but no other does meanwhile. */
+static void bell_step(void *owner, bool ok)
+{
+    struct ps_lane *lane = owner;
+    (void)ok;
+    ps_mutex_lock(&lane->bell_lock);
+    lane->rung = false;
+    ps_mutex_unlock(&lane->bell_lock);
+    struct ps_waiter *after;
+    for (struct ps_waiter *waiter = lane->waiters; waiter != NULL; waiter = after) {
+        after = waiter->after;
+        waiter->woken(waiter->owner);
+    }
+}
+
+void ps_lane_wait(struct ps_lane *lane, struct ps_waiter *waiter)
+{
+    PS_ASSERT(!waiter->waiting);
+    waiter->waiting = true;
+    waiter->before = NULL;
+    waiter->after = lane->waiters;
+    if (lane->waiters != NULL)
+        lane->waiters->before = waiter;
+    lane->waiters = waiter;
+}
+
+void ps_lane_leave(struct ps_lane *lane, struct ps_waiter *waiter)
+{
+    if (!waiter->waiting)
+        return;
+    if (waiter->before != NULL)
+        waiter->before->after = waiter->after;
+    else
+        lane->waiters = waiter->after;
+    if (waiter->after != NULL)
+        waiter->after->before = waiter->before;
+    waiter->waiting = false;
+}
+
+void ps_lane_stop(struct ps_lane *lane)
+{
+    ps_mutex_lock(&lane->bell_lock);
+    lane->stopping = true;
+    ps_mutex_unlock(&lane->bell_lock);
+    ps_lane_ring(lane);
+    ps_thread_join(&lane->thread);
+    PS_ASSERT(lane->live == 0 && lane->waiters == NULL);
+}
+
+void ps_lane_destroy(struct ps_lane *lane)
+{
+    if (lane == NULL)
+        return;
+    PS_ASSERT(lane->live == 0);
+    close_bell(lane);
+    grpc_completion_queue_shutdown(lane->queue);
+    drain_queue(lane);
+    grpc_completion_queue_destroy(lane->queue);
+    for (size_t i = 0; i < lane->slot_count; i++)
+        ps_release(lane->context->memory, lane->slots[i].memory);
+    ps_release(lane->context->memory, lane->slots);
+    ps_mutex_fini(&lane->bell_lock);
+    ps_release(lane->context->memory, lane);
+}
+
+static void close_bell(struct ps_lane *lane)
+{
+    ps_mutex_lock(&lane->bell_lock);
+    grpc_call *bell = lane->bell;
+    lane->bell = NULL;
+    ps_mutex_unlock(&lane->bell_lock);
+    grpc_call_unref(bell);
+    grpc_channel_destroy(lane->bell_channel);
+}
+
+/* Only a last ring of the bell can still be there. */
+static void drain_queue(struct ps_lane *lane)
+{
+    for (;;) {
+        grpc_event event =
+            grpc_completion_queue_next(lane->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+        if (event.type == GRPC_QUEUE_SHUTDOWN)
+            return;
+        PS_ASSERT(event.tag == &lane->bell_tag);
+    }
+}

@@ -1,0 +1,90 @@
+/* A lane: one completion queue, the one thread that reads it, and the call slots that live on it.
+ *
+ * A slot belongs to its lane's thread from start to end, so that no lock guards it. What another
+ * thread wants from a lane it says by ringing the lane's bell: the lane then asks everyone who
+ * waits on it (parked calls, health watchers, open reflection streams) again.
+ *
+ * Threads:  create, start, stop and destroy belong to the server's owner; ring is safe from any
+ *           thread; everything else belongs to the lane's thread.
+ * Blocking: stop waits until the lane's slots have ended and its thread has.
+ * Errors:   PS_ERR_NO_MEMORY.
+ * Memory:   a lane owns its slots.
+ */
+#ifndef PS_SERVER_RPC_LANE_H
+#define PS_SERVER_RPC_LANE_H
+
+#include "base/alloc.h"
+#include "base/status.h"
+#include "base/thread.h"
+
+#include <grpc/grpc.h>
+
+struct ps_lane;
+struct ps_rpc_context;
+
+/* What a completion queue gives back. The step runs on the lane's thread; `ok` is gRPC's. */
+struct ps_tag {
+    uint32_t magic;
+    void (*step)(void *owner, bool ok);
+    void *owner;
+};
+
+void ps_tag_init(struct ps_tag *tag, void (*step)(void *owner, bool ok), void *owner);
+
+/* Somebody who is asked again whenever the bell rings. */
+struct ps_waiter {
+    void (*woken)(void *owner);
+    void *owner;
+    struct ps_waiter *before; /* in the lane's list; NULL: not in it, or the first */
+    struct ps_waiter *after;
+    bool waiting;
+};
+
+/* A call slot: memory, and what its life on the lane's thread begins with. */
+struct ps_lane_slot {
+    void *memory;
+    void (*begin)(void *memory);
+};
+
+struct ps_lane {
+    struct ps_rpc_context *context; /* borrowed; outlives the lane */
+    grpc_completion_queue *queue;   /* owned */
+    struct ps_thread thread;
+    struct ps_lane_slot *slots; /* owned; each was given to ps_lane_adopt */
+    size_t slot_count;
+    size_t slots_max;
+    size_t live; /* slots that have begun and not ended; the lane's thread only */
+    struct ps_waiter *waiters;
+    struct ps_mutex bell_lock; /* guards the four below */
+    grpc_channel *bell_channel;
+    grpc_call *bell; /* no call goes over it: an empty batch on it is an event at once */
+    bool rung;
+    bool stopping;
+    struct ps_tag bell_tag;
+};
+
+/* A lane with a queue that is registered with the server, without slots. */
+PS_MUST_USE enum ps_status ps_lane_create(struct ps_rpc_context *context, size_t slots_max,
+                                          struct ps_lane **lane, struct ps_error *error);
+
+/* Takes a slot (memory from the context's allocator), which is released when the lane is
+ * destroyed. It lives from `begin` until it calls ps_lane_slot_ended. */
+void ps_lane_adopt(struct ps_lane *lane, void *memory, void (*begin)(void *memory));
+void ps_lane_slot_ended(struct ps_lane *lane);
+
+PS_MUST_USE enum ps_status ps_lane_start(struct ps_lane *lane, struct ps_error *error);
+
+/* Safe from any thread until destroy; does nothing once the lane has stopped. */
+void ps_lane_ring(struct ps_lane *lane);
+
+/* Ends the thread. The server's shutdown must have completed, so that every slot ends. */
+void ps_lane_stop(struct ps_lane *lane);
+
+/* Takes the lane, which has stopped or was never started. NULL is allowed. */
+void ps_lane_destroy(struct ps_lane *lane);
+
+/* On the lane's thread: joins and leaves those who are asked again. Leaving twice is allowed. */
+void ps_lane_wait(struct ps_lane *lane, struct ps_waiter *waiter);
+void ps_lane_leave(struct ps_lane *lane, struct ps_waiter *waiter);
+
+#endif

@@ -1,0 +1,153 @@
+/* ServerReflectionInfo: each message of the stream is answered by one.
+ *
+ *   WAITING ──request──► READING ──message──► WRITING ──sent──► READING ...
+ *      │                    └──no more messages, or the server goes──► CLOSING ──► WAITING
+ *      └──server stops──► ENDED
+ *
+ * One batch is in flight at any time. A server that is going cancels a stream that it is reading,
+ * so that the read comes back. */
+#include "server/rpc/stream_calls.h"
+
+#include "base/assert.h"
+#include "proto/reflection_codec.h"
+#include "server/rpc/rpc_call.h"
+#include "server/rpc/rpc_context.h"
+
+enum reflection_state { WAITING, READING, WRITING, CLOSING, ENDED };
+
+struct reflection_call {
+    struct ps_tag tag;
+    struct ps_waiter waiter; /* for the bell, from the request to the end */
+    enum reflection_state state;
+    void *registered;
+    struct ps_rpc_call call;
+};
+
+static void begin(void *memory);
+static void reflection_step(void *owner, bool ok);
+static void read_next(struct reflection_call *call);
+static void answer(struct reflection_call *call);
+static void finish(struct reflection_call *call, enum ps_status status, const char *text);
+static void woken(void *owner);
+
+enum ps_status ps_reflection_calls_add(struct ps_lane *lane, uint32_t count, void *registered,
+                                       struct ps_error *error)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct reflection_call *call = ps_zeroed(lane->context->memory, sizeof *call);
+        if (call == NULL)
+            return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no call slot");
+        ps_tag_init(&call->tag, reflection_step, call);
+        call->waiter = (struct ps_waiter){.woken = woken, .owner = call};
+        call->registered = registered;
+        ps_rpc_call_init(&call->call, lane);
+        ps_lane_adopt(lane, call, begin);
+    }
+    return PS_OK;
+}
+
+static void begin(void *memory)
+{
+    struct reflection_call *call = memory;
+    struct ps_lane *lane = call->call.lane;
+    call->state = WAITING;
+    grpc_call_error failed = grpc_server_request_registered_call(
+        lane->context->server, call->registered, &call->call.call, &call->call.deadline,
+        &call->call.metadata, NULL, lane->queue, lane->queue, &call->tag);
+    PS_ASSERT(failed == GRPC_CALL_OK);
+}
+
+static void reflection_step(void *owner, bool ok)
+{
+    struct reflection_call *call = owner;
+    switch (call->state) {
+    case WAITING: /* a stream has opened, or the server is stopping */
+        if (!ok) {
+            call->state = ENDED;
+            ps_rpc_call_clear(&call->call);
+            ps_lane_slot_ended(call->call.lane);
+            return;
+        }
+        ps_lane_wait(call->call.lane, &call->waiter);
+        read_next(call);
+        return;
+
+    case READING: /* a message has come, or there is none any more */
+        if (call->call.request == NULL) {
+            finish(call, PS_OK, "");
+            return;
+        }
+        answer(call);
+        return;
+
+    case WRITING: /* sent, or the client has gone, which the next read will say */
+        read_next(call);
+        return;
+
+    case CLOSING: /* the call is over */
+        ps_lane_leave(call->call.lane, &call->waiter);
+        ps_rpc_call_clear(&call->call);
+        begin(call);
+        return;
+
+    case ENDED:
+        break;
+    }
+    PS_ASSERT(false && "a tag came back that was not out");
+}
+
+static void read_next(struct reflection_call *call)
+{
+    struct ps_rpc_batch batch;
+    if (atomic_load(&call->call.lane->context->draining)) {
+        finish(call, PS_ERR_UNAVAILABLE, "shutting down");
+        return;
+    }
+    call->state = READING;
+    ps_rpc_batch_init(&batch, &call->call);
+    ps_rpc_batch_receive(&batch);
+    ps_rpc_batch_start(&batch, &call->tag);
+}
+
+static void answer(struct reflection_call *call)
+{
+    struct ps_error error = {0};
+    struct ps_view view;
+    struct ps_buffer reply;
+    ps_buffer_init(&reply, call->call.lane->context->memory, PS_REFLECTION_REPLY_BYTES_MAX);
+    enum ps_status status = ps_rpc_call_view(&call->call, &view, &error);
+    if (status == PS_OK)
+        status = ps_reflection_answer(view, &reply, &error);
+    ps_rpc_call_drop_request(&call->call);
+    if (status != PS_OK) {
+        finish(call, status, error.text);
+    } else {
+        struct ps_rpc_batch batch;
+        call->state = WRITING;
+        ps_rpc_batch_init(&batch, &call->call);
+        ps_rpc_batch_headers(&batch);
+        ps_rpc_batch_message(
+            &batch, ps_rpc_message_of((struct ps_bytes){(const uint8_t *)reply.text, reply.size}));
+        ps_rpc_batch_start(&batch, &call->tag);
+    }
+    ps_buffer_fini(&reply);
+}
+
+static void finish(struct reflection_call *call, enum ps_status status, const char *text)
+{
+    struct ps_rpc_batch batch;
+    call->state = CLOSING;
+    ps_rpc_batch_init(&batch, &call->call);
+    ps_rpc_batch_headers(&batch);
+    ps_rpc_batch_status(&batch, status, text);
+    ps_rpc_batch_close(&batch);
+    ps_rpc_batch_start(&batch, &call->tag);
+}
+
+static void woken(void *owner)
+{
+    struct reflection_call *call = owner;
+    if (call->state == READING && atomic_load(&call->call.lane->context->draining))
+        (void)grpc_call_cancel_with_status(call->call.call, GRPC_STATUS_UNAVAILABLE,
+                                           "shutting down", NULL);
+}

@@ -1,0 +1,140 @@
+/* The one place where calls touch gRPC's operations. */
+#include "server/rpc/rpc_call.h"
+
+#include "base/assert.h"
+#include "proto/status_codes.h"
+#include "server/rpc/rpc_context.h"
+
+#include <grpc/slice.h>
+#include <grpc/slice_buffer.h>
+#include <grpc/support/time.h>
+
+#include <string.h>
+
+void ps_rpc_call_init(struct ps_rpc_call *call, struct ps_lane *lane)
+{
+    *call = (struct ps_rpc_call){.lane = lane};
+    grpc_metadata_array_init(&call->metadata);
+}
+
+void ps_rpc_call_clear(struct ps_rpc_call *call)
+{
+    ps_rpc_call_drop_request(call);
+    grpc_byte_buffer_destroy(call->reply);
+    grpc_metadata_array_destroy(&call->metadata);
+    if (call->call != NULL)
+        grpc_call_unref(call->call);
+    ps_rpc_call_init(call, call->lane);
+}
+
+enum ps_status ps_rpc_call_view(struct ps_rpc_call *call, struct ps_view *view,
+                                struct ps_error *error)
+{
+    PS_ASSERT(call->pieces == NULL);
+    if (call->request == NULL)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "the call has no message");
+    if (call->request->data.raw.compression != GRPC_COMPRESS_NONE)
+        return ps_fail(error, PS_ERR_UNSUPPORTED, "compressed messages are not accepted");
+    const grpc_slice_buffer *slices = &call->request->data.raw.slice_buffer;
+    call->pieces = call->inline_pieces;
+    if (slices->count > PS_RPC_PIECES_INLINE)
+        call->pieces =
+            ps_zeroed_array(call->lane->context->memory, slices->count, sizeof *call->pieces);
+    if (call->pieces == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: %zu slices", slices->count);
+    /* Short slices have their bytes inside themselves: always point into the buffer's own. */
+    for (size_t i = 0; i < slices->count; i++)
+        call->pieces[i] = (struct ps_bytes){GRPC_SLICE_START_PTR(slices->slices[i]),
+                                            GRPC_SLICE_LENGTH(slices->slices[i])};
+    *view = (struct ps_view){call->pieces, slices->count, slices->length};
+    return PS_OK;
+}
+
+void ps_rpc_call_drop_request(struct ps_rpc_call *call)
+{
+    if (call->pieces != call->inline_pieces)
+        ps_release(call->lane->context->memory, call->pieces);
+    call->pieces = NULL;
+    grpc_byte_buffer_destroy(call->request);
+    call->request = NULL;
+}
+
+bool ps_rpc_call_is_late(const struct ps_rpc_call *call)
+{
+    gpr_timespec deadline = gpr_convert_clock_type(call->deadline, GPR_CLOCK_MONOTONIC);
+    return gpr_time_cmp(deadline, gpr_now(GPR_CLOCK_MONOTONIC)) <= 0;
+}
+
+void ps_rpc_batch_init(struct ps_rpc_batch *batch, struct ps_rpc_call *call)
+{
+    memset(batch, 0, sizeof *batch);
+    batch->call = call;
+    batch->details = grpc_empty_slice();
+}
+
+static grpc_op *add(struct ps_rpc_batch *batch, grpc_op_type type)
+{
+    PS_ASSERT(batch->count < PS_ARRAY_COUNT(batch->ops));
+    grpc_op *op = &batch->ops[batch->count++];
+    op->op = type;
+    return op;
+}
+
+void ps_rpc_batch_headers(struct ps_rpc_batch *batch)
+{
+    if (batch->call->headers_sent)
+        return;
+    (void)add(batch, GRPC_OP_SEND_INITIAL_METADATA);
+    batch->call->headers_sent = true;
+}
+
+void ps_rpc_batch_message(struct ps_rpc_batch *batch, grpc_byte_buffer *message)
+{
+    grpc_byte_buffer_destroy(batch->call->reply);
+    batch->call->reply = message;
+    add(batch, GRPC_OP_SEND_MESSAGE)->data.send_message.send_message = message;
+}
+
+void ps_rpc_batch_receive(struct ps_rpc_batch *batch)
+{
+    PS_ASSERT(batch->call->request == NULL);
+    add(batch, GRPC_OP_RECV_MESSAGE)->data.recv_message.recv_message = &batch->call->request;
+}
+
+void ps_rpc_batch_status(struct ps_rpc_batch *batch, enum ps_status status, const char *text)
+{
+    grpc_op *op = add(batch, GRPC_OP_SEND_STATUS_FROM_SERVER);
+    op->data.send_status_from_server.status = (grpc_status_code)ps_rpc_code_of_status(status);
+    if (status == PS_OK)
+        return;
+    grpc_metadata *word = &batch->call->status_word;
+    word->key = grpc_slice_from_static_string(PS_STATUS_METADATA_KEY);
+    word->value = grpc_slice_from_static_string(ps_status_word(status));
+    op->data.send_status_from_server.trailing_metadata_count = 1;
+    op->data.send_status_from_server.trailing_metadata = word;
+    batch->details = grpc_slice_from_copied_string(text);
+    op->data.send_status_from_server.status_details = &batch->details;
+}
+
+void ps_rpc_batch_close(struct ps_rpc_batch *batch)
+{
+    add(batch, GRPC_OP_RECV_CLOSE_ON_SERVER)->data.recv_close_on_server.cancelled =
+        &batch->call->cancelled;
+}
+
+/* A batch that gRPC refuses is a bug of ours: a client's doing never makes it refuse one. */
+void ps_rpc_batch_start(struct ps_rpc_batch *batch, struct ps_tag *tag)
+{
+    grpc_call_error failed =
+        grpc_call_start_batch(batch->call->call, batch->ops, batch->count, tag, NULL);
+    PS_ASSERT(failed == GRPC_CALL_OK);
+    grpc_slice_unref(batch->details);
+}
+
+grpc_byte_buffer *ps_rpc_message_of(struct ps_bytes bytes)
+{
+    grpc_slice slice = grpc_slice_from_copied_buffer((const char *)bytes.data, bytes.size);
+    grpc_byte_buffer *message = grpc_raw_byte_buffer_create(&slice, 1);
+    grpc_slice_unref(slice);
+    return message;
+}

@@ -1,0 +1,86 @@
+/* What every kind of call does the same way: the request as a view, batches of operations, the
+ * status of a reply.
+ *
+ * Threads:  a call belongs to its lane's thread.
+ * Blocking: never.
+ * Errors:   PS_ERR_UNSUPPORTED for a compressed message, PS_ERR_BAD_INPUT for none at all,
+ *           PS_ERR_NO_MEMORY.
+ * Memory:   a call owns what gRPC gave it until ps_rpc_call_clear.
+ */
+#ifndef PS_SERVER_RPC_RPC_CALL_H
+#define PS_SERVER_RPC_RPC_CALL_H
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "server/rpc/lane.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/grpc.h>
+
+/* Requests of up to so many slices need no allocation for their view. */
+enum { PS_RPC_PIECES_INLINE = 4 };
+
+struct ps_rpc_call {
+    struct ps_lane *lane; /* borrowed; outlives this */
+    grpc_call *call;      /* owned; NULL while the slot is free */
+    gpr_timespec deadline;
+    grpc_metadata_array metadata; /* owned */
+    grpc_byte_buffer *request;    /* owned; NULL: none */
+    grpc_byte_buffer *reply;      /* owned until its batch is done; NULL: none */
+    struct ps_bytes inline_pieces[PS_RPC_PIECES_INLINE];
+    struct ps_bytes *pieces;   /* owned unless it is inline_pieces */
+    grpc_metadata status_word; /* trailing metadata of a failure */
+    bool headers_sent;
+    int cancelled; /* written by GRPC_OP_RECV_CLOSE_ON_SERVER */
+};
+
+void ps_rpc_call_init(struct ps_rpc_call *call, struct ps_lane *lane);
+
+/* Ends the call, if any, and gives back everything: the slot is free. */
+void ps_rpc_call_clear(struct ps_rpc_call *call);
+
+/* The request's bytes where gRPC has put them; valid until the request is given back. To be asked
+ * once per request. */
+PS_MUST_USE enum ps_status ps_rpc_call_view(struct ps_rpc_call *call, struct ps_view *view,
+                                            struct ps_error *error);
+
+/* Ends the request and its view. */
+void ps_rpc_call_drop_request(struct ps_rpc_call *call);
+
+/* Milliseconds do not count here: true when the caller has stopped waiting. */
+bool ps_rpc_call_is_late(const struct ps_rpc_call *call);
+
+/* ---- Batches ---- */
+
+struct ps_rpc_batch {
+    struct ps_rpc_call *call;
+    grpc_op ops[5];
+    size_t count;
+    grpc_slice details; /* the status message, while the batch is started */
+};
+
+void ps_rpc_batch_init(struct ps_rpc_batch *batch, struct ps_rpc_call *call);
+
+/* Sends the initial metadata unless that was done. */
+void ps_rpc_batch_headers(struct ps_rpc_batch *batch);
+
+/* Sends `message`, which the call takes. */
+void ps_rpc_batch_message(struct ps_rpc_batch *batch, grpc_byte_buffer *message);
+
+/* Receives one message into call->request. */
+void ps_rpc_batch_receive(struct ps_rpc_batch *batch);
+
+/* Ends the call: with PS_OK, or with the code, the text and the word of a failure. */
+void ps_rpc_batch_status(struct ps_rpc_batch *batch, enum ps_status status, const char *text);
+
+/* Completes when the call is over for the client, which may have cancelled it. */
+void ps_rpc_batch_close(struct ps_rpc_batch *batch);
+
+/* Starts the batch; `tag` comes back exactly once. */
+void ps_rpc_batch_start(struct ps_rpc_batch *batch, struct ps_tag *tag);
+
+/* A message with these bytes, copied. */
+grpc_byte_buffer *ps_rpc_message_of(struct ps_bytes bytes);
+
+#endif

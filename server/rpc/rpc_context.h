@@ -1,0 +1,33 @@
+/* What every call slot of a server needs to see of it.
+ *
+ * Threads:  set up before the lanes start and constant from then on, but for the atomics.
+ * Blocking: never.
+ * Errors:   none.
+ * Memory:   everything is borrowed and outlives the lanes.
+ */
+#ifndef PS_SERVER_RPC_RPC_CONTEXT_H
+#define PS_SERVER_RPC_RPC_CONTEXT_H
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "proto/health_codec.h"
+#include "server/core/service.h"
+#include "server/rpc/rpc_metrics.h"
+
+#include <grpc/grpc.h>
+
+#include <stdatomic.h>
+
+struct ps_rpc_context {
+    grpc_server *server;
+    struct ps_service *service;
+    const struct ps_allocator *memory;
+    const struct ps_log *log;
+    struct ps_rpc_metrics metrics;
+    atomic_bool draining;
+};
+
+/* The health of "", of pserver.v1.ParameterServer, or of a name that is neither. */
+enum ps_health ps_rpc_health(const struct ps_rpc_context *context, const char *service);
+
+#endif

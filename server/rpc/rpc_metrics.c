@@ -1,0 +1,75 @@
+/* Registered once per method and code, so that counting looks nothing up. */
+#include "server/rpc/rpc_metrics.h"
+
+#include <stdio.h>
+
+struct names {
+    const char *service;
+    const char *method;
+};
+
+static struct names names_of(enum ps_method method)
+{
+    static const struct names names[PS_METHOD_COUNT] = {
+#define ROW(TAG, service_, method_) [TAG] = {service_, method_},
+        PS_METHOD_TABLE(ROW)
+#undef ROW
+    };
+    return names[method];
+}
+
+static void register_method(struct ps_rpc_metrics *metrics, struct ps_metrics *registry,
+                            enum ps_method method)
+{
+    char labels[160];
+    struct names names = names_of(method);
+    (void)snprintf(labels, sizeof labels, "grpc_service=\"%s\",grpc_method=\"%s\"", names.service,
+                   names.method);
+    metrics->methods[method].started =
+        ps_metrics_counter(registry, "grpc_server_started_total", "Calls that arrived.", labels);
+    metrics->methods[method].seconds =
+        ps_metrics_histogram(registry, "grpc_server_handling_seconds",
+                             "From a call's arrival to its reply being sent.", labels);
+    for (uint32_t code = 0; code < PS_RPC_CODE_COUNT; code++) {
+        (void)snprintf(labels, sizeof labels,
+                       "grpc_service=\"%s\",grpc_method=\"%s\",grpc_code=\"%s\"", names.service,
+                       names.method, ps_rpc_code_name(code));
+        metrics->methods[method].handled[code] = ps_metrics_counter(
+            registry, "grpc_server_handled_total", "Calls that were answered, by code.", labels);
+    }
+}
+
+void ps_rpc_metrics_register(struct ps_rpc_metrics *metrics, struct ps_metrics *registry)
+{
+    if (registry == NULL)
+        return;
+    for (int i = 0; i < PS_METHOD_COUNT; i++)
+        register_method(metrics, registry, (enum ps_method)i);
+    metrics->bytes_received = ps_metrics_counter(registry, "ps_rpc_received_bytes_total",
+                                                 "Bytes of request messages.", NULL);
+    metrics->bytes_sent =
+        ps_metrics_counter(registry, "ps_rpc_sent_bytes_total", "Bytes of reply messages.", NULL);
+    metrics->parked = ps_metrics_gauge(registry, "ps_rpc_parked_calls",
+                                       "Calls that wait without holding a thread.", NULL);
+}
+
+void ps_rpc_metrics_started(struct ps_rpc_metrics *metrics, enum ps_method method,
+                            size_t request_bytes)
+{
+    ps_counter_add(metrics->methods[method].started, 1);
+    ps_counter_add(metrics->bytes_received, request_bytes);
+}
+
+void ps_rpc_metrics_handled(struct ps_rpc_metrics *metrics, enum ps_method method,
+                            enum ps_rpc_code code, size_t reply_bytes, double seconds)
+{
+    ps_counter_add(metrics->methods[method].handled[code], 1);
+    ps_counter_add(metrics->bytes_sent, reply_bytes);
+    ps_histogram_observe(metrics->methods[method].seconds, seconds);
+}
+
+void ps_rpc_metrics_parked(struct ps_rpc_metrics *metrics, int change)
+{
+    unsigned before = atomic_fetch_add(&metrics->parked_count, (unsigned)change);
+    ps_gauge_set(metrics->parked, (double)(before + (unsigned)change));
+}

@@ -1,0 +1,40 @@
+/* What is counted about calls, under the names that gRPC dashboards know.
+ *
+ * Threads:  registering belongs to start-up; counting to any thread.
+ * Blocking: never.
+ * Errors:   a metric that could not be registered counts nothing.
+ * Memory:   in the registry.
+ */
+#ifndef PS_SERVER_RPC_RPC_METRICS_H
+#define PS_SERVER_RPC_RPC_METRICS_H
+
+#include "base/metrics.h"
+#include "proto/messages.h"
+#include "proto/status_codes.h"
+
+#include <stdatomic.h>
+
+struct ps_rpc_metrics {
+    struct {
+        struct ps_counter *started;
+        struct ps_counter *handled[PS_RPC_CODE_COUNT];
+        struct ps_histogram *seconds;
+    } methods[PS_METHOD_COUNT];
+    struct ps_counter *bytes_received;
+    struct ps_counter *bytes_sent;
+    struct ps_gauge *parked;
+    atomic_uint parked_count;
+};
+
+/* Zeroed first. `registry` may be NULL. */
+void ps_rpc_metrics_register(struct ps_rpc_metrics *metrics, struct ps_metrics *registry);
+
+void ps_rpc_metrics_started(struct ps_rpc_metrics *metrics, enum ps_method method,
+                            size_t request_bytes);
+void ps_rpc_metrics_handled(struct ps_rpc_metrics *metrics, enum ps_method method,
+                            enum ps_rpc_code code, size_t reply_bytes, double seconds);
+
+/* A call was parked (+1) or is so no longer (-1). */
+void ps_rpc_metrics_parked(struct ps_rpc_metrics *metrics, int change);
+
+#endif

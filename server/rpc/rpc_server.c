@@ -1,0 +1,250 @@
+/* Puts the server together: methods, lanes, slots; and takes it apart in the only order that gRPC
+ * forgives: shutdown is told and has completed, then the slots end, then the lanes, then the
+ * server, then the queues. */
+#include "server/rpc/rpc_server.h"
+
+#include "base/assert.h"
+#include "base/bounds.h"
+#include "proto/reflection_codec.h"
+#include "server/rpc/rpc_context.h"
+#include "server/rpc/server_arguments.h"
+#include "server/rpc/stream_calls.h"
+#include "server/rpc/unary_call.h"
+
+#include <grpc/grpc_security.h>
+#include <grpc/support/time.h>
+
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    LANES_MAX = 64,
+    WATCH_SLOTS = 16,
+    REFLECTION_SLOTS = 4,
+    UNKNOWN_SLOTS = 4,
+    REFLECTION_VERSIONS = 2
+};
+
+struct ps_rpc_server {
+    struct ps_rpc_context context;
+    const struct ps_clock *clock;   /* borrowed; outlives this */
+    grpc_completion_queue *drained; /* only for the server's own shutdown; owned */
+    struct ps_lane *lanes[LANES_MAX];
+    uint32_t lane_count;
+    void *unary_handles[PS_UNARY_METHOD_COUNT];
+    void *watch_handle;
+    void *reflection_handles[REFLECTION_VERSIONS]; /* NULL: not offered */
+    uint16_t port;
+    bool started;
+    bool stopped;
+};
+
+static enum ps_status build(struct ps_rpc_server *server,
+                            const struct ps_rpc_server_options *options, struct ps_error *error);
+static enum ps_status register_methods(struct ps_rpc_server *server, bool reflection,
+                                       struct ps_error *error);
+static enum ps_status build_lanes(struct ps_rpc_server *server, uint32_t lane_count,
+                                  struct ps_error *error);
+static enum ps_status build_slots(struct ps_rpc_server *server, struct ps_lane *lane,
+                                  struct ps_error *error);
+static enum ps_status bind_address(struct ps_rpc_server *server, const char *address,
+                                   struct ps_error *error);
+static uint32_t default_lane_count(void);
+
+enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
+                                    struct ps_rpc_server **out, struct ps_error *error)
+{
+    PS_ASSERT(options->service != NULL && options->memory != NULL && options->clock != NULL);
+    struct ps_rpc_server *server = ps_zeroed(options->memory, sizeof *server);
+    if (server == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no server");
+    grpc_init();
+    server->clock = options->clock;
+    server->context.service = options->service;
+    server->context.memory = options->memory;
+    server->context.log = options->log;
+    atomic_init(&server->context.draining, false);
+    ps_rpc_metrics_register(&server->context.metrics, options->metrics);
+
+    enum ps_status status = build(server, options, error);
+    if (status != PS_OK) {
+        ps_rpc_server_destroy(server);
+        return status;
+    }
+    *out = server;
+    return PS_OK;
+}
+
+static enum ps_status build(struct ps_rpc_server *server,
+                            const struct ps_rpc_server_options *options, struct ps_error *error)
+{
+    uint64_t message_bytes_max = options->message_bytes_max;
+    struct ps_server_arguments arguments;
+    ps_server_arguments_init(&arguments,
+                             message_bytes_max != 0 ? message_bytes_max : PS_MESSAGE_BYTES_DEFAULT);
+    server->context.server = grpc_server_create(&arguments.arguments, NULL);
+    server->drained = grpc_completion_queue_create_for_pluck(NULL);
+    uint32_t lane_count = options->lane_count != 0 ? options->lane_count : default_lane_count();
+    PS_TRY(register_methods(server, options->reflection, error));
+    PS_TRY(build_lanes(server, lane_count < LANES_MAX ? lane_count : LANES_MAX, error));
+    return bind_address(server, options->listen, error);
+}
+
+static enum ps_status register_method(struct ps_rpc_server *server, const char *path,
+                                      grpc_server_register_method_payload_handling payload,
+                                      void **handle, struct ps_error *error)
+{
+    *handle = grpc_server_register_method(server->context.server, path, NULL, payload, 0);
+    if (*handle == NULL)
+        return ps_fail(error, PS_ERR_INTERNAL, "rpc: cannot register %s", path);
+    return PS_OK;
+}
+
+static enum ps_status register_methods(struct ps_rpc_server *server, bool reflection,
+                                       struct ps_error *error)
+{
+    static const char *const reflection_paths[REFLECTION_VERSIONS] = {PS_REFLECTION_V1_PATH,
+                                                                      PS_REFLECTION_V1ALPHA_PATH};
+    for (size_t i = 0; i < PS_UNARY_METHOD_COUNT; i++)
+        PS_TRY(register_method(server, ps_unary_methods[i].path,
+                               GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, &server->unary_handles[i],
+                               error));
+    PS_TRY(register_method(server, PS_HEALTH_WATCH_PATH, GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER,
+                           &server->watch_handle, error));
+    for (size_t i = 0; reflection && i < REFLECTION_VERSIONS; i++)
+        PS_TRY(register_method(server, reflection_paths[i], GRPC_SRM_PAYLOAD_NONE,
+                               &server->reflection_handles[i], error));
+    return PS_OK;
+}
+
+static size_t slots_of_a_lane(void)
+{
+    size_t count = WATCH_SLOTS + REFLECTION_VERSIONS * REFLECTION_SLOTS + UNKNOWN_SLOTS;
+    for (size_t i = 0; i < PS_UNARY_METHOD_COUNT; i++)
+        count += ps_unary_methods[i].slots;
+    return count;
+}
+
+static enum ps_status build_lanes(struct ps_rpc_server *server, uint32_t lane_count,
+                                  struct ps_error *error)
+{
+    while (server->lane_count < lane_count) {
+        struct ps_lane *lane;
+        PS_TRY(ps_lane_create(&server->context, slots_of_a_lane(), &lane, error));
+        server->lanes[server->lane_count++] = lane;
+        PS_TRY(build_slots(server, lane, error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status build_slots(struct ps_rpc_server *server, struct ps_lane *lane,
+                                  struct ps_error *error)
+{
+    for (size_t i = 0; i < PS_UNARY_METHOD_COUNT; i++)
+        PS_TRY(ps_unary_calls_add(lane, &ps_unary_methods[i], server->unary_handles[i], error));
+    PS_TRY(ps_watch_calls_add(lane, WATCH_SLOTS, server->watch_handle, error));
+    for (size_t i = 0; i < REFLECTION_VERSIONS; i++) {
+        if (server->reflection_handles[i] != NULL)
+            PS_TRY(ps_reflection_calls_add(lane, REFLECTION_SLOTS, server->reflection_handles[i],
+                                           error));
+    }
+    return ps_unknown_calls_add(lane, UNKNOWN_SLOTS, error);
+}
+
+static enum ps_status bind_address(struct ps_rpc_server *server, const char *address,
+                                   struct ps_error *error)
+{
+    grpc_server_credentials *credentials = grpc_insecure_server_credentials_create();
+    int port = grpc_server_add_http2_port(server->context.server, address, credentials);
+    grpc_server_credentials_release(credentials);
+    if (port <= 0 || port > UINT16_MAX)
+        return ps_fail(error, PS_ERR_IO, "cannot listen on %s", address);
+    server->port = (uint16_t)port;
+    return PS_OK;
+}
+
+/* The other half of the cores is for clients, checkpoints and the kernel's side of the network. */
+static uint32_t default_lane_count(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores >= 4 ? (uint32_t)(cores / 2) : 1;
+}
+
+uint16_t ps_rpc_server_port(const struct ps_rpc_server *server)
+{
+    return server->port;
+}
+
+enum ps_status ps_rpc_server_start(struct ps_rpc_server *server, struct ps_error *error)
+{
+    PS_ASSERT(!server->started);
+    server->started = true;
+    grpc_server_start(server->context.server);
+    for (uint32_t i = 0; i < server->lane_count; i++)
+        PS_TRY(ps_lane_start(server->lanes[i], error));
+    return PS_OK;
+}
+
+void ps_rpc_server_wake(struct ps_rpc_server *server)
+{
+    for (uint32_t i = 0; i < server->lane_count; i++)
+        ps_lane_ring(server->lanes[i]);
+}
+
+/* Waits for the server's own shutdown; true when it is complete. */
+static bool wait_for_shutdown(struct ps_rpc_server *server, gpr_timespec deadline)
+{
+    grpc_event event =
+        grpc_completion_queue_pluck(server->drained, &server->drained, deadline, NULL);
+    return event.type == GRPC_OP_COMPLETE;
+}
+
+void ps_rpc_server_drain(struct ps_rpc_server *server, uint64_t deadline_ms)
+{
+    if (server->stopped)
+        return;
+    server->stopped = true;
+    atomic_store(&server->context.draining, true);
+    ps_rpc_server_wake(server);
+    grpc_server_shutdown_and_notify(server->context.server, server->drained, &server->drained);
+
+    uint64_t left_ms = ps_time_left_ms(server->clock, deadline_ms);
+    int64_t wait_ms = left_ms < INT32_MAX ? (int64_t)left_ms : INT32_MAX;
+    if (wait_for_shutdown(server, gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                                               gpr_time_from_millis(wait_ms, GPR_TIMESPAN))))
+        return;
+    PS_LOG0(server->context.log, PS_LOG_WARN, "rpc", "calls in flight are cancelled");
+    grpc_server_cancel_all_calls(server->context.server);
+    bool complete = wait_for_shutdown(server, gpr_inf_future(GPR_CLOCK_MONOTONIC));
+    PS_ASSERT(complete);
+}
+
+void ps_rpc_server_destroy(struct ps_rpc_server *server)
+{
+    if (server == NULL)
+        return;
+    if (server->context.server != NULL)
+        ps_rpc_server_drain(server, 0);
+    for (uint32_t i = 0; i < server->lane_count; i++)
+        ps_lane_stop(server->lanes[i]);
+    if (server->context.server != NULL)
+        grpc_server_destroy(server->context.server);
+    for (uint32_t i = 0; i < server->lane_count; i++)
+        ps_lane_destroy(server->lanes[i]);
+    if (server->drained != NULL) {
+        grpc_completion_queue_shutdown(server->drained);
+        grpc_completion_queue_destroy(server->drained);
+    }
+    const struct ps_allocator *memory = server->context.memory;
+    ps_release(memory, server);
+    grpc_shutdown();
+}
+
+enum ps_health ps_rpc_health(const struct ps_rpc_context *context, const char *service)
+{
+    if (service[0] != '\0' && strcmp(service, "pserver.v1.ParameterServer") != 0)
+        return PS_HEALTH_SERVICE_UNKNOWN;
+    if (atomic_load(&context->draining) || !ps_service_is_ready(context->service))
+        return PS_HEALTH_NOT_SERVING;
+    return PS_HEALTH_SERVING;
+}

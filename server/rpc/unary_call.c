@@ -1,0 +1,241 @@
+/* The life of a slot:
+ *
+ *   WAITING ──request──► answered? ──yes──► REPLYING ──sent──► WAITING ...
+ *      │                    └─no─► PARKED ──woken, answered──► REPLYING
+ *      │                              └──client gave up──► WAITING
+ *      └──server stops──► ENDED
+ *
+ * A parked call has a second batch in flight, which completes when the client gives up or the
+ * reply has ended the call; the slot is free when both have come back. */
+#include "server/rpc/unary_call.h"
+
+#include "base/assert.h"
+#include "server/rpc/pull_message.h"
+#include "server/rpc/rpc_call.h"
+#include "server/rpc/rpc_context.h"
+
+#include <grpc/support/time.h>
+
+enum unary_state { WAITING, PARKED, REPLYING, ENDED };
+
+struct unary_call {
+    struct ps_tag tag;       /* of the request and of the reply */
+    struct ps_tag close_tag; /* of a parked call's end */
+    struct ps_waiter waiter; /* for the bell, while parked */
+    enum unary_state state;
+    const struct ps_unary_method *method;
+    void *registered;
+    struct ps_rpc_call call;
+    struct ps_exchange exchange;
+    struct ps_buffer reply; /* owned: its memory is kept from call to call */
+    bool close_pending;
+    bool reply_pending;
+    gpr_timespec began;
+    size_t reply_bytes;
+};
+
+static void begin(void *memory);
+static void ask_for_request(struct unary_call *call);
+static void unary_step(void *owner, bool ok);
+static void close_step(void *owner, bool ok);
+static void start(struct unary_call *call);
+static void try_answer(struct unary_call *call);
+static void woken(void *owner);
+static void park(struct unary_call *call);
+static void unpark(struct unary_call *call);
+static void send_reply(struct unary_call *call);
+static grpc_byte_buffer *reply_message(struct unary_call *call);
+static void free_when_done(struct unary_call *call);
+static void end(struct unary_call *call);
+
+enum ps_status ps_unary_calls_add(struct ps_lane *lane, const struct ps_unary_method *method,
+                                  void *registered, struct ps_error *error)
+{
+    for (uint32_t i = 0; i < method->slots; i++) {
+        struct unary_call *call = ps_zeroed(lane->context->memory, sizeof *call);
+        if (call == NULL)
+            return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no call slot");
+        ps_tag_init(&call->tag, unary_step, call);
+        ps_tag_init(&call->close_tag, close_step, call);
+        call->waiter = (struct ps_waiter){.woken = woken, .owner = call};
+        call->method = method;
+        call->registered = registered;
+        ps_rpc_call_init(&call->call, lane);
+        ps_buffer_init(&call->reply, lane->context->memory, method->reply_bytes_max);
+        ps_lane_adopt(lane, call, begin);
+    }
+    return PS_OK;
+}
+
+static void begin(void *memory)
+{
+    ask_for_request(memory);
+}
+
+static void ask_for_request(struct unary_call *call)
+{
+    struct ps_lane *lane = call->call.lane;
+    call->state = WAITING;
+    grpc_call_error failed = grpc_server_request_registered_call(
+        lane->context->server, call->registered, &call->call.call, &call->call.deadline,
+        &call->call.metadata, &call->call.request, lane->queue, lane->queue, &call->tag);
+    PS_ASSERT(failed == GRPC_CALL_OK);
+}
+
+static void unary_step(void *owner, bool ok)
+{
+    struct unary_call *call = owner;
+    switch (call->state) {
+    case WAITING: /* a request has come, or the server is stopping */
+        if (!ok) {
+            end(call);
+            return;
+        }
+        start(call);
+        return;
+
+    case REPLYING: /* sent, or the client has gone: the same to us */
+        call->reply_pending = false;
+        free_when_done(call);
+        return;
+
+    case PARKED:
+    case ENDED:
+        break;
+    }
+    PS_ASSERT(false && "a tag came back that was not out");
+}
+
+/* The call is over for the client of a parked call. */
+static void close_step(void *owner, bool ok)
+{
+    struct unary_call *call = owner;
+    (void)ok;
+    PS_ASSERT(call->close_pending);
+    call->close_pending = false;
+    if (call->state == PARKED)
+        unpark(call);
+    free_when_done(call);
+}
+
+static void start(struct unary_call *call)
+{
+    struct ps_rpc_context *context = call->call.lane->context;
+    call->began = gpr_now(GPR_CLOCK_MONOTONIC);
+    call->exchange = (struct ps_exchange){.context = context, .reply = &call->reply};
+    ps_buffer_clear(&call->reply);
+    size_t size = call->call.request != NULL ? grpc_byte_buffer_length(call->call.request) : 0;
+    if (call->method->method != PS_METHOD_COUNT)
+        ps_rpc_metrics_started(&context->metrics, call->method->method, size);
+
+    struct ps_exchange *exchange = &call->exchange;
+    exchange->status = ps_rpc_call_view(&call->call, &exchange->request, &exchange->error);
+    if (exchange->status == PS_OK && ps_rpc_call_is_late(&call->call))
+        exchange->status = ps_fail(&exchange->error, PS_ERR_TIMEOUT,
+                                   "the deadline passed before the call was looked at");
+    if (exchange->status != PS_OK) {
+        send_reply(call);
+        return;
+    }
+    try_answer(call);
+}
+
+static void try_answer(struct unary_call *call)
+{
+    if (!call->method->answer(&call->exchange)) {
+        if (call->state != PARKED)
+            park(call);
+        return;
+    }
+    if (call->state == PARKED)
+        unpark(call);
+    send_reply(call);
+}
+
+static void woken(void *owner)
+{
+    struct unary_call *call = owner;
+    PS_ASSERT(call->state == PARKED);
+    try_answer(call);
+}
+
+static void park(struct unary_call *call)
+{
+    struct ps_rpc_batch batch;
+    call->state = PARKED;
+    call->close_pending = true;
+    ps_lane_wait(call->call.lane, &call->waiter);
+    ps_rpc_metrics_parked(&call->call.lane->context->metrics, 1);
+    ps_rpc_batch_init(&batch, &call->call);
+    ps_rpc_batch_close(&batch);
+    ps_rpc_batch_start(&batch, &call->close_tag);
+}
+
+static void unpark(struct unary_call *call)
+{
+    ps_lane_leave(call->call.lane, &call->waiter);
+    ps_rpc_metrics_parked(&call->call.lane->context->metrics, -1);
+    call->state = REPLYING;
+}
+
+static void send_reply(struct unary_call *call)
+{
+    struct ps_exchange *exchange = &call->exchange;
+    struct ps_rpc_batch batch;
+    grpc_byte_buffer *message = NULL;
+    if (exchange->status == PS_OK)
+        message = reply_message(call); /* may fail: sets the status */
+    ps_rpc_call_drop_request(&call->call);
+    call->reply_bytes = message != NULL ? grpc_byte_buffer_length(message) : 0;
+
+    ps_rpc_batch_init(&batch, &call->call);
+    ps_rpc_batch_headers(&batch);
+    if (message != NULL)
+        ps_rpc_batch_message(&batch, message);
+    ps_rpc_batch_status(&batch, exchange->status, exchange->error.text);
+    if (!call->close_pending)
+        ps_rpc_batch_close(&batch);
+    call->state = REPLYING;
+    call->reply_pending = true;
+    ps_rpc_batch_start(&batch, &call->tag);
+}
+
+/* NULL when there is no memory for it; the exchange then says so. */
+static grpc_byte_buffer *reply_message(struct unary_call *call)
+{
+    struct ps_exchange *exchange = &call->exchange;
+    grpc_byte_buffer *message = NULL;
+    struct ps_bytes head = {(const uint8_t *)call->reply.text, call->reply.size};
+    exchange->status = ps_buffer_status(&call->reply, &exchange->error);
+    if (exchange->status != PS_OK) {
+        ps_pull_release(&exchange->pull);
+        return NULL;
+    }
+    if (!exchange->has_pull)
+        return ps_rpc_message_of(head);
+    exchange->status = ps_pull_message_create(head, &exchange->pull, exchange->context->memory,
+                                              &message, &exchange->error);
+    return message;
+}
+
+static void free_when_done(struct unary_call *call)
+{
+    if (call->reply_pending || call->close_pending)
+        return;
+    gpr_timespec took = gpr_time_sub(gpr_now(GPR_CLOCK_MONOTONIC), call->began);
+    enum ps_status status = call->call.cancelled != 0 ? PS_ERR_CANCELLED : call->exchange.status;
+    if (call->method->method != PS_METHOD_COUNT)
+        ps_rpc_metrics_handled(&call->call.lane->context->metrics, call->method->method,
+                               ps_rpc_code_of_status(status), call->reply_bytes,
+                               (double)took.tv_sec + 1e-9 * (double)took.tv_nsec);
+    ps_rpc_call_clear(&call->call);
+    ask_for_request(call);
+}
+
+static void end(struct unary_call *call)
+{
+    call->state = ENDED;
+    ps_buffer_fini(&call->reply);
+    ps_rpc_call_clear(&call->call);
+    ps_lane_slot_ended(call->call.lane);
+}

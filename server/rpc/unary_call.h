@@ -1,0 +1,60 @@
+/* A slot for calls of one request and one reply: those of proto/messages.h, and the health check.
+ *
+ * What a method does is one function, its `answer`. It decodes, calls the service and leaves the
+ * reply in the exchange; or it says that the call must wait. Then the call is parked: it holds its
+ * slot but no thread, and is asked again whenever the lane's bell rings, until it has an answer or
+ * the client gives up (gRPC cancels a call whose deadline has passed).
+ *
+ * Parked calls are bounded by the slots of their method on the lane; further ones stay with gRPC,
+ * unread, until a slot is free or their deadline passes. They cannot keep pulls of a live server
+ * out: a pull is parked only while the service says "not initialised", which it says to every pull,
+ * and the wake that ends this state answers all of them at once.
+ *
+ * Threads:  a slot belongs to its lane's thread.
+ * Blocking: never.
+ * Errors:   PS_ERR_NO_MEMORY.
+ * Memory:   slots belong to their lane.
+ */
+#ifndef PS_SERVER_RPC_UNARY_CALL_H
+#define PS_SERVER_RPC_UNARY_CALL_H
+
+#include "base/buffer.h"
+#include "proto/codec.h"
+#include "proto/messages.h"
+#include "server/core/service.h"
+#include "server/rpc/lane.h"
+
+/* One request and what becomes of it. */
+struct ps_exchange {
+    struct ps_rpc_context *context; /* borrowed */
+    struct ps_view request;
+    bool asked;              /* the service has been asked and `ticket` and `status` are set */
+    struct ps_ticket ticket; /* to be satisfied before the reply may be sent */
+    enum ps_status status;   /* of the reply */
+    struct ps_error error;
+    struct ps_buffer *reply; /* the reply's bytes, but for the content of `pull` */
+    struct ps_pull pull;     /* what a pull found; released by the call */
+    bool has_pull;
+};
+
+/* True: answered, as the exchange says. False: ask again after the next wake. */
+typedef bool (*ps_answer_fn)(struct ps_exchange *exchange);
+
+struct ps_unary_method {
+    const char *path;
+    ps_answer_fn answer;
+    uint32_t slots;         /* per lane */
+    size_t reply_bytes_max; /* without content */
+    enum ps_method method;  /* for metrics; PS_METHOD_COUNT: not counted */
+};
+
+/* The methods, all to be registered with the server before it starts. */
+extern const struct ps_unary_method ps_unary_methods[];
+enum { PS_UNARY_METHOD_COUNT = PS_METHOD_COUNT + 1 };
+
+/* Adds a method's slots to the lane. `registered` is gRPC's handle of it. */
+PS_MUST_USE enum ps_status ps_unary_calls_add(struct ps_lane *lane,
+                                              const struct ps_unary_method *method,
+                                              void *registered, struct ps_error *error);
+
+#endif

@@ -1,0 +1,168 @@
+/* What each method does: decode, call the service, encode. No rule of the parameter server lives
+ * here. */
+#include "server/rpc/unary_call.h"
+
+#include "base/bounds.h"
+#include "server/rpc/rpc_context.h"
+
+#include <string.h>
+
+/* A reply to the four calls is a name and a few numbers; one to an operator's may be long. */
+enum {
+    SMALL_REPLY_BYTES_MAX = PS_NAME_BYTES_MAX + 128,
+    STATUS_REPLY_BYTES_MAX = 8 * 1024,
+    LIST_REPLY_BYTES_MAX = PS_MESSAGE_BYTES_DEFAULT
+};
+
+static bool answer_init(struct ps_exchange *exchange)
+{
+    struct ps_init_request request;
+    struct ps_decoded decoded;
+    exchange->status = ps_decode_init(exchange->request, exchange->context->memory, &request,
+                                      &decoded, &exchange->error);
+    if (exchange->status != PS_OK)
+        return true;
+    exchange->status = ps_service_init(exchange->context->service, &request, &exchange->error);
+    ps_decoded_release(&decoded);
+    return true;
+}
+
+/* Waits for the ticket whatever the status is: the reply promises a durable checkpoint. */
+static bool answer_finish(struct ps_exchange *exchange)
+{
+    struct ps_service *service = exchange->context->service;
+    if (exchange->asked)
+        return ps_service_satisfied(service, exchange->ticket);
+    struct ps_finish_request request;
+    struct ps_decoded decoded;
+    exchange->status = ps_decode_finish(exchange->request, exchange->context->memory, &request,
+                                        &decoded, &exchange->error);
+    if (exchange->status != PS_OK)
+        return true;
+    ps_decoded_release(&decoded);
+    exchange->asked = true;
+    exchange->status = ps_service_finish(service, &exchange->ticket, &exchange->error);
+    return ps_service_satisfied(service, exchange->ticket);
+}
+
+static bool answer_push(struct ps_exchange *exchange)
+{
+    struct ps_push_request request;
+    struct ps_push_reply reply = {0};
+    struct ps_decoded decoded;
+    exchange->status = ps_decode_push(exchange->request, exchange->context->memory, &request,
+                                      &decoded, &exchange->error);
+    if (exchange->status != PS_OK)
+        return true;
+    exchange->status =
+        ps_service_push(exchange->context->service, &request, &reply, &exchange->error);
+    ps_decoded_release(&decoded);
+    if (exchange->status == PS_OK)
+        ps_encode_push_reply(&reply, exchange->reply);
+    return true;
+}
+
+/* Waits while the service is not initialised, unless the server is going. */
+static bool answer_pull(struct ps_exchange *exchange)
+{
+    struct ps_pull_request request;
+    struct ps_decoded decoded;
+    exchange->status = ps_decode_pull(exchange->request, exchange->context->memory, &request,
+                                      &decoded, &exchange->error);
+    if (exchange->status != PS_OK)
+        return true;
+    exchange->status =
+        ps_service_pull(exchange->context->service, &request, &exchange->pull, &exchange->error);
+    ps_decoded_release(&decoded);
+    if (exchange->status == PS_ERR_NOT_READY && atomic_load(&exchange->context->draining))
+        exchange->status = ps_fail(&exchange->error, PS_ERR_UNAVAILABLE, "shutting down");
+    if (exchange->status == PS_ERR_NOT_READY)
+        return false;
+    if (exchange->status != PS_OK)
+        return true;
+    exchange->has_pull = true;
+    ps_encode_pull_reply(&exchange->pull.reply, exchange->reply);
+    return true;
+}
+
+static bool answer_status(struct ps_exchange *exchange)
+{
+    struct ps_status_reply reply = {0};
+    char uuid[37] = "";
+    ps_service_status(exchange->context->service, &reply, uuid);
+    reply.checkpoint_uuid = uuid;
+    ps_encode_status_reply(&reply, exchange->reply);
+    return true;
+}
+
+static bool answer_list(struct ps_exchange *exchange)
+{
+    struct ps_service *service = exchange->context->service;
+    struct ps_list_request request;
+    struct ps_list_reply reply = {0};
+    struct ps_decoded decoded;
+    exchange->status = ps_decode_list(exchange->request, exchange->context->memory, &request,
+                                      &decoded, &exchange->error);
+    if (exchange->status != PS_OK)
+        return true;
+    exchange->status = ps_service_list(service, &request, &reply, &exchange->error);
+    ps_decoded_release(&decoded);
+    if (exchange->status != PS_OK)
+        return true;
+    ps_encode_list_reply(&reply, exchange->reply);
+    ps_service_list_release(service, &reply);
+    return true;
+}
+
+/* Waits until the checkpoint that was asked for is saved, then says which it was. */
+static bool answer_save(struct ps_exchange *exchange)
+{
+    struct ps_service *service = exchange->context->service;
+    if (!exchange->asked) {
+        exchange->asked = true;
+        exchange->status = ps_service_want_checkpoint(service, &exchange->ticket, &exchange->error);
+    }
+    if (exchange->status != PS_OK)
+        return true;
+    if (!ps_service_satisfied(service, exchange->ticket))
+        return false;
+    struct ps_checkpoint_place place;
+    if (!ps_service_last_saved(service, &place)) {
+        exchange->status =
+            ps_fail(&exchange->error, PS_ERR_INTERNAL, "a checkpoint was saved, but not which");
+        return true;
+    }
+    const struct ps_save_reply reply = {
+        .uuid = place.uuid, .path = place.path, .position = place.position, .bytes = place.bytes};
+    ps_encode_save_reply(&reply, exchange->reply);
+    return true;
+}
+
+static bool answer_health_check(struct ps_exchange *exchange)
+{
+    char service[PS_HEALTH_SERVICE_BYTES_MAX + 1];
+    exchange->status = ps_decode_health(exchange->request, service, &exchange->error);
+    if (exchange->status != PS_OK)
+        return true;
+    enum ps_health health = ps_rpc_health(exchange->context, service);
+    if (health == PS_HEALTH_SERVICE_UNKNOWN) {
+        exchange->status = ps_fail(&exchange->error, PS_ERR_NOT_FOUND, "unknown service");
+        return true;
+    }
+    ps_encode_health_reply(health, exchange->reply);
+    return true;
+}
+
+#define SERVICE_PATH(name) "/pserver.v1.ParameterServer/" name
+#define ADMIN_PATH(name) "/pserver.v1.Admin/" name
+
+const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
+    {SERVICE_PATH("InitParam"), answer_init, 64, SMALL_REPLY_BYTES_MAX, PS_METHOD_INIT},
+    {SERVICE_PATH("FinishInitParams"), answer_finish, 8, SMALL_REPLY_BYTES_MAX, PS_METHOD_FINISH},
+    {SERVICE_PATH("SendGrad"), answer_push, 64, SMALL_REPLY_BYTES_MAX, PS_METHOD_PUSH},
+    {SERVICE_PATH("GetParam"), answer_pull, 64, SMALL_REPLY_BYTES_MAX, PS_METHOD_PULL},
+    {ADMIN_PATH("GetStatus"), answer_status, 4, STATUS_REPLY_BYTES_MAX, PS_METHOD_STATUS},
+    {ADMIN_PATH("ListParams"), answer_list, 2, LIST_REPLY_BYTES_MAX, PS_METHOD_LIST},
+    {ADMIN_PATH("SaveCheckpoint"), answer_save, 8, STATUS_REPLY_BYTES_MAX, PS_METHOD_SAVE},
+    {PS_HEALTH_CHECK_PATH, answer_health_check, 8, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
+};

@@ -1,0 +1,183 @@
+/* Health.Watch: the state now, and again after each change.
+ *
+ *   WAITING ──request──► SENDING ──sent──► QUIET ──the state changed──► SENDING ...
+ *      │                               └──the server goes──► CLOSING ──sent──► CLOSED
+ *      └──server stops──► ENDED
+ *
+ * From the request on, a second batch waits for the client's end of the call. The slot is free when
+ * that has come back and nothing is being sent. */
+#include "server/rpc/stream_calls.h"
+
+#include "base/assert.h"
+#include "server/rpc/rpc_call.h"
+#include "server/rpc/rpc_context.h"
+
+enum watch_state { WAITING, SENDING, QUIET, CLOSING, CLOSED, ENDED };
+
+struct watch_call {
+    struct ps_tag tag;       /* of the request and of what is sent */
+    struct ps_tag close_tag; /* of the call's end */
+    struct ps_waiter waiter; /* for the bell, from the request to the end */
+    enum watch_state state;
+    void *registered;
+    struct ps_rpc_call call;
+    char service[PS_HEALTH_SERVICE_BYTES_MAX + 1];
+    enum ps_health told; /* what was sent last */
+    bool close_pending;
+};
+
+static void begin(void *memory);
+static void watch_step(void *owner, bool ok);
+static void close_step(void *owner, bool ok);
+static void start(struct watch_call *call);
+static void woken(void *owner);
+static void tell_if_changed(struct watch_call *call);
+static void tell(struct watch_call *call, enum ps_health health);
+static void finish(struct watch_call *call, enum ps_status status, const char *text);
+static void free_slot(struct watch_call *call);
+
+enum ps_status ps_watch_calls_add(struct ps_lane *lane, uint32_t count, void *registered,
+                                  struct ps_error *error)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct watch_call *call = ps_zeroed(lane->context->memory, sizeof *call);
+        if (call == NULL)
+            return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no call slot");
+        ps_tag_init(&call->tag, watch_step, call);
+        ps_tag_init(&call->close_tag, close_step, call);
+        call->waiter = (struct ps_waiter){.woken = woken, .owner = call};
+        call->registered = registered;
+        ps_rpc_call_init(&call->call, lane);
+        ps_lane_adopt(lane, call, begin);
+    }
+    return PS_OK;
+}
+
+static void begin(void *memory)
+{
+    struct watch_call *call = memory;
+    struct ps_lane *lane = call->call.lane;
+    call->state = WAITING;
+    grpc_call_error failed = grpc_server_request_registered_call(
+        lane->context->server, call->registered, &call->call.call, &call->call.deadline,
+        &call->call.metadata, &call->call.request, lane->queue, lane->queue, &call->tag);
+    PS_ASSERT(failed == GRPC_CALL_OK);
+}
+
+static void watch_step(void *owner, bool ok)
+{
+    struct watch_call *call = owner;
+    switch (call->state) {
+    case WAITING: /* a request has come, or the server is stopping */
+        if (!ok) {
+            call->state = ENDED;
+            ps_rpc_call_clear(&call->call);
+            ps_lane_slot_ended(call->call.lane);
+            return;
+        }
+        start(call);
+        return;
+
+    case SENDING: /* the state was sent, or the client has gone */
+        call->state = QUIET;
+        if (!call->close_pending)
+            free_slot(call);
+        else if (ok)
+            tell_if_changed(call);
+        return;
+
+    case CLOSING: /* the status was sent, or the client has gone */
+        call->state = CLOSED;
+        if (!call->close_pending)
+            free_slot(call);
+        return;
+
+    case QUIET:
+    case CLOSED:
+    case ENDED:
+        break;
+    }
+    PS_ASSERT(false && "a tag came back that was not out");
+}
+
+static void close_step(void *owner, bool ok)
+{
+    struct watch_call *call = owner;
+    (void)ok;
+    PS_ASSERT(call->close_pending);
+    call->close_pending = false;
+    if (call->state == QUIET || call->state == CLOSED)
+        free_slot(call);
+}
+
+static void start(struct watch_call *call)
+{
+    struct ps_rpc_batch batch;
+    call->close_pending = true;
+    ps_rpc_batch_init(&batch, &call->call);
+    ps_rpc_batch_close(&batch);
+    ps_rpc_batch_start(&batch, &call->close_tag);
+    ps_lane_wait(call->call.lane, &call->waiter);
+
+    struct ps_view view;
+    struct ps_error error = {0};
+    enum ps_status status = ps_rpc_call_view(&call->call, &view, &error);
+    if (status == PS_OK)
+        status = ps_decode_health(view, call->service, &error);
+    ps_rpc_call_drop_request(&call->call);
+    if (status != PS_OK) {
+        finish(call, status, error.text);
+        return;
+    }
+    tell(call, ps_rpc_health(call->call.lane->context, call->service));
+}
+
+static void woken(void *owner)
+{
+    struct watch_call *call = owner;
+    if (call->state == QUIET)
+        tell_if_changed(call);
+}
+
+/* A server that is going says so first and ends the call then. */
+static void tell_if_changed(struct watch_call *call)
+{
+    enum ps_health health = ps_rpc_health(call->call.lane->context, call->service);
+    if (health != call->told)
+        tell(call, health);
+    else if (atomic_load(&call->call.lane->context->draining))
+        finish(call, PS_ERR_UNAVAILABLE, "shutting down");
+}
+
+static void tell(struct watch_call *call, enum ps_health health)
+{
+    char text[16];
+    struct ps_buffer bytes;
+    struct ps_rpc_batch batch;
+    ps_buffer_init_fixed(&bytes, text, sizeof text);
+    ps_encode_health_reply(health, &bytes);
+    call->told = health;
+    call->state = SENDING;
+    ps_rpc_batch_init(&batch, &call->call);
+    ps_rpc_batch_headers(&batch);
+    ps_rpc_batch_message(
+        &batch, ps_rpc_message_of((struct ps_bytes){(const uint8_t *)bytes.text, bytes.size}));
+    ps_rpc_batch_start(&batch, &call->tag);
+}
+
+static void finish(struct watch_call *call, enum ps_status status, const char *text)
+{
+    struct ps_rpc_batch batch;
+    call->state = CLOSING;
+    ps_rpc_batch_init(&batch, &call->call);
+    ps_rpc_batch_headers(&batch);
+    ps_rpc_batch_status(&batch, status, text);
+    ps_rpc_batch_start(&batch, &call->tag);
+}
+
+static void free_slot(struct watch_call *call)
+{
+    ps_lane_leave(call->call.lane, &call->waiter);
+    ps_rpc_call_clear(&call->call);
+    begin(call);
+}

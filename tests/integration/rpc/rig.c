@@ -1,0 +1,121 @@
+/* The server under test. */
+#include "rig.h"
+
+#include "base/assert.h"
+#include "proto/codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void changed(void *self)
+{
+    struct rig *rig = self;
+    ps_rpc_server_wake(rig->server);
+}
+
+static void wanted(void *self)
+{
+    (void)self;
+}
+
+void rig_start(struct rig *rig, const struct rig_options *options)
+{
+    memset(rig, 0, sizeof *rig);
+    rig->metrics = ps_metrics_create(ps_allocator_heap());
+    const struct ps_service_options service_options = {.memory = ps_allocator_heap(),
+                                                       .clock = ps_clock_real(),
+                                                       .metrics = rig->metrics,
+                                                       .saves = options->saves,
+                                                       .device = "cpu",
+                                                       .job = ""};
+    PS_ASSERT(ps_service_create(&service_options, &rig->service, NULL) == PS_OK);
+    const struct ps_rpc_server_options server_options = {
+        .service = rig->service,
+        .memory = ps_allocator_heap(),
+        .clock = ps_clock_real(),
+        .metrics = rig->metrics,
+        .listen = "127.0.0.1:0",
+        .lane_count = options->lane_count != 0 ? options->lane_count : 1,
+        .message_bytes_max = options->message_bytes_max,
+        .reflection = true};
+    PS_ASSERT(ps_rpc_server_create(&server_options, &rig->server, NULL) == PS_OK);
+    const struct ps_service_listener listener = {changed, wanted, rig};
+    ps_service_listen(rig->service, &listener);
+    ps_service_own(rig->service, 0, 1, 7, "127.0.0.1:1");
+    ps_service_begin_empty(rig->service);
+    ps_service_prove(rig->service, PS_DEADLINE_NEVER);
+    PS_ASSERT(ps_rpc_server_start(rig->server, NULL) == PS_OK);
+    raw_client_open(&rig->client, ps_rpc_server_port(rig->server));
+}
+
+void rig_stop(struct rig *rig)
+{
+    raw_client_close(&rig->client);
+    ps_rpc_server_destroy(rig->server);
+    ps_service_destroy(rig->service);
+    ps_metrics_destroy(rig->metrics);
+}
+
+static struct ps_buffer new_buffer(void)
+{
+    struct ps_buffer buffer;
+    ps_buffer_init(&buffer, ps_allocator_heap(), (size_t)1 << 28);
+    return buffer;
+}
+
+struct ps_buffer rig_init(const char *name, enum ps_dtype dtype, struct ps_bytes content,
+                          struct ps_bytes config)
+{
+    struct ps_buffer request = new_buffer();
+    const struct ps_init_request fields = {.name = ps_bytes_of_text(name),
+                                           .dtype = dtype,
+                                           .content = ps_view_of(&content),
+                                           .config = config};
+    ps_encode_init(&fields, &request);
+    ps_buffer_append(&request, content);
+    return request;
+}
+
+struct ps_buffer rig_push(const char *name, enum ps_dtype dtype, struct ps_bytes content)
+{
+    struct ps_buffer request = new_buffer();
+    const struct ps_push_request fields = {
+        .name = ps_bytes_of_text(name), .dtype = dtype, .content = ps_view_of(&content)};
+    ps_encode_push(&fields, &request);
+    ps_buffer_append(&request, content);
+    return request;
+}
+
+struct ps_buffer rig_pull(const char *name)
+{
+    struct ps_buffer request = new_buffer();
+    const struct ps_pull_request fields = {.name = ps_bytes_of_text(name)};
+    ps_encode_pull(&fields, &request);
+    return request;
+}
+
+struct raw_answer rig_call(struct rig *rig, enum ps_method method, struct ps_buffer request)
+{
+    struct raw_answer answer;
+    PS_ASSERT(!request.failed);
+    raw_call(&rig->client, ps_method_path(method),
+             (struct ps_bytes){(const uint8_t *)request.text, request.size}, 20000, &answer);
+    ps_buffer_fini(&request);
+    return answer;
+}
+
+void rig_make_ready(struct rig *rig, size_t count)
+{
+    void *zeros = calloc(count, sizeof(float));
+    PS_ASSERT(zeros != NULL);
+    struct raw_answer answer =
+        rig_call(rig, PS_METHOD_INIT,
+                 rig_init("w", PS_F32, (struct ps_bytes){zeros, count * sizeof(float)},
+                          (struct ps_bytes){NULL, 0}));
+    PS_ASSERT(answer.code == 0);
+    raw_answer_release(&answer);
+    answer = rig_call(rig, PS_METHOD_FINISH, new_buffer());
+    PS_ASSERT(answer.code == 0);
+    raw_answer_release(&answer);
+    free(zeros);
+}

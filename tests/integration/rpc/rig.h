@@ -1,0 +1,47 @@
+/* A server with a real core on a free port of this machine, and requests to throw at it.
+ *
+ * Threads:  one.
+ * Blocking: as the calls it makes.
+ * Errors:   aborts.
+ * Memory:   its own, until rig_stop.
+ */
+#ifndef PS_TESTS_INTEGRATION_RPC_RIG_H
+#define PS_TESTS_INTEGRATION_RPC_RIG_H
+
+#include "base/buffer.h"
+#include "base/metrics.h"
+#include "proto/messages.h"
+#include "raw_client.h"
+#include "server/core/service.h"
+#include "server/rpc/rpc_server.h"
+
+struct rig {
+    struct ps_metrics *metrics;
+    struct ps_service *service;
+    struct ps_rpc_server *server;
+    struct raw_client client;
+};
+
+struct rig_options {
+    bool saves;                 /* finish waits for a checkpoint */
+    uint32_t lane_count;        /* 0: one */
+    uint64_t message_bytes_max; /* 0: the default */
+};
+
+/* An uninitialised service that owns shard 0 of 1 for ever. */
+void rig_start(struct rig *rig, const struct rig_options *options);
+void rig_stop(struct rig *rig);
+
+/* A request's bytes, in a buffer that the caller ends. */
+struct ps_buffer rig_init(const char *name, enum ps_dtype dtype, struct ps_bytes content,
+                          struct ps_bytes config);
+struct ps_buffer rig_push(const char *name, enum ps_dtype dtype, struct ps_bytes content);
+struct ps_buffer rig_pull(const char *name);
+
+/* Sends the request, ends it, and returns the answer. */
+struct raw_answer rig_call(struct rig *rig, enum ps_method method, struct ps_buffer request);
+
+/* One parameter "w" of `count` zeros (f32), and FinishInitParams. */
+void rig_make_ready(struct rig *rig, size_t count);
+
+#endif
