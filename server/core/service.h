@@ -74,7 +74,13 @@ void ps_service_begin_empty(struct ps_service *service);
 /* Fills the service from a checkpoint and becomes READY. On any failure the service is as empty as
  * before.
  *
- * PS_ERR_CORRUPT      "checkpoint file checksum validation failed: ..."
+ * reader              borrowed
+ *
+ * PS_ERR_CORRUPT      "checkpoint file checksum validation failed: ...", or a parameter that no
+ *                     InitParam could have made
+ * PS_ERR_UNSUPPORTED  it is of another shard, or of another number of shards
+ * PS_ERR_BUSY         bytes_max would be passed; the text has the numbers
+ * PS_ERR_NO_MEMORY, PS_ERR_IO
  */
 PS_MUST_USE enum ps_status ps_service_begin_loaded(struct ps_service *service,
                                                    struct ps_checkpoint_reader *reader,

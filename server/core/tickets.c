@@ -45,7 +45,8 @@ void ps_tickets_save(struct ps_tickets *tickets, struct ps_ticket ticket,
 {
     ps_mutex_lock(&tickets->lock);
     PS_ASSERT(ticket.number <= tickets->given);
-    if (life_of(ticket.number) == life_of(tickets->given)) {
+    bool of_this_life = ticket.number == 0 || life_of(ticket.number) == life_of(tickets->given);
+    if (of_this_life) {
         /* Savers may finish out of order: the newest place stays. */
         if (!tickets->has_place || place->position >= tickets->place.position)
             tickets->place = *place;

@@ -32,7 +32,8 @@ struct ps_ticket ps_tickets_give(struct ps_tickets *tickets);
 /* The newest ticket given: a snapshot taken now covers it. */
 struct ps_ticket ps_tickets_newest(struct ps_tickets *tickets);
 
-/* A checkpoint that covers `ticket` was saved at `place`. */
+/* A checkpoint that covers `ticket` was saved at `place`. Ticket 0 stands for no ticket, of the
+ * present life: the checkpoint that was loaded. */
 void ps_tickets_save(struct ps_tickets *tickets, struct ps_ticket ticket,
                      const struct ps_checkpoint_place *place);
 

@@ -1,0 +1,211 @@
+/* From a checkpoint back to a shard that is READY. The parameters are built beside the service and
+ * put in at once, when every checksum was right. */
+#include "server/core/service.h"
+
+#include "base/assert.h"
+#include "server/core/parameter_settings.h"
+#include "server/core/service_state.h"
+
+#include <inttypes.h>
+
+static enum ps_status check_shard(const struct ps_service *service,
+                                  const struct ps_checkpoint_facts *facts, struct ps_error *error);
+static enum ps_status load_table(const struct ps_service *service,
+                                 struct ps_checkpoint_reader *reader,
+                                 struct ps_parameter_table *table, uint64_t *versions,
+                                 struct ps_error *error);
+static enum ps_status load_parameter(struct ps_checkpoint_reader *reader, size_t i,
+                                     uint64_t bytes_left, struct ps_parameter_table *table,
+                                     struct ps_error *error);
+static enum ps_status check_row(const struct ps_checkpoint_parameter *row,
+                                const struct ps_allocator *memory,
+                                struct ps_optimizer_settings *settings, struct ps_error *error);
+static struct ps_parameter *build(const struct ps_checkpoint_parameter *row,
+                                  const struct ps_optimizer_settings *settings,
+                                  const struct ps_allocator *memory);
+static enum ps_status read_arrays(struct ps_checkpoint_reader *reader, size_t i,
+                                  struct ps_parameter *parameter, const struct ps_allocator *memory,
+                                  struct ps_error *error);
+static enum ps_status read_array(struct ps_checkpoint_reader *reader, size_t i, int32_t state,
+                                 struct ps_blocks *blocks, const struct ps_allocator *memory,
+                                 struct ps_error *error);
+static void begin_loaded(struct ps_service *service, const struct ps_parameter_table *table,
+                         uint64_t position, uint64_t versions);
+
+enum ps_status ps_service_begin_loaded(struct ps_service *service,
+                                       struct ps_checkpoint_reader *reader, struct ps_error *error)
+{
+    const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(reader);
+    PS_TRY(check_shard(service, facts, error));
+
+    struct ps_parameter_table table;
+    uint64_t versions = 0;
+    ps_parameter_table_init(&table, service->memory);
+    enum ps_status status = load_table(service, reader, &table, &versions, error);
+    if (status != PS_OK) {
+        ps_parameter_table_fini(&table);
+        return status;
+    }
+    begin_loaded(service, &table, facts->position, versions);
+    ps_service_tell_changed(service);
+    return PS_OK;
+}
+
+/* Parameters are placed by the number of shards: state of another shard would never be asked for,
+ * and what belongs here would be missing. */
+static enum ps_status check_shard(const struct ps_service *service,
+                                  const struct ps_checkpoint_facts *facts, struct ps_error *error)
+{
+    if (facts->index == service->index && facts->shard_count == service->shard_count)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_UNSUPPORTED,
+                   "the checkpoint is of shard %" PRIu32 " of %" PRIu32
+                   ", but this server owns shard %" PRIu32 " of %" PRIu32,
+                   facts->index, facts->shard_count, service->index, service->shard_count);
+}
+
+static enum ps_status load_table(const struct ps_service *service,
+                                 struct ps_checkpoint_reader *reader,
+                                 struct ps_parameter_table *table, uint64_t *versions,
+                                 struct ps_error *error)
+{
+    size_t count = ps_checkpoint_parameter_count(reader);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t used = table->value_bytes + table->state_bytes;
+        PS_ASSERT(used <= service->bytes_max);
+        PS_TRY(load_parameter(reader, i, service->bytes_max - used, table, error));
+        *versions += ps_checkpoint_parameter(reader, i)->version;
+    }
+    return PS_OK;
+}
+
+static enum ps_status load_parameter(struct ps_checkpoint_reader *reader, size_t i,
+                                     uint64_t bytes_left, struct ps_parameter_table *table,
+                                     struct ps_error *error)
+{
+    const struct ps_checkpoint_parameter *row = ps_checkpoint_parameter(reader, i);
+    struct ps_optimizer_settings settings;
+    PS_TRY(check_row(row, table->memory, &settings, error));
+    if (ps_parameter_table_find(table, row->name) != NULL)
+        return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: two parameters have one name");
+    uint64_t array_bytes = row->count * ps_dtype_size(row->dtype);
+    if (array_bytes > bytes_left / (1 + row->state_count))
+        return ps_fail(error, PS_ERR_BUSY,
+                       "memory limit: the checkpoint needs %" PRIu64 " bytes more, %" PRIu64
+                       " are left",
+                       array_bytes * (1 + row->state_count), bytes_left);
+
+    struct ps_parameter *parameter = build(row, &settings, table->memory);
+    if (parameter == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a parameter of %" PRIu64 " bytes",
+                       array_bytes);
+    struct ps_parameter *replaced = NULL;
+    enum ps_status status = read_arrays(reader, i, parameter, table->memory, error);
+    if (status == PS_OK) {
+        status = ps_parameter_table_insert(table, parameter, &replaced);
+        if (status != PS_OK)
+            (void)ps_fail(error, status, "no memory for another parameter");
+    }
+    PS_ASSERT(replaced == NULL);
+    if (status != PS_OK)
+        ps_parameter_destroy(parameter);
+    return status;
+}
+
+/* The same demands as InitParam's: a file may come from anywhere. */
+static enum ps_status check_row(const struct ps_checkpoint_parameter *row,
+                                const struct ps_allocator *memory,
+                                struct ps_optimizer_settings *settings, struct ps_error *error)
+{
+    struct ps_error reason = {0};
+    if (ps_service_check_name(row->name, &reason) != PS_OK)
+        return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: %.200s", reason.text);
+    int name_size = row->name.size < 80 ? (int)row->name.size : 80;
+    const char *name = (const char *)row->name.data;
+    if ((uint32_t)row->dtype >= PS_DTYPE_COUNT)
+        return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: Name: %.*s, an unknown element type",
+                       name_size, name);
+    if (row->count == 0 || row->count > SIZE_MAX / 8 / (1 + PS_STATES_MAX))
+        return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: Name: %.*s, %" PRIu64 " elements",
+                       name_size, name, row->count);
+    if (row->step > row->version)
+        return ps_fail(error, PS_ERR_CORRUPT,
+                       "checkpoint: Name: %.*s, step %" PRIu64 " beyond version %" PRIu64,
+                       name_size, name, row->step, row->version);
+
+    enum ps_status status =
+        ps_parameter_settings_read(row->config, row->dtype, memory, settings, &reason);
+    if (status == PS_ERR_NO_MEMORY)
+        return ps_fail(error, status, "%.200s", reason.text);
+    if (status != PS_OK)
+        return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: Name: %.*s, %.160s", name_size, name,
+                       reason.text);
+    if (row->state_count != ps_rule_states(settings->rule))
+        return ps_fail(error, PS_ERR_CORRUPT,
+                       "checkpoint: Name: %.*s, %" PRIu32 " states, but %s keeps %" PRIu32,
+                       name_size, name, row->state_count, ps_rule_name(settings->rule),
+                       ps_rule_states(settings->rule));
+    return PS_OK;
+}
+
+static struct ps_parameter *build(const struct ps_checkpoint_parameter *row,
+                                  const struct ps_optimizer_settings *settings,
+                                  const struct ps_allocator *memory)
+{
+    struct ps_parameter_spec *spec =
+        ps_parameter_spec_create(memory, row->name, row->dtype, row->count, row->config, settings);
+    if (spec == NULL)
+        return NULL;
+    /* The random numbers go on where they stopped, whatever made the id. */
+    spec->id = row->id;
+    struct ps_parameter *parameter = ps_parameter_create(spec);
+    ps_parameter_spec_release(spec);
+    if (parameter == NULL)
+        return NULL;
+    parameter->version = row->version;
+    parameter->step = row->step;
+    return parameter;
+}
+
+static enum ps_status read_arrays(struct ps_checkpoint_reader *reader, size_t i,
+                                  struct ps_parameter *parameter, const struct ps_allocator *memory,
+                                  struct ps_error *error)
+{
+    PS_TRY(read_array(reader, i, -1, parameter->values, memory, error));
+    for (uint32_t state = 0; state < ps_parameter_state_count(parameter); state++)
+        PS_TRY(read_array(reader, i, (int32_t)state, parameter->states[state], memory, error));
+    return PS_OK;
+}
+
+static enum ps_status read_array(struct ps_checkpoint_reader *reader, size_t i, int32_t state,
+                                 struct ps_blocks *blocks, const struct ps_allocator *memory,
+                                 struct ps_error *error)
+{
+    struct ps_checkpoint_piece *pieces =
+        ps_zeroed_array(memory, blocks->block_count, sizeof *pieces);
+    if (pieces == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read %zu blocks",
+                       blocks->block_count);
+    for (size_t block = 0; block < blocks->block_count; block++)
+        pieces[block] = (struct ps_checkpoint_piece){.data = ps_blocks_write(blocks, block),
+                                                     .size = blocks->pieces[block].size};
+    enum ps_status status =
+        ps_checkpoint_read_array(reader, i, state, pieces, blocks->block_count, error);
+    ps_release(memory, pieces);
+    return status;
+}
+
+static void begin_loaded(struct ps_service *service, const struct ps_parameter_table *table,
+                         uint64_t position, uint64_t versions)
+{
+    ps_rwlock_write(&service->cut);
+    PS_ASSERT(ps_service_life(service) == PS_LIFE_STARTING);
+    PS_ASSERT(service->table.count == 0);
+    service->table = *table;
+    service->bytes_used += table->value_bytes + table->state_bytes;
+    service->position_at_begin = position - versions;
+    atomic_store(&service->position, position);
+    atomic_store(&service->life, PS_LIFE_READY);
+    ps_service_count_table(service);
+    ps_rwlock_unlock(&service->cut);
+}

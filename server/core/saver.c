@@ -1,0 +1,116 @@
+/* The order is everything: file, then pointer, then the files that nobody needs any more (B4). */
+#include "server/core/saver.h"
+
+#include "base/assert.h"
+#include "checkpoint/catalog.h"
+#include "server/core/service_state.h"
+
+/* Longest JSON pointer: a path and a few numbers. */
+#define POINTER_BYTES_MAX 8192
+
+static enum ps_status put_pointer(const struct ps_saver *saver,
+                                  const struct ps_checkpoint_place *place, uint64_t deadline_ms,
+                                  struct ps_error *error);
+static void remove_stale(const struct ps_saver *saver, const struct ps_checkpoint_place *place);
+static void sweep(const struct ps_saver *saver);
+static void count_saved(const struct ps_saver *saver, const struct ps_saving *saving);
+
+enum ps_status ps_saver_save(const struct ps_saver *saver, uint64_t deadline_ms,
+                             struct ps_checkpoint_place *place, struct ps_error *error)
+{
+    struct ps_saving saving;
+    PS_TRY(ps_saver_write(saver, &saving, error));
+    PS_TRY(ps_saver_publish(saver, &saving, deadline_ms, error));
+    *place = saving.place;
+    return PS_OK;
+}
+
+enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *saving,
+                              struct ps_error *error)
+{
+    struct ps_snapshot snapshot;
+    saving->start_unix_ns = ps_unix_ns(saver->clock);
+    PS_TRY(ps_service_snapshot(saver->service, &snapshot, error));
+    enum ps_status status =
+        ps_checkpoint_write(saver->files, saver->folder, &snapshot.facts, snapshot.parameters,
+                            snapshot.parameter_count, saver->memory, &saving->place, error);
+    saving->ticket = snapshot.ticket;
+    ps_snapshot_release(&snapshot);
+    if (status != PS_OK)
+        ps_counter_add(saver->service->metrics.checkpoint_failures, 1);
+    return status;
+}
+
+enum ps_status ps_saver_publish(const struct ps_saver *saver, const struct ps_saving *saving,
+                                uint64_t deadline_ms, struct ps_error *error)
+{
+    enum ps_status status = put_pointer(saver, &saving->place, deadline_ms, error);
+    if (status == PS_ERR_STALE_EPOCH)
+        remove_stale(saver, &saving->place);
+    if (status == PS_OK)
+        ps_service_saved(saver->service, saving->ticket, &saving->place);
+    /* Also when the store does not answer: without end, a file per interval would fill the disk.
+     * What was published last stays, and so do the newest files, which recovery finds. */
+    sweep(saver);
+    if (status != PS_OK) {
+        ps_counter_add(saver->service->metrics.checkpoint_failures, 1);
+        return status;
+    }
+    count_saved(saver, saving);
+    return PS_OK;
+}
+
+static enum ps_status put_pointer(const struct ps_saver *saver,
+                                  const struct ps_checkpoint_place *place, uint64_t deadline_ms,
+                                  struct ps_error *error)
+{
+    if (saver->registry == NULL)
+        return PS_OK;
+    PS_ASSERT(saver->claim != NULL);
+    /* The claim may have changed hands, and come back under another epoch, since the snapshot. */
+    if (place->epoch != saver->claim->epoch)
+        return ps_fail(error, PS_ERR_STALE_EPOCH, "the checkpoint is of an earlier ownership");
+    struct ps_buffer json;
+    ps_buffer_init(&json, saver->memory, POINTER_BYTES_MAX);
+    ps_catalog_pointer_write(place, &json);
+    enum ps_status status = ps_buffer_status(&json, error);
+    if (status == PS_OK)
+        status = ps_registry_publish_checkpoint(
+            saver->registry, saver->claim, (struct ps_bytes){(const uint8_t *)json.text, json.size},
+            deadline_ms, error);
+    ps_buffer_fini(&json);
+    return status;
+}
+
+static void remove_stale(const struct ps_saver *saver, const struct ps_checkpoint_place *place)
+{
+    struct ps_error reason = {0};
+    if (saver->files->remove(saver->files->self, place->path, &reason) != PS_OK)
+        PS_LOG(saver->log, PS_LOG_WARN, "saver", "checkpoint of a lost shard stays",
+               PS_FIELD_TEXT("path", place->path), PS_FIELD_ERROR(&reason));
+}
+
+static void sweep(const struct ps_saver *saver)
+{
+    struct ps_checkpoint_place published = {0};
+    struct ps_error reason = {0};
+    size_t removed = 0;
+    (void)ps_service_last_saved(saver->service, &published);
+    if (ps_catalog_sweep(saver->files, saver->folder, PS_SAVER_KEEP, published.uuid, saver->memory,
+                         &removed, &reason) != PS_OK)
+        PS_LOG(saver->log, PS_LOG_WARN, "saver", "older checkpoints stay", PS_FIELD_ERROR(&reason));
+}
+
+static void count_saved(const struct ps_saver *saver, const struct ps_saving *saving)
+{
+    const struct ps_core_metrics *metrics = &saver->service->metrics;
+    uint64_t now = ps_unix_ns(saver->clock);
+    uint64_t taken_ns = now > saving->start_unix_ns ? now - saving->start_unix_ns : 0;
+    ps_counter_add(metrics->checkpoints, 1);
+    ps_histogram_observe(metrics->checkpoint_seconds, (double)taken_ns / 1e9);
+    PS_LOG(saver->log, PS_LOG_INFO, "saver", "checkpoint saved",
+           PS_FIELD_TEXT("path", saving->place.path),
+           PS_FIELD_UINT("position", saving->place.position),
+           PS_FIELD_UINT("bytes", saving->place.bytes),
+           PS_FIELD_UINT("duration_ms", taken_ns / 1000000));
+}

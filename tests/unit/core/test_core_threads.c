@@ -1,0 +1,318 @@
+/* The promises of the core under real threads; meant to run under the thread sanitizer, too. No
+ * test depends on how fast anything is: each thread does a fixed amount of work. */
+#include "base/bounds.h"
+#include "server/core/service_state.h"
+#include "tests/unit/core/core_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Enough for a parameter of more than one block. */
+#define ELEMENTS (PS_BLOCK_BYTES / 4 + 1000)
+#define PUSHES 60
+#define PULLS 60
+#define SNAPSHOTS 40
+
+static struct ps_service *service;
+static float *ones;
+
+static void create_service(void)
+{
+    struct ps_service_options options = {
+        .memory = ps_allocator_heap(), .clock = ps_clock_real(), .saves = true};
+    ck_assert_int_eq(ps_service_create(&options, &service, NULL), PS_OK);
+    ps_service_own(service, 0, 1, 1, "");
+    ps_service_prove(service, PS_DEADLINE_NEVER);
+    ps_service_begin_empty(service);
+    ones = malloc(ELEMENTS * sizeof *ones);
+    ck_assert_ptr_nonnull(ones);
+    for (size_t i = 0; i < ELEMENTS; i++)
+        ones[i] = 1;
+}
+
+static void destroy_service(void)
+{
+    ps_service_check(service);
+    ps_service_destroy(service);
+    free(ones);
+}
+
+/* A float32 parameter of zeros that adds what is pushed. */
+static void init_sum(const char *name, size_t count)
+{
+    float *zeros = calloc(count, sizeof *zeros);
+    struct ps_bytes piece = {(const uint8_t *)zeros, count * sizeof *zeros};
+    struct ps_init_request request = {.name = text(name),
+                                      .dtype = PS_F32,
+                                      .content = ps_view_of(&piece),
+                                      .config = config_of(PS_CONFIG_ADD, 1)};
+    ck_assert_int_eq(ps_service_init(service, &request, NULL), PS_OK);
+    free(zeros);
+}
+
+static void push_ones(const char *name, size_t count)
+{
+    struct ps_bytes piece = {(const uint8_t *)ones, count * sizeof *ones};
+    struct ps_push_request request = {
+        .name = text(name), .dtype = PS_F32, .content = ps_view_of(&piece)};
+    struct ps_push_reply reply;
+    ck_assert_int_eq(ps_service_push(service, &request, &reply, NULL), PS_OK);
+}
+
+static void finish(void)
+{
+    struct ps_ticket ticket;
+    ck_assert_int_eq(ps_service_finish(service, &ticket, NULL), PS_OK);
+}
+
+static void run_threads(const ps_thread_fn *functions, size_t count)
+{
+    struct ps_thread threads[8] = {0};
+    for (size_t i = 0; i < count; i++)
+        ck_assert_int_eq(ps_thread_start(&threads[i], "test", functions[i], NULL, NULL), PS_OK);
+    for (size_t i = 0; i < count; i++)
+        ps_thread_join(&threads[i]);
+}
+
+static void push_many(void *unused)
+{
+    (void)unused;
+    ps_service_enter_thread();
+    for (int i = 0; i < PUSHES; i++)
+        push_ones("w", ELEMENTS);
+}
+
+/* Every element of a pull has the value that its version says: nothing is torn. */
+static void pull_many(void *unused)
+{
+    (void)unused;
+    struct ps_pull_request request = {.name = text("w")};
+    for (int i = 0; i < PULLS; i++) {
+        struct ps_pull pull = {0};
+        ck_assert_int_eq(ps_service_pull(service, &request, &pull, NULL), PS_OK);
+        struct ps_view_cursor cursor = {.view = pull.reply.content};
+        for (;;) {
+            struct ps_bytes run = ps_view_next(&cursor, SIZE_MAX);
+            if (run.size == 0)
+                break;
+            for (size_t at = 0; at < run.size; at += sizeof(float)) {
+                float value;
+                memcpy(&value, run.data + at, sizeof value);
+                if (value != (float)pull.reply.version)
+                    ck_abort_msg("%f in version %llu", (double)value,
+                                 (unsigned long long)pull.reply.version);
+            }
+        }
+        ps_pull_release(&pull);
+    }
+}
+
+START_TEST(b21_no_pull_is_torn_by_pushes)
+{
+    const ps_thread_fn functions[] = {push_many, pull_many, push_many, pull_many};
+    create_service();
+    init_sum("w", ELEMENTS);
+    finish();
+
+    run_threads(functions, 4);
+
+    struct ps_status_reply reply;
+    char uuid[37];
+    ps_service_status(service, &reply, uuid);
+    ck_assert_uint_eq(reply.position, 2 * PUSHES);
+    destroy_service();
+}
+END_TEST
+
+static void push_to_many(void *unused)
+{
+    (void)unused;
+    static const char *const names[] = {"a", "b", "c", "d"};
+    for (int i = 0; i < PUSHES * 10; i++)
+        push_ones(names[i % 4], 100);
+}
+
+/* Values, versions and the position of a snapshot belong to one instant. */
+static void snapshot_many(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < SNAPSHOTS; i++) {
+        struct ps_snapshot snapshot;
+        ck_assert_int_eq(ps_service_snapshot(service, &snapshot, NULL), PS_OK);
+        uint64_t versions = 0;
+        for (size_t p = 0; p < snapshot.parameter_count; p++) {
+            float values[100];
+            versions += snapshot.parameters[p].version;
+            ps_view_copy(snapshot.parameters[p].values, 0, values, sizeof values);
+            for (size_t e = 0; e < 100; e++)
+                ck_assert_float_eq(values[e], (float)snapshot.parameters[p].version);
+        }
+        ck_assert_uint_eq(versions, snapshot.facts.position);
+        ps_snapshot_release(&snapshot);
+    }
+}
+
+START_TEST(p3_a_snapshot_under_pushes_is_one_instant)
+{
+    const ps_thread_fn functions[] = {push_to_many, snapshot_many, push_to_many, snapshot_many};
+    create_service();
+    init_sum("a", 100);
+    init_sum("b", 100);
+    init_sum("c", 100);
+    init_sum("d", 100);
+    finish();
+
+    run_threads(functions, 4);
+
+    destroy_service();
+}
+END_TEST
+
+static void push_once_to_b(void *unused)
+{
+    (void)unused;
+    push_ones("b", 100);
+}
+
+START_TEST(b22_a_push_to_one_parameter_does_not_wait_for_another)
+{
+    const ps_thread_fn functions[] = {push_once_to_b};
+    create_service();
+    init_sum("a", 100);
+    init_sum("b", 100);
+    finish();
+    struct ps_parameter *a = ps_parameter_table_find(&service->table, text("a"));
+    ps_mutex_lock(&a->lock);
+
+    run_threads(functions, 1);
+
+    ps_mutex_unlock(&a->lock);
+    struct ps_parameter *b = ps_parameter_table_find(&service->table, text("b"));
+    ck_assert_uint_eq(b->version, 1);
+    ck_assert_uint_eq(a->version, 0);
+    destroy_service();
+}
+END_TEST
+
+static _Atomic int finished_count;
+static _Atomic int refused_count;
+
+static void finish_once(void *unused)
+{
+    (void)unused;
+    struct ps_ticket ticket;
+    enum ps_status status = ps_service_finish(service, &ticket, NULL);
+    atomic_fetch_add(status == PS_OK ? &finished_count : &refused_count, 1);
+    ck_assert(status == PS_OK || status == PS_ERR_EXISTS);
+}
+
+START_TEST(b15_of_concurrent_finishes_one_succeeds)
+{
+    const ps_thread_fn functions[] = {finish_once, finish_once, finish_once, finish_once};
+    create_service();
+
+    run_threads(functions, 4);
+
+    ck_assert_int_eq(finished_count, 1);
+    ck_assert_int_eq(refused_count, 3);
+    destroy_service();
+}
+END_TEST
+
+/* Whatever InitParam said, the list of parameters never changes after READY. */
+static void init_many(void *unused)
+{
+    (void)unused;
+    const float value = 1;
+    struct ps_bytes piece = {(const uint8_t *)&value, sizeof value};
+    for (int i = 0; i < 200; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "p%d", i % 20);
+        struct ps_init_request request = {
+            .name = text(name), .dtype = PS_F32, .content = ps_view_of(&piece)};
+        enum ps_status status = ps_service_init(service, &request, NULL);
+        ck_assert(status == PS_OK || status == PS_ERR_EXISTS);
+    }
+}
+
+static void finish_and_look(void *unused)
+{
+    (void)unused;
+    struct ps_status_reply before;
+    struct ps_status_reply after;
+    char uuid[37];
+    finish();
+    ps_service_status(service, &before, uuid);
+    for (int i = 0; i < 100; i++)
+        ps_service_status(service, &after, uuid);
+    ck_assert_uint_eq(before.parameter_count, after.parameter_count);
+}
+
+START_TEST(b15_no_init_slips_in_after_finish)
+{
+    const ps_thread_fn functions[] = {init_many, init_many, finish_and_look};
+    create_service();
+
+    run_threads(functions, 3);
+
+    destroy_service();
+}
+END_TEST
+
+/* The shard is lost and gained again in the middle of everything. */
+static void lose_and_gain(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 20; i++) {
+        ps_service_reset(service);
+        ps_service_own(service, 0, 1, (uint64_t)i + 2, "");
+        ps_service_begin_empty(service);
+        ps_service_prove(service, PS_DEADLINE_NEVER);
+        init_sum("w", ELEMENTS);
+        finish();
+    }
+}
+
+static void push_and_pull_whatever_happens(void *unused)
+{
+    (void)unused;
+    struct ps_bytes piece = {(const uint8_t *)ones, ELEMENTS * sizeof *ones};
+    struct ps_push_request push = {
+        .name = text("w"), .dtype = PS_F32, .content = ps_view_of(&piece)};
+    struct ps_pull_request request = {.name = text("w")};
+    for (int i = 0; i < PUSHES; i++) {
+        struct ps_push_reply reply;
+        struct ps_pull pull = {0};
+        struct ps_snapshot snapshot;
+        (void)!ps_service_push(service, &push, &reply, NULL);
+        (void)!ps_service_pull(service, &request, &pull, NULL);
+        (void)!ps_service_snapshot(service, &snapshot, NULL);
+        ps_pull_release(&pull);
+        ps_snapshot_release(&snapshot);
+    }
+}
+
+START_TEST(losing_the_shard_under_load_breaks_nothing)
+{
+    const ps_thread_fn functions[] = {push_and_pull_whatever_happens, lose_and_gain,
+                                      push_and_pull_whatever_happens};
+    create_service();
+
+    run_threads(functions, 3);
+
+    destroy_service();
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("core_threads");
+    tcase_add_test(tests, b21_no_pull_is_torn_by_pushes);
+    tcase_add_test(tests, p3_a_snapshot_under_pushes_is_one_instant);
+    tcase_add_test(tests, b22_a_push_to_one_parameter_does_not_wait_for_another);
+    tcase_add_test(tests, b15_of_concurrent_finishes_one_succeeds);
+    tcase_add_test(tests, b15_no_init_slips_in_after_finish);
+    tcase_add_test(tests, losing_the_shard_under_load_breaks_nothing);
+    return run_tests("core_threads", tests);
+}

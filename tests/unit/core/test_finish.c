@@ -1,0 +1,191 @@
+/* server/core/finish.c: FinishInitParams once, and tickets for checkpoints. */
+#include "tests/unit/core/core_world.h"
+
+#include <string.h>
+
+static const struct ps_checkpoint_place place = {.uuid = "u", .path = "/p", .position = 0};
+
+START_TEST(finish_without_checkpoints_waits_for_nothing)
+{
+    struct core_world world;
+    struct ps_ticket ticket;
+    world_init_empty(&world);
+
+    ck_assert_int_eq(ps_service_finish(world.service, &ticket, NULL), PS_OK);
+
+    ck_assert(ps_service_satisfied(world.service, ticket));
+    ck_assert_int_eq(world.wanted_count, 0);
+    ck_assert_int_ge(world.changed_count, 1);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(b6_finish_waits_for_the_first_checkpoint)
+{
+    struct core_world world;
+    struct ps_ticket ticket;
+    struct ps_snapshot snapshot;
+    world_init(&world, true, 0);
+    world_own(&world, 1);
+    ps_service_begin_empty(world.service);
+
+    ck_assert_int_eq(ps_service_finish(world.service, &ticket, NULL), PS_OK);
+
+    ck_assert_int_eq(world.wanted_count, 1);
+    ck_assert(!ps_service_satisfied(world.service, ticket));
+    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+    ck_assert(!ps_service_satisfied(world.service, ticket));
+    ps_service_saved(world.service, snapshot.ticket, &place);
+    ck_assert(ps_service_satisfied(world.service, ticket));
+    ps_snapshot_release(&snapshot);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_second_finish_is_refused_and_waits_for_the_same_checkpoint)
+{
+    struct core_world world;
+    struct ps_ticket first;
+    struct ps_ticket second;
+    struct ps_error error;
+    world_init(&world, true, 0);
+    world_own(&world, 1);
+    ps_service_begin_empty(world.service);
+    ck_assert_int_eq(ps_service_finish(world.service, &first, NULL), PS_OK);
+
+    enum ps_status status = ps_service_finish(world.service, &second, &error);
+
+    ck_assert_int_eq(status, PS_ERR_EXISTS);
+    ck_assert_str_eq(error.text, "pserver already initialized");
+    ck_assert_uint_eq(second.number, first.number);
+    ck_assert(!ps_service_satisfied(world.service, second));
+    ck_assert_int_eq(world.wanted_count, 1);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(finish_of_a_shard_without_parameters_is_fine)
+{
+    struct core_world world;
+    struct ps_snapshot snapshot;
+    world_init_empty(&world);
+
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+
+    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+    ck_assert_uint_eq(snapshot.parameter_count, 0);
+    ps_snapshot_release(&snapshot);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_wanted_checkpoint_is_one_of_now_or_later)
+{
+    struct core_world world;
+    struct ps_ticket ticket;
+    struct ps_snapshot before;
+    struct ps_snapshot after;
+    world_init(&world, true, 0);
+    world_own(&world, 1);
+    ps_service_begin_empty(world.service);
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+    ck_assert_int_eq(ps_service_snapshot(world.service, &before, NULL), PS_OK);
+
+    ck_assert_int_eq(ps_service_want_checkpoint(world.service, &ticket, NULL), PS_OK);
+
+    ck_assert_int_eq(world.wanted_count, 2);
+    ck_assert_int_eq(ps_service_snapshot(world.service, &after, NULL), PS_OK);
+    ps_service_saved(world.service, before.ticket, &place);
+    ck_assert(!ps_service_satisfied(world.service, ticket));
+    ps_service_saved(world.service, after.ticket, &place);
+    ck_assert(ps_service_satisfied(world.service, ticket));
+    ps_snapshot_release(&before);
+    ps_snapshot_release(&after);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(no_checkpoint_is_promised_where_none_is_saved)
+{
+    struct core_world world;
+    struct ps_ticket ticket;
+    world_init_ready(&world);
+
+    ck_assert_int_eq(ps_service_want_checkpoint(world.service, &ticket, &world.error),
+                     PS_ERR_UNSUPPORTED);
+
+    ck_assert_ptr_nonnull(strstr(world.error.text, "data directory"));
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(no_checkpoint_is_promised_before_finish)
+{
+    struct core_world world;
+    struct ps_ticket ticket;
+    world_init(&world, true, 0);
+    world_own(&world, 1);
+    ps_service_begin_empty(world.service);
+
+    ck_assert_int_eq(ps_service_want_checkpoint(world.service, &ticket, NULL), PS_ERR_NOT_READY);
+
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(saved_tells_the_listener_and_the_status)
+{
+    struct core_world world;
+    struct ps_checkpoint_place last;
+    struct ps_status_reply reply;
+    char uuid[37];
+    world_init(&world, true, 0);
+    world_own(&world, 1);
+    ps_service_begin_empty(world.service);
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+    ck_assert(!ps_service_last_saved(world.service, &last));
+    int told = world.changed_count;
+
+    ps_service_saved(world.service, (struct ps_ticket){0}, &place);
+
+    ck_assert_int_gt(world.changed_count, told);
+    ck_assert(ps_service_last_saved(world.service, &last));
+    ck_assert_str_eq(last.path, "/p");
+    ps_service_status(world.service, &reply, uuid);
+    ck_assert_str_eq(reply.checkpoint_uuid, "u");
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(reset_abandons_who_waits)
+{
+    struct core_world world;
+    struct ps_ticket ticket;
+    world_init(&world, true, 0);
+    world_own(&world, 1);
+    ps_service_begin_empty(world.service);
+    ck_assert_int_eq(ps_service_finish(world.service, &ticket, NULL), PS_OK);
+    ck_assert(!ps_service_abandoned(world.service, ticket));
+
+    ps_service_reset(world.service);
+
+    ck_assert(ps_service_abandoned(world.service, ticket));
+    ck_assert(!ps_service_satisfied(world.service, ticket));
+    world_fini(&world);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("finish");
+    tcase_add_test(tests, finish_without_checkpoints_waits_for_nothing);
+    tcase_add_test(tests, b6_finish_waits_for_the_first_checkpoint);
+    tcase_add_test(tests, a_second_finish_is_refused_and_waits_for_the_same_checkpoint);
+    tcase_add_test(tests, finish_of_a_shard_without_parameters_is_fine);
+    tcase_add_test(tests, a_wanted_checkpoint_is_one_of_now_or_later);
+    tcase_add_test(tests, no_checkpoint_is_promised_where_none_is_saved);
+    tcase_add_test(tests, no_checkpoint_is_promised_before_finish);
+    tcase_add_test(tests, saved_tells_the_listener_and_the_status);
+    tcase_add_test(tests, reset_abandons_who_waits);
+    return run_tests("finish", tests);
+}

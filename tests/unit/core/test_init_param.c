@@ -1,0 +1,296 @@
+/* server/core/init_param.c: what InitParam refuses; a refusal changes and leaks nothing. */
+#include "base/bounds.h"
+#include "tests/unit/core/core_world.h"
+
+#include <string.h>
+
+static const float two[] = {1, 2};
+static const float three[] = {7, 8, 9};
+static const struct ps_bytes no_config = {NULL, 0};
+
+START_TEST(init_before_finish_may_be_repeated_and_replaces)
+{
+    struct core_world world;
+    world_init_empty(&world);
+    ck_assert_int_eq(world_init_param(&world, "w", PS_F32, two, sizeof two, no_config), PS_OK);
+    int64_t live = world.heap.live;
+
+    for (int i = 0; i < 10; i++)
+        ck_assert_int_eq(world_init_param(&world, "w", PS_F32, three, sizeof three, no_config),
+                         PS_OK);
+
+    ck_assert_int_eq(world.heap.live, live);
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+    world_expect_f32(&world, "w", three, 3);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(init_after_finish_is_refused)
+{
+    struct core_world world;
+    world_init_ready(&world);
+
+    enum ps_status status = world_init_param(&world, "x", PS_F32, two, sizeof two, no_config);
+
+    ck_assert_int_eq(status, PS_ERR_EXISTS);
+    ck_assert_str_eq(world.error.text, "pserver already initialized");
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(b15_empty_content_is_refused)
+{
+    struct core_world world;
+    world_init_empty(&world);
+
+    enum ps_status status = world_init_param(&world, "w", PS_F32, NULL, 0, no_config);
+
+    ck_assert_int_eq(status, PS_ERR_BAD_INPUT);
+    ck_assert_ptr_nonnull(strstr(world.error.text, "empty"));
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(b15_bad_config_is_refused_and_leaves_nothing)
+{
+    struct core_world world;
+    const uint8_t garbage[] = {0xff, 0xff, 0xff, 0xff, 0xff};
+    world_init_empty(&world);
+    int64_t live = world.heap.live;
+
+    enum ps_status status = world_init_param(&world, "w", PS_F32, two, sizeof two,
+                                             (struct ps_bytes){garbage, sizeof garbage});
+
+    ck_assert_int_eq(status, PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(world.heap.live, live);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(b24_a_combination_without_sense_is_refused_and_allocates_no_parameter)
+{
+    struct core_world world;
+    struct ps_status_reply reply;
+    char uuid[37];
+    world_init_empty(&world);
+    int64_t live = world.heap.live;
+
+    enum ps_status status =
+        world_init_param(&world, "w", PS_I64, two, sizeof two, config_of(PS_CONFIG_ADAM, 0.1));
+
+    ck_assert_int_eq(status, PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(world.heap.live, live);
+    ps_service_status(world.service, &reply, uuid);
+    ck_assert_uint_eq(reply.parameter_count, 0);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(b24_content_of_no_whole_number_of_elements_is_refused)
+{
+    struct core_world world;
+    const uint8_t bytes[16] = {0};
+    world_init_empty(&world);
+
+    ck_assert_int_eq(world_init_param(&world, "w", PS_F32, bytes, 7, no_config), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(world_init_param(&world, "w", PS_F64, bytes, 12, no_config), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(world_init_param(&world, "w", PS_I64, bytes, 1, no_config), PS_ERR_BAD_INPUT);
+
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(b24_an_unknown_element_type_is_refused)
+{
+    struct core_world world;
+    world_init_empty(&world);
+
+    ck_assert_int_eq(world_init_param(&world, "w", (enum ps_dtype)6, two, sizeof two, no_config),
+                     PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(world_init_param(&world, "w", (enum ps_dtype) - 1, two, sizeof two, no_config),
+                     PS_ERR_BAD_INPUT);
+
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(b24_unaligned_content_is_fine)
+{
+    struct core_world world;
+    uint8_t bytes[sizeof two + 1];
+    memcpy(bytes + 1, two, sizeof two);
+    world_init_empty(&world);
+
+    ck_assert_int_eq(world_init_param(&world, "w", PS_F32, bytes + 1, sizeof two, no_config),
+                     PS_OK);
+
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+    world_expect_f32(&world, "w", two, 2);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(names_that_may_not_be_are_refused)
+{
+    static const char *const names[] = {
+        "", "ps.state/0/w", "__metadata__", "\xff\xfe", "\xc0\x80", "cut\xe2\x82",
+    };
+    struct core_world world;
+    world_init_empty(&world);
+
+    ck_assert_int_eq(world_init_param(&world, names[_i], PS_F32, two, sizeof two, no_config),
+                     PS_ERR_BAD_INPUT);
+
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(names_near_the_reserved_ones_are_fine)
+{
+    static const char *const names[] = {
+        "ps.state", "__metadata__/w", "w/ps.state/", "\xc3\xa9t\xc3\xa9", " ",
+    };
+    struct core_world world;
+    world_init_empty(&world);
+
+    ck_assert_int_eq(world_init_param(&world, names[_i], PS_F32, two, sizeof two, no_config),
+                     PS_OK);
+
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(the_longest_name_is_fine_and_one_byte_more_is_not)
+{
+    struct core_world world;
+    char name[PS_NAME_BYTES_MAX + 2];
+    memset(name, 'n', sizeof name);
+    name[PS_NAME_BYTES_MAX + 1] = '\0';
+    world_init_empty(&world);
+
+    ck_assert_int_eq(world_init_param(&world, name, PS_F32, two, sizeof two, no_config),
+                     PS_ERR_BAD_INPUT);
+    name[PS_NAME_BYTES_MAX] = '\0';
+    ck_assert_int_eq(world_init_param(&world, name, PS_F32, two, sizeof two, no_config), PS_OK);
+
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_name_with_a_nul_is_refused)
+{
+    struct core_world world;
+    struct ps_bytes piece = {(const uint8_t *)two, sizeof two};
+    struct ps_init_request request = {
+        .name = {(const uint8_t *)"a\0b", 3}, .dtype = PS_F32, .content = ps_view_of(&piece)};
+    world_init_empty(&world);
+
+    ck_assert_int_eq(ps_service_init(world.service, &request, NULL), PS_ERR_BAD_INPUT);
+
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(the_memory_limit_counts_values_and_states)
+{
+    struct core_world world;
+    world_init(&world, false, 30);
+    world_own(&world, 1);
+    ps_service_begin_empty(world.service);
+    ck_assert_int_eq(world_init_param(&world, "w", PS_F32, two, sizeof two, no_config), PS_OK);
+
+    enum ps_status status =
+        world_init_param(&world, "v", PS_F32, two, sizeof two, config_of(PS_CONFIG_ADAM, 0.1));
+
+    ck_assert_int_eq(status, PS_ERR_BUSY);
+    ck_assert_str_eq(world.error.text, "memory limit: 24 bytes needed, 8 used, limit 30");
+    ck_assert_int_eq(world_init_param(&world, "v", PS_F32, three, sizeof three, no_config), PS_OK);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(replacing_at_the_limit_is_possible)
+{
+    struct core_world world;
+    world_init(&world, false, 8);
+    world_own(&world, 1);
+    ps_service_begin_empty(world.service);
+
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(world_init_param(&world, "w", PS_F32, two, sizeof two, no_config), PS_OK);
+    ck_assert_int_eq(world_init_param(&world, "w", PS_F32, three, sizeof three, no_config),
+                     PS_ERR_BUSY);
+
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+    world_expect_f32(&world, "w", two, 2);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(reset_gives_the_counted_bytes_back)
+{
+    struct core_world world;
+    world_init(&world, false, 8);
+    world_own(&world, 1);
+    ps_service_begin_empty(world.service);
+    ck_assert_int_eq(world_init_param(&world, "w", PS_F32, two, sizeof two, no_config), PS_OK);
+
+    ps_service_reset(world.service);
+    world_own(&world, 2);
+    ps_service_begin_empty(world.service);
+
+    ck_assert_int_eq(world_init_param(&world, "v", PS_F32, two, sizeof two, no_config), PS_OK);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(init_survives_any_refused_allocation)
+{
+    struct core_world world;
+    struct ps_status_reply reply;
+    char uuid[37];
+    world_init_empty(&world);
+    struct ps_bytes config = config_of(PS_CONFIG_ADAM, 0.1);
+    int64_t live = world.heap.live;
+    enum ps_status status = PS_ERR_NO_MEMORY;
+
+    for (int64_t refuse = 0; status != PS_OK; refuse++) {
+        ps_service_status(world.service, &reply, uuid);
+        ck_assert_uint_eq(reply.parameter_count, 0);
+        ck_assert_int_eq(world.heap.live, live);
+        ck_assert_int_lt(refuse, 50);
+        world.heap.refuse_at = world.heap.seen + refuse;
+        status = world_init_param(&world, "w", PS_F32, two, sizeof two, config);
+        world.heap.refuse_at = -1;
+        ck_assert(status == PS_OK || status == PS_ERR_NO_MEMORY);
+        ps_service_check(world.service);
+    }
+
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+    world_expect_f32(&world, "w", two, 2);
+    world_fini(&world);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("init_param");
+    tcase_add_test(tests, init_before_finish_may_be_repeated_and_replaces);
+    tcase_add_test(tests, init_after_finish_is_refused);
+    tcase_add_test(tests, b15_empty_content_is_refused);
+    tcase_add_test(tests, b15_bad_config_is_refused_and_leaves_nothing);
+    tcase_add_test(tests, b24_a_combination_without_sense_is_refused_and_allocates_no_parameter);
+    tcase_add_test(tests, b24_content_of_no_whole_number_of_elements_is_refused);
+    tcase_add_test(tests, b24_an_unknown_element_type_is_refused);
+    tcase_add_test(tests, b24_unaligned_content_is_fine);
+    tcase_add_loop_test(tests, names_that_may_not_be_are_refused, 0, 6);
+    tcase_add_loop_test(tests, names_near_the_reserved_ones_are_fine, 0, 5);
+    tcase_add_test(tests, the_longest_name_is_fine_and_one_byte_more_is_not);
+    tcase_add_test(tests, a_name_with_a_nul_is_refused);
+    tcase_add_test(tests, the_memory_limit_counts_values_and_states);
+    tcase_add_test(tests, replacing_at_the_limit_is_possible);
+    tcase_add_test(tests, reset_gives_the_counted_bytes_back);
+    tcase_add_test(tests, init_survives_any_refused_allocation);
+    return run_tests("init_param", tests);
+}

@@ -1,0 +1,106 @@
+/* server/core/parameter_spec.c: the facts of a parameter outlive whoever gave them. */
+#include "base/hash.h"
+#include "server/core/parameter_spec.h"
+#include "tests/unit/core/core_world.h"
+
+#include <string.h>
+
+static const struct ps_optimizer_settings sgd = {.rule = PS_RULE_SGD};
+
+START_TEST(name_and_config_are_copied)
+{
+    char name[] = "layer.weight";
+    uint8_t config[] = {1, 2, 3};
+    struct ps_parameter_spec *spec = ps_parameter_spec_create(
+        ps_allocator_heap(), text(name), PS_F64, 7, (struct ps_bytes){config, sizeof config}, &sgd);
+
+    memset(name, 'x', sizeof name - 1);
+    memset(config, 0, sizeof config);
+
+    ck_assert_str_eq((const char *)spec->name.data, "layer.weight");
+    ck_assert_uint_eq(spec->config.size, 3);
+    ck_assert_uint_eq(spec->config.data[2], 3);
+    ck_assert_uint_eq(ps_parameter_spec_bytes(spec), 56);
+    ps_parameter_spec_release(spec);
+}
+END_TEST
+
+START_TEST(the_id_depends_on_the_name_alone)
+{
+    struct ps_bytes none = {NULL, 0};
+    struct ps_parameter_spec *a =
+        ps_parameter_spec_create(ps_allocator_heap(), text("a"), PS_F64, 7, none, &sgd);
+    struct ps_parameter_spec *again =
+        ps_parameter_spec_create(ps_allocator_heap(), text("a"), PS_I32, 1, none, &sgd);
+
+    ck_assert_uint_eq(a->id, again->id);
+    ck_assert_uint_eq(a->id, ps_hash_fnv1a32(text("a")));
+    ps_parameter_spec_release(a);
+    ps_parameter_spec_release(again);
+}
+END_TEST
+
+START_TEST(the_last_reference_frees_it)
+{
+    struct fault_heap heap = {.refuse_at = -1};
+    struct ps_allocator memory = fault_heap_allocator(&heap);
+    struct ps_parameter_spec *spec =
+        ps_parameter_spec_create(&memory, text("a"), PS_F32, 1, (struct ps_bytes){NULL, 0}, &sgd);
+
+    ck_assert_ptr_eq(ps_parameter_spec_acquire(spec), spec);
+    ps_parameter_spec_release(spec);
+    ck_assert_int_eq(heap.live, 1);
+    ps_parameter_spec_release(spec);
+
+    ck_assert_int_eq(heap.live, 0);
+    ps_parameter_spec_release(NULL);
+}
+END_TEST
+
+START_TEST(a_refused_allocation_gives_null)
+{
+    struct fault_heap heap = {.refuse_at = 0};
+    struct ps_allocator memory = fault_heap_allocator(&heap);
+
+    ck_assert_ptr_null(
+        ps_parameter_spec_create(&memory, text("a"), PS_F32, 1, (struct ps_bytes){NULL, 0}, &sgd));
+}
+END_TEST
+
+/* {parameter's type, rule, gradient_unsigned, gradient's type} */
+static const struct {
+    enum ps_dtype dtype;
+    enum ps_rule rule;
+    bool gradient_unsigned;
+    enum ps_dtype expected;
+} gradients[] = {
+    {PS_U32, PS_RULE_SGD, false, PS_I32}, {PS_U64, PS_RULE_SGD, false, PS_I64},
+    {PS_U32, PS_RULE_SGD, true, PS_U32},  {PS_U64, PS_RULE_SGD, true, PS_U64},
+    {PS_U32, PS_RULE_ADD, false, PS_U32}, {PS_I32, PS_RULE_SGD, false, PS_I32},
+    {PS_F32, PS_RULE_SGD, false, PS_F32}, {PS_F64, PS_RULE_ADAM, false, PS_F64},
+};
+
+START_TEST(the_gradients_type_follows_rule_and_type)
+{
+    struct ps_optimizer_settings settings = {.rule = gradients[_i].rule,
+                                             .gradient_unsigned = gradients[_i].gradient_unsigned};
+    struct ps_parameter_spec *spec =
+        ps_parameter_spec_create(ps_allocator_heap(), text("a"), gradients[_i].dtype, 1,
+                                 (struct ps_bytes){NULL, 0}, &settings);
+
+    ck_assert_int_eq(ps_parameter_spec_gradient(spec), gradients[_i].expected);
+    ps_parameter_spec_release(spec);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("parameter_spec");
+    tcase_add_test(tests, name_and_config_are_copied);
+    tcase_add_test(tests, the_id_depends_on_the_name_alone);
+    tcase_add_test(tests, the_last_reference_frees_it);
+    tcase_add_test(tests, a_refused_allocation_gives_null);
+    tcase_add_loop_test(tests, the_gradients_type_follows_rule_and_type, 0,
+                        (int)PS_ARRAY_COUNT(gradients));
+    return run_tests("parameter_spec", tests);
+}

@@ -1,0 +1,180 @@
+/* server/core/report.c: status and the list of parameters. */
+#include "tests/unit/core/core_world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const float ones[] = {1, 1, 1, 1};
+
+START_TEST(status_tells_everything)
+{
+    struct core_world world;
+    struct ps_status_reply reply;
+    char uuid[37];
+    float values[4];
+    size_t size;
+    world_init_ready(&world);
+    ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+    ck_assert_int_eq(world_pull(&world, "w", values, sizeof values, &size, NULL), PS_OK);
+    world.fake.now_ms += 500;
+
+    ps_service_status(world.service, &reply, uuid);
+
+    ck_assert_str_eq(reply.state, "ready");
+    ck_assert_uint_eq(reply.index, 0);
+    ck_assert_uint_eq(reply.shard_count, 1);
+    ck_assert_uint_eq(reply.epoch, 1);
+    ck_assert_uint_eq(reply.parameter_count, 1);
+    ck_assert_uint_eq(reply.parameter_bytes, 16);
+    ck_assert_uint_eq(reply.state_bytes, 0);
+    ck_assert_uint_eq(reply.push_count, 1);
+    ck_assert_uint_eq(reply.pull_count, 1);
+    ck_assert_uint_eq(reply.position, 1);
+    ck_assert_uint_eq(reply.uptime_ms, 500);
+    ck_assert_str_eq(reply.checkpoint_uuid, "");
+    ck_assert_str_eq(reply.device, "cpu");
+    ck_assert_str_eq(reply.job, "test");
+    ck_assert_str_eq(reply.address, "localhost:1");
+    ck_assert_str_ne(reply.program_version, "");
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(status_works_in_every_state)
+{
+    struct core_world world;
+    struct ps_status_reply reply;
+    char uuid[37];
+    world_init(&world, false, 0);
+
+    ps_service_status(world.service, &reply, uuid);
+
+    ck_assert_str_eq(reply.state, "starting");
+    world_fini(&world);
+}
+END_TEST
+
+static void init_named(struct core_world *world, const char *const *names, size_t count)
+{
+    world_init_empty(world);
+    for (size_t i = 0; i < count; i++)
+        ck_assert_int_eq(world_init_param(world, names[i], PS_F32, ones, sizeof ones,
+                                          config_of(PS_CONFIG_ADAM, 0.25)),
+                         PS_OK);
+    ck_assert_int_eq(world_finish(world), PS_OK);
+}
+
+START_TEST(list_is_sorted_and_goes_page_by_page)
+{
+    static const char *const names[] = {"c", "a", "e", "b", "d"};
+    static const char *const sorted[] = {"a", "b", "c", "d", "e"};
+    struct core_world world;
+    struct ps_list_reply reply;
+    char after[8] = "";
+    size_t seen = 0;
+    init_named(&world, names, 5);
+
+    for (bool more = true; more;) {
+        struct ps_list_request request = {.after = text(after), .limit = 2};
+        ck_assert_int_eq(ps_service_list(world.service, &request, &reply, NULL), PS_OK);
+        for (size_t i = 0; i < reply.param_count; i++)
+            ck_assert(ps_bytes_equal(reply.params[i].name, text(sorted[seen++])));
+        ck_assert_uint_eq(reply.param_count, seen < 5 ? 2 : 1);
+        memcpy(after, reply.params[reply.param_count - 1].name.data, 1);
+        more = reply.more;
+        ps_service_list_release(world.service, &reply);
+    }
+
+    ck_assert_uint_eq(seen, 5);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_row_tells_everything)
+{
+    static const char *const names[] = {"w"};
+    struct core_world world;
+    struct ps_list_reply reply;
+    struct ps_list_request request = {.limit = 0};
+    init_named(&world, names, 1);
+    ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+
+    ck_assert_int_eq(ps_service_list(world.service, &request, &reply, NULL), PS_OK);
+
+    ck_assert_uint_eq(reply.param_count, 1);
+    ck_assert(!reply.more);
+    ck_assert_int_eq(reply.params[0].dtype, PS_F32);
+    ck_assert_uint_eq(reply.params[0].element_count, 4);
+    ck_assert_uint_eq(reply.params[0].version, 1);
+    ck_assert_str_eq(reply.params[0].rule, "adam");
+    ck_assert_double_eq(reply.params[0].learning_rate, 0.25);
+    ck_assert_uint_eq(reply.params[0].state_bytes, 32);
+    ps_service_list_release(world.service, &reply);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_list_keeps_its_names_when_the_shard_is_lost)
+{
+    static const char *const names[] = {"w"};
+    struct core_world world;
+    struct ps_list_reply reply;
+    struct ps_list_request request = {.limit = 0};
+    init_named(&world, names, 1);
+    ck_assert_int_eq(ps_service_list(world.service, &request, &reply, NULL), PS_OK);
+
+    ps_service_reset(world.service);
+
+    ck_assert(ps_bytes_equal(reply.params[0].name, text("w")));
+    ps_service_list_release(world.service, &reply);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(an_empty_list_is_a_list)
+{
+    struct core_world world;
+    struct ps_list_reply reply;
+    struct ps_list_request request = {.after = text("zzz")};
+    world_init_ready(&world);
+
+    ck_assert_int_eq(ps_service_list(world.service, &request, &reply, NULL), PS_OK);
+
+    ck_assert_uint_eq(reply.param_count, 0);
+    ck_assert(!reply.more);
+    ps_service_list_release(world.service, &reply);
+    ps_service_list_release(world.service, &reply);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(list_survives_any_refused_allocation)
+{
+    struct core_world world;
+    struct ps_list_reply reply = {0};
+    struct ps_list_request request = {.limit = 0};
+    world_init_ready(&world);
+    int64_t live = world.heap.live;
+    world.heap.refuse_at = world.heap.seen + _i;
+
+    enum ps_status status = ps_service_list(world.service, &request, &reply, NULL);
+
+    ck_assert_int_eq(status, _i < 3 ? PS_ERR_NO_MEMORY : PS_OK);
+    ps_service_list_release(world.service, &reply);
+    ck_assert_int_eq(world.heap.live, live);
+    world_fini(&world);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("report");
+    tcase_add_test(tests, status_tells_everything);
+    tcase_add_test(tests, status_works_in_every_state);
+    tcase_add_test(tests, list_is_sorted_and_goes_page_by_page);
+    tcase_add_test(tests, a_row_tells_everything);
+    tcase_add_test(tests, a_list_keeps_its_names_when_the_shard_is_lost);
+    tcase_add_test(tests, an_empty_list_is_a_list);
+    tcase_add_loop_test(tests, list_survives_any_refused_allocation, 0, 4);
+    return run_tests("report", tests);
+}

@@ -1,0 +1,137 @@
+/* server/core/snapshot.c: everything of one instant, held while training goes on. */
+#include "tests/unit/core/core_world.h"
+
+#include <string.h>
+
+static const float ones[] = {1, 1, 1, 1};
+static const float start[] = {1, 2, 3, 4};
+
+START_TEST(there_is_nothing_to_save_before_finish)
+{
+    struct core_world world;
+    struct ps_snapshot snapshot;
+    world_init_empty(&world);
+
+    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_ERR_NOT_READY);
+
+    ps_snapshot_release(&snapshot);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_snapshot_has_facts_and_parameters_sorted_by_name)
+{
+    struct core_world world;
+    struct ps_snapshot snapshot;
+    struct ps_bytes config;
+    world_init(&world, true, 0);
+    ps_service_own(world.service, 2, 5, 77, "localhost:1");
+    ps_service_prove(world.service, PS_DEADLINE_NEVER);
+    ps_service_begin_empty(world.service);
+    config = config_of(PS_CONFIG_ADAM, 0.5);
+    ck_assert_int_eq(world_init_param(&world, "z", PS_F32, start, sizeof start, config), PS_OK);
+    ck_assert_int_eq(
+        world_init_param(&world, "a", PS_F32, start, sizeof start, (struct ps_bytes){NULL, 0}),
+        PS_OK);
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+    ck_assert_int_eq(world_push(&world, "z", PS_F32, ones, sizeof ones, NULL), PS_OK);
+
+    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+
+    ck_assert_uint_eq(snapshot.facts.index, 2);
+    ck_assert_uint_eq(snapshot.facts.shard_count, 5);
+    ck_assert_uint_eq(snapshot.facts.epoch, 77);
+    ck_assert_uint_eq(snapshot.facts.position, 1);
+    ck_assert_uint_eq(strlen(snapshot.facts.uuid), 36);
+    ck_assert_str_eq(snapshot.facts.job, "test");
+    ck_assert_uint_eq(snapshot.parameter_count, 2);
+    ck_assert(ps_bytes_equal(snapshot.parameters[0].name, text("a")));
+    ck_assert_uint_eq(snapshot.parameters[0].state_count, 0);
+    ck_assert_uint_eq(snapshot.parameters[1].state_count, 2);
+    ck_assert_uint_eq(snapshot.parameters[1].states[1].size, 16);
+    ck_assert_uint_eq(snapshot.parameters[1].version, 1);
+    ck_assert_uint_eq(snapshot.parameters[1].step, 1);
+    ck_assert(ps_bytes_equal(snapshot.parameters[1].config, config));
+    ps_snapshot_release(&snapshot);
+    ps_snapshot_release(&snapshot);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(p3_a_snapshot_keeps_its_bits_while_pushes_go_on)
+{
+    struct core_world world;
+    struct ps_snapshot snapshot;
+    float kept[4];
+    world_init_ready(&world);
+    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+
+    ck_assert_uint_eq(snapshot.facts.position, 0);
+    ps_view_copy(snapshot.parameters[0].values, 0, kept, sizeof kept);
+    ck_assert_mem_eq(kept, start, sizeof start);
+    ps_snapshot_release(&snapshot);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_snapshot_outlives_reset)
+{
+    struct core_world world;
+    struct ps_snapshot snapshot;
+    world_init_ready(&world);
+    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+
+    ps_service_reset(world.service);
+
+    ck_assert(ps_bytes_equal(snapshot.parameters[0].name, text("w")));
+    ck_assert_uint_eq(snapshot.parameters[0].values.size, 16);
+    ps_snapshot_release(&snapshot);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_fenced_server_still_takes_snapshots)
+{
+    struct core_world world;
+    struct ps_snapshot snapshot;
+    world_init_ready(&world);
+    ps_service_prove(world.service, 0);
+
+    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+
+    ps_snapshot_release(&snapshot);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_snapshot_survives_any_refused_allocation)
+{
+    struct core_world world;
+    struct ps_snapshot snapshot;
+    world_init_ready(&world);
+    int64_t live = world.heap.live;
+    world.heap.refuse_at = world.heap.seen + _i;
+
+    enum ps_status status = ps_service_snapshot(world.service, &snapshot, NULL);
+
+    ck_assert_int_eq(status, _i < 2 ? PS_ERR_NO_MEMORY : PS_OK);
+    ps_snapshot_release(&snapshot);
+    ck_assert_int_eq(world.heap.live, live);
+    world_fini(&world);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("snapshot");
+    tcase_add_test(tests, there_is_nothing_to_save_before_finish);
+    tcase_add_test(tests, a_snapshot_has_facts_and_parameters_sorted_by_name);
+    tcase_add_test(tests, p3_a_snapshot_keeps_its_bits_while_pushes_go_on);
+    tcase_add_test(tests, a_snapshot_outlives_reset);
+    tcase_add_test(tests, a_fenced_server_still_takes_snapshots);
+    tcase_add_loop_test(tests, a_snapshot_survives_any_refused_allocation, 0, 3);
+    return run_tests("snapshot", tests);
+}
