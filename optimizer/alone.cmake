@@ -1,5 +1,4 @@
 # optimizer/ by itself: for a machine with a C compiler and CMake, or to see that it needs no more.
-project(ps_optimizer VERSION 0.1.0 LANGUAGES C)
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
