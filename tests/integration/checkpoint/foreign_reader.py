@@ -1,0 +1,150 @@
+"""Reads checkpoints by the public rules of safetensors, with the standard library alone.
+
+usage: foreign_reader.py PATH-OF-write_checkpoint
+
+What write_checkpoint puts in is known here, so that values are compared as well as structure:
+header length, one JSON object, no name twice, strings as metadata, arrays side by side from the
+first byte to the last. Then the rules of our own (docs/checkpoint-format.md): alignment, order,
+checksums.
+"""
+import base64
+import json
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+
+WRITER = None
+WIDTHS = {"I32": 4, "U32": 4, "I64": 8, "U64": 8, "F32": 4, "F64": 8}
+CODES = {"I32": "i", "U32": "I", "I64": "q", "U64": "Q", "F32": "f", "F64": "d"}
+LABELS = ["I32", "U32", "I64", "U64", "F32", "F64"]
+
+
+def crc32c(data):
+    """CRC-32C bit by bit: slow, and nothing of ours in it."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def without_duplicates(pairs):
+    names = [name for name, _ in pairs]
+    if len(set(names)) != len(names):
+        raise ValueError("a name is there twice")
+    return dict(pairs)
+
+
+def load(path):
+    """Header, metadata and tensors of a safetensors file, checked by the rules of the format."""
+    with open(path, "rb") as file:
+        content = file.read()
+    (length,) = struct.unpack_from("<Q", content)
+    assert 8 + length <= len(content), "the header is longer than the file"
+    assert content[8:9] == b"{", "the header does not begin with {"
+    header = json.loads(content[8:8 + length].decode("utf-8"),
+                        object_pairs_hook=without_duplicates)
+    metadata = header.pop("__metadata__", {})
+    assert all(isinstance(value, str) for value in metadata.values()), "metadata other than text"
+    data = content[8 + length:]
+    tensors = {}
+    expected = 0
+    for name, info in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        assert set(info) == {"dtype", "shape", "data_offsets"}, info
+        begin, end = info["data_offsets"]
+        count = 1
+        for dimension in info["shape"]:
+            count *= dimension
+        assert begin == expected, "a gap or an overlap before " + name
+        assert end - begin == count * WIDTHS[info["dtype"]], "the size of " + name
+        tensors[name] = (info["dtype"], begin, data[begin:end])
+        expected = end
+    assert expected == len(data), "bytes that belong to no tensor"
+    return content, length, metadata, tensors
+
+
+class ForeignReader(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def written(self, count):
+        line = subprocess.run([WRITER, self.folder.name + "/new/folder", str(count)], check=True,
+                              capture_output=True, text=True).stdout
+        path, crc32, size = line.rsplit(" ", 2)
+        content, length, metadata, tensors = load(path)
+        self.assertEqual(zlib.crc32(content), int(crc32))
+        self.assertEqual(len(content), int(size))
+        return content, length, metadata, tensors
+
+    def test_weights_are_readable_by_the_rules_of_the_format(self):
+        _, _, _, tensors = self.written(12)
+        for i in range(12):
+            label, _, data = tensors["p%d" % i]
+            self.assertEqual(label, LABELS[i % 6])
+            self.assertEqual(struct.unpack("<%d%s" % (i + 1, CODES[label]), data),
+                             tuple([2 * i + 1] * (i + 1)))
+
+    def test_state_stands_beside_the_weights(self):
+        _, _, _, tensors = self.written(12)
+        for i in range(12):
+            for state in range(i % 3):
+                label, _, data = tensors["ps.state/%d/p%d" % (state, i)]
+                self.assertEqual(label, LABELS[i % 6])
+                self.assertEqual(struct.unpack("<%d%s" % (i + 1, CODES[label]), data),
+                                 tuple([2 * i + 2 + state] * (i + 1)))
+        self.assertEqual(len(tensors), 12 + sum(i % 3 for i in range(12)))
+
+    def test_an_empty_checkpoint_is_readable(self):
+        _, _, metadata, tensors = self.written(0)
+        self.assertEqual(tensors, {})
+        self.assertEqual(json.loads(metadata["ps.parameters"]), [])
+
+    def test_the_metadata_says_what_the_documentation_says(self):
+        _, _, metadata, _ = self.written(3)
+        known = {key: metadata[key] for key in metadata
+                 if key not in ("ps.header_crc32c", "ps.parameters")}
+        self.assertEqual(known, {
+            "format": "pt", "ps.format": "1", "ps.uuid": "0f47ac10-58cc-4372-a567-0e02b2c3d479",
+            "ps.index": "1", "ps.shard_count": "3", "ps.epoch": "7",
+            "ps.position": "9007199254740993", "ps.unix_ns": "1799999999123456789",
+            "ps.job": "demo \"job\" ö"})
+        parameters = json.loads(metadata["ps.parameters"])
+        by_name = {entry["name"]: entry for entry in parameters}
+        self.assertEqual(sorted(by_name), ["p0", "p1", "p2"])
+        self.assertEqual(by_name["p2"]["version"], "12")
+        self.assertEqual(by_name["p2"]["step"], "22")
+        self.assertEqual(by_name["p2"]["id"], "2")
+        self.assertEqual(base64.b64decode(by_name["p2"]["config"]), b"config")
+
+    def test_every_checksum_is_that_of_the_documentation(self):
+        content, length, metadata, tensors = self.written(7)
+        stated = metadata["ps.header_crc32c"]
+        head = content[:8 + length]
+        at = head.index(stated.encode())
+        self.assertEqual(at, 8 + len('{"__metadata__":{"ps.header_crc32c":"'))
+        zeroed = head[:at] + b"00000000" + head[at + 8:]
+        self.assertEqual("%08x" % crc32c(zeroed), stated)
+        for entry in json.loads(metadata["ps.parameters"]):
+            names = [entry["name"]] + ["ps.state/%d/%s" % (state, entry["name"])
+                                       for state in range(len(entry["crc32c"]) - 1)]
+            for name, checksum in zip(names, entry["crc32c"]):
+                self.assertEqual("%08x" % crc32c(tensors[name][2]), checksum)
+
+    def test_arrays_are_aligned_and_in_order(self):
+        _, length, metadata, tensors = self.written(12)
+        self.assertEqual((8 + length) % 64, 0)
+        for name, (label, begin, _) in tensors.items():
+            self.assertEqual(begin % WIDTHS[label], 0, name)
+        entries = json.loads(metadata["ps.parameters"])
+        order = [(-WIDTHS[tensors[entry["name"]][0]], entry["name"]) for entry in entries]
+        self.assertEqual(order, sorted(order))
+
+
+if __name__ == "__main__":
+    WRITER = sys.argv.pop(1)
+    unittest.main()
