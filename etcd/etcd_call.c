@@ -1,0 +1,204 @@
+/* One question to etcd: endpoints in turn, a token when one is wanted, and what is known about the
+ * request when no answer came. */
+#include "etcd/etcd_store.h"
+
+#include "base/assert.h"
+#include "etcd/etcd_request.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* How one attempt at one endpoint ended. */
+enum outcome {
+    ANSWERED,    /* the reply is there */
+    REFUSED,     /* a definite no */
+    NEEDS_TOKEN, /* nothing was done: the token is missing or stale */
+    NOT_SENT,    /* nothing was done: no connection */
+    UNSURE       /* sent, and no definite answer */
+};
+
+/* What one call has gone through so far. */
+struct course {
+    bool sent;           /* some attempt may have been heard */
+    bool authenticated;  /* a new token was fetched for this call already */
+    size_t unreached;    /* attempts that found no connection */
+    size_t unsure;       /* attempts that failed fast, without a definite answer */
+    struct ps_error why; /* of the last failed attempt */
+};
+
+static enum outcome attempt(struct ps_etcd_store *store, const struct ps_etcd_call *call,
+                            bool with_token, struct course *course);
+static enum outcome judge_reply(struct ps_etcd_store *store, struct course *course);
+static bool next_attempt(struct ps_etcd_store *store, const struct ps_etcd_call *call,
+                         enum outcome outcome, struct course *course);
+static enum ps_status give_up(const struct ps_etcd_store *store, const struct ps_etcd_call *call,
+                              const struct course *course, struct ps_error *error);
+static enum ps_status call_with(struct ps_etcd_store *store, const struct ps_etcd_call *call,
+                                bool with_token, struct ps_error *error);
+static enum ps_status authenticate(struct ps_etcd_store *store, uint64_t deadline_ms,
+                                   struct ps_error *error);
+
+enum ps_status ps_etcd_call(struct ps_etcd_store *store, const struct ps_etcd_call *call,
+                            struct ps_error *error)
+{
+    return call_with(store, call, true, error);
+}
+
+static enum ps_status call_with(struct ps_etcd_store *store, const struct ps_etcd_call *call,
+                                bool with_token, struct ps_error *error)
+{
+    struct course course = {0};
+    enum outcome outcome = NOT_SENT;
+    do {
+        if (ps_time_left_ms(store->clock, call->deadline_ms) == 0)
+            break;
+        if (with_token) {
+            enum ps_status status = ps_etcd_settle_token(store, call->deadline_ms, error);
+            if (status == PS_ERR_TIMEOUT && !course.sent)
+                return ps_fail(error, PS_ERR_UNAVAILABLE, "no token in time; nothing was asked");
+            if (status != PS_OK)
+                return course.sent ? ps_fail(error, PS_ERR_TIMEOUT, "%s", course.why.text) : status;
+        }
+        outcome = attempt(store, call, with_token, &course);
+        if (outcome == ANSWERED)
+            return PS_OK;
+        if (outcome == REFUSED)
+            return ps_fail(error, course.why.status, "%s", course.why.text);
+    } while (next_attempt(store, call, outcome, &course));
+    return give_up(store, call, &course, error);
+}
+
+static enum outcome attempt(struct ps_etcd_store *store, const struct ps_etcd_call *call,
+                            bool with_token, struct course *course)
+{
+    const struct ps_etcd_post post = {
+        .endpoint = store->endpoints[store->endpoint],
+        .path = call->path,
+        .token = with_token ? store->token : NULL,
+        .body = call->body,
+    };
+    struct ps_etcd_transfer *transfer = &store->request;
+    if (ps_etcd_transfer_start(&store->transport, transfer, &post, &course->why) != PS_OK)
+        return REFUSED;
+
+    uint64_t until = ps_deadline_after(store->clock, store->request_ms);
+    if (until > call->deadline_ms)
+        until = call->deadline_ms;
+    uint64_t left = ps_time_left_ms(store->clock, until);
+    while (transfer->state == PS_ETCD_RUNNING && left > 0) {
+        ps_etcd_run(store, left);
+        left = ps_time_left_ms(store->clock, until);
+    }
+    const char *reason =
+        transfer->state == PS_ETCD_RUNNING ? "no answer in time" : transfer->reason;
+    enum ps_etcd_transfer_state state = ps_etcd_transfer_stop(&store->transport, transfer);
+    if (state == PS_ETCD_ENDED)
+        return judge_reply(store, course);
+    (void)ps_fail(&course->why, PS_ERR_UNAVAILABLE, "%s: %s", post.endpoint, reason);
+    if (state == PS_ETCD_NOT_SENT)
+        return NOT_SENT;
+    /* A slow failure has cost time already; only fast ones are counted against endless turns. */
+    if (left > 0)
+        course->unsure++;
+    return UNSURE;
+}
+
+static enum outcome judge_reply(struct ps_etcd_store *store, struct course *course)
+{
+    struct ps_etcd_error answer;
+    ps_etcd_reply_error(ps_etcd_reply_of(&store->request), store->request.http_status, &answer);
+    if (answer.meaning == PS_ETCD_FINE)
+        return ANSWERED;
+    enum ps_status status = answer.meaning == PS_ETCD_UNKNOWN ? PS_ERR_UNAVAILABLE : answer.status;
+    (void)ps_fail(&course->why, status, "%s: %s", store->endpoints[store->endpoint], answer.text);
+    if (answer.meaning == PS_ETCD_AUTHENTICATE)
+        return store->user == NULL || course->authenticated ? REFUSED : NEEDS_TOKEN;
+    if (answer.meaning != PS_ETCD_UNKNOWN)
+        return REFUSED;
+    course->unsure++;
+    return UNSURE;
+}
+
+/* Notes how an attempt ended and says whether there is another one. */
+static bool next_attempt(struct ps_etcd_store *store, const struct ps_etcd_call *call,
+                         enum outcome outcome, struct course *course)
+{
+    if (outcome == NEEDS_TOKEN) {
+        course->authenticated = true;
+        ps_etcd_forget_token(store);
+        return true;
+    }
+    store->endpoint = (store->endpoint + 1) % store->endpoint_count;
+    if (outcome == NOT_SENT)
+        return ++course->unreached < store->endpoint_count;
+    course->sent = true;
+    return call->effect != PS_ETCD_ONCE && course->unsure < 2 * store->endpoint_count;
+}
+
+static enum ps_status give_up(const struct ps_etcd_store *store, const struct ps_etcd_call *call,
+                              const struct course *course, struct ps_error *error)
+{
+    const char *why = course->why.text[0] == '\0' ? "the deadline has passed" : course->why.text;
+    bool in_time = ps_time_left_ms(store->clock, call->deadline_ms) > 0;
+    if (!course->sent || (call->effect == PS_ETCD_READS && in_time))
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "%s", why);
+    return ps_fail(error, PS_ERR_TIMEOUT, "%s", why);
+}
+
+enum ps_status ps_etcd_settle_token(struct ps_etcd_store *store, uint64_t deadline_ms,
+                                    struct ps_error *error)
+{
+    if (store->user == NULL || store->token_settled)
+        return PS_OK;
+    return authenticate(store, deadline_ms, error);
+}
+
+/* An etcd without authentication says so: then no token is wanted until it asks for one. */
+static enum ps_status authenticate(struct ps_etcd_store *store, uint64_t deadline_ms,
+                                   struct ps_error *error)
+{
+    struct ps_buffer body;
+    ps_buffer_init(&body, store->memory, PS_ETCD_REQUEST_BYTES_MAX);
+    ps_etcd_request_authenticate(&body, store->user, store->password);
+    enum ps_status status = ps_buffer_status(&body, error);
+    struct ps_error why = {0};
+    if (status == PS_OK) {
+        const struct ps_etcd_call call = {
+            .path = "/v3/auth/authenticate",
+            .body = {(const uint8_t *)body.text, body.size},
+            .effect = PS_ETCD_READS,
+            .deadline_ms = deadline_ms,
+        };
+        status = call_with(store, &call, false, &why);
+    }
+    if (body.text != NULL)
+        explicit_bzero(body.text, body.size);
+    ps_buffer_fini(&body);
+    explicit_bzero(store->request.request.text, store->request.request.size);
+
+    if (status == PS_OK)
+        status = ps_etcd_reply_token(ps_etcd_reply_of(&store->request), store->memory,
+                                     &store->token, &why);
+    if (status == PS_ERR_UNSUPPORTED && strstr(why.text, "authentication is not enabled") != NULL)
+        status = PS_OK;
+    store->token_settled = status == PS_OK;
+    return status == PS_OK ? PS_OK : ps_fail(error, status, "%s", why.text);
+}
+
+void ps_etcd_forget_token(struct ps_etcd_store *store)
+{
+    ps_release(store->memory, store->token);
+    store->token = NULL;
+    store->token_settled = false;
+}
+
+struct ps_bytes ps_etcd_reply_of(const struct ps_etcd_transfer *transfer)
+{
+    return (struct ps_bytes){(const uint8_t *)transfer->reply.text, transfer->reply.size};
+}
+
+void ps_etcd_run(struct ps_etcd_store *store, uint64_t wait_ms)
+{
+    ps_etcd_transport_run(&store->transport, wait_ms);
+    ps_etcd_watch_scan(store);
+}

@@ -1,0 +1,204 @@
+/* The JSON replies. Fields that are zero, false or empty are absent in them. */
+#include "etcd/etcd_reply.h"
+
+#include "etcd/etcd_base64.h"
+#include "etcd/etcd_reply_error.h"
+#include "etcd/kv_entries.h"
+#include "json/json_reader.h"
+
+#include <string.h>
+
+static enum ps_status parse(struct ps_bytes reply, struct ps_json **document,
+                            struct ps_error *error);
+static bool read_int(const struct ps_json *object, const char *name, int64_t *value);
+static enum ps_status read_entries(const struct ps_json *document,
+                                   const struct ps_allocator *memory, struct ps_kv_entries *entries,
+                                   struct ps_error *error);
+static enum ps_status read_entry(const struct ps_json *item, struct ps_kv_entries *entries,
+                                 struct ps_error *error);
+static enum ps_status decode(const struct ps_json *object, const char *name,
+                             const struct ps_allocator *memory, struct ps_bytes *bytes,
+                             struct ps_error *error);
+static enum ps_status read_transaction(const struct ps_json *document, bool *done,
+                                       int64_t *revision, struct ps_error *error);
+static enum ps_status malformed(const char *what, struct ps_error *error);
+
+enum ps_status ps_etcd_reply_range(struct ps_bytes reply, const struct ps_allocator *memory,
+                                   struct ps_kv_entries *entries, struct ps_error *error)
+{
+    struct ps_json *document = NULL;
+    PS_TRY(parse(reply, &document, error));
+    struct ps_kv_entries result = {.memory = memory};
+    enum ps_status status = read_entries(document, memory, &result, error);
+    ps_json_destroy(document);
+    if (status != PS_OK) {
+        ps_kv_entries_release(&result);
+        return status;
+    }
+    *entries = result;
+    return PS_OK;
+}
+
+static enum ps_status read_entries(const struct ps_json *document,
+                                   const struct ps_allocator *memory, struct ps_kv_entries *entries,
+                                   struct ps_error *error)
+{
+    int64_t revision = 0;
+    if (!read_int(ps_json_member(document, "header"), "revision", &revision))
+        return malformed("no revision", error);
+    const struct ps_json *items = ps_json_member(document, "kvs");
+    if (items != NULL && !ps_json_is_array(items))
+        return malformed("kvs", error);
+    PS_TRY(ps_kv_entries_make(entries, memory, ps_json_count(items), error));
+    entries->revision = revision;
+    for (const struct ps_json *item = ps_json_first(items); item != NULL; item = ps_json_next(item))
+        PS_TRY(read_entry(item, entries, error));
+    return PS_OK;
+}
+
+static enum ps_status read_entry(const struct ps_json *item, struct ps_kv_entries *entries,
+                                 struct ps_error *error)
+{
+    struct ps_kv_entry facts = {0};
+    if (!read_int(item, "create_revision", &facts.create_revision) ||
+        !read_int(item, "mod_revision", &facts.modify_revision))
+        return malformed("a key without revisions", error);
+    if (ps_json_member(item, "lease") != NULL && !read_int(item, "lease", &facts.lease.id))
+        return malformed("lease", error);
+
+    struct ps_bytes key = {NULL, 0};
+    struct ps_bytes value = {NULL, 0};
+    enum ps_status status = decode(item, "key", entries->memory, &key, error);
+    if (status == PS_OK)
+        status = decode(item, "value", entries->memory, &value, error);
+    if (status == PS_OK && (key.size == 0 || memchr(key.data, '\0', key.size) != NULL))
+        status = malformed("a key that is empty or holds a zero byte", error);
+    if (status == PS_OK)
+        status = ps_kv_entries_add(entries, key, value, facts, error);
+    ps_release(entries->memory, (void *)key.data);
+    ps_release(entries->memory, (void *)value.data);
+    return status;
+}
+
+/* An absent member is empty. The bytes go back to `memory`. */
+static enum ps_status decode(const struct ps_json *object, const char *name,
+                             const struct ps_allocator *memory, struct ps_bytes *bytes,
+                             struct ps_error *error)
+{
+    const struct ps_json *member = ps_json_member(object, name);
+    const char *text = member == NULL ? "" : ps_json_string(member);
+    if (text == NULL)
+        return malformed(name, error);
+    size_t text_size = strlen(text);
+    uint8_t *decoded = ps_plain(memory, ps_etcd_base64_decoded_max(text_size) + 1);
+    if (decoded == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no room for a %s of %zu bytes", name, text_size);
+    size_t size = 0;
+    if (!ps_etcd_base64_decode(ps_bytes_of_text(text), decoded, &size)) {
+        ps_release(memory, decoded);
+        return malformed(name, error);
+    }
+    *bytes = (struct ps_bytes){decoded, size};
+    return PS_OK;
+}
+
+enum ps_status ps_etcd_reply_transaction(struct ps_bytes reply, bool *done, int64_t *revision,
+                                         struct ps_error *error)
+{
+    struct ps_json *document = NULL;
+    PS_TRY(parse(reply, &document, error));
+    enum ps_status status = read_transaction(document, done, revision, error);
+    ps_json_destroy(document);
+    return status;
+}
+
+static enum ps_status read_transaction(const struct ps_json *document, bool *done,
+                                       int64_t *revision, struct ps_error *error)
+{
+    int64_t found = 0;
+    if (!read_int(ps_json_member(document, "header"), "revision", &found))
+        return malformed("no revision", error);
+    bool succeeded = false;
+    const struct ps_json *member = ps_json_member(document, "succeeded");
+    if (member != NULL && !ps_json_bool_of(member, &succeeded))
+        return malformed("succeeded", error);
+    *done = succeeded;
+    *revision = found;
+    return PS_OK;
+}
+
+enum ps_status ps_etcd_reply_keep(struct ps_bytes reply, struct ps_error *error)
+{
+    struct ps_json *document = NULL;
+    PS_TRY(parse(reply, &document, error));
+    const struct ps_json *result = ps_json_member(document, "result");
+    int64_t ttl = 0;
+    int64_t id = 0;
+    enum ps_status status = PS_OK;
+    if (!read_int(result, "ID", &id))
+        status = malformed("no lease ID", error);
+    else if (!read_int(result, "TTL", &ttl) || ttl <= 0)
+        status = ps_fail(error, PS_ERR_LEASE_LOST, "the lease has ended");
+    ps_json_destroy(document);
+    return status;
+}
+
+enum ps_status ps_etcd_reply_token(struct ps_bytes reply, const struct ps_allocator *memory,
+                                   char **token, struct ps_error *error)
+{
+    struct ps_json *document = NULL;
+    PS_TRY(parse(reply, &document, error));
+    const char *text = ps_json_string(ps_json_member(document, "token"));
+    enum ps_status status = PS_OK;
+    char *copy = NULL;
+    if (text == NULL || text[0] == '\0' || strpbrk(text, "\r\n") != NULL)
+        status = malformed("no token", error);
+    else if ((copy = ps_copy_text(memory, text, strlen(text))) == NULL)
+        status = ps_fail(error, PS_ERR_NO_MEMORY, "no room for a token");
+    ps_json_destroy(document);
+    if (status == PS_OK)
+        *token = copy;
+    return status;
+}
+
+enum ps_status ps_etcd_reply_watch(struct ps_bytes text, struct ps_etcd_watch_line *line,
+                                   struct ps_error *error)
+{
+    struct ps_json *document = NULL;
+    PS_TRY(parse(text, &document, error));
+    *line = (struct ps_etcd_watch_line){0};
+    const struct ps_json *result = ps_json_member(document, "result");
+    enum ps_status status = PS_OK;
+    ps_etcd_error_of(document, 200, &line->error);
+    if (line->error.meaning == PS_ETCD_FINE && !ps_json_is_object(result))
+        status = malformed("a line of a watch", error);
+    (void)ps_json_bool_of(ps_json_member(result, "created"), &line->created);
+    (void)ps_json_bool_of(ps_json_member(result, "canceled"), &line->cancelled);
+    (void)read_int(result, "compact_revision", &line->compact_revision);
+    line->changed = ps_json_count(ps_json_member(result, "events")) > 0;
+    if (line->cancelled)
+        ps_etcd_error_of_text(ps_json_string(ps_json_member(result, "cancel_reason")),
+                              &line->error);
+    ps_json_destroy(document);
+    return status;
+}
+
+static enum ps_status parse(struct ps_bytes reply, struct ps_json **document,
+                            struct ps_error *error)
+{
+    PS_TRY(ps_json_parse(ps_etcd_trimmed(reply), PS_ETCD_REPLY_BYTES_MAX, document, error));
+    if (ps_json_is_object(*document))
+        return PS_OK;
+    ps_json_destroy(*document);
+    return malformed("no object", error);
+}
+
+static bool read_int(const struct ps_json *object, const char *name, int64_t *value)
+{
+    return ps_json_int_of(ps_json_member(object, name), value);
+}
+
+static enum ps_status malformed(const char *what, struct ps_error *error)
+{
+    return ps_fail(error, PS_ERR_BAD_INPUT, "not a reply of etcd: %s", what);
+}

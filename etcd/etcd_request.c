@@ -1,0 +1,162 @@
+/* The JSON requests, one function each. */
+#include "etcd/etcd_request.h"
+
+#include "base/json_writer.h"
+#include "etcd/etcd_base64.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void write_base64(struct ps_json_writer *writer, const char *name, struct ps_bytes bytes);
+static void write_number(struct ps_json_writer *writer, const char *name, int64_t number);
+static void write_range(struct ps_json_writer *writer, const char *key, bool prefix);
+static void write_range_end(struct ps_json_writer *writer, const char *prefix);
+static void write_compare(struct ps_json_writer *writer, const struct ps_kv_compare *compare);
+static void write_change(struct ps_json_writer *writer, const struct ps_kv_change *change);
+
+void ps_etcd_request_range(struct ps_buffer *body, const char *key, bool prefix)
+{
+    struct ps_json_writer writer;
+    ps_json_writer_init(&writer, body);
+    ps_json_begin_object(&writer, NULL);
+    write_range(&writer, key, prefix);
+    ps_json_end_object(&writer);
+}
+
+void ps_etcd_request_heartbeat(struct ps_buffer *body, const char *prefix)
+{
+    struct ps_json_writer writer;
+    ps_json_writer_init(&writer, body);
+    ps_json_begin_object(&writer, NULL);
+    write_range(&writer, prefix, true);
+    ps_json_bool(&writer, "count_only", true);
+    ps_json_end_object(&writer);
+}
+
+void ps_etcd_request_transaction(struct ps_buffer *body,
+                                 const struct ps_kv_transaction *transaction)
+{
+    struct ps_json_writer writer;
+    ps_json_writer_init(&writer, body);
+    ps_json_begin_object(&writer, NULL);
+    ps_json_begin_array(&writer, "compare");
+    for (size_t i = 0; i < transaction->compare_count; i++)
+        write_compare(&writer, &transaction->compares[i]);
+    ps_json_end_array(&writer);
+    ps_json_begin_array(&writer, "success");
+    for (size_t i = 0; i < transaction->change_count; i++)
+        write_change(&writer, &transaction->changes[i]);
+    ps_json_end_array(&writer);
+    ps_json_end_object(&writer);
+}
+
+void ps_etcd_request_grant(struct ps_buffer *body, struct ps_kv_lease lease, uint64_t ttl_ms)
+{
+    struct ps_json_writer writer;
+    ps_json_writer_init(&writer, body);
+    ps_json_begin_object(&writer, NULL);
+    write_number(&writer, "TTL", (int64_t)((ttl_ms + 999) / 1000));
+    write_number(&writer, "ID", lease.id);
+    ps_json_end_object(&writer);
+}
+
+void ps_etcd_request_lease(struct ps_buffer *body, struct ps_kv_lease lease)
+{
+    struct ps_json_writer writer;
+    ps_json_writer_init(&writer, body);
+    ps_json_begin_object(&writer, NULL);
+    write_number(&writer, "ID", lease.id);
+    ps_json_end_object(&writer);
+}
+
+void ps_etcd_request_authenticate(struct ps_buffer *body, const char *user, const char *password)
+{
+    struct ps_json_writer writer;
+    ps_json_writer_init(&writer, body);
+    ps_json_begin_object(&writer, NULL);
+    ps_json_text(&writer, "name", ps_bytes_of_text(user));
+    ps_json_text(&writer, "password", ps_bytes_of_text(password));
+    ps_json_end_object(&writer);
+}
+
+void ps_etcd_request_watch(struct ps_buffer *body, const char *prefix, int64_t revision)
+{
+    struct ps_json_writer writer;
+    ps_json_writer_init(&writer, body);
+    ps_json_begin_object(&writer, NULL);
+    ps_json_begin_object(&writer, "create_request");
+    write_range(&writer, prefix, true);
+    if (revision > 0)
+        write_number(&writer, "start_revision", revision);
+    ps_json_end_object(&writer);
+    ps_json_end_object(&writer);
+}
+
+static void write_compare(struct ps_json_writer *writer, const struct ps_kv_compare *compare)
+{
+    bool created = compare->kind == PS_KV_CREATED_AT;
+    ps_json_begin_object(writer, NULL);
+    write_base64(writer, "key", ps_bytes_of_text(compare->key));
+    ps_json_text(writer, "target", ps_bytes_of_text(created ? "CREATE" : "MOD"));
+    ps_json_text(writer, "result", ps_bytes_of_text("EQUAL"));
+    write_number(writer, created ? "create_revision" : "mod_revision", compare->revision);
+    ps_json_end_object(writer);
+}
+
+static void write_change(struct ps_json_writer *writer, const struct ps_kv_change *change)
+{
+    bool put = change->kind == PS_KV_PUT;
+    ps_json_begin_object(writer, NULL);
+    ps_json_begin_object(writer, put ? "request_put" : "request_delete_range");
+    write_base64(writer, "key", ps_bytes_of_text(change->key));
+    if (put)
+        write_base64(writer, "value", change->value);
+    if (put && change->lease.id != 0)
+        write_number(writer, "lease", change->lease.id);
+    ps_json_end_object(writer);
+    ps_json_end_object(writer);
+}
+
+static void write_range(struct ps_json_writer *writer, const char *key, bool prefix)
+{
+    write_base64(writer, "key", ps_bytes_of_text(key));
+    if (prefix)
+        write_range_end(writer, key);
+}
+
+/* The first key behind all that start with the prefix: its last byte plus one, carried. */
+static void write_range_end(struct ps_json_writer *writer, const char *prefix)
+{
+    uint8_t end[PS_KV_KEY_BYTES_MAX];
+    size_t size = strlen(prefix);
+    memcpy(end, prefix, size);
+    while (size > 0 && end[size - 1] == 0xff)
+        size--;
+    if (size > 0) {
+        end[size - 1]++;
+        write_base64(writer, "range_end", (struct ps_bytes){end, size});
+        return;
+    }
+    const uint8_t everything = 0;
+    write_base64(writer, "range_end", (struct ps_bytes){&everything, 1});
+}
+
+static void write_base64(struct ps_json_writer *writer, const char *name, struct ps_bytes bytes)
+{
+    struct ps_buffer text;
+    ps_buffer_init(&text, writer->buffer->memory, PS_ETCD_REQUEST_BYTES_MAX);
+    ps_etcd_base64_encode(&text, bytes);
+    if (text.failed)
+        writer->buffer->failed = true;
+    else
+        ps_json_text(writer, name, (struct ps_bytes){(const uint8_t *)text.text, text.size});
+    ps_buffer_fini(&text);
+}
+
+static void write_number(struct ps_json_writer *writer, const char *name, int64_t number)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRId64, number);
+    ps_json_text(writer, name, ps_bytes_of_text(text));
+}

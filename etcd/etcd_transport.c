@@ -1,0 +1,226 @@
+/* The one file that talks to libcurl. */
+#include "etcd/etcd_transport.h"
+
+#include "base/assert.h"
+#include "etcd/etcd_reply.h"
+#include "etcd/etcd_request.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* One wait of curl's; longer ones are cut into several. */
+#define WAIT_MS_MAX 60000
+
+static size_t give_request(char *buffer, size_t size, size_t count, void *context);
+static size_t take_reply(char *data, size_t size, size_t count, void *context);
+static enum ps_status set_headers(struct ps_etcd_transfer *transfer,
+                                  const struct ps_etcd_post *post);
+static bool add_header(struct ps_etcd_transfer *transfer, const char *line);
+static enum ps_status set_options(struct ps_etcd_transfer *transfer,
+                                  const struct ps_etcd_post *post);
+static void finish(struct ps_etcd_transfer *transfer, CURLcode code);
+static bool was_sent(const struct ps_etcd_transfer *transfer);
+
+enum ps_status ps_etcd_transport_init(struct ps_etcd_transport *transport, struct ps_error *error)
+{
+    transport->multi = NULL;
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "libcurl does not start");
+    transport->multi = curl_multi_init();
+    if (transport->multi == NULL) {
+        curl_global_cleanup();
+        return ps_fail(error, PS_ERR_NO_MEMORY, "libcurl gives no multi handle");
+    }
+    (void)curl_multi_setopt(transport->multi, CURLMOPT_MAXCONNECTS, 8L);
+    return PS_OK;
+}
+
+void ps_etcd_transport_fini(struct ps_etcd_transport *transport)
+{
+    if (transport->multi == NULL)
+        return;
+    (void)curl_multi_cleanup(transport->multi);
+    curl_global_cleanup();
+    transport->multi = NULL;
+}
+
+enum ps_status ps_etcd_transfer_init(struct ps_etcd_transfer *transfer,
+                                     const struct ps_allocator *memory, struct ps_error *error)
+{
+    *transfer = (struct ps_etcd_transfer){0};
+    ps_buffer_init(&transfer->request, memory, PS_ETCD_REQUEST_BYTES_MAX);
+    ps_buffer_init(&transfer->reply, memory, PS_ETCD_REPLY_BYTES_MAX);
+    transfer->easy = curl_easy_init();
+    if (transfer->easy == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "libcurl gives no easy handle");
+    return PS_OK;
+}
+
+void ps_etcd_transfer_fini(struct ps_etcd_transfer *transfer)
+{
+    PS_ASSERT(transfer->state == PS_ETCD_IDLE);
+    curl_easy_cleanup(transfer->easy);
+    curl_slist_free_all(transfer->headers);
+    if (transfer->request.memory != NULL) {
+        ps_buffer_fini(&transfer->request);
+        ps_buffer_fini(&transfer->reply);
+    }
+    *transfer = (struct ps_etcd_transfer){0};
+}
+
+enum ps_status ps_etcd_transfer_start(struct ps_etcd_transport *transport,
+                                      struct ps_etcd_transfer *transfer,
+                                      const struct ps_etcd_post *post, struct ps_error *error)
+{
+    PS_ASSERT(transfer->state == PS_ETCD_IDLE);
+    transfer->request_offset = 0;
+    transfer->http_status = 0;
+    transfer->reason[0] = '\0';
+    ps_buffer_clear(&transfer->reply);
+    ps_buffer_clear(&transfer->request);
+    ps_buffer_append(&transfer->request, post->body);
+    PS_TRY(ps_buffer_status(&transfer->request, error));
+    if (set_headers(transfer, post) != PS_OK || set_options(transfer, post) != PS_OK ||
+        curl_multi_add_handle(transport->multi, transfer->easy) != CURLM_OK)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "libcurl takes no request");
+    transfer->state = PS_ETCD_RUNNING;
+    return PS_OK;
+}
+
+static enum ps_status set_headers(struct ps_etcd_transfer *transfer,
+                                  const struct ps_etcd_post *post)
+{
+    curl_slist_free_all(transfer->headers);
+    transfer->headers = NULL;
+    bool added =
+        add_header(transfer, "Content-Type: application/json") && add_header(transfer, "Expect:");
+    if (added && post->stream)
+        added = add_header(transfer, "Grpc-Metadata-hasleader: true");
+    if (added && post->token != NULL) {
+        char line[4096];
+        int size = snprintf(line, sizeof line, "Authorization: %s", post->token);
+        added = size > 0 && (size_t)size < sizeof line && add_header(transfer, line);
+    }
+    return added ? PS_OK : PS_ERR_NO_MEMORY;
+}
+
+static bool add_header(struct ps_etcd_transfer *transfer, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(transfer->headers, line);
+    if (longer == NULL)
+        return false;
+    transfer->headers = longer;
+    return true;
+}
+
+/* No proxy from the environment, no redirects, no signals: the endpoint given is the one asked. */
+static enum ps_status set_options(struct ps_etcd_transfer *transfer,
+                                  const struct ps_etcd_post *post)
+{
+    char url[512];
+    int size = snprintf(url, sizeof url, "%s%s", post->endpoint, post->path);
+    PS_ASSERT(size > 0 && (size_t)size < sizeof url);
+    CURL *easy = transfer->easy;
+    curl_easy_reset(easy);
+    bool failed = false;
+    failed |= curl_easy_setopt(easy, CURLOPT_URL, url) != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_PROXY, "") != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L) != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, 5L) != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, 2L) != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, transfer->headers) != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_POST, 1L) != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                               (curl_off_t)transfer->request.size) != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_READFUNCTION, give_request) != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_READDATA, transfer) != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_reply) != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer) != CURLE_OK;
+    failed |= curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer) != CURLE_OK;
+    return failed ? PS_ERR_NO_MEMORY : PS_OK;
+}
+
+static size_t give_request(char *buffer, size_t size, size_t count, void *context)
+{
+    struct ps_etcd_transfer *transfer = context;
+    size_t left = transfer->request.size - transfer->request_offset;
+    size_t part = size * count < left ? size * count : left;
+    if (part > 0)
+        memcpy(buffer, transfer->request.text + transfer->request_offset, part);
+    transfer->request_offset += part;
+    return part;
+}
+
+/* Less than what was offered ends the transfer: too long, or no memory. */
+static size_t take_reply(char *data, size_t size, size_t count, void *context)
+{
+    struct ps_etcd_transfer *transfer = context;
+    ps_buffer_append(&transfer->reply, (struct ps_bytes){(const uint8_t *)data, size * count});
+    return transfer->reply.failed ? 0 : size * count;
+}
+
+enum ps_etcd_transfer_state ps_etcd_transfer_stop(struct ps_etcd_transport *transport,
+                                                  struct ps_etcd_transfer *transfer)
+{
+    enum ps_etcd_transfer_state last = transfer->state;
+    if (last == PS_ETCD_IDLE)
+        return last;
+    if (last == PS_ETCD_RUNNING)
+        last = was_sent(transfer) ? PS_ETCD_BROKEN : PS_ETCD_NOT_SENT;
+    CURLMcode code = curl_multi_remove_handle(transport->multi, transfer->easy);
+    PS_ASSERT(code == CURLM_OK);
+    transfer->state = PS_ETCD_IDLE;
+    return last;
+}
+
+void ps_etcd_transport_run(struct ps_etcd_transport *transport, uint64_t wait_ms)
+{
+    int running = 0;
+    CURLMcode code = curl_multi_perform(transport->multi, &running);
+    int messages = 0;
+    CURLMsg *message = curl_multi_info_read(transport->multi, &messages);
+    if (message == NULL && code == CURLM_OK && wait_ms > 0) {
+        int timeout_ms = wait_ms < WAIT_MS_MAX ? (int)wait_ms : WAIT_MS_MAX;
+        (void)curl_multi_poll(transport->multi, NULL, 0, timeout_ms, NULL);
+        (void)curl_multi_perform(transport->multi, &running);
+        message = curl_multi_info_read(transport->multi, &messages);
+    }
+    while (message != NULL) {
+        void *transfer = NULL;
+        if (message->msg == CURLMSG_DONE &&
+            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer) == CURLE_OK)
+            finish(transfer, message->data.result);
+        message = curl_multi_info_read(transport->multi, &messages);
+    }
+}
+
+static void finish(struct ps_etcd_transfer *transfer, CURLcode code)
+{
+    PS_ASSERT(transfer->state == PS_ETCD_RUNNING);
+    (void)curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &transfer->http_status);
+    if (code == CURLE_OK) {
+        transfer->state = PS_ETCD_ENDED;
+        return;
+    }
+    const char *reason =
+        transfer->reply.failed ? "the reply is too long" : curl_easy_strerror(code);
+    (void)snprintf(transfer->reason, sizeof transfer->reason, "%s", reason);
+    transfer->state = was_sent(transfer) ? PS_ETCD_BROKEN : PS_ETCD_NOT_SENT;
+}
+
+/* Whether a single byte of the request has left us. */
+static bool was_sent(const struct ps_etcd_transfer *transfer)
+{
+    long request_size = 0;
+    if (curl_easy_getinfo(transfer->easy, CURLINFO_REQUEST_SIZE, &request_size) != CURLE_OK)
+        return true;
+    return request_size > 0;
+}
+
+void ps_etcd_transport_wake(struct ps_etcd_transport *transport)
+{
+    (void)curl_multi_wakeup(transport->multi);
+}

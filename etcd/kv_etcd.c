@@ -1,0 +1,269 @@
+/* etcd's HTTP/JSON gateway behind the store interface. */
+#include "etcd/etcd_store.h"
+
+#include "base/assert.h"
+#include "base/random.h"
+#include "etcd/etcd_request.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define REQUEST_MS_DEFAULT 2000
+
+static enum ps_status parse_endpoints(struct ps_etcd_store *store, const char *endpoints,
+                                      struct ps_error *error);
+static enum ps_status add_endpoint(struct ps_etcd_store *store, struct ps_bytes text,
+                                   struct ps_error *error);
+static enum ps_status copy_credentials(struct ps_etcd_store *store,
+                                       const struct ps_kv_etcd_options *options,
+                                       struct ps_error *error);
+static enum ps_status start(struct ps_etcd_store *store, const struct ps_kv_etcd_options *options,
+                            struct ps_error *error);
+static enum ps_status ask(struct ps_etcd_store *store, const char *path, struct ps_buffer *body,
+                          enum ps_etcd_effect effect, uint64_t deadline_ms, struct ps_error *error);
+static enum ps_status etcd_read(struct ps_kv *kv, const char *key, bool prefix,
+                                uint64_t deadline_ms, struct ps_kv_entries *entries,
+                                struct ps_error *error);
+static enum ps_status etcd_commit(struct ps_kv *kv, const struct ps_kv_transaction *transaction,
+                                  uint64_t deadline_ms, bool *done, int64_t *revision,
+                                  struct ps_error *error);
+static enum ps_status etcd_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t deadline_ms,
+                                 struct ps_kv_lease *lease, struct ps_error *error);
+static enum ps_status etcd_keep(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
+                                struct ps_error *error);
+static enum ps_status etcd_revoke(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
+                                  struct ps_error *error);
+static enum ps_status etcd_watch_open(struct ps_kv *kv, const char *prefix, int64_t revision,
+                                      uint64_t deadline_ms, struct ps_error *error);
+static enum ps_status etcd_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bool *changed,
+                                      struct ps_error *error);
+static void etcd_interrupt(struct ps_kv *kv);
+static void etcd_destroy(struct ps_kv *kv);
+
+static const struct ps_kv_methods etcd_methods = {
+    .read = etcd_read,
+    .commit = etcd_commit,
+    .lease_grant = etcd_grant,
+    .lease_keep = etcd_keep,
+    .lease_revoke = etcd_revoke,
+    .watch_open = etcd_watch_open,
+    .watch_wait = etcd_watch_wait,
+    .interrupt = etcd_interrupt,
+    .destroy = etcd_destroy,
+};
+
+enum ps_status ps_kv_etcd_open(const struct ps_kv_etcd_options *options, struct ps_kv **kv,
+                               struct ps_error *error)
+{
+    PS_ASSERT(options != NULL && options->clock != NULL && options->memory != NULL);
+    struct ps_etcd_store *store = ps_zeroed(options->memory, sizeof *store);
+    if (store == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no room for a store");
+    store->base.methods = &etcd_methods;
+    store->memory = options->memory;
+    store->clock = options->clock;
+    store->request_ms = options->request_ms > 0 ? options->request_ms : REQUEST_MS_DEFAULT;
+    atomic_init(&store->interrupted, false);
+    enum ps_status status = start(store, options, error);
+    if (status != PS_OK) {
+        etcd_destroy(&store->base);
+        return status;
+    }
+    *kv = &store->base;
+    return PS_OK;
+}
+
+static enum ps_status start(struct ps_etcd_store *store, const struct ps_kv_etcd_options *options,
+                            struct ps_error *error)
+{
+    PS_TRY(parse_endpoints(store, options->endpoints, error));
+    PS_TRY(copy_credentials(store, options, error));
+    PS_TRY(ps_etcd_transport_init(&store->transport, error));
+    PS_TRY(ps_etcd_transfer_init(&store->request, store->memory, error));
+    return ps_etcd_watch_init(&store->watch, store->memory, error);
+}
+
+static void etcd_destroy(struct ps_kv *kv)
+{
+    struct ps_etcd_store *store = (struct ps_etcd_store *)kv;
+    ps_etcd_watch_fini(store);
+    ps_etcd_transfer_fini(&store->request);
+    ps_etcd_transport_fini(&store->transport);
+    if (store->password != NULL)
+        explicit_bzero(store->password, strlen(store->password));
+    ps_release(store->memory, store->user);
+    ps_release(store->memory, store->password);
+    ps_release(store->memory, store->token);
+    ps_release(store->memory, store);
+}
+
+static enum ps_status parse_endpoints(struct ps_etcd_store *store, const char *endpoints,
+                                      struct ps_error *error)
+{
+    const char *rest = endpoints == NULL ? "" : endpoints;
+    while (*rest != '\0') {
+        size_t size = strcspn(rest, ",");
+        size_t skipped = strspn(rest, " ");
+        struct ps_bytes text = {(const uint8_t *)rest, size};
+        if (skipped < size)
+            text = (struct ps_bytes){(const uint8_t *)rest + skipped, size - skipped};
+        PS_TRY(add_endpoint(store, text, error));
+        rest += size;
+        if (*rest == ',')
+            rest++;
+    }
+    if (store->endpoint_count == 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "no etcd endpoint is given");
+    return PS_OK;
+}
+
+/* "host:port" is taken for "http://host:port"; slashes and spaces at the end are dropped. */
+static enum ps_status add_endpoint(struct ps_etcd_store *store, struct ps_bytes text,
+                                   struct ps_error *error)
+{
+    while (text.size > 0 && strchr("/ ", (char)text.data[text.size - 1]) != NULL)
+        text.size--;
+    if (text.size == 0 || text.size > PS_ETCD_ENDPOINT_BYTES - sizeof "https://")
+        return ps_fail(error, PS_ERR_BAD_INPUT, "an etcd endpoint of %zu characters", text.size);
+    if (store->endpoint_count == PS_ETCD_ENDPOINTS_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "more than %d etcd endpoints",
+                       PS_ETCD_ENDPOINTS_MAX);
+    const char *begin = (const char *)text.data;
+    const char *scheme = memmem(begin, text.size, "://", 3) == NULL ? "http://" : "";
+    bool known = scheme[0] != '\0' || (text.size > 7 && strncmp(begin, "http://", 7) == 0) ||
+                 (text.size > 8 && strncmp(begin, "https://", 8) == 0);
+    if (!known)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "%.*s: an etcd endpoint begins with http(s)://",
+                       (int)text.size, begin);
+    char *endpoint = store->endpoints[store->endpoint_count++];
+    (void)snprintf(endpoint, PS_ETCD_ENDPOINT_BYTES, "%s%.*s", scheme, (int)text.size, begin);
+    return PS_OK;
+}
+
+static enum ps_status copy_credentials(struct ps_etcd_store *store,
+                                       const struct ps_kv_etcd_options *options,
+                                       struct ps_error *error)
+{
+    if (options->user == NULL)
+        return PS_OK;
+    const char *password = options->password == NULL ? "" : options->password;
+    store->user = ps_copy_text(store->memory, options->user, strlen(options->user));
+    store->password = ps_copy_text(store->memory, password, strlen(password));
+    if (store->user == NULL || store->password == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no room for a user's name");
+    return PS_OK;
+}
+
+/* Releases the body. */
+static enum ps_status ask(struct ps_etcd_store *store, const char *path, struct ps_buffer *body,
+                          enum ps_etcd_effect effect, uint64_t deadline_ms, struct ps_error *error)
+{
+    enum ps_status status = ps_buffer_status(body, error);
+    if (status == PS_OK) {
+        const struct ps_etcd_call call = {
+            .path = path,
+            .body = {(const uint8_t *)body->text, body->size},
+            .effect = effect,
+            .deadline_ms = deadline_ms,
+        };
+        status = ps_etcd_call(store, &call, error);
+    }
+    ps_buffer_fini(body);
+    return status;
+}
+
+/* A reply that makes no sense says nothing about what was done. */
+static enum ps_status nonsense(enum ps_status status, struct ps_error *error)
+{
+    return ps_fail(error, status, "an answer that is not etcd's");
+}
+
+static enum ps_status etcd_read(struct ps_kv *kv, const char *key, bool prefix,
+                                uint64_t deadline_ms, struct ps_kv_entries *entries,
+                                struct ps_error *error)
+{
+    struct ps_etcd_store *store = (struct ps_etcd_store *)kv;
+    struct ps_buffer body;
+    ps_buffer_init(&body, store->memory, PS_ETCD_REQUEST_BYTES_MAX);
+    ps_etcd_request_range(&body, key, prefix);
+    PS_TRY(ask(store, "/v3/kv/range", &body, PS_ETCD_READS, deadline_ms, error));
+    enum ps_status status =
+        ps_etcd_reply_range(ps_etcd_reply_of(&store->request), store->memory, entries, error);
+    return status == PS_ERR_BAD_INPUT ? nonsense(PS_ERR_UNAVAILABLE, error) : status;
+}
+
+static enum ps_status etcd_commit(struct ps_kv *kv, const struct ps_kv_transaction *transaction,
+                                  uint64_t deadline_ms, bool *done, int64_t *revision,
+                                  struct ps_error *error)
+{
+    struct ps_etcd_store *store = (struct ps_etcd_store *)kv;
+    struct ps_buffer body;
+    ps_buffer_init(&body, store->memory, PS_ETCD_REQUEST_BYTES_MAX);
+    ps_etcd_request_transaction(&body, transaction);
+    PS_TRY(ask(store, "/v3/kv/txn", &body, PS_ETCD_ONCE, deadline_ms, error));
+    enum ps_status status =
+        ps_etcd_reply_transaction(ps_etcd_reply_of(&store->request), done, revision, error);
+    return status == PS_OK ? PS_OK : nonsense(PS_ERR_TIMEOUT, error);
+}
+
+/* "Already exists" answers a repetition whose first answer was lost: the id is ours alone. */
+static enum ps_status etcd_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t deadline_ms,
+                                 struct ps_kv_lease *lease, struct ps_error *error)
+{
+    struct ps_etcd_store *store = (struct ps_etcd_store *)kv;
+    uint64_t number = 0;
+    ps_random_system(&number, sizeof number);
+    const struct ps_kv_lease fresh = {(int64_t)(number >> 1 | 1)};
+    struct ps_buffer body;
+    ps_buffer_init(&body, store->memory, PS_ETCD_REQUEST_BYTES_MAX);
+    ps_etcd_request_grant(&body, fresh, ttl_ms);
+    enum ps_status status =
+        ask(store, "/v3/lease/grant", &body, PS_ETCD_REPEATABLE, deadline_ms, error);
+    if (status != PS_OK && status != PS_ERR_EXISTS)
+        return status;
+    *lease = fresh;
+    return PS_OK;
+}
+
+static enum ps_status etcd_keep(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
+                                struct ps_error *error)
+{
+    struct ps_etcd_store *store = (struct ps_etcd_store *)kv;
+    struct ps_buffer body;
+    ps_buffer_init(&body, store->memory, PS_ETCD_REQUEST_BYTES_MAX);
+    ps_etcd_request_lease(&body, lease);
+    PS_TRY(ask(store, "/v3/lease/keepalive", &body, PS_ETCD_REPEATABLE, deadline_ms, error));
+    enum ps_status status = ps_etcd_reply_keep(ps_etcd_reply_of(&store->request), error);
+    return status == PS_ERR_BAD_INPUT ? nonsense(PS_ERR_TIMEOUT, error) : status;
+}
+
+static enum ps_status etcd_revoke(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
+                                  struct ps_error *error)
+{
+    struct ps_etcd_store *store = (struct ps_etcd_store *)kv;
+    struct ps_buffer body;
+    ps_buffer_init(&body, store->memory, PS_ETCD_REQUEST_BYTES_MAX);
+    ps_etcd_request_lease(&body, lease);
+    enum ps_status status =
+        ask(store, "/v3/lease/revoke", &body, PS_ETCD_REPEATABLE, deadline_ms, error);
+    return status == PS_ERR_LEASE_LOST ? PS_OK : status;
+}
+
+static enum ps_status etcd_watch_open(struct ps_kv *kv, const char *prefix, int64_t revision,
+                                      uint64_t deadline_ms, struct ps_error *error)
+{
+    return ps_etcd_watch_open((struct ps_etcd_store *)kv, prefix, revision, deadline_ms, error);
+}
+
+static enum ps_status etcd_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bool *changed,
+                                      struct ps_error *error)
+{
+    return ps_etcd_watch_wait((struct ps_etcd_store *)kv, deadline_ms, changed, error);
+}
+
+static void etcd_interrupt(struct ps_kv *kv)
+{
+    struct ps_etcd_store *store = (struct ps_etcd_store *)kv;
+    atomic_store(&store->interrupted, true);
+    ps_etcd_transport_wake(&store->transport);
+}

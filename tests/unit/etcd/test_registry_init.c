@@ -1,0 +1,106 @@
+/* etcd/registry_init.c: one trainer at a time initialises. */
+#include "registry_fixture.h"
+
+#include <stdlib.h>
+
+static enum ps_init_turn turn_of(struct ps_init_lock *lock)
+{
+    enum ps_init_turn turn;
+    ck_assert_int_eq(ps_registry_init_turn(&registry, TTL_MS, lock, soon(), &turn, NULL), PS_OK);
+    return turn;
+}
+
+START_TEST(one_trainer_at_a_time_initialises)
+{
+    struct ps_init_lock first = {0};
+    struct ps_init_lock second = {0};
+
+    ck_assert_int_eq(turn_of(&first), PS_INIT_SELECTED);
+    ck_assert_int_eq(turn_of(&second), PS_INIT_WAIT);
+    ck_assert_int_eq(turn_of(&first), PS_INIT_SELECTED);
+    ck_assert_int_eq(ps_registry_init_finish(&registry, &first, soon(), NULL), PS_OK);
+    ck_assert_int_eq(turn_of(&second), PS_INIT_DONE);
+
+    assert_key("/init_ps/done", "1");
+    ck_assert_uint_eq(count_keys("/init_ps/lock/"), 0);
+    ck_assert_int_eq(second.lease.id, 0);
+}
+END_TEST
+
+START_TEST(the_next_trainer_initialises_when_the_first_dies)
+{
+    struct ps_init_lock first = {0};
+    struct ps_init_lock second = {0};
+    ck_assert_int_eq(turn_of(&first), PS_INIT_SELECTED);
+    fake.now_ms += TTL_MS / 2;
+    ck_assert_int_eq(turn_of(&second), PS_INIT_WAIT);
+
+    fake.now_ms += TTL_MS / 2 + 1;
+
+    ck_assert_int_eq(turn_of(&second), PS_INIT_SELECTED);
+    struct ps_error error = {0};
+    ck_assert_int_eq(ps_registry_init_finish(&registry, &first, soon(), &error),
+                     PS_ERR_STALE_EPOCH);
+    ck_assert_str_eq(error.text, "no longer the owner of the lock");
+    assert_key("/init_ps/done", NULL);
+}
+END_TEST
+
+START_TEST(a_trainer_that_lost_its_place_queues_anew)
+{
+    struct ps_init_lock lock = {0};
+    enum ps_init_turn turn;
+    ck_assert_int_eq(turn_of(&lock), PS_INIT_SELECTED);
+    fake.now_ms += TTL_MS + 1;
+
+    ck_assert_int_eq(ps_registry_init_turn(&registry, TTL_MS, &lock, soon(), &turn, NULL),
+                     PS_ERR_LEASE_LOST);
+    ck_assert_int_eq(lock.create_revision, 0);
+    ck_assert_int_eq(turn_of(&lock), PS_INIT_SELECTED);
+}
+END_TEST
+
+START_TEST(an_abandoned_lock_goes_to_the_next)
+{
+    struct ps_init_lock first = {0};
+    struct ps_init_lock second = {0};
+    ck_assert_int_eq(turn_of(&first), PS_INIT_SELECTED);
+    ck_assert_int_eq(turn_of(&second), PS_INIT_WAIT);
+
+    ps_registry_init_abandon(&registry, &first, soon());
+
+    ck_assert_int_eq(turn_of(&second), PS_INIT_SELECTED);
+    ck_assert_int_eq(ps_registry_init_finish(&registry, &first, soon(), NULL), PS_ERR_STALE_EPOCH);
+    ps_registry_init_abandon(&registry, &first, soon());
+}
+END_TEST
+
+START_TEST(a_mark_that_is_none_is_reported)
+{
+    struct ps_init_lock lock = {0};
+    enum ps_init_turn turn = PS_INIT_WAIT;
+    put("/init_ps/done", "yes");
+
+    ck_assert_int_eq(ps_registry_init_turn(&registry, TTL_MS, &lock, soon(), &turn, NULL),
+                     PS_ERR_BAD_INPUT);
+    ps_registry_init_abandon(&registry, &lock, soon());
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("registry_init");
+    TCase *tests = tcase_create("registry_init");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, one_trainer_at_a_time_initialises);
+    tcase_add_test(tests, the_next_trainer_initialises_when_the_first_dies);
+    tcase_add_test(tests, a_trainer_that_lost_its_place_queues_anew);
+    tcase_add_test(tests, an_abandoned_lock_goes_to_the_next);
+    tcase_add_test(tests, a_mark_that_is_none_is_reported);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
