@@ -40,6 +40,7 @@ struct ps_option {
     const char *choices;    /* PS_OPTION_CHOICE: "memory|logged" */
     const char *help;       /* one sentence, or more */
     size_t offset;          /* offsetof the field in the program's struct */
+    bool secret;            /* a password: ps_options_print hides it */
 };
 
 struct ps_option_set {
@@ -75,6 +76,10 @@ PS_MUST_USE enum ps_status ps_options_environment(const struct ps_option_set *se
 PS_MUST_USE enum ps_status ps_options_arguments(const struct ps_option_set *set, void *values,
                                                 int argc, char **argv, int *word_count,
                                                 struct ps_error *error);
+
+/* Appends every option with its value as YAML, one "name: value" a line, which a configuration file
+ * may hold again. Texts that are not set and secrets stand in comments. */
+void ps_options_print(const struct ps_option_set *set, const void *values, struct ps_buffer *text);
 
 /* Appends the text of --help. */
 void ps_options_help(const struct ps_option_set *set, struct ps_buffer *text);

@@ -1,0 +1,267 @@
+/* A table of pages behind libmicrohttpd. */
+#include "server/http.h"
+
+#include "base/assert.h"
+
+#include <microhttpd.h>
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define PAGE_BYTES_MAX (8 * 1024 * 1024)
+#define CONNECTION_BYTES_MAX (32 * 1024)
+#define CONNECTIONS_DEFAULT 64
+#define IDLE_S_DEFAULT 10
+
+struct ps_http {
+    const struct ps_allocator *memory;   /* borrowed; outlives this */
+    const struct ps_http_source *source; /* borrowed; outlives this */
+    const struct ps_log *log;            /* borrowed; may be NULL */
+    const char *title;                   /* borrowed; outlives this */
+    struct MHD_Daemon *daemon;           /* owned */
+    uint16_t port;
+};
+
+struct page {
+    const char *path;
+    const char *content_type;
+    /* Fills the page; the status to answer with. */
+    unsigned (*fill)(const struct ps_http *http, struct ps_buffer *page);
+};
+
+static unsigned fill_index(const struct ps_http *http, struct ps_buffer *page);
+static unsigned fill_metrics(const struct ps_http *http, struct ps_buffer *page);
+static unsigned fill_live(const struct ps_http *http, struct ps_buffer *page);
+static unsigned fill_ready(const struct ps_http *http, struct ps_buffer *page);
+
+#define PLAIN "text/plain; charset=utf-8"
+
+static const struct page pages[] = {
+    {"/", "text/html; charset=utf-8", fill_index},
+    {"/metrics", "text/plain; version=0.0.4; charset=utf-8", fill_metrics},
+    {"/livez", PLAIN, fill_live},
+    {"/readyz", PLAIN, fill_ready},
+};
+
+static enum ps_status resolve(const char *listen, struct addrinfo **found, struct ps_error *error);
+static enum ps_status start(struct ps_http *http, const struct ps_http_options *options,
+                            const struct sockaddr *address, struct ps_error *error);
+static enum MHD_Result answer(void *context, struct MHD_Connection *connection, const char *path,
+                              const char *method, const char *version, const char *upload,
+                              size_t *upload_size, void **request);
+
+enum ps_status ps_http_create(const struct ps_http_options *options, struct ps_http **http,
+                              struct ps_error *error)
+{
+    PS_ASSERT(options != NULL && http != NULL);
+    PS_ASSERT(options->source != NULL && options->memory != NULL && options->listen != NULL);
+    struct addrinfo *found = NULL;
+    PS_TRY(resolve(options->listen, &found, error));
+    struct ps_http *created = ps_zeroed(options->memory, sizeof *created);
+    if (created == NULL) {
+        freeaddrinfo(found);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the HTTP port");
+    }
+    created->memory = options->memory;
+    created->source = options->source;
+    created->log = options->log;
+    created->title = options->title != NULL ? options->title : "pserver";
+    enum ps_status status = start(created, options, found->ai_addr, error);
+    freeaddrinfo(found);
+    if (status != PS_OK) {
+        ps_http_destroy(created);
+        return status;
+    }
+    *http = created;
+    return PS_OK;
+}
+
+uint16_t ps_http_port(const struct ps_http *http)
+{
+    PS_ASSERT(http != NULL);
+    return http->port;
+}
+
+void ps_http_destroy(struct ps_http *http)
+{
+    if (http == NULL)
+        return;
+    if (http->daemon != NULL)
+        MHD_stop_daemon(http->daemon);
+    ps_release(http->memory, http);
+}
+
+/* The system's resolver would cut a larger number down. */
+static bool is_port(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    return digits > 0 && digits <= 5 && text[digits] == '\0' && strtoul(text, NULL, 10) <= 65535;
+}
+
+/* "HOST:PORT" as an address to bind; the result is given back with freeaddrinfo. */
+static enum ps_status resolve(const char *listen, struct addrinfo **found, struct ps_error *error)
+{
+    const char *colon = strrchr(listen, ':');
+    if (colon == NULL)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "HTTP address %.100s has no port", listen);
+    if (!is_port(colon + 1))
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "HTTP address %.100s: the port is no number up to "
+                       "65535",
+                       listen);
+    char host[256];
+    size_t size = (size_t)(colon - listen);
+    bool bracketed = size >= 2 && listen[0] == '[' && listen[size - 1] == ']';
+    const char *from = bracketed ? listen + 1 : listen;
+    size = bracketed ? size - 2 : size;
+    if (size >= sizeof host)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "HTTP address %.100s... is too long", listen);
+    memcpy(host, from, size);
+    host[size] = '\0';
+    const struct addrinfo wanted = {.ai_family = size == 0 ? AF_INET : AF_UNSPEC,
+                                    .ai_socktype = SOCK_STREAM,
+                                    .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    int failed = getaddrinfo(size > 0 ? host : NULL, colon + 1, &wanted, found);
+    if (failed != 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "HTTP address %.100s: %s", listen,
+                       gai_strerror(failed));
+    return PS_OK;
+}
+
+/* libmicrohttpd's own complaints. */
+__attribute__((format(printf, 2, 0))) static void hear(void *context, const char *format,
+                                                       va_list arguments)
+{
+    const struct ps_http *http = context;
+    char text[256];
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    text[strcspn(text, "\n")] = '\0';
+    PS_LOG(http->log, PS_LOG_WARN, "http", "library complains", PS_FIELD_TEXT("text", text));
+}
+
+static enum ps_status start(struct ps_http *http, const struct ps_http_options *options,
+                            const struct sockaddr *address, struct ps_error *error)
+{
+    unsigned flags = MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ERROR_LOG;
+    if (address->sa_family == AF_INET6)
+        flags |= MHD_USE_IPv6;
+    unsigned connections =
+        options->connections_max > 0 ? options->connections_max : CONNECTIONS_DEFAULT;
+    unsigned idle_s = options->idle_s > 0 ? options->idle_s : IDLE_S_DEFAULT;
+    errno = 0;
+    http->daemon =
+        MHD_start_daemon(flags, 0, NULL, NULL, answer, http, MHD_OPTION_EXTERNAL_LOGGER, hear, http,
+                         MHD_OPTION_SOCK_ADDR, address, MHD_OPTION_CONNECTION_LIMIT, connections,
+                         MHD_OPTION_CONNECTION_TIMEOUT, idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                         (size_t)CONNECTION_BYTES_MAX, MHD_OPTION_END);
+    if (http->daemon == NULL)
+        return ps_fail(error, PS_ERR_IO, "listen for HTTP on %.100s: %s", options->listen,
+                       errno != 0 ? strerror(errno) : "the library refused");
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    if (info == NULL)
+        return ps_fail(error, PS_ERR_IO, "the HTTP port does not know its number");
+    http->port = info->port;
+    return PS_OK;
+}
+
+static enum MHD_Result send_page(struct MHD_Connection *connection, unsigned status,
+                                 const char *content_type, const char *text, size_t size)
+{
+    /* Copied: the library sends after the buffer is gone. */
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(size, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
+    if (response == NULL)
+        return MHD_NO;
+    enum MHD_Result result =
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    if (result == MHD_YES)
+        result = MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    if (result == MHD_YES && status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        result = MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    if (result == MHD_YES)
+        result = MHD_queue_response(connection, status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result send_text(struct MHD_Connection *connection, unsigned status,
+                                 const char *text)
+{
+    return send_page(connection, status, PLAIN, text, strlen(text));
+}
+
+static enum MHD_Result answer(void *context, struct MHD_Connection *connection, const char *path,
+                              const char *method, const char *version, const char *upload,
+                              size_t *upload_size, void **request)
+{
+    (void)version;
+    (void)upload;
+    (void)upload_size;
+    (void)request;
+    const struct ps_http *http = context;
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+        return send_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+    for (size_t i = 0; i < PS_ARRAY_COUNT(pages); i++) {
+        if (strcmp(pages[i].path, path) != 0)
+            continue;
+        struct ps_buffer page;
+        ps_buffer_init(&page, http->memory, PAGE_BYTES_MAX);
+        unsigned status = pages[i].fill(http, &page);
+        enum MHD_Result result;
+        if (ps_buffer_status(&page, NULL) != PS_OK)
+            result = send_text(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "no memory\n");
+        else
+            result = send_page(connection, status, pages[i].content_type, page.text, page.size);
+        ps_buffer_fini(&page);
+        return result;
+    }
+    return send_text(connection, MHD_HTTP_NOT_FOUND,
+                     "no such page; there are /metrics, /livez and /readyz\n");
+}
+
+static unsigned fill_index(const struct ps_http *http, struct ps_buffer *page)
+{
+    ps_buffer_append_format(page,
+                            "<!DOCTYPE html>\n<title>%s</title>\n<h1>%s %s</h1>\n<ul>\n"
+                            "<li><a href=\"/metrics\">metrics</a>\n"
+                            "<li><a href=\"/livez\">live?</a>\n"
+                            "<li><a href=\"/readyz\">ready?</a>\n</ul>\n",
+                            http->title, http->title, PS_VERSION);
+    return MHD_HTTP_OK;
+}
+
+static unsigned fill_metrics(const struct ps_http *http, struct ps_buffer *page)
+{
+    http->source->render(http->source->self, page);
+    return MHD_HTTP_OK;
+}
+
+/* "ok" or "not ok", the reason when there is one, and a status to match. */
+static unsigned fill_answer(const struct ps_http *http,
+                            bool (*ask)(void *self, struct ps_buffer *reason),
+                            struct ps_buffer *page)
+{
+    char text[512];
+    struct ps_buffer reason;
+    ps_buffer_init_fixed(&reason, text, sizeof text);
+    bool yes = ask(http->source->self, &reason);
+    ps_buffer_append_text(page, yes ? "ok" : "not ok");
+    if (reason.size > 0)
+        ps_buffer_append_format(page, ": %s", text);
+    ps_buffer_append_text(page, "\n");
+    return yes ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
+}
+
+static unsigned fill_live(const struct ps_http *http, struct ps_buffer *page)
+{
+    return fill_answer(http, http->source->is_live, page);
+}
+
+static unsigned fill_ready(const struct ps_http *http, struct ps_buffer *page)
+{
+    return fill_answer(http, http->source->is_ready, page);
+}
