@@ -1,0 +1,371 @@
+/* server/core/load.c: what was saved comes back, bit for bit, or not at all. */
+#include "base/random.h"
+#include "tests/unit/core/core_disk.h"
+
+#include <string.h>
+
+static const float ones[] = {1, 1, 1, 1};
+static const struct ps_bytes no_config = {NULL, 0};
+
+/* Loads `place` into a fresh world. */
+static enum ps_status load_place(struct core_world *world, struct memory_files *disk,
+                                 const struct ps_checkpoint_place *place)
+{
+    struct ps_checkpoint_reader *reader;
+    ck_assert_int_eq(ps_checkpoint_open(memory_files_files(disk), place->path, &world->memory,
+                                        &reader, &world->error),
+                     PS_OK);
+    enum ps_status status = ps_service_begin_loaded(world->service, reader, &world->error);
+    ps_checkpoint_close(reader);
+    return status;
+}
+
+/* One parameter of one kind. */
+struct kind {
+    enum ps_config_optimizer optimizer;
+    enum ps_dtype dtype;
+    bool stochastic;
+};
+static const struct kind kinds[] = {
+    {PS_CONFIG_SGD, PS_F32, false},      {PS_CONFIG_SGD, PS_F64, false},
+    {PS_CONFIG_ADADELTA, PS_F32, false}, {PS_CONFIG_ADADELTA, PS_F64, false},
+    {PS_CONFIG_ADAGRAD, PS_F32, false},  {PS_CONFIG_ADAGRAD, PS_F64, false},
+    {PS_CONFIG_ADAM, PS_F32, false},     {PS_CONFIG_ADAM, PS_F64, false},
+    {PS_CONFIG_ADAMW, PS_F32, false},    {PS_CONFIG_ADAMW, PS_F64, false},
+    {PS_CONFIG_RMSPROP, PS_F32, false},  {PS_CONFIG_RMSPROP, PS_F64, false},
+    {PS_CONFIG_FTRL, PS_F32, false},     {PS_CONFIG_FTRL, PS_F64, false},
+    {PS_CONFIG_ASSIGN, PS_I32, false},   {PS_CONFIG_ADD, PS_U32, false},
+    {PS_CONFIG_MAX, PS_I64, false},      {PS_CONFIG_MIN, PS_U64, false},
+    {PS_CONFIG_SGD, PS_I32, true},       {PS_CONFIG_SGD, PS_U32, true},
+    {PS_CONFIG_SGD, PS_I64, true},       {PS_CONFIG_SGD, PS_U64, true},
+    {PS_CONFIG_ASSIGN, PS_F32, false},   {PS_CONFIG_ADD, PS_F64, false},
+};
+
+#define ELEMENTS 1000
+
+/* Gradients of every type: small whole numbers, halves for floats. */
+static size_t make_elements(enum ps_dtype dtype, uint64_t seed, void *elements)
+{
+    struct ps_random random;
+    ps_random_init(&random, seed);
+    for (size_t i = 0; i < ELEMENTS; i++) {
+        uint64_t number = ps_random_below(&random, 1000);
+        switch (dtype) {
+        case PS_F32:
+            ((float *)elements)[i] = (float)number / 7;
+            break;
+        case PS_F64:
+            ((double *)elements)[i] = (double)number / 7;
+            break;
+        case PS_I32:
+        case PS_U32:
+            ((uint32_t *)elements)[i] = (uint32_t)number;
+            break;
+        default:
+            ((uint64_t *)elements)[i] = number;
+            break;
+        }
+    }
+    return ELEMENTS * ps_dtype_size(dtype);
+}
+
+static enum ps_dtype gradient_of(const struct kind *kind)
+{
+    if (kind->optimizer != PS_CONFIG_SGD)
+        return kind->dtype;
+    if (kind->dtype == PS_U32)
+        return PS_I32;
+    return kind->dtype == PS_U64 ? PS_I64 : kind->dtype;
+}
+
+static void push_some(struct core_world *world, const struct kind *kind, uint64_t seed)
+{
+    static uint64_t elements[ELEMENTS];
+    for (uint64_t i = 0; i < 3; i++) {
+        size_t size = make_elements(kind->dtype, seed + i, elements);
+        ck_assert_int_eq(world_push(world, "p", gradient_of(kind), elements, size, NULL), PS_OK);
+    }
+}
+
+START_TEST(p5_loaded_bits_are_the_saved_ones_and_go_on_alike)
+{
+    const struct kind *kind = &kinds[_i];
+    static uint64_t elements[ELEMENTS];
+    struct core_world saved;
+    struct core_world loaded;
+    struct memory_files *disk = memory_files_create(1);
+    struct ps_checkpoint_place place;
+    struct ps_optimizer_config config;
+    ps_optimizer_config_defaults(&config);
+    config.optimizer = kind->optimizer;
+    config.learning_rate = 0.3;
+    config.integer_rounding = kind->stochastic ? 1 : 0;
+    config.integer_seed = 42;
+    if (kind->optimizer == PS_CONFIG_SGD && ps_dtype_is_float(kind->dtype))
+        config.sgd.momentum = 0.9;
+    disk_world_init(&saved, 1);
+    ps_service_begin_empty(saved.service);
+    size_t size = make_elements(kind->dtype, 99, elements);
+    ck_assert_msg(
+        world_init_param(&saved, "p", kind->dtype, elements, size, config_bytes(&config)) == PS_OK,
+        "%s", saved.error.text);
+    ck_assert_int_eq(world_finish(&saved), PS_OK);
+    push_some(&saved, kind, 7);
+    disk_save(&saved, disk, &place);
+
+    disk_world_init(&loaded, 2);
+    ck_assert_msg(load_place(&loaded, disk, &place) == PS_OK, "%s", loaded.error.text);
+
+    disk_expect_equal(&saved, &loaded);
+    push_some(&saved, kind, 70);
+    push_some(&loaded, kind, 70);
+    disk_expect_equal(&saved, &loaded);
+    world_fini(&saved);
+    world_fini(&loaded);
+    memory_files_destroy(disk);
+}
+END_TEST
+
+/* A disk with one checkpoint of world_init_ready's parameter and one of Adam over two blocks. */
+static struct memory_files *create_disk(struct core_world *world, struct ps_checkpoint_place *place)
+{
+    static float many[PS_BLOCK_BYTES / 4 + 3];
+    struct memory_files *disk = memory_files_create(1);
+    disk_world_init(world, 1);
+    ps_service_begin_empty(world->service);
+    ck_assert_int_eq(world_init_param(world, "w", PS_F32, ones, sizeof ones, no_config), PS_OK);
+    ck_assert_int_eq(
+        world_init_param(world, "many", PS_F32, many, sizeof many, config_of(PS_CONFIG_ADAM, 0.1)),
+        PS_OK);
+    ck_assert_int_eq(world_finish(world), PS_OK);
+    for (size_t i = 0; i < sizeof many / sizeof many[0]; i++)
+        many[i] = (float)i;
+    ck_assert_int_eq(world_push(world, "many", PS_F32, many, sizeof many, NULL), PS_OK);
+    ck_assert_int_eq(world_push(world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+    disk_save(world, disk, place);
+    return disk;
+}
+
+START_TEST(arrays_of_several_blocks_come_back)
+{
+    struct core_world saved;
+    struct core_world loaded;
+    struct ps_checkpoint_place place;
+    struct memory_files *disk = create_disk(&saved, &place);
+    disk_world_init(&loaded, 2);
+
+    ck_assert_int_eq(load_place(&loaded, disk, &place), PS_OK);
+
+    disk_expect_equal(&saved, &loaded);
+    world_fini(&saved);
+    world_fini(&loaded);
+    memory_files_destroy(disk);
+}
+END_TEST
+
+START_TEST(a_loaded_shard_is_ready_and_initialised)
+{
+    struct core_world saved;
+    struct core_world loaded;
+    struct ps_checkpoint_place place;
+    struct memory_files *disk = create_disk(&saved, &place);
+    struct ps_ticket ticket;
+    disk_world_init(&loaded, 2);
+    int told = loaded.changed_count;
+
+    ck_assert_int_eq(load_place(&loaded, disk, &place), PS_OK);
+
+    ck_assert_int_gt(loaded.changed_count, told);
+    ck_assert_str_eq(ps_service_state_name(loaded.service), "ready");
+    ck_assert_int_eq(world_init_param(&loaded, "x", PS_F32, ones, sizeof ones, no_config),
+                     PS_ERR_EXISTS);
+    ck_assert_int_eq(ps_service_finish(loaded.service, &ticket, NULL), PS_ERR_EXISTS);
+    ck_assert(ps_service_satisfied(loaded.service, ticket));
+    world_fini(&saved);
+    world_fini(&loaded);
+    memory_files_destroy(disk);
+}
+END_TEST
+
+START_TEST(the_position_goes_on_where_it_was)
+{
+    struct core_world saved;
+    struct core_world loaded;
+    struct ps_checkpoint_place place;
+    struct memory_files *disk = create_disk(&saved, &place);
+    struct ps_status_reply reply;
+    char uuid[37];
+    uint64_t version;
+    disk_world_init(&loaded, 2);
+    ck_assert_int_eq(load_place(&loaded, disk, &place), PS_OK);
+
+    ck_assert_int_eq(world_push(&loaded, "w", PS_F32, ones, sizeof ones, &version), PS_OK);
+
+    ps_service_status(loaded.service, &reply, uuid);
+    ck_assert_uint_eq(reply.position, 3);
+    ck_assert_uint_eq(reply.push_count, 1);
+    ck_assert_uint_eq(version, 2);
+    world_fini(&saved);
+    world_fini(&loaded);
+    memory_files_destroy(disk);
+}
+END_TEST
+
+START_TEST(a_checkpoint_of_another_shard_is_refused)
+{
+    struct core_world saved;
+    struct core_world other;
+    struct ps_checkpoint_place place;
+    struct memory_files *disk = create_disk(&saved, &place);
+    world_init(&other, true, 0);
+    ps_service_own(other.service, _i == 0 ? 0 : 1, 2, 2, "");
+
+    enum ps_status status = load_place(&other, disk, &place);
+
+    ck_assert_int_eq(status, PS_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(other.error.text, "shard 0 of 1"));
+    ck_assert_str_eq(ps_service_state_name(other.service), "starting");
+    world_fini(&saved);
+    world_fini(&other);
+    memory_files_destroy(disk);
+}
+END_TEST
+
+START_TEST(a_checkpoint_beyond_the_memory_limit_is_refused)
+{
+    struct core_world saved;
+    struct core_world small;
+    struct ps_checkpoint_place place;
+    struct memory_files *disk = create_disk(&saved, &place);
+    world_init(&small, true, 100000);
+    world_own(&small, 2);
+
+    enum ps_status status = load_place(&small, disk, &place);
+
+    ck_assert_int_eq(status, PS_ERR_BUSY);
+    ck_assert_ptr_nonnull(strstr(small.error.text, "memory limit"));
+    world_fini(&saved);
+    world_fini(&small);
+    memory_files_destroy(disk);
+}
+END_TEST
+
+START_TEST(a_damaged_array_leaves_the_service_empty)
+{
+    struct core_world saved;
+    struct core_world loaded;
+    struct ps_checkpoint_place place;
+    struct memory_files *disk = create_disk(&saved, &place);
+    disk_damage(disk, place.path);
+    disk_world_init(&loaded, 2);
+    int64_t live = loaded.heap.live;
+
+    enum ps_status status = load_place(&loaded, disk, &place);
+
+    ck_assert_int_eq(status, PS_ERR_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(loaded.error.text, "checkpoint file checksum validation failed"));
+    ck_assert_int_eq(loaded.heap.live, live);
+    ck_assert_str_eq(ps_service_state_name(loaded.service), "starting");
+    world_fini(&saved);
+    world_fini(&loaded);
+    memory_files_destroy(disk);
+}
+END_TEST
+
+START_TEST(loading_survives_any_refused_allocation)
+{
+    struct core_world saved;
+    struct core_world loaded;
+    struct ps_checkpoint_place place;
+    struct ps_checkpoint_reader *reader;
+    struct memory_files *disk = create_disk(&saved, &place);
+    disk_world_init(&loaded, 2);
+    ck_assert_int_eq(ps_checkpoint_open(memory_files_files(disk), place.path, ps_allocator_heap(),
+                                        &reader, NULL),
+                     PS_OK);
+    int64_t live = loaded.heap.live;
+    enum ps_status status = PS_ERR_NO_MEMORY;
+
+    for (int64_t refuse = 0; status != PS_OK; refuse++) {
+        ck_assert_int_lt(refuse, 100);
+        ck_assert_int_eq(loaded.heap.live, live);
+        loaded.heap.refuse_at = loaded.heap.seen + refuse;
+        status = ps_service_begin_loaded(loaded.service, reader, &loaded.error);
+        loaded.heap.refuse_at = -1;
+        ck_assert(status == PS_OK || status == PS_ERR_NO_MEMORY);
+        ps_service_check(loaded.service);
+    }
+
+    ps_checkpoint_close(reader);
+    disk_expect_equal(&saved, &loaded);
+    world_fini(&saved);
+    world_fini(&loaded);
+    memory_files_destroy(disk);
+}
+END_TEST
+
+/* Files with good checksums that no InitParam could have made. */
+struct forged {
+    const char *config; /* of config_size bytes */
+    size_t config_size;
+    uint32_t state_count;
+    uint64_t version;
+    uint64_t step;
+    enum ps_dtype dtype;
+};
+static const struct forged forgeries[] = {
+    {"\xff\xff", 2, 0, 1, 1, PS_F32}, /* no configuration */
+    {"", 0, 1, 1, 1, PS_F32},         /* a state too many for sgd */
+    {"\x08\x04", 2, 1, 1, 1, PS_F32}, /* a state too few for adam */
+    {"\x08\x04", 2, 2, 1, 1, PS_I32}, /* adam on whole numbers */
+    {"", 0, 0, 1, 2, PS_F32},         /* more steps than pushes */
+};
+
+START_TEST(a_forged_parameter_is_refused)
+{
+    const struct forged *forged = &forgeries[_i];
+    struct core_world world;
+    struct memory_files *disk = memory_files_create(1);
+    struct ps_bytes piece = {(const uint8_t *)ones, sizeof ones};
+    struct ps_checkpoint_place place;
+    struct ps_checkpoint_facts facts = {
+        .uuid = "00000000-0000-4000-8000-000000000000", .shard_count = 1, .epoch = 1, .job = ""};
+    struct ps_checkpoint_parameter parameter = {
+        .name = text("w"),
+        .dtype = forged->dtype,
+        .count = 4,
+        .config = {(const uint8_t *)forged->config, forged->config_size},
+        .version = forged->version,
+        .step = forged->step,
+        .state_count = forged->state_count,
+        .values = ps_view_of(&piece),
+        .states = {ps_view_of(&piece), ps_view_of(&piece)}};
+    ck_assert_int_eq(ps_checkpoint_write(memory_files_files(disk), DISK_FOLDER, &facts, &parameter,
+                                         1, ps_allocator_heap(), &place, NULL),
+                     PS_OK);
+    disk_world_init(&world, 2);
+
+    enum ps_status status = load_place(&world, disk, &place);
+
+    ck_assert_int_eq(status, PS_ERR_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(world.error.text, "checkpoint: Name: w"));
+    world_fini(&world);
+    memory_files_destroy(disk);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("load");
+    tcase_add_loop_test(tests, p5_loaded_bits_are_the_saved_ones_and_go_on_alike, 0,
+                        (int)PS_ARRAY_COUNT(kinds));
+    tcase_add_test(tests, arrays_of_several_blocks_come_back);
+    tcase_add_test(tests, a_loaded_shard_is_ready_and_initialised);
+    tcase_add_test(tests, the_position_goes_on_where_it_was);
+    tcase_add_loop_test(tests, a_checkpoint_of_another_shard_is_refused, 0, 2);
+    tcase_add_test(tests, a_checkpoint_beyond_the_memory_limit_is_refused);
+    tcase_add_test(tests, a_damaged_array_leaves_the_service_empty);
+    tcase_add_test(tests, loading_survives_any_refused_allocation);
+    tcase_add_loop_test(tests, a_forged_parameter_is_refused, 0, (int)PS_ARRAY_COUNT(forgeries));
+    return run_tests("load", tests);
+}

@@ -1,0 +1,295 @@
+/* server/core/loader.c: the newest whole checkpoint, and what is said of the others. */
+#include "checkpoint/catalog.h"
+#include "tests/unit/core/core_disk.h"
+
+#include <string.h>
+
+static const float ones[] = {1, 1, 1, 1};
+
+static struct core_world saved;
+static struct memory_files *disk;
+/* Of three saves at positions 0, 1 and 2; the sweep leaves the last two. */
+static struct ps_checkpoint_place places[3];
+
+static struct core_world world; /* what is loaded into */
+static struct ps_loaded loaded;
+
+static void setup(void)
+{
+    disk = memory_files_create(1);
+    disk_world_init(&saved, 1);
+    ps_service_begin_empty(saved.service);
+    ck_assert_int_eq(
+        world_init_param(&saved, "w", PS_F32, ones, sizeof ones, (struct ps_bytes){NULL, 0}),
+        PS_OK);
+    ck_assert_int_eq(world_finish(&saved), PS_OK);
+    for (int i = 0; i < 3; i++) {
+        if (i > 0)
+            ck_assert_int_eq(world_push(&saved, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+        disk_save(&saved, disk, &places[i]);
+    }
+    disk_world_init(&world, 2);
+}
+
+static void teardown(void)
+{
+    world_fini(&world);
+    world_fini(&saved);
+    memory_files_destroy(disk);
+}
+
+/* The pointer's JSON for `place`. Valid until the next call. */
+static const char *pointer_to(const struct ps_checkpoint_place *place)
+{
+    static char json[4096];
+    struct ps_buffer buffer;
+    ps_buffer_init(&buffer, ps_allocator_heap(), sizeof json);
+    ps_catalog_pointer_write(place, &buffer);
+    ck_assert_int_eq(ps_buffer_status(&buffer, NULL), PS_OK);
+    memcpy(json, buffer.text, buffer.size + 1);
+    ps_buffer_fini(&buffer);
+    return json;
+}
+
+START_TEST(an_empty_folder_without_a_pointer_has_nothing)
+{
+    struct memory_files *empty = memory_files_create(2);
+
+    enum ps_status status = disk_load(&world, empty, NULL, &loaded);
+
+    ck_assert_int_eq(status, PS_ERR_NOT_FOUND);
+    ck_assert_str_eq(world.error.text, "checkpoint not found in etcd");
+    ck_assert_str_eq(ps_service_state_name(world.service), "starting");
+    memory_files_destroy(empty);
+}
+END_TEST
+
+START_TEST(the_newest_of_the_folder_is_loaded)
+{
+    struct ps_checkpoint_place last;
+
+    ck_assert_int_eq(disk_load(&world, disk, NULL, &loaded), PS_OK);
+
+    ck_assert_uint_eq(loaded.place.position, 2);
+    ck_assert_uint_eq(loaded.place.epoch, 1);
+    ck_assert_str_eq(loaded.place.uuid, places[2].uuid);
+    ck_assert_uint_eq(loaded.damaged_count, 0);
+    disk_expect_equal(&world, &saved);
+    ck_assert(ps_service_last_saved(world.service, &last));
+    ck_assert_str_eq(last.uuid, places[2].uuid);
+    ck_assert_str_eq(last.path, places[2].path);
+}
+END_TEST
+
+START_TEST(a_damaged_newest_falls_back_to_the_older_one)
+{
+    disk_damage(disk, places[2].path);
+
+    ck_assert_int_eq(disk_load(&world, disk, NULL, &loaded), PS_OK);
+
+    ck_assert_uint_eq(loaded.place.position, 1);
+    ck_assert_uint_eq(loaded.damaged_count, 1);
+    ck_assert_uint_eq(disk_count(disk, ".safetensors"), 1);
+    ck_assert_uint_eq(disk_count(disk, ".safetensors.damaged"), 1);
+}
+END_TEST
+
+START_TEST(a_truncated_newest_falls_back_to_the_older_one)
+{
+    struct ps_bytes content;
+    uint8_t copy[65536];
+    ck_assert(memory_files_get(disk, places[2].path, &content));
+    ck_assert_uint_le(content.size, sizeof copy);
+    memcpy(copy, content.data, content.size);
+    memory_files_put(disk, places[2].path, (struct ps_bytes){copy, content.size * (size_t)_i / 4});
+
+    ck_assert_int_eq(disk_load(&world, disk, NULL, &loaded), PS_OK);
+
+    ck_assert_uint_eq(loaded.place.position, 1);
+}
+END_TEST
+
+START_TEST(when_none_is_whole_all_are_named_and_stay)
+{
+    disk_damage(disk, places[1].path);
+    disk_damage(disk, places[2].path);
+
+    enum ps_status status = disk_load(&world, disk, pointer_to(&places[2]), &loaded);
+
+    ck_assert_int_eq(status, PS_ERR_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(world.error.text, "(2 tried)"));
+    ck_assert_ptr_nonnull(strstr(world.error.text, places[1].uuid));
+    ck_assert_ptr_nonnull(strstr(world.error.text, places[2].uuid));
+    ck_assert_uint_eq(disk_count(disk, ".safetensors"), 2);
+    ck_assert_str_eq(ps_service_state_name(world.service), "starting");
+}
+END_TEST
+
+START_TEST(a_damaged_one_does_not_count_as_a_generation_to_keep)
+{
+    disk_damage(disk, places[2].path);
+    ck_assert_int_eq(disk_load(&world, disk, NULL, &loaded), PS_OK);
+
+    disk_save(&world, disk, NULL);
+
+    ck_assert_uint_eq(disk_count(disk, ".safetensors"), 2);
+    struct ps_bytes content;
+    ck_assert(memory_files_get(disk, places[1].path, &content));
+}
+END_TEST
+
+START_TEST(a_pointer_to_another_folder_is_followed)
+{
+    struct ps_bytes content;
+    struct ps_checkpoint_place elsewhere = places[2];
+    struct memory_files *other = memory_files_create(3);
+    strcpy(elsewhere.path, "/elsewhere/file.safetensors");
+    ck_assert(memory_files_get(disk, places[2].path, &content));
+    memory_files_put(other, elsewhere.path, content);
+    ck_assert(memory_files_get(disk, places[1].path, &content));
+    memory_files_put(other, places[1].path, content);
+
+    ck_assert_int_eq(disk_load(&world, other, pointer_to(&elsewhere), &loaded), PS_OK);
+
+    ck_assert_uint_eq(loaded.place.position, 2);
+    ck_assert_str_eq(loaded.place.path, "/elsewhere/file.safetensors");
+    ck_assert_uint_eq(loaded.place.crc32, places[2].crc32);
+    memory_files_destroy(other);
+}
+END_TEST
+
+START_TEST(a_file_newer_than_the_pointer_is_preferred)
+{
+    struct ps_checkpoint_place elsewhere = places[0];
+    strcpy(elsewhere.path, "/elsewhere/file.safetensors");
+
+    ck_assert_int_eq(disk_load(&world, disk, pointer_to(&elsewhere), &loaded), PS_OK);
+
+    ck_assert_uint_eq(loaded.place.position, 2);
+    ck_assert_uint_eq(loaded.damaged_count, 0);
+}
+END_TEST
+
+START_TEST(b4_a_pointer_to_a_missing_file_falls_back_to_the_folder)
+{
+    struct ps_checkpoint_place missing = places[2];
+    strcpy(missing.uuid, "00000000-0000-4000-8000-000000000000");
+    strcpy(missing.path, "/elsewhere/file.safetensors");
+    missing.position = 100;
+
+    ck_assert_int_eq(disk_load(&world, disk, pointer_to(&missing), &loaded), PS_OK);
+
+    ck_assert_uint_eq(loaded.place.position, 2);
+    ck_assert_uint_eq(loaded.damaged_count, 1);
+}
+END_TEST
+
+START_TEST(a_pointer_to_a_missing_file_alone_is_no_empty_shard)
+{
+    struct memory_files *empty = memory_files_create(2);
+
+    enum ps_status status = disk_load(&world, empty, pointer_to(&places[2]), &loaded);
+
+    ck_assert_int_eq(status, PS_ERR_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(world.error.text, places[2].uuid));
+    memory_files_destroy(empty);
+}
+END_TEST
+
+START_TEST(a_pointer_that_is_none_is_no_empty_shard)
+{
+    struct memory_files *empty = memory_files_create(2);
+
+    ck_assert_int_eq(disk_load(&world, empty, "{]", &loaded), PS_ERR_CORRUPT);
+    ck_assert_int_eq(disk_load(&world, disk, "{]", &loaded), PS_OK);
+
+    ck_assert_uint_eq(loaded.place.position, 2);
+    memory_files_destroy(empty);
+}
+END_TEST
+
+START_TEST(a_checkpoint_of_another_number_of_shards_is_not_passed_over)
+{
+    struct core_world other;
+    world_init(&other, true, 0);
+    ps_service_own(other.service, 0, 2, 2, "");
+
+    enum ps_status status = disk_load(&other, disk, NULL, &loaded);
+
+    ck_assert_int_eq(status, PS_ERR_UNSUPPORTED);
+    ck_assert_uint_eq(disk_count(disk, ".safetensors"), 2);
+    world_fini(&other);
+}
+END_TEST
+
+/* A lack of memory must not look like damage: an older state would throw updates away. */
+START_TEST(loading_survives_any_refused_allocation_and_never_goes_back_for_it)
+{
+    enum ps_status status = PS_ERR_NO_MEMORY;
+    int64_t live = world.heap.live;
+
+    for (int64_t refuse = 0; status != PS_OK; refuse++) {
+        ck_assert_int_lt(refuse, 300);
+        ck_assert_int_eq(world.heap.live, live);
+        world.heap.refuse_at = world.heap.seen + refuse;
+        status = disk_load(&world, disk, pointer_to(&places[2]), &loaded);
+        world.heap.refuse_at = -1;
+        ck_assert(status == PS_OK || status == PS_ERR_NO_MEMORY);
+        ck_assert_uint_eq(disk_count(disk, ".safetensors"), 2);
+    }
+
+    ck_assert_uint_eq(loaded.place.position, 2);
+}
+END_TEST
+
+/* Whatever single call of the disk fails, the result is whole or a clear refusal. */
+START_TEST(any_failing_file_call_gives_whole_state_or_a_refusal)
+{
+    for (int64_t fail_at = 0; fail_at < 60; fail_at++) {
+        struct core_world fresh;
+        disk_world_init(&fresh, 2);
+        memory_files_knobs(disk)->seen = 0;
+        memory_files_knobs(disk)->fail_at = fail_at;
+
+        enum ps_status status = disk_load(&fresh, disk, NULL, &loaded);
+
+        memory_files_knobs(disk)->fail_at = -1;
+        ck_assert(status == PS_OK || status == PS_ERR_IO || status == PS_ERR_CORRUPT);
+        if (status == PS_OK) {
+            float values[4];
+            size_t size;
+            uint64_t version;
+            ck_assert_int_eq(world_pull(&fresh, "w", values, sizeof values, &size, &version),
+                             PS_OK);
+            ck_assert_uint_eq(version, loaded.place.position);
+            ck_assert_float_eq(values[3], 1 - (float)version);
+        }
+        world_fini(&fresh);
+        /* What was put aside comes back for the next turn. */
+        teardown();
+        setup();
+    }
+    ck_assert_uint_eq(memory_files_open_count(disk), 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("loader");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, an_empty_folder_without_a_pointer_has_nothing);
+    tcase_add_test(tests, the_newest_of_the_folder_is_loaded);
+    tcase_add_test(tests, a_damaged_newest_falls_back_to_the_older_one);
+    tcase_add_loop_test(tests, a_truncated_newest_falls_back_to_the_older_one, 0, 4);
+    tcase_add_test(tests, when_none_is_whole_all_are_named_and_stay);
+    tcase_add_test(tests, a_damaged_one_does_not_count_as_a_generation_to_keep);
+    tcase_add_test(tests, a_pointer_to_another_folder_is_followed);
+    tcase_add_test(tests, a_file_newer_than_the_pointer_is_preferred);
+    tcase_add_test(tests, b4_a_pointer_to_a_missing_file_falls_back_to_the_folder);
+    tcase_add_test(tests, a_pointer_to_a_missing_file_alone_is_no_empty_shard);
+    tcase_add_test(tests, a_pointer_that_is_none_is_no_empty_shard);
+    tcase_add_test(tests, a_checkpoint_of_another_number_of_shards_is_not_passed_over);
+    tcase_add_test(tests, loading_survives_any_refused_allocation_and_never_goes_back_for_it);
+    tcase_add_test(tests, any_failing_file_call_gives_whole_state_or_a_refusal);
+    return run_tests("loader", tests);
+}
