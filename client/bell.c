@@ -3,7 +3,7 @@
 
 void ps_bell_init(struct ps_bell *bell)
 {
-    ps_mutex_init(&bell->mutex, PS_RANK_QUEUE);
+    ps_mutex_init(&bell->mutex, PS_RANK_LEAF);
     ps_condition_init(&bell->rang);
     bell->count = 0;
 }

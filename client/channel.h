@@ -27,12 +27,13 @@ struct ps_delivery {
 
 struct ps_channel {
     /* From now on the shard is served at `address`, by another server process than before, even
-     * when the address is the same: a new connection is made, calls on the old one fail. NULL:
-     * nobody serves it; calls in flight go on, new ones are refused. False: no memory for it;
-     * the shard is as before. */
+     * when the address is the same: a new connection is made, calls on the old one fail, calls
+     * that still waited for it go to the new one. NULL: nobody serves it; calls in flight go on,
+     * new ones are refused. False: no memory; the shard is as before. */
     bool (*route)(void *self, uint32_t shard, const char *address);
 
-    /* Starts a call. It waits for the connection until its deadline, unless connecting fails.
+    /* Starts a call. It waits for a connection until it is cancelled, and leaves only over one that
+     * is up, so that a call that could not connect is known to be refused.
      * PS_ERR_NO_MEMORY: no outcome will come. */
     enum ps_status (*submit)(void *self, uint64_t call, uint32_t shard,
                              const struct ps_call_request *request, uint64_t deadline_ms);
@@ -48,7 +49,9 @@ struct ps_channel {
     void *self;
 };
 
-/* gRPC over TCP: one connection per shard, one thread.
+/* gRPC over TCP: one connection per shard, one thread. The content of a push is sent from where it
+ * lies; when a server stops reading in the middle of one, a cancelled call may need some hundred
+ * milliseconds to let go of it.
  *
  * bell     borrowed; rung when there is something to take
  * clock    borrowed; deadlines count on it

@@ -330,6 +330,8 @@ static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_
     struct ps_item *item = &batch->request.items[call->item];
     call->state = PS_CALL_PAUSED;
     call->last_status = outcome->status;
+    if (ps_status_remedy(outcome->status) == PS_REMEDY_UNKNOWN)
+        call->last_status = PS_ERR_UNAVAILABLE; /* reading again does no harm: nothing is unknown */
     call->wake_ms =
         now_ms + ps_retry_pause_ms(&engine->random, call->attempts, engine->options.pause_min_ms,
                                    engine->options.pause_max_ms);

@@ -1,0 +1,288 @@
+/* Calls over gRPC's C core. channel_grpc*.c are the only files of the client
+ * that know gRPC.
+ *
+ * One thread sits in the completion queue all the time: without somebody there, gRPC neither reads
+ * nor answers pings. It handles two kinds of tag: a call's one batch has ended, or a connection's
+ * state has changed. A call (here: a flight) goes through
+ *
+ *   WAITING ──connection is up──► RUNNING ──batch ended, content released──► in `done` ──► taken
+ *      └──────cancelled, or no server──────────────────────────────────────────┘
+ */
+#include "client/channel_grpc.h"
+
+#include "base/assert.h"
+
+#include <grpc/grpc_security.h>
+#include <grpc/support/time.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/* How long a call that has ended may keep the caller's memory before its connection is cut. */
+#define STUCK_MS 500
+#define STUCK_CHECK_MS 100
+
+static bool route(void *self, uint32_t shard, const char *address);
+static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
+                             const struct ps_call_request *request, uint64_t deadline_ms);
+static void cancel(void *self, uint64_t call);
+static bool take(void *self, struct ps_delivery *delivery);
+static void release(void *self, struct ps_delivery *delivery);
+static void destroy(void *self);
+static void run(void *argument);
+
+enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_bell *bell,
+                                      const struct ps_clock *clock,
+                                      const struct ps_allocator *memory, struct ps_channel *channel,
+                                      struct ps_error *error)
+{
+    struct ps_grpc_side *side = ps_zeroed(memory, sizeof *side);
+    if (side == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a channel");
+    side->memory = memory;
+    side->clock = clock;
+    side->bell = bell;
+    side->shard_count = shard_count;
+    side->routes = ps_zeroed_array(memory, shard_count, sizeof *side->routes);
+    if (side->routes == NULL) {
+        ps_release(memory, side);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", shard_count);
+    }
+    grpc_init();
+    side->queue = grpc_completion_queue_create_for_next(NULL);
+    side->credentials = grpc_insecure_credentials_create();
+    ps_mutex_init(&side->mutex, PS_RANK_QUEUE);
+    ps_mutex_init(&side->done_mutex, PS_RANK_LEAF);
+    *channel = (struct ps_channel){route, submit, cancel, take, release, destroy, side};
+
+    enum ps_status status = ps_thread_start(&side->thread, "ps_channel", run, side, error);
+    if (status != PS_OK)
+        destroy(side);
+    return status;
+}
+
+static void destroy(void *self)
+{
+    struct ps_grpc_side *side = self;
+    ps_mutex_lock(&side->mutex);
+    side->stopping = true;
+    for (uint32_t i = 0; i < side->shard_count; i++)
+        ps_connection_replace(side, i, NULL);
+    for (struct ps_connection *it = side->connections; it != NULL; it = it->next) {
+        PS_ASSERT(it->flights == NULL);
+        ps_connection_retire(it);
+    }
+    ps_mutex_unlock(&side->mutex);
+
+    grpc_completion_queue_shutdown(side->queue);
+    if (side->thread.started)
+        ps_thread_join(&side->thread);
+    else
+        run(side);
+    ps_connection_reap(side);
+    PS_ASSERT(side->connections == NULL);
+    PS_ASSERT(side->done_first == NULL);
+    grpc_completion_queue_destroy(side->queue);
+    grpc_channel_credentials_release(side->credentials);
+    grpc_shutdown();
+    ps_mutex_fini(&side->done_mutex);
+    ps_mutex_fini(&side->mutex);
+    ps_release(side->memory, side->routes);
+    ps_release(side->memory, side);
+}
+
+static bool route(void *self, uint32_t shard, const char *address)
+{
+    struct ps_grpc_side *side = self;
+    PS_ASSERT(shard < side->shard_count);
+    struct ps_connection *connection = NULL;
+    if (address != NULL) {
+        connection = ps_connection_create(side, shard, address);
+        if (connection == NULL)
+            return false;
+    }
+    ps_mutex_lock(&side->mutex);
+    ps_connection_replace(side, shard, connection);
+    ps_connection_reap(side);
+    ps_mutex_unlock(&side->mutex);
+    return true;
+}
+
+/* It ends without having left. A drop_pin follows, outside of the mutex. */
+static void refuse(struct ps_flight *flight, const char *address)
+{
+    flight->state = PS_FLIGHT_REFUSED;
+    flight->status = PS_ERR_UNAVAILABLE;
+    flight->refused = true;
+    snprintf(flight->text, sizeof flight->text, "shard %u: no connection to %.100s",
+             flight->shard, address);
+}
+
+static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
+                             const struct ps_call_request *request, uint64_t deadline_ms)
+{
+    struct ps_grpc_side *side = self;
+    PS_ASSERT(shard < side->shard_count);
+    struct ps_flight *flight = ps_flight_create(side, request);
+    if (flight == NULL)
+        return PS_ERR_NO_MEMORY;
+    flight->id = call;
+    flight->shard = shard;
+    flight->deadline_ms = deadline_ms;
+
+    ps_mutex_lock(&side->mutex);
+    struct ps_connection *connection = side->routes[shard];
+    bool ready = false;
+    if (connection == NULL) {
+        refuse(flight, "nobody");
+    } else {
+        ps_connection_add(flight, connection);
+        grpc_connectivity_state state =
+            grpc_channel_check_connectivity_state(connection->channel, 1);
+        ready = state == GRPC_CHANNEL_READY;
+        if (ready)
+            ps_flight_make_call(flight);
+        else
+            ps_connection_watch(side, connection, state);
+    }
+    ps_mutex_unlock(&side->mutex);
+
+    if (connection == NULL)
+        ps_flight_drop_pin(flight);
+    if (ready)
+        ps_flight_launch(flight);
+    return PS_OK;
+}
+
+static void cancel(void *self, uint64_t call)
+{
+    struct ps_grpc_side *side = self;
+    struct ps_flight *refused = NULL;
+    ps_mutex_lock(&side->mutex);
+    for (struct ps_connection *it = side->connections; it != NULL; it = it->next) {
+        for (struct ps_flight *flight = it->flights; flight != NULL; flight = flight->next) {
+            if (flight->id != call)
+                continue;
+            if (flight->call != NULL)
+                grpc_call_cancel(flight->call, NULL);
+            if (flight->state == PS_FLIGHT_WAITING) {
+                refuse(flight, it->address);
+                refused = flight;
+            }
+        }
+    }
+    ps_mutex_unlock(&side->mutex);
+    if (refused != NULL)
+        ps_flight_drop_pin(refused);
+}
+
+static bool take(void *self, struct ps_delivery *delivery)
+{
+    struct ps_grpc_side *side = self;
+    ps_mutex_lock(&side->done_mutex);
+    struct ps_flight *flight = side->done_first;
+    if (flight != NULL)
+        side->done_first = flight->next_done;
+    if (side->done_first == NULL)
+        side->done_last = NULL;
+    ps_mutex_unlock(&side->done_mutex);
+    if (flight == NULL)
+        return false;
+
+    ps_mutex_lock(&side->mutex);
+    ps_connection_remove(flight);
+    ps_connection_ps_connection_reap(side);
+    ps_mutex_unlock(&side->mutex);
+    delivery->call = flight->id;
+    delivery->held = flight;
+    ps_flight_outcome(flight, &delivery->outcome);
+    return true;
+}
+
+static void release(void *self, struct ps_delivery *delivery)
+{
+    (void)self;
+    if (delivery->held != NULL)
+        ps_flight_destroy(delivery->held);
+    delivery->held = NULL;
+}
+
+/* ---- The thread ---- */
+
+static void state_changed(struct ps_grpc_side *side, struct ps_connection *connection)
+{
+    struct ps_flight *launched = NULL;
+    ps_mutex_lock(&side->mutex);
+    connection->watching = false;
+    if (connection->channel != NULL && !side->stopping) {
+        grpc_connectivity_state state =
+            grpc_channel_check_connectivity_state(connection->channel, 1);
+        for (struct ps_flight *it = connection->flights; it != NULL; it = it->next) {
+            if (state != GRPC_CHANNEL_READY || it->state != PS_FLIGHT_WAITING)
+                continue;
+            ps_flight_make_call(it);
+            it->next_done = launched;
+            launched = it;
+        }
+        if (!connection->detached || connection->flights != NULL)
+            ps_connection_watch(side, connection, state);
+    }
+    ps_connection_reap(side);
+    ps_mutex_unlock(&side->mutex);
+    while (launched != NULL) {
+        struct ps_flight *flight = launched;
+        launched = flight->next_done;
+        ps_flight_launch(flight);
+    }
+}
+
+/* A call that has ended must give the caller's memory back. When it does not, its bytes sit in a
+ * socket that the server no longer reads: only ending the connection frees them. */
+static void cut_stuck_connections(struct ps_grpc_side *side)
+{
+    uint64_t now_ms = ps_now_ms(side->clock);
+    side->lingering = false;
+    ps_mutex_lock(&side->mutex);
+    struct ps_connection *next;
+    for (struct ps_connection *it = side->connections; it != NULL; it = next) {
+        next = it->next;
+        bool stuck = false;
+        for (struct ps_flight *flight = it->flights; flight != NULL; flight = flight->next) {
+            uint64_t ended_ms = atomic_load(&flight->ended_ms);
+            if (ended_ms == 0 || atomic_load(&flight->pins) == 0)
+                continue;
+            side->lingering = true;
+            stuck = stuck || now_ms - ended_ms >= STUCK_MS;
+        }
+        if (!stuck || it->channel == NULL)
+            continue;
+        if (it->detached) {
+            ps_connection_retire(it);
+            continue;
+        }
+        struct ps_connection *fresh = ps_connection_create(side, it->shard, it->address);
+        if (fresh != NULL)
+            ps_connection_replace(side, it->shard, fresh);
+    }
+    ps_mutex_unlock(&side->mutex);
+}
+
+static void run(void *argument)
+{
+    struct ps_grpc_side *side = argument;
+    for (;;) {
+        gpr_timespec until = side->lingering ? ps_grpc_ps_grpc_after_ms(STUCK_CHECK_MS)
+                                             : gpr_inf_future(GPR_CLOCK_MONOTONIC);
+        grpc_event event = grpc_completion_queue_next(side->queue, until, NULL);
+        if (event.type == GRPC_QUEUE_SHUTDOWN)
+            return;
+        if (side->lingering)
+            cut_stuck_connections(side);
+        if (event.type == GRPC_QUEUE_TIMEOUT)
+            continue;
+        if (*(const enum ps_tag_kind *)event.tag == PS_PS_TAG_FLIGHT)
+            ps_flight_ended(event.tag);
+        else
+            state_changed(side, event.tag);
+    }
+}

@@ -1,0 +1,129 @@
+/* The parts of the gRPC channel: its state, its connections, its calls. Private to
+ * channel_grpc*.c, the only files of the client that know gRPC.
+ *
+ * Threads:  as each struct says; `side->mutex` guards what more than one thread touches.
+ * Blocking: never.
+ * Errors:   none but for refused allocations.
+ * Memory:   flights and connections belong to the side.
+ */
+#ifndef PS_CLIENT_CHANNEL_GRPC_H
+#define PS_CLIENT_CHANNEL_GRPC_H
+
+#include "base/bounds.h"
+#include "client/channel.h"
+#include "proto/codec.h"
+
+#include <grpc/grpc.h>
+
+#include <stdatomic.h>
+
+enum ps_tag_kind { PS_TAG_FLIGHT = 0x666c6967, PS_TAG_CONNECTION = 0x636f6e6e };
+
+struct ps_connection {
+    enum ps_tag_kind kind; /* first: what a completion queue's tag points to */
+    uint32_t shard;
+    char address[PS_ADDRESS_BYTES_MAX];
+    grpc_channel *channel; /* owned; NULL once retired */
+    void *methods[PS_METHOD_COUNT];
+    struct ps_flight *flights;  /* everything not yet taken */
+    struct ps_connection *next; /* in the list of all */
+    bool detached;              /* no longer the shard's: dies with its last flight */
+    bool watching;              /* a state watch is in flight; its tag is this struct */
+};
+
+enum ps_flight_state { PS_FLIGHT_WAITING, PS_FLIGHT_RUNNING, PS_FLIGHT_REFUSED };
+
+struct ps_flight {
+    enum ps_tag_kind kind; /* first */
+    struct ps_grpc_side *side;
+    struct ps_connection *connection;  /* NULL: there was none */
+    struct ps_flight *next, *previous; /* in the connection */
+    struct ps_flight *next_done;
+    uint64_t id;
+    uint32_t shard;
+    uint64_t deadline_ms;
+    enum ps_flight_state state;
+    const struct ps_call_request *request; /* borrowed until taken */
+    struct ps_buffer head;                 /* owned; the message without the content */
+    struct ps_bytes content;               /* borrowed until `pins` is 0 */
+    atomic_uint pins;                      /* the batch, and gRPC's hold on the content */
+    atomic_ullong ended_ms;                /* when the batch ended; 0 before */
+    grpc_call *call;                       /* owned while RUNNING; NULL once the batch ended */
+    grpc_byte_buffer *message;
+    grpc_metadata_array first_metadata, last_metadata;
+    grpc_status_code code;
+    grpc_slice details;
+    grpc_byte_buffer *reply;
+    enum ps_status status; /* what became of it, but for the reply's decoding */
+    bool refused;
+    char text[PS_OUTCOME_TEXT_MAX];
+    struct ps_bytes *pieces;   /* owned; of the reply */
+    struct ps_decoded decoded; /* of the reply */
+};
+
+struct ps_grpc_side {
+    const struct ps_allocator *memory; /* borrowed */
+    const struct ps_clock *clock;      /* borrowed */
+    struct ps_bell *bell;              /* borrowed */
+    uint32_t shard_count;
+    grpc_completion_queue *queue;
+    grpc_channel_credentials *credentials;
+    struct ps_thread thread;
+    bool lingering; /* the thread's own: some ended flight still holds content */
+
+    struct ps_mutex mutex;
+    struct ps_connection **routes;     /* of each shard; NULL: nobody serves it */
+    struct ps_connection *connections; /* all, also detached ones */
+    bool stopping;
+
+    struct ps_mutex done_mutex; /* taken under anything: gRPC may release content anywhere */
+    struct ps_flight *done_first, *done_last;
+};
+
+gpr_timespec ps_grpc_after_ms(uint64_t time_ms);
+
+/* ---- Connections: all under the mutex, but for connect ---- */
+
+/* A new connection, not yet anybody's; NULL when memory was refused. */
+struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t shard,
+                                           const char *address);
+
+/* Makes `connection` (NULL: none) the shard's. Calls that run on older ones are cancelled, those
+ * that wait move over. */
+void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
+                           struct ps_connection *connection);
+
+/* Ends a connection and the calls that run on it. */
+void ps_connection_retire(struct ps_connection *connection);
+
+/* Forgets connections that nothing needs any more. */
+void ps_connection_reap(struct ps_grpc_side *side);
+
+/* Asks to hear of the next change from `state`. */
+void ps_connection_watch(struct ps_grpc_side *side, struct ps_connection *connection,
+                         grpc_connectivity_state state);
+
+void ps_connection_add(struct ps_connection *connection, struct ps_flight *flight);
+void ps_connection_remove(struct ps_flight *flight);
+
+/* ---- Flights ---- */
+
+/* NULL when memory was refused. */
+struct ps_flight *ps_flight_create(struct ps_grpc_side *side,
+                                   const struct ps_call_request *request);
+void ps_flight_destroy(struct ps_flight *flight);
+
+/* From WAITING to RUNNING; launch follows, outside of the mutex. Under the mutex. */
+void ps_flight_make_call(struct ps_flight *flight);
+void ps_flight_launch(struct ps_flight *flight);
+
+/* Its batch has ended: notes what became of it and lets it go. The thread's. */
+void ps_flight_ended(struct ps_flight *flight);
+
+/* Whoever lets go last hands the flight to `take`. Any thread, under any of our locks. */
+void ps_flight_drop_pin(struct ps_flight *flight);
+
+/* Decodes the reply, if there is one. */
+void ps_flight_outcome(struct ps_flight *flight, struct ps_call_outcome *outcome);
+
+#endif

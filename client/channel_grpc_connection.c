@@ -1,0 +1,148 @@
+/* Connections to servers: made, replaced, watched, ended. */
+#include "client/channel_grpc.h"
+
+#include "base/assert.h"
+
+#include <grpc/support/time.h>
+
+#include <limits.h>
+#include <stdio.h>
+
+/* A state watch is renewed after this long. */
+#define WATCH_MS 1000
+
+static grpc_channel *open_channel(struct ps_grpc_side *side, const char *address)
+{
+    grpc_arg args[] = {
+        {.key = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, .value.integer = INT_MAX},
+        {.key = GRPC_ARG_ENABLE_RETRIES, .value.integer = 0},
+        {.key = GRPC_ARG_ENABLE_CHANNELZ, .value.integer = 0},
+        {.key = GRPC_ARG_ENABLE_HTTP_PROXY, .value.integer = 0},
+        {.key = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, .value.integer = 1},
+        /* A new connection is a new one, also to the same address. */
+        {.key = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, .value.integer = 1},
+        {.key = GRPC_ARG_KEEPALIVE_TIME_MS, .value.integer = 2000},
+        {.key = GRPC_ARG_KEEPALIVE_TIMEOUT_MS, .value.integer = 1500},
+        {.key = GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, .value.integer = 1},
+        {.key = GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, .value.integer = 0},
+        {.key = GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, .value.integer = 100},
+        {.key = GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, .value.integer = 1000},
+        {.key = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, .value.integer = 1000},
+        {.key = GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, .value.integer = 1000},
+    };
+    for (size_t i = 0; i < PS_ARRAY_COUNT(args); i++)
+        args[i].type = GRPC_ARG_INTEGER;
+    const grpc_channel_args channel_args = {PS_ARRAY_COUNT(args), args};
+    return grpc_channel_create(address, side->credentials, &channel_args);
+}
+
+struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t shard,
+                                           const char *address)
+{
+    struct ps_connection *connection = ps_zeroed(side->memory, sizeof *connection);
+    if (connection == NULL)
+        return NULL;
+    connection->kind = PS_TAG_CONNECTION;
+    connection->shard = shard;
+    snprintf(connection->address, sizeof connection->address, "%s", address);
+    connection->channel = open_channel(side, connection->address);
+    for (enum ps_method i = 0; i < PS_METHOD_COUNT; i++)
+        connection->methods[i] =
+            grpc_channel_register_call(connection->channel, ps_method_path(i), NULL, NULL);
+    return connection;
+}
+
+void ps_connection_add(struct ps_flight *flight, struct ps_connection *connection)
+{
+    flight->connection = connection;
+    flight->previous = NULL;
+    flight->next = connection->flights;
+    if (flight->next != NULL)
+        flight->next->previous = flight;
+    connection->flights = flight;
+}
+
+void ps_connection_remove(struct ps_flight *flight)
+{
+    if (flight->connection == NULL)
+        return;
+    if (flight->previous == NULL)
+        flight->connection->flights = flight->next;
+    else
+        flight->previous->next = flight->next;
+    if (flight->next != NULL)
+        flight->next->previous = flight->previous;
+    flight->connection = NULL;
+}
+
+void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
+                           struct ps_connection *connection)
+{
+    struct ps_connection *old = side->routes[shard];
+    if (old != NULL)
+        old->detached = true;
+    side->routes[shard] = connection;
+    if (connection == NULL)
+        return;
+    for (struct ps_connection *it = side->connections; it != NULL; it = it->next) {
+        if (it->shard != shard)
+            continue;
+        for (struct ps_flight *flight = it->flights, *next; flight != NULL; flight = next) {
+            next = flight->next;
+            if (flight->state != PS_FLIGHT_WAITING)
+                continue;
+            ps_connection_remove(flight);
+            ps_connection_add(flight, connection);
+        }
+        ps_connection_retire(it);
+    }
+    connection->next = side->connections;
+    side->connections = connection;
+    ps_connection_watch(side, connection,
+                        grpc_channel_check_connectivity_state(connection->channel, 1));
+}
+
+void ps_connection_retire(struct ps_connection *connection)
+{
+    connection->detached = true;
+    for (struct ps_flight *flight = connection->flights; flight != NULL; flight = flight->next) {
+        if (flight->call != NULL)
+            grpc_call_cancel_with_status(flight->call, GRPC_STATUS_UNAVAILABLE,
+                                         "the connection was given up", NULL);
+    }
+    if (connection->channel != NULL)
+        grpc_channel_destroy(connection->channel);
+    connection->channel = NULL;
+}
+
+void ps_connection_reap(struct ps_grpc_side *side)
+{
+    struct ps_connection **link = &side->connections;
+    while (*link != NULL) {
+        struct ps_connection *it = *link;
+        if (!it->detached || it->flights != NULL || it->watching) {
+            link = &it->next;
+            continue;
+        }
+        *link = it->next;
+        ps_connection_retire(it);
+        ps_release(side->memory, it);
+    }
+}
+
+gpr_timespec ps_grpc_after_ms(uint64_t time_ms)
+{
+    int64_t bounded_ms = time_ms > INT_MAX ? INT_MAX : (int64_t)time_ms;
+    return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                        gpr_time_from_millis(bounded_ms, GPR_TIMESPAN));
+}
+
+void ps_connection_watch(struct ps_grpc_side *side, struct ps_connection *connection,
+                         grpc_connectivity_state state)
+{
+    if (connection->watching || connection->channel == NULL || side->stopping)
+        return;
+    connection->watching = true;
+    grpc_channel_watch_connectivity_state(connection->channel, state, ps_grpc_after_ms(WATCH_MS),
+                                          side->queue, connection);
+}

@@ -1,0 +1,281 @@
+/* One call on its way: encoding, gRPC's batch, and what came back. */
+#include "client/channel_grpc.h"
+
+#include "base/assert.h"
+#include "proto/status_codes.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/slice.h>
+#include <grpc/support/time.h>
+
+#include <limits.h>
+#include <string.h>
+
+/* Below this, copying is cheaper than keeping track of who still reads the caller's memory. */
+#define COPY_BYTES_MAX ((size_t)16 * 1024)
+
+/* gRPC's own deadline comes a little later than ours, so that it is always we who decide. */
+#define DEADLINE_SLACK_MS 100
+
+static void encode(const struct ps_call_request *request, struct ps_buffer *head,
+                   struct ps_view *content)
+{
+    switch (request->method) {
+    case PS_METHOD_INIT:
+        ps_encode_init(&request->init, head);
+        *content = request->init.content;
+        return;
+    case PS_METHOD_PUSH:
+        ps_encode_push(&request->push, head);
+        *content = request->push.content;
+        return;
+    case PS_METHOD_PULL:
+        ps_encode_pull(&request->pull, head);
+        return;
+    case PS_METHOD_LIST:
+        ps_encode_list(&request->list, head);
+        return;
+    case PS_METHOD_FINISH:
+        ps_encode_finish(&request->finish, head);
+        return;
+    case PS_METHOD_STATUS:
+    case PS_METHOD_SAVE:
+    case PS_METHOD_COUNT:
+        return; /* their requests are empty */
+    }
+}
+
+struct ps_flight *ps_flight_create(struct ps_grpc_side *side, const struct ps_call_request *request)
+{
+    struct ps_flight *flight = ps_zeroed(side->memory, sizeof *flight);
+    if (flight == NULL)
+        return NULL;
+    flight->kind = PS_TAG_FLIGHT;
+    flight->side = side;
+    flight->request = request;
+    flight->details = grpc_empty_slice();
+    atomic_init(&flight->pins, 1);
+    atomic_init(&flight->ended_ms, 0);
+    ps_buffer_init(&flight->head, side->memory, PS_NAME_BYTES_MAX + PS_CONFIG_BYTES_MAX + 256);
+
+    struct ps_view content = {NULL, 0, 0};
+    encode(request, &flight->head, &content);
+    PS_ASSERT(content.piece_count <= 1);
+    if (content.piece_count == 1)
+        flight->content = content.pieces[0];
+    if (ps_buffer_status(&flight->head, NULL) != PS_OK) {
+        ps_flight_destroy(flight);
+        return NULL;
+    }
+    return flight;
+}
+
+void ps_flight_make_call(struct ps_flight *flight)
+{
+    struct ps_grpc_side *side = flight->side;
+    struct ps_connection *connection = flight->connection;
+    uint64_t left_ms = ps_time_left_ms(side->clock, flight->deadline_ms);
+    gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    if (left_ms < INT_MAX - DEADLINE_SLACK_MS)
+        deadline = ps_grpc_after_ms(left_ms + DEADLINE_SLACK_MS);
+    flight->state = PS_FLIGHT_RUNNING;
+    flight->call = grpc_channel_create_registered_call(
+        connection->channel, NULL, GRPC_PROPAGATE_DEFAULTS, side->queue,
+        connection->methods[flight->request->method], deadline, NULL);
+}
+
+static void content_released(void *argument)
+{
+    ps_flight_drop_pin(argument);
+}
+
+static void make_message(struct ps_flight *flight)
+{
+    grpc_slice slices[2];
+    size_t count = 1;
+    slices[0] = grpc_slice_from_copied_buffer(flight->head.size > 0 ? flight->head.text : "",
+                                              flight->head.size);
+    if (flight->content.size > COPY_BYTES_MAX) {
+        atomic_fetch_add(&flight->pins, 1);
+        /* gRPC only reads it. */
+        slices[count++] =
+            grpc_slice_new_with_user_data((void *)(uintptr_t)flight->content.data,
+                                          flight->content.size, content_released, flight);
+    } else if (flight->content.size > 0) {
+        slices[count++] =
+            grpc_slice_from_copied_buffer((const char *)flight->content.data, flight->content.size);
+    }
+    flight->message = grpc_raw_byte_buffer_create(slices, count);
+    for (size_t i = 0; i < count; i++)
+        grpc_slice_unref(slices[i]);
+}
+
+void ps_flight_launch(struct ps_flight *flight)
+{
+    make_message(flight);
+    grpc_metadata_array_init(&flight->first_metadata);
+    grpc_metadata_array_init(&flight->last_metadata);
+    grpc_op ops[6];
+    memset(ops, 0, sizeof ops);
+    ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
+    ops[0].flags =
+        GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET;
+    ops[1].op = GRPC_OP_SEND_MESSAGE;
+    ops[1].data.send_message.send_message = flight->message;
+    ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
+    ops[3].op = GRPC_OP_RECV_INITIAL_METADATA;
+    ops[3].data.recv_initial_metadata.recv_initial_metadata = &flight->first_metadata;
+    ops[4].op = GRPC_OP_RECV_MESSAGE;
+    ops[4].data.recv_message.recv_message = &flight->reply;
+    ops[5].op = GRPC_OP_RECV_STATUS_ON_CLIENT;
+    ops[5].data.recv_status_on_client.trailing_metadata = &flight->last_metadata;
+    ops[5].data.recv_status_on_client.status = &flight->code;
+    ops[5].data.recv_status_on_client.status_details = &flight->details;
+    grpc_call_error failed =
+        grpc_call_start_batch(flight->call, ops, PS_ARRAY_COUNT(ops), flight, NULL);
+    PS_ASSERT(failed == GRPC_CALL_OK);
+}
+
+void ps_flight_drop_pin(struct ps_flight *flight)
+{
+    struct ps_grpc_side *side = flight->side;
+    if (atomic_fetch_sub(&flight->pins, 1) != 1)
+        return;
+    ps_mutex_lock(&side->done_mutex);
+    flight->next_done = NULL;
+    if (side->done_first == NULL)
+        side->done_first = flight;
+    else
+        side->done_last->next_done = flight;
+    side->done_last = flight;
+    ps_mutex_unlock(&side->done_mutex);
+    ps_bell_ring(side->bell);
+}
+
+/* The word of the server's status, if it sent one. */
+static struct ps_bytes status_word(const struct ps_flight *flight)
+{
+    for (size_t i = 0; i < flight->last_metadata.count; i++) {
+        const grpc_metadata *entry = &flight->last_metadata.metadata[i];
+        if (grpc_slice_str_cmp(entry->key, PS_STATUS_METADATA_KEY) == 0)
+            return (struct ps_bytes){GRPC_SLICE_START_PTR(entry->value),
+                                     GRPC_SLICE_LENGTH(entry->value)};
+    }
+    return (struct ps_bytes){NULL, 0};
+}
+
+static void note_status(struct ps_flight *flight)
+{
+    bool from_server;
+    flight->status = ps_status_of_reply((uint32_t)flight->code, status_word(flight), &from_server);
+    flight->refused = from_server && ps_status_remedy(flight->status) != PS_REMEDY_UNKNOWN;
+    /* Whatever gRPC calls it: the call broke on the way. */
+    if (!from_server && flight->status == PS_ERR_INTERNAL)
+        flight->status = PS_ERR_UNAVAILABLE;
+
+    size_t size = GRPC_SLICE_LENGTH(flight->details);
+    if (size > sizeof flight->text - 1)
+        size = sizeof flight->text - 1;
+    memcpy(flight->text, GRPC_SLICE_START_PTR(flight->details), size);
+    flight->text[size] = '\0';
+}
+
+void ps_flight_ended(struct ps_flight *flight)
+{
+    struct ps_grpc_side *side = flight->side;
+    note_status(flight);
+    grpc_metadata_array_destroy(&flight->first_metadata);
+    grpc_metadata_array_destroy(&flight->last_metadata);
+    grpc_byte_buffer_destroy(flight->message);
+    flight->message = NULL;
+
+    ps_mutex_lock(&side->mutex);
+    grpc_call *call = flight->call;
+    flight->call = NULL;
+    ps_mutex_unlock(&side->mutex);
+    grpc_call_unref(call);
+
+    atomic_store(&flight->ended_ms, ps_now_ms(side->clock));
+    if (atomic_load(&flight->pins) > 1)
+        side->lingering = true;
+    ps_flight_drop_pin(flight);
+}
+
+void ps_flight_destroy(struct ps_flight *flight)
+{
+    const struct ps_allocator *memory = flight->side->memory;
+    ps_decoded_release(&flight->decoded);
+    ps_release(memory, flight->pieces);
+    if (flight->reply != NULL)
+        grpc_byte_buffer_destroy(flight->reply);
+    grpc_slice_unref(flight->details);
+    ps_buffer_fini(&flight->head);
+    ps_release(memory, flight);
+}
+
+/* The reply as a view over gRPC's slices. */
+static enum ps_status view_reply(struct ps_flight *flight, struct ps_view *view,
+                                 struct ps_error *error)
+{
+    *view = (struct ps_view){NULL, 0, 0};
+    const grpc_byte_buffer *reply = flight->reply;
+    if (reply == NULL || reply->type != GRPC_BB_RAW ||
+        reply->data.raw.compression != GRPC_COMPRESS_NONE)
+        return ps_fail(error, PS_ERR_INTERNAL, "the reply has no message");
+
+    const grpc_slice_buffer *slices = &reply->data.raw.slice_buffer;
+    flight->pieces = ps_zeroed_array(flight->side->memory, slices->count, sizeof *flight->pieces);
+    if (flight->pieces == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a reply");
+    for (size_t i = 0; i < slices->count; i++) {
+        flight->pieces[i] = (struct ps_bytes){GRPC_SLICE_START_PTR(slices->slices[i]),
+                                              GRPC_SLICE_LENGTH(slices->slices[i])};
+        view->size += flight->pieces[i].size;
+    }
+    view->pieces = flight->pieces;
+    view->piece_count = slices->count;
+    return PS_OK;
+}
+
+static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *reply,
+                             struct ps_error *error)
+{
+    const struct ps_allocator *memory = flight->side->memory;
+    struct ps_decoded *decoded = &flight->decoded;
+    struct ps_view view;
+    PS_TRY(view_reply(flight, &view, error));
+    reply->method = flight->request->method;
+    switch (reply->method) {
+    case PS_METHOD_PUSH:
+        return ps_decode_push_reply(view, memory, &reply->push, error);
+    case PS_METHOD_PULL:
+        return ps_decode_pull_reply(view, memory, &reply->pull, decoded, error);
+    case PS_METHOD_STATUS:
+        return ps_decode_status_reply(view, memory, &reply->status, decoded, error);
+    case PS_METHOD_LIST:
+        return ps_decode_list_reply(view, memory, &reply->list, decoded, error);
+    case PS_METHOD_SAVE:
+        return ps_decode_save_reply(view, memory, &reply->save, decoded, error);
+    case PS_METHOD_INIT:
+    case PS_METHOD_FINISH:
+    case PS_METHOD_COUNT:
+        break;
+    }
+    return PS_OK; /* their replies are empty */
+}
+
+void ps_flight_outcome(struct ps_flight *flight, struct ps_call_outcome *outcome)
+{
+    memset(outcome, 0, sizeof *outcome);
+    outcome->status = flight->status;
+    outcome->refused = flight->refused;
+    memcpy(outcome->text, flight->text, sizeof outcome->text);
+    if (flight->status != PS_OK)
+        return;
+    struct ps_error error = {PS_OK, ""};
+    if (decode(flight, &outcome->reply, &error) == PS_OK)
+        return;
+    /* The server did it, only its answer cannot be read. */
+    outcome->status = error.status == PS_ERR_NO_MEMORY ? PS_ERR_NO_MEMORY : PS_ERR_INTERNAL;
+    strncpy(outcome->text, error.text, sizeof outcome->text - 1);
+}
