@@ -114,8 +114,8 @@ static void refuse(struct ps_flight *flight, const char *address)
     flight->state = PS_FLIGHT_REFUSED;
     flight->status = PS_ERR_UNAVAILABLE;
     flight->refused = true;
-    snprintf(flight->text, sizeof flight->text, "shard %u: no connection to %.100s",
-             flight->shard, address);
+    snprintf(flight->text, sizeof flight->text, "shard %u: no connection to %.100s", flight->shard,
+             address);
 }
 
 static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
@@ -136,7 +136,7 @@ static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
     if (connection == NULL) {
         refuse(flight, "nobody");
     } else {
-        ps_connection_add(flight, connection);
+        ps_connection_add(connection, flight);
         grpc_connectivity_state state =
             grpc_channel_check_connectivity_state(connection->channel, 1);
         ready = state == GRPC_CHANNEL_READY;
@@ -191,7 +191,7 @@ static bool take(void *self, struct ps_delivery *delivery)
 
     ps_mutex_lock(&side->mutex);
     ps_connection_remove(flight);
-    ps_connection_ps_connection_reap(side);
+    ps_connection_reap(side);
     ps_mutex_unlock(&side->mutex);
     delivery->call = flight->id;
     delivery->held = flight;
@@ -271,7 +271,7 @@ static void run(void *argument)
 {
     struct ps_grpc_side *side = argument;
     for (;;) {
-        gpr_timespec until = side->lingering ? ps_grpc_ps_grpc_after_ms(STUCK_CHECK_MS)
+        gpr_timespec until = side->lingering ? ps_grpc_after_ms(STUCK_CHECK_MS)
                                              : gpr_inf_future(GPR_CLOCK_MONOTONIC);
         grpc_event event = grpc_completion_queue_next(side->queue, until, NULL);
         if (event.type == GRPC_QUEUE_SHUTDOWN)
@@ -280,7 +280,7 @@ static void run(void *argument)
             cut_stuck_connections(side);
         if (event.type == GRPC_QUEUE_TIMEOUT)
             continue;
-        if (*(const enum ps_tag_kind *)event.tag == PS_PS_TAG_FLIGHT)
+        if (*(const enum ps_tag_kind *)event.tag == PS_TAG_FLIGHT)
             ps_flight_ended(event.tag);
         else
             state_changed(side, event.tag);

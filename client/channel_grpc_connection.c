@@ -52,7 +52,7 @@ struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t s
     return connection;
 }
 
-void ps_connection_add(struct ps_flight *flight, struct ps_connection *connection)
+void ps_connection_add(struct ps_connection *connection, struct ps_flight *flight)
 {
     flight->connection = connection;
     flight->previous = NULL;
@@ -92,7 +92,7 @@ void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
             if (flight->state != PS_FLIGHT_WAITING)
                 continue;
             ps_connection_remove(flight);
-            ps_connection_add(flight, connection);
+            ps_connection_add(connection, flight);
         }
         ps_connection_retire(it);
     }

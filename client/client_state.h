@@ -1,0 +1,61 @@
+/* What stands behind `struct psclient`: an engine, a channel, and what feeds them. Private.
+ *
+ * Whoever waits for a batch does the work meanwhile: takes outcomes from the channel, feeds the
+ * engine, carries out its actions, for every batch of the client.
+ *
+ * Threads:  `mutex` guards everything below it; the rest does not change after open.
+ * Blocking: as each function says.
+ * Errors:   ps_status inside; psclient_status at the border (status_map.h).
+ * Memory:   all from the heap.
+ */
+#ifndef PS_CLIENT_CLIENT_STATE_H
+#define PS_CLIENT_CLIENT_STATE_H
+
+#include "client/channel.h"
+#include "client/engine.h"
+#include "client/follower.h"
+#include "client/initialiser.h"
+
+/* Where a shard is, as the channel and the engine were told. */
+struct ps_route {
+    char address[PS_ADDRESS_BYTES_MAX]; /* "": nobody serves it */
+    uint64_t epoch;
+    uint64_t number; /* what the engine knows as its epoch: rises with each change */
+};
+
+struct psclient {
+    const struct ps_allocator *memory;
+    const struct ps_clock *clock;
+    char *etcd; /* owned; NULL: fixed servers */
+    char *etcd_user;
+    char *etcd_password;
+    char *job; /* never NULL */
+    uint64_t lock_ttl_ms;
+    uint32_t shard_count;
+    struct ps_bell bell;
+    struct ps_channel channel;
+    struct ps_follower *follower; /* NULL: fixed servers */
+
+    struct ps_mutex mutex;
+    struct ps_engine *engine;
+    struct ps_route *routes; /* owned; of each shard */
+    uint64_t route_number;
+    struct ps_members members;         /* as last taken from the follower */
+    struct ps_initialiser initialiser; /* used by one thread at a time: `initialising` */
+    bool initialising;
+};
+
+/* Runs a batch until every item has its result. PS_OK whatever became of the items. */
+PS_MUST_USE enum ps_status ps_client_run(struct psclient *client,
+                                         const struct ps_batch_request *request,
+                                         struct ps_error *error);
+
+/* Tells the channel and the engine where shard i is now. Under the mutex. */
+void ps_client_route(struct psclient *client, uint32_t shard, const char *address, uint64_t epoch);
+
+/* A pull that takes whatever type the server has, and notes it in each parameter. Such parameters
+ * are never cut. For the compatibility interface. */
+int ps_client_pull_any(struct psclient *client, struct psclient_parameter *parameters, size_t count,
+                       uint64_t timeout_ms, struct psclient_error *error);
+
+#endif

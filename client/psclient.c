@@ -1,0 +1,351 @@
+/* libpsclient: opening, closing, initialising. Batches are in psclient_batch.c. */
+#include "client/psclient.h"
+
+#include "base/random.h"
+#include "client/client_state.h"
+#include "client/status_map.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define OPEN_TIMEOUT_MS 30000
+#define LOCK_TTL_MS 10000
+/* A server that is still loading is asked again after this long. */
+#define LOADING_PAUSE_MS 100
+
+static enum ps_status open_fixed(struct psclient *client, const struct psclient_options *options,
+                                 struct ps_error *error);
+static enum ps_status open_followed(struct psclient *client, const struct psclient_options *options,
+                                    struct ps_error *error);
+static enum ps_status open_engine(struct psclient *client, const struct psclient_options *options,
+                                  struct ps_error *error);
+static enum ps_status begin_with_lock(struct psclient *client, uint64_t deadline_ms, bool *selected,
+                                      struct ps_error *error);
+static enum ps_status begin_without_lock(struct psclient *client, uint64_t deadline_ms,
+                                         bool *selected, struct ps_error *error);
+static enum ps_status finish_shards(struct psclient *client, uint64_t deadline_ms,
+                                    struct ps_error *error);
+
+static enum ps_status copy_option(struct psclient *client, const char *text, char **copy,
+                                  struct ps_error *error)
+{
+    if (text == NULL)
+        return PS_OK;
+    *copy = ps_copy_text(client->memory, text, strlen(text));
+    if (*copy == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a client");
+    return PS_OK;
+}
+
+static enum ps_status copy_options(struct psclient *client, const struct psclient_options *options,
+                                   struct ps_error *error)
+{
+    PS_TRY(copy_option(client, options->etcd, &client->etcd, error));
+    PS_TRY(copy_option(client, options->etcd_user, &client->etcd_user, error));
+    PS_TRY(copy_option(client, options->etcd_password, &client->etcd_password, error));
+    PS_TRY(copy_option(client, options->job != NULL ? options->job : "", &client->job, error));
+    client->lock_ttl_ms = options->lock_ttl_ms != 0 ? options->lock_ttl_ms : LOCK_TTL_MS;
+    if ((options->etcd == NULL) == (options->servers == NULL))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "name either etcd or servers");
+    return PS_OK;
+}
+
+PS_EXPORT int psclient_open(const struct psclient_options *options, struct psclient **out,
+                            struct psclient_error *error)
+{
+    struct ps_error why = {PS_OK, ""};
+    const struct ps_allocator *memory = ps_allocator_heap();
+    struct psclient *client = ps_zeroed(memory, sizeof *client);
+    if (client == NULL)
+        return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a client");
+    client->memory = memory;
+    client->clock = ps_clock_real();
+    ps_bell_init(&client->bell);
+    ps_mutex_init(&client->mutex, PS_RANK_CLIENT);
+
+    enum ps_status status = copy_options(client, options, &why);
+    if (status == PS_OK && client->etcd == NULL)
+        status = open_fixed(client, options, &why);
+    else if (status == PS_OK)
+        status = open_followed(client, options, &why);
+    if (status != PS_OK) {
+        psclient_close(client);
+        return ps_client_fail(error, status, why.text);
+    }
+    *out = client;
+    return ps_client_succeed(error);
+}
+
+PS_EXPORT void psclient_close(struct psclient *client)
+{
+    if (client == NULL)
+        return;
+    ps_initialiser_fini(&client->initialiser);
+    ps_follower_destroy(client->follower);
+    ps_engine_destroy(client->engine);
+    if (client->channel.destroy != NULL)
+        client->channel.destroy(client->channel.self);
+    ps_members_release(&client->members);
+    ps_release(client->memory, client->routes);
+    ps_release(client->memory, client->job);
+    ps_release(client->memory, client->etcd_password);
+    ps_release(client->memory, client->etcd_user);
+    ps_release(client->memory, client->etcd);
+    ps_mutex_fini(&client->mutex);
+    ps_bell_fini(&client->bell);
+    ps_release(client->memory, client);
+}
+
+PS_EXPORT uint32_t psclient_shard_count(const struct psclient *client)
+{
+    return client->shard_count;
+}
+
+PS_EXPORT uint64_t psclient_retries(const struct psclient *client)
+{
+    struct psclient *unlocked = (struct psclient *)(uintptr_t)client;
+    ps_mutex_lock(&unlocked->mutex);
+    uint64_t retries = ps_engine_retries(client->engine);
+    ps_mutex_unlock(&unlocked->mutex);
+    return retries;
+}
+
+/* ---- Opening ---- */
+
+static enum ps_status open_engine(struct psclient *client, const struct psclient_options *options,
+                                  struct ps_error *error)
+{
+    struct ps_engine_options engine = {.memory = client->memory,
+                                       .shard_count = client->shard_count,
+                                       .split_bytes = options->split_bytes};
+    ps_random_system(&engine.seed, sizeof engine.seed);
+    PS_TRY(ps_engine_create(&engine, &client->engine, error));
+    client->routes = ps_zeroed_array(client->memory, client->shard_count, sizeof *client->routes);
+    if (client->routes == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", client->shard_count);
+    return ps_channel_grpc_create(client->shard_count, &client->bell, client->clock, client->memory,
+                                  &client->channel, error);
+}
+
+/* The next of the comma-separated addresses; its size is 0 when it is empty. */
+static struct ps_bytes next_address(const char **list)
+{
+    const char *start = *list;
+    size_t size = strcspn(start, ",");
+    *list = start[size] == ',' ? start + size + 1 : NULL;
+    return (struct ps_bytes){(const uint8_t *)start, size};
+}
+
+static enum ps_status open_fixed(struct psclient *client, const struct psclient_options *options,
+                                 struct ps_error *error)
+{
+    client->shard_count = 0;
+    for (const char *list = options->servers; list != NULL; client->shard_count++) {
+        struct ps_bytes address = next_address(&list);
+        if (address.size == 0 || address.size >= PS_ADDRESS_BYTES_MAX ||
+            memchr(address.data, ':', address.size) == NULL)
+            return ps_fail(error, PS_ERR_BAD_INPUT, "server %u: \"%.*s\" is no HOST:PORT",
+                           client->shard_count, (int)(address.size < 100 ? address.size : 100),
+                           (const char *)address.data);
+    }
+    PS_TRY(open_engine(client, options, error));
+
+    const char *list = options->servers;
+    for (uint32_t i = 0; i < client->shard_count; i++) {
+        struct ps_bytes address = next_address(&list);
+        char text[PS_ADDRESS_BYTES_MAX];
+        snprintf(text, sizeof text, "%.*s", (int)address.size, (const char *)address.data);
+        ps_client_route(client, i, text, 1);
+        if (client->routes[i].epoch == 0)
+            return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a connection");
+    }
+    return PS_OK;
+}
+
+static enum ps_status open_store(struct psclient *client, struct ps_kv **kv, struct ps_error *error)
+{
+    const struct ps_kv_etcd_options options = {.endpoints = client->etcd,
+                                               .user = client->etcd_user,
+                                               .password = client->etcd_password,
+                                               .clock = client->clock,
+                                               .memory = client->memory};
+    return ps_kv_etcd_open(&options, kv, error);
+}
+
+static enum ps_status open_followed(struct psclient *client, const struct psclient_options *options,
+                                    struct ps_error *error)
+{
+    uint64_t timeout_ms =
+        options->open_timeout_ms != 0 ? options->open_timeout_ms : OPEN_TIMEOUT_MS;
+    uint64_t deadline_ms = ps_deadline_after(client->clock, timeout_ms);
+    struct ps_kv *kv;
+    PS_TRY(open_store(client, &kv, error));
+    enum ps_status status = ps_follower_create(kv, client->job, &client->bell, client->clock,
+                                               client->memory, &client->follower, error);
+    if (status != PS_OK) {
+        ps_kv_destroy(kv);
+        return status;
+    }
+    for (;;) {
+        uint64_t heard = ps_bell_count(&client->bell);
+        status = ps_follower_shard_count(client->follower, &client->shard_count, error);
+        if (status == PS_OK)
+            return open_engine(client, options, error);
+        uint64_t left_ms = ps_time_left_ms(client->clock, deadline_ms);
+        if (left_ms == 0)
+            return PS_ERR_UNAVAILABLE;
+        ps_bell_wait(&client->bell, heard, left_ms);
+    }
+}
+
+/* ---- Initialisation ---- */
+
+/* One thread at a time. */
+static enum ps_status enter_initialising(struct psclient *client, struct ps_error *error)
+{
+    ps_mutex_lock(&client->mutex);
+    bool busy = client->initialising;
+    client->initialising = true;
+    ps_mutex_unlock(&client->mutex);
+    if (busy)
+        return ps_fail(error, PS_ERR_INTERNAL, "another thread of this client is initialising");
+    return PS_OK;
+}
+
+static void leave_initialising(struct psclient *client)
+{
+    ps_mutex_lock(&client->mutex);
+    client->initialising = false;
+    ps_mutex_unlock(&client->mutex);
+}
+
+PS_EXPORT int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, int *selected,
+                                  struct psclient_error *error)
+{
+    struct ps_error why = {PS_OK, ""};
+    uint64_t deadline_ms = ps_deadline_after(client->clock, timeout_ms);
+    enum ps_status status = enter_initialising(client, &why);
+    if (status != PS_OK)
+        return ps_client_fail(error, status, why.text);
+    bool ours = false;
+    if (client->etcd != NULL)
+        status = begin_with_lock(client, deadline_ms, &ours, &why);
+    else
+        status = begin_without_lock(client, deadline_ms, &ours, &why);
+    leave_initialising(client);
+    if (status != PS_OK)
+        return ps_client_fail(error, status, why.text);
+    *selected = ours ? 1 : 0;
+    return ps_client_succeed(error);
+}
+
+static enum ps_status begin_with_lock(struct psclient *client, uint64_t deadline_ms, bool *selected,
+                                      struct ps_error *error)
+{
+    if (client->initialiser.kv == NULL) {
+        struct ps_kv *kv;
+        PS_TRY(open_store(client, &kv, error));
+        enum ps_status status = ps_initialiser_init(&client->initialiser, kv, client->job,
+                                                    client->lock_ttl_ms, client->clock, error);
+        if (status != PS_OK) {
+            ps_kv_destroy(kv);
+            return status;
+        }
+    }
+    return ps_initialiser_begin(&client->initialiser, deadline_ms, selected, error);
+}
+
+/* Asks every server for its state. */
+static enum ps_status ask_states(struct psclient *client, struct psclient_server_status *states,
+                                 uint64_t deadline_ms, struct ps_error *error)
+{
+    struct ps_item *items =
+        ps_zeroed_array(client->memory, client->shard_count, sizeof(struct ps_item));
+    if (items == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to ask the servers");
+    for (uint32_t i = 0; i < client->shard_count; i++) {
+        items[i].shard = i;
+        items[i].server_status = &states[i];
+    }
+    const struct ps_batch_request request = {.method = PS_METHOD_STATUS,
+                                             .items = items,
+                                             .item_count = client->shard_count,
+                                             .deadline_ms = deadline_ms};
+    enum ps_status status = ps_client_run(client, &request, error);
+    for (uint32_t i = 0; status == PS_OK && i < client->shard_count; i++) {
+        status = items[i].status;
+        if (status != PS_OK)
+            ps_fail(error, status, "shard %u: %s", i, items[i].text);
+    }
+    ps_release(client->memory, items);
+    return status;
+}
+
+/* Without a lock the servers' own states say whether somebody has initialised them (B30). */
+static enum ps_status begin_without_lock(struct psclient *client, uint64_t deadline_ms,
+                                         bool *selected, struct ps_error *error)
+{
+    struct psclient_server_status *states =
+        ps_zeroed_array(client->memory, client->shard_count, sizeof *states);
+    if (states == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to ask the servers");
+    enum ps_status status;
+    for (;;) {
+        bool starting = false;
+        *selected = false;
+        status = ask_states(client, states, deadline_ms, error);
+        for (uint32_t i = 0; status == PS_OK && i < client->shard_count; i++) {
+            starting = starting || strcmp(states[i].state, "starting") == 0;
+            *selected = *selected || strcmp(states[i].state, "uninitialized") == 0;
+        }
+        if (status != PS_OK || !starting)
+            break;
+        if (ps_time_left_ms(client->clock, deadline_ms) == 0) {
+            status = ps_fail(error, PS_ERR_UNAVAILABLE, "a server is still loading");
+            break;
+        }
+        ps_bell_wait(&client->bell, ps_bell_count(&client->bell), LOADING_PAUSE_MS);
+    }
+    ps_release(client->memory, states);
+    return status;
+}
+
+PS_EXPORT int psclient_finish_init(struct psclient *client, uint64_t timeout_ms,
+                                   struct psclient_error *error)
+{
+    struct ps_error why = {PS_OK, ""};
+    uint64_t deadline_ms = ps_deadline_after(client->clock, timeout_ms);
+    enum ps_status status = enter_initialising(client, &why);
+    if (status != PS_OK)
+        return ps_client_fail(error, status, why.text);
+    status = finish_shards(client, deadline_ms, &why);
+    if (status == PS_OK && client->etcd != NULL)
+        status = ps_initialiser_finish(&client->initialiser, deadline_ms, &why);
+    leave_initialising(client);
+    if (status != PS_OK)
+        return ps_client_fail(error, status, why.text);
+    return ps_client_succeed(error);
+}
+
+static enum ps_status finish_shards(struct psclient *client, uint64_t deadline_ms,
+                                    struct ps_error *error)
+{
+    struct ps_item *items =
+        ps_zeroed_array(client->memory, client->shard_count, sizeof(struct ps_item));
+    if (items == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to finish the servers");
+    for (uint32_t i = 0; i < client->shard_count; i++)
+        items[i].shard = i;
+    const struct ps_batch_request request = {.method = PS_METHOD_FINISH,
+                                             .items = items,
+                                             .item_count = client->shard_count,
+                                             .deadline_ms = deadline_ms};
+    enum ps_status status = ps_client_run(client, &request, error);
+    for (uint32_t i = 0; status == PS_OK && i < client->shard_count; i++) {
+        status = items[i].status;
+        if (status != PS_OK)
+            ps_fail(error, status, "shard %u: %s", i, items[i].text);
+    }
+    ps_release(client->memory, items);
+    return status;
+}

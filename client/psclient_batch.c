@@ -1,0 +1,181 @@
+/* libpsclient: batches of parameters, and the operators' calls. */
+#include "client/psclient.h"
+
+#include "client/client_state.h"
+#include "client/status_map.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int run_items(struct psclient *client, enum ps_method method, struct ps_item *items,
+                     size_t count, uint64_t timeout_ms, struct psclient_result *results,
+                     struct psclient_error *error);
+
+/* An item of any batch of parameters; NULL names and contents are judged later, with the rest. */
+static struct ps_item parameter_item(const char *name, enum psclient_type type)
+{
+    return (struct ps_item){.name = ps_bytes_of_text(name), .dtype = (enum ps_dtype)type};
+}
+
+PS_EXPORT int psclient_init(struct psclient *client, const struct psclient_parameter *parameters,
+                            size_t count, uint64_t timeout_ms, struct psclient_result *results,
+                            struct psclient_error *error)
+{
+    struct ps_item *items = ps_zeroed_array(client->memory, count, sizeof *items);
+    if (items == NULL)
+        return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
+    for (size_t i = 0; i < count; i++) {
+        items[i] = parameter_item(parameters[i].name, parameters[i].type);
+        items[i].content = parameters[i].content;
+        items[i].size = parameters[i].content_size;
+        if (parameters[i].config != NULL)
+            items[i].config = (struct ps_bytes){parameters[i].config, parameters[i].config_size};
+    }
+    int status = run_items(client, PS_METHOD_INIT, items, count, timeout_ms, results, error);
+    for (size_t i = 0; results != NULL && i < count; i++) {
+        if (items[i].status == PS_OK && items[i].before)
+            results[i].status = PSCLIENT_ALREADY;
+    }
+    ps_release(client->memory, items);
+    return status;
+}
+
+PS_EXPORT int psclient_push(struct psclient *client, const struct psclient_gradient *gradients,
+                            size_t count, uint64_t timeout_ms, struct psclient_result *results,
+                            struct psclient_error *error)
+{
+    struct ps_item *items = ps_zeroed_array(client->memory, count, sizeof *items);
+    if (items == NULL)
+        return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
+    for (size_t i = 0; i < count; i++) {
+        items[i] = parameter_item(gradients[i].name, gradients[i].type);
+        items[i].content = gradients[i].content;
+        items[i].size = gradients[i].content_size;
+    }
+    int status = run_items(client, PS_METHOD_PUSH, items, count, timeout_ms, results, error);
+    ps_release(client->memory, items);
+    return status;
+}
+
+static int pull(struct psclient *client, struct psclient_parameter *parameters, size_t count,
+                bool any_type, uint64_t timeout_ms, struct psclient_result *results,
+                struct psclient_error *error)
+{
+    struct ps_item *items = ps_zeroed_array(client->memory, count, sizeof *items);
+    if (items == NULL)
+        return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
+    for (size_t i = 0; i < count; i++) {
+        items[i] = parameter_item(parameters[i].name, parameters[i].type);
+        items[i].destination = parameters[i].content;
+        items[i].size = parameters[i].content_size;
+        items[i].any_dtype = any_type;
+    }
+    int status = run_items(client, PS_METHOD_PULL, items, count, timeout_ms, results, error);
+    for (size_t i = 0; i < count; i++) {
+        if (items[i].status != PS_OK)
+            continue;
+        parameters[i].version = items[i].version;
+        parameters[i].type = (enum psclient_type)items[i].dtype;
+    }
+    ps_release(client->memory, items);
+    return status;
+}
+
+PS_EXPORT int psclient_pull(struct psclient *client, struct psclient_parameter *parameters,
+                            size_t count, uint64_t timeout_ms, struct psclient_result *results,
+                            struct psclient_error *error)
+{
+    return pull(client, parameters, count, false, timeout_ms, results, error);
+}
+
+int ps_client_pull_any(struct psclient *client, struct psclient_parameter *parameters, size_t count,
+                       uint64_t timeout_ms, struct psclient_error *error)
+{
+    return pull(client, parameters, count, true, timeout_ms, NULL, error);
+}
+
+static void fill_result(const struct ps_item *item, struct psclient_result *result)
+{
+    result->status = ps_client_status_of(item->status);
+    result->version = item->version;
+    result->retries = item->retries;
+    _Static_assert(sizeof result->text == sizeof item->text, "a text fits");
+    memcpy(result->text, item->text, sizeof result->text);
+}
+
+/* Runs the batch and says what the public functions say: the first failure in request order. */
+static int run_items(struct psclient *client, enum ps_method method, struct ps_item *items,
+                     size_t count, uint64_t timeout_ms, struct psclient_result *results,
+                     struct psclient_error *error)
+{
+    struct ps_error why = {PS_OK, ""};
+    const struct ps_batch_request request = {.method = method,
+                                             .items = items,
+                                             .item_count = count,
+                                             .deadline_ms =
+                                                 ps_deadline_after(client->clock, timeout_ms)};
+    enum ps_status status = ps_client_run(client, &request, &why);
+    for (size_t i = 0; i < count; i++) {
+        if (status != PS_OK && items[i].status == PS_OK) {
+            /* The batch was never started. */
+            items[i].status = status;
+            snprintf(items[i].text, sizeof items[i].text, "%.120s", why.text);
+        }
+        if (results != NULL)
+            fill_result(&items[i], &results[i]);
+    }
+    if (status != PS_OK)
+        return ps_client_fail(error, status, why.text);
+    for (size_t i = 0; i < count; i++) {
+        if (items[i].status == PS_OK)
+            continue;
+        char text[sizeof error->text];
+        snprintf(text, sizeof text, "%.*s: %s",
+                 (int)(items[i].name.size < 100 ? items[i].name.size : 100),
+                 (const char *)items[i].name.data, items[i].text);
+        bool named = items[i].name.size > 0 && strncmp(items[i].text, "parameter", 9) != 0;
+        return ps_client_fail(error, items[i].status, named ? text : items[i].text);
+    }
+    return ps_client_succeed(error);
+}
+
+/* ---- Operators ---- */
+
+PS_EXPORT int psclient_server_status(struct psclient *client, uint32_t index, uint64_t timeout_ms,
+                                     struct psclient_server_status *status,
+                                     struct psclient_error *error)
+{
+    struct ps_item item = {.shard = index, .server_status = status};
+    int result = run_items(client, PS_METHOD_STATUS, &item, 1, timeout_ms, NULL, error);
+    if (result == PSCLIENT_OK)
+        return result;
+    memset(status, 0, sizeof *status);
+    status->index = index;
+    if (index >= client->shard_count)
+        return result;
+    ps_mutex_lock(&client->mutex);
+    memcpy(status->address, client->routes[index].address, sizeof status->address);
+    ps_mutex_unlock(&client->mutex);
+    return result;
+}
+
+PS_EXPORT int psclient_list(struct psclient *client, uint32_t index, const char *after,
+                            struct psclient_param_info *rows, size_t count_max, size_t *count,
+                            int *more, uint64_t timeout_ms, struct psclient_error *error)
+{
+    struct ps_list_rows list = {.rows = rows, .count_max = count_max};
+    struct ps_item item = {.shard = index, .name = ps_bytes_of_text(after), .list = &list};
+    int result = run_items(client, PS_METHOD_LIST, &item, 1, timeout_ms, NULL, error);
+    if (result != PSCLIENT_OK)
+        return result;
+    *count = list.count;
+    *more = list.more ? 1 : 0;
+    return result;
+}
+
+PS_EXPORT int psclient_save(struct psclient *client, uint32_t index, uint64_t timeout_ms,
+                            struct psclient_saved *saved, struct psclient_error *error)
+{
+    struct ps_item item = {.shard = index, .saved = saved};
+    return run_items(client, PS_METHOD_SAVE, &item, 1, timeout_ms, NULL, error);
+}

@@ -1,0 +1,71 @@
+/* Public statuses: fewer than ours, and each with one thing to do about it. */
+#include "client/status_map.h"
+
+#include "base/attributes.h"
+
+#include <stdio.h>
+
+enum psclient_status ps_client_status_of(enum ps_status status)
+{
+    switch (status) {
+    case PS_OK:
+        return PSCLIENT_OK;
+    case PS_ERR_UNAVAILABLE:
+    case PS_ERR_NOT_OWNER:
+    case PS_ERR_CONFLICT:
+        return PSCLIENT_UNAVAILABLE;
+    case PS_ERR_TIMEOUT:
+    case PS_ERR_CANCELLED:
+        return PSCLIENT_UNKNOWN;
+    case PS_ERR_BAD_INPUT:
+    case PS_ERR_OUT_OF_RANGE:
+    case PS_ERR_UNSUPPORTED:
+        return PSCLIENT_INVALID;
+    case PS_ERR_NOT_FOUND:
+        return PSCLIENT_NOT_FOUND;
+    case PS_ERR_EXISTS:
+        return PSCLIENT_ALREADY;
+    case PS_ERR_NOT_READY:
+    case PS_ERR_STALE_EPOCH: /* of the initialisation lock: begin again */
+        return PSCLIENT_NOT_INITIALIZED;
+    case PS_ERR_NO_MEMORY:
+    case PS_ERR_BUSY:
+        return PSCLIENT_EXHAUSTED;
+    case PS_ERR_CORRUPT:
+        return PSCLIENT_DATA_LOSS;
+    case PS_ERR_DENIED:
+    case PS_ERR_LEASE_LOST:
+    case PS_ERR_IO:
+    case PS_ERR_INTERNAL:
+    case PS_STATUS_COUNT:
+        break;
+    }
+    return PSCLIENT_FAILED;
+}
+
+int ps_client_fail(struct psclient_error *error, enum ps_status status, const char *text)
+{
+    enum psclient_status outside = ps_client_status_of(status);
+    if (error != NULL) {
+        error->status = outside;
+        snprintf(error->text, sizeof error->text, "%s", text);
+    }
+    return (int)outside;
+}
+
+int ps_client_succeed(struct psclient_error *error)
+{
+    if (error != NULL)
+        *error = (struct psclient_error){PSCLIENT_OK, ""};
+    return PSCLIENT_OK;
+}
+
+PS_EXPORT const char *psclient_status_name(enum psclient_status status)
+{
+    static const char *const names[] = {"ok",        "unavailable", "unknown",         "invalid",
+                                        "not_found", "already",     "not_initialized", "exhausted",
+                                        "data_loss", "failed"};
+    if ((unsigned)status >= PS_ARRAY_COUNT(names))
+        return "failed";
+    return names[status];
+}
