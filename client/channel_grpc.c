@@ -18,10 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How long a call that has ended may keep the caller's memory before its connection is cut. */
-#define STUCK_MS 500
-#define STUCK_CHECK_MS 100
-
 static bool route(void *self, uint32_t shard, const char *address);
 static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
                              const struct ps_call_request *request, uint64_t deadline_ms);
@@ -236,50 +232,14 @@ static void state_changed(struct ps_grpc_side *side, struct ps_connection *conne
     }
 }
 
-/* A call that has ended must give the caller's memory back. When it does not, its bytes sit in a
- * socket that the server no longer reads: only ending the connection frees them. */
-static void cut_stuck_connections(struct ps_grpc_side *side)
-{
-    uint64_t now_ms = ps_now_ms(side->clock);
-    side->lingering = false;
-    ps_mutex_lock(&side->mutex);
-    struct ps_connection *next;
-    for (struct ps_connection *it = side->connections; it != NULL; it = next) {
-        next = it->next;
-        bool stuck = false;
-        for (struct ps_flight *flight = it->flights; flight != NULL; flight = flight->next) {
-            uint64_t ended_ms = atomic_load(&flight->ended_ms);
-            if (ended_ms == 0 || atomic_load(&flight->pins) == 0)
-                continue;
-            side->lingering = true;
-            stuck = stuck || now_ms - ended_ms >= STUCK_MS;
-        }
-        if (!stuck || it->channel == NULL)
-            continue;
-        if (it->detached) {
-            ps_connection_retire(it);
-            continue;
-        }
-        struct ps_connection *fresh = ps_connection_create(side, it->shard, it->address);
-        if (fresh != NULL)
-            ps_connection_replace(side, it->shard, fresh);
-    }
-    ps_mutex_unlock(&side->mutex);
-}
-
 static void run(void *argument)
 {
     struct ps_grpc_side *side = argument;
     for (;;) {
-        gpr_timespec until = side->lingering ? ps_grpc_after_ms(STUCK_CHECK_MS)
-                                             : gpr_inf_future(GPR_CLOCK_MONOTONIC);
-        grpc_event event = grpc_completion_queue_next(side->queue, until, NULL);
+        grpc_event event =
+            grpc_completion_queue_next(side->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
         if (event.type == GRPC_QUEUE_SHUTDOWN)
             return;
-        if (side->lingering)
-            cut_stuck_connections(side);
-        if (event.type == GRPC_QUEUE_TIMEOUT)
-            continue;
         if (*(const enum ps_tag_kind *)event.tag == PS_TAG_FLIGHT)
             ps_flight_ended(event.tag);
         else

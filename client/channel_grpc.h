@@ -47,7 +47,6 @@ struct ps_flight {
     struct ps_buffer head;                 /* owned; the message without the content */
     struct ps_bytes content;               /* borrowed until `pins` is 0 */
     atomic_uint pins;                      /* the batch, and gRPC's hold on the content */
-    atomic_ullong ended_ms;                /* when the batch ended; 0 before */
     grpc_call *call;                       /* owned while RUNNING; NULL once the batch ended */
     grpc_byte_buffer *message;
     grpc_metadata_array first_metadata, last_metadata;
@@ -69,7 +68,6 @@ struct ps_grpc_side {
     grpc_completion_queue *queue;
     grpc_channel_credentials *credentials;
     struct ps_thread thread;
-    bool lingering; /* the thread's own: some ended flight still holds content */
 
     struct ps_mutex mutex;
     struct ps_connection **routes;     /* of each shard; NULL: nobody serves it */

@@ -21,6 +21,9 @@ static grpc_channel *open_channel(struct ps_grpc_side *side, const char *address
         {.key = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, .value.integer = 1},
         /* A new connection is a new one, also to the same address. */
         {.key = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, .value.integer = 1},
+        /* Finds servers that are frozen or cut off. The timeout is also the socket's
+         * TCP_USER_TIMEOUT: when a server stops reading in the middle of a push, that is what
+         * makes gRPC let go of the caller's memory. */
         {.key = GRPC_ARG_KEEPALIVE_TIME_MS, .value.integer = 2000},
         {.key = GRPC_ARG_KEEPALIVE_TIMEOUT_MS, .value.integer = 1500},
         {.key = GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, .value.integer = 1},

@@ -55,7 +55,6 @@ struct ps_flight *ps_flight_create(struct ps_grpc_side *side, const struct ps_ca
     flight->request = request;
     flight->details = grpc_empty_slice();
     atomic_init(&flight->pins, 1);
-    atomic_init(&flight->ended_ms, 0);
     ps_buffer_init(&flight->head, side->memory, PS_NAME_BYTES_MAX + PS_CONFIG_BYTES_MAX + 256);
 
     struct ps_view content = {NULL, 0, 0};
@@ -168,7 +167,8 @@ static void note_status(struct ps_flight *flight)
 {
     bool from_server;
     flight->status = ps_status_of_reply((uint32_t)flight->code, status_word(flight), &from_server);
-    flight->refused = from_server && ps_status_remedy(flight->status) != PS_REMEDY_UNKNOWN;
+    enum ps_remedy remedy = ps_status_remedy(flight->status);
+    flight->refused = from_server && remedy != PS_REMEDY_DONE && remedy != PS_REMEDY_UNKNOWN;
     /* Whatever gRPC calls it: the call broke on the way. */
     if (!from_server && flight->status == PS_ERR_INTERNAL)
         flight->status = PS_ERR_UNAVAILABLE;
@@ -195,9 +195,6 @@ void ps_flight_ended(struct ps_flight *flight)
     ps_mutex_unlock(&side->mutex);
     grpc_call_unref(call);
 
-    atomic_store(&flight->ended_ms, ps_now_ms(side->clock));
-    if (atomic_load(&flight->pins) > 1)
-        side->lingering = true;
     ps_flight_drop_pin(flight);
 }
 
