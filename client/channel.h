@@ -50,8 +50,8 @@ struct ps_channel {
 };
 
 /* gRPC over TCP: one connection per shard, one thread. The content of a push is sent from where it
- * lies; when a server stops reading in the middle of one, a cancelled call needs up to two seconds to
- * let go of it.
+ * lies; when a server stops reading in the middle of one, a cancelled call needs up to two seconds
+ * to let go of it.
  *
  * bell     borrowed; rung when there is something to take
  * clock    borrowed; deadlines count on it

@@ -43,8 +43,8 @@ PS_MUST_USE enum ps_status ps_initialiser_begin(struct ps_initialiser *initialis
                                                 uint64_t deadline_ms, bool *selected,
                                                 struct ps_error *error);
 
-/* Marks the job initialised and gives the lock up. PS_ERR_STALE_EPOCH: the lock had been lost; begin
- * again. After another failure the lock is still held. */
+/* Marks the job initialised and gives the lock up. PS_ERR_STALE_EPOCH: the lock had been lost;
+ * begin again. After another failure the lock is still held. */
 PS_MUST_USE enum ps_status ps_initialiser_finish(struct ps_initialiser *initialiser,
                                                  uint64_t deadline_ms, struct ps_error *error);
 
