@@ -26,8 +26,12 @@ function(ps_floor_include target folder result)
     set(${result} ${root} PARENT_SCOPE)
 endfunction()
 
-# Compiles every header of the folder by itself.
+# Compiles every header of the folder by itself. Once is enough: the sanitizers' builds leave it out.
+option(PS_HEADERS_ALONE "Compile every header by itself" ON)
 function(ps_headers_alone target folder)
+    if(NOT PS_HEADERS_ALONE)
+        return()
+    endif()
     file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.h)
     set(units)
     foreach(header ${headers})

@@ -1,20 +1,33 @@
 # One test program per file, written with Check, run by ctest.
 #
-#   ps_test(test_bytes SOURCES test_bytes.c USES ps_base [LABEL unit] [TIMEOUT 60])
+#   ps_test(test_bytes SOURCES test_bytes.c USES ps_base [LABEL unit] [TIMEOUT 60] [TSAN] [VALGRIND])
+#
+# LABEL:    unit (fast, no network) or integration (real etcd, sockets, processes).
+# TSAN:     also one of those that tests/run.sh runs under the thread sanitizer.
+# VALGRIND: also one of those that tests/run.sh runs under valgrind.
+#
+# The targets tests_unit, tests_integration and tests_tsan build all programs of a kind.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(CHECK REQUIRED IMPORTED_TARGET check)
+foreach(kind unit integration tsan)
+    add_custom_target(tests_${kind})
+endforeach()
 
 # Tests ask for more memory than there is and want NULL, as without a sanitizer.
 set(ps_sanitizer_environment
     "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1")
 
 function(ps_test name)
-    cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;USES" ${ARGN})
+    cmake_parse_arguments(ARG "TSAN;VALGRIND" "LABEL;TIMEOUT" "SOURCES;USES" ${ARGN})
     if(NOT ARG_LABEL)
         set(ARG_LABEL unit)
     endif()
     if(NOT ARG_TIMEOUT)
         set(ARG_TIMEOUT 120)
+    endif()
+    set(labels ${ARG_LABEL})
+    if(ARG_TSAN)
+        list(APPEND labels tsan)
     endif()
     add_executable(${name} ${ARG_SOURCES})
     target_link_libraries(${name} PRIVATE ${ARG_USES} PkgConfig::CHECK)
@@ -23,7 +36,15 @@ function(ps_test name)
                                            -Wno-missing-prototypes)
     set_target_properties(${name} PROPERTIES
                           RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    foreach(kind ${labels})
+        if(TARGET tests_${kind})
+            add_dependencies(tests_${kind} ${name})
+        endif()
+    endforeach()
+    if(ARG_VALGRIND)
+        list(APPEND labels valgrind)
+    endif()
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${ARG_TIMEOUT}
                          ENVIRONMENT "CK_DEFAULT_TIMEOUT=60;${ps_sanitizer_environment}")
 endfunction()

@@ -192,7 +192,8 @@ static void take_line(struct ps_etcd_watch *watch, struct ps_bytes text)
 static void break_watch(struct ps_etcd_watch *watch, enum ps_status status, const char *reason)
 {
     watch->broken = status;
-    (void)snprintf(watch->reason, sizeof watch->reason, "%s", reason);
+    (void)snprintf(watch->reason, sizeof watch->reason, "%.*s", (int)sizeof watch->reason - 1,
+                   reason);
 }
 
 enum ps_status ps_etcd_watch_wait(struct ps_etcd_store *store, uint64_t deadline_ms, bool *changed,

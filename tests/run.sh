@@ -1,9 +1,117 @@
 #!/usr/bin/env bash
 # Installs what is needed, builds, runs every test. The one test command of the project.
-set -euo pipefail
-cd "$(dirname "$0")/.."
+#
+#   tests/run.sh              every tier (TESTING.md says what each is for)
+#   tests/run.sh quick        the release tier only
+#   tests/run.sh TIER...      these tiers: release asan clang tsan valgrind
+#
+# A tier is one line with its time; its output lies in build/logs/TIER.log. The last line is the sum
+# over all tiers: "N passed, N failed".
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
 
-./deploy/install-deps.sh
-cmake --preset release >/dev/null
-cmake --build --preset release
-ctest --preset release
+jobs=$(nproc)
+logs=build/logs
+passed=0
+failed=0
+
+build() { # PRESET TARGET
+    cmake --preset "$1" && cmake --build --preset "$1" --target "$2" -j "$jobs"
+}
+
+tier_release() {
+    build release all && ctest --preset release -j "$jobs"
+}
+
+tier_asan() {
+    build asan all && ctest --preset asan -L '^unit$' -j "$jobs"
+}
+
+# The other compiler has other warnings, and they are errors.
+tier_clang() {
+    build clang all
+}
+
+# The sanitizer needs its addresses where it expects them, which random layouts may deny it.
+tier_tsan() {
+    local fixed_layout=()
+    if setarch -R true 2>/dev/null; then
+        fixed_layout=(setarch -R)
+    fi
+    build tsan tests_tsan && "${fixed_layout[@]}" ctest --preset tsan -L '^tsan$' -j "$jobs"
+}
+
+# Check forks each test, so an error ends one child and is reported like any other failure.
+valgrind_one() { # NAME
+    if timeout 300 valgrind --quiet --error-exitcode=99 --leak-check=full \
+        --errors-for-leak-kinds=definite "build/release/tests/$1"; then
+        echo "valgrind passed: $1"
+    else
+        echo "valgrind FAILED: $1"
+    fi
+}
+export -f valgrind_one
+
+tier_valgrind() {
+    build release all || return 1
+    local names count bad
+    names=$(ctest --preset release -N -L '^valgrind$' | sed -n 's/^ *Test *#[0-9]*: //p')
+    xargs -P "$jobs" -I{} bash -c 'valgrind_one {}' <<<"$names" 2>&1 | tee "$logs/valgrind.tests"
+    count=$(wc -l <<<"$names")
+    bad=$((count - $(grep -c '^valgrind passed: ' "$logs/valgrind.tests")))
+    echo "valgrind: tests passed, $bad tests failed out of $count"
+    [ "$bad" -eq 0 ]
+}
+
+# Runs one tier and adds what it says to the sum. A build that fails is one failure.
+run_tier() { # NAME
+    local log=$logs/$1.log start=$SECONDS status=0 bad=0 count=0 summary
+    "tier_$1" >"$log" 2>&1 || status=$?
+    summary=$(grep -E 'tests passed, [0-9]+ tests failed out of [0-9]+' "$log" | tail -1)
+    if [ -n "$summary" ]; then
+        bad=$(sed -E 's/.* ([0-9]+) tests failed.*/\1/' <<<"$summary")
+        count=$(sed -E 's/.* out of ([0-9]+).*/\1/' <<<"$summary")
+    else
+        count=1
+    fi
+    if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then
+        bad=1
+        count=$((count > 0 ? count : 1))
+    fi
+    passed=$((passed + count - bad))
+    failed=$((failed + bad))
+    printf '%-9s %4d passed, %d failed  %4d s\n' "$1" $((count - bad)) "$bad" \
+        $((SECONDS - start))
+    if [ "$bad" -ne 0 ]; then
+        tail -60 "$log"
+    fi
+}
+
+main() {
+    local tiers=("$@") name start=$SECONDS
+    case "${1:-all}" in
+        all) tiers=(release asan clang tsan valgrind) ;;
+        quick) tiers=(release) ;;
+    esac
+    for name in "${tiers[@]}"; do
+        if ! declare -F "tier_$name" >/dev/null; then
+            echo "run.sh: there is no tier $name; see the first lines of tests/run.sh" >&2
+            exit 2
+        fi
+    done
+    mkdir -p "$logs"
+    if ! ./deploy/install-deps.sh; then
+        echo "run.sh: the packages could not be installed"
+        echo "0 passed, 1 failed"
+        exit 1
+    fi
+    printf '%-9s %27d s\n' packages $((SECONDS - start))
+    for name in "${tiers[@]}"; do
+        run_tier "$name"
+    done
+    printf '%-9s %27d s\n' all $((SECONDS - start))
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ]
+}
+
+main "$@"

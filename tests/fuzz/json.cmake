@@ -1,0 +1,1 @@
+ps_fuzz(json_reader SOURCES fuzz_json_reader.c CORPUS json USES ps_json)

@@ -1,0 +1,1 @@
+ps_fuzz(config_file SOURCES fuzz_config_file.c CORPUS config USES ps_edge ps_test_support)
