@@ -70,7 +70,7 @@ HEADER_EXCEPTIONS = {}
 
 # Names that every folder may have.
 # (gRPC's reflection service has the same file in two folders, one per version of the protocol).
-REPEATED_NAMES = ["CMakeLists.txt", "README.md", "reflection.proto"]
+REPEATED_NAMES = ["CMakeLists.txt", "README.md", "kustomization.yaml", "reflection.proto"]
 
 # Folders whose files are data and may be called alike.
 REPEATED_FOLDERS = ["tests/fuzz/corpus/"]
