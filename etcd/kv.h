@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -179,11 +180,23 @@ struct ps_kv_etcd_options {
 PS_MUST_USE enum ps_status ps_kv_etcd_open(const struct ps_kv_etcd_options *options,
                                            struct ps_kv **kv, struct ps_error *error);
 
-/* A folder on one machine, for servers without etcd. Several processes may share it: a lock file
- * orders them, every write is durable. */
+/* A folder on one machine, for servers without etcd; made when missing. Several processes may share
+ * it: a lock file orders them, every write is durable. Leases run on `clock`, which all of them
+ * must share (the machine's); after a reboot a lease lasts at most its length from the first look.
+ * Keys must be UTF-8. Not for folders on a network.
+ *
+ * Two more failures: PS_ERR_IO, the disk refused, and a write may be seen or not; PS_ERR_CORRUPT,
+ * the file in the folder is not what was written. */
 PS_MUST_USE enum ps_status ps_kv_file_open(const char *folder, const struct ps_clock *clock,
                                            const struct ps_allocator *memory, struct ps_kv **kv,
                                            struct ps_error *error);
+
+/* The same with the content on a file system of the caller's (borrowed; outlives the store); lock
+ * and watch stay on the machine's. */
+PS_MUST_USE enum ps_status ps_kv_file_open_on(const struct ps_files *files, const char *folder,
+                                              const struct ps_clock *clock,
+                                              const struct ps_allocator *memory, struct ps_kv **kv,
+                                              struct ps_error *error);
 
 /* A store in memory with any number of connections. Leases run on `clock`, which a simulation
  * moves. The hub must outlive its connections. Not for use from several threads. */

@@ -9,8 +9,8 @@
 #define PS_TESTS_UNIT_ETCD_REGISTRY_FIXTURE_H
 
 #include "etcd/registry.h"
-#include "tests/support/fake_clock.h"
 #include "tests/support/etcd/lossy_kv.h"
+#include "tests/support/fake_clock.h"
 
 #include <check.h>
 

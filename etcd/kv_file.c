@@ -1,0 +1,354 @@
+/* A store in a folder: each call locks, reads the file, does its work in a table, and replaces the
+ * file when something changed. The file is small (a few keys per server), so this is quick. */
+#include "etcd/kv_table.h"
+
+#include "base/assert.h"
+#include "base/utf8.h"
+#include "etcd/kv_file_lock.h"
+#include "etcd/kv_file_text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#define PATH_BYTES 1024
+
+struct file_store {
+    struct ps_kv base;                 /* first: struct ps_kv points here */
+    const struct ps_allocator *memory; /* borrowed; outlives this */
+    const struct ps_clock *clock;      /* borrowed; outlives this */
+    const struct ps_files *files;      /* borrowed; outlives this */
+    char folder[PATH_BYTES];
+    char content_path[PATH_BYTES];
+    char lock_path[PATH_BYTES];
+    int interruptions; /* eventfd; -1: none */
+    int replacements;  /* inotify on the folder while watching; -1: none */
+    int64_t watch_revision;
+    char watch_prefix[PS_KV_KEY_BYTES_MAX + 1];
+    struct ps_kv_table table; /* while a call has the lock */
+    struct ps_kv_file_lock lock;
+};
+
+static enum ps_status start(struct file_store *store, const char *folder, struct ps_error *error);
+static enum ps_status begin(struct file_store *store, uint64_t deadline_ms, struct ps_error *error);
+static enum ps_status load(struct file_store *store, struct ps_error *error);
+static enum ps_status save(struct file_store *store, struct ps_error *error);
+static void end(struct file_store *store);
+static enum ps_status file_read(struct ps_kv *kv, const char *key, bool prefix,
+                                uint64_t deadline_ms, struct ps_kv_entries *entries,
+                                struct ps_error *error);
+static enum ps_status file_commit(struct ps_kv *kv, const struct ps_kv_transaction *transaction,
+                                  uint64_t deadline_ms, bool *done, int64_t *revision,
+                                  struct ps_error *error);
+static enum ps_status file_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t deadline_ms,
+                                 struct ps_kv_lease *lease, struct ps_error *error);
+static enum ps_status file_keep(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
+                                struct ps_error *error);
+static enum ps_status file_revoke(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
+                                  struct ps_error *error);
+static enum ps_status file_watch_open(struct ps_kv *kv, const char *prefix, int64_t revision,
+                                      uint64_t deadline_ms, struct ps_error *error);
+static enum ps_status file_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bool *changed,
+                                      struct ps_error *error);
+static enum ps_status look(struct file_store *store, uint64_t deadline_ms, bool *changed,
+                           uint64_t *next_expiry_ms, struct ps_error *error);
+static bool wait_for_news(struct file_store *store, uint64_t wait_ms, bool *interrupted);
+static void close_watch(struct file_store *store);
+static void file_interrupt(struct ps_kv *kv);
+static void file_destroy(struct ps_kv *kv);
+
+static const struct ps_kv_methods file_methods = {
+    .read = file_read,
+    .commit = file_commit,
+    .lease_grant = file_grant,
+    .lease_keep = file_keep,
+    .lease_revoke = file_revoke,
+    .watch_open = file_watch_open,
+    .watch_wait = file_watch_wait,
+    .interrupt = file_interrupt,
+    .destroy = file_destroy,
+};
+
+enum ps_status ps_kv_file_open(const char *folder, const struct ps_clock *clock,
+                               const struct ps_allocator *memory, struct ps_kv **kv,
+                               struct ps_error *error)
+{
+    return ps_kv_file_open_on(ps_files_real(), folder, clock, memory, kv, error);
+}
+
+enum ps_status ps_kv_file_open_on(const struct ps_files *files, const char *folder,
+                                  const struct ps_clock *clock, const struct ps_allocator *memory,
+                                  struct ps_kv **kv, struct ps_error *error)
+{
+    PS_ASSERT(folder != NULL && clock != NULL);
+    struct file_store *store = ps_zeroed(memory, sizeof *store);
+    if (store == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no room for a store");
+    store->base.methods = &file_methods;
+    store->memory = memory;
+    store->clock = clock;
+    store->files = files;
+    store->interruptions = -1;
+    store->replacements = -1;
+    enum ps_status status = start(store, folder, error);
+    if (status != PS_OK) {
+        file_destroy(&store->base);
+        return status;
+    }
+    *kv = &store->base;
+    return PS_OK;
+}
+
+static enum ps_status start(struct file_store *store, const char *folder, struct ps_error *error)
+{
+    size_t size = strlen(folder);
+    if (size == 0 || size > PATH_BYTES - sizeof "/store.lock")
+        return ps_fail(error, PS_ERR_BAD_INPUT, "a folder's name of %zu bytes", size);
+    memcpy(store->folder, folder, size + 1);
+    (void)snprintf(store->content_path, PATH_BYTES, "%.1000s/store", folder);
+    (void)snprintf(store->lock_path, PATH_BYTES, "%.1000s/store.lock", folder);
+    store->interruptions = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (store->interruptions < 0)
+        return ps_fail(error, PS_ERR_IO, "eventfd: %s", strerror(errno));
+    PS_TRY(ps_files_real()->make_folder(ps_files_real()->self, folder, error));
+    return store->files->make_folder(store->files->self, folder, error);
+}
+
+static void file_destroy(struct ps_kv *kv)
+{
+    struct file_store *store = (struct file_store *)kv;
+    close_watch(store);
+    if (store->interruptions >= 0)
+        (void)close(store->interruptions);
+    ps_release(store->memory, store);
+}
+
+/* On PS_OK the table holds the content without leases that are over; `end` must follow. */
+static enum ps_status begin(struct file_store *store, uint64_t deadline_ms, struct ps_error *error)
+{
+    PS_TRY(
+        ps_kv_file_lock_acquire(&store->lock, store->lock_path, store->clock, deadline_ms, error));
+    ps_kv_table_init(&store->table, store->memory);
+    enum ps_status status = load(store, error);
+    if (status == PS_OK && ps_kv_table_expire(&store->table, ps_now_ms(store->clock)))
+        status = save(store, error);
+    if (status != PS_OK)
+        end(store);
+    return status;
+}
+
+static enum ps_status load(struct file_store *store, struct ps_error *error)
+{
+    uint8_t *content = NULL;
+    size_t size = 0;
+    enum ps_status status =
+        ps_file_read_all(store->files, store->content_path, PS_KV_FILE_BYTES_MAX, store->memory,
+                         &content, &size, error);
+    if (status == PS_ERR_NOT_FOUND)
+        return PS_OK;
+    if (status != PS_OK)
+        return status;
+    struct ps_error why = {0};
+    status = ps_kv_file_read((struct ps_bytes){content, size}, &store->table, &why);
+    ps_release(store->memory, content);
+    if (status != PS_OK)
+        return ps_fail(error, status, "%.120s: %.120s", store->content_path, why.text);
+    ps_kv_table_check(&store->table);
+    return PS_OK;
+}
+
+static enum ps_status save(struct file_store *store, struct ps_error *error)
+{
+    ps_kv_table_check(&store->table);
+    struct ps_buffer text;
+    ps_buffer_init(&text, store->memory, PS_KV_FILE_BYTES_MAX);
+    ps_kv_file_write(&store->table, &text);
+    enum ps_status status = ps_buffer_status(&text, error);
+    if (status == PS_OK)
+        status = ps_file_replace(store->files, store->folder, store->content_path,
+                                 (struct ps_bytes){(const uint8_t *)text.text, text.size}, error);
+    ps_buffer_fini(&text);
+    return status;
+}
+
+static void end(struct file_store *store)
+{
+    ps_kv_table_fini(&store->table);
+    ps_kv_file_lock_release(&store->lock);
+}
+
+static enum ps_status file_read(struct ps_kv *kv, const char *key, bool prefix,
+                                uint64_t deadline_ms, struct ps_kv_entries *entries,
+                                struct ps_error *error)
+{
+    struct file_store *store = (struct file_store *)kv;
+    PS_TRY(begin(store, deadline_ms, error));
+    enum ps_status status =
+        ps_kv_table_read(&store->table, key, prefix, store->memory, entries, error);
+    end(store);
+    return status;
+}
+
+static enum ps_status file_commit(struct ps_kv *kv, const struct ps_kv_transaction *transaction,
+                                  uint64_t deadline_ms, bool *done, int64_t *revision,
+                                  struct ps_error *error)
+{
+    struct file_store *store = (struct file_store *)kv;
+    for (size_t i = 0; i < transaction->change_count; i++)
+        if (!ps_utf8_valid(ps_bytes_of_text(transaction->changes[i].key)))
+            return ps_fail(error, PS_ERR_BAD_INPUT, "a key that is not UTF-8");
+    PS_TRY(begin(store, deadline_ms, error));
+    bool held = false;
+    int64_t reached = 0;
+    int64_t before = store->table.revision;
+    enum ps_status status = ps_kv_table_commit(&store->table, transaction, &held, &reached, error);
+    if (status == PS_OK && store->table.revision != before)
+        status = save(store, error);
+    end(store);
+    if (status == PS_OK) {
+        *done = held;
+        *revision = reached;
+    }
+    return status;
+}
+
+static enum ps_status file_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t deadline_ms,
+                                 struct ps_kv_lease *lease, struct ps_error *error)
+{
+    struct file_store *store = (struct file_store *)kv;
+    PS_TRY(begin(store, deadline_ms, error));
+    struct ps_kv_lease fresh = {0};
+    enum ps_status status =
+        ps_kv_table_grant(&store->table, ttl_ms, ps_now_ms(store->clock), &fresh, error);
+    if (status == PS_OK)
+        status = save(store, error);
+    end(store);
+    if (status == PS_OK)
+        *lease = fresh;
+    return status;
+}
+
+static enum ps_status file_keep(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
+                                struct ps_error *error)
+{
+    struct file_store *store = (struct file_store *)kv;
+    PS_TRY(begin(store, deadline_ms, error));
+    enum ps_status status = ps_kv_table_keep(&store->table, lease, ps_now_ms(store->clock), error);
+    if (status == PS_OK)
+        status = save(store, error);
+    end(store);
+    return status;
+}
+
+static enum ps_status file_revoke(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
+                                  struct ps_error *error)
+{
+    struct file_store *store = (struct file_store *)kv;
+    PS_TRY(begin(store, deadline_ms, error));
+    enum ps_status status = PS_OK;
+    if (ps_kv_table_revoke(&store->table, lease))
+        status = save(store, error);
+    end(store);
+    return status;
+}
+
+static enum ps_status file_watch_open(struct ps_kv *kv, const char *prefix, int64_t revision,
+                                      uint64_t deadline_ms, struct ps_error *error)
+{
+    struct file_store *store = (struct file_store *)kv;
+    close_watch(store);
+    int64_t from = revision;
+    if (from == 0) {
+        PS_TRY(begin(store, deadline_ms, error));
+        from = store->table.revision + 1;
+        end(store);
+    }
+    store->replacements = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (store->replacements < 0)
+        return ps_fail(error, PS_ERR_IO, "inotify: %s", strerror(errno));
+    if (inotify_add_watch(store->replacements, store->folder, IN_MOVED_TO) < 0) {
+        enum ps_status status =
+            ps_fail(error, PS_ERR_IO, "watch %.200s: %s", store->folder, strerror(errno));
+        close_watch(store);
+        return status;
+    }
+    memcpy(store->watch_prefix, prefix, strlen(prefix) + 1);
+    store->watch_revision = from;
+    return PS_OK;
+}
+
+static void close_watch(struct file_store *store)
+{
+    if (store->replacements >= 0)
+        (void)close(store->replacements);
+    store->replacements = -1;
+}
+
+/* `budget_ms` shrinks with what was waited for, so that a clock which stands still ends it too. */
+static enum ps_status file_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bool *changed,
+                                      struct ps_error *error)
+{
+    struct file_store *store = (struct file_store *)kv;
+    if (store->replacements < 0)
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "no watch is open");
+    uint64_t budget_ms = ps_time_left_ms(store->clock, deadline_ms);
+    bool interrupted = false;
+    (void)wait_for_news(store, 0, &interrupted);
+    for (;;) {
+        uint64_t next_expiry_ms = PS_DEADLINE_NEVER;
+        enum ps_status status = look(store, deadline_ms, changed, &next_expiry_ms, error);
+        if (status != PS_OK)
+            close_watch(store);
+        if (status != PS_OK || *changed || interrupted || budget_ms == 0)
+            return status;
+        uint64_t wait_ms = ps_time_left_ms(store->clock, next_expiry_ms);
+        wait_ms = wait_ms < budget_ms ? wait_ms : budget_ms;
+        if (!wait_for_news(store, wait_ms, &interrupted))
+            budget_ms -= wait_ms;
+        uint64_t left_ms = ps_time_left_ms(store->clock, deadline_ms);
+        budget_ms = left_ms < budget_ms ? left_ms : budget_ms;
+    }
+}
+
+/* Reads the store and says whether the watch has something to report. */
+static enum ps_status look(struct file_store *store, uint64_t deadline_ms, bool *changed,
+                           uint64_t *next_expiry_ms, struct ps_error *error)
+{
+    PS_TRY(begin(store, deadline_ms, error));
+    enum ps_status status = ps_kv_table_changed(&store->table, store->watch_prefix,
+                                                store->watch_revision, changed, error);
+    if (status == PS_OK && store->table.revision >= store->watch_revision)
+        store->watch_revision = store->table.revision + 1;
+    *next_expiry_ms = ps_kv_table_next_expiry(&store->table);
+    end(store);
+    return status;
+}
+
+/* Waits until the file is replaced or the wait is interrupted; false when neither happened. */
+static bool wait_for_news(struct file_store *store, uint64_t wait_ms, bool *interrupted)
+{
+    struct pollfd either[] = {{store->replacements, POLLIN, 0}, {store->interruptions, POLLIN, 0}};
+    int count = poll(either, 2, wait_ms < INT_MAX ? (int)wait_ms : INT_MAX);
+    if (count <= 0)
+        return count < 0;
+    char events[4096];
+    while (read(store->replacements, events, sizeof events) > 0)
+        continue;
+    uint64_t number = 0;
+    if (read(store->interruptions, &number, sizeof number) > 0)
+        *interrupted = true;
+    return true;
+}
+
+static void file_interrupt(struct ps_kv *kv)
+{
+    struct file_store *store = (struct file_store *)kv;
+    uint64_t one = 1;
+    ssize_t wrote = write(store->interruptions, &one, sizeof one);
+    (void)wrote;
+}

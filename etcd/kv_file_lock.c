@@ -1,0 +1,88 @@
+/* flock(2) waits for ever or not at all. Whoever holds this lock closes the file to give it up, and
+ * inotify tells of that: so a wait needs no turns of its own. */
+#include "etcd/kv_file_lock.h"
+
+#include "base/assert.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+static enum ps_status wait_for_turn(int descriptor, int closings, const char *path,
+                                    const struct ps_clock *clock, uint64_t deadline_ms,
+                                    struct ps_error *error);
+static enum ps_status wait_contended(int descriptor, const char *path, const struct ps_clock *clock,
+                                     uint64_t deadline_ms, struct ps_error *error);
+static bool try_lock(int descriptor);
+
+enum ps_status ps_kv_file_lock_acquire(struct ps_kv_file_lock *lock, const char *path,
+                                       const struct ps_clock *clock, uint64_t deadline_ms,
+                                       struct ps_error *error)
+{
+    lock->descriptor = -1;
+    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    if (descriptor < 0)
+        return ps_fail(error, PS_ERR_IO, "open %s: %s", path, strerror(errno));
+    enum ps_status status = PS_OK;
+    if (!try_lock(descriptor))
+        status = wait_contended(descriptor, path, clock, deadline_ms, error);
+    if (status == PS_OK)
+        lock->descriptor = descriptor;
+    else
+        (void)close(descriptor);
+    return status;
+}
+
+static enum ps_status wait_contended(int descriptor, const char *path, const struct ps_clock *clock,
+                                     uint64_t deadline_ms, struct ps_error *error)
+{
+    int closings = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (closings < 0)
+        return ps_fail(error, PS_ERR_IO, "inotify: %s", strerror(errno));
+    enum ps_status status = PS_OK;
+    if (inotify_add_watch(closings, path, IN_CLOSE) < 0)
+        status = ps_fail(error, PS_ERR_IO, "watch %s: %s", path, strerror(errno));
+    else
+        status = wait_for_turn(descriptor, closings, path, clock, deadline_ms, error);
+    (void)close(closings);
+    return status;
+}
+
+/* Each try comes after the watch began, so a closing in between is not missed. */
+static enum ps_status wait_for_turn(int descriptor, int closings, const char *path,
+                                    const struct ps_clock *clock, uint64_t deadline_ms,
+                                    struct ps_error *error)
+{
+    while (!try_lock(descriptor)) {
+        uint64_t left = ps_time_left_ms(clock, deadline_ms);
+        struct pollfd closed = {closings, POLLIN, 0};
+        int count = left == 0 ? 0 : poll(&closed, 1, left < INT_MAX ? (int)left : INT_MAX);
+        if (count == 0)
+            return ps_fail(error, PS_ERR_UNAVAILABLE, "%s is held by another process", path);
+        char events[4096];
+        while (read(closings, events, sizeof events) > 0)
+            continue;
+    }
+    return PS_OK;
+}
+
+static bool try_lock(int descriptor)
+{
+    int failed;
+    do
+        failed = flock(descriptor, LOCK_EX | LOCK_NB);
+    while (failed != 0 && errno == EINTR);
+    return failed == 0;
+}
+
+void ps_kv_file_lock_release(struct ps_kv_file_lock *lock)
+{
+    PS_ASSERT(lock->descriptor >= 0);
+    (void)close(lock->descriptor);
+    lock->descriptor = -1;
+}

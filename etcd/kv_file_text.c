@@ -1,0 +1,240 @@
+/* Writes and reads the file of kv_file.c. Values that are text stay readable for people. */
+#include "etcd/kv_file_text.h"
+
+#include "base/hash.h"
+#include "base/json_writer.h"
+#include "base/utf8.h"
+#include "etcd/etcd_base64.h"
+#include "json/json_reader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TITLE "pserver-store 1 "
+#define TITLE_SIZE (sizeof TITLE - 1)
+#define CHECKSUM_SIZE 8
+#define FIRST_LINE_SIZE (TITLE_SIZE + CHECKSUM_SIZE + 1)
+
+static void write_document(const struct ps_kv_table *table, struct ps_buffer *document);
+static void write_entry(struct ps_json_writer *writer, const struct ps_kv_entry *entry);
+static void write_value(struct ps_json_writer *writer, const struct ps_kv_entry *entry);
+static enum ps_status check_first_line(struct ps_bytes text, struct ps_error *error);
+static enum ps_status read_document(const struct ps_json *document, struct ps_kv_table *table,
+                                    struct ps_error *error);
+static enum ps_status read_lease(const struct ps_json *item, struct ps_kv_table *table,
+                                 struct ps_error *error);
+static enum ps_status read_entry(const struct ps_json *item, struct ps_kv_table *table,
+                                 struct ps_error *error);
+static bool entry_fits(const struct ps_kv_table *table, const char *key,
+                       const struct ps_kv_entry *facts);
+static enum ps_status read_value(const struct ps_json *item, struct ps_kv_table *table,
+                                 const char *key, struct ps_kv_entry facts, struct ps_error *error);
+static enum ps_status read_event(const struct ps_json *item, struct ps_kv_table *table,
+                                 struct ps_error *error);
+static bool read_number(const struct ps_json *object, const char *name, int64_t *value);
+static enum ps_status corrupt(const char *what, struct ps_error *error);
+
+void ps_kv_file_write(const struct ps_kv_table *table, struct ps_buffer *text)
+{
+    struct ps_buffer document;
+    ps_buffer_init(&document, text->memory, text->size_max);
+    write_document(table, &document);
+    ps_buffer_append_text(&document, "\n");
+    struct ps_bytes bytes = {(const uint8_t *)document.text, document.size};
+    if (document.failed)
+        text->failed = true;
+    else
+        ps_buffer_append_format(text, TITLE "%08" PRIx32 "\n", ps_hash_fnv1a32(bytes));
+    ps_buffer_append(text, bytes);
+    ps_buffer_fini(&document);
+}
+
+static void write_document(const struct ps_kv_table *table, struct ps_buffer *document)
+{
+    struct ps_json_writer writer;
+    ps_json_writer_init(&writer, document);
+    ps_json_begin_object(&writer, NULL);
+    ps_json_int(&writer, "revision", table->revision);
+    ps_json_int(&writer, "compacted_revision", table->compacted_revision);
+    ps_json_int(&writer, "last_lease", table->last_lease);
+    ps_json_begin_array(&writer, "leases");
+    for (size_t i = 0; i < table->lease_count; i++) {
+        ps_json_begin_object(&writer, NULL);
+        ps_json_int(&writer, "id", table->leases[i].id);
+        ps_json_uint(&writer, "ttl_ms", table->leases[i].ttl_ms);
+        ps_json_uint(&writer, "expires_ms", table->leases[i].expires_ms);
+        ps_json_end_object(&writer);
+    }
+    ps_json_end_array(&writer);
+    ps_json_begin_array(&writer, "keys");
+    for (size_t i = 0; i < table->entry_count; i++)
+        write_entry(&writer, &table->entries[i]);
+    ps_json_end_array(&writer);
+    ps_json_begin_array(&writer, "history");
+    for (size_t i = 0; i < table->history_count; i++) {
+        size_t place = (table->history_first + i) % PS_KV_TABLE_HISTORY_MAX;
+        ps_json_begin_object(&writer, NULL);
+        ps_json_int(&writer, "revision", table->history[place].revision);
+        ps_json_text(&writer, "key", ps_bytes_of_text(table->history[place].key));
+        ps_json_end_object(&writer);
+    }
+    ps_json_end_array(&writer);
+    ps_json_end_object(&writer);
+}
+
+static void write_entry(struct ps_json_writer *writer, const struct ps_kv_entry *entry)
+{
+    ps_json_begin_object(writer, NULL);
+    ps_json_text(writer, "key", ps_bytes_of_text(entry->key));
+    write_value(writer, entry);
+    ps_json_int(writer, "create_revision", entry->create_revision);
+    ps_json_int(writer, "modify_revision", entry->modify_revision);
+    ps_json_int(writer, "lease", entry->lease.id);
+    ps_json_end_object(writer);
+}
+
+static void write_value(struct ps_json_writer *writer, const struct ps_kv_entry *entry)
+{
+    struct ps_bytes value = {entry->value, entry->value_size};
+    if (ps_utf8_valid(value) && memchr(value.data, '\0', value.size) == NULL) {
+        ps_json_text(writer, "value", value);
+        return;
+    }
+    struct ps_buffer encoded;
+    ps_buffer_init(&encoded, writer->buffer->memory, writer->buffer->size_max);
+    ps_etcd_base64_encode(&encoded, value);
+    if (encoded.failed)
+        writer->buffer->failed = true;
+    else
+        ps_json_text(writer, "value_base64",
+                     (struct ps_bytes){(const uint8_t *)encoded.text, encoded.size});
+    ps_buffer_fini(&encoded);
+}
+
+enum ps_status ps_kv_file_read(struct ps_bytes text, struct ps_kv_table *table,
+                               struct ps_error *error)
+{
+    PS_TRY(check_first_line(text, error));
+    struct ps_bytes rest = {text.data + FIRST_LINE_SIZE, text.size - FIRST_LINE_SIZE - 1};
+    struct ps_json *document = NULL;
+    if (ps_json_parse(rest, PS_KV_FILE_BYTES_MAX, &document, NULL) != PS_OK)
+        return corrupt("its JSON", error);
+    enum ps_status status = read_document(document, table, error);
+    ps_json_destroy(document);
+    return status;
+}
+
+static enum ps_status check_first_line(struct ps_bytes text, struct ps_error *error)
+{
+    if (text.size < FIRST_LINE_SIZE + 1 || memcmp(text.data, TITLE, TITLE_SIZE) != 0)
+        return corrupt("its first line", error);
+    struct ps_bytes rest = {text.data + FIRST_LINE_SIZE, text.size - FIRST_LINE_SIZE};
+    char expected[CHECKSUM_SIZE + 2];
+    (void)snprintf(expected, sizeof expected, "%08" PRIx32 "\n", ps_hash_fnv1a32(rest));
+    if (memcmp(text.data + TITLE_SIZE, expected, CHECKSUM_SIZE + 1) != 0)
+        return corrupt("its checksum", error);
+    if (rest.data[rest.size - 1] != '\n')
+        return corrupt("its end", error);
+    return PS_OK;
+}
+
+static enum ps_status read_document(const struct ps_json *document, struct ps_kv_table *table,
+                                    struct ps_error *error)
+{
+    if (!read_number(document, "revision", &table->revision) || table->revision < 1 ||
+        !read_number(document, "compacted_revision", &table->compacted_revision) ||
+        table->compacted_revision > table->revision ||
+        !read_number(document, "last_lease", &table->last_lease))
+        return corrupt("its revisions", error);
+    const struct ps_json *item = ps_json_first(ps_json_member(document, "leases"));
+    for (; item != NULL; item = ps_json_next(item))
+        PS_TRY(read_lease(item, table, error));
+    item = ps_json_first(ps_json_member(document, "keys"));
+    for (; item != NULL; item = ps_json_next(item))
+        PS_TRY(read_entry(item, table, error));
+    item = ps_json_first(ps_json_member(document, "history"));
+    for (; item != NULL; item = ps_json_next(item))
+        PS_TRY(read_event(item, table, error));
+    return PS_OK;
+}
+
+static enum ps_status read_lease(const struct ps_json *item, struct ps_kv_table *table,
+                                 struct ps_error *error)
+{
+    struct ps_kv_table_lease lease = {0};
+    int64_t last = table->lease_count == 0 ? 0 : table->leases[table->lease_count - 1].id;
+    if (!read_number(item, "id", &lease.id) || lease.id <= last || lease.id > table->last_lease ||
+        !ps_json_uint_of(ps_json_member(item, "ttl_ms"), &lease.ttl_ms) ||
+        !ps_json_uint_of(ps_json_member(item, "expires_ms"), &lease.expires_ms))
+        return corrupt("a lease", error);
+    return ps_kv_table_restore_lease(table, lease, error);
+}
+
+static enum ps_status read_entry(const struct ps_json *item, struct ps_kv_table *table,
+                                 struct ps_error *error)
+{
+    struct ps_kv_entry facts = {0};
+    const char *key = ps_json_string(ps_json_member(item, "key"));
+    if (key == NULL || !read_number(item, "create_revision", &facts.create_revision) ||
+        !read_number(item, "modify_revision", &facts.modify_revision) ||
+        !read_number(item, "lease", &facts.lease.id) || !entry_fits(table, key, &facts))
+        return corrupt("a key", error);
+    return read_value(item, table, key, facts, error);
+}
+
+/* What the table relies on: keys in order, revisions in their places, leases that exist. */
+static bool entry_fits(const struct ps_kv_table *table, const char *key,
+                       const struct ps_kv_entry *facts)
+{
+    size_t count = table->entry_count;
+    if (count > 0 && strcmp(table->entries[count - 1].key, key) >= 0)
+        return false;
+    if (facts->create_revision > facts->modify_revision || facts->modify_revision > table->revision)
+        return false;
+    return facts->lease.id == 0 || ps_kv_table_find_lease(table, facts->lease) != NULL;
+}
+
+static enum ps_status read_value(const struct ps_json *item, struct ps_kv_table *table,
+                                 const char *key, struct ps_kv_entry facts, struct ps_error *error)
+{
+    const char *text = ps_json_string(ps_json_member(item, "value"));
+    if (text != NULL)
+        return ps_kv_table_restore_entry(table, ps_bytes_of_text(key), ps_bytes_of_text(text),
+                                         facts, error);
+    const char *encoded = ps_json_string(ps_json_member(item, "value_base64"));
+    if (encoded == NULL)
+        return corrupt("a value", error);
+    size_t size = 0;
+    uint8_t *value = ps_plain(table->memory, ps_etcd_base64_decoded_max(strlen(encoded)) + 1);
+    if (value == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no room for the value of %s", key);
+    enum ps_status status = PS_OK;
+    if (!ps_etcd_base64_decode(ps_bytes_of_text(encoded), value, &size))
+        status = corrupt("a value", error);
+    else
+        status = ps_kv_table_restore_entry(table, ps_bytes_of_text(key),
+                                           (struct ps_bytes){value, size}, facts, error);
+    ps_release(table->memory, value);
+    return status;
+}
+
+static enum ps_status read_event(const struct ps_json *item, struct ps_kv_table *table,
+                                 struct ps_error *error)
+{
+    int64_t revision = 0;
+    const char *key = ps_json_string(ps_json_member(item, "key"));
+    if (key == NULL || !read_number(item, "revision", &revision) || revision > table->revision)
+        return corrupt("its history", error);
+    return ps_kv_table_restore_event(table, ps_bytes_of_text(key), revision, error);
+}
+
+static bool read_number(const struct ps_json *object, const char *name, int64_t *value)
+{
+    return ps_json_int_of(ps_json_member(object, name), value) && *value >= 0;
+}
+
+static enum ps_status corrupt(const char *what, struct ps_error *error)
+{
+    return ps_fail(error, PS_ERR_CORRUPT, "not a whole store file: %s", what);
+}
