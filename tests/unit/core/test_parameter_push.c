@@ -1,6 +1,6 @@
 /* server/core/parameter_push.c: an update gives the same bits however the gradient was cut and
  * whoever holds the version before it. */
-#include "base/random.h"
+#include "optimizer/optimizer.h"
 #include "server/core/parameter.h"
 #include "tests/unit/core/core_world.h"
 
@@ -216,6 +216,47 @@ START_TEST(elements_of_every_block_are_updated_once)
 }
 END_TEST
 
+/* Stochastic rounding depends on the place of an element in the parameter, not in its block. */
+START_TEST(blocks_and_cuts_do_not_show_in_the_random_numbers)
+{
+    const struct ps_allocator *heap = ps_allocator_heap();
+    size_t count = 2 * PS_BLOCK_BYTES / 4 + 5;
+    struct ps_optimizer_settings settings = settings_of(PS_RULE_SGD);
+    settings.rounding = PS_ROUNDING_STOCHASTIC;
+    struct ps_parameter_spec *spec = ps_parameter_spec_create(
+        heap, text("w"), PS_I32, count, (struct ps_bytes){NULL, 0}, &settings);
+    struct ps_parameter *parameter = ps_parameter_create(spec);
+    int32_t *expected = ps_zeroed(heap, count * 4);
+    int32_t *values = ps_plain(heap, count * 4);
+    int32_t *gradient = ps_plain(heap, count * 4);
+    for (size_t i = 0; i < count; i++)
+        gradient[i] = 5;
+    struct ps_bytes zeros = {(const uint8_t *)expected, count * 4};
+    ps_parameter_set(parameter, ps_view_of(&zeros));
+    struct ps_bytes pieces[] = {{(const uint8_t *)gradient, 101},
+                                {(const uint8_t *)gradient + 101, count * 4 - 101}};
+    struct ps_gradient_scan scan = {0};
+    struct ps_optimizer_step step;
+    void *const no_states[PS_STATES_MAX] = {NULL};
+    uint64_t version;
+
+    ck_assert_int_eq(
+        ps_parameter_push(parameter, (struct ps_view){pieces, 2, count * 4}, &version, NULL),
+        PS_OK);
+
+    ck_assert_int_eq(ps_optimizer_prepare(&settings, PS_I32, 1, spec->id, &scan, &step, NULL),
+                     PS_OK);
+    ps_optimizer_apply(&step, 0, count, expected, no_states, gradient);
+    ps_view_copy(ps_blocks_view(parameter->values), 0, values, count * 4);
+    ck_assert_mem_eq(values, expected, count * 4);
+    ps_release(heap, expected);
+    ps_release(heap, values);
+    ps_release(heap, gradient);
+    ps_parameter_destroy(parameter);
+    ps_parameter_spec_release(spec);
+}
+END_TEST
+
 START_TEST(an_overflow_in_the_last_block_is_found_first)
 {
     const struct ps_allocator *heap = ps_allocator_heap();
@@ -258,6 +299,7 @@ int main(void)
     tcase_add_test(tests, an_update_nobody_watches_allocates_nothing);
     tcase_add_loop_test(tests, a_refused_allocation_changes_nothing, 0, 7);
     tcase_add_test(tests, elements_of_every_block_are_updated_once);
+    tcase_add_test(tests, blocks_and_cuts_do_not_show_in_the_random_numbers);
     tcase_add_test(tests, an_overflow_in_the_last_block_is_found_first);
     return run_tests("parameter_push", tests);
 }
