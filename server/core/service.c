@@ -5,7 +5,6 @@
 #include "optimizer/optimizer.h"
 #include "server/core/service_state.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 static bool is_proved(const struct ps_service *service);
@@ -74,7 +73,9 @@ void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_c
     service->index = index;
     service->shard_count = shard_count;
     service->epoch = epoch;
-    snprintf(service->address, sizeof service->address, "%s", address != NULL ? address : "");
+    /* Status replies point to it, so it is written once. */
+    if (service->address[0] == '\0' && address != NULL)
+        snprintf(service->address, sizeof service->address, "%s", address);
     ps_rwlock_unlock(&service->cut);
 }
 
@@ -159,8 +160,7 @@ enum ps_status ps_service_admit(const struct ps_service *service, struct ps_erro
         return ps_fail(error, PS_ERR_UNAVAILABLE, "starting: this server does not own a shard yet");
     if (!is_proved(service))
         return ps_fail(error, PS_ERR_UNAVAILABLE,
-                       "fenced: this server cannot prove that it still owns shard %" PRIu32,
-                       service->index);
+                       "fenced: this server cannot prove that it still owns its shard");
     return PS_OK;
 }
 

@@ -64,7 +64,8 @@ void ps_service_enter_thread(void);
 
 /* ---- Life: called by the coordinator's driver ---- */
 
-/* Which shard this is and under which fencing token. Before begin_*. */
+/* Which shard this is and under which fencing token. Before begin_*. `address` is that of the
+ * process, for status: the first that is not empty stays. Copied. */
 void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_count,
                     uint64_t epoch, const char *address);
 

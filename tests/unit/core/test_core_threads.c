@@ -1,6 +1,6 @@
 /* The promises of the core under real threads; meant to run under the thread sanitizer, too. No
- * test depends on how fast anything is: some threads do a fixed amount of work, and the others go on
- * until those have done it. */
+ * test depends on how fast anything is: some threads do a fixed amount of work, and the others go
+ * on until those have done it. */
 #include "base/bounds.h"
 #include "server/core/service_state.h"
 #include "tests/unit/core/core_world.h"

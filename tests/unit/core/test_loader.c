@@ -81,6 +81,23 @@ START_TEST(the_newest_of_the_folder_is_loaded)
 }
 END_TEST
 
+/* What was pushed after the last save is gone, and status says up to where the state goes. */
+START_TEST(b23_what_a_crash_lost_can_be_seen)
+{
+    struct ps_status_reply reply;
+    char uuid[37];
+    ck_assert_int_eq(world_push(&saved, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+
+    ck_assert_int_eq(disk_load(&world, disk, NULL, &loaded), PS_OK);
+
+    ps_service_status(world.service, &reply, uuid);
+    ck_assert_uint_eq(reply.position, 2);
+    ck_assert_uint_eq(reply.checkpoint_position, 2);
+    ck_assert_str_eq(reply.checkpoint_uuid, places[2].uuid);
+    ck_assert_uint_eq(reply.push_count, 0);
+}
+END_TEST
+
 START_TEST(a_damaged_newest_falls_back_to_the_older_one)
 {
     disk_damage(disk, places[2].path);
@@ -279,6 +296,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, an_empty_folder_without_a_pointer_has_nothing);
     tcase_add_test(tests, the_newest_of_the_folder_is_loaded);
+    tcase_add_test(tests, b23_what_a_crash_lost_can_be_seen);
     tcase_add_test(tests, a_damaged_newest_falls_back_to_the_older_one);
     tcase_add_loop_test(tests, a_truncated_newest_falls_back_to_the_older_one, 0, 4);
     tcase_add_test(tests, when_none_is_whole_all_are_named_and_stay);

@@ -127,6 +127,29 @@ START_TEST(b8_a_push_during_which_the_lease_ran_out_is_not_acknowledged)
 }
 END_TEST
 
+/* What the push did is dropped with the state, so that it is neither acknowledged nor kept. */
+START_TEST(b8_what_a_fenced_push_applied_does_not_survive_the_loss)
+{
+    struct core_world world;
+    world_init_ready(&world);
+    ps_service_prove(world.service, 2000);
+    struct ps_clock standing = world.clock;
+    struct jumping_clock jumping = {1, 1000, 5000};
+    world.clock = (struct ps_clock){jumping_now_ms, jumping_unix_ns, &jumping};
+    ck_assert_int_eq(world_push(&world, "w", PS_F32, four, sizeof four, NULL), PS_ERR_UNAVAILABLE);
+    world.clock = standing;
+
+    ps_service_reset(world.service);
+
+    struct ps_status_reply reply;
+    char uuid[37];
+    ps_service_status(world.service, &reply, uuid);
+    ck_assert_uint_eq(reply.position, 0);
+    ck_assert_uint_eq(reply.parameter_count, 0);
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(ready_without_any_proof_is_fenced)
 {
     struct core_world world;
@@ -241,6 +264,7 @@ int main(void)
     tcase_add_test(tests, b8_a_server_whose_lease_ran_out_refuses_every_call);
     tcase_add_test(tests, a_lease_proved_again_ends_the_fence);
     tcase_add_test(tests, b8_a_push_during_which_the_lease_ran_out_is_not_acknowledged);
+    tcase_add_test(tests, b8_what_a_fenced_push_applied_does_not_survive_the_loss);
     tcase_add_test(tests, ready_without_any_proof_is_fenced);
     tcase_add_test(tests, draining_refuses_calls_and_still_takes_snapshots);
     tcase_add_test(tests, reset_drops_everything_and_waits_for_another_shard);
