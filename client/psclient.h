@@ -15,7 +15,9 @@
  *           status; what succeeded stays succeeded. Transport failures are retried with back-off
  *           within the timeout, on the same or a new address of the shard. A push whose fate is
  *           unknown (PSCLIENT_UNKNOWN) is not retried: it may have been applied.
- * Memory:   all arguments are borrowed for the call.
+ *           A name that ends like "#3/8" is refused: such names are kept for ranges.
+ * Memory:   all arguments are borrowed for the call. After a failed pull the contents of its
+ *           parameters are undefined where their own result is not PSCLIENT_OK.
  */
 #ifndef PSCLIENT_H
 #define PSCLIENT_H
@@ -69,7 +71,8 @@ struct psclient_options {
     const char *servers;      /* HOST:PORT[,HOST:PORT]: position = index of the shard */
     const char *job;          /* NULL or "": none */
     uint64_t open_timeout_ms; /* wait this long for the number of shards; 0: 30000 */
-    uint64_t split_bytes;     /* larger parameters are cut over all shards; 0: 16 MiB */
+    uint64_t split_bytes;     /* larger parameters are cut over all shards; 0: 16 MiB. The same for
+                                 all clients of a job: docs/placement.md */
     uint64_t lock_ttl_ms;     /* lease of the initialisation lock; 0: 10000 */
 };
 
@@ -85,8 +88,9 @@ uint32_t psclient_shard_count(const struct psclient *client);
 /* ---- Initialisation: exactly one trainer of the job is selected, whatever dies meanwhile ---- */
 
 /* Waits until this trainer is selected (*selected = 1: call psclient_init for every parameter, then
- * psclient_finish_init) or the job is initialised (*selected = 0). Without etcd every caller is
- * selected; the servers themselves then refuse a second initialisation. */
+ * psclient_finish_init) or the job is initialised (*selected = 0: pull the parameters). Without etcd
+ * there is no lock: every caller is selected until the servers are initialised, and only one
+ * trainer should initialise. */
 int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, int *selected,
                         struct psclient_error *error);
 
@@ -115,13 +119,16 @@ struct psclient_result {
     char text[128]; /* why it failed; empty otherwise */
 };
 
-/* `results` may be NULL; else it has `count` entries, in request order. An empty batch is fine. */
+/* `results` may be NULL; else it has `count` entries, in request order. An empty batch is fine.
+ * A server that was initialised before (by a trainer that died half-way, say) keeps what it has:
+ * such an item's result is PSCLIENT_ALREADY, which is no failure of the call. Pull it. */
 int psclient_init(struct psclient *client, const struct psclient_parameter *parameters,
                   size_t count, uint64_t timeout_ms, struct psclient_result *results,
                   struct psclient_error *error);
 
 /* Finishes every shard (one that is finished already is fine), then marks the job initialised and
- * gives the lock up. May be repeated after a failure. */
+ * gives the lock up. May be repeated after a failure. PSCLIENT_NOT_INITIALIZED: the lock was lost
+ * meanwhile; call psclient_begin_init again. */
 int psclient_finish_init(struct psclient *client, uint64_t timeout_ms,
                          struct psclient_error *error);
 
