@@ -1,0 +1,366 @@
+/* libpsclient over real sockets, against servers that do as they are told. */
+#include "client/psclient.h"
+
+#include "base/alloc.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "proto/codec.h"
+#include "tests/support/client/fake_server.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LONG_MS 20000
+
+static struct fake_server *servers[2];
+static struct psclient *client;
+static struct psclient_error error;
+static struct ps_buffer replies[2];
+static const float ones[4] = {1, 1, 1, 1};
+static const struct fake_answer hold = {.kind = FAKE_HOLD};
+static const struct fake_answer break_it = {.kind = FAKE_BREAK};
+
+static struct fake_answer refuse(enum ps_status status)
+{
+    return (struct fake_answer){.kind = FAKE_REFUSE, .status = status};
+}
+
+/* Servers in state "ready" with four float32 ones under every name, at version 6 and 7. */
+static void open_client(uint32_t server_count, const char *state)
+{
+    char list[128] = "";
+    for (uint32_t i = 0; i < server_count; i++) {
+        servers[i] = fake_server_start(0);
+        strcat(list, i > 0 ? "," : "");
+        strcat(list, fake_server_address(servers[i]));
+
+        struct ps_pull_reply pull = {.dtype = PS_F32, .version = 6 + i};
+        struct ps_bytes content = {(const uint8_t *)ones, sizeof ones};
+        pull.content = ps_view_of(&content);
+        ps_buffer_init(&replies[i], ps_allocator_heap(), 1000);
+        ps_encode_pull_reply(&pull, &replies[i]);
+        ps_buffer_append(&replies[i], content);
+        fake_server_answer(
+            servers[i], PS_METHOD_PULL,
+            (struct fake_answer){.kind = FAKE_REPLY,
+                                 .bytes = {(const uint8_t *)replies[i].text, replies[i].size}});
+        static struct ps_buffer status_bytes[2];
+        struct ps_status_reply status = {.state = state, .index = i};
+        ps_buffer_init(&status_bytes[i], ps_allocator_heap(), 1000);
+        ps_encode_status_reply(&status, &status_bytes[i]);
+        fake_server_answer(servers[i], PS_METHOD_STATUS,
+                           (struct fake_answer){.kind = FAKE_REPLY,
+                                                .bytes = {(const uint8_t *)status_bytes[i].text,
+                                                          status_bytes[i].size}});
+    }
+    const struct psclient_options options = {.servers = list};
+    ck_assert_int_eq(psclient_open(&options, &client, &error), PSCLIENT_OK);
+}
+
+static void close_client(void)
+{
+    psclient_close(client);
+    for (uint32_t i = 0; i < 2; i++) {
+        fake_server_stop(servers[i]);
+        ps_buffer_fini(&replies[i]);
+    }
+}
+
+static struct psclient_gradient gradient(const char *name)
+{
+    return (struct psclient_gradient){name, PSCLIENT_FLOAT32, ones, sizeof ones};
+}
+
+static struct psclient_parameter parameter(const char *name, float *content)
+{
+    return (struct psclient_parameter){.name = name,
+                                       .type = PSCLIENT_FLOAT32,
+                                       .content = content,
+                                       .content_size = 4 * sizeof(float)};
+}
+
+START_TEST(a_batch_is_spread_over_its_servers)
+{
+    struct psclient_gradient gradients[] = {gradient("param_a"), gradient("param_b")};
+    struct psclient_result results[2];
+    open_client(2, "ready");
+
+    ck_assert_int_eq(psclient_push(client, gradients, 2, LONG_MS, results, &error), PSCLIENT_OK);
+
+    ck_assert_uint_eq(psclient_shard_count(client), 2);
+    ck_assert_uint_eq(fake_server_calls(servers[0], PS_METHOD_PUSH), 1);
+    ck_assert_uint_eq(fake_server_calls(servers[1], PS_METHOD_PUSH), 1);
+    ck_assert_int_eq(results[1].status, PSCLIENT_OK);
+    close_client();
+}
+END_TEST
+
+START_TEST(pulls_come_in_request_order_with_their_versions)
+{
+    float a[4] = {0}, b[4] = {0};
+    struct psclient_parameter parameters[] = {parameter("param_b", b), parameter("param_a", a)};
+    open_client(2, "ready");
+
+    ck_assert_int_eq(psclient_pull(client, parameters, 2, LONG_MS, NULL, &error), PSCLIENT_OK);
+
+    ck_assert_uint_eq(parameters[0].version, 7);
+    ck_assert_uint_eq(parameters[1].version, 6);
+    ck_assert(memcmp(a, ones, sizeof ones) == 0 && memcmp(b, ones, sizeof ones) == 0);
+    close_client();
+}
+END_TEST
+
+START_TEST(b17_empty_batches_return_at_once_even_without_servers)
+{
+    const struct psclient_options options = {.servers = "127.0.0.1:1"};
+    ck_assert_int_eq(psclient_open(&options, &client, &error), PSCLIENT_OK);
+
+    ck_assert_int_eq(psclient_pull(client, NULL, 0, PSCLIENT_FOREVER, NULL, &error), PSCLIENT_OK);
+    ck_assert_int_eq(psclient_push(client, NULL, 0, PSCLIENT_FOREVER, NULL, NULL), PSCLIENT_OK);
+    ck_assert_int_eq(psclient_init(client, NULL, 0, PSCLIENT_FOREVER, NULL, &error), PSCLIENT_OK);
+    psclient_close(client);
+}
+END_TEST
+
+START_TEST(b17_a_server_that_never_answers_costs_no_more_than_the_timeout)
+{
+    struct psclient_gradient gradients[] = {gradient("w")};
+    float content[4];
+    struct psclient_parameter parameters[] = {parameter("w", content)};
+    open_client(1, "ready");
+    fake_server_answer(servers[0], PS_METHOD_PUSH, hold);
+    fake_server_answer(servers[0], PS_METHOD_PULL, hold);
+    uint64_t start_ms = ps_now_ms(ps_clock_real());
+
+    int pushed = psclient_push(client, gradients, 1, 150, NULL, &error);
+    int pulled = psclient_pull(client, parameters, 1, 150, NULL, &error);
+    uint64_t took_ms = ps_now_ms(ps_clock_real()) - start_ms;
+
+    ck_assert_int_eq(pushed, PSCLIENT_UNKNOWN);
+    ck_assert_int_eq(pulled, PSCLIENT_UNAVAILABLE);
+    ck_assert_uint_ge(took_ms, 300);
+    ck_assert_uint_lt(took_ms, 5000);
+    close_client();
+}
+END_TEST
+
+START_TEST(b18_the_first_failure_in_request_order_is_returned_and_the_rest_is_done)
+{
+    struct psclient_gradient gradients[] = {gradient("param_a"), gradient(""), gradient("param_b")};
+    struct psclient_result results[3];
+    open_client(2, "ready");
+    fake_server_answer(servers[1], PS_METHOD_PUSH, refuse(PS_ERR_NOT_FOUND));
+
+    int status = psclient_push(client, gradients, 3, LONG_MS, results, &error);
+
+    ck_assert_int_eq(status, PSCLIENT_INVALID);
+    ck_assert_int_eq(error.status, PSCLIENT_INVALID);
+    ck_assert_int_eq(results[0].status, PSCLIENT_OK);
+    ck_assert_int_eq(results[1].status, PSCLIENT_INVALID);
+    ck_assert_int_eq(results[2].status, PSCLIENT_NOT_FOUND);
+    ck_assert_str_eq(results[2].text, "not_found");
+    close_client();
+}
+END_TEST
+
+START_TEST(refused_pushes_are_repeated_until_they_are_taken)
+{
+    struct psclient_gradient gradients[] = {gradient("w")};
+    struct psclient_result results[1];
+    open_client(1, "ready");
+    fake_server_next(servers[0], PS_METHOD_PUSH, 3, refuse(PS_ERR_UNAVAILABLE));
+
+    ck_assert_int_eq(psclient_push(client, gradients, 1, LONG_MS, results, &error), PSCLIENT_OK);
+
+    ck_assert_uint_eq(fake_server_calls(servers[0], PS_METHOD_PUSH), 4);
+    ck_assert_uint_eq(results[0].retries, 3);
+    ck_assert_uint_eq(psclient_retries(client), 3);
+    close_client();
+}
+END_TEST
+
+START_TEST(a_broken_push_is_unknown_and_sent_once)
+{
+    struct psclient_gradient gradients[] = {gradient("w")};
+    open_client(1, "ready");
+    fake_server_answer(servers[0], PS_METHOD_PUSH, break_it);
+
+    ck_assert_int_eq(psclient_push(client, gradients, 1, LONG_MS, NULL, &error), PSCLIENT_UNKNOWN);
+
+    ck_assert_uint_eq(fake_server_calls(servers[0], PS_METHOD_PUSH), 1);
+    close_client();
+}
+END_TEST
+
+START_TEST(a_broken_pull_is_repeated)
+{
+    float content[4];
+    struct psclient_parameter parameters[] = {parameter("w", content)};
+    open_client(1, "ready");
+    fake_server_next(servers[0], PS_METHOD_PULL, 2, break_it);
+
+    ck_assert_int_eq(psclient_pull(client, parameters, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
+
+    ck_assert_uint_eq(fake_server_calls(servers[0], PS_METHOD_PULL), 3);
+    close_client();
+}
+END_TEST
+
+START_TEST(a_push_to_a_server_that_lost_its_state_says_so_at_once)
+{
+    struct psclient_gradient gradients[] = {gradient("w")};
+    open_client(1, "uninitialized");
+    fake_server_answer(servers[0], PS_METHOD_PUSH, refuse(PS_ERR_NOT_READY));
+
+    ck_assert_int_eq(psclient_push(client, gradients, 1, PSCLIENT_FOREVER, NULL, &error),
+                     PSCLIENT_NOT_INITIALIZED);
+    close_client();
+}
+END_TEST
+
+START_TEST(b30_a_trainer_of_initialised_servers_is_not_selected)
+{
+    int selected = 7;
+    open_client(2, "ready");
+
+    ck_assert_int_eq(psclient_begin_init(client, LONG_MS, &selected, &error), PSCLIENT_OK);
+
+    ck_assert_int_eq(selected, 0);
+    close_client();
+}
+END_TEST
+
+START_TEST(b7_the_next_trainer_completes_a_half_finished_initialisation)
+{
+    int selected = 0;
+    float content[4] = {0};
+    struct psclient_parameter parameters[] = {parameter("param_a", content),
+                                              parameter("param_b", content)};
+    struct psclient_result results[2];
+    open_client(2, "uninitialized");
+    fake_server_answer(servers[0], PS_METHOD_INIT, refuse(PS_ERR_EXISTS));
+    fake_server_answer(servers[0], PS_METHOD_FINISH, refuse(PS_ERR_EXISTS));
+
+    ck_assert_int_eq(psclient_begin_init(client, LONG_MS, &selected, &error), PSCLIENT_OK);
+    ck_assert_int_eq(selected, 1);
+    ck_assert_int_eq(psclient_init(client, parameters, 2, LONG_MS, results, &error), PSCLIENT_OK);
+    ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_OK);
+
+    ck_assert_int_eq(results[0].status, PSCLIENT_ALREADY);
+    ck_assert_int_eq(results[1].status, PSCLIENT_OK);
+    ck_assert_uint_eq(fake_server_calls(servers[1], PS_METHOD_FINISH), 1);
+    close_client();
+}
+END_TEST
+
+static void *push_many(void *argument)
+{
+    struct psclient_gradient gradients[4] = {gradient("param_a"), gradient("param_b"),
+                                             gradient("p_1"), gradient("w")};
+    uint32_t *failures = argument;
+    for (int i = 0; i < 50; i++)
+        *failures += psclient_push(client, gradients, 4, LONG_MS, NULL, NULL) != PSCLIENT_OK;
+    return NULL;
+}
+
+START_TEST(threads_share_a_client)
+{
+    pthread_t threads[4];
+    uint32_t failures[4] = {0};
+    open_client(2, "ready");
+
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, push_many, &failures[i]), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+
+    for (int i = 0; i < 4; i++)
+        ck_assert_uint_eq(failures[i], 0);
+    ck_assert_uint_eq(fake_server_calls(servers[0], PS_METHOD_PUSH) +
+                          fake_server_calls(servers[1], PS_METHOD_PUSH),
+                      800);
+    close_client();
+}
+END_TEST
+
+START_TEST(options_that_make_no_sense_are_refused)
+{
+    static const struct psclient_options wrong[] = {
+        {0},
+        {.servers = "a:1", .etcd = "http://127.0.0.1:1"},
+        {.servers = ""},
+        {.servers = "a:1,"},
+        {.servers = "a:1,,b:2"},
+        {.servers = "noport"},
+        {.etcd = "http://127.0.0.1:1", .job = "a/b", .open_timeout_ms = 1},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        ck_assert_int_eq(psclient_open(&wrong[i], &client, &error), PSCLIENT_INVALID);
+        ck_assert_str_ne(error.text, "");
+        ck_assert_int_eq(psclient_open(&wrong[i], &client, NULL), PSCLIENT_INVALID);
+    }
+}
+END_TEST
+
+START_TEST(an_etcd_that_is_not_there_is_waited_for_until_the_timeout)
+{
+    const struct psclient_options options = {.etcd = "http://127.0.0.1:1", .open_timeout_ms = 200};
+
+    ck_assert_int_eq(psclient_open(&options, &client, &error), PSCLIENT_UNAVAILABLE);
+    ck_assert_str_ne(error.text, "");
+}
+END_TEST
+
+START_TEST(operators_calls_go_to_the_server_they_name)
+{
+    struct psclient_server_status status;
+    open_client(2, "ready");
+
+    ck_assert_int_eq(psclient_server_status(client, 1, LONG_MS, &status, &error), PSCLIENT_OK);
+    ck_assert_uint_eq(status.index, 1);
+    ck_assert_str_eq(status.state, "ready");
+    ck_assert_int_eq(psclient_server_status(client, 2, LONG_MS, &status, &error), PSCLIENT_INVALID);
+
+    fake_server_answer(servers[0], PS_METHOD_SAVE, refuse(PS_ERR_UNSUPPORTED));
+    struct psclient_saved saved;
+    ck_assert_int_eq(psclient_save(client, 0, LONG_MS, &saved, &error), PSCLIENT_INVALID);
+    size_t count;
+    int more;
+    struct psclient_param_info rows[3];
+    ck_assert_int_eq(psclient_list(client, 0, NULL, rows, 3, &count, &more, LONG_MS, &error),
+                     PSCLIENT_OK);
+    ck_assert_uint_eq(count, 0);
+    ck_assert_int_eq(more, 0);
+    close_client();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("psclient");
+    TCase *tests = tcase_create("psclient");
+    tcase_add_test(tests, a_batch_is_spread_over_its_servers);
+    tcase_add_test(tests, pulls_come_in_request_order_with_their_versions);
+    tcase_add_test(tests, b17_empty_batches_return_at_once_even_without_servers);
+    tcase_add_test(tests, b17_a_server_that_never_answers_costs_no_more_than_the_timeout);
+    tcase_add_test(tests, b18_the_first_failure_in_request_order_is_returned_and_the_rest_is_done);
+    tcase_add_test(tests, refused_pushes_are_repeated_until_they_are_taken);
+    tcase_add_test(tests, a_broken_push_is_unknown_and_sent_once);
+    tcase_add_test(tests, a_broken_pull_is_repeated);
+    tcase_add_test(tests, a_push_to_a_server_that_lost_its_state_says_so_at_once);
+    tcase_add_test(tests, b30_a_trainer_of_initialised_servers_is_not_selected);
+    tcase_add_test(tests, b7_the_next_trainer_completes_a_half_finished_initialisation);
+    tcase_add_test(tests, threads_share_a_client);
+    tcase_add_test(tests, options_that_make_no_sense_are_refused);
+    tcase_add_test(tests, an_etcd_that_is_not_there_is_waited_for_until_the_timeout);
+    tcase_add_test(tests, operators_calls_go_to_the_server_they_name);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
