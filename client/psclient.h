@@ -88,9 +88,9 @@ uint32_t psclient_shard_count(const struct psclient *client);
 /* ---- Initialisation: exactly one trainer of the job is selected, whatever dies meanwhile ---- */
 
 /* Waits until this trainer is selected (*selected = 1: call psclient_init for every parameter, then
- * psclient_finish_init) or the job is initialised (*selected = 0: pull the parameters). Without etcd
- * there is no lock: every caller is selected until the servers are initialised, and only one
- * trainer should initialise. */
+ * psclient_finish_init) or the job is initialised (*selected = 0: pull the parameters). Without
+ * etcd there is no lock: every caller is selected until the servers are initialised, so that only
+ * one trainer should call this; the others pull. */
 int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, int *selected,
                         struct psclient_error *error);
 
