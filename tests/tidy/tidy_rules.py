@@ -10,7 +10,7 @@ ROOMS = {
     "server/rpc": ["base", "json", "proto", "server/core", "optimizer", "checkpoint", "etcd"],
     "server": ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "server/core",
                "server/rpc"],
-    "tools": ["base", "json", "client"],
+    "tools": ["base", "json", "proto", "client"],
     "client": ["base", "json", "proto", "etcd"],
     "etcd": ["base", "json"],
     "checkpoint": ["base", "json"],
@@ -46,8 +46,8 @@ BANNED_CALLS = [
     (["strtok"], "it keeps a global: use strcspn", []),
     (["alloca"], "it cannot be refused: use a struct ps_allocator", []),
     (["sleep", "usleep", "nanosleep"], "wait for a condition with a deadline",
-     ["server/main.c", "tools/", "client/", "tests/integration/"]),
-    (["exit", "_exit"], "return a status", ["tests/", "tools/", "server/main.c",
+     ["server/pserver.c", "tools/", "client/", "tests/integration/"]),
+    (["exit", "_exit"], "return a status", ["tests/", "tools/", "server/pserver.c",
                                             "client/examples/"]),
 ]
 

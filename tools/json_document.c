@@ -1,0 +1,26 @@
+/* Building and printing one JSON document. */
+#include "tools/json_document.h"
+
+#include <stdio.h>
+
+#define DOCUMENT_BYTES_MAX ((size_t)1 << 30)
+
+void json_document_init(struct json_document *document)
+{
+    ps_buffer_init(&document->text, ps_allocator_heap(), DOCUMENT_BYTES_MAX);
+    ps_json_writer_init(&document->json, &document->text);
+}
+
+void json_document_fini(struct json_document *document)
+{
+    ps_buffer_fini(&document->text);
+}
+
+void json_document_print(const struct json_document *document)
+{
+    struct ps_error error;
+    if (ps_buffer_status(&document->text, &error) != PS_OK)
+        (void)fprintf(stderr, "the answer is too large to print: %s\n", error.text);
+    else
+        (void)puts(document->text.text);
+}

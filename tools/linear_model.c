@@ -1,0 +1,150 @@
+/* Loss and gradient of logistic and softmax regression. */
+#include "tools/linear_model.h"
+
+#include "base/assert.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Loss of a row that a saturated model gets wrong; keeps the mean finite. */
+#define PROBABILITY_MIN 1e-12
+
+static void score_row(const struct ps_linear_model *model, const struct ps_dataset *dataset,
+                      size_t row, const float *weights, const float *bias, double *scores);
+static double to_probabilities(const struct ps_linear_model *model, size_t class_index,
+                               double *scores);
+static void add_row_gradient(const struct ps_linear_model *model, const struct ps_dataset *dataset,
+                             size_t row, const double *errors, double scale, float *weight_gradient,
+                             float *bias_gradient);
+
+enum ps_status ps_class_map_init(struct ps_class_map *map, const struct ps_dataset *dataset,
+                                 struct ps_error *error)
+{
+    map->count = 0;
+    for (size_t row = 0; row < dataset->row_count; row++) {
+        double label = dataset->labels[row];
+        if (ps_class_of(map, label) < map->count)
+            continue;
+        if (map->count == PS_CLASSES_MAX)
+            return ps_fail(error, PS_ERR_BAD_INPUT, "more than %d different labels",
+                           PS_CLASSES_MAX);
+        size_t place = 0;
+        while (place < map->count && map->labels[place] < label)
+            place++;
+        memmove(&map->labels[place + 1], &map->labels[place],
+                (map->count - place) * sizeof map->labels[0]);
+        map->labels[place] = label;
+        map->count++;
+    }
+    if (map->count < 2)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "all rows have the same label: nothing to learn");
+    return PS_OK;
+}
+
+size_t ps_class_of(const struct ps_class_map *map, double label)
+{
+    for (size_t i = 0; i < map->count; i++) {
+        if (!(map->labels[i] < label) && !(map->labels[i] > label))
+            return i;
+    }
+    return map->count;
+}
+
+double ps_linear_gradient(const struct ps_linear_model *model, const struct ps_dataset *dataset,
+                          const struct ps_class_map *map, const size_t *rows, size_t row_count,
+                          const float *weights, const float *bias, float *weight_gradient,
+                          float *bias_gradient, double *scratch)
+{
+    PS_ASSERT(row_count > 0);
+    double loss = 0;
+    for (size_t i = 0; i < row_count; i++) {
+        size_t class_index = ps_class_of(map, dataset->labels[rows[i]]);
+        score_row(model, dataset, rows[i], weights, bias, scratch);
+        loss += to_probabilities(model, class_index, scratch);
+        /* Probability minus truth is the derivative of the loss by the score, for both models. */
+        if (model->outputs == 1)
+            scratch[0] -= class_index == 1 ? 1.0 : 0.0;
+        else
+            scratch[class_index] -= 1.0;
+        add_row_gradient(model, dataset, rows[i], scratch, 1.0 / (double)row_count, weight_gradient,
+                         bias_gradient);
+    }
+    return loss / (double)row_count;
+}
+
+struct ps_evaluation ps_linear_evaluate(const struct ps_linear_model *model,
+                                        const struct ps_dataset *dataset,
+                                        const struct ps_class_map *map, const float *weights,
+                                        const float *bias, double *scratch)
+{
+    double loss = 0;
+    size_t right = 0;
+    for (size_t row = 0; row < dataset->row_count; row++) {
+        size_t class_index = ps_class_of(map, dataset->labels[row]);
+        score_row(model, dataset, row, weights, bias, scratch);
+        if (class_index == map->count) {
+            loss += -log(PROBABILITY_MIN);
+            continue;
+        }
+        loss += to_probabilities(model, class_index, scratch);
+        size_t best = model->outputs == 1 && scratch[0] > 0.5 ? 1 : 0;
+        for (size_t k = 1; k < model->outputs; k++)
+            best = scratch[k] > scratch[best] ? k : best;
+        right += best == class_index;
+    }
+    double rows = (double)dataset->row_count;
+    return (struct ps_evaluation){.loss = loss / rows, .accuracy = (double)right / rows};
+}
+
+static void score_row(const struct ps_linear_model *model, const struct ps_dataset *dataset,
+                      size_t row, const float *weights, const float *bias, double *scores)
+{
+    for (size_t k = 0; k < model->outputs; k++)
+        scores[k] = (double)bias[k];
+    for (size_t i = dataset->starts[row]; i < dataset->starts[row + 1]; i++) {
+        size_t feature = dataset->features[i];
+        if (feature >= model->features)
+            continue;
+        for (size_t k = 0; k < model->outputs; k++)
+            scores[k] += (double)dataset->values[i] * (double)weights[feature * model->outputs + k];
+    }
+}
+
+/* Turns scores into probabilities in place and returns the loss of the true class. */
+static double to_probabilities(const struct ps_linear_model *model, size_t class_index,
+                               double *scores)
+{
+    if (model->outputs == 1) {
+        scores[0] = 1.0 / (1.0 + exp(-scores[0]));
+        double truth = class_index == 1 ? scores[0] : 1.0 - scores[0];
+        return -log(truth > PROBABILITY_MIN ? truth : PROBABILITY_MIN);
+    }
+    double highest = scores[0];
+    for (size_t k = 1; k < model->outputs; k++)
+        highest = scores[k] > highest ? scores[k] : highest;
+    double sum = 0;
+    for (size_t k = 0; k < model->outputs; k++) {
+        scores[k] = exp(scores[k] - highest);
+        sum += scores[k];
+    }
+    for (size_t k = 0; k < model->outputs; k++)
+        scores[k] /= sum;
+    double truth = scores[class_index];
+    return -log(truth > PROBABILITY_MIN ? truth : PROBABILITY_MIN);
+}
+
+static void add_row_gradient(const struct ps_linear_model *model, const struct ps_dataset *dataset,
+                             size_t row, const double *errors, double scale, float *weight_gradient,
+                             float *bias_gradient)
+{
+    for (size_t k = 0; k < model->outputs; k++)
+        bias_gradient[k] += (float)(errors[k] * scale);
+    for (size_t i = dataset->starts[row]; i < dataset->starts[row + 1]; i++) {
+        size_t feature = dataset->features[i];
+        if (feature >= model->features)
+            continue;
+        double value = (double)dataset->values[i] * scale;
+        for (size_t k = 0; k < model->outputs; k++)
+            weight_gradient[feature * model->outputs + k] += (float)(errors[k] * value);
+    }
+}

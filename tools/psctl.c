@@ -1,0 +1,158 @@
+/* psctl: looks at a running job and asks it for things. */
+#include "base/alloc.h"
+#include "base/options.h"
+#include "client/psclient.h"
+#include "tools/psctl_commands.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#define OPTION(field, name_, type_, value, fallback_, choices_, help_)                          \
+    {                                                                                           \
+        .name = (name_), .type = (type_), .value_name = (value), .fallback = (fallback_),       \
+        .choices = (choices_), .help = (help_), .offset = offsetof(struct psctl_options, field) \
+    }
+
+static const struct ps_option table[] = {
+    OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "Find the servers here."),
+    OPTION(etcd_user, "etcd-user", PS_OPTION_TEXT, "NAME", NULL, NULL, "User of etcd."),
+    OPTION(etcd_password, "etcd-password", PS_OPTION_TEXT, "TEXT", NULL, NULL,
+           "Password of that user; better in the environment than on the command line."),
+    OPTION(servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
+           "The servers themselves, without etcd; position = index."),
+    OPTION(job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL, "Prefix of the job's keys in etcd."),
+    OPTION(timeout_ms, "timeout", PS_OPTION_DURATION, "TIME", "10s", NULL,
+           "How long to wait for an answer."),
+    OPTION(output, "output", PS_OPTION_CHOICE, "FORM", "table", "table|json",
+           "json prints one document on standard output and nothing else there."),
+    OPTION(help, "help", PS_OPTION_FLAG, NULL, NULL, NULL, "Print this and exit."),
+    OPTION(man, "man", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the man page and exit."),
+    OPTION(version, "version", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the version and exit."),
+};
+
+static const struct ps_option_set options_set = {
+    .program = "psctl",
+    .usage = "psctl COMMAND (--etcd URL | --servers HOST:PORT,...) [OPTION]...",
+    .summary = "Looks at a running job and asks it for things. Commands: status (every server's "
+               "state), members (who serves which index), params (all parameters), get NAME "
+               "(a parameter's values), checkpoint (write one now on every server).",
+    .examples = "  psctl status --etcd http://127.0.0.1:2379\n"
+                "  psctl params --servers 127.0.0.1:8000 --output json\n"
+                "  psctl get linear/bias --etcd http://127.0.0.1:2379\n"
+                "  psctl checkpoint --etcd http://127.0.0.1:2379\n",
+    .environment = "PSERVER_",
+    .options = table,
+    .option_count = PS_ARRAY_COUNT(table),
+};
+
+struct command {
+    const char *name;
+    int argument_count;
+    int (*run)(const struct psctl *control);
+};
+
+static const struct command commands[] = {
+    {"status", 0, psctl_status}, {"members", 0, psctl_members},       {"params", 0, psctl_params},
+    {"get", 1, psctl_get},       {"checkpoint", 0, psctl_checkpoint},
+};
+
+static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *));
+static const struct command *find_command(int word_count, char **argv);
+static int run(const struct command *command, struct psctl *control);
+
+int main(int argc, char **argv)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    struct psctl control = {0};
+    struct ps_error error = {0};
+    int words = 0;
+    enum ps_status status = ps_options_defaults(&options_set, &control.options, &error);
+    if (status == PS_OK)
+        status = ps_options_environment(&options_set, &control.options, &error);
+    if (status == PS_OK)
+        status = ps_options_arguments(&options_set, &control.options, argc, argv, &words, &error);
+    if (status != PS_OK) {
+        (void)fprintf(stderr, "psctl: %s\n", error.text);
+        return EX_USAGE;
+    }
+    if (control.options.help)
+        return print_page(ps_options_help);
+    if (control.options.man)
+        return print_page(ps_options_man);
+    if (control.options.version) {
+        (void)printf("psctl %s\n", PS_VERSION);
+        return EXIT_SUCCESS;
+    }
+    const struct command *command = find_command(words, argv);
+    if (command == NULL)
+        return EX_USAGE;
+    control.argument = words > 1 ? argv[2] : NULL;
+    return run(command, &control);
+}
+
+static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *))
+{
+    struct ps_buffer text;
+    ps_buffer_init(&text, ps_allocator_heap(), 1 << 20);
+    write(&options_set, &text);
+    (void)fputs(text.text != NULL ? text.text : "", stdout);
+    ps_buffer_fini(&text);
+    return EXIT_SUCCESS;
+}
+
+static const struct command *find_command(int word_count, char **argv)
+{
+    if (word_count == 0) {
+        (void)fprintf(stderr, "psctl: which command? status, members, params, get or checkpoint; "
+                              "see psctl --help\n");
+        return NULL;
+    }
+    for (size_t i = 0; i < PS_ARRAY_COUNT(commands); i++) {
+        if (strcmp(commands[i].name, argv[1]) != 0)
+            continue;
+        if (word_count - 1 == commands[i].argument_count)
+            return &commands[i];
+        (void)fprintf(stderr, "psctl %s takes %d argument(s), not %d\n", argv[1],
+                      commands[i].argument_count, word_count - 1);
+        return NULL;
+    }
+    (void)fprintf(stderr, "psctl: unknown command \"%s\"; see psctl --help\n", argv[1]);
+    return NULL;
+}
+
+static int run(const struct command *command, struct psctl *control)
+{
+    const struct psctl_options *options = &control->options;
+    if ((options->etcd == NULL) == (options->servers == NULL)) {
+        (void)fprintf(stderr, "psctl: name the servers by --etcd or by --servers\n");
+        return EX_USAGE;
+    }
+    struct psclient_error error = {0};
+    if (psctl_open(control, 0, &control->client, &error) != PSCLIENT_OK) {
+        (void)fprintf(stderr, "psctl: cannot find the servers: %s\n", error.text);
+        return EX_UNAVAILABLE;
+    }
+    control->json = strcmp(options->output, "json") == 0;
+    int code = command->run(control);
+    psclient_close(control->client);
+    return code;
+}
+
+int psctl_open(const struct psctl *control, uint64_t split_bytes, struct psclient **client,
+               struct psclient_error *error)
+{
+    const struct psctl_options *options = &control->options;
+    const struct psclient_options wish = {
+        .etcd = options->etcd,
+        .etcd_user = options->etcd_user,
+        .etcd_password = options->etcd_password,
+        .servers = options->servers,
+        .job = options->job,
+        .open_timeout_ms = options->timeout_ms,
+        .split_bytes = split_bytes,
+    };
+    return psclient_open(&wish, client, error);
+}

@@ -1,0 +1,307 @@
+/* pstrain: trains logistic or softmax regression on a LIBSVM file through parameter servers. */
+#include "base/assert.h"
+#include "base/bounds.h"
+#include "base/clock.h"
+#include "base/options.h"
+#include "base/thread.h"
+#include "tools/generate.h"
+#include "tools/optimizer_choice.h"
+#include "tools/train_report.h"
+#include "tools/trainer.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+struct pstrain_options {
+    const char *data, *test, *model, *optimizer, *etcd, *etcd_user, *etcd_password, *servers, *job,
+        *name, *output, *out;
+    uint64_t workers, part, parts, epochs, batch, seed, model_seed, timeout_ms, split_bytes, rows,
+        features;
+    double learning_rate, l2, noise;
+    bool help, version;
+};
+
+#define OPTION(field, name_, type_, value, fallback_, choices_, help_)                            \
+    {                                                                                             \
+        .name = (name_), .type = (type_), .value_name = (value), .fallback = (fallback_),         \
+        .choices = (choices_), .help = (help_), .offset = offsetof(struct pstrain_options, field) \
+    }
+
+static const struct ps_option table[] = {
+    OPTION(data, "data", PS_OPTION_TEXT, "FILE", NULL, NULL, "Training rows, LIBSVM format."),
+    OPTION(test, "test", PS_OPTION_TEXT, "FILE", NULL, NULL, "Test rows, LIBSVM format."),
+    OPTION(model, "model", PS_OPTION_CHOICE, "NAME", "logistic", "logistic|softmax",
+           "Two classes with one weight each feature, or one weight each feature and class."),
+    OPTION(optimizer, "optimizer", PS_OPTION_CHOICE, "NAME", "adam", PS_OPTIMIZER_CHOICES,
+           "How the servers apply gradients."),
+    OPTION(learning_rate, "learning-rate", PS_OPTION_REAL, "RATE", NULL, NULL,
+           "0 takes the optimizer's usual one."),
+    OPTION(l2, "l2", PS_OPTION_REAL, "FACTOR", NULL, NULL, "Added to each gradient: l2 * value."),
+    OPTION(workers, "workers", PS_OPTION_UINT, "N", "1", NULL,
+           "Trainers of this process, each a thread with its own connections."),
+    OPTION(part, "part", PS_OPTION_UINT, "I", "0", NULL,
+           "Which share of the rows this process trains, from 0."),
+    OPTION(parts, "parts", PS_OPTION_UINT, "N", "1", NULL, "Processes that share the rows."),
+    OPTION(epochs, "epochs", PS_OPTION_UINT, "N", "10", NULL, "Passes over the training rows."),
+    OPTION(batch, "batch", PS_OPTION_UINT, "ROWS", "128", NULL, "Rows of one mini-batch."),
+    OPTION(seed, "seed", PS_OPTION_UINT, "N", "1", NULL, "Order of the rows."),
+    OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "Find the servers here."),
+    OPTION(etcd_user, "etcd-user", PS_OPTION_TEXT, "NAME", NULL, NULL, "User of etcd."),
+    OPTION(etcd_password, "etcd-password", PS_OPTION_TEXT, "TEXT", NULL, NULL,
+           "Password of that user; better in the environment than on the command line."),
+    OPTION(servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
+           "The servers themselves, without etcd; position = index."),
+    OPTION(job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL, "Prefix of the job's keys in etcd."),
+    OPTION(name, "name", PS_OPTION_TEXT, "NAME", "linear", NULL,
+           "The parameters are NAME/weight and NAME/bias."),
+    OPTION(split_bytes, "split-bytes", PS_OPTION_BYTES, "SIZE", "16MiB", NULL,
+           "Larger parameters are cut over all servers."),
+    OPTION(timeout_ms, "timeout", PS_OPTION_DURATION, "TIME", "60s", NULL,
+           "How long a server may be away before training gives up."),
+    OPTION(output, "output", PS_OPTION_CHOICE, "FORM", "text", "text|json",
+           "json prints one document on standard output and nothing else there."),
+    OPTION(out, "out", PS_OPTION_TEXT, "FILE", NULL, NULL, "generate: the file to write."),
+    OPTION(rows, "rows", PS_OPTION_UINT, "N", "20000", NULL, "generate: rows."),
+    OPTION(features, "features", PS_OPTION_UINT, "N", "100", NULL, "generate: features."),
+    OPTION(noise, "noise", PS_OPTION_REAL, "SHARE", "0.1", NULL,
+           "generate: share of labels that are flipped."),
+    OPTION(model_seed, "model-seed", PS_OPTION_UINT, "N", "1", NULL,
+           "generate: the hidden function; equal for a training set and its test set."),
+    OPTION(help, "help", PS_OPTION_FLAG, NULL, NULL, NULL, "Print this and exit."),
+    OPTION(version, "version", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the version and exit."),
+};
+
+static const struct ps_option_set options_set = {
+    .program = "pstrain",
+    .usage =
+        "pstrain --data FILE [--test FILE] (--etcd URL | --servers HOST:PORT,...) [OPTION]...\n"
+        "       pstrain generate --out FILE [--rows N] [--features N] [--noise SHARE]",
+    .summary = "Trains logistic or softmax regression through parameter servers.",
+    .examples = "  pstrain --data a9a --test a9a.t --etcd http://127.0.0.1:2379 --workers 2\n"
+                "  pstrain --data a9a --servers 127.0.0.1:8000 --optimizer momentum --epochs 5\n"
+                "  pstrain generate --out train.svm --rows 50000 --noise 0.05\n",
+    .environment = "PSERVER_",
+    .options = table,
+    .option_count = PS_ARRAY_COUNT(table),
+};
+
+/* What one invocation loads and makes. */
+struct invocation {
+    struct pstrain_options options;
+    struct ps_dataset train, test;
+    struct ps_class_map map;
+    struct ps_buffer config;
+    struct ps_trainer_options trainer;
+    struct ps_trainer_progress progress;
+    struct ps_trained trained;
+};
+
+static enum ps_status parse(int argc, char **argv, struct pstrain_options *options, int *word_count,
+                            struct ps_error *error);
+static int print_help(void);
+static int generate(const struct pstrain_options *options);
+static int run(struct invocation *invocation);
+static enum ps_status prepare(struct invocation *invocation, struct ps_error *error);
+static enum ps_status check_numbers(const struct pstrain_options *options, struct ps_error *error);
+static enum ps_status train(struct invocation *invocation, double *seconds, struct ps_error *error);
+static void report(struct invocation *invocation, double seconds);
+static void release(struct invocation *invocation);
+static int complain(const char *what, const struct ps_error *error, int code);
+
+int main(int argc, char **argv)
+{
+    /* A server that goes away must not end the trainer through a pipe signal. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    static const struct invocation empty;
+    struct invocation invocation = empty;
+    struct ps_error error = {0};
+    int word_count = 0;
+    if (parse(argc, argv, &invocation.options, &word_count, &error) != PS_OK)
+        return complain("arguments", &error, EX_USAGE);
+    if (invocation.options.help)
+        return print_help();
+    if (invocation.options.version) {
+        (void)printf("pstrain %s\n", PS_VERSION);
+        return EXIT_SUCCESS;
+    }
+    if (word_count == 1 && strcmp(argv[1], "generate") == 0)
+        return generate(&invocation.options);
+    if (word_count > 0) {
+        (void)fprintf(stderr, "pstrain: unknown command \"%s\"; see pstrain --help\n", argv[1]);
+        return EX_USAGE;
+    }
+    int code = run(&invocation);
+    release(&invocation);
+    return code;
+}
+
+static enum ps_status parse(int argc, char **argv, struct pstrain_options *options, int *word_count,
+                            struct ps_error *error)
+{
+    PS_TRY(ps_options_defaults(&options_set, options, error));
+    PS_TRY(ps_options_environment(&options_set, options, error));
+    return ps_options_arguments(&options_set, options, argc, argv, word_count, error);
+}
+
+static int print_help(void)
+{
+    struct ps_buffer text;
+    ps_buffer_init(&text, ps_allocator_heap(), 1 << 20);
+    ps_options_help(&options_set, &text);
+    (void)fputs(text.text != NULL ? text.text : "", stdout);
+    ps_buffer_fini(&text);
+    return EXIT_SUCCESS;
+}
+
+static int generate(const struct pstrain_options *options)
+{
+    struct ps_error error = {0};
+    if (options->out == NULL) {
+        (void)fprintf(stderr, "pstrain generate: --out FILE is missing\n");
+        return EX_USAGE;
+    }
+    const struct ps_generate_options wish = {.path = options->out,
+                                             .rows = options->rows,
+                                             .features = options->features,
+                                             .noise = options->noise,
+                                             .seed = options->seed,
+                                             .model_seed = options->model_seed};
+    double best = 0;
+    if (ps_generate(&wish, &best, &error) != PS_OK)
+        return complain("generate", &error, EX_CANTCREAT);
+    if (strcmp(options->output, "json") == 0)
+        (void)printf("{\"file\":\"%s\",\"rows\":%llu,\"best_accuracy\":%.6f}\n", options->out,
+                     (unsigned long long)options->rows, best);
+    else
+        (void)printf("%s: %llu rows, best accuracy %.4f\n", options->out,
+                     (unsigned long long)options->rows, best);
+    return EXIT_SUCCESS;
+}
+
+static int run(struct invocation *invocation)
+{
+    struct ps_error error = {0};
+    enum ps_status status = prepare(invocation, &error);
+    if (status != PS_OK)
+        return complain("set up", &error, status == PS_ERR_BAD_INPUT ? EX_USAGE : EX_NOINPUT);
+    double seconds = 0;
+    if (train(invocation, &seconds, &error) != PS_OK)
+        return complain("train", &error, EX_UNAVAILABLE);
+    report(invocation, seconds);
+    return EXIT_SUCCESS;
+}
+
+static enum ps_status prepare(struct invocation *invocation, struct ps_error *error)
+{
+    const struct pstrain_options *options = &invocation->options;
+    const struct ps_allocator *heap = ps_allocator_heap();
+    PS_TRY(check_numbers(options, error));
+    PS_TRY(ps_dataset_load(options->data, heap, &invocation->train, error));
+    if (options->test != NULL)
+        PS_TRY(ps_dataset_load(options->test, heap, &invocation->test, error));
+    PS_TRY(ps_class_map_init(&invocation->map, &invocation->train, error));
+    bool logistic = strcmp(options->model, "logistic") == 0;
+    if (logistic && invocation->map.count != 2)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "%s has %zu classes: --model logistic takes 2, --model softmax any number",
+                       options->data, invocation->map.count);
+    ps_buffer_init(&invocation->config, heap, PS_CONFIG_BYTES_MAX);
+    PS_TRY(ps_optimizer_choice(options->optimizer, options->learning_rate, options->l2,
+                               &invocation->config, error));
+    invocation->trainer = (struct ps_trainer_options){
+        .client = {.etcd = options->etcd,
+                   .etcd_user = options->etcd_user,
+                   .etcd_password = options->etcd_password,
+                   .servers = options->servers,
+                   .job = options->job,
+                   .open_timeout_ms = options->timeout_ms,
+                   .split_bytes = options->split_bytes},
+        .train = &invocation->train,
+        .map = &invocation->map,
+        .model = {.features = invocation->train.feature_count,
+                  .outputs = logistic ? 1 : invocation->map.count},
+        .config = {(const uint8_t *)invocation->config.text, invocation->config.size},
+        .name = options->name,
+        .workers = (uint32_t)options->workers,
+        .part = (uint32_t)options->part,
+        .parts = (uint32_t)options->parts,
+        .epochs = (uint32_t)options->epochs,
+        .batch = (uint32_t)options->batch,
+        .seed = options->seed,
+        .call_timeout_ms = options->timeout_ms,
+    };
+    return PS_OK;
+}
+
+static enum ps_status check_numbers(const struct pstrain_options *options, struct ps_error *error)
+{
+    if (options->data == NULL)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--data FILE is missing; see pstrain --help");
+    if ((options->etcd == NULL) == (options->servers == NULL))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "name the servers by --etcd or by --servers");
+    if (options->workers < 1 || options->workers > PS_WORKERS_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--workers must be 1 to %d", PS_WORKERS_MAX);
+    if (options->parts < 1 || options->parts > 65536 || options->part >= options->parts)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--part must be below --parts (1 to 65536)");
+    if (options->batch < 1 || options->batch > 1u << 30 || options->epochs > 1u << 30)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--batch or --epochs is out of range");
+    if (!(options->learning_rate >= 0) || !(options->l2 >= 0))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--learning-rate and --l2 must not be negative");
+    if (strlen(options->name) > 64)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--name is longer than 64 bytes");
+    return PS_OK;
+}
+
+static enum ps_status train(struct invocation *invocation, double *seconds, struct ps_error *error)
+{
+    const struct ps_clock *clock = ps_clock_real();
+    uint64_t start_ms = ps_now_ms(clock);
+    struct ps_progress_line line;
+    PS_TRY(ps_progress_line_init(&line, &invocation->trainer, &invocation->progress, error));
+    enum ps_status status =
+        ps_trainer_run(&invocation->trainer, &invocation->progress, &invocation->trained, error);
+    ps_progress_line_fini(&line);
+    *seconds = (double)(ps_now_ms(clock) - start_ms) / 1000.0;
+    return status;
+}
+
+static void report(struct invocation *invocation, double seconds)
+{
+    const struct ps_linear_model *model = &invocation->trainer.model;
+    double scratch[PS_CLASSES_MAX];
+    struct ps_train_report report = {
+        .model = invocation->options.model,
+        .optimizer = invocation->options.optimizer,
+        .workers = invocation->trainer.workers,
+        .epochs = invocation->trainer.epochs,
+        .seconds = seconds,
+        .progress = &invocation->progress,
+        .has_test = invocation->options.test != NULL,
+    };
+    report.train =
+        ps_linear_evaluate(model, &invocation->train, &invocation->map, invocation->trained.weights,
+                           invocation->trained.bias, scratch);
+    if (report.has_test)
+        report.test =
+            ps_linear_evaluate(model, &invocation->test, &invocation->map,
+                               invocation->trained.weights, invocation->trained.bias, scratch);
+    ps_train_report_print(&report, strcmp(invocation->options.output, "json") == 0);
+}
+
+static void release(struct invocation *invocation)
+{
+    ps_dataset_fini(&invocation->train);
+    ps_dataset_fini(&invocation->test);
+    if (invocation->config.memory != NULL)
+        ps_buffer_fini(&invocation->config);
+    ps_trained_release(&invocation->trained);
+}
+
+static int complain(const char *what, const struct ps_error *error, int code)
+{
+    (void)fprintf(stderr, "pstrain: %s: %s\n", what, error->text);
+    return code;
+}

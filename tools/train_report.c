@@ -1,0 +1,121 @@
+/* Showing how training goes and how it went. */
+#include "tools/train_report.h"
+
+#include "base/clock.h"
+#include "base/json_writer.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define TERMINAL_PERIOD_MS 200
+#define FILE_PERIOD_MS 1000
+
+static void line_main(void *argument);
+static void print_line(const struct ps_progress_line *line, uint64_t start_ms, bool terminal);
+static void print_text(const struct ps_train_report *report);
+static void print_json(const struct ps_train_report *report);
+
+enum ps_status ps_progress_line_init(struct ps_progress_line *line,
+                                     const struct ps_trainer_options *options,
+                                     struct ps_trainer_progress *progress, struct ps_error *error)
+{
+    *line = (struct ps_progress_line){.options = options, .progress = progress};
+    ps_mutex_init(&line->mutex, PS_RANK_LEAF);
+    ps_condition_init(&line->ended);
+    return ps_thread_start(&line->thread, "progress", line_main, line, error);
+}
+
+void ps_progress_line_fini(struct ps_progress_line *line)
+{
+    ps_mutex_lock(&line->mutex);
+    line->end = true;
+    ps_condition_signal_all(&line->ended);
+    ps_mutex_unlock(&line->mutex);
+    ps_thread_join(&line->thread);
+    ps_condition_fini(&line->ended);
+    ps_mutex_fini(&line->mutex);
+}
+
+static void line_main(void *argument)
+{
+    struct ps_progress_line *line = argument;
+    uint64_t start_ms = ps_now_ms(ps_clock_real());
+    bool terminal = isatty(STDERR_FILENO) == 1;
+    ps_mutex_lock(&line->mutex);
+    while (!line->end) {
+        (void)ps_condition_wait(&line->ended, &line->mutex,
+                                terminal ? TERMINAL_PERIOD_MS : FILE_PERIOD_MS);
+        print_line(line, start_ms, terminal);
+    }
+    ps_mutex_unlock(&line->mutex);
+    if (terminal)
+        (void)fputc('\n', stderr);
+}
+
+static void print_line(const struct ps_progress_line *line, uint64_t start_ms, bool terminal)
+{
+    struct ps_trainer_progress *progress = line->progress;
+    double seconds = (double)(ps_now_ms(ps_clock_real()) - start_ms) / 1000.0;
+    double examples = (double)atomic_load(&progress->examples);
+    double all =
+        (double)line->options->train->row_count * line->options->epochs / line->options->parts;
+    double share = all > 0 ? examples / all : 1;
+    (void)fprintf(stderr,
+                  "%straining %3.0f %%  loss %.4f  %.0f examples/s  pushes %llu  lost %llu  "
+                  "retries %llu  %.1f s%s",
+                  terminal ? "\r" : "", share * 100,
+                  (double)atomic_load(&progress->loss_millionths) / 1e6,
+                  seconds > 0 ? examples / seconds : 0, atomic_load(&progress->pushes),
+                  atomic_load(&progress->lost_pushes), atomic_load(&progress->retries), seconds,
+                  terminal ? "\033[K" : "\n");
+}
+
+void ps_train_report_print(const struct ps_train_report *report, bool json)
+{
+    if (json)
+        print_json(report);
+    else
+        print_text(report);
+    (void)fflush(stdout);
+}
+
+static void print_text(const struct ps_train_report *report)
+{
+    (void)printf("train loss      %.4f\n", report->train.loss);
+    (void)printf("train accuracy  %.4f\n", report->train.accuracy);
+    if (report->has_test) {
+        (void)printf("test loss       %.4f\n", report->test.loss);
+        (void)printf("test accuracy   %.4f\n", report->test.accuracy);
+    }
+    (void)printf(
+        "pushes          %llu (%llu lost, %llu retries)\n", atomic_load(&report->progress->pushes),
+        atomic_load(&report->progress->lost_pushes), atomic_load(&report->progress->retries));
+    (void)printf("seconds         %.2f\n", report->seconds);
+}
+
+static void print_json(const struct ps_train_report *report)
+{
+    struct ps_buffer text;
+    struct ps_json_writer json;
+    ps_buffer_init(&text, ps_allocator_heap(), 1 << 16);
+    ps_json_writer_init(&json, &text);
+    ps_json_begin_object(&json, NULL);
+    ps_json_text(&json, "model", ps_bytes_of_text(report->model));
+    ps_json_text(&json, "optimizer", ps_bytes_of_text(report->optimizer));
+    ps_json_uint(&json, "workers", report->workers);
+    ps_json_uint(&json, "epochs", report->epochs);
+    ps_json_real(&json, "train_loss", report->train.loss);
+    ps_json_real(&json, "train_accuracy", report->train.accuracy);
+    if (report->has_test) {
+        ps_json_real(&json, "test_loss", report->test.loss);
+        ps_json_real(&json, "test_accuracy", report->test.accuracy);
+    }
+    ps_json_real(&json, "seconds", report->seconds);
+    ps_json_uint(&json, "examples", atomic_load(&report->progress->examples));
+    ps_json_uint(&json, "pushes", atomic_load(&report->progress->pushes));
+    ps_json_uint(&json, "lost_pushes", atomic_load(&report->progress->lost_pushes));
+    ps_json_uint(&json, "retries", atomic_load(&report->progress->retries));
+    ps_json_end_object(&json);
+    (void)puts(text.text != NULL ? text.text : "{}");
+    ps_buffer_fini(&text);
+}
