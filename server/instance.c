@@ -1,0 +1,300 @@
+/* Building a pserver of its parts, and the thread that coordinates them. */
+#include "server/instance.h"
+
+#include "base/assert.h"
+#include "base/bounds.h"
+#include "base/metrics.h"
+#include "base/thread.h"
+#include "server/address.h"
+#include "server/core/coordinator_driver.h"
+#include "server/jobs.h"
+#include "server/probes.h"
+#include "server/rpc/rpc_server.h"
+#include "server/store.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+struct ps_instance {
+    const struct ps_pserver_options *options; /* borrowed */
+    const struct ps_log *log;                 /* borrowed */
+    struct ps_metrics *metrics;
+    struct ps_service *service;
+    struct ps_store *store;            /* of the coordinator thread */
+    struct ps_store *checkpoint_store; /* of the checkpointer thread */
+    struct ps_rpc_server *rpc;
+    struct ps_jobs *jobs;
+    struct ps_coordinator_driver *driver;
+    struct ps_probes *probes;
+    char address[PS_ADDRESS_BYTES_MAX]; /* as clients are told */
+    struct ps_thread coordinator;
+    bool listening;          /* coordinator thread */
+    struct ps_error outcome; /* written by the coordinator thread before it ends */
+};
+
+static enum ps_status build(struct ps_instance *instance, struct ps_error *error);
+static enum ps_status build_service(struct ps_instance *instance, struct ps_error *error);
+static enum ps_status build_stores(struct ps_instance *instance, struct ps_error *error);
+static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *error);
+static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *error);
+static enum ps_status build_driver(struct ps_instance *instance, struct ps_error *error);
+static enum ps_status build_probes(struct ps_instance *instance, struct ps_error *error);
+static void coordinator_main(void *argument);
+static void on_changed(void *self);
+static void on_checkpoint_wanted(void *self);
+static void hook_load(void *self, const struct ps_claim *claim, uint32_t shard_count);
+static void hook_save(void *self, const struct ps_claim *claim, bool publish);
+static void hook_drain(void *self, uint64_t deadline_ms);
+static enum ps_status hook_listen(void *self, struct ps_error *error);
+
+enum ps_status ps_instance_create(const struct ps_pserver_options *options,
+                                  const struct ps_log *log, struct ps_instance **out,
+                                  struct ps_error *error)
+{
+    struct ps_instance *instance = ps_zeroed(ps_allocator_heap(), sizeof *instance);
+    if (instance == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the server");
+    instance->options = options;
+    instance->log = log;
+    enum ps_status status = build(instance, error);
+    if (status == PS_OK)
+        status = ps_thread_start(&instance->coordinator, "coordinator", coordinator_main, instance,
+                                 error);
+    if (status != PS_OK) {
+        ps_instance_destroy(instance);
+        return status;
+    }
+    *out = instance;
+    return PS_OK;
+}
+
+void ps_instance_destroy(struct ps_instance *instance)
+{
+    if (instance == NULL)
+        return;
+    ps_thread_join(&instance->coordinator);
+    ps_probes_destroy(instance->probes);
+    ps_jobs_destroy(instance->jobs);
+    ps_rpc_server_destroy(instance->rpc);
+    ps_coordinator_driver_destroy(instance->driver);
+    ps_store_close(instance->store);
+    ps_store_close(instance->checkpoint_store);
+    ps_service_destroy(instance->service);
+    ps_metrics_destroy(instance->metrics);
+    ps_release(ps_allocator_heap(), instance);
+}
+
+void ps_instance_announce_stop(struct ps_instance *instance)
+{
+    PS_LOG0(instance->log, PS_LOG_INFO, "server", "stopping");
+    ps_probes_stopping(instance->probes);
+}
+
+void ps_instance_stop(struct ps_instance *instance)
+{
+    ps_coordinator_driver_tell_stop(instance->driver);
+}
+
+int ps_instance_exit_code(const struct ps_instance *instance)
+{
+    switch (instance->outcome.status) {
+    case PS_OK:
+        return 0;
+    case PS_ERR_CORRUPT:
+        return EX_DATAERR;
+    default:
+        return EX_UNAVAILABLE;
+    }
+}
+
+static enum ps_status build(struct ps_instance *instance, struct ps_error *error)
+{
+    PS_TRY(build_service(instance, error));
+    PS_TRY(build_stores(instance, error));
+    PS_TRY(build_rpc(instance, error));
+    PS_TRY(build_jobs(instance, error));
+    PS_TRY(build_driver(instance, error));
+    return build_probes(instance, error);
+}
+
+static enum ps_status build_service(struct ps_instance *instance, struct ps_error *error)
+{
+    const struct ps_pserver_options *options = instance->options;
+    instance->metrics = ps_metrics_create(ps_allocator_heap());
+    const struct ps_service_options wish = {
+        .memory = ps_allocator_heap(),
+        .clock = ps_clock_real(),
+        .log = instance->log,
+        .metrics = instance->metrics,
+        .bytes_max = options->memory_bytes,
+        .saves = options->data_dir != NULL,
+        .device = "cpu",
+        .job = options->job,
+    };
+    PS_LOG(instance->log, PS_LOG_INFO, "server", "device chosen", PS_FIELD_TEXT("device", "cpu"),
+           PS_FIELD_TEXT("reason", strcmp(options->device, "cpu") == 0
+                                       ? "asked for"
+                                       : "this build has no CUDA backend"));
+    return ps_service_create(&wish, &instance->service, error);
+}
+
+static enum ps_status build_stores(struct ps_instance *instance, struct ps_error *error)
+{
+    const struct ps_pserver_options *options = instance->options;
+    const struct ps_store_options wish = {
+        .etcd = options->etcd,
+        .etcd_user = options->etcd_user,
+        .etcd_password = options->etcd_password,
+        .data_dir = options->data_dir,
+        .job = options->job,
+        .clock = ps_clock_real(),
+        .memory = ps_allocator_heap(),
+    };
+    PS_TRY(ps_store_open(&wish, &instance->store, error));
+    if (options->data_dir == NULL)
+        return PS_OK;
+    return ps_store_open(&wish, &instance->checkpoint_store, error);
+}
+
+static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *error)
+{
+    const struct ps_pserver_options *options = instance->options;
+    const struct ps_rpc_server_options wish = {
+        .service = instance->service,
+        .memory = ps_allocator_heap(),
+        .clock = ps_clock_real(),
+        .log = instance->log,
+        .metrics = instance->metrics,
+        .listen = options->listen,
+        .lane_count = (uint32_t)options->lanes,
+        .message_bytes_max = options->message_bytes,
+        .reflection = options->reflection,
+    };
+    PS_TRY(ps_rpc_server_create(&wish, &instance->rpc, error));
+    return ps_address_to_advertise(options->advertise, options->listen,
+                                   ps_rpc_server_port(instance->rpc), instance->address, error);
+}
+
+static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *error)
+{
+    const struct ps_jobs_options wish = {
+        .memory = ps_allocator_heap(),
+        .clock = ps_clock_real(),
+        .log = instance->log,
+        .service = instance->service,
+        .rpc = instance->rpc,
+        .registry = ps_store_registry(instance->checkpoint_store),
+        .data_dir = instance->options->data_dir,
+        .job = instance->options->job,
+    };
+    return ps_jobs_create(&wish, &instance->jobs, error);
+}
+
+static enum ps_status build_driver(struct ps_instance *instance, struct ps_error *error)
+{
+    const struct ps_pserver_options *options = instance->options;
+    uint64_t seed = 0;
+    ps_random_system(&seed, sizeof seed);
+    const struct ps_coordinator_driver_options wish = {
+        .coordinator =
+            {
+                .ttl_ms = options->etcd_ttl_ms,
+                .index_wish = options->index < 0 ? PS_INDEX_ANY : (uint32_t)options->index,
+                .saves = options->data_dir != NULL,
+                .save_interval_ms = options->checkpoint_interval_ms,
+                .drain_ms = options->drain_ms,
+                .seed = seed,
+            },
+        .shard_count_wish = (uint32_t)options->num_pservers,
+        .address = instance->address,
+        .registry = ps_store_registry(instance->store),
+        .service = instance->service,
+        .memory = ps_allocator_heap(),
+        .clock = ps_clock_real(),
+        .log = instance->log,
+        .hooks = {hook_load, hook_save, hook_drain, hook_listen, instance},
+    };
+    PS_TRY(ps_coordinator_driver_create(&wish, &instance->driver, error));
+    ps_jobs_report_to(instance->jobs, instance->driver);
+    const struct ps_service_listener listener = {on_changed, on_checkpoint_wanted, instance};
+    ps_service_listen(instance->service, &listener);
+    return PS_OK;
+}
+
+static enum ps_status build_probes(struct ps_instance *instance, struct ps_error *error)
+{
+    const struct ps_probes_options wish = {
+        .http = instance->options->http,
+        .memory = ps_allocator_heap(),
+        .clock = ps_clock_real(),
+        .log = instance->log,
+        .metrics = instance->metrics,
+        .service = instance->service,
+    };
+    return ps_probes_create(&wish, &instance->probes, error);
+}
+
+static void coordinator_main(void *argument)
+{
+    struct ps_instance *instance = argument;
+    ps_probes_started(instance->probes);
+    for (;;) {
+        uint64_t next_ms = ps_coordinator_driver_turn(instance->driver);
+        ps_probes_turn(instance->probes,
+                       ps_coordinator_driver_coordinator(instance->driver)->state);
+        if (ps_coordinator_driver_ended(instance->driver, &instance->outcome))
+            break;
+        ps_coordinator_driver_wait(instance->driver,
+                                   ps_probes_limit_wait(instance->probes, next_ms));
+    }
+    if (instance->outcome.status == PS_OK)
+        PS_LOG0(instance->log, PS_LOG_INFO, "server", "ended");
+    else
+        PS_LOG(instance->log, PS_LOG_ERROR, "server", "ended", PS_FIELD_ERROR(&instance->outcome));
+    (void)kill(getpid(), PS_INSTANCE_ENDED_SIGNAL);
+}
+
+static void on_changed(void *self)
+{
+    struct ps_instance *instance = self;
+    ps_rpc_server_wake(instance->rpc);
+}
+
+static void on_checkpoint_wanted(void *self)
+{
+    struct ps_instance *instance = self;
+    ps_coordinator_driver_tell_checkpoint_wanted(instance->driver);
+}
+
+static void hook_load(void *self, const struct ps_claim *claim, uint32_t shard_count)
+{
+    struct ps_instance *instance = self;
+    ps_jobs_start_load(instance->jobs, claim, shard_count);
+}
+
+static void hook_save(void *self, const struct ps_claim *claim, bool publish)
+{
+    struct ps_instance *instance = self;
+    ps_jobs_start_save(instance->jobs, claim, publish);
+}
+
+static void hook_drain(void *self, uint64_t deadline_ms)
+{
+    struct ps_instance *instance = self;
+    ps_jobs_start_drain(instance->jobs, deadline_ms);
+}
+
+static enum ps_status hook_listen(void *self, struct ps_error *error)
+{
+    struct ps_instance *instance = self;
+    if (instance->listening)
+        return PS_OK;
+    PS_TRY(ps_rpc_server_start(instance->rpc, error));
+    instance->listening = true;
+    PS_LOG(instance->log, PS_LOG_INFO, "server", "listening",
+           PS_FIELD_TEXT("address", instance->address),
+           PS_FIELD_UINT("port", ps_rpc_server_port(instance->rpc)));
+    return PS_OK;
+}

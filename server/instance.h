@@ -1,0 +1,46 @@
+/* One running pserver: all its parts, put together and taken apart in the right order.
+ *
+ *   coordinator thread   owns the driver and the store: claims, keeps the lease, publishes
+ *   checkpointer thread  loads and saves (server/jobs.h); drainer thread: ends calls in flight
+ *   lanes                answer gRPC calls (server/rpc)
+ *   http thread          /metrics, /livez, /readyz
+ *
+ * Threads:  create, announce_stop, stop, exit_code and destroy belong to the main thread.
+ * Blocking: create until the address is bound; destroy until every thread has ended.
+ * Errors:   create: PS_ERR_IO for an address or folder, PS_ERR_BAD_INPUT, PS_ERR_NO_MEMORY.
+ * Memory:   the instance owns its parts; options and log are borrowed and outlive it.
+ */
+#ifndef PS_SERVER_INSTANCE_H
+#define PS_SERVER_INSTANCE_H
+
+#include "base/log.h"
+#include "base/status.h"
+#include "server/pserver_options.h"
+
+#include <signal.h>
+
+/* Sent to the process when the instance has ended by itself; to be blocked by all threads. */
+#define PS_INSTANCE_ENDED_SIGNAL SIGUSR1
+
+struct ps_instance;
+
+/* Builds everything and starts the threads. */
+PS_MUST_USE enum ps_status ps_instance_create(const struct ps_pserver_options *options,
+                                              const struct ps_log *log,
+                                              struct ps_instance **instance,
+                                              struct ps_error *error);
+
+/* Tells probes and the service manager that the server is going; calls are still answered. */
+void ps_instance_announce_stop(struct ps_instance *instance);
+
+/* Begins the clean end: drain, last checkpoint, lease given back. Returns at once; the signal says
+ * when it is over. */
+void ps_instance_stop(struct ps_instance *instance);
+
+/* After the signal: 0 for a clean end, EX_DATAERR (65) when no checkpoint is whole, EX_UNAVAILABLE
+ * (69) otherwise. */
+int ps_instance_exit_code(const struct ps_instance *instance);
+
+void ps_instance_destroy(struct ps_instance *instance);
+
+#endif

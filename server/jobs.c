@@ -1,0 +1,241 @@
+/* Two threads that do what the coordinator must not wait for. */
+#include "server/jobs.h"
+
+#include "base/assert.h"
+#include "base/file.h"
+#include "base/thread.h"
+#include "server/core/loader.h"
+#include "server/core/saver.h"
+
+#include <stdio.h>
+
+/* Folders of one shard's checkpoints are at most this long. */
+#define FOLDER_BYTES 4096
+
+/* For one question to the store; the coordinator tries again. */
+#define STORE_TIMEOUT_MS 5000
+
+enum job_kind { JOB_NONE, JOB_LOAD, JOB_SAVE };
+
+struct ps_jobs {
+    struct ps_jobs_options options;       /* what it names is borrowed */
+    struct ps_coordinator_driver *driver; /* borrowed; set before the first start_* */
+    struct ps_mutex mutex;                /* guards what follows */
+    struct ps_condition changed;
+    bool ending;
+    enum job_kind kind; /* the job that is due; the worker takes it */
+    struct ps_claim claim;
+    uint32_t shard_count;
+    bool publish;
+    bool drain_due;
+    uint64_t drain_until_ms;
+    struct ps_thread worker;
+    struct ps_thread drainer;
+};
+
+/* One job as its thread took it. */
+struct job {
+    enum job_kind kind;
+    struct ps_claim claim;
+    uint32_t shard_count;
+    bool publish;
+};
+
+static void worker_main(void *argument);
+static bool take_job(struct ps_jobs *jobs, struct job *job);
+static void load(struct ps_jobs *jobs, const struct job *job);
+static enum ps_status load_newest(struct ps_jobs *jobs, const struct job *job,
+                                  struct ps_error *error);
+static void save(struct ps_jobs *jobs, const struct job *job);
+static void drainer_main(void *argument);
+static void shard_folder(const struct ps_jobs *jobs, uint32_t index, char folder[FOLDER_BYTES]);
+
+enum ps_status ps_jobs_create(const struct ps_jobs_options *options, struct ps_jobs **out,
+                              struct ps_error *error)
+{
+    struct ps_jobs *jobs = ps_zeroed(options->memory, sizeof *jobs);
+    if (jobs == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the checkpointer");
+    jobs->options = *options;
+    ps_mutex_init(&jobs->mutex, PS_RANK_QUEUE);
+    ps_condition_init(&jobs->changed);
+    enum ps_status status =
+        ps_thread_start(&jobs->worker, "checkpointer", worker_main, jobs, error);
+    if (status == PS_OK)
+        status = ps_thread_start(&jobs->drainer, "drainer", drainer_main, jobs, error);
+    if (status != PS_OK) {
+        ps_jobs_destroy(jobs);
+        return status;
+    }
+    *out = jobs;
+    return PS_OK;
+}
+
+void ps_jobs_destroy(struct ps_jobs *jobs)
+{
+    if (jobs == NULL)
+        return;
+    ps_mutex_lock(&jobs->mutex);
+    jobs->ending = true;
+    ps_condition_signal_all(&jobs->changed);
+    ps_mutex_unlock(&jobs->mutex);
+    ps_thread_join(&jobs->worker);
+    ps_thread_join(&jobs->drainer);
+    ps_condition_fini(&jobs->changed);
+    ps_mutex_fini(&jobs->mutex);
+    ps_release(jobs->options.memory, jobs);
+}
+
+void ps_jobs_report_to(struct ps_jobs *jobs, struct ps_coordinator_driver *driver)
+{
+    jobs->driver = driver;
+}
+
+void ps_jobs_start_load(struct ps_jobs *jobs, const struct ps_claim *claim, uint32_t shard_count)
+{
+    ps_mutex_lock(&jobs->mutex);
+    PS_ASSERT(jobs->kind == JOB_NONE);
+    jobs->kind = JOB_LOAD;
+    jobs->claim = *claim;
+    jobs->shard_count = shard_count;
+    ps_condition_signal_all(&jobs->changed);
+    ps_mutex_unlock(&jobs->mutex);
+}
+
+void ps_jobs_start_save(struct ps_jobs *jobs, const struct ps_claim *claim, bool publish)
+{
+    ps_mutex_lock(&jobs->mutex);
+    PS_ASSERT(jobs->kind == JOB_NONE);
+    jobs->kind = JOB_SAVE;
+    jobs->claim = *claim;
+    jobs->publish = publish;
+    ps_condition_signal_all(&jobs->changed);
+    ps_mutex_unlock(&jobs->mutex);
+}
+
+void ps_jobs_start_drain(struct ps_jobs *jobs, uint64_t deadline_ms)
+{
+    ps_mutex_lock(&jobs->mutex);
+    jobs->drain_due = true;
+    jobs->drain_until_ms = deadline_ms;
+    ps_condition_signal_all(&jobs->changed);
+    ps_mutex_unlock(&jobs->mutex);
+}
+
+static void worker_main(void *argument)
+{
+    struct ps_jobs *jobs = argument;
+    ps_service_enter_thread();
+    struct job job;
+    while (take_job(jobs, &job)) {
+        if (job.kind == JOB_LOAD)
+            load(jobs, &job);
+        else
+            save(jobs, &job);
+    }
+}
+
+/* Waits for a job; false when there will be none. */
+static bool take_job(struct ps_jobs *jobs, struct job *job)
+{
+    ps_mutex_lock(&jobs->mutex);
+    while (jobs->kind == JOB_NONE && !jobs->ending)
+        (void)ps_condition_wait(&jobs->changed, &jobs->mutex, PS_DEADLINE_NEVER);
+    *job = (struct job){.kind = jobs->kind,
+                        .claim = jobs->claim,
+                        .shard_count = jobs->shard_count,
+                        .publish = jobs->publish};
+    jobs->kind = JOB_NONE;
+    ps_mutex_unlock(&jobs->mutex);
+    return job->kind != JOB_NONE;
+}
+
+/* DIR/shard-<i>, or DIR/JOB/shard-<i>. */
+static void shard_folder(const struct ps_jobs *jobs, uint32_t index, char folder[FOLDER_BYTES])
+{
+    const char *job = jobs->options.job;
+    int length = snprintf(folder, FOLDER_BYTES, "%s%s%s/shard-%u", jobs->options.data_dir,
+                          job[0] != '\0' ? "/" : "", job, index);
+    PS_ASSERT(length > 0 && length < FOLDER_BYTES);
+}
+
+static void load(struct ps_jobs *jobs, const struct job *job)
+{
+    struct ps_error why = {0};
+    enum ps_status status = PS_ERR_NOT_FOUND;
+    if (jobs->options.data_dir != NULL)
+        status = load_newest(jobs, job, &why);
+    else
+        (void)ps_fail(&why, status, "no --data-dir: nothing was ever saved");
+    ps_coordinator_driver_tell_loaded(jobs->driver, status, &why);
+}
+
+static enum ps_status load_newest(struct ps_jobs *jobs, const struct job *job,
+                                  struct ps_error *error)
+{
+    const struct ps_jobs_options *options = &jobs->options;
+    char folder[FOLDER_BYTES];
+    shard_folder(jobs, job->claim.index, folder);
+    struct ps_kv_entries pointer = {0};
+    enum ps_status status = ps_registry_read_checkpoint(
+        options->registry, job->claim.index, ps_deadline_after(options->clock, STORE_TIMEOUT_MS),
+        &pointer, error);
+    if (status != PS_OK && status != PS_ERR_NOT_FOUND)
+        return status;
+    struct ps_loader loader = {
+        .service = options->service,
+        .files = ps_files_real(),
+        .folder = folder,
+        .memory = options->memory,
+        .log = options->log,
+    };
+    if (pointer.count > 0)
+        loader.pointer = (struct ps_bytes){pointer.entries[0].value, pointer.entries[0].value_size};
+    struct ps_loaded loaded = {0};
+    status = ps_loader_load(&loader, &loaded, error);
+    ps_kv_entries_release(&pointer);
+    return status;
+}
+
+static void save(struct ps_jobs *jobs, const struct job *job)
+{
+    const struct ps_jobs_options *options = &jobs->options;
+    char folder[FOLDER_BYTES];
+    shard_folder(jobs, job->claim.index, folder);
+    const struct ps_saver saver = {
+        .service = options->service,
+        .files = ps_files_real(),
+        .folder = folder,
+        .registry = options->registry,
+        .claim = &job->claim,
+        .memory = options->memory,
+        .clock = options->clock,
+        .log = options->log,
+    };
+    struct ps_error why = {0};
+    struct ps_saving saving;
+    enum ps_status status = ps_saver_write(&saver, &saving, &why);
+    if (status == PS_OK && job->publish)
+        status = ps_saver_publish(&saver, &saving,
+                                  ps_deadline_after(options->clock, STORE_TIMEOUT_MS), &why);
+    ps_coordinator_driver_tell_saved(jobs->driver, status, &why);
+}
+
+static void drainer_main(void *argument)
+{
+    struct ps_jobs *jobs = argument;
+    ps_mutex_lock(&jobs->mutex);
+    while (!jobs->ending) {
+        if (!jobs->drain_due) {
+            (void)ps_condition_wait(&jobs->changed, &jobs->mutex, PS_DEADLINE_NEVER);
+            continue;
+        }
+        jobs->drain_due = false;
+        uint64_t until_ms = jobs->drain_until_ms;
+        ps_mutex_unlock(&jobs->mutex);
+        ps_rpc_server_drain(jobs->options.rpc, until_ms);
+        ps_coordinator_driver_tell_drained(jobs->driver);
+        ps_mutex_lock(&jobs->mutex);
+    }
+    ps_mutex_unlock(&jobs->mutex);
+}

@@ -1,0 +1,130 @@
+/* The HTTP port's answers and the service manager's messages. */
+#include "server/probes.h"
+
+#include "server/http.h"
+#include "server/notify.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A coordinator that has not come round for this long is stuck: its own waits are all shorter. */
+#define TURN_MS_MAX 60000
+
+struct ps_probes {
+    struct ps_probes_options options; /* what it names is borrowed */
+    struct ps_http_source source;
+    struct ps_http *http;
+    struct ps_notify notify;
+    atomic_ullong turn_ms; /* when the coordinator came round last */
+    atomic_uint state;     /* enum ps_coordinator_state */
+    atomic_bool stopping;
+    uint32_t told_state; /* to the service manager; coordinator thread */
+};
+
+static bool is_live(void *self, struct ps_buffer *reason);
+static bool is_ready(void *self, struct ps_buffer *reason);
+static void render(void *self, struct ps_buffer *page);
+
+enum ps_status ps_probes_create(const struct ps_probes_options *options, struct ps_probes **out,
+                                struct ps_error *error)
+{
+    struct ps_probes *probes = ps_zeroed(options->memory, sizeof *probes);
+    if (probes == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the probes");
+    probes->options = *options;
+    probes->notify.descriptor = -1;
+    probes->told_state = PS_COORDINATOR_STATE_COUNT;
+    atomic_store(&probes->turn_ms, ps_now_ms(options->clock));
+    enum ps_status status = ps_notify_init(&probes->notify, getenv("NOTIFY_SOCKET"),
+                                           getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID"), error);
+    probes->source = (struct ps_http_source){is_live, is_ready, render, probes};
+    const struct ps_http_options wish = {.listen = options->http,
+                                         .source = &probes->source,
+                                         .memory = options->memory,
+                                         .log = options->log,
+                                         .title = "pserver"};
+    if (status == PS_OK && options->http != NULL)
+        status = ps_http_create(&wish, &probes->http, error);
+    if (status != PS_OK) {
+        ps_probes_destroy(probes);
+        return status;
+    }
+    if (probes->http != NULL)
+        PS_LOG(options->log, PS_LOG_INFO, "http", "http listening",
+               PS_FIELD_UINT("port", ps_http_port(probes->http)));
+    *out = probes;
+    return PS_OK;
+}
+
+void ps_probes_destroy(struct ps_probes *probes)
+{
+    if (probes == NULL)
+        return;
+    ps_http_destroy(probes->http);
+    ps_notify_fini(&probes->notify);
+    ps_release(probes->options.memory, probes);
+}
+
+void ps_probes_started(struct ps_probes *probes)
+{
+    ps_notify_ready(&probes->notify);
+}
+
+void ps_probes_turn(struct ps_probes *probes, enum ps_coordinator_state state)
+{
+    atomic_store(&probes->turn_ms, ps_now_ms(probes->options.clock));
+    atomic_store(&probes->state, state);
+    ps_notify_watchdog(&probes->notify);
+    if (probes->told_state == state)
+        return;
+    probes->told_state = state;
+    ps_notify_status(&probes->notify, ps_coordinator_state_word(state));
+}
+
+uint64_t ps_probes_limit_wait(const struct ps_probes *probes, uint64_t until_ms)
+{
+    uint64_t longest_ms = TURN_MS_MAX / 2;
+    uint64_t watchdog_ms = probes->notify.watchdog_ms;
+    if (watchdog_ms != 0 && watchdog_ms < longest_ms)
+        longest_ms = watchdog_ms;
+    uint64_t sign_ms = ps_deadline_after(probes->options.clock, longest_ms);
+    return until_ms < sign_ms ? until_ms : sign_ms;
+}
+
+void ps_probes_stopping(struct ps_probes *probes)
+{
+    atomic_store(&probes->stopping, true);
+    ps_notify_stopping(&probes->notify);
+}
+
+/* Looks at the server's own threads only: a dead etcd is no reason to kill a server. */
+static bool is_live(void *self, struct ps_buffer *reason)
+{
+    struct ps_probes *probes = self;
+    uint64_t silent_ms = ps_now_ms(probes->options.clock) - atomic_load(&probes->turn_ms);
+    ps_buffer_append_format(reason, "the coordinator came round %llu ms ago",
+                            (unsigned long long)silent_ms);
+    return silent_ms < TURN_MS_MAX;
+}
+
+static bool is_ready(void *self, struct ps_buffer *reason)
+{
+    struct ps_probes *probes = self;
+    if (atomic_load(&probes->stopping)) {
+        ps_buffer_append_text(reason, "stopping");
+        return false;
+    }
+    /* A shard that waits for its first InitParam is served: trainers must be able to reach it. */
+    enum ps_coordinator_state state = (enum ps_coordinator_state)atomic_load(&probes->state);
+    const char *service = ps_service_state_name(probes->options.service);
+    ps_buffer_append_format(reason, "%s, %s", ps_coordinator_state_word(state), service);
+    return state == PS_COORDINATOR_SERVING &&
+           (strcmp(service, "ready") == 0 || strcmp(service, "uninitialized") == 0);
+}
+
+static void render(void *self, struct ps_buffer *page)
+{
+    struct ps_probes *probes = self;
+    ps_metrics_render(probes->options.metrics, page);
+}

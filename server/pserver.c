@@ -1,0 +1,143 @@
+/* pserver: the program. Reads the options, builds the parts, waits for signals. */
+#include "base/alloc.h"
+#include "server/instance.h"
+#include "server/pserver_options.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Freed message buffers stay in the process: giving each back to the kernel costs a 1 MiB message
+ * more than half its speed (docs/performance.md). */
+#define MALLOC_KEEP_BYTES (512 << 20)
+
+static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *));
+static int print_options(const struct ps_pserver_options *options);
+static int serve(const struct ps_pserver_options *options);
+static void block_signals(sigset_t *signals);
+static int wait_for_end(struct ps_instance *instance, const sigset_t *signals,
+                        uint64_t drain_delay_ms);
+static int next_signal(const sigset_t *signals, uint64_t timeout_ms);
+
+int main(int argc, char **argv)
+{
+    struct ps_pserver_options options;
+    struct ps_error error = {0};
+    if (ps_pserver_options_init(&options, argc, argv, &error) != PS_OK) {
+        (void)fprintf(stderr, "pserver: %s\n", error.text);
+        return EX_USAGE;
+    }
+    int code = EXIT_SUCCESS;
+    if (options.help)
+        code = print_page(ps_options_help);
+    else if (options.man)
+        code = print_page(ps_options_man);
+    else if (options.version)
+        (void)printf("pserver %s\n", PS_VERSION);
+    else if (options.print_config)
+        code = print_options(&options);
+    else if (options.check_config)
+        (void)printf("the configuration is valid\n");
+    else
+        code = serve(&options);
+    ps_pserver_options_fini(&options);
+    return code;
+}
+
+static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *))
+{
+    struct ps_buffer text;
+    ps_buffer_init(&text, ps_allocator_heap(), 1 << 20);
+    write(ps_pserver_option_set(), &text);
+    (void)fputs(text.text != NULL ? text.text : "", stdout);
+    ps_buffer_fini(&text);
+    return EXIT_SUCCESS;
+}
+
+static int print_options(const struct ps_pserver_options *options)
+{
+    /* What is printed is to be used as a file: asking to print is not part of it. */
+    struct ps_pserver_options lasting = *options;
+    lasting.print_config = false;
+    lasting.config = NULL;
+    struct ps_buffer text;
+    ps_buffer_init(&text, ps_allocator_heap(), 1 << 20);
+    ps_options_print(ps_pserver_option_set(), &lasting, &text);
+    (void)fputs(text.text != NULL ? text.text : "", stdout);
+    ps_buffer_fini(&text);
+    return EXIT_SUCCESS;
+}
+
+static int serve(const struct ps_pserver_options *options)
+{
+    if (options->tune_malloc) {
+        (void)mallopt(M_MMAP_THRESHOLD, MALLOC_KEEP_BYTES);
+        (void)mallopt(M_TRIM_THRESHOLD, MALLOC_KEEP_BYTES);
+    }
+    sigset_t signals;
+    block_signals(&signals);
+    const struct ps_log log = {.clock = ps_clock_real(),
+                               .descriptor = STDERR_FILENO,
+                               .level = options->log_level,
+                               .format = options->log_format};
+    struct ps_error error = {0};
+    struct ps_instance *instance = NULL;
+    enum ps_status status = ps_instance_create(options, &log, &instance, &error);
+    if (status != PS_OK) {
+        PS_LOG(&log, PS_LOG_ERROR, "server", "start failed", PS_FIELD_ERROR(&error));
+        return status == PS_ERR_BAD_INPUT ? EX_USAGE : EX_UNAVAILABLE;
+    }
+    int code = wait_for_end(instance, &signals, options->drain_delay_ms);
+    ps_instance_destroy(instance);
+    return code;
+}
+
+/* Every thread inherits the mask, so that signals are only ever taken by wait_for_end. */
+static void block_signals(sigset_t *signals)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)sigemptyset(signals);
+    (void)sigaddset(signals, SIGTERM);
+    (void)sigaddset(signals, SIGINT);
+    (void)sigaddset(signals, PS_INSTANCE_ENDED_SIGNAL);
+    (void)pthread_sigmask(SIG_BLOCK, signals, NULL);
+}
+
+/* The first SIGTERM or SIGINT ends the server cleanly, the second at once. */
+static int wait_for_end(struct ps_instance *instance, const sigset_t *signals,
+                        uint64_t drain_delay_ms)
+{
+    int number = next_signal(signals, PS_DEADLINE_NEVER);
+    if (number == PS_INSTANCE_ENDED_SIGNAL)
+        return ps_instance_exit_code(instance);
+    ps_instance_announce_stop(instance);
+    number = next_signal(signals, drain_delay_ms);
+    if (number == 0) {
+        ps_instance_stop(instance);
+        number = next_signal(signals, PS_DEADLINE_NEVER);
+    }
+    if (number != PS_INSTANCE_ENDED_SIGNAL)
+        _exit(128 + number);
+    return ps_instance_exit_code(instance);
+}
+
+/* The next signal; 0 when none came within the time. */
+static int next_signal(const sigset_t *signals, uint64_t timeout_ms)
+{
+    const struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000),
+                                     .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+    for (;;) {
+        int number = timeout_ms == PS_DEADLINE_NEVER ? sigwaitinfo(signals, NULL)
+                                                     : sigtimedwait(signals, NULL, &timeout);
+        if (number > 0)
+            return number;
+        if (errno == EAGAIN)
+            return 0;
+    }
+}

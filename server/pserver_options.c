@@ -1,0 +1,203 @@
+/* The option table of pserver, and what holds between options. */
+#include "server/pserver_options.h"
+
+#include "base/assert.h"
+#include "base/bounds.h"
+#include "base/bytes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OPTION(field, name_, type_, value, fallback_, choices_, help_)                    \
+    {                                                                                     \
+        .name = (name_), .type = (type_), .value_name = (value), .fallback = (fallback_), \
+        .choices = (choices_), .help = (help_),                                           \
+        .offset = offsetof(struct ps_pserver_options, field)                              \
+    }
+
+static const struct ps_option table[] = {
+    OPTION(listen, "listen", PS_OPTION_TEXT, "HOST:PORT", "0.0.0.0:8000", NULL,
+           "Address to serve gRPC on. Port 0 picks a free one and logs it."),
+    OPTION(advertise, "advertise", PS_OPTION_TEXT, "HOST:PORT", NULL, NULL,
+           "Address that clients are told, where it differs from the one listened on. Needed when "
+           "listening on 0.0.0.0 with --etcd and the host name is not one that clients resolve."),
+    OPTION(http, "http", PS_OPTION_TEXT, "HOST:PORT", NULL, NULL,
+           "Address for /metrics, /livez and /readyz."),
+    OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL,
+           "etcd's client URLs. Without it the server runs alone, on its data directory."),
+    OPTION(etcd_user, "etcd-user", PS_OPTION_TEXT, "NAME", NULL, NULL, "User of etcd."),
+    {.name = "etcd-password",
+     .type = PS_OPTION_TEXT,
+     .value_name = "TEXT",
+     .help = "Password of that user; better in the environment than on the command line.",
+     .offset = offsetof(struct ps_pserver_options, etcd_password),
+     .secret = true},
+    OPTION(etcd_ttl_ms, "etcd-ttl", PS_OPTION_DURATION, "TIME", "10s", NULL,
+           "Lease on the shard: a dead server is replaced after this long."),
+    OPTION(num_pservers, "num-pservers", PS_OPTION_UINT, "N", "1", NULL,
+           "Shards of the job, written to /ps_desired if nobody has yet."),
+    OPTION(index_text, "index", PS_OPTION_TEXT, "N", NULL, NULL,
+           "The one shard to serve. Without it: the lowest that is free."),
+    OPTION(job, "job", PS_OPTION_TEXT, "NAME", "", NULL,
+           "Prefix of the job's keys in etcd and of its folder in the data directory."),
+    OPTION(
+        data_dir, "data-dir", PS_OPTION_TEXT, "DIR", NULL, NULL,
+        "Where checkpoints go. Servers that may take over each other's shards need the same one."),
+    OPTION(checkpoint_interval_ms, "checkpoint-interval", PS_OPTION_DURATION, "TIME", "60s", NULL,
+           "Time between checkpoints; what a crash can cost with --ack memory."),
+    OPTION(ack, "ack", PS_OPTION_CHOICE, "LEVEL", "memory", "memory|logged",
+           "When a push counts as acknowledged. This version offers memory."),
+    OPTION(device, "device", PS_OPTION_TEXT, "auto|cpu|cuda:N", "auto", NULL,
+           "Where updates are computed. This version computes on the CPU."),
+    OPTION(memory_bytes, "memory-bytes", PS_OPTION_BYTES, "SIZE", "0", NULL,
+           "Most memory for values and optimizer state; 0: no limit."),
+    OPTION(message_bytes, "message-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
+           "Largest request."),
+    OPTION(lanes, "lanes", PS_OPTION_UINT, "N", "0", NULL,
+           "Threads that serve calls; 0: one for every two cores."),
+    OPTION(drain_ms, "drain", PS_OPTION_DURATION, "TIME", "10s", NULL,
+           "How long calls in flight may go on after SIGTERM."),
+    OPTION(drain_delay_ms, "drain-delay", PS_OPTION_DURATION, "TIME", "0s", NULL,
+           "Pause between telling probes that the server is going and refusing calls."),
+    OPTION(reflection, "reflection", PS_OPTION_FLAG, NULL, "true", NULL,
+           "Offer gRPC server reflection."),
+    OPTION(tune_malloc, "tune-malloc", PS_OPTION_FLAG, NULL, "true", NULL,
+           "Keep freed message buffers in the process (faster for large messages)."),
+    OPTION(log_level_text, "log-level", PS_OPTION_CHOICE, "LEVEL", "info", "debug|info|warn|error",
+           "Least important lines that are logged."),
+    OPTION(log_format_text, "log-format", PS_OPTION_CHOICE, "FORM", "text", "text|json",
+           "Log lines for people or for machines."),
+    OPTION(config, "config", PS_OPTION_TEXT, "FILE", NULL, NULL,
+           "YAML file with any of these options, one \"name: value\" a line."),
+    OPTION(check_config, "check-config", PS_OPTION_FLAG, NULL, NULL, NULL,
+           "Check the options and exit."),
+    OPTION(print_config, "print-config", PS_OPTION_FLAG, NULL, NULL, NULL,
+           "Print all options with their values as YAML and exit."),
+    OPTION(man, "man", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the man page and exit."),
+    OPTION(help, "help", PS_OPTION_FLAG, NULL, NULL, NULL, "Print this and exit."),
+    OPTION(version, "version", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the version and exit."),
+};
+
+static const struct ps_option_set set = {
+    .program = "pserver",
+    .usage = "pserver [OPTION]...",
+    .summary = "Serves one shard of a model's parameters over gRPC.",
+    .examples = "  pserver --listen 127.0.0.1:8000 --data-dir /var/lib/pserver\n"
+                "  pserver --listen 0.0.0.0:0 --advertise node7:8000 --etcd http://etcd:2379 \\\n"
+                "          --num-pservers 4 --data-dir /shared/checkpoints --http 0.0.0.0:9090\n"
+                "  PSERVER_LOG_FORMAT=json pserver --config /etc/pserver.yaml --check-config\n",
+    .environment = "PSERVER_",
+    .options = table,
+    .option_count = PS_ARRAY_COUNT(table),
+};
+
+static enum ps_status read_sources(struct ps_pserver_options *options, int argc, char **argv,
+                                   struct ps_error *error);
+static enum ps_status find_config(struct ps_pserver_options *options, int argc, char **argv,
+                                  struct ps_error *error);
+static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_error *error);
+static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_error *error);
+static enum ps_status check_device(const struct ps_pserver_options *options,
+                                   struct ps_error *error);
+
+const struct ps_option_set *ps_pserver_option_set(void)
+{
+    return &set;
+}
+
+enum ps_status ps_pserver_options_init(struct ps_pserver_options *options, int argc, char **argv,
+                                       struct ps_error *error)
+{
+    *options = (struct ps_pserver_options){0};
+    enum ps_status status = read_sources(options, argc, argv, error);
+    if (status == PS_OK && !options->help && !options->man && !options->version)
+        status = check_rules(options, error);
+    if (status != PS_OK)
+        ps_pserver_options_fini(options);
+    return status;
+}
+
+void ps_pserver_options_fini(struct ps_pserver_options *options)
+{
+    ps_config_file_fini(&options->file);
+}
+
+/* The flags are read twice: once to learn where the file is, and once more to win over it. */
+static enum ps_status read_sources(struct ps_pserver_options *options, int argc, char **argv,
+                                   struct ps_error *error)
+{
+    PS_TRY(find_config(options, argc, argv, error));
+    const char *config = options->config;
+    PS_TRY(ps_options_defaults(&set, options, error));
+    if (config != NULL)
+        PS_TRY(ps_config_file_init(&options->file, &set, options, config, error));
+    PS_TRY(ps_options_environment(&set, options, error));
+    int words = 0;
+    PS_TRY(ps_options_arguments(&set, options, argc, argv, &words, error));
+    if (words > 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "unexpected word \"%s\"; see pserver --help",
+                       argv[1]);
+    return PS_OK;
+}
+
+static enum ps_status find_config(struct ps_pserver_options *options, int argc, char **argv,
+                                  struct ps_error *error)
+{
+    int words = 0;
+    PS_TRY(ps_options_defaults(&set, options, error));
+    PS_TRY(ps_options_environment(&set, options, error));
+    return ps_options_arguments(&set, options, argc, argv, &words, error);
+}
+
+static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_error *error)
+{
+    bool known = ps_log_level_from_text(options->log_level_text, &options->log_level);
+    PS_ASSERT(known);
+    options->log_format = strcmp(options->log_format_text, "json") == 0 ? PS_LOG_JSON : PS_LOG_TEXT;
+    if (options->num_pservers < 1 || options->num_pservers > PS_SHARDS_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--num-pservers must be 1 to %d, not %llu",
+                       PS_SHARDS_MAX, (unsigned long long)options->num_pservers);
+    if (options->etcd == NULL && options->num_pservers > 1 && options->index_text == NULL)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--num-pservers %llu without --etcd needs --index, so that each server "
+                       "knows its shard",
+                       (unsigned long long)options->num_pservers);
+    if (options->etcd_ttl_ms < 1000 || options->etcd_ttl_ms > 3600000)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--etcd-ttl must be 1s to 1h");
+    if (options->checkpoint_interval_ms < 100)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--checkpoint-interval must be 100ms or more");
+    if (strcmp(options->ack, "logged") == 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--ack logged needs the journal, which this version does not have: "
+                       "use --ack memory");
+    PS_TRY(check_device(options, error));
+    return parse_index(options, error);
+}
+
+static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_error *error)
+{
+    options->index = -1;
+    if (options->index_text == NULL || strcmp(options->index_text, "-1") == 0)
+        return PS_OK;
+    char *end = NULL;
+    unsigned long index = strtoul(options->index_text, &end, 10);
+    bool number = end != options->index_text && *end == '\0' && options->index_text[0] != '-';
+    if (!number || index >= options->num_pservers)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--index %s: expected a number below --num-pservers (%llu)",
+                       options->index_text, (unsigned long long)options->num_pservers);
+    options->index = (int64_t)index;
+    return PS_OK;
+}
+
+static enum ps_status check_device(const struct ps_pserver_options *options, struct ps_error *error)
+{
+    if (strcmp(options->device, "auto") == 0 || strcmp(options->device, "cpu") == 0)
+        return PS_OK;
+    if (strncmp(options->device, "cuda:", 5) == 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--device %s: this version has no CUDA backend: use auto or cpu",
+                       options->device);
+    return ps_fail(error, PS_ERR_BAD_INPUT, "--device %s: expected auto, cpu or cuda:N",
+                   options->device);
+}

@@ -1,0 +1,61 @@
+/* Everything that pserver can be told, in one table: flags, PSERVER_* variables, the YAML file of
+ * --config, --help and the man page come from it.
+ *
+ * Threads:  one, at start.
+ * Blocking: reading the configuration file waits for the disk.
+ * Errors:   PS_ERR_BAD_INPUT with a sentence that names the option and what is allowed.
+ * Memory:   texts point into argv, the environment, or the configuration file's text, which lives
+ *           until ps_pserver_options_fini.
+ */
+#ifndef PS_SERVER_PSERVER_OPTIONS_H
+#define PS_SERVER_PSERVER_OPTIONS_H
+
+#include "base/log.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "server/config_file.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ps_pserver_options {
+    const char *listen;
+    const char *advertise; /* NULL: the bound address */
+    const char *http;      /* NULL: no HTTP port */
+    const char *etcd;      /* NULL: alone */
+    const char *etcd_user;
+    const char *etcd_password;
+    uint64_t etcd_ttl_ms;
+    uint64_t num_pservers;
+    int64_t index; /* -1: the lowest free one */
+    const char *index_text;
+    const char *job;
+    const char *data_dir; /* NULL: nothing is saved */
+    uint64_t checkpoint_interval_ms;
+    const char *ack;
+    const char *device;
+    uint64_t memory_bytes;
+    uint64_t message_bytes;
+    uint64_t lanes;
+    uint64_t drain_ms;
+    uint64_t drain_delay_ms;
+    bool reflection;
+    bool tune_malloc;
+    const char *log_level_text;
+    const char *log_format_text;
+    enum ps_log_level log_level;
+    enum ps_log_format log_format;
+    const char *config;
+    bool help, man, version, check_config, print_config;
+    struct ps_config_file file;
+};
+
+const struct ps_option_set *ps_pserver_option_set(void);
+
+/* Defaults, then the file, then the environment, then the flags; and the rules that hold between
+ * options. */
+PS_MUST_USE enum ps_status ps_pserver_options_init(struct ps_pserver_options *options, int argc,
+                                                   char **argv, struct ps_error *error);
+void ps_pserver_options_fini(struct ps_pserver_options *options);
+
+#endif

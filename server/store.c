@@ -1,0 +1,79 @@
+/* Choosing and opening the store. */
+#include "server/store.h"
+
+#include <stdio.h>
+
+struct ps_store {
+    const struct ps_allocator *memory; /* borrowed */
+    struct ps_kv_hub *hub;             /* memory only */
+    struct ps_kv *kv;
+    struct ps_registry registry;
+};
+
+static enum ps_status open_kv(struct ps_store *store, const struct ps_store_options *options,
+                              struct ps_error *error);
+static enum ps_status open_folder(struct ps_store *store, const struct ps_store_options *options,
+                                  struct ps_error *error);
+
+enum ps_status ps_store_open(const struct ps_store_options *options, struct ps_store **out,
+                             struct ps_error *error)
+{
+    struct ps_store *store = ps_zeroed(options->memory, sizeof *store);
+    if (store == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the store");
+    store->memory = options->memory;
+    enum ps_status status = open_kv(store, options, error);
+    if (status == PS_OK)
+        status = ps_registry_init(&store->registry, store->kv, options->job, error);
+    if (status != PS_OK) {
+        ps_store_close(store);
+        return status;
+    }
+    *out = store;
+    return PS_OK;
+}
+
+void ps_store_close(struct ps_store *store)
+{
+    if (store == NULL)
+        return;
+    ps_kv_destroy(store->kv);
+    ps_kv_hub_destroy(store->hub);
+    ps_release(store->memory, store);
+}
+
+struct ps_registry *ps_store_registry(struct ps_store *store)
+{
+    return store != NULL ? &store->registry : NULL;
+}
+
+static enum ps_status open_kv(struct ps_store *store, const struct ps_store_options *options,
+                              struct ps_error *error)
+{
+    if (options->etcd != NULL) {
+        const struct ps_kv_etcd_options wish = {.endpoints = options->etcd,
+                                                .user = options->etcd_user,
+                                                .password = options->etcd_password,
+                                                .clock = options->clock,
+                                                .memory = options->memory};
+        return ps_kv_etcd_open(&wish, &store->kv, error);
+    }
+    if (options->data_dir != NULL)
+        return open_folder(store, options, error);
+    enum ps_status status = ps_kv_hub_create(options->clock, options->memory, &store->hub);
+    if (status == PS_OK)
+        status = ps_kv_memory_open(store->hub, &store->kv);
+    if (status != PS_OK)
+        return ps_fail(error, status, "no memory for the store");
+    return PS_OK;
+}
+
+static enum ps_status open_folder(struct ps_store *store, const struct ps_store_options *options,
+                                  struct ps_error *error)
+{
+    char folder[4096];
+    int length = snprintf(folder, sizeof folder, "%s/store", options->data_dir);
+    if (length < 0 || (size_t)length >= sizeof folder)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--data-dir is too long");
+    return ps_kv_file_open(folder, options->clock, options->memory, &store->kv, error);
+}
