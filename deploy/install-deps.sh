@@ -2,7 +2,8 @@
 # Installs every Debian 12 package that the build, the tests and the demo need.
 #
 #   deploy/install-deps.sh            everything (build, tests, demo)
-#   deploy/install-deps.sh build      what compiling and running the programs needs
+#   deploy/install-deps.sh build      what compiling the programs needs
+#   deploy/install-deps.sh demo       that, and what deploy/quickstart.sh needs
 #
 # Safe to run again: packages that are there already are left alone. Needs root or sudo.
 set -euo pipefail
@@ -13,19 +14,25 @@ build_packages=(
     libcurl4-openssl-dev libcjson-dev libmicrohttpd-dev libcyaml-dev libyaml-dev
     libisal-dev uthash-dev uuid-dev
 )
-run_packages=(etcd-server etcd-client)
+demo_packages=(etcd-server etcd-client curl jq)
 test_packages=(
     check valgrind python3 python3-grpcio python3-protobuf python3-yaml
     protobuf-compiler-grpc libgrpc++-dev golang-go golang-google-grpc-dev golang-goprotobuf-dev
-    nodejs curl jq prometheus libclang-rt-14-dev clang-format binutils man-db
+    nodejs prometheus libclang-rt-14-dev clang-format binutils man-db
     iproute2 strace systemd
 )
 image_packages=(buildah crun debootstrap ca-certificates)
 
-packages=("${build_packages[@]}" "${run_packages[@]}")
-if [ "${1:-all}" = all ]; then
-    packages+=("${test_packages[@]}" "${image_packages[@]}")
-fi
+packages=("${build_packages[@]}")
+case "${1:-all}" in
+    build) ;;
+    demo) packages+=("${demo_packages[@]}") ;;
+    all) packages+=("${demo_packages[@]}" "${test_packages[@]}" "${image_packages[@]}") ;;
+    *)
+        echo "install-deps: unknown set \"$1\": build, demo or all" >&2
+        exit 2
+        ;;
+esac
 
 # A tool that is on the PATH without its Debian package (a vendor's node, say) is as good.
 missing=()
