@@ -23,6 +23,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     created->saves = options->saves;
     created->device = options->device != NULL ? options->device : "cpu";
     created->job = options->job != NULL ? options->job : "";
+    created->random = options->random;
     created->started_ms = ps_now_ms(options->clock);
     ps_core_metrics_init(&created->metrics, options->metrics);
     ps_rwlock_init(&created->cut, PS_RANK_TABLE);

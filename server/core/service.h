@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/random.h"
 #include "base/status.h"
 #include "checkpoint/checkpoint.h"
 #include "proto/messages.h"
@@ -49,6 +50,9 @@ struct ps_service_options {
     bool saves;         /* checkpoints are written: finish waits for the first */
     const char *device; /* for status: "cpu"; borrowed */
     const char *job;    /* for status and checkpoints; "" for none; borrowed */
+    /* Borrowed; outlives the service. Where the uuids of checkpoints come from in a simulation that
+     * must repeat; NULL: from the system. */
+    struct ps_random *random;
 };
 
 PS_MUST_USE enum ps_status ps_service_create(const struct ps_service_options *options,

@@ -28,8 +28,9 @@ struct ps_service {
     struct ps_core_metrics metrics;
     uint64_t bytes_max; /* UINT64_MAX: no limit */
     bool saves;
-    const char *device; /* borrowed */
-    const char *job;    /* borrowed */
+    const char *device;       /* borrowed */
+    const char *job;          /* borrowed */
+    struct ps_random *random; /* borrowed; may be NULL; used with the cut held alone */
     uint64_t started_ms;
     struct ps_service_listener listener; /* set before calls arrive */
 

@@ -6,8 +6,9 @@
 #include "base/random.h"
 #include "server/core/service_state.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* What a snapshot holds on to. */
 struct holding {
@@ -23,6 +24,7 @@ static void release_holding(struct holding *holding);
 static bool take_instant(struct ps_service *service, struct holding *holding,
                          struct ps_snapshot *snapshot);
 static void take_parameter(struct holding *holding, struct ps_parameter *parameter);
+static void make_uuid(struct ps_random *random, char uuid[37]);
 static int compare_names(const void *a, const void *b);
 
 enum ps_status ps_service_snapshot(struct ps_service *service, struct ps_snapshot *snapshot,
@@ -90,7 +92,7 @@ static bool take_instant(struct ps_service *service, struct holding *holding,
         .unix_ns = ps_unix_ns(service->clock),
         .job = service->job,
     };
-    ps_random_uuid(snapshot->facts.uuid);
+    make_uuid(service->random, snapshot->facts.uuid);
     snapshot->ticket = ps_tickets_newest(&service->tickets);
     return true;
 }
@@ -116,6 +118,20 @@ static void take_parameter(struct holding *holding, struct ps_parameter *paramet
     for (uint32_t i = 0; i < row->state_count; i++)
         row->states[i] = ps_blocks_view(version->states[i]);
     holding->count++;
+}
+
+static void make_uuid(struct ps_random *random, char uuid[37])
+{
+    if (random == NULL) {
+        ps_random_uuid(uuid);
+        return;
+    }
+    /* Version 4, variant 1, as the system's are. */
+    uint64_t high = (ps_random_next(random) & ~UINT64_C(0xf000)) | UINT64_C(0x4000);
+    uint64_t low = ps_random_next(random) >> 2 | UINT64_C(1) << 63;
+    snprintf(uuid, 37, "%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64,
+             high >> 32, high >> 16 & 0xffff, high & 0xffff, low >> 48,
+             low & UINT64_C(0xffffffffffff));
 }
 
 static int compare_names(const void *a, const void *b)

@@ -93,6 +93,45 @@ START_TEST(a_snapshot_outlives_reset)
 }
 END_TEST
 
+/* Takes a snapshot of an empty shard whose uuids come from `seed`. */
+static void take_seeded_uuid(uint64_t seed, char uuid[37])
+{
+    struct ps_random random;
+    struct ps_service_options options = {
+        .memory = ps_allocator_heap(), .clock = ps_clock_real(), .random = &random};
+    struct ps_service *service;
+    struct ps_snapshot snapshot;
+    struct ps_ticket ticket;
+    ps_random_init(&random, seed);
+    ck_assert_int_eq(ps_service_create(&options, &service, NULL), PS_OK);
+    ps_service_own(service, 0, 1, 1, "");
+    ps_service_prove(service, PS_DEADLINE_NEVER);
+    ps_service_begin_empty(service);
+    ck_assert_int_eq(ps_service_finish(service, &ticket, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_snapshot(service, &snapshot, NULL), PS_OK);
+    memcpy(uuid, snapshot.facts.uuid, 37);
+    ps_snapshot_release(&snapshot);
+    ps_service_destroy(service);
+}
+
+START_TEST(a_seed_repeats_its_uuids)
+{
+    char first[37];
+    char again[37];
+    char other[37];
+
+    take_seeded_uuid(1, first);
+    take_seeded_uuid(1, again);
+    take_seeded_uuid(2, other);
+
+    ck_assert_str_eq(first, again);
+    ck_assert_str_ne(first, other);
+    ck_assert_uint_eq(strlen(first), 36);
+    ck_assert_int_eq(first[14], '4');
+    ck_assert_ptr_nonnull(strchr("89ab", first[19]));
+}
+END_TEST
+
 START_TEST(a_fenced_server_still_takes_snapshots)
 {
     struct core_world world;
@@ -131,6 +170,7 @@ int main(void)
     tcase_add_test(tests, a_snapshot_has_facts_and_parameters_sorted_by_name);
     tcase_add_test(tests, p3_a_snapshot_keeps_its_bits_while_pushes_go_on);
     tcase_add_test(tests, a_snapshot_outlives_reset);
+    tcase_add_test(tests, a_seed_repeats_its_uuids);
     tcase_add_test(tests, a_fenced_server_still_takes_snapshots);
     tcase_add_loop_test(tests, a_snapshot_survives_any_refused_allocation, 0, 3);
     return run_tests("snapshot", tests);
