@@ -274,5 +274,5 @@ void ps_flight_outcome(struct ps_flight *flight, struct ps_call_outcome *outcome
         return;
     /* The server did it, only its answer cannot be read. */
     outcome->status = error.status == PS_ERR_NO_MEMORY ? PS_ERR_NO_MEMORY : PS_ERR_INTERNAL;
-    strncpy(outcome->text, error.text, sizeof outcome->text - 1);
+    memcpy(outcome->text, error.text, strnlen(error.text, sizeof outcome->text - 1));
 }
