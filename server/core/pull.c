@@ -38,8 +38,8 @@ static enum ps_status find_ready(struct ps_service *service, struct ps_bytes nam
         return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
     *parameter = ps_parameter_table_find(&service->table, name);
     if (*parameter == NULL)
-        return ps_fail(error, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist", (int)name.size,
-                       (const char *)name.data);
+        return ps_fail(error, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
+                       ps_service_name_width(name), (const char *)name.data);
     return PS_OK;
 }
 

@@ -37,7 +37,7 @@ static enum ps_status push_in_cut(struct ps_service *service, const struct ps_pu
     struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
     if (parameter == NULL)
         return ps_fail(error, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
-                       (int)request->name.size, (const char *)request->name.data);
+                       ps_service_name_width(request->name), (const char *)request->name.data);
     PS_TRY(check_gradient(parameter->spec, request, error));
     PS_TRY(check_acknowledgement(request->ack, error));
 

@@ -45,13 +45,16 @@ enum ps_status ps_saver_publish(const struct ps_saver *saver, const struct ps_sa
                                 uint64_t deadline_ms, struct ps_error *error)
 {
     enum ps_status status = put_pointer(saver, &saving->place, deadline_ms, error);
-    if (status == PS_ERR_STALE_EPOCH)
-        remove_stale(saver, &saving->place);
     if (status == PS_OK)
         ps_service_saved(saver->service, saving->ticket, &saving->place);
-    /* Also when the store does not answer: without end, a file per interval would fill the disk.
-     * What was published last stays, and so do the newest files, which recovery finds. */
-    sweep(saver);
+    if (status == PS_ERR_STALE_EPOCH) {
+        /* The folder is the new owner's now: only what we have just put there is ours to remove. */
+        remove_stale(saver, &saving->place);
+    } else {
+        /* Also when the store does not answer: a file per interval would fill the disk. What was
+         * published last stays, and so do the newest files, which recovery finds. */
+        sweep(saver);
+    }
     if (status != PS_OK) {
         ps_counter_add(saver->service->metrics.checkpoint_failures, 1);
         return status;

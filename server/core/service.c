@@ -165,6 +165,11 @@ enum ps_status ps_service_admit(const struct ps_service *service, struct ps_erro
     return PS_OK;
 }
 
+int ps_service_name_width(struct ps_bytes name)
+{
+    return name.size < PS_NAME_BYTES_MAX ? (int)name.size : PS_NAME_BYTES_MAX;
+}
+
 void ps_service_count_table(struct ps_service *service)
 {
     ps_gauge_set(service->metrics.parameters, (double)service->table.count);

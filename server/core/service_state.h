@@ -70,6 +70,9 @@ PS_MUST_USE enum ps_status ps_service_admit(const struct ps_service *service,
  */
 PS_MUST_USE enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *error);
 
+/* How much of a name from outside "%.*s" may print. */
+int ps_service_name_width(struct ps_bytes name);
+
 enum ps_life ps_service_life(const struct ps_service *service);
 
 /* Tell the listener, without any lock held. */

@@ -51,6 +51,23 @@ START_TEST(push_of_an_unknown_parameter_names_it)
 }
 END_TEST
 
+START_TEST(an_endless_name_is_unknown_and_cut_in_the_text)
+{
+    static uint8_t letters[100000];
+    struct core_world world;
+    struct ps_push_request request = {.name = {letters, sizeof letters}, .dtype = PS_F32};
+    struct ps_push_reply reply;
+    memset(letters, 'n', sizeof letters);
+    world_init_ready(&world);
+
+    ck_assert_int_eq(ps_service_push(world.service, &request, &reply, &world.error),
+                     PS_ERR_NOT_FOUND);
+
+    ck_assert_uint_lt(strlen(world.error.text), sizeof world.error.text);
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(b24_a_gradient_of_another_type_is_refused)
 {
     struct core_world world;
@@ -272,6 +289,7 @@ int main(void)
     tcase_add_test(tests, a_gradient_is_applied_and_counted);
     tcase_add_test(tests, push_before_finish_is_refused_at_once);
     tcase_add_test(tests, push_of_an_unknown_parameter_names_it);
+    tcase_add_test(tests, an_endless_name_is_unknown_and_cut_in_the_text);
     tcase_add_test(tests, b24_a_gradient_of_another_type_is_refused);
     tcase_add_test(tests, b24_a_gradient_of_another_length_is_refused);
     tcase_add_test(tests, a_longer_gradient_is_refused);

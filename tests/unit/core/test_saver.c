@@ -140,6 +140,20 @@ START_TEST(b8_who_lost_the_shard_publishes_nothing_and_leaves_no_file)
 }
 END_TEST
 
+START_TEST(b8_who_lost_the_shard_leaves_the_folder_to_the_new_owner)
+{
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(save(), PS_OK);
+    disk_store_lose(&store);
+    memory_files_knobs(disk)->count[MEMORY_REMOVE] = 0;
+
+    ck_assert_int_eq(save(), PS_ERR_STALE_EPOCH);
+
+    ck_assert_uint_eq(memory_files_knobs(disk)->count[MEMORY_REMOVE], 1);
+    ck_assert_uint_eq(disk_count(disk, ".safetensors"), 2);
+}
+END_TEST
+
 START_TEST(a_snapshot_of_an_earlier_ownership_is_not_published_under_a_later_one)
 {
     struct ps_saving saving;
@@ -289,6 +303,7 @@ int main(void)
     tcase_add_test(tests, two_generations_stay);
     tcase_add_test(tests, b3_a_recovered_server_saves_again);
     tcase_add_test(tests, b8_who_lost_the_shard_publishes_nothing_and_leaves_no_file);
+    tcase_add_test(tests, b8_who_lost_the_shard_leaves_the_folder_to_the_new_owner);
     tcase_add_test(tests, a_snapshot_of_an_earlier_ownership_is_not_published_under_a_later_one);
     tcase_add_test(tests, while_the_store_is_down_files_stay_and_do_not_pile_up);
     tcase_add_test(tests, there_is_nothing_to_save_before_finish);
