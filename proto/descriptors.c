@@ -73,7 +73,7 @@ bool ps_descriptor_of_symbol(struct ps_bytes symbol, struct ps_bytes *file)
 /* Goes down from the file, one component of the name at a time. */
 static bool defines(struct ps_bytes file, struct ps_bytes symbol)
 {
-    if (!strip_package(file, &symbol) || symbol.size == 0)
+    if (!strip_package(file, &symbol) || symbol.size == 0 || symbol.data[symbol.size - 1] == '.')
         return false;
     enum kind kind = KIND_FILE;
     struct ps_bytes scope = file;

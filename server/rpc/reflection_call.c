@@ -68,6 +68,7 @@ static void reflection_step(void *owner, bool ok)
             ps_lane_slot_ended(call->call.lane);
             return;
         }
+        ps_rpc_call_begin(&call->call);
         ps_lane_wait(call->call.lane, &call->waiter);
         read_next(call);
         return;

@@ -17,6 +17,13 @@ void ps_rpc_call_init(struct ps_rpc_call *call, struct ps_lane *lane)
     grpc_metadata_array_init(&call->metadata);
 }
 
+void ps_rpc_call_begin(struct ps_rpc_call *call)
+{
+    PS_ASSERT(call->call != NULL && !call->counted);
+    call->counted = true;
+    ps_rpc_call_came(call->lane->context);
+}
+
 void ps_rpc_call_clear(struct ps_rpc_call *call)
 {
     ps_rpc_call_drop_request(call);
@@ -24,6 +31,8 @@ void ps_rpc_call_clear(struct ps_rpc_call *call)
     grpc_metadata_array_destroy(&call->metadata);
     if (call->call != NULL)
         grpc_call_unref(call->call);
+    if (call->counted)
+        ps_rpc_call_went(call->lane->context);
     ps_rpc_call_init(call, call->lane);
 }
 

@@ -31,11 +31,15 @@ struct ps_rpc_call {
     struct ps_bytes inline_pieces[PS_RPC_PIECES_INLINE];
     struct ps_bytes *pieces;   /* owned unless it is inline_pieces */
     grpc_metadata status_word; /* trailing metadata of a failure */
+    bool counted;              /* among the context's calls in flight */
     bool headers_sent;
     int cancelled; /* written by GRPC_OP_RECV_CLOSE_ON_SERVER */
 };
 
 void ps_rpc_call_init(struct ps_rpc_call *call, struct ps_lane *lane);
+
+/* A request has come into the slot. */
+void ps_rpc_call_begin(struct ps_rpc_call *call);
 
 /* Ends the call, if any, and gives back everything: the slot is free. */
 void ps_rpc_call_clear(struct ps_rpc_call *call);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "proto/health_codec.h"
 #include "server/core/service.h"
 #include "server/rpc/rpc_metrics.h"
@@ -25,7 +26,14 @@ struct ps_rpc_context {
     const struct ps_log *log;
     struct ps_rpc_metrics metrics;
     atomic_bool draining;
+    atomic_uint in_flight;     /* calls between their request and their end */
+    struct ps_mutex idle_lock; /* for the condition only */
+    struct ps_condition idle;  /* told when the last call of a draining server has ended */
 };
+
+/* A call has come; a call is over. From any lane's thread. */
+void ps_rpc_call_came(struct ps_rpc_context *context);
+void ps_rpc_call_went(struct ps_rpc_context *context);
 
 /* The health of "", of pserver.v1.ParameterServer, or of a name that is neither. */
 enum ps_health ps_rpc_health(const struct ps_rpc_context *context, const char *service);

@@ -22,7 +22,8 @@ enum {
     WATCH_SLOTS = 16,
     REFLECTION_SLOTS = 4,
     UNKNOWN_SLOTS = 4,
-    REFLECTION_VERSIONS = 2
+    REFLECTION_VERSIONS = 2,
+    GOAWAY_MS = 500 /* for idle clients to close their connections themselves */
 };
 
 struct ps_rpc_server {
@@ -64,6 +65,8 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     server->context.memory = options->memory;
     server->context.log = options->log;
     atomic_init(&server->context.draining, false);
+    ps_mutex_init(&server->context.idle_lock, PS_RANK_QUEUE);
+    ps_condition_init(&server->context.idle);
     ps_rpc_metrics_register(&server->context.metrics, options->metrics);
 
     enum ps_status status = build(server, options, error);
@@ -191,14 +194,51 @@ void ps_rpc_server_wake(struct ps_rpc_server *server)
         ps_lane_ring(server->lanes[i]);
 }
 
-/* Waits for the server's own shutdown; true when it is complete. */
-static bool wait_for_shutdown(struct ps_rpc_server *server, gpr_timespec deadline)
+void ps_rpc_call_came(struct ps_rpc_context *context)
 {
+    atomic_fetch_add(&context->in_flight, 1);
+}
+
+void ps_rpc_call_went(struct ps_rpc_context *context)
+{
+    unsigned before = atomic_fetch_sub(&context->in_flight, 1);
+    PS_ASSERT(before > 0);
+    if (before > 1 || !atomic_load(&context->draining))
+        return;
+    ps_mutex_lock(&context->idle_lock);
+    ps_condition_signal_all(&context->idle);
+    ps_mutex_unlock(&context->idle_lock);
+}
+
+/* Waits until no call is in flight; false at the deadline. */
+static bool wait_until_idle(struct ps_rpc_server *server, uint64_t deadline_ms)
+{
+    struct ps_rpc_context *context = &server->context;
+    uint64_t left_ms = ps_time_left_ms(server->clock, deadline_ms);
+    ps_mutex_lock(&context->idle_lock);
+    while (atomic_load(&context->in_flight) > 0 && left_ms > 0) {
+        (void)ps_condition_wait(&context->idle, &context->idle_lock, left_ms);
+        left_ms = ps_time_left_ms(server->clock, deadline_ms);
+    }
+    ps_mutex_unlock(&context->idle_lock);
+    return atomic_load(&context->in_flight) == 0;
+}
+
+/* Waits for the server's own shutdown, which is complete when every connection has closed; false
+ * after `wait_ms`. */
+static bool wait_for_shutdown(struct ps_rpc_server *server, uint64_t wait_ms)
+{
+    gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    if (wait_ms != PS_DEADLINE_NEVER)
+        deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                                gpr_time_from_millis((int64_t)wait_ms, GPR_TIMESPAN));
     grpc_event event =
         grpc_completion_queue_pluck(server->drained, &server->drained, deadline, NULL);
     return event.type == GRPC_OP_COMPLETE;
 }
 
+/* Once no call is in flight, what is left are clients that may take seconds to notice the GOAWAY,
+ * because nothing of theirs reads the connection: they are not waited for. */
 void ps_rpc_server_drain(struct ps_rpc_server *server, uint64_t deadline_ms)
 {
     if (server->stopped)
@@ -208,14 +248,14 @@ void ps_rpc_server_drain(struct ps_rpc_server *server, uint64_t deadline_ms)
     ps_rpc_server_wake(server);
     grpc_server_shutdown_and_notify(server->context.server, server->drained, &server->drained);
 
+    if (!wait_until_idle(server, deadline_ms))
+        PS_LOG(server->context.log, PS_LOG_WARN, "rpc", "calls in flight are cancelled",
+               PS_FIELD_UINT("calls", atomic_load(&server->context.in_flight)));
     uint64_t left_ms = ps_time_left_ms(server->clock, deadline_ms);
-    int64_t wait_ms = left_ms < INT32_MAX ? (int64_t)left_ms : INT32_MAX;
-    if (wait_for_shutdown(server, gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                                               gpr_time_from_millis(wait_ms, GPR_TIMESPAN))))
+    if (wait_for_shutdown(server, left_ms < GOAWAY_MS ? left_ms : GOAWAY_MS))
         return;
-    PS_LOG0(server->context.log, PS_LOG_WARN, "rpc", "calls in flight are cancelled");
     grpc_server_cancel_all_calls(server->context.server);
-    bool complete = wait_for_shutdown(server, gpr_inf_future(GPR_CLOCK_MONOTONIC));
+    bool complete = wait_for_shutdown(server, PS_DEADLINE_NEVER);
     PS_ASSERT(complete);
 }
 
@@ -235,6 +275,8 @@ void ps_rpc_server_destroy(struct ps_rpc_server *server)
         grpc_completion_queue_shutdown(server->drained);
         grpc_completion_queue_destroy(server->drained);
     }
+    ps_condition_fini(&server->context.idle);
+    ps_mutex_fini(&server->context.idle_lock);
     const struct ps_allocator *memory = server->context.memory;
     ps_release(memory, server);
     grpc_shutdown();

@@ -91,6 +91,7 @@ static void unary_step(void *owner, bool ok)
             end(call);
             return;
         }
+        ps_rpc_call_begin(&call->call);
         start(call);
         return;
 

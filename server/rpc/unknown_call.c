@@ -61,6 +61,7 @@ static void unknown_step(void *owner, bool ok)
             ps_lane_slot_ended(call->call.lane);
             return;
         }
+        ps_rpc_call_begin(&call->call);
         refuse(call);
         return;
 

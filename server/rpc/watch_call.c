@@ -75,6 +75,7 @@ static void watch_step(void *owner, bool ok)
             ps_lane_slot_ended(call->call.lane);
             return;
         }
+        ps_rpc_call_begin(&call->call);
         start(call);
         return;
 

@@ -63,9 +63,10 @@ void raw_start(struct raw_client *client, struct raw_pending *pending, const cha
     grpc_metadata_array_init(&pending->initial);
     grpc_metadata_array_init(&pending->trailing);
     pending->sent = message_of(request);
-    pending->call = grpc_channel_create_call(client->channel, NULL, 0, client->queue,
-                                             grpc_slice_from_copied_string(path), NULL,
+    grpc_slice method = grpc_slice_from_copied_string(path);
+    pending->call = grpc_channel_create_call(client->channel, NULL, 0, client->queue, method, NULL,
                                              after_ms(timeout_ms), NULL);
+    grpc_slice_unref(method);
     grpc_op ops[6];
     memset(ops, 0, sizeof ops);
     ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;

@@ -1,0 +1,51 @@
+/* The rig as a process of its own, for clients in other languages. It says "port N", then obeys
+ * lines of standard input and answers each with "done N", N being the pushes applied so far:
+ *
+ *     fence      the lease has run out        prove      it is proved again
+ *     drain MS   as on SIGTERM, calls in flight have MS milliseconds
+ *
+ * The end of its input ends it. */
+#include "rig.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void obey(struct rig *rig, const char *line)
+{
+    const struct ps_clock *clock = ps_clock_real();
+    if (strncmp(line, "fence", 5) == 0)
+        ps_service_prove(rig->service, ps_now_ms(clock));
+    else if (strncmp(line, "prove", 5) == 0)
+        ps_service_prove(rig->service, PS_DEADLINE_NEVER);
+    else if (strncmp(line, "drain ", 6) == 0) {
+        ps_service_drain(rig->service);
+        ps_rpc_server_drain(rig->server, ps_deadline_after(clock, strtoull(line + 6, NULL, 10)));
+    }
+    ps_rpc_server_wake(rig->server);
+}
+
+static void print_done(struct rig *rig)
+{
+    struct ps_status_reply status;
+    char uuid[37];
+    ps_service_status(rig->service, &status, uuid);
+    printf("done %llu\n", (unsigned long long)status.push_count);
+}
+
+int main(void)
+{
+    char line[100];
+    struct rig rig;
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    rig_start(&rig, &(struct rig_options){.lane_count = 2});
+    printf("port %u\n", ps_rpc_server_port(rig.server));
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        obey(&rig, line);
+        print_done(&rig);
+    }
+    rig_stop(&rig);
+    return EXIT_SUCCESS;
+}
