@@ -51,6 +51,9 @@ void ps_rpc_metrics_register(struct ps_rpc_metrics *metrics, struct ps_metrics *
         ps_metrics_counter(registry, "ps_rpc_sent_bytes_total", "Bytes of reply messages.", NULL);
     metrics->parked = ps_metrics_gauge(registry, "ps_rpc_parked_calls",
                                        "Calls that wait without holding a thread.", NULL);
+    metrics->dropped =
+        ps_metrics_gauge(registry, "ps_rpc_dropped_connections",
+                         "Connections that were closed at once for want of descriptors.", NULL);
 }
 
 void ps_rpc_metrics_started(struct ps_rpc_metrics *metrics, enum ps_method method,
@@ -72,4 +75,9 @@ void ps_rpc_metrics_parked(struct ps_rpc_metrics *metrics, int change)
 {
     unsigned before = atomic_fetch_add(&metrics->parked_count, (unsigned)change);
     ps_gauge_set(metrics->parked, (double)(before + (unsigned)change));
+}
+
+void ps_rpc_metrics_dropped(struct ps_rpc_metrics *metrics, uint64_t connections)
+{
+    ps_gauge_set(metrics->dropped, (double)connections);
 }

@@ -23,6 +23,7 @@ struct ps_rpc_metrics {
     struct ps_counter *bytes_received;
     struct ps_counter *bytes_sent;
     struct ps_gauge *parked;
+    struct ps_gauge *dropped;
     atomic_uint parked_count;
 };
 
@@ -33,6 +34,9 @@ void ps_rpc_metrics_started(struct ps_rpc_metrics *metrics, enum ps_method metho
                             size_t request_bytes);
 void ps_rpc_metrics_handled(struct ps_rpc_metrics *metrics, enum ps_method method,
                             enum ps_rpc_code code, size_t reply_bytes, double seconds);
+
+/* So many connections were dropped so far for want of descriptors. */
+void ps_rpc_metrics_dropped(struct ps_rpc_metrics *metrics, uint64_t connections);
 
 /* A call was parked (+1) or is so no longer (-1). */
 void ps_rpc_metrics_parked(struct ps_rpc_metrics *metrics, int change);

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/bounds.h"
 #include "proto/reflection_codec.h"
+#include "server/rpc/accept_guard.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/server_arguments.h"
 #include "server/rpc/stream_calls.h"
@@ -190,6 +191,7 @@ enum ps_status ps_rpc_server_start(struct ps_rpc_server *server, struct ps_error
 
 void ps_rpc_server_wake(struct ps_rpc_server *server)
 {
+    ps_rpc_metrics_dropped(&server->context.metrics, ps_accept_guard_dropped());
     for (uint32_t i = 0; i < server->lane_count; i++)
         ps_lane_ring(server->lanes[i]);
 }

@@ -27,12 +27,24 @@ static bool answer_init(struct ps_exchange *exchange)
     return true;
 }
 
+/* True when the reply may go out: the checkpoint that the ticket stands for is durable, or will
+ * never be, which then is the reply. */
+static bool ticket_is_settled(struct ps_exchange *exchange)
+{
+    struct ps_service *service = exchange->context->service;
+    if (!ps_service_abandoned(service, exchange->ticket))
+        return ps_service_satisfied(service, exchange->ticket);
+    exchange->status = ps_fail(&exchange->error, PS_ERR_UNAVAILABLE,
+                               "the shard was lost before its checkpoint was saved");
+    return true;
+}
+
 /* Waits for the ticket whatever the status is: the reply promises a durable checkpoint. */
 static bool answer_finish(struct ps_exchange *exchange)
 {
     struct ps_service *service = exchange->context->service;
     if (exchange->asked)
-        return ps_service_satisfied(service, exchange->ticket);
+        return ticket_is_settled(exchange);
     struct ps_finish_request request;
     struct ps_decoded decoded;
     exchange->status = ps_decode_finish(exchange->request, exchange->context->memory, &request,
@@ -42,7 +54,7 @@ static bool answer_finish(struct ps_exchange *exchange)
     ps_decoded_release(&decoded);
     exchange->asked = true;
     exchange->status = ps_service_finish(service, &exchange->ticket, &exchange->error);
-    return ps_service_satisfied(service, exchange->ticket);
+    return ticket_is_settled(exchange);
 }
 
 static bool answer_push(struct ps_exchange *exchange)
@@ -124,8 +136,10 @@ static bool answer_save(struct ps_exchange *exchange)
     }
     if (exchange->status != PS_OK)
         return true;
-    if (!ps_service_satisfied(service, exchange->ticket))
+    if (!ticket_is_settled(exchange))
         return false;
+    if (exchange->status != PS_OK)
+        return true;
     struct ps_checkpoint_place place;
     if (!ps_service_last_saved(service, &place)) {
         exchange->status =

@@ -348,6 +348,26 @@ START_TEST(a_finish_waits_for_its_checkpoint)
 }
 END_TEST
 
+START_TEST(a_finish_whose_shard_is_lost_is_told_so)
+{
+    const float values[] = {1};
+    struct raw_pending finish;
+    struct raw_answer answer;
+    struct rig rig;
+    rig_start(&rig, &(struct rig_options){.saves = true});
+    expect_ok(rig_call(&rig, PS_METHOD_INIT, rig_init("w", PS_F32, floats(values, 1), none)));
+    raw_start(&rig.client, &finish, ps_method_path(PS_METHOD_FINISH), none, 20000);
+    ck_assert(!raw_wait(&rig.client, &finish, 200, &answer));
+
+    ps_service_reset(rig.service);
+
+    ck_assert(raw_wait(&rig.client, &finish, 20000, &answer));
+    expect(answer, PS_RPC_UNAVAILABLE, "unavailable",
+           "the shard was lost before its checkpoint was saved");
+    rig_stop(&rig);
+}
+END_TEST
+
 START_TEST(a_save_says_which_checkpoint_it_was)
 {
     const float values[] = {1};
@@ -463,6 +483,7 @@ int main(void)
     tcase_add_test(tests, pulls_that_were_given_up_leave_their_slots);
     tcase_add_test(tests, more_pulls_than_slots_are_all_answered);
     tcase_add_test(tests, a_finish_waits_for_its_checkpoint);
+    tcase_add_test(tests, a_finish_whose_shard_is_lost_is_told_so);
     tcase_add_test(tests, a_save_says_which_checkpoint_it_was);
     tcase_add_test(tests, operators_see_status_and_parameters);
     tcase_add_test(tests, a_thousand_calls_leave_nothing_behind);
