@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Makes the stubs, builds and runs the example: ./run.sh HOST:PORT
+# Needs g++, libgrpc++-dev, protobuf-compiler, protobuf-compiler-grpc, pkg-config.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+proto=$here/../../../proto
+out=${OUT:-$here/../../../build/examples/cpp}
+mkdir -p "$out"
+protoc -I "$proto" --cpp_out="$out" --grpc_out="$out" \
+    --plugin=protoc-gen-grpc="$(command -v grpc_cpp_plugin)" pserver/v1/pserver.proto
+if [ ! "$out/example" -nt "$here/example.cc" ]; then
+    g++ -std=c++17 -I "$out" -o "$out/example" "$here/example.cc" \
+        "$out"/pserver/v1/pserver.pb.cc "$out"/pserver/v1/pserver.grpc.pb.cc \
+        -Wl,--as-needed $(pkg-config --cflags --libs grpc++ protobuf)
+fi
+exec "$out/example" "$@"

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Installs the two libraries and runs the example: ./run.sh HOST:PORT
+# Needs nodejs and npm.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+proto=$here/../../../proto
+out=${OUT:-$here/../../../build/examples/node}
+mkdir -p "$out"
+cp "$here/package.json" "$here/package-lock.json" "$here/example.js" "$out/"
+if ! cmp -s "$out/package-lock.json" "$out/installed.json"; then
+    (cd "$out" && npm ci --no-audit --no-fund --silent)
+    cp "$out/package-lock.json" "$out/installed.json"
+fi
+exec node "$out/example.js" "$1" "$proto"

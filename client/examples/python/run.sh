@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Makes the stubs and runs the example: ./run.sh HOST:PORT
+# Needs python3-grpcio, python3-protobuf, protobuf-compiler, protobuf-compiler-grpc.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+proto=$here/../../../proto
+out=${OUT:-$here/../../../build/examples/python}
+mkdir -p "$out"
+protoc -I "$proto" --python_out="$out" --grpc_out="$out" \
+    --plugin=protoc-gen-grpc="$(command -v grpc_python_plugin)" pserver/v1/pserver.proto
+PYTHONPATH=$out exec "${PYTHON:-/usr/bin/python3}" "$here/example.py" "$@"
