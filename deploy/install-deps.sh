@@ -18,7 +18,7 @@ demo_packages=(etcd-server etcd-client curl jq)
 test_packages=(
     check valgrind python3 python3-grpcio python3-protobuf python3-yaml
     protobuf-compiler-grpc libgrpc++-dev golang-go golang-google-grpc-dev golang-goprotobuf-dev
-    nodejs prometheus libclang-rt-14-dev clang-format binutils man-db
+    nodejs npm prometheus libclang-rt-14-dev clang-format binutils man-db
     iproute2 strace systemd
 )
 image_packages=(buildah crun debootstrap ca-certificates)
@@ -40,6 +40,7 @@ for package in "${packages[@]}"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' && continue
     case "$package" in
         nodejs) command -v node >/dev/null && continue ;;
+        npm) command -v npm >/dev/null && continue ;;
         golang-go) command -v go >/dev/null && continue ;;
     esac
     missing+=("$package")

@@ -1,4 +1,4 @@
-// Initialises, pushes and pulls one parameter with plain gRPC C++: ./run.sh HOST:PORT
+// Initialises, pushes and pulls one parameter with plain gRPC C++: ./run_cpp.sh HOST:PORT
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Initialises, pushes and pulls one parameter with plain grpc-go: ./run.sh HOST:PORT
+// Initialises, pushes and pulls one parameter with plain grpc-go: ./run_go.sh HOST:PORT
 package main
 
 import (

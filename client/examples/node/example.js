@@ -1,4 +1,4 @@
-// Initialises, pushes and pulls one parameter with plain grpc-js: ./run.sh HOST:PORT PROTO_FOLDER
+// Initialises, pushes and pulls one parameter with plain grpc-js: ./run_node.sh HOST:PORT PROTO_FOLDER
 const grpc = require("@grpc/grpc-js");
 const loader = require("@grpc/proto-loader");
 const { promisify } = require("util");

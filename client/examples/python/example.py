@@ -1,4 +1,4 @@
-"""Initialises, pushes and pulls one parameter with plain grpcio: ./run.sh HOST:PORT"""
+"""Initialises, pushes and pulls one parameter with plain grpcio: ./run_python.sh HOST:PORT"""
 import struct
 import sys
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the stubs and runs the example: ./run.sh HOST:PORT
+# Makes the stubs and runs the example: ./run_python.sh HOST:PORT
 # Needs python3-grpcio, python3-protobuf, protobuf-compiler, protobuf-compiler-grpc.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the stubs, builds and runs the example: ./run.sh HOST:PORT
+# Makes the stubs, builds and runs the example: ./run_cpp.sh HOST:PORT
 # Needs g++, libgrpc++-dev, protobuf-compiler, protobuf-compiler-grpc, pkg-config.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

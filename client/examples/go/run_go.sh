@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the stubs, builds and runs the example: ./run.sh HOST:PORT
+# Makes the stubs, builds and runs the example: ./run_go.sh HOST:PORT
 # Needs golang-go, golang-google-grpc-dev, golang-goprotobuf-dev, protobuf-compiler.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the two libraries and runs the example: ./run.sh HOST:PORT
+# Installs the two libraries and runs the example: ./run_node.sh HOST:PORT
 # Needs nodejs and npm.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

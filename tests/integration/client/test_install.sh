@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Installs the client into a folder and builds a program outside of the tree against it, once with
+# pkg-config and once with CMake.
+#   test_install.sh BUILD_FOLDER SOURCE_FOLDER CC
+set -euo pipefail
+build=$1 source=$2 compiler=$3
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+cmake --install "$build" --component client --prefix "$prefix" >/dev/null
+cp "$source/tests/integration/client/consumer.c" "$work/consumer.c"
+
+pkg_config_folder=$(dirname "$(find "$prefix" -name psclient.pc)")
+library_folder=$(dirname "$pkg_config_folder")
+export PKG_CONFIG_PATH=$pkg_config_folder
+# The installed package says the prefix it was configured for; this one is elsewhere.
+flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs psclient)
+# shellcheck disable=SC2086
+"$compiler" -std=c11 -Wall -Wextra -Wpedantic -Werror -o "$work/by_pkg_config" \
+    "$work/consumer.c" $flags
+LD_LIBRARY_PATH=$library_folder "$work/by_pkg_config"
+
+cat >"$work/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.25)
+project(consumer LANGUAGES C)
+find_package(psclient 0.1 REQUIRED CONFIG)
+add_executable(by_cmake consumer.c)
+target_link_libraries(by_cmake PRIVATE psclient::psclient)
+END
+cmake -S "$work" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" \
+    -DCMAKE_C_COMPILER="$compiler" >/dev/null
+cmake --build "$work/build" >/dev/null
+"$work/build/by_cmake"
+
+# It shows its public names and nothing else, under the name that programs record.
+library=$library_folder/libpsclient.so
+nm -D --defined-only "$library" | awk '{print $3}' | sed 's/@.*//' |
+    grep -v -e '^psclient_' -e '^paddle_' -e '^PSCLIENT_0$' >"$work/others" || true
+if [ -s "$work/others" ]; then
+    echo "the library shows other names:"
+    cat "$work/others"
+    exit 1
+fi
+readelf -d "$library" | grep -q 'SONAME.*\[libpsclient.so.0\]'

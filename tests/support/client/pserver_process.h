@@ -1,0 +1,30 @@
+/* A pserver in a process of its own, to be killed and restarted.
+ *
+ * Threads:  one.
+ * Blocking: start waits until the server listens, at most half a minute.
+ * Errors:   whatever fails ends the test.
+ * Memory:   in place.
+ */
+#ifndef PS_TESTS_SUPPORT_CLIENT_PSERVER_PROCESS_H
+#define PS_TESTS_SUPPORT_CLIENT_PSERVER_PROCESS_H
+
+#include <sys/types.h>
+
+struct pserver_process {
+    pid_t pid;        /* 0: not running */
+    int log;          /* what it writes to standard error */
+    char address[64]; /* where it listens */
+};
+
+/* Starts `program --listen ADDRESS ARGUMENTS`; the list ends with NULL. The process dies with the
+ * test. */
+void pserver_process_start(struct pserver_process *process, const char *program, const char *listen,
+                           const char *const *arguments);
+
+/* SIGKILL, and waits for its end. Accepts one that is not running. */
+void pserver_process_kill(struct pserver_process *process);
+
+/* SIGTERM; returns the exit status. */
+int pserver_process_stop(struct pserver_process *process);
+
+#endif
