@@ -121,22 +121,24 @@ static enum ps_status parse_endpoints(struct ps_etcd_store *store, const char *e
 static enum ps_status add_endpoint(struct ps_etcd_store *store, struct ps_bytes text,
                                    struct ps_error *error)
 {
-    while (text.size > 0 && strchr("/ ", (char)text.data[text.size - 1]) != NULL)
+    const char *begin = (const char *)text.data;
+    const char *mark = memmem(begin, text.size, "://", 3);
+    size_t scheme_size = mark == NULL ? 0 : (size_t)(mark - begin) + 3;
+    bool known = scheme_size == 0 || (scheme_size == 7 && strncmp(begin, "http://", 7) == 0) ||
+                 (scheme_size == 8 && strncmp(begin, "https://", 8) == 0);
+    while (text.size > scheme_size && strchr("/ ", begin[text.size - 1]) != NULL)
         text.size--;
-    if (text.size == 0 || text.size > PS_ETCD_ENDPOINT_BYTES - sizeof "https://")
+    if (!known || text.size == scheme_size)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "\"%.*s\": an etcd endpoint is http(s)://host:port",
+                       (int)text.size, begin);
+    if (text.size > PS_ETCD_ENDPOINT_BYTES - sizeof "https://")
         return ps_fail(error, PS_ERR_BAD_INPUT, "an etcd endpoint of %zu characters", text.size);
     if (store->endpoint_count == PS_ETCD_ENDPOINTS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "more than %d etcd endpoints",
                        PS_ETCD_ENDPOINTS_MAX);
-    const char *begin = (const char *)text.data;
-    const char *scheme = memmem(begin, text.size, "://", 3) == NULL ? "http://" : "";
-    bool known = scheme[0] != '\0' || (text.size > 7 && strncmp(begin, "http://", 7) == 0) ||
-                 (text.size > 8 && strncmp(begin, "https://", 8) == 0);
-    if (!known)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "%.*s: an etcd endpoint begins with http(s)://",
-                       (int)text.size, begin);
     char *endpoint = store->endpoints[store->endpoint_count++];
-    (void)snprintf(endpoint, PS_ETCD_ENDPOINT_BYTES, "%s%.*s", scheme, (int)text.size, begin);
+    (void)snprintf(endpoint, PS_ETCD_ENDPOINT_BYTES, "%s%.*s", scheme_size == 0 ? "http://" : "",
+                   (int)text.size, begin);
     return PS_OK;
 }
 
