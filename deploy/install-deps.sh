@@ -4,9 +4,14 @@
 #   deploy/install-deps.sh            everything (build, tests, demo)
 #   deploy/install-deps.sh build      what compiling the programs needs
 #   deploy/install-deps.sh demo       that, and what deploy/quickstart.sh needs
+#   deploy/install-deps.sh etcd-3.5   optional: a second etcd in build/etcd-3.5, only for tests
 #
 # Safe to run again: packages that are there already are left alone. Needs root or sudo.
 set -euo pipefail
+
+if [ "${1:-all}" = etcd-3.5 ]; then
+    exec "$(dirname "$0")/fetch-etcd-3.5.sh"
+fi
 
 build_packages=(
     gcc g++ clang cmake ninja-build pkg-config
@@ -29,7 +34,7 @@ case "${1:-all}" in
     demo) packages+=("${demo_packages[@]}") ;;
     all) packages+=("${demo_packages[@]}" "${test_packages[@]}" "${image_packages[@]}") ;;
     *)
-        echo "install-deps: unknown set \"$1\": build, demo or all" >&2
+        echo "install-deps: unknown set \"$1\": build, demo, all or etcd-3.5" >&2
         exit 2
         ;;
 esac

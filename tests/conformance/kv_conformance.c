@@ -336,6 +336,7 @@ TCase *kv_conformance_case(struct kv_world *world, SFun setup, SFun teardown)
 {
     kv_world_use(world);
     TCase *tests = tcase_create("conformance");
+    tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, reading_an_absent_key_gives_nothing);
     tcase_add_test(tests, a_value_reads_back_as_written);

@@ -103,9 +103,11 @@ static void become_etcd(const struct etcd_process *process, const char *ready_pa
                                  process->url, "--advertise-client-urls",
                                  process->url, "--listen-peer-urls",
                                  peer,         "--initial-advertise-peer-urls",
-                                 peer,         "--initial-cluster",
+                                 peer,         "--heartbeat-interval",
+                                 "20",         "--election-timeout",
+                                 "200",        "--initial-cluster",
                                  cluster};
-    size_t count = 13;
+    size_t count = 17;
     for (size_t i = 0; process->extra[i] != NULL; i++)
         arguments[count++] = process->extra[i];
 
