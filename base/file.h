@@ -37,6 +37,9 @@ struct ps_files {
     /* Writes every byte or fails; what a failed write left in the file is undefined. */
     enum ps_status (*write)(void *self, struct ps_file file, struct ps_bytes bytes,
                             struct ps_error *error);
+    /* The same for many pieces in order, with as few system calls as it takes. */
+    enum ps_status (*write_view)(void *self, struct ps_file file, struct ps_view view,
+                                 struct ps_error *error);
     /* Reads `size` bytes at `offset`; `*got` is less only at the end of the file. */
     enum ps_status (*read)(void *self, struct ps_file file, uint64_t offset, void *destination,
                            size_t size, size_t *got, struct ps_error *error);

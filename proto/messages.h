@@ -60,11 +60,14 @@ struct ps_push_request {
     struct ps_view content;
     enum ps_ack ack;
     struct ps_request_id request;
+    struct ps_hold hold; /* of the content; not on the wire */
 };
 
 struct ps_push_reply {
     uint64_t version;
     bool duplicate;
+    uint64_t position;         /* of this push in the life of the shard */
+    uint64_t durable_position; /* pushes up to here survive a crash */
 };
 
 struct ps_pull_request {

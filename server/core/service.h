@@ -2,9 +2,10 @@
  * networks are elsewhere; requests come in as structs and results go out.
  *
  *   STARTING ──begin_empty──► UNINITIALIZED ──finish──► READY ◄──┐
- *      │  ▲                                              │       │ lease proved again
- *      │  └────────────reset (ownership was lost)────────┤       │
- *      └──begin_loaded (a checkpoint was read)──► READY  └──► FENCED (the lease ran out)
+ *      │  ▲                                              │ ▲     │ lease proved again
+ *      │  └────────────reset (ownership was lost)────────┤ │     │
+ *      │                                                 └─┼──► FENCED (the lease ran out)
+ *      └──begin_loaded──► RECOVERING ──begin_recovered─────┘
  *   any ──drain──► DRAINING
  *
  * FENCED is no state that anybody sets: it is what READY and UNINITIALIZED become by themselves
@@ -29,6 +30,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/journal.h"
 #include "proto/messages.h"
 
 struct ps_service;
@@ -38,6 +40,7 @@ struct ps_service;
 struct ps_service_listener {
     void (*changed)(void *self);           /* ask the parked calls again */
     void (*checkpoint_wanted)(void *self); /* a ticket was given out */
+    void (*journal_wanted)(void *self);    /* records are queued; may be NULL without a journal */
     void *self;
 };
 
@@ -46,10 +49,16 @@ struct ps_service_options {
     const struct ps_clock *clock;      /* borrowed; outlives the service */
     const struct ps_log *log;          /* borrowed; may be NULL */
     struct ps_metrics *metrics;        /* borrowed; may be NULL */
-    uint64_t bytes_max; /* of all values and states; 0: no limit. Beyond: PS_ERR_BUSY */
-    bool saves;         /* checkpoints are written: finish waits for the first */
-    const char *device; /* for status: "cpu"; borrowed */
-    const char *job;    /* for status and checkpoints; "" for none; borrowed */
+    uint64_t bytes_max;           /* of all values and states; 0: no limit. Beyond: PS_ERR_BUSY */
+    bool saves;                   /* checkpoints are written: finish waits for the first */
+    bool journals;                /* every push is queued for the journal */
+    enum ps_ack ack;              /* what ACK_DEFAULT means: MEMORY, or LOGGED with a journal */
+    uint64_t journal_queue_bytes; /* most content that waits for the disk; 0: 64 MiB */
+    uint32_t clients_max;         /* that are remembered; 0: 16384 */
+    uint64_t client_idle_ms;      /* forgotten after this long without a push, when room is needed;
+                                     0: one hour */
+    const char *device;           /* for status: "cpu"; borrowed */
+    const char *job;              /* for status and checkpoints; "" for none; borrowed */
     /* Borrowed; outlives the service. Where the uuids of checkpoints come from in a simulation that
      * must repeat; NULL: from the system. */
     struct ps_random *random;
@@ -76,7 +85,8 @@ void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_c
 /* There is no state to load: wait for InitParam. */
 void ps_service_begin_empty(struct ps_service *service);
 
-/* Fills the service from a checkpoint and becomes READY. On any failure the service is as empty as
+/* Fills the service from a checkpoint and becomes RECOVERING: calls are refused, records of the
+ * journal may be replayed, and begin_recovered ends it. On any failure the service is as empty as
  * before.
  *
  * reader              borrowed
@@ -90,6 +100,21 @@ void ps_service_begin_empty(struct ps_service *service);
 PS_MUST_USE enum ps_status ps_service_begin_loaded(struct ps_service *service,
                                                    struct ps_checkpoint_reader *reader,
                                                    struct ps_error *error);
+
+/* Applies one record of the journal, as the push was applied then: no session, lease or
+ * acknowledgement is asked. RECOVERING only. Records of one parameter must come in order, one at a
+ * time; those of different parameters may come from several threads at once. The caller has seen to
+ * it that no position is missing.
+ *
+ * PS_ERR_CORRUPT      the record does not fit the state: no such parameter, another type or length,
+ *                     or another version than the record says
+ */
+PS_MUST_USE enum ps_status ps_service_replay(struct ps_service *service,
+                                             const struct ps_record *record,
+                                             struct ps_error *error);
+
+/* Replay is over; `position` is that of the last record (or of the checkpoint): READY. */
+void ps_service_begin_recovered(struct ps_service *service, uint64_t position);
 
 /* Ownership is proved until `until_ms` on the service's clock (PS_DEADLINE_NEVER without a store).
  * From then on every call is refused and nothing more is acknowledged. */
@@ -138,12 +163,36 @@ PS_MUST_USE enum ps_status ps_service_finish(struct ps_service *service, struct 
  * PS_ERR_BAD_INPUT    type or length differ (texts of the reference), a non-finite element
  * PS_ERR_OUT_OF_RANGE add with overflow=fail would overflow; nothing changed
  * PS_ERR_UNSUPPORTED  an acknowledgement level that this server does not offer
- * PS_ERR_UNAVAILABLE  starting, fenced or draining. When the lease ran out during the update it
- *                     may have been applied, but it will not survive
+ * PS_ERR_UNAVAILABLE  starting, fenced or draining, or the journal has failed. When the lease ran
+ *                     out during the update it may have been applied, but it will not survive
+ * PS_ERR_BUSY         the journal's queue is full, too many clients are remembered, or the same
+ *                     request is being applied at this moment; nothing changed
+ * PS_ERR_STALE_SESSION  the request's session is over, or its sequence is older than what is
+ *                     remembered: nobody can tell whether it was applied
+ *
+ * A request id that was applied before is answered with the first version and duplicate = true.
+ * On PS_OK the reply may only be sent when ps_service_settle says so for `*wait`.
  */
+struct ps_push_wait {
+    uint64_t position; /* to become durable first; 0: nothing */
+    uint64_t life;     /* of the shard in this process */
+};
 PS_MUST_USE enum ps_status ps_service_push(struct ps_service *service,
                                            const struct ps_push_request *request,
-                                           struct ps_push_reply *reply, struct ps_error *error);
+                                           struct ps_push_reply *reply, struct ps_push_wait *wait,
+                                           struct ps_error *error);
+
+/* May the reply to a push be sent now? Asked after the push, and again whenever the listener was
+ * told `changed`.
+ *
+ * PS_OK               yes; reply->durable_position is brought up to date
+ * PS_ERR_NOT_READY    not yet: park
+ * PS_ERR_UNAVAILABLE  never: the journal failed, the lease ran out or the shard was lost. The
+ *                     client repeats the request, here or at the next owner, and is told then
+ */
+PS_MUST_USE enum ps_status ps_service_settle(struct ps_service *service,
+                                             const struct ps_push_wait *wait,
+                                             struct ps_push_reply *reply, struct ps_error *error);
 
 /* One consistent version of one parameter. The reply's view and name stay valid, whatever happens
  * to the parameter, until ps_pull_release. */
@@ -210,6 +259,26 @@ void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
 
 /* Where the newest saved checkpoint is. False when there is none yet. */
 bool ps_service_last_saved(struct ps_service *service, struct ps_checkpoint_place *place);
+
+/* ---- The journal: between pushes and the one thread (or simulator) that writes it ---- */
+
+/* Takes the next queued records, in order; they stay queued, and their content in place, until
+ * ps_service_journal_written. One taker at a time. 0: nothing is queued, or the journal failed. */
+size_t ps_service_journal_take(struct ps_service *service, struct ps_record *records,
+                               size_t record_count_max);
+
+/* What became of the records taken last. PS_OK: durable, replies may go. Otherwise the journal has
+ * failed: nothing more is acknowledged, pushes are refused, until ps_service_journal_resume. */
+void ps_service_journal_written(struct ps_service *service, enum ps_status status,
+                                const struct ps_error *why);
+
+/* After a failure: a checkpoint at `position`, the last that was given out, is durable, and a new
+ * segment behind it is open. Everything applied so far is durable by that; pushes are taken again.
+ * False when pushes were applied meanwhile: save again. */
+bool ps_service_journal_resume(struct ps_service *service, uint64_t position);
+
+/* The last position given out, and the last that is durable. */
+void ps_service_positions(struct ps_service *service, uint64_t *position, uint64_t *durable);
 
 /* Asserts every invariant; tests and the simulator call it after every event. */
 void ps_service_check(const struct ps_service *service);

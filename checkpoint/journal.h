@@ -1,0 +1,164 @@
+/* The journal of one shard: every push, in the order in which it was applied, on disk.
+ * docs/journal-format.md is the format's description.
+ *
+ * A journal is a row of segment files in the shard's folder, named
+ * "<epoch>-<position>.journal" (both in 16 hexadecimal digits; the position is that of the first
+ * record that may stand in it). A segment begins with a record of its own that says shard, epoch,
+ * first position, and which epoch and position it goes on from. Positions rise by one from record
+ * to record, over all segments and epochs of a shard's life.
+ *
+ * What is current: the epoch of a segment ends where the next higher epoch begins. A former owner
+ * that goes on writing after a takeover writes behind that place, into files of its own epoch: no
+ * reader ever takes it (promise P4).
+ *
+ * What is whole: a record has a CRC-32C of its head and one of its content. In the last segment of
+ * an epoch, bad bytes with no good record behind them are a torn end, and are cut. Anywhere else
+ * they are damage and are reported with file, offset and position, never skipped.
+ *
+ * Threads:  a writer and a reader each belong to one thread at a time.
+ * Blocking: for the disk.
+ * Errors:   said at each function.
+ * Memory:   said at each function.
+ */
+#ifndef PS_CHECKPOINT_JOURNAL_H
+#define PS_CHECKPOINT_JOURNAL_H
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/dtype.h"
+#include "base/file.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Later types (tables, clocks, rendezvous) get numbers of their own; a reader that meets a type it
+ * does not know stops with PS_ERR_UNSUPPORTED. */
+enum ps_record_type {
+    PS_RECORD_SEGMENT = 1, /* first of every segment; never given to callers */
+    PS_RECORD_PUSH = 2     /* one SendGrad that was applied */
+};
+
+/* One record. All bytes are borrowed: from the caller when writing, from the row when reading. */
+struct ps_record {
+    enum ps_record_type type;
+    uint64_t position;         /* of this push in the life of the shard, from 1 */
+    uint64_t epoch;            /* of the server that applied it */
+    struct ps_bytes name;      /* of the parameter */
+    enum ps_dtype dtype;       /* of the gradient */
+    uint64_t version;          /* of the parameter after it */
+    struct ps_bytes client_id; /* empty: the push carried no request id */
+    uint64_t session;
+    uint64_t sequence;
+    struct ps_view content; /* the gradient as it was received */
+};
+
+/* ---- Writing ---- */
+
+struct ps_journal_facts {
+    uint32_t index;
+    uint32_t shard_count;
+    uint64_t epoch;
+    uint64_t position;       /* applied so far: the first record has position + 1 */
+    uint64_t previous_epoch; /* whose journal (or checkpoint) this goes on from; 0: from nothing */
+};
+
+/* Default size at which a segment is closed and another begun. */
+#define PS_JOURNAL_SEGMENT_BYTES ((uint64_t)64 << 20)
+
+struct ps_journal_writer;
+
+/* Begins the journal of an epoch: its first segment is durable when this returns PS_OK. `folder`
+ * is made when missing, and copied.
+ *
+ * PS_ERR_EXISTS       a segment of that epoch and position is there already
+ * PS_ERR_IO, PS_ERR_NO_MEMORY
+ */
+PS_MUST_USE enum ps_status ps_journal_writer_open(const struct ps_files *files, const char *folder,
+                                                  const struct ps_journal_facts *facts,
+                                                  uint64_t segment_bytes,
+                                                  const struct ps_allocator *memory,
+                                                  struct ps_journal_writer **writer,
+                                                  struct ps_error *error);
+
+/* Closes without syncing: what was not synced may be lost. NULL is allowed. */
+void ps_journal_writer_close(struct ps_journal_writer *writer);
+
+/* Writes records, straight from where their content lies, and makes them durable: one sync for all.
+ * Their positions go on from the last one without a gap. A full segment is closed behind them.
+ *
+ * PS_OK               all of them are durable
+ * otherwise           nobody knows which are. The writer is dead: every later call gives the same
+ *                     error, and the file is never synced again
+ */
+PS_MUST_USE enum ps_status ps_journal_write(struct ps_journal_writer *writer,
+                                            const struct ps_record *records, size_t record_count,
+                                            struct ps_error *error);
+
+/* The last position that is durable. */
+uint64_t ps_journal_writer_position(const struct ps_journal_writer *writer);
+
+/* Removes segments that no recovery needs: those whose every position is <= `covered` (the position
+ * of the oldest checkpoint kept) and that are not the newest segment of `epoch`. `*removed` counts.
+ * PS_ERR_IO when one could not be removed, after the others were tried. */
+PS_MUST_USE enum ps_status ps_journal_sweep(const struct ps_files *files, const char *folder,
+                                            uint64_t epoch, uint64_t covered,
+                                            const struct ps_allocator *memory, size_t *removed,
+                                            struct ps_error *error);
+
+/* ---- Reading ---- */
+
+struct ps_journal_reader;
+
+/* Where a reader found damage, for people and for psckpt. */
+struct ps_journal_damage {
+    char segment[128]; /* file name */
+    uint64_t offset;   /* of the first bad byte's record */
+    uint64_t position; /* that should stand there */
+};
+
+/* Reads on from `position`: the first record is position + 1, of whichever epoch is current there.
+ * Looks only at epochs up to `epoch_max` (the reader's own claim; UINT64_MAX: all). Returns the
+ * reader in `*reader`; close it with ps_journal_reader_close().
+ *
+ * A folder without segments, or with none beyond `position`, is an empty journal: PS_OK.
+ * PS_ERR_CORRUPT      a segment's first record is damaged, or the first segment begins behind
+ *                     position + 1: the records between are missing
+ */
+PS_MUST_USE enum ps_status ps_journal_reader_open(const struct ps_files *files, const char *folder,
+                                                  uint64_t position, uint64_t epoch_max,
+                                                  const struct ps_allocator *memory,
+                                                  struct ps_journal_reader **reader,
+                                                  struct ps_error *error);
+void ps_journal_reader_close(struct ps_journal_reader *reader);
+
+/* One record and the memory that it lies in. */
+struct ps_journal_row {
+    struct ps_record record;
+    struct ps_bytes piece;             /* what record.content views */
+    const struct ps_allocator *memory; /* borrowed */
+    void *block;                       /* owned */
+};
+
+/* Reads the next record, verified, into `*row`; release it with ps_journal_row_release(). The row
+ * may be handed to another thread.
+ *
+ * PS_ERR_NOT_FOUND    the end: the last record was the one before. `*cut` says how many bytes of a
+ *                     torn end were left out
+ * PS_ERR_CORRUPT      damage; `*damage` (may be NULL) and the text say where
+ * PS_ERR_UNSUPPORTED  a type or format that this version does not know
+ */
+PS_MUST_USE enum ps_status ps_journal_next(struct ps_journal_reader *reader,
+                                           struct ps_journal_row *row, uint64_t *cut,
+                                           struct ps_journal_damage *damage,
+                                           struct ps_error *error);
+
+/* Accepts a zeroed row, and one released already. Moving a row by assignment moves its piece: use
+ * ps_journal_row_move. */
+void ps_journal_row_release(struct ps_journal_row *row);
+void ps_journal_row_move(struct ps_journal_row *to, struct ps_journal_row *from);
+
+/* The epoch of the last record read, or of the segment that reading began in; 0: none. */
+uint64_t ps_journal_reader_epoch(const struct ps_journal_reader *reader);
+
+#endif
