@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* One write(2) moves at most this much; the kernel's own limit is just below 2 GiB. */
@@ -64,6 +65,48 @@ static enum ps_status real_write(void *self, struct ps_file file, struct ps_byte
             return fail_on_file(error, "write", file);
         bytes.data += wrote;
         bytes.size -= (size_t)wrote;
+    }
+    return PS_OK;
+}
+
+/* Pieces that one writev(2) takes; far below the system's IOV_MAX. */
+#define PIECES_AT_ONCE 256
+
+/* Fills `vectors` from the cursor, and returns how many it took. */
+static size_t take_vectors(struct ps_view_cursor *cursor, struct iovec vectors[PIECES_AT_ONCE])
+{
+    size_t count = 0;
+    while (count < PIECES_AT_ONCE) {
+        struct ps_bytes piece = ps_view_next(cursor, WRITE_BYTES_MAX / PIECES_AT_ONCE);
+        if (piece.size == 0)
+            break;
+        vectors[count].iov_base = (void *)(uintptr_t)piece.data;
+        vectors[count++].iov_len = piece.size;
+    }
+    return count;
+}
+
+static enum ps_status real_write_view(void *self, struct ps_file file, struct ps_view view,
+                                      struct ps_error *error)
+{
+    struct ps_view_cursor cursor = {.view = view};
+    struct iovec vectors[PIECES_AT_ONCE];
+    for (size_t count = take_vectors(&cursor, vectors); count > 0;
+         count = take_vectors(&cursor, vectors)) {
+        ssize_t wrote = writev((int)file.handle, vectors, (int)count);
+        if (wrote < 0 && errno == EINTR)
+            wrote = 0;
+        if (wrote < 0)
+            return fail_with_errno(error, "write", "file");
+        /* The rest of a short write goes piece by piece: it is rare. */
+        for (size_t i = 0; i < count; i++) {
+            size_t done = (size_t)wrote < vectors[i].iov_len ? (size_t)wrote : vectors[i].iov_len;
+            wrote -= (ssize_t)done;
+            struct ps_bytes rest = {(const uint8_t *)vectors[i].iov_base + done,
+                                    vectors[i].iov_len - done};
+            if (rest.size > 0)
+                PS_TRY(real_write(self, file, rest, error));
+        }
     }
     return PS_OK;
 }
@@ -207,6 +250,7 @@ static enum ps_status real_list(void *self, const char *path, ps_file_entry_fn e
 static const struct ps_files real_files = {
     .open = real_open,
     .write = real_write,
+    .write_view = real_write_view,
     .read = real_read,
     .size = real_size,
     .sync = real_sync,

@@ -32,10 +32,12 @@ struct ps_checkpoint_facts {
     char uuid[37];
     uint32_t index; /* of the shard */
     uint32_t shard_count;
-    uint64_t epoch;    /* fencing token of the server that wrote it */
-    uint64_t position; /* pushes applied in the life of the shard, all included here */
-    uint64_t unix_ns;  /* when the instant was taken */
-    const char *job;   /* "" for none */
+    uint64_t epoch;           /* fencing token of the server that wrote it */
+    uint64_t position;        /* pushes applied in the life of the shard, all included here */
+    uint64_t unix_ns;         /* when the instant was taken */
+    const char *job;          /* "" for none */
+    struct ps_bytes sessions; /* what server/core remembers of its clients' requests, opaque here;
+                                 kept as the tensor "ps.sessions" of type U8. Empty: none */
 };
 
 /* One parameter as it goes into the file. Everything is borrowed for the call. */

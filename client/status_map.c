@@ -16,6 +16,7 @@ enum psclient_status ps_client_status_of(enum ps_status status)
         return PSCLIENT_UNAVAILABLE;
     case PS_ERR_TIMEOUT:
     case PS_ERR_CANCELLED:
+    case PS_ERR_STALE_SESSION: /* the server no longer remembers */
         return PSCLIENT_UNKNOWN;
     case PS_ERR_BAD_INPUT:
     case PS_ERR_OUT_OF_RANGE:

@@ -218,7 +218,8 @@ static enum ps_status build_driver(struct ps_instance *instance, struct ps_error
     };
     PS_TRY(ps_coordinator_driver_create(&wish, &instance->driver, error));
     ps_jobs_report_to(instance->jobs, instance->driver);
-    const struct ps_service_listener listener = {on_changed, on_checkpoint_wanted, instance};
+    const struct ps_service_listener listener = {
+        .changed = on_changed, .checkpoint_wanted = on_checkpoint_wanted, .self = instance};
     ps_service_listen(instance->service, &listener);
     return PS_OK;
 }

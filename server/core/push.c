@@ -13,8 +13,11 @@ static enum ps_status check_acknowledgement(enum ps_ack ack, struct ps_error *er
 static double seconds_since(const struct ps_clock *clock, uint64_t start_unix_ns);
 
 enum ps_status ps_service_push(struct ps_service *service, const struct ps_push_request *request,
-                               struct ps_push_reply *reply, struct ps_error *error)
+                               struct ps_push_reply *reply, struct ps_push_wait *wait,
+                               struct ps_error *error)
 {
+    if (wait != NULL)
+        *wait = (struct ps_push_wait){0};
     uint64_t start_unix_ns = ps_unix_ns(service->clock);
     ps_rwlock_read(&service->cut);
     enum ps_status status = push_in_cut(service, request, reply, error);

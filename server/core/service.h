@@ -171,7 +171,8 @@ PS_MUST_USE enum ps_status ps_service_finish(struct ps_service *service, struct 
  *                     remembered: nobody can tell whether it was applied
  *
  * A request id that was applied before is answered with the first version and duplicate = true.
- * On PS_OK the reply may only be sent when ps_service_settle says so for `*wait`.
+ * On PS_OK the reply may only be sent when ps_service_settle says so for `*wait` (which may be NULL
+ * in tests that wait for nothing).
  */
 struct ps_push_wait {
     uint64_t position; /* to become durable first; 0: nothing */

@@ -67,7 +67,7 @@ static bool answer_push(struct ps_exchange *exchange)
     if (exchange->status != PS_OK)
         return true;
     exchange->status =
-        ps_service_push(exchange->context->service, &request, &reply, &exchange->error);
+        ps_service_push(exchange->context->service, &request, &reply, NULL, &exchange->error);
     ps_decoded_release(&decoded);
     if (exchange->status == PS_OK)
         ps_encode_push_reply(&reply, exchange->reply);

@@ -43,6 +43,15 @@ static enum ps_status fault_write(void *self, struct ps_file file, struct ps_byt
     return injected(error, "write", "file");
 }
 
+/* Piece by piece: each may be the one that fails. */
+static enum ps_status fault_write_view(void *self, struct ps_file file, struct ps_view view,
+                                       struct ps_error *error)
+{
+    for (size_t i = 0; i < view.piece_count; i++)
+        PS_TRY(fault_write(self, file, view.pieces[i], error));
+    return PS_OK;
+}
+
 static enum ps_status fault_read(void *self, struct ps_file file, uint64_t offset,
                                  void *destination, size_t size, size_t *got,
                                  struct ps_error *error)
@@ -124,6 +133,7 @@ struct ps_files fault_files_files(struct fault_files *fault)
     return (struct ps_files){
         .open = fault_open,
         .write = fault_write,
+        .write_view = fault_write_view,
         .read = fault_read,
         .size = fault_size,
         .sync = fault_sync,

@@ -340,6 +340,14 @@ static enum ps_status memory_write(void *self, struct ps_file file, struct ps_by
     return status;
 }
 
+static enum ps_status memory_write_view(void *self, struct ps_file file, struct ps_view view,
+                                        struct ps_error *error)
+{
+    for (size_t i = 0; i < view.piece_count; i++)
+        PS_TRY(memory_write(self, file, view.pieces[i], error));
+    return PS_OK;
+}
+
 static enum ps_status memory_read(void *self, struct ps_file file, uint64_t offset,
                                   void *destination, size_t size, size_t *got,
                                   struct ps_error *error)
@@ -472,6 +480,7 @@ static enum ps_status memory_list(void *self, const char *path, ps_file_entry_fn
 static const struct ps_files interface_of_memory = {
     .open = memory_open,
     .write = memory_write,
+    .write_view = memory_write_view,
     .read = memory_read,
     .size = memory_size,
     .sync = memory_sync,

@@ -39,7 +39,8 @@ void rig_start(struct rig *rig, const struct rig_options *options)
         .message_bytes_max = options->message_bytes_max,
         .reflection = true};
     PS_ASSERT(ps_rpc_server_create(&server_options, &rig->server, NULL) == PS_OK);
-    const struct ps_service_listener listener = {changed, wanted, rig};
+    const struct ps_service_listener listener = {
+        .changed = changed, .checkpoint_wanted = wanted, .self = rig};
     ps_service_listen(rig->service, &listener);
     ps_service_own(rig->service, 0, 1, 7, "127.0.0.1:1");
     ps_service_begin_empty(rig->service);

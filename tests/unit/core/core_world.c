@@ -30,7 +30,8 @@ void world_init(struct core_world *world, bool saves, uint64_t bytes_max)
                                          .device = "cpu",
                                          .job = "test"};
     ck_assert_int_eq(ps_service_create(&options, &world->service, NULL), PS_OK);
-    struct ps_service_listener listener = {count_changed, count_wanted, world};
+    struct ps_service_listener listener = {
+        .changed = count_changed, .checkpoint_wanted = count_wanted, .self = world};
     ps_service_listen(world->service, &listener);
 }
 
@@ -114,7 +115,7 @@ enum ps_status world_push(struct core_world *world, const char *name, enum ps_dt
     struct ps_push_request request = {
         .name = text(name), .dtype = dtype, .content = ps_view_of(&piece)};
     struct ps_push_reply reply = {0};
-    enum ps_status status = ps_service_push(world->service, &request, &reply, &world->error);
+    enum ps_status status = ps_service_push(world->service, &request, &reply, NULL, &world->error);
     if (version != NULL)
         *version = reply.version;
     return status;

@@ -125,7 +125,7 @@ static void try_push(void)
         expected = PS_ERR_NOT_FOUND;
     else if (parameter->count != count)
         expected = PS_ERR_BAD_INPUT;
-    EXPECT(ps_service_push(world.service, &request, &reply, NULL) == expected);
+    EXPECT(ps_service_push(world.service, &request, &reply, NULL, NULL) == expected);
     if (expected != PS_OK)
         return;
     /* add saturates, far below which these sums stay. */

@@ -60,7 +60,7 @@ static void push_ones(const char *name, size_t count)
     struct ps_push_request request = {
         .name = text(name), .dtype = PS_F32, .content = ps_view_of(&piece)};
     struct ps_push_reply reply;
-    ck_assert_int_eq(ps_service_push(service, &request, &reply, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_push(service, &request, &reply, NULL, NULL), PS_OK);
 }
 
 static void finish(void)
@@ -288,7 +288,7 @@ static void push_and_pull_whatever_happens(void *unused)
         struct ps_push_reply reply;
         struct ps_pull pull = {0};
         struct ps_snapshot snapshot;
-        (void)!ps_service_push(service, &push, &reply, NULL);
+        (void)!ps_service_push(service, &push, &reply, NULL, NULL);
         (void)!ps_service_pull(service, &request, &pull, NULL);
         (void)!ps_service_snapshot(service, &snapshot, NULL);
         ps_pull_release(&pull);

@@ -60,7 +60,7 @@ START_TEST(an_endless_name_is_unknown_and_cut_in_the_text)
     memset(letters, 'n', sizeof letters);
     world_init_ready(&world);
 
-    ck_assert_int_eq(ps_service_push(world.service, &request, &reply, &world.error),
+    ck_assert_int_eq(ps_service_push(world.service, &request, &reply, NULL, &world.error),
                      PS_ERR_NOT_FOUND);
 
     ck_assert_uint_lt(strlen(world.error.text), sizeof world.error.text);
@@ -217,13 +217,13 @@ START_TEST(acknowledgement_beyond_memory_is_not_promised)
     struct ps_push_reply reply;
     world_init_ready(&world);
 
-    enum ps_status status = ps_service_push(world.service, &request, &reply, &world.error);
+    enum ps_status status = ps_service_push(world.service, &request, &reply, NULL, &world.error);
 
     ck_assert_int_eq(status, PS_ERR_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(world.error.text, "ACK_MEMORY"));
     world_expect_f32(&world, "w", before, 4);
     request.ack = PS_ACK_MEMORY;
-    ck_assert_int_eq(ps_service_push(world.service, &request, &reply, &world.error), PS_OK);
+    ck_assert_int_eq(ps_service_push(world.service, &request, &reply, NULL, &world.error), PS_OK);
     world_fini(&world);
 }
 END_TEST

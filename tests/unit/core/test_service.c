@@ -217,7 +217,7 @@ END_TEST
 START_TEST(a_service_without_a_listener_works)
 {
     struct core_world world;
-    struct ps_service_listener nobody = {NULL, NULL, NULL};
+    struct ps_service_listener nobody = {NULL, NULL, NULL, NULL};
     world_init(&world, true, 0);
     ps_service_listen(world.service, &nobody);
     world_own(&world, 1);
