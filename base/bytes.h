@@ -26,10 +26,10 @@ struct ps_view {
     size_t size; /* sum of all piece sizes */
 };
 
-/* How to keep the bytes of a view beyond the call that lent it, without copying them. `keep` takes a
- * reference on the memory behind the view and returns a handle (NULL when it cannot); `drop` gives
- * it back, from any thread. A zeroed struct means: copy what you need. The pieces array itself is
- * not kept: copy that. */
+/* How to keep the bytes of a view beyond the call that lent it, without copying them. `keep` takes
+ * a reference on the memory behind the view and returns a handle (NULL when it cannot); `drop`
+ * gives it back, from any thread. A zeroed struct means: copy what you need. The pieces array
+ * itself is not kept: copy that. */
 struct ps_hold {
     void *(*keep)(void *self);
     void (*drop)(void *kept);

@@ -148,6 +148,11 @@ enum ps_status ps_decode_push_reply(struct ps_view bytes, const struct ps_alloca
             read.version = ps_wire_uint(&reader, &field, UINT64_MAX, "version");
         else if (field.number == 2)
             read.duplicate = ps_wire_uint(&reader, &field, UINT64_MAX, "duplicate") != 0;
+        else if (field.number == 3)
+            read.position = ps_wire_uint(&reader, &field, UINT64_MAX, "position");
+        else if (field.number == 4)
+            read.durable_position =
+                ps_wire_uint(&reader, &field, UINT64_MAX, "durable_position");
     }
     PS_TRY(reader.status);
     *reply = read;

@@ -40,6 +40,8 @@ void ps_encode_push_reply(const struct ps_push_reply *reply, struct ps_buffer *h
 {
     ps_wire_put_uint(head, 1, reply->version);
     ps_wire_put_uint(head, 2, reply->duplicate ? 1 : 0);
+    ps_wire_put_uint(head, 3, reply->position);
+    ps_wire_put_uint(head, 4, reply->durable_position);
 }
 
 void ps_encode_pull(const struct ps_pull_request *request, struct ps_buffer *head)

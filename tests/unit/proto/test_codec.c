@@ -180,7 +180,8 @@ END_TEST
 
 START_TEST(push_reply_comes_back)
 {
-    const struct ps_push_reply reply = {.version = 77, .duplicate = true};
+    const struct ps_push_reply reply = {
+        .version = 77, .duplicate = true, .position = 300, .durable_position = 299};
     struct ps_buffer head = new_head();
     ps_encode_push_reply(&reply, &head);
     struct ps_bytes bytes = join(&head, (struct ps_view){0});
@@ -191,6 +192,8 @@ START_TEST(push_reply_comes_back)
 
     ck_assert_uint_eq(read.version, 77);
     ck_assert(read.duplicate);
+    ck_assert_uint_eq(read.position, 300);
+    ck_assert_uint_eq(read.durable_position, 299);
 }
 END_TEST
 
