@@ -3,7 +3,9 @@
 
 #include "base/assert.h"
 #include "base/bounds.h"
+#include "base/file.h"
 #include "base/metrics.h"
+#include "base/random.h"
 #include "base/thread.h"
 #include "server/address.h"
 #include "server/core/coordinator_driver.h"
@@ -13,6 +15,7 @@
 #include "server/store.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -35,6 +38,7 @@ struct ps_instance {
 };
 
 static enum ps_status build(struct ps_instance *instance, struct ps_error *error);
+static enum ps_status check_data_dir(const struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_service(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_stores(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *error);
@@ -111,12 +115,42 @@ int ps_instance_exit_code(const struct ps_instance *instance)
 
 static enum ps_status build(struct ps_instance *instance, struct ps_error *error)
 {
+    PS_TRY(check_data_dir(instance, error));
     PS_TRY(build_service(instance, error));
     PS_TRY(build_stores(instance, error));
     PS_TRY(build_rpc(instance, error));
     PS_TRY(build_jobs(instance, error));
     PS_TRY(build_driver(instance, error));
     return build_probes(instance, error);
+}
+
+/* Makes and removes a file: better to refuse now than to find out at the first checkpoint. */
+static enum ps_status check_data_dir(const struct ps_instance *instance, struct ps_error *error)
+{
+    const char *folder = instance->options->data_dir;
+    if (folder == NULL)
+        return PS_OK;
+    const struct ps_files *files = ps_files_real();
+    struct ps_error reason = {0};
+    uint64_t number = 0;
+    ps_random_system(&number, sizeof number);
+    char path[4096];
+    int length =
+        snprintf(path, sizeof path, "%s/.writable-%016llx", folder, (unsigned long long)number);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--data-dir is too long");
+    struct ps_file file;
+    enum ps_status status = files->make_folder(files->self, folder, &reason);
+    if (status == PS_OK)
+        status = files->open(files->self, path, PS_FILE_CREATE_NEW, &file, &reason);
+    if (status == PS_OK) {
+        files->close(files->self, file);
+        status = files->remove(files->self, path, &reason);
+    }
+    if (status != PS_OK)
+        return ps_fail(error, PS_ERR_IO, "--data-dir %s cannot be written: %s", folder,
+                       reason.text);
+    return PS_OK;
 }
 
 static enum ps_status build_service(struct ps_instance *instance, struct ps_error *error)
@@ -172,7 +206,11 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .message_bytes_max = options->message_bytes,
         .reflection = options->reflection,
     };
-    PS_TRY(ps_rpc_server_create(&wish, &instance->rpc, error));
+    enum ps_status status = ps_rpc_server_create(&wish, &instance->rpc, error);
+    if (status == PS_ERR_IO)
+        ps_address_explain(options->listen, error);
+    if (status != PS_OK)
+        return status;
     return ps_address_to_advertise(options->advertise, options->listen,
                                    ps_rpc_server_port(instance->rpc), instance->address, error);
 }

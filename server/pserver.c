@@ -1,5 +1,6 @@
 /* pserver: the program. Reads the options, builds the parts, waits for signals. */
 #include "base/alloc.h"
+#include "base/output.h"
 #include "server/instance.h"
 #include "server/pserver_options.h"
 
@@ -47,7 +48,7 @@ int main(int argc, char **argv)
     else
         code = serve(&options);
     ps_pserver_options_fini(&options);
-    return code;
+    return ps_output_end("pserver", code);
 }
 
 static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *))
