@@ -205,7 +205,7 @@ static void on_kept(struct ps_coordinator *c, const struct ps_event *event,
         ps_actions_add(actions, PS_ACTION_PROVE, c->proof_ms);
     if (!ps_coordinator_is_proved(c, c->now_ms))
         return;
-    c->wanted = c->wanted || c->fence_saved; /* publish, and sweep what fences have left */
+    c->wanted = c->wanted || c->fence_saved;  /* publish, and sweep what fences have left */
     c->fence_saving = c->fence_saved = false; /* it may acknowledge again */
 }
 

@@ -7,8 +7,10 @@
 #include "tests/support/temp_folder.h"
 
 #include <check.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SERVERS 2
 #define TTL_MS 10000
@@ -223,6 +225,7 @@ START_TEST(a_stop_drains_saves_and_gives_the_index_back)
     ck_assert_uint_eq(servers[0].drains, 1);
     ck_assert_uint_eq(servers[0].published_saves, 1);
     ck_assert_uint_eq(servers[0].next_ms, PS_DEADLINE_NEVER);
+    ps_coordinator_driver_wait(servers[0].driver, PS_DEADLINE_NEVER);
     read_members(&servers[0], &members);
     ck_assert_uint_eq(members.rows[0].epoch, 0);
     ps_members_release(&members);
@@ -256,6 +259,40 @@ START_TEST(b8_a_lease_that_ran_out_unnoticed_is_found_out_and_another_claim_made
     ck_assert_uint_gt(ps_coordinator_driver_coordinator(servers[0].driver)->claim.epoch, epoch);
     ck_assert_uint_eq(servers[0].saves, 1);
     ck_assert_uint_eq(servers[0].published_saves, 0);
+}
+END_TEST
+
+/* Lines go to a pipe; how often does `words` stand in them? */
+static int count_lines(int descriptor, const char *words)
+{
+    char text[8192];
+    ssize_t size = read(descriptor, text, sizeof text - 1);
+    int count = 0;
+    text[size > 0 ? size : 0] = '\0';
+    for (const char *at = strstr(text, words); at != NULL; at = strstr(at + 1, words))
+        count++;
+    return count;
+}
+
+START_TEST(a_reason_to_wait_is_logged_once)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe2(ends, O_NONBLOCK), 0);
+    struct ps_log log = {.clock = &ticking, .descriptor = ends[1], .level = PS_LOG_INFO};
+    struct ps_coordinator_driver_options options = options_of(&servers[0]);
+    ps_coordinator_driver_destroy(servers[0].driver);
+    options.shard_count_wish = 0;
+    options.log = &log;
+    ck_assert_int_eq(ps_coordinator_driver_create(&options, &servers[0].driver, NULL), PS_OK);
+
+    for (int i = 0; i < 10; i++) {
+        settle(&servers[0]);
+        fake.now_ms = servers[0].next_ms;
+    }
+
+    ck_assert_int_eq(count_lines(ends[0], "cannot go on"), 1);
+    close(ends[0]);
+    close(ends[1]);
 }
 END_TEST
 
@@ -398,6 +435,7 @@ int main(void)
     tcase_add_test(tests, a_stop_drains_saves_and_gives_the_index_back);
     tcase_add_test(tests, a_spare_takes_the_index_over_as_soon_as_it_is_free);
     tcase_add_test(tests, b8_a_lease_that_ran_out_unnoticed_is_found_out_and_another_claim_made);
+    tcase_add_test(tests, a_reason_to_wait_is_logged_once);
     tcase_add_test(tests, state_of_which_nothing_is_whole_ends_with_the_loaders_words);
     tcase_add_test(tests, an_index_that_the_job_does_not_have_ends_with_both_numbers);
     tcase_add_test(tests, b29_without_a_wish_it_waits_until_somebody_has_set_the_number_of_shards);
