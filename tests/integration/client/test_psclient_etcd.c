@@ -77,8 +77,9 @@ static struct psclient *open_client(void)
     const struct psclient_options options = {
         .etcd = etcd.url, .open_timeout_ms = LONG_MS, .lock_ttl_ms = 2000};
     struct psclient *opened;
-    int status = psclient_open(&options, &opened, &error);
-    ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
+    struct psclient_error why;
+    int status = psclient_open(&options, &opened, &why);
+    ck_assert_msg(status == PSCLIENT_OK, "%s", why.text);
     return opened;
 }
 
