@@ -83,7 +83,8 @@ run_tier() { # NAME
     printf '%-9s %4d passed, %d failed  %4d s\n' "$1" $((count - bad)) "$bad" \
         $((SECONDS - start))
     if [ "$bad" -ne 0 ]; then
-        tail -60 "$log"
+        grep -E ' error: |^FAILED: |\*\*\*|^valgrind FAILED' "$log" | head -20
+        tail -30 "$log"
     fi
 }
 
