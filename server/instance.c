@@ -34,6 +34,7 @@ struct ps_instance {
     char address[PS_ADDRESS_BYTES_MAX]; /* as clients are told */
     struct ps_thread coordinator;
     bool listening;          /* coordinator thread */
+    bool told_ready;         /* coordinator thread: what health watchers know */
     struct ps_error outcome; /* written by the coordinator thread before it ends */
 };
 
@@ -46,6 +47,7 @@ static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *
 static enum ps_status build_driver(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_probes(struct ps_instance *instance, struct ps_error *error);
 static void coordinator_main(void *argument);
+static void tell_health(struct ps_instance *instance);
 static void on_changed(void *self);
 static void on_checkpoint_wanted(void *self);
 static void hook_load(void *self, const struct ps_claim *claim, uint32_t shard_count);
@@ -282,6 +284,7 @@ static void coordinator_main(void *argument)
         uint64_t next_ms = ps_coordinator_driver_turn(instance->driver);
         ps_probes_turn(instance->probes,
                        ps_coordinator_driver_coordinator(instance->driver)->state);
+        tell_health(instance);
         if (ps_coordinator_driver_ended(instance->driver, &instance->outcome))
             break;
         ps_coordinator_driver_wait(instance->driver,
@@ -292,6 +295,16 @@ static void coordinator_main(void *argument)
     else
         PS_LOG(instance->log, PS_LOG_ERROR, "server", "ended", PS_FIELD_ERROR(&instance->outcome));
     (void)kill(getpid(), PS_INSTANCE_ENDED_SIGNAL);
+}
+
+/* Nobody else notices when the proof of ownership runs out by the clock. */
+static void tell_health(struct ps_instance *instance)
+{
+    bool ready = ps_service_is_ready(instance->service);
+    if (ready == instance->told_ready)
+        return;
+    instance->told_ready = ready;
+    ps_rpc_server_wake(instance->rpc);
 }
 
 static void on_changed(void *self)
