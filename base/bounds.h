@@ -31,6 +31,9 @@
 /* Most shards of one job. */
 #define PS_SHARDS_MAX 4096
 
+/* Most lanes (threads that serve calls) of one server. */
+#define PS_LANES_MAX 64
+
 /* Longest client id of a request. */
 #define PS_CLIENT_ID_BYTES_MAX 64
 

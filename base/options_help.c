@@ -62,7 +62,7 @@ static void append_option(const struct ps_option_set *set, const struct ps_optio
     char last[256];
     struct ps_buffer facts;
     ps_buffer_init_fixed(&facts, last, sizeof last);
-    if (option->fallback != NULL)
+    if (option->fallback != NULL && option->fallback[0] != '\0')
         ps_buffer_append_format(&facts, "Default: %s. ", option->fallback);
     char name[128];
     if (set->environment != NULL && ps_option_environment_name(set, option, name, sizeof name))

@@ -50,7 +50,7 @@ static void append_option(const struct ps_option_set *set, const struct ps_optio
     }
     ps_buffer_append_text(page, "\n");
     append_escaped(page, option->help);
-    if (option->fallback != NULL) {
+    if (option->fallback != NULL && option->fallback[0] != '\0') {
         ps_buffer_append_text(page, "\nDefault: ");
         append_escaped(page, option->fallback);
         ps_buffer_append_text(page, ".");

@@ -240,6 +240,7 @@ static void run(void *argument)
             grpc_completion_queue_next(side->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
         if (event.type == GRPC_QUEUE_SHUTDOWN)
             return;
+        PS_TAG_TAKE(event.tag);
         if (*(const enum ps_tag_kind *)event.tag == PS_TAG_FLIGHT)
             ps_flight_ended(event.tag);
         else

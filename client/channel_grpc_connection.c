@@ -146,6 +146,7 @@ void ps_connection_watch(struct ps_grpc_side *side, struct ps_connection *connec
     if (connection->watching || connection->channel == NULL || side->stopping)
         return;
     connection->watching = true;
+    PS_TAG_GIVE(connection);
     grpc_channel_watch_connectivity_state(connection->channel, state, ps_grpc_after_ms(WATCH_MS),
                                           side->queue, connection);
 }

@@ -85,6 +85,7 @@ void ps_flight_make_call(struct ps_flight *flight)
 
 static void content_released(void *argument)
 {
+    PS_TAG_TAKE(argument);
     ps_flight_drop_pin(argument);
 }
 
@@ -96,6 +97,7 @@ static void make_message(struct ps_flight *flight)
                                               flight->head.size);
     if (flight->content.size > COPY_BYTES_MAX) {
         atomic_fetch_add(&flight->pins, 1);
+        PS_TAG_GIVE(flight);
         /* gRPC only reads it. */
         slices[count++] =
             grpc_slice_new_with_user_data((void *)(uintptr_t)flight->content.data,
@@ -130,8 +132,9 @@ void ps_flight_launch(struct ps_flight *flight)
     ops[5].data.recv_status_on_client.trailing_metadata = &flight->last_metadata;
     ops[5].data.recv_status_on_client.status = &flight->code;
     ops[5].data.recv_status_on_client.status_details = &flight->details;
-    grpc_call_error failed =
-        grpc_call_start_batch(flight->call, ops, PS_ARRAY_COUNT(ops), flight, NULL);
+    grpc_call *call = flight->call;
+    PS_TAG_GIVE(flight);
+    grpc_call_error failed = grpc_call_start_batch(call, ops, PS_ARRAY_COUNT(ops), flight, NULL);
     PS_ASSERT(failed == GRPC_CALL_OK);
 }
 

@@ -95,27 +95,34 @@ static bool act(struct psclient *client, const struct ps_batch *mine)
 
 /* ---- Where the servers are ---- */
 
-void ps_client_route(struct psclient *client, uint32_t shard, const char *address, uint64_t epoch)
+bool ps_client_route(struct psclient *client, uint32_t shard, const char *address, uint64_t epoch)
 {
     struct ps_route *route = &client->routes[shard];
     if (address[0] == '\0')
         epoch = 0;
     if (route->epoch == epoch && strcmp(route->address, address) == 0)
-        return;
+        return true;
     if (!client->channel.route(client->channel.self, shard, epoch == 0 ? NULL : address))
-        return; /* no memory: the next look at the members tries again */
+        return false;
     route->epoch = epoch;
     snprintf(route->address, sizeof route->address, "%s", address);
     route->number = epoch == 0 ? 0 : ++client->route_number;
     ps_engine_member(client->engine, shard, route->number);
+    return true;
 }
 
 static void follow_members(struct psclient *client)
 {
     if (client->follower == NULL)
         return;
-    ps_follower_take(client->follower, &client->members);
+    bool fresh = ps_follower_take(client->follower, &client->members);
+    if (!fresh && !client->members_pending)
+        return;
+    client->members_pending = false;
     uint32_t count = client->members.shard_count;
-    for (uint32_t i = 0; i < client->shard_count && i < count; i++)
-        ps_client_route(client, i, client->members.rows[i].address, client->members.rows[i].epoch);
+    for (uint32_t i = 0; i < client->shard_count && i < count; i++) {
+        const struct ps_member *row = &client->members.rows[i];
+        if (!ps_client_route(client, i, row->address, row->epoch))
+            client->members_pending = true;
+    }
 }

@@ -6,7 +6,7 @@
  * Threads:  `mutex` guards everything below it; the rest does not change after open.
  * Blocking: as each function says.
  * Errors:   ps_status inside; psclient_status at the border (status_map.h).
- * Memory:   all from the heap.
+ * Memory:   all from the allocator it was opened with.
  */
 #ifndef PS_CLIENT_CLIENT_STATE_H
 #define PS_CLIENT_CLIENT_STATE_H
@@ -41,17 +41,25 @@ struct psclient {
     struct ps_route *routes; /* owned; of each shard */
     uint64_t route_number;
     struct ps_members members;         /* as last taken from the follower */
+    bool members_pending;              /* not all of them could be told yet: no memory */
     struct ps_initialiser initialiser; /* used by one thread at a time: `initialising` */
     bool initialising;
 };
+
+/* psclient_open with another heap, for tests: no call of the library allocates elsewhere, but for
+ * gRPC and curl themselves. `memory` is borrowed and outlives the client. */
+PS_MUST_USE enum ps_status ps_client_open(const struct psclient_options *options,
+                                          const struct ps_allocator *memory,
+                                          struct psclient **client, struct ps_error *error);
 
 /* Runs a batch until every item has its result. PS_OK whatever became of the items. */
 PS_MUST_USE enum ps_status ps_client_run(struct psclient *client,
                                          const struct ps_batch_request *request,
                                          struct ps_error *error);
 
-/* Tells the channel and the engine where shard i is now. Under the mutex. */
-void ps_client_route(struct psclient *client, uint32_t shard, const char *address, uint64_t epoch);
+/* Tells the channel and the engine where shard i is now. False when memory was refused: nothing
+ * changed. Under the mutex. */
+bool ps_client_route(struct psclient *client, uint32_t shard, const char *address, uint64_t epoch);
 
 /* A pull that takes whatever type the server has, and notes it in each parameter. Such parameters
  * are never cut. For the compatibility interface. */

@@ -54,26 +54,35 @@ PS_EXPORT int psclient_open(const struct psclient_options *options, struct pscli
                             struct psclient_error *error)
 {
     struct ps_error why = {PS_OK, ""};
-    const struct ps_allocator *memory = ps_allocator_heap();
+    enum ps_status status = ps_client_open(options, ps_allocator_heap(), out, &why);
+    if (status != PS_OK)
+        return ps_client_fail(error, status, why.text);
+    return ps_client_succeed(error);
+}
+
+enum ps_status ps_client_open(const struct psclient_options *options,
+                              const struct ps_allocator *memory, struct psclient **out,
+                              struct ps_error *error)
+{
     struct psclient *client = ps_zeroed(memory, sizeof *client);
     if (client == NULL)
-        return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a client");
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a client");
     client->memory = memory;
     client->clock = ps_clock_real();
     ps_bell_init(&client->bell);
     ps_mutex_init(&client->mutex, PS_RANK_CLIENT);
 
-    enum ps_status status = copy_options(client, options, &why);
+    enum ps_status status = copy_options(client, options, error);
     if (status == PS_OK && client->etcd == NULL)
-        status = open_fixed(client, options, &why);
+        status = open_fixed(client, options, error);
     else if (status == PS_OK)
-        status = open_followed(client, options, &why);
+        status = open_followed(client, options, error);
     if (status != PS_OK) {
         psclient_close(client);
-        return ps_client_fail(error, status, why.text);
+        return status;
     }
     *out = client;
-    return ps_client_succeed(error);
+    return PS_OK;
 }
 
 PS_EXPORT void psclient_close(struct psclient *client)
@@ -155,8 +164,7 @@ static enum ps_status open_fixed(struct psclient *client, const struct psclient_
         struct ps_bytes address = next_address(&list);
         char text[PS_ADDRESS_BYTES_MAX];
         snprintf(text, sizeof text, "%.*s", (int)address.size, (const char *)address.data);
-        ps_client_route(client, i, text, 1);
-        if (client->routes[i].epoch == 0)
+        if (!ps_client_route(client, i, text, 1))
             return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a connection");
     }
     return PS_OK;

@@ -79,7 +79,8 @@ struct psclient_options {
 int psclient_open(const struct psclient_options *options, struct psclient **client,
                   struct psclient_error *error);
 
-/* Waits for nothing: calls of other threads must have returned. NULL is allowed. */
+/* Calls of other threads must have returned. A lock that is held is given up, for which this may
+ * wait a few seconds when etcd does not answer. NULL is allowed. */
 void psclient_close(struct psclient *client);
 
 /* How many shards the job has. */

@@ -115,7 +115,7 @@ wait_for 30 'map(.position) | max > 2000'
 
 say "Killing one server with kill -9 while training goes on"
 kill -9 "${process[pserver-a]}"
-wait "${process[pserver-a]}" 2>/dev/null || true
+{ wait "${process[pserver-a]}" || true; } 2>/dev/null
 unset 'process[pserver-a]'
 status status || true
 

@@ -174,7 +174,8 @@ static enum ps_status authenticate(struct ps_etcd_store *store, uint64_t deadlin
     if (body.text != NULL)
         explicit_bzero(body.text, body.size);
     ps_buffer_fini(&body);
-    explicit_bzero(store->request.request.text, store->request.request.size);
+    if (store->request.request.text != NULL)
+        explicit_bzero(store->request.request.text, store->request.request.size);
 
     if (status == PS_OK)
         status = ps_etcd_reply_token(ps_etcd_reply_of(&store->request), store->memory,

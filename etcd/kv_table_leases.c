@@ -68,13 +68,21 @@ bool ps_kv_table_revoke(struct ps_kv_table *table, struct ps_kv_lease lease)
     return true;
 }
 
+/* Ids are handed out in rising order, so the leases are sorted. */
 struct ps_kv_table_lease *ps_kv_table_find_lease(const struct ps_kv_table *table,
                                                  struct ps_kv_lease lease)
 {
-    for (size_t i = 0; i < table->lease_count; i++)
-        if (table->leases[i].id == lease.id)
-            return &table->leases[i];
-    return NULL;
+    size_t low = 0;
+    size_t high = table->lease_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (table->leases[middle].id < lease.id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found = low < table->lease_count && table->leases[low].id == lease.id;
+    return found ? &table->leases[low] : NULL;
 }
 
 bool ps_kv_table_expire(struct ps_kv_table *table, uint64_t now_ms)

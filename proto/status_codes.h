@@ -5,7 +5,8 @@
  * with the word of ps_status_word. The word is how a client knows that the server itself has
  * answered. Then nothing was applied, unless the word is "timeout" or "cancelled": those two say
  * unknown. A failure without the word was made by gRPC on the way (connection lost, deadline over,
- * message too long): whether the server has seen the request is unknown.
+ * message too long, server gone while the request was on its way: then also CANCELLED): whether
+ * the server has seen the request is unknown.
  *
  * Threads:  pure.
  * Blocking: never.

@@ -1,12 +1,75 @@
-/* Choosing the advertised address. */
+/* Checking addresses, and choosing the advertised one. */
 #include "server/address.h"
 
+#include <errno.h>
+#include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static bool is_every_interface(const char *host, size_t size);
+static enum ps_status try_to_bind(const struct addrinfo *address, const char *text,
+                                  struct ps_error *error);
+
+enum ps_status ps_address_check(const char *option, const char *text, struct ps_error *error)
+{
+    const char *colon = strrchr(text, ':');
+    if (colon == NULL || colon == text)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "%s: \"%.100s\" is not HOST:PORT", option, text);
+    /* What parses ports cuts larger numbers down to another port. */
+    size_t digits = strspn(colon + 1, "0123456789");
+    if (digits < 1 || digits > 5 || colon[1 + digits] != '\0' ||
+        strtoul(colon + 1, NULL, 10) > 65535)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "%s: the port of \"%.100s\" is not 0 to 65535",
+                       option, text);
+    bool bracketed = text[0] == '[' && colon[-1] == ']';
+    if (!bracketed && memchr(text, ':', (size_t)(colon - text)) != NULL)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "%s: \"%.100s\": IPv6 addresses stand in brackets",
+                       option, text);
+    if (strlen(text) >= PS_ADDRESS_BYTES_MAX - 8)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "%s: \"%.100s...\" is too long", option, text);
+    return PS_OK;
+}
+
+void ps_address_explain(const char *listen, struct ps_error *error)
+{
+    const char *colon = strrchr(listen, ':');
+    char host[PS_ADDRESS_BYTES_MAX] = {0};
+    size_t size = colon != NULL ? (size_t)(colon - listen) : 0;
+    if (size == 0 || size >= sizeof host)
+        return;
+    bool bracketed = listen[0] == '[' && listen[size - 1] == ']';
+    memcpy(host, bracketed ? listen + 1 : listen, bracketed ? size - 2 : size);
+    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM,
+                                    .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    int failed = getaddrinfo(host, colon + 1, &wanted, &found);
+    if (failed != 0) {
+        (void)ps_fail(error, error->status, "cannot listen on %s: %s", listen,
+                      gai_strerror(failed));
+        return;
+    }
+    (void)try_to_bind(found, listen, error);
+    freeaddrinfo(found);
+}
+
+static enum ps_status try_to_bind(const struct addrinfo *address, const char *text,
+                                  struct ps_error *error)
+{
+    int probe = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int yes = 1;
+    bool failed = probe < 0 || setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+                  bind(probe, address->ai_addr, address->ai_addrlen) != 0;
+    int reason = errno;
+    if (probe >= 0)
+        (void)close(probe);
+    if (!failed)
+        return PS_OK;
+    return ps_fail(error, error->status, "cannot listen on %s: %s", text, strerror(reason));
+}
 
 enum ps_status ps_address_to_advertise(const char *advertise, const char *listen, uint16_t port,
                                        char address[PS_ADDRESS_BYTES_MAX], struct ps_error *error)

@@ -1,7 +1,7 @@
-/* Which address clients are told.
+/* Addresses that people write, and which one clients are told.
  *
- * Threads:  pure.
- * Blocking: never.
+ * Threads:  any.
+ * Blocking: explain asks the resolver; the others never.
  * Errors:   PS_ERR_BAD_INPUT for an address that is no "host:port".
  * Memory:   written into the caller's array.
  */
@@ -12,6 +12,14 @@
 #include "base/status.h"
 
 #include <stdint.h>
+
+/* Is `text` a "host:port" that can be listened on or advertised? A refusal names the `option`. */
+PS_MUST_USE enum ps_status ps_address_check(const char *option, const char *text,
+                                            struct ps_error *error);
+
+/* After `listen` could not be listened on: puts the system's reason into `error`, which keeps its
+ * status. The library that listens does not tell it. */
+void ps_address_explain(const char *listen, struct ps_error *error);
 
 /* `advertise` as it is when given (a port of 0 is filled in). Else the host of `listen` with the
  * port that was bound; a server that listens on every interface gives the machine's host name,

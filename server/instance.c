@@ -3,7 +3,9 @@
 
 #include "base/assert.h"
 #include "base/bounds.h"
+#include "base/file.h"
 #include "base/metrics.h"
+#include "base/random.h"
 #include "base/thread.h"
 #include "server/address.h"
 #include "server/core/coordinator_driver.h"
@@ -13,6 +15,7 @@
 #include "server/store.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -31,10 +34,12 @@ struct ps_instance {
     char address[PS_ADDRESS_BYTES_MAX]; /* as clients are told */
     struct ps_thread coordinator;
     bool listening;          /* coordinator thread */
+    bool told_ready;         /* coordinator thread: what health watchers know */
     struct ps_error outcome; /* written by the coordinator thread before it ends */
 };
 
 static enum ps_status build(struct ps_instance *instance, struct ps_error *error);
+static enum ps_status check_data_dir(const struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_service(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_stores(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *error);
@@ -42,6 +47,7 @@ static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *
 static enum ps_status build_driver(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_probes(struct ps_instance *instance, struct ps_error *error);
 static void coordinator_main(void *argument);
+static void tell_health(struct ps_instance *instance);
 static void on_changed(void *self);
 static void on_checkpoint_wanted(void *self);
 static void hook_load(void *self, const struct ps_claim *claim, uint32_t shard_count);
@@ -111,12 +117,42 @@ int ps_instance_exit_code(const struct ps_instance *instance)
 
 static enum ps_status build(struct ps_instance *instance, struct ps_error *error)
 {
+    PS_TRY(check_data_dir(instance, error));
     PS_TRY(build_service(instance, error));
     PS_TRY(build_stores(instance, error));
     PS_TRY(build_rpc(instance, error));
     PS_TRY(build_jobs(instance, error));
     PS_TRY(build_driver(instance, error));
     return build_probes(instance, error);
+}
+
+/* Makes and removes a file: better to refuse now than to find out at the first checkpoint. */
+static enum ps_status check_data_dir(const struct ps_instance *instance, struct ps_error *error)
+{
+    const char *folder = instance->options->data_dir;
+    if (folder == NULL)
+        return PS_OK;
+    const struct ps_files *files = ps_files_real();
+    struct ps_error reason = {0};
+    uint64_t number = 0;
+    ps_random_system(&number, sizeof number);
+    char path[4096];
+    int length =
+        snprintf(path, sizeof path, "%s/.writable-%016llx", folder, (unsigned long long)number);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--data-dir is too long");
+    struct ps_file file;
+    enum ps_status status = files->make_folder(files->self, folder, &reason);
+    if (status == PS_OK)
+        status = files->open(files->self, path, PS_FILE_CREATE_NEW, &file, &reason);
+    if (status == PS_OK) {
+        files->close(files->self, file);
+        status = files->remove(files->self, path, &reason);
+    }
+    if (status != PS_OK)
+        return ps_fail(error, PS_ERR_IO, "--data-dir %s cannot be written: %s", folder,
+                       reason.text);
+    return PS_OK;
 }
 
 static enum ps_status build_service(struct ps_instance *instance, struct ps_error *error)
@@ -172,7 +208,11 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .message_bytes_max = options->message_bytes,
         .reflection = options->reflection,
     };
-    PS_TRY(ps_rpc_server_create(&wish, &instance->rpc, error));
+    enum ps_status status = ps_rpc_server_create(&wish, &instance->rpc, error);
+    if (status == PS_ERR_IO)
+        ps_address_explain(options->listen, error);
+    if (status != PS_OK)
+        return status;
     return ps_address_to_advertise(options->advertise, options->listen,
                                    ps_rpc_server_port(instance->rpc), instance->address, error);
 }
@@ -245,6 +285,7 @@ static void coordinator_main(void *argument)
         uint64_t next_ms = ps_coordinator_driver_turn(instance->driver);
         ps_probes_turn(instance->probes,
                        ps_coordinator_driver_coordinator(instance->driver)->state);
+        tell_health(instance);
         if (ps_coordinator_driver_ended(instance->driver, &instance->outcome))
             break;
         ps_coordinator_driver_wait(instance->driver,
@@ -255,6 +296,16 @@ static void coordinator_main(void *argument)
     else
         PS_LOG(instance->log, PS_LOG_ERROR, "server", "ended", PS_FIELD_ERROR(&instance->outcome));
     (void)kill(getpid(), PS_INSTANCE_ENDED_SIGNAL);
+}
+
+/* Nobody else notices when the proof of ownership runs out by the clock. */
+static void tell_health(struct ps_instance *instance)
+{
+    bool ready = ps_service_is_ready(instance->service);
+    if (ready == instance->told_ready)
+        return;
+    instance->told_ready = ready;
+    ps_rpc_server_wake(instance->rpc);
 }
 
 static void on_changed(void *self)

@@ -1,5 +1,6 @@
 /* pserver: the program. Reads the options, builds the parts, waits for signals. */
 #include "base/alloc.h"
+#include "base/output.h"
 #include "server/instance.h"
 #include "server/pserver_options.h"
 
@@ -16,6 +17,9 @@
 /* Freed message buffers stay in the process: giving each back to the kernel costs a 1 MiB message
  * more than half its speed (docs/performance.md). */
 #define MALLOC_KEEP_BYTES (512 << 20)
+
+/* Signals that come this close together are one request to stop. */
+#define SAME_REQUEST_MS 1000
 
 static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *));
 static int print_options(const struct ps_pserver_options *options);
@@ -47,7 +51,7 @@ int main(int argc, char **argv)
     else
         code = serve(&options);
     ps_pserver_options_fini(&options);
-    return code;
+    return ps_output_end("pserver", code);
 }
 
 static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *))
@@ -80,6 +84,8 @@ static int serve(const struct ps_pserver_options *options)
         (void)mallopt(M_MMAP_THRESHOLD, MALLOC_KEEP_BYTES);
         (void)mallopt(M_TRIM_THRESHOLD, MALLOC_KEEP_BYTES);
     }
+    /* The gRPC library writes lines of its own to standard error, which no log parser knows. */
+    (void)setenv("GRPC_VERBOSITY", "NONE", 0);
     sigset_t signals;
     block_signals(&signals);
     const struct ps_log log = {.clock = ps_clock_real(),
@@ -109,7 +115,7 @@ static void block_signals(sigset_t *signals)
     (void)pthread_sigmask(SIG_BLOCK, signals, NULL);
 }
 
-/* The first SIGTERM or SIGINT ends the server cleanly, the second at once. */
+/* The first SIGTERM or SIGINT ends the server cleanly, a later one at once. */
 static int wait_for_end(struct ps_instance *instance, const sigset_t *signals,
                         uint64_t drain_delay_ms)
 {
@@ -118,10 +124,12 @@ static int wait_for_end(struct ps_instance *instance, const sigset_t *signals,
         return ps_instance_exit_code(instance);
     ps_instance_announce_stop(instance);
     number = next_signal(signals, drain_delay_ms);
-    if (number == 0) {
-        ps_instance_stop(instance);
+    ps_instance_stop(instance);
+    /* Supervisors often signal a process and its group: that is one request, not two. */
+    if (number != PS_INSTANCE_ENDED_SIGNAL)
+        number = next_signal(signals, SAME_REQUEST_MS);
+    if (number != PS_INSTANCE_ENDED_SIGNAL)
         number = next_signal(signals, PS_DEADLINE_NEVER);
-    }
     if (number != PS_INSTANCE_ENDED_SIGNAL)
         _exit(128 + number);
     return ps_instance_exit_code(instance);

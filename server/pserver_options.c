@@ -4,7 +4,10 @@
 #include "base/assert.h"
 #include "base/bounds.h"
 #include "base/bytes.h"
+#include "server/address.h"
+#include "server/store.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +99,11 @@ static enum ps_status read_sources(struct ps_pserver_options *options, int argc,
 static enum ps_status find_config(struct ps_pserver_options *options, int argc, char **argv,
                                   struct ps_error *error);
 static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_error *error);
+static enum ps_status check_addresses(const struct ps_pserver_options *options,
+                                      struct ps_error *error);
+static enum ps_status check_ranges(const struct ps_pserver_options *options,
+                                   struct ps_error *error);
+static enum ps_status check_store(const struct ps_pserver_options *options, struct ps_error *error);
 static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_error *error);
 static enum ps_status check_device(const struct ps_pserver_options *options,
                                    struct ps_error *error);
@@ -154,18 +162,14 @@ static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_
     bool known = ps_log_level_from_text(options->log_level_text, &options->log_level);
     PS_ASSERT(known);
     options->log_format = strcmp(options->log_format_text, "json") == 0 ? PS_LOG_JSON : PS_LOG_TEXT;
-    if (options->num_pservers < 1 || options->num_pservers > PS_SHARDS_MAX)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "--num-pservers must be 1 to %d, not %llu",
-                       PS_SHARDS_MAX, (unsigned long long)options->num_pservers);
+    PS_TRY(check_addresses(options, error));
+    PS_TRY(check_ranges(options, error));
+    PS_TRY(check_store(options, error));
     if (options->etcd == NULL && options->num_pservers > 1 && options->index_text == NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "--num-pservers %llu without --etcd needs --index, so that each server "
                        "knows its shard",
                        (unsigned long long)options->num_pservers);
-    if (options->etcd_ttl_ms < 1000 || options->etcd_ttl_ms > 3600000)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "--etcd-ttl must be 1s to 1h");
-    if (options->checkpoint_interval_ms < 100)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "--checkpoint-interval must be 100ms or more");
     if (strcmp(options->ack, "logged") == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "--ack logged needs the journal, which this version does not have: "
@@ -174,14 +178,66 @@ static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_
     return parse_index(options, error);
 }
 
+static enum ps_status check_addresses(const struct ps_pserver_options *options,
+                                      struct ps_error *error)
+{
+    PS_TRY(ps_address_check("--listen", options->listen, error));
+    if (options->advertise != NULL)
+        PS_TRY(ps_address_check("--advertise", options->advertise, error));
+    /* ":PORT" is every interface there. */
+    if (options->http != NULL && options->http[0] != ':')
+        PS_TRY(ps_address_check("--http", options->http, error));
+    return PS_OK;
+}
+
+static enum ps_status check_ranges(const struct ps_pserver_options *options, struct ps_error *error)
+{
+    if (options->num_pservers < 1 || options->num_pservers > PS_SHARDS_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--num-pservers must be 1 to %d, not %llu",
+                       PS_SHARDS_MAX, (unsigned long long)options->num_pservers);
+    if (options->etcd_ttl_ms < 1000 || options->etcd_ttl_ms > 3600000)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--etcd-ttl must be 1s to 1h");
+    if (options->checkpoint_interval_ms < 100)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--checkpoint-interval must be 100ms or more");
+    if (options->message_bytes < 64 * 1024 || options->message_bytes > INT_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--message-bytes must be 64KiB to %d", INT_MAX);
+    if (options->lanes > PS_LANES_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--lanes must be 0 to %d, not %llu", PS_LANES_MAX,
+                       (unsigned long long)options->lanes);
+    if (options->data_dir != NULL && options->data_dir[0] == '\0')
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--data-dir is empty");
+    return PS_OK;
+}
+
+/* Opens what takes no disk and no network: that finds URLs and names that are none. */
+static enum ps_status check_store(const struct ps_pserver_options *options, struct ps_error *error)
+{
+    struct ps_store_options wish = {
+        .job = options->job, .clock = ps_clock_real(), .memory = ps_allocator_heap()};
+    struct ps_error reason = {0};
+    struct ps_store *store = NULL;
+    if (ps_store_open(&wish, &store, &reason) != PS_OK)
+        return ps_fail(error, reason.status, "--job: %s", reason.text);
+    ps_store_close(store);
+    if (options->etcd == NULL)
+        return PS_OK;
+    wish.etcd = options->etcd;
+    wish.etcd_user = options->etcd_user;
+    wish.etcd_password = options->etcd_password;
+    if (ps_store_open(&wish, &store, &reason) != PS_OK)
+        return ps_fail(error, reason.status, "--etcd: %s", reason.text);
+    ps_store_close(store);
+    return PS_OK;
+}
+
 static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_error *error)
 {
     options->index = -1;
     if (options->index_text == NULL || strcmp(options->index_text, "-1") == 0)
         return PS_OK;
-    char *end = NULL;
-    unsigned long index = strtoul(options->index_text, &end, 10);
-    bool number = end != options->index_text && *end == '\0' && options->index_text[0] != '-';
+    size_t digits = strspn(options->index_text, "0123456789");
+    bool number = digits > 0 && options->index_text[digits] == '\0';
+    unsigned long index = strtoul(options->index_text, NULL, 10);
     if (!number || index >= options->num_pservers)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "--index %s: expected a number below --num-pservers (%llu)",

@@ -1,6 +1,7 @@
 /* psctl: looks at a running job and asks it for things. */
 #include "base/alloc.h"
 #include "base/options.h"
+#include "base/output.h"
 #include "client/psclient.h"
 #include "tools/psctl_commands.h"
 
@@ -59,11 +60,17 @@ static const struct command commands[] = {
     {"get", 1, psctl_get},       {"checkpoint", 0, psctl_checkpoint},
 };
 
+static int obey(int argc, char **argv);
 static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *));
 static const struct command *find_command(int word_count, char **argv);
 static int run(const struct command *command, struct psctl *control);
 
 int main(int argc, char **argv)
+{
+    return ps_output_end("psctl", obey(argc, argv));
+}
+
+static int obey(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     struct psctl control = {0};

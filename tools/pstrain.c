@@ -3,8 +3,10 @@
 #include "base/bounds.h"
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/output.h"
 #include "base/thread.h"
 #include "tools/generate.h"
+#include "tools/json_document.h"
 #include "tools/optimizer_choice.h"
 #include "tools/train_report.h"
 #include "tools/trainer.h"
@@ -21,7 +23,7 @@ struct pstrain_options {
     uint64_t workers, part, parts, epochs, batch, seed, model_seed, timeout_ms, split_bytes, rows,
         features;
     double learning_rate, l2, noise;
-    bool help, version;
+    bool help, man, version;
 };
 
 #define OPTION(field, name_, type_, value, fallback_, choices_, help_)                            \
@@ -71,6 +73,7 @@ static const struct ps_option table[] = {
     OPTION(model_seed, "model-seed", PS_OPTION_UINT, "N", "1", NULL,
            "generate: the hidden function; equal for a training set and its test set."),
     OPTION(help, "help", PS_OPTION_FLAG, NULL, NULL, NULL, "Print this and exit."),
+    OPTION(man, "man", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the man page and exit."),
     OPTION(version, "version", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the version and exit."),
 };
 
@@ -99,10 +102,12 @@ struct invocation {
     struct ps_trained trained;
 };
 
+static int obey(int argc, char **argv);
 static enum ps_status parse(int argc, char **argv, struct pstrain_options *options, int *word_count,
                             struct ps_error *error);
-static int print_help(void);
+static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *));
 static int generate(const struct pstrain_options *options);
+static void print_generated(const struct pstrain_options *options, double best);
 static int run(struct invocation *invocation);
 static enum ps_status prepare(struct invocation *invocation, struct ps_error *error);
 static enum ps_status check_numbers(const struct pstrain_options *options, struct ps_error *error);
@@ -113,6 +118,11 @@ static int complain(const char *what, const struct ps_error *error, int code);
 
 int main(int argc, char **argv)
 {
+    return ps_output_end("pstrain", obey(argc, argv));
+}
+
+static int obey(int argc, char **argv)
+{
     /* A server that goes away must not end the trainer through a pipe signal. */
     (void)signal(SIGPIPE, SIG_IGN);
     static const struct invocation empty;
@@ -122,7 +132,9 @@ int main(int argc, char **argv)
     if (parse(argc, argv, &invocation.options, &word_count, &error) != PS_OK)
         return complain("arguments", &error, EX_USAGE);
     if (invocation.options.help)
-        return print_help();
+        return print_page(ps_options_help);
+    if (invocation.options.man)
+        return print_page(ps_options_man);
     if (invocation.options.version) {
         (void)printf("pstrain %s\n", PS_VERSION);
         return EXIT_SUCCESS;
@@ -146,11 +158,11 @@ static enum ps_status parse(int argc, char **argv, struct pstrain_options *optio
     return ps_options_arguments(&options_set, options, argc, argv, word_count, error);
 }
 
-static int print_help(void)
+static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *))
 {
     struct ps_buffer text;
     ps_buffer_init(&text, ps_allocator_heap(), 1 << 20);
-    ps_options_help(&options_set, &text);
+    write(&options_set, &text);
     (void)fputs(text.text != NULL ? text.text : "", stdout);
     ps_buffer_fini(&text);
     return EXIT_SUCCESS;
@@ -173,12 +185,24 @@ static int generate(const struct pstrain_options *options)
     if (ps_generate(&wish, &best, &error) != PS_OK)
         return complain("generate", &error, EX_CANTCREAT);
     if (strcmp(options->output, "json") == 0)
-        (void)printf("{\"file\":\"%s\",\"rows\":%llu,\"best_accuracy\":%.6f}\n", options->out,
-                     (unsigned long long)options->rows, best);
+        print_generated(options, best);
     else
         (void)printf("%s: %llu rows, best accuracy %.4f\n", options->out,
                      (unsigned long long)options->rows, best);
     return EXIT_SUCCESS;
+}
+
+static void print_generated(const struct pstrain_options *options, double best)
+{
+    struct json_document document;
+    json_document_init(&document);
+    ps_json_begin_object(&document.json, NULL);
+    ps_json_text(&document.json, "file", ps_bytes_of_text(options->out));
+    ps_json_uint(&document.json, "rows", options->rows);
+    ps_json_real(&document.json, "best_accuracy", best);
+    ps_json_end_object(&document.json);
+    json_document_print(&document);
+    json_document_fini(&document);
 }
 
 static int run(struct invocation *invocation)

@@ -203,8 +203,10 @@ static void on_kept(struct ps_coordinator *c, const struct ps_event *event,
         ps_coordinator_later(event->started_ms, ps_coordinator_proof_span_ms(c->options.ttl_ms));
     if (c->claim.epoch != 0)
         ps_actions_add(actions, PS_ACTION_PROVE, c->proof_ms);
-    if (ps_coordinator_is_proved(c, c->now_ms))
-        c->fence_saving = c->fence_saved = false; /* it may acknowledge again */
+    if (!ps_coordinator_is_proved(c, c->now_ms))
+        return;
+    c->wanted = c->wanted || c->fence_saved;  /* publish, and sweep what fences have left */
+    c->fence_saving = c->fence_saved = false; /* it may acknowledge again */
 }
 
 /* A write that the store made only if the claim is still ours. */

@@ -89,12 +89,15 @@ uint64_t ps_coordinator_driver_turn(struct ps_coordinator_driver *driver)
         feed(driver, &event);
     if (!driver->answered && driver->coordinator.state != PS_COORDINATOR_ENDED)
         feed(driver, &(struct ps_event){.type = PS_EVENT_TICK});
+    ps_coordinator_hands_note_proof(driver);
     return driver->answered ? ps_now_ms(driver->clock) : driver->wake_ms;
 }
 
 void ps_coordinator_driver_wait(struct ps_coordinator_driver *driver, uint64_t until_ms)
 {
     bool told;
+    if (driver->coordinator.state == PS_COORDINATOR_ENDED)
+        return;
     ps_mutex_lock(&driver->mutex);
     const struct ps_coordinator_mail *mail = &driver->mail;
     told = mail->stop || mail->checkpoint_wanted || mail->drained || mail->loaded || mail->saved;

@@ -63,7 +63,8 @@ void ps_coordinator_driver_destroy(struct ps_coordinator_driver *driver);
  * more to do, PS_DEADLINE_NEVER when only something told goes on. */
 uint64_t ps_coordinator_driver_turn(struct ps_coordinator_driver *driver);
 
-/* Waits until `until_ms`, until something is told, or, for a spare, until servers come or go. */
+/* Waits until `until_ms`, until something is told, or, for a spare, until servers come or go.
+ * Returns at once when the life is over. */
 void ps_coordinator_driver_wait(struct ps_coordinator_driver *driver, uint64_t until_ms);
 
 /* True when the life is over: nothing is owned, and no hook will be called again. `why` has PS_OK

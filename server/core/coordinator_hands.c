@@ -206,3 +206,17 @@ void ps_coordinator_hands_note_state(struct ps_coordinator_driver *driver,
         return;
     }
 }
+
+void ps_coordinator_hands_note_proof(struct ps_coordinator_driver *driver)
+{
+    const struct ps_coordinator *coordinator = &driver->coordinator;
+    bool serving = coordinator->state == PS_COORDINATOR_SERVING;
+    bool fenced = serving && !ps_coordinator_is_proved(coordinator, coordinator->now_ms);
+    if (fenced && !driver->fence_noted)
+        PS_LOG(driver->log, PS_LOG_WARN, COMPONENT, "fenced: the lease cannot be proved",
+               PS_FIELD_UINT("index", coordinator->claim.index));
+    if (serving && !fenced && driver->fence_noted)
+        PS_LOG(driver->log, PS_LOG_INFO, COMPONENT, "serving again: the lease is proved",
+               PS_FIELD_UINT("index", coordinator->claim.index));
+    driver->fence_noted = fenced;
+}

@@ -41,6 +41,7 @@ struct ps_coordinator_driver {
 
     struct ps_claim claim; /* what the service was told to own last */
     bool spare_noted;
+    bool fence_noted;
     enum ps_status trouble[PS_ACTION_COUNT]; /* as logged last, so that it is logged once */
     struct ps_error last_error;
 
@@ -59,5 +60,8 @@ void ps_coordinator_hands_note(struct ps_coordinator_driver *driver, enum ps_act
 /* Logs what a change of state means for people. */
 void ps_coordinator_hands_note_state(struct ps_coordinator_driver *driver,
                                      enum ps_coordinator_state before);
+
+/* Logs when calls begin to be refused for want of a proof, and when they are answered again. */
+void ps_coordinator_hands_note_proof(struct ps_coordinator_driver *driver);
 
 #endif

@@ -226,11 +226,12 @@ uint64_t ps_coordinator_wake_ms(const struct ps_coordinator *c)
     default:
         return wake;
     }
+    bool proved = ps_coordinator_is_proved(c, c->now_ms);
+    if (proved)
+        wake = least(wake, c->proof_ms);
     if (!c->options.saves || c->job != PS_ACTION_NONE)
         return wake;
     if (c->now_ms < c->save_retry_ms)
         return least(wake, c->save_retry_ms);
-    if (ps_coordinator_is_proved(c, c->now_ms))
-        return least(wake, least(c->save_due_ms, c->proof_ms));
-    return wake;
+    return proved ? least(wake, c->save_due_ms) : wake;
 }

@@ -11,7 +11,6 @@
 static enum ps_status put_pointer(const struct ps_saver *saver,
                                   const struct ps_checkpoint_place *place, uint64_t deadline_ms,
                                   struct ps_error *error);
-static void remove_stale(const struct ps_saver *saver, const struct ps_checkpoint_place *place);
 static void sweep(const struct ps_saver *saver);
 static void count_saved(const struct ps_saver *saver, const struct ps_saving *saving);
 
@@ -47,14 +46,12 @@ enum ps_status ps_saver_publish(const struct ps_saver *saver, const struct ps_sa
     enum ps_status status = put_pointer(saver, &saving->place, deadline_ms, error);
     if (status == PS_OK)
         ps_service_saved(saver->service, saving->ticket, &saving->place);
-    if (status == PS_ERR_STALE_EPOCH) {
-        /* The folder is the new owner's now: only what we have just put there is ours to remove. */
-        remove_stale(saver, &saving->place);
-    } else {
-        /* Also when the store does not answer: a file per interval would fill the disk. What was
-         * published last stays, and so do the newest files, which recovery finds. */
+    /* After a takeover the folder is the new owner's: it may have loaded even the file that we
+     * have just put there, and counts it as a generation, so nothing is removed. Otherwise older
+     * files go, also when the store does not answer: a file per interval would fill the disk. What
+     * was published last stays, and so do the newest files, which recovery finds. */
+    if (status != PS_ERR_STALE_EPOCH)
         sweep(saver);
-    }
     if (status != PS_OK) {
         ps_counter_add(saver->service->metrics.checkpoint_failures, 1);
         return status;
@@ -83,14 +80,6 @@ static enum ps_status put_pointer(const struct ps_saver *saver,
             deadline_ms, error);
     ps_buffer_fini(&json);
     return status;
-}
-
-static void remove_stale(const struct ps_saver *saver, const struct ps_checkpoint_place *place)
-{
-    struct ps_error reason = {0};
-    if (saver->files->remove(saver->files->self, place->path, &reason) != PS_OK)
-        PS_LOG(saver->log, PS_LOG_WARN, "saver", "checkpoint of a lost shard stays",
-               PS_FIELD_TEXT("path", place->path), PS_FIELD_ERROR(&reason));
 }
 
 static void sweep(const struct ps_saver *saver)

@@ -47,7 +47,7 @@ PS_MUST_USE enum ps_status ps_saver_write(const struct ps_saver *saver, struct p
 /* Publishes what was written, satisfies the tickets, and sweeps older files.
  *
  * PS_OK               saved
- * PS_ERR_STALE_EPOCH  the shard is no longer ours; the file was removed
+ * PS_ERR_STALE_EPOCH  the shard is no longer ours; the file stays: the new owner uses or sweeps it
  * otherwise           not published, or nobody knows; the file stays, no ticket is satisfied, and
  *                     the checkpoint published before stays as well
  */

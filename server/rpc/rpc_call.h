@@ -52,7 +52,7 @@ PS_MUST_USE enum ps_status ps_rpc_call_view(struct ps_rpc_call *call, struct ps_
 /* Ends the request and its view. */
 void ps_rpc_call_drop_request(struct ps_rpc_call *call);
 
-/* Milliseconds do not count here: true when the caller has stopped waiting. */
+/* True when the caller has stopped waiting: its deadline has passed. */
 bool ps_rpc_call_is_late(const struct ps_rpc_call *call);
 
 /* ---- Batches ---- */

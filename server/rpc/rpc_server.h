@@ -43,11 +43,17 @@ PS_MUST_USE enum ps_status ps_rpc_server_start(struct ps_rpc_server *server,
                                                struct ps_error *error);
 
 /* Tells the lanes that parked calls may go on (the service's listener calls this), and that health
- * may have changed. Any thread; never blocks. */
+ * may have changed. Who notices that the lease has run out calls it, too: nothing else tells
+ * health's watchers. Any thread, from create until destroy; never blocks. */
 void ps_rpc_server_wake(struct ps_rpc_server *server);
 
-/* Health says NOT_SERVING, connections get GOAWAY, calls in flight may finish until `deadline_ms`
- * and are cancelled then. */
+/* Health says NOT_SERVING, watches and reflection streams end, parked pulls are answered
+ * PS_ERR_UNAVAILABLE, connections get GOAWAY; other calls in flight may finish until `deadline_ms`
+ * and are cancelled then. Returns soon after the last of them. A second drain does nothing.
+ *
+ * Call ps_service_drain first: then new calls are refused in words for as long as they come in. One
+ * that meets the closing door itself is ended by gRPC, CANCELLED or UNAVAILABLE without a word
+ * (proto/status_codes.h); it was not applied, but its client cannot know. */
 void ps_rpc_server_drain(struct ps_rpc_server *server, uint64_t deadline_ms);
 
 /* Takes the server: ends the lanes (after a drain of no patience if there was none). */

@@ -30,7 +30,7 @@ void ps_server_arguments_init(struct ps_server_arguments *arguments, uint64_t me
     add(arguments, GRPC_ARG_ALLOW_REUSEPORT, 0);
 
     /* Bounds what one connection can make us hold: this many messages of the largest size. */
-    add(arguments, GRPC_ARG_MAX_CONCURRENT_STREAMS, 128);
+    add(arguments, GRPC_ARG_MAX_CONCURRENT_STREAMS, 256);
 
     /* A compressed message could become any size, and parameters do not compress. */
     add(arguments, GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);

@@ -16,6 +16,9 @@
 
 #include <grpc/support/time.h>
 
+/* So much of a reply's memory a free slot keeps. */
+enum { REPLY_KEPT_BYTES_MAX = 16 * 1024 };
+
 enum unary_state { WAITING, PARKED, REPLYING, ENDED };
 
 struct unary_call {
@@ -27,7 +30,7 @@ struct unary_call {
     void *registered;
     struct ps_rpc_call call;
     struct ps_exchange exchange;
-    struct ps_buffer reply; /* owned: its memory is kept from call to call */
+    struct ps_buffer reply; /* owned: its memory is kept from call to call, unless it is much */
     bool close_pending;
     bool reply_pending;
     gpr_timespec began;
@@ -230,6 +233,11 @@ static void free_when_done(struct unary_call *call)
                                ps_rpc_code_of_status(status), call->reply_bytes,
                                (double)took.tv_sec + 1e-9 * (double)took.tv_nsec);
     ps_rpc_call_clear(&call->call);
+    if (call->reply.capacity > REPLY_KEPT_BYTES_MAX) {
+        ps_buffer_fini(&call->reply);
+        ps_buffer_init(&call->reply, call->call.lane->context->memory,
+                       call->method->reply_bytes_max);
+    }
     ask_for_request(call);
 }
 

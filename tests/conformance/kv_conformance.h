@@ -18,9 +18,10 @@ struct kv_world {
     void (*pass)(void *self, uint64_t ms); /* lets time go by */
     const struct ps_clock *clock;
     void *self;
-    uint64_t ttl_ms;  /* a short lease in this world */
-    uint64_t tick_ms; /* a fraction of it */
-    char prefix[64];  /* stands before every key of the test */
+    uint64_t ttl_ms;      /* of a lease that ends during the test */
+    uint64_t tick_ms;     /* a fraction of it */
+    uint64_t long_ttl_ms; /* of a lease that does not */
+    char prefix[64];      /* stands before every key of the test */
 };
 
 /* The tests, with set-up and tear-down run around each. */

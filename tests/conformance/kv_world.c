@@ -23,7 +23,7 @@ struct ps_kv *world_open(void)
 
 uint64_t world_deadline(void)
 {
-    return ps_deadline_after(current_world->clock, 10000);
+    return ps_deadline_after(current_world->clock, 30000);
 }
 
 struct world_key world_key(const char *name)
@@ -96,13 +96,22 @@ void world_delete(struct ps_kv *kv, const char *name)
     ck_assert(commit(kv, &transaction, &revision));
 }
 
-struct ps_kv_lease world_grant(struct ps_kv *kv)
+static struct ps_kv_lease grant(struct ps_kv *kv, uint64_t ttl_ms)
 {
     struct ps_kv_lease lease = {0};
     struct ps_error error = {0};
-    enum ps_status status =
-        ps_kv_lease_grant(kv, current_world->ttl_ms, world_deadline(), &lease, &error);
+    enum ps_status status = ps_kv_lease_grant(kv, ttl_ms, world_deadline(), &lease, &error);
     ck_assert_msg(status == PS_OK, "grant: %s", error.text);
     ck_assert_int_ne(lease.id, 0);
     return lease;
+}
+
+struct ps_kv_lease world_grant(struct ps_kv *kv)
+{
+    return grant(kv, current_world->long_ttl_ms);
+}
+
+struct ps_kv_lease world_grant_short(struct ps_kv *kv)
+{
+    return grant(kv, current_world->ttl_ms);
 }

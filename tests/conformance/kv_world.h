@@ -31,7 +31,9 @@ int64_t world_put_bytes(struct ps_kv *kv, const char *name, struct ps_bytes valu
 bool world_put_if(struct ps_kv *kv, const char *name, enum ps_kv_compare_kind kind,
                   int64_t seen_revision, const char *value, int64_t *revision);
 void world_delete(struct ps_kv *kv, const char *name);
+/* A lease that outlives the test; one that ends during it. */
 struct ps_kv_lease world_grant(struct ps_kv *kv);
+struct ps_kv_lease world_grant_short(struct ps_kv *kv);
 
 /* Adds the tests of kv_conformance_time.c. */
 void kv_conformance_add_time(TCase *tests);

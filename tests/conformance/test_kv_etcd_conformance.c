@@ -42,7 +42,7 @@ static void setup(void)
 {
     char uuid[37];
     ps_random_uuid(uuid);
-    world = (struct kv_world){open_connection, pass, ps_clock_real(), NULL, 2000, 400, ""};
+    world = (struct kv_world){open_connection, pass, ps_clock_real(), NULL, 3000, 400, 600000, ""};
     (void)snprintf(world.prefix, sizeof world.prefix, "/%s", uuid);
 }
 

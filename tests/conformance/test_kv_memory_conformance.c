@@ -28,7 +28,7 @@ static void setup(void)
     fake = (struct fake_clock){.now_ms = 1000};
     fake_time = fake_clock_clock(&fake);
     ck_assert_int_eq(ps_kv_hub_create(&fake_time, ps_allocator_heap(), &hub), PS_OK);
-    world = (struct kv_world){open_connection, pass, &fake_time, NULL, 10000, 3000, "/test"};
+    world = (struct kv_world){open_connection, pass, &fake_time, NULL, 10000, 3000, 10000, "/test"};
 }
 
 static void teardown(void)

@@ -17,7 +17,7 @@ static char name_a[] = "param_a", name_b[] = "param_b";
 
 static void start(long long selected)
 {
-    char list[160], data[600], name[8];
+    char list[160], data[600], name[16];
     temp_folder_init(&folder);
     for (int i = 0; i < 2; i++) {
         snprintf(name, sizeof name, "s%d", i);

@@ -18,7 +18,7 @@
 static struct fake_server *servers[2];
 static struct psclient *client;
 static struct psclient_error error;
-static struct ps_buffer replies[2];
+static struct ps_buffer replies[2], status_bytes[2];
 static const float ones[4] = {1, 1, 1, 1};
 static const struct fake_answer hold = {.kind = FAKE_HOLD};
 static const struct fake_answer break_it = {.kind = FAKE_BREAK};
@@ -47,7 +47,6 @@ static void open_client(uint32_t server_count, const char *state)
             servers[i], PS_METHOD_PULL,
             (struct fake_answer){.kind = FAKE_REPLY,
                                  .bytes = {(const uint8_t *)replies[i].text, replies[i].size}});
-        static struct ps_buffer status_bytes[2];
         struct ps_status_reply status = {.state = state, .index = i};
         ps_buffer_init(&status_bytes[i], ps_allocator_heap(), 1000);
         ps_encode_status_reply(&status, &status_bytes[i]);
@@ -66,6 +65,7 @@ static void close_client(void)
     for (uint32_t i = 0; i < 2; i++) {
         fake_server_stop(servers[i]);
         ps_buffer_fini(&replies[i]);
+        ps_buffer_fini(&status_bytes[i]);
     }
 }
 

@@ -30,7 +30,7 @@ static void start_followed(uint32_t index, const char *listen)
 
 static void start_alone(uint32_t index, const char *listen)
 {
-    char data[600], name[8];
+    char data[600], name[16];
     snprintf(name, sizeof name, "s%u", index % 10);
     const char *const arguments[] = {"--data-dir",
                                      temp_folder_path(&folder, name, data, sizeof data), NULL};

@@ -97,7 +97,7 @@ START_TEST(a_read_that_is_never_answered_ends_at_its_deadline)
     struct fake_gateway *gateway = START(steps);
     struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 50);
 
-    ck_assert_int_eq(try_read(kv, 220, NULL), PS_ERR_TIMEOUT);
+    ck_assert_int_eq(try_read(kv, 1000, NULL), PS_ERR_TIMEOUT);
 
     ck_assert_uint_ge(fake_gateway_requests(gateway), 2);
     ps_kv_destroy(kv);

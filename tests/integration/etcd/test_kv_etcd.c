@@ -83,13 +83,13 @@ END_TEST
 
 START_TEST(a_frozen_etcd_leaves_a_commit_unknown_and_reading_back_tells)
 {
-    struct ps_kv *kv = open_as(process.url, NULL, 300);
+    struct ps_kv *kv = open_as(process.url, NULL, 1500);
     bool done = false;
     ck_assert_uint_eq(count(kv, "/a"), 0);
     etcd_process_freeze(&process);
 
     ck_assert_int_eq(try_commit(kv, 30000, &done, NULL), PS_ERR_TIMEOUT);
-    ck_assert_int_eq(try_read(kv, 1000, NULL), PS_ERR_TIMEOUT);
+    ck_assert_int_eq(try_read(kv, 500, NULL), PS_ERR_TIMEOUT);
     etcd_process_thaw(&process);
 
     /* The frozen etcd had taken the request and carries it out now, or has seen it closed. */
@@ -103,7 +103,7 @@ END_TEST
 
 START_TEST(a_frozen_etcd_breaks_the_watch)
 {
-    struct ps_kv *kv = open_as(process.url, NULL, 300);
+    struct ps_kv *kv = open_as(process.url, NULL, 1500);
     bool changed = false;
     ck_assert_int_eq(ps_kv_watch_open(kv, "/w/", 0, in_ms(30000), NULL), PS_OK);
     etcd_process_freeze(&process);

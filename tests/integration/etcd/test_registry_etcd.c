@@ -54,7 +54,7 @@ START_TEST(b12_a_claim_whose_answer_is_lost_on_the_way_takes_one_index)
 {
     struct fake_gateway *gateway = fake_gateway_start(claims[_i], 3, process.client_port);
     struct ps_kv *direct = open_as(process.url, NULL, 5000);
-    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 2000);
+    struct ps_kv *kv = open_as(fake_gateway_url(gateway), NULL, 4000);
     struct ps_registry registry = registry_on(kv);
     struct ps_kv_lease lease = grant(direct);
     struct ps_claim claim;
@@ -76,12 +76,12 @@ END_TEST
 
 START_TEST(b12_a_frozen_etcd_does_not_give_a_second_index)
 {
-    struct ps_kv *kv = open_as(process.url, NULL, 300);
+    struct ps_kv *kv = open_as(process.url, NULL, 1500);
     struct ps_registry registry = registry_on(kv);
     struct ps_kv_lease lease = grant(kv);
     struct ps_claim claim;
     etcd_process_freeze(&process);
-    ck_assert_int_ne(ps_registry_claim(&registry, 4, UINT32_MAX, lease, in_ms(1000), &claim, NULL),
+    ck_assert_int_ne(ps_registry_claim(&registry, 4, UINT32_MAX, lease, in_ms(500), &claim, NULL),
                      PS_OK);
     etcd_process_thaw(&process);
 

@@ -28,7 +28,7 @@ struct raw_answer {
 void raw_client_open(struct raw_client *client, uint16_t port);
 void raw_client_close(struct raw_client *client);
 
-/* One call. `request` in one slice; `cancel_after_ms` 0: never cancelled. */
+/* One call, from its start to its answer. */
 void raw_call(struct raw_client *client, const char *path, struct ps_bytes request,
               int64_t timeout_ms, struct raw_answer *answer);
 void raw_answer_release(struct raw_answer *answer);

@@ -31,7 +31,7 @@ void rig_start(struct rig *rig, const struct rig_options *options)
     PS_ASSERT(ps_service_create(&service_options, &rig->service, NULL) == PS_OK);
     const struct ps_rpc_server_options server_options = {
         .service = rig->service,
-        .memory = ps_allocator_heap(),
+        .memory = options->rpc_memory != NULL ? options->rpc_memory : ps_allocator_heap(),
         .clock = ps_clock_real(),
         .metrics = rig->metrics,
         .listen = "127.0.0.1:0",

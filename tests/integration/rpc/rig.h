@@ -23,9 +23,10 @@ struct rig {
 };
 
 struct rig_options {
-    bool saves;                 /* finish waits for a checkpoint */
-    uint32_t lane_count;        /* 0: one */
-    uint64_t message_bytes_max; /* 0: the default */
+    bool saves;                            /* finish waits for a checkpoint */
+    uint32_t lane_count;                   /* 0: one */
+    uint64_t message_bytes_max;            /* 0: the default */
+    const struct ps_allocator *rpc_memory; /* NULL: the heap */
 };
 
 /* An uninitialised service that owns shard 0 of 1 for ever. */

@@ -20,6 +20,15 @@ SERVICE = "pserver.v1.ParameterServer"
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
 
 
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def frame(kind, flags=0, stream=0, payload=b""):
+    """One frame of HTTP/2."""
+    return (len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big")
+            + payload)
+
+
 class Types:
     """Message classes by full name, out of a descriptor set."""
 
@@ -145,16 +154,33 @@ class Calls(RpcTest):
         self.order("prove")
         self.assertEqual(self.call("SendGrad", self.push([1.0, 1.0])).version, 1)
 
+    def throw(self, data):
+        """Sends bytes on a connection of their own. The server may hang up at any time."""
+        with socket.create_connection(("127.0.0.1", self.port), TIMEOUT) as connection:
+            try:
+                connection.sendall(data)
+            except OSError:
+                pass
+
     def test_garbage_on_the_port_harms_nobody_else(self):
         self.make_ready()
-        preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-        frames = [b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 1000, b"\xff" * 1000, preface[:10],
-                  preface + b"\xff" * 100, preface + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00" * 3,
-                  preface + b"\x00\x00\x04\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00"]
-        for data in frames:
-            with socket.create_connection(("127.0.0.1", self.port), TIMEOUT) as connection:
-                connection.sendall(data)
+        for data in [b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 1000, b"\xff" * 1000, PREFACE[:10],
+                     PREFACE + b"\xff" * 100, PREFACE + frame(4) * 3,
+                     PREFACE + frame(8, payload=b"\x00" * 4)]:
+            self.throw(data)
         self.assertEqual(self.call("GetParam", self.pull()).version, 0)
+
+    def test_floods_of_frames_harm_nobody_else(self):
+        self.make_ready()
+        settings = frame(4)
+        headers = b"\x83\x86\x44\x02/x\x41\x01a"  # POST, http, a path, an authority
+        resets = b"".join(frame(1, 4, stream, headers) + frame(3, 0, stream, b"\x00\x00\x00\x08")
+                          for stream in range(1, 4001, 2))
+        for data in [frame(4) * 5000, frame(6, payload=b"\x00" * 8) * 5000,
+                     frame(8, payload=b"\x7f\xff\xff\xff") * 2, resets,
+                     frame(1, 0, 1, headers) + frame(9, 0, 1, b"\x00" * 8000) * 100]:
+            self.throw(PREFACE + settings + data)
+            self.assertEqual(self.call("GetParam", self.pull()).version, 0)
 
 
 class Health(RpcTest):

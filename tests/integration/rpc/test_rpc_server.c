@@ -2,10 +2,12 @@
 #include "rig.h"
 
 #include "base/thread.h"
+#include "proto/codec.h"
 #include "proto/status_codes.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +117,58 @@ START_TEST(create_survives_any_refused_allocation)
 }
 END_TEST
 
+/* A heap that refuses everything for a while, from any thread. */
+struct stingy_heap {
+    atomic_bool refuses;
+};
+
+static void *stingy_zeroed(void *self, size_t size)
+{
+    struct stingy_heap *heap = self;
+    return atomic_load(&heap->refuses) ? NULL : calloc(1, size);
+}
+
+static void stingy_release(void *self, void *memory)
+{
+    (void)self;
+    free(memory);
+}
+
+START_TEST(calls_without_memory_are_refused_and_the_server_recovers)
+{
+    enum { COUNT = 300 * 1000 };
+    static float values[COUNT];
+    const struct ps_bytes content = {(const uint8_t *)values, sizeof values};
+    struct stingy_heap heap = {.refuses = false};
+    const struct ps_allocator memory = {stingy_zeroed, stingy_zeroed, stingy_release, &heap};
+    struct rig rig;
+    rig_start(&rig, &(struct rig_options){.rpc_memory = &memory});
+    rig_make_ready(&rig, COUNT);
+
+    atomic_store(&heap.refuses, true);
+
+    struct raw_answer pull = rig_call(&rig, PS_METHOD_PULL, rig_pull("w"));
+    struct raw_answer push = rig_call(&rig, PS_METHOD_PUSH, rig_push("w", PS_F32, content));
+    ck_assert_int_eq(pull.code, PS_RPC_RESOURCE_EXHAUSTED);
+    ck_assert_str_eq(pull.word, "no_memory");
+    ck_assert_int_eq(push.code, PS_RPC_RESOURCE_EXHAUSTED);
+    ck_assert_str_eq(push.word, "no_memory");
+    atomic_store(&heap.refuses, false);
+    pull = rig_call(&rig, PS_METHOD_PULL, rig_pull("w"));
+    push = rig_call(&rig, PS_METHOD_PUSH, rig_push("w", PS_F32, content));
+    ck_assert_int_eq(pull.code, PS_RPC_OK);
+    ck_assert_int_eq(push.code, PS_RPC_OK);
+    struct ps_bytes bytes = {push.bytes, push.size};
+    struct ps_push_reply reply;
+    ck_assert_int_eq(ps_decode_push_reply(ps_view_of(&bytes), ps_allocator_heap(), &reply, NULL),
+                     PS_OK);
+    ck_assert_uint_eq(reply.version, 1);
+    raw_answer_release(&pull);
+    raw_answer_release(&push);
+    rig_stop(&rig);
+}
+END_TEST
+
 START_TEST(calls_that_outlast_the_drain_are_cancelled)
 {
     const float values[] = {1};
@@ -198,6 +252,7 @@ int main(void)
     tcase_add_test(tests, an_address_in_use_is_an_error);
     tcase_add_test(tests, an_address_that_is_none_is_an_error);
     tcase_add_test(tests, create_survives_any_refused_allocation);
+    tcase_add_test(tests, calls_without_memory_are_refused_and_the_server_recovers);
     tcase_add_test(tests, calls_that_outlast_the_drain_are_cancelled);
     tcase_add_test(tests, wakes_from_many_threads_are_safe_up_to_the_end);
     tcase_add_test(tests, b19_a_pull_in_flight_keeps_what_it_reads);

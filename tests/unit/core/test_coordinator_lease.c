@@ -104,12 +104,26 @@ START_TEST(a_keepalive_that_succeeds_after_the_fence_goes_on_with_the_same_epoch
 }
 END_TEST
 
+START_TEST(a_proof_that_comes_back_has_what_was_saved_published)
+{
+    lose_proof();
+    script_step(&script, event(PS_EVENT_SAVED, PS_OK));
+    script_sleep(&script);
+
+    script_step(&script, script_kept(&script));
+
+    ck_assert_int_eq(script.actions.list[1].type, PS_ACTION_SAVE);
+    ck_assert(script.actions.list[1].publish);
+}
+END_TEST
+
 START_TEST(a_second_fence_has_the_state_saved_again)
 {
     lose_proof();
     script_step(&script, event(PS_EVENT_SAVED, PS_OK));
     script_sleep(&script);
     script_step(&script, script_kept(&script));
+    script_step(&script, event(PS_EVENT_SAVED, PS_OK));
 
     while (ps_coordinator_is_proved(&script.coordinator, script.now_ms)) {
         script_sleep(&script);
@@ -395,6 +409,7 @@ int main(void)
     tcase_add_test(proofs, an_unclear_keepalive_renews_nothing_and_is_repeated_soon);
     tcase_add_test(proofs, a_proof_that_runs_out_has_the_state_saved_beside_the_pointer_once);
     tcase_add_test(proofs, a_keepalive_that_succeeds_after_the_fence_goes_on_with_the_same_epoch);
+    tcase_add_test(proofs, a_proof_that_comes_back_has_what_was_saved_published);
     tcase_add_test(proofs, a_second_fence_has_the_state_saved_again);
     tcase_add_test(proofs, a_local_save_that_ends_after_the_proof_came_back_counts_for_nothing);
     suite_add_tcase(suite, proofs);

@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -177,23 +176,6 @@ START_TEST(a_lease_from_before_a_reboot_ends_within_its_length)
     fake.now_ms = 10049;
     ck_assert_int_eq(read_number(kv, "/a"), 1);
     fake.now_ms = 10050;
-    ck_assert_int_eq(read_number(kv, "/a"), -1);
-    ps_kv_destroy(kv);
-}
-END_TEST
-
-START_TEST(a_lock_held_elsewhere_is_waited_for_until_the_deadline)
-{
-    struct ps_kv *kv = open_real();
-    char path[600];
-    (void)temp_folder_path(&folder, "store.lock", path, sizeof path);
-    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
-    ck_assert_int_eq(flock(descriptor, LOCK_EX), 0);
-    struct ps_kv_entries entries = {0};
-    uint64_t deadline = ps_deadline_after(ps_clock_real(), 30);
-
-    ck_assert_int_eq(ps_kv_read(kv, "/a", false, deadline, &entries, NULL), PS_ERR_UNAVAILABLE);
-    (void)close(descriptor);
     ck_assert_int_eq(read_number(kv, "/a"), -1);
     ps_kv_destroy(kv);
 }
@@ -411,7 +393,6 @@ int main(void)
     tcase_add_test(tests, a_full_disk_keeps_what_was_there);
     tcase_add_test(tests, a_damaged_file_is_reported_and_not_replaced);
     tcase_add_test(tests, a_lease_from_before_a_reboot_ends_within_its_length);
-    tcase_add_test(tests, a_lock_held_elsewhere_is_waited_for_until_the_deadline);
     tcase_add_test(tests, processes_that_share_a_folder_lose_no_update);
     tcase_add_test(tests, a_writer_killed_at_any_time_leaves_what_it_was_told_is_done);
     tcase_add_test(tests, a_watch_sees_what_another_process_writes);

@@ -1,34 +1,10 @@
 /* etcd/kv_table*.c: what the conformance suite cannot reach: history, bounds, refused memory. */
-#include "etcd/kv_table.h"
+#include "table_fixture.h"
+
 #include "tests/support/fault_heap.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static struct ps_kv_table table;
-
-static void setup(void)
-{
-    ps_kv_table_init(&table, ps_allocator_heap());
-}
-
-static void teardown(void)
-{
-    ps_kv_table_check(&table);
-    ps_kv_table_fini(&table);
-}
-
-static int64_t put(struct ps_kv_table *into, const char *key, struct ps_kv_lease lease)
-{
-    const struct ps_kv_change change = {PS_KV_PUT, key, ps_bytes_of_text("value"), lease};
-    const struct ps_kv_transaction transaction = {NULL, 0, &change, 1};
-    bool done = false;
-    int64_t revision = 0;
-    ck_assert_int_eq(ps_kv_table_commit(into, &transaction, &done, &revision, NULL), PS_OK);
-    ck_assert(done);
-    return revision;
-}
 
 START_TEST(forgotten_history_is_a_conflict)
 {
@@ -43,60 +19,6 @@ START_TEST(forgotten_history_is_a_conflict)
     ck_assert(!changed);
     ck_assert_int_eq(ps_kv_table_changed(&table, "/b", first + 1, &changed, NULL), PS_OK);
     ck_assert(changed);
-}
-END_TEST
-
-START_TEST(keys_of_one_lease_end_in_one_revision)
-{
-    struct ps_kv_lease lease;
-    ck_assert_int_eq(ps_kv_table_grant(&table, 10, 0, &lease, NULL), PS_OK);
-    (void)put(&table, "/a", lease);
-    (void)put(&table, "/b", (struct ps_kv_lease){0});
-    int64_t before = put(&table, "/c", lease);
-
-    ck_assert(ps_kv_table_expire(&table, 10));
-
-    ck_assert_int_eq(table.revision, before + 1);
-    ck_assert_uint_eq(table.entry_count, 1);
-    ck_assert(!ps_kv_table_expire(&table, 10));
-}
-END_TEST
-
-START_TEST(a_lease_lasts_until_its_last_millisecond)
-{
-    struct ps_kv_lease lease;
-    ck_assert_int_eq(ps_kv_table_grant(&table, 10, 100, &lease, NULL), PS_OK);
-    ck_assert_uint_eq(ps_kv_table_next_expiry(&table), 110);
-
-    ck_assert(!ps_kv_table_expire(&table, 109));
-    ck_assert_int_eq(ps_kv_table_keep(&table, lease, 109, NULL), PS_OK);
-    ck_assert(!ps_kv_table_expire(&table, 118));
-    ck_assert(ps_kv_table_expire(&table, 119));
-    ck_assert_uint_eq(ps_kv_table_next_expiry(&table), PS_DEADLINE_NEVER);
-}
-END_TEST
-
-START_TEST(a_clock_that_began_anew_leaves_a_lease_its_length)
-{
-    struct ps_kv_lease lease;
-    ck_assert_int_eq(ps_kv_table_grant(&table, 10, 1000000, &lease, NULL), PS_OK);
-
-    ck_assert(ps_kv_table_expire(&table, 5));
-    ck_assert_uint_eq(ps_kv_table_next_expiry(&table), 15);
-    ck_assert(!ps_kv_table_expire(&table, 14));
-    ck_assert(ps_kv_table_expire(&table, 15));
-}
-END_TEST
-
-START_TEST(a_full_table_says_busy_and_stays_whole)
-{
-    struct ps_kv_lease lease;
-    for (int i = 0; i < PS_KV_TABLE_LEASES_MAX; i++)
-        ck_assert_int_eq(ps_kv_table_grant(&table, 10, 0, &lease, NULL), PS_OK);
-
-    ck_assert_int_eq(ps_kv_table_grant(&table, 10, 0, &lease, NULL), PS_ERR_BUSY);
-    ck_assert(ps_kv_table_expire(&table, 10));
-    ck_assert_int_eq(ps_kv_table_grant(&table, 10, 0, &lease, NULL), PS_OK);
 }
 END_TEST
 
@@ -139,10 +61,6 @@ int main(void)
     TCase *tests = tcase_create("kv_table");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, forgotten_history_is_a_conflict);
-    tcase_add_test(tests, keys_of_one_lease_end_in_one_revision);
-    tcase_add_test(tests, a_lease_lasts_until_its_last_millisecond);
-    tcase_add_test(tests, a_clock_that_began_anew_leaves_a_lease_its_length);
-    tcase_add_test(tests, a_full_table_says_busy_and_stays_whole);
     tcase_add_loop_test(tests, any_refused_allocation_leaves_the_table_as_it_was, 0, 16);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -1,0 +1,102 @@
+"""What the tests of this folder share: programs that run to their end, and a server to talk to."""
+
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "cluster"))
+
+from calls import Calls  # noqa: E402
+from cluster import BIN, Cluster  # noqa: E402
+
+
+def program(name):
+    return os.path.join(BIN, name)
+
+
+def run(name, *arguments, environment=None, timeout=30, stdout=subprocess.PIPE):
+    """Runs a program to its end. No PSERVER_ variable of the caller reaches it."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("PSERVER_")}
+    return subprocess.run([program(name), *arguments], stdin=subprocess.DEVNULL, stdout=stdout,
+                          stderr=subprocess.PIPE, text=True, timeout=timeout, check=False,
+                          env={**clean, **(environment or {})})
+
+
+class Server:
+    """A pserver alone on its data directory, which `with` ends."""
+
+    def __init__(self, *flags, interval="1h", environment=None, http=False, wait=True):
+        self.cluster = Cluster(etcd=False, ttl="1s", interval=interval)
+        self.flags = (*flags, "--http", "127.0.0.1:0") if http else flags
+        self.environment = environment
+        self.started = 0
+        try:
+            self.start(wait)
+        except BaseException:
+            self.cluster.__exit__()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        self.cluster.__exit__(*failure)
+
+    def start(self, wait=True):
+        """Starts the process, or another one in the place of one that ended."""
+        self.started += 1
+        self.process = self.cluster.pserver(f"pserver-{self.started}", *self.flags,
+                                            environment=self.environment)
+        if wait:
+            self.address = self.process.wait_event("listening", 30)["address"]
+            self.calls = Calls(self.address)
+        return self.process
+
+    @property
+    def pid(self):
+        return self.process.child.pid
+
+    @property
+    def port(self):
+        return int(self.address.rsplit(":", 1)[1])
+
+    @property
+    def data(self):
+        return self.cluster.data
+
+    def make_ready(self, name="w", values=(0.0, 0.0, 0.0, 0.0)):
+        self.calls.init(name, list(values))
+        self.calls.finish()
+
+    def get(self, page):
+        """Status and text of a page of the HTTP port."""
+        port = self.process.wait_event("http listening")["port"]
+        return fetch(f"http://127.0.0.1:{port}{page}")
+
+    def rss_kib(self):
+        return proc_status(self.pid, "VmRSS")
+
+    def psctl(self, *words, timeout="5s"):
+        return run("psctl", *words, "--servers", self.address, "--timeout", timeout)
+
+
+def fetch(url):
+    try:
+        with urllib.request.urlopen(url, timeout=5) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def proc_status(pid, key):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith(key + ":"):
+                return int(line.split()[1])
+    raise AssertionError(f"no {key} in /proc/{pid}/status")
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))

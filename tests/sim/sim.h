@@ -1,0 +1,156 @@
+/* A whole parameter server in one thread: servers, trainers, store, disks and network, all of it on
+ * a clock that only moves from one event to the next. Server core, coordinator, loader, saver,
+ * codec and client engine are the real ones; what is simulated is what surrounds them.
+ *
+ * Equal options and equal commands give equal lives, but for the UUIDs in file names, which decide
+ * nothing.
+ *
+ * Threads:  one.
+ * Blocking: never.
+ * Errors:   what must never happen is noted by sim_fail; the first note ends the world.
+ * Memory:   a world owns everything in it. Refused allocations are not simulated here.
+ */
+#ifndef PS_TESTS_SIM_SIM_H
+#define PS_TESTS_SIM_SIM_H
+
+#include "base/buffer.h"
+#include "base/random.h"
+#include "etcd/kv.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/fault_heap.h"
+#include "tests/support/memory_files.h"
+
+#define SIM_SHARDS_MAX 4
+#define SIM_SERVERS_MAX 8
+#define SIM_CLIENTS_MAX 4
+#define SIM_PARAMETERS_MAX 6
+#define SIM_ELEMENTS_MAX 64
+#define SIM_EVENTS_MAX 4096
+
+/* Who can be cut off from whom: the store, servers, clients, in this order. */
+#define SIM_NODE_STORE 0
+#define SIM_NODES_MAX (1 + SIM_SERVERS_MAX + SIM_CLIENTS_MAX)
+
+struct sim_world;
+struct sim_server;
+struct sim_client;
+struct sim_checker;
+
+/* What an event does; `subject`, `a` and `b` are the poster's. */
+typedef void (*sim_event_fn)(struct sim_world *world, void *subject, uint64_t a, uint64_t b);
+
+struct sim_event {
+    uint64_t at_ms;
+    uint64_t sequence; /* orders events of the same moment */
+    sim_event_fn run;
+    void *subject;
+    uint64_t a, b;
+    void (*drop)(struct sim_world *world, void *subject); /* when the world ends before; or NULL */
+};
+
+/* Deliberate faults of the surroundings that the checkers must notice. They live in the wrappers
+ * of this folder, never in product code. */
+enum sim_mutation {
+    SIM_MUTATION_NONE,
+    SIM_MUTATION_CLAIM_UNCOMPARED,   /* the store makes every claim, free or not */
+    SIM_MUTATION_POINTER_UNCOMPARED, /* the store moves the pointer for whoever asks */
+    SIM_MUTATION_LEASE_IMMORTAL,     /* a keepalive of a lost lease is answered with success */
+    SIM_MUTATION_CLOCK_LATE,         /* the services' clocks are behind, by more than the margin */
+    SIM_MUTATION_SYNC_IGNORED,       /* the disk says that it has synced, and has not */
+    SIM_MUTATION_SNAPSHOT_TORN,      /* one value in a checkpoint is of another instant */
+    SIM_MUTATION_COUNT
+};
+
+struct sim_options {
+    uint64_t seed;
+    uint32_t shard_count, server_count, client_count;
+    uint64_t ttl_ms;
+    uint64_t save_interval_ms;
+    bool saves;
+    uint64_t delay_min_ms, delay_max_ms; /* of a message, one way; beyond max - min they reorder */
+    uint32_t lose_permille;              /* of messages */
+    uint32_t repeat_permille;            /* of requests: delivered twice */
+    uint32_t unclear_permille;           /* of calls to the store: answered with a time-out */
+    uint64_t disk_ms;                    /* one load or save lasts up to that long */
+    enum sim_mutation mutation;
+    bool traces; /* keep the lines */
+};
+
+/* What becomes of one call to the store. */
+enum sim_fate {
+    SIM_FATE_GOOD,
+    SIM_FATE_BEFORE, /* never arrives; the caller hears nothing */
+    SIM_FATE_AFTER,  /* is done; the caller hears nothing */
+    SIM_FATE_LATE    /* the caller hears nothing, and it is done some time later */
+};
+
+struct sim_world {
+    struct sim_options options;
+    struct fake_clock fake;
+    struct ps_clock clock;
+    struct fault_heap heap; /* counts what the product holds */
+    struct ps_allocator memory;
+    struct ps_random random;
+
+    struct sim_event events[SIM_EVENTS_MAX]; /* a heap: the next one first */
+    size_t event_count;
+    uint64_t event_sequence;
+
+    struct ps_kv_hub *hub;
+    struct ps_kv *truth; /* a connection that nothing happens to */
+    bool store_down;
+    bool cut[SIM_NODES_MAX][SIM_NODES_MAX]; /* from, to */
+    uint32_t drop_next[SIM_NODES_MAX][SIM_NODES_MAX];
+    struct memory_files *disks[SIM_SHARDS_MAX]; /* one volume per shard: it follows the index */
+    struct ps_files careless[SIM_SHARDS_MAX];   /* over the disks, of SIM_MUTATION_SYNC_IGNORED */
+
+    struct sim_server *servers; /* server_count of them */
+    struct sim_client *clients; /* client_count of them */
+    struct sim_checker *checker;
+    size_t messages; /* on the way */
+
+    struct ps_buffer trace;
+    bool failed;
+    char failure[512];
+};
+
+struct sim_world *sim_world_create(const struct sim_options *options);
+void sim_world_destroy(struct sim_world *world);
+
+/* Options of a quiet world: one server, one client, two shards need two servers. */
+struct sim_options sim_options_quiet(void);
+
+/* Moves the time on by `span_ms`, event by event, or until something failed. */
+void sim_run(struct sim_world *world, uint64_t span_ms);
+
+/* Runs until nothing is in flight (no batch, no message), `span_ms` at most. */
+void sim_run_until_quiet(struct sim_world *world, uint64_t span_ms);
+
+/* Something that happens in `after_ms`. */
+void sim_post(struct sim_world *world, uint64_t after_ms, sim_event_fn run, void *subject,
+              uint64_t a, uint64_t b);
+
+/* The same with a subject that the event owns: `run` ends it, or else `drop` does. */
+void sim_post_owned(struct sim_world *world, uint64_t after_ms, sim_event_fn run, void *subject,
+                    void (*drop)(struct sim_world *world, void *subject));
+
+uint64_t sim_now(const struct sim_world *world);
+bool sim_chance(struct sim_world *world, uint32_t permille);
+/* Between `least` and `most`, both included. */
+uint64_t sim_between(struct sim_world *world, uint64_t least, uint64_t most);
+
+/* One line of the trace, after the time and the name of who does it. */
+PS_PRINTF(3, 4)
+void sim_trace(struct sim_world *world, const char *who, const char *format, ...);
+
+/* Notes that something happened that must not. The first one is kept. */
+PS_PRINTF(2, 3) void sim_fail(struct sim_world *world, const char *format, ...);
+
+uint32_t sim_node_of_server(const struct sim_world *world, uint32_t number);
+uint32_t sim_node_of_client(const struct sim_world *world, uint32_t number);
+
+/* Cuts or joins both directions. */
+void sim_cut(struct sim_world *world, uint32_t a, uint32_t b, bool cut);
+void sim_heal(struct sim_world *world);
+
+#endif

@@ -1,0 +1,310 @@
+/* The promises as code. */
+#include "tests/sim/sim_checker.h"
+
+#include "base/assert.h"
+#include "checkpoint/catalog.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILES_MAX 12   /* of one shard: two generations, and what fences have left */
+#define LIVE_MAX 20000 /* allocations of all servers and clients together */
+
+/* What a shard's whole state was at one position of one epoch. */
+struct instant {
+    uint64_t epoch, position, hash;
+};
+
+struct shard_view {
+    struct instant *instants; /* owned */
+    size_t instant_count, instant_capacity;
+    uint64_t claimed_epoch;      /* the newest */
+    uint64_t acknowledged_epoch; /* of the newest acknowledgement */
+    int64_t pointer_revision;    /* as seen last; 0: none yet */
+    uint64_t pointer_epoch, pointer_position;
+};
+
+struct sim_checker {
+    uint64_t claims;
+    struct shard_view shards[SIM_SHARDS_MAX];
+};
+
+struct sim_checker *sim_checker_create(struct sim_world *world)
+{
+    struct sim_checker *checker = calloc(1, sizeof *checker);
+    PS_ASSERT(checker != NULL);
+    (void)world;
+    return checker;
+}
+
+void sim_checker_destroy(struct sim_checker *checker)
+{
+    for (size_t i = 0; i < SIM_SHARDS_MAX; i++)
+        free(checker->shards[i].instants);
+    free(checker);
+}
+
+void sim_checker_after_event(struct sim_world *world)
+{
+    for (uint32_t i = 0; i < world->options.server_count; i++) {
+        const struct sim_server *server = &world->servers[i];
+        if (!server->running)
+            continue;
+        ps_service_check(server->service);
+        ps_coordinator_check(ps_coordinator_driver_coordinator(server->driver));
+    }
+    if (world->heap.live > LIVE_MAX)
+        sim_fail(world, "P6: %" PRId64 " allocations live", world->heap.live);
+}
+
+/* ---- States ---- */
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
+{
+    const uint8_t *bytes = data;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ bytes[i]) * 1099511628211u;
+    return hash;
+}
+
+static uint64_t hash_view(uint64_t hash, struct ps_view view)
+{
+    for (size_t i = 0; i < view.piece_count; i++)
+        hash = hash_bytes(hash, view.pieces[i].data, view.pieces[i].size);
+    return hash;
+}
+
+static uint64_t hash_parameter(uint64_t hash, const struct ps_checkpoint_parameter *parameter)
+{
+    const uint64_t numbers[] = {parameter->name.size, (uint64_t)parameter->dtype,
+                                parameter->count,     parameter->version,
+                                parameter->step,      parameter->state_count};
+    hash = hash_bytes(hash, numbers, sizeof numbers);
+    hash = hash_bytes(hash, parameter->name.data, parameter->name.size);
+    hash = hash_bytes(hash, parameter->config.data, parameter->config.size);
+    hash = hash_view(hash, parameter->values);
+    for (uint32_t i = 0; i < parameter->state_count; i++)
+        hash = hash_view(hash, parameter->states[i]);
+    return hash;
+}
+
+/* False while the server has no state. */
+static bool read_instant(const struct sim_server *server, struct instant *instant, uint32_t *index)
+{
+    struct ps_snapshot snapshot;
+    if (ps_service_snapshot(server->service, &snapshot, NULL) != PS_OK)
+        return false;
+    *index = snapshot.facts.index;
+    *instant =
+        (struct instant){snapshot.facts.epoch, snapshot.facts.position, 14695981039346656037u};
+    for (size_t i = 0; i < snapshot.parameter_count; i++)
+        instant->hash = hash_parameter(instant->hash, &snapshot.parameters[i]);
+    ps_snapshot_release(&snapshot);
+    return true;
+}
+
+static const struct instant *find_instant(const struct shard_view *shard, uint64_t epoch,
+                                          uint64_t position)
+{
+    for (size_t i = shard->instant_count; i > 0; i--)
+        if (shard->instants[i - 1].epoch == epoch && shard->instants[i - 1].position == position)
+            return &shard->instants[i - 1];
+    return NULL;
+}
+
+static void remember(struct shard_view *shard, struct instant instant)
+{
+    if (shard->instant_count == shard->instant_capacity) {
+        shard->instant_capacity = 2 * shard->instant_capacity + 64;
+        shard->instants = realloc(shard->instants, shard->instant_capacity * sizeof instant);
+        PS_ASSERT(shard->instants != NULL);
+    }
+    shard->instants[shard->instant_count++] = instant;
+}
+
+void sim_checker_state(struct sim_world *world, const struct sim_server *server)
+{
+    struct instant instant;
+    uint32_t index;
+    if (!read_instant(server, &instant, &index))
+        return;
+    struct shard_view *shard = &world->checker->shards[index];
+    const struct instant *known = find_instant(shard, instant.epoch, instant.position);
+    if (known == NULL)
+        remember(shard, instant);
+    else if (known->hash != instant.hash)
+        sim_fail(world, "P3: shard %u has two states at epoch %" PRIu64 ", position %" PRIu64,
+                 index, instant.epoch, instant.position);
+}
+
+void sim_checker_loaded(struct sim_world *world, const struct sim_server *server,
+                        const struct ps_loaded *loaded)
+{
+    struct instant instant;
+    uint32_t index = 0;
+    bool ready = read_instant(server, &instant, &index);
+    PS_ASSERT(ready && index == server->claim.index);
+    struct shard_view *shard = &world->checker->shards[index];
+    const struct instant *known = find_instant(shard, loaded->place.epoch, loaded->place.position);
+    if (instant.position != loaded->place.position || known == NULL)
+        sim_fail(world,
+                 "P3: %s loaded epoch %" PRIu64 ", position %" PRIu64
+                 " of shard %u, which never was",
+                 server->name, loaded->place.epoch, loaded->place.position, index);
+    else if (known->hash != instant.hash)
+        sim_fail(world,
+                 "P3: what %s loaded for shard %u is not its state at epoch %" PRIu64
+                 ", position %" PRIu64,
+                 server->name, index, loaded->place.epoch, loaded->place.position);
+    sim_checker_state(world, server);
+}
+
+/* ---- Ownership ---- */
+
+/* The truth about a key; 0 and no value when there is none. */
+static bool look(struct sim_world *world, const char *format, uint32_t index,
+                 struct ps_kv_entries *entries)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s%u", format, index);
+    enum ps_status status = ps_kv_read(world->truth, key, false, PS_DEADLINE_NEVER, entries, NULL);
+    PS_ASSERT(status == PS_OK);
+    if (entries->count > 0)
+        return true;
+    ps_kv_entries_release(entries);
+    return false;
+}
+
+static uint64_t owner_epoch(struct sim_world *world, uint32_t index)
+{
+    struct ps_kv_entries entries;
+    if (!look(world, "/ps/", index, &entries))
+        return 0;
+    uint64_t epoch = (uint64_t)entries.entries[0].create_revision;
+    ps_kv_entries_release(&entries);
+    return epoch;
+}
+
+/* A server may hear of its claim when that is over already: then it has no proof. */
+void sim_checker_claimed(struct sim_world *world, const struct sim_server *server)
+{
+    const struct ps_coordinator *coordinator = ps_coordinator_driver_coordinator(server->driver);
+    uint64_t epoch = coordinator->claim.epoch;
+    struct shard_view *shard = &world->checker->shards[coordinator->claim.index];
+    bool older = epoch < shard->claimed_epoch;
+    if (epoch == shard->claimed_epoch ||
+        (older && ps_coordinator_is_proved(coordinator, sim_now(world))))
+        sim_fail(world, "P4: %s claims shard %u with epoch %" PRIu64 " after %" PRIu64,
+                 server->name, coordinator->claim.index, epoch, shard->claimed_epoch);
+    if (!older)
+        shard->claimed_epoch = epoch;
+    world->checker->claims++;
+}
+
+uint64_t sim_checker_claims(const struct sim_world *world)
+{
+    return world->checker->claims;
+}
+
+/* A finish is answered when its checkpoint is published, which is so for ever: whoever owns the
+ * shard by then, the answer is true. */
+void sim_checker_replied(struct sim_world *world, const struct sim_server *server,
+                         enum ps_method method, enum ps_status status)
+{
+    struct ps_status_reply now;
+    char uuid[37];
+    if (status != PS_OK || method == PS_METHOD_FINISH)
+        return;
+    ps_service_status(server->service, &now, uuid);
+    struct shard_view *shard = &world->checker->shards[now.index];
+    uint64_t owner = owner_epoch(world, now.index);
+    if (owner != now.epoch)
+        sim_fail(world,
+                 "P4: %s acknowledged for shard %u under epoch %" PRIu64 ", the owner is %" PRIu64,
+                 server->name, now.index, now.epoch, owner);
+    if (now.epoch < shard->acknowledged_epoch)
+        sim_fail(world,
+                 "P4: %s acknowledged for shard %u under epoch %" PRIu64 " after epoch %" PRIu64,
+                 server->name, now.index, now.epoch, shard->acknowledged_epoch);
+    shard->acknowledged_epoch = now.epoch;
+}
+
+static void check_pointer(struct sim_world *world, uint32_t index)
+{
+    struct shard_view *shard = &world->checker->shards[index];
+    struct ps_kv_entries entries;
+    struct ps_checkpoint_place place;
+    if (!look(world, "/checkpoints/", index, &entries))
+        return;
+    const struct ps_kv_entry *entry = &entries.entries[0];
+    bool moved = entry->modify_revision != shard->pointer_revision;
+    shard->pointer_revision = entry->modify_revision;
+    enum ps_status status = ps_catalog_pointer_read(
+        (struct ps_bytes){entry->value, entry->value_size}, ps_allocator_heap(), &place, NULL);
+    ps_kv_entries_release(&entries);
+    if (!moved)
+        return;
+    uint64_t owner = owner_epoch(world, index);
+    if (status != PS_OK)
+        sim_fail(world, "P3: the pointer of shard %u cannot be read", index);
+    else if (place.epoch != owner)
+        sim_fail(world,
+                 "P4: the pointer of shard %u was moved under epoch %" PRIu64 ", the owner is "
+                 "%" PRIu64,
+                 index, place.epoch, owner);
+    else if (place.epoch < shard->pointer_epoch ||
+             (place.epoch == shard->pointer_epoch && place.position < shard->pointer_position))
+        sim_fail(world, "P4: the pointer of shard %u went back", index);
+    shard->pointer_epoch = place.epoch;
+    shard->pointer_position = place.position;
+}
+
+void sim_checker_store_changed(struct sim_world *world)
+{
+    for (uint32_t i = 0; i < world->options.shard_count; i++)
+        check_pointer(world, i);
+}
+
+/* ---- Files ---- */
+
+static bool is_checkpoint(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot != NULL && strcmp(dot, ".safetensors") == 0;
+}
+
+/* Names sort by age, so the greatest is the newest. */
+void sim_checker_look_at_files(struct sim_world *world, uint32_t index, struct sim_files_view *view)
+{
+    const struct memory_files *disk = world->disks[index];
+    const struct ps_files *files = memory_files_files(world->disks[index]);
+    *view = (struct sim_files_view){0};
+    for (size_t i = 0; i < memory_files_file_count(disk); i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s", memory_files_path(disk, i));
+        if (!is_checkpoint(path))
+            continue;
+        if (ps_checkpoint_verify(files, path, ps_allocator_heap(), NULL) != PS_OK) {
+            view->damaged_count++;
+            continue;
+        }
+        view->whole_count++;
+        if (strcmp(path, view->newest) > 0)
+            memcpy(view->newest, path, sizeof path);
+    }
+}
+
+void sim_checker_disk_changed(struct sim_world *world, uint32_t index)
+{
+    struct sim_files_view view;
+    size_t files = memory_files_file_count(world->disks[index]);
+    if (files > FILES_MAX)
+        sim_fail(world, "P6: shard %u has %zu files", index, files);
+    if (world->checker->shards[index].pointer_revision == 0)
+        return;
+    sim_checker_look_at_files(world, index, &view);
+    if (view.whole_count == 0)
+        sim_fail(world, "P3: shard %u was published and has no whole checkpoint", index);
+}

@@ -1,0 +1,59 @@
+/* The promises, looked at after every event. What is seen to be broken goes to sim_fail, with the
+ * number of the promise (DESIGN section 2) in front.
+ *
+ *   P3  a loaded checkpoint equals the state of one position in the shard's history; damage is
+ *       never loaded; once one was published there is always a whole one
+ *   P4  the store agrees with every acknowledgement about who owns the shard; epochs rise; the
+ *       pointer is moved by the owner only, and never back
+ *   P6  messages, files and memory stay within stated numbers
+ *   Promises P1, P2 and P5 join with the journal: sim_checker_replied sees every acknowledgement,
+ *   sim_checker_state every state, sim_checker_loaded every recovery.
+ *
+ * Threads:  one.
+ * Blocking: never.
+ * Errors:   sim_fail.
+ * Memory:   its own, from the C library.
+ */
+#ifndef PS_TESTS_SIM_SIM_CHECKER_H
+#define PS_TESTS_SIM_SIM_CHECKER_H
+
+#include "server/core/loader.h"
+#include "tests/sim/sim_server.h"
+
+struct sim_checker *sim_checker_create(struct sim_world *world);
+void sim_checker_destroy(struct sim_checker *checker);
+
+void sim_checker_after_event(struct sim_world *world);
+
+/* The server's coordinator has a new claim. */
+void sim_checker_claimed(struct sim_world *world, const struct sim_server *server);
+
+/* Claims seen so far. */
+uint64_t sim_checker_claims(const struct sim_world *world);
+
+/* The server has handled a call: remembers the state it is in. */
+void sim_checker_state(struct sim_world *world, const struct sim_server *server);
+
+/* The server has filled itself from a checkpoint. */
+void sim_checker_loaded(struct sim_world *world, const struct sim_server *server,
+                        const struct ps_loaded *loaded);
+
+/* A reply leaves the server. */
+void sim_checker_replied(struct sim_world *world, const struct sim_server *server,
+                         enum ps_method method, enum ps_status status);
+
+/* Something was written to the store. */
+void sim_checker_store_changed(struct sim_world *world);
+
+/* Something happened to the files of a shard. */
+void sim_checker_disk_changed(struct sim_world *world, uint32_t index);
+
+/* The checkpoints of a shard. */
+struct sim_files_view {
+    size_t whole_count, damaged_count;
+    char newest[256]; /* path of the newest whole one; "" without */
+};
+void sim_checker_look_at_files(struct sim_world *world, uint32_t index,
+                               struct sim_files_view *view);
+
+#endif

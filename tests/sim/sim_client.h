@@ -1,0 +1,103 @@
+/* A trainer: the real client engine and registry, behind a model of what the client's threads do
+ * around them. It finds the servers, takes part in the initialisation, pushes and pulls.
+ *
+ * Threads:  one.
+ * Blocking: never.
+ * Errors:   what a batch came to is traced and remembered.
+ * Memory:   all of it goes when the trainer dies.
+ */
+#ifndef PS_TESTS_SIM_SIM_CLIENT_H
+#define PS_TESTS_SIM_SIM_CLIENT_H
+
+#include "client/engine.h"
+#include "etcd/registry.h"
+#include "tests/sim/sim_kv.h"
+#include "tests/sim/sim_network.h"
+
+#define SIM_ATTEMPTS_MAX 64
+
+/* What it is at. */
+enum sim_phase {
+    SIM_PHASE_OPENING,      /* learns the number of shards */
+    SIM_PHASE_IDLE,         /* open, nothing to do */
+    SIM_PHASE_QUEUEING,     /* waits for its turn to initialise */
+    SIM_PHASE_INITIALISING, /* init of every parameter */
+    SIM_PHASE_FINISHING,    /* finish of every shard */
+    SIM_PHASE_MARKING,      /* puts /init_ps/done */
+    SIM_PHASE_PUSHING,
+    SIM_PHASE_PULLING
+};
+
+/* A call that is out. */
+struct sim_attempt {
+    uint64_t number; /* 0: a free place */
+    uint64_t call;
+    uint32_t shard;
+};
+
+struct sim_parameter {
+    char name[24];
+    enum ps_dtype dtype;
+    size_t count;
+    struct ps_bytes config; /* borrowed */
+};
+
+struct sim_client {
+    struct sim_world *world;
+    uint32_t number;
+    char name[16];
+    bool running;
+    uint64_t generation;
+
+    struct ps_engine *engine;
+    struct sim_kv *kv;
+    struct ps_registry registry;
+    struct ps_members members;
+    bool watching;
+    uint64_t members_due_ms; /* read them again then, whatever the watch says */
+    uint64_t busy_until_ms;  /* the store has not answered before */
+
+    enum sim_phase phase;
+    struct ps_init_lock lock;
+    uint64_t lock_kept_ms;
+    uint64_t init_epochs[SIM_SHARDS_MAX]; /* under which the shards took parameters; 0: none */
+    bool init_torn; /* a shard took some under one epoch, some under another */
+    struct ps_batch *batch;
+    bool finished; /* the batch */
+    struct ps_item items[SIM_PARAMETERS_MAX];
+    size_t item_count;
+    uint64_t values[SIM_PARAMETERS_MAX][SIM_ELEMENTS_MAX]; /* sent or received */
+
+    const struct sim_parameter *parameters; /* borrowed */
+    size_t parameter_count;
+    bool trains; /* goes on by itself: initialise, push, pull, push ... */
+    uint64_t think_ms;
+    uint64_t next_ms;
+    uint64_t rounds; /* pulls that went well */
+
+    struct sim_attempt attempts[SIM_ATTEMPTS_MAX];
+    uint64_t attempt_number;
+    uint64_t step_number; /* of the step that is posted */
+};
+
+struct sim_client *sim_clients_create(struct sim_world *world);
+void sim_clients_destroy(struct sim_world *world);
+bool sim_clients_are_busy(const struct sim_world *world);
+
+/* Opens a client that knows these parameters. `trains`: it needs no commands. */
+void sim_client_start(struct sim_client *client, const struct sim_parameter *parameters,
+                      size_t parameter_count, bool trains);
+/* The process dies, whatever it was doing. */
+void sim_client_crash(struct sim_client *client);
+
+/* Commands for one that does not train. It must be idle. */
+void sim_client_initialise(struct sim_client *client);
+/* All elements of the gradient are `value`. `parameter` is a number, SIM_PARAMETERS_MAX: all. */
+void sim_client_push(struct sim_client *client, size_t parameter, double value,
+                     uint64_t timeout_ms);
+void sim_client_pull(struct sim_client *client, size_t parameter, uint64_t timeout_ms);
+
+/* A reply arrives. */
+void sim_client_take(struct sim_world *world, const struct sim_message *message);
+
+#endif

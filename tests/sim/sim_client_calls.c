@@ -1,0 +1,188 @@
+/* The trainer's channel. */
+#include "tests/sim/sim_client_calls.h"
+
+#include "base/assert.h"
+#include "proto/codec.h"
+#include "tests/sim/sim_server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void send_call(struct sim_client *client, const struct ps_engine_action *action);
+static struct sim_attempt *find_attempt(struct sim_client *client, uint64_t number);
+
+void sim_client_do_actions(struct sim_client *client)
+{
+    struct ps_engine_action action;
+    while (ps_engine_next_action(client->engine, &action)) {
+        switch (action.type) {
+        case PS_ENGINE_SEND:
+            send_call(client, &action);
+            break;
+        case PS_ENGINE_CANCEL:
+            for (size_t i = 0; i < SIM_ATTEMPTS_MAX; i++)
+                if (client->attempts[i].call == action.call)
+                    sim_client_break_attempt(client, &client->attempts[i]);
+            break;
+        case PS_ENGINE_FINISHED:
+            PS_ASSERT(action.batch == client->batch || client->batch == NULL);
+            client->finished = true;
+            break;
+        }
+    }
+}
+
+static void give(struct sim_client *client, uint64_t call, enum ps_status status, bool refused,
+                 const char *text)
+{
+    struct ps_call_outcome outcome = {.status = status, .refused = refused};
+    snprintf(outcome.text, sizeof outcome.text, "%s", text);
+    ps_engine_outcome(client->engine, call, &outcome, sim_now(client->world));
+}
+
+void sim_client_break_attempt(struct sim_client *client, struct sim_attempt *attempt)
+{
+    uint64_t call = attempt->call;
+    if (attempt->number == 0)
+        return;
+    *attempt = (struct sim_attempt){0};
+    give(client, call, PS_ERR_CANCELLED, false, "given up");
+}
+
+/* The server that the members name, if its process is there. */
+static struct sim_server *server_of(struct sim_client *client, uint32_t shard)
+{
+    struct sim_world *world = client->world;
+    const char *address = client->members.rows[shard].address;
+    for (uint32_t i = 0; i < world->options.server_count; i++)
+        if (strcmp(world->servers[i].name, address) == 0 && world->servers[i].running)
+            return &world->servers[i];
+    return NULL;
+}
+
+static void send_call(struct sim_client *client, const struct ps_engine_action *action)
+{
+    struct sim_server *server = server_of(client, action->shard);
+    struct sim_attempt *attempt = find_attempt(client, 0);
+    if (!client->running || server == NULL) {
+        give(client, action->call, PS_ERR_UNAVAILABLE, true, "no connection");
+        return;
+    }
+    if (attempt == NULL) {
+        sim_fail(client->world, "P6: %s has more than %d calls out", client->name,
+                 SIM_ATTEMPTS_MAX);
+        give(client, action->call, PS_ERR_BUSY, true, "too many calls");
+        return;
+    }
+    *attempt = (struct sim_attempt){++client->attempt_number, action->call, action->shard};
+    struct sim_message *message = sim_message_of_request(action->request);
+    message->client = client->number;
+    message->server = server->number;
+    message->client_generation = client->generation;
+    message->server_generation = server->generation;
+    message->call = action->call;
+    message->attempt = attempt->number;
+    message->deadline_ms = action->deadline_ms;
+    if (message->method == PS_METHOD_FINISH)
+        message->epoch = client->init_epochs[action->shard];
+    sim_send(client->world, message);
+}
+
+static struct sim_attempt *find_attempt(struct sim_client *client, uint64_t number)
+{
+    for (size_t i = 0; i < SIM_ATTEMPTS_MAX; i++)
+        if (client->attempts[i].number == number)
+            return &client->attempts[i];
+    return NULL;
+}
+
+static enum ps_status decode(const struct sim_message *message, struct ps_view bytes,
+                             const struct ps_allocator *memory, struct ps_call_reply *reply,
+                             struct ps_decoded *decoded)
+{
+    reply->method = message->method;
+    if (message->method == PS_METHOD_PUSH)
+        return ps_decode_push_reply(bytes, memory, &reply->push, NULL);
+    if (message->method == PS_METHOD_PULL)
+        return ps_decode_pull_reply(bytes, memory, &reply->pull, decoded, NULL);
+    return PS_OK;
+}
+
+static void note_init(struct sim_client *client, uint32_t shard, const struct sim_message *reply)
+{
+    uint64_t *known = &client->init_epochs[shard];
+    if (reply->status != PS_OK && reply->status != PS_ERR_EXISTS)
+        return;
+    if (reply->status == PS_OK && *known != 0 && *known != reply->epoch)
+        client->init_torn = true;
+    *known = reply->epoch;
+}
+
+void sim_client_take(struct sim_world *world, const struct sim_message *message)
+{
+    struct sim_client *client = &world->clients[message->client];
+    if (!client->running || client->generation != message->client_generation)
+        return;
+    struct sim_attempt *attempt = find_attempt(client, message->attempt);
+    if (attempt == NULL)
+        return; /* given up, or answered before */
+    PS_ASSERT(attempt->call == message->call);
+    if (message->method == PS_METHOD_INIT)
+        note_init(client, attempt->shard, message);
+    *attempt = (struct sim_attempt){0};
+
+    const struct ps_bytes piece = {message->bytes, message->size};
+    struct ps_decoded decoded = {0};
+    struct ps_call_outcome outcome = {.status = message->status, .refused = message->refused};
+    memcpy(outcome.text, message->text, sizeof outcome.text);
+    if (outcome.status == PS_OK)
+        outcome.status =
+            decode(message, ps_view_of(&piece), &world->memory, &outcome.reply, &decoded);
+    ps_engine_outcome(client->engine, message->call, &outcome, sim_now(world));
+    ps_decoded_release(&decoded);
+    sim_client_do_actions(client);
+    ps_engine_check(client->engine);
+    if (client->finished)
+        sim_client_wake(client, 0);
+}
+
+/* ---- Values ---- */
+
+void sim_client_fill(struct sim_client *client, size_t i, size_t parameter, double value)
+{
+    const struct sim_parameter *about = &client->parameters[parameter];
+    void *values = client->values[i];
+    PS_ASSERT(parameter < client->parameter_count && about->count <= SIM_ELEMENTS_MAX);
+    for (size_t k = 0; k < about->count; k++) {
+        switch (about->dtype) {
+#define FILL(TAG, suffix, T, SUM, label) \
+    case TAG:                            \
+        ((T *)values)[k] = (T)value;     \
+        break;
+            PS_DTYPE_TABLE(FILL)
+#undef FILL
+        default:
+            PS_ASSERT(false && "no such type");
+        }
+    }
+    client->items[i] = (struct ps_item){.name = ps_bytes_of_text(about->name),
+                                        .dtype = about->dtype,
+                                        .content = values,
+                                        .destination = values,
+                                        .size = about->count * ps_dtype_size(about->dtype)};
+}
+
+double sim_client_first_value(const struct sim_client *client, size_t i)
+{
+    const void *values = client->values[i];
+    switch (client->items[i].dtype) {
+#define FIRST(TAG, suffix, T, SUM, label) \
+    case TAG:                             \
+        return (double)((const T *)values)[0];
+        PS_DTYPE_TABLE(FIRST)
+#undef FIRST
+    default:
+        return 0.0;
+    }
+}

@@ -1,0 +1,164 @@
+/* The network: delay, loss, repetition, partitions. */
+#include "tests/sim/sim_network.h"
+
+#include "base/assert.h"
+#include "proto/codec.h"
+#include "tests/sim/sim_client.h"
+#include "tests/sim/sim_server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MESSAGE_BYTES_MAX (1 << 20)
+#define MESSAGES_MAX 512
+#define BREAK_MS_MAX 1500 /* until a broken connection is noticed */
+
+static void deliver(struct sim_world *world, void *subject, uint64_t a, uint64_t b);
+
+/* ---- Bytes ---- */
+
+static struct sim_message *message_of(const struct ps_buffer *head, struct ps_view content)
+{
+    struct sim_message *message = calloc(1, sizeof *message + head->size + content.size);
+    PS_ASSERT(message != NULL && !head->failed);
+    message->size = head->size + content.size;
+    if (head->size > 0)
+        memcpy(message->bytes, head->text, head->size);
+    if (content.size > 0)
+        ps_view_copy(content, 0, message->bytes + head->size, content.size);
+    return message;
+}
+
+struct sim_message *sim_message_of_request(const struct ps_call_request *request)
+{
+    struct ps_view content = {0};
+    struct ps_buffer head;
+    ps_buffer_init(&head, ps_allocator_heap(), MESSAGE_BYTES_MAX);
+    switch (request->method) {
+    case PS_METHOD_INIT:
+        ps_encode_init(&request->init, &head);
+        content = request->init.content;
+        break;
+    case PS_METHOD_FINISH:
+        ps_encode_finish(&request->finish, &head);
+        break;
+    case PS_METHOD_PUSH:
+        ps_encode_push(&request->push, &head);
+        content = request->push.content;
+        break;
+    default:
+        PS_ASSERT(request->method == PS_METHOD_PULL);
+        ps_encode_pull(&request->pull, &head);
+        break;
+    }
+    struct sim_message *message = message_of(&head, content);
+    message->method = request->method;
+    ps_buffer_fini(&head);
+    return message;
+}
+
+struct sim_message *sim_message_of_reply(const struct sim_message *request, enum ps_status status,
+                                         const char *text, const struct ps_call_reply *reply)
+{
+    struct ps_view content = {0};
+    struct ps_buffer head;
+    ps_buffer_init(&head, ps_allocator_heap(), MESSAGE_BYTES_MAX);
+    if (status == PS_OK && request->method == PS_METHOD_PUSH)
+        ps_encode_push_reply(&reply->push, &head);
+    if (status == PS_OK && request->method == PS_METHOD_PULL) {
+        ps_encode_pull_reply(&reply->pull, &head);
+        content = reply->pull.content;
+    }
+    struct sim_message *message = message_of(&head, content);
+    ps_buffer_fini(&head);
+    message->is_reply = true;
+    message->client = request->client;
+    message->server = request->server;
+    message->server_generation = request->server_generation;
+    message->client_generation = request->client_generation;
+    message->call = request->call;
+    message->attempt = request->attempt;
+    message->method = request->method;
+    message->status = status;
+    snprintf(message->text, sizeof message->text, "%s", text);
+    return message;
+}
+
+/* ---- Ways ---- */
+
+static void drop(struct sim_world *world, void *subject)
+{
+    (void)world;
+    free(subject);
+}
+
+static void post(struct sim_world *world, uint64_t after_ms, struct sim_message *message)
+{
+    world->messages++;
+    if (world->messages > MESSAGES_MAX)
+        sim_fail(world, "P6: %zu messages are on the way", world->messages);
+    sim_post_owned(world, after_ms, deliver, message, drop);
+}
+
+/* The client hears that the connection broke; whether its request was served, it cannot know. */
+static void post_break(struct sim_world *world, const struct sim_message *message)
+{
+    struct sim_message *news =
+        sim_message_of_reply(message, PS_ERR_UNAVAILABLE, "the connection broke", NULL);
+    post(world, sim_between(world, 1, BREAK_MS_MAX), news);
+}
+
+static bool is_lost(struct sim_world *world, const struct sim_message *message)
+{
+    uint32_t client = sim_node_of_client(world, message->client);
+    uint32_t server = sim_node_of_server(world, message->server);
+    uint32_t from = message->is_reply ? server : client;
+    uint32_t to = message->is_reply ? client : server;
+    if (world->drop_next[from][to] > 0) {
+        world->drop_next[from][to]--;
+        sim_trace(world, "net", "%s of c%u and s%u dropped",
+                  message->is_reply ? "reply" : "request", message->client + 1,
+                  message->server + 1);
+        return true;
+    }
+    return world->cut[from][to] || sim_chance(world, world->options.lose_permille);
+}
+
+static struct sim_message *twin_of(const struct sim_message *message)
+{
+    struct sim_message *twin = malloc(sizeof *twin + message->size);
+    PS_ASSERT(twin != NULL);
+    memcpy(twin, message, sizeof *twin + message->size);
+    return twin;
+}
+
+void sim_send(struct sim_world *world, struct sim_message *message)
+{
+    const struct sim_options *options = &world->options;
+    uint64_t delay_ms = sim_between(world, options->delay_min_ms, options->delay_max_ms);
+    if (is_lost(world, message)) {
+        post_break(world, message);
+        free(message);
+        return;
+    }
+    if (!message->is_reply && sim_chance(world, options->repeat_permille))
+        post(world, sim_between(world, options->delay_min_ms, 4 * options->delay_max_ms),
+             twin_of(message));
+    post(world, delay_ms, message);
+}
+
+static void deliver(struct sim_world *world, void *subject, uint64_t a, uint64_t b)
+{
+    struct sim_message *message = subject;
+    (void)a;
+    (void)b;
+    world->messages--;
+    if (message->is_reply) {
+        sim_client_take(world, message);
+    } else if (!sim_server_take(world, message)) {
+        /* That process is gone. */
+        post_break(world, message);
+    }
+    free(message);
+}

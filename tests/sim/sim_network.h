@@ -1,0 +1,46 @@
+/* Messages between clients and servers, as bytes of the real codec. A call is one request and one
+ * reply; a call whose request or reply is lost is heard of as a broken connection, some time later.
+ *
+ * Threads:  one.
+ * Blocking: never.
+ * Errors:   none: they become outcomes of calls.
+ * Memory:   a message belongs to the network from sim_send on, and is borrowed by whom it reaches.
+ */
+#ifndef PS_TESTS_SIM_SIM_NETWORK_H
+#define PS_TESTS_SIM_SIM_NETWORK_H
+
+#include "client/call.h"
+#include "tests/sim/sim.h"
+
+struct sim_message {
+    uint32_t client, server; /* numbers, not nodes */
+    bool is_reply;
+    bool refused;               /* the server itself said no */
+    uint64_t server_generation; /* the process that the connection leads to */
+    uint64_t client_generation;
+    uint64_t call;    /* the client's name for it */
+    uint64_t attempt; /* which of its attempts */
+    uint64_t deadline_ms;
+    enum ps_method method;
+    /* What FinishInitParams has no field for yet: a finish says under which epoch its shard took
+     * the parameters (0: it took none), a reply says under which epoch it was given. Without that,
+     * a server that lost its parameters between InitParam and FinishInitParams would become READY
+     * without them. */
+    uint64_t epoch;
+    enum ps_status status; /* replies */
+    char text[PS_OUTCOME_TEXT_MAX];
+    size_t size;
+    uint8_t bytes[];
+};
+
+/* Encodes a request. The rest of the message is the caller's to fill in. */
+struct sim_message *sim_message_of_request(const struct ps_call_request *request);
+
+/* Encodes a reply to `request`: an empty one when `status` is not PS_OK. */
+struct sim_message *sim_message_of_reply(const struct sim_message *request, enum ps_status status,
+                                         const char *text, const struct ps_call_reply *reply);
+
+/* Takes the message and brings it, or not. */
+void sim_send(struct sim_world *world, struct sim_message *message);
+
+#endif

@@ -1,0 +1,398 @@
+/* Worlds from seeds. */
+#include "tests/sim/sim_random_world.h"
+
+#include "base/assert.h"
+#include "proto/optimizer_config.h"
+#include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_client.h"
+#include "tests/sim/sim_server.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FAULTS_MS 60000 /* how long things go wrong */
+#define HEAL_MS 60000   /* within which every client must get on */
+#define CONFIG_BYTES_MAX 1024
+
+struct life {
+    struct sim_world *world;
+    struct sim_parameter parameters[SIM_PARAMETERS_MAX];
+    size_t parameter_count;
+    char configs[SIM_PARAMETERS_MAX][CONFIG_BYTES_MAX];
+    uint64_t faults;
+};
+
+typedef void (*fault_fn)(struct life *life);
+
+static struct sim_options random_options(struct ps_random *random, uint64_t seed,
+                                         enum sim_mutation mutation);
+static void choose_parameters(struct life *life);
+static void start_all(struct life *life);
+static void go_wrong(struct life *life);
+static void heal(struct life *life);
+static void expect_progress(struct life *life);
+
+void sim_random_world(uint64_t seed, enum sim_mutation mutation, struct sim_world_report *report,
+                      char **trace)
+{
+    struct ps_random random;
+    struct life life = {0};
+    ps_random_init(&random, seed);
+    struct sim_options options = random_options(&random, seed, mutation);
+    options.traces = trace != NULL;
+    life.world = sim_world_create(&options);
+    choose_parameters(&life);
+
+    start_all(&life);
+    go_wrong(&life);
+    heal(&life);
+    expect_progress(&life);
+
+    *report = (struct sim_world_report){.failed = life.world->failed,
+                                        .simulated_ms = sim_now(life.world),
+                                        .faults = life.faults,
+                                        .claims = sim_checker_claims(life.world)};
+    memcpy(report->failure, life.world->failure, sizeof report->failure);
+    for (uint32_t i = 0; i < options.client_count; i++)
+        report->rounds += life.world->clients[i].rounds;
+    if (trace != NULL)
+        *trace = strdup(life.world->trace.text != NULL ? life.world->trace.text : "");
+    sim_world_destroy(life.world);
+}
+
+static uint64_t pick(struct ps_random *random, uint64_t least, uint64_t most)
+{
+    return least + ps_random_below(random, most - least + 1);
+}
+
+static struct sim_options random_options(struct ps_random *random, uint64_t seed,
+                                         enum sim_mutation mutation)
+{
+    uint32_t shards = (uint32_t)pick(random, 1, 3);
+    return (struct sim_options){
+        .seed = seed,
+        .shard_count = shards,
+        .server_count = shards + (uint32_t)pick(random, 0, 2),
+        .client_count = (uint32_t)pick(random, 1, 2),
+        .ttl_ms = pick(random, 1, 6) * 1000,
+        .save_interval_ms = pick(random, 0, 4) * 1000,
+        /* A save after every fence would find a lost lease out at once. */
+        .saves = pick(random, 0, 9) > 0 && mutation != SIM_MUTATION_LEASE_IMMORTAL,
+        .delay_min_ms = 1,
+        .delay_max_ms = pick(random, 1, 50),
+        .lose_permille = (uint32_t)pick(random, 0, 20),
+        .repeat_permille = (uint32_t)pick(random, 0, 10),
+        .unclear_permille = (uint32_t)pick(random, 0, 30),
+        .disk_ms = pick(random, 1, 300),
+        .mutation = mutation,
+    };
+}
+
+/* ---- Parameters ---- */
+
+/* A rule with state, one without, in several types. */
+static void choose_config(struct life *life, size_t i)
+{
+    struct sim_world *world = life->world;
+    struct sim_parameter *parameter = &life->parameters[i];
+    struct ps_optimizer_config config;
+    struct ps_buffer bytes;
+    ps_optimizer_config_defaults(&config);
+    parameter->dtype = sim_chance(world, 500) ? PS_F32 : PS_F64;
+    switch (sim_between(world, 0, 3)) {
+    case 0:
+        config.sgd.momentum = 0.5;
+        break;
+    case 1:
+        config.optimizer = PS_CONFIG_ADAM;
+        config.learning_rate = 0.125;
+        break;
+    case 2:
+        config.optimizer = PS_CONFIG_ADD;
+        parameter->dtype = PS_I64;
+        break;
+    default:
+        return; /* no configuration at all */
+    }
+    ps_buffer_init(&bytes, ps_allocator_heap(), CONFIG_BYTES_MAX);
+    ps_optimizer_config_encode(&config, &bytes);
+    PS_ASSERT(!bytes.failed);
+    memcpy(life->configs[i], bytes.text, bytes.size);
+    parameter->config = (struct ps_bytes){(const uint8_t *)life->configs[i], bytes.size};
+    ps_buffer_fini(&bytes);
+}
+
+static void choose_parameters(struct life *life)
+{
+    life->parameter_count = (size_t)sim_between(life->world, 1, SIM_PARAMETERS_MAX);
+    for (size_t i = 0; i < life->parameter_count; i++) {
+        struct sim_parameter *parameter = &life->parameters[i];
+        snprintf(parameter->name, sizeof parameter->name, "p%zu", i);
+        parameter->count = (size_t)sim_between(life->world, 1, SIM_ELEMENTS_MAX);
+        choose_config(life, i);
+    }
+}
+
+/* ---- Lives ---- */
+
+static void start_server(struct sim_world *world, void *subject, uint64_t a, uint64_t b)
+{
+    struct sim_server *server = subject;
+    (void)world;
+    (void)a;
+    (void)b;
+    if (!server->running)
+        sim_server_start(server, PS_INDEX_ANY);
+}
+
+static void resume_server(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
+{
+    struct sim_server *server = subject;
+    (void)world;
+    (void)b;
+    if (server->running && server->paused && server->generation == generation)
+        sim_server_resume(server);
+}
+
+static void start_client(struct life *life, struct sim_client *client)
+{
+    client->think_ms = sim_between(life->world, 10, 500);
+    sim_client_start(client, life->parameters, life->parameter_count, true);
+}
+
+static void start_all(struct life *life)
+{
+    struct sim_world *world = life->world;
+    for (uint32_t i = 0; i < world->options.server_count; i++)
+        sim_post(world, sim_between(world, 0, 3000), start_server, &world->servers[i], 0, 0);
+    for (uint32_t i = 0; i < world->options.client_count; i++)
+        start_client(life, &world->clients[i]);
+    sim_run(world, sim_between(world, 500, 8000));
+}
+
+/* ---- What goes wrong ---- */
+
+static struct sim_server *any_server(struct life *life)
+{
+    struct sim_world *world = life->world;
+    return &world->servers[sim_between(world, 0, world->options.server_count - 1)];
+}
+
+static struct sim_client *any_client(struct life *life)
+{
+    struct sim_world *world = life->world;
+    return &world->clients[sim_between(world, 0, world->options.client_count - 1)];
+}
+
+static void join(struct sim_world *world, void *subject, uint64_t a, uint64_t b)
+{
+    (void)subject;
+    world->cut[a][b] = false;
+}
+
+static void cut_for_a_while(struct life *life, uint32_t a, uint32_t b)
+{
+    struct sim_world *world = life->world;
+    uint64_t span_ms = sim_between(world, 200, 10000);
+    uint64_t ways = sim_between(world, 1, 3);
+    sim_trace(world, "net", "cuts node %u and node %u, ways %d", a, b, (int)ways);
+    world->cut[a][b] = world->cut[a][b] || (ways & 1) != 0;
+    world->cut[b][a] = world->cut[b][a] || (ways & 2) != 0;
+    sim_post(world, span_ms, join, world, a, b);
+    sim_post(world, span_ms, join, world, b, a);
+}
+
+static void cut_from_store(struct life *life)
+{
+    uint32_t server = any_server(life)->number;
+    cut_for_a_while(life, sim_node_of_server(life->world, server), SIM_NODE_STORE);
+}
+
+static void cut_client_from_store(struct life *life)
+{
+    uint32_t client = any_client(life)->number;
+    cut_for_a_while(life, sim_node_of_client(life->world, client), SIM_NODE_STORE);
+}
+
+static void cut_client_from_server(struct life *life)
+{
+    uint32_t client = any_client(life)->number;
+    cut_for_a_while(life, sim_node_of_client(life->world, client),
+                    sim_node_of_server(life->world, any_server(life)->number));
+}
+
+static void store_up(struct sim_world *world, void *subject, uint64_t a, uint64_t b)
+{
+    (void)subject;
+    (void)a;
+    (void)b;
+    world->store_down = false;
+}
+
+static void store_goes_down(struct life *life)
+{
+    struct sim_world *world = life->world;
+    sim_trace(world, "etcd", "is down");
+    world->store_down = true;
+    sim_post(world, sim_between(world, 200, 8000), store_up, world, 0, 0);
+}
+
+static void crash(struct life *life)
+{
+    struct sim_world *world = life->world;
+    struct sim_server *server = any_server(life);
+    if (!server->running)
+        return;
+    sim_server_crash(server, sim_chance(world, 500));
+    sim_post(world, sim_between(world, 100, 8000), start_server, server, 0, 0);
+}
+
+static void die_in_save(struct life *life)
+{
+    struct sim_server *server = any_server(life);
+    if (server->running)
+        server->die_at_operation = (int64_t)sim_between(life->world, 0, 12);
+}
+
+static void stop(struct life *life)
+{
+    struct sim_world *world = life->world;
+    struct sim_server *server = any_server(life);
+    if (!server->running || server->paused)
+        return;
+    sim_server_stop(server);
+    sim_post(world, sim_between(world, 5000, 15000), start_server, server, 0, 0);
+}
+
+static void pause_server(struct life *life)
+{
+    struct sim_world *world = life->world;
+    struct sim_server *server = any_server(life);
+    if (!server->running || server->paused)
+        return;
+    sim_server_pause(server);
+    sim_post(world, sim_between(world, 100, 12000), resume_server, server, server->generation, 0);
+}
+
+static void unclear_commit(struct life *life)
+{
+    struct sim_world *world = life->world;
+    struct sim_server *server = any_server(life);
+    enum sim_fate fate = (enum sim_fate)sim_between(world, SIM_FATE_BEFORE, SIM_FATE_LATE);
+    if (!server->running)
+        return;
+    if (sim_chance(world, 500))
+        server->kv->next_commit = fate;
+    else
+        server->job_kv->next_commit = fate;
+}
+
+/* One damaged file at a time: two generations survive no more, and more is not asked for. */
+static void damage(struct life *life)
+{
+    struct sim_files_view view;
+    struct ps_bytes content;
+    struct sim_world *world = life->world;
+    uint32_t shard = (uint32_t)sim_between(world, 0, world->options.shard_count - 1);
+    sim_checker_look_at_files(world, shard, &view);
+    if (view.whole_count < 2 || view.damaged_count > 0 ||
+        !memory_files_get(world->disks[shard], view.newest, &content))
+        return;
+    memory_files_flip(world->disks[shard], view.newest,
+                      sim_between(world, 0, content.size * 8 - 1));
+    sim_trace(world, "disk", "the newest checkpoint of shard %u is damaged", shard);
+}
+
+static void disk_fine(struct sim_world *world, void *subject, uint64_t shard, uint64_t b)
+{
+    (void)subject;
+    (void)b;
+    memory_files_knobs(world->disks[shard])->bytes_max = 0;
+}
+
+static void disk_full(struct life *life)
+{
+    struct sim_world *world = life->world;
+    uint32_t shard = (uint32_t)sim_between(world, 0, world->options.shard_count - 1);
+    struct memory_files *disk = world->disks[shard];
+    sim_trace(world, "disk", "of shard %u is full", shard);
+    memory_files_knobs(disk)->bytes_max = memory_files_bytes(disk) + sim_between(world, 1, 2000);
+    sim_post(world, sim_between(world, 500, 8000), disk_fine, world, shard, 0);
+}
+
+static void client_dies(struct life *life)
+{
+    struct sim_client *client = any_client(life);
+    if (client->running)
+        sim_client_crash(client);
+    start_client(life, client);
+}
+
+static void go_wrong(struct life *life)
+{
+    static const fault_fn faults[] = {
+        crash,           crash,          die_in_save,           stop,
+        damage,          pause_server,   pause_server,          cut_from_store,
+        disk_full,       cut_from_store, unclear_commit,        cut_client_from_server,
+        store_goes_down, client_dies,    cut_client_from_store,
+    };
+    struct sim_world *world = life->world;
+    uint64_t end_ms = sim_now(world) + FAULTS_MS;
+    uint64_t calm_ms = sim_between(world, 300, 4000);
+    while (!world->failed && sim_now(world) < end_ms) {
+        faults[sim_between(world, 0, sizeof faults / sizeof faults[0] - 1)](life);
+        life->faults++;
+        sim_run(world, sim_between(world, 1, 2 * calm_ms));
+    }
+}
+
+/* ---- And then it must go on ---- */
+
+static void heal(struct life *life)
+{
+    struct sim_world *world = life->world;
+    sim_trace(world, "--", "everything is healed");
+    sim_heal(world);
+    world->options.lose_permille = 0;
+    world->options.repeat_permille = 0;
+    world->options.unclear_permille = 0;
+    for (uint32_t i = 0; i < world->options.shard_count; i++)
+        memory_files_knobs(world->disks[i])->bytes_max = 0;
+    for (uint32_t i = 0; i < world->options.server_count; i++) {
+        world->servers[i].die_at_operation = -1;
+        if (world->servers[i].paused)
+            sim_server_resume(&world->servers[i]);
+    }
+}
+
+/* As a service manager does: also what ended by itself, or was told to before the healing. */
+static void start_missing(struct sim_world *world)
+{
+    for (uint32_t i = 0; i < world->options.server_count; i++)
+        if (!world->servers[i].running)
+            sim_server_start(&world->servers[i], PS_INDEX_ANY);
+}
+
+static bool all_got_on(const struct sim_world *world, const uint64_t *rounds)
+{
+    for (uint32_t i = 0; i < world->options.client_count; i++)
+        if (world->clients[i].rounds < rounds[i] + 3)
+            return false;
+    return true;
+}
+
+static void expect_progress(struct life *life)
+{
+    struct sim_world *world = life->world;
+    uint64_t rounds[SIM_CLIENTS_MAX];
+    uint64_t end_ms = sim_now(world) + HEAL_MS;
+    for (uint32_t i = 0; i < world->options.client_count; i++)
+        rounds[i] = world->clients[i].rounds;
+    while (!world->failed && !all_got_on(world, rounds) && sim_now(world) < end_ms) {
+        start_missing(world);
+        sim_run(world, 500);
+    }
+    if (!all_got_on(world, rounds))
+        sim_fail(world, "liveness: a client does not get on within %d ms of the healing", HEAL_MS);
+}

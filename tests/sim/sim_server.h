@@ -1,0 +1,95 @@
+/* A server process: the real service, coordinator, loader and saver, behind a model of what the
+ * server's threads and its network do around them.
+ *
+ * Threads:  one.
+ * Blocking: never.
+ * Errors:   none; what fails is traced.
+ * Memory:   all of a process goes when it ends or crashes.
+ */
+#ifndef PS_TESTS_SIM_SIM_SERVER_H
+#define PS_TESTS_SIM_SIM_SERVER_H
+
+#include "server/core/coordinator_driver.h"
+#include "server/core/saver.h"
+#include "tests/sim/sim_kv.h"
+#include "tests/sim/sim_network.h"
+
+#define SIM_PARKED_MAX 64
+
+/* A call whose reply has to wait. */
+struct sim_parked {
+    struct sim_message *request; /* owned; NULL: a free place */
+    struct ps_ticket ticket;     /* a finish waits for it */
+    enum ps_status status;       /* ... and is then answered with this */
+};
+
+struct sim_server {
+    struct sim_world *world;
+    uint32_t number;
+    char name[16];
+    struct ps_clock service_clock;
+
+    bool running;
+    bool paused;
+    uint64_t generation; /* of the process; rises at every start */
+
+    struct ps_service *service;
+    struct ps_coordinator_driver *driver;
+    struct sim_kv *kv; /* the coordinator's connection */
+    struct ps_registry registry;
+    struct sim_kv *job_kv; /* the one of the thread that loads and saves */
+    struct ps_registry job_registry;
+
+    uint64_t turn_number; /* of the turn that is posted; older ones are void */
+    uint64_t busy_until_ms;
+    bool changed; /* parked calls are to be asked again */
+    bool listening;
+    enum ps_coordinator_state state; /* as traced; so are the next three */
+    uint64_t claimed_epoch;
+    bool fenced;
+    bool spare;
+
+    struct ps_claim claim;    /* of the job at work */
+    bool publishes;           /* the save at work does */
+    struct ps_saving saving;  /* written, to be published */
+    int64_t die_at_operation; /* the machine stops at this one of the next save; -1: does not */
+
+    struct sim_parked parked[SIM_PARKED_MAX];
+    struct sim_message *inbox[SIM_PARKED_MAX]; /* owned; what arrived while paused */
+    size_t inbox_count;
+};
+
+struct sim_server *sim_servers_create(struct sim_world *world);
+void sim_servers_destroy(struct sim_world *world);
+
+/* Starts the process with an index to wish for, or PS_INDEX_ANY. */
+void sim_server_start(struct sim_server *server, uint32_t index_wish);
+
+/* The process dies. `power`: its machine does, and the disk forgets what was not synced. */
+void sim_server_crash(struct sim_server *server, bool power);
+
+/* As SIGTERM. */
+void sim_server_stop(struct sim_server *server);
+
+/* As SIGSTOP and SIGCONT. */
+void sim_server_pause(struct sim_server *server);
+void sim_server_resume(struct sim_server *server);
+
+/* The process that the message is for takes it (and copies it). False when it is gone. */
+bool sim_server_take(struct sim_world *world, const struct sim_message *message);
+
+/* Gives the coordinator a turn as soon as it can. */
+void sim_server_wake(struct sim_server *server);
+
+/* The reply leaves. sim_server_calls.c */
+void sim_server_answer(struct sim_server *server, const struct sim_message *message);
+void sim_server_ask_parked(struct sim_server *server);
+void sim_server_forget_calls(struct sim_server *server);
+
+/* What the hooks start. sim_server_jobs.c */
+void sim_server_hooks(struct sim_server *server, struct ps_coordinator_hooks *hooks);
+
+/* The shard's volume as this server's file system. */
+const struct ps_files *sim_server_files(struct sim_server *server, uint32_t index);
+
+#endif

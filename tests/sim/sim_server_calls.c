@@ -1,0 +1,210 @@
+/* What the server's lanes do: decode, call the service, reply now or later. */
+#include "base/assert.h"
+#include "proto/codec.h"
+#include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_server.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void reply(struct sim_server *server, const struct sim_message *message,
+                  enum ps_status status, const char *text, const struct ps_call_reply *reply);
+static void answer_init(struct sim_server *server, const struct sim_message *message,
+                        struct ps_view bytes);
+static void answer_finish(struct sim_server *server, const struct sim_message *message,
+                          struct ps_view bytes);
+static void answer_push(struct sim_server *server, const struct sim_message *message,
+                        struct ps_view bytes);
+static void answer_pull(struct sim_server *server, const struct sim_message *message,
+                        struct ps_view bytes);
+static void park(struct sim_server *server, const struct sim_message *message,
+                 struct ps_ticket ticket, enum ps_status status);
+
+void sim_server_answer(struct sim_server *server, const struct sim_message *message)
+{
+    const struct ps_bytes piece = {message->bytes, message->size};
+    struct ps_view bytes = ps_view_of(&piece);
+    switch (message->method) {
+    case PS_METHOD_INIT:
+        answer_init(server, message, bytes);
+        break;
+    case PS_METHOD_FINISH:
+        answer_finish(server, message, bytes);
+        break;
+    case PS_METHOD_PUSH:
+        answer_push(server, message, bytes);
+        break;
+    default:
+        answer_pull(server, message, bytes);
+        break;
+    }
+    sim_checker_state(server->world, server);
+    sim_server_ask_parked(server);
+}
+
+static const char *word_of(enum ps_method method)
+{
+    static const char *const words[PS_METHOD_COUNT] = {[PS_METHOD_INIT] = "init",
+                                                       [PS_METHOD_FINISH] = "finish",
+                                                       [PS_METHOD_PUSH] = "push",
+                                                       [PS_METHOD_PULL] = "pull"};
+    return words[method];
+}
+
+static uint64_t epoch_of(const struct sim_server *server)
+{
+    struct ps_status_reply now;
+    char uuid[37];
+    ps_service_status(server->service, &now, uuid);
+    return now.epoch;
+}
+
+static void reply(struct sim_server *server, const struct sim_message *message,
+                  enum ps_status status, const char *text, const struct ps_call_reply *answer)
+{
+    sim_checker_replied(server->world, server, message->method, status);
+    sim_trace(server->world, server->name, "answers %s of c%u: %s", word_of(message->method),
+              message->client + 1, ps_status_word(status));
+    struct sim_message *sent = sim_message_of_reply(message, status, text, answer);
+    sent->epoch = epoch_of(server);
+    sent->refused = status != PS_OK; /* the server's own word */
+    sim_send(server->world, sent);
+}
+
+static void answer_init(struct sim_server *server, const struct sim_message *message,
+                        struct ps_view bytes)
+{
+    struct ps_init_request request;
+    struct ps_decoded decoded = {0};
+    struct ps_error error = {0};
+    enum ps_status status =
+        ps_decode_init(bytes, &server->world->memory, &request, &decoded, &error);
+    if (status == PS_OK)
+        status = ps_service_init(server->service, &request, &error);
+    ps_decoded_release(&decoded);
+    reply(server, message, status, error.text, NULL);
+}
+
+static void answer_finish(struct sim_server *server, const struct sim_message *message,
+                          struct ps_view bytes)
+{
+    struct ps_finish_request request;
+    struct ps_decoded decoded = {0};
+    struct ps_error error = {0};
+    struct ps_ticket ticket = {0};
+    enum ps_status status =
+        ps_decode_finish(bytes, &server->world->memory, &request, &decoded, &error);
+    bool empty = strcmp(ps_service_state_name(server->service), "uninitialized") == 0;
+    if (status == PS_OK && empty && message->epoch != 0 && message->epoch != epoch_of(server))
+        status = ps_fail(&error, PS_ERR_NOT_FOUND, "the parameters were lost: initialise again");
+    if (status == PS_OK)
+        status = ps_service_finish(server->service, &ticket, &error);
+    ps_decoded_release(&decoded);
+    if (ps_service_satisfied(server->service, ticket))
+        reply(server, message, status, error.text, NULL);
+    else
+        park(server, message, ticket, status);
+}
+
+static void answer_push(struct sim_server *server, const struct sim_message *message,
+                        struct ps_view bytes)
+{
+    struct ps_push_request request;
+    struct ps_decoded decoded = {0};
+    struct ps_error error = {0};
+    struct ps_call_reply answer = {.method = PS_METHOD_PUSH};
+    enum ps_status status =
+        ps_decode_push(bytes, &server->world->memory, &request, &decoded, &error);
+    if (status == PS_OK)
+        status = ps_service_push(server->service, &request, &answer.push, &error);
+    ps_decoded_release(&decoded);
+    reply(server, message, status, error.text, &answer);
+}
+
+static void answer_pull(struct sim_server *server, const struct sim_message *message,
+                        struct ps_view bytes)
+{
+    struct ps_pull_request request;
+    struct ps_decoded decoded = {0};
+    struct ps_error error = {0};
+    struct ps_pull pull = {0};
+    enum ps_status status =
+        ps_decode_pull(bytes, &server->world->memory, &request, &decoded, &error);
+    if (status == PS_OK)
+        status = ps_service_pull(server->service, &request, &pull, &error);
+    ps_decoded_release(&decoded);
+    if (status == PS_ERR_NOT_READY) {
+        park(server, message, (struct ps_ticket){0}, status);
+        return;
+    }
+    const struct ps_call_reply answer = {.method = PS_METHOD_PULL, .pull = pull.reply};
+    reply(server, message, status, error.text, &answer);
+    ps_pull_release(&pull);
+}
+
+/* ---- Calls that wait ---- */
+
+static void park(struct sim_server *server, const struct sim_message *message,
+                 struct ps_ticket ticket, enum ps_status status)
+{
+    size_t i = 0;
+    while (i < SIM_PARKED_MAX && server->parked[i].request != NULL)
+        i++;
+    if (i == SIM_PARKED_MAX) {
+        reply(server, message, PS_ERR_BUSY, "every slot is in use", NULL);
+        return;
+    }
+    size_t size = sizeof *message + message->size;
+    struct sim_message *kept = malloc(size);
+    PS_ASSERT(kept != NULL);
+    memcpy(kept, message, size);
+    server->parked[i] = (struct sim_parked){kept, ticket, status};
+}
+
+/* True when the call is answered, or will never be. */
+static bool settle(struct sim_server *server, struct sim_parked *parked)
+{
+    struct sim_message *request = parked->request;
+    if (sim_now(server->world) >= request->deadline_ms)
+        return true; /* its caller has given up */
+    if (request->method == PS_METHOD_PULL) {
+        parked->request = NULL; /* it may be parked again, in any place */
+        sim_server_answer(server, request);
+        free(request);
+        return false;
+    }
+    if (ps_service_abandoned(server->service, parked->ticket)) {
+        reply(server, request, PS_ERR_UNAVAILABLE, "the shard was lost", NULL);
+        return true;
+    }
+    if (!ps_service_satisfied(server->service, parked->ticket))
+        return false;
+    reply(server, request, parked->status, "", NULL);
+    return true;
+}
+
+void sim_server_ask_parked(struct sim_server *server)
+{
+    if (!server->changed)
+        return;
+    server->changed = false;
+    for (size_t i = 0; i < SIM_PARKED_MAX; i++) {
+        struct sim_parked *parked = &server->parked[i];
+        if (parked->request == NULL || !settle(server, parked))
+            continue;
+        free(parked->request);
+        parked->request = NULL;
+    }
+}
+
+void sim_server_forget_calls(struct sim_server *server)
+{
+    for (size_t i = 0; i < SIM_PARKED_MAX; i++) {
+        free(server->parked[i].request);
+        server->parked[i].request = NULL;
+    }
+    for (size_t i = 0; i < server->inbox_count; i++)
+        free(server->inbox[i]);
+    server->inbox_count = 0;
+}

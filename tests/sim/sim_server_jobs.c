@@ -1,0 +1,248 @@
+/* What the server's other thread does: loads, writes, publishes; and its disk. */
+#include "base/assert.h"
+#include "server/core/loader.h"
+#include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_server.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STORE_MS 3000  /* most that one job waits for the store */
+#define PAUSED_MS 50   /* a job of a paused process looks again after that */
+#define FOLDER "/data" /* on every volume */
+
+static void load(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
+static void write(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
+static void publish(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
+static void tell_saved(struct sim_world *world, void *subject, uint64_t generation,
+                       uint64_t status);
+
+/* False when the process is gone; a paused one goes on with `run` later. */
+static bool may_run(struct sim_server *server, sim_event_fn run, uint64_t generation, uint64_t b)
+{
+    if (!server->running || server->generation != generation)
+        return false;
+    if (server->paused)
+        sim_post(server->world, PAUSED_MS, run, server, generation, b);
+    return !server->paused;
+}
+
+static void post_job(struct sim_server *server, sim_event_fn run)
+{
+    struct sim_world *world = server->world;
+    sim_post(world, sim_between(world, 1, world->options.disk_ms), run, server, server->generation,
+             0);
+}
+
+/* ---- Hooks ---- */
+
+static void start_load(void *self, const struct ps_claim *claim, uint32_t shard_count)
+{
+    struct sim_server *server = self;
+    PS_ASSERT(shard_count == server->world->options.shard_count);
+    server->claim = *claim;
+    post_job(server, load);
+}
+
+static void start_save(void *self, const struct ps_claim *claim, bool publishes)
+{
+    struct sim_server *server = self;
+    PS_ASSERT(claim->epoch == server->claim.epoch);
+    server->publishes = publishes;
+    post_job(server, write);
+}
+
+static void start_drain(void *self, uint64_t deadline_ms)
+{
+    struct sim_server *server = self;
+    (void)deadline_ms;
+    ps_coordinator_driver_tell_drained(server->driver); /* no call takes time here */
+}
+
+static enum ps_status start_listening(void *self, struct ps_error *error)
+{
+    (void)error;
+    ((struct sim_server *)self)->listening = true;
+    return PS_OK;
+}
+
+void sim_server_hooks(struct sim_server *server, struct ps_coordinator_hooks *hooks)
+{
+    *hooks = (struct ps_coordinator_hooks){.load = start_load,
+                                           .save = start_save,
+                                           .drain = start_drain,
+                                           .listen = start_listening,
+                                           .self = server};
+}
+
+/* ---- Loading ---- */
+
+static void tell_loaded(struct sim_world *world, void *subject, uint64_t generation,
+                        uint64_t status)
+{
+    struct sim_server *server = subject;
+    if (!may_run(server, tell_loaded, generation, status))
+        return;
+    if (status != PS_OK && status != PS_ERR_NOT_FOUND)
+        sim_trace(world, server->name, "cannot load: %s", ps_status_word((enum ps_status)status));
+    ps_coordinator_driver_tell_loaded(server->driver, (enum ps_status)status, NULL);
+    sim_server_wake(server);
+}
+
+/* The thread hears of the result when the store's answers would have come. */
+static void post_told(struct sim_server *server, sim_event_fn tell, enum ps_status status)
+{
+    sim_post(server->world, sim_kv_take_spent(server->job_kv), tell, server, server->generation,
+             (uint64_t)status);
+}
+
+static void load(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
+{
+    struct sim_server *server = subject;
+    struct ps_error error = {0};
+    struct ps_kv_entries entries = {0};
+    struct ps_loaded loaded;
+    if (!may_run(server, load, generation, b))
+        return;
+
+    uint32_t index = server->claim.index;
+    enum ps_status status = ps_registry_read_checkpoint(
+        &server->job_registry, index, sim_now(world) + STORE_MS, &entries, &error);
+    if (status != PS_OK && status != PS_ERR_NOT_FOUND) {
+        post_told(server, tell_loaded, status);
+        return;
+    }
+    struct ps_loader loader = {.service = server->service,
+                               .files = sim_server_files(server, index),
+                               .folder = FOLDER,
+                               .memory = &world->memory};
+    if (status == PS_OK)
+        loader.pointer = (struct ps_bytes){entries.entries[0].value, entries.entries[0].value_size};
+    status = ps_loader_load(&loader, &loaded, &error);
+    ps_kv_entries_release(&entries);
+    if (status == PS_OK) {
+        sim_trace(world, server->name, "loads epoch %" PRIu64 ", position %" PRIu64 "%s",
+                  loaded.place.epoch, loaded.place.position,
+                  loaded.damaged_count > 0 ? ", passing over damage" : "");
+        sim_checker_loaded(world, server, &loaded);
+    }
+    post_told(server, tell_loaded, status);
+}
+
+/* ---- Saving ---- */
+
+static struct ps_saver saver_of(struct sim_server *server)
+{
+    return (struct ps_saver){.service = server->service,
+                             .files = sim_server_files(server, server->claim.index),
+                             .folder = FOLDER,
+                             .registry = &server->job_registry,
+                             .claim = &server->claim,
+                             .memory = &server->world->memory,
+                             .clock = &server->world->clock};
+}
+
+/* SIM_MUTATION_SNAPSHOT_TORN: writes a checkpoint of which one byte is of no instant at all. */
+static enum ps_status write_torn(const struct ps_saver *saver, struct ps_saving *saving)
+{
+    struct ps_snapshot snapshot;
+    PS_TRY(ps_service_snapshot(saver->service, &snapshot, NULL));
+    uint8_t values[SIM_ELEMENTS_MAX * 8];
+    struct ps_bytes piece = {values, 0};
+    if (snapshot.parameter_count > 0) {
+        struct ps_checkpoint_parameter *parameter = &snapshot.parameters[0];
+        piece.size = parameter->values.size;
+        ps_view_copy(parameter->values, 0, values, piece.size);
+        values[0] ^= 1;
+        parameter->values = ps_view_of(&piece);
+    }
+    enum ps_status status =
+        ps_checkpoint_write(saver->files, saver->folder, &snapshot.facts, snapshot.parameters,
+                            snapshot.parameter_count, saver->memory, &saving->place, NULL);
+    saving->ticket = snapshot.ticket;
+    ps_snapshot_release(&snapshot);
+    return status;
+}
+
+static void write(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
+{
+    struct sim_server *server = subject;
+    if (!may_run(server, write, generation, b))
+        return;
+
+    uint32_t index = server->claim.index;
+    struct memory_files_knobs *knobs = memory_files_knobs(world->disks[index]);
+    bool dies = server->die_at_operation >= 0;
+    if (dies)
+        knobs->fail_from = knobs->seen + server->die_at_operation;
+    struct ps_saver saver = saver_of(server);
+    enum ps_status status = world->options.mutation == SIM_MUTATION_SNAPSHOT_TORN
+                                ? write_torn(&saver, &server->saving)
+                                : ps_saver_write(&saver, &server->saving, NULL);
+    if (dies) {
+        knobs->fail_from = -1;
+        sim_server_crash(server, true);
+        return;
+    }
+    if (status == PS_OK)
+        sim_trace(world, server->name, "writes position %" PRIu64 "%s",
+                  server->saving.place.position, server->publishes ? "" : ", without its pointer");
+    else if (status != PS_ERR_NOT_READY)
+        sim_trace(world, server->name, "cannot write: %s", ps_status_word(status));
+    sim_checker_disk_changed(world, index);
+    if (status == PS_OK && server->publishes)
+        post_job(server, publish);
+    else
+        post_told(server, tell_saved, status);
+}
+
+static void publish(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
+{
+    struct sim_server *server = subject;
+    if (!may_run(server, publish, generation, b))
+        return;
+    struct ps_saver saver = saver_of(server);
+    enum ps_status status =
+        ps_saver_publish(&saver, &server->saving, sim_now(world) + STORE_MS, NULL);
+    if (status == PS_OK)
+        sim_trace(world, server->name, "publishes position %" PRIu64,
+                  server->saving.place.position);
+    else
+        sim_trace(world, server->name, "cannot publish: %s", ps_status_word(status));
+    sim_checker_disk_changed(world, server->claim.index);
+    sim_server_ask_parked(server);
+    post_told(server, tell_saved, status);
+}
+
+static void tell_saved(struct sim_world *world, void *subject, uint64_t generation, uint64_t status)
+{
+    struct sim_server *server = subject;
+    (void)world;
+    if (!may_run(server, tell_saved, generation, status))
+        return;
+    ps_coordinator_driver_tell_saved(server->driver, (enum ps_status)status, NULL);
+    sim_server_wake(server);
+}
+
+/* ---- The disk ---- */
+
+static enum ps_status sync_nothing(void *self, struct ps_file file, struct ps_error *error)
+{
+    (void)self;
+    (void)file;
+    (void)error;
+    return PS_OK;
+}
+
+const struct ps_files *sim_server_files(struct sim_server *server, uint32_t index)
+{
+    struct sim_world *world = server->world;
+    const struct ps_files *files = memory_files_files(world->disks[index]);
+    if (world->options.mutation != SIM_MUTATION_SYNC_IGNORED)
+        return files;
+    world->careless[index] = *files;
+    world->careless[index].sync = sync_nothing;
+    return &world->careless[index];
+}

@@ -1,0 +1,107 @@
+/* The simulator itself: its checkers notice every deliberate fault, and its worlds repeat. */
+#include "tests/sim/sim_random_world.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SEEDS 100
+
+/* Some world notices that `promise` is broken. (One fault may break others too.) */
+static void expect_caught(enum sim_mutation mutation, const char *promise)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct sim_world_report report;
+        sim_random_world(seed, mutation, &report, NULL);
+        if (report.failed && strncmp(report.failure, promise, strlen(promise)) == 0)
+            return;
+    }
+    ck_abort_msg("no world of %d noticed", SEEDS);
+}
+
+START_TEST(sim_checkers_catch_claims_that_the_store_does_not_compare)
+{
+    expect_caught(SIM_MUTATION_CLAIM_UNCOMPARED, "P4");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_pointers_that_the_store_does_not_compare)
+{
+    expect_caught(SIM_MUTATION_POINTER_UNCOMPARED, "P4");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_a_lost_lease_that_is_kept_quiet)
+{
+    expect_caught(SIM_MUTATION_LEASE_IMMORTAL, "P4");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_a_clock_that_is_later_than_the_margin)
+{
+    expect_caught(SIM_MUTATION_CLOCK_LATE, "P4");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_a_disk_that_does_not_sync)
+{
+    expect_caught(SIM_MUTATION_SYNC_IGNORED, "P3");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_a_checkpoint_of_two_instants)
+{
+    expect_caught(SIM_MUTATION_SNAPSHOT_TORN, "P3");
+}
+END_TEST
+
+START_TEST(equal_seeds_live_equal_lives)
+{
+    struct sim_world_report report;
+    char *first;
+    char *second;
+
+    sim_random_world(7, SIM_MUTATION_NONE, &report, &first);
+    sim_random_world(7, SIM_MUTATION_NONE, &report, &second);
+
+    ck_assert_uint_gt(strlen(first), 1000);
+    ck_assert_str_eq(first, second);
+    free(first);
+    free(second);
+}
+END_TEST
+
+START_TEST(other_seeds_live_other_lives)
+{
+    struct sim_world_report report;
+    char *first;
+    char *second;
+
+    sim_random_world(7, SIM_MUTATION_NONE, &report, &first);
+    sim_random_world(8, SIM_MUTATION_NONE, &report, &second);
+
+    ck_assert_str_ne(first, second);
+    free(first);
+    free(second);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sim");
+    TCase *tests = tcase_create("sim");
+    tcase_add_test(tests, sim_checkers_catch_claims_that_the_store_does_not_compare);
+    tcase_add_test(tests, sim_checkers_catch_pointers_that_the_store_does_not_compare);
+    tcase_add_test(tests, sim_checkers_catch_a_lost_lease_that_is_kept_quiet);
+    tcase_add_test(tests, sim_checkers_catch_a_clock_that_is_later_than_the_margin);
+    tcase_add_test(tests, sim_checkers_catch_a_disk_that_does_not_sync);
+    tcase_add_test(tests, sim_checkers_catch_a_checkpoint_of_two_instants);
+    tcase_add_test(tests, equal_seeds_live_equal_lives);
+    tcase_add_test(tests, other_seeds_live_other_lives);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,89 @@
+/* etcd/kv_file_lock.c: one at a time, with a deadline. */
+#include "file_store_words.h"
+
+#include "tests/support/temp_folder.h"
+
+#include "etcd/kv_file_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static struct temp_folder folder;
+
+static void setup(void)
+{
+    temp_folder_init(&folder);
+}
+
+static void teardown(void)
+{
+    temp_folder_fini(&folder);
+}
+
+static struct ps_kv *open_real(void)
+{
+    struct ps_kv *kv = NULL;
+    ck_assert_int_eq(ps_kv_file_open(folder.path, ps_clock_real(), ps_allocator_heap(), &kv, NULL),
+                     PS_OK);
+    return kv;
+}
+
+START_TEST(a_lock_given_back_is_free)
+{
+    struct ps_kv_file_lock first = {-1};
+    struct ps_kv_file_lock second = {-1};
+    char path[600];
+    (void)temp_folder_path(&folder, "lock", path, sizeof path);
+    const struct ps_clock *clock = ps_clock_real();
+
+    ck_assert_int_eq(ps_kv_file_lock_acquire(&first, path, clock, 0, NULL), PS_OK);
+    ck_assert_int_eq(ps_kv_file_lock_acquire(&second, path, clock, 0, NULL), PS_ERR_UNAVAILABLE);
+    ps_kv_file_lock_release(&first);
+    ck_assert_int_eq(ps_kv_file_lock_acquire(&second, path, clock, 0, NULL), PS_OK);
+    ps_kv_file_lock_release(&second);
+}
+END_TEST
+
+START_TEST(a_lock_file_that_cannot_be_made_is_reported)
+{
+    struct ps_kv_file_lock lock = {-1};
+    char path[600];
+    (void)temp_folder_path(&folder, "absent/lock", path, sizeof path);
+
+    ck_assert_int_eq(ps_kv_file_lock_acquire(&lock, path, ps_clock_real(), 0, NULL), PS_ERR_IO);
+}
+END_TEST
+
+START_TEST(a_lock_held_elsewhere_is_waited_for_until_the_deadline)
+{
+    struct ps_kv *kv = open_real();
+    char path[600];
+    (void)temp_folder_path(&folder, "store.lock", path, sizeof path);
+    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    ck_assert_int_eq(flock(descriptor, LOCK_EX), 0);
+    struct ps_kv_entries entries = {0};
+    uint64_t deadline = ps_deadline_after(ps_clock_real(), 30);
+
+    ck_assert_int_eq(ps_kv_read(kv, "/a", false, deadline, &entries, NULL), PS_ERR_UNAVAILABLE);
+    (void)close(descriptor);
+    ck_assert_int_eq(read_number(kv, "/a"), -1);
+    ps_kv_destroy(kv);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("kv_file_lock");
+    TCase *tests = tcase_create("kv_file_lock");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, a_lock_given_back_is_free);
+    tcase_add_test(tests, a_lock_file_that_cannot_be_made_is_reported);
+    tcase_add_test(tests, a_lock_held_elsewhere_is_waited_for_until_the_deadline);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

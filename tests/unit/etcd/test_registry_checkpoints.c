@@ -1,0 +1,67 @@
+/* etcd/registry_checkpoints.c: pointers written by the owner only. */
+#include "registry_fixture.h"
+
+#include <stdlib.h>
+
+START_TEST(checkpoint_pointers_replace_each_other_and_outlive_the_owner)
+{
+    struct ps_claim claim = claim_any(2);
+    struct ps_kv_entries entries;
+
+    ck_assert_int_eq(ps_registry_publish_checkpoint(&registry, &claim,
+                                                    ps_bytes_of_text("{\"a\":1}"), soon(), NULL),
+                     PS_OK);
+    ck_assert_int_eq(ps_registry_publish_checkpoint(&registry, &claim,
+                                                    ps_bytes_of_text("{\"a\":2}"), soon(), NULL),
+                     PS_OK);
+    fake.now_ms += TTL_MS + 1;
+
+    ck_assert_int_eq(ps_registry_read_checkpoint(&registry, 0, soon(), &entries, NULL), PS_OK);
+    ck_assert_uint_eq(entries.count, 1);
+    ck_assert_str_eq((const char *)entries.entries[0].value, "{\"a\":2}");
+    ps_kv_entries_release(&entries);
+}
+END_TEST
+
+START_TEST(a_missing_checkpoint_has_its_own_words)
+{
+    struct ps_kv_entries entries = {0};
+    struct ps_error error = {0};
+
+    ck_assert_int_eq(ps_registry_read_checkpoint(&registry, 1, soon(), &entries, &error),
+                     PS_ERR_NOT_FOUND);
+    ck_assert_str_eq(error.text, "checkpoint not found in etcd");
+}
+END_TEST
+
+START_TEST(the_mark_is_forgotten_only_without_a_checkpoint)
+{
+    struct ps_claim claim = claim_any(2);
+    put("/init_ps/done", "1");
+
+    ck_assert_int_eq(ps_registry_forget_done(&registry, &claim, soon(), NULL), PS_OK);
+    assert_key("/init_ps/done", NULL);
+    ck_assert_int_eq(ps_registry_forget_done(&registry, &claim, soon(), NULL), PS_OK);
+
+    put("/init_ps/done", "1");
+    put("/checkpoints/0", "{}");
+    ck_assert_int_eq(ps_registry_forget_done(&registry, &claim, soon(), NULL), PS_ERR_CONFLICT);
+    assert_key("/init_ps/done", "1");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("registry_checkpoints");
+    TCase *tests = tcase_create("registry_checkpoints");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, checkpoint_pointers_replace_each_other_and_outlive_the_owner);
+    tcase_add_test(tests, a_missing_checkpoint_has_its_own_words);
+    tcase_add_test(tests, the_mark_is_forgotten_only_without_a_checkpoint);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
