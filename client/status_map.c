@@ -16,7 +16,6 @@ enum psclient_status ps_client_status_of(enum ps_status status)
         return PSCLIENT_UNAVAILABLE;
     case PS_ERR_TIMEOUT:
     case PS_ERR_CANCELLED:
-    case PS_ERR_STALE_SESSION: /* the server no longer remembers */
         return PSCLIENT_UNKNOWN;
     case PS_ERR_BAD_INPUT:
     case PS_ERR_OUT_OF_RANGE:
@@ -36,6 +35,7 @@ enum psclient_status ps_client_status_of(enum ps_status status)
         return PSCLIENT_DATA_LOSS;
     case PS_ERR_DENIED:
     case PS_ERR_LEASE_LOST:
+    case PS_ERR_STALE_SESSION: /* its text says that nobody can tell */
     case PS_ERR_IO:
     case PS_ERR_INTERNAL:
     case PS_STATUS_COUNT:

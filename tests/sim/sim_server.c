@@ -67,7 +67,8 @@ static void create_service(struct sim_server *server)
                                                .saves = world->options.saves,
                                                .device = "cpu",
                                                .job = ""};
-    const struct ps_service_listener listener = {on_changed, on_checkpoint_wanted, server};
+    const struct ps_service_listener listener = {
+        .changed = on_changed, .checkpoint_wanted = on_checkpoint_wanted, .self = server};
     enum ps_status status = ps_service_create(&options, &server->service, NULL);
     PS_ASSERT(status == PS_OK);
     ps_service_listen(server->service, &listener);

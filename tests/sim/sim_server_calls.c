@@ -117,7 +117,7 @@ static void answer_push(struct sim_server *server, const struct sim_message *mes
     enum ps_status status =
         ps_decode_push(bytes, &server->world->memory, &request, &decoded, &error);
     if (status == PS_OK)
-        status = ps_service_push(server->service, &request, &answer.push, &error);
+        status = ps_service_push(server->service, &request, &answer.push, NULL, &error);
     ps_decoded_release(&decoded);
     reply(server, message, status, error.text, &answer);
 }
