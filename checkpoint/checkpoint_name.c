@@ -7,10 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NUMBER_DIGITS 16
+#define NUMBER_DIGITS PS_CHECKPOINT_NUMBER_DIGITS
 #define UUID_CHARACTERS_MAX 36
 
-static bool number_read(const char *text, uint64_t *number);
 static bool uuid_part_valid(const char *uuid, size_t size);
 
 bool ps_checkpoint_uuid_valid(const char *uuid)
@@ -42,7 +41,8 @@ bool ps_checkpoint_name_read(const char *name, const char *suffix, uint64_t *epo
     if (!uuid_part_valid(uuid_text, uuid_size))
         return false;
     uint64_t numbers[2];
-    if (!number_read(name, &numbers[0]) || !number_read(name + NUMBER_DIGITS + 1, &numbers[1]))
+    if (!ps_checkpoint_number_read(name, &numbers[0]) || name[NUMBER_DIGITS] != '-' ||
+        !ps_checkpoint_number_read(name + NUMBER_DIGITS + 1, &numbers[1]) || name[head - 1] != '-')
         return false;
     *epoch = numbers[0];
     *position = numbers[1];
@@ -51,8 +51,7 @@ bool ps_checkpoint_name_read(const char *name, const char *suffix, uint64_t *epo
     return true;
 }
 
-/* Sixteen lower-case hexadecimal digits and a dash. */
-static bool number_read(const char *text, uint64_t *number)
+bool ps_checkpoint_number_read(const char *text, uint64_t *number)
 {
     static const char digits[] = "0123456789abcdef";
     uint64_t value = 0;
@@ -63,7 +62,7 @@ static bool number_read(const char *text, uint64_t *number)
         value = value << 4 | (uint64_t)(digit - digits);
     }
     *number = value;
-    return text[NUMBER_DIGITS] == '-';
+    return true;
 }
 
 static bool uuid_part_valid(const char *uuid, size_t size)

@@ -16,6 +16,9 @@
 #define PS_CHECKPOINT_SUFFIX ".safetensors"
 #define PS_CHECKPOINT_TEMPORARY_SUFFIX ".safetensors.tmp"
 
+/* Digits of every number in a file name. */
+#define PS_CHECKPOINT_NUMBER_DIGITS 16
+
 /* Longest name, temporary suffix and NUL included. */
 #define PS_CHECKPOINT_NAME_BYTES 128
 
@@ -29,5 +32,9 @@ void ps_checkpoint_name_write(uint64_t epoch, uint64_t position, const char *uui
 /* Takes a name apart. False, with nothing written, when it is not one with this suffix. */
 bool ps_checkpoint_name_read(const char *name, const char *suffix, uint64_t *epoch,
                              uint64_t *position, char uuid[37]);
+
+/* Reads exactly 16 lower-case hexadecimal digits from the beginning of `text`. False when they are
+ * not there; `*number` is then unchanged. */
+bool ps_checkpoint_number_read(const char *text, uint64_t *number);
 
 #endif

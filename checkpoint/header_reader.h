@@ -11,7 +11,7 @@
 
 #include "checkpoint/checkpoint.h"
 
-/* Begins the text of every PS_ERR_CORRUPT of this folder. Part of the contract. */
+/* Begins the text of every PS_ERR_CORRUPT of a checkpoint file. Part of the contract. */
 #define PS_CHECKPOINT_CORRUPT "checkpoint file checksum validation failed: "
 
 struct ps_header_parameter {

@@ -11,9 +11,12 @@
  * that goes on writing after a takeover writes behind that place, into files of its own epoch: no
  * reader ever takes it (promise P4).
  *
- * What is whole: a record has a CRC-32C of its head and one of its content. In the last segment of
- * an epoch, bad bytes with no good record behind them are a torn end, and are cut. Anywhere else
- * they are damage and are reported with file, offset and position, never skipped.
+ * What is whole: a record has a CRC-32C of its head and one of its content, and says which position
+ * was durable when it was written. In the last segment of the last epoch, bad bytes with no good
+ * record behind them are a torn end, and are cut. With good records behind them they are damage,
+ * but for a write that was in flight when the power went, of which the disk had taken a later part
+ * first: then no record says that the bad one was durable, and a sector of it is all zeros. Damage
+ * is reported with file, offset and position, never skipped.
  *
  * Threads:  a writer and a reader each belong to one thread at a time.
  * Blocking: for the disk.
@@ -68,10 +71,12 @@ struct ps_journal_facts {
 
 struct ps_journal_writer;
 
-/* Begins the journal of an epoch: its first segment is durable when this returns PS_OK. `folder`
- * is made when missing, and copied.
+/* Begins the journal of an epoch: its first segment is durable when this returns PS_OK, and so is
+ * everything that a reader could have read of former epochs (a process that was killed leaves bytes
+ * that can be read but are not on the disk yet). `folder` is made when missing, and copied.
  *
  * PS_ERR_EXISTS       a segment of that epoch and position is there already
+ * PS_ERR_OUT_OF_RANGE facts->position is the highest number
  * PS_ERR_IO, PS_ERR_NO_MEMORY
  */
 PS_MUST_USE enum ps_status ps_journal_writer_open(const struct ps_files *files, const char *folder,
@@ -85,7 +90,8 @@ PS_MUST_USE enum ps_status ps_journal_writer_open(const struct ps_files *files, 
 void ps_journal_writer_close(struct ps_journal_writer *writer);
 
 /* Writes records, straight from where their content lies, and makes them durable: one sync for all.
- * Their positions go on from the last one without a gap. A full segment is closed behind them.
+ * Their positions go on from the last one without a gap, their epoch is the writer's: anything
+ * else aborts. The call after the one that filled a segment begins the next.
  *
  * PS_OK               all of them are durable
  * otherwise           nobody knows which are. The writer is dead: every later call gives the same
@@ -100,7 +106,10 @@ uint64_t ps_journal_writer_position(const struct ps_journal_writer *writer);
 
 /* Removes segments that no recovery needs: those whose every position is <= `covered` (the position
  * of the oldest checkpoint kept) and that are not the newest segment of `epoch`. `*removed` counts.
- * PS_ERR_IO when one could not be removed, after the others were tried. */
+ *
+ * PS_ERR_STALE_EPOCH  a higher epoch has begun, the caller has no say: none was removed
+ * PS_ERR_IO           one could not be removed; the others were tried
+ */
 PS_MUST_USE enum ps_status ps_journal_sweep(const struct ps_files *files, const char *folder,
                                             uint64_t epoch, uint64_t covered,
                                             const struct ps_allocator *memory, size_t *removed,
@@ -122,8 +131,8 @@ struct ps_journal_damage {
  * reader in `*reader`; close it with ps_journal_reader_close().
  *
  * A folder without segments, or with none beyond `position`, is an empty journal: PS_OK.
- * PS_ERR_CORRUPT      a segment's first record is damaged, or the first segment begins behind
- *                     position + 1: the records between are missing
+ * PS_ERR_CORRUPT      the first record of the segment to begin in, or of a later epoch, is damaged;
+ *                     or the first segment begins behind position + 1: records are missing
  */
 PS_MUST_USE enum ps_status ps_journal_reader_open(const struct ps_files *files, const char *folder,
                                                   uint64_t position, uint64_t epoch_max,
@@ -146,15 +155,16 @@ struct ps_journal_row {
  * PS_ERR_NOT_FOUND    the end: the last record was the one before. `*cut` says how many bytes of a
  *                     torn end were left out
  * PS_ERR_CORRUPT      damage; `*damage` (may be NULL) and the text say where
- * PS_ERR_UNSUPPORTED  a type or format that this version does not know
+ * PS_ERR_UNSUPPORTED  a type or format that this version does not know; `*damage` says where
+ * PS_ERR_IO, PS_ERR_NO_MEMORY   nothing was consumed: the call may be repeated
  */
 PS_MUST_USE enum ps_status ps_journal_next(struct ps_journal_reader *reader,
                                            struct ps_journal_row *row, uint64_t *cut,
                                            struct ps_journal_damage *damage,
                                            struct ps_error *error);
 
-/* Accepts a zeroed row, and one released already. Moving a row by assignment moves its piece: use
- * ps_journal_row_move. */
+/* Accepts NULL, a zeroed row, and one released already. Moving a row by assignment moves its piece:
+ * use ps_journal_row_move, which overwrites `to` and zeroes `from`. */
 void ps_journal_row_release(struct ps_journal_row *row);
 void ps_journal_row_move(struct ps_journal_row *to, struct ps_journal_row *from);
 

@@ -1,0 +1,177 @@
+/* Records of the journal to bytes and back, believing nothing. */
+#include "checkpoint/journal_record.h"
+
+#include "base/assert.h"
+#include "checkpoint/checksum.h"
+
+#include <string.h>
+
+/* Where the fields of a head stand. The checksum covers all from FORMAT_AT to the content. */
+enum {
+    MAGIC_AT = 0,
+    HEAD_CRC32C_AT = 4,
+    FORMAT_AT = 8,
+    TYPE_AT = 9,
+    DTYPE_AT = 10,
+    ID_BYTES_AT = 11,
+    NAME_BYTES_AT = 12,
+    CONTENT_CRC32C_AT = 16,
+    CONTENT_BYTES_AT = 24,
+    POSITION_AT = 32,
+    EPOCH_AT = 40,
+    DURABLE_AT = 48,
+    VERSION_AT = 56,
+    SESSION_AT = 64,
+    SEQUENCE_AT = 72
+};
+_Static_assert(SEQUENCE_AT + 8 == PS_JOURNAL_HEAD_BYTES, "the head ends with the sequence");
+
+/* No file has more; keeps sums of sizes from wrapping. */
+#define CONTENT_BYTES_MAX ((uint64_t)1 << 62)
+
+static void put(uint8_t *to, size_t bytes, uint64_t value);
+static uint64_t take(const uint8_t *from, size_t bytes);
+static bool head_whole(struct ps_bytes bytes, struct ps_journal_head *head);
+static void head_fields(const uint8_t *from, struct ps_journal_head *head);
+static enum ps_journal_verdict head_judge(const uint8_t *from, const struct ps_journal_head *head);
+
+size_t ps_journal_head_write(const struct ps_record *record, uint64_t durable,
+                             uint32_t content_crc32c, uint8_t *to)
+{
+    PS_ASSERT(record->name.size <= PS_NAME_BYTES_MAX);
+    PS_ASSERT(record->client_id.size <= PS_CLIENT_ID_BYTES_MAX);
+    PS_ASSERT(record->content.size <= CONTENT_BYTES_MAX);
+    memset(to, 0, PS_JOURNAL_HEAD_BYTES);
+    put(to + MAGIC_AT, 4, PS_JOURNAL_MAGIC);
+    put(to + FORMAT_AT, 1, PS_JOURNAL_FORMAT);
+    put(to + TYPE_AT, 1, (uint64_t)record->type);
+    put(to + DTYPE_AT, 1, (uint64_t)record->dtype);
+    put(to + ID_BYTES_AT, 1, record->client_id.size);
+    put(to + NAME_BYTES_AT, 2, record->name.size);
+    put(to + CONTENT_CRC32C_AT, 4, content_crc32c);
+    put(to + CONTENT_BYTES_AT, 8, record->content.size);
+    put(to + POSITION_AT, 8, record->position);
+    put(to + EPOCH_AT, 8, record->epoch);
+    put(to + DURABLE_AT, 8, durable);
+    put(to + VERSION_AT, 8, record->version);
+    put(to + SESSION_AT, 8, record->session);
+    put(to + SEQUENCE_AT, 8, record->sequence);
+
+    size_t size = PS_JOURNAL_HEAD_BYTES;
+    if (record->client_id.size > 0)
+        memcpy(to + size, record->client_id.data, record->client_id.size);
+    size += record->client_id.size;
+    if (record->name.size > 0)
+        memcpy(to + size, record->name.data, record->name.size);
+    size += record->name.size;
+    memset(to + size, 0, ps_journal_padding(size));
+    size += ps_journal_padding(size);
+    struct ps_bytes covered = {to + FORMAT_AT, size - FORMAT_AT};
+    put(to + HEAD_CRC32C_AT, 4, ps_checksum_crc32c(0, covered));
+    return size;
+}
+
+enum ps_journal_verdict ps_journal_head_read(struct ps_bytes bytes, struct ps_journal_head *head)
+{
+    struct ps_journal_head read = {0};
+    if (!head_whole(bytes, &read))
+        return PS_JOURNAL_BAD;
+    head_fields(bytes.data, &read);
+    enum ps_journal_verdict verdict = head_judge(bytes.data, &read);
+    if (verdict != PS_JOURNAL_BAD)
+        *head = read;
+    return verdict;
+}
+
+/* Its size is there and its checksum is right; sets the sizes. */
+static bool head_whole(struct ps_bytes bytes, struct ps_journal_head *head)
+{
+    if (bytes.size < PS_JOURNAL_HEAD_BYTES || take(bytes.data + MAGIC_AT, 4) != PS_JOURNAL_MAGIC)
+        return false;
+    size_t id_bytes = (size_t)take(bytes.data + ID_BYTES_AT, 1);
+    size_t name_bytes = (size_t)take(bytes.data + NAME_BYTES_AT, 2);
+    if (id_bytes > PS_CLIENT_ID_BYTES_MAX || name_bytes > PS_NAME_BYTES_MAX)
+        return false;
+    size_t size = PS_JOURNAL_HEAD_BYTES + id_bytes + name_bytes;
+    size += ps_journal_padding(size);
+    if (size > bytes.size)
+        return false;
+    struct ps_bytes covered = {bytes.data + FORMAT_AT, size - FORMAT_AT};
+    if (take(bytes.data + HEAD_CRC32C_AT, 4) != ps_checksum_crc32c(0, covered))
+        return false;
+    head->head_bytes = size;
+    head->record.client_id = (struct ps_bytes){bytes.data + PS_JOURNAL_HEAD_BYTES, id_bytes};
+    head->record.name =
+        (struct ps_bytes){bytes.data + PS_JOURNAL_HEAD_BYTES + id_bytes, name_bytes};
+    return true;
+}
+
+static void head_fields(const uint8_t *from, struct ps_journal_head *head)
+{
+    struct ps_record *record = &head->record;
+    record->type = (enum ps_record_type)take(from + TYPE_AT, 1);
+    record->dtype = (enum ps_dtype)take(from + DTYPE_AT, 1);
+    record->position = take(from + POSITION_AT, 8);
+    record->epoch = take(from + EPOCH_AT, 8);
+    record->version = take(from + VERSION_AT, 8);
+    record->session = take(from + SESSION_AT, 8);
+    record->sequence = take(from + SEQUENCE_AT, 8);
+    head->durable = take(from + DURABLE_AT, 8);
+    head->content_crc32c = (uint32_t)take(from + CONTENT_CRC32C_AT, 4);
+    head->content_bytes = take(from + CONTENT_BYTES_AT, 8);
+    head->record_bytes =
+        head->head_bytes + head->content_bytes + ps_journal_padding(head->content_bytes);
+}
+
+/* Bounds hold behind a right checksum too: whoever wrote it may have been wrong. */
+static enum ps_journal_verdict head_judge(const uint8_t *from, const struct ps_journal_head *head)
+{
+    if (head->content_bytes > CONTENT_BYTES_MAX)
+        return PS_JOURNAL_BAD;
+    if (take(from + FORMAT_AT, 1) != PS_JOURNAL_FORMAT)
+        return PS_JOURNAL_UNKNOWN;
+    if (head->record.type == PS_RECORD_SEGMENT)
+        return head->content_bytes == PS_JOURNAL_SEGMENT_CONTENT_BYTES ? PS_JOURNAL_GOOD
+                                                                       : PS_JOURNAL_BAD;
+    if (head->record.type != PS_RECORD_PUSH || head->record.dtype >= PS_DTYPE_COUNT)
+        return PS_JOURNAL_UNKNOWN;
+    return head->record.name.size > 0 ? PS_JOURNAL_GOOD : PS_JOURNAL_BAD;
+}
+
+size_t ps_journal_padding(uint64_t size)
+{
+    return (size_t)(-size % PS_JOURNAL_ALIGNMENT);
+}
+
+void ps_journal_segment_write(const struct ps_journal_facts *facts,
+                              uint8_t to[PS_JOURNAL_SEGMENT_CONTENT_BYTES])
+{
+    put(to, 4, facts->index);
+    put(to + 4, 4, facts->shard_count);
+    put(to + 8, 8, facts->position);
+    put(to + 16, 8, facts->previous_epoch);
+}
+
+void ps_journal_segment_read(const uint8_t from[PS_JOURNAL_SEGMENT_CONTENT_BYTES],
+                             struct ps_journal_facts *facts)
+{
+    facts->index = (uint32_t)take(from, 4);
+    facts->shard_count = (uint32_t)take(from + 4, 4);
+    facts->position = take(from + 8, 8);
+    facts->previous_epoch = take(from + 16, 8);
+}
+
+/* Little-endian, on every machine. */
+static void put(uint8_t *to, size_t bytes, uint64_t value)
+{
+    for (size_t i = 0; i < bytes; i++)
+        to[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint64_t take(const uint8_t *from, size_t bytes)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; i++)
+        value |= (uint64_t)from[i] << (8 * i);
+    return value;
+}

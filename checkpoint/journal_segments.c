@@ -1,0 +1,136 @@
+/* The segments of one folder, by their names alone. */
+#include "checkpoint/journal_segments.h"
+
+#include "base/assert.h"
+#include "checkpoint/checkpoint_name.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for this many entries at first; it doubles. */
+#define FIRST_CAPACITY 16
+
+/* What gathering entries of a folder needs between calls. */
+struct gathering {
+    struct ps_journal_segments *segments;
+    uint64_t epoch_max;
+    size_t capacity;
+    bool refused; /* no memory */
+};
+
+static void gather_one(void *context, const char *name);
+static bool make_room(struct gathering *gathering);
+static int compare_age(const void *a, const void *b);
+
+enum ps_status ps_journal_segments_init(struct ps_journal_segments *segments,
+                                        const struct ps_files *files, const char *folder,
+                                        uint64_t epoch_max, const struct ps_allocator *memory,
+                                        struct ps_error *error)
+{
+    PS_ASSERT(segments != NULL && files != NULL && folder != NULL && memory != NULL);
+    *segments = (struct ps_journal_segments){.memory = memory};
+    struct gathering gathering = {.segments = segments, .epoch_max = epoch_max};
+    enum ps_status status = files->list(files->self, folder, gather_one, &gathering, error);
+    if (status == PS_ERR_NOT_FOUND)
+        return PS_OK;
+    if (status == PS_OK && gathering.refused)
+        status = ps_fail(error, PS_ERR_NO_MEMORY, "journal: no memory for more than %zu segments",
+                         gathering.capacity);
+    if (status != PS_OK) {
+        ps_journal_segments_fini(segments);
+        return status;
+    }
+    if (segments->count > 0)
+        qsort(segments->entries, segments->count, sizeof *segments->entries, compare_age);
+    return PS_OK;
+}
+
+void ps_journal_segments_fini(struct ps_journal_segments *segments)
+{
+    if (segments == NULL || segments->memory == NULL)
+        return;
+    ps_release(segments->memory, segments->entries);
+    *segments = (struct ps_journal_segments){.memory = segments->memory};
+}
+
+static void gather_one(void *context, const char *name)
+{
+    struct gathering *gathering = context;
+    struct ps_journal_segment segment = {0};
+    if (!ps_journal_name_read(name, &segment) || segment.epoch > gathering->epoch_max)
+        return;
+    if (!make_room(gathering))
+        return;
+    gathering->segments->entries[gathering->segments->count++] = segment;
+}
+
+static bool make_room(struct gathering *gathering)
+{
+    struct ps_journal_segments *segments = gathering->segments;
+    if (gathering->refused)
+        return false;
+    if (segments->count < gathering->capacity)
+        return true;
+    size_t capacity = gathering->capacity == 0 ? FIRST_CAPACITY : gathering->capacity * 2;
+    struct ps_journal_segment *entries =
+        ps_zeroed_array(segments->memory, capacity, sizeof *entries);
+    gathering->refused = entries == NULL;
+    if (entries == NULL)
+        return false;
+    if (segments->count > 0)
+        memcpy(entries, segments->entries, segments->count * sizeof *entries);
+    ps_release(segments->memory, segments->entries);
+    segments->entries = entries;
+    gathering->capacity = capacity;
+    return true;
+}
+
+static int compare_age(const void *a, const void *b)
+{
+    const struct ps_journal_segment *first = a;
+    const struct ps_journal_segment *second = b;
+    if (first->epoch != second->epoch)
+        return first->epoch < second->epoch ? -1 : 1;
+    return (first->first > second->first) - (first->first < second->first);
+}
+
+bool ps_journal_segments_last(const struct ps_journal_segments *segments, size_t i)
+{
+    PS_ASSERT(i < segments->count);
+    return i + 1 == segments->count || segments->entries[i + 1].epoch != segments->entries[i].epoch;
+}
+
+void ps_journal_name_write(struct ps_journal_segment segment, char name[PS_JOURNAL_NAME_BYTES])
+{
+    int length = snprintf(name, PS_JOURNAL_NAME_BYTES, "%016" PRIx64 "-%016" PRIx64 "%s",
+                          segment.epoch, segment.first, PS_JOURNAL_SUFFIX);
+    PS_ASSERT(length > 0 && length < PS_JOURNAL_NAME_BYTES);
+}
+
+bool ps_journal_name_read(const char *name, struct ps_journal_segment *segment)
+{
+    PS_ASSERT(name != NULL && segment != NULL);
+    struct ps_journal_segment read = {0};
+    size_t digits = PS_CHECKPOINT_NUMBER_DIGITS;
+    if (strlen(name) != digits + 1 + digits + sizeof PS_JOURNAL_SUFFIX - 1)
+        return false;
+    if (!ps_checkpoint_number_read(name, &read.epoch) || name[digits] != '-' ||
+        !ps_checkpoint_number_read(name + digits + 1, &read.first) ||
+        strcmp(name + digits + 1 + digits, PS_JOURNAL_SUFFIX) != 0)
+        return false;
+    *segment = read;
+    return true;
+}
+
+enum ps_status ps_journal_path_write(const char *folder, struct ps_journal_segment segment,
+                                     char path[PS_JOURNAL_PATH_BYTES], struct ps_error *error)
+{
+    char name[PS_JOURNAL_NAME_BYTES];
+    ps_journal_name_write(segment, name);
+    int length = snprintf(path, PS_JOURNAL_PATH_BYTES, "%s/%s", folder, name);
+    if (length < 0 || length >= PS_JOURNAL_PATH_BYTES)
+        return ps_fail(error, PS_ERR_IO, "journal: the folder's path is too long");
+    return PS_OK;
+}

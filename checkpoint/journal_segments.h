@@ -1,0 +1,55 @@
+/* The segment files of a journal's folder, by their names, and which epochs they belong to.
+ *
+ * Threads:  pure but for the file system.
+ * Blocking: listing a folder waits for the disk.
+ * Errors:   those of the file system; files that are no segments are passed over.
+ * Memory:   a list owns its entries until ps_journal_segments_fini.
+ */
+#ifndef PS_CHECKPOINT_JOURNAL_SEGMENTS_H
+#define PS_CHECKPOINT_JOURNAL_SEGMENTS_H
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/status.h"
+
+#define PS_JOURNAL_SUFFIX ".journal"
+
+/* Room for a segment's name, and for its path; NUL included. */
+#define PS_JOURNAL_NAME_BYTES 64
+#define PS_JOURNAL_PATH_BYTES 1024
+
+struct ps_journal_segment {
+    uint64_t epoch;
+    uint64_t first; /* position of the first record that may stand in it */
+};
+
+struct ps_journal_segments {
+    const struct ps_allocator *memory;  /* borrowed; outlives this */
+    struct ps_journal_segment *entries; /* owned; by epoch, then by first position */
+    size_t count;
+};
+
+/* Lists the segments of epochs up to `epoch_max`. A folder that is not there gives an empty list
+ * and PS_OK. */
+PS_MUST_USE enum ps_status ps_journal_segments_init(struct ps_journal_segments *segments,
+                                                    const struct ps_files *files,
+                                                    const char *folder, uint64_t epoch_max,
+                                                    const struct ps_allocator *memory,
+                                                    struct ps_error *error);
+void ps_journal_segments_fini(struct ps_journal_segments *segments);
+
+/* Segment `i` is the last one of its epoch. */
+bool ps_journal_segments_last(const struct ps_journal_segments *segments, size_t i);
+
+void ps_journal_name_write(struct ps_journal_segment segment, char name[PS_JOURNAL_NAME_BYTES]);
+
+/* False when `name` is not that of a segment; `*segment` is then unchanged. */
+bool ps_journal_name_read(const char *name, struct ps_journal_segment *segment);
+
+/* PS_ERR_IO when the path would be too long. */
+PS_MUST_USE enum ps_status ps_journal_path_write(const char *folder,
+                                                 struct ps_journal_segment segment,
+                                                 char path[PS_JOURNAL_PATH_BYTES],
+                                                 struct ps_error *error);
+
+#endif

@@ -1,0 +1,67 @@
+/* Removes the segments that no recovery needs. */
+#include "checkpoint/journal.h"
+
+#include "base/assert.h"
+#include "checkpoint/journal_segments.h"
+
+#include <inttypes.h>
+
+static uint64_t successor_of(const struct ps_journal_segments *segments, size_t i);
+static enum ps_status remove_segment(const struct ps_files *files, const char *folder,
+                                     struct ps_journal_segment segment, size_t *removed,
+                                     struct ps_error *error);
+
+enum ps_status ps_journal_sweep(const struct ps_files *files, const char *folder, uint64_t epoch,
+                                uint64_t covered, const struct ps_allocator *memory,
+                                size_t *removed, struct ps_error *error)
+{
+    PS_ASSERT(files != NULL && folder != NULL && memory != NULL && removed != NULL);
+    struct ps_journal_segments segments;
+    size_t count = 0;
+    PS_TRY(ps_journal_segments_init(&segments, files, folder, UINT64_MAX, memory, error));
+    enum ps_status result = PS_OK;
+    if (segments.count > 0 && segments.entries[segments.count - 1].epoch > epoch)
+        result = ps_fail(error, PS_ERR_STALE_EPOCH,
+                         "journal: epoch %" PRIu64 " has taken over from %" PRIu64,
+                         segments.entries[segments.count - 1].epoch, epoch);
+    /* From the oldest on, so that a failure leaves no gap that a reader could meet. */
+    for (size_t i = 0; i < segments.count && result != PS_ERR_STALE_EPOCH; i++) {
+        uint64_t successor = successor_of(&segments, i);
+        if (successor == 0 || successor - 1 > covered)
+            continue;
+        enum ps_status status = remove_segment(files, folder, segments.entries[i], &count, error);
+        result = status != PS_OK ? status : result;
+    }
+    *removed = count;
+    ps_journal_segments_fini(&segments);
+    return result;
+}
+
+/* The first position that cannot be read from segment `i`: the next segment of its epoch holds it,
+ * or any higher epoch. 0: there is none. */
+static uint64_t successor_of(const struct ps_journal_segments *segments, size_t i)
+{
+    const struct ps_journal_segment *entries = segments->entries;
+    uint64_t successor = 0;
+    for (size_t next = i + 1; next < segments->count; next++) {
+        if (successor == 0 || entries[next].first < successor)
+            successor = entries[next].first;
+    }
+    return successor;
+}
+
+static enum ps_status remove_segment(const struct ps_files *files, const char *folder,
+                                     struct ps_journal_segment segment, size_t *removed,
+                                     struct ps_error *error)
+{
+    char path[PS_JOURNAL_PATH_BYTES];
+    PS_TRY(ps_journal_path_write(folder, segment, path, error));
+    enum ps_status status = files->remove(files->self, path, error);
+    /* Somebody was quicker: it is gone, which is what was wanted. */
+    if (status == PS_ERR_NOT_FOUND)
+        return PS_OK;
+    if (status != PS_OK)
+        return PS_ERR_IO;
+    (*removed)++;
+    return PS_OK;
+}

@@ -1,0 +1,135 @@
+/* Reading ahead in large pieces where records are small, and straight to where the content goes
+ * where they are large. */
+#include "checkpoint/journal_window.h"
+
+#include "base/assert.h"
+#include "checkpoint/checksum.h"
+
+#include <string.h>
+
+/* Read ahead: enough that system calls do not count, and still in the cache when it is summed. */
+#define WINDOW_BYTES ((size_t)1 << 20)
+
+/* A copy of this size goes past the buffer; after it only so much is read ahead: most of a window
+ * would be the next content, read twice. */
+#define LARGE_BYTES ((size_t)128 << 10)
+#define LITTLE_BYTES (2 * PS_JOURNAL_PEEK_BYTES_MAX)
+
+static enum ps_status fill(struct ps_journal_window *window, uint64_t offset,
+                           struct ps_error *error);
+static struct ps_bytes held(const struct ps_journal_window *window, uint64_t offset);
+static enum ps_status read_exactly(const struct ps_journal_window *window, uint64_t offset,
+                                   uint8_t *to, size_t size, struct ps_error *error);
+
+enum ps_status ps_journal_window_init(struct ps_journal_window *window,
+                                      const struct ps_files *files,
+                                      const struct ps_allocator *memory, struct ps_error *error)
+{
+    PS_ASSERT(window != NULL && files != NULL && memory != NULL);
+    *window = (struct ps_journal_window){.memory = memory, .files = files};
+    window->buffer = ps_plain(memory, WINDOW_BYTES);
+    if (window->buffer == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "journal: no memory for reading");
+    return PS_OK;
+}
+
+void ps_journal_window_fini(struct ps_journal_window *window)
+{
+    if (window->is_open)
+        window->files->close(window->files->self, window->file);
+    window->is_open = false;
+    if (window->memory != NULL)
+        ps_release(window->memory, window->buffer);
+    window->buffer = NULL;
+}
+
+enum ps_status ps_journal_window_open(struct ps_journal_window *window, const char *path,
+                                      struct ps_error *error)
+{
+    const struct ps_files *files = window->files;
+    if (window->is_open)
+        files->close(files->self, window->file);
+    window->is_open = false;
+    window->filled = 0;
+    window->ahead_little = false;
+    PS_TRY(files->open(files->self, path, PS_FILE_READ, &window->file, error));
+    window->is_open = true;
+    return files->size(files->self, window->file, &window->file_bytes, error);
+}
+
+enum ps_status ps_journal_window_peek(struct ps_journal_window *window, uint64_t offset,
+                                      size_t size_max, struct ps_bytes *bytes,
+                                      struct ps_error *error)
+{
+    PS_ASSERT(window->is_open);
+    PS_ASSERT(size_max <= PS_JOURNAL_PEEK_BYTES_MAX);
+    PS_ASSERT(offset <= window->file_bytes);
+    uint64_t left = window->file_bytes - offset;
+    size_t size = left < size_max ? (size_t)left : size_max;
+    if (held(window, offset).size < size)
+        PS_TRY(fill(window, offset, error));
+    *bytes = (struct ps_bytes){held(window, offset).data, size};
+    return PS_OK;
+}
+
+/* Reads ahead from `offset` on. */
+static enum ps_status fill(struct ps_journal_window *window, uint64_t offset,
+                           struct ps_error *error)
+{
+    size_t size = window->ahead_little ? LITTLE_BYTES : WINDOW_BYTES;
+    uint64_t left = window->file_bytes - offset;
+    size = left < size ? (size_t)left : size;
+    window->filled = 0;
+    PS_TRY(read_exactly(window, offset, window->buffer, size, error));
+    window->begin = offset;
+    window->filled = size;
+    window->ahead_little = false;
+    return PS_OK;
+}
+
+/* What the buffer has from `offset` on. */
+static struct ps_bytes held(const struct ps_journal_window *window, uint64_t offset)
+{
+    if (offset < window->begin || offset - window->begin >= window->filled)
+        return (struct ps_bytes){window->buffer, 0};
+    size_t skipped = (size_t)(offset - window->begin);
+    return (struct ps_bytes){window->buffer + skipped, window->filled - skipped};
+}
+
+enum ps_status ps_journal_window_copy(struct ps_journal_window *window, uint64_t offset,
+                                      uint8_t *to, size_t size, uint32_t *crc32c,
+                                      struct ps_error *error)
+{
+    PS_ASSERT(window->is_open);
+    PS_ASSERT(offset <= window->file_bytes && size <= window->file_bytes - offset);
+    bool large = size >= LARGE_BYTES;
+    while (size > 0) {
+        struct ps_bytes here = held(window, offset);
+        if (here.size == 0 && !large) {
+            PS_TRY(fill(window, offset, error));
+            here = held(window, offset);
+        }
+        size_t part = here.size > 0 ? here.size : WINDOW_BYTES;
+        part = size < part ? size : part;
+        if (here.size > 0)
+            memcpy(to, here.data, part);
+        else
+            PS_TRY(read_exactly(window, offset, to, part, error));
+        *crc32c = ps_checksum_crc32c(*crc32c, (struct ps_bytes){to, part});
+        to += part;
+        offset += part;
+        size -= part;
+    }
+    window->ahead_little = large;
+    return PS_OK;
+}
+
+static enum ps_status read_exactly(const struct ps_journal_window *window, uint64_t offset,
+                                   uint8_t *to, size_t size, struct ps_error *error)
+{
+    size_t got = 0;
+    PS_TRY(window->files->read(window->files->self, window->file, offset, to, size, &got, error));
+    if (got != size)
+        return ps_fail(error, PS_ERR_IO, "journal: a segment has become shorter");
+    return PS_OK;
+}

@@ -1,0 +1,49 @@
+/* A segment file read from front to back through one buffer.
+ *
+ * Threads:  one.
+ * Blocking: for the disk.
+ * Errors:   those of the file system; PS_ERR_IO also when the file has become shorter.
+ * Memory:   a window owns its buffer until ps_journal_window_fini.
+ */
+#ifndef PS_CHECKPOINT_JOURNAL_WINDOW_H
+#define PS_CHECKPOINT_JOURNAL_WINDOW_H
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+/* Zero but for `memory` and `files`: nothing open. */
+struct ps_journal_window {
+    const struct ps_allocator *memory; /* borrowed; outlives this */
+    const struct ps_files *files;      /* borrowed; outlives this */
+    struct ps_file file;
+    bool is_open;
+    bool ahead_little;   /* the last copy was large: the next one will not come from here either */
+    uint64_t file_bytes; /* when it was opened */
+    uint8_t *buffer;     /* owned */
+    uint64_t begin;      /* of the buffer's bytes in the file */
+    size_t filled;
+};
+
+PS_MUST_USE enum ps_status ps_journal_window_init(struct ps_journal_window *window,
+                                                  const struct ps_files *files,
+                                                  const struct ps_allocator *memory,
+                                                  struct ps_error *error);
+void ps_journal_window_fini(struct ps_journal_window *window);
+
+/* Opens `path` in place of the file before. */
+PS_MUST_USE enum ps_status ps_journal_window_open(struct ps_journal_window *window,
+                                                  const char *path, struct ps_error *error);
+
+/* Shows up to `size_max` bytes at `offset`; less only at the file's end. `size_max` is at most
+ * PS_JOURNAL_PEEK_BYTES_MAX. The bytes are borrowed until the next call. */
+#define PS_JOURNAL_PEEK_BYTES_MAX ((size_t)4096)
+PS_MUST_USE enum ps_status ps_journal_window_peek(struct ps_journal_window *window, uint64_t offset,
+                                                  size_t size_max, struct ps_bytes *bytes,
+                                                  struct ps_error *error);
+
+/* Copies `size` bytes at `offset`, which the file must have, and continues `*crc32c` over them. */
+PS_MUST_USE enum ps_status ps_journal_window_copy(struct ps_journal_window *window, uint64_t offset,
+                                                  uint8_t *to, size_t size, uint32_t *crc32c,
+                                                  struct ps_error *error);
+
+#endif

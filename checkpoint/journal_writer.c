@@ -1,0 +1,299 @@
+/* Appends records to the segments of one epoch.
+ *
+ * Heads are built in a buffer of the writer's, contents stay where they lie: a batch goes to the
+ * file as one view over heads, pieces of content and zeros. */
+#include "checkpoint/journal.h"
+
+#include "base/assert.h"
+#include "checkpoint/checksum.h"
+#include "checkpoint/journal_record.h"
+#include "checkpoint/journal_segments.h"
+
+#include <string.h>
+
+/* A batch ends when either is used up; a record may go on in the next one. */
+#define BATCH_HEADS 64
+#define BATCH_PIECES 1024
+
+struct ps_journal_writer {
+    const struct ps_allocator *memory; /* borrowed; outlives this */
+    const struct ps_files *files;      /* borrowed; outlives this */
+    char *folder;                      /* owned */
+    struct ps_journal_facts facts;
+    uint64_t segment_bytes; /* a segment of this size is full */
+
+    struct ps_file file;
+    bool is_open;
+    uint64_t position;     /* the last one that is durable */
+    uint64_t written;      /* the last one that was given to the file */
+    uint64_t size;         /* of the segment */
+    struct ps_error death; /* PS_OK while the writer lives */
+
+    uint8_t *heads; /* owned: BATCH_HEADS */
+    size_t head_count;
+    struct ps_bytes *pieces; /* owned: BATCH_PIECES */
+    size_t piece_count;
+    size_t batch_bytes;
+};
+
+static enum ps_status begin(struct ps_journal_writer *writer, struct ps_error *error);
+static void remove_segment(const struct ps_journal_writer *writer);
+static enum ps_status settle_former_epochs(const struct ps_journal_writer *writer,
+                                           struct ps_error *error);
+static enum ps_status settle(const struct ps_journal_writer *writer,
+                             struct ps_journal_segment segment, struct ps_error *error);
+static enum ps_status write_records(struct ps_journal_writer *writer,
+                                    const struct ps_record *records, size_t record_count,
+                                    struct ps_error *error);
+static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_error *error);
+static enum ps_status begin_first_record(struct ps_journal_writer *writer, struct ps_error *error);
+static enum ps_status put_record(struct ps_journal_writer *writer, const struct ps_record *record,
+                                 struct ps_error *error);
+static enum ps_status put_piece(struct ps_journal_writer *writer, struct ps_bytes piece,
+                                struct ps_error *error);
+static enum ps_status flush(struct ps_journal_writer *writer, struct ps_error *error);
+static enum ps_status sync(struct ps_journal_writer *writer, struct ps_error *error);
+static void close_segment(struct ps_journal_writer *writer);
+
+enum ps_status ps_journal_writer_open(const struct ps_files *files, const char *folder,
+                                      const struct ps_journal_facts *facts, uint64_t segment_bytes,
+                                      const struct ps_allocator *memory,
+                                      struct ps_journal_writer **writer, struct ps_error *error)
+{
+    PS_ASSERT(files != NULL && folder != NULL && facts != NULL);
+    PS_ASSERT(memory != NULL && writer != NULL);
+    PS_ASSERT(segment_bytes > 0);
+    if (facts->position == UINT64_MAX)
+        return ps_fail(error, PS_ERR_OUT_OF_RANGE, "journal: there is no position left");
+    struct ps_journal_writer *opened = ps_zeroed(memory, sizeof *opened);
+    if (opened == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "journal: no memory for a writer");
+    opened->memory = memory;
+    opened->files = files;
+    opened->facts = *facts;
+    opened->segment_bytes = segment_bytes;
+    opened->position = facts->position;
+    opened->written = facts->position;
+    opened->folder = ps_copy_text(memory, folder, strlen(folder));
+    opened->heads = ps_plain(memory, BATCH_HEADS * PS_JOURNAL_HEAD_BYTES_MAX);
+    opened->pieces = ps_zeroed_array(memory, BATCH_PIECES, sizeof *opened->pieces);
+    enum ps_status status = PS_OK;
+    if (opened->folder == NULL || opened->heads == NULL || opened->pieces == NULL)
+        status = ps_fail(error, PS_ERR_NO_MEMORY, "journal: no memory for a writer");
+    if (status == PS_OK)
+        status = begin(opened, error);
+    if (status != PS_OK) {
+        ps_journal_writer_close(opened);
+        return status;
+    }
+    *writer = opened;
+    return PS_OK;
+}
+
+void ps_journal_writer_close(struct ps_journal_writer *writer)
+{
+    if (writer == NULL)
+        return;
+    close_segment(writer);
+    ps_release(writer->memory, writer->pieces);
+    ps_release(writer->memory, writer->heads);
+    ps_release(writer->memory, writer->folder);
+    ps_release(writer->memory, writer);
+}
+
+uint64_t ps_journal_writer_position(const struct ps_journal_writer *writer)
+{
+    PS_ASSERT(writer != NULL);
+    return writer->position;
+}
+
+static enum ps_status begin(struct ps_journal_writer *writer, struct ps_error *error)
+{
+    const struct ps_files *files = writer->files;
+    PS_TRY(files->make_folder(files->self, writer->folder, error));
+    PS_TRY(settle_former_epochs(writer, error));
+    enum ps_status status = begin_segment(writer, error);
+    if (status == PS_OK)
+        status = sync(writer, error);
+    if (status != PS_OK)
+        remove_segment(writer);
+    return status;
+}
+
+/* The epoch did not begin. Should the file come back after a crash, it is an empty epoch. */
+static void remove_segment(const struct ps_journal_writer *writer)
+{
+    struct ps_journal_segment segment = {writer->facts.epoch, writer->position + 1};
+    char path[PS_JOURNAL_PATH_BYTES];
+    if (writer->is_open && ps_journal_path_write(writer->folder, segment, path, NULL) == PS_OK)
+        (void)writer->files->remove(writer->files->self, path, NULL);
+}
+
+/* A process that died left bytes that a reader finds in the page cache but that are not on the
+ * disk. This epoch builds on what was read: it must not outlive it. Segments that have a successor
+ * were synced before that began; those of other names, by the sync of the folder that follows. */
+static enum ps_status settle_former_epochs(const struct ps_journal_writer *writer,
+                                           struct ps_error *error)
+{
+    struct ps_journal_segments segments;
+    PS_TRY(ps_journal_segments_init(&segments, writer->files, writer->folder, writer->facts.epoch,
+                                    writer->memory, error));
+    enum ps_status status = PS_OK;
+    for (size_t i = 0; i < segments.count && status == PS_OK; i++) {
+        if (ps_journal_segments_last(&segments, i) &&
+            segments.entries[i].epoch != writer->facts.epoch)
+            status = settle(writer, segments.entries[i], error);
+    }
+    ps_journal_segments_fini(&segments);
+    return status;
+}
+
+static enum ps_status settle(const struct ps_journal_writer *writer,
+                             struct ps_journal_segment segment, struct ps_error *error)
+{
+    const struct ps_files *files = writer->files;
+    char path[PS_JOURNAL_PATH_BYTES];
+    struct ps_file file;
+    PS_TRY(ps_journal_path_write(writer->folder, segment, path, error));
+    enum ps_status status = files->open(files->self, path, PS_FILE_READ, &file, error);
+    if (status == PS_ERR_NOT_FOUND)
+        return PS_OK; /* A sweep was quicker. */
+    if (status != PS_OK)
+        return status;
+    status = files->sync(files->self, file, error);
+    files->close(files->self, file);
+    return status;
+}
+
+enum ps_status ps_journal_write(struct ps_journal_writer *writer, const struct ps_record *records,
+                                size_t record_count, struct ps_error *error)
+{
+    PS_ASSERT(writer != NULL);
+    PS_ASSERT(records != NULL || record_count == 0);
+    if (writer->death.status != PS_OK)
+        return ps_fail(error, writer->death.status, "%s", writer->death.text);
+    if (record_count == 0)
+        return PS_OK;
+    struct ps_error reason = {0};
+    enum ps_status status = write_records(writer, records, record_count, &reason);
+    if (status != PS_OK) {
+        writer->death = reason;
+        writer->death.status = status;
+        close_segment(writer);
+        return ps_fail(error, status, "%s", reason.text);
+    }
+    writer->position = writer->written;
+    return PS_OK;
+}
+
+static enum ps_status write_records(struct ps_journal_writer *writer,
+                                    const struct ps_record *records, size_t record_count,
+                                    struct ps_error *error)
+{
+    if (writer->size >= writer->segment_bytes) {
+        close_segment(writer);
+        PS_TRY(begin_segment(writer, error));
+    }
+    for (size_t i = 0; i < record_count; i++) {
+        PS_ASSERT(records[i].type != PS_RECORD_SEGMENT);
+        PS_ASSERT(records[i].epoch == writer->facts.epoch);
+        PS_ASSERT(records[i].position == writer->written + 1);
+        PS_TRY(put_record(writer, &records[i], error));
+        writer->written = records[i].position;
+    }
+    PS_TRY(flush(writer, error));
+    return sync(writer, error);
+}
+
+/* Makes the next segment with its first record. Its name is durable then, its content is not. */
+static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_error *error)
+{
+    const struct ps_files *files = writer->files;
+    PS_ASSERT(!writer->is_open);
+    PS_ASSERT(writer->written == writer->position);
+    char path[PS_JOURNAL_PATH_BYTES];
+    struct ps_journal_segment segment = {writer->facts.epoch, writer->position + 1};
+    PS_TRY(ps_journal_path_write(writer->folder, segment, path, error));
+    PS_TRY(files->open(files->self, path, PS_FILE_CREATE_NEW, &writer->file, error));
+    writer->is_open = true;
+    writer->size = 0;
+    PS_TRY(begin_first_record(writer, error));
+    return files->sync_folder(files->self, writer->folder, error);
+}
+
+static enum ps_status begin_first_record(struct ps_journal_writer *writer, struct ps_error *error)
+{
+    uint8_t bytes[PS_JOURNAL_SEGMENT_CONTENT_BYTES];
+    ps_journal_segment_write(&writer->facts, bytes);
+    struct ps_bytes content = {bytes, sizeof bytes};
+    struct ps_record record = {.type = PS_RECORD_SEGMENT,
+                               .position = writer->position + 1,
+                               .epoch = writer->facts.epoch,
+                               .content = ps_view_of(&content)};
+    PS_TRY(put_record(writer, &record, error));
+    return flush(writer, error);
+}
+
+static enum ps_status put_record(struct ps_journal_writer *writer, const struct ps_record *record,
+                                 struct ps_error *error)
+{
+    static const uint8_t zeros[PS_JOURNAL_ALIGNMENT] = {0};
+    const struct ps_view *content = &record->content;
+    size_t content_bytes = 0;
+    uint32_t crc32c = 0;
+    for (size_t i = 0; i < content->piece_count; i++) {
+        crc32c = ps_checksum_crc32c(crc32c, content->pieces[i]);
+        content_bytes += content->pieces[i].size;
+    }
+    PS_ASSERT(content_bytes == content->size);
+    if (writer->head_count == BATCH_HEADS)
+        PS_TRY(flush(writer, error));
+    uint8_t *head = writer->heads + writer->head_count++ * PS_JOURNAL_HEAD_BYTES_MAX;
+    size_t head_bytes = ps_journal_head_write(record, writer->position, crc32c, head);
+    PS_TRY(put_piece(writer, (struct ps_bytes){head, head_bytes}, error));
+    for (size_t i = 0; i < content->piece_count; i++)
+        PS_TRY(put_piece(writer, content->pieces[i], error));
+    struct ps_bytes padding = {zeros, ps_journal_padding(content_bytes)};
+    return put_piece(writer, padding, error);
+}
+
+static enum ps_status put_piece(struct ps_journal_writer *writer, struct ps_bytes piece,
+                                struct ps_error *error)
+{
+    if (piece.size == 0)
+        return PS_OK;
+    writer->pieces[writer->piece_count++] = piece;
+    writer->batch_bytes += piece.size;
+    return writer->piece_count == BATCH_PIECES ? flush(writer, error) : PS_OK;
+}
+
+static enum ps_status flush(struct ps_journal_writer *writer, struct ps_error *error)
+{
+    struct ps_view batch = {writer->pieces, writer->piece_count, writer->batch_bytes};
+    writer->size += writer->batch_bytes;
+    writer->head_count = 0;
+    writer->piece_count = 0;
+    writer->batch_bytes = 0;
+    if (batch.size == 0)
+        return PS_OK;
+    return writer->files->write_view(writer->files->self, writer->file, batch, error);
+}
+
+/* The promise itself, and so the place where the build for mutation tests takes it away. */
+static enum ps_status sync(struct ps_journal_writer *writer, struct ps_error *error)
+{
+#ifdef PS_MUTATE_SKIP_JOURNAL_SYNC
+    (void)writer;
+    (void)error;
+    return PS_OK;
+#else
+    return writer->files->sync(writer->files->self, writer->file, error);
+#endif
+}
+
+static void close_segment(struct ps_journal_writer *writer)
+{
+    if (writer->is_open)
+        writer->files->close(writer->files->self, writer->file);
+    writer->is_open = false;
+}
