@@ -10,6 +10,8 @@ ROOMS = {
     "server/rpc": ["base", "json", "proto", "server/core", "optimizer", "checkpoint", "etcd"],
     "server": ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "server/core",
                "server/rpc"],
+    "tools/psckpt": ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "server/core",
+                     "client", "tools"],
     "tools": ["base", "json", "proto", "client"],
     "client": ["base", "json", "proto", "etcd"],
     "etcd": ["base", "json"],

@@ -1,0 +1,61 @@
+/* What every command of psckpt needs: exit codes, complaints, text that stays on its line. */
+#include "tools/psckpt/psckpt_commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sysexits.h>
+
+int psckpt_exit_code(enum ps_status status)
+{
+    switch (status) {
+    case PS_OK:
+        return EXIT_SUCCESS;
+    case PS_ERR_CORRUPT:
+    case PS_ERR_UNSUPPORTED:
+        return EX_DATAERR;
+    case PS_ERR_BAD_INPUT:
+    case PS_ERR_OUT_OF_RANGE:
+        return EX_USAGE;
+    case PS_ERR_NO_MEMORY:
+    case PS_ERR_BUSY:
+        return EX_OSERR;
+    case PS_ERR_EXISTS:
+        return EX_CANTCREAT;
+    case PS_ERR_UNAVAILABLE:
+    case PS_ERR_TIMEOUT:
+    case PS_ERR_DENIED:
+        return EX_UNAVAILABLE;
+    case PS_ERR_INTERNAL:
+        return EX_SOFTWARE;
+    default:
+        return EX_NOINPUT;
+    }
+}
+
+int psckpt_complain(enum ps_status status, const struct ps_error *error)
+{
+    (void)fprintf(stderr, "psckpt: %s\n", error->text);
+    return psckpt_exit_code(status);
+}
+
+static void ignore_entry(void *context, const char *name)
+{
+    (void)context;
+    (void)name;
+}
+
+bool psckpt_is_folder(const struct psckpt *tool, const char *path)
+{
+    return tool->files->list(tool->files->self, path, ignore_entry, NULL, NULL) == PS_OK;
+}
+
+int psckpt_print_text(struct ps_bytes text)
+{
+    int columns = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        uint8_t byte = text.data[i];
+        bool control = byte < 0x20 || byte == 0x7f;
+        columns += control ? printf("\\x%02x", byte) : printf("%c", byte);
+    }
+    return columns;
+}

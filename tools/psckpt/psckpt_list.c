@@ -1,0 +1,153 @@
+/* list: every shard's checkpoints and journal segments. */
+#include "tools/psckpt/psckpt_commands.h"
+
+#include "checkpoint/catalog.h"
+#include "tools/json_document.h"
+#include "tools/psckpt/checkpoint_survey.h"
+#include "tools/psckpt/published.h"
+#include "tools/psckpt/shard_folders.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* What is printed while folders are gone through. */
+struct listing {
+    const struct psckpt *tool;
+    struct published published;
+    struct json_document document;
+};
+
+static enum ps_status list_folder(struct listing *listing, const struct shard_folder *folder,
+                                  struct ps_error *error);
+static enum ps_status list_checkpoints(struct listing *listing, const struct shard_folder *folder,
+                                       struct ps_error *error);
+static enum ps_status list_checkpoint(struct listing *listing, const struct shard_folder *folder,
+                                      const struct ps_catalog_entry *entry, const char *published,
+                                      struct ps_error *error);
+static void checkpoint_row(const struct ps_catalog_entry *entry,
+                           const struct checkpoint_survey *survey, const char *published);
+static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog_entry *entry,
+                            const struct checkpoint_survey *survey, const char *published);
+
+int psckpt_list(const struct psckpt *tool)
+{
+    struct listing listing = {.tool = tool};
+    struct shard_folders folders = {0};
+    struct ps_error error = {0};
+    const struct published_options wish = {
+        .etcd = tool->options.etcd,
+        .user = tool->options.etcd_user,
+        .password = tool->options.etcd_password,
+        .timeout_ms = tool->options.timeout_ms,
+    };
+    json_document_init(&listing.document);
+    ps_json_begin_array(&listing.document.json, NULL);
+    enum ps_status status = published_open(&listing.published, &wish, tool->memory, &error);
+    if (status == PS_OK)
+        status =
+            shard_folders_init(&folders, tool->files, tool->arguments[0], tool->memory, &error);
+    for (size_t i = 0; i < folders.count && status == PS_OK; i++)
+        status = list_folder(&listing, &folders.rows[i], &error);
+    if (status == PS_OK) {
+        ps_json_end_array(&listing.document.json);
+        if (tool->json)
+            json_document_print(&listing.document);
+    }
+    json_document_fini(&listing.document);
+    shard_folders_fini(&folders);
+    published_close(&listing.published);
+    return status == PS_OK ? 0 : psckpt_complain(status, &error);
+}
+
+static enum ps_status list_folder(struct listing *listing, const struct shard_folder *folder,
+                                  struct ps_error *error)
+{
+    struct ps_json_writer *json = &listing->document.json;
+    ps_json_begin_object(json, NULL);
+    ps_json_text(json, "folder", ps_bytes_of_text(folder->path));
+    ps_json_text(json, "job", ps_bytes_of_text(folder->job));
+    if (!listing->tool->json) {
+        (void)psckpt_print_text(ps_bytes_of_text(folder->path));
+        (void)puts("");
+    }
+    ps_json_begin_array(json, "checkpoints");
+    PS_TRY(list_checkpoints(listing, folder, error));
+    ps_json_end_array(json);
+    ps_json_end_object(json);
+    return PS_OK;
+}
+
+static enum ps_status list_checkpoints(struct listing *listing, const struct shard_folder *folder,
+                                       struct ps_error *error)
+{
+    const struct psckpt *tool = listing->tool;
+    char published[37];
+    PS_TRY(published_uuid(&listing->published, folder->job, folder->index, published, error));
+    struct ps_catalog catalog;
+    PS_TRY(ps_catalog_init(&catalog, tool->files, folder->path, tool->memory, error));
+    if (!tool->json && catalog.count > 0)
+        (void)printf("  %-10s %12s %12s %-20s %14s %8s %-9s %-9s %s\n", "KIND", "EPOCH", "POSITION",
+                     "TIME", "BYTES", "PARAMS", "STATE", "PUBLISHED", "NAME");
+    enum ps_status status = PS_OK;
+    for (size_t i = 0; i < catalog.count && status == PS_OK; i++)
+        status = list_checkpoint(listing, folder, &catalog.entries[i],
+                                 listing->published.kv == NULL ? NULL : published, error);
+    ps_catalog_fini(&catalog);
+    return status;
+}
+
+static enum ps_status list_checkpoint(struct listing *listing, const struct shard_folder *folder,
+                                      const struct ps_catalog_entry *entry, const char *published,
+                                      struct ps_error *error)
+{
+    const struct psckpt *tool = listing->tool;
+    char path[SHARD_FOLDER_PATH_BYTES + sizeof entry->name + 1];
+    (void)snprintf(path, sizeof path, "%s/%s", folder->path, entry->name);
+    struct checkpoint_survey survey;
+    PS_TRY(checkpoint_survey_init(&survey, tool->files, path, true, tool->progress, tool->memory,
+                                  error));
+    const char *word = published == NULL ? "-" : strcmp(published, entry->uuid) == 0 ? "yes" : "no";
+    if (tool->json)
+        checkpoint_json(&listing->document.json, entry, &survey, word);
+    else
+        checkpoint_row(entry, &survey, word);
+    checkpoint_survey_fini(&survey);
+    return PS_OK;
+}
+
+static void checkpoint_row(const struct ps_catalog_entry *entry,
+                           const struct checkpoint_survey *survey, const char *published)
+{
+    char when[32] = "-";
+    if (survey->has_header) {
+        time_t seconds = (time_t)(survey->header.facts.unix_ns / 1000000000u);
+        struct tm parts;
+        if (gmtime_r(&seconds, &parts) != NULL)
+            (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    }
+    (void)printf("  %-10s %12" PRIu64 " %12" PRIu64 " %-20s %14" PRIu64 " %8zu %-9s %-9s %s\n",
+                 "checkpoint", entry->epoch, entry->position, when, survey->bytes,
+                 survey->has_header ? survey->header.count : 0,
+                 survey->damage_count == 0 ? "whole" : "damaged", published, entry->name);
+}
+
+static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog_entry *entry,
+                            const struct checkpoint_survey *survey, const char *published)
+{
+    ps_json_begin_object(json, NULL);
+    ps_json_text(json, "name", ps_bytes_of_text(entry->name));
+    ps_json_text(json, "uuid", ps_bytes_of_text(entry->uuid));
+    ps_json_uint(json, "epoch", entry->epoch);
+    ps_json_uint(json, "position", entry->position);
+    ps_json_uint(json, "bytes", survey->bytes);
+    if (survey->has_header) {
+        ps_json_uint(json, "unix_ns", survey->header.facts.unix_ns);
+        ps_json_uint(json, "parameters", survey->header.count);
+    }
+    ps_json_bool(json, "whole", survey->damage_count == 0);
+    if (published[0] != '-')
+        ps_json_bool(json, "published", published[0] == 'y');
+    ps_json_end_object(json);
+}

@@ -1,0 +1,151 @@
+/* verify: names every damaged file, and in it the tensor and the bytes. */
+#include "tools/psckpt/psckpt_commands.h"
+
+#include "checkpoint/checkpoint_name.h"
+#include "tools/json_document.h"
+#include "tools/psckpt/checkpoint_survey.h"
+#include "tools/psckpt/name_list.h"
+#include "tools/psckpt/shard_folders.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+struct verifying {
+    const struct psckpt *tool;
+    struct json_document document;
+    size_t file_count;
+    size_t damaged_count;
+    int code; /* of what could not be read */
+};
+
+static enum ps_status verify_path(struct verifying *verifying, struct ps_error *error);
+static enum ps_status verify_folder(struct verifying *verifying, const char *folder,
+                                    struct ps_error *error);
+static void verify_checkpoint(struct verifying *verifying, const char *path);
+static void report_damage(struct verifying *verifying, const char *path,
+                          const struct checkpoint_survey *survey);
+static void report_unreadable(struct verifying *verifying, const char *path,
+                              const struct ps_error *why);
+
+int psckpt_verify(const struct psckpt *tool)
+{
+    struct verifying verifying = {.tool = tool};
+    struct ps_error error = {0};
+    json_document_init(&verifying.document);
+    struct ps_json_writer *json = &verifying.document.json;
+    ps_json_begin_object(json, NULL);
+    ps_json_begin_array(json, "damages");
+    enum ps_status status = verify_path(&verifying, &error);
+    progress_end(tool->progress);
+    ps_json_end_array(json);
+    ps_json_uint(json, "files", verifying.file_count);
+    ps_json_uint(json, "damaged", verifying.damaged_count);
+    ps_json_end_object(json);
+    if (tool->json && status == PS_OK)
+        json_document_print(&verifying.document);
+    json_document_fini(&verifying.document);
+    if (status != PS_OK)
+        return psckpt_complain(status, &error);
+    if (!tool->json)
+        (void)printf("%zu files, %zu damaged\n", verifying.file_count, verifying.damaged_count);
+    return verifying.damaged_count > 0 ? EX_DATAERR : verifying.code;
+}
+
+static enum ps_status verify_path(struct verifying *verifying, struct ps_error *error)
+{
+    const struct psckpt *tool = verifying->tool;
+    const char *path = tool->arguments[0];
+    if (!psckpt_is_folder(tool, path)) {
+        verify_checkpoint(verifying, path);
+        return PS_OK;
+    }
+    struct shard_folders folders;
+    PS_TRY(shard_folders_init(&folders, tool->files, path, tool->memory, error));
+    enum ps_status status = PS_OK;
+    for (size_t i = 0; i < folders.count && status == PS_OK; i++)
+        status = verify_folder(verifying, folders.rows[i].path, error);
+    shard_folders_fini(&folders);
+    return status;
+}
+
+/* Files with another ending are none of ours: unfinished ones (.tmp), and those that a server found
+ * damaged and put aside (.damaged). */
+static enum ps_status verify_folder(struct verifying *verifying, const char *folder,
+                                    struct ps_error *error)
+{
+    const struct psckpt *tool = verifying->tool;
+    struct name_list names;
+    PS_TRY(name_list_init(&names, tool->files, folder, tool->memory, error));
+    for (size_t i = 0; i < names.count; i++) {
+        char path[SHARD_FOLDER_PATH_BYTES + 300];
+        size_t length = strlen(names.names[i]);
+        size_t tail = sizeof PS_CHECKPOINT_SUFFIX - 1;
+        (void)snprintf(path, sizeof path, "%s/%s", folder, names.names[i]);
+        if (length > tail && strcmp(names.names[i] + length - tail, PS_CHECKPOINT_SUFFIX) == 0)
+            verify_checkpoint(verifying, path);
+    }
+    name_list_fini(&names);
+    return PS_OK;
+}
+
+static void verify_checkpoint(struct verifying *verifying, const char *path)
+{
+    const struct psckpt *tool = verifying->tool;
+    struct checkpoint_survey survey;
+    struct ps_error why = {0};
+    verifying->file_count++;
+    if (checkpoint_survey_init(&survey, tool->files, path, true, tool->progress, tool->memory,
+                               &why) != PS_OK) {
+        report_unreadable(verifying, path, &why);
+        return;
+    }
+    if (survey.damage_count > 0)
+        report_damage(verifying, path, &survey);
+    else if (!tool->json)
+        (void)printf("whole     %s\n", path);
+    checkpoint_survey_fini(&survey);
+}
+
+static void report_damage(struct verifying *verifying, const char *path,
+                          const struct checkpoint_survey *survey)
+{
+    struct ps_json_writer *json = &verifying->document.json;
+    verifying->damaged_count++;
+    for (size_t i = 0; i < survey->damage_count && i < CHECKPOINT_DAMAGES_MAX; i++) {
+        const struct checkpoint_damage *damage = &survey->damages[i];
+        bool header = damage->tensor[0] == '\0';
+        const char *reason = header ? survey->why.text : "its checksum does not fit its bytes";
+        ps_json_begin_object(json, NULL);
+        ps_json_text(json, "file", ps_bytes_of_text(path));
+        ps_json_text(json, header ? "part" : "tensor",
+                     ps_bytes_of_text(header ? "header" : damage->tensor));
+        ps_json_uint(json, "begin", damage->begin);
+        ps_json_uint(json, "end", damage->end);
+        ps_json_text(json, "reason", ps_bytes_of_text(reason));
+        ps_json_end_object(json);
+        if (verifying->tool->json)
+            continue;
+        (void)printf("damaged   %s: %s", path, header ? "header" : "tensor ");
+        (void)psckpt_print_text(ps_bytes_of_text(damage->tensor));
+        (void)printf(", bytes %" PRIu64 " to %" PRIu64 ": %s\n", damage->begin, damage->end,
+                     reason);
+    }
+    if (survey->damage_count > CHECKPOINT_DAMAGES_MAX && !verifying->tool->json)
+        (void)printf("damaged   %s: %zu tensors in all\n", path, survey->damage_count);
+}
+
+static void report_unreadable(struct verifying *verifying, const char *path,
+                              const struct ps_error *why)
+{
+    (void)fprintf(stderr, "psckpt: %s\n", why->text);
+    struct ps_json_writer *json = &verifying->document.json;
+    ps_json_begin_object(json, NULL);
+    ps_json_text(json, "file", ps_bytes_of_text(path));
+    ps_json_text(json, "part", ps_bytes_of_text("unreadable"));
+    ps_json_text(json, "reason", ps_bytes_of_text(why->text));
+    ps_json_end_object(json);
+    verifying->code = psckpt_exit_code(why->status);
+}
