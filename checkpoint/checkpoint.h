@@ -73,9 +73,10 @@ struct ps_checkpoint_place {
  * files, folder, facts, parameters, memory   borrowed
  *
  * PS_OK               `*place` says where; the file is durable
- * PS_ERR_BAD_INPUT    a name that a file cannot hold ("", "__metadata__", "ps.state/...", no
- *                     UTF-8, a NUL in it, too long), a configuration beyond PS_CONFIG_BYTES_MAX,
- *                     a path beyond the bounds of `place`; the disk was not touched
+ * PS_ERR_BAD_INPUT    a name that a file cannot hold ("", "__metadata__", "ps.state/...",
+ *                     "ps.sessions", no UTF-8, a NUL in it, too long), a configuration beyond
+ *                     PS_CONFIG_BYTES_MAX, a path beyond the bounds of `place`; the disk was not
+ *                     touched
  * PS_ERR_INTERNAL     an array changed during the call
  * otherwise           no file of that name exists; when even removing failed, a temporary file
  *                     may be left, or after a failed sync of the folder the whole file

@@ -16,11 +16,13 @@ struct ps_checkpoint_reader {
     const struct ps_files *files;      /* borrowed; outlives this */
     struct ps_file file;
     struct ps_header header;
+    uint8_t *sessions; /* owned */
 };
 
 static enum ps_status read_header(struct ps_checkpoint_reader *reader, struct ps_error *error);
 static enum ps_status read_head(struct ps_checkpoint_reader *reader, size_t head_size,
                                 uint64_t file_bytes, struct ps_error *error);
+static enum ps_status read_sessions(struct ps_checkpoint_reader *reader, struct ps_error *error);
 static enum ps_status read_exactly(const struct ps_checkpoint_reader *reader, uint64_t offset,
                                    void *destination, size_t size, struct ps_error *error);
 static enum ps_status read_piece(const struct ps_checkpoint_reader *reader, uint64_t offset,
@@ -50,6 +52,8 @@ enum ps_status ps_checkpoint_open(const struct ps_files *files, const char *path
         return status;
     }
     status = read_header(opened, error);
+    if (status == PS_OK)
+        status = read_sessions(opened, error);
     if (status != PS_OK) {
         ps_checkpoint_close(opened);
         return status;
@@ -64,6 +68,7 @@ void ps_checkpoint_close(struct ps_checkpoint_reader *reader)
         return;
     reader->files->close(reader->files->self, reader->file);
     ps_header_fini(&reader->header);
+    ps_release(reader->memory, reader->sessions);
     ps_release(reader->memory, reader);
 }
 
@@ -93,6 +98,25 @@ static enum ps_status read_head(struct ps_checkpoint_reader *reader, size_t head
                                 reader->memory, error);
     ps_release(reader->memory, head);
     return status;
+}
+
+static enum ps_status read_sessions(struct ps_checkpoint_reader *reader, struct ps_error *error)
+{
+    struct ps_header *header = &reader->header;
+    if (!header->has_sessions)
+        return PS_OK;
+    size_t size = (size_t)header->sessions_bytes;
+    uint32_t crc32c = 0;
+    reader->sessions = ps_plain(reader->memory, size);
+    if (reader->sessions == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for %zu bytes of sessions",
+                       size);
+    struct ps_checkpoint_piece piece = {reader->sessions, size};
+    PS_TRY(read_piece(reader, header->sessions_offset, piece, &crc32c, error));
+    if (crc32c != header->sessions_crc32c)
+        return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "sessions");
+    header->facts.sessions = (struct ps_bytes){reader->sessions, size};
+    return PS_OK;
 }
 
 static enum ps_status read_exactly(const struct ps_checkpoint_reader *reader, uint64_t offset,

@@ -118,17 +118,12 @@ static enum ps_status check_parameters(const struct ps_checkpoint_facts *facts,
 /* What a safetensors file could not hold under this name. */
 static enum ps_status check_name(struct ps_bytes name, struct ps_error *error)
 {
-    static const char metadata[] = "__metadata__";
-    static const char prefix[] = PS_HEADER_STATE_PREFIX;
     if (name.size == 0 || name.size > PS_NAME_BYTES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "checkpoint: a parameter's name has %zu bytes",
                        name.size);
     if (memchr(name.data, '\0', name.size) != NULL || !ps_utf8_valid(name))
         return ps_fail(error, PS_ERR_BAD_INPUT, "checkpoint: a parameter's name is not UTF-8 text");
-    bool reserved =
-        ps_bytes_equal(name, ps_bytes_of_text(metadata)) ||
-        (name.size >= sizeof prefix - 1 && memcmp(name.data, prefix, sizeof prefix - 1) == 0);
-    if (reserved)
+    if (ps_header_name_reserved(name))
         return ps_fail(error, PS_ERR_BAD_INPUT, "checkpoint: the parameter name %.*s is reserved",
                        (int)name.size, (const char *)name.data);
     return PS_OK;
@@ -234,6 +229,7 @@ static enum ps_status write_file(struct job *job, struct ps_file file,
     PS_TRY(output_bytes(&output, head, error));
     for (size_t i = 0; i < job->slot_count; i++)
         PS_TRY(write_slot(&output, &job->slots[i], error));
+    PS_TRY(output_bytes(&output, job->facts->sessions, error));
     PS_TRY(output_flush(&output, error));
     place->crc32 = output.crc32;
     place->bytes = output.bytes;

@@ -40,11 +40,15 @@ static enum ps_status read_config(struct pass *pass, const struct ps_json *entry
                                   struct ps_checkpoint_parameter *about);
 static enum ps_status read_checksums(struct pass *pass, const struct ps_json *entry,
                                      struct ps_header_parameter *parameter);
+static enum ps_status read_sessions_checksum(struct pass *pass, const struct ps_json *metadata);
+static enum ps_status read_sessions(struct pass *pass);
 static enum ps_status read_tensors(struct pass *pass, struct ps_header_parameter *parameter);
 static enum ps_status read_tensor(struct pass *pass, struct ps_header_parameter *parameter,
                                   int32_t state);
 static enum ps_status read_shape(struct pass *pass, const struct ps_json *tensor,
                                  enum ps_dtype *dtype, uint64_t *count);
+static enum ps_status read_count(struct pass *pass, const struct ps_json *tensor, size_t width,
+                                 uint64_t *count);
 static enum ps_status read_offsets(struct pass *pass, const struct ps_json *tensor, uint64_t bytes);
 static enum ps_status check_order(const struct ps_header *header, struct ps_error *error);
 static const char *metadata_text(const struct ps_json *metadata, const char *key);
@@ -132,7 +136,9 @@ static enum ps_status read_document(struct pass *pass, const struct ps_json *doc
         return corrupt(pass->error, "the header is no object with metadata");
     pass->tensor = ps_json_next(metadata);
     PS_TRY(read_facts(pass, metadata));
+    PS_TRY(read_sessions_checksum(pass, metadata));
     PS_TRY(read_parameters(pass, metadata));
+    PS_TRY(read_sessions(pass));
     if (pass->tensor != NULL)
         return corrupt(pass->error, "the header has a tensor that no parameter owns");
     if (pass->offset != pass->file_bytes)
@@ -230,10 +236,9 @@ static enum ps_status read_parameter(struct pass *pass, const struct ps_json *en
 static enum ps_status read_name(struct pass *pass, const struct ps_json *entry,
                                 struct ps_checkpoint_parameter *about)
 {
-    static const char prefix[] = PS_HEADER_STATE_PREFIX;
     const char *name = ps_json_string(ps_json_member(entry, "name"));
     size_t size = name != NULL ? strlen(name) : 0;
-    if (size == 0 || size > PS_NAME_BYTES_MAX || strncmp(name, prefix, sizeof prefix - 1) == 0 ||
+    if (size == 0 || size > PS_NAME_BYTES_MAX || ps_header_name_reserved(ps_bytes_of_text(name)) ||
         !ps_utf8_valid(ps_bytes_of_text(name)))
         return corrupt(pass->error, "a parameter's name is missing or malformed");
     about->name = (struct ps_bytes){(const uint8_t *)keep_text(pass, name, size), size};
@@ -269,6 +274,37 @@ static enum ps_status read_checksums(struct pass *pass, const struct ps_json *en
             return corrupt(pass->error, "a parameter's checksum is malformed");
     }
     parameter->about.state_count = (uint32_t)count - 1;
+    return PS_OK;
+}
+
+/* Without a checksum there are no sessions. */
+static enum ps_status read_sessions_checksum(struct pass *pass, const struct ps_json *metadata)
+{
+    struct ps_header *header = pass->header;
+    const char *text = metadata_text(metadata, PS_HEADER_SESSIONS_CHECKSUM);
+    header->has_sessions = ps_json_member(metadata, PS_HEADER_SESSIONS_CHECKSUM) != NULL;
+    if (header->has_sessions && !checksum_of(text, &header->sessions_crc32c))
+        return corrupt(pass->error, "the checksum of the sessions is malformed");
+    return PS_OK;
+}
+
+/* They stand behind all parameters. */
+static enum ps_status read_sessions(struct pass *pass)
+{
+    struct ps_header *header = pass->header;
+    const struct ps_json *tensor = pass->tensor;
+    const char *key = ps_json_key(tensor);
+    if (!header->has_sessions)
+        return PS_OK;
+    if (key == NULL || strcmp(key, PS_HEADER_SESSIONS) != 0)
+        return corrupt(pass->error, "the sessions are missing or out of order");
+    const char *label = ps_json_string(ps_json_member(tensor, "dtype"));
+    if (label == NULL || strcmp(label, PS_HEADER_SESSIONS_LABEL) != 0)
+        return corrupt(pass->error, "the sessions have another element type");
+    header->sessions_offset = pass->offset;
+    PS_TRY(read_count(pass, tensor, 1, &header->sessions_bytes));
+    PS_TRY(read_offsets(pass, tensor, header->sessions_bytes));
+    pass->tensor = ps_json_next(tensor);
     return PS_OK;
 }
 
@@ -310,11 +346,17 @@ static enum ps_status read_shape(struct pass *pass, const struct ps_json *tensor
     const char *label = ps_json_string(ps_json_member(tensor, "dtype"));
     if (label == NULL || !ps_dtype_from_label(label, dtype))
         return corrupt(pass->error, "a tensor has an unknown element type");
+    return read_count(pass, tensor, ps_dtype_size(*dtype), count);
+}
+
+static enum ps_status read_count(struct pass *pass, const struct ps_json *tensor, size_t width,
+                                 uint64_t *count)
+{
     const struct ps_json *shape = ps_json_member(tensor, "shape");
     if (!ps_json_is_array(shape) || ps_json_count(shape) != 1 ||
         !ps_json_uint_of(ps_json_first(shape), count))
         return corrupt(pass->error, "a tensor's shape is not one length");
-    if (*count > (pass->file_bytes - pass->offset) / ps_dtype_size(*dtype))
+    if (*count > (pass->file_bytes - pass->offset) / width)
         return corrupt(pass->error, "a tensor reaches beyond the end of the file");
     return PS_OK;
 }

@@ -28,6 +28,10 @@ struct ps_header {
     struct ps_header_parameter *parameters; /* owned, in the order of the file */
     size_t count;
     char *texts; /* owned: job, names and configurations */
+    bool has_sessions;
+    uint32_t sessions_crc32c;
+    uint64_t sessions_offset; /* from the beginning of the file */
+    uint64_t sessions_bytes;
 };
 
 /* The length of the JSON header by a file's first 8 bytes, when a file of `file_bytes` can have

@@ -20,6 +20,8 @@ static void write_parameter(struct ps_json_writer *json, const struct ps_header_
                             struct ps_buffer *config);
 static void write_tensor(struct ps_json_writer *json, const struct ps_checkpoint_parameter *about,
                          int32_t state, uint64_t *offset);
+static void write_array(struct ps_json_writer *json, const char *name, const char *label,
+                        uint64_t count, uint64_t bytes, uint64_t *offset);
 static void write_number(struct ps_json_writer *json, const char *key, uint64_t number);
 static void write_checksum(struct ps_json_writer *json, const char *key, uint32_t checksum);
 static void finish_head(struct ps_buffer *head);
@@ -67,6 +69,9 @@ static void write_json(const struct ps_checkpoint_facts *facts, const struct ps_
         for (int32_t state = -1; state < (int32_t)parameter->state_count; state++)
             write_tensor(&json, parameter, state, &offset);
     }
+    if (facts->sessions.size > 0)
+        write_array(&json, PS_HEADER_SESSIONS, PS_HEADER_SESSIONS_LABEL, facts->sessions.size,
+                    facts->sessions.size, &offset);
     ps_json_end_object(&json);
     while (head->size % PS_HEADER_ALIGNMENT != 0 && !head->failed)
         ps_buffer_append_text(head, " ");
@@ -84,6 +89,8 @@ static void write_facts(struct ps_json_writer *json, const struct ps_checkpoint_
     write_number(json, "ps.position", facts->position);
     write_number(json, "ps.unix_ns", facts->unix_ns);
     ps_json_text(json, "ps.job", ps_bytes_of_text(facts->job));
+    if (facts->sessions.size > 0)
+        write_checksum(json, PS_HEADER_SESSIONS_CHECKSUM, ps_checksum_crc32c(0, facts->sessions));
 }
 
 static void write_parameters(const struct ps_header_slot *slots, size_t slot_count,
@@ -130,11 +137,18 @@ static void write_tensor(struct ps_json_writer *json, const struct ps_checkpoint
 {
     char name[PS_HEADER_TENSOR_NAME_BYTES];
     (void)ps_header_tensor_name(about->name, state, name);
-    uint64_t end = *offset + about->count * ps_dtype_size(about->dtype);
+    write_array(json, name, ps_dtype_label(about->dtype), about->count,
+                about->count * ps_dtype_size(about->dtype), offset);
+}
+
+static void write_array(struct ps_json_writer *json, const char *name, const char *label,
+                        uint64_t count, uint64_t bytes, uint64_t *offset)
+{
+    uint64_t end = *offset + bytes;
     ps_json_begin_object(json, name);
-    ps_json_text(json, "dtype", ps_bytes_of_text(ps_dtype_label(about->dtype)));
+    ps_json_text(json, "dtype", ps_bytes_of_text(label));
     ps_json_begin_array(json, "shape");
-    ps_json_uint(json, NULL, about->count);
+    ps_json_uint(json, NULL, count);
     ps_json_end_array(json);
     ps_json_begin_array(json, "data_offsets");
     ps_json_uint(json, NULL, *offset);
@@ -182,6 +196,14 @@ int ps_header_order(enum ps_dtype a_dtype, struct ps_bytes a_name, enum ps_dtype
     if (a_size != b_size)
         return a_size > b_size ? -1 : 1;
     return ps_bytes_compare(a_name, b_name);
+}
+
+bool ps_header_name_reserved(struct ps_bytes name)
+{
+    static const char prefix[] = PS_HEADER_STATE_PREFIX;
+    return ps_bytes_equal(name, ps_bytes_of_text("__metadata__")) ||
+           ps_bytes_equal(name, ps_bytes_of_text(PS_HEADER_SESSIONS)) ||
+           (name.size >= sizeof prefix - 1 && memcmp(name.data, prefix, sizeof prefix - 1) == 0);
 }
 
 struct ps_bytes ps_header_tensor_name(struct ps_bytes parameter_name, int32_t state,

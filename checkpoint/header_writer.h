@@ -32,6 +32,15 @@
 /* What tensor names of optimizer state begin with: this, the number of the state, a slash. */
 #define PS_HEADER_STATE_PREFIX "ps.state/"
 
+/* The tensor behind all others: what is remembered of the clients' requests. It has no element type
+ * of a parameter's. */
+#define PS_HEADER_SESSIONS "ps.sessions"
+#define PS_HEADER_SESSIONS_CHECKSUM "ps.sessions_crc32c"
+#define PS_HEADER_SESSIONS_LABEL "U8"
+
+/* A parameter of this name could not be told from something of our own. */
+bool ps_header_name_reserved(struct ps_bytes name);
+
 /* Room for the tensor name of any array, NUL included. */
 #define PS_HEADER_TENSOR_NAME_BYTES (PS_NAME_BYTES_MAX + 32)
 

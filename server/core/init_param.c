@@ -79,7 +79,8 @@ enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *erro
     if (!ps_utf8_valid(name) || memchr(name.data, 0, name.size) != NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT, "the name of a parameter is not UTF-8 text");
     /* Checkpoint files keep their own things under these names. */
-    if (starts_with(name, "ps.state/") || ps_bytes_equal(name, ps_bytes_of_text("__metadata__")))
+    if (starts_with(name, "ps.state/") || ps_bytes_equal(name, ps_bytes_of_text("__metadata__")) ||
+        ps_bytes_equal(name, ps_bytes_of_text("ps.sessions")))
         return ps_fail(error, PS_ERR_BAD_INPUT, "Name: %.*s is reserved", (int)name.size,
                        (const char *)name.data);
     return PS_OK;

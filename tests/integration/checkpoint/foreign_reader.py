@@ -17,7 +17,7 @@ import unittest
 import zlib
 
 WRITER = None
-WIDTHS = {"I32": 4, "U32": 4, "I64": 8, "U64": 8, "F32": 4, "F64": 8}
+WIDTHS = {"U8": 1, "I32": 4, "U32": 4, "I64": 8, "U64": 8, "F32": 4, "F64": 8}
 CODES = {"I32": "i", "U32": "I", "I64": "q", "U64": "Q", "F32": "f", "F64": "d"}
 LABELS = ["I32", "U32", "I64", "U64", "F32", "F64"]
 
@@ -97,17 +97,24 @@ class ForeignReader(unittest.TestCase):
                 self.assertEqual(label, LABELS[i % 6])
                 self.assertEqual(struct.unpack("<%d%s" % (i + 1, CODES[label]), data),
                                  tuple([2 * i + 2 + state] * (i + 1)))
-        self.assertEqual(len(tensors), 12 + sum(i % 3 for i in range(12)))
+        self.assertEqual(len(tensors), 1 + 12 + sum(i % 3 for i in range(12)))
 
     def test_an_empty_checkpoint_is_readable(self):
         _, _, metadata, tensors = self.written(0)
-        self.assertEqual(tensors, {})
+        self.assertEqual(list(tensors), ["ps.sessions"])
         self.assertEqual(json.loads(metadata["ps.parameters"]), [])
+
+    def test_sessions_are_bytes_behind_everything_else(self):
+        _, _, metadata, tensors = self.written(5)
+        label, begin, data = tensors["ps.sessions"]
+        self.assertEqual((label, data), ("U8", b"remembered"))
+        self.assertEqual(begin, max(begin for _, begin, _ in tensors.values()))
+        self.assertEqual("%08x" % crc32c(data), metadata["ps.sessions_crc32c"])
 
     def test_the_metadata_says_what_the_documentation_says(self):
         _, _, metadata, _ = self.written(3)
         known = {key: metadata[key] for key in metadata
-                 if key not in ("ps.header_crc32c", "ps.parameters")}
+                 if key not in ("ps.header_crc32c", "ps.sessions_crc32c", "ps.parameters")}
         self.assertEqual(known, {
             "format": "pt", "ps.format": "1", "ps.uuid": "0f47ac10-58cc-4372-a567-0e02b2c3d479",
             "ps.index": "1", "ps.shard_count": "3", "ps.epoch": "7",

@@ -32,7 +32,8 @@ int main(int argc, char **argv)
                                         .epoch = 7,
                                         .position = 9007199254740993,
                                         .unix_ns = 1799999999123456789,
-                                        .job = "demo \"job\" ö"};
+                                        .job = "demo \"job\" ö",
+                                        .sessions = ps_bytes_of_text("remembered")};
     struct ps_checkpoint_place place;
     struct ps_error error = {0};
     struct content content;

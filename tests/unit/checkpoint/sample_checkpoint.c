@@ -44,6 +44,7 @@ void sample_init(struct sample *sample, size_t count, size_t elements_max, uint6
         sample->bytes[i] = (uint8_t)ps_random_next(&random);
     for (size_t i = 0; i < count; i++)
         fill_parameter(sample, i, elements_max, &random, sample->bytes + i * stride);
+    sample->facts.sessions = (struct ps_bytes){sample->bytes, count % 3 * 7};
 }
 
 void sample_fini(struct sample *sample)
@@ -122,6 +123,7 @@ enum ps_status sample_read(const struct sample *sample, const struct ps_files *f
     ck_assert_uint_eq(facts->epoch, sample->facts.epoch);
     ck_assert_uint_eq(facts->position, sample->facts.position);
     ck_assert_uint_eq(facts->unix_ns, sample->facts.unix_ns);
+    ck_assert(ps_bytes_equal(facts->sessions, sample->facts.sessions));
     ck_assert_uint_eq(ps_checkpoint_parameter_count(reader), sample->count);
     for (size_t i = 0; i < sample->count && status == PS_OK; i++)
         status = read_parameter(sample, reader, i);

@@ -176,7 +176,8 @@ START_TEST(every_flipped_bit_of_the_header_is_noticed)
     struct ps_checkpoint_place place = sample_write(&sample, files);
     struct ps_bytes whole;
     ck_assert(memory_files_get(disk, place.path, &whole));
-    size_t data_bytes = sample.parameters[0].values.size + sample.parameters[1].values.size;
+    size_t data_bytes = sample.parameters[0].values.size + sample.parameters[1].values.size +
+                        sample.facts.sessions.size;
     for (uint64_t bit = 0; bit < (whole.size - data_bytes) * 8; bit++) {
         memory_files_flip(disk, place.path, bit);
 
@@ -225,12 +226,39 @@ START_TEST(the_damaged_array_is_named)
     sample_init(&sample, 13, 20, 3);
     struct ps_checkpoint_place place = sample_write(&sample, files);
     struct ps_error error = {0};
-    memory_files_flip(disk, place.path, place.bytes * 8 - 1);
+    memory_files_flip(disk, place.path, (place.bytes - sample.facts.sessions.size) * 8 - 1);
 
     ck_assert_int_eq(ps_checkpoint_verify(files, place.path, ps_allocator_heap(), &error),
                      PS_ERR_CORRUPT);
 
     ck_assert_msg(strstr(error.text, " of layer\n999999.\"ö\\") != NULL, "%s", error.text);
+}
+END_TEST
+
+START_TEST(damaged_sessions_are_named_before_any_array_is_read)
+{
+    sample_init(&sample, 13, 20, 3);
+    ck_assert_uint_gt(sample.facts.sessions.size, 0);
+    struct ps_checkpoint_place place = sample_write(&sample, files);
+    struct ps_checkpoint_reader *reader = NULL;
+    struct ps_error error = {0};
+    memory_files_flip(disk, place.path, place.bytes * 8 - 1);
+
+    ck_assert_int_eq(ps_checkpoint_open(files, place.path, ps_allocator_heap(), &reader, &error),
+                     PS_ERR_CORRUPT);
+
+    ck_assert_str_eq(error.text, "checkpoint file checksum validation failed: sessions");
+}
+END_TEST
+
+START_TEST(a_checkpoint_without_sessions_has_none)
+{
+    sample_init(&sample, 3, 20, 3);
+    ck_assert_uint_eq(sample.facts.sessions.size, 0);
+
+    struct ps_checkpoint_place place = sample_write(&sample, files);
+
+    ck_assert_int_eq(read_twice(place.path), PS_OK);
 }
 END_TEST
 
@@ -320,6 +348,8 @@ int main(void)
     tcase_add_test(tests, every_flipped_bit_of_the_header_is_noticed);
     tcase_add_test(tests, two_thousand_random_flips_of_the_body_are_noticed);
     tcase_add_test(tests, the_damaged_array_is_named);
+    tcase_add_test(tests, damaged_sessions_are_named_before_any_array_is_read);
+    tcase_add_test(tests, a_checkpoint_without_sessions_has_none);
     tcase_add_test(tests, a_tail_of_zeros_is_noticed);
     tcase_add_test(tests, a_huge_stated_header_asks_for_no_memory);
     tcase_add_loop_test(tests, a_refused_allocation_leaves_nothing_open, 0, 6);

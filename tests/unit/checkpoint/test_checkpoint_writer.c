@@ -147,6 +147,7 @@ START_TEST(names_that_a_file_cannot_hold_are_refused)
     ck_assert_int_eq(write_named(ps_bytes_of_text("__metadata__")), PS_ERR_BAD_INPUT);
     ck_assert_int_eq(write_named(ps_bytes_of_text("ps.state/")), PS_ERR_BAD_INPUT);
     ck_assert_int_eq(write_named(ps_bytes_of_text("ps.state/0/w")), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(write_named(ps_bytes_of_text("ps.sessions")), PS_ERR_BAD_INPUT);
     ck_assert_int_eq(write_named(ps_bytes_of_text("\xff")), PS_ERR_BAD_INPUT);
     ck_assert_int_eq(write_named((struct ps_bytes){(const uint8_t *)"a\0b", 3}), PS_ERR_BAD_INPUT);
     ck_assert_int_eq(write_named((struct ps_bytes){(const uint8_t *)longest, sizeof longest}),

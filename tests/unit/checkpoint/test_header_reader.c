@@ -178,6 +178,53 @@ START_TEST(tensors_that_do_not_fit_their_parameter_are_corrupt)
 }
 END_TEST
 
+#define SESSIONS ",\"ps.sessions_crc32c\":\"89abcdef\""
+#define SESSIONS_TENSOR TENSOR("ps.sessions", "U8", "[5]", "[8,13]")
+
+START_TEST(sessions_stand_behind_the_parameters)
+{
+    make_head(GOOD_METADATA SESSIONS, GOOD_TENSOR "," SESSIONS_TENSOR);
+
+    ck_assert_msg(parse(13) == PS_OK, "%s", error.text);
+
+    ck_assert(header.has_sessions);
+    ck_assert_uint_eq(header.sessions_crc32c, 0x89abcdef);
+    ck_assert_uint_eq(header.sessions_offset, head_size + 8);
+    ck_assert_uint_eq(header.sessions_bytes, 5);
+    ps_header_fini(&header);
+}
+END_TEST
+
+START_TEST(sessions_that_are_malformed_are_corrupt)
+{
+    static const char wrong[] = TENSOR("ps.sessions", "I32", "[2]", "[8,16]");
+    assert_corrupt(GOOD_METADATA, GOOD_TENSOR "," SESSIONS_TENSOR, 13, "no parameter owns");
+    assert_corrupt(GOOD_METADATA SESSIONS, GOOD_TENSOR, 8, "sessions are missing");
+    assert_corrupt(GOOD_METADATA SESSIONS SESSIONS, GOOD_TENSOR "," SESSIONS_TENSOR, 13,
+                   "checksum of the sessions");
+    assert_corrupt(GOOD_METADATA ",\"ps.sessions_crc32c\":\"89\"", GOOD_TENSOR "," SESSIONS_TENSOR,
+                   13, "checksum of the sessions");
+    char tensors[256];
+    (void)snprintf(tensors, sizeof tensors, "%s,%s", GOOD_TENSOR, wrong);
+    assert_corrupt(GOOD_METADATA SESSIONS, tensors, 16, "another element type");
+    assert_corrupt(GOOD_METADATA SESSIONS,
+                   GOOD_TENSOR "," TENSOR("ps.session", "U8", "[5]", "[8,13]"), 13, "missing");
+    assert_corrupt(GOOD_METADATA SESSIONS,
+                   GOOD_TENSOR "," TENSOR("ps.sessions", "U8", "[6]", "[8,14]"), 13, "beyond");
+    assert_corrupt(GOOD_METADATA SESSIONS,
+                   GOOD_TENSOR "," TENSOR("ps.sessions", "U8", "[5]", "[9,14]"), 14, "gap");
+    assert_corrupt(GOOD_METADATA SESSIONS, GOOD_TENSOR "," SESSIONS_TENSOR "," SESSIONS_TENSOR, 18,
+                   "no parameter owns");
+    assert_corrupt(FACTS SESSIONS LIST(ENTRY("ps.sessions", ONE_SUM)), SESSIONS_TENSOR, 5, "name");
+}
+END_TEST
+
+START_TEST(bytes_are_no_type_of_a_parameter)
+{
+    assert_corrupt(GOOD_METADATA, TENSOR("w", "U8", "[8]", "[0,8]"), 8, "unknown element type");
+}
+END_TEST
+
 START_TEST(shapes_and_counts_that_overflow_are_corrupt)
 {
     assert_corrupt(GOOD_METADATA, TENSOR("w", "F32", "2", "[0,8]"), 8, "shape");
@@ -333,6 +380,9 @@ int main(void)
     tcase_add_test(tests, numbers_of_the_facts_have_bounds);
     tcase_add_test(tests, malformed_parameters_are_corrupt);
     tcase_add_test(tests, tensors_that_do_not_fit_their_parameter_are_corrupt);
+    tcase_add_test(tests, sessions_stand_behind_the_parameters);
+    tcase_add_test(tests, sessions_that_are_malformed_are_corrupt);
+    tcase_add_test(tests, bytes_are_no_type_of_a_parameter);
     tcase_add_test(tests, shapes_and_counts_that_overflow_are_corrupt);
     tcase_add_test(tests, offsets_with_gaps_overlaps_or_other_sizes_are_corrupt);
     tcase_add_test(tests, a_file_of_another_length_than_its_arrays_is_corrupt);

@@ -102,8 +102,8 @@ START_TEST(tensors_lie_behind_each_other_without_gaps)
         ck_assert_uint_eq(begin, expected);
         expected = end;
     }
-    ck_assert_uint_eq(expected,
-                      sample.parameters[0].values.size + sample.parameters[1].values.size);
+    ck_assert_uint_eq(expected, sample.parameters[0].values.size +
+                                    sample.parameters[1].values.size + sample.facts.sessions.size);
     ps_json_destroy(document);
 }
 END_TEST

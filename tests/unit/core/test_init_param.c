@@ -134,7 +134,7 @@ END_TEST
 START_TEST(names_that_may_not_be_are_refused)
 {
     static const char *const names[] = {
-        "", "ps.state/0/w", "__metadata__", "\xff\xfe", "\xc0\x80", "cut\xe2\x82",
+        "", "ps.state/0/w", "__metadata__", "ps.sessions", "\xff\xfe", "\xc0\x80", "cut\xe2\x82",
     };
     struct core_world world;
     world_init_empty(&world);
