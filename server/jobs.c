@@ -194,6 +194,8 @@ static enum ps_status load_newest(struct ps_jobs *jobs, const struct job *job,
     struct ps_loaded loaded = {0};
     status = ps_loader_load(&loader, &loaded, error);
     ps_kv_entries_release(&pointer);
+    if (status == PS_OK)
+        ps_service_begin_recovered(options->service, loaded.position);
     return status;
 }
 

@@ -14,12 +14,20 @@
 #define PS_CORE_METRICS_TABLE(X)                                                                  \
     X(counter, pushes, "ps_pushes_total", "Gradients applied or skipped.")                        \
     X(counter, pushes_refused, "ps_pushes_refused_total", "Gradients refused for any reason.")    \
+    X(counter, pushes_duplicate, "ps_pushes_duplicate_total",                                     \
+      "Repeats that were answered and not applied again.")                                        \
+    X(counter, pushes_without_id, "ps_pushes_without_id_total",                                   \
+      "Gradients applied without a request id: a repeat of one is applied again.")                \
     X(counter, pulls, "ps_pulls_total", "Parameters read.")                                       \
     X(histogram, push_seconds, "ps_push_seconds", "Time to apply one gradient.")                  \
     X(gauge, parameters, "ps_parameters", "Parameters of this shard.")                            \
     X(gauge, parameter_bytes, "ps_parameter_bytes", "Bytes of all values.")                       \
     X(gauge, state_bytes, "ps_state_bytes", "Bytes of all optimizer states.")                     \
     X(gauge, position, "ps_position", "Pushes applied in the life of the shard.")                 \
+    X(gauge, durable_position, "ps_durable_position", "Pushes that would survive a crash.")       \
+    X(gauge, clients, "ps_clients", "Clients whose requests are remembered.")                     \
+    X(counter, journal_records, "ps_journal_records_total", "Records made durable.")              \
+    X(counter, journal_failures, "ps_journal_failures_total", "Times the journal has failed.")    \
     X(counter, checkpoints, "ps_checkpoints_total", "Checkpoints saved and published.")           \
     X(counter, checkpoint_failures, "ps_checkpoint_failures_total", "Checkpoints that failed.")   \
     X(histogram, checkpoint_seconds, "ps_checkpoint_seconds", "Time to save one checkpoint.")     \

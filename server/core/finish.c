@@ -3,14 +3,19 @@
 
 #include "server/core/service_state.h"
 
-static enum ps_status finish_locked(struct ps_service *service, struct ps_error *error);
+static enum ps_status finish_locked(struct ps_service *service, const struct ps_request_id *request,
+                                    struct ps_error *error);
+static enum ps_status begin_ready(struct ps_service *service, struct ps_error *error);
 
-enum ps_status ps_service_finish(struct ps_service *service, struct ps_ticket *ticket,
+enum ps_status ps_service_finish(struct ps_service *service,
+                                 const struct ps_finish_request *request, struct ps_ticket *ticket,
                                  struct ps_error *error)
 {
+    const struct ps_request_id nobody = {0};
     *ticket = (struct ps_ticket){0};
     ps_rwlock_write(&service->cut);
-    enum ps_status status = finish_locked(service, error);
+    enum ps_status status =
+        finish_locked(service, request != NULL ? &request->request : &nobody, error);
     /* Also a second finish is answered only when the first checkpoint is on disk: it may be the
      * retry of one whose reply was lost. */
     if (status == PS_OK || status == PS_ERR_EXISTS)
@@ -25,9 +30,26 @@ enum ps_status ps_service_finish(struct ps_service *service, struct ps_ticket *t
     return status;
 }
 
-static enum ps_status finish_locked(struct ps_service *service, struct ps_error *error)
+static enum ps_status finish_locked(struct ps_service *service, const struct ps_request_id *request,
+                                    struct ps_error *error)
 {
     PS_TRY(ps_service_admit(service, error));
+    if (!request->present)
+        return begin_ready(service, error);
+    struct ps_session_call call;
+    PS_TRY(ps_sessions_begin(&service->sessions, request, ps_now_ms(service->clock), &call, error));
+    if (call.is_repeat)
+        return PS_OK;
+    enum ps_status status = begin_ready(service, error);
+    if (status == PS_OK)
+        ps_sessions_commit(&service->sessions, &call, (struct ps_session_answer){0});
+    else
+        ps_sessions_abort(&service->sessions, &call);
+    return status;
+}
+
+static enum ps_status begin_ready(struct ps_service *service, struct ps_error *error)
+{
     if (ps_service_life(service) == PS_LIFE_READY)
         return ps_fail(error, PS_ERR_EXISTS, "pserver already initialized");
     if (service->saves)
@@ -67,6 +89,8 @@ void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
                       const struct ps_checkpoint_place *place)
 {
     ps_tickets_save(&service->tickets, ticket, place);
+    ps_journal_queue_saved(&service->queue, ps_ticket_life(ticket), place->position);
+    ps_service_count_durable(service);
     ps_gauge_set(service->metrics.checkpoint_bytes, (double)place->bytes);
     ps_gauge_set(service->metrics.checkpoint_position, (double)place->position);
     ps_gauge_set(service->metrics.checkpoint_timestamp, (double)place->unix_ns / 1e9);

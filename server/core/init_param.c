@@ -15,6 +15,7 @@ struct wish {
     const struct ps_init_request *request;
     uint64_t count; /* elements */
     uint64_t bytes; /* values and states */
+    uint64_t life;  /* of the shard, when the request came */
     struct ps_optimizer_settings settings;
 };
 
@@ -25,15 +26,25 @@ static enum ps_status check_request(const struct ps_service *service,
 static enum ps_status reserve(struct ps_service *service, const struct wish *wish,
                               struct ps_error *error);
 static void unreserve(struct ps_service *service, uint64_t bytes);
+static uint64_t life_number(struct ps_service *service);
 static struct ps_parameter *build(const struct ps_service *service, const struct wish *wish);
-static enum ps_status enter(struct ps_service *service, struct ps_parameter *parameter,
-                            struct ps_parameter **replaced, struct ps_error *error);
+static enum ps_status enter(struct ps_service *service, const struct wish *wish,
+                            struct ps_parameter **parameter, struct ps_error *error);
+static enum ps_status enter_once(struct ps_service *service, const struct ps_request_id *request,
+                                 struct ps_parameter **parameter, struct ps_error *error);
+static enum ps_status insert(struct ps_service *service, struct ps_parameter **parameter,
+                             struct ps_error *error);
 
 enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_request *request,
                                struct ps_error *error)
 {
+    struct wish wish = {.life = life_number(service)};
+    bool is_repeat = false;
+    if (request->request.present)
+        PS_TRY(ps_sessions_look(&service->sessions, &request->request, &is_repeat, error));
+    if (is_repeat)
+        return ps_service_admit(service, error);
     PS_TRY(check_open(service, error));
-    struct wish wish;
     PS_TRY(check_request(service, request, &wish, error));
     PS_TRY(reserve(service, &wish, error));
 
@@ -43,15 +54,16 @@ enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a parameter of %" PRIu64 " bytes",
                        wish.bytes);
     }
-    struct ps_parameter *replaced = NULL;
-    enum ps_status status = enter(service, parameter, &replaced, error);
-    if (status != PS_OK) {
-        unreserve(service, wish.bytes);
-        ps_parameter_destroy(parameter);
-        return status;
-    }
-    ps_parameter_destroy(replaced);
-    return PS_OK;
+    enum ps_status status = enter(service, &wish, &parameter, error);
+    ps_parameter_destroy(parameter);
+    return status;
+}
+
+static uint64_t life_number(struct ps_service *service)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    return state.life;
 }
 
 static enum ps_status check_open(const struct ps_service *service, struct ps_error *error)
@@ -168,21 +180,53 @@ static struct ps_parameter *build(const struct ps_service *service, const struct
     return parameter;
 }
 
-static enum ps_status enter(struct ps_service *service, struct ps_parameter *parameter,
-                            struct ps_parameter **replaced, struct ps_error *error)
+/* Puts `*parameter` into the table; it becomes the one that is to be destroyed: the one that was
+ * there before, or itself when it did not get in. */
+static enum ps_status enter(struct ps_service *service, const struct wish *wish,
+                            struct ps_parameter **parameter, struct ps_error *error)
 {
+    struct ps_parameter *fresh = *parameter;
     ps_rwlock_write(&service->cut);
+    enum ps_status status = PS_OK;
     /* Initialisation may have ended, or the shard been lost, while the parameter was built. */
-    enum ps_status status = check_open(service, error);
-    if (status == PS_OK) {
-        uint64_t old_bytes = bytes_replaced(service, parameter->spec->name);
-        status = ps_parameter_table_insert(&service->table, parameter, replaced);
-        if (status == PS_OK)
-            service->bytes_used -= old_bytes;
-        else
-            (void)ps_fail(error, status, "no memory for another parameter");
-    }
+    if (life_number(service) != wish->life)
+        status = ps_fail(error, PS_ERR_UNAVAILABLE, "the shard was lost meanwhile");
+    if (status == PS_OK)
+        status = enter_once(service, &wish->request->request, parameter, error);
+    if (*parameter == fresh)
+        service->bytes_used -= wish->bytes;
     ps_service_count_table(service);
     ps_rwlock_unlock(&service->cut);
     return status;
+}
+
+static enum ps_status enter_once(struct ps_service *service, const struct ps_request_id *request,
+                                 struct ps_parameter **parameter, struct ps_error *error)
+{
+    if (!request->present)
+        return insert(service, parameter, error);
+    struct ps_session_call call;
+    PS_TRY(ps_sessions_begin(&service->sessions, request, ps_now_ms(service->clock), &call, error));
+    if (call.is_repeat)
+        return ps_service_admit(service, error);
+    enum ps_status status = insert(service, parameter, error);
+    if (status == PS_OK)
+        ps_sessions_commit(&service->sessions, &call, (struct ps_session_answer){0});
+    else
+        ps_sessions_abort(&service->sessions, &call);
+    return status;
+}
+
+static enum ps_status insert(struct ps_service *service, struct ps_parameter **parameter,
+                             struct ps_error *error)
+{
+    PS_TRY(check_open(service, error));
+    struct ps_parameter *replaced = NULL;
+    uint64_t old_bytes = bytes_replaced(service, (*parameter)->spec->name);
+    enum ps_status status = ps_parameter_table_insert(&service->table, *parameter, &replaced);
+    if (status != PS_OK)
+        return ps_fail(error, status, "no memory for another parameter");
+    service->bytes_used -= old_bytes;
+    *parameter = replaced;
+    return PS_OK;
 }

@@ -1,5 +1,5 @@
-/* From a checkpoint back to a shard that is READY. The parameters are built beside the service and
- * put in at once, when every checksum was right. */
+/* From a checkpoint back to a shard that is RECOVERING. The parameters are built beside the service
+ * and put in at once, when every checksum was right. */
 #include "server/core/service.h"
 
 #include "base/assert.h"
@@ -42,12 +42,15 @@ enum ps_status ps_service_begin_loaded(struct ps_service *service,
     uint64_t versions = 0;
     ps_parameter_table_init(&table, service->memory);
     enum ps_status status = load_table(service, reader, &table, &versions, error);
+    /* Nobody else looks at sessions while the shard is STARTING. */
+    if (status == PS_OK)
+        status = ps_sessions_decode(&service->sessions, facts->sessions, facts->position,
+                                    ps_now_ms(service->clock), error);
     if (status != PS_OK) {
         ps_parameter_table_fini(&table);
         return status;
     }
     begin_loaded(service, &table, facts->position, versions);
-    ps_service_tell_changed(service);
     return PS_OK;
 }
 
@@ -204,8 +207,8 @@ static void begin_loaded(struct ps_service *service, const struct ps_parameter_t
     service->table = *table;
     service->bytes_used += table->value_bytes + table->state_bytes;
     service->position_at_begin = position - versions;
-    atomic_store(&service->position, position);
-    atomic_store(&service->life, PS_LIFE_READY);
+    ps_journal_queue_begin(&service->queue, position);
+    atomic_store(&service->life, PS_LIFE_RECOVERING);
     ps_service_count_table(service);
     ps_rwlock_unlock(&service->cut);
 }

@@ -60,6 +60,7 @@ enum ps_status ps_loader_load(const struct ps_loader *loader, struct ps_loaded *
         status = try_all(&search, loaded, error);
     if (status == PS_OK) {
         loaded->damaged_count = search.damage.count;
+        loaded->position = loaded->place.position;
         put_damaged_aside(&search);
         /* Ticket 0 satisfies nobody: nobody waits yet. */
         ps_service_saved(loader->service, (struct ps_ticket){0}, &loaded->place);

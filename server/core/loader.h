@@ -30,11 +30,14 @@ struct ps_loader {
 struct ps_loaded {
     struct ps_checkpoint_place place; /* crc32 and bytes only when the pointer said them */
     size_t damaged_count;             /* newer ones that could not be used */
+    uint64_t position;                /* of the state now: begin_recovered is to be told */
 };
 
 /* Loads, and tells the service where its newest checkpoint is.
  *
- * PS_OK               the service is READY; `*loaded` says from what
+ * PS_OK               the service is RECOVERING; `*loaded` says from what. The caller opens this
+ *                     epoch's journal behind loaded->position, then calls
+ *                     ps_service_begin_recovered, or ps_service_give_up_recovery when it cannot
  * PS_ERR_NOT_FOUND    "checkpoint not found in etcd": nothing is there at all; the service may
  *                     begin empty
  * PS_ERR_CORRUPT      there are checkpoints, but none is whole; the text names them

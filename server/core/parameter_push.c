@@ -26,7 +26,10 @@ struct update {
 static void scan_gradient(const struct ps_parameter_spec *spec, struct ps_view gradient,
                           struct ps_gradient_scan *scan);
 static enum ps_status push_locked(struct ps_parameter *parameter, struct ps_view gradient,
-                                  const struct ps_gradient_scan *scan, struct ps_error *error);
+                                  const struct ps_gradient_scan *scan,
+                                  struct ps_journal_place *place, struct ps_error *error);
+static enum ps_status go_in(const struct ps_parameter *parameter, struct ps_journal_place *place,
+                            struct ps_error *error);
 static enum ps_status check_overflow(const struct ps_parameter *parameter,
                                      const struct ps_optimizer_step *step, struct ps_view gradient,
                                      struct ps_error *error);
@@ -39,7 +42,8 @@ static void apply_to_block(const struct update *update, size_t block,
 static void end_update(struct update *update, struct ps_parameter *parameter);
 
 enum ps_status ps_parameter_push(struct ps_parameter *parameter, struct ps_view gradient,
-                                 uint64_t *version, struct ps_error *error)
+                                 struct ps_journal_place *place, uint64_t *version,
+                                 struct ps_error *error)
 {
     PS_ASSERT(gradient.size == ps_parameter_spec_bytes(parameter->spec));
     /* What the gradient looks like does not depend on the values: no lock yet. */
@@ -47,7 +51,7 @@ enum ps_status ps_parameter_push(struct ps_parameter *parameter, struct ps_view 
     scan_gradient(parameter->spec, gradient, &scan);
 
     ps_mutex_lock(&parameter->lock);
-    enum ps_status status = push_locked(parameter, gradient, &scan, error);
+    enum ps_status status = push_locked(parameter, gradient, &scan, place, error);
     if (status == PS_OK)
         *version = parameter->version;
     ps_mutex_unlock(&parameter->lock);
@@ -69,13 +73,15 @@ static void scan_gradient(const struct ps_parameter_spec *spec, struct ps_view g
 }
 
 static enum ps_status push_locked(struct ps_parameter *parameter, struct ps_view gradient,
-                                  const struct ps_gradient_scan *scan, struct ps_error *error)
+                                  const struct ps_gradient_scan *scan,
+                                  struct ps_journal_place *place, struct ps_error *error)
 {
     const struct ps_parameter_spec *spec = parameter->spec;
     struct ps_optimizer_step step;
     PS_TRY(ps_optimizer_prepare(&spec->settings, spec->dtype, parameter->step + 1, spec->id, scan,
                                 &step, error));
     if (step.skip) {
+        PS_TRY(go_in(parameter, place, error));
         parameter->version++;
         return PS_OK;
     }
@@ -83,11 +89,22 @@ static enum ps_status push_locked(struct ps_parameter *parameter, struct ps_view
 
     struct update update = {0};
     PS_TRY(begin_update(&update, parameter, &step, error));
+    enum ps_status status = go_in(parameter, place, error);
+    if (status != PS_OK) {
+        abandon_update(&update);
+        return status;
+    }
     apply_update(&update, gradient);
     end_update(&update, parameter);
     parameter->step++;
     parameter->version++;
     return PS_OK;
+}
+
+static enum ps_status go_in(const struct ps_parameter *parameter, struct ps_journal_place *place,
+                            struct ps_error *error)
+{
+    return place != NULL ? ps_journal_queue_put(place, parameter->version + 1, error) : PS_OK;
 }
 
 static enum ps_status check_overflow(const struct ps_parameter *parameter,

@@ -1,60 +1,74 @@
-/* SendGrad: is the shard ours, is the gradient right, apply it, is the shard still ours. */
+/* SendGrad: is the shard ours, is the gradient right, was it applied before; apply it, is the shard
+ * still ours. May the reply go is asked in settle.c. */
 #include "server/core/service.h"
 
 #include "base/assert.h"
 #include "server/core/service_state.h"
 
+#include <inttypes.h>
+
+/* What became of one push. */
+struct outcome {
+    struct ps_push_reply reply;
+    bool wakes_writer;
+};
+
 static enum ps_status push_in_cut(struct ps_service *service, const struct ps_push_request *request,
-                                  struct ps_push_reply *reply, struct ps_error *error);
+                                  struct outcome *outcome, struct ps_error *error);
 static enum ps_status check_ready(const struct ps_service *service, struct ps_error *error);
-static enum ps_status check_gradient(const struct ps_parameter_spec *spec,
-                                     const struct ps_push_request *request, struct ps_error *error);
-static enum ps_status check_acknowledgement(enum ps_ack ack, struct ps_error *error);
-static double seconds_since(const struct ps_clock *clock, uint64_t start_unix_ns);
+static enum ps_status check_acknowledgement(const struct ps_service *service, enum ps_ack ack,
+                                            struct ps_error *error);
+static enum ps_status push_once(struct ps_service *service, struct ps_parameter *parameter,
+                                const struct ps_push_request *request, struct outcome *outcome,
+                                struct ps_error *error);
+static enum ps_status apply(struct ps_service *service, struct ps_parameter *parameter,
+                            const struct ps_push_request *request, struct outcome *outcome,
+                            struct ps_error *error);
+static void begin_wait(struct ps_service *service, enum ps_ack ack, struct ps_push_reply *reply,
+                       struct ps_push_wait *wait);
+static void count(const struct ps_service *service, const struct ps_push_request *request,
+                  const struct ps_push_reply *reply, uint64_t start_unix_ns);
 
 enum ps_status ps_service_push(struct ps_service *service, const struct ps_push_request *request,
                                struct ps_push_reply *reply, struct ps_push_wait *wait,
                                struct ps_error *error)
 {
-    if (wait != NULL)
-        *wait = (struct ps_push_wait){0};
+    struct ps_push_wait unused;
+    struct outcome outcome = {0};
     uint64_t start_unix_ns = ps_unix_ns(service->clock);
     ps_rwlock_read(&service->cut);
-    enum ps_status status = push_in_cut(service, request, reply, error);
+    enum ps_status status = push_in_cut(service, request, &outcome, error);
+    begin_wait(service, request->ack, &outcome.reply, wait != NULL ? wait : &unused);
     ps_rwlock_unlock(&service->cut);
 
+    /* What waits for the disk does so whether this caller is answered or not. */
+    if (outcome.wakes_writer)
+        ps_service_tell_journal_wanted(service);
     if (status != PS_OK) {
         ps_counter_add(service->metrics.pushes_refused, 1);
         return status;
     }
-    ps_counter_add(service->metrics.pushes, 1);
-    ps_histogram_observe(service->metrics.push_seconds,
-                         seconds_since(service->clock, start_unix_ns));
+    *reply = outcome.reply;
+    count(service, request, reply, start_unix_ns);
     return PS_OK;
 }
 
 static enum ps_status push_in_cut(struct ps_service *service, const struct ps_push_request *request,
-                                  struct ps_push_reply *reply, struct ps_error *error)
+                                  struct outcome *outcome, struct ps_error *error)
 {
     PS_TRY(check_ready(service, error));
     struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
     if (parameter == NULL)
         return ps_fail(error, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
                        ps_service_name_width(request->name), (const char *)request->name.data);
-    PS_TRY(check_gradient(parameter->spec, request, error));
-    PS_TRY(check_acknowledgement(request->ack, error));
-
-    uint64_t version = 0;
-    PS_TRY(ps_parameter_push(parameter, request->content, &version, error));
-    uint64_t position = atomic_fetch_add(&service->position, 1) + 1;
-    atomic_fetch_add(&service->push_count, 1);
-    ps_gauge_set(service->metrics.position, (double)position);
+    PS_TRY(
+        ps_service_check_gradient(parameter->spec, request->dtype, request->content.size, error));
+    PS_TRY(check_acknowledgement(service, request->ack, error));
+    PS_TRY(push_once(service, parameter, request, outcome, error));
 
     /* The lease may have run out meanwhile (a stopped process wakes up here): then another server
      * may own the shard, and what was applied is not acknowledged. */
-    PS_TRY(ps_service_admit(service, error));
-    *reply = (struct ps_push_reply){.version = version, .duplicate = false};
-    return PS_OK;
+    return ps_service_owns(service, error);
 }
 
 static enum ps_status check_ready(const struct ps_service *service, struct ps_error *error)
@@ -65,34 +79,101 @@ static enum ps_status check_ready(const struct ps_service *service, struct ps_er
     return PS_OK;
 }
 
-static enum ps_status check_gradient(const struct ps_parameter_spec *spec,
-                                     const struct ps_push_request *request, struct ps_error *error)
+enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec, enum ps_dtype dtype,
+                                         uint64_t bytes, struct ps_error *error)
 {
     const char *name = (const char *)spec->name.data;
-    if (request->dtype != ps_parameter_spec_gradient(spec))
+    if (dtype != ps_parameter_spec_gradient(spec))
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "Name: %s, parameter and gradient element type not match, parameter: %d, "
                        "gradient: %d",
-                       name, (int)spec->dtype, (int)request->dtype);
-    if (request->content.size != ps_parameter_spec_bytes(spec))
+                       name, (int)spec->dtype, (int)dtype);
+    if (bytes != ps_parameter_spec_bytes(spec))
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "Name: %s, parameter and gradient does not have same content len, "
-                       "parameter: %zu, gradient: %zu",
-                       name, ps_parameter_spec_bytes(spec), request->content.size);
+                       "parameter: %zu, gradient: %" PRIu64,
+                       name, ps_parameter_spec_bytes(spec), bytes);
     return PS_OK;
 }
 
-static enum ps_status check_acknowledgement(enum ps_ack ack, struct ps_error *error)
+static enum ps_status check_acknowledgement(const struct ps_service *service, enum ps_ack ack,
+                                            struct ps_error *error)
 {
-    if (ack == PS_ACK_DEFAULT || ack == PS_ACK_MEMORY)
+    bool journals = service->queue.journals;
+    if (ack == PS_ACK_DEFAULT || ack == PS_ACK_MEMORY || (ack == PS_ACK_LOGGED && journals))
         return PS_OK;
     return ps_fail(error, PS_ERR_UNSUPPORTED,
-                   "this server acknowledges what it has applied in memory (ACK_MEMORY) and offers "
-                   "no stronger level");
+                   "this server acknowledges what it has applied in memory (ACK_MEMORY)%s and "
+                   "offers no stronger level",
+                   journals ? " or has in its journal (ACK_LOGGED)" : "");
 }
 
-static double seconds_since(const struct ps_clock *clock, uint64_t start_unix_ns)
+/* A repeat is answered as it was the first time. */
+static enum ps_status push_once(struct ps_service *service, struct ps_parameter *parameter,
+                                const struct ps_push_request *request, struct outcome *outcome,
+                                struct ps_error *error)
 {
-    uint64_t now = ps_unix_ns(clock);
-    return now > start_unix_ns ? (double)(now - start_unix_ns) / 1e9 : 0;
+    if (!request->request.present)
+        return apply(service, parameter, request, outcome, error);
+    struct ps_sessions *sessions = &service->sessions;
+    struct ps_session_call call;
+    PS_TRY(ps_sessions_begin(sessions, &request->request, ps_now_ms(service->clock), &call, error));
+    if (call.is_repeat) {
+        outcome->reply = (struct ps_push_reply){
+            .version = call.answer.version, .duplicate = true, .position = call.answer.position};
+        return PS_OK;
+    }
+    enum ps_status status = apply(service, parameter, request, outcome, error);
+    if (status == PS_OK)
+        ps_sessions_commit(sessions, &call,
+                           (struct ps_session_answer){.version = outcome->reply.version,
+                                                      .position = outcome->reply.position});
+    else
+        ps_sessions_abort(sessions, &call);
+    return status;
+}
+
+static enum ps_status apply(struct ps_service *service, struct ps_parameter *parameter,
+                            const struct ps_push_request *request, struct outcome *outcome,
+                            struct ps_error *error)
+{
+    struct ps_journal_place place;
+    PS_TRY(ps_journal_place_init(&place, &service->queue, request, service->epoch, error));
+    uint64_t version = 0;
+    enum ps_status status = ps_parameter_push(parameter, request->content, &place, &version, error);
+    ps_journal_place_release(&place);
+    if (status != PS_OK)
+        return status;
+    atomic_fetch_add(&service->push_count, 1);
+    ps_gauge_set(service->metrics.position, (double)place.position);
+    outcome->reply = (struct ps_push_reply){.version = version, .position = place.position};
+    outcome->wakes_writer = place.is_first;
+    return PS_OK;
+}
+
+/* With the cut held, so that the life is that in which the push was applied. */
+static void begin_wait(struct ps_service *service, enum ps_ack ack, struct ps_push_reply *reply,
+                       struct ps_push_wait *wait)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    bool logged = (ack == PS_ACK_DEFAULT ? service->ack : ack) == PS_ACK_LOGGED;
+    *wait = (struct ps_push_wait){.position = logged ? reply->position : 0, .life = state.life};
+    reply->durable_position = state.durable;
+}
+
+static void count(const struct ps_service *service, const struct ps_push_request *request,
+                  const struct ps_push_reply *reply, uint64_t start_unix_ns)
+{
+    const struct ps_core_metrics *metrics = &service->metrics;
+    if (reply->duplicate) {
+        ps_counter_add(metrics->pushes_duplicate, 1);
+        return;
+    }
+    uint64_t now = ps_unix_ns(service->clock);
+    ps_counter_add(metrics->pushes, 1);
+    if (!request->request.present)
+        ps_counter_add(metrics->pushes_without_id, 1);
+    ps_histogram_observe(metrics->push_seconds,
+                         now > start_unix_ns ? (double)(now - start_unix_ns) / 1e9 : 0);
 }

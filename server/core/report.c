@@ -32,6 +32,8 @@ void ps_service_status(struct ps_service *service, struct ps_status_reply *reply
     if (ps_tickets_place(&service->tickets, &place))
         memcpy(uuid, place.uuid, sizeof place.uuid);
 
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
     ps_rwlock_read(&service->cut);
     *reply = (struct ps_status_reply){
         .program_version = PS_VERSION,
@@ -44,7 +46,7 @@ void ps_service_status(struct ps_service *service, struct ps_status_reply *reply
         .state_bytes = service->table.state_bytes,
         .push_count = atomic_load(&service->push_count),
         .pull_count = atomic_load(&service->pull_count),
-        .position = atomic_load(&service->position),
+        .position = state.position,
         .checkpoint_uuid = uuid,
         .checkpoint_position = place.position,
         .checkpoint_unix_ns = place.unix_ns,

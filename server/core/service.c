@@ -7,12 +7,19 @@
 
 #include <stdio.h>
 
+#define CLIENTS_MAX_DEFAULT 16384
+#define IDLE_MS_DEFAULT ((uint64_t)3600 * 1000)
+#define QUEUE_BYTES_DEFAULT ((uint64_t)64 << 20)
+
 static bool is_proved(const struct ps_service *service);
-static void begin(struct ps_service *service, enum ps_life life);
+static void drop_state(struct ps_service *service);
 
 enum ps_status ps_service_create(const struct ps_service_options *options,
                                  struct ps_service **service, struct ps_error *error)
 {
+    PS_ASSERT(options->saves || !options->journals);
+    PS_ASSERT(options->ack <= PS_ACK_MEMORY ||
+              (options->ack == PS_ACK_LOGGED && options->journals));
     struct ps_service *created = ps_zeroed(options->memory, sizeof *created);
     if (created == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the service");
@@ -21,6 +28,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     created->log = options->log;
     created->bytes_max = options->bytes_max > 0 ? options->bytes_max : UINT64_MAX;
     created->saves = options->saves;
+    created->ack = options->ack == PS_ACK_DEFAULT ? PS_ACK_MEMORY : options->ack;
     created->device = options->device != NULL ? options->device : "cpu";
     created->job = options->job != NULL ? options->job : "";
     created->random = options->random;
@@ -29,6 +37,12 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     ps_rwlock_init(&created->cut, PS_RANK_TABLE);
     ps_parameter_table_init(&created->table, options->memory);
     ps_tickets_init(&created->tickets);
+    ps_sessions_init(&created->sessions, options->memory,
+                     options->clients_max > 0 ? options->clients_max : CLIENTS_MAX_DEFAULT,
+                     options->client_idle_ms > 0 ? options->client_idle_ms : IDLE_MS_DEFAULT);
+    ps_journal_queue_init(&created->queue, options->memory, options->journals,
+                          options->journal_queue_bytes > 0 ? options->journal_queue_bytes
+                                                           : QUEUE_BYTES_DEFAULT);
     *service = created;
     return PS_OK;
 }
@@ -38,6 +52,8 @@ void ps_service_destroy(struct ps_service *service)
     if (service == NULL)
         return;
     ps_parameter_table_fini(&service->table);
+    ps_journal_queue_fini(&service->queue);
+    ps_sessions_fini(&service->sessions);
     ps_tickets_fini(&service->tickets);
     ps_rwlock_fini(&service->cut);
     ps_release(service->memory, service);
@@ -65,6 +81,12 @@ void ps_service_tell_checkpoint_wanted(const struct ps_service *service)
         service->listener.checkpoint_wanted(service->listener.self);
 }
 
+void ps_service_tell_journal_wanted(const struct ps_service *service)
+{
+    if (service->listener.journal_wanted != NULL)
+        service->listener.journal_wanted(service->listener.self);
+}
+
 void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_count,
                     uint64_t epoch, const char *address)
 {
@@ -82,17 +104,13 @@ void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_c
 
 void ps_service_begin_empty(struct ps_service *service)
 {
-    begin(service, PS_LIFE_UNINITIALIZED);
-    ps_service_tell_changed(service);
-}
-
-static void begin(struct ps_service *service, enum ps_life life)
-{
     ps_rwlock_write(&service->cut);
     PS_ASSERT(ps_service_life(service) == PS_LIFE_STARTING);
     PS_ASSERT(service->shard_count > 0);
-    atomic_store(&service->life, life);
+    ps_journal_queue_begin(&service->queue, 0);
+    atomic_store(&service->life, PS_LIFE_UNINITIALIZED);
     ps_rwlock_unlock(&service->cut);
+    ps_service_tell_changed(service);
 }
 
 enum ps_life ps_service_life(const struct ps_service *service)
@@ -117,17 +135,32 @@ void ps_service_reset(struct ps_service *service)
 {
     ps_rwlock_write(&service->cut);
     atomic_store(&service->proved_until_ms, 0);
+    drop_state(service);
+    ps_rwlock_unlock(&service->cut);
+    ps_service_tell_changed(service);
+}
+
+void ps_service_give_up_recovery(struct ps_service *service)
+{
+    ps_rwlock_write(&service->cut);
+    PS_ASSERT(ps_service_life(service) == PS_LIFE_RECOVERING);
+    drop_state(service);
+    ps_rwlock_unlock(&service->cut);
+}
+
+/* With the cut held alone. */
+static void drop_state(struct ps_service *service)
+{
     atomic_store(&service->life, PS_LIFE_STARTING);
     /* What InitParam calls in flight have reserved stays counted until they give it back. */
     service->bytes_used -= service->table.value_bytes + service->table.state_bytes;
     ps_parameter_table_fini(&service->table);
-    atomic_store(&service->position, 0);
+    ps_sessions_clear(&service->sessions);
+    ps_journal_queue_reset(&service->queue);
+    ps_tickets_reset(&service->tickets);
     service->position_at_begin = 0;
     service->finish_ticket = (struct ps_ticket){0};
-    ps_tickets_reset(&service->tickets);
     ps_service_count_table(service);
-    ps_rwlock_unlock(&service->cut);
-    ps_service_tell_changed(service);
 }
 
 void ps_service_drain(struct ps_service *service)
@@ -142,6 +175,8 @@ const char *ps_service_state_name(const struct ps_service *service)
         return "draining";
     if (ps_service_life(service) == PS_LIFE_STARTING)
         return "starting";
+    if (ps_service_life(service) == PS_LIFE_RECOVERING)
+        return "recovering";
     if (!is_proved(service))
         return "fenced";
     return ps_service_life(service) == PS_LIFE_READY ? "ready" : "uninitialized";
@@ -157,8 +192,16 @@ enum ps_status ps_service_admit(const struct ps_service *service, struct ps_erro
 {
     if (atomic_load(&service->draining))
         return ps_fail(error, PS_ERR_UNAVAILABLE, "shutting down");
+    return ps_service_owns(service, error);
+}
+
+enum ps_status ps_service_owns(const struct ps_service *service, struct ps_error *error)
+{
     if (ps_service_life(service) == PS_LIFE_STARTING)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "starting: this server does not own a shard yet");
+    if (ps_service_life(service) == PS_LIFE_RECOVERING)
+        return ps_fail(error, PS_ERR_UNAVAILABLE,
+                       "recovering: this server replays its journal; try again soon");
     if (!is_proved(service))
         return ps_fail(error, PS_ERR_UNAVAILABLE,
                        "fenced: this server cannot prove that it still owns its shard");
@@ -172,10 +215,13 @@ int ps_service_name_width(struct ps_bytes name)
 
 void ps_service_count_table(struct ps_service *service)
 {
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    ps_gauge_set(service->metrics.position, (double)state.position);
+    ps_gauge_set(service->metrics.clients, (double)ps_sessions_count(&service->sessions));
     ps_gauge_set(service->metrics.parameters, (double)service->table.count);
     ps_gauge_set(service->metrics.parameter_bytes, (double)service->table.value_bytes);
     ps_gauge_set(service->metrics.state_bytes, (double)service->table.state_bytes);
-    ps_gauge_set(service->metrics.position, (double)atomic_load(&service->position));
 }
 
 void ps_service_check(const struct ps_service *constant)
@@ -191,12 +237,16 @@ void ps_service_check(const struct ps_service *constant)
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(table); entry != NULL;
          entry = ps_parameter_table_next(entry))
         versions += ps_parameter_entry_parameter(entry)->version;
-    PS_ASSERT(atomic_load(&service->position) == service->position_at_begin + versions);
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    PS_ASSERT(state.position == service->position_at_begin + versions);
+    ps_journal_queue_check(&service->queue);
+    ps_sessions_check(&service->sessions);
 
     enum ps_life life = ps_service_life(service);
     PS_ASSERT(life <= PS_LIFE_READY);
     PS_ASSERT(life != PS_LIFE_STARTING || table->count == 0);
-    PS_ASSERT(life == PS_LIFE_READY || versions == 0);
+    PS_ASSERT(life >= PS_LIFE_RECOVERING || versions == 0);
     PS_ASSERT(life == PS_LIFE_STARTING || service->shard_count > 0);
     ps_tickets_check(&service->tickets);
     ps_rwlock_unlock(&service->cut);

@@ -6,6 +6,7 @@
  *      │  └────────────reset (ownership was lost)────────┤ │     │
  *      │                                                 └─┼──► FENCED (the lease ran out)
  *      └──begin_loaded──► RECOVERING ──begin_recovered─────┘
+ *   RECOVERING ──give_up_recovery──► STARTING
  *   any ──drain──► DRAINING
  *
  * FENCED is no state that anybody sets: it is what READY and UNINITIALIZED become by themselves
@@ -51,7 +52,7 @@ struct ps_service_options {
     struct ps_metrics *metrics;        /* borrowed; may be NULL */
     uint64_t bytes_max;           /* of all values and states; 0: no limit. Beyond: PS_ERR_BUSY */
     bool saves;                   /* checkpoints are written: finish waits for the first */
-    bool journals;                /* every push is queued for the journal */
+    bool journals;                /* every push is queued for the journal; only with `saves` */
     enum ps_ack ack;              /* what ACK_DEFAULT means: MEMORY, or LOGGED with a journal */
     uint64_t journal_queue_bytes; /* most content that waits for the disk; 0: 64 MiB */
     uint32_t clients_max;         /* that are remembered; 0: 16384 */
@@ -116,6 +117,10 @@ PS_MUST_USE enum ps_status ps_service_replay(struct ps_service *service,
 /* Replay is over; `position` is that of the last record (or of the checkpoint): READY. */
 void ps_service_begin_recovered(struct ps_service *service, uint64_t position);
 
+/* Replay came to nothing, or the journal of this epoch cannot be opened: RECOVERING becomes
+ * STARTING again, as empty as before the load. */
+void ps_service_give_up_recovery(struct ps_service *service);
+
 /* Ownership is proved until `until_ms` on the service's clock (PS_DEADLINE_NEVER without a store).
  * From then on every call is refused and nothing more is acknowledged. */
 void ps_service_prove(struct ps_service *service, uint64_t until_ms);
@@ -127,7 +132,7 @@ void ps_service_reset(struct ps_service *service);
 /* Refuses every new call with PS_ERR_UNAVAILABLE "shutting down"; snapshots still work. */
 void ps_service_drain(struct ps_service *service);
 
-/* "starting", "uninitialized", "ready", "fenced", "draining". Static. */
+/* "starting", "recovering", "uninitialized", "ready", "fenced", "draining". Static. */
 const char *ps_service_state_name(const struct ps_service *service);
 
 /* READY, proved and not draining: what a readiness probe asks. */
@@ -137,8 +142,13 @@ bool ps_service_is_ready(const struct ps_service *service);
 
 /* PS_ERR_EXISTS       "pserver already initialized"
  * PS_ERR_BAD_INPUT    name, type, length, content or config; the text says which. Nothing changed
- * PS_ERR_BUSY         bytes_max would be passed; the text has the numbers
- * PS_ERR_UNAVAILABLE  starting, fenced or draining
+ * PS_ERR_BUSY         bytes_max would be passed, or too many clients are remembered; the text has
+ *                     the numbers
+ * PS_ERR_STALE_SESSION  as for a push
+ * PS_ERR_UNAVAILABLE  starting, recovering, fenced or draining
+ *
+ * A request id that was applied before is PS_OK and changes nothing, also once initialisation is
+ * over.
  */
 PS_MUST_USE enum ps_status ps_service_init(struct ps_service *service,
                                            const struct ps_init_request *request,
@@ -154,9 +164,13 @@ struct ps_ticket {
  *
  * PS_ERR_EXISTS       "pserver already initialized"
  * PS_ERR_UNAVAILABLE  starting, fenced or draining; *ticket is 0
+ * and for its request id what ps_service_init says.
+ *
+ * request             borrowed; NULL: without a request id
  */
-PS_MUST_USE enum ps_status ps_service_finish(struct ps_service *service, struct ps_ticket *ticket,
-                                             struct ps_error *error);
+PS_MUST_USE enum ps_status ps_service_finish(struct ps_service *service,
+                                             const struct ps_finish_request *request,
+                                             struct ps_ticket *ticket, struct ps_error *error);
 
 /* PS_ERR_NOT_READY    "pserver not fully initialized"
  * PS_ERR_NOT_FOUND    "parameter: NAME does not exist"
@@ -273,12 +287,14 @@ size_t ps_service_journal_take(struct ps_service *service, struct ps_record *rec
 void ps_service_journal_written(struct ps_service *service, enum ps_status status,
                                 const struct ps_error *why);
 
-/* After a failure: a checkpoint at `position`, the last that was given out, is durable, and a new
- * segment behind it is open. Everything applied so far is durable by that; pushes are taken again.
- * False when pushes were applied meanwhile: save again. */
+/* After a failure: a checkpoint at `position` is durable, and a new segment behind it is open.
+ * When `position` is the last that was given out, everything applied is durable by that, and
+ * pushes are taken again. True when the journal works now; false: it is of an earlier state, save
+ * again. */
 bool ps_service_journal_resume(struct ps_service *service, uint64_t position);
 
-/* The last position given out, and the last that is durable. */
+/* The last position given out, and the last that is durable, in the journal or in a checkpoint; 0
+ * before the first checkpoint is saved, since recovery could not begin. */
 void ps_service_positions(struct ps_service *service, uint64_t *position, uint64_t *durable);
 
 /* Asserts every invariant; tests and the simulator call it after every event. */

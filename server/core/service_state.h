@@ -13,13 +13,15 @@
 #include "base/bounds.h"
 #include "base/thread.h"
 #include "server/core/core_metrics.h"
+#include "server/core/journal_queue.h"
 #include "server/core/parameter_table.h"
 #include "server/core/service.h"
+#include "server/core/sessions.h"
 #include "server/core/tickets.h"
 
 #include <stdatomic.h>
 
-enum ps_life { PS_LIFE_STARTING, PS_LIFE_UNINITIALIZED, PS_LIFE_READY };
+enum ps_life { PS_LIFE_STARTING, PS_LIFE_UNINITIALIZED, PS_LIFE_RECOVERING, PS_LIFE_READY };
 
 struct ps_service {
     const struct ps_allocator *memory; /* borrowed; outlives this */
@@ -28,6 +30,7 @@ struct ps_service {
     struct ps_core_metrics metrics;
     uint64_t bytes_max; /* UINT64_MAX: no limit */
     bool saves;
+    enum ps_ack ack;          /* what PS_ACK_DEFAULT means; never that itself */
     const char *device;       /* borrowed */
     const char *job;          /* borrowed */
     struct ps_random *random; /* borrowed; may be NULL; used with the cut held alone */
@@ -50,11 +53,12 @@ struct ps_service {
     _Atomic uint32_t life; /* enum ps_life; written with the cut held alone */
     _Atomic bool draining;
     _Atomic uint64_t proved_until_ms;
-    _Atomic uint64_t position; /* added to with the cut held shared */
     _Atomic uint64_t push_count;
     _Atomic uint64_t pull_count;
 
     struct ps_tickets tickets;
+    struct ps_sessions sessions;   /* requests are under way only with the cut held */
+    struct ps_journal_queue queue; /* positions are given out only with the cut held shared */
 };
 
 /* May a call be answered now? Looks at the clock.
@@ -63,6 +67,19 @@ struct ps_service {
  */
 PS_MUST_USE enum ps_status ps_service_admit(const struct ps_service *service,
                                             struct ps_error *error);
+
+/* Is the shard ours at this moment? The same but for draining: what was applied may still be
+ * acknowledged then. PS_ERR_UNAVAILABLE. */
+PS_MUST_USE enum ps_status ps_service_owns(const struct ps_service *service,
+                                           struct ps_error *error);
+
+/* Would this gradient fit the parameter?
+ *
+ * PS_ERR_BAD_INPUT    type or length differ, in the words of the contract
+ */
+PS_MUST_USE enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec,
+                                                     enum ps_dtype dtype, uint64_t bytes,
+                                                     struct ps_error *error);
 
 /* Is this a name that a parameter may have?
  *
@@ -78,6 +95,10 @@ enum ps_life ps_service_life(const struct ps_service *service);
 /* Tell the listener, without any lock held. */
 void ps_service_tell_changed(const struct ps_service *service);
 void ps_service_tell_checkpoint_wanted(const struct ps_service *service);
+void ps_service_tell_journal_wanted(const struct ps_service *service);
+
+/* Sets the gauge of what is durable. */
+void ps_service_count_durable(struct ps_service *service);
 
 /* Sets the gauges of the table; with the cut held. */
 void ps_service_count_table(struct ps_service *service);

@@ -16,13 +16,17 @@ struct holding {
     size_t capacity;
     size_t count;
     struct ps_checkpoint_parameter *parameters;
+    struct ps_sessions_copy sessions;
+    uint8_t *session_bytes;
     struct ps_parameter_version versions[];
 };
 
 static struct holding *create_holding(const struct ps_allocator *memory, size_t capacity);
 static void release_holding(struct holding *holding);
-static bool take_instant(struct ps_service *service, struct holding *holding,
-                         struct ps_snapshot *snapshot);
+static enum ps_status take_instant(struct ps_service *service, struct holding *holding,
+                                   struct ps_snapshot *snapshot, struct ps_error *error);
+static enum ps_status encode_sessions(struct holding *holding, struct ps_checkpoint_facts *facts,
+                                      struct ps_error *error);
 static void take_parameter(struct holding *holding, struct ps_parameter *parameter);
 static void make_uuid(struct ps_random *random, char uuid[37]);
 static int compare_names(const void *a, const void *b);
@@ -42,11 +46,14 @@ enum ps_status ps_service_snapshot(struct ps_service *service, struct ps_snapsho
                        capacity);
 
     ps_rwlock_write(&service->cut);
-    bool taken = take_instant(service, holding, snapshot);
+    enum ps_status status = take_instant(service, holding, snapshot, error);
     ps_rwlock_unlock(&service->cut);
-    if (!taken) {
+    if (status == PS_OK)
+        status = encode_sessions(holding, &snapshot->facts, error);
+    if (status != PS_OK) {
         release_holding(holding);
-        return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
+        *snapshot = (struct ps_snapshot){0};
+        return status;
     }
 
     /* Sorted, so that equal states give equal files. */
@@ -74,27 +81,43 @@ static struct holding *create_holding(const struct ps_allocator *memory, size_t 
     return holding;
 }
 
-static bool take_instant(struct ps_service *service, struct holding *holding,
-                         struct ps_snapshot *snapshot)
+static enum ps_status take_instant(struct ps_service *service, struct holding *holding,
+                                   struct ps_snapshot *snapshot, struct ps_error *error)
 {
     if (ps_service_life(service) != PS_LIFE_READY || service->table.count != holding->capacity)
-        return false;
+        return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
+    PS_TRY(ps_sessions_copy(&service->sessions, holding->memory, &holding->sessions, error));
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
          entry != NULL; entry = ps_parameter_table_next(entry))
         take_parameter(holding, ps_parameter_entry_parameter(entry));
     PS_ASSERT(holding->count == holding->capacity);
 
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
     snapshot->facts = (struct ps_checkpoint_facts){
         .index = service->index,
         .shard_count = service->shard_count,
         .epoch = service->epoch,
-        .position = atomic_load(&service->position),
+        .position = state.position,
         .unix_ns = ps_unix_ns(service->clock),
         .job = service->job,
     };
     make_uuid(service->random, snapshot->facts.uuid);
     snapshot->ticket = ps_tickets_newest(&service->tickets);
-    return true;
+    return PS_OK;
+}
+
+/* The copies are as large as the sessions: they go as soon as the bytes are made. */
+static enum ps_status encode_sessions(struct holding *holding, struct ps_checkpoint_facts *facts,
+                                      struct ps_error *error)
+{
+    size_t size = 0;
+    PS_TRY(ps_sessions_encode(&holding->sessions, holding->memory, &holding->session_bytes, &size,
+                              error));
+    ps_release(holding->memory, holding->sessions.clients);
+    holding->sessions = (struct ps_sessions_copy){0};
+    facts->sessions = (struct ps_bytes){holding->session_bytes, size};
+    return PS_OK;
 }
 
 static void take_parameter(struct holding *holding, struct ps_parameter *parameter)
@@ -152,6 +175,8 @@ static void release_holding(struct holding *holding)
 {
     for (size_t i = 0; i < holding->count; i++)
         ps_parameter_version_release(&holding->versions[i]);
+    ps_release(holding->memory, holding->sessions.clients);
+    ps_release(holding->memory, holding->session_bytes);
     ps_release(holding->memory, holding->parameters);
     ps_release(holding->memory, holding);
 }

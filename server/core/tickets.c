@@ -79,6 +79,11 @@ bool ps_tickets_abandoned(struct ps_tickets *tickets, struct ps_ticket ticket)
     return abandoned;
 }
 
+uint64_t ps_ticket_life(struct ps_ticket ticket)
+{
+    return life_of(ticket.number);
+}
+
 bool ps_tickets_place(struct ps_tickets *tickets, struct ps_checkpoint_place *place)
 {
     ps_mutex_lock(&tickets->lock);

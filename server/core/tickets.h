@@ -42,6 +42,9 @@ bool ps_tickets_satisfied(struct ps_tickets *tickets, struct ps_ticket ticket);
 /* The state that the ticket was given for is gone: it will never be satisfied. */
 bool ps_tickets_abandoned(struct ps_tickets *tickets, struct ps_ticket ticket);
 
+/* Which life of the shard in this process it was given in, from 1; 0 for ticket 0. */
+uint64_t ps_ticket_life(struct ps_ticket ticket);
+
 /* False when there is no checkpoint yet. */
 bool ps_tickets_place(struct ps_tickets *tickets, struct ps_checkpoint_place *place);
 

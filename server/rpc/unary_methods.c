@@ -51,9 +51,9 @@ static bool answer_finish(struct ps_exchange *exchange)
                                         &decoded, &exchange->error);
     if (exchange->status != PS_OK)
         return true;
-    ps_decoded_release(&decoded);
     exchange->asked = true;
-    exchange->status = ps_service_finish(service, &exchange->ticket, &exchange->error);
+    exchange->status = ps_service_finish(service, &request, &exchange->ticket, &exchange->error);
+    ps_decoded_release(&decoded);
     return ticket_is_settled(exchange);
 }
 

@@ -37,7 +37,10 @@ enum ps_status disk_load(struct core_world *world, struct memory_files *disk, co
                                .folder = DISK_FOLDER,
                                .pointer = text(pointer),
                                .memory = &world->memory};
-    return ps_loader_load(&loader, loaded, &world->error);
+    enum ps_status status = ps_loader_load(&loader, loaded, &world->error);
+    if (status == PS_OK)
+        ps_service_begin_recovered(world->service, loaded->position);
+    return status;
 }
 
 static void expect_equal_views(struct ps_view a, struct ps_view b)

@@ -18,21 +18,68 @@ static void count_wanted(void *self)
     world->wanted_count++;
 }
 
-void world_init(struct core_world *world, bool saves, uint64_t bytes_max)
+static void count_journal_wanted(void *self)
+{
+    struct core_world *world = self;
+    world->journal_wanted_count++;
+}
+
+static void init_with(struct core_world *world, struct ps_service_options *options)
 {
     *world = (struct core_world){.heap.refuse_at = -1, .fake.now_ms = 1000};
     world->memory = fault_heap_allocator(&world->heap);
     world->clock = fake_clock_clock(&world->fake);
-    struct ps_service_options options = {.memory = &world->memory,
-                                         .clock = &world->clock,
-                                         .bytes_max = bytes_max,
-                                         .saves = saves,
-                                         .device = "cpu",
-                                         .job = "test"};
-    ck_assert_int_eq(ps_service_create(&options, &world->service, NULL), PS_OK);
-    struct ps_service_listener listener = {
-        .changed = count_changed, .checkpoint_wanted = count_wanted, .self = world};
+    options->memory = &world->memory;
+    options->clock = &world->clock;
+    options->device = "cpu";
+    options->job = "test";
+    ck_assert_int_eq(ps_service_create(options, &world->service, NULL), PS_OK);
+    struct ps_service_listener listener = {.changed = count_changed,
+                                           .checkpoint_wanted = count_wanted,
+                                           .journal_wanted = count_journal_wanted,
+                                           .self = world};
     ps_service_listen(world->service, &listener);
+}
+
+void world_init(struct core_world *world, bool saves, uint64_t bytes_max)
+{
+    struct ps_service_options options = {.bytes_max = bytes_max, .saves = saves};
+    init_with(world, &options);
+}
+
+void world_init_journal_empty(struct core_world *world)
+{
+    struct ps_service_options options = {.saves = true,
+                                         .journals = true,
+                                         .ack = PS_ACK_LOGGED,
+                                         .journal_queue_bytes = 4096,
+                                         .clients_max = 8,
+                                         .client_idle_ms = 1000};
+    init_with(world, &options);
+    world_own(world, 1);
+    ps_service_begin_empty(world->service);
+}
+
+static void init_w(struct core_world *world)
+{
+    static const float values[] = {1, 2, 3, 4};
+    ck_assert_int_eq(
+        world_init_param(world, "w", PS_F32, values, sizeof values, (struct ps_bytes){NULL, 0}),
+        PS_OK);
+    ck_assert_int_eq(world_finish(world), PS_OK);
+}
+
+void world_init_journal_unsaved(struct core_world *world)
+{
+    world_init_journal_empty(world);
+    init_w(world);
+}
+
+void world_init_journal(struct core_world *world)
+{
+    const struct ps_checkpoint_place place = {.epoch = 1};
+    world_init_journal_unsaved(world);
+    ps_service_saved(world->service, (struct ps_ticket){0}, &place);
 }
 
 void world_fini(struct core_world *world)
@@ -57,12 +104,8 @@ void world_init_empty(struct core_world *world)
 
 void world_init_ready(struct core_world *world)
 {
-    static const float values[] = {1, 2, 3, 4};
     world_init_empty(world);
-    ck_assert_int_eq(
-        world_init_param(world, "w", PS_F32, values, sizeof values, (struct ps_bytes){NULL, 0}),
-        PS_OK);
-    ck_assert_int_eq(world_finish(world), PS_OK);
+    init_w(world);
 }
 
 struct ps_bytes text(const char *letters)
@@ -105,7 +148,7 @@ enum ps_status world_init_param(struct core_world *world, const char *name, enum
 enum ps_status world_finish(struct core_world *world)
 {
     struct ps_ticket ticket;
-    return ps_service_finish(world->service, &ticket, &world->error);
+    return ps_service_finish(world->service, NULL, &ticket, &world->error);
 }
 
 enum ps_status world_push(struct core_world *world, const char *name, enum ps_dtype dtype,
@@ -119,6 +162,52 @@ enum ps_status world_push(struct core_world *world, const char *name, enum ps_dt
     if (version != NULL)
         *version = reply.version;
     return status;
+}
+
+enum ps_status world_push_as(struct core_world *world, const char *name, uint64_t session,
+                             uint64_t sequence, struct ps_push_reply *reply)
+{
+    static const float ones[] = {1, 1, 1, 1};
+    struct ps_bytes piece = {(const uint8_t *)ones, sizeof ones};
+    struct ps_push_request request = {.name = text(name),
+                                      .dtype = PS_F32,
+                                      .content = ps_view_of(&piece),
+                                      .request = {.present = true,
+                                                  .client_id = text("client"),
+                                                  .session = session,
+                                                  .sequence = sequence}};
+    world->reply = (struct ps_push_reply){0};
+    enum ps_status status =
+        ps_service_push(world->service, &request, &world->reply, &world->wait, &world->error);
+    if (reply != NULL)
+        *reply = world->reply;
+    return status;
+}
+
+enum ps_status world_settle(struct core_world *world)
+{
+    return ps_service_settle(world->service, &world->wait, &world->reply, &world->error);
+}
+
+size_t world_write_journal(struct core_world *world)
+{
+    struct ps_record records[4];
+    size_t written = 0;
+    for (;;) {
+        size_t count = ps_service_journal_take(world->service, records, 4);
+        if (count == 0)
+            return written;
+        written += count;
+        ps_service_journal_written(world->service, PS_OK, NULL);
+    }
+}
+
+void world_fail_journal(struct core_world *world)
+{
+    struct ps_record records[4];
+    const struct ps_error why = {.status = PS_ERR_IO, .text = "the disk is gone"};
+    ck_assert_uint_gt(ps_service_journal_take(world->service, records, 4), 0);
+    ps_service_journal_written(world->service, PS_ERR_IO, &why);
 }
 
 enum ps_status world_pull(struct core_world *world, const char *name, void *content,

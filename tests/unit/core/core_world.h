@@ -24,6 +24,9 @@ struct core_world {
     struct ps_service *service;
     int changed_count; /* how often the listener was told */
     int wanted_count;
+    int journal_wanted_count;
+    struct ps_push_reply reply;
+    struct ps_push_wait wait;
     struct ps_error error;
 };
 
@@ -52,6 +55,23 @@ enum ps_status world_init_param(struct core_world *world, const char *name, enum
 enum ps_status world_finish(struct core_world *world);
 enum ps_status world_push(struct core_world *world, const char *name, enum ps_dtype dtype,
                           const void *content, size_t size, uint64_t *version);
+/* Pushes four float32 ones to `name` as the client "client" in `session`. The reply goes to
+ * world->reply and what to wait for to world->wait; `reply` may be NULL. */
+enum ps_status world_push_as(struct core_world *world, const char *name, uint64_t session,
+                             uint64_t sequence, struct ps_push_reply *reply);
+/* Whether the reply to the last of these may go. */
+enum ps_status world_settle(struct core_world *world);
+/* A service with a journal, acknowledging LOGGED, that owns shard 0 of 1, with "w" as in
+ * world_init_ready, and whose first checkpoint is saved. */
+void world_init_journal(struct core_world *world);
+/* Up to that: no InitParam yet, or no checkpoint yet. */
+void world_init_journal_empty(struct core_world *world);
+void world_init_journal_unsaved(struct core_world *world);
+/* Writes as many records as there are, and says that they are durable; how many there were. */
+size_t world_write_journal(struct core_world *world);
+/* The same, but the disk fails. */
+void world_fail_journal(struct core_world *world);
+
 /* Copies the values out; `*size` becomes their size, at most `size_max`. */
 enum ps_status world_pull(struct core_world *world, const char *name, void *content,
                           size_t size_max, size_t *size, uint64_t *version);

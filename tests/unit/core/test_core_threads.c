@@ -20,11 +20,9 @@ static float *ones;
 /* Threads that look; those that push go on until the last of them has seen enough. */
 static _Atomic int lookers;
 
-static void create_service(void)
+static void create_with(const struct ps_service_options *options)
 {
-    struct ps_service_options options = {
-        .memory = ps_allocator_heap(), .clock = ps_clock_real(), .saves = true};
-    ck_assert_int_eq(ps_service_create(&options, &service, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_create(options, &service, NULL), PS_OK);
     ps_service_own(service, 0, 1, 1, "");
     ps_service_prove(service, PS_DEADLINE_NEVER);
     ps_service_begin_empty(service);
@@ -32,6 +30,23 @@ static void create_service(void)
     ck_assert_ptr_nonnull(ones);
     for (size_t i = 0; i < ELEMENTS; i++)
         ones[i] = 1;
+}
+
+static void create_service(void)
+{
+    const struct ps_service_options options = {
+        .memory = ps_allocator_heap(), .clock = ps_clock_real(), .saves = true};
+    create_with(&options);
+}
+
+static void create_journal_service(void)
+{
+    const struct ps_service_options options = {.memory = ps_allocator_heap(),
+                                               .clock = ps_clock_real(),
+                                               .saves = true,
+                                               .journals = true,
+                                               .ack = PS_ACK_LOGGED};
+    create_with(&options);
 }
 
 static void destroy_service(void)
@@ -66,7 +81,7 @@ static void push_ones(const char *name, size_t count)
 static void finish(void)
 {
     struct ps_ticket ticket;
-    ck_assert_int_eq(ps_service_finish(service, &ticket, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_finish(service, NULL, &ticket, NULL), PS_OK);
 }
 
 static void run_threads(const ps_thread_fn *functions, size_t count)
@@ -205,7 +220,7 @@ static void finish_once(void *unused)
 {
     (void)unused;
     struct ps_ticket ticket;
-    enum ps_status status = ps_service_finish(service, &ticket, NULL);
+    enum ps_status status = ps_service_finish(service, NULL, &ticket, NULL);
     atomic_fetch_add(status == PS_OK ? &finished_count : &refused_count, 1);
     ck_assert(status == PS_OK || status == PS_ERR_EXISTS);
 }
@@ -308,6 +323,96 @@ START_TEST(losing_the_shard_under_load_breaks_nothing)
 }
 END_TEST
 
+/* ---- Repeats from several threads, and a journal that is written meanwhile ---- */
+
+#define REPEATED 400
+static _Atomic uint64_t applied;
+static _Atomic uint64_t acknowledged;
+static _Atomic bool writer_stops;
+
+/* Every thread sends every request until it is settled; one of them applies it. */
+static void push_the_same(void *unused)
+{
+    (void)unused;
+    ps_service_enter_thread();
+    const struct ps_bytes piece = {(const uint8_t *)ones, 100 * sizeof *ones};
+    for (uint64_t sequence = 1; sequence <= REPEATED;) {
+        const struct ps_push_request request = {.name = text("w"),
+                                                .dtype = PS_F32,
+                                                .content = ps_view_of(&piece),
+                                                .request = {true, text("one"), 1, sequence}};
+        struct ps_push_reply reply;
+        struct ps_push_wait wait;
+        enum ps_status status = ps_service_push(service, &request, &reply, &wait, NULL);
+        if (status == PS_ERR_BUSY)
+            continue;
+        if (status == PS_ERR_STALE_SESSION) {
+            sequence++; /* The other threads are a whole window ahead. */
+            continue;
+        }
+        ck_assert_int_eq(status, PS_OK);
+        atomic_fetch_add(&applied, reply.duplicate ? 0 : 1);
+        do
+            status = ps_service_settle(service, &wait, &reply, NULL);
+        while (status == PS_ERR_NOT_READY);
+        ck_assert_int_eq(status, PS_OK);
+        ck_assert_uint_ge(reply.durable_position, wait.position);
+        atomic_fetch_add(&acknowledged, reply.duplicate ? 0 : 1);
+        sequence++;
+    }
+    if (atomic_fetch_sub(&lookers, 1) == 1)
+        atomic_store(&writer_stops, true);
+}
+
+static void write_journal(void *unused)
+{
+    (void)unused;
+    struct ps_record records[8];
+    uint64_t before = 0;
+    while (!atomic_load(&writer_stops)) {
+        size_t count = ps_service_journal_take(service, records, 8);
+        for (size_t i = 0; i < count; i++) {
+            float content[100];
+            ck_assert_uint_eq(records[i].position, ++before);
+            ck_assert_uint_eq(records[i].version, before);
+            ps_view_copy(records[i].content, 0, content, sizeof content);
+            ck_assert_float_eq(content[99], 1);
+        }
+        if (count > 0)
+            ps_service_journal_written(service, PS_OK, NULL);
+    }
+}
+
+static void save_many(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&writer_stops)) {
+        struct ps_snapshot snapshot;
+        ck_assert_int_eq(ps_service_snapshot(service, &snapshot, NULL), PS_OK);
+        ck_assert_uint_eq(snapshot.parameters[0].version, snapshot.facts.position);
+        struct ps_checkpoint_place place = {.position = snapshot.facts.position};
+        ps_service_saved(service, snapshot.ticket, &place);
+        ps_snapshot_release(&snapshot);
+    }
+}
+
+START_TEST(p2_of_repeats_that_race_one_is_applied)
+{
+    const ps_thread_fn functions[] = {push_the_same, push_the_same, push_the_same, write_journal,
+                                      save_many};
+    create_journal_service();
+    init_sum("w", 100);
+    finish();
+    lookers = 3;
+
+    run_threads(functions, 5);
+
+    ck_assert_uint_eq(applied, REPEATED);
+    ck_assert_uint_eq(acknowledged, REPEATED);
+    destroy_service();
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("core_threads");
@@ -317,5 +422,6 @@ int main(void)
     tcase_add_test(tests, b15_of_concurrent_finishes_one_succeeds);
     tcase_add_test(tests, b15_no_init_slips_in_after_finish);
     tcase_add_test(tests, losing_the_shard_under_load_breaks_nothing);
+    tcase_add_test(tests, p2_of_repeats_that_race_one_is_applied);
     return run_tests("core_threads", tests);
 }

@@ -11,7 +11,7 @@ START_TEST(finish_without_checkpoints_waits_for_nothing)
     struct ps_ticket ticket;
     world_init_empty(&world);
 
-    ck_assert_int_eq(ps_service_finish(world.service, &ticket, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_finish(world.service, NULL, &ticket, NULL), PS_OK);
 
     ck_assert(ps_service_satisfied(world.service, ticket));
     ck_assert_int_eq(world.wanted_count, 0);
@@ -29,7 +29,7 @@ START_TEST(b6_finish_waits_for_the_first_checkpoint)
     world_own(&world, 1);
     ps_service_begin_empty(world.service);
 
-    ck_assert_int_eq(ps_service_finish(world.service, &ticket, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_finish(world.service, NULL, &ticket, NULL), PS_OK);
 
     ck_assert_int_eq(world.wanted_count, 1);
     ck_assert(!ps_service_satisfied(world.service, ticket));
@@ -51,9 +51,9 @@ START_TEST(a_second_finish_is_refused_and_waits_for_the_same_checkpoint)
     world_init(&world, true, 0);
     world_own(&world, 1);
     ps_service_begin_empty(world.service);
-    ck_assert_int_eq(ps_service_finish(world.service, &first, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_finish(world.service, NULL, &first, NULL), PS_OK);
 
-    enum ps_status status = ps_service_finish(world.service, &second, &error);
+    enum ps_status status = ps_service_finish(world.service, NULL, &second, &error);
 
     ck_assert_int_eq(status, PS_ERR_EXISTS);
     ck_assert_str_eq(error.text, "pserver already initialized");
@@ -164,7 +164,7 @@ START_TEST(reset_abandons_who_waits)
     world_init(&world, true, 0);
     world_own(&world, 1);
     ps_service_begin_empty(world.service);
-    ck_assert_int_eq(ps_service_finish(world.service, &ticket, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_finish(world.service, NULL, &ticket, NULL), PS_OK);
     ck_assert(!ps_service_abandoned(world.service, ticket));
 
     ps_service_reset(world.service);

@@ -17,6 +17,8 @@ static enum ps_status load_place(struct core_world *world, struct memory_files *
                      PS_OK);
     enum ps_status status = ps_service_begin_loaded(world->service, reader, &world->error);
     ps_checkpoint_close(reader);
+    if (status == PS_OK)
+        ps_service_begin_recovered(world->service, place->position);
     return status;
 }
 
@@ -179,7 +181,7 @@ START_TEST(a_loaded_shard_is_ready_and_initialised)
     ck_assert_str_eq(ps_service_state_name(loaded.service), "ready");
     ck_assert_int_eq(world_init_param(&loaded, "x", PS_F32, ones, sizeof ones, no_config),
                      PS_ERR_EXISTS);
-    ck_assert_int_eq(ps_service_finish(loaded.service, &ticket, NULL), PS_ERR_EXISTS);
+    ck_assert_int_eq(ps_service_finish(loaded.service, NULL, &ticket, NULL), PS_ERR_EXISTS);
     ck_assert(ps_service_satisfied(loaded.service, ticket));
     world_fini(&saved);
     world_fini(&loaded);
@@ -297,6 +299,7 @@ START_TEST(loading_survives_any_refused_allocation)
     }
 
     ps_checkpoint_close(reader);
+    ps_service_begin_recovered(loaded.service, place.position);
     disk_expect_equal(&saved, &loaded);
     world_fini(&saved);
     world_fini(&loaded);

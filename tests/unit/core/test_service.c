@@ -250,7 +250,7 @@ START_TEST(check_aborts_when_the_position_is_wrong)
 {
     struct core_world world;
     world_init_ready(&world);
-    atomic_fetch_add(&world.service->position, 1);
+    world.service->queue.position++;
 
     ps_service_check(world.service);
 }

@@ -1,0 +1,87 @@
+/* When the reply to a push may go, and the journal between the pushes and the one who writes it. */
+#include "server/core/service.h"
+
+#include "base/assert.h"
+#include "server/core/service_state.h"
+
+static enum ps_status check_durable(const struct ps_journal_state *state, uint64_t position,
+                                    struct ps_error *error);
+
+/* The order matters. First: was it durable, in this life of the shard? Then: is the shard ours now?
+ * Asked the other way round, the lease might run out and the next owner read the journal just
+ * before the record gets there. Last: is it still the same life? Otherwise the shard was lost and
+ * won back in between, and the record may have come too late for whoever owned it meanwhile. */
+enum ps_status ps_service_settle(struct ps_service *service, const struct ps_push_wait *wait,
+                                 struct ps_push_reply *reply, struct ps_error *error)
+{
+    struct ps_journal_state before;
+    struct ps_journal_state after;
+    ps_journal_queue_look(&service->queue, &before);
+    enum ps_status owned = ps_service_owns(service, error);
+    ps_journal_queue_look(&service->queue, &after);
+
+    if (before.life != wait->life || after.life != wait->life)
+        return ps_fail(error, PS_ERR_UNAVAILABLE,
+                       "the shard was lost before the push was acknowledged: repeat it");
+    PS_ASSERT(wait->position <= before.position);
+    if (owned != PS_OK)
+        return owned;
+    PS_TRY(check_durable(&before, wait->position, error));
+    reply->durable_position = before.durable;
+    return PS_OK;
+}
+
+static enum ps_status check_durable(const struct ps_journal_state *state, uint64_t position,
+                                    struct ps_error *error)
+{
+    if (position <= state->durable)
+        return PS_OK;
+    if (state->failed)
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "journal failed: %s", state->failure);
+    return ps_fail(error, PS_ERR_NOT_READY, "the journal has not been written yet");
+}
+
+size_t ps_service_journal_take(struct ps_service *service, struct ps_record *records,
+                               size_t record_count_max)
+{
+    return ps_journal_queue_take(&service->queue, records, record_count_max);
+}
+
+void ps_service_journal_written(struct ps_service *service, enum ps_status status,
+                                const struct ps_error *why)
+{
+    ps_journal_queue_written(&service->queue, status, why);
+    if (status != PS_OK) {
+        ps_counter_add(service->metrics.journal_failures, 1);
+        PS_LOG(service->log, PS_LOG_ERROR, "journal",
+               "journal failed: nothing more is acknowledged until a checkpoint is saved",
+               PS_FIELD_TEXT("reason", why != NULL ? why->text : ps_status_sentence(status)));
+    }
+    ps_service_count_durable(service);
+    ps_service_tell_changed(service);
+}
+
+bool ps_service_journal_resume(struct ps_service *service, uint64_t position)
+{
+    bool works = ps_journal_queue_resume(&service->queue, position);
+    if (works) {
+        ps_service_count_durable(service);
+        ps_service_tell_changed(service);
+    }
+    return works;
+}
+
+void ps_service_positions(struct ps_service *service, uint64_t *position, uint64_t *durable)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    *position = state.position;
+    *durable = state.durable;
+}
+
+void ps_service_count_durable(struct ps_service *service)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    ps_gauge_set(service->metrics.durable_position, (double)state.durable);
+}

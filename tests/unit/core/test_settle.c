@@ -1,0 +1,495 @@
+/* server/core/settle.c, and push.c with a journal: when a reply may go, in every state. */
+#include "tests/unit/core/core_world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct core_world world;
+
+static void begin_test(void)
+{
+    world_init_journal(&world);
+}
+
+static void end_test(void)
+{
+    world_fini(&world);
+}
+
+static const float once[] = {0, 1, 2, 3};
+
+/* A push with another acknowledgement level than the server's. */
+static enum ps_status push_with(enum ps_ack ack, uint64_t sequence)
+{
+    static const float ones[] = {1, 1, 1, 1};
+    struct ps_bytes piece = {(const uint8_t *)ones, sizeof ones};
+    struct ps_push_request request = {
+        .name = text("w"), .dtype = PS_F32, .content = ps_view_of(&piece), .ack = ack};
+    request.request = (struct ps_request_id){sequence > 0, text("client"), 1, sequence};
+    return ps_service_push(world.service, &request, &world.reply, &world.wait, &world.error);
+}
+
+START_TEST(p1_a_reply_waits_until_its_record_is_durable)
+{
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+
+    ck_assert_int_eq(world_settle(&world), PS_ERR_NOT_READY);
+    ck_assert_uint_eq(world.reply.position, 1);
+    ck_assert_uint_eq(world.reply.durable_position, 0);
+    ck_assert_uint_eq(world_write_journal(&world), 1);
+    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_uint_eq(world.reply.durable_position, 1);
+}
+END_TEST
+
+START_TEST(p1_nothing_is_durable_before_there_is_a_checkpoint)
+{
+    const struct ps_checkpoint_place place = {.epoch = 1};
+    world_fini(&world);
+    world_init_journal_unsaved(&world);
+    uint64_t position;
+    uint64_t durable;
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+    world_write_journal(&world);
+
+    ck_assert_int_eq(world_settle(&world), PS_ERR_NOT_READY);
+    ps_service_positions(world.service, &position, &durable);
+    ck_assert_uint_eq(position, 1);
+    ck_assert_uint_eq(durable, 0);
+
+    ps_service_saved(world.service, (struct ps_ticket){0}, &place);
+    ck_assert_int_eq(world_settle(&world), PS_OK);
+}
+END_TEST
+
+START_TEST(a_push_that_asks_for_memory_does_not_wait)
+{
+    ck_assert_int_eq(push_with(PS_ACK_MEMORY, 1), PS_OK);
+
+    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_uint_eq(world.reply.position, 1);
+    ck_assert_uint_eq(world.reply.durable_position, 0);
+    ck_assert_uint_eq(world_write_journal(&world), 1);
+}
+END_TEST
+
+START_TEST(levels_that_the_server_does_not_offer_are_unsupported)
+{
+    ck_assert_int_eq(push_with(PS_ACK_REPLICATED, 1), PS_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(world.error.text, "ACK_LOGGED"));
+    ck_assert_int_eq(push_with(PS_ACK_LOGGED, 1), PS_OK);
+    ck_assert_uint_eq(world.wait.position, 1);
+}
+END_TEST
+
+START_TEST(p2_a_repeat_is_answered_and_not_applied)
+{
+    struct ps_push_reply first;
+    struct ps_push_reply second;
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, &first), PS_OK);
+
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, &second), PS_OK);
+
+    ck_assert(!first.duplicate);
+    ck_assert(second.duplicate);
+    ck_assert_uint_eq(second.version, first.version);
+    ck_assert_uint_eq(second.position, first.position);
+    ck_assert_uint_eq(world_write_journal(&world), 1);
+    world_expect_f32(&world, "w", once, 4);
+}
+END_TEST
+
+START_TEST(p1_a_repeat_waits_for_its_original)
+{
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+
+    ck_assert_int_eq(world_settle(&world), PS_ERR_NOT_READY);
+    world_write_journal(&world);
+    ck_assert_int_eq(world_settle(&world), PS_OK);
+
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+    ck_assert_int_eq(world_settle(&world), PS_OK);
+}
+END_TEST
+
+START_TEST(a_refused_push_may_come_again)
+{
+    struct ps_push_reply reply;
+    ps_service_prove(world.service, 0);
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_ERR_UNAVAILABLE);
+    ps_service_prove(world.service, PS_DEADLINE_NEVER);
+    ck_assert_int_eq(world_push_as(&world, "v", 1, 1, NULL), PS_ERR_NOT_FOUND);
+
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, &reply), PS_OK);
+
+    ck_assert(!reply.duplicate);
+}
+END_TEST
+
+START_TEST(pushes_without_an_id_are_applied_each_time)
+{
+    static const float twice[] = {-1, 0, 1, 2};
+    ck_assert_int_eq(push_with(PS_ACK_DEFAULT, 0), PS_OK);
+    ck_assert_int_eq(push_with(PS_ACK_DEFAULT, 0), PS_OK);
+
+    ck_assert(!world.reply.duplicate);
+    ck_assert_uint_eq(world.reply.position, 2);
+    world_expect_f32(&world, "w", twice, 4);
+}
+END_TEST
+
+START_TEST(a_malformed_request_id_is_refused)
+{
+    struct ps_push_request request = {.name = text("w"), .dtype = PS_F32};
+    static const float ones[] = {1, 1, 1, 1};
+    struct ps_bytes piece = {(const uint8_t *)ones, sizeof ones};
+    request.content = ps_view_of(&piece);
+    request.request = (struct ps_request_id){true, text("client"), 1, 0};
+
+    ck_assert_int_eq(ps_service_push(world.service, &request, &world.reply, NULL, &world.error),
+                     PS_ERR_BAD_INPUT);
+}
+END_TEST
+
+START_TEST(p6_a_full_queue_refuses_and_changes_nothing)
+{
+    uint64_t sequence = 1;
+    enum ps_status status = PS_OK;
+    for (; status == PS_OK; sequence++)
+        status = world_push_as(&world, "w", 1, sequence, NULL);
+    ck_assert_int_eq(status, PS_ERR_BUSY);
+    ck_assert_ptr_nonnull(strstr(world.error.text, "try again in"));
+    ck_assert_uint_gt(sequence, 3);
+    uint64_t position;
+    uint64_t durable;
+    ps_service_positions(world.service, &position, &durable);
+    ck_assert_uint_eq(position, sequence - 2);
+    ps_service_check(world.service);
+
+    world_write_journal(&world);
+
+    struct ps_push_reply reply;
+    ck_assert_int_eq(world_push_as(&world, "w", 1, sequence - 1, &reply), PS_OK);
+    ck_assert(!reply.duplicate);
+}
+END_TEST
+
+START_TEST(p1_after_a_failure_nothing_is_acknowledged_and_pushes_are_refused)
+{
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+
+    world_fail_journal(&world);
+
+    ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
+    ck_assert_str_eq(world.error.text, "journal failed: the disk is gone");
+    ck_assert_int_eq(push_with(PS_ACK_MEMORY, 2), PS_ERR_UNAVAILABLE);
+    ck_assert_str_eq(world.error.text, "journal failed: the disk is gone");
+    /* The repeat is known, and no more durable than before. */
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+    ck_assert(world.reply.duplicate);
+    ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
+    ck_assert_uint_eq(world_write_journal(&world), 0);
+    world_expect_f32(&world, "w", once, 4);
+}
+END_TEST
+
+START_TEST(what_was_durable_before_a_failure_is_acknowledged_after_it)
+{
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+    struct ps_push_wait early = world.wait;
+    world_write_journal(&world);
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 2, NULL), PS_OK);
+    world_fail_journal(&world);
+
+    ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
+    world.wait = early;
+    ck_assert_int_eq(world_settle(&world), PS_OK);
+}
+END_TEST
+
+START_TEST(a_checkpoint_of_everything_resumes_a_failed_journal)
+{
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+    struct ps_push_wait failed = world.wait;
+    world_fail_journal(&world);
+
+    ck_assert(!ps_service_journal_resume(world.service, 0));
+    ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
+    ck_assert(ps_service_journal_resume(world.service, 1));
+
+    world.wait = failed;
+    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 2, NULL), PS_OK);
+    ck_assert_int_eq(world_settle(&world), PS_ERR_NOT_READY);
+    ck_assert_uint_eq(world_write_journal(&world), 1);
+    ck_assert_int_eq(world_settle(&world), PS_OK);
+}
+END_TEST
+
+START_TEST(records_queued_behind_the_failed_ones_are_dropped)
+{
+    struct ps_record record;
+    const struct ps_error why = {.status = PS_ERR_IO, .text = "no"};
+    for (uint64_t i = 1; i <= 3; i++)
+        ck_assert_int_eq(world_push_as(&world, "w", 1, i, NULL), PS_OK);
+    ck_assert_uint_eq(ps_service_journal_take(world.service, &record, 1), 1);
+    ck_assert_uint_eq(record.position, 1);
+
+    ps_service_journal_written(world.service, PS_ERR_IO, &why);
+
+    ck_assert_uint_eq(ps_service_journal_take(world.service, &record, 1), 0);
+    ck_assert(!ps_service_journal_resume(world.service, 2));
+    ck_assert(ps_service_journal_resume(world.service, 3));
+}
+END_TEST
+
+START_TEST(p4_no_reply_goes_when_the_lease_ran_out)
+{
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+    world_write_journal(&world);
+    ps_service_prove(world.service, world.fake.now_ms);
+
+    ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
+
+    ck_assert_ptr_nonnull(strstr(world.error.text, "fenced"));
+    ps_service_prove(world.service, PS_DEADLINE_NEVER);
+    ck_assert_int_eq(world_settle(&world), PS_OK);
+}
+END_TEST
+
+START_TEST(p4_a_reply_of_a_former_life_never_goes)
+{
+    ck_assert_int_eq(push_with(_i == 0 ? PS_ACK_MEMORY : PS_ACK_LOGGED, 1), PS_OK);
+    world_write_journal(&world);
+    struct ps_push_wait wait = world.wait;
+    ps_service_reset(world.service);
+    world.wait = wait;
+    ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
+
+    world_own(&world, 2);
+    ps_service_begin_empty(world.service);
+
+    ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(world.error.text, "lost"));
+}
+END_TEST
+
+START_TEST(records_of_a_former_life_stay_whole_until_the_writer_gives_them_back)
+{
+    struct ps_record records[4];
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 2, NULL), PS_OK);
+    ck_assert_uint_eq(ps_service_journal_take(world.service, records, 1), 1);
+    ps_service_reset(world.service);
+    world_own(&world, 2);
+    ps_service_begin_empty(world.service);
+
+    ck_assert(ps_bytes_equal(records[0].name, text("w")));
+    ck_assert_uint_eq(records[0].content.size, 16);
+    ps_service_journal_written(world.service, PS_ERR_IO, NULL);
+
+    /* That failure was not of this life's journal. */
+    uint64_t position;
+    uint64_t durable;
+    ps_service_positions(world.service, &position, &durable);
+    ck_assert_uint_eq(position, 0);
+    ck_assert_uint_eq(ps_service_journal_take(world.service, records, 4), 0);
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_ERR_NOT_FOUND);
+}
+END_TEST
+
+START_TEST(a_draining_server_still_acknowledges_what_it_applied)
+{
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+    ps_service_drain(world.service);
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 2, NULL), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_ERR_UNAVAILABLE);
+
+    world_write_journal(&world);
+    world.wait.position = 1;
+
+    ck_assert_int_eq(world_settle(&world), PS_OK);
+}
+END_TEST
+
+START_TEST(the_writer_is_told_once_until_it_takes)
+{
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 2, NULL), PS_OK);
+    ck_assert_int_eq(world.journal_wanted_count, 1);
+
+    world_write_journal(&world);
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 3, NULL), PS_OK);
+
+    ck_assert_int_eq(world.journal_wanted_count, 2);
+}
+END_TEST
+
+START_TEST(parked_calls_are_told_when_the_journal_was_written_failed_or_resumed)
+{
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+    int told = world.changed_count;
+    world_write_journal(&world);
+    ck_assert_int_eq(world.changed_count, ++told);
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 2, NULL), PS_OK);
+    world_fail_journal(&world);
+    ck_assert_int_eq(world.changed_count, ++told);
+    ck_assert(!ps_service_journal_resume(world.service, 1));
+    ck_assert_int_eq(world.changed_count, told);
+    ck_assert(ps_service_journal_resume(world.service, 2));
+    ck_assert_int_eq(world.changed_count, ++told);
+}
+END_TEST
+
+START_TEST(a_record_says_everything_about_its_push)
+{
+    struct ps_record record;
+    float content[4];
+    ck_assert_int_eq(world_push_as(&world, "w", 7, 9, NULL), PS_OK);
+
+    ck_assert_uint_eq(ps_service_journal_take(world.service, &record, 1), 1);
+
+    ck_assert_int_eq(record.type, PS_RECORD_PUSH);
+    ck_assert_uint_eq(record.position, 1);
+    ck_assert_uint_eq(record.epoch, 1);
+    ck_assert(ps_bytes_equal(record.name, text("w")));
+    ck_assert_int_eq(record.dtype, PS_F32);
+    ck_assert_uint_eq(record.version, 1);
+    ck_assert(ps_bytes_equal(record.client_id, text("client")));
+    ck_assert_uint_eq(record.session, 7);
+    ck_assert_uint_eq(record.sequence, 9);
+    ck_assert_uint_eq(record.content.size, sizeof content);
+    ps_view_copy(record.content, 0, content, sizeof content);
+    ck_assert_float_eq(content[3], 1);
+    ps_service_journal_written(world.service, PS_OK, NULL);
+}
+END_TEST
+
+START_TEST(push_with_a_journal_survives_any_refused_allocation)
+{
+    struct ps_pull pull = {0};
+    struct ps_pull_request request = {.name = text("w")};
+    struct ps_push_reply reply;
+    ck_assert_int_eq(ps_service_pull(world.service, &request, &pull, NULL), PS_OK);
+    world.heap.refuse_at = world.heap.seen + _i;
+
+    enum ps_status status = world_push_as(&world, "w", 1, 1, NULL);
+
+    bool refused = world.heap.seen > world.heap.refuse_at;
+    world.heap.refuse_at = -1;
+    ck_assert_int_eq(status, refused ? PS_ERR_NO_MEMORY : PS_OK);
+    ck_assert(refused || _i >= 6);
+    ps_service_check(world.service);
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, &reply), PS_OK);
+    ck_assert(reply.duplicate == !refused);
+    world_expect_f32(&world, "w", once, 4);
+    ck_assert_uint_eq(world_write_journal(&world), 1);
+    ps_pull_release(&pull);
+}
+END_TEST
+
+/* ---- InitParam and FinishInitParams ---- */
+
+static enum ps_status init_as(const char *name, uint64_t sequence, float first)
+{
+    const float values[] = {first, 2};
+    struct ps_bytes piece = {(const uint8_t *)values, sizeof values};
+    struct ps_init_request request = {.name = text(name),
+                                      .dtype = PS_F32,
+                                      .content = ps_view_of(&piece),
+                                      .request = {true, text("client"), 1, sequence}};
+    return ps_service_init(world.service, &request, &world.error);
+}
+
+static enum ps_status finish_as(uint64_t sequence, struct ps_ticket *ticket)
+{
+    const struct ps_finish_request request = {{true, text("client"), 1, sequence}};
+    return ps_service_finish(world.service, &request, ticket, &world.error);
+}
+
+START_TEST(p2_repeats_of_init_and_finish_are_ok_and_change_nothing)
+{
+    const float first[] = {1, 2};
+    struct ps_ticket ticket;
+    struct ps_ticket again;
+    world_fini(&world);
+    world_init_journal_empty(&world);
+    ck_assert_int_eq(init_as("a", 1, 1), PS_OK);
+    ck_assert_int_eq(init_as("a", 1, 5), PS_OK);
+    ck_assert_int_eq(finish_as(2, &ticket), PS_OK);
+
+    ck_assert_int_eq(finish_as(2, &again), PS_OK);
+    ck_assert_int_eq(init_as("a", 1, 7), PS_OK);
+
+    ck_assert_uint_eq(again.number, ticket.number);
+    ck_assert_uint_ne(ticket.number, 0);
+    ck_assert_int_eq(finish_as(3, &again), PS_ERR_EXISTS);
+    ck_assert_int_eq(init_as("a", 3, 7), PS_ERR_EXISTS);
+    world_expect_f32(&world, "a", first, 2);
+}
+END_TEST
+
+START_TEST(a_repeat_of_init_is_not_answered_by_a_fenced_server)
+{
+    world_fini(&world);
+    world_init_journal_empty(&world);
+    ck_assert_int_eq(init_as("a", 1, 1), PS_OK);
+    ps_service_prove(world.service, 0);
+
+    ck_assert_int_eq(init_as("a", 1, 1), PS_ERR_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(a_refused_init_may_come_again)
+{
+    world_fini(&world);
+    world_init_journal_empty(&world);
+    ck_assert_int_eq(init_as("", 1, 1), PS_ERR_BAD_INPUT);
+    int64_t live = world.heap.live;
+    enum ps_status status = PS_ERR_NO_MEMORY;
+
+    for (int64_t refuse = 0; status != PS_OK; refuse++) {
+        ck_assert_int_lt(refuse, 100);
+        world.heap.refuse_at = world.heap.seen + refuse;
+        status = init_as("a", 1, 1);
+        world.heap.refuse_at = -1;
+        ck_assert(status == PS_OK || status == PS_ERR_NO_MEMORY);
+        ck_assert(status == PS_OK || world.heap.live <= live + 3); /* the client */
+        ps_service_check(world.service);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("settle");
+    tcase_add_checked_fixture(tests, begin_test, end_test);
+    tcase_add_test(tests, p1_a_reply_waits_until_its_record_is_durable);
+    tcase_add_test(tests, p1_nothing_is_durable_before_there_is_a_checkpoint);
+    tcase_add_test(tests, a_push_that_asks_for_memory_does_not_wait);
+    tcase_add_test(tests, levels_that_the_server_does_not_offer_are_unsupported);
+    tcase_add_test(tests, p2_a_repeat_is_answered_and_not_applied);
+    tcase_add_test(tests, p1_a_repeat_waits_for_its_original);
+    tcase_add_test(tests, a_refused_push_may_come_again);
+    tcase_add_test(tests, pushes_without_an_id_are_applied_each_time);
+    tcase_add_test(tests, a_malformed_request_id_is_refused);
+    tcase_add_test(tests, p6_a_full_queue_refuses_and_changes_nothing);
+    tcase_add_test(tests, p1_after_a_failure_nothing_is_acknowledged_and_pushes_are_refused);
+    tcase_add_test(tests, what_was_durable_before_a_failure_is_acknowledged_after_it);
+    tcase_add_test(tests, a_checkpoint_of_everything_resumes_a_failed_journal);
+    tcase_add_test(tests, records_queued_behind_the_failed_ones_are_dropped);
+    tcase_add_test(tests, p4_no_reply_goes_when_the_lease_ran_out);
+    tcase_add_loop_test(tests, p4_a_reply_of_a_former_life_never_goes, 0, 2);
+    tcase_add_test(tests, records_of_a_former_life_stay_whole_until_the_writer_gives_them_back);
+    tcase_add_test(tests, a_draining_server_still_acknowledges_what_it_applied);
+    tcase_add_test(tests, the_writer_is_told_once_until_it_takes);
+    tcase_add_test(tests, parked_calls_are_told_when_the_journal_was_written_failed_or_resumed);
+    tcase_add_test(tests, a_record_says_everything_about_its_push);
+    tcase_add_loop_test(tests, push_with_a_journal_survives_any_refused_allocation, 0, 10);
+    tcase_add_test(tests, p2_repeats_of_init_and_finish_are_ok_and_change_nothing);
+    tcase_add_test(tests, a_repeat_of_init_is_not_answered_by_a_fenced_server);
+    tcase_add_test(tests, a_refused_init_may_come_again);
+    return run_tests("settle", tests);
+}
