@@ -99,7 +99,7 @@ static void answer_finish(struct sim_server *server, const struct sim_message *m
     if (status == PS_OK && empty && message->epoch != 0 && message->epoch != epoch_of(server))
         status = ps_fail(&error, PS_ERR_NOT_FOUND, "the parameters were lost: initialise again");
     if (status == PS_OK)
-        status = ps_service_finish(server->service, &ticket, &error);
+        status = ps_service_finish(server->service, &request, &ticket, &error);
     ps_decoded_release(&decoded);
     if (ps_service_satisfied(server->service, ticket))
         reply(server, message, status, error.text, NULL);

@@ -126,6 +126,7 @@ static void load(struct sim_world *world, void *subject, uint64_t generation, ui
         sim_trace(world, server->name, "loads epoch %" PRIu64 ", position %" PRIu64 "%s",
                   loaded.place.epoch, loaded.place.position,
                   loaded.damaged_count > 0 ? ", passing over damage" : "");
+        ps_service_begin_recovered(server->service, loaded.position);
         sim_checker_loaded(world, server, &loaded);
     }
     post_told(server, tell_loaded, status);
