@@ -1,0 +1,130 @@
+/* A preloaded library that makes a process's disk fail when told, without root. The environment
+ * variable PS_FAULT_SHIM names a file of one byte, which says what happens to regular files from
+ * now on (standard input, output and error are left alone):
+ *
+ *     '0'  nothing special
+ *     's'  fsync and fdatasync fail with EIO
+ *     'w'  writes fail with EIO
+ *     'f'  writes fail with ENOSPC, the first half of each having been written
+ *     'd'  fsync and fdatasync take 50 ms longer
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define DELAY_MS 50
+
+static const char *control(void)
+{
+    static const char *byte;
+    static const char none = '0';
+    const char *mapped = __atomic_load_n(&byte, __ATOMIC_ACQUIRE);
+    if (mapped != NULL)
+        return mapped;
+    const char *path = getenv("PS_FAULT_SHIM");
+    int descriptor = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    mapped = &none;
+    if (descriptor >= 0) {
+        void *page = mmap(NULL, 1, PROT_READ, MAP_SHARED, descriptor, 0);
+        if (page != MAP_FAILED)
+            mapped = page;
+        (void)close(descriptor);
+    }
+    __atomic_store_n(&byte, mapped, __ATOMIC_RELEASE);
+    return mapped;
+}
+
+/* What is to happen to this descriptor now. */
+static char fault_of(int descriptor)
+{
+    char fault = __atomic_load_n(control(), __ATOMIC_RELAXED);
+    struct stat info;
+    if (fault == '0' || descriptor <= 2 || fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode))
+        return '0';
+    return fault;
+}
+
+static void *next(const char *name)
+{
+    void *function = dlsym(RTLD_NEXT, name);
+    if (function == NULL)
+        abort();
+    return function;
+}
+
+/* Function pointers come from dlsym as void *; a union converts them without a warning. */
+#define NEXT(type, name) \
+    union {              \
+        void *object;    \
+        type;            \
+    } real = {.object = next(name)};
+
+static int sync_with(int descriptor, const char *name)
+{
+    NEXT(int (*call)(int), name)
+    char fault = fault_of(descriptor);
+    if (fault == 'd')
+        (void)poll(NULL, 0, DELAY_MS);
+    if (fault == 's') {
+        errno = EIO;
+        return -1;
+    }
+    return real.call(descriptor);
+}
+
+EXPORT int fsync(int descriptor)
+{
+    return sync_with(descriptor, "fsync");
+}
+
+EXPORT int fdatasync(int descriptor)
+{
+    return sync_with(descriptor, "fdatasync");
+}
+
+/* 0: write as told; otherwise how many bytes may still be written, or -1 with errno set. */
+static ssize_t room_for(int descriptor, size_t size)
+{
+    char fault = fault_of(descriptor);
+    if (fault != 'w' && fault != 'f')
+        return 0;
+    if (fault == 'f' && size > 1)
+        return (ssize_t)(size / 2);
+    errno = fault == 'w' ? EIO : ENOSPC;
+    return -1;
+}
+
+EXPORT ssize_t write(int descriptor, const void *data, size_t size)
+{
+    NEXT(ssize_t(*call)(int, const void *, size_t), "write")
+    ssize_t room = room_for(descriptor, size);
+    return room < 0 ? room : real.call(descriptor, data, room > 0 ? (size_t)room : size);
+}
+
+EXPORT ssize_t pwrite(int descriptor, const void *data, size_t size, off_t offset)
+{
+    NEXT(ssize_t(*call)(int, const void *, size_t, off_t), "pwrite")
+    ssize_t room = room_for(descriptor, size);
+    return room < 0 ? room : real.call(descriptor, data, room > 0 ? (size_t)room : size, offset);
+}
+
+EXPORT ssize_t writev(int descriptor, const struct iovec *pieces, int count)
+{
+    NEXT(ssize_t(*call)(int, const struct iovec *, int), "writev")
+    ssize_t room = room_for(descriptor, count > 1 ? 2 : 1);
+    return room < 0 ? room : real.call(descriptor, pieces, room > 0 ? 1 : count);
+}
+
+EXPORT ssize_t pwritev(int descriptor, const struct iovec *pieces, int count, off_t offset)
+{
+    NEXT(ssize_t(*call)(int, const struct iovec *, int, off_t), "pwritev")
+    ssize_t room = room_for(descriptor, count > 1 ? 2 : 1);
+    return room < 0 ? room : real.call(descriptor, pieces, room > 0 ? 1 : count, offset);
+}

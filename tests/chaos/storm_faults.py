@@ -1,0 +1,158 @@
+"""How each kind of fault is done to a world, and undone."""
+
+import signal
+
+SHIM_LETTERS = {"sync_fails": "s", "write_fails": "w", "slow_sync": "d"}
+
+
+class Faults:
+    """Faults that last are in `active`: (end, undo)."""
+
+    def __init__(self, world, note):
+        self.world = world
+        self.note = note
+        self.active = []
+        self.counts = {}
+
+    def count(self, kind, number=1):
+        self.counts[kind] = self.counts.get(kind, 0) + number
+
+    def kills(self):
+        return sum(number for kind, number in self.counts.items() if kind.startswith("kill"))
+
+    def pick_server(self, fault):
+        """Mostly a server that owns a shard."""
+        names = self.world.server_names()
+        owners = sorted(name for name in set(self.world.owners.values()) if name in names)
+        return owners[fault.other % len(owners)] if owners and fault.target % 5 else \
+            names[fault.other % len(names)]
+
+    def pick_trainer(self, fault):
+        numbers = sorted(self.world.trainers)
+        return numbers[fault.target % len(numbers)] if numbers else None
+
+    def begin(self, fault, now):
+        undo = getattr(self, "do_" + fault.kind)(fault)
+        if undo is not None:
+            self.active.append((now + fault.seconds, undo))
+
+    def end_due(self, now):
+        due = [undo for end, undo in self.active if end <= now]
+        self.active = [(end, undo) for end, undo in self.active if end > now]
+        for undo in due:
+            undo()
+
+    def end_all(self):
+        self.end_due(float("inf"))
+
+    # ---- Ends of processes ----
+
+    def kill(self, process, kind):
+        if process is None or not process.alive():
+            return
+        process.kill()
+        self.count(kind)
+        self.note(kind, process.name)
+
+    def do_kill_server(self, fault):
+        self.kill(self.world.servers[self.pick_server(fault)], "kill_server")
+
+    def do_kill_all_servers(self, _fault):
+        for server in self.world.servers.values():
+            server.killed = True
+            server.signal(signal.SIGKILL)
+        for server in self.world.servers.values():
+            self.kill_done(server)
+
+    def kill_done(self, server):
+        server.child.wait()
+        self.count("kill_server")
+        self.note("kill_server", server.name)
+
+    def do_kill_trainer(self, fault):
+        number = self.pick_trainer(fault)
+        self.kill(self.world.trainers.get(number), "kill_trainer")
+
+    def do_kill_etcd(self, _fault):
+        self.kill(self.world.etcd, "kill_etcd")
+
+    def do_end_server(self, fault):
+        server = self.world.servers[self.pick_server(fault)]
+        if server.stopped or not server.alive():
+            return
+        server.killed = True
+        server.signal(signal.SIGTERM)
+        self.count("end_server")
+        self.note("end_server", server.name)
+
+    def do_stop_server(self, fault):
+        server = self.world.servers[self.pick_server(fault)]
+        if server.stopped or not server.alive():
+            return None
+        server.stopped = True
+        server.signal(signal.SIGSTOP)
+        self.count("stop_server")
+        self.note("stop_server", f"{server.name} for {fault.seconds:.1f} s")
+
+        def undo():
+            server.stopped = False
+            server.signal(signal.SIGCONT)
+            self.note("undo", f"{server.name} goes on")
+        return undo
+
+    # ---- Disks ----
+
+    def shim(self, name, letter, fault):
+        self.world.set_shim(name, letter)
+        self.count(fault.kind)
+        self.note(fault.kind, f"{name} for {fault.seconds:.1f} s")
+
+        def undo():
+            self.world.set_shim(name, "0")
+            self.note("undo", f"disk of {name}")
+        return undo
+
+    def do_sync_fails(self, fault):
+        return self.shim(self.pick_server(fault), SHIM_LETTERS[fault.kind], fault)
+
+    do_write_fails = do_sync_fails
+    do_slow_sync = do_sync_fails
+
+    def do_disk_full(self, fault):
+        if not self.world.disk.real:
+            return self.shim(self.pick_server(fault), "f", fault)
+        self.world.disk.fill()
+        self.count("disk_full")
+        self.note("disk_full", f"for {fault.seconds:.1f} s")
+
+        def undo():
+            self.world.disk.free()
+            self.note("undo", "disk has room")
+        return undo
+
+    # ---- Networks ----
+
+    def cut(self, node, peers, fault):
+        for peer in peers:
+            self.world.network.cut(node, peer, fault.cut)
+        self.count(fault.kind)
+        self.note(fault.kind, f"{node} {fault.cut} for {fault.seconds:.1f} s")
+
+        def undo():
+            self.world.network.heal(node)
+            self.note("undo", f"network of {node}")
+        return undo
+
+    def do_cut_server_etcd(self, fault):
+        return self.cut(self.pick_server(fault), ["etcd"], fault)
+
+    def do_cut_server_all(self, fault):
+        name = self.pick_server(fault)
+        others = [f"trainer-{number}" for number in sorted(self.world.trainers)]
+        return self.cut(name, ["etcd", "reader", *others], fault)
+
+    def do_cut_trainer_server(self, fault):
+        number = self.pick_trainer(fault)
+        if number is None:
+            return None
+        return self.cut(f"trainer-{number}", [self.pick_server(fault)], fault)

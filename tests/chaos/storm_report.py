@@ -1,0 +1,133 @@
+"""What a storm found, as one dictionary, and that as text."""
+
+import storm_checks
+
+
+def percentile(numbers, share):
+    ordered = sorted(numbers)
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
+
+
+def spread(numbers):
+    """Seconds to milliseconds."""
+    return {"count": len(numbers), "p50_ms": round(percentile(numbers, 0.5) * 1000, 1),
+            "p99_ms": round(percentile(numbers, 0.99) * 1000, 1),
+            "longest_ms": round(max(numbers, default=0.0) * 1000, 1)}
+
+
+def recoveries_of(events, losses):
+    """One row for each time that a shard changed hands: from the loss of its owner (what the storm
+    did, or else the claim) to being served again, in parts."""
+    rows, owner_of = [], {}
+    claims, parts = {}, {}
+    for at, name, row in sorted(events, key=lambda event: event[0]):
+        message = row.get("msg")
+        if message == "index claimed":
+            claims[name] = (at, row["index"], row["epoch"])
+            parts[name] = {}
+        elif message in ("checkpoint loaded", "journal replayed") and name in parts:
+            parts[name][message] = (at, row)
+        elif message == "serving" and name in claims:
+            claimed, shard, epoch = claims.pop(name)
+            before = owner_of.get(shard)
+            owner_of[shard] = (name, at)
+            if before is not None:
+                lost = last_loss(losses, before, claimed)
+                rows.append(recovery_row(shard, epoch, name, lost, claimed, at,
+                                         parts.get(name, {})))
+    return rows
+
+
+def last_loss(losses, before, claimed):
+    """When the storm took the shard from its owner: the first thing it did to that server while it
+    owned the shard."""
+    name, since = before
+    times = [at for at, victims in losses if since <= at <= claimed and name in victims]
+    return min(times, default=claimed)
+
+
+def recovery_row(shard, epoch, name, lost, claimed, served, parts):
+    loaded = parts.get("checkpoint loaded", (claimed, {}))
+    replayed = parts.get("journal replayed", (None, {}))
+    load_end = max(loaded[0], claimed)
+    return {"shard": shard, "epoch": epoch, "server": name, "from": lost, "until": served,
+            "detect_s": claimed - lost, "load_s": load_end - claimed,
+            "replay_s": served - load_end, "records": replayed[1].get("records", 0)}
+
+
+def failover_latencies(pushes, recoveries, shard_of_parameter):
+    """Seconds that pushes took which were under way while their shard had no server."""
+    windows = {}
+    for row in recoveries:
+        windows.setdefault(row["shard"], []).append((row["from"], row["until"]))
+    found = []
+    for push in pushes:
+        if not push.version:
+            continue
+        began, ended = push.began / 1e9, push.ended / 1e9
+        if any(began < until and ended > since
+               for since, until in windows.get(shard_of_parameter[push.parameter], [])):
+            found.append(ended - began)
+    return found
+
+
+def longest_gaps(pushes, shard_of_parameter):
+    """The longest time without an acknowledgement, per shard."""
+    gaps, last = {}, {}
+    for push in sorted((one for one in pushes if one.version), key=lambda one: one.ended):
+        shard = shard_of_parameter[push.parameter]
+        if shard in last:
+            gaps[shard] = max(gaps.get(shard, 0), (push.ended - last[shard]) / 1e9)
+        last[shard] = push.ended
+    return {str(shard): round(gap, 3) for shard, gap in sorted(gaps.items())}
+
+
+def text_of(result):
+    lines = [f"storm: seed {result['seed']}, {result['seconds']:.0f} s, {result['shards']} shards, "
+             f"{result['trainers']} trainers; again: {result['again']}"]
+    for lack in result["skipped"]:
+        lines.append(f"  skipped: {lack}")
+    lines.append(f"  pushes: {result['acknowledged']} acknowledged, {result['in_doubt']} in doubt, "
+                 f"{result['failed']} told to have failed; {result['reads']} reads")
+    lines.append("  faults: " + ", ".join(f"{kind} {number}" for kind, number in
+                                          sorted(result["faults"].items())))
+    lines.append(f"  kills: {result['kills']} (at least {result['kills_min']} wanted)")
+    lines.append("  every push: " + spread_text(result["latency"]))
+    lines.append("  pushes during failover: " + spread_text(result["failover"]))
+    lines.append("  longest time without an acknowledgement: " + ", ".join(
+        f"shard {shard} {gap:.2f} s" for shard, gap in result["gaps_s"].items()))
+    rows = result["recoveries"]
+    if rows:
+        lines.append(f"  recoveries: {len(rows)}; median detect {median(rows, 'detect_s')}, load "
+                     f"{median(rows, 'load_s')}, replay {median(rows, 'replay_s')}; longest "
+                     f"{max(row['until'] - row['from'] for row in rows):.2f} s")
+    lines.append(f"  healed: all parameters moved on after {result['healed_s']:.2f} s, drained "
+                 f"after {result['drained_s']:.2f} s")
+    lines.append(f"  journal: {result['journal']}")
+    lines.append(f"  digest: {result['digest']}")
+    lines.append(f"  lost {result['lost']}, duplicates {result['duplicates']}")
+    lines += violation_lines(result["violations"])
+    lines.append(f"  files: {result['folder']}")
+    lines.append("storm: " + ("every promise held" if not result["violations"]
+                              else "PROMISES BROKEN"))
+    return "\n".join(lines)
+
+
+def spread_text(one):
+    return (f"{one['count']}, p50 {one['p50_ms']} ms, p99 {one['p99_ms']} ms, longest "
+            f"{one['longest_ms']} ms")
+
+
+def median(rows, key):
+    return f"{percentile([row[key] for row in rows], 0.5) * 1000:.0f} ms"
+
+
+def violation_lines(violations):
+    table = storm_checks.counts(violations)
+    lines = [f"  BROKEN {rule}: {number}" for rule, number in sorted(table.items())]
+    shown = {}
+    for one in violations:
+        shown[one.rule] = shown.get(one.rule, 0) + 1
+        if shown[one.rule] <= 3:
+            lines.append(f"    {one.rule}: {one.text}")
+    return lines
