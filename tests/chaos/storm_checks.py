@@ -1,5 +1,5 @@
-"""The checker: from outside, with arithmetic of its own, it says whether what the trainers were told
-is what the servers hold. Nothing here starts a process or reads a file.
+"""The checker: from outside, with arithmetic of its own, it says whether what the trainers were
+told is what the servers hold. Nothing here starts a process or reads a file.
 
 Every rule that is broken becomes a Violation; none means that the promises held.
 """
@@ -170,29 +170,28 @@ def running_maximum(numbers):
 
 
 def check_journal(pushes, entries):
-    """`entries`: (parameter, slot, number, version) in journal order, of all shards. Exact: each
-    push at most once, every acknowledged one there, with the version that it was told."""
-    found, where, last = [], {}, {}
+    """`entries`: (parameter, slot, number, version) in journal order, of all shards. No push stands
+    there twice, versions rise, nothing is there that nobody pushed, and what was acknowledged has
+    the version that it was told. A version may be missing: a checkpoint covers it."""
+    found, where, holders, last = [], {}, {}, {}
     for parameter, slot, number, version in entries:
         key = parameter, slot, number
         if key in where:
             found.append(Violation("duplicate", f"journal: parameter {parameter}, slot {slot}, "
                                    f"number {number} stands there twice"))
-        where[key] = version
-        if version != last.get(parameter, 0) + 1:
-            found.append(Violation("journal_gap", f"journal: parameter {parameter}: version "
-                                   f"{version} after {last.get(parameter, 0)}"))
-        last[parameter] = version
-    known = set()
+        if version <= last.get(parameter, 0):
+            found.append(Violation("journal_order", f"journal: parameter {parameter}: version "
+                                   f"{version} after {last[parameter]}"))
+        where[key], holders[parameter, version], last[parameter] = version, key, version
     for push in pushes:
         key = push.parameter, push.slot, push.number
-        known.add(key)
-        if push.version and key not in where:
-            found.append(Violation("lost", f"journal: acknowledged and not there: parameter "
-                                   f"{key[0]}, slot {key[1]}, number {key[2]}"))
-        elif push.version and where[key] != push.version:
-            found.append(Violation("version_differs", f"journal: parameter {key[0]}, slot {key[1]},"
-                                   f" number {key[2]}: version {where[key]}, told {push.version}"))
+        if push.version and key not in where and (push.parameter, push.version) in holders:
+            found.append(Violation("lost", f"journal: parameter, slot, number {key} was told "
+                                   f"version {push.version}; another push has it"))
+        elif push.version and where.get(key, push.version) != push.version:
+            found.append(Violation("version_differs", f"journal: parameter, slot, number {key} has "
+                                   f"version {where[key]}, was told {push.version}"))
+    known = {(push.parameter, push.slot, push.number) for push in pushes}
     found += [Violation("unknown_push", f"journal: nobody pushed {key}") for key in
               sorted(set(where) - known)]
     return found

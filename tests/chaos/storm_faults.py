@@ -13,6 +13,7 @@ class Faults:
         self.note = note
         self.active = []
         self.counts = {}
+        self.full = 0  # how many faults keep the disk full
 
     def count(self, kind, number=1):
         self.counts[kind] = self.counts.get(kind, 0) + number
@@ -122,12 +123,15 @@ class Faults:
         if not self.world.disk.real:
             return self.shim(self.pick_server(fault), "f", fault)
         self.world.disk.fill()
+        self.full += 1
         self.count("disk_full")
         self.note("disk_full", f"for {fault.seconds:.1f} s")
 
         def undo():
-            self.world.disk.free()
-            self.note("undo", "disk has room")
+            self.full -= 1
+            if self.full == 0:
+                self.world.disk.free()
+                self.note("undo", "disk has room")
         return undo
 
     # ---- Networks ----

@@ -107,10 +107,10 @@ class Namespaces:
                 rules["in"].append(f"ip saddr {address} drop")
             if way in ("out", "both"):
                 rules["out"].append(f"ip daddr {address} drop")
-        text = ("table inet storm\ndelete table inet storm\ntable inet storm {\n"
-                "chain in { type filter hook input priority 0; " + "; ".join(rules["in"]) + " }\n"
-                "chain out { type filter hook output priority 0; " + "; ".join(rules["out"])
-                + " }\n}\n")
+        chains = "".join(
+            f"chain {way} {{ type filter hook {way}put priority 0;\n"
+            + "".join(f"{rule}\n" for rule in rules[way]) + "}\n" for way in ("in", "out"))
+        text = f"table inet storm\ndelete table inet storm\ntable inet storm {{\n{chains}}}\n"
         run(*self.command(node, ["nft", "-f", "-"]), text=text)
 
     def close(self):

@@ -1,6 +1,8 @@
 """A plot as SVG text, with nothing but Python: acknowledged pushes per second over time, faults as
 marks above, recoveries as bars below."""
 
+from xml.sax.saxutils import escape
+
 WIDTH, HEIGHT = 1200, 420
 LEFT, RIGHT, TOP, BOTTOM = 60, 20, 110, 110
 ROWS = ["kill_server", "kill_trainer", "kill_etcd", "stop/end", "disk", "network"]
@@ -45,9 +47,8 @@ class Plot:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / self.top
 
     def text(self, x, y, words, anchor="start", colour="#333"):
-        words = words.replace("&", "&amp;").replace("<", "&lt;")
         self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">'
-                          f'{words}</text>')
+                          f'{escape(words)}</text>')
 
     def line(self, x1, y1, x2, y2, colour="#ddd"):
         self.parts.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
@@ -96,7 +97,7 @@ class Plot:
         return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
                 f'font-family="sans-serif" font-size="11">\n'
                 f'<rect width="100%" height="100%" fill="white"/>\n'
-                f'<text x="{LEFT}" y="16" font-size="14">{title}</text>\n{body}\n</svg>\n')
+                f'<text x="{LEFT}" y="16" font-size="14">{escape(title)}</text>\n{body}\n</svg>\n')
 
 
 def draw(title, seconds, ack_times, marks, recoveries, heal):

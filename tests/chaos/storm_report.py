@@ -1,5 +1,7 @@
 """What a storm found, as one dictionary, and that as text."""
 
+import bisect
+
 import storm_checks
 
 
@@ -56,18 +58,24 @@ def recovery_row(shard, epoch, name, lost, claimed, served, parts):
 
 
 def failover_latencies(pushes, recoveries, shard_of_parameter):
-    """Seconds that pushes took which were under way while their shard had no server."""
-    windows = {}
-    for row in recoveries:
-        windows.setdefault(row["shard"], []).append((row["from"], row["until"]))
-    found = []
+    """Seconds that pushes took which were under way while their shard had no server: from the last
+    acknowledgement of the old owner until the new one serves."""
+    acks = {}
     for push in pushes:
-        if not push.version:
-            continue
-        began, ended = push.began / 1e9, push.ended / 1e9
-        if any(began < until and ended > since
-               for since, until in windows.get(shard_of_parameter[push.parameter], [])):
-            found.append(ended - began)
+        if push.version:
+            acks.setdefault(shard_of_parameter[push.parameter], []).append(push)
+    found = []
+    for shard, rows in acks.items():
+        rows.sort(key=lambda push: push.ended)
+        ends = [push.ended / 1e9 for push in rows]
+        windows = []
+        for row in recoveries:
+            last = bisect.bisect_left(ends, row["until"])
+            if row["shard"] == shard and last > 0:
+                windows.append((ends[last - 1], row["until"]))
+        found += [(push.ended - push.began) / 1e9 for push in rows
+                  if any(push.began / 1e9 < until and push.ended / 1e9 > since
+                         for since, until in windows)]
     return found
 
 

@@ -1,5 +1,6 @@
 """The processes of a storm: etcd, servers, trainers, a reader; and every fault that hits them."""
 
+import calendar
 import json
 import os
 import signal
@@ -173,7 +174,8 @@ class World:
             self.network.command("reader", self.trainer_words(mode, *flags, timeout=seconds)),
             capture_output=True, text=True, timeout=seconds + 60, check=False, **more)
         if done.returncode != 0:
-            raise RuntimeError(f"storm_trainer {mode}: exit {done.returncode}: {done.stderr[-500:]}")
+            raise RuntimeError(f"storm_trainer {mode}: exit {done.returncode}: "
+                               f"{done.stderr[-500:]}")
         return done.stdout
 
     # ---- Looking after them ----
@@ -210,7 +212,6 @@ class World:
         """A log line's time on the monotonic clock."""
         stamp = row.get("ts", "1970-01-01T00:00:00.000Z")
         base = time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")
-        import calendar
         return calendar.timegm(base) + float("0" + stamp[19:-1]) - self.wall_offset
 
     def set_shim(self, name, letter):

@@ -1,0 +1,110 @@
+"""Reads journals without any code of the server: written from docs/journal-format.md alone.
+
+A segment is a row of records: 80 fixed bytes, the client's id, the parameter's name, zeros to a
+multiple of 8, the content, zeros to a multiple of 8. Of each epoch counts what lies before the
+first position of any later epoch.
+"""
+
+import dataclasses
+import os
+import re
+import struct
+
+MAGIC = 0x524A5350
+HEAD = struct.Struct("<IIBBBBHxxIxxxxQQQQQQQ")
+NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})\.journal")
+SEGMENT, PUSH = 1, 2
+
+
+@dataclasses.dataclass
+class Record:
+    position: int
+    epoch: int
+    name: str
+    version: int
+    client_id: bytes
+    session: int
+    sequence: int
+    content: memoryview
+
+
+def make_table():
+    rows = []
+    for number in range(256):
+        for _ in range(8):
+            number = number >> 1 ^ (0x82F63B78 if number & 1 else 0)
+        rows.append(number)
+    return rows
+
+
+TABLE = make_table()
+
+
+def crc32c(data):
+    table, crc = TABLE, 0xFFFFFFFF
+    for byte in data:
+        crc = table[(crc ^ byte) & 255] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def padded(size):
+    return (size + 7) // 8 * 8
+
+
+def read_segment(data):
+    """Yields records up to the end, or up to the first bytes that are no whole record; content is
+    not checked here (psckpt verify does that). Returns how many bytes were left out."""
+    at = 0
+    while at + HEAD.size <= len(data):
+        (magic, crc, _, kind, _, id_bytes, name_bytes, _, content_bytes, position, epoch, _,
+         version, session, sequence) = HEAD.unpack_from(data, at)
+        head_bytes = padded(HEAD.size + id_bytes + name_bytes)
+        end = at + head_bytes + padded(content_bytes)
+        if magic != MAGIC or end > len(data) or crc32c(data[at + 8:at + head_bytes]) != crc:
+            break
+        names = at + HEAD.size + id_bytes
+        if kind == PUSH:
+            yield Record(position, epoch, bytes(data[names:names + name_bytes]).decode(), version,
+                         bytes(data[at + HEAD.size:names]), session, sequence,
+                         data[at + head_bytes:at + head_bytes + content_bytes])
+        at = end
+    return len(data) - at
+
+
+def segments_of(folder):
+    """{epoch: [(first position, path)]}, in order"""
+    epochs = {}
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        match = NAME.fullmatch(name)
+        if match:
+            epochs.setdefault(int(match.group(1), 16), []).append(
+                (int(match.group(2), 16), os.path.join(folder, name)))
+    return epochs
+
+
+def read_journal(folder):
+    """Yields the current records of one shard, in order."""
+    epochs = segments_of(folder)
+    for epoch in sorted(epochs):
+        limit = min((rows[0][0] for later, rows in epochs.items() if later > epoch),
+                    default=1 << 64)
+        for _, path in epochs[epoch]:
+            with open(path, "rb") as file:
+                data = memoryview(file.read())
+            for record in read_segment(data):
+                if record.position < limit:
+                    yield record
+
+
+def decode(content, slots):
+    """(slot, number) of a gradient of storm_model.c."""
+    values = content[:4 * (1 + 3 * slots)].cast("f").tolist()
+    slot = values[1::3].index(-1.0)
+    return slot, int(-values[2 + 3 * slot]) * 64 + int(-values[3 + 3 * slot])
+
+
+def read_shards(folders, parameters, slots):
+    """[(parameter, slot, number, version)] of all shards, each in journal order."""
+    numbers = {name: i for i, (name, _) in enumerate(parameters)}
+    return [(numbers[record.name], *decode(record.content, slots), record.version)
+            for folder in folders for record in read_journal(folder)]

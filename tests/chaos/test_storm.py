@@ -1,0 +1,241 @@
+"""The checker of the storm finds what it should and leaves good runs alone; the rest of the storm's
+arithmetic, too."""
+
+import os
+import struct
+import sys
+import tempfile
+import unittest
+import xml.dom.minidom
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import storm_checks
+import storm_compare
+import storm_journal
+import storm_plan
+import storm_plot
+import storm_records
+import storm_report
+import storm_world
+from storm_records import Push, Read
+
+SLOTS = 2
+
+
+def pushed(slot, number, version, parameter=0, began=None):
+    began = version * 10 if began is None else began
+    return Push(slot, parameter, number, began, began + 5 if version else 0, version)
+
+
+def state(applied, version=None):
+    """What the servers hold after these (slot, number)."""
+    values = [0.0] * (1 + 3 * SLOTS + 4)
+    for slot, number in applied:
+        values[0] += 1
+        for i, part in enumerate(storm_checks.sums_of(number)):
+            values[1 + 3 * slot + i] += part
+    values[1 + 3 * SLOTS:] = [values[0]] * 4
+    return {0: (len(applied) if version is None else version, values)}
+
+
+def rules(violations):
+    return sorted(storm_checks.counts(violations).items())
+
+
+class Values(unittest.TestCase):
+    PUSHES = [pushed(0, 1, 1), pushed(1, 1, 2), pushed(0, 2, 3), pushed(0, 3, 0)]
+    ACKED = [(0, 1), (1, 1), (0, 2)]
+
+    def check(self, applied, **more):
+        return rules(storm_checks.check_values(self.PUSHES, state(applied, **more), SLOTS))
+
+    def test_all_acknowledged_is_fine(self):
+        self.assertEqual(self.check(self.ACKED), [])
+
+    def test_a_push_in_doubt_may_be_applied(self):
+        self.assertEqual(self.check(self.ACKED + [(0, 3)]), [])
+
+    def test_a_lost_push_is_found(self):
+        self.assertEqual(self.check(self.ACKED[1:]), [("lost", 1)])
+
+    def test_a_push_applied_twice_is_found(self):
+        self.assertEqual(self.check(self.ACKED + [(1, 1)]), [("duplicate", 1)])
+
+    def test_a_push_in_doubt_applied_twice_is_found(self):
+        self.assertEqual(self.check(self.ACKED + [(0, 3), (0, 3)]), [("duplicate", 1)])
+
+    def test_a_lost_push_does_not_hide_behind_a_duplicate_of_another_trainer(self):
+        self.assertEqual(self.check([(0, 1), (1, 1), (1, 1)]), [("duplicate", 1), ("lost", 1)])
+
+    def test_a_lost_push_does_not_hide_behind_a_duplicate_of_its_own_trainer(self):
+        self.assertEqual(self.check([(1, 1), (0, 2), (0, 2)]), [("swapped", 1)])
+
+    def test_a_wrong_version_is_found(self):
+        self.assertEqual(self.check(self.ACKED, version=4), [("torn", 1)])
+
+    def test_half_a_gradient_is_found(self):
+        dump = state(self.ACKED)
+        dump[0][1][-1] -= 1
+        self.assertEqual(rules(storm_checks.check_values(self.PUSHES, dump, SLOTS)), [("torn", 1)])
+
+    def test_a_lost_parameter_is_found(self):
+        self.assertEqual(rules(storm_checks.check_values(self.PUSHES, {}, SLOTS)), [("lost", 1)])
+
+
+class Versions(unittest.TestCase):
+    def check(self, pushes, last=9):
+        return rules(storm_checks.check_versions(pushes, {0: (last, [])}))
+
+    def test_rising_versions_are_fine(self):
+        self.assertEqual(self.check([pushed(0, 1, 1), pushed(1, 1, 2), pushed(0, 2, 5)]), [])
+
+    def test_a_version_given_twice_is_found(self):
+        self.assertEqual(self.check([pushed(0, 1, 1), pushed(1, 1, 1)]), [("version_twice", 1)])
+
+    def test_a_version_beyond_the_end_is_found(self):
+        self.assertEqual(self.check([pushed(0, 1, 10)]), [("version_beyond", 1)])
+
+    def test_a_version_that_goes_back_is_found(self):
+        self.assertEqual(self.check([pushed(0, 1, 5), pushed(0, 2, 4)]), [("version_back", 1)])
+
+
+class Reads(unittest.TestCase):
+    def check(self, reads, pushes=()):
+        return rules(storm_checks.check_reads([Read(at, at + 1, 0, 0, epoch, version)
+                                               for at, epoch, version in reads], [], pushes))
+
+    def test_rising_reads_are_fine(self):
+        self.assertEqual(self.check([(10, 1, 1), (20, 1, 1), (30, 2, 2)]), [])
+
+    def test_a_read_that_goes_back_within_an_epoch_is_found(self):
+        self.assertEqual(self.check([(10, 1, 2), (20, 1, 1)]), [("read_back", 1)])
+
+    def test_a_read_may_go_back_to_what_is_durable_in_a_new_epoch(self):
+        self.assertEqual(self.check([(10, 1, 2), (20, 2, 1)]), [])
+
+    def test_a_read_without_an_acknowledged_push_is_found(self):
+        self.assertEqual(self.check([(100, 2, 1)], [pushed(0, 1, 2)]), [("stale_read", 1)])
+
+    def test_a_read_before_the_acknowledgement_may_miss_it(self):
+        self.assertEqual(self.check([(24, 2, 1)], [pushed(0, 1, 2)]), [])
+
+    def test_a_torn_read_is_found(self):
+        self.assertEqual(rules(storm_checks.check_reads([], ["X 1 0 3"], [])), [("torn", 1)])
+
+
+class Journal(unittest.TestCase):
+    PUSHES = [pushed(0, 1, 1), pushed(1, 1, 2), pushed(0, 2, 0)]
+
+    def check(self, entries):
+        return rules(storm_checks.check_journal(self.PUSHES, entries))
+
+    def test_every_push_once_is_fine(self):
+        self.assertEqual(self.check([(0, 0, 1, 1), (0, 1, 1, 2), (0, 0, 2, 3)]), [])
+
+    def test_what_a_checkpoint_covers_may_be_missing(self):
+        self.assertEqual(self.check([(0, 1, 1, 2)]), [])
+
+    def test_a_push_that_stands_there_twice_is_found(self):
+        self.assertEqual(self.check([(0, 0, 1, 1), (0, 1, 1, 2), (0, 1, 1, 3)]),
+                         [("duplicate", 1), ("version_differs", 1)])
+
+    def test_a_push_whose_version_another_has_is_lost(self):
+        self.assertEqual(self.check([(0, 0, 2, 1), (0, 1, 1, 2)]), [("lost", 1)])
+
+    def test_a_push_that_nobody_made_is_found(self):
+        self.assertEqual(self.check([(0, 0, 9, 3)]), [("unknown_push", 1)])
+
+    def test_versions_that_go_back_are_found(self):
+        self.assertEqual(self.check([(0, 1, 1, 2), (0, 0, 1, 1)]), [("journal_order", 1)])
+
+    def test_pushes_in_doubt_that_the_journal_lacks_are_known_by_the_values(self):
+        rows, holes = storm_compare.complete([(0, 0, 1, 1)], self.PUSHES,
+                                             state([(0, 1), (1, 1), (0, 2)]))
+        self.assertEqual([row[:3] for row in rows], [(0, 0, 1), (0, 1, 1), (0, 0, 2)])
+        self.assertEqual(holes, 2)
+
+
+def record(position, epoch, name=b"w", version=1, content=b"\0" * 12):
+    head = bytearray(storm_journal.HEAD.pack(storm_journal.MAGIC, 0, 1, storm_journal.PUSH, 4, 2,
+                                             len(name), 0, len(content), position, epoch, 0,
+                                             version, 1, position))
+    head += b"id" + name
+    head += b"\0" * (storm_journal.padded(len(head)) - len(head))
+    struct.pack_into("<I", head, 4, storm_journal.crc32c(head[8:]))
+    return bytes(head) + content + b"\0" * (storm_journal.padded(len(content)) - len(content))
+
+
+class JournalFiles(unittest.TestCase):
+    def positions(self, files):
+        with tempfile.TemporaryDirectory() as folder:
+            for (epoch, first), data in files.items():
+                with open(os.path.join(folder, f"{epoch:016x}-{first:016x}.journal"), "wb") as file:
+                    file.write(data)
+            return [(one.epoch, one.position) for one in storm_journal.read_journal(folder)]
+
+    def test_checksum_is_crc32c(self):
+        self.assertEqual(storm_journal.crc32c(b"123456789"), 0xE3069283)
+
+    def test_a_torn_end_is_left_out(self):
+        self.assertEqual(self.positions({(1, 1): record(1, 1) + record(2, 1)[:-8]}), [(1, 1)])
+
+    def test_a_damaged_head_is_no_record(self):
+        bad = bytearray(record(1, 1))
+        bad[40] ^= 1
+        self.assertEqual(self.positions({(1, 1): bytes(bad)}), [])
+
+    def test_what_an_old_owner_wrote_behind_a_takeover_does_not_count(self):
+        self.assertEqual(self.positions({(1, 1): record(1, 1) + record(2, 1),
+                                         (5, 2): record(2, 5)}), [(1, 1), (5, 2)])
+
+    def test_a_gradient_tells_who_pushed_it(self):
+        values = [-1.0] + [0.0] * 3 + [-1.0, -2.0, -5.0]
+        content = memoryview(struct.pack("<7f", *values))
+        self.assertEqual(storm_journal.decode(content, 2), (1, 2 * 64 + 5))
+
+
+class Rest(unittest.TestCase):
+    def test_equal_seeds_give_equal_plans(self):
+        plans = [storm_plan.make_plan(seed, 60, 2, 2, ["network"]) for seed in (7, 7, 8)]
+        self.assertEqual(plans[0], plans[1])
+        self.assertNotEqual(plans[0], plans[2])
+
+    def test_a_plan_without_network_cuts_nothing(self):
+        self.assertFalse([fault for fault in storm_plan.make_plan(1, 300, 1, 2, [])
+                          if fault.kind.startswith("cut")])
+
+    def test_a_plan_has_the_kills_that_were_asked_for(self):
+        plan = storm_plan.make_plan(3, 300, 4, 2, ["network"])
+        storm_plan.raise_kills(plan, 3, 60)
+        self.assertGreaterEqual(storm_plan.kills_in(plan, 3), 60)
+
+    def test_parameters_live_where_placement_says(self):
+        self.assertEqual([storm_world.shard_of("param_a", 4), storm_world.shard_of("param_b", 4),
+                          storm_world.shard_of("p_1", 10)], [2, 3, 9])
+
+    def test_half_a_line_of_a_record_is_left_out(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("I 1 0 1\nA 2 0 1 7\nI 3 0 2\nF 4 0 2 unknown no answer\nI 5 0 3\nA 6 0 3")
+            file.flush()
+            pushes = storm_records.read_pushes(file.name, 0)
+        self.assertEqual([(push.version, push.failure) for push in pushes],
+                         [(7, ""), (0, "unknown no answer"), (0, "")])
+
+    def test_a_recovery_is_counted_from_the_fault(self):
+        events = [(1.0, "server-0", {"msg": "index claimed", "index": 0, "epoch": 3}),
+                  (1.1, "server-0", {"msg": "serving", "index": 0}),
+                  (7.0, "server-1", {"msg": "index claimed", "index": 0, "epoch": 9}),
+                  (7.5, "server-1", {"msg": "checkpoint loaded"}),
+                  (9.0, "server-1", {"msg": "serving", "index": 0})]
+        rows = storm_report.recoveries_of(events, [(4.0, {"server-0"}), (5.0, {"server-1"})])
+        self.assertEqual([(row["detect_s"], row["load_s"], row["replay_s"]) for row in rows],
+                         [(3.0, 0.5, 1.5)])
+
+    def test_the_plot_is_xml(self):
+        text = storm_plot.draw("a & b", 10, [1, 2, 2.1], [(3, "kill_etcd"), (4, "cut_server_all")],
+                               [(0, 3, 5)], 8)
+        self.assertEqual(xml.dom.minidom.parseString(text).documentElement.tagName, "svg")
+
+
+if __name__ == "__main__":
+    unittest.main()
