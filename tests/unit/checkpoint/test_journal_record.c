@@ -1,0 +1,211 @@
+/* checkpoint/journal_record.c: heads to bytes and back. */
+#include "checkpoint/checksum.h"
+#include "checkpoint/journal_record.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint8_t bytes[PS_JOURNAL_HEAD_BYTES_MAX];
+
+static struct ps_record push_of(const char *name, const char *client_id)
+{
+    return (struct ps_record){.type = PS_RECORD_PUSH,
+                              .position = 0x1112131415161718,
+                              .epoch = 0x2122232425262728,
+                              .name = ps_bytes_of_text(name),
+                              .dtype = PS_F64,
+                              .version = 0x4142434445464748,
+                              .client_id = ps_bytes_of_text(client_id),
+                              .session = 0x5152535455565758,
+                              .sequence = 0x6162636465666768,
+                              .content = {NULL, 0, 0x0102030405}};
+}
+
+/* Byte by byte, so that the format cannot drift. */
+START_TEST(a_head_is_exactly_these_bytes)
+{
+    static const uint8_t expected[] = {
+        'P',  'S',  'J',  'R',  0,    0,    0,    0,    1,    2,    5,    2,    1,    0,    0,
+        0,    0xdd, 0xcc, 0xbb, 0xaa, 0,    0,    0,    0,    5,    4,    3,    2,    1,    0,
+        0,    0,    0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x28, 0x27, 0x26, 0x25, 0x24,
+        0x23, 0x22, 0x21, 0x38, 0x37, 0x36, 0x35, 0x34, 0x33, 0x32, 0x31, 0x48, 0x47, 0x46, 0x45,
+        0x44, 0x43, 0x42, 0x41, 0x58, 0x57, 0x56, 0x55, 0x54, 0x53, 0x52, 0x51, 0x68, 0x67, 0x66,
+        0x65, 0x64, 0x63, 0x62, 0x61, 'i',  'd',  'w',  0,    0,    0,    0,    0};
+    struct ps_record record = push_of("w", "id");
+
+    size_t size = ps_journal_head_write(&record, 0x3132333435363738, 0xaabbccdd, bytes);
+
+    ck_assert_uint_eq(size, sizeof expected);
+    ck_assert_mem_eq(bytes, expected, 4);
+    ck_assert_mem_eq(bytes + 8, expected + 8, sizeof expected - 8);
+    uint32_t crc32c = ps_checksum_crc32c(0, (struct ps_bytes){bytes + 8, size - 8});
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_uint_eq(bytes[4 + i], (crc32c >> (8 * i)) & 0xff);
+}
+END_TEST
+
+START_TEST(a_head_comes_back)
+{
+    struct ps_record record = push_of("layer/w", "client");
+    struct ps_journal_head head;
+    size_t size = ps_journal_head_write(&record, 99, 0xaabbccdd, bytes);
+
+    ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, sizeof bytes}, &head),
+                     PS_JOURNAL_GOOD);
+
+    ck_assert_int_eq(head.record.type, PS_RECORD_PUSH);
+    ck_assert_int_eq(head.record.dtype, PS_F64);
+    ck_assert_uint_eq(head.record.position, record.position);
+    ck_assert_uint_eq(head.record.epoch, record.epoch);
+    ck_assert_uint_eq(head.record.version, record.version);
+    ck_assert_uint_eq(head.record.session, record.session);
+    ck_assert_uint_eq(head.record.sequence, record.sequence);
+    ck_assert(ps_bytes_equal(head.record.name, record.name));
+    ck_assert(ps_bytes_equal(head.record.client_id, record.client_id));
+    ck_assert_uint_eq(head.durable, 99);
+    ck_assert_uint_eq(head.content_bytes, 0x0102030405);
+    ck_assert_uint_eq(head.content_crc32c, 0xaabbccdd);
+    ck_assert_uint_eq(head.head_bytes, size);
+    ck_assert_uint_eq(head.record_bytes, size + 0x0102030408);
+}
+END_TEST
+
+START_TEST(the_longest_names_have_room)
+{
+    char name[PS_NAME_BYTES_MAX + 1] = {0};
+    char client_id[PS_CLIENT_ID_BYTES_MAX + 1] = {0};
+    memset(name, 'n', sizeof name - 1);
+    memset(client_id, 'c', sizeof client_id - 1);
+    struct ps_record record = push_of(name, client_id);
+    struct ps_journal_head head;
+
+    ck_assert_uint_eq(ps_journal_head_write(&record, 0, 0, bytes), sizeof bytes);
+
+    ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, sizeof bytes}, &head),
+                     PS_JOURNAL_GOOD);
+    ck_assert(ps_bytes_equal(head.record.name, record.name));
+}
+END_TEST
+
+START_TEST(a_name_that_is_too_long_aborts)
+{
+    char name[PS_NAME_BYTES_MAX + 2] = {0};
+    memset(name, 'n', sizeof name - 1);
+    struct ps_record record = push_of(name, "");
+
+    (void)ps_journal_head_write(&record, 0, 0, bytes);
+}
+END_TEST
+
+START_TEST(every_truncation_and_every_flipped_bit_is_bad)
+{
+    struct ps_record record = push_of("layer/w", "client");
+    struct ps_journal_head head;
+    size_t size = ps_journal_head_write(&record, 99, 7, bytes);
+    for (size_t cut = 0; cut < size; cut++)
+        ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, cut}, &head),
+                         PS_JOURNAL_BAD);
+    for (size_t bit = 0; bit < size * 8; bit++) {
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+
+        ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, sizeof bytes}, &head),
+                         PS_JOURNAL_BAD);
+
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+}
+END_TEST
+
+/* Changes one byte of a good head and puts its checksum right. */
+static enum ps_journal_verdict verdict_with(size_t at, uint8_t value)
+{
+    struct ps_record record = push_of("layer/w", "client");
+    struct ps_journal_head head;
+    size_t size = ps_journal_head_write(&record, 99, 7, bytes);
+    bytes[at] = value;
+    uint32_t crc32c = ps_checksum_crc32c(0, (struct ps_bytes){bytes + 8, size - 8});
+    for (size_t i = 0; i < 4; i++)
+        bytes[4 + i] = (uint8_t)(crc32c >> (8 * i));
+    return ps_journal_head_read((struct ps_bytes){bytes, sizeof bytes}, &head);
+}
+
+START_TEST(what_a_later_version_wrote_is_unknown_not_bad)
+{
+    ck_assert_int_eq(verdict_with(8, 1), PS_JOURNAL_GOOD);
+    ck_assert_int_eq(verdict_with(8, 2), PS_JOURNAL_UNKNOWN);
+    ck_assert_int_eq(verdict_with(9, 0), PS_JOURNAL_UNKNOWN);
+    ck_assert_int_eq(verdict_with(9, 3), PS_JOURNAL_UNKNOWN);
+    ck_assert_int_eq(verdict_with(10, PS_DTYPE_COUNT), PS_JOURNAL_UNKNOWN);
+}
+END_TEST
+
+START_TEST(bounds_hold_behind_a_right_checksum)
+{
+    ck_assert_int_eq(verdict_with(31, 0x80), PS_JOURNAL_BAD); /* content of 2^63 bytes */
+    ck_assert_int_eq(verdict_with(9, PS_RECORD_SEGMENT), PS_JOURNAL_BAD); /* of another size */
+}
+END_TEST
+
+START_TEST(a_push_without_a_name_is_bad)
+{
+    struct ps_record record = push_of("", "client");
+    struct ps_journal_head head;
+    (void)ps_journal_head_write(&record, 99, 7, bytes);
+
+    ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, sizeof bytes}, &head),
+                     PS_JOURNAL_BAD);
+}
+END_TEST
+
+START_TEST(facts_of_a_segment_come_back)
+{
+    static const uint8_t expected[] = {4, 0, 0, 0, 9, 0, 0, 0, 8, 7, 6, 5,
+                                       4, 3, 2, 1, 6, 0, 0, 0, 0, 0, 0, 0};
+    struct ps_journal_facts facts = {
+        .index = 4, .shard_count = 9, .position = 0x0102030405060708, .previous_epoch = 6};
+    struct ps_journal_facts read = {0};
+    uint8_t content[PS_JOURNAL_SEGMENT_CONTENT_BYTES];
+
+    ps_journal_segment_write(&facts, content);
+    ps_journal_segment_read(content, &read);
+
+    ck_assert_mem_eq(content, expected, sizeof expected);
+    ck_assert_uint_eq(read.index, 4);
+    ck_assert_uint_eq(read.shard_count, 9);
+    ck_assert_uint_eq(read.position, facts.position);
+    ck_assert_uint_eq(read.previous_epoch, 6);
+}
+END_TEST
+
+START_TEST(padding_fills_up_to_eight)
+{
+    ck_assert_uint_eq(ps_journal_padding(0), 0);
+    ck_assert_uint_eq(ps_journal_padding(1), 7);
+    ck_assert_uint_eq(ps_journal_padding(7), 1);
+    ck_assert_uint_eq(ps_journal_padding(8), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("journal_record");
+    TCase *tests = tcase_create("journal_record");
+    tcase_add_test(tests, a_head_is_exactly_these_bytes);
+    tcase_add_test(tests, a_head_comes_back);
+    tcase_add_test(tests, the_longest_names_have_room);
+    tcase_add_test_raise_signal(tests, a_name_that_is_too_long_aborts, SIGABRT);
+    tcase_add_test(tests, every_truncation_and_every_flipped_bit_is_bad);
+    tcase_add_test(tests, what_a_later_version_wrote_is_unknown_not_bad);
+    tcase_add_test(tests, bounds_hold_behind_a_right_checksum);
+    tcase_add_test(tests, a_push_without_a_name_is_bad);
+    tcase_add_test(tests, facts_of_a_segment_come_back);
+    tcase_add_test(tests, padding_fills_up_to_eight);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
