@@ -1,0 +1,168 @@
+/* checkpoint/journal*: after any crash, everything that was called durable is there. */
+#include "sample_journal.h"
+#include "tests/support/memory_files.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SEEDS 4
+#define SEGMENT_BYTES 900
+#define LIFE 24 /* records that a life writes */
+
+static const struct sample_shape any = {.epoch = 0, .content_bytes_max = 150};
+
+/* Writes up to LIFE records of one epoch in batches of `batch`. Returns the last one that was
+ * durable; `position` when not even opening worked. `*whole`: nothing failed. */
+static uint64_t live(const struct ps_files *files, uint64_t epoch, uint64_t position, size_t batch,
+                     bool *whole)
+{
+    struct sample_shape shape = any;
+    shape.epoch = epoch;
+    struct ps_journal_facts facts = {
+        .index = 2, .shard_count = 5, .epoch = epoch, .position = position};
+    struct ps_journal_writer *writer = NULL;
+    *whole = false;
+    if (ps_journal_writer_open(files, SAMPLE_FOLDER, &facts, SEGMENT_BYTES, ps_allocator_heap(),
+                               &writer, NULL) != PS_OK)
+        return position;
+    *whole = sample_append(writer, &shape, position + 1, position + LIFE, batch) == PS_OK;
+    position = ps_journal_writer_position(writer);
+    ps_journal_writer_close(writer);
+    return position;
+}
+
+/* Three lives, each ended by a crash at call number `power` of its own, each going on from what
+ * reading found. True when no life failed any more. */
+static bool three_lives(uint64_t seed, int64_t power, enum memory_crash mode)
+{
+    struct memory_files *disk = memory_files_create(seed * 100000 + (uint64_t)power);
+    const struct ps_files *files = memory_files_files(disk);
+    uint64_t position = 0;
+    bool all_whole = true;
+    for (uint64_t epoch = 1; epoch <= 3; epoch++) {
+        bool whole = false;
+        memory_files_knobs(disk)->fail_from = memory_files_knobs(disk)->seen + power;
+        uint64_t durable = live(files, epoch, position, 1 + (size_t)(seed + epoch) % 7, &whole);
+        memory_files_knobs(disk)->fail_from = -1;
+        memory_files_crash(disk, mode);
+        struct sample_result result = sample_read_on(files, &any, 0, ps_allocator_heap());
+        ck_assert_msg(result.status == PS_ERR_NOT_FOUND, "seed %u, power %u, mode %d: %s",
+                      (unsigned)seed, (unsigned)power, (int)mode, result.error.text);
+        ck_assert_msg(result.last >= durable, "seed %u, power %u, mode %d: %u of %u",
+                      (unsigned)seed, (unsigned)power, (int)mode, (unsigned)result.last,
+                      (unsigned)durable);
+        ck_assert_uint_le(result.last, position + LIFE);
+        position = result.last;
+        all_whole = all_whole && whole;
+    }
+    memory_files_destroy(disk);
+    return all_whole;
+}
+
+static void sweep_power(enum memory_crash mode)
+{
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        int64_t power = 0;
+        while (!three_lives(seed, power, mode))
+            power++;
+        ck_assert_int_gt(power, 50);
+    }
+}
+
+START_TEST(a_crash_at_any_call_keeps_what_was_durable)
+{
+    sweep_power(MEMORY_CRASH_SEEDED);
+}
+END_TEST
+
+START_TEST(the_worst_crash_at_any_call_keeps_what_was_durable)
+{
+    sweep_power(MEMORY_CRASH_LOSES_ALL);
+}
+END_TEST
+
+START_TEST(a_killed_process_at_any_call_keeps_what_was_durable)
+{
+    sweep_power(MEMORY_CRASH_KEEPS_ALL);
+}
+END_TEST
+
+/* Makes a durable journal of `last` records and cuts it to its first `size` bytes, which it then
+ * writes on to the whole again without a sync: as a process does that is killed in between. */
+static void write_without_sync(struct memory_files *disk, uint64_t last)
+{
+    const struct ps_files *files = memory_files_files(disk);
+    struct sample_shape shape = any;
+    struct ps_bytes content;
+    struct ps_file file;
+    char path[128];
+    shape.epoch = 1;
+    sample_journal(files, &shape, 1, last, 1, PS_JOURNAL_SEGMENT_BYTES);
+    ck_assert(memory_files_get(disk, sample_segment(1, 1, path), &content));
+    uint8_t *copy = malloc(content.size);
+    ck_assert_ptr_nonnull(copy);
+    memcpy(copy, content.data, content.size);
+    size_t half = content.size / 2;
+    memory_files_put(disk, path, (struct ps_bytes){copy, half});
+    struct ps_bytes rest = {copy + half, content.size > half ? content.size - half : 0};
+    ck_assert_int_eq(files->open(files->self, path, PS_FILE_APPEND, &file, NULL), PS_OK);
+    ck_assert_int_eq(files->write(files->self, file, rest, NULL), PS_OK);
+    files->close(files->self, file);
+    free(copy);
+}
+
+START_TEST(what_a_new_epoch_builds_on_becomes_durable_with_it)
+{
+    struct memory_files *disk = memory_files_create(1);
+    const struct ps_files *files = memory_files_files(disk);
+    bool whole = false;
+    write_without_sync(disk, 10);
+    ck_assert_uint_eq(sample_read_on(files, &any, 0, ps_allocator_heap()).last, 10);
+    ck_assert_uint_eq(live(files, 2, 10, 1, &whole), 10 + LIFE);
+
+    memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
+
+    struct sample_result result = sample_read_on(files, &any, 0, ps_allocator_heap());
+    ck_assert_msg(result.status == PS_ERR_NOT_FOUND, "%s", result.error.text);
+    ck_assert_uint_eq(result.last, 10 + LIFE);
+    memory_files_destroy(disk);
+}
+END_TEST
+
+START_TEST(a_new_epoch_does_not_begin_when_that_cannot_be_synced)
+{
+    struct memory_files *disk = memory_files_create(1);
+    const struct ps_files *files = memory_files_files(disk);
+    struct memory_files_knobs *knobs = memory_files_knobs(disk);
+    bool whole = false;
+    write_without_sync(disk, 10);
+    knobs->fail_mask = 1u << MEMORY_SYNC;
+    knobs->seen = 0;
+    knobs->fail_at = 0;
+
+    ck_assert_uint_eq(live(files, 2, 10, 1, &whole), 10);
+
+    ck_assert(!whole);
+    ck_assert_uint_eq(memory_files_file_count(disk), 1);
+    ck_assert_uint_eq(memory_files_open_count(disk), 0);
+    memory_files_destroy(disk);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("journal_crash");
+    TCase *tests = tcase_create("journal_crash");
+    tcase_add_test(tests, a_crash_at_any_call_keeps_what_was_durable);
+    tcase_add_test(tests, the_worst_crash_at_any_call_keeps_what_was_durable);
+    tcase_add_test(tests, a_killed_process_at_any_call_keeps_what_was_durable);
+    tcase_add_test(tests, what_a_new_epoch_builds_on_becomes_durable_with_it);
+    tcase_add_test(tests, a_new_epoch_does_not_begin_when_that_cannot_be_synced);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
