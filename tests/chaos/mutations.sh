@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Takes one safeguard out of the server at a time (cmake -DPS_MUTATE=NAME) and demands that the storm
+# or the loss of power notices. A test that no mutation can fail proves nothing.
+#
+#   tests/chaos/mutations.sh                  all three, and the same tests without a mutation
+#   tests/chaos/mutations.sh session_lookup   only this one
+#
+# Each is built in build/mutation/NAME. Exit 0: every mutation was noticed and the build without one
+# passes. 77: a test could not run here (no root, no loop devices).
+set -uo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+seeds=${PS_MUTATION_SEEDS:-"1 2 3"}
+seconds=${PS_MUTATION_SECONDS:-45}
+points=${PS_MUTATION_POINTS:-5}
+logs="$top/build/mutation/logs"
+mkdir -p "$logs"
+
+build() {
+    local name=$1 folder="$top/build/mutation/$1" mutation=$1
+    [ "$name" = none ] && mutation=""
+    cmake -S "$top" --preset release -B "$folder" -DPS_MUTATE="$mutation" \
+        -DPS_HEADERS_ALONE=OFF >"$logs/$name.build" 2>&1 &&
+        cmake --build "$folder" --target pserver psckpt storm_trainer fault_shim \
+            >>"$logs/$name.build" 2>&1 && return 0
+    tail -20 "$logs/$name.build"
+    echo "mutations: $name does not build"
+    return 1
+}
+
+# One run against one build: the exit status of the test.
+storm() {
+    PS_BUILD="$top/build/mutation/$1" "$here/storm" --seed "$2" --seconds "$seconds" \
+        --every "${PS_MUTATION_EVERY:-1.5}" --report "$logs/$1-storm-$2" >"$logs/$1.storm-$2" 2>&1
+}
+
+power_loss() {
+    PS_BUILD="$top/build/mutation/$1" "$here/power_loss" --seed "$2" --points "$points" \
+        >"$logs/$1.power_loss-$2" 2>&1
+}
+
+# The rules that a run says were broken.
+broken() {
+    grep -hoE "BROKEN [a-z_]+: [0-9]+|lost [0-9]+: PROMISES BROKEN" "$1" | sort -u | paste -sd ' '
+}
+
+# Runs a test with seed after seed until one notices.
+noticed() {
+    local name=$1 test=$2 seed status
+    for seed in $seeds; do
+        rm -rf "$logs/$name-storm-$seed"
+        "$test" "$name" "$seed"
+        status=$?
+        if [ $status -eq 77 ]; then
+            echo "mutations: $name: $test cannot run here"
+            return 77
+        fi
+        if [ $status -eq 1 ] && [ -n "$(broken "$logs/$name.$test-$seed")" ]; then
+            echo "mutations: $name: noticed by $test, seed $seed: $(broken "$logs/$name.$test-$seed")"
+            return 0
+        fi
+        echo "mutations: $name: $test, seed $seed: exit $status, nothing noticed"
+    done
+    return 1
+}
+
+# Which test has to notice which mutation.
+check() {
+    case "$1" in
+        journal_sync) noticed "$1" power_loss ;;
+        epoch_compare | session_lookup) noticed "$1" storm ;;
+        *) echo "mutations: there is no mutation $1"; return 1 ;;
+    esac
+}
+
+# Without a mutation the same tests pass.
+control() {
+    local test seed=${seeds%% *} status
+    for test in storm power_loss; do
+        rm -rf "$logs/none-storm-$seed"
+        "$test" none "$seed"
+        status=$?
+        echo "mutations: none: $test, seed $seed: exit $status" \
+            "$(broken "$logs/none.$test-$seed")"
+        [ $status -eq 0 ] || return $status
+    done
+}
+
+wanted=("$@")
+[ $# -gt 0 ] || wanted=(none journal_sync epoch_compare session_lookup)
+failed=0
+for name in "${wanted[@]}"; do
+    build "$name" || { failed=1; continue; }
+    if [ "$name" = none ]; then control; else check "$name"; fi
+    status=$?
+    [ $status -eq 77 ] && exit 77
+    [ $status -eq 0 ] || failed=1
+done
+[ $failed -eq 0 ] && echo "mutations: every one was noticed" || echo "mutations: NOT every one was noticed"
+exit $failed
