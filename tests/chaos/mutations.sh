@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Takes one safeguard out of the server at a time (cmake -DPS_MUTATE=NAME) and demands that the storm
-# or the loss of power notices. A test that no mutation can fail proves nothing.
+# Takes one safeguard out of the server at a time (cmake -DPS_MUTATE=NAME) and demands that the
+# storm or the loss of power notices. A test that no mutation can fail proves nothing.
 #
 #   tests/chaos/mutations.sh                  all three, and the same tests without a mutation
 #   tests/chaos/mutations.sh session_lookup   only this one
@@ -57,7 +57,8 @@ noticed() {
             return 77
         fi
         if [ $status -eq 1 ] && [ -n "$(broken "$logs/$name.$test-$seed")" ]; then
-            echo "mutations: $name: noticed by $test, seed $seed: $(broken "$logs/$name.$test-$seed")"
+            echo "mutations: $name: noticed by $test, seed $seed:" \
+                "$(broken "$logs/$name.$test-$seed")"
             return 0
         fi
         echo "mutations: $name: $test, seed $seed: exit $status, nothing noticed"
@@ -97,5 +98,8 @@ for name in "${wanted[@]}"; do
     [ $status -eq 77 ] && exit 77
     [ $status -eq 0 ] || failed=1
 done
-[ $failed -eq 0 ] && echo "mutations: every one was noticed" || echo "mutations: NOT every one was noticed"
-exit $failed
+if [ $failed -ne 0 ]; then
+    echo "mutations: NOT all is as it should be"
+    exit 1
+fi
+echo "mutations: all as it should be"
