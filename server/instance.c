@@ -28,6 +28,7 @@ struct ps_instance {
     struct ps_store *store;            /* of the coordinator thread */
     struct ps_store *checkpoint_store; /* of the checkpointer thread */
     struct ps_rpc_server *rpc;
+    struct ps_journal_thread *journal; /* NULL: none is kept */
     struct ps_jobs *jobs;
     struct ps_coordinator_driver *driver;
     struct ps_probes *probes;
@@ -43,6 +44,7 @@ static enum ps_status check_data_dir(const struct ps_instance *instance, struct 
 static enum ps_status build_service(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_stores(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *error);
+static enum ps_status build_journal(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_driver(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_probes(struct ps_instance *instance, struct ps_error *error);
@@ -50,6 +52,7 @@ static void coordinator_main(void *argument);
 static void tell_health(struct ps_instance *instance);
 static void on_changed(void *self);
 static void on_checkpoint_wanted(void *self);
+static void on_journal_wanted(void *self);
 static void hook_load(void *self, const struct ps_claim *claim, uint32_t shard_count);
 static void hook_save(void *self, const struct ps_claim *claim, bool publish);
 static void hook_drain(void *self, uint64_t deadline_ms);
@@ -84,6 +87,7 @@ void ps_instance_destroy(struct ps_instance *instance)
     ps_probes_destroy(instance->probes);
     ps_jobs_destroy(instance->jobs);
     ps_rpc_server_destroy(instance->rpc);
+    ps_journal_thread_destroy(instance->journal);
     ps_coordinator_driver_destroy(instance->driver);
     ps_store_close(instance->store);
     ps_store_close(instance->checkpoint_store);
@@ -121,6 +125,7 @@ static enum ps_status build(struct ps_instance *instance, struct ps_error *error
     PS_TRY(build_service(instance, error));
     PS_TRY(build_stores(instance, error));
     PS_TRY(build_rpc(instance, error));
+    PS_TRY(build_journal(instance, error));
     PS_TRY(build_jobs(instance, error));
     PS_TRY(build_driver(instance, error));
     return build_probes(instance, error);
@@ -166,6 +171,11 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
         .metrics = instance->metrics,
         .bytes_max = options->memory_bytes,
         .saves = options->data_dir != NULL,
+        .journals = options->journal,
+        .ack = strcmp(options->ack, "logged") == 0 ? PS_ACK_LOGGED : PS_ACK_MEMORY,
+        .journal_queue_bytes = options->journal_queue_bytes,
+        .clients_max = (uint32_t)options->clients_max,
+        .client_idle_ms = options->client_idle_ms,
         .device = "cpu",
         .job = options->job,
     };
@@ -217,6 +227,22 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
                                    ps_rpc_server_port(instance->rpc), instance->address, error);
 }
 
+static enum ps_status build_journal(struct ps_instance *instance, struct ps_error *error)
+{
+    if (!instance->options->journal)
+        return PS_OK;
+    const struct ps_journal_thread_options wish = {
+        .files = ps_files_real(),
+        .memory = ps_allocator_heap(),
+        .clock = ps_clock_real(),
+        .log = instance->log,
+        .metrics = instance->metrics,
+        .service = instance->service,
+        .segment_bytes = instance->options->journal_segment_bytes,
+    };
+    return ps_journal_thread_create(&wish, &instance->journal, error);
+}
+
 static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *error)
 {
     const struct ps_jobs_options wish = {
@@ -226,6 +252,7 @@ static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *
         .service = instance->service,
         .rpc = instance->rpc,
         .registry = ps_store_registry(instance->checkpoint_store),
+        .journal = instance->journal,
         .data_dir = instance->options->data_dir,
         .job = instance->options->job,
     };
@@ -258,8 +285,10 @@ static enum ps_status build_driver(struct ps_instance *instance, struct ps_error
     };
     PS_TRY(ps_coordinator_driver_create(&wish, &instance->driver, error));
     ps_jobs_report_to(instance->jobs, instance->driver);
-    const struct ps_service_listener listener = {
-        .changed = on_changed, .checkpoint_wanted = on_checkpoint_wanted, .self = instance};
+    const struct ps_service_listener listener = {.changed = on_changed,
+                                                 .checkpoint_wanted = on_checkpoint_wanted,
+                                                 .journal_wanted = on_journal_wanted,
+                                                 .self = instance};
     ps_service_listen(instance->service, &listener);
     return PS_OK;
 }
@@ -312,6 +341,12 @@ static void on_changed(void *self)
 {
     struct ps_instance *instance = self;
     ps_rpc_server_wake(instance->rpc);
+}
+
+static void on_journal_wanted(void *self)
+{
+    struct ps_instance *instance = self;
+    ps_journal_thread_wake(instance->journal);
 }
 
 static void on_checkpoint_wanted(void *self)

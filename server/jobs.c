@@ -46,6 +46,8 @@ static bool take_job(struct ps_jobs *jobs, struct job *job);
 static void load(struct ps_jobs *jobs, const struct job *job);
 static enum ps_status load_newest(struct ps_jobs *jobs, const struct job *job,
                                   struct ps_error *error);
+static enum ps_status open_journal(struct ps_jobs *jobs, const struct job *job, const char *folder,
+                                   const struct ps_loaded *loaded, struct ps_error *error);
 static void save(struct ps_jobs *jobs, const struct job *job);
 static void drainer_main(void *argument);
 static void shard_folder(const struct ps_jobs *jobs, uint32_t index, char folder[FOLDER_BYTES]);
@@ -194,9 +196,35 @@ static enum ps_status load_newest(struct ps_jobs *jobs, const struct job *job,
     struct ps_loaded loaded = {0};
     status = ps_loader_load(&loader, &loaded, error);
     ps_kv_entries_release(&pointer);
-    if (status == PS_OK)
-        ps_service_begin_recovered(options->service, loaded.position);
-    return status;
+    if (status == PS_ERR_NOT_FOUND) {
+        /* The shard begins empty; so does its journal. */
+        enum ps_status opened = open_journal(jobs, job, folder, &(struct ps_loaded){0}, error);
+        return opened == PS_OK ? status : opened;
+    }
+    if (status != PS_OK)
+        return status;
+    status = open_journal(jobs, job, folder, &loaded, error);
+    if (status != PS_OK) {
+        ps_service_give_up_recovery(options->service);
+        return status;
+    }
+    ps_service_begin_recovered(options->service, loaded.position);
+    return PS_OK;
+}
+
+static enum ps_status open_journal(struct ps_jobs *jobs, const struct job *job, const char *folder,
+                                   const struct ps_loaded *loaded, struct ps_error *error)
+{
+    if (jobs->options.journal == NULL)
+        return PS_OK;
+    const struct ps_journal_facts facts = {
+        .index = job->claim.index,
+        .shard_count = job->shard_count,
+        .epoch = job->claim.epoch,
+        .position = loaded->position,
+        .previous_epoch = loaded->place.epoch,
+    };
+    return ps_journal_thread_open(jobs->options.journal, folder, &facts, error);
 }
 
 static void save(struct ps_jobs *jobs, const struct job *job)

@@ -18,6 +18,7 @@
 #include "etcd/registry.h"
 #include "server/core/coordinator_driver.h"
 #include "server/core/service.h"
+#include "server/journal_thread.h"
 #include "server/rpc/rpc_server.h"
 
 struct ps_jobs;
@@ -28,8 +29,9 @@ struct ps_jobs_options {
     const struct ps_log *log;
     struct ps_service *service;
     struct ps_rpc_server *rpc;
-    struct ps_registry *registry; /* with a store of its own, used by the job thread alone */
-    const char *data_dir;         /* NULL: nothing is loaded or saved */
+    struct ps_registry *registry;      /* with a store of its own, used by the job thread alone */
+    struct ps_journal_thread *journal; /* NULL: none is kept */
+    const char *data_dir;              /* NULL: nothing is loaded or saved */
     const char *job;
 };
 

@@ -47,9 +47,20 @@ static const struct ps_option table[] = {
         data_dir, "data-dir", PS_OPTION_TEXT, "DIR", NULL, NULL,
         "Where checkpoints go. Servers that may take over each other's shards need the same one."),
     OPTION(checkpoint_interval_ms, "checkpoint-interval", PS_OPTION_DURATION, "TIME", "60s", NULL,
-           "Time between checkpoints; what a crash can cost with --ack memory."),
-    OPTION(ack, "ack", PS_OPTION_CHOICE, "LEVEL", "memory", "memory|logged",
-           "When a push counts as acknowledged. This version offers memory."),
+           "Time between checkpoints; what a crash can cost without a journal."),
+    OPTION(ack, "ack", PS_OPTION_CHOICE, "LEVEL", NULL, "memory|logged",
+           "When a push counts as acknowledged, unless it says so itself: applied in memory, or "
+           "durable in the journal. Without it: logged when there is a journal, else memory."),
+    OPTION(journal, "journal", PS_OPTION_FLAG, NULL, "true", NULL,
+           "Keep a journal of all pushes in the data directory."),
+    OPTION(journal_segment_bytes, "journal-segment-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
+           "Size at which another journal file is begun."),
+    OPTION(journal_queue_bytes, "journal-queue-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
+           "Most gradients, in bytes, that wait for the disk; beyond, pushes are refused."),
+    OPTION(clients_max, "clients-max", PS_OPTION_UINT, "N", "16384", NULL,
+           "Clients whose requests are remembered, so that a retry is not applied twice."),
+    OPTION(client_idle_ms, "client-idle", PS_OPTION_DURATION, "TIME", "1h", NULL,
+           "A client that was silent this long may be forgotten when room is needed."),
     OPTION(device, "device", PS_OPTION_TEXT, "auto|cpu|cuda:N", "auto", NULL,
            "Where updates are computed. This version computes on the CPU."),
     OPTION(memory_bytes, "memory-bytes", PS_OPTION_BYTES, "SIZE", "0", NULL,
@@ -104,6 +115,7 @@ static enum ps_status check_addresses(const struct ps_pserver_options *options,
 static enum ps_status check_ranges(const struct ps_pserver_options *options,
                                    struct ps_error *error);
 static enum ps_status check_store(const struct ps_pserver_options *options, struct ps_error *error);
+static enum ps_status check_journal(struct ps_pserver_options *options, struct ps_error *error);
 static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_error *error);
 static enum ps_status check_device(const struct ps_pserver_options *options,
                                    struct ps_error *error);
@@ -170,10 +182,7 @@ static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_
                        "--num-pservers %llu without --etcd needs --index, so that each server "
                        "knows its shard",
                        (unsigned long long)options->num_pservers);
-    if (strcmp(options->ack, "logged") == 0)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "--ack logged needs the journal, which this version does not have: "
-                       "use --ack memory");
+    PS_TRY(check_journal(options, error));
     PS_TRY(check_device(options, error));
     return parse_index(options, error);
 }
@@ -227,6 +236,22 @@ static enum ps_status check_store(const struct ps_pserver_options *options, stru
     if (ps_store_open(&wish, &store, &reason) != PS_OK)
         return ps_fail(error, reason.status, "--etcd: %s", reason.text);
     ps_store_close(store);
+    return PS_OK;
+}
+
+static enum ps_status check_journal(struct ps_pserver_options *options, struct ps_error *error)
+{
+    options->journal = options->journal && options->data_dir != NULL;
+    if (options->ack == NULL)
+        options->ack = options->journal ? "logged" : "memory";
+    if (strcmp(options->ack, "logged") == 0 && !options->journal)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--ack logged needs the journal: give --data-dir, and no --no-journal");
+    if (options->journal_segment_bytes < 1 << 20 || options->journal_queue_bytes < 1 << 20)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--journal-segment-bytes and --journal-queue-bytes must be 1MiB or more");
+    if (options->clients_max < 1 || options->clients_max > 1u << 24)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--clients-max must be 1 to %u", 1u << 24);
     return PS_OK;
 }
 

@@ -32,7 +32,12 @@ struct ps_pserver_options {
     const char *job;
     const char *data_dir; /* NULL: nothing is saved */
     uint64_t checkpoint_interval_ms;
-    const char *ack;
+    const char *ack; /* NULL: logged when a journal is kept, else memory */
+    bool journal;
+    uint64_t journal_segment_bytes;
+    uint64_t journal_queue_bytes;
+    uint64_t clients_max;
+    uint64_t client_idle_ms;
     const char *device;
     uint64_t memory_bytes;
     uint64_t message_bytes;

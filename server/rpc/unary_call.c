@@ -42,6 +42,8 @@ static void ask_for_request(struct unary_call *call);
 static void unary_step(void *owner, bool ok);
 static void close_step(void *owner, bool ok);
 static void start(struct unary_call *call);
+static void *keep_message(void *self);
+static void drop_message(void *kept);
 static void try_answer(struct unary_call *call);
 static void woken(void *owner);
 static void park(struct unary_call *call);
@@ -126,7 +128,11 @@ static void start(struct unary_call *call)
 {
     struct ps_rpc_context *context = call->call.lane->context;
     call->began = gpr_now(GPR_CLOCK_MONOTONIC);
-    call->exchange = (struct ps_exchange){.context = context, .reply = &call->reply};
+    call->exchange = (struct ps_exchange){
+        .context = context,
+        .reply = &call->reply,
+        .hold = {keep_message, drop_message, call->call.request},
+    };
     ps_buffer_clear(&call->reply);
     size_t size = call->call.request != NULL ? grpc_byte_buffer_length(call->call.request) : 0;
     if (call->method->method != PS_METHOD_COUNT)
@@ -142,6 +148,17 @@ static void start(struct unary_call *call)
         return;
     }
     try_answer(call);
+}
+
+/* A second handle on the same slices: no byte is copied. */
+static void *keep_message(void *self)
+{
+    return grpc_byte_buffer_copy(self);
+}
+
+static void drop_message(void *kept)
+{
+    grpc_byte_buffer_destroy(kept);
 }
 
 static void try_answer(struct unary_call *call)

@@ -28,9 +28,12 @@
 struct ps_exchange {
     struct ps_rpc_context *context; /* borrowed */
     struct ps_view request;
-    bool asked;              /* the service has been asked and `ticket` and `status` are set */
-    struct ps_ticket ticket; /* to be satisfied before the reply may be sent */
-    enum ps_status status;   /* of the reply */
+    bool asked;                /* the service has been asked and `ticket` and `status` are set */
+    struct ps_ticket ticket;   /* to be satisfied before the reply may be sent */
+    struct ps_hold hold;       /* keeps the request's bytes beyond the call */
+    struct ps_push_wait wait;  /* to be settled before a push's reply may be sent */
+    struct ps_push_reply push; /* that reply */
+    enum ps_status status;     /* of the reply */
     struct ps_error error;
     struct ps_buffer *reply; /* the reply's bytes, but for the content of `pull` */
     struct ps_pull pull;     /* what a pull found; released by the call */

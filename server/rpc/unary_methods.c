@@ -14,6 +14,8 @@ enum {
     LIST_REPLY_BYTES_MAX = PS_MESSAGE_BYTES_DEFAULT
 };
 
+static bool push_is_settled(struct ps_exchange *exchange);
+
 static bool answer_init(struct ps_exchange *exchange)
 {
     struct ps_init_request request;
@@ -57,20 +59,34 @@ static bool answer_finish(struct ps_exchange *exchange)
     return ticket_is_settled(exchange);
 }
 
+/* Waits until what the push was promised holds: that it is durable, when it asked for that. */
 static bool answer_push(struct ps_exchange *exchange)
 {
+    if (exchange->asked)
+        return push_is_settled(exchange);
     struct ps_push_request request;
-    struct ps_push_reply reply = {0};
     struct ps_decoded decoded;
     exchange->status = ps_decode_push(exchange->request, exchange->context->memory, &request,
                                       &decoded, &exchange->error);
     if (exchange->status != PS_OK)
         return true;
-    exchange->status =
-        ps_service_push(exchange->context->service, &request, &reply, NULL, &exchange->error);
+    request.hold = exchange->hold;
+    exchange->asked = true;
+    exchange->status = ps_service_push(exchange->context->service, &request, &exchange->push,
+                                       &exchange->wait, &exchange->error);
     ps_decoded_release(&decoded);
-    if (exchange->status == PS_OK)
-        ps_encode_push_reply(&reply, exchange->reply);
+    return exchange->status != PS_OK || push_is_settled(exchange);
+}
+
+static bool push_is_settled(struct ps_exchange *exchange)
+{
+    enum ps_status status = ps_service_settle(exchange->context->service, &exchange->wait,
+                                              &exchange->push, &exchange->error);
+    if (status == PS_ERR_NOT_READY)
+        return false;
+    exchange->status = status;
+    if (status == PS_OK)
+        ps_encode_push_reply(&exchange->push, exchange->reply);
     return true;
 }
 

@@ -106,12 +106,23 @@ class Alone(unittest.TestCase):
             self.assertIn("checksum", again.log())
             self.assertIsNone(again.event("listening"))
 
-    def test_a_request_for_more_than_memory_is_refused(self):
+    def test_a_request_for_more_than_the_server_offers_is_refused(self):
         with Cluster(etcd=False) as cluster:
-            _, _, calls = one_server(cluster)
+            _, _, calls = one_server(cluster, "--no-journal")
             with self.assertRaises(grpc.RpcError) as refused:
                 calls.push("w", [1.0] * 4, ack=2)
             self.assertEqual(refused.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
+
+    def test_what_was_acknowledged_as_logged_survives_kill_9(self):
+        with Cluster(etcd=False, ttl="1s", interval="1h") as cluster:
+            server, _, calls = one_server(cluster)
+            for _ in range(50):
+                calls.push("w", [-1.0] * 4)
+            server.kill()
+            again = cluster.pserver("pserver-again", etcd=False)
+            values, version = Calls(again.wait_event("listening", 30)["address"]).pull("w")
+            self.assertEqual(values, [50.0] * 4)
+            self.assertEqual(version, 50)
 
 
 class WithEtcd(unittest.TestCase):
