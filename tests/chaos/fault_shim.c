@@ -7,12 +7,16 @@
  *     'w'  writes fail with EIO
  *     'f'  writes fail with ENOSPC, the first half of each having been written
  *     'd'  fsync and fdatasync take 50 ms longer
+ *     'c'  fsync fails with EIO for files that end in ".tmp": checkpoints, but not the journal
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -66,13 +70,24 @@ static void *next(const char *name)
         type;            \
     } real = {.object = next(name)};
 
+static bool is_temporary(int descriptor)
+{
+    static const char ending[] = ".tmp";
+    char link[64], path[4096];
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    ssize_t size = readlink(link, path, sizeof path);
+    ssize_t ending_size = (ssize_t)sizeof ending - 1;
+    return size >= ending_size &&
+           memcmp(path + size - ending_size, ending, (size_t)ending_size) == 0;
+}
+
 static int sync_with(int descriptor, const char *name)
 {
     NEXT(int (*call)(int), name)
     char fault = fault_of(descriptor);
     if (fault == 'd')
         (void)poll(NULL, 0, DELAY_MS);
-    if (fault == 's') {
+    if (fault == 's' || (fault == 'c' && is_temporary(descriptor))) {
         errno = EIO;
         return -1;
     }

@@ -2,16 +2,17 @@
 
 import signal
 
-SHIM_LETTERS = {"sync_fails": "s", "write_fails": "w", "slow_sync": "d"}
+SHIM_LETTERS = {"sync_fails": "s", "write_fails": "w", "slow_sync": "d", "checkpoint_fails": "c"}
 
 
 class Faults:
-    """Faults that last are in `active`: (end, undo)."""
+    """Faults that last are in `active`: (when, what to do then)."""
 
     def __init__(self, world, note):
         self.world = world
         self.note = note
         self.active = []
+        self.now = 0.0
         self.counts = {}
         self.full = 0  # how many faults keep the disk full
 
@@ -33,14 +34,18 @@ class Faults:
         return numbers[fault.target % len(numbers)] if numbers else None
 
     def begin(self, fault, now):
+        self.now = now
         undo = getattr(self, "do_" + fault.kind)(fault)
         if undo is not None:
-            self.active.append((now + fault.seconds, undo))
+            self.later(fault.seconds, undo)
+
+    def later(self, seconds, step):
+        self.active.append((self.now + seconds, step))
 
     def end_due(self, now):
-        due = [undo for end, undo in self.active if end <= now]
-        self.active = [(end, undo) for end, undo in self.active if end > now]
-        for undo in due:
+        due = sorted((row for row in self.active if row[0] <= now), key=lambda row: row[0])
+        self.active = [row for row in self.active if row[0] > now]
+        for _, undo in due:
             undo()
 
     def end_all(self):
@@ -57,6 +62,17 @@ class Faults:
 
     def do_kill_server(self, fault):
         self.kill(self.world.servers[self.pick_server(fault)], "kill_server")
+
+    def do_kill_slow_server(self, fault):
+        """Killed while its disk is slow: with pushes that are written and not answered."""
+        name = self.pick_server(fault)
+        server = self.world.servers[name]
+        self.world.set_shim(name, "d")
+
+        def end():
+            self.kill(server, "kill_server")
+            self.world.set_shim(name, "0")
+        self.later(0.1 + fault.target % 300 / 1000, end)
 
     def do_kill_all_servers(self, _fault):
         for server in self.world.servers.values():
@@ -90,16 +106,47 @@ class Faults:
         server = self.world.servers[self.pick_server(fault)]
         if server.stopped or not server.alive():
             return None
+        self.count("stop_server")
+        self.stop(server)
+        return lambda: self.resume(server)
+
+    def do_zombie(self, fault):
+        """An owner whose journal fails goes on applying what it cannot acknowledge, is stopped
+        until another has taken over, and wakes up to save all that; then the new owner, which could
+        not save, is killed. The third must not take the zombie's checkpoint for current."""
+        world, old = self.world, self.pick_server(fault)
+        zombie = world.servers[old]
+        shards = [shard for shard, name in world.owners.items() if name == old]
+        if zombie.stopped or not zombie.alive() or not shards:
+            return
+        self.count("zombie")
+        self.note("zombie", f"{old} applies what it cannot write")
+        for name in world.server_names():
+            world.set_shim(name, "w" if name == old else "c")
+
+        def wake():
+            world.set_shim(old, "0")
+            self.resume(zombie)
+
+        def end():
+            new = world.owners.get(shards[0])
+            if new != old:
+                self.kill(world.servers[new], "kill_server")
+            for name in world.server_names():
+                world.set_shim(name, "0")
+        self.later(0.3, lambda: self.stop(zombie))
+        self.later(self.world.options.ttl + 2.0, wake)
+        self.later(self.world.options.ttl + 2.5, end)
+
+    def stop(self, server):
         server.stopped = True
         server.signal(signal.SIGSTOP)
-        self.count("stop_server")
-        self.note("stop_server", f"{server.name} for {fault.seconds:.1f} s")
+        self.note("stop_server", server.name)
 
-        def undo():
-            server.stopped = False
-            server.signal(signal.SIGCONT)
-            self.note("undo", f"{server.name} goes on")
-        return undo
+    def resume(self, server):
+        server.stopped = False
+        server.signal(signal.SIGCONT)
+        self.note("undo", f"{server.name} goes on")
 
     # ---- Disks ----
 
@@ -118,6 +165,7 @@ class Faults:
 
     do_write_fails = do_sync_fails
     do_slow_sync = do_sync_fails
+    do_checkpoint_fails = do_sync_fails
 
     def do_disk_full(self, fault):
         if not self.world.disk.real:

@@ -9,7 +9,8 @@ import random
 
 # (kind, weight, needs). Kinds that begin with "kill" are kills.
 KINDS = [
-    ("kill_server", 38, None),
+    ("kill_server", 32, None),
+    ("kill_slow_server", 8, None),
     ("kill_trainer", 18, None),
     ("kill_etcd", 8, None),
     ("kill_all_servers", 3, None),
@@ -18,6 +19,8 @@ KINDS = [
     ("sync_fails", 4, None),
     ("write_fails", 4, None),
     ("slow_sync", 3, None),
+    ("checkpoint_fails", 2, None),
+    ("zombie", 3, None),
     ("disk_full", 5, None),
     ("cut_server_etcd", 6, "network"),
     ("cut_trainer_server", 5, "network"),
@@ -43,7 +46,7 @@ class Fault:
 
 
 def duration(dice, kind, ttl):
-    if kind.startswith("kill") or kind == "end_server":
+    if kind.startswith("kill") or kind in ("end_server", "zombie"):
         return 0
     if kind == "stop_server":
         return ttl + dice.uniform(0.5, 3)
@@ -52,11 +55,14 @@ def duration(dice, kind, ttl):
     return dice.uniform(0.2, 2.5)
 
 
-def make_plan(seed, seconds, every, ttl, abilities):
-    """Faults from second 1 until `seconds`, one every `every` seconds on average."""
+def make_plan(seed, seconds, every, ttl, abilities, only=()):
+    """Faults from second 1 until `seconds`, one every `every` seconds on average, of the kinds in
+    `only` (none named: of all)."""
     dice = random.Random(f"storm {seed}")
     kinds = [(kind, weight) for kind, weight, needs in KINDS
-             if needs is None or needs in abilities]
+             if (needs is None or needs in abilities) and (not only or kind in only)]
+    if not kinds:
+        return []
     faults = []
     at = 1.0
     while at < seconds:

@@ -15,7 +15,7 @@ def row_of(kind):
         return kind
     if kind.startswith("cut"):
         return "network"
-    return "stop/end" if kind in ("stop_server", "end_server") else "disk"
+    return "stop/end" if kind in ("stop_server", "end_server", "zombie") else "disk"
 
 
 def nice_step(top):

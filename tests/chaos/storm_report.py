@@ -28,7 +28,7 @@ def recoveries_of(events, losses):
             claims[name] = (at, row["index"], row["epoch"])
             parts[name] = {}
         elif message in ("checkpoint loaded", "journal replayed") and name in parts:
-            parts[name][message] = (at, row)
+            parts[name][message] = row
         elif message == "serving" and name in claims:
             claimed, shard, epoch = claims.pop(name)
             before = owner_of.get(shard)
@@ -49,12 +49,13 @@ def last_loss(losses, before, claimed):
 
 
 def recovery_row(shard, epoch, name, lost, claimed, served, parts):
-    loaded = parts.get("checkpoint loaded", (claimed, {}))
-    replayed = parts.get("journal replayed", (None, {}))
-    load_end = max(loaded[0], claimed)
+    """What the server says of its own recovery; the rest is claiming and publishing."""
+    loaded = parts.get("checkpoint loaded", {})
+    replayed = parts.get("journal replayed", {})
     return {"shard": shard, "epoch": epoch, "server": name, "from": lost, "until": served,
-            "detect_s": claimed - lost, "load_s": load_end - claimed,
-            "replay_s": served - load_end, "records": replayed[1].get("records", 0)}
+            "detect_s": claimed - lost, "load_s": loaded.get("duration_ms", 0) / 1000,
+            "replay_s": replayed.get("duration_ms", 0) / 1000,
+            "serve_s": served - claimed, "records": replayed.get("records", 0)}
 
 
 def failover_latencies(pushes, recoveries, shard_of_parameter):
@@ -95,6 +96,7 @@ def text_of(result):
              f"{result['trainers']} trainers; again: {result['again']}"]
     for lack in result["skipped"]:
         lines.append(f"  skipped: {lack}")
+    lines.append(f"  servers: {' '.join(result['server_flags']) or 'acknowledge from memory'}")
     lines.append(f"  pushes: {result['acknowledged']} acknowledged, {result['in_doubt']} in doubt, "
                  f"{result['failed']} told to have failed; {result['reads']} reads")
     lines.append("  faults: " + ", ".join(f"{kind} {number}" for kind, number in
@@ -106,8 +108,10 @@ def text_of(result):
         f"shard {shard} {gap:.2f} s" for shard, gap in result["gaps_s"].items()))
     rows = result["recoveries"]
     if rows:
-        lines.append(f"  recoveries: {len(rows)}; median detect {median(rows, 'detect_s')}, load "
-                     f"{median(rows, 'load_s')}, replay {median(rows, 'replay_s')}; longest "
+        lines.append(f"  recoveries: {len(rows)}; median detect {median(rows, 'detect_s')} + load "
+                     f"{median(rows, 'load_s')} + replay {median(rows, 'replay_s')}; from claim to "
+                     f"serving {median(rows, 'serve_s')}; {sum(row['records'] for row in rows)} "
+                     f"records replayed; longest outage "
                      f"{max(row['until'] - row['from'] for row in rows):.2f} s")
     lines.append(f"  healed: all parameters moved on after {result['healed_s']:.2f} s, drained "
                  f"after {result['drained_s']:.2f} s")

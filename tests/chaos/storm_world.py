@@ -93,6 +93,21 @@ class World:
         self.ports = (free_port(), free_port()) if self.network_lacks else (2379, 2380)
         self.wall_offset = time.time() - time.monotonic()
         self.parameters = self.choose_parameters()
+        self.durability = self.durability_flags()
+
+    def server_can(self, *flags):
+        """Whether the server knows these flags, and takes them together with a data directory."""
+        return subprocess.run(
+            [os.path.join(BUILD, "bin", "pserver"), "--check-config", "--data-dir", self.folder,
+             *flags], capture_output=True, check=False, timeout=20).returncode == 0
+
+    def durability_flags(self):
+        """What makes P1 hold, as far as this server has it; the journal is kept for the checker."""
+        flags = []
+        for more in (["--ack", "logged"], ["--journal-keep"]):
+            if self.server_can(*more):
+                flags += more
+        return flags
 
     # ---- What is trained ----
 
@@ -139,7 +154,8 @@ class World:
             "--listen", f"{self.network.address(name)}:0", "--data-dir", self.disk.path,
             "--etcd", self.etcd_url, "--num-pservers", str(self.options.shards),
             "--etcd-ttl", f"{self.options.ttl}s", "--log-format", "json",
-            "--checkpoint-interval", self.options.checkpoint_interval, *self.options.server_flags],
+            "--checkpoint-interval", self.options.checkpoint_interval, *self.durability,
+            *self.options.server_flags],
             {"LD_PRELOAD": os.path.join(BUILD, "tests", "fault_shim.so"),
              "PS_FAULT_SHIM": fault})
 

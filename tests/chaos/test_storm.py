@@ -225,11 +225,13 @@ class Rest(unittest.TestCase):
         events = [(1.0, "server-0", {"msg": "index claimed", "index": 0, "epoch": 3}),
                   (1.1, "server-0", {"msg": "serving", "index": 0}),
                   (7.0, "server-1", {"msg": "index claimed", "index": 0, "epoch": 9}),
-                  (7.5, "server-1", {"msg": "checkpoint loaded"}),
+                  (7.5, "server-1", {"msg": "checkpoint loaded", "duration_ms": 400}),
+                  (8.9, "server-1", {"msg": "journal replayed", "duration_ms": 1300,
+                                     "records": 7}),
                   (9.0, "server-1", {"msg": "serving", "index": 0})]
         rows = storm_report.recoveries_of(events, [(4.0, {"server-0"}), (5.0, {"server-1"})])
-        self.assertEqual([(row["detect_s"], row["load_s"], row["replay_s"]) for row in rows],
-                         [(3.0, 0.5, 1.5)])
+        self.assertEqual([(row["detect_s"], row["load_s"], row["replay_s"], row["serve_s"],
+                           row["records"]) for row in rows], [(3.0, 0.4, 1.3, 2.0, 7)])
 
     def test_the_plot_is_xml(self):
         text = storm_plot.draw("a & b", 10, [1, 2, 2.1], [(3, "kill_etcd"), (4, "cut_server_all")],
