@@ -337,7 +337,7 @@ START_TEST(a_finish_waits_for_its_checkpoint)
     ck_assert(!raw_wait(&rig.client, &finish, 200, &answer));
     struct ps_snapshot snapshot;
     ck_assert_int_eq(ps_service_snapshot(rig.service, &snapshot, NULL), PS_OK);
-    const struct ps_checkpoint_place place = {.uuid = "u", .path = "/p", .position = 1, .bytes = 2};
+    const struct ps_checkpoint_place place = {.uuid = "u", .path = "/p", .bytes = 2};
 
     ps_service_saved(rig.service, snapshot.ticket, &place);
 
@@ -383,7 +383,7 @@ START_TEST(a_save_says_which_checkpoint_it_was)
     ck_assert(!raw_wait(&rig.client, &save, 200, &answer));
     struct ps_snapshot snapshot;
     ck_assert_int_eq(ps_service_snapshot(rig.service, &snapshot, NULL), PS_OK);
-    const struct ps_checkpoint_place place = {.uuid = "u", .path = "/p", .position = 1, .bytes = 2};
+    const struct ps_checkpoint_place place = {.uuid = "u", .path = "/p", .bytes = 2};
 
     ps_service_saved(rig.service, snapshot.ticket, &place);
 
