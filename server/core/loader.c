@@ -1,8 +1,10 @@
-/* Newest first, until one is whole. */
+/* Newest first, until one is whole and the journal behind it, too. */
 #include "server/core/loader.h"
 
 #include "base/assert.h"
 #include "checkpoint/catalog.h"
+#include "server/core/loader_replay.h"
+#include "server/core/service_state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,22 +13,27 @@
 /* The pointer as one more candidate beside the folder's. */
 struct pointer {
     bool usable; /* there is one, it can be read, and the folder does not list the same file */
-    bool broken; /* there is one, and it is no pointer */
     struct ps_checkpoint_place place;
 };
 
-/* What failed, for the logs and for the final error. */
-struct damage {
-    size_t count;
-    char names[160]; /* as many as fit */
-};
+/* What came of a file of the folder. */
+enum fate { FATE_NONE, FATE_DAMAGED, FATE_STALE };
+
+/* What came of one candidate. */
+enum outcome { OUTCOME_LOADED, OUTCOME_NEXT, OUTCOME_STOP };
 
 struct search {
     const struct ps_loader *loader;
     struct ps_catalog catalog;
+    struct ps_journal_segments segments;
     struct pointer pointer;
-    struct damage damage;
-    bool *damaged; /* one per entry of the catalog */
+    enum fate *fates; /* one per entry of the catalog */
+    size_t damaged_count;
+    char damaged[160];       /* their names, as many as fit */
+    uint64_t needed;         /* position that recovery must reach */
+    uint64_t known;          /* position that it should reach, of epochs without a journal */
+    struct ps_error journal; /* what was wrong with the journal behind the newest candidate */
+    struct ps_error stop;    /* why nothing else was tried */
 };
 
 static enum ps_status begin_search(struct search *search, const struct ps_loader *loader,
@@ -35,14 +42,19 @@ static void end_search(struct search *search);
 static void read_pointer(struct search *search);
 static enum ps_status try_all(struct search *search, struct ps_loaded *loaded,
                               struct ps_error *error);
-static enum ps_status try_pointer(struct search *search, struct ps_loaded *loaded,
-                                  struct ps_error *error);
-static enum ps_status try_entry(struct search *search, size_t i, struct ps_loaded *loaded,
-                                struct ps_error *error);
-static enum ps_status try_path(struct search *search, const char *path,
-                               struct ps_checkpoint_place *place, struct ps_error *error);
+static enum outcome try_pointer(struct search *search, struct ps_loaded *loaded);
+static enum outcome try_entry(struct search *search, size_t i, struct ps_loaded *loaded);
+static enum outcome try_place(struct search *search, const char *name, struct ps_loaded *loaded,
+                              enum fate *fate);
+static enum ps_status load_checkpoint(const struct ps_loader *loader, struct ps_loaded *loaded,
+                                      struct ps_error *error);
+static enum outcome try_journal(struct search *search, const char *name, struct ps_loaded *loaded);
+static enum ps_status find_nothing(const struct search *search, struct ps_error *error);
 static void note_damage(struct search *search, const char *name, const struct ps_error *reason);
-static void put_damaged_aside(const struct search *search);
+static void note_missing(struct search *search, const struct ps_checkpoint_place *place);
+static void note_journal(struct search *search, const char *name, const struct ps_error *reason);
+static void put_aside(const struct search *search);
+static void log_loaded(const struct ps_loader *loader, const struct ps_loaded *loaded);
 
 /* What the next older checkpoint may heal. A lack of memory is none of it: loading older state for
  * that reason would throw updates away. */
@@ -51,24 +63,27 @@ static bool is_damage(enum ps_status status)
     return status == PS_ERR_CORRUPT || status == PS_ERR_NOT_FOUND || status == PS_ERR_IO;
 }
 
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 enum ps_status ps_loader_load(const struct ps_loader *loader, struct ps_loaded *loaded,
                               struct ps_error *error)
 {
     struct search search = {0};
+    *loaded = (struct ps_loaded){0};
     enum ps_status status = begin_search(&search, loader, error);
     if (status == PS_OK)
         status = try_all(&search, loaded, error);
     if (status == PS_OK) {
-        loaded->damaged_count = search.damage.count;
-        loaded->position = loaded->place.position;
-        put_damaged_aside(&search);
+        loaded->damaged_count = search.damaged_count;
+        if (search.known > loaded->position)
+            loaded->missing_count = search.known - loaded->position;
+        put_aside(&search);
         /* Ticket 0 satisfies nobody: nobody waits yet. */
         ps_service_saved(loader->service, (struct ps_ticket){0}, &loaded->place);
-        PS_LOG(loader->log, PS_LOG_INFO, "loader", "checkpoint loaded",
-               PS_FIELD_TEXT("path", loaded->place.path),
-               PS_FIELD_UINT("position", loaded->place.position),
-               PS_FIELD_UINT("epoch", loaded->place.epoch),
-               PS_FIELD_UINT("damaged", loaded->damaged_count));
+        log_loaded(loader, loaded);
     }
     end_search(&search);
     return status;
@@ -79,8 +94,10 @@ static enum ps_status begin_search(struct search *search, const struct ps_loader
 {
     search->loader = loader;
     PS_TRY(ps_catalog_init(&search->catalog, loader->files, loader->folder, loader->memory, error));
-    search->damaged = ps_zeroed_array(loader->memory, search->catalog.count, sizeof(bool));
-    if (search->damaged == NULL)
+    PS_TRY(ps_journal_segments_init(&search->segments, loader->files, loader->folder,
+                                    loader->service->epoch, loader->memory, error));
+    search->fates = ps_zeroed_array(loader->memory, search->catalog.count, sizeof search->fates[0]);
+    if (search->fates == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to look through %zu checkpoints",
                        search->catalog.count);
     read_pointer(search);
@@ -89,7 +106,9 @@ static enum ps_status begin_search(struct search *search, const struct ps_loader
 
 static void end_search(struct search *search)
 {
-    ps_release(search->loader->memory, search->damaged);
+    ps_release(search->loader->memory, search->fates);
+    if (search->segments.memory != NULL)
+        ps_journal_segments_fini(&search->segments);
     if (search->catalog.memory != NULL)
         ps_catalog_fini(&search->catalog);
 }
@@ -103,7 +122,6 @@ static void read_pointer(struct search *search)
     struct ps_error reason = {0};
     if (ps_catalog_pointer_read(loader->pointer, loader->memory, &pointer->place, &reason) !=
         PS_OK) {
-        pointer->broken = true;
         note_damage(search, "the pointer in etcd", &reason);
         return;
     }
@@ -124,44 +142,31 @@ static enum ps_status try_all(struct search *search, struct ps_loaded *loaded,
                               struct ps_error *error)
 {
     struct pointer *pointer = &search->pointer;
-    for (size_t i = 0; i < search->catalog.count; i++) {
-        if (pointer->usable && pointer_is_newer(pointer, &search->catalog.entries[i])) {
-            enum ps_status status = try_pointer(search, loaded, error);
-            if (!is_damage(status))
-                return status;
-        }
-        enum ps_status status = try_entry(search, i, loaded, error);
-        if (!is_damage(status))
-            return status;
+    enum outcome outcome = OUTCOME_NEXT;
+    for (size_t i = 0; outcome == OUTCOME_NEXT && i < search->catalog.count; i++) {
+        if (pointer->usable && pointer_is_newer(pointer, &search->catalog.entries[i]))
+            outcome = try_pointer(search, loaded);
+        if (outcome == OUTCOME_NEXT)
+            outcome = try_entry(search, i, loaded);
     }
-    if (pointer->usable) {
-        enum ps_status status = try_pointer(search, loaded, error);
-        if (!is_damage(status))
-            return status;
-    }
-    if (search->damage.count == 0)
-        return ps_fail(error, PS_ERR_NOT_FOUND, "checkpoint not found in etcd");
-    return ps_fail(error, PS_ERR_CORRUPT,
-                   "none of the checkpoints of this shard is whole (%zu tried): %s",
-                   search->damage.count, search->damage.names);
+    if (outcome == OUTCOME_NEXT && pointer->usable)
+        outcome = try_pointer(search, loaded);
+    if (outcome == OUTCOME_LOADED)
+        return PS_OK;
+    if (outcome == OUTCOME_STOP)
+        return ps_fail(error, search->stop.status, "%s", search->stop.text);
+    return find_nothing(search, error);
 }
 
-static enum ps_status try_pointer(struct search *search, struct ps_loaded *loaded,
-                                  struct ps_error *error)
+static enum outcome try_pointer(struct search *search, struct ps_loaded *loaded)
 {
+    enum fate unused = FATE_NONE;
     search->pointer.usable = false;
     loaded->place = search->pointer.place;
-    struct ps_error reason = {0};
-    enum ps_status status = try_path(search, loaded->place.path, &loaded->place, &reason);
-    if (is_damage(status))
-        note_damage(search, loaded->place.path, &reason);
-    else if (status != PS_OK)
-        (void)ps_fail(error, status, "%s", reason.text);
-    return status;
+    return try_place(search, loaded->place.path, loaded, &unused);
 }
 
-static enum ps_status try_entry(struct search *search, size_t i, struct ps_loaded *loaded,
-                                struct ps_error *error)
+static enum outcome try_entry(struct search *search, size_t i, struct ps_loaded *loaded)
 {
     const struct ps_catalog_entry *entry = &search->catalog.entries[i];
     bool published = strcmp(search->pointer.place.uuid, entry->uuid) == 0;
@@ -169,29 +174,45 @@ static enum ps_status try_entry(struct search *search, size_t i, struct ps_loade
                               : (struct ps_checkpoint_place){.epoch = entry->epoch,
                                                              .position = entry->position};
     memcpy(loaded->place.uuid, entry->uuid, sizeof loaded->place.uuid);
-    struct ps_error reason = {0};
-    int length = snprintf(loaded->place.path, sizeof loaded->place.path, "%s/%s",
-                          search->loader->folder, entry->name);
-    enum ps_status status = PS_ERR_NOT_FOUND;
-    if (length >= 0 && (size_t)length < sizeof loaded->place.path)
-        status = try_path(search, loaded->place.path, &loaded->place, &reason);
-    else
-        (void)ps_fail(&reason, status, "the path is too long");
-    if (is_damage(status)) {
-        search->damaged[i] = true;
-        note_damage(search, entry->name, &reason);
-    } else if (status != PS_OK) {
-        (void)ps_fail(error, status, "%s", reason.text);
-    }
-    return status;
+    /* A path that does not fit is cut, and then there is no such file. */
+    (void)snprintf(loaded->place.path, sizeof loaded->place.path, "%s/%s", search->loader->folder,
+                   entry->name);
+    return try_place(search, entry->name, loaded, &search->fates[i]);
 }
 
-static enum ps_status try_path(struct search *search, const char *path,
-                               struct ps_checkpoint_place *place, struct ps_error *error)
+static enum outcome try_place(struct search *search, const char *name, struct ps_loaded *loaded,
+                              enum fate *fate)
 {
-    const struct ps_loader *loader = search->loader;
+    const struct ps_checkpoint_place *place = &loaded->place;
+    struct ps_error reason = {0};
+    if (ps_loader_is_superseded(&search->segments, place->epoch, place->position)) {
+        *fate = FATE_STALE;
+        PS_LOG(search->loader->log, PS_LOG_WARN, "loader",
+               "checkpoint of a former owner is passed over: the next owner had begun before it",
+               PS_FIELD_TEXT("name", name));
+        return OUTCOME_NEXT;
+    }
+    enum ps_status status = load_checkpoint(search->loader, loaded, &reason);
+    if (is_damage(status)) {
+        *fate = FATE_DAMAGED;
+        note_damage(search, name, &reason);
+        note_missing(search, place);
+        return OUTCOME_NEXT;
+    }
+    if (status != PS_OK) {
+        (void)ps_fail(&search->stop, status, "%s", reason.text);
+        return OUTCOME_STOP;
+    }
+    return try_journal(search, name, loaded);
+}
+
+static enum ps_status load_checkpoint(const struct ps_loader *loader, struct ps_loaded *loaded,
+                                      struct ps_error *error)
+{
+    struct ps_checkpoint_place *place = &loaded->place;
+    uint64_t start_ms = ps_now_ms(loader->service->clock);
     struct ps_checkpoint_reader *reader = NULL;
-    PS_TRY(ps_checkpoint_open(loader->files, path, loader->memory, &reader, error));
+    PS_TRY(ps_checkpoint_open(loader->files, place->path, loader->memory, &reader, error));
     enum ps_status status = ps_service_begin_loaded(loader->service, reader, error);
     if (status == PS_OK) {
         const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(reader);
@@ -200,33 +221,114 @@ static enum ps_status try_path(struct search *search, const char *path,
         place->unix_ns = facts->unix_ns;
     }
     ps_checkpoint_close(reader);
+    loaded->load_ms = ps_now_ms(loader->service->clock) - start_ms;
     return status;
+}
+
+/* With the checkpoint loaded: the journal behind it, and is that everything we know of? */
+static enum outcome try_journal(struct search *search, const char *name, struct ps_loaded *loaded)
+{
+    struct ps_error reason = {0};
+    enum ps_status status = ps_loader_replay(search->loader, &search->segments, loaded, &reason);
+    if (status == PS_OK && loaded->position >= search->needed)
+        return OUTCOME_LOADED;
+    if (status == PS_OK)
+        status = ps_fail(&reason, PS_ERR_CORRUPT,
+                         "journal: it ends at position %" PRIu64 ", but %" PRIu64
+                         " had been reached: the pushes between are missing (not whole: %.100s)",
+                         loaded->position, search->needed, search->damaged);
+    ps_service_give_up_recovery(search->loader->service);
+    if (status != PS_ERR_CORRUPT) {
+        (void)ps_fail(&search->stop, status, "%s", reason.text);
+        return OUTCOME_STOP;
+    }
+    search->needed = most(search->needed, loaded->position);
+    note_journal(search, name, &reason);
+    return OUTCOME_NEXT;
+}
+
+static enum ps_status find_nothing(const struct search *search, struct ps_error *error)
+{
+    if (search->journal.status != PS_OK)
+        return ps_fail(error, search->journal.status, "%s", search->journal.text);
+    if (search->damaged_count > 0)
+        return ps_fail(error, PS_ERR_CORRUPT,
+                       "none of the checkpoints of this shard is whole (%zu tried): %s",
+                       search->damaged_count, search->damaged);
+    /* Before the first checkpoint nothing is acknowledged as durable, so a journal that begins with
+     * the first push has nothing to lose. Any other went on from a checkpoint. */
+    for (size_t i = 0; i < search->segments.count; i++)
+        if (search->segments.entries[i].first > 1)
+            return ps_fail(error, PS_ERR_CORRUPT,
+                           "there is a journal from position %" PRIu64
+                           " on, but no checkpoint that it goes on from",
+                           search->segments.entries[i].first);
+    return ps_fail(error, PS_ERR_NOT_FOUND, "checkpoint not found in etcd");
 }
 
 static void note_damage(struct search *search, const char *name, const struct ps_error *reason)
 {
-    struct damage *damage = &search->damage;
-    size_t used = strlen(damage->names);
-    snprintf(damage->names + used, sizeof damage->names - used, "%s%s", used > 0 ? ", " : "", name);
-    damage->count++;
+    size_t used = strlen(search->damaged);
+    snprintf(search->damaged + used, sizeof search->damaged - used, "%s%s", used > 0 ? ", " : "",
+             name);
+    search->damaged_count++;
     PS_LOG(search->loader->log, PS_LOG_ERROR, "loader", "checkpoint is not usable",
            PS_FIELD_TEXT("name", name), PS_FIELD_ERROR(reason));
 }
 
-static void put_damaged_aside(const struct search *search)
+/* What a damaged checkpoint had must be in the journal, if its epoch had one. */
+static void note_missing(struct search *search, const struct ps_checkpoint_place *place)
 {
+    if (ps_loader_has_journal(&search->segments, place->epoch))
+        search->needed = most(search->needed, place->position);
+    search->known = most(search->known, place->position);
+}
+
+static void note_journal(struct search *search, const char *name, const struct ps_error *reason)
+{
+    if (search->journal.status == PS_OK) {
+        search->journal = *reason;
+        search->journal.status = PS_ERR_CORRUPT;
+    }
+    PS_LOG(search->loader->log, PS_LOG_ERROR, "loader", "the journal is not usable",
+           PS_FIELD_TEXT("behind", name), PS_FIELD_ERROR(reason));
+}
+
+static void put_aside(const struct search *search)
+{
+    static const char *const endings[] = {
+        [FATE_NONE] = "", [FATE_DAMAGED] = ".damaged", [FATE_STALE] = ".stale"};
     const struct ps_loader *loader = search->loader;
     for (size_t i = 0; i < search->catalog.count; i++) {
-        if (!search->damaged[i])
+        if (search->fates[i] == FATE_NONE)
             continue;
         char from[1280];
         char to[1300];
         struct ps_error reason = {0};
         snprintf(from, sizeof from, "%.1024s/%s", loader->folder, search->catalog.entries[i].name);
-        snprintf(to, sizeof to, "%s.damaged", from);
+        snprintf(to, sizeof to, "%s%s", from, endings[search->fates[i]]);
         enum ps_status status = loader->files->rename(loader->files->self, from, to, &reason);
         if (status != PS_OK && status != PS_ERR_NOT_FOUND)
-            PS_LOG(loader->log, PS_LOG_WARN, "loader", "damaged checkpoint stays in its place",
+            PS_LOG(loader->log, PS_LOG_WARN, "loader", "unusable checkpoint stays in its place",
                    PS_FIELD_TEXT("path", from), PS_FIELD_ERROR(&reason));
     }
+}
+
+static void log_loaded(const struct ps_loader *loader, const struct ps_loaded *loaded)
+{
+    PS_LOG(loader->log, PS_LOG_INFO, "loader", "checkpoint loaded",
+           PS_FIELD_TEXT("path", loaded->place.path),
+           PS_FIELD_UINT("position", loaded->place.position),
+           PS_FIELD_UINT("epoch", loaded->place.epoch),
+           PS_FIELD_UINT("damaged", loaded->damaged_count),
+           PS_FIELD_UINT("duration_ms", loaded->load_ms));
+    PS_LOG(loader->log, PS_LOG_INFO, "loader", "journal replayed",
+           PS_FIELD_UINT("records", loaded->replayed_count),
+           PS_FIELD_UINT("position", loaded->position), PS_FIELD_UINT("epoch", loaded->epoch),
+           PS_FIELD_UINT("torn_bytes", loaded->cut_bytes),
+           PS_FIELD_UINT("duration_ms", loaded->replay_ms));
+    if (loaded->missing_count > 0)
+        PS_LOG(loader->log, PS_LOG_ERROR, "loader",
+               "pushes are lost: they were in a damaged checkpoint only, there was no journal",
+               PS_FIELD_UINT("pushes", loaded->missing_count));
 }

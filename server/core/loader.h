@@ -1,9 +1,22 @@
-/* Recovery: finds the newest whole checkpoint of a shard and fills the service from it.
+/* Recovery: finds the newest whole checkpoint of a shard, fills the service from it, and replays
+ * the journal behind it.
  *
  * Candidates are the files of the folder and the one that the pointer in the store names, newest
  * first (by epoch, then position). A damaged one is logged by name and the next older is tried;
  * once an older one was loaded, the damaged files of the folder are renamed to NAME.damaged, so
  * that they neither count as generations to keep nor vanish.
+ *
+ * Former owners: a server that lost its shard may have written a checkpoint after the next owner
+ * had begun. It is known by the journal: a segment of a higher epoch begins at or before its
+ * position. Such a file is passed over and renamed to NAME.stale. Likewise records behind a
+ * checkpoint that are of a lower epoch than it are a former owner's, and are not replayed.
+ *
+ * Nothing goes missing in silence. When the journal behind a checkpoint is damaged, has a gap, or
+ * does not fit, older checkpoints are tried; one is taken only if with the journal it gives at
+ * least what was known of the newer ones. Otherwise recovery ends with PS_ERR_CORRUPT, and the text
+ * says where. The exception are epochs that ran without a journal, which is known by there being no
+ * segment of them in the folder: when a checkpoint of such an epoch is damaged, the next older one
+ * is taken, the loss is logged and counted in ps_loaded. It is bounded by the interval.
  *
  * Threads:  none inside; run it before calls arrive.
  * Blocking: reads files.
@@ -17,20 +30,37 @@
 #include "base/log.h"
 #include "server/core/service.h"
 
+/* Who applies the records of the journal: a server spreads them over threads, by parameter. */
+struct ps_replay_sink {
+    /* Takes `row` on PS_OK; it may be applied later. Anything else ends the replay. */
+    enum ps_status (*put)(void *self, struct ps_journal_row *row, struct ps_error *error);
+    /* Called once behind the last put, also after a failure: when it returns, no record is being
+     * applied any more. Gives the first failure of one that was put. */
+    enum ps_status (*finish)(void *self, struct ps_error *error);
+    void *self;
+};
+
 struct ps_loader {
     struct ps_service *service; /* owns its shard, still STARTING */
     const struct ps_files *files;
-    const char *folder;      /* of this shard's checkpoints */
+    const char *folder;      /* of this shard's checkpoints and journal */
     struct ps_bytes pointer; /* JSON of /checkpoints/<index>; empty: there is none */
     const struct ps_allocator *memory;
-    const struct ps_log *log; /* may be NULL */
+    const struct ps_log *log;          /* may be NULL */
+    const struct ps_replay_sink *sink; /* NULL: each record is applied in this thread */
 };
 
 /* What was loaded. */
 struct ps_loaded {
     struct ps_checkpoint_place place; /* crc32 and bytes only when the pointer said them */
     size_t damaged_count;             /* newer ones that could not be used */
-    uint64_t position;                /* of the state now: begin_recovered is to be told */
+    uint64_t missing_count;  /* pushes known of and lost: epochs without a journal, see above */
+    uint64_t position;       /* of the state now: begin_recovered is to be told */
+    uint64_t epoch;          /* of the last push in it: this epoch's journal goes on from that */
+    uint64_t replayed_count; /* records, behind place.position up to position */
+    uint64_t cut_bytes;      /* of a torn end of the journal, which no reply ever covered */
+    uint64_t load_ms;        /* how long the checkpoint took */
+    uint64_t replay_ms;      /* and the journal */
 };
 
 /* Loads, and tells the service where its newest checkpoint is.
@@ -38,12 +68,15 @@ struct ps_loaded {
  * PS_OK               the service is RECOVERING; `*loaded` says from what. The caller opens this
  *                     epoch's journal behind loaded->position, then calls
  *                     ps_service_begin_recovered, or ps_service_give_up_recovery when it cannot
- * PS_ERR_NOT_FOUND    "checkpoint not found in etcd": nothing is there at all; the service may
- *                     begin empty
- * PS_ERR_CORRUPT      there are checkpoints, but none is whole; the text names them
- * PS_ERR_UNSUPPORTED  the newest whole one is of another shard or number of shards
+ * PS_ERR_NOT_FOUND    "checkpoint not found in etcd": nothing is there at all, or a journal of
+ *                     which nothing was ever acknowledged; the service may begin empty
+ * PS_ERR_CORRUPT      there are checkpoints, but none is whole; the text names them. Or the journal
+ *                     is damaged; the text says in which segment, at which offset and position
+ * PS_ERR_UNSUPPORTED  the newest whole one is of another shard or number of shards, or a format is
+ *                     newer than this program
  * PS_ERR_BUSY         it passes the memory limit
- * PS_ERR_NO_MEMORY, PS_ERR_IO   the folder could not be listed
+ * PS_ERR_NO_MEMORY, PS_ERR_IO   the folder could not be listed, or the journal not be read
+ * After any failure the service is STARTING, as empty as before.
  */
 PS_MUST_USE enum ps_status ps_loader_load(const struct ps_loader *loader, struct ps_loaded *loaded,
                                           struct ps_error *error);

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "checkpoint/catalog.h"
+#include "checkpoint/journal.h"
 #include "server/core/service_state.h"
 
 /* Longest JSON pointer: a path and a few numbers. */
@@ -12,6 +13,7 @@ static enum ps_status put_pointer(const struct ps_saver *saver,
                                   const struct ps_checkpoint_place *place, uint64_t deadline_ms,
                                   struct ps_error *error);
 static void sweep(const struct ps_saver *saver);
+static void sweep_journal(const struct ps_saver *saver, uint64_t epoch);
 static void count_saved(const struct ps_saver *saver, const struct ps_saving *saving);
 
 enum ps_status ps_saver_save(const struct ps_saver *saver, uint64_t deadline_ms,
@@ -56,6 +58,8 @@ enum ps_status ps_saver_publish(const struct ps_saver *saver, const struct ps_sa
         ps_counter_add(saver->service->metrics.checkpoint_failures, 1);
         return status;
     }
+    if (!saver->keeps_journal)
+        sweep_journal(saver, saving->place.epoch);
     count_saved(saver, saving);
     return PS_OK;
 }
@@ -91,6 +95,27 @@ static void sweep(const struct ps_saver *saver)
     if (ps_catalog_sweep(saver->files, saver->folder, PS_SAVER_KEEP, published.uuid, saver->memory,
                          &removed, &reason) != PS_OK)
         PS_LOG(saver->log, PS_LOG_WARN, "saver", "older checkpoints stay", PS_FIELD_ERROR(&reason));
+}
+
+/* Recovery may begin with any checkpoint of the folder: what is behind the oldest stays. */
+static void sweep_journal(const struct ps_saver *saver, uint64_t epoch)
+{
+    struct ps_catalog catalog = {0};
+    struct ps_error reason = {0};
+    size_t removed = 0;
+    uint64_t covered = UINT64_MAX;
+    enum ps_status status =
+        ps_catalog_init(&catalog, saver->files, saver->folder, saver->memory, &reason);
+    for (size_t i = 0; status == PS_OK && i < catalog.count; i++)
+        covered = catalog.entries[i].position < covered ? catalog.entries[i].position : covered;
+    if (status == PS_OK && catalog.count > 0)
+        status = ps_journal_sweep(saver->files, saver->folder, epoch, covered, saver->memory,
+                                  &removed, &reason);
+    if (catalog.memory != NULL)
+        ps_catalog_fini(&catalog);
+    if (status != PS_OK)
+        PS_LOG(saver->log, PS_LOG_WARN, "saver", "older segments of the journal stay",
+               PS_FIELD_ERROR(&reason));
 }
 
 static void count_saved(const struct ps_saver *saver, const struct ps_saving *saving)

@@ -1,4 +1,5 @@
-/* Saves one checkpoint: snapshot, file, pointer in the store, and only then the older files.
+/* Saves one checkpoint: snapshot, file, pointer in the store, and only then the older files, and
+ * the segments of the journal that no recovery needs any more.
  *
  * Threads:  one save of a shard at a time. The two halves may run in different threads: write
  *           touches no store, publish touches the disk only to clean up.
@@ -20,7 +21,8 @@
 struct ps_saver {
     struct ps_service *service;
     const struct ps_files *files;
-    const char *folder;           /* of this shard's checkpoints */
+    const char *folder;           /* of this shard's checkpoints and journal */
+    bool keeps_journal;           /* no segment is ever removed (for audits) */
     struct ps_registry *registry; /* NULL: nothing is published, the folder is all there is */
     const struct ps_claim *claim; /* of the shard; NULL only without a registry */
     const struct ps_allocator *memory;

@@ -43,6 +43,64 @@ enum ps_status disk_load(struct core_world *world, struct memory_files *disk, co
     return status;
 }
 
+enum ps_status disk_load_only(struct core_world *world, struct memory_files *disk,
+                              const struct ps_replay_sink *sink, struct ps_loaded *loaded)
+{
+    struct ps_loader loader = {.service = world->service,
+                               .files = memory_files_files(disk),
+                               .folder = DISK_FOLDER,
+                               .memory = &world->memory,
+                               .sink = sink};
+    return ps_loader_load(&loader, loaded, &world->error);
+}
+
+void disk_journal_world_init(struct core_world *world, uint64_t epoch)
+{
+    world_init_journal_only(world);
+    world_own(world, epoch);
+}
+
+enum ps_status disk_recover(struct core_world *world, struct memory_files *disk, uint64_t epoch,
+                            struct ps_journal_writer **writer, struct ps_loaded *loaded)
+{
+    enum ps_status status = disk_load_only(world, disk, NULL, loaded);
+    bool found = status == PS_OK;
+    if (status != PS_OK && status != PS_ERR_NOT_FOUND)
+        return status;
+    const struct ps_journal_facts facts = {.index = 0,
+                                           .shard_count = 1,
+                                           .epoch = epoch,
+                                           .position = found ? loaded->position : 0,
+                                           .previous_epoch = found ? loaded->epoch : 0};
+    status = ps_journal_writer_open(memory_files_files(disk), DISK_FOLDER, &facts, 1024,
+                                    &world->memory, writer, &world->error);
+    if (status != PS_OK && found)
+        ps_service_give_up_recovery(world->service);
+    if (status != PS_OK)
+        return status;
+    if (found)
+        ps_service_begin_recovered(world->service, loaded->position);
+    else
+        ps_service_begin_empty(world->service);
+    return PS_OK;
+}
+
+enum ps_status disk_write_journal(struct core_world *world, struct ps_journal_writer *writer,
+                                  size_t batch)
+{
+    struct ps_record records[8];
+    for (;;) {
+        struct ps_error why = {0};
+        size_t count = ps_service_journal_take(world->service, records, batch < 8 ? batch : 8);
+        if (count == 0)
+            return PS_OK;
+        enum ps_status status = ps_journal_write(writer, records, count, &why);
+        ps_service_journal_written(world->service, status, &why);
+        if (status != PS_OK)
+            return status;
+    }
+}
+
 static void expect_equal_views(struct ps_view a, struct ps_view b)
 {
     ck_assert_uint_eq(a.size, b.size);
@@ -80,6 +138,7 @@ void disk_expect_equal(struct core_world *a, struct core_world *b)
     ck_assert_int_eq(ps_service_snapshot(b->service, &right, NULL), PS_OK);
     ck_assert_uint_eq(left.facts.position, right.facts.position);
     ck_assert_uint_eq(left.parameter_count, right.parameter_count);
+    ck_assert(ps_bytes_equal(left.facts.sessions, right.facts.sessions));
     for (size_t i = 0; i < left.parameter_count; i++)
         expect_equal_parameters(&left.parameters[i], &right.parameters[i]);
     ps_snapshot_release(&left);

@@ -8,6 +8,7 @@
 #ifndef PS_TESTS_UNIT_CORE_CORE_DISK_H
 #define PS_TESTS_UNIT_CORE_CORE_DISK_H
 
+#include "checkpoint/journal.h"
 #include "server/core/loader.h"
 #include "server/core/saver.h"
 #include "tests/support/memory_files.h"
@@ -29,6 +30,24 @@ void disk_world_init(struct core_world *world, uint64_t epoch);
 /* Loads into such a world; `pointer` may be NULL. */
 enum ps_status disk_load(struct core_world *world, struct memory_files *disk, const char *pointer,
                          struct ps_loaded *loaded);
+
+/* The same up to RECOVERING, with a sink (may be NULL) and no begin_recovered. */
+enum ps_status disk_load_only(struct core_world *world, struct memory_files *disk,
+                              const struct ps_replay_sink *sink, struct ps_loaded *loaded);
+
+/* ---- With a journal, in the order in which a server does it ---- */
+
+/* A journaling world that owns shard 0 of 1 under `epoch`, still STARTING. */
+void disk_journal_world_init(struct core_world *world, uint64_t epoch);
+
+/* Loads, opens the journal of the epoch, begins (empty when there was nothing). After a failure the
+ * world is STARTING and there is no writer. Segments are full at 1 KiB. */
+enum ps_status disk_recover(struct core_world *world, struct memory_files *disk, uint64_t epoch,
+                            struct ps_journal_writer **writer, struct ps_loaded *loaded);
+
+/* Writes what is queued, in batches of `batch` at most; PS_OK when all of it is durable. */
+enum ps_status disk_write_journal(struct core_world *world, struct ps_journal_writer *writer,
+                                  size_t batch);
 
 /* Asserts that two worlds have the same parameters, bit for bit, with states and counters. */
 void disk_expect_equal(struct core_world *a, struct core_world *b);

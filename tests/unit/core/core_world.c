@@ -47,7 +47,7 @@ void world_init(struct core_world *world, bool saves, uint64_t bytes_max)
     init_with(world, &options);
 }
 
-void world_init_journal_empty(struct core_world *world)
+void world_init_journal_only(struct core_world *world)
 {
     struct ps_service_options options = {.saves = true,
                                          .journals = true,
@@ -56,6 +56,11 @@ void world_init_journal_empty(struct core_world *world)
                                          .clients_max = 8,
                                          .client_idle_ms = 1000};
     init_with(world, &options);
+}
+
+void world_init_journal_empty(struct core_world *world)
+{
+    world_init_journal_only(world);
     world_own(world, 1);
     ps_service_begin_empty(world->service);
 }

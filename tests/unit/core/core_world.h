@@ -64,6 +64,8 @@ enum ps_status world_settle(struct core_world *world);
 /* A service with a journal, acknowledging LOGGED, that owns shard 0 of 1, with "w" as in
  * world_init_ready, and whose first checkpoint is saved. */
 void world_init_journal(struct core_world *world);
+/* The same kind of service that owns nothing yet. */
+void world_init_journal_only(struct core_world *world);
 /* Up to that: no InitParam yet, or no checkpoint yet. */
 void world_init_journal_empty(struct core_world *world);
 void world_init_journal_unsaved(struct core_world *world);

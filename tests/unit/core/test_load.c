@@ -1,6 +1,6 @@
 /* server/core/load.c: what was saved comes back, bit for bit, or not at all. */
-#include "base/random.h"
 #include "tests/unit/core/core_disk.h"
+#include "tests/unit/core/core_kinds.h"
 
 #include <string.h>
 
@@ -22,64 +22,6 @@ static enum ps_status load_place(struct core_world *world, struct memory_files *
     return status;
 }
 
-/* One parameter of one kind. */
-struct kind {
-    enum ps_config_optimizer optimizer;
-    enum ps_dtype dtype;
-    bool stochastic;
-};
-static const struct kind kinds[] = {
-    {PS_CONFIG_SGD, PS_F32, false},      {PS_CONFIG_SGD, PS_F64, false},
-    {PS_CONFIG_ADADELTA, PS_F32, false}, {PS_CONFIG_ADADELTA, PS_F64, false},
-    {PS_CONFIG_ADAGRAD, PS_F32, false},  {PS_CONFIG_ADAGRAD, PS_F64, false},
-    {PS_CONFIG_ADAM, PS_F32, false},     {PS_CONFIG_ADAM, PS_F64, false},
-    {PS_CONFIG_ADAMW, PS_F32, false},    {PS_CONFIG_ADAMW, PS_F64, false},
-    {PS_CONFIG_RMSPROP, PS_F32, false},  {PS_CONFIG_RMSPROP, PS_F64, false},
-    {PS_CONFIG_FTRL, PS_F32, false},     {PS_CONFIG_FTRL, PS_F64, false},
-    {PS_CONFIG_ASSIGN, PS_I32, false},   {PS_CONFIG_ADD, PS_U32, false},
-    {PS_CONFIG_MAX, PS_I64, false},      {PS_CONFIG_MIN, PS_U64, false},
-    {PS_CONFIG_SGD, PS_I32, true},       {PS_CONFIG_SGD, PS_U32, true},
-    {PS_CONFIG_SGD, PS_I64, true},       {PS_CONFIG_SGD, PS_U64, true},
-    {PS_CONFIG_ASSIGN, PS_F32, false},   {PS_CONFIG_ADD, PS_F64, false},
-};
-
-#define ELEMENTS 1000
-
-/* Gradients of every type: small whole numbers, halves for floats. */
-static size_t make_elements(enum ps_dtype dtype, uint64_t seed, void *elements)
-{
-    struct ps_random random;
-    ps_random_init(&random, seed);
-    for (size_t i = 0; i < ELEMENTS; i++) {
-        uint64_t number = ps_random_below(&random, 1000);
-        switch (dtype) {
-        case PS_F32:
-            ((float *)elements)[i] = (float)number / 7;
-            break;
-        case PS_F64:
-            ((double *)elements)[i] = (double)number / 7;
-            break;
-        case PS_I32:
-        case PS_U32:
-            ((uint32_t *)elements)[i] = (uint32_t)number;
-            break;
-        default:
-            ((uint64_t *)elements)[i] = number;
-            break;
-        }
-    }
-    return ELEMENTS * ps_dtype_size(dtype);
-}
-
-static enum ps_dtype gradient_of(const struct kind *kind)
-{
-    if (kind->optimizer != PS_CONFIG_SGD)
-        return kind->dtype;
-    if (kind->dtype == PS_U32)
-        return PS_I32;
-    return kind->dtype == PS_U64 ? PS_I64 : kind->dtype;
-}
-
 static void push_some(struct core_world *world, const struct kind *kind, uint64_t seed)
 {
     static uint64_t elements[ELEMENTS];
@@ -97,20 +39,12 @@ START_TEST(p5_loaded_bits_are_the_saved_ones_and_go_on_alike)
     struct core_world loaded;
     struct memory_files *disk = memory_files_create(1);
     struct ps_checkpoint_place place;
-    struct ps_optimizer_config config;
-    ps_optimizer_config_defaults(&config);
-    config.optimizer = kind->optimizer;
-    config.learning_rate = 0.3;
-    config.integer_rounding = kind->stochastic ? 1 : 0;
-    config.integer_seed = 42;
-    if (kind->optimizer == PS_CONFIG_SGD && ps_dtype_is_float(kind->dtype))
-        config.sgd.momentum = 0.9;
     disk_world_init(&saved, 1);
     ps_service_begin_empty(saved.service);
     size_t size = make_elements(kind->dtype, 99, elements);
-    ck_assert_msg(
-        world_init_param(&saved, "p", kind->dtype, elements, size, config_bytes(&config)) == PS_OK,
-        "%s", saved.error.text);
+    ck_assert_msg(world_init_param(&saved, "p", kind->dtype, elements, size, kind_config(kind)) ==
+                      PS_OK,
+                  "%s", saved.error.text);
     ck_assert_int_eq(world_finish(&saved), PS_OK);
     push_some(&saved, kind, 7);
     disk_save(&saved, disk, &place);
@@ -360,8 +294,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("load");
-    tcase_add_loop_test(tests, p5_loaded_bits_are_the_saved_ones_and_go_on_alike, 0,
-                        (int)PS_ARRAY_COUNT(kinds));
+    tcase_add_loop_test(tests, p5_loaded_bits_are_the_saved_ones_and_go_on_alike, 0, KIND_COUNT);
     tcase_add_test(tests, arrays_of_several_blocks_come_back);
     tcase_add_test(tests, a_loaded_shard_is_ready_and_initialised);
     tcase_add_test(tests, the_position_goes_on_where_it_was);
