@@ -47,7 +47,7 @@ enum ps_status ps_batch_create(const struct ps_batch_request *request, uint64_t 
     }
 
     for (uint32_t i = 0; i < shard_count; i++)
-        batch->lanes[i].ready = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL};
+        ps_lane_clear(&batch->lanes[i]);
     char *names = batch->names;
     for (uint32_t i = 0; i < request->item_count; i++)
         add_item(batch, i, split_bytes, &names);
@@ -103,6 +103,8 @@ static void add_item(struct ps_batch *batch, uint32_t i, uint64_t split_bytes, c
     item->status = PS_OK;
     item->before = false;
     item->version = PS_NO_VERSION;
+    item->position = 0;
+    item->duplicate = false;
     item->retries = 0;
     item->text[0] = '\0';
 
@@ -184,6 +186,31 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
     case PS_METHOD_COUNT:
         return;
     }
+}
+
+struct ps_request_id *ps_call_request_id(struct ps_engine_call *call)
+{
+    switch (call->request.method) {
+    case PS_METHOD_INIT:
+        return &call->request.init.request;
+    case PS_METHOD_FINISH:
+        return &call->request.finish.request;
+    case PS_METHOD_PUSH:
+        return &call->request.push.request;
+    case PS_METHOD_PULL:
+    case PS_METHOD_STATUS:
+    case PS_METHOD_LIST:
+    case PS_METHOD_SAVE:
+    case PS_METHOD_COUNT:
+        break;
+    }
+    return NULL;
+}
+
+void ps_lane_clear(struct ps_lane *lane)
+{
+    lane->again = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL};
+    lane->ready = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL};
 }
 
 void ps_call_queue_push(struct ps_batch *batch, struct ps_call_queue *queue, uint32_t call)

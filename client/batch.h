@@ -27,12 +27,14 @@ enum ps_call_state {
 /* Of an item, while no reply has brought one; 0 once the batch is finished. */
 #define PS_NO_VERSION UINT64_MAX
 
+/* A call without a number has `present` unset in the id of its request. */
 struct ps_engine_call {
     enum ps_call_state state;
     uint32_t item;
     uint32_t shard;
     uint32_t next; /* in the lane's queue or in the outbox */
     uint32_t attempts;
+    bool ambiguous;             /* not of readers: an attempt may have been applied */
     enum ps_status last_status; /* why it was paused; PS_OK: never was */
     uint64_t wake_ms;           /* PAUSED */
     size_t offset;              /* of its range in the item's content or destination */
@@ -47,7 +49,8 @@ struct ps_call_queue {
 };
 
 struct ps_lane {
-    struct ps_call_queue ready;
+    struct ps_call_queue again; /* READY: have their number, or need none; go first */
+    struct ps_call_queue ready; /* READY, new: of a method with numbers, each needs one */
     uint32_t in_flight;
 };
 
@@ -76,9 +79,15 @@ PS_MUST_USE enum ps_status ps_batch_create(const struct ps_batch_request *reques
                                            struct ps_batch **batch, struct ps_error *error);
 void ps_batch_destroy(struct ps_batch *batch);
 
+/* Empties its queues. */
+void ps_lane_clear(struct ps_lane *lane);
+
 void ps_call_queue_push(struct ps_batch *batch, struct ps_call_queue *queue, uint32_t call);
 /* PS_NO_CALL when empty. */
 uint32_t ps_call_queue_pop(struct ps_batch *batch, struct ps_call_queue *queue);
+
+/* The id of the call's request; NULL when its method has none. */
+struct ps_request_id *ps_call_request_id(struct ps_engine_call *call);
 
 /* The item's own mistake, if any: PS_ERR_BAD_INPUT, PS_ERR_OUT_OF_RANGE. */
 PS_MUST_USE enum ps_status ps_item_check(enum ps_method method, const struct ps_item *item,

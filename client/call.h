@@ -38,8 +38,9 @@ struct ps_call_reply {
 
 struct ps_call_outcome {
     enum ps_status status;
-    /* The server certainly did not apply the request: it answered with a status of its own, or
-     * the request never left this machine. Not set when a call broke after it was sent. */
+    /* The server certainly did not apply the request: it answered with a status of its own that
+     * says so (ps_retry_is_refusal), or the request never left this machine. Not set when a call
+     * broke after it was sent. */
     bool refused;
     char text[PS_OUTCOME_TEXT_MAX]; /* why it failed, for people */
     struct ps_call_reply reply;     /* holds when status is PS_OK */

@@ -2,6 +2,7 @@
 #include "client/channel_grpc.h"
 
 #include "base/assert.h"
+#include "client/retry.h"
 #include "proto/status_codes.h"
 
 #include <grpc/byte_buffer.h>
@@ -170,8 +171,7 @@ static void note_status(struct ps_flight *flight)
 {
     bool from_server;
     flight->status = ps_status_of_reply((uint32_t)flight->code, status_word(flight), &from_server);
-    enum ps_remedy remedy = ps_status_remedy(flight->status);
-    flight->refused = from_server && remedy != PS_REMEDY_DONE && remedy != PS_REMEDY_UNKNOWN;
+    flight->refused = from_server && ps_retry_is_refusal(flight->request->method, flight->status);
     /* Whatever gRPC calls it: the call broke on the way. */
     if (!from_server && flight->status == PS_ERR_INTERNAL)
         flight->status = PS_ERR_UNAVAILABLE;

@@ -31,6 +31,7 @@ struct psclient {
     char *etcd_password;
     char *job; /* never NULL */
     uint64_t lock_ttl_ms;
+    enum ps_ack ack;
     uint32_t shard_count;
     struct ps_bell bell;
     struct ps_channel channel;

@@ -3,7 +3,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "client/batch.h"
+#include "client/engine_state.h"
 #include "client/retry.h"
 
 #include <string.h>
@@ -13,28 +13,22 @@
 #define DEFAULT_PAUSE_MIN_MS 20
 #define DEFAULT_PAUSE_MAX_MS 2000
 
-struct ps_engine {
-    const struct ps_allocator *memory; /* borrowed; outlives the engine */
-    struct ps_engine_options options;
-    struct ps_random random;
-    uint64_t *epochs;         /* owned; of each shard's server, 0: nobody serves it */
-    struct ps_batch *batches; /* owned; a list, the oldest first */
-    struct ps_batch *newest;
-    uint32_t batch_number;
-    uint64_t retries;
-};
-
 static void fill_lanes(struct ps_engine *engine, struct ps_batch *batch);
+static void fill_shard(struct ps_engine *engine, uint32_t shard);
 static void fill_lane(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard);
 static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
                        const struct ps_call_outcome *outcome, uint64_t now_ms);
 static void wake_call(struct ps_batch *batch, uint32_t index);
-static void call_done(struct ps_batch *batch, struct ps_engine_call *call);
-static void pass_deadline(struct ps_batch *batch);
-static void give_up(struct ps_batch *batch, uint32_t index);
+static void renumber(struct ps_engine *engine, struct ps_engine_call *call);
+static void end_session(struct ps_engine *engine, struct ps_engine_call *call);
+static void give_number_back(struct ps_engine *engine, struct ps_engine_call *call);
+static void call_done(struct ps_engine *engine, struct ps_batch *batch,
+                      struct ps_engine_call *call);
+static void pass_deadline(struct ps_engine *engine, struct ps_batch *batch);
+static void give_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t index);
 static void judge_cancelled(struct ps_batch *batch, struct ps_engine_call *call,
                             const struct ps_call_outcome *outcome);
-static void tick_batch(struct ps_batch *batch, uint64_t now_ms);
+static void tick_batch(struct ps_engine *engine, struct ps_batch *batch, uint64_t now_ms);
 
 enum ps_status ps_engine_create(const struct ps_engine_options *options, struct ps_engine **out,
                                 struct ps_error *error)
@@ -57,11 +51,14 @@ enum ps_status ps_engine_create(const struct ps_engine_options *options, struct 
         engine->options.pause_max_ms = DEFAULT_PAUSE_MAX_MS + engine->options.pause_min_ms;
     ps_random_init(&engine->random, options->seed);
 
-    engine->epochs = ps_zeroed_array(engine->memory, options->shard_count, sizeof(uint64_t));
-    if (engine->epochs == NULL) {
+    engine->shards = ps_zeroed_array(engine->memory, options->shard_count, sizeof *engine->shards);
+    if (engine->shards == NULL) {
         ps_engine_destroy(engine);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", options->shard_count);
     }
+    for (uint32_t i = 0; i < options->shard_count; i++)
+        ps_numbering_init(&engine->shards[i].numbering,
+                          options->session > 0 ? options->session : 1);
     *out = engine;
     return PS_OK;
 }
@@ -71,7 +68,7 @@ void ps_engine_destroy(struct ps_engine *engine)
     if (engine == NULL)
         return;
     PS_ASSERT(engine->batches == NULL);
-    ps_release(engine->memory, engine->epochs);
+    ps_release(engine->memory, engine->shards);
     ps_release(engine->memory, engine);
 }
 
@@ -80,9 +77,9 @@ uint32_t ps_engine_shard_count(const struct ps_engine *engine)
     return engine->options.shard_count;
 }
 
-uint64_t ps_engine_retries(const struct ps_engine *engine)
+const struct ps_engine_counters *ps_engine_counters(const struct ps_engine *engine)
 {
-    return engine->retries;
+    return &engine->counters;
 }
 
 bool ps_batch_is_finished(const struct ps_batch *batch)
@@ -106,7 +103,7 @@ enum ps_status ps_engine_start(struct ps_engine *engine, const struct ps_batch_r
         engine->newest->next = batch;
     engine->newest = batch;
 
-    tick_batch(batch, now_ms);
+    tick_batch(engine, batch, now_ms);
     fill_lanes(engine, batch);
     *out = batch;
     return PS_OK;
@@ -115,9 +112,9 @@ enum ps_status ps_engine_start(struct ps_engine *engine, const struct ps_batch_r
 void ps_engine_member(struct ps_engine *engine, uint32_t shard, uint64_t epoch)
 {
     PS_ASSERT(shard < engine->options.shard_count);
-    if (engine->epochs[shard] == epoch)
+    if (engine->shards[shard].epoch == epoch)
         return;
-    engine->epochs[shard] = epoch;
+    engine->shards[shard].epoch = epoch;
     if (epoch == 0)
         return;
     for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
@@ -139,6 +136,21 @@ static struct ps_batch *find_batch(struct ps_engine *engine, uint64_t call)
     return batch;
 }
 
+static void take_outcome(struct ps_engine *engine, struct ps_item *item,
+                         const struct ps_engine_call *call, const struct ps_call_outcome *outcome)
+{
+    if (outcome->status == PS_ERR_EXISTS) {
+        item->before = true;
+        return;
+    }
+    struct ps_error error = {PS_OK, ""};
+    PS_ASSERT(outcome->status == PS_OK);
+    if (ps_item_take(item, call, &outcome->reply, &error) != PS_OK)
+        ps_item_fail(item, error.status, error.text);
+    if (call->request.method == PS_METHOD_PUSH && outcome->reply.push.duplicate)
+        engine->counters.duplicates++;
+}
+
 void ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
                        const struct ps_call_outcome *outcome, uint64_t now_ms)
 {
@@ -152,33 +164,36 @@ void ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
     PS_ASSERT(lane->in_flight > 0);
     lane->in_flight--;
 
-    struct ps_error error = {PS_OK, ""};
     enum ps_method method = call->request.method;
-    switch (ps_retry_verdict(method, outcome->status, outcome->refused)) {
+    if (outcome->status != PS_OK && !outcome->refused && !ps_method_is_reading(method))
+        call->ambiguous = true;
+    if (outcome->status == PS_ERR_STALE_SESSION)
+        end_session(engine, call);
+    switch (ps_retry_verdict(method, outcome->status, call->ambiguous)) {
     case PS_VERDICT_DONE:
-        item->before = item->before || outcome->status == PS_ERR_EXISTS;
-        if (outcome->status == PS_OK && ps_item_take(item, call, &outcome->reply, &error) != PS_OK)
-            ps_item_fail(item, error.status, error.text);
-        call_done(batch, call);
+        take_outcome(engine, item, call, outcome);
+        call_done(engine, batch, call);
         break;
+    case PS_VERDICT_RENUMBER:
     case PS_VERDICT_AGAIN:
         if (cancelled) {
             judge_cancelled(batch, call, outcome);
-            call_done(batch, call);
+            call_done(engine, batch, call);
             break;
         }
+        if (outcome->status == PS_ERR_STALE_SESSION)
+            renumber(engine, call);
         pause_call(engine, batch, index, outcome, now_ms);
         break;
     case PS_VERDICT_FAILED:
         ps_item_fail(item, outcome->status, outcome->text);
-        call_done(batch, call);
-        break;
-    case PS_VERDICT_UNKNOWN:
-        ps_item_fail(item, PS_ERR_TIMEOUT, outcome->text);
-        call_done(batch, call);
+        call_done(engine, batch, call);
         break;
     }
     fill_lane(engine, batch, call->shard);
+    if (engine->room_was_made)
+        fill_shard(engine, call->shard);
+    engine->room_was_made = false;
 }
 
 void ps_engine_tick(struct ps_engine *engine, uint64_t now_ms)
@@ -186,9 +201,12 @@ void ps_engine_tick(struct ps_engine *engine, uint64_t now_ms)
     for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
         if (now_ms < batch->wake_ms || ps_batch_is_finished(batch))
             continue;
-        tick_batch(batch, now_ms);
+        tick_batch(engine, batch, now_ms);
         fill_lanes(engine, batch);
     }
+    for (uint32_t i = 0; engine->room_was_made && i < engine->options.shard_count; i++)
+        fill_shard(engine, i);
+    engine->room_was_made = false;
 }
 
 uint64_t ps_engine_wake_ms(const struct ps_engine *engine)
@@ -216,8 +234,10 @@ static bool next_of_batch(struct ps_engine *engine, struct ps_batch *batch,
         if (call->state == PS_CALL_TO_SEND) {
             call->state = PS_CALL_SENT;
             if (call->attempts++ > 0) {
-                engine->retries++;
+                engine->counters.retries++;
                 batch->request.items[call->item].retries++;
+                bool push = call->request.method == PS_METHOD_PUSH;
+                engine->counters.resends += push && call->ambiguous ? 1 : 0;
             }
             action->type = PS_ENGINE_SEND;
             action->request = &call->request;
@@ -264,40 +284,6 @@ void ps_engine_end(struct ps_engine *engine, struct ps_batch *batch)
     ps_batch_destroy(batch);
 }
 
-static void check_batch(const struct ps_engine *engine, const struct ps_batch *batch)
-{
-    uint32_t done = 0;
-    uint64_t in_flight = 0, counted = 0;
-    for (uint32_t i = 0; i < batch->call_count; i++) {
-        const struct ps_engine_call *call = &batch->calls[i];
-        PS_ASSERT(call->item < batch->request.item_count);
-        PS_ASSERT(call->shard < batch->lane_count);
-        done += call->state == PS_CALL_DONE ? 1 : 0;
-        in_flight += call->state == PS_CALL_TO_SEND || call->state == PS_CALL_SENT ||
-                     call->state == PS_CALL_TO_CANCEL || call->state == PS_CALL_CANCELLED;
-        PS_ASSERT(call->state != PS_CALL_PAUSED || call->wake_ms >= batch->wake_ms);
-        PS_ASSERT(!batch->deadline_passed ||
-                  (call->state != PS_CALL_READY && call->state != PS_CALL_PAUSED));
-    }
-    for (uint32_t i = 0; i < batch->lane_count; i++) {
-        PS_ASSERT(batch->lanes[i].in_flight <= engine->options.calls_per_shard_max);
-        counted += batch->lanes[i].in_flight;
-    }
-    PS_ASSERT(done == batch->done_count);
-    PS_ASSERT(in_flight == counted);
-}
-
-void ps_engine_check(const struct ps_engine *engine)
-{
-    const struct ps_batch *previous = NULL;
-    for (const struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
-        PS_ASSERT(batch->previous == previous);
-        check_batch(engine, batch);
-        previous = batch;
-    }
-    PS_ASSERT(engine->newest == previous);
-}
-
 /* ---- Calls ---- */
 
 static void fill_lanes(struct ps_engine *engine, struct ps_batch *batch)
@@ -306,14 +292,44 @@ static void fill_lanes(struct ps_engine *engine, struct ps_batch *batch)
         fill_lane(engine, batch, shard);
 }
 
-/* Moves calls from the lane's queue to the outbox while there is room. */
+static void fill_shard(struct ps_engine *engine, uint32_t shard)
+{
+    for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next)
+        fill_lane(engine, batch, shard);
+}
+
+/* The next call that may be sent, with its number. Those that have one go first: the others may
+ * have to wait until one of them gives its number back. */
+static uint32_t next_call(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard)
+{
+    struct ps_lane *lane = &batch->lanes[shard];
+    uint32_t index = ps_call_queue_pop(batch, &lane->again);
+    if (index != PS_NO_CALL || lane->ready.first == PS_NO_CALL)
+        return index;
+
+    struct ps_numbering *numbering = &engine->shards[shard].numbering;
+    struct ps_request_id *id = ps_call_request_id(&batch->calls[lane->ready.first]);
+    if (id == NULL)
+        return ps_call_queue_pop(batch, &lane->ready);
+    if (!ps_numbering_has_room(numbering))
+        return PS_NO_CALL;
+    PS_ASSERT(!id->present);
+    const struct ps_client_id *client = &engine->options.client_id;
+    *id = (struct ps_request_id){.present = true,
+                                 .client_id = {client->bytes, sizeof client->bytes},
+                                 .session = numbering->session,
+                                 .sequence = ps_numbering_take(numbering)};
+    return ps_call_queue_pop(batch, &lane->ready);
+}
+
+/* Moves calls from the lane's queues to the outbox while there is room. */
 static void fill_lane(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard)
 {
     struct ps_lane *lane = &batch->lanes[shard];
-    if (engine->epochs[shard] == 0)
+    if (engine->shards[shard].epoch == 0)
         return;
     while (lane->in_flight < engine->options.calls_per_shard_max) {
-        uint32_t index = ps_call_queue_pop(batch, &lane->ready);
+        uint32_t index = next_call(engine, batch, shard);
         if (index == PS_NO_CALL)
             return;
         PS_ASSERT(batch->calls[index].state == PS_CALL_READY);
@@ -331,7 +347,7 @@ static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_
     call->state = PS_CALL_PAUSED;
     call->last_status = outcome->status;
     if (ps_status_remedy(outcome->status) == PS_REMEDY_UNKNOWN)
-        call->last_status = PS_ERR_UNAVAILABLE; /* reading again does no harm: nothing is unknown */
+        call->last_status = PS_ERR_UNAVAILABLE; /* of a reader: nothing is unknown */
     call->wake_ms =
         now_ms + ps_retry_pause_ms(&engine->random, call->attempts, engine->options.pause_min_ms,
                                    engine->options.pause_max_ms);
@@ -347,22 +363,54 @@ static void wake_call(struct ps_batch *batch, uint32_t index)
     struct ps_engine_call *call = &batch->calls[index];
     PS_ASSERT(call->state == PS_CALL_PAUSED);
     call->state = PS_CALL_READY;
-    ps_call_queue_push(batch, &batch->lanes[call->shard].ready, index);
+    struct ps_lane *lane = &batch->lanes[call->shard];
+    const struct ps_request_id *id = ps_call_request_id(call);
+    bool needs_number = id != NULL && !id->present;
+    ps_call_queue_push(batch, needs_number ? &lane->ready : &lane->again, index);
 }
 
-static void call_done(struct ps_batch *batch, struct ps_engine_call *call)
+static void call_done(struct ps_engine *engine, struct ps_batch *batch, struct ps_engine_call *call)
 {
     PS_ASSERT(call->state != PS_CALL_DONE);
     call->state = PS_CALL_DONE;
     batch->done_count++;
+    give_number_back(engine, call);
+}
+
+/* ---- Numbers ---- */
+
+static void give_number_back(struct ps_engine *engine, struct ps_engine_call *call)
+{
+    struct ps_request_id *id = ps_call_request_id(call);
+    if (id == NULL || !id->present)
+        return;
+    struct ps_numbering *numbering = &engine->shards[call->shard].numbering;
+    PS_ASSERT(id->session == numbering->session);
+    if (ps_numbering_give_back(numbering, id->sequence))
+        engine->room_was_made = true;
+    id->present = false;
+}
+
+/* Whatever the server meant to apply under the old number, it will not apply any more, or applying
+ * it once more does no harm. */
+static void renumber(struct ps_engine *engine, struct ps_engine_call *call)
+{
+    give_number_back(engine, call);
+    call->ambiguous = false;
+}
+
+static void end_session(struct ps_engine *engine, struct ps_engine_call *call)
+{
+    if (ps_call_request_id(call) != NULL)
+        ps_numbering_end_session(&engine->shards[call->shard].numbering);
 }
 
 /* ---- Time ---- */
 
-static void tick_batch(struct ps_batch *batch, uint64_t now_ms)
+static void tick_batch(struct ps_engine *engine, struct ps_batch *batch, uint64_t now_ms)
 {
     if (now_ms >= batch->request.deadline_ms) {
-        pass_deadline(batch);
+        pass_deadline(engine, batch);
         return;
     }
     batch->wake_ms = batch->request.deadline_ms;
@@ -379,19 +427,19 @@ static void tick_batch(struct ps_batch *batch, uint64_t now_ms)
     }
 }
 
-static void pass_deadline(struct ps_batch *batch)
+static void pass_deadline(struct ps_engine *engine, struct ps_batch *batch)
 {
     batch->wake_ms = PS_DEADLINE_NEVER;
     if (batch->deadline_passed)
         return;
     batch->deadline_passed = true;
     for (uint32_t i = 0; i < batch->lane_count; i++)
-        batch->lanes[i].ready = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL};
+        ps_lane_clear(&batch->lanes[i]);
     for (uint32_t i = 0; i < batch->call_count; i++)
-        give_up(batch, i);
+        give_up(engine, batch, i);
 }
 
-static void give_up(struct ps_batch *batch, uint32_t index)
+static void give_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t index)
 {
     struct ps_engine_call *call = &batch->calls[index];
     struct ps_item *item = &batch->request.items[call->item];
@@ -411,11 +459,11 @@ static void give_up(struct ps_batch *batch, uint32_t index)
     case PS_CALL_DONE:
         return;
     }
-    call_done(batch, call);
+    call_done(engine, batch, call);
     if (call->last_status != PS_OK) {
         char reason[PS_ITEM_TEXT_MAX];
         memcpy(reason, item->text, sizeof reason);
-        ps_item_fail(item, call->last_status, reason);
+        ps_item_fail(item, call->ambiguous ? PS_ERR_TIMEOUT : call->last_status, reason);
         return;
     }
     ps_item_fail(item, PS_ERR_UNAVAILABLE, "no server in time");
@@ -426,10 +474,9 @@ static void judge_cancelled(struct ps_batch *batch, struct ps_engine_call *call,
                             const struct ps_call_outcome *outcome)
 {
     struct ps_item *item = &batch->request.items[call->item];
-    if (outcome->refused) {
+    if (outcome->refused && !call->ambiguous) {
         ps_item_fail(item, outcome->status, outcome->text);
         return;
     }
-    bool reading = ps_method_is_reading(call->request.method);
-    ps_item_fail(item, reading ? PS_ERR_UNAVAILABLE : PS_ERR_TIMEOUT, "no answer in time");
+    ps_item_fail(item, call->ambiguous ? PS_ERR_TIMEOUT : PS_ERR_UNAVAILABLE, "no answer in time");
 }

@@ -16,6 +16,35 @@
  * and READY, TO_SEND and PAUSED calls are DONE at the deadline. A batch is finished when all its
  * calls are: nothing of its memory is in use by the channel then.
  *
+ * Exactly once. INIT, FINISH and PUSH carry a request id {client_id, session, sequence}. Sequences
+ * are counted per shard, from 1; a call gets its own just before it is sent for the first time and
+ * keeps it over all its repetitions, on the same server or the shard's next one. The server applies
+ * an id once, and answers its repeats as it did the first time. So what may have been applied (a
+ * call that broke on the way, an answer that could not be read, a push that was told "unavailable")
+ * is repeated like what was refused, until the deadline.
+ *
+ * At the deadline, or when the server rejects it, a call gives its number back; nobody gets that
+ * number again. What holds then, for a push:
+ *
+ *   PS_OK                 applied once, whatever was lost on the way
+ *   PS_ERR_TIMEOUT        an attempt may have been applied, and none was answered. It was applied
+ *                         once or not at all; an attempt that is still on its way may yet be applied
+ *                         after the call has ended, but not twice
+ *   PS_ERR_STALE_SESSION  an attempt may have been applied, and the server has forgotten whether it
+ *                         was
+ *   anything else         the server does not have it: no attempt was applied, or what it was
+ *                         applied to is lost (PS_ERR_NOT_READY)
+ *
+ * Of a parameter that is cut this holds for each range; the item says what became of the first one
+ * that failed.
+ *
+ * The server remembers a window of numbers per client. So the numbers that are in use on a shard
+ * never span more than PS_NUMBERING_SPAN_MAX (numbering.h), over all batches: further calls wait
+ * until the oldest is given back. A server that does not remember the session at all (it lost its
+ * state, or forgot a client that was idle for very long) says so; the shard then begins a new
+ * session as soon as no number of the old one is in use, and calls of which nothing was applied go
+ * on under a new number, as do INIT and FINISH, which may be applied once more.
+ *
  * Threads:  one at a time.
  * Blocking: never.
  * Errors:   start can fail; the other events cannot. What became of each item stands in the item.
@@ -34,6 +63,11 @@
 struct ps_engine;
 struct ps_batch;
 
+/* Random, so that no two clients have the same one. */
+struct ps_client_id {
+    uint8_t bytes[16];
+};
+
 struct ps_engine_options {
     const struct ps_allocator *memory; /* borrowed; outlives the engine */
     uint32_t shard_count;              /* 1 to PS_SHARDS_MAX */
@@ -42,6 +76,8 @@ struct ps_engine_options {
     uint64_t pause_min_ms;             /* before the first repetition; 0: 20 */
     uint64_t pause_max_ms;             /* 0: 2000 */
     uint64_t seed;                     /* of the pauses */
+    struct ps_client_id client_id;     /* no two engines that live at the same time share one */
+    uint64_t session; /* the first one; 0: 1. Above all of an earlier engine of this client_id */
 };
 
 /* PS_ERR_BAD_INPUT for a shard count out of range, PS_ERR_NO_MEMORY. No shard has a server yet. */
@@ -53,8 +89,15 @@ void ps_engine_destroy(struct ps_engine *engine);
 
 uint32_t ps_engine_shard_count(const struct ps_engine *engine);
 
-/* Calls that were sent again, ever. */
-uint64_t ps_engine_retries(const struct ps_engine *engine);
+/* Ever. */
+struct ps_engine_counters {
+    uint64_t retries;    /* calls that were sent again */
+    uint64_t resends;    /* those of them that were pushes which may have been applied already */
+    uint64_t duplicates; /* pushes whose answer said that they had been applied before */
+};
+
+/* Lives as long as the engine. */
+const struct ps_engine_counters *ps_engine_counters(const struct ps_engine *engine);
 
 #define PS_ITEM_TEXT_MAX 128
 
@@ -85,6 +128,8 @@ struct ps_item {
     enum ps_status status;       /* of the first range that failed */
     bool before;                 /* INIT, FINISH: the server had been initialised before */
     uint64_t version;            /* PUSH, PULL; the lowest of all ranges */
+    uint64_t position;           /* PUSH: in the life of its shard; 0 of a cut parameter */
+    bool duplicate;              /* PUSH: a range had been applied by an attempt before the last */
     uint32_t retries;            /* of all ranges */
     char text[PS_ITEM_TEXT_MAX]; /* why it failed; empty otherwise */
 };

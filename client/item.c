@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static void take_push(struct ps_item *item, const struct ps_engine_call *call,
+                      const struct ps_push_reply *reply);
 static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_call *call,
                                 const struct ps_pull_reply *reply, struct ps_error *error);
 static void take_version(struct ps_item *item, uint64_t version);
@@ -83,7 +85,7 @@ enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *c
     PS_ASSERT(reply->method == call->request.method);
     switch (reply->method) {
     case PS_METHOD_PUSH:
-        take_version(item, reply->push.version);
+        take_push(item, call, &reply->push);
         return PS_OK;
     case PS_METHOD_PULL:
         return take_pull(item, call, &reply->pull, error);
@@ -102,6 +104,16 @@ enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *c
         break;
     }
     return PS_OK;
+}
+
+/* Positions of different shards have nothing to do with each other. */
+static void take_push(struct ps_item *item, const struct ps_engine_call *call,
+                      const struct ps_push_reply *reply)
+{
+    take_version(item, reply->version);
+    item->duplicate = item->duplicate || reply->duplicate;
+    if (call->size == item->size)
+        item->position = reply->position;
 }
 
 static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_call *call,

@@ -47,6 +47,10 @@ static enum ps_status copy_options(struct psclient *client, const struct psclien
     client->lock_ttl_ms = options->lock_ttl_ms != 0 ? options->lock_ttl_ms : LOCK_TTL_MS;
     if ((options->etcd == NULL) == (options->servers == NULL))
         return ps_fail(error, PS_ERR_BAD_INPUT, "name either etcd or servers");
+    if ((unsigned)options->ack > PSCLIENT_ACK_LOGGED)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "%u is no level of acknowledgement",
+                       (unsigned)options->ack);
+    client->ack = (enum ps_ack)options->ack;
     return PS_OK;
 }
 
@@ -114,9 +118,20 @@ PS_EXPORT uint64_t psclient_retries(const struct psclient *client)
 {
     struct psclient *unlocked = (struct psclient *)(uintptr_t)client;
     ps_mutex_lock(&unlocked->mutex);
-    uint64_t retries = ps_engine_retries(client->engine);
+    uint64_t retries = ps_engine_counters(client->engine)->retries;
     ps_mutex_unlock(&unlocked->mutex);
     return retries;
+}
+
+PS_EXPORT void psclient_get_counters(const struct psclient *client,
+                                     struct psclient_counters *counters)
+{
+    struct psclient *unlocked = (struct psclient *)(uintptr_t)client;
+    ps_mutex_lock(&unlocked->mutex);
+    const struct ps_engine_counters *inside = ps_engine_counters(client->engine);
+    *counters = (struct psclient_counters){
+        .retries = inside->retries, .resends = inside->resends, .duplicates = inside->duplicates};
+    ps_mutex_unlock(&unlocked->mutex);
 }
 
 /* ---- Opening ---- */
@@ -128,6 +143,7 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
                                        .shard_count = client->shard_count,
                                        .split_bytes = options->split_bytes};
     ps_random_system(&engine.seed, sizeof engine.seed);
+    ps_random_system(&engine.client_id, sizeof engine.client_id);
     PS_TRY(ps_engine_create(&engine, &client->engine, error));
     client->routes = ps_zeroed_array(client->memory, client->shard_count, sizeof *client->routes);
     if (client->routes == NULL)

@@ -13,8 +13,13 @@
  * Blocking: push, pull, init and open wait at most their `timeout_ms`.
  * Errors:   a call returns the first failure in request order, and `results` has every item's own
  *           status; what succeeded stays succeeded. Transport failures are retried with back-off
- *           within the timeout, on the same or a new address of the shard. A push whose fate is
- *           unknown (PSCLIENT_UNKNOWN) is not retried: it may have been applied.
+ *           within the timeout, on the same or a new address of the shard. Pushes too: each carries
+ *           an id by which the server knows a repeat, so that a push that is answered with
+ *           PSCLIENT_OK was applied exactly once, whatever was lost or killed on the way.
+ *           PSCLIENT_UNKNOWN is left for one case: the timeout has passed while it was open whether
+ *           an attempt was applied. Then the push was applied once or not at all, or will be for a
+ *           moment yet. Pushing the same gradient again would be another push: give calls a timeout
+ *           that is longer than a failover takes, and treat UNKNOWN as a lost step.
  *           A name that ends like "#3/8" is refused: such names are kept for ranges.
  * Memory:   all arguments are borrowed for the call. After a failed pull the contents of its
  *           parameters are undefined where their own result is not PSCLIENT_OK.
@@ -35,7 +40,7 @@ extern "C" {
 enum psclient_status {
     PSCLIENT_OK = 0,
     PSCLIENT_UNAVAILABLE,     /* no server answered within the time */
-    PSCLIENT_UNKNOWN,         /* no answer in time: it may have happened */
+    PSCLIENT_UNKNOWN,         /* no answer in time: it may have happened, once */
     PSCLIENT_INVALID,         /* the request is wrong: type, length, config ... */
     PSCLIENT_NOT_FOUND,       /* no parameter of that name */
     PSCLIENT_ALREADY,         /* "pserver already initialized" */
@@ -63,6 +68,14 @@ enum psclient_type {
 
 struct psclient;
 
+/* When a server answers a push. The numbers are those of the wire. */
+enum psclient_ack {
+    PSCLIENT_ACK_DEFAULT = 0, /* what the server was started with (--ack) */
+    PSCLIENT_ACK_MEMORY = 1,  /* applied in memory */
+    PSCLIENT_ACK_LOGGED = 2 /* survives kill -9 and power loss; PSCLIENT_INVALID from a server that
+                                 has no data directory */
+};
+
 /* Zero-initialise; name either etcd or servers. */
 struct psclient_options {
     const char *etcd;      /* URL[,URL]: find the servers and follow them when they move */
@@ -74,6 +87,7 @@ struct psclient_options {
     uint64_t split_bytes;     /* larger parameters are cut over all shards; 0: 16 MiB. The same for
                                  all clients of a job: docs/placement.md */
     uint64_t lock_ttl_ms;     /* lease of the initialisation lock; 0: 10000 */
+    enum psclient_ack ack;    /* of every push */
 };
 
 int psclient_open(const struct psclient_options *options, struct psclient **client,
@@ -117,7 +131,10 @@ struct psclient_result {
     enum psclient_status status;
     uint64_t version; /* push: after this gradient (of a cut parameter: the lowest) */
     uint32_t retries;
-    char text[128]; /* why it failed; empty otherwise */
+    int duplicate;     /* push: 1 when an attempt before the last had been applied (of a cut
+                          parameter: of any range). It counts once all the same */
+    uint64_t position; /* push: in the life of its shard; 0 of a cut parameter */
+    char text[128];    /* why it failed; empty otherwise */
 };
 
 /* `results` may be NULL; else it has `count` entries, in request order. An empty batch is fine.
@@ -145,6 +162,14 @@ int psclient_pull(struct psclient *client, struct psclient_parameter *parameters
 
 /* Calls that were sent again since the client was opened. */
 uint64_t psclient_retries(const struct psclient *client);
+
+/* Since the client was opened. */
+struct psclient_counters {
+    uint64_t retries;    /* as psclient_retries */
+    uint64_t resends;    /* those that were pushes which may have been applied already */
+    uint64_t duplicates; /* pushes that turned out to have been applied by an earlier attempt */
+};
+void psclient_get_counters(const struct psclient *client, struct psclient_counters *counters);
 
 /* "ok", "unavailable" ... Static. */
 const char *psclient_status_name(enum psclient_status status);

@@ -99,6 +99,8 @@ static void fill_result(const struct ps_item *item, struct psclient_result *resu
     result->status = ps_client_status_of(item->status);
     result->version = item->version;
     result->retries = item->retries;
+    result->duplicate = item->duplicate ? 1 : 0;
+    result->position = item->position;
     _Static_assert(sizeof result->text == sizeof item->text, "a text fits");
     memcpy(result->text, item->text, sizeof result->text);
 }
@@ -110,6 +112,7 @@ static int run_items(struct psclient *client, enum ps_method method, struct ps_i
 {
     struct ps_error why = {PS_OK, ""};
     const struct ps_batch_request request = {.method = method,
+                                             .ack = client->ack,
                                              .items = items,
                                              .item_count = count,
                                              .deadline_ms =

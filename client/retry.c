@@ -3,14 +3,22 @@
 
 #include "base/assert.h"
 
-bool ps_method_is_repeatable(enum ps_method method)
-{
-    return method != PS_METHOD_PUSH;
-}
-
 bool ps_method_is_reading(enum ps_method method)
 {
     return method == PS_METHOD_PULL || method == PS_METHOD_STATUS || method == PS_METHOD_LIST;
+}
+
+bool ps_method_is_numbered(enum ps_method method)
+{
+    return method == PS_METHOD_INIT || method == PS_METHOD_FINISH || method == PS_METHOD_PUSH;
+}
+
+bool ps_retry_is_refusal(enum ps_method method, enum ps_status status)
+{
+    if (method == PS_METHOD_PUSH && status == PS_ERR_UNAVAILABLE)
+        return false;
+    enum ps_remedy remedy = ps_status_remedy(status);
+    return remedy != PS_REMEDY_DONE && remedy != PS_REMEDY_UNKNOWN;
 }
 
 static bool is_done_before(enum ps_method method, enum ps_status status)
@@ -18,21 +26,23 @@ static bool is_done_before(enum ps_method method, enum ps_status status)
     return status == PS_ERR_EXISTS && (method == PS_METHOD_INIT || method == PS_METHOD_FINISH);
 }
 
-enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, bool refused)
+enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, bool ambiguous)
 {
     if (status == PS_OK || is_done_before(method, status))
         return PS_VERDICT_DONE;
-    if (method == PS_METHOD_PUSH && status == PS_ERR_NOT_READY)
+    bool push = method == PS_METHOD_PUSH;
+    if (push && status == PS_ERR_NOT_READY)
         return PS_VERDICT_FAILED;
+    if (status == PS_ERR_STALE_SESSION && ps_method_is_numbered(method))
+        return push && ambiguous ? PS_VERDICT_FAILED : PS_VERDICT_RENUMBER;
 
-    bool harmless = refused || ps_method_is_repeatable(method);
     switch (ps_status_remedy(status)) {
     case PS_REMEDY_RETRY:
     case PS_REMEDY_REROUTE:
     case PS_REMEDY_UNKNOWN:
-        return harmless ? PS_VERDICT_AGAIN : PS_VERDICT_UNKNOWN;
+        return PS_VERDICT_AGAIN;
     case PS_REMEDY_STOP:
-        return harmless ? PS_VERDICT_FAILED : PS_VERDICT_UNKNOWN;
+        return push && ambiguous ? PS_VERDICT_AGAIN : PS_VERDICT_FAILED;
     case PS_REMEDY_DONE:
     case PS_REMEDY_REJECT:
         break;

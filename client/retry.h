@@ -16,23 +16,35 @@
 #include <stdint.h>
 
 enum ps_verdict {
-    PS_VERDICT_DONE,   /* it is done; for an initialisation also when it had been done before */
-    PS_VERDICT_AGAIN,  /* repeat it after a pause: nothing happened, or repeating is harmless */
-    PS_VERDICT_FAILED, /* repeating is useless */
-    PS_VERDICT_UNKNOWN /* it may have happened, and repeating could do it twice */
+    PS_VERDICT_DONE,     /* it is done; for an initialisation also when it had been done before */
+    PS_VERDICT_AGAIN,    /* repeat it after a pause, under the same number if it has one */
+    PS_VERDICT_RENUMBER, /* the same under a new number, in a new session: it was not applied, or
+                            applying it once more does no harm */
+    PS_VERDICT_FAILED    /* repeating is useless */
 };
-
-/* True when doing the call twice has the effect of doing it once. Only a push has not. */
-bool ps_method_is_repeatable(enum ps_method method);
 
 /* True when the call changes nothing on the server. */
 bool ps_method_is_reading(enum ps_method method);
 
-/* `refused`: the server certainly did not apply the request, because it said so or because the
- * request never left. Follows the remedies of base/status.h, with two exceptions that the contract
- * makes: an initialisation that meets "pserver already initialized" is done, and a push before
- * initialisation fails at once instead of waiting for it. */
-enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, bool refused);
+/* True when the call carries a request id, by which the server knows a repeat. */
+bool ps_method_is_numbered(enum ps_method method);
+
+/* Does this status, when a server says it, mean that it certainly did not apply the request? Not
+ * so for "unavailable" to a push: a push that has been applied and waits for the disk is told that
+ * when the journal fails or the shard is lost, and may survive all the same. */
+bool ps_retry_is_refusal(enum ps_method method, enum ps_status status);
+
+/* `ambiguous`: this attempt or an earlier one may have been applied. Follows the remedies of
+ * base/status.h, with exceptions that the contract makes:
+ *
+ * - an initialisation that meets "pserver already initialized" is done;
+ * - a push before initialisation fails at once: the parameters are not there or were lost, and who
+ *   pushes may be the one who has to initialise them;
+ * - a push that may have been applied is also repeated when the server has a fault: a repeat is the
+ *   only way to learn what became of it;
+ * - a session that the server does not remember is final for a push that may have been applied;
+ *   everything else goes on in a new one. */
+enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, bool ambiguous);
 
 /* The pause before attempt `attempt` (1 is the first repetition): doubles from `min_ms` up to
  * `max_ms`, of which the upper half is random, so that clients do not come back in step. */

@@ -146,10 +146,14 @@ static void step(struct sim_world *world, void *subject, uint64_t generation, ui
 
 static void open_engine(struct sim_client *client)
 {
-    const struct ps_engine_options options = {.memory = &client->world->memory,
-                                              .shard_count = client->members.shard_count,
-                                              .split_bytes = 128,
-                                              .seed = ps_random_next(&client->world->random)};
+    struct ps_engine_options options = {.memory = &client->world->memory,
+                                        .shard_count = client->members.shard_count,
+                                        .split_bytes = 128,
+                                        .seed = ps_random_next(&client->world->random)};
+    struct ps_random random;
+    ps_random_init(&random, options.seed);
+    for (size_t i = 0; i < sizeof options.client_id.bytes; i++)
+        options.client_id.bytes[i] = (uint8_t)ps_random_next(&random);
     enum ps_status status = ps_engine_create(&options, &client->engine, NULL);
     PS_ASSERT(status == PS_OK);
     client->phase = client->trains ? SIM_PHASE_QUEUEING : SIM_PHASE_IDLE;

@@ -2,6 +2,7 @@
 #include "tests/sim/sim_client_calls.h"
 
 #include "base/assert.h"
+#include "client/retry.h"
 #include "proto/codec.h"
 #include "tests/sim/sim_server.h"
 
@@ -134,7 +135,8 @@ void sim_client_take(struct sim_world *world, const struct sim_message *message)
 
     const struct ps_bytes piece = {message->bytes, message->size};
     struct ps_decoded decoded = {0};
-    struct ps_call_outcome outcome = {.status = message->status, .refused = message->refused};
+    struct ps_call_outcome outcome = {.status = message->status};
+    outcome.refused = message->refused && ps_retry_is_refusal(message->method, message->status);
     memcpy(outcome.text, message->text, sizeof outcome.text);
     if (outcome.status == PS_OK)
         outcome.status =

@@ -4,22 +4,34 @@
 #include <check.h>
 #include <string.h>
 
-void bench_open(struct bench *bench, uint32_t shard_count, uint64_t split_bytes)
+static void open_engine(struct bench *bench, uint32_t shard_count, uint64_t split_bytes,
+                        uint32_t calls_per_shard_max)
 {
     memset(bench, 0, sizeof *bench);
     bench->heap.refuse_at = -1;
     bench->memory = fault_heap_allocator(&bench->heap);
     bench->now_ms = 1000;
-    const struct ps_engine_options options = {.memory = &bench->memory,
-                                              .shard_count = shard_count,
-                                              .split_bytes = split_bytes,
-                                              .calls_per_shard_max = 2,
-                                              .pause_min_ms = 10,
-                                              .pause_max_ms = 100,
-                                              .seed = 5};
+    struct ps_engine_options options = {.memory = &bench->memory,
+                                        .shard_count = shard_count,
+                                        .split_bytes = split_bytes,
+                                        .calls_per_shard_max = calls_per_shard_max,
+                                        .pause_min_ms = 10,
+                                        .pause_max_ms = 100,
+                                        .seed = 5};
+    memset(options.client_id.bytes, BENCH_CLIENT_BYTE, sizeof options.client_id.bytes);
     ck_assert_int_eq(ps_engine_create(&options, &bench->engine, NULL), PS_OK);
     for (uint32_t i = 0; i < shard_count; i++)
         ps_engine_member(bench->engine, i, 1);
+}
+
+void bench_open(struct bench *bench, uint32_t shard_count, uint64_t split_bytes)
+{
+    open_engine(bench, shard_count, split_bytes, 2);
+}
+
+void bench_open_wide(struct bench *bench, uint32_t shard_count, uint32_t calls_per_shard_max)
+{
+    open_engine(bench, shard_count, 1000, calls_per_shard_max);
 }
 
 void bench_close(struct bench *bench)
@@ -127,6 +139,17 @@ struct ps_item bench_pull_item(const char *name, float *destination, size_t coun
                             .dtype = PS_F32,
                             .destination = (uint8_t *)destination,
                             .size = count * sizeof(float)};
+}
+
+struct ps_request_id bench_id(const struct bench *bench, uint32_t i)
+{
+    ck_assert_uint_lt(i, bench->sent_count);
+    const struct ps_call_request *request = bench->sent[i].request;
+    if (request->method == PS_METHOD_INIT)
+        return request->init.request;
+    if (request->method == PS_METHOD_FINISH)
+        return request->finish.request;
+    return request->method == PS_METHOD_PUSH ? request->push.request : (struct ps_request_id){0};
 }
 
 struct ps_bytes bench_name(const struct bench *bench, uint32_t i)

@@ -13,6 +13,9 @@
 
 #define BENCH_CALLS_MAX 4096
 
+/* Every byte of the client id. */
+#define BENCH_CLIENT_BYTE 0xc1
+
 struct bench {
     struct fault_heap heap;
     struct ps_allocator memory;
@@ -28,6 +31,8 @@ struct bench {
 
 /* An engine over `shard_count` shards that all have a server of epoch 1. */
 void bench_open(struct bench *bench, uint32_t shard_count, uint64_t split_bytes);
+/* The same with another bound on the calls in flight of one batch and shard. */
+void bench_open_wide(struct bench *bench, uint32_t shard_count, uint32_t calls_per_shard_max);
 /* Ends the batch and checks that nothing leaked. */
 void bench_close(struct bench *bench);
 
@@ -50,6 +55,9 @@ void bench_reply(struct bench *bench, uint32_t i, const struct ps_call_reply *re
 /* Items of float32. */
 struct ps_item bench_push_item(const char *name, const float *content, size_t count);
 struct ps_item bench_pull_item(const char *name, float *destination, size_t count);
+
+/* The id of the i-th call in flight. */
+struct ps_request_id bench_id(const struct bench *bench, uint32_t i);
 
 /* The name in the i-th call in flight. */
 struct ps_bytes bench_name(const struct bench *bench, uint32_t i);

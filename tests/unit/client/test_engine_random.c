@@ -1,9 +1,14 @@
 /* client/engine.c under random events: whatever happens, every item gets one honest result by its
- * deadline, no shard gets too much at once, and a push is never applied twice. */
+ * deadline, no shard gets too much at once, and a push is never applied twice.
+ *
+ * The servers are a model: it remembers what it applied by request id, in the window that the
+ * contract gives it. It loses requests and replies, delays requests until long after they were given
+ * up, and dies, with all that it applied or without what it had not acknowledged. */
 #include "client/engine.h"
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "client/numbering.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -15,10 +20,24 @@
 #define BATCHES 3
 #define ITEMS_MAX 12
 #define CALLS_MAX 512
+#define STRAYS_MAX 64
 
 struct flight {
     struct ps_engine_action action;
     bool cancelled;
+};
+
+/* A push as it is on the wire. */
+struct wire_push {
+    uint64_t session, sequence;
+    uint32_t shard, batch, item;
+};
+
+/* What a shard remembers of the one client there is. */
+struct model_shard {
+    uint64_t session;
+    uint64_t slots[PS_NUMBERING_REMEMBERED]; /* the newest sequence of each residue; 0: none */
+    uint64_t version;
 };
 
 struct world {
@@ -37,6 +56,10 @@ struct world {
     uint64_t deadlines_ms[BATCHES];
     struct ps_item items[BATCHES][ITEMS_MAX];
     uint32_t applied[BATCHES][ITEMS_MAX]; /* ranges that the servers applied */
+    struct model_shard shards[SHARDS_MAX];
+    struct wire_push strays[STRAYS_MAX]; /* broken pushes that are still on their way */
+    uint32_t stray_count;
+    uint64_t duplicates; /* that the engine was told of */
     bool pushes[BATCHES];
     char names[ITEMS_MAX][2];
     uint8_t bytes[64];
@@ -73,6 +96,8 @@ static uint32_t item_of(uint32_t batch, const struct ps_call_request *request)
     return 0;
 }
 
+static void check_span(void);
+
 static void pump(void)
 {
     struct ps_engine_action action;
@@ -86,6 +111,7 @@ static void pump(void)
             ck_assert_uint_lt(world.now_ms, world.deadlines_ms[batch]);
             ck_assert_uint_le(++world.per_shard[batch][action.shard], 2);
             world.flights[world.flight_count++] = (struct flight){action, false};
+            check_span();
         } else {
             ck_assert_uint_ge(world.now_ms, world.deadlines_ms[batch]);
             for (uint32_t i = 0; i < world.flight_count; i++) {
@@ -97,36 +123,153 @@ static void pump(void)
     ps_engine_check(world.engine);
 }
 
-/* One of: applied and answered, refused, lost before it was applied, lost after. */
-static void answer(uint32_t i)
+/* ---- The model of the servers ---- */
+
+enum model_answer { MODEL_APPLIED, MODEL_DUPLICATE, MODEL_STALE };
+
+static enum model_answer model_take(const struct wire_push *push)
+{
+    struct model_shard *shard = &world.shards[push->shard];
+    if (push->session < shard->session)
+        return MODEL_STALE;
+    if (push->session > shard->session) {
+        memset(shard->slots, 0, sizeof shard->slots);
+        shard->session = push->session;
+    }
+    uint64_t *slot = &shard->slots[push->sequence % PS_NUMBERING_REMEMBERED];
+    if (*slot == push->sequence)
+        return MODEL_DUPLICATE;
+    if (*slot > push->sequence)
+        return MODEL_STALE;
+    *slot = push->sequence;
+    shard->version++;
+    world.applied[push->batch][push->item]++;
+    return MODEL_APPLIED;
+}
+
+/* The server dies before anybody heard of this push, and its successor knows nothing of it. */
+static void model_forget(const struct wire_push *push, const struct model_shard *before)
+{
+    world.shards[push->shard] = *before;
+    world.applied[push->batch][push->item]--;
+}
+
+static struct wire_push wire_push_of(const struct ps_engine_action *action)
+{
+    const struct ps_request_id *id = &action->request->push.request;
+    uint32_t batch = batch_of(action);
+    ck_assert(id->present);
+    ck_assert_uint_eq(id->client_id.size, 16);
+    return (struct wire_push){id->session, id->sequence, action->shard, batch,
+                              item_of(batch, action->request)};
+}
+
+static void break_call(const struct flight *flight, struct ps_call_outcome *outcome)
+{
+    outcome->status = flight->cancelled ? PS_ERR_CANCELLED : PS_ERR_UNAVAILABLE;
+}
+
+static void refuse(struct ps_call_outcome *outcome, enum ps_status status)
+{
+    outcome->status = status;
+    outcome->refused = true;
+}
+
+static void answer_push(const struct flight *flight, struct ps_call_outcome *outcome)
+{
+    static const enum ps_status refusals[] = {PS_ERR_UNAVAILABLE, PS_ERR_BUSY, PS_ERR_STALE_EPOCH};
+    struct wire_push push = wire_push_of(&flight->action);
+    struct model_shard before = world.shards[push.shard];
+    uint64_t kind = below(8);
+    if (push.item % 6 == 5) { /* a parameter that no server has */
+        refuse(outcome, PS_ERR_NOT_FOUND);
+        return;
+    }
+    if (kind == 0) {
+        refuse(outcome, refusals[below(3)]);
+        return;
+    }
+    if (kind == 1) { /* lost on the way there, or late */
+        break_call(flight, outcome);
+        if (world.stray_count < STRAYS_MAX && below(2) == 0)
+            world.strays[world.stray_count++] = push;
+        return;
+    }
+    enum model_answer answer = model_take(&push);
+    if (answer == MODEL_STALE) {
+        refuse(outcome, PS_ERR_STALE_SESSION);
+        return;
+    }
+    if (kind <= 3) { /* the reply is lost, or the server dies before it sends one */
+        break_call(flight, outcome);
+        if (kind == 3 && answer == MODEL_APPLIED && below(2) == 0)
+            model_forget(&push, &before);
+        return;
+    }
+    outcome->reply.push.version = world.shards[push.shard].version;
+    outcome->reply.push.duplicate = answer == MODEL_DUPLICATE;
+    world.duplicates += answer == MODEL_DUPLICATE ? 1 : 0;
+}
+
+static void answer_pull(const struct flight *flight, struct ps_bytes *content,
+                        struct ps_call_outcome *outcome)
 {
     static const enum ps_status refusals[] = {PS_ERR_UNAVAILABLE, PS_ERR_BUSY, PS_ERR_STALE_EPOCH,
                                               PS_ERR_NOT_FOUND};
+    uint32_t batch = batch_of(&flight->action);
+    uint32_t item = item_of(batch, flight->action.request);
+    uint64_t kind = below(5);
+    if (kind == 0) {
+        refuse(outcome, refusals[below(4)]);
+    } else if (kind == 1) {
+        break_call(flight, outcome);
+    } else {
+        world.applied[batch][item]++;
+        content->size = world.items[batch][item].size;
+        outcome->reply.pull = (struct ps_pull_reply){.dtype = PS_F32};
+        outcome->reply.pull.content = ps_view_of(content);
+    }
+}
+
+static void answer(uint32_t i)
+{
     struct flight flight = world.flights[i];
     world.flights[i] = world.flights[--world.flight_count];
     uint32_t batch = batch_of(&flight.action);
     world.per_shard[batch][flight.action.shard]--;
-    const struct ps_call_request *request = flight.action.request;
-    uint32_t item = item_of(batch, request);
     struct ps_call_outcome outcome = {.status = PS_OK};
     struct ps_bytes content = {world.bytes, 0};
-
-    uint64_t kind = below(5);
-    if (kind == 0) {
-        outcome.status = refusals[below(4)];
-        outcome.refused = true;
-    } else if (kind == 1) {
-        outcome.status = flight.cancelled ? PS_ERR_CANCELLED : PS_ERR_UNAVAILABLE;
-    }
-    if (kind > 1 || (kind == 1 && below(2) == 0))
-        world.applied[batch][item]++;
-    outcome.reply.method = request->method;
-    if (request->method == PS_METHOD_PULL) {
-        content.size = world.items[batch][item].size;
-        outcome.reply.pull = (struct ps_pull_reply){.dtype = PS_F32};
-        outcome.reply.pull.content = ps_view_of(&content);
-    }
+    outcome.reply.method = flight.action.request->method;
+    if (outcome.reply.method == PS_METHOD_PUSH)
+        answer_push(&flight, &outcome);
+    else
+        answer_pull(&flight, &content, &outcome);
+    strcpy(outcome.text, ps_status_word(outcome.status));
     ps_engine_outcome(world.engine, flight.action.call, &outcome, world.now_ms);
+}
+
+static void deliver_stray(void)
+{
+    uint32_t i = (uint32_t)below(world.stray_count);
+    struct wire_push push = world.strays[i];
+    world.strays[i] = world.strays[--world.stray_count];
+    (void)model_take(&push);
+}
+
+/* What is out never spans more than the servers remember. */
+static void check_span(void)
+{
+    uint64_t oldest[SHARDS_MAX] = {0}, newest[SHARDS_MAX] = {0};
+    for (uint32_t i = 0; i < world.flight_count; i++) {
+        const struct ps_engine_action *action = &world.flights[i].action;
+        if (action->request->method != PS_METHOD_PUSH)
+            continue;
+        uint64_t sequence = action->request->push.request.sequence;
+        uint64_t *low = &oldest[action->shard], *high = &newest[action->shard];
+        *low = *low == 0 || sequence < *low ? sequence : *low;
+        *high = sequence > *high ? sequence : *high;
+        ck_assert_uint_lt(*high - *low, PS_NUMBERING_SPAN_MAX);
+    }
 }
 
 static void start(uint32_t batch)
@@ -173,6 +316,12 @@ static void judge(uint32_t batch)
             ck_assert_uint_le(applied, ranges);
         if (item->status == PS_OK)
             ck_assert_uint_ge(applied, ranges);
+        /* The model never forgets what it acknowledged, so nobody is told "stale" of a push that may
+         * have been applied. */
+        ck_assert_int_ne(item->status, PS_ERR_STALE_SESSION);
+        if (world.pushes[batch] && ranges == 1 && item->status != PS_OK &&
+            item->status != PS_ERR_TIMEOUT)
+            ck_assert_uint_eq(applied, 0);
         if (item->status == PS_OK)
             ck_assert_str_eq(item->text, "");
         else
@@ -183,6 +332,8 @@ static void judge(uint32_t batch)
 static void one_event(void)
 {
     uint64_t kind = below(10);
+    if (world.stray_count > 0 && below(20) == 0)
+        deliver_stray();
     if (kind < 5 && world.flight_count > 0) {
         answer((uint32_t)below(world.flight_count));
     } else if (kind < 8) {
@@ -224,6 +375,10 @@ START_TEST(any_sequence_of_events_ends_with_honest_results)
         answer(0);
         pump();
     }
+
+    while (world.stray_count > 0)
+        deliver_stray();
+    ck_assert_uint_eq(ps_engine_counters(world.engine)->duplicates, world.duplicates);
 
     for (uint32_t i = 0; i < BATCHES; i++) {
         ck_assert(world.finished[i]);

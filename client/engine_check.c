@@ -1,0 +1,59 @@
+/* What always holds in an engine. */
+#include "base/assert.h"
+#include "client/engine_state.h"
+
+/* Is it on its way, as far as its lane knows? */
+static bool is_in_flight(enum ps_call_state state)
+{
+    return state == PS_CALL_TO_SEND || state == PS_CALL_SENT || state == PS_CALL_TO_CANCEL ||
+           state == PS_CALL_CANCELLED;
+}
+
+static void check_number(const struct ps_engine *engine, struct ps_engine_call *call)
+{
+    const struct ps_request_id *id = ps_call_request_id(call);
+    if (id == NULL)
+        return;
+    PS_ASSERT(id->present || !is_in_flight(call->state));
+    PS_ASSERT(!id->present || call->state != PS_CALL_DONE);
+    PS_ASSERT(!call->ambiguous || id->present || call->state == PS_CALL_DONE);
+    const struct ps_numbering *numbering = &engine->shards[call->shard].numbering;
+    PS_ASSERT(!id->present || ps_numbering_in_use(numbering, id->session, id->sequence));
+}
+
+static void check_batch(const struct ps_engine *engine, const struct ps_batch *batch)
+{
+    uint32_t done = 0;
+    uint64_t in_flight = 0, counted = 0;
+    for (uint32_t i = 0; i < batch->call_count; i++) {
+        const struct ps_engine_call *call = &batch->calls[i];
+        PS_ASSERT(call->item < batch->request.item_count);
+        PS_ASSERT(call->shard < batch->lane_count);
+        done += call->state == PS_CALL_DONE ? 1 : 0;
+        in_flight += is_in_flight(call->state) ? 1 : 0;
+        PS_ASSERT(call->state != PS_CALL_PAUSED || call->wake_ms >= batch->wake_ms);
+        PS_ASSERT(!batch->deadline_passed ||
+                  (call->state != PS_CALL_READY && call->state != PS_CALL_PAUSED));
+        check_number(engine, &batch->calls[i]);
+    }
+    for (uint32_t i = 0; i < batch->lane_count; i++) {
+        PS_ASSERT(batch->lanes[i].in_flight <= engine->options.calls_per_shard_max);
+        counted += batch->lanes[i].in_flight;
+    }
+    PS_ASSERT(done == batch->done_count);
+    PS_ASSERT(in_flight == counted);
+}
+
+void ps_engine_check(const struct ps_engine *engine)
+{
+    const struct ps_batch *previous = NULL;
+    for (const struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
+        PS_ASSERT(batch->previous == previous);
+        check_batch(engine, batch);
+        previous = batch;
+    }
+    PS_ASSERT(engine->newest == previous);
+    PS_ASSERT(!engine->room_was_made);
+    for (uint32_t i = 0; i < engine->options.shard_count; i++)
+        ps_numbering_check(&engine->shards[i].numbering);
+}
