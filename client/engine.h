@@ -28,8 +28,8 @@
  *
  *   PS_OK                 applied once, whatever was lost on the way
  *   PS_ERR_TIMEOUT        an attempt may have been applied, and none was answered. It was applied
- *                         once or not at all; an attempt that is still on its way may yet be applied
- *                         after the call has ended, but not twice
+ *                         once or not at all; one that is still on its way may yet be applied after
+ *                         the call has ended, but not twice
  *   PS_ERR_STALE_SESSION  an attempt may have been applied, and the server has forgotten whether it
  *                         was
  *   anything else         the server does not have it: no attempt was applied, or what it was

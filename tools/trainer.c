@@ -276,8 +276,10 @@ static enum ps_status push_gradient(struct worker *worker)
     (void)psclient_push(worker->client, worker->gradients, 2, worker->options->call_timeout_ms,
                         results, &cause);
     for (size_t i = 0; i < 2; i++) {
-        /* A gradient whose fate is unknown is not sent again: one missing step does less harm
-         * than one applied twice. The next pull shows what the servers hold. */
+        /* The client has repeated it for as long as the timeout allows. What is still unknown then
+         * was applied once or not at all; pushed anew it would be another step, and one missing
+         * step does less harm than one applied twice. Nor is a gradient pushed to parameters that
+         * were lost and begin anew: it was computed for others. */
         if (results[i].status == PSCLIENT_OK)
             atomic_fetch_add(&worker->progress->pushes, 1);
         else if (results[i].status == PSCLIENT_UNKNOWN ||

@@ -40,7 +40,9 @@ struct ps_trainer_options {
 struct ps_trainer_progress {
     atomic_ullong examples;
     atomic_ullong pushes;
-    atomic_ullong lost_pushes; /* no answer: may or may not have been applied; not repeated */
+    /* Steps that may be missing: the time passed while it was open whether they were applied, or
+     * the servers lost the parameters that they were for. None of them was applied twice. */
+    atomic_ullong lost_pushes;
     atomic_ullong retries;
     atomic_uint epochs_done;       /* summed over the workers */
     atomic_ullong loss_millionths; /* of a recent mini-batch, smoothed */

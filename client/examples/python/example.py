@@ -1,6 +1,9 @@
 """Initialises, pushes and pulls one parameter with plain grpcio: ./run_python.sh HOST:PORT"""
+import itertools
+import os
 import struct
 import sys
+import time
 
 import grpc
 from pserver.v1 import pserver_pb2 as ps
@@ -10,18 +13,40 @@ FORMAT = "<3f"  # three little-endian float32
 channel = grpc.insecure_channel(sys.argv[1])
 server = pserver_pb2_grpc.ParameterServerStub(channel)
 
+# With these three fields the server knows a repeat: it is applied once, however often it is sent.
+client_id = os.urandom(16)    # one per process
+sequences = itertools.count(1)  # one counter per server
+AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED,
+         grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED)
+
+
+def exactly_once(call, message, seconds=30):
+    """Sends it until it is answered, always under the same id: docs/wire.md, "Retrying safely"."""
+    message.request.CopyFrom(
+        ps.RequestId(client_id=client_id, session=1, sequence=next(sequences)))
+    give_up, pause = time.monotonic() + seconds, 0.02
+    while True:
+        try:
+            return call(message, timeout=10)
+        except grpc.RpcError as error:
+            if error.code() not in AGAIN or time.monotonic() + pause > give_up:
+                raise
+            time.sleep(pause)
+            pause = min(2 * pause, 2.0)
+
+
 try:
     # An empty configuration is SGD with learning rate 1.
-    server.InitParam(ps.InitParamRequest(
-        name="w", element_type=ps.FLOAT32, content=struct.pack(FORMAT, 1, 2, 3)), timeout=10)
-    server.FinishInitParams(ps.FinishInitParamsRequest(), timeout=10)
+    exactly_once(server.InitParam, ps.InitParamRequest(
+        name="w", element_type=ps.FLOAT32, content=struct.pack(FORMAT, 1, 2, 3)))
+    exactly_once(server.FinishInitParams, ps.FinishInitParamsRequest())
 except grpc.RpcError as error:
     if error.code() != grpc.StatusCode.ALREADY_EXISTS:  # another worker was first
         raise
 
 gradient = struct.pack(FORMAT, 0.5, 0.5, 0.5)
-pushed = server.SendGrad(
-    ps.SendGradRequest(name="w", element_type=ps.FLOAT32, content=gradient), timeout=10)
+pushed = exactly_once(server.SendGrad, ps.SendGradRequest(
+    name="w", element_type=ps.FLOAT32, content=gradient))
 pulled = server.GetParam(ps.GetParamRequest(name="w"), timeout=10)
 print("version", pushed.version)
 print("w =", *struct.unpack(FORMAT, pulled.content))

@@ -182,16 +182,129 @@ START_TEST(refused_pushes_are_repeated_until_they_are_taken)
 }
 END_TEST
 
-START_TEST(a_broken_push_is_unknown_and_sent_once)
+/* The id of the n-th push that a server got; its client id is copied to `client_id`. */
+static struct ps_request_id id_of_push(struct fake_server *server, uint32_t n,
+                                       uint8_t client_id[16])
+{
+    uint8_t bytes[FAKE_REQUEST_BYTES];
+    struct ps_bytes piece = {bytes, fake_server_request(server, PS_METHOD_PUSH, n, bytes)};
+    struct ps_push_request push;
+    struct ps_decoded decoded;
+    ck_assert_int_eq(ps_decode_push(ps_view_of(&piece), ps_allocator_heap(), &push, &decoded, NULL),
+                     PS_OK);
+    ck_assert(push.request.present);
+    ck_assert_uint_eq(push.request.client_id.size, 16);
+    memcpy(client_id, push.request.client_id.data, 16);
+    ps_decoded_release(&decoded);
+    push.request.client_id.data = client_id;
+    return push.request;
+}
+
+START_TEST(a_push_whose_reply_was_lost_is_sent_again_under_the_same_id)
+{
+    /* version 41, a duplicate, position 43 */
+    static const uint8_t before[] = {0x08, 41, 0x10, 1, 0x18, 43};
+    struct psclient_gradient gradients[] = {gradient("w")};
+    struct psclient_result results[1];
+    uint8_t first_client[16], client_id[16];
+    open_client(1, "ready");
+    fake_server_answer(servers[0], PS_METHOD_PUSH,
+                       (struct fake_answer){.kind = FAKE_REPLY, .bytes = {before, sizeof before}});
+    fake_server_next(servers[0], PS_METHOD_PUSH, 2, break_it);
+
+    int status = psclient_push(client, gradients, 1, LONG_MS, results, &error);
+
+    ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
+    ck_assert_uint_eq(results[0].version, 41);
+    ck_assert_int_eq(results[0].duplicate, 1);
+    ck_assert_uint_eq(results[0].position, 43);
+    ck_assert_uint_eq(results[0].retries, 2);
+    struct psclient_counters counters;
+    psclient_get_counters(client, &counters);
+    ck_assert_uint_eq(counters.retries, 2);
+    ck_assert_uint_eq(counters.resends, 2);
+    ck_assert_uint_eq(counters.duplicates, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct ps_request_id id = id_of_push(servers[0], i, i == 0 ? first_client : client_id);
+        ck_assert_uint_eq(id.session, 1);
+        ck_assert_uint_eq(id.sequence, 1);
+        ck_assert_int_eq(memcmp(first_client, i == 0 ? first_client : client_id, 16), 0);
+    }
+    close_client();
+}
+END_TEST
+
+START_TEST(every_client_has_an_id_of_its_own)
+{
+    struct psclient_gradient gradients[] = {gradient("w")};
+    uint8_t ids[2][16];
+    open_client(1, "ready");
+    ck_assert_int_eq(psclient_push(client, gradients, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
+    const struct psclient_options options = {.servers = fake_server_address(servers[0])};
+    struct psclient *other;
+    ck_assert_int_eq(psclient_open(&options, &other, &error), PSCLIENT_OK);
+    ck_assert_int_eq(psclient_push(other, gradients, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
+    psclient_close(other);
+
+    for (uint32_t i = 0; i < 2; i++)
+        ck_assert_uint_eq(id_of_push(servers[0], i, ids[i]).sequence, 1);
+    ck_assert_int_ne(memcmp(ids[0], ids[1], 16), 0);
+    close_client();
+}
+END_TEST
+
+START_TEST(a_push_that_breaks_until_the_timeout_is_unknown)
 {
     struct psclient_gradient gradients[] = {gradient("w")};
     open_client(1, "ready");
     fake_server_answer(servers[0], PS_METHOD_PUSH, break_it);
 
-    ck_assert_int_eq(psclient_push(client, gradients, 1, LONG_MS, NULL, &error), PSCLIENT_UNKNOWN);
+    ck_assert_int_eq(psclient_push(client, gradients, 1, 300, NULL, &error), PSCLIENT_UNKNOWN);
 
-    ck_assert_uint_eq(fake_server_calls(servers[0], PS_METHOD_PUSH), 1);
+    ck_assert_uint_gt(fake_server_calls(servers[0], PS_METHOD_PUSH), 1);
     close_client();
+}
+END_TEST
+
+START_TEST(a_forgotten_session_is_final_for_a_push_whose_reply_was_lost)
+{
+    struct psclient_gradient gradients[] = {gradient("w")};
+    open_client(1, "ready");
+    fake_server_answer(servers[0], PS_METHOD_PUSH, refuse(PS_ERR_STALE_SESSION));
+    fake_server_next(servers[0], PS_METHOD_PUSH, 1, break_it);
+
+    ck_assert_int_eq(psclient_push(client, gradients, 1, LONG_MS, NULL, &error), PSCLIENT_FAILED);
+
+    ck_assert_ptr_nonnull(strstr(error.text, "stale_session"));
+    fake_server_answer(servers[0], PS_METHOD_PUSH, (struct fake_answer){.kind = FAKE_REPLY});
+    ck_assert_int_eq(psclient_push(client, gradients, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
+    uint8_t client_id[16];
+    ck_assert_uint_eq(id_of_push(servers[0], 2, client_id).session, 2);
+    close_client();
+}
+END_TEST
+
+START_TEST(the_level_of_acknowledgement_goes_with_every_push)
+{
+    struct psclient_gradient gradients[] = {gradient("w")};
+    uint8_t bytes[FAKE_REQUEST_BYTES];
+    struct fake_server *server = fake_server_start(0);
+    for (uint32_t ack = PSCLIENT_ACK_DEFAULT; ack <= PSCLIENT_ACK_LOGGED; ack++) {
+        const struct psclient_options options = {.servers = fake_server_address(server),
+                                                 .ack = (enum psclient_ack)ack};
+        ck_assert_int_eq(psclient_open(&options, &client, &error), PSCLIENT_OK);
+        ck_assert_int_eq(psclient_push(client, gradients, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
+        psclient_close(client);
+
+        struct ps_bytes piece = {bytes, fake_server_request(server, PS_METHOD_PUSH, ack, bytes)};
+        struct ps_push_request push;
+        struct ps_decoded decoded;
+        ck_assert_int_eq(
+            ps_decode_push(ps_view_of(&piece), ps_allocator_heap(), &push, &decoded, NULL), PS_OK);
+        ck_assert_uint_eq(push.ack, ack);
+        ps_decoded_release(&decoded);
+    }
+    fake_server_stop(server);
 }
 END_TEST
 
@@ -295,6 +408,8 @@ START_TEST(options_that_make_no_sense_are_refused)
         {.servers = "a:1,"},
         {.servers = "a:1,,b:2"},
         {.servers = "noport"},
+        {.servers = "a:1", .ack = (enum psclient_ack)3},
+        {.servers = "a:1", .ack = (enum psclient_ack) - 1},
         {.etcd = "http://127.0.0.1:1", .job = "a/b", .open_timeout_ms = 1},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -348,7 +463,11 @@ int main(void)
     tcase_add_test(tests, b17_a_server_that_never_answers_costs_no_more_than_the_timeout);
     tcase_add_test(tests, b18_the_first_failure_in_request_order_is_returned_and_the_rest_is_done);
     tcase_add_test(tests, refused_pushes_are_repeated_until_they_are_taken);
-    tcase_add_test(tests, a_broken_push_is_unknown_and_sent_once);
+    tcase_add_test(tests, a_push_whose_reply_was_lost_is_sent_again_under_the_same_id);
+    tcase_add_test(tests, every_client_has_an_id_of_its_own);
+    tcase_add_test(tests, a_push_that_breaks_until_the_timeout_is_unknown);
+    tcase_add_test(tests, a_forgotten_session_is_final_for_a_push_whose_reply_was_lost);
+    tcase_add_test(tests, the_level_of_acknowledgement_goes_with_every_push);
     tcase_add_test(tests, a_broken_pull_is_repeated);
     tcase_add_test(tests, a_push_to_a_server_that_lost_its_state_says_so_at_once);
     tcase_add_test(tests, b30_a_trainer_of_initialised_servers_is_not_selected);

@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <grpc/byte_buffer.h>
+#include <grpc/byte_buffer_reader.h>
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
 #include <grpc/slice.h>
@@ -18,6 +19,8 @@ struct rule {
     uint32_t next_count;
     uint32_t calls;
     size_t last_size;
+    uint8_t requests[FAKE_REQUESTS_MAX][FAKE_REQUEST_BYTES];
+    size_t request_sizes[FAKE_REQUESTS_MAX];
 };
 
 struct fake_server {
@@ -125,6 +128,19 @@ size_t fake_server_last_size(struct fake_server *fake, enum ps_method method)
     return size;
 }
 
+size_t fake_server_request(struct fake_server *fake, enum ps_method method, uint32_t n,
+                           uint8_t bytes[FAKE_REQUEST_BYTES])
+{
+    ck_assert_uint_lt(n, FAKE_REQUESTS_MAX);
+    ps_mutex_lock(&fake->mutex);
+    const struct rule *rule = &fake->rules[method];
+    ck_assert_uint_lt(n, rule->calls);
+    size_t size = rule->request_sizes[n];
+    memcpy(bytes, rule->requests[n], size);
+    ps_mutex_unlock(&fake->mutex);
+    return size;
+}
+
 void fake_server_await(struct fake_server *fake, enum ps_method method, uint32_t calls)
 {
     ps_mutex_lock(&fake->mutex);
@@ -164,6 +180,21 @@ static void end_call(struct fake_call *call)
     free(call);
 }
 
+static void keep_request(struct rule *rule, grpc_byte_buffer *message)
+{
+    grpc_byte_buffer_reader reader;
+    if (rule->calls >= FAKE_REQUESTS_MAX || message == NULL ||
+        grpc_byte_buffer_reader_init(&reader, message) == 0)
+        return;
+    grpc_slice all = grpc_byte_buffer_reader_readall(&reader);
+    size_t size = GRPC_SLICE_LENGTH(all);
+    size = size < FAKE_REQUEST_BYTES ? size : FAKE_REQUEST_BYTES;
+    memcpy(rule->requests[rule->calls], GRPC_SLICE_START_PTR(all), size);
+    rule->request_sizes[rule->calls] = size;
+    grpc_slice_unref(all);
+    grpc_byte_buffer_reader_destroy(&reader);
+}
+
 static struct fake_answer choose(struct fake_server *fake, struct fake_call *call)
 {
     struct fake_answer answer = {.kind = FAKE_BREAK};
@@ -172,6 +203,7 @@ static struct fake_answer choose(struct fake_server *fake, struct fake_call *cal
         if (grpc_slice_str_cmp(call->details.method, ps_method_path(i)) != 0)
             continue;
         struct rule *rule = &fake->rules[i];
+        keep_request(rule, call->message);
         rule->calls++;
         rule->last_size = call->message == NULL ? 0 : grpc_byte_buffer_length(call->message);
         answer = rule->always;

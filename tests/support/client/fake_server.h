@@ -43,6 +43,12 @@ void fake_server_next(struct fake_server *server, enum ps_method method, uint32_
 /* Calls of this method that came in, and the size of the last request. */
 uint32_t fake_server_calls(struct fake_server *server, enum ps_method method);
 size_t fake_server_last_size(struct fake_server *server, enum ps_method method);
+/* The first FAKE_REQUEST_BYTES bytes of the n-th request of the method (from 0, at most the first
+ * FAKE_REQUESTS_MAX are kept); their count is returned. */
+#define FAKE_REQUESTS_MAX 8
+#define FAKE_REQUEST_BYTES 256
+size_t fake_server_request(struct fake_server *server, enum ps_method method, uint32_t n,
+                           uint8_t bytes[FAKE_REQUEST_BYTES]);
 /* Waits until that many came in. */
 void fake_server_await(struct fake_server *server, enum ps_method method, uint32_t calls);
 

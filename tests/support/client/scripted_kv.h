@@ -22,7 +22,7 @@ struct scripted_kv {
     const char *values[SCRIPTED_KEYS_MAX];
     int64_t create_revisions[SCRIPTED_KEYS_MAX];
     int64_t revision;
-    int64_t heard; /* the watch reports what is newer */
+    int64_t heard;          /* the watch reports what is newer */
     enum ps_status failure; /* of every read; PS_OK: none */
     enum ps_status watch_failure;
     bool interrupted;

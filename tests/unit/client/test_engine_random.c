@@ -2,8 +2,8 @@
  * deadline, no shard gets too much at once, and a push is never applied twice.
  *
  * The servers are a model: it remembers what it applied by request id, in the window that the
- * contract gives it. It loses requests and replies, delays requests until long after they were given
- * up, and dies, with all that it applied or without what it had not acknowledged. */
+ * contract gives it. It loses requests and replies, delays requests until long after they were
+ * given up, and dies, with all that it applied or without what it had not acknowledged. */
 #include "client/engine.h"
 
 #include "base/clock.h"
@@ -316,7 +316,7 @@ static void judge(uint32_t batch)
             ck_assert_uint_le(applied, ranges);
         if (item->status == PS_OK)
             ck_assert_uint_ge(applied, ranges);
-        /* The model never forgets what it acknowledged, so nobody is told "stale" of a push that may
+        /* The model never forgets what it acknowledged: nobody is told "stale" of a push that may
          * have been applied. */
         ck_assert_int_ne(item->status, PS_ERR_STALE_SESSION);
         if (world.pushes[batch] && ranges == 1 && item->status != PS_OK &&
