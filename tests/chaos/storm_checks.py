@@ -90,6 +90,21 @@ def check_place(parameter, slot, applied, acked, doubts):
     return []
 
 
+def check_positions(pushes, shard_of_parameter):
+    """No position of a shard is told to two pushes."""
+    found, owners = [], {}
+    for push in pushes:
+        if not push.version:
+            continue
+        key = shard_of_parameter[push.parameter], push.position
+        if key in owners:
+            found.append(Violation("position_twice", f"shard {key[0]}, position {key[1]}: for "
+                                   f"{owners[key]} and for slot {push.slot} parameter "
+                                   f"{push.parameter} number {push.number}"))
+        owners[key] = f"slot {push.slot} parameter {push.parameter} number {push.number}"
+    return found
+
+
 def check_versions(pushes, dump):
     """No version is given to two pushes, none is beyond the last, and a trainer's versions rise."""
     found = []
@@ -170,11 +185,12 @@ def running_maximum(numbers):
 
 
 def check_journal(pushes, entries):
-    """`entries`: (parameter, slot, number, version) in journal order, of all shards. No push stands
-    there twice, versions rise, nothing is there that nobody pushed, and what was acknowledged has
-    the version that it was told. A version may be missing: a checkpoint covers it."""
+    """`entries`: (parameter, slot, number, version, position) in journal order, of all shards. No
+    push stands there twice, versions rise, nothing is there that nobody pushed, and what was
+    acknowledged has the version and the position that it was told. A version may be missing: a
+    checkpoint covers it."""
     found, where, holders, last = [], {}, {}, {}
-    for parameter, slot, number, version in entries:
+    for parameter, slot, number, version, position in entries:
         key = parameter, slot, number
         if key in where:
             found.append(Violation("duplicate", f"journal: parameter {parameter}, slot {slot}, "
@@ -182,15 +198,17 @@ def check_journal(pushes, entries):
         if version <= last.get(parameter, 0):
             found.append(Violation("journal_order", f"journal: parameter {parameter}: version "
                                    f"{version} after {last[parameter]}"))
-        where[key], holders[parameter, version], last[parameter] = version, key, version
+        where[key] = version, position
+        holders[parameter, version], last[parameter] = key, version
     for push in pushes:
         key = push.parameter, push.slot, push.number
         if push.version and key not in where and (push.parameter, push.version) in holders:
             found.append(Violation("lost", f"journal: parameter, slot, number {key} was told "
                                    f"version {push.version}; another push has it"))
-        elif push.version and where.get(key, push.version) != push.version:
+        told = push.version, push.position
+        if push.version and where.get(key, told) != told:
             found.append(Violation("version_differs", f"journal: parameter, slot, number {key} has "
-                                   f"version {where[key]}, was told {push.version}"))
+                                   f"version and position {where[key]}, was told {told}"))
     known = {(push.parameter, push.slot, push.number) for push in pushes}
     found += [Violation("unknown_push", f"journal: nobody pushed {key}") for key in
               sorted(set(where) - known)]

@@ -24,9 +24,9 @@ def complete(entries, pushes, dump):
     rows = list(entries)
     for push in pushes:
         if push.version and (push.parameter, push.slot, push.number) not in known:
-            rows.append((push.parameter, push.slot, push.number, push.version))
+            rows.append((push.parameter, push.slot, push.number, push.version, push.position))
     taken = {}
-    for parameter, slot, number, _ in rows:
+    for parameter, slot, number, *_ in rows:
         taken.setdefault((parameter, slot), set()).add(number)
     rows += chosen_doubts(taken, pushes, dump)
     rows.sort(key=lambda row: (row[3], row[0]))
@@ -45,7 +45,7 @@ def chosen_doubts(taken, pushes, dump):
         for number in taken.get((parameter, slot), ()):
             rest = tuple(a - b for a, b in zip(rest, storm_checks.sums_of(number)))
         for number in subset(numbers, rest) or ():
-            rows.append((parameter, slot, number, 1 << 62))
+            rows.append((parameter, slot, number, 1 << 62, 0))
     return rows
 
 

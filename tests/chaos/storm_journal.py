@@ -104,7 +104,8 @@ def decode(content, slots):
 
 
 def read_shards(folders, parameters, slots):
-    """[(parameter, slot, number, version)] of all shards, each in journal order."""
+    """[(parameter, slot, number, version, position)] of all shards, each in journal order."""
     numbers = {name: i for i, (name, _) in enumerate(parameters)}
-    return [(numbers[record.name], *decode(record.content, slots), record.version)
+    return [(numbers[record.name], *decode(record.content, slots), record.version,
+             record.position)
             for folder in folders for record in read_journal(folder)]

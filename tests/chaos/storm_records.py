@@ -11,6 +11,8 @@ class Push:
     began: int  # ns
     ended: int = 0  # ns; 0: no answer
     version: int = 0  # 0: not acknowledged
+    position: int = 0  # in the life of its shard
+    duplicate: bool = False  # an attempt before the last had been applied
     failure: str = ""
 
 
@@ -43,7 +45,8 @@ def read_pushes(path, slot):
             pushes[key] = Push(slot, key[0], key[1], int(words[1]))
         elif words[0] == "A":
             pushes[key].ended = int(words[1])
-            pushes[key].version = int(words[4])
+            pushes[key].version, pushes[key].position = int(words[4]), int(words[5])
+            pushes[key].duplicate = words[6].strip() == "1"
         elif words[0] == "F":
             pushes[key].ended = int(words[1])
             pushes[key].failure = " ".join(words[4:]).strip()

@@ -97,7 +97,8 @@ def text_of(result):
     for lack in result["skipped"]:
         lines.append(f"  skipped: {lack}")
     lines.append(f"  servers: {' '.join(result['server_flags']) or 'acknowledge from memory'}")
-    lines.append(f"  pushes: {result['acknowledged']} acknowledged, {result['in_doubt']} in doubt, "
+    lines.append(f"  pushes: {result['acknowledged']} acknowledged, {result['repeats']} of them "
+                 f"known by the server as repeats; {result['in_doubt']} in doubt, "
                  f"{result['failed']} told to have failed; {result['reads']} reads")
     lines.append("  faults: " + ", ".join(f"{kind} {number}" for kind, number in
                                           sorted(result["faults"].items())))

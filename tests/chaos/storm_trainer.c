@@ -3,7 +3,7 @@
  * file, one line per event, written before the next thing is done:
  *
  *     I NS PARAMETER NUMBER                     a push is about to be sent
- *     A NS PARAMETER NUMBER VERSION             it was acknowledged
+ *     A NS PARAMETER NUMBER VERSION POSITION DUPLICATE   it was acknowledged
  *     F NS PARAMETER NUMBER STATUS TEXT         it was not
  *     R NS NS PARAMETER SHARD EPOCH VERSION     a read: began, ended; EPOCH 0: it changed meanwhile
  *     X NS PARAMETER VERSION                    a read whose values are not those of whole pushes
@@ -253,8 +253,8 @@ static void note_results(struct trainer *trainer, const size_t *chosen, size_t c
     for (size_t i = 0; i < count; i++) {
         uint32_t number = trainer->numbers[chosen[i]];
         if (results[i].status == PSCLIENT_OK)
-            note(trainer, "A %" PRIu64 " %zu %u %" PRIu64 "\n", now, chosen[i], number,
-                 results[i].version);
+            note(trainer, "A %" PRIu64 " %zu %u %" PRIu64 " %" PRIu64 " %d\n", now, chosen[i],
+                 number, results[i].version, results[i].position, results[i].duplicate);
         else
             note(trainer, "F %" PRIu64 " %zu %u %s %s\n", now, chosen[i], number,
                  psclient_status_name(results[i].status), results[i].text);

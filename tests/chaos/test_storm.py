@@ -24,7 +24,8 @@ SLOTS = 2
 
 def pushed(slot, number, version, parameter=0, began=None):
     began = version * 10 if began is None else began
-    return Push(slot, parameter, number, began, began + 5 if version else 0, version)
+    return Push(slot, parameter, number, began, began + 5 if version else 0, version,
+                position=version)
 
 
 def state(applied, version=None):
@@ -130,26 +131,35 @@ class Journal(unittest.TestCase):
         return rules(storm_checks.check_journal(self.PUSHES, entries))
 
     def test_every_push_once_is_fine(self):
-        self.assertEqual(self.check([(0, 0, 1, 1), (0, 1, 1, 2), (0, 0, 2, 3)]), [])
+        self.assertEqual(self.check([(0, 0, 1, 1, 1), (0, 1, 1, 2, 2), (0, 0, 2, 3, 3)]), [])
 
     def test_what_a_checkpoint_covers_may_be_missing(self):
-        self.assertEqual(self.check([(0, 1, 1, 2)]), [])
+        self.assertEqual(self.check([(0, 1, 1, 2, 2)]), [])
 
     def test_a_push_that_stands_there_twice_is_found(self):
-        self.assertEqual(self.check([(0, 0, 1, 1), (0, 1, 1, 2), (0, 1, 1, 3)]),
+        self.assertEqual(self.check([(0, 0, 1, 1, 1), (0, 1, 1, 2, 2), (0, 1, 1, 3, 3)]),
                          [("duplicate", 1), ("version_differs", 1)])
 
     def test_a_push_whose_version_another_has_is_lost(self):
-        self.assertEqual(self.check([(0, 0, 2, 1), (0, 1, 1, 2)]), [("lost", 1)])
+        self.assertEqual(self.check([(0, 0, 2, 1, 1), (0, 1, 1, 2, 2)]), [("lost", 1)])
 
     def test_a_push_that_nobody_made_is_found(self):
-        self.assertEqual(self.check([(0, 0, 9, 3)]), [("unknown_push", 1)])
+        self.assertEqual(self.check([(0, 0, 9, 3, 3)]), [("unknown_push", 1)])
+
+    def test_a_position_other_than_was_told_is_found(self):
+        self.assertEqual(self.check([(0, 0, 1, 1, 1), (0, 1, 1, 2, 7)]), [("version_differs", 1)])
+
+    def test_a_position_told_twice_is_found(self):
+        pushes = [pushed(0, 1, 1), pushed(0, 1, 1, parameter=1)]
+        self.assertEqual(rules(storm_checks.check_positions(pushes, {0: 0, 1: 0})),
+                         [("position_twice", 1)])
+        self.assertEqual(rules(storm_checks.check_positions(pushes, {0: 0, 1: 1})), [])
 
     def test_versions_that_go_back_are_found(self):
-        self.assertEqual(self.check([(0, 1, 1, 2), (0, 0, 1, 1)]), [("journal_order", 1)])
+        self.assertEqual(self.check([(0, 1, 1, 2, 2), (0, 0, 1, 1, 1)]), [("journal_order", 1)])
 
     def test_pushes_in_doubt_that_the_journal_lacks_are_known_by_the_values(self):
-        rows, holes = storm_compare.complete([(0, 0, 1, 1)], self.PUSHES,
+        rows, holes = storm_compare.complete([(0, 0, 1, 1, 1)], self.PUSHES,
                                              state([(0, 1), (1, 1), (0, 2)]))
         self.assertEqual([row[:3] for row in rows], [(0, 0, 1), (0, 1, 1), (0, 0, 2)])
         self.assertEqual(holes, 2)
@@ -215,7 +225,8 @@ class Rest(unittest.TestCase):
 
     def test_half_a_line_of_a_record_is_left_out(self):
         with tempfile.NamedTemporaryFile("w") as file:
-            file.write("I 1 0 1\nA 2 0 1 7\nI 3 0 2\nF 4 0 2 unknown no answer\nI 5 0 3\nA 6 0 3")
+            file.write("I 1 0 1\nA 2 0 1 7 9 0\nI 3 0 2\nF 4 0 2 unknown no answer\nI 5 0 3\n"
+                       "A 6 0 3")
             file.flush()
             pushes = storm_records.read_pushes(file.name, 0)
         self.assertEqual([(push.version, push.failure) for push in pushes],
