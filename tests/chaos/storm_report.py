@@ -41,11 +41,10 @@ def recoveries_of(events, losses):
 
 
 def last_loss(losses, before, claimed):
-    """When the storm took the shard from its owner: the first thing it did to that server while it
-    owned the shard."""
+    """When the storm took the shard from its owner: the last thing that it did to that server."""
     name, since = before
     times = [at for at, victims in losses if since <= at <= claimed and name in victims]
-    return min(times, default=claimed)
+    return max(times, default=claimed)
 
 
 def recovery_row(shard, epoch, name, lost, claimed, served, parts):
