@@ -210,7 +210,8 @@ enum ps_status ps_journal_next(struct ps_journal_reader *reader, struct ps_journ
     PS_ASSERT(reader != NULL && row != NULL && cut != NULL);
     enum ps_status status = reader->failure.status;
     if (status == PS_OK) {
-        struct ps_error reason = {0};
+        struct ps_error reason; /* Not zeroed: this is done for every record. */
+        reason.text[0] = '\0';
         status = next_record(reader, row, &reason);
         if (status == PS_OK)
             return PS_OK;

@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "checkpoint/checksum.h"
 
+#include <endian.h>
 #include <string.h>
 
 /* Where the fields of a head stand. The checksum covers all from FORMAT_AT to the content. */
@@ -164,14 +165,13 @@ void ps_journal_segment_read(const uint8_t from[PS_JOURNAL_SEGMENT_CONTENT_BYTES
 /* Little-endian, on every machine. */
 static void put(uint8_t *to, size_t bytes, uint64_t value)
 {
-    for (size_t i = 0; i < bytes; i++)
-        to[i] = (uint8_t)(value >> (8 * i));
+    uint64_t little = htole64(value);
+    memcpy(to, &little, bytes);
 }
 
 static uint64_t take(const uint8_t *from, size_t bytes)
 {
-    uint64_t value = 0;
-    for (size_t i = 0; i < bytes; i++)
-        value |= (uint64_t)from[i] << (8 * i);
-    return value;
+    uint64_t little = 0;
+    memcpy(&little, from, bytes);
+    return le64toh(little);
 }

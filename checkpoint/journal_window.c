@@ -8,11 +8,11 @@
 #include <string.h>
 
 /* Read ahead: enough that system calls do not count, and still in the cache when it is summed. */
-#define WINDOW_BYTES ((size_t)1 << 20)
+#define WINDOW_BYTES ((size_t)256 << 10)
 
 /* A copy of this size goes past the buffer; after it only so much is read ahead: most of a window
  * would be the next content, read twice. */
-#define LARGE_BYTES ((size_t)128 << 10)
+#define LARGE_BYTES ((size_t)64 << 10)
 #define LITTLE_BYTES (2 * PS_JOURNAL_PEEK_BYTES_MAX)
 
 static enum ps_status fill(struct ps_journal_window *window, uint64_t offset,

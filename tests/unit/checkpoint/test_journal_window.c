@@ -82,7 +82,7 @@ START_TEST(small_records_are_read_in_few_calls)
         assert_peek(offset, 700, 700);
         assert_copy(offset + 700, 4000);
     }
-    ck_assert_uint_lt(memory_files_knobs(disk)->count[MEMORY_READ] - before, 12);
+    ck_assert_uint_lt(memory_files_knobs(disk)->count[MEMORY_READ] - before, 30);
 }
 END_TEST
 
