@@ -1,5 +1,6 @@
 /* checkpoint/journal*: after any crash, everything that was called durable is there. */
 #include "sample_journal.h"
+#include "tests/support/fault_files.h"
 #include "tests/support/memory_files.h"
 
 #include <check.h>
@@ -88,6 +89,36 @@ START_TEST(a_killed_process_at_any_call_keeps_what_was_durable)
 }
 END_TEST
 
+/* One call fails, half of a failed write is there, everything works again: too late. */
+START_TEST(any_single_failure_ends_the_writer_and_loses_nothing_durable)
+{
+    bool fired = true;
+    int64_t fail_at = 0;
+    for (; fired; fail_at++) {
+        struct memory_files *disk = memory_files_create((uint64_t)fail_at);
+        struct fault_files fault = {.under = memory_files_files(disk),
+                                    .calls = FAULT_ANY,
+                                    .fail_at = fail_at,
+                                    .tears = true};
+        struct ps_files files = fault_files_files(&fault);
+        bool whole = false;
+
+        uint64_t durable = live(&files, 1, 0, 3, &whole);
+
+        fired = fault.fired;
+        ck_assert(whole == !fired);
+        ck_assert_int_eq(fault.open, 0);
+        struct sample_result result =
+            sample_read_on(memory_files_files(disk), &any, 0, ps_allocator_heap());
+        ck_assert_msg(result.status == PS_ERR_NOT_FOUND, "call %u: %s", (unsigned)fail_at,
+                      result.error.text);
+        ck_assert_uint_ge(result.last, durable);
+        memory_files_destroy(disk);
+    }
+    ck_assert_int_gt(fail_at, 50);
+}
+END_TEST
+
 /* Makes a durable journal of `last` records and cuts it to its first `size` bytes, which it then
  * writes on to the whole again without a sync: as a process does that is killed in between. */
 static void write_without_sync(struct memory_files *disk, uint64_t last)
@@ -157,6 +188,7 @@ int main(void)
     tcase_add_test(tests, a_crash_at_any_call_keeps_what_was_durable);
     tcase_add_test(tests, the_worst_crash_at_any_call_keeps_what_was_durable);
     tcase_add_test(tests, a_killed_process_at_any_call_keeps_what_was_durable);
+    tcase_add_test(tests, any_single_failure_ends_the_writer_and_loses_nothing_durable);
     tcase_add_test(tests, what_a_new_epoch_builds_on_becomes_durable_with_it);
     tcase_add_test(tests, a_new_epoch_does_not_begin_when_that_cannot_be_synced);
     suite_add_tcase(suite, tests);
