@@ -75,6 +75,10 @@ struct ps_journal_writer;
  * everything that a reader could have read of former epochs (a process that was killed leaves bytes
  * that can be read but are not on the disk yet). `folder` is made when missing, and copied.
  *
+ * After a failure the same epoch may go on with another writer behind a checkpoint that covers all
+ * that was applied: facts->position is the checkpoint's then. Reading from an older checkpoint ends
+ * in damage where the failure was.
+ *
  * PS_ERR_EXISTS       a segment of that epoch and position is there already
  * PS_ERR_OUT_OF_RANGE facts->position is the highest number
  * PS_ERR_IO, PS_ERR_NO_MEMORY

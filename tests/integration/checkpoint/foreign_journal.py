@@ -309,7 +309,7 @@ class ForeignJournal(unittest.TestCase):
 
     def test_both_readers_agree_on_damage(self):
         generator = random.Random(SEED)
-        for case in range(400):
+        for case in range(200):
             shutil.rmtree(self.folder, ignore_errors=True)
             self.write(1, 0, 12, batch=1 + case % 5)
             self.write(3, 8, 12, batch=1 + case % 7, segment_bytes=(500, 100000)[case % 2])

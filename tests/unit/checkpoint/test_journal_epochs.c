@@ -228,6 +228,21 @@ START_TEST(an_epoch_remembers_where_it_began_when_its_first_segment_is_gone)
 }
 END_TEST
 
+/* A checkpoint at 8 covers what the disk refused after 4. */
+START_TEST(an_epoch_may_go_on_behind_a_checkpoint_after_a_failure)
+{
+    journal(1, 1, 5);
+    cut_segment(1, 1, 3);
+    journal(1, 9, 11);
+
+    ck_assert_str_eq(read_text(8, UINT64_MAX), "9:1 10:1 11:1 end");
+    ck_assert_str_eq(read_text(10, UINT64_MAX), "11:1 end");
+    ck_assert_str_eq(read_text(0, UINT64_MAX), "1:1 2:1 3:1 4:1 corrupt");
+    journal(2, 12, 12);
+    ck_assert_str_eq(read_text(8, UINT64_MAX), "9:1 10:1 11:1 12:2 end");
+}
+END_TEST
+
 START_TEST(damage_in_epochs_that_are_not_needed_does_not_matter)
 {
     char path[128];
@@ -284,6 +299,7 @@ int main(void)
     tcase_add_test(tests, a_torn_end_before_the_takeover_is_damage);
     tcase_add_test(tests, records_missing_between_two_epochs_are_damage);
     tcase_add_test(tests, an_epoch_remembers_where_it_began_when_its_first_segment_is_gone);
+    tcase_add_test(tests, an_epoch_may_go_on_behind_a_checkpoint_after_a_failure);
     tcase_add_test(tests, damage_in_epochs_that_are_not_needed_does_not_matter);
     tcase_add_test(tests, a_later_epoch_with_a_damaged_beginning_is_damage);
     tcase_add_test(tests, a_segment_of_another_shard_is_damage);
