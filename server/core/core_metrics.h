@@ -26,8 +26,6 @@
     X(gauge, position, "ps_position", "Pushes applied in the life of the shard.")                 \
     X(gauge, durable_position, "ps_durable_position", "Pushes that would survive a crash.")       \
     X(gauge, clients, "ps_clients", "Clients whose requests are remembered.")                     \
-    X(counter, journal_records, "ps_journal_records_total", "Records made durable.")              \
-    X(counter, journal_failures, "ps_journal_failures_total", "Times the journal has failed.")    \
     X(counter, checkpoints, "ps_checkpoints_total", "Checkpoints saved and published.")           \
     X(counter, checkpoint_failures, "ps_checkpoint_failures_total", "Checkpoints that failed.")   \
     X(histogram, checkpoint_seconds, "ps_checkpoint_seconds", "Time to save one checkpoint.")     \

@@ -51,12 +51,6 @@ void ps_service_journal_written(struct ps_service *service, enum ps_status statu
                                 const struct ps_error *why)
 {
     ps_journal_queue_written(&service->queue, status, why);
-    if (status != PS_OK) {
-        ps_counter_add(service->metrics.journal_failures, 1);
-        PS_LOG(service->log, PS_LOG_ERROR, "journal",
-               "journal failed: nothing more is acknowledged until a checkpoint is saved",
-               PS_FIELD_TEXT("reason", why != NULL ? why->text : ps_status_sentence(status)));
-    }
     ps_service_count_durable(service);
     ps_service_tell_changed(service);
 }

@@ -1,5 +1,6 @@
 /* server/core/replay.c: replayed bits are those of the run that never stopped, and records that do
  * not fit are refused. */
+#include "base/thread.h"
 #include "tests/unit/core/core_disk.h"
 #include "tests/unit/core/core_kinds.h"
 
@@ -353,6 +354,47 @@ START_TEST(a_sink_that_fails_is_finished_and_nothing_is_left)
 }
 END_TEST
 
+static void apply_a(void *error)
+{
+    ps_service_enter_thread();
+    ck_assert_int_eq(apply_one_name("a", error), PS_OK);
+}
+
+static void apply_b(void *error)
+{
+    ps_service_enter_thread();
+    ck_assert_int_eq(apply_one_name("b", error), PS_OK);
+}
+
+static enum ps_status finish_in_threads(void *self, struct ps_error *error)
+{
+    (void)self;
+    (void)error;
+    struct ps_thread threads[2] = {0};
+    struct ps_error errors[2] = {0};
+    ck_assert_int_eq(ps_thread_start(&threads[0], "a", apply_a, &errors[0], NULL), PS_OK);
+    ck_assert_int_eq(ps_thread_start(&threads[1], "b", apply_b, &errors[1], NULL), PS_OK);
+    for (size_t i = 0; i < 2; i++)
+        ps_thread_join(&threads[i]);
+    for (size_t i = 0; i < later.count; i++)
+        ps_journal_row_release(&later.rows[i]);
+    later.count = 0;
+    return PS_OK;
+}
+
+START_TEST(p5_parameters_may_be_replayed_by_threads)
+{
+    const struct ps_replay_sink threaded = {put_later, finish_in_threads, NULL};
+    push_to_both(ROWS_MAX);
+
+    ck_assert_int_eq(disk_load_only(&after, disk, &threaded, &loaded), PS_OK);
+
+    ck_assert_uint_eq(loaded.replayed_count, ROWS_MAX);
+    ps_service_begin_recovered(after.service, loaded.position);
+    disk_expect_equal(&before, &after);
+}
+END_TEST
+
 /* ---- Refused allocations ---- */
 
 START_TEST(recovery_survives_any_refused_allocation)
@@ -394,6 +436,7 @@ int main(void)
                         (int)PS_ARRAY_COUNT(misfits));
     tcase_add_test(tests, a_record_with_an_element_that_was_never_taken_is_corrupt);
     tcase_add_test(tests, p5_the_order_among_parameters_does_not_matter);
+    tcase_add_test(tests, p5_parameters_may_be_replayed_by_threads);
     tcase_add_test(tests, a_sink_that_fails_is_finished_and_nothing_is_left);
     tcase_add_test(tests, recovery_survives_any_refused_allocation);
     return run_tests("replay", tests);
