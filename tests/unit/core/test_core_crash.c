@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PUSHES 24
+#define PUSHES 15
 #define CLIENTS 3
 
 /* Everything that the clients know: each sends PUSHES pushes of {1, 1}, and this is what came. */
@@ -78,7 +78,7 @@ static void save(void)
     (void)!ps_saver_save(&saver, PS_DEADLINE_NEVER, &place, NULL);
 }
 
-/* A disk that goes on working after one failed call: a checkpoint of everything, another segment. */
+/* The disk works again after one failed call: a checkpoint of everything, another segment. */
 static void heal(void)
 {
     struct ps_saver saver = disk_saver(&world, disk);
