@@ -1,0 +1,227 @@
+/* Sorts all stored parameters so that ranges of one stand side by side, and strings their pieces
+ * together. */
+#include "tools/psckpt/joined_state.h"
+
+#include "base/bounds.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One stored parameter: a whole one (n 0) or a range. */
+struct part {
+    const struct ps_checkpoint_parameter *row;
+    struct ps_bytes base;
+    uint32_t k;
+    uint32_t n;
+};
+
+static enum ps_status join_all(struct shard_state *joined, struct part *parts, size_t count,
+                               size_t *uneven, struct ps_error *error);
+static enum ps_status check_parts(const struct part *parts, size_t count, struct ps_error *error);
+static enum ps_status join(struct shard_state *joined, const struct part *parts, size_t count,
+                           size_t *uneven, struct ps_error *error);
+static enum ps_status join_array(struct shard_state *joined, const struct part *parts, size_t count,
+                                 int32_t state, struct ps_view *view, struct ps_error *error);
+static int compare_parts(const void *a, const void *b);
+static bool read_number(struct ps_bytes text, uint32_t *number);
+
+bool joined_state_range(struct ps_bytes name, struct ps_bytes *base, uint32_t *k, uint32_t *n)
+{
+    size_t slash = name.size;
+    while (slash > 0 && name.data[slash - 1] != '/')
+        slash--;
+    size_t hash = slash;
+    while (hash > 0 && name.data[hash - 1] != '#')
+        hash--;
+    if (slash == 0 || hash <= 1)
+        return false;
+    struct ps_bytes first = {name.data + hash, slash - 1 - hash};
+    struct ps_bytes second = {name.data + slash, name.size - slash};
+    uint32_t numbers[2];
+    if (!read_number(first, &numbers[0]) || !read_number(second, &numbers[1]))
+        return false;
+    if (numbers[1] < 2 || numbers[1] > PS_SHARDS_MAX || numbers[0] >= numbers[1])
+        return false;
+    *base = (struct ps_bytes){name.data, hash - 1};
+    *k = numbers[0];
+    *n = numbers[1];
+    return true;
+}
+
+/* Decimal digits without leading zeros. */
+static bool read_number(struct ps_bytes text, uint32_t *number)
+{
+    if (text.size == 0 || text.size > 4 || (text.size > 1 && text.data[0] == '0'))
+        return false;
+    *number = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9')
+            return false;
+        *number = *number * 10 + (uint32_t)(text.data[i] - '0');
+    }
+    return true;
+}
+
+enum ps_status joined_state_make(const struct shard_state *states, size_t state_count,
+                                 struct shard_state *joined, size_t *uneven, struct ps_error *error)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < state_count; i++)
+        count += states[i].count;
+    struct part *parts = shard_state_room(joined, count, sizeof *parts, error);
+    joined->parameters = shard_state_room(joined, count, sizeof *joined->parameters, error);
+    if (parts == NULL || joined->parameters == NULL)
+        return PS_ERR_NO_MEMORY;
+    size_t at = 0;
+    for (size_t i = 0; i < state_count; i++) {
+        for (size_t p = 0; p < states[i].count; p++) {
+            struct part *part = &parts[at++];
+            part->row = &states[i].parameters[p];
+            if (!joined_state_range(part->row->name, &part->base, &part->k, &part->n))
+                part->base = part->row->name;
+        }
+    }
+    if (count > 0)
+        qsort(parts, count, sizeof *parts, compare_parts);
+    *uneven = 0;
+    PS_TRY(join_all(joined, parts, count, uneven, error));
+    return shard_state_seal(joined, error);
+}
+
+static int compare_parts(const void *a, const void *b)
+{
+    const struct part *left = a;
+    const struct part *right = b;
+    int names = ps_bytes_compare(left->base, right->base);
+    if (names != 0)
+        return names;
+    if (left->n != right->n)
+        return left->n < right->n ? -1 : 1;
+    return (left->k > right->k) - (left->k < right->k);
+}
+
+static enum ps_status join_all(struct shard_state *joined, struct part *parts, size_t count,
+                               size_t *uneven, struct ps_error *error)
+{
+    for (size_t i = 0; i < count;) {
+        size_t end = i + 1;
+        while (end < count && ps_bytes_equal(parts[end].base, parts[i].base))
+            end++;
+        PS_TRY(check_parts(parts + i, end - i, error));
+        PS_TRY(join(joined, parts + i, end - i, uneven, error));
+        i = end;
+    }
+    return PS_OK;
+}
+
+/* All parts of one name: one whole parameter, or each range of one cut once. */
+static enum ps_status check_parts(const struct part *parts, size_t count, struct ps_error *error)
+{
+    const struct ps_checkpoint_parameter *first = parts[0].row;
+    int size = (int)(parts[0].base.size < 100 ? parts[0].base.size : 100);
+    const char *name = (const char *)parts[0].base.data;
+    if (parts[0].n == 0 && count > 1)
+        return ps_fail(error, PS_ERR_CORRUPT, "parameter %.*s is there twice", size, name);
+    for (size_t i = 0; i < count && parts[0].n > 0; i++) {
+        const struct ps_checkpoint_parameter *row = parts[i].row;
+        if (parts[i].n != parts[0].n || (i > 0 && parts[i].k == parts[i - 1].k))
+            return ps_fail(error, PS_ERR_CORRUPT, "parameter %.*s is cut in more than one way",
+                           size, name);
+        if (parts[i].k != i)
+            return ps_fail(error, PS_ERR_CORRUPT, "parameter %.*s: range %zu of %" PRIu32
+                           " is missing", size, name, i, parts[0].n);
+        if (row->dtype != first->dtype || row->state_count != first->state_count ||
+            !ps_bytes_equal(row->config, first->config))
+            return ps_fail(error, PS_ERR_CORRUPT,
+                           "parameter %.*s: ranges 0 and %zu differ in type or optimizer", size,
+                           name, i);
+    }
+    if (parts[0].n > count)
+        return ps_fail(error, PS_ERR_CORRUPT, "parameter %.*s: range %zu of %" PRIu32 " is missing",
+                       size, name, count, parts[0].n);
+    return PS_OK;
+}
+
+static enum ps_status join(struct shard_state *joined, const struct part *parts, size_t count,
+                           size_t *uneven, struct ps_error *error)
+{
+    struct ps_checkpoint_parameter *row = &joined->parameters[joined->count];
+    bool differ = false;
+    *row = *parts[0].row;
+    row->name = parts[0].base;
+    for (size_t i = 1; i < count; i++) {
+        const struct ps_checkpoint_parameter *other = parts[i].row;
+        differ |= other->version != parts[0].row->version || other->step != parts[0].row->step;
+        row->version = other->version < row->version ? other->version : row->version;
+        row->step = other->step < row->step ? other->step : row->step;
+        row->count += other->count;
+    }
+    *uneven += differ;
+    if (count > 1) {
+        PS_TRY(join_array(joined, parts, count, -1, &row->values, error));
+        for (uint32_t state = 0; state < row->state_count; state++)
+            PS_TRY(join_array(joined, parts, count, (int32_t)state, &row->states[state], error));
+    }
+    joined->count++;
+    return PS_OK;
+}
+
+static struct ps_view array_of(const struct part *part, int32_t state)
+{
+    return state < 0 ? part->row->values : part->row->states[state];
+}
+
+static enum ps_status join_array(struct shard_state *joined, const struct part *parts, size_t count,
+                                 int32_t state, struct ps_view *view, struct ps_error *error)
+{
+    struct ps_view result = {0};
+    for (size_t i = 0; i < count; i++)
+        result.piece_count += array_of(&parts[i], state).piece_count;
+    struct ps_bytes *pieces =
+        shard_state_room(joined, result.piece_count, sizeof *pieces, error);
+    if (pieces == NULL)
+        return PS_ERR_NO_MEMORY;
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct ps_view part = array_of(&parts[i], state);
+        result.size += part.size;
+        for (size_t piece = 0; piece < part.piece_count; piece++)
+            pieces[at++] = part.pieces[piece];
+    }
+    result.pieces = pieces;
+    *view = result;
+    return PS_OK;
+}
+
+enum ps_status joined_state_complete(const struct shard_state *states, size_t state_count,
+                                     struct ps_error *error)
+{
+    if (state_count == 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "there is no shard");
+    uint32_t shards = states[0].facts.shard_count;
+    for (size_t i = 0; i < state_count; i++) {
+        if (states[i].facts.shard_count != shards)
+            return ps_fail(error, PS_ERR_BAD_INPUT,
+                           "shards of %" PRIu32 " and of %" PRIu32 " do not belong together",
+                           shards, states[i].facts.shard_count);
+        if (strcmp(states[i].facts.job, states[0].facts.job) != 0)
+            return ps_fail(error, PS_ERR_BAD_INPUT,
+                           "shards of the jobs \"%.60s\" and \"%.60s\": name the folder of one",
+                           states[0].facts.job, states[i].facts.job);
+        for (size_t other = 0; other < i; other++)
+            if (states[other].facts.index == states[i].facts.index)
+                return ps_fail(error, PS_ERR_BAD_INPUT, "shard %" PRIu32 " is there twice",
+                               states[i].facts.index);
+    }
+    for (uint32_t index = 0; index < shards; index++) {
+        bool found = false;
+        for (size_t i = 0; i < state_count; i++)
+            found |= states[i].facts.index == index;
+        if (!found)
+            return ps_fail(error, PS_ERR_BAD_INPUT,
+                           "shard %" PRIu32 " of %" PRIu32 " is missing", index, shards);
+    }
+    return PS_OK;
+}

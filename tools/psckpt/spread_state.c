@@ -1,0 +1,94 @@
+/* Cuts views into views: no array is copied. */
+#include "tools/psckpt/spread_state.h"
+
+#include "base/hash.h"
+#include "client/placement.h"
+
+static enum ps_status place(const struct ps_checkpoint_parameter *row, uint64_t split_bytes,
+                            struct shard_state *shards, uint32_t shard_count,
+                            struct ps_error *error);
+static enum ps_status place_range(const struct ps_checkpoint_parameter *row,
+                                  const struct ps_placement *placement, uint32_t k,
+                                  struct shard_state *shards, struct ps_error *error);
+static enum ps_status slice(struct shard_state *shard, struct ps_view view, size_t offset,
+                            size_t size, struct ps_view *result, struct ps_error *error);
+
+enum ps_status spread_state(const struct shard_state *whole, uint64_t split_bytes,
+                            struct shard_state *shards, uint32_t shard_count,
+                            struct ps_error *error)
+{
+    for (uint32_t i = 0; i < shard_count; i++) {
+        /* A shard holds at most one range of each parameter, or the whole of it. */
+        shards[i].parameters =
+            shard_state_room(&shards[i], whole->count, sizeof *shards[i].parameters, error);
+        if (shards[i].parameters == NULL)
+            return PS_ERR_NO_MEMORY;
+        shards[i].facts = whole->facts;
+        shards[i].facts.index = i;
+        shards[i].facts.shard_count = shard_count;
+    }
+    for (size_t p = 0; p < whole->count; p++)
+        PS_TRY(place(&whole->parameters[p], split_bytes, shards, shard_count, error));
+    for (uint32_t i = 0; i < shard_count; i++)
+        PS_TRY(shard_state_seal(&shards[i], error));
+    return PS_OK;
+}
+
+static enum ps_status place(const struct ps_checkpoint_parameter *row, uint64_t split_bytes,
+                            struct shard_state *shards, uint32_t shard_count,
+                            struct ps_error *error)
+{
+    struct ps_placement placement = ps_placement_of(
+        row->values.size, ps_dtype_size(row->dtype), split_bytes, shard_count);
+    PS_TRY(ps_placement_check_name(row->name, placement.range_count > 1, error));
+    for (uint32_t k = 0; k < placement.range_count; k++)
+        PS_TRY(place_range(row, &placement, k, shards, error));
+    return PS_OK;
+}
+
+static enum ps_status place_range(const struct ps_checkpoint_parameter *row,
+                                  const struct ps_placement *placement, uint32_t k,
+                                  struct shard_state *shards, struct ps_error *error)
+{
+    struct ps_range range = ps_placement_range(placement, row->name, k);
+    struct shard_state *shard = &shards[range.shard];
+    char name[PS_NAME_BYTES_MAX];
+    size_t size = ps_placement_name(placement, row->name, k, name);
+    struct ps_checkpoint_parameter *stored = &shard->parameters[shard->count];
+    *stored = *row;
+    stored->count = range.size / placement->element_size;
+    stored->name =
+        shard_state_copy(shard, (struct ps_bytes){(const uint8_t *)name, size}, error);
+    if (stored->name.data == NULL)
+        return PS_ERR_NO_MEMORY;
+    stored->id = ps_hash_fnv1a32(stored->name); /* as InitParam numbers it */
+    PS_TRY(slice(shard, row->values, range.offset, range.size, &stored->values, error));
+    for (uint32_t state = 0; state < row->state_count; state++)
+        PS_TRY(slice(shard, row->states[state], range.offset, range.size, &stored->states[state],
+                     error));
+    shard->count++;
+    return PS_OK;
+}
+
+static enum ps_status slice(struct shard_state *shard, struct ps_view view, size_t offset,
+                            size_t size, struct ps_view *result, struct ps_error *error)
+{
+    struct ps_bytes *pieces = shard_state_room(shard, view.piece_count, sizeof *pieces, error);
+    if (pieces == NULL)
+        return PS_ERR_NO_MEMORY;
+    *result = (struct ps_view){.pieces = pieces, .size = size};
+    for (size_t i = 0; i < view.piece_count && size > 0; i++) {
+        struct ps_bytes piece = view.pieces[i];
+        if (offset >= piece.size) {
+            offset -= piece.size;
+            continue;
+        }
+        piece.data += offset;
+        piece.size -= offset;
+        offset = 0;
+        piece.size = piece.size < size ? piece.size : size;
+        size -= piece.size;
+        pieces[result->piece_count++] = piece;
+    }
+    return PS_OK;
+}

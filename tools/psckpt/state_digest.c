@@ -1,0 +1,93 @@
+/* Parameters in the order of their names, everything with its length in front. */
+#include "tools/psckpt/state_digest.h"
+
+#include <stdlib.h>
+
+#define HEADLINE "pserver state 1\n"
+
+static void add_parameter(struct sha256 *hash, const struct ps_checkpoint_parameter *row);
+static void add_sessions(struct sha256 *hash, const struct shard_state *states, size_t count);
+static int compare_names(const void *a, const void *b);
+
+enum ps_status state_digest(const struct shard_state *states, size_t state_count, bool sessions,
+                            uint8_t digest[SHA256_BYTES], struct ps_error *error)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < state_count; i++)
+        count += states[i].count;
+    const struct ps_allocator *memory = ps_allocator_heap();
+    if (state_count > 0)
+        memory = states[0].memory;
+    const struct ps_checkpoint_parameter **rows = ps_zeroed_array(memory, count, sizeof *rows);
+    if (rows == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to sort %zu parameters", count);
+    size_t at = 0;
+    for (size_t i = 0; i < state_count; i++)
+        for (size_t p = 0; p < states[i].count; p++)
+            rows[at++] = &states[i].parameters[p];
+    if (count > 0)
+        qsort(rows, count, sizeof *rows, compare_names);
+
+    struct sha256 hash;
+    sha256_init(&hash);
+    sha256_add(&hash, ps_bytes_of_text(HEADLINE));
+    sha256_add_number(&hash, count, 8);
+    for (size_t i = 0; i < count; i++)
+        add_parameter(&hash, rows[i]);
+    if (sessions)
+        add_sessions(&hash, states, state_count);
+    sha256_end(&hash, digest);
+    ps_release(memory, rows);
+    return PS_OK;
+}
+
+static void add_parameter(struct sha256 *hash, const struct ps_checkpoint_parameter *row)
+{
+    sha256_add_number(hash, row->name.size, 4);
+    sha256_add(hash, row->name);
+    sha256_add_number(hash, (uint64_t)row->dtype, 1);
+    sha256_add_number(hash, row->count, 8);
+    sha256_add_number(hash, row->config.size, 4);
+    sha256_add(hash, row->config);
+    sha256_add_number(hash, row->version, 8);
+    sha256_add_number(hash, row->step, 8);
+    sha256_add_number(hash, row->state_count, 4);
+    sha256_add_view(hash, row->values);
+    for (uint32_t state = 0; state < row->state_count; state++)
+        sha256_add_view(hash, row->states[state]);
+}
+
+/* By index, whatever the order of `states`. */
+static void add_sessions(struct sha256 *hash, const struct shard_state *states, size_t count)
+{
+    uint64_t last = 0;
+    for (size_t done = 0; done < count;) {
+        uint64_t next = UINT64_MAX;
+        for (size_t i = 0; i < count; i++)
+            if (states[i].facts.index >= last && states[i].facts.index < next)
+                next = states[i].facts.index;
+        for (size_t i = 0; i < count; i++) {
+            if (states[i].facts.index != next)
+                continue;
+            sha256_add_number(hash, next, 4);
+            sha256_add_number(hash, states[i].facts.sessions.size, 8);
+            sha256_add(hash, states[i].facts.sessions);
+            done++;
+        }
+        last = next + 1;
+    }
+}
+
+/* The same name twice is possible only across shards that do not belong together; by content then,
+ * as far as it goes: the order must not depend on that of the shards. */
+static int compare_names(const void *a, const void *b)
+{
+    const struct ps_checkpoint_parameter *left = *(const struct ps_checkpoint_parameter *const *)a;
+    const struct ps_checkpoint_parameter *right = *(const struct ps_checkpoint_parameter *const *)b;
+    int names = ps_bytes_compare(left->name, right->name);
+    if (names != 0)
+        return names;
+    if (left->version != right->version)
+        return left->version < right->version ? -1 : 1;
+    return (left->count > right->count) - (left->count < right->count);
+}
