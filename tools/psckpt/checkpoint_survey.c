@@ -24,6 +24,8 @@ static enum ps_status parse_head(struct checkpoint_survey *survey, struct readin
                                  size_t size, struct ps_error *error);
 static enum ps_status survey_arrays(struct checkpoint_survey *survey, struct reading *reading,
                                     struct ps_error *error);
+static enum ps_status survey_sessions(struct checkpoint_survey *survey, struct reading *reading,
+                                      struct ps_error *error);
 static enum ps_status sum_range(struct reading *reading, uint64_t begin, uint64_t end,
                                 uint32_t *crc32c, struct ps_error *error);
 static void note(struct checkpoint_survey *survey, struct ps_bytes tensor, uint64_t begin,
@@ -125,6 +127,20 @@ static enum ps_status survey_arrays(struct checkpoint_survey *survey, struct rea
                 note(survey, ps_header_tensor_name(parameter->about.name, state, name), begin, end);
         }
     }
+    return survey_sessions(survey, reading, error);
+}
+
+static enum ps_status survey_sessions(struct checkpoint_survey *survey, struct reading *reading,
+                                      struct ps_error *error)
+{
+    const struct ps_header *header = &survey->header;
+    if (!header->has_sessions)
+        return PS_OK;
+    uint64_t end = header->sessions_offset + header->sessions_bytes;
+    uint32_t crc32c = 0;
+    PS_TRY(sum_range(reading, header->sessions_offset, end, &crc32c, error));
+    if (crc32c != header->sessions_crc32c)
+        note(survey, ps_bytes_of_text(PS_HEADER_SESSIONS), header->sessions_offset, end);
     return PS_OK;
 }
 

@@ -130,8 +130,9 @@ static enum ps_status check_parts(const struct part *parts, size_t count, struct
             return ps_fail(error, PS_ERR_CORRUPT, "parameter %.*s is cut in more than one way",
                            size, name);
         if (parts[i].k != i)
-            return ps_fail(error, PS_ERR_CORRUPT, "parameter %.*s: range %zu of %" PRIu32
-                           " is missing", size, name, i, parts[0].n);
+            return ps_fail(error, PS_ERR_CORRUPT,
+                           "parameter %.*s: range %zu of %" PRIu32 " is missing", size, name, i,
+                           parts[0].n);
         if (row->dtype != first->dtype || row->state_count != first->state_count ||
             !ps_bytes_equal(row->config, first->config))
             return ps_fail(error, PS_ERR_CORRUPT,
@@ -179,8 +180,7 @@ static enum ps_status join_array(struct shard_state *joined, const struct part *
     struct ps_view result = {0};
     for (size_t i = 0; i < count; i++)
         result.piece_count += array_of(&parts[i], state).piece_count;
-    struct ps_bytes *pieces =
-        shard_state_room(joined, result.piece_count, sizeof *pieces, error);
+    struct ps_bytes *pieces = shard_state_room(joined, result.piece_count, sizeof *pieces, error);
     if (pieces == NULL)
         return PS_ERR_NO_MEMORY;
     size_t at = 0;
@@ -220,8 +220,8 @@ enum ps_status joined_state_complete(const struct shard_state *states, size_t st
         for (size_t i = 0; i < state_count; i++)
             found |= states[i].facts.index == index;
         if (!found)
-            return ps_fail(error, PS_ERR_BAD_INPUT,
-                           "shard %" PRIu32 " of %" PRIu32 " is missing", index, shards);
+            return ps_fail(error, PS_ERR_BAD_INPUT, "shard %" PRIu32 " of %" PRIu32 " is missing",
+                           index, shards);
     }
     return PS_OK;
 }

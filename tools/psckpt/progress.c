@@ -29,7 +29,12 @@ void progress_add(struct progress *progress, uint64_t bytes)
         return;
     progress->last_ms = now;
     progress->dirty = true;
-    double share = progress->total == 0 ? 1 : (double)progress->done / (double)progress->total;
+    if (progress->total == 0) {
+        (void)fprintf(stderr, "\r%.60s: %" PRIu64 " MiB\033[K", progress->what,
+                      progress->done >> 20);
+        return;
+    }
+    double share = (double)progress->done / (double)progress->total;
     (void)fprintf(stderr, "\r%.60s: %3.0f %% of %" PRIu64 " MiB\033[K", progress->what,
                   (share < 1 ? share : 1) * 100, progress->total >> 20);
 }

@@ -1,6 +1,7 @@
 /* psckpt: looks at checkpoints and journals on a disk, and makes new ones of them. */
 #include "base/clock.h"
 #include "base/options.h"
+#include "tools/optimizer_choice.h"
 #include "tools/psckpt/psckpt_commands.h"
 
 #include <signal.h>
@@ -28,6 +29,29 @@ static const struct ps_option table[] = {
      .secret = true},
     OPTION(timeout_ms, "timeout", PS_OPTION_DURATION, "TIME", "10s", NULL,
            "How long to wait for etcd."),
+    OPTION(
+        out, "out", PS_OPTION_TEXT, "NEWDIR", NULL, NULL,
+        "replay, repair, reshard, import, export: the folder to make. Never one that is in use."),
+    OPTION(to, "to", PS_OPTION_TEXT, "NUMBER", NULL, NULL,
+           "replay, digest: the position to stop at. reshard, import: the number of shards."),
+    OPTION(journal, "journal", PS_OPTION_FLAG, NULL, "true", NULL,
+           "--no-journal: only the checkpoints, as if there were no journal."),
+    OPTION(sessions, "sessions", PS_OPTION_FLAG, NULL, NULL, NULL,
+           "digest: what is remembered of clients' requests counts too. show: list the clients."),
+    OPTION(format, "format", PS_OPTION_CHOICE, "FORMAT", "safetensors", "safetensors|npy",
+           "export: what to write."),
+    OPTION(merge, "merge", PS_OPTION_FLAG, NULL, NULL, NULL,
+           "export: one file merged.safetensors instead of one per parameter."),
+    OPTION(split_bytes, "split-bytes", PS_OPTION_BYTES, "BYTES", "16MiB", NULL,
+           "reshard, import: parameters above this size are cut. All clients must use the same."),
+    OPTION(optimizer, "optimizer", PS_OPTION_CHOICE, "NAME", "sgd", PS_OPTIMIZER_CHOICES,
+           "import: the optimizer of every parameter."),
+    OPTION(rate, "rate", PS_OPTION_REAL, "NUMBER", NULL, NULL,
+           "import: its learning rate; 0: the optimizer's own default."),
+    OPTION(l2, "l2", PS_OPTION_REAL, "NUMBER", NULL, NULL, "import: its weight decay."),
+    OPTION(job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL, "import: the job that it is for."),
+    OPTION(keep, "keep", PS_OPTION_UINT, "NUMBER", "2", NULL,
+           "prune: whole checkpoints that stay in each folder."),
     OPTION(output, "output", PS_OPTION_CHOICE, "FORM", "table", "table|json",
            "json prints one document on standard output and nothing else there."),
     OPTION(help, "help", PS_OPTION_FLAG, NULL, NULL, NULL, "Print this and exit."),
@@ -38,13 +62,28 @@ static const struct ps_option table[] = {
 static const struct ps_option_set options_set = {
     .program = "psckpt",
     .usage = "psckpt COMMAND PATH... [OPTION]...",
-    .summary = "Looks at checkpoints on a disk, without any server. DIR is a server's --data-dir "
-               "or the folder of one shard. Commands: list DIR (what is there), verify DIR|FILE "
-               "(names what is damaged), show FILE (what is in it). "
-               "Exit status: 0; 64 wrong usage; 65 something is damaged; 66 something cannot be "
-               "read; 69 etcd does not answer; 71 no memory; 73 cannot write.",
-    .examples = "  psckpt list /var/lib/pserver\n"
-                "  psckpt verify /var/lib/pserver --output json\n",
+    .summary =
+        "Looks at checkpoints and journals on a disk, without any server, and makes new ones of "
+        "them. DIR is a server's --data-dir or the folder of one shard; nothing in it is changed "
+        "but by prune. Commands: list DIR (what is there), verify DIR|FILE (names what is "
+        "damaged), "
+        "show FILE (what is in it), diff A B (parameters that differ), digest DIR|FILE (one hash "
+        "of "
+        "the state), replay DIR --to POSITION --out NEWDIR (the state at a position), repair DIR "
+        "--out NEWDIR (the last good state), export DIR|FILE --out NEWDIR (plain safetensors or "
+        "npy), import FILE --out NEWDIR (from plain safetensors), reshard DIR --to SHARDS --out "
+        "NEWDIR (the same state on another number of shards), prune DIR (removes what no recovery "
+        "needs). "
+        "Exit status: 0; 1 diff: they differ; 64 wrong usage; 65 something is damaged, or of a "
+        "later version; 66 something is not there or cannot be read; 69 etcd does not answer; 70 a "
+        "fault of psckpt; 71 no memory; 73 the new folder is not empty; 74 standard output fails.",
+    .examples = "  psckpt list /var/lib/pserver --etcd http://127.0.0.1:2379\n"
+                "  psckpt verify /var/lib/pserver --output json\n"
+                "  psckpt digest /var/lib/pserver\n"
+                "  psckpt repair /var/lib/pserver --out /var/lib/pserver-new\n"
+                "  psckpt export /var/lib/pserver --out model --merge\n"
+                "  psckpt import model.safetensors --to 4 --optimizer adam --out /var/lib/pserver\n"
+                "  psckpt reshard /var/lib/pserver --to 8 --out /var/lib/pserver-8\n",
     .environment = "PSERVER_",
     .options = table,
     .option_count = PS_ARRAY_COUNT(table),
@@ -57,9 +96,10 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"list", 1, psckpt_list},
-    {"verify", 1, psckpt_verify},
-    {"show", 1, psckpt_show},
+    {"list", 1, psckpt_list},       {"verify", 1, psckpt_verify}, {"show", 1, psckpt_show},
+    {"diff", 2, psckpt_diff},       {"digest", 1, psckpt_digest}, {"replay", 1, psckpt_replay},
+    {"repair", 1, psckpt_repair},   {"export", 1, psckpt_export}, {"import", 1, psckpt_import},
+    {"reshard", 1, psckpt_reshard}, {"prune", 1, psckpt_prune},
 };
 
 static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *));

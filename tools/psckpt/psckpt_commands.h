@@ -48,6 +48,14 @@ struct psckpt {
 int psckpt_list(const struct psckpt *tool);
 int psckpt_verify(const struct psckpt *tool);
 int psckpt_show(const struct psckpt *tool);
+int psckpt_diff(const struct psckpt *tool); /* 1: they differ */
+int psckpt_digest(const struct psckpt *tool);
+int psckpt_replay(const struct psckpt *tool);
+int psckpt_repair(const struct psckpt *tool);
+int psckpt_export(const struct psckpt *tool);
+int psckpt_import(const struct psckpt *tool);
+int psckpt_reshard(const struct psckpt *tool);
+int psckpt_prune(const struct psckpt *tool);
 
 /* The exit status that a failure gives: EX_DATAERR for damage, EX_NOINPUT for what cannot be read,
  * EX_USAGE, EX_UNAVAILABLE (etcd), EX_OSERR (memory). */

@@ -4,6 +4,7 @@
 #include "checkpoint/catalog.h"
 #include "tools/json_document.h"
 #include "tools/psckpt/checkpoint_survey.h"
+#include "tools/psckpt/journal_survey.h"
 #include "tools/psckpt/published.h"
 #include "tools/psckpt/shard_folders.h"
 
@@ -28,6 +29,9 @@ static enum ps_status list_checkpoint(struct listing *listing, const struct shar
                                       struct ps_error *error);
 static void checkpoint_row(const struct ps_catalog_entry *entry,
                            const struct checkpoint_survey *survey, const char *published);
+static enum ps_status list_journal(struct listing *listing, const struct shard_folder *folder,
+                                   struct ps_error *error);
+static void segment_json(struct ps_json_writer *json, const struct segment_survey *row);
 static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog_entry *entry,
                             const struct checkpoint_survey *survey, const char *published);
 
@@ -74,6 +78,9 @@ static enum ps_status list_folder(struct listing *listing, const struct shard_fo
     }
     ps_json_begin_array(json, "checkpoints");
     PS_TRY(list_checkpoints(listing, folder, error));
+    ps_json_end_array(json);
+    ps_json_begin_array(json, "journal");
+    PS_TRY(list_journal(listing, folder, error));
     ps_json_end_array(json);
     ps_json_end_object(json);
     return PS_OK;
@@ -149,5 +156,42 @@ static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog
     ps_json_bool(json, "whole", survey->damage_count == 0);
     if (published[0] != '-')
         ps_json_bool(json, "published", published[0] == 'y');
+    ps_json_end_object(json);
+}
+
+static enum ps_status list_journal(struct listing *listing, const struct shard_folder *folder,
+                                   struct ps_error *error)
+{
+    const struct psckpt *tool = listing->tool;
+    struct journal_survey survey;
+    PS_TRY(journal_survey_init(&survey, tool->files, folder->path, tool->progress, tool->memory,
+                               error));
+    if (!tool->json && survey.count > 0)
+        (void)printf("  %-10s %12s %12s %12s %14s %12s %-9s %s\n", "KIND", "EPOCH", "FIRST", "LAST",
+                     "BYTES", "TORN_BYTES", "STATE", "NAME");
+    for (size_t i = 0; i < survey.count; i++) {
+        const struct segment_survey *row = &survey.rows[i];
+        if (tool->json)
+            segment_json(&listing->document.json, row);
+        else
+            (void)printf("  %-10s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %14" PRIu64
+                         " %12" PRIu64 " %-9s %s\n",
+                         "journal", row->epoch, row->first, row->last, row->bytes,
+                         row->bytes - row->offset, segment_finding_word(row->finding), row->name);
+    }
+    journal_survey_fini(&survey);
+    return PS_OK;
+}
+
+static void segment_json(struct ps_json_writer *json, const struct segment_survey *row)
+{
+    ps_json_begin_object(json, NULL);
+    ps_json_text(json, "name", ps_bytes_of_text(row->name));
+    ps_json_uint(json, "epoch", row->epoch);
+    ps_json_uint(json, "first", row->first);
+    ps_json_uint(json, "last", row->last);
+    ps_json_uint(json, "bytes", row->bytes);
+    ps_json_uint(json, "torn_bytes", row->bytes - row->offset);
+    ps_json_text(json, "state", ps_bytes_of_text(segment_finding_word(row->finding)));
     ps_json_end_object(json);
 }

@@ -4,13 +4,21 @@
 #include "server/core/parameter_settings.h"
 #include "tools/json_document.h"
 #include "tools/psckpt/checkpoint_survey.h"
+#include "tools/psckpt/session_summary.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <sysexits.h>
 
-static void show_table(const struct psckpt *tool, const struct ps_header *header);
-static void show_json(const struct psckpt *tool, const struct ps_header *header);
+static enum ps_status read_sessions(const struct psckpt *tool, const char *path,
+                                    struct session_summary *sessions, struct ps_error *error);
+static void show_table(const struct psckpt *tool, const struct ps_header *header,
+                       const struct session_summary *sessions);
+static void show_json(const struct psckpt *tool, const struct ps_header *header,
+                      const struct session_summary *sessions);
+static void show_sessions_table(const struct session_summary *sessions);
+static void show_sessions_json(struct ps_json_writer *json, const struct session_summary *sessions,
+                               bool each);
 static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer *json,
                                 const struct ps_checkpoint_parameter *about);
 
@@ -27,12 +35,35 @@ int psckpt_show(const struct psckpt *tool)
         (void)fprintf(stderr, "psckpt: %s: %s\n", path, survey.why.text);
         return EX_DATAERR;
     }
-    if (tool->json)
-        show_json(tool, &survey.header);
-    else
-        show_table(tool, &survey.header);
+    struct session_summary sessions = {0};
+    status = read_sessions(tool, path, &sessions, &error);
+    if (status == PS_OK && tool->json)
+        show_json(tool, &survey.header, &sessions);
+    else if (status == PS_OK)
+        show_table(tool, &survey.header, &sessions);
+    session_summary_fini(&sessions);
     checkpoint_survey_fini(&survey);
-    return 0;
+    return status == PS_OK ? 0 : psckpt_complain(status, &error);
+}
+
+static enum ps_status read_sessions(const struct psckpt *tool, const char *path,
+                                    struct session_summary *sessions, struct ps_error *error)
+{
+    struct ps_checkpoint_reader *reader = NULL;
+    PS_TRY(ps_checkpoint_open(tool->files, path, tool->memory, &reader, error));
+    enum ps_status status = session_summary_init(
+        sessions, ps_checkpoint_reader_facts(reader)->sessions, tool->memory, error);
+    ps_checkpoint_close(reader);
+    return status;
+}
+
+/* Requests remembered of all clients. */
+static uint64_t count_requests(const struct session_summary *sessions)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < sessions->count; i++)
+        count += sessions->rows[i].slot_count;
+    return count;
 }
 
 /* "sgd", or "?" for a configuration that no InitParam takes. */
@@ -45,14 +76,16 @@ static const char *rule_of(const struct psckpt *tool, const struct ps_checkpoint
     return ps_rule_name(settings.rule);
 }
 
-static void show_table(const struct psckpt *tool, const struct ps_header *header)
+static void show_table(const struct psckpt *tool, const struct ps_header *header,
+                       const struct session_summary *sessions)
 {
     const struct ps_checkpoint_facts *facts = &header->facts;
     (void)printf("uuid      %s\njob       ", facts->uuid);
     (void)psckpt_print_text(ps_bytes_of_text(facts->job));
     (void)printf("\nshard     %" PRIu32 " of %" PRIu32 "\nepoch     %" PRIu64 "\nposition  %" PRIu64
-                 "\nunix_ns   %" PRIu64 "\n\n",
-                 facts->index, facts->shard_count, facts->epoch, facts->position, facts->unix_ns);
+                 "\nunix_ns   %" PRIu64 "\nclients   %zu, %" PRIu64 " requests remembered\n\n",
+                 facts->index, facts->shard_count, facts->epoch, facts->position, facts->unix_ns,
+                 sessions->count, count_requests(sessions));
     (void)printf("%-5s %14s %-10s %6s %12s %12s  %s\n", "TYPE", "ELEMENTS", "RULE", "STATES",
                  "VERSION", "STEP", "NAME");
     for (size_t i = 0; i < header->count; i++) {
@@ -63,9 +96,24 @@ static void show_table(const struct psckpt *tool, const struct ps_header *header
         (void)psckpt_print_text(about->name);
         (void)puts("");
     }
+    if (tool->options.sessions)
+        show_sessions_table(sessions);
 }
 
-static void show_json(const struct psckpt *tool, const struct ps_header *header)
+static void show_sessions_table(const struct session_summary *sessions)
+{
+    (void)printf("\n%20s %20s %10s  %s\n", "SESSION", "HIGHEST_SEQUENCE", "REMEMBERED", "CLIENT");
+    for (size_t i = 0; i < sessions->count; i++) {
+        const struct session_row *row = &sessions->rows[i];
+        (void)printf("%20" PRIu64 " %20" PRIu64 " %10" PRIu32 "  ", row->session, row->sequence,
+                     row->slot_count);
+        (void)psckpt_print_text((struct ps_bytes){row->id, row->id_size});
+        (void)puts("");
+    }
+}
+
+static void show_json(const struct psckpt *tool, const struct ps_header *header,
+                      const struct session_summary *sessions)
 {
     const struct ps_checkpoint_facts *facts = &header->facts;
     struct json_document document;
@@ -79,6 +127,7 @@ static void show_json(const struct psckpt *tool, const struct ps_header *header)
     ps_json_uint(json, "epoch", facts->epoch);
     ps_json_uint(json, "position", facts->position);
     ps_json_uint(json, "unix_ns", facts->unix_ns);
+    show_sessions_json(json, sessions, tool->options.sessions);
     ps_json_begin_array(json, "parameters");
     for (size_t i = 0; i < header->count; i++)
         show_parameter_json(tool, json, &header->parameters[i].about);
@@ -101,4 +150,24 @@ static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer
     ps_json_uint(json, "step", about->step);
     ps_json_uint(json, "id", about->id);
     ps_json_end_object(json);
+}
+
+static void show_sessions_json(struct ps_json_writer *json, const struct session_summary *sessions,
+                               bool each)
+{
+    ps_json_uint(json, "clients", sessions->count);
+    ps_json_uint(json, "requests", count_requests(sessions));
+    if (!each)
+        return;
+    ps_json_begin_array(json, "sessions");
+    for (size_t i = 0; i < sessions->count; i++) {
+        const struct session_row *row = &sessions->rows[i];
+        ps_json_begin_object(json, NULL);
+        ps_json_text(json, "client", (struct ps_bytes){row->id, row->id_size});
+        ps_json_uint(json, "session", row->session);
+        ps_json_uint(json, "highest_sequence", row->sequence);
+        ps_json_uint(json, "remembered", row->slot_count);
+        ps_json_end_object(json);
+    }
+    ps_json_end_array(json);
 }

@@ -1,9 +1,12 @@
 /* verify: names every damaged file, and in it the tensor and the bytes. */
 #include "tools/psckpt/psckpt_commands.h"
 
+#include "checkpoint/catalog.h"
 #include "checkpoint/checkpoint_name.h"
+#include "checkpoint/journal.h"
 #include "tools/json_document.h"
 #include "tools/psckpt/checkpoint_survey.h"
+#include "tools/psckpt/journal_survey.h"
 #include "tools/psckpt/name_list.h"
 #include "tools/psckpt/shard_folders.h"
 
@@ -27,6 +30,11 @@ static enum ps_status verify_folder(struct verifying *verifying, const char *fol
 static void verify_checkpoint(struct verifying *verifying, const char *path);
 static void report_damage(struct verifying *verifying, const char *path,
                           const struct checkpoint_survey *survey);
+static void verify_journal(struct verifying *verifying, const char *path, bool is_folder);
+static void verify_segment(struct verifying *verifying, const char *folder,
+                           const struct segment_survey *row);
+static enum ps_status verify_chain(struct verifying *verifying, const char *folder,
+                                   struct ps_error *error);
 static void report_unreadable(struct verifying *verifying, const char *path,
                               const struct ps_error *why);
 
@@ -54,12 +62,22 @@ int psckpt_verify(const struct psckpt *tool)
     return verifying.damaged_count > 0 ? EX_DATAERR : verifying.code;
 }
 
+static bool ends_with(const char *name, const char *suffix)
+{
+    size_t size = strlen(name);
+    size_t tail = strlen(suffix);
+    return size > tail && strcmp(name + size - tail, suffix) == 0;
+}
+
 static enum ps_status verify_path(struct verifying *verifying, struct ps_error *error)
 {
     const struct psckpt *tool = verifying->tool;
     const char *path = tool->arguments[0];
     if (!psckpt_is_folder(tool, path)) {
-        verify_checkpoint(verifying, path);
+        if (ends_with(path, PS_JOURNAL_SUFFIX))
+            verify_journal(verifying, path, false);
+        else
+            verify_checkpoint(verifying, path);
         return PS_OK;
     }
     struct shard_folders folders;
@@ -81,14 +99,13 @@ static enum ps_status verify_folder(struct verifying *verifying, const char *fol
     PS_TRY(name_list_init(&names, tool->files, folder, tool->memory, error));
     for (size_t i = 0; i < names.count; i++) {
         char path[SHARD_FOLDER_PATH_BYTES + 300];
-        size_t length = strlen(names.names[i]);
-        size_t tail = sizeof PS_CHECKPOINT_SUFFIX - 1;
         (void)snprintf(path, sizeof path, "%s/%s", folder, names.names[i]);
-        if (length > tail && strcmp(names.names[i] + length - tail, PS_CHECKPOINT_SUFFIX) == 0)
+        if (ends_with(names.names[i], PS_CHECKPOINT_SUFFIX))
             verify_checkpoint(verifying, path);
     }
     name_list_fini(&names);
-    return PS_OK;
+    verify_journal(verifying, folder, true);
+    return verify_chain(verifying, folder, error);
 }
 
 static void verify_checkpoint(struct verifying *verifying, const char *path)
@@ -135,6 +152,87 @@ static void report_damage(struct verifying *verifying, const char *path,
     }
     if (survey->damage_count > CHECKPOINT_DAMAGES_MAX && !verifying->tool->json)
         (void)printf("damaged   %s: %zu tensors in all\n", path, survey->damage_count);
+}
+
+static void verify_journal(struct verifying *verifying, const char *path, bool is_folder)
+{
+    const struct psckpt *tool = verifying->tool;
+    struct journal_survey survey;
+    struct ps_error why = {0};
+    enum ps_status status =
+        is_folder
+            ? journal_survey_init(&survey, tool->files, path, tool->progress, tool->memory, &why)
+            : journal_survey_file(&survey, tool->files, path, tool->progress, tool->memory, &why);
+    if (status != PS_OK) {
+        verifying->file_count += !is_folder;
+        report_unreadable(verifying, path, &why);
+        return;
+    }
+    const char *slash = is_folder ? NULL : strrchr(path, '/');
+    char folder[SHARD_FOLDER_PATH_BYTES];
+    (void)snprintf(folder, sizeof folder, "%.*s",
+                   is_folder ? (int)strlen(path) : (int)(slash == NULL ? 0 : slash - path), path);
+    for (size_t i = 0; i < survey.count; i++)
+        verify_segment(verifying, folder, &survey.rows[i]);
+    journal_survey_fini(&survey);
+}
+
+/* A torn end is what a crash leaves, and no damage. */
+static void verify_segment(struct verifying *verifying, const char *folder,
+                           const struct segment_survey *row)
+{
+    struct ps_json_writer *json = &verifying->document.json;
+    const char *word = segment_finding_word(row->finding);
+    char path[SHARD_FOLDER_PATH_BYTES + PS_JOURNAL_NAME_BYTES + 1];
+    (void)snprintf(path, sizeof path, "%s%s%s", folder, folder[0] == '\0' ? "" : "/", row->name);
+    bool damaged = row->finding == SEGMENT_DAMAGED || row->finding == SEGMENT_UNKNOWN;
+    verifying->file_count++;
+    verifying->damaged_count += damaged;
+    if (damaged) {
+        ps_json_begin_object(json, NULL);
+        ps_json_text(json, "file", ps_bytes_of_text(path));
+        ps_json_text(json, "part", ps_bytes_of_text("record"));
+        ps_json_uint(json, "offset", row->offset);
+        ps_json_uint(json, "position", row->position);
+        ps_json_text(json, "reason", ps_bytes_of_text(row->why));
+        ps_json_end_object(json);
+    }
+    if (verifying->tool->json)
+        return;
+    (void)printf("%-9s %s", word, path);
+    if (row->finding != SEGMENT_WHOLE)
+        (void)printf(": record at offset %" PRIu64 ", position %" PRIu64 ": %s", row->offset,
+                     row->position, row->why);
+    (void)puts("");
+}
+
+/* The journal must go on where the newest checkpoint ends. */
+static enum ps_status verify_chain(struct verifying *verifying, const char *folder,
+                                   struct ps_error *error)
+{
+    const struct psckpt *tool = verifying->tool;
+    struct ps_catalog catalog;
+    struct ps_journal_reader *reader = NULL;
+    struct ps_error why = {0};
+    PS_TRY(ps_catalog_init(&catalog, tool->files, folder, tool->memory, error));
+    enum ps_status status = PS_ERR_NOT_FOUND;
+    if (catalog.count > 0 && verifying->damaged_count == 0)
+        status = ps_journal_reader_open(tool->files, folder, catalog.entries[0].position,
+                                        UINT64_MAX, tool->memory, &reader, &why);
+    ps_catalog_fini(&catalog);
+    ps_journal_reader_close(reader);
+    if (status != PS_ERR_CORRUPT)
+        return PS_OK;
+    struct ps_json_writer *json = &verifying->document.json;
+    verifying->damaged_count++;
+    ps_json_begin_object(json, NULL);
+    ps_json_text(json, "file", ps_bytes_of_text(folder));
+    ps_json_text(json, "part", ps_bytes_of_text("journal"));
+    ps_json_text(json, "reason", ps_bytes_of_text(why.text));
+    ps_json_end_object(json);
+    if (!tool->json)
+        (void)printf("damaged   %s: behind its newest checkpoint: %s\n", folder, why.text);
+    return PS_OK;
 }
 
 static void report_unreadable(struct verifying *verifying, const char *path,

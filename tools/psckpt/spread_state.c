@@ -38,8 +38,8 @@ static enum ps_status place(const struct ps_checkpoint_parameter *row, uint64_t 
                             struct shard_state *shards, uint32_t shard_count,
                             struct ps_error *error)
 {
-    struct ps_placement placement = ps_placement_of(
-        row->values.size, ps_dtype_size(row->dtype), split_bytes, shard_count);
+    struct ps_placement placement =
+        ps_placement_of(row->values.size, ps_dtype_size(row->dtype), split_bytes, shard_count);
     PS_TRY(ps_placement_check_name(row->name, placement.range_count > 1, error));
     for (uint32_t k = 0; k < placement.range_count; k++)
         PS_TRY(place_range(row, &placement, k, shards, error));
@@ -57,8 +57,7 @@ static enum ps_status place_range(const struct ps_checkpoint_parameter *row,
     struct ps_checkpoint_parameter *stored = &shard->parameters[shard->count];
     *stored = *row;
     stored->count = range.size / placement->element_size;
-    stored->name =
-        shard_state_copy(shard, (struct ps_bytes){(const uint8_t *)name, size}, error);
+    stored->name = shard_state_copy(shard, (struct ps_bytes){(const uint8_t *)name, size}, error);
     if (stored->name.data == NULL)
         return PS_ERR_NO_MEMORY;
     stored->id = ps_hash_fnv1a32(stored->name); /* as InitParam numbers it */

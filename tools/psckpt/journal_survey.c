@@ -1,0 +1,255 @@
+/* One segment after the other; what follows a segment decides whether its bad end is damage. */
+#include "tools/psckpt/journal_survey.h"
+
+#include "checkpoint/journal_record.h"
+#include "checkpoint/journal_scan.h"
+#include "checkpoint/journal_window.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PART_BYTES ((size_t)1 << 20)
+
+/* The segment that is being read. */
+struct walk {
+    struct ps_journal_window window;
+    struct segment_survey *row;
+    struct progress *progress;
+    uint8_t *part;  /* owned: where contents go to be summed */
+    uint64_t next;  /* first position of the next segment of this epoch; UINT64_MAX: none */
+    uint64_t fence; /* where a higher epoch begins; UINT64_MAX: nowhere */
+};
+
+static enum ps_status begin_walk(struct walk *walk, const struct ps_files *files,
+                                 struct progress *progress, const struct ps_allocator *memory,
+                                 struct ps_error *error);
+static void end_walk(struct walk *walk);
+static void find_neighbours(struct walk *walk, const struct ps_journal_segments *segments,
+                            size_t i);
+static enum ps_status survey_segment(struct walk *walk, const char *path, struct ps_error *error);
+static enum ps_status walk_record(struct walk *walk, bool *more, struct ps_error *error);
+static enum ps_status sum_content(struct walk *walk, const struct ps_journal_head *head,
+                                  const char **bad, struct ps_error *error);
+static enum ps_status settle(struct walk *walk, uint64_t heads_from, const char *why,
+                             struct ps_error *error);
+static void settle_end(struct walk *walk);
+static void find(struct walk *walk, enum segment_finding finding, const char *why);
+
+enum ps_status journal_survey_init(struct journal_survey *survey, const struct ps_files *files,
+                                   const char *folder, struct progress *progress,
+                                   const struct ps_allocator *memory, struct ps_error *error)
+{
+    struct ps_journal_segments segments;
+    struct walk walk;
+    *survey = (struct journal_survey){.memory = memory};
+    PS_TRY(ps_journal_segments_init(&segments, files, folder, UINT64_MAX, memory, error));
+    enum ps_status status = begin_walk(&walk, files, progress, memory, error);
+    survey->rows = ps_zeroed_array(memory, segments.count, sizeof *survey->rows);
+    if (status == PS_OK && survey->rows == NULL)
+        status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu segments", segments.count);
+    for (size_t i = 0; i < segments.count && status == PS_OK; i++) {
+        char path[PS_JOURNAL_PATH_BYTES];
+        walk.row = &survey->rows[survey->count++];
+        walk.row->epoch = segments.entries[i].epoch;
+        walk.row->first = segments.entries[i].first;
+        ps_journal_name_write(segments.entries[i], walk.row->name);
+        find_neighbours(&walk, &segments, i);
+        status = ps_journal_path_write(folder, segments.entries[i], path, error);
+        if (status == PS_OK)
+            status = survey_segment(&walk, path, error);
+    }
+    end_walk(&walk);
+    ps_journal_segments_fini(&segments);
+    if (status != PS_OK)
+        journal_survey_fini(survey);
+    return status;
+}
+
+enum ps_status journal_survey_file(struct journal_survey *survey, const struct ps_files *files,
+                                   const char *path, struct progress *progress,
+                                   const struct ps_allocator *memory, struct ps_error *error)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    struct ps_journal_segment segment;
+    struct walk walk;
+    *survey = (struct journal_survey){.memory = memory};
+    if (!ps_journal_name_read(name, &segment))
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "%.150s: a segment's name says its epoch and first position", path);
+    enum ps_status status = begin_walk(&walk, files, progress, memory, error);
+    survey->rows = ps_zeroed_array(memory, 1, sizeof *survey->rows);
+    if (status == PS_OK && survey->rows == NULL)
+        status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read %.150s", path);
+    if (status == PS_OK) {
+        survey->count = 1;
+        walk.row = survey->rows;
+        walk.row->epoch = segment.epoch;
+        walk.row->first = segment.first;
+        ps_journal_name_write(segment, walk.row->name);
+        status = survey_segment(&walk, path, error);
+    }
+    end_walk(&walk);
+    if (status != PS_OK)
+        journal_survey_fini(survey);
+    return status;
+}
+
+void journal_survey_fini(struct journal_survey *survey)
+{
+    if (survey->memory == NULL)
+        return;
+    ps_release(survey->memory, survey->rows);
+    *survey = (struct journal_survey){0};
+}
+
+const char *segment_finding_word(enum segment_finding finding)
+{
+    static const char *const words[] = {"whole", "torn", "fenced", "damaged", "unknown"};
+    return words[finding];
+}
+
+static enum ps_status begin_walk(struct walk *walk, const struct ps_files *files,
+                                 struct progress *progress, const struct ps_allocator *memory,
+                                 struct ps_error *error)
+{
+    *walk = (struct walk){.progress = progress, .next = UINT64_MAX, .fence = UINT64_MAX};
+    walk->window = (struct ps_journal_window){.memory = memory, .files = files};
+    walk->part = ps_plain(memory, PART_BYTES);
+    if (walk->part == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read a journal");
+    return ps_journal_window_init(&walk->window, files, memory, error);
+}
+
+static void end_walk(struct walk *walk)
+{
+    progress_end(walk->progress);
+    ps_release(walk->window.memory, walk->part);
+    ps_journal_window_fini(&walk->window);
+}
+
+static void find_neighbours(struct walk *walk, const struct ps_journal_segments *segments, size_t i)
+{
+    const struct ps_journal_segment *entries = segments->entries;
+    walk->next = UINT64_MAX;
+    walk->fence = UINT64_MAX;
+    if (!ps_journal_segments_last(segments, i))
+        walk->next = entries[i + 1].first;
+    for (size_t other = i + 1; other < segments->count; other++)
+        if (entries[other].epoch > entries[i].epoch && entries[other].first < walk->fence)
+            walk->fence = entries[other].first;
+}
+
+static enum ps_status survey_segment(struct walk *walk, const char *path, struct ps_error *error)
+{
+    PS_TRY(ps_journal_window_open(&walk->window, path, error));
+    struct segment_survey *row = walk->row;
+    row->bytes = walk->window.file_bytes;
+    row->position = row->first;
+    progress_begin(walk->progress, row->name, row->bytes);
+    bool more = true;
+    while (more)
+        PS_TRY(walk_record(walk, &more, error));
+    row->last = row->position - 1;
+    return PS_OK;
+}
+
+static enum ps_status walk_record(struct walk *walk, bool *more, struct ps_error *error)
+{
+    struct segment_survey *row = walk->row;
+    bool opening = row->offset == 0;
+    *more = false;
+    if (!opening && row->offset == row->bytes) {
+        settle_end(walk);
+        return PS_OK;
+    }
+    struct ps_bytes bytes;
+    struct ps_journal_head head;
+    PS_TRY(ps_journal_window_peek(&walk->window, row->offset, PS_JOURNAL_HEAD_BYTES_MAX, &bytes,
+                                  error));
+    enum ps_journal_verdict verdict = ps_journal_head_read(bytes, &head);
+    uint64_t heads_from = opening ? 0 : row->offset + PS_JOURNAL_ALIGNMENT;
+    if (verdict == PS_JOURNAL_BAD)
+        return settle(walk, heads_from, "its head is damaged", error);
+    if (verdict == PS_JOURNAL_UNKNOWN) {
+        find(walk, SEGMENT_UNKNOWN, "a record that this version does not know");
+        return PS_OK;
+    }
+    if (head.record.epoch != row->epoch || head.record.position != row->position ||
+        (head.record.type == PS_RECORD_SEGMENT) != opening)
+        return settle(walk, heads_from, "another record stands there", error);
+    if (head.record_bytes > row->bytes - row->offset)
+        return settle(walk, row->bytes, "the segment ends within it", error);
+    const char *bad = NULL;
+    PS_TRY(sum_content(walk, &head, &bad, error));
+    if (bad != NULL)
+        return settle(walk, row->offset + head.record_bytes, bad, error);
+    row->offset += head.record_bytes;
+    row->position += !opening;
+    *more = true;
+    return PS_OK;
+}
+
+static enum ps_status sum_content(struct walk *walk, const struct ps_journal_head *head,
+                                  const char **bad, struct ps_error *error)
+{
+    uint64_t at = walk->row->offset + head->head_bytes;
+    uint64_t end = at + head->content_bytes;
+    uint32_t crc32c = 0;
+    while (at < end) {
+        size_t size = end - at < PART_BYTES ? (size_t)(end - at) : PART_BYTES;
+        PS_TRY(ps_journal_window_copy(&walk->window, at, walk->part, size, &crc32c, error));
+        progress_add(walk->progress, size);
+        at += size;
+    }
+    if (crc32c != head->content_crc32c) {
+        *bad = "its content is damaged";
+        return PS_OK;
+    }
+    struct ps_bytes padding;
+    PS_TRY(ps_journal_window_peek(&walk->window, end, ps_journal_padding(head->content_bytes),
+                                  &padding, error));
+    for (size_t i = 0; i < padding.size; i++)
+        if (padding.data[i] != 0)
+            *bad = "the zeros behind it are damaged";
+    return PS_OK;
+}
+
+/* Bad bytes at `offset`. The same rules as a reader's (checkpoint/journal.h). */
+static enum ps_status settle(struct walk *walk, uint64_t heads_from, const char *why,
+                             struct ps_error *error)
+{
+    struct segment_survey *row = walk->row;
+    bool last = walk->next == UINT64_MAX;
+    if (last && row->position >= walk->fence) {
+        find(walk, SEGMENT_FENCED, why);
+        return PS_OK;
+    }
+    bool torn = false;
+    if (last && walk->fence == UINT64_MAX) {
+        const struct ps_journal_hole hole = {.offset = row->offset,
+                                             .heads_from = heads_from,
+                                             .epoch = row->epoch,
+                                             .position = row->position};
+        PS_TRY(ps_journal_scan(&walk->window, &hole, &torn, error));
+    }
+    find(walk, torn ? SEGMENT_TORN : SEGMENT_DAMAGED, why);
+    return PS_OK;
+}
+
+/* The segment ends with a whole record. */
+static void settle_end(struct walk *walk)
+{
+    struct segment_survey *row = walk->row;
+    bool last = walk->next == UINT64_MAX;
+    if (!last && row->position != walk->next)
+        find(walk, SEGMENT_DAMAGED, "it ends before the next segment begins");
+    else if (last && walk->fence != UINT64_MAX && row->position < walk->fence)
+        find(walk, SEGMENT_DAMAGED, "it ends before the next epoch begins");
+}
+
+static void find(struct walk *walk, enum segment_finding finding, const char *why)
+{
+    walk->row->finding = finding;
+    (void)snprintf(walk->row->why, sizeof walk->row->why, "%s", why);
+}

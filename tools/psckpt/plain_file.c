@@ -1,0 +1,190 @@
+/* Head, then the arrays straight from where they lie; a temporary name until all is synced. */
+#include "tools/psckpt/plain_file.h"
+
+#include "base/json_writer.h"
+#include "checkpoint/header_writer.h"
+#include "tools/psckpt/sha256.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_CHARACTERS_MAX 200
+
+static enum ps_status write_whole(const struct plain_target *target, const char *name,
+                                  const struct ps_buffer *head,
+                                  const struct ps_checkpoint_parameter *const *rows, size_t count,
+                                  struct ps_error *error);
+static enum ps_status write_content(const struct plain_target *target, struct ps_file file,
+                                    const struct ps_buffer *head,
+                                    const struct ps_checkpoint_parameter *const *rows, size_t count,
+                                    struct ps_error *error);
+static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parameter *const *rows,
+                       size_t count);
+static int compare_rows(const void *a, const void *b);
+
+enum ps_status plain_file_safetensors(const struct plain_target *target, const char *name,
+                                      const struct ps_checkpoint_parameter *rows, size_t count,
+                                      struct ps_error *error)
+{
+    const struct ps_checkpoint_parameter **sorted =
+        ps_zeroed_array(target->memory, count, sizeof *sorted);
+    if (sorted == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to sort %zu parameters", count);
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = &rows[i];
+    if (count > 0)
+        qsort(sorted, count, sizeof *sorted, compare_rows);
+    struct ps_buffer head;
+    ps_buffer_init(&head, target->memory, PS_HEADER_BYTES_MAX);
+    write_head(&head, sorted, count);
+    enum ps_status status = ps_buffer_status(&head, error);
+    if (status == PS_OK)
+        status = write_whole(target, name, &head, sorted, count, error);
+    ps_buffer_fini(&head);
+    ps_release(target->memory, sorted);
+    return status;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const struct ps_checkpoint_parameter *left = *(const struct ps_checkpoint_parameter *const *)a;
+    const struct ps_checkpoint_parameter *right = *(const struct ps_checkpoint_parameter *const *)b;
+    return ps_header_order(left->dtype, left->name, right->dtype, right->name);
+}
+
+/* The length comes first and is known last. */
+static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parameter *const *rows,
+                       size_t count)
+{
+    struct ps_json_writer json;
+    uint64_t offset = 0;
+    ps_buffer_append(head, (struct ps_bytes){(const uint8_t *)"\0\0\0\0\0\0\0", 8});
+    ps_json_writer_init(&json, head);
+    ps_json_begin_object(&json, NULL);
+    ps_json_begin_object(&json, "__metadata__");
+    ps_json_text(&json, "format", ps_bytes_of_text("pt"));
+    ps_json_end_object(&json);
+    for (size_t i = 0; i < count; i++) {
+        char name[PS_NAME_BYTES_MAX + 1];
+        memcpy(name, rows[i]->name.data, rows[i]->name.size);
+        name[rows[i]->name.size] = '\0';
+        ps_json_begin_object(&json, name);
+        ps_json_text(&json, "dtype", ps_bytes_of_text(ps_dtype_label(rows[i]->dtype)));
+        ps_json_begin_array(&json, "shape");
+        ps_json_uint(&json, NULL, rows[i]->count);
+        ps_json_end_array(&json);
+        ps_json_begin_array(&json, "data_offsets");
+        ps_json_uint(&json, NULL, offset);
+        offset += rows[i]->values.size;
+        ps_json_uint(&json, NULL, offset);
+        ps_json_end_array(&json);
+        ps_json_end_object(&json);
+    }
+    ps_json_end_object(&json);
+    while (head->size % PS_HEADER_ALIGNMENT != 0 && !head->failed)
+        ps_buffer_append_text(head, " ");
+    for (size_t i = 0; i < 8 && !head->failed; i++)
+        head->text[i] = (char)(uint8_t)((uint64_t)(head->size - 8) >> 8 * i);
+}
+
+enum ps_status plain_file_npy(const struct plain_target *target, const char *name,
+                              const struct ps_checkpoint_parameter *row, struct ps_error *error)
+{
+    static const char *const codes[PS_DTYPE_COUNT] = {
+        [PS_I32] = "<i4", [PS_U32] = "<u4", [PS_I64] = "<i8",
+        [PS_U64] = "<u8", [PS_F32] = "<f4", [PS_F64] = "<f8"};
+    char dictionary[128];
+    int length = snprintf(dictionary, sizeof dictionary,
+                          "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRIu64 ",), }",
+                          codes[row->dtype], row->count);
+    /* Ten bytes stand before the dictionary; spaces and a newline fill up to a multiple of 64. */
+    size_t filled = (10 + (size_t)length + 1 + 63) / 64 * 64 - 10;
+    struct ps_buffer head;
+    ps_buffer_init(&head, target->memory, 4096);
+    ps_buffer_append(&head, (struct ps_bytes){(const uint8_t *)"\x93NUMPY\x01\x00", 8});
+    const uint8_t size[2] = {(uint8_t)filled, (uint8_t)(filled >> 8)};
+    ps_buffer_append(&head, (struct ps_bytes){size, sizeof size});
+    ps_buffer_append_format(&head, "%-*s\n", (int)filled - 1, dictionary);
+    enum ps_status status = ps_buffer_status(&head, error);
+    if (status == PS_OK)
+        status = write_whole(target, name, &head, &row, 1, error);
+    ps_buffer_fini(&head);
+    return status;
+}
+
+static enum ps_status write_whole(const struct plain_target *target, const char *name,
+                                  const struct ps_buffer *head,
+                                  const struct ps_checkpoint_parameter *const *rows, size_t count,
+                                  struct ps_error *error)
+{
+    const struct ps_files *files = target->files;
+    char path[2048];
+    char temporary[2060];
+    struct ps_file file;
+    int length = snprintf(path, sizeof path, "%s/%s", target->folder, name);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "%.100s...: the path is too long", target->folder);
+    (void)snprintf(temporary, sizeof temporary, "%s.tmp", path);
+    if (files->open(files->self, path, PS_FILE_READ, &file, NULL) == PS_OK) {
+        files->close(files->self, file);
+        return ps_fail(error, PS_ERR_EXISTS, "%.200s exists already", path);
+    }
+    PS_TRY(files->open(files->self, temporary, PS_FILE_CREATE_NEW, &file, error));
+    enum ps_status status = write_content(target, file, head, rows, count, error);
+    files->close(files->self, file);
+    if (status == PS_OK)
+        status = files->rename(files->self, temporary, path, error);
+    if (status == PS_OK)
+        status = files->sync_folder(files->self, target->folder, error);
+    else
+        (void)files->remove(files->self, temporary, NULL);
+    return status;
+}
+
+static enum ps_status write_content(const struct plain_target *target, struct ps_file file,
+                                    const struct ps_buffer *head,
+                                    const struct ps_checkpoint_parameter *const *rows, size_t count,
+                                    struct ps_error *error)
+{
+    const struct ps_files *files = target->files;
+    struct ps_bytes text = {(const uint8_t *)head->text, head->size};
+    PS_TRY(files->write(files->self, file, text, error));
+    for (size_t i = 0; i < count; i++) {
+        PS_TRY(files->write_view(files->self, file, rows[i]->values, error));
+        progress_add(target->progress, rows[i]->values.size);
+    }
+    return files->sync(files->self, file, error);
+}
+
+static bool is_plain(uint8_t byte, size_t at)
+{
+    bool letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+    bool digit = byte >= '0' && byte <= '9';
+    return letter || digit || byte == '_' || byte == '-' || (byte == '.' && at > 0);
+}
+
+void plain_file_name(struct ps_bytes parameter, const char *ending,
+                     char name[PLAIN_FILE_NAME_BYTES])
+{
+    size_t size = 0;
+    size_t i = 0;
+    for (; i < parameter.size && size + 3 <= NAME_CHARACTERS_MAX; i++) {
+        if (is_plain(parameter.data[i], i))
+            name[size++] = (char)parameter.data[i];
+        else
+            size += (size_t)snprintf(name + size, 4, "%%%02X", parameter.data[i]);
+    }
+    if (i < parameter.size) {
+        struct sha256 hash;
+        uint8_t digest[SHA256_BYTES];
+        char text[SHA256_TEXT_BYTES];
+        sha256_init(&hash);
+        sha256_add(&hash, parameter);
+        sha256_end(&hash, digest);
+        sha256_text(digest, text);
+        size += (size_t)snprintf(name + size, 18, "~%.16s", text);
+    }
+    (void)snprintf(name + size, PLAIN_FILE_NAME_BYTES - size, "%s", ending);
+}

@@ -1,0 +1,21 @@
+/* Reads a plain safetensors file, as other programs write it, into the parameters of a state.
+ *
+ * Threads:  one.
+ * Blocking: for the disk.
+ * Errors:   PS_ERR_CORRUPT for a file that is no safetensors; PS_ERR_UNSUPPORTED for an element type
+ *           that a parameter cannot have (F16, BF16, ...), a tensor without elements, or a file that
+ *           is a checkpoint already; PS_ERR_NOT_FOUND, PS_ERR_IO, PS_ERR_NO_MEMORY.
+ * Memory:   in the rooms of the state.
+ */
+#ifndef PS_TOOLS_PLAIN_READER_H
+#define PS_TOOLS_PLAIN_READER_H
+
+#include "tools/psckpt/shard_state.h"
+
+/* Fills `state`, initialised and empty, with one parameter per tensor, without configuration and
+ * states. Shapes are flattened, row by row. */
+PS_MUST_USE enum ps_status plain_reader_read(struct shard_state *state,
+                                             const struct ps_files *files, const char *path,
+                                             struct progress *progress, struct ps_error *error);
+
+#endif

@@ -1,0 +1,228 @@
+/* diff: which parameters two states do not share, and by how much they differ. */
+#include "tools/psckpt/psckpt_commands.h"
+
+#include "tools/json_document.h"
+#include "tools/psckpt/joined_state.h"
+#include "tools/psckpt/state_set.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXIT_DIFFERENT 1
+
+/* How two arrays of one type and length differ. */
+struct distance {
+    bool differs;
+    uint64_t first; /* element */
+    double largest; /* NaN where one of two is none */
+};
+
+struct comparing {
+    const struct psckpt *tool;
+    struct json_document document;
+    size_t count;
+};
+
+static enum ps_status load_side(const struct psckpt *tool, const char *path, struct state_set *set,
+                                struct shard_state *joined, struct ps_error *error);
+static void compare_states(struct comparing *comparing, const struct shard_state *a,
+                           const struct shard_state *b);
+static void say_alone(struct comparing *comparing, const char *word,
+                      const struct ps_checkpoint_parameter *row);
+static void compare_rows(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
+                         const struct ps_checkpoint_parameter *b);
+static void say_changed(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
+                        const struct ps_checkpoint_parameter *b, const char *part,
+                        const struct distance *distance);
+static struct distance measure(enum ps_dtype dtype, struct ps_view a, struct ps_view b);
+
+int psckpt_diff(const struct psckpt *tool)
+{
+    struct comparing comparing = {.tool = tool};
+    struct state_set sets[2] = {{0}};
+    struct shard_state joined[2];
+    struct ps_error error = {0};
+    shard_state_init(&joined[0], tool->memory);
+    shard_state_init(&joined[1], tool->memory);
+    enum ps_status status = PS_OK;
+    for (size_t i = 0; i < 2 && status == PS_OK; i++)
+        status = load_side(tool, tool->arguments[i], &sets[i], &joined[i], &error);
+    if (status == PS_OK) {
+        json_document_init(&comparing.document);
+        ps_json_begin_array(&comparing.document.json, NULL);
+        compare_states(&comparing, &joined[0], &joined[1]);
+        ps_json_end_array(&comparing.document.json);
+        if (tool->json)
+            json_document_print(&comparing.document);
+        json_document_fini(&comparing.document);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        shard_state_fini(&joined[i]);
+        state_set_fini(&sets[i]);
+    }
+    if (status != PS_OK)
+        return psckpt_complain(status, &error);
+    return comparing.count > 0 ? EXIT_DIFFERENT : 0;
+}
+
+/* A whole data folder is compared as its clients see it; a single file as it is stored. */
+static enum ps_status load_side(const struct psckpt *tool, const char *path, struct state_set *set,
+                                struct shard_state *joined, struct ps_error *error)
+{
+    size_t uneven = 0;
+    PS_TRY(state_set_load(set, tool, path, RECOVERY_TO_END, error));
+    if (set->count > 1)
+        return joined_state_make(set->states, set->count, joined, &uneven, error);
+    *joined = set->states[0];
+    shard_state_init(&set->states[0], tool->memory);
+    return PS_OK;
+}
+
+static void compare_states(struct comparing *comparing, const struct shard_state *a,
+                           const struct shard_state *b)
+{
+    size_t i = 0;
+    size_t j = 0;
+    while (i < a->count || j < b->count) {
+        int order = i == a->count ? 1
+                    : j == b->count
+                        ? -1
+                        : ps_bytes_compare(a->parameters[i].name, b->parameters[j].name);
+        if (order < 0)
+            say_alone(comparing, "removed", &a->parameters[i++]);
+        else if (order > 0)
+            say_alone(comparing, "added", &b->parameters[j++]);
+        else
+            compare_rows(comparing, &a->parameters[i++], &b->parameters[j++]);
+    }
+}
+
+static void say_alone(struct comparing *comparing, const char *word,
+                      const struct ps_checkpoint_parameter *row)
+{
+    struct ps_json_writer *json = &comparing->document.json;
+    comparing->count++;
+    ps_json_begin_object(json, NULL);
+    ps_json_text(json, "change", ps_bytes_of_text(word));
+    ps_json_text(json, "name", row->name);
+    ps_json_end_object(json);
+    if (comparing->tool->json)
+        return;
+    (void)printf("%-8s ", word);
+    (void)psckpt_print_text(row->name);
+    (void)puts("");
+}
+
+static void compare_rows(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
+                         const struct ps_checkpoint_parameter *b)
+{
+    static const struct distance none = {0};
+    if (a->dtype != b->dtype || a->count != b->count) {
+        say_changed(comparing, a, b, "shape", &none);
+        return;
+    }
+    struct distance values = measure(a->dtype, a->values, b->values);
+    if (values.differs)
+        say_changed(comparing, a, b, "values", &values);
+    bool same_config = ps_bytes_equal(a->config, b->config) && a->state_count == b->state_count;
+    if (!same_config)
+        say_changed(comparing, a, b, "optimizer", &none);
+    for (uint32_t i = 0; i < a->state_count && same_config; i++) {
+        char part[24];
+        struct distance state = measure(a->dtype, a->states[i], b->states[i]);
+        (void)snprintf(part, sizeof part, "state %" PRIu32, i);
+        if (state.differs)
+            say_changed(comparing, a, b, part, &state);
+    }
+    if (!values.differs && (a->version != b->version || a->step != b->step))
+        say_changed(comparing, a, b, "version", &none);
+}
+
+static void say_changed(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
+                        const struct ps_checkpoint_parameter *b, const char *part,
+                        const struct distance *distance)
+{
+    struct ps_json_writer *json = &comparing->document.json;
+    comparing->count++;
+    ps_json_begin_object(json, NULL);
+    ps_json_text(json, "change", ps_bytes_of_text("changed"));
+    ps_json_text(json, "name", a->name);
+    ps_json_text(json, "part", ps_bytes_of_text(part));
+    ps_json_uint(json, "version_a", a->version);
+    ps_json_uint(json, "version_b", b->version);
+    if (distance->differs) {
+        ps_json_uint(json, "first_element", distance->first);
+        ps_json_real(json, "largest_difference", distance->largest);
+    }
+    ps_json_end_object(json);
+    if (comparing->tool->json)
+        return;
+    (void)printf("changed  ");
+    (void)psckpt_print_text(a->name);
+    (void)printf(": %s, version %" PRIu64 " and %" PRIu64, part, a->version, b->version);
+    if (distance->differs)
+        (void)printf(", first at element %" PRIu64 ", largest difference %g", distance->first,
+                     distance->largest);
+    (void)puts("");
+}
+
+static double difference_at(enum ps_dtype dtype, const uint8_t *a, const uint8_t *b)
+{
+#define DIFFERENCE(TAG, suffix, T, SUM, label)     \
+    case TAG: {                                    \
+        T left;                                    \
+        T right;                                   \
+        memcpy(&left, a, sizeof left);             \
+        memcpy(&right, b, sizeof right);           \
+        return fabs((double)left - (double)right); \
+    }
+    switch (dtype) {
+        PS_DTYPE_TABLE(DIFFERENCE)
+    case PS_DTYPE_COUNT:
+        break;
+    }
+#undef DIFFERENCE
+    return 0;
+}
+
+static void measure_run(enum ps_dtype dtype, const uint8_t *a, const uint8_t *b, size_t size,
+                        uint64_t offset, struct distance *distance)
+{
+    size_t width = ps_dtype_size(dtype);
+    if (memcmp(a, b, size) == 0)
+        return;
+    for (size_t at = 0; at < size; at += width) {
+        if (memcmp(a + at, b + at, width) == 0)
+            continue;
+        if (!distance->differs)
+            distance->first = (offset + at) / width;
+        distance->differs = true;
+        double now = difference_at(dtype, a + at, b + at);
+        if (isnan(now) || now > distance->largest)
+            distance->largest = now;
+    }
+}
+
+/* Bits decide what differs: two NaNs of the same bits are equal, 0 and -0 are not. Pieces hold whole
+ * elements: blocks, arrays, and ranges of them. */
+static struct distance measure(enum ps_dtype dtype, struct ps_view a, struct ps_view b)
+{
+    struct distance distance = {0};
+    struct ps_view_cursor cursors[2] = {{.view = a}, {.view = b}};
+    struct ps_bytes runs[2] = {{0}};
+    for (uint64_t at = 0; at < a.size;) {
+        for (size_t i = 0; i < 2; i++)
+            if (runs[i].size == 0)
+                runs[i] = ps_view_next(&cursors[i], SIZE_MAX);
+        size_t size = runs[0].size < runs[1].size ? runs[0].size : runs[1].size;
+        measure_run(dtype, runs[0].data, runs[1].data, size, at, &distance);
+        for (size_t i = 0; i < 2; i++) {
+            runs[i].data += size;
+            runs[i].size -= size;
+        }
+        at += size;
+    }
+    return distance;
+}

@@ -1,0 +1,196 @@
+/* export and import: to and from plain files of other programs. */
+#include "tools/psckpt/psckpt_commands.h"
+
+#include "optimizer/optimizer.h"
+#include "server/core/parameter_settings.h"
+#include "tools/optimizer_choice.h"
+#include "tools/psckpt/joined_state.h"
+#include "tools/psckpt/plain_file.h"
+#include "tools/psckpt/plain_reader.h"
+#include "tools/psckpt/spread_state.h"
+#include "tools/psckpt/state_set.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MERGED "merged"
+
+static enum ps_status export_all(const struct psckpt *tool, struct ps_error *error);
+static enum ps_status export_state(const struct psckpt *tool, const struct shard_state *whole,
+                                   struct ps_error *error);
+static enum ps_status export_file(const struct plain_target *target, const char *format,
+                                  const struct ps_checkpoint_parameter *row,
+                                  struct ps_error *error);
+static enum ps_status import_all(const struct psckpt *tool, struct ps_error *error);
+static enum ps_status give_optimizer(const struct psckpt *tool, struct shard_state *state,
+                                     struct ps_error *error);
+static enum ps_status give_states(struct shard_state *state, struct ps_checkpoint_parameter *row,
+                                  const struct ps_optimizer_settings *settings,
+                                  struct ps_error *error);
+
+int psckpt_export(const struct psckpt *tool)
+{
+    struct ps_error error = {0};
+    enum ps_status status = PS_OK;
+    if (tool->options.out == NULL || tool->options.out[0] == '\0')
+        status = ps_fail(&error, PS_ERR_BAD_INPUT, "where to? --out DIR is missing");
+    if (status == PS_OK && tool->options.merge && strcmp(tool->options.format, "npy") == 0)
+        status = ps_fail(&error, PS_ERR_BAD_INPUT,
+                         "--merge is for --format safetensors: an npy "
+                         "file holds one array");
+    if (status == PS_OK)
+        status = export_all(tool, &error);
+    return status == PS_OK ? 0 : psckpt_complain(status, &error);
+}
+
+/* One shard alone is exported as it is stored, ranges too; a folder of several must be complete. */
+static enum ps_status export_all(const struct psckpt *tool, struct ps_error *error)
+{
+    struct state_set set;
+    struct shard_state whole;
+    size_t uneven = 0;
+    PS_TRY(state_set_load(&set, tool, tool->arguments[0], RECOVERY_TO_END, error));
+    shard_state_init(&whole, tool->memory);
+    enum ps_status status = PS_OK;
+    if (set.count > 1) {
+        status = joined_state_complete(set.states, set.count, error);
+        if (status == PS_OK)
+            status = joined_state_make(set.states, set.count, &whole, &uneven, error);
+        if (status == PS_OK)
+            status = export_state(tool, &whole, error);
+    } else {
+        status = export_state(tool, &set.states[0], error);
+    }
+    if (uneven > 0)
+        (void)fprintf(stderr, "psckpt: of %zu parameters some ranges are newer than others\n",
+                      uneven);
+    shard_state_fini(&whole);
+    state_set_fini(&set);
+    return status;
+}
+
+static enum ps_status export_state(const struct psckpt *tool, const struct shard_state *whole,
+                                   struct ps_error *error)
+{
+    const struct plain_target target = {.files = tool->files,
+                                        .memory = tool->memory,
+                                        .progress = tool->progress,
+                                        .folder = tool->options.out};
+    uint64_t total = 0;
+    PS_TRY(tool->files->make_folder(tool->files->self, tool->options.out, error));
+    for (size_t i = 0; i < whole->count; i++)
+        total += whole->parameters[i].values.size;
+    progress_begin(tool->progress, "writing", total);
+    if (tool->options.merge)
+        PS_TRY(plain_file_safetensors(&target, MERGED ".safetensors", whole->parameters,
+                                      whole->count, error));
+    for (size_t i = 0; i < whole->count && !tool->options.merge; i++)
+        PS_TRY(export_file(&target, tool->options.format, &whole->parameters[i], error));
+    progress_end(tool->progress);
+    if (tool->json)
+        (void)printf("{\"parameters\":%zu,\"bytes\":%" PRIu64 "}\n", whole->count, total);
+    else
+        (void)printf("wrote %zu parameters, %" PRIu64 " bytes\n", whole->count, total);
+    return PS_OK;
+}
+
+static enum ps_status export_file(const struct plain_target *target, const char *format,
+                                  const struct ps_checkpoint_parameter *row, struct ps_error *error)
+{
+    char name[PLAIN_FILE_NAME_BYTES];
+    if (strcmp(format, "npy") == 0) {
+        plain_file_name(row->name, ".npy", name);
+        return plain_file_npy(target, name, row, error);
+    }
+    plain_file_name(row->name, ".safetensors", name);
+    return plain_file_safetensors(target, name, row, 1, error);
+}
+
+int psckpt_import(const struct psckpt *tool)
+{
+    struct ps_error error = {0};
+    enum ps_status status = PS_OK;
+    if (tool->options.out == NULL || tool->options.out[0] == '\0')
+        status = ps_fail(&error, PS_ERR_BAD_INPUT, "where to? --out NEWDIR is missing");
+    if (status == PS_OK)
+        status = import_all(tool, &error);
+    return status == PS_OK ? 0 : psckpt_complain(status, &error);
+}
+
+static enum ps_status import_all(const struct psckpt *tool, struct ps_error *error)
+{
+    struct shard_state whole;
+    struct state_set set = {0};
+    uint64_t shard_count = 1;
+    PS_TRY(state_set_number(tool->options.to, 1, &shard_count, error));
+    if (shard_count == 0 || shard_count > PS_SHARDS_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--to %" PRIu64 ": 1 to %d shards go", shard_count,
+                       PS_SHARDS_MAX);
+    shard_state_init(&whole, tool->memory);
+    enum ps_status status =
+        plain_reader_read(&whole, tool->files, tool->arguments[0], tool->progress, error);
+    if (status == PS_OK)
+        status = give_optimizer(tool, &whole, error);
+    if (tool->options.job != NULL)
+        whole.facts.job = tool->options.job;
+    if (status == PS_OK)
+        status = state_set_make(&set, tool->memory, (size_t)shard_count, error);
+    if (status == PS_OK)
+        status = spread_state(&whole, tool->options.split_bytes, set.states, (uint32_t)shard_count,
+                              error);
+    if (status == PS_OK)
+        status = state_set_write(&set, tool, tool->options.out, error);
+    state_set_fini(&set);
+    shard_state_fini(&whole);
+    return status;
+}
+
+/* Epoch and position are 0: whatever server loads it comes later. */
+static enum ps_status give_optimizer(const struct psckpt *tool, struct shard_state *state,
+                                     struct ps_error *error)
+{
+    const struct psckpt_options *options = &tool->options;
+    struct ps_buffer config;
+    ps_buffer_init(&config, tool->memory, PS_CONFIG_BYTES_MAX);
+    struct ps_bytes copy = {NULL, 0};
+    enum ps_status status =
+        ps_optimizer_choice(options->optimizer, options->rate, options->l2, &config, error);
+    if (status == PS_OK) {
+        copy = shard_state_copy(state, (struct ps_bytes){(const uint8_t *)config.text, config.size},
+                                error);
+        status = copy.data == NULL ? PS_ERR_NO_MEMORY : PS_OK;
+    }
+    ps_buffer_fini(&config);
+    for (size_t i = 0; i < state->count && status == PS_OK; i++) {
+        struct ps_checkpoint_parameter *row = &state->parameters[i];
+        struct ps_optimizer_settings settings;
+        struct ps_error why = {0};
+        row->config = copy;
+        status = ps_parameter_settings_read(copy, row->dtype, tool->memory, &settings, &why);
+        if (status != PS_OK)
+            (void)ps_fail(error, status, "parameter %.80s: %.150s", (const char *)row->name.data,
+                          why.text);
+        else
+            status = give_states(state, row, &settings, error);
+    }
+    return status;
+}
+
+static enum ps_status give_states(struct shard_state *state, struct ps_checkpoint_parameter *row,
+                                  const struct ps_optimizer_settings *settings,
+                                  struct ps_error *error)
+{
+    row->state_count = ps_rule_states(settings->rule);
+    for (uint32_t i = 0; i < row->state_count; i++) {
+        uint8_t *bytes = shard_state_room(state, row->values.size, 1, error);
+        struct ps_bytes *piece = shard_state_room(state, 1, sizeof *piece, error);
+        if (bytes == NULL || piece == NULL)
+            return PS_ERR_NO_MEMORY;
+        ps_optimizer_fill(row->dtype, ps_optimizer_state_start(settings, i), bytes,
+                          (size_t)row->count);
+        *piece = (struct ps_bytes){bytes, row->values.size};
+        row->states[i] = ps_view_of(piece);
+    }
+    return PS_OK;
+}

@@ -1,0 +1,92 @@
+/* reshard: the state of a job on another number of shards. */
+#include "tools/psckpt/psckpt_commands.h"
+
+#include "tools/psckpt/joined_state.h"
+#include "tools/psckpt/session_summary.h"
+#include "tools/psckpt/spread_state.h"
+#include "tools/psckpt/state_set.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static enum ps_status reshard(const struct psckpt *tool, struct ps_error *error);
+static enum ps_status set_facts(const struct state_set *from, struct shard_state *whole,
+                                struct ps_error *error);
+static enum ps_status write_shards(const struct psckpt *tool, const struct state_set *from,
+                                   const struct shard_state *whole, uint32_t shard_count,
+                                   struct ps_error *error);
+
+int psckpt_reshard(const struct psckpt *tool)
+{
+    struct ps_error error = {0};
+    enum ps_status status = PS_OK;
+    if (tool->options.out == NULL || tool->options.out[0] == '\0')
+        status = ps_fail(&error, PS_ERR_BAD_INPUT, "where to? --out NEWDIR is missing");
+    if (status == PS_OK && tool->options.to == NULL)
+        status = ps_fail(&error, PS_ERR_BAD_INPUT, "reshard needs --to SHARDS");
+    if (status == PS_OK)
+        status = reshard(tool, &error);
+    return status == PS_OK ? 0 : psckpt_complain(status, &error);
+}
+
+static enum ps_status reshard(const struct psckpt *tool, struct ps_error *error)
+{
+    struct state_set from = {0};
+    struct shard_state whole;
+    uint64_t shard_count = 0;
+    size_t uneven = 0;
+    PS_TRY(state_set_number(tool->options.to, 0, &shard_count, error));
+    if (shard_count == 0 || shard_count > PS_SHARDS_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--to %" PRIu64 ": 1 to %d shards go", shard_count,
+                       PS_SHARDS_MAX);
+    PS_TRY(state_set_load(&from, tool, tool->arguments[0], RECOVERY_TO_END, error));
+    shard_state_init(&whole, tool->memory);
+    enum ps_status status = joined_state_complete(from.states, from.count, error);
+    if (status == PS_OK)
+        status = joined_state_make(from.states, from.count, &whole, &uneven, error);
+    if (status == PS_OK)
+        status = set_facts(&from, &whole, error);
+    if (status == PS_OK)
+        status = write_shards(tool, &from, &whole, (uint32_t)shard_count, error);
+    if (status == PS_OK && uneven > 0)
+        (void)fprintf(stderr,
+                      "psckpt: of %zu parameters some ranges are newer than others; each has the "
+                      "version of its oldest range now\n",
+                      uneven);
+    shard_state_fini(&whole);
+    state_set_fini(&from);
+    return status;
+}
+
+/* The position of every new shard is the sum of the old ones: no version and no position that was
+ * ever given out is above it. Epoch 0: whatever server loads it comes later. */
+static enum ps_status set_facts(const struct state_set *from, struct shard_state *whole,
+                                struct ps_error *error)
+{
+    whole->facts.job = from->states[0].facts.job;
+    for (size_t i = 0; i < from->count; i++) {
+        const struct ps_checkpoint_facts *facts = &from->states[i].facts;
+        if (facts->position > UINT64_MAX - whole->facts.position)
+            return ps_fail(error, PS_ERR_UNSUPPORTED, "the positions of all shards are too large");
+        whole->facts.position += facts->position;
+        if (facts->unix_ns > whole->facts.unix_ns)
+            whole->facts.unix_ns = facts->unix_ns;
+    }
+    return PS_OK;
+}
+
+static enum ps_status write_shards(const struct psckpt *tool, const struct state_set *from,
+                                   const struct shard_state *whole, uint32_t shard_count,
+                                   struct ps_error *error)
+{
+    struct state_set set;
+    PS_TRY(state_set_make(&set, tool->memory, shard_count, error));
+    enum ps_status status =
+        spread_state(whole, tool->options.split_bytes, set.states, shard_count, error);
+    if (status == PS_OK)
+        status = session_summary_merge(from->states, from->count, set.states, set.count, error);
+    if (status == PS_OK)
+        status = state_set_write(&set, tool, tool->options.out, error);
+    state_set_fini(&set);
+    return status;
+}

@@ -1,0 +1,60 @@
+/* The state of one shard's folder: the newest whole checkpoint and, behind it, the journal.
+ *
+ * It goes the way that a server goes when it recovers, but changes nothing in the folder, and can
+ * stop at a position or before damage.
+ *
+ * Threads:  one.
+ * Blocking: for the disk.
+ * Errors:   said at the function.
+ * Memory:   owned until recovery_fini.
+ */
+#ifndef PS_TOOLS_RECOVERY_H
+#define PS_TOOLS_RECOVERY_H
+
+#include "tools/psckpt/shard_state.h"
+
+/* The end, whatever position that is. */
+#define RECOVERY_TO_END UINT64_MAX
+
+struct recovery_wish {
+    const struct ps_files *files;
+    const struct ps_allocator *memory;
+    struct progress *progress;
+    uint64_t to;  /* stop behind this position */
+    bool journal; /* false: only the checkpoint */
+    bool salvage; /* damage of the journal ends it, and is no failure */
+};
+
+/* Something that could not be used. */
+struct recovery_omission {
+    char what[128]; /* file name */
+    char why[256];
+};
+
+#define RECOVERY_OMISSIONS_MAX 16
+
+struct recovery {
+    struct shard_state state;
+    char checkpoint[128]; /* the one that was loaded */
+    uint64_t begin;       /* its position */
+    uint64_t replayed;    /* records behind it */
+    uint64_t cut;         /* bytes of a torn end */
+    size_t omission_count;
+    struct recovery_omission omissions[RECOVERY_OMISSIONS_MAX];
+};
+
+/* Loads `folder`.
+ *
+ * PS_ERR_NOT_FOUND    no checkpoint is there, none at or before `to`, or the journal ends before it
+ * PS_ERR_CORRUPT      no checkpoint is whole, or the journal is damaged (without `salvage`)
+ * PS_ERR_UNSUPPORTED  something of a later version
+ * PS_ERR_NO_MEMORY, PS_ERR_IO
+ */
+PS_MUST_USE enum ps_status recovery_load(struct recovery *recovery,
+                                         const struct recovery_wish *wish, const char *folder,
+                                         struct ps_error *error);
+
+/* Accepts a zeroed recovery. */
+void recovery_fini(struct recovery *recovery);
+
+#endif
