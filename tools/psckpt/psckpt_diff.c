@@ -205,8 +205,8 @@ static void measure_run(enum ps_dtype dtype, const uint8_t *a, const uint8_t *b,
     }
 }
 
-/* Bits decide what differs: two NaNs of the same bits are equal, 0 and -0 are not. Pieces hold whole
- * elements: blocks, arrays, and ranges of them. */
+/* Bits decide what differs: two NaNs of the same bits are equal, 0 and -0 are not. Pieces hold
+ * whole elements: blocks, arrays, and ranges of them. */
 static struct distance measure(enum ps_dtype dtype, struct ps_view a, struct ps_view b)
 {
     struct distance distance = {0};

@@ -2,7 +2,8 @@
  *
  * Threads:  one.
  * Blocking: for the disk.
- * Errors:   those of recovery.h and shard_folders.h. What was passed over is said on standard error.
+ * Errors:   those of recovery.h and shard_folders.h. What was passed over is said on standard
+ *           error.
  * Memory:   owned until state_set_fini.
  */
 #ifndef PS_TOOLS_STATE_SET_H

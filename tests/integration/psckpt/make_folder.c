@@ -3,10 +3,10 @@
  *   make_folder DIR [JOB]
  *
  * Whole parameters "w0".."w5" (f32, 4 elements, sgd with rate 1) lie where clients look for them;
- * "big" (f32, 10 elements, momentum) is cut in two; "count" (i64, 2 elements, sgd) is whole. Element
- * i of a parameter begins as i, those of a range as their place in the whole.
+ * "big" (f32, 10 elements, momentum) is cut in two; "count" (i64, 2 elements, sgd) is whole.
+ * Element i of a parameter begins as i, those of a range as their place in the whole.
  *
- * Each shard has a checkpoint of epoch 7 at position 10 (nothing pushed yet is in it), and journals:
+ * Each shard has a checkpoint of epoch 7 at position 10 (nothing pushed yet is in it) and journals:
  * positions 11 to 30 of epoch 7, of which those behind 20 are of an owner that had lost the shard,
  * and 21 to 40 of epoch 8. The push at position p goes to the shard's parameters in turn, with
  * every element 1 (epoch 7 behind 20: 100); its id is {"trainer", 5, p}. */
