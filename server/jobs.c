@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "server/core/loader.h"
 #include "server/core/saver.h"
+#include "server/core/shard_epoch.h"
 
 #include <stdio.h>
 
@@ -29,6 +30,7 @@ struct ps_jobs {
     bool publish;
     bool drain_due;
     uint64_t drain_until_ms;
+    uint64_t epoch; /* of the service under the claim loaded last; worker thread */
     struct ps_thread worker;
     struct ps_thread drainer;
 };
@@ -45,6 +47,10 @@ static void worker_main(void *argument);
 static bool take_job(struct ps_jobs *jobs, struct job *job);
 static void load(struct ps_jobs *jobs, const struct job *job);
 static enum ps_status load_newest(struct ps_jobs *jobs, const struct job *job,
+                                  struct ps_error *error);
+static enum ps_status load_state(struct ps_jobs *jobs, const struct job *job, const char *folder,
+                                 struct ps_loaded *loaded, struct ps_error *error);
+static enum ps_status begin_epoch(struct ps_jobs *jobs, const struct job *job, const char *folder,
                                   struct ps_error *error);
 static enum ps_status open_journal(struct ps_jobs *jobs, const struct job *job, const char *folder,
                                    const struct ps_loaded *loaded, struct ps_error *error);
@@ -175,9 +181,26 @@ static void load(struct ps_jobs *jobs, const struct job *job)
 static enum ps_status load_newest(struct ps_jobs *jobs, const struct job *job,
                                   struct ps_error *error)
 {
-    const struct ps_jobs_options *options = &jobs->options;
     char folder[FOLDER_BYTES];
+    struct ps_loaded loaded = {0};
     shard_folder(jobs, job->claim.index, folder);
+    PS_TRY(begin_epoch(jobs, job, folder, error));
+    enum ps_status status = load_state(jobs, job, folder, &loaded, error);
+    if (status != PS_OK && status != PS_ERR_NOT_FOUND)
+        return status;
+    /* A shard without state begins empty; so does its journal. */
+    enum ps_status opened = open_journal(jobs, job, folder, &loaded, error);
+    if (status == PS_OK && opened == PS_OK)
+        ps_service_begin_recovered(jobs->options.service, loaded.position);
+    if (status == PS_OK && opened != PS_OK)
+        ps_service_give_up_recovery(jobs->options.service);
+    return opened == PS_OK ? status : opened;
+}
+
+static enum ps_status load_state(struct ps_jobs *jobs, const struct job *job, const char *folder,
+                                 struct ps_loaded *loaded, struct ps_error *error)
+{
+    const struct ps_jobs_options *options = &jobs->options;
     struct ps_kv_entries pointer = {0};
     enum ps_status status = ps_registry_read_checkpoint(
         options->registry, job->claim.index, ps_deadline_after(options->clock, STORE_TIMEOUT_MS),
@@ -193,22 +216,24 @@ static enum ps_status load_newest(struct ps_jobs *jobs, const struct job *job,
     };
     if (pointer.count > 0)
         loader.pointer = (struct ps_bytes){pointer.entries[0].value, pointer.entries[0].value_size};
-    struct ps_loaded loaded = {0};
-    status = ps_loader_load(&loader, &loaded, error);
+    status = ps_loader_load(&loader, loaded, error);
     ps_kv_entries_release(&pointer);
-    if (status == PS_ERR_NOT_FOUND) {
-        /* The shard begins empty; so does its journal. */
-        enum ps_status opened = open_journal(jobs, job, folder, &(struct ps_loaded){0}, error);
-        return opened == PS_OK ? status : opened;
-    }
-    if (status != PS_OK)
-        return status;
-    status = open_journal(jobs, job, folder, &loaded, error);
-    if (status != PS_OK) {
-        ps_service_give_up_recovery(options->service);
-        return status;
-    }
-    ps_service_begin_recovered(options->service, loaded.position);
+    return status;
+}
+
+/* The store may have begun its history anew since the files were written. */
+static enum ps_status begin_epoch(struct ps_jobs *jobs, const struct job *job, const char *folder,
+                                  struct ps_error *error)
+{
+    const struct ps_jobs_options *options = &jobs->options;
+    PS_TRY(ps_shard_epoch(ps_files_real(), folder, job->claim.epoch, options->memory, &jobs->epoch,
+                          error));
+    if (jobs->epoch == job->claim.epoch)
+        return PS_OK;
+    PS_LOG(options->log, PS_LOG_WARN, "checkpoint",
+           "the store is younger than the files of this shard: going on above their epoch",
+           PS_FIELD_UINT("claim_epoch", job->claim.epoch), PS_FIELD_UINT("epoch", jobs->epoch));
+    ps_service_own(options->service, job->claim.index, job->shard_count, jobs->epoch, "");
     return PS_OK;
 }
 
@@ -220,9 +245,9 @@ static enum ps_status open_journal(struct ps_jobs *jobs, const struct job *job, 
     const struct ps_journal_facts facts = {
         .index = job->claim.index,
         .shard_count = job->shard_count,
-        .epoch = job->claim.epoch,
+        .epoch = jobs->epoch,
         .position = loaded->position,
-        .previous_epoch = loaded->place.epoch,
+        .previous_epoch = loaded->epoch,
     };
     return ps_journal_thread_open(jobs->options.journal, folder, &facts, error);
 }
@@ -238,6 +263,7 @@ static void save(struct ps_jobs *jobs, const struct job *job)
         .folder = folder,
         .registry = options->registry,
         .claim = &job->claim,
+        .epoch = jobs->epoch,
         .memory = options->memory,
         .clock = options->clock,
         .log = options->log,

@@ -72,7 +72,8 @@ static enum ps_status put_pointer(const struct ps_saver *saver,
         return PS_OK;
     PS_ASSERT(saver->claim != NULL);
     /* The claim may have changed hands, and come back under another epoch, since the snapshot. */
-    if (place->epoch != saver->claim->epoch)
+    uint64_t epoch = saver->epoch != 0 ? saver->epoch : saver->claim->epoch;
+    if (place->epoch != epoch)
         return ps_fail(error, PS_ERR_STALE_EPOCH, "the checkpoint is of an earlier ownership");
     struct ps_buffer json;
     ps_buffer_init(&json, saver->memory, POINTER_BYTES_MAX);

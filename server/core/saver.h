@@ -25,6 +25,7 @@ struct ps_saver {
     bool keeps_journal;           /* no segment is ever removed (for audits) */
     struct ps_registry *registry; /* NULL: nothing is published, the folder is all there is */
     const struct ps_claim *claim; /* of the shard; NULL only without a registry */
+    uint64_t epoch; /* of the service under this claim (shard_epoch.h); 0: the claim's */
     const struct ps_allocator *memory;
     const struct ps_clock *clock;
     const struct ps_log *log; /* may be NULL */

@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import shutil
 import signal
 import unittest
 
@@ -78,9 +79,10 @@ class Alone(unittest.TestCase):
             values, _ = Calls(again.wait_event("listening", 30)["address"]).pull("w")
             self.assertEqual(values, [0.0] * 4)
 
-    def test_a_damaged_newest_checkpoint_falls_back_to_the_older_one(self):
+    def fall_back(self, *flags):
+        """Two pushes, a checkpoint after each, the newer one damaged: what a restart has."""
         with Cluster(etcd=False, ttl="1s", interval="1h") as cluster:
-            server, address, calls = one_server(cluster)
+            server, address, calls = one_server(cluster, *flags)
             calls.push("w", [-1.0] * 4)
             self.assertEqual(cluster.psctl("checkpoint", servers=address)[0], 0)
             calls.push("w", [-1.0] * 4)
@@ -89,11 +91,29 @@ class Alone(unittest.TestCase):
             self.assertEqual(len(checkpoints(cluster)), 2)
             newest = checkpoints(cluster)[-1]
             damage(newest)
-            again = cluster.pserver("pserver-again", etcd=False)
+            again = cluster.pserver("pserver-again", *flags, etcd=False)
             values, _ = Calls(again.wait_event("listening", 30)["address"]).pull("w")
-            self.assertEqual(values, [1.0] * 4)
             self.assertIn(os.path.basename(newest), again.log())
             self.assertIn("checksum", again.log())
+            return values
+
+    def test_behind_a_damaged_checkpoint_the_journal_has_everything(self):
+        self.assertEqual(self.fall_back(), [2.0] * 4)
+
+    def test_without_a_journal_a_damaged_checkpoint_falls_back_to_the_older_one(self):
+        self.assertEqual(self.fall_back("--no-journal"), [1.0] * 4)
+
+    def test_a_store_that_was_made_anew_does_not_bring_old_values_back(self):
+        with Cluster(etcd=False, ttl="1s", interval="1h") as cluster:
+            server, _, calls = one_server(cluster)
+            for life in range(3):
+                for _ in range(10):
+                    calls.push("w", [-1.0] * 4)
+                server.kill()
+                shutil.rmtree(os.path.join(cluster.data, "store"))
+                server = cluster.pserver(f"pserver-{life}", etcd=False)
+                calls = Calls(server.wait_event("listening", 30)["address"])
+                self.assertEqual(calls.pull("w"), ([10.0 * (life + 1)] * 4, 10 * (life + 1)))
 
     def test_no_whole_checkpoint_ends_with_a_clear_message(self):
         with Cluster(etcd=False, ttl="1s", interval="1h") as cluster:
