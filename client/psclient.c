@@ -5,6 +5,7 @@
 #include "client/client_state.h"
 #include "client/status_map.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -145,14 +146,28 @@ static struct ps_bytes next_address(const char **list)
     return (struct ps_bytes){(const uint8_t *)start, size};
 }
 
+/* A host, a colon and a port from 1 to 65535; gRPC would cut a larger one down to another port. */
+static bool is_address(struct ps_bytes text)
+{
+    size_t digits = 0;
+    uint32_t port = 0;
+    uint32_t place = 1;
+    while (digits < text.size && digits < 5 && isdigit(text.data[text.size - 1 - digits])) {
+        port += place * (uint32_t)(text.data[text.size - 1 - digits] - '0');
+        place *= 10;
+        digits++;
+    }
+    return text.size < PS_ADDRESS_BYTES_MAX && port >= 1 && port <= 65535 &&
+           text.size > digits + 1 && text.data[text.size - 1 - digits] == ':';
+}
+
 static enum ps_status open_fixed(struct psclient *client, const struct psclient_options *options,
                                  struct ps_error *error)
 {
     client->shard_count = 0;
     for (const char *list = options->servers; list != NULL; client->shard_count++) {
         struct ps_bytes address = next_address(&list);
-        if (address.size == 0 || address.size >= PS_ADDRESS_BYTES_MAX ||
-            memchr(address.data, ':', address.size) == NULL)
+        if (!is_address(address))
             return ps_fail(error, PS_ERR_BAD_INPUT, "server %u: \"%.*s\" is no HOST:PORT",
                            client->shard_count, (int)(address.size < 100 ? address.size : 100),
                            (const char *)address.data);
