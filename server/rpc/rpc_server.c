@@ -13,10 +13,8 @@
 #include "server/rpc/unary_call.h"
 
 #include <grpc/grpc_security.h>
-#include <grpc/support/log.h>
 #include <grpc/support/time.h>
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -54,7 +52,6 @@ static enum ps_status build_slots(struct ps_rpc_server *server, struct ps_lane *
 static enum ps_status bind_address(struct ps_rpc_server *server, const char *address,
                                    struct ps_error *error);
 static uint32_t default_lane_count(void);
-static void quiet_library(void);
 
 enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
                                     struct ps_rpc_server **out, struct ps_error *error)
@@ -63,7 +60,6 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     struct ps_rpc_server *server = ps_zeroed(options->memory, sizeof *server);
     if (server == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no server");
-    quiet_library();
     grpc_init();
     server->clock = options->clock;
     server->context.service = options->service;
@@ -81,14 +77,6 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     }
     *out = server;
     return PS_OK;
-}
-
-/* gRPC writes lines of its own shape to standard error, many of them at a peer's wish. They are
- * for those who look for faults in gRPC. */
-static void quiet_library(void)
-{
-    if (getenv("GRPC_VERBOSITY") == NULL)
-        gpr_set_log_verbosity((gpr_log_severity)(GPR_LOG_SEVERITY_ERROR + 1));
 }
 
 static enum ps_status build(struct ps_rpc_server *server,
