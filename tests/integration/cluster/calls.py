@@ -18,7 +18,7 @@ def _messages():
     with tempfile.NamedTemporaryFile() as file:
         subprocess.run(["protoc", "-I", os.path.join(REPOSITORY, "proto"), "--include_imports",
                         "--descriptor_set_out", file.name, "pserver/v1/pserver.proto",
-                        "pserver/v1/optimizer_config.proto"], check=True)
+                        "pserver/v1/optimizer_config.proto", "pserver/v1/admin.proto"], check=True)
         described = descriptor_pb2.FileDescriptorSet.FromString(file.read())
     return message_factory.GetMessages(list(described.file))
 
