@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "client/batch.h"
+#include "client/init_epoch.h"
 #include "client/retry.h"
 
 #include <string.h>
@@ -30,6 +31,8 @@ static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_
                        const struct ps_call_outcome *outcome, uint64_t now_ms);
 static void wake_call(struct ps_batch *batch, uint32_t index);
 static void call_done(struct ps_batch *batch, struct ps_engine_call *call);
+static void note_epoch(struct ps_batch *batch, const struct ps_engine_call *call,
+                       const struct ps_call_outcome *outcome);
 static void pass_deadline(struct ps_batch *batch);
 static void give_up(struct ps_batch *batch, uint32_t index);
 static void judge_cancelled(struct ps_batch *batch, struct ps_engine_call *call,
@@ -154,6 +157,7 @@ void ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
 
     struct ps_error error = {PS_OK, ""};
     enum ps_method method = call->request.method;
+    note_epoch(batch, call, outcome);
     switch (ps_retry_verdict(method, outcome->status, outcome->refused)) {
     case PS_VERDICT_DONE:
         item->before = item->before || outcome->status == PS_ERR_EXISTS;
@@ -355,6 +359,21 @@ static void call_done(struct ps_batch *batch, struct ps_engine_call *call)
     PS_ASSERT(call->state != PS_CALL_DONE);
     call->state = PS_CALL_DONE;
     batch->done_count++;
+}
+
+static void note_epoch(struct ps_batch *batch, const struct ps_engine_call *call,
+                       const struct ps_call_outcome *outcome)
+{
+    uint64_t *epochs = batch->request.init_epochs;
+    if (epochs == NULL)
+        return;
+    enum ps_method method = call->request.method;
+    if (method == PS_METHOD_INIT && outcome->status == PS_OK)
+        ps_init_epoch_taken(&epochs[call->shard], outcome->reply.init.epoch);
+    if (method == PS_METHOD_INIT && outcome->status == PS_ERR_EXISTS)
+        ps_init_epoch_exists(&epochs[call->shard]);
+    if (method == PS_METHOD_FINISH && outcome->status == PS_ERR_STALE_EPOCH)
+        ps_init_epochs_lost(epochs, batch->lane_count);
 }
 
 /* ---- Time ---- */

@@ -3,6 +3,7 @@
 
 #include "base/random.h"
 #include "client/client_state.h"
+#include "client/init_epoch.h"
 #include "client/status_map.h"
 
 #include <ctype.h>
@@ -96,6 +97,7 @@ PS_EXPORT void psclient_close(struct psclient *client)
     if (client->channel.destroy != NULL)
         client->channel.destroy(client->channel.self);
     ps_members_release(&client->members);
+    ps_release(client->memory, client->init_epochs);
     ps_release(client->memory, client->routes);
     ps_release(client->memory, client->job);
     ps_release(client->memory, client->etcd_password);
@@ -131,7 +133,8 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
     ps_random_system(&engine.seed, sizeof engine.seed);
     PS_TRY(ps_engine_create(&engine, &client->engine, error));
     client->routes = ps_zeroed_array(client->memory, client->shard_count, sizeof *client->routes);
-    if (client->routes == NULL)
+    client->init_epochs = ps_zeroed_array(client->memory, client->shard_count, sizeof(uint64_t));
+    if (client->routes == NULL || client->init_epochs == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", client->shard_count);
     return ps_channel_grpc_create(client->shard_count, &client->bell, client->clock, client->memory,
                                   &client->channel, error);
@@ -242,6 +245,13 @@ static void leave_initialising(struct psclient *client)
     ps_mutex_unlock(&client->mutex);
 }
 
+static void forget_epochs(struct psclient *client)
+{
+    ps_mutex_lock(&client->mutex);
+    ps_init_epochs_begin(client->init_epochs, client->shard_count);
+    ps_mutex_unlock(&client->mutex);
+}
+
 PS_EXPORT int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, int *selected,
                                   struct psclient_error *error)
 {
@@ -255,6 +265,8 @@ PS_EXPORT int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, 
         status = begin_with_lock(client, deadline_ms, &ours, &why);
     else
         status = begin_without_lock(client, deadline_ms, &ours, &why);
+    if (status == PS_OK && ours)
+        forget_epochs(client);
     leave_initialising(client);
     if (status != PS_OK)
         return ps_client_fail(error, status, why.text);
@@ -362,11 +374,17 @@ static enum ps_status finish_shards(struct psclient *client, uint64_t deadline_m
     const struct ps_batch_request request = {.method = PS_METHOD_FINISH,
                                              .items = items,
                                              .item_count = client->shard_count,
-                                             .deadline_ms = deadline_ms};
+                                             .deadline_ms = deadline_ms,
+                                             .init_epochs = client->init_epochs};
     enum ps_status status = ps_client_run(client, &request, error);
     for (uint32_t i = 0; status == PS_OK && i < client->shard_count; i++) {
         status = items[i].status;
-        if (status != PS_OK)
+        if (status == PS_ERR_STALE_EPOCH)
+            ps_fail(error, status,
+                    "shard %u has lost what it was given: call psclient_init for every parameter "
+                    "again, then psclient_finish_init",
+                    i);
+        else if (status != PS_OK)
             ps_fail(error, status, "shard %u: %s", i, items[i].text);
     }
     ps_release(client->memory, items);

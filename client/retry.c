@@ -24,6 +24,8 @@ enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, b
         return PS_VERDICT_DONE;
     if (method == PS_METHOD_PUSH && status == PS_ERR_NOT_READY)
         return PS_VERDICT_FAILED;
+    if (method == PS_METHOD_FINISH && status == PS_ERR_STALE_EPOCH)
+        return PS_VERDICT_FAILED;
 
     bool harmless = refused || ps_method_is_repeatable(method);
     switch (ps_status_remedy(status)) {

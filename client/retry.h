@@ -29,9 +29,10 @@ bool ps_method_is_repeatable(enum ps_method method);
 bool ps_method_is_reading(enum ps_method method);
 
 /* `refused`: the server certainly did not apply the request, because it said so or because the
- * request never left. Follows the remedies of base/status.h, with two exceptions that the contract
- * makes: an initialisation that meets "pserver already initialized" is done, and a push before
- * initialisation fails at once instead of waiting for it. */
+ * request never left. Follows the remedies of base/status.h, with three exceptions that the
+ * contract makes: an initialisation that meets "pserver already initialized" is done, a push before
+ * initialisation fails at once instead of waiting for it, and so does a finish whose parameters are
+ * lost. */
 enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, bool refused);
 
 /* The pause before attempt `attempt` (1 is the first repetition): doubles from `min_ms` up to

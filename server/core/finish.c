@@ -3,14 +3,19 @@
 
 #include "server/core/service_state.h"
 
-static enum ps_status finish_locked(struct ps_service *service, struct ps_error *error);
+#include <inttypes.h>
 
-enum ps_status ps_service_finish(struct ps_service *service, struct ps_ticket *ticket,
+static enum ps_status finish_locked(struct ps_service *service,
+                                    const struct ps_finish_request *request,
+                                    struct ps_error *error);
+
+enum ps_status ps_service_finish(struct ps_service *service,
+                                 const struct ps_finish_request *request, struct ps_ticket *ticket,
                                  struct ps_error *error)
 {
     *ticket = (struct ps_ticket){0};
     ps_rwlock_write(&service->cut);
-    enum ps_status status = finish_locked(service, error);
+    enum ps_status status = finish_locked(service, request, error);
     /* Also a second finish is answered only when the first checkpoint is on disk: it may be the
      * retry of one whose reply was lost. */
     if (status == PS_OK || status == PS_ERR_EXISTS)
@@ -25,11 +30,18 @@ enum ps_status ps_service_finish(struct ps_service *service, struct ps_ticket *t
     return status;
 }
 
-static enum ps_status finish_locked(struct ps_service *service, struct ps_error *error)
+static enum ps_status finish_locked(struct ps_service *service,
+                                    const struct ps_finish_request *request, struct ps_error *error)
 {
     PS_TRY(ps_service_admit(service, error));
     if (ps_service_life(service) == PS_LIFE_READY)
         return ps_fail(error, PS_ERR_EXISTS, "pserver already initialized");
+    /* READY without the parameters that the caller believes to be here would be for good. */
+    if (request->epoch != 0 && request->epoch != service->epoch)
+        return ps_fail(error, PS_ERR_STALE_EPOCH,
+                       "the server has lost what it was given, initialise again; nothing changed "
+                       "(epoch given: %" PRIu64 ", the server's: %" PRIu64 ")",
+                       request->epoch, service->epoch);
     if (service->saves)
         service->finish_ticket = ps_tickets_give(&service->tickets);
     atomic_store(&service->life, PS_LIFE_READY);

@@ -27,10 +27,11 @@ static enum ps_status reserve(struct ps_service *service, const struct wish *wis
 static void unreserve(struct ps_service *service, uint64_t bytes);
 static struct ps_parameter *build(const struct ps_service *service, const struct wish *wish);
 static enum ps_status enter(struct ps_service *service, struct ps_parameter *parameter,
-                            struct ps_parameter **replaced, struct ps_error *error);
+                            struct ps_parameter **replaced, struct ps_init_reply *reply,
+                            struct ps_error *error);
 
 enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_request *request,
-                               struct ps_error *error)
+                               struct ps_init_reply *reply, struct ps_error *error)
 {
     PS_TRY(check_open(service, error));
     struct wish wish;
@@ -44,13 +45,16 @@ enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_
                        wish.bytes);
     }
     struct ps_parameter *replaced = NULL;
-    enum ps_status status = enter(service, parameter, &replaced, error);
+    struct ps_init_reply taken;
+    enum ps_status status = enter(service, parameter, &replaced, &taken, error);
     if (status != PS_OK) {
         unreserve(service, wish.bytes);
         ps_parameter_destroy(parameter);
         return status;
     }
     ps_parameter_destroy(replaced);
+    if (reply != NULL)
+        *reply = taken;
     return PS_OK;
 }
 
@@ -168,7 +172,8 @@ static struct ps_parameter *build(const struct ps_service *service, const struct
 }
 
 static enum ps_status enter(struct ps_service *service, struct ps_parameter *parameter,
-                            struct ps_parameter **replaced, struct ps_error *error)
+                            struct ps_parameter **replaced, struct ps_init_reply *reply,
+                            struct ps_error *error)
 {
     ps_rwlock_write(&service->cut);
     /* Initialisation may have ended, or the shard been lost, while the parameter was built. */
@@ -181,6 +186,7 @@ static enum ps_status enter(struct ps_service *service, struct ps_parameter *par
         else
             (void)ps_fail(error, status, "no memory for another parameter");
     }
+    *reply = (struct ps_init_reply){.epoch = service->epoch};
     ps_service_count_table(service);
     ps_rwlock_unlock(&service->cut);
     return status;

@@ -17,13 +17,17 @@ enum {
 static bool answer_init(struct ps_exchange *exchange)
 {
     struct ps_init_request request;
+    struct ps_init_reply reply;
     struct ps_decoded decoded;
     exchange->status = ps_decode_init(exchange->request, exchange->context->memory, &request,
                                       &decoded, &exchange->error);
     if (exchange->status != PS_OK)
         return true;
-    exchange->status = ps_service_init(exchange->context->service, &request, &exchange->error);
+    exchange->status =
+        ps_service_init(exchange->context->service, &request, &reply, &exchange->error);
     ps_decoded_release(&decoded);
+    if (exchange->status == PS_OK)
+        ps_encode_init_reply(&reply, exchange->reply);
     return true;
 }
 
@@ -51,9 +55,9 @@ static bool answer_finish(struct ps_exchange *exchange)
                                         &decoded, &exchange->error);
     if (exchange->status != PS_OK)
         return true;
-    ps_decoded_release(&decoded);
     exchange->asked = true;
-    exchange->status = ps_service_finish(service, &exchange->ticket, &exchange->error);
+    exchange->status = ps_service_finish(service, &request, &exchange->ticket, &exchange->error);
+    ps_decoded_release(&decoded);
     return ticket_is_settled(exchange);
 }
 

@@ -50,7 +50,7 @@ static void init_sum(const char *name, size_t count)
                                       .dtype = PS_F32,
                                       .content = ps_view_of(&piece),
                                       .config = config_of(PS_CONFIG_ADD, 1)};
-    ck_assert_int_eq(ps_service_init(service, &request, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_init(service, &request, NULL, NULL), PS_OK);
     free(zeros);
 }
 
@@ -66,7 +66,8 @@ static void push_ones(const char *name, size_t count)
 static void finish(void)
 {
     struct ps_ticket ticket;
-    ck_assert_int_eq(ps_service_finish(service, &ticket, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_finish(service, &(struct ps_finish_request){0}, &ticket, NULL),
+                     PS_OK);
 }
 
 static void run_threads(const ps_thread_fn *functions, size_t count)
@@ -205,7 +206,8 @@ static void finish_once(void *unused)
 {
     (void)unused;
     struct ps_ticket ticket;
-    enum ps_status status = ps_service_finish(service, &ticket, NULL);
+    enum ps_status status =
+        ps_service_finish(service, &(struct ps_finish_request){0}, &ticket, NULL);
     atomic_fetch_add(status == PS_OK ? &finished_count : &refused_count, 1);
     ck_assert(status == PS_OK || status == PS_ERR_EXISTS);
 }
@@ -234,7 +236,7 @@ static void init_many(void *unused)
         snprintf(name, sizeof name, "p%d", i % 20);
         struct ps_init_request request = {
             .name = text(name), .dtype = PS_F32, .content = ps_view_of(&piece)};
-        enum ps_status status = ps_service_init(service, &request, NULL);
+        enum ps_status status = ps_service_init(service, &request, NULL, NULL);
         ck_assert(status == PS_OK || status == PS_ERR_EXISTS);
     }
 }

@@ -179,7 +179,9 @@ START_TEST(a_loaded_shard_is_ready_and_initialised)
     ck_assert_str_eq(ps_service_state_name(loaded.service), "ready");
     ck_assert_int_eq(world_init_param(&loaded, "x", PS_F32, ones, sizeof ones, no_config),
                      PS_ERR_EXISTS);
-    ck_assert_int_eq(ps_service_finish(loaded.service, &ticket, NULL), PS_ERR_EXISTS);
+    ck_assert_int_eq(
+        ps_service_finish(loaded.service, &(struct ps_finish_request){0}, &ticket, NULL),
+        PS_ERR_EXISTS);
     ck_assert(ps_service_satisfied(loaded.service, ticket));
     world_fini(&saved);
     world_fini(&loaded);

@@ -107,7 +107,8 @@ static void take_seeded_uuid(uint64_t seed, char uuid[37])
     ps_service_own(service, 0, 1, 1, "");
     ps_service_prove(service, PS_DEADLINE_NEVER);
     ps_service_begin_empty(service);
-    ck_assert_int_eq(ps_service_finish(service, &ticket, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_finish(service, &(struct ps_finish_request){0}, &ticket, NULL),
+                     PS_OK);
     ck_assert_int_eq(ps_service_snapshot(service, &snapshot, NULL), PS_OK);
     memcpy(uuid, snapshot.facts.uuid, 37);
     ps_snapshot_release(&snapshot);
