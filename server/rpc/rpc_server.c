@@ -20,10 +20,11 @@
 
 enum {
     LANES_MAX = PS_LANES_MAX,
-    WATCH_SLOTS = 16,
+    WATCH_SLOTS = 160, /* more than one connection may have streams */
     REFLECTION_SLOTS = 4,
     UNKNOWN_SLOTS = 4,
     REFLECTION_VERSIONS = 2,
+    REPLY_MS_DEFAULT = 30 * 1000,
     GOAWAY_MS = 500 /* for idle clients to close their connections themselves */
 };
 
@@ -65,6 +66,8 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     server->context.service = options->service;
     server->context.memory = options->memory;
     server->context.log = options->log;
+    server->context.reply_ms_max =
+        options->reply_ms_max != 0 ? options->reply_ms_max : REPLY_MS_DEFAULT;
     atomic_init(&server->context.draining, false);
     ps_mutex_init(&server->context.idle_lock, PS_RANK_QUEUE);
     ps_condition_init(&server->context.idle);

@@ -81,14 +81,16 @@ class Peer:
         except OSError:
             return False
 
-    def is_closed(self, seconds=10):
-        """Reads and throws away until the other side closes; false when it does not."""
+    def hears(self, wanted, seconds):
+        """Reads until the bytes come; false when the other side closes or falls silent."""
         self.socket.settimeout(seconds)
+        heard = b""
         try:
-            while self.socket.recv(1 << 16):
-                pass
-        except TimeoutError:
-            return False
+            while wanted not in heard:
+                more = self.socket.recv(1 << 16)
+                if not more:
+                    return False
+                heard = heard[-len(wanted):] + more
         except OSError:
-            pass
+            return False
         return True

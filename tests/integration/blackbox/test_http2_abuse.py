@@ -5,7 +5,6 @@ import resource
 import signal
 import socket
 import struct
-import time
 import unittest
 
 from blackbox import Server, descriptors
@@ -46,12 +45,12 @@ class Abuse(unittest.TestCase):
         calls.channel.close()
 
     def each(self, cases):
-        """Each on a connection of its own, which is then left to close."""
+        """Each on a connection of its own, which is left once the server has answered a ping, or
+        hung up, or waits for the rest of something."""
         for data in cases:
             with Peer(self.port, b"") as peer:
-                peer.send(data)
-                peer.socket.shutdown(socket.SHUT_WR)
-                peer.is_closed(5)
+                peer.send(data + frame(PING, payload=b"all here"))
+                peer.hears(b"all here", 0.05)
 
     def test_prefaces_that_are_none(self):
         dice = random.Random(1)
@@ -184,19 +183,44 @@ class Abuse(unittest.TestCase):
         wait_until(lambda: descriptors(self.server.pid) < self.first_descriptors + 20, 20,
                    "descriptors come back")
 
-    def test_readers_that_do_not_read_keep_no_call_from_others(self):
-        """128 answers that nobody takes, on each of three connections."""
-        peers = []
-        try:
-            for _ in range(3):
-                peers.append(Peer(self.port, PREFACE + settings((4, 0))))
-                for i in range(128):
-                    peers[-1].send(request(2 * i + 1, PULL, NAME))
-                time.sleep(0.1)
+    def test_a_peer_that_keeps_to_the_rules_is_answered(self):
+        """What the other tests send is what a server understands, but for their mischief."""
+        with Peer(self.port) as peer:
+            peer.send(request(1, PULL, NAME))
+            self.assertTrue(peer.hears(NAME, 20))
+
+    def test_a_reader_that_does_not_read_keeps_no_call_from_others(self):
+        """As many answers as one connection may wait for, and nobody takes them."""
+        with NotReading(self.port):
             self.good_client_is_answered()
-        finally:
-            for peer in peers:
-                peer.socket.close()
+
+
+class NotReading(Peer):
+    """128 calls whose answers have no room: the window is 0."""
+
+    def __init__(self, port):
+        super().__init__(port, PREFACE + settings((4, 0)))
+        self.socket.sendall(frame(SETTINGS, ACK))
+        for i in range(128):
+            self.send(request(2 * i + 1, PULL, NAME))
+        # The answer to a ping comes when everything before it was read.
+        self.send(frame(PING, payload=b"all here"))
+        if not self.hears(b"all here", 20):
+            raise AssertionError("the server does not answer a ping")
+
+
+class Patience(unittest.TestCase):
+    def test_answers_that_nobody_takes_are_given_up(self):
+        with Server("--reply-timeout", "1s", "--log-level", "debug") as server:
+            server.make_ready()
+            readers = [NotReading(server.port) for _ in range(3)]
+            try:
+                self.assertEqual(server.calls.pull("w", timeout=30), ([0.0] * 4, 0))
+                self.assertIsNotNone(server.process.event("reply given up: nobody takes it"))
+                self.assertEqual(Calls(server.address).pull("w", timeout=30), ([0.0] * 4, 0))
+            finally:
+                for reader in readers:
+                    reader.socket.close()
 
 
 class Descriptors(unittest.TestCase):
