@@ -181,6 +181,9 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
             (struct ps_list_request){.after = name, .limit = (uint32_t)item->list->count_max};
         return;
     case PS_METHOD_FINISH:
+        if (batch->request.init_epochs != NULL)
+            request->finish.epoch = batch->request.init_epochs[call->shard];
+        return;
     case PS_METHOD_STATUS:
     case PS_METHOD_SAVE:
     case PS_METHOD_COUNT:

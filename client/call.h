@@ -24,8 +24,9 @@ struct ps_call_request {
 };
 
 struct ps_call_reply {
-    enum ps_method method; /* says which member holds; INIT and FINISH have none */
+    enum ps_method method; /* says which member holds; FINISH has none */
     union {
+        struct ps_init_reply init;
         struct ps_push_reply push;
         struct ps_pull_reply pull;
         struct ps_status_reply status;

@@ -210,7 +210,7 @@ static void state_changed(struct ps_grpc_side *side, struct ps_connection *conne
     struct ps_flight *launched = NULL;
     ps_mutex_lock(&side->mutex);
     connection->watching = false;
-    if (connection->channel != NULL && !side->stopping) {
+    if (!connection->detached && !side->stopping) {
         grpc_connectivity_state state =
             grpc_channel_check_connectivity_state(connection->channel, 1);
         for (struct ps_flight *it = connection->flights; it != NULL; it = it->next) {
@@ -220,7 +220,7 @@ static void state_changed(struct ps_grpc_side *side, struct ps_connection *conne
             it->next_done = launched;
             launched = it;
         }
-        if (!connection->detached || connection->flights != NULL)
+        if (!connection->detached)
             ps_connection_watch(side, connection, state);
     }
     ps_connection_reap(side);

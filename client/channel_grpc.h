@@ -98,8 +98,8 @@ gpr_timespec ps_grpc_after_ms(uint64_t time_ms);
 struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t shard,
                                            const char *address);
 
-/* Makes `connection` (NULL: none) the shard's. Calls that run on older ones are cancelled, those
- * that wait move over. */
+/* Makes `connection` (NULL: none) the shard's. Calls that wait for older ones move over; those
+ * that run there and may be repeated are cancelled, pushes are left to end by themselves. */
 void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
                            struct ps_connection *connection);
 

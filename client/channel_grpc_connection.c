@@ -1,7 +1,7 @@
 /* Connections to servers: made, replaced, watched, ended. */
 #include "client/channel_grpc.h"
 
-#include "base/assert.h"
+#include "client/retry.h"
 
 #include <grpc/support/time.h>
 
@@ -78,6 +78,35 @@ void ps_connection_remove(struct ps_flight *flight)
     flight->connection = NULL;
 }
 
+static bool is_repeatable(enum ps_method method)
+{
+    return ps_method_is_reading(method) || ps_method_is_numbered(method);
+}
+
+static void give_up_call(struct ps_flight *flight)
+{
+    if (flight->call != NULL)
+        grpc_call_cancel_with_status(flight->call, GRPC_STATUS_UNAVAILABLE,
+                                     "the connection was given up", NULL);
+}
+
+/* Moves from an old connection to a new one. What the new server would know again by its request
+ * id, or what changes nothing, is asked again there; a call that is neither is left to end by
+ * itself while its connection works. */
+static void leave(struct ps_connection *old, struct ps_connection *connection)
+{
+    bool works = grpc_channel_check_connectivity_state(old->channel, 0) == GRPC_CHANNEL_READY;
+    for (struct ps_flight *flight = old->flights, *next; flight != NULL; flight = next) {
+        next = flight->next;
+        if (flight->state == PS_FLIGHT_WAITING) {
+            ps_connection_remove(flight);
+            ps_connection_add(connection, flight);
+        } else if (!works || is_repeatable(flight->request->method)) {
+            give_up_call(flight);
+        }
+    }
+}
+
 void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
                            struct ps_connection *connection)
 {
@@ -88,16 +117,8 @@ void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
     if (connection == NULL)
         return;
     for (struct ps_connection *it = side->connections; it != NULL; it = it->next) {
-        if (it->shard != shard)
-            continue;
-        for (struct ps_flight *flight = it->flights, *next; flight != NULL; flight = next) {
-            next = flight->next;
-            if (flight->state != PS_FLIGHT_WAITING)
-                continue;
-            ps_connection_remove(flight);
-            ps_connection_add(connection, flight);
-        }
-        ps_connection_retire(it);
+        if (it->shard == shard && it->channel != NULL)
+            leave(it, connection);
     }
     connection->next = side->connections;
     side->connections = connection;
@@ -108,11 +129,8 @@ void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
 void ps_connection_retire(struct ps_connection *connection)
 {
     connection->detached = true;
-    for (struct ps_flight *flight = connection->flights; flight != NULL; flight = flight->next) {
-        if (flight->call != NULL)
-            grpc_call_cancel_with_status(flight->call, GRPC_STATUS_UNAVAILABLE,
-                                         "the connection was given up", NULL);
-    }
+    for (struct ps_flight *flight = connection->flights; flight != NULL; flight = flight->next)
+        give_up_call(flight);
     if (connection->channel != NULL)
         grpc_channel_destroy(connection->channel);
     connection->channel = NULL;

@@ -246,6 +246,8 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
     PS_TRY(view_reply(flight, &view, error));
     reply->method = flight->request->method;
     switch (reply->method) {
+    case PS_METHOD_INIT:
+        return ps_decode_init_reply(view, memory, &reply->init, error);
     case PS_METHOD_PUSH:
         return ps_decode_push_reply(view, memory, &reply->push, error);
     case PS_METHOD_PULL:
@@ -256,12 +258,11 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
         return ps_decode_list_reply(view, memory, &reply->list, decoded, error);
     case PS_METHOD_SAVE:
         return ps_decode_save_reply(view, memory, &reply->save, decoded, error);
-    case PS_METHOD_INIT:
     case PS_METHOD_FINISH:
     case PS_METHOD_COUNT:
         break;
     }
-    return PS_OK; /* their replies are empty */
+    return PS_OK; /* its reply is empty */
 }
 
 void ps_flight_outcome(struct ps_flight *flight, struct ps_call_outcome *outcome)

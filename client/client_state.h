@@ -41,6 +41,7 @@ struct psclient {
     struct ps_engine *engine;
     struct ps_route *routes; /* owned; of each shard */
     uint64_t route_number;
+    uint64_t *init_epochs;             /* owned; of each shard: init_epoch.h */
     struct ps_members members;         /* as last taken from the follower */
     bool members_pending;              /* not all of them could be told yet: no memory */
     struct ps_initialiser initialiser; /* used by one thread at a time: `initialising` */

@@ -140,6 +140,9 @@ struct ps_batch_request {
     struct ps_item *items; /* borrowed until the batch is ended */
     size_t item_count;     /* 0 is fine: finished at once */
     uint64_t deadline_ms;
+    /* One per shard (init_epoch.h), borrowed until the batch is ended; may be NULL. INIT notes
+     * there who took the parameters, FINISH sends it and notes a refusal. */
+    uint64_t *init_epochs;
 };
 
 /* Event: a caller wants a batch. An item that is wrong in itself gets its status and no call.

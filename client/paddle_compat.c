@@ -120,9 +120,12 @@ PS_EXPORT int paddle_finish_init_params(paddle_pserver_client handle)
     if (client == NULL)
         return PSERVER_ERROR;
     struct psclient_error error;
-    if (psclient_finish_init(client, PADDLE_TIMEOUT_MS, &error) != PSCLIENT_OK)
-        return report("paddle_finish_init_params", &error);
-    return PSERVER_OK;
+    int status = psclient_finish_init(client, PADDLE_TIMEOUT_MS, &error);
+    if (status == PSCLIENT_NOT_INITIALIZED)
+        error = (struct psclient_error){
+            PSCLIENT_NOT_INITIALIZED,
+            "the initialisation was lost: go on from paddle_begin_init_params"};
+    return status == PSCLIENT_OK ? PSERVER_OK : report("paddle_finish_init_params", &error);
 }
 
 /* True when every entry can be looked at. */

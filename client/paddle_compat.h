@@ -64,6 +64,8 @@ int paddle_begin_init_params(paddle_pserver_client client);
 /* A server that is initialised already is PSERVER_OK; it keeps what it has. */
 int paddle_init_param(paddle_pserver_client client, paddle_parameter param, void *param_config,
                       int config_len);
+/* PSERVER_ERROR also when a server has lost the parameters meanwhile (it was restarted): go through
+ * paddle_begin_init_params, paddle_init_param and this again. */
 int paddle_finish_init_params(paddle_pserver_client client);
 
 /* total must not be 0. */

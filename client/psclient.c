@@ -3,8 +3,10 @@
 
 #include "base/random.h"
 #include "client/client_state.h"
+#include "client/init_epoch.h"
 #include "client/status_map.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -99,6 +101,7 @@ PS_EXPORT void psclient_close(struct psclient *client)
     if (client->channel.destroy != NULL)
         client->channel.destroy(client->channel.self);
     ps_members_release(&client->members);
+    ps_release(client->memory, client->init_epochs);
     ps_release(client->memory, client->routes);
     ps_release(client->memory, client->job);
     ps_release(client->memory, client->etcd_password);
@@ -146,7 +149,8 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
     ps_random_system(&engine.client_id, sizeof engine.client_id);
     PS_TRY(ps_engine_create(&engine, &client->engine, error));
     client->routes = ps_zeroed_array(client->memory, client->shard_count, sizeof *client->routes);
-    if (client->routes == NULL)
+    client->init_epochs = ps_zeroed_array(client->memory, client->shard_count, sizeof(uint64_t));
+    if (client->routes == NULL || client->init_epochs == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", client->shard_count);
     return ps_channel_grpc_create(client->shard_count, &client->bell, client->clock, client->memory,
                                   &client->channel, error);
@@ -161,14 +165,28 @@ static struct ps_bytes next_address(const char **list)
     return (struct ps_bytes){(const uint8_t *)start, size};
 }
 
+/* A host, a colon and a port from 1 to 65535; gRPC would cut a larger one down to another port. */
+static bool is_address(struct ps_bytes text)
+{
+    size_t digits = 0;
+    uint32_t port = 0;
+    uint32_t place = 1;
+    while (digits < text.size && digits < 5 && isdigit(text.data[text.size - 1 - digits])) {
+        port += place * (uint32_t)(text.data[text.size - 1 - digits] - '0');
+        place *= 10;
+        digits++;
+    }
+    return text.size < PS_ADDRESS_BYTES_MAX && port >= 1 && port <= 65535 &&
+           text.size > digits + 1 && text.data[text.size - 1 - digits] == ':';
+}
+
 static enum ps_status open_fixed(struct psclient *client, const struct psclient_options *options,
                                  struct ps_error *error)
 {
     client->shard_count = 0;
     for (const char *list = options->servers; list != NULL; client->shard_count++) {
         struct ps_bytes address = next_address(&list);
-        if (address.size == 0 || address.size >= PS_ADDRESS_BYTES_MAX ||
-            memchr(address.data, ':', address.size) == NULL)
+        if (!is_address(address))
             return ps_fail(error, PS_ERR_BAD_INPUT, "server %u: \"%.*s\" is no HOST:PORT",
                            client->shard_count, (int)(address.size < 100 ? address.size : 100),
                            (const char *)address.data);
@@ -243,6 +261,13 @@ static void leave_initialising(struct psclient *client)
     ps_mutex_unlock(&client->mutex);
 }
 
+static void forget_epochs(struct psclient *client)
+{
+    ps_mutex_lock(&client->mutex);
+    ps_init_epochs_begin(client->init_epochs, client->shard_count);
+    ps_mutex_unlock(&client->mutex);
+}
+
 PS_EXPORT int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, int *selected,
                                   struct psclient_error *error)
 {
@@ -256,6 +281,8 @@ PS_EXPORT int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, 
         status = begin_with_lock(client, deadline_ms, &ours, &why);
     else
         status = begin_without_lock(client, deadline_ms, &ours, &why);
+    if (status == PS_OK && ours)
+        forget_epochs(client);
     leave_initialising(client);
     if (status != PS_OK)
         return ps_client_fail(error, status, why.text);
@@ -363,11 +390,17 @@ static enum ps_status finish_shards(struct psclient *client, uint64_t deadline_m
     const struct ps_batch_request request = {.method = PS_METHOD_FINISH,
                                              .items = items,
                                              .item_count = client->shard_count,
-                                             .deadline_ms = deadline_ms};
+                                             .deadline_ms = deadline_ms,
+                                             .init_epochs = client->init_epochs};
     enum ps_status status = ps_client_run(client, &request, error);
     for (uint32_t i = 0; status == PS_OK && i < client->shard_count; i++) {
         status = items[i].status;
-        if (status != PS_OK)
+        if (status == PS_ERR_STALE_EPOCH)
+            ps_fail(error, status,
+                    "shard %u has lost what it was given: call psclient_init for every parameter "
+                    "again, then psclient_finish_init",
+                    i);
+        else if (status != PS_OK)
             ps_fail(error, status, "shard %u: %s", i, items[i].text);
     }
     ps_release(client->memory, items);

@@ -146,7 +146,9 @@ int psclient_init(struct psclient *client, const struct psclient_parameter *para
 
 /* Finishes every shard (one that is finished already is fine), then marks the job initialised and
  * gives the lock up. May be repeated after a failure. PSCLIENT_NOT_INITIALIZED: the lock was lost
- * meanwhile; call psclient_begin_init again. */
+ * meanwhile, or a server came back without the parameters that it was given; the text says which.
+ * Call psclient_begin_init again (who still holds the lock is selected at once), psclient_init for
+ * every parameter, then this. */
 int psclient_finish_init(struct psclient *client, uint64_t timeout_ms,
                          struct psclient_error *error);
 

@@ -116,7 +116,8 @@ static int run_items(struct psclient *client, enum ps_method method, struct ps_i
                                              .items = items,
                                              .item_count = count,
                                              .deadline_ms =
-                                                 ps_deadline_after(client->clock, timeout_ms)};
+                                                 ps_deadline_after(client->clock, timeout_ms),
+                                             .init_epochs = client->init_epochs};
     enum ps_status status = ps_client_run(client, &request, &why);
     for (size_t i = 0; i < count; i++) {
         if (status != PS_OK && items[i].status == PS_OK) {

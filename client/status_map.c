@@ -26,7 +26,7 @@ enum psclient_status ps_client_status_of(enum ps_status status)
     case PS_ERR_EXISTS:
         return PSCLIENT_ALREADY;
     case PS_ERR_NOT_READY:
-    case PS_ERR_STALE_EPOCH: /* of the initialisation lock: begin again */
+    case PS_ERR_STALE_EPOCH: /* the lock is lost, or what a server was given: begin again */
         return PSCLIENT_NOT_INITIALIZED;
     case PS_ERR_NO_MEMORY:
     case PS_ERR_BUSY:

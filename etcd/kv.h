@@ -205,6 +205,10 @@ PS_MUST_USE enum ps_status ps_kv_hub_create(const struct ps_clock *clock,
                                             const struct ps_allocator *memory,
                                             struct ps_kv_hub **hub);
 void ps_kv_hub_destroy(struct ps_kv_hub *hub);
+
+/* The next change gets the revision after `revision` (at least 1; 1 is where a hub begins by
+ * itself). Before the first connection. */
+void ps_kv_hub_start_at(struct ps_kv_hub *hub, int64_t revision);
 PS_MUST_USE enum ps_status ps_kv_memory_open(struct ps_kv_hub *hub, struct ps_kv **kv);
 
 #endif

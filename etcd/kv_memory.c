@@ -78,6 +78,14 @@ void ps_kv_hub_destroy(struct ps_kv_hub *hub)
     ps_release(hub->memory, hub);
 }
 
+void ps_kv_hub_start_at(struct ps_kv_hub *hub, int64_t revision)
+{
+    PS_ASSERT(hub->connection_count == 0 && hub->table.history_count == 0);
+    PS_ASSERT(revision >= 1);
+    hub->table.revision = revision;
+    hub->table.compacted_revision = revision;
+}
+
 enum ps_status ps_kv_memory_open(struct ps_kv_hub *hub, struct ps_kv **kv)
 {
     struct memory_store *store = ps_zeroed(hub->memory, sizeof *store);

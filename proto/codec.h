@@ -36,6 +36,10 @@ void ps_decoded_release(struct ps_decoded *decoded);
 PS_MUST_USE enum ps_status ps_decode_init(struct ps_view bytes, const struct ps_allocator *memory,
                                           struct ps_init_request *request,
                                           struct ps_decoded *decoded, struct ps_error *error);
+PS_MUST_USE enum ps_status ps_decode_init_reply(struct ps_view bytes,
+                                                const struct ps_allocator *memory,
+                                                struct ps_init_reply *reply,
+                                                struct ps_error *error);
 PS_MUST_USE enum ps_status ps_decode_finish(struct ps_view bytes, const struct ps_allocator *memory,
                                             struct ps_finish_request *request,
                                             struct ps_decoded *decoded, struct ps_error *error);
@@ -73,6 +77,7 @@ PS_MUST_USE enum ps_status ps_decode_save_reply(struct ps_view bytes,
 /* Each appends the head to `head`; request->content (if the message has one) follows it on the
  * wire. A failure marks the buffer. */
 void ps_encode_init(const struct ps_init_request *request, struct ps_buffer *head);
+void ps_encode_init_reply(const struct ps_init_reply *reply, struct ps_buffer *head);
 void ps_encode_finish(const struct ps_finish_request *request, struct ps_buffer *head);
 void ps_encode_push(const struct ps_push_request *request, struct ps_buffer *head);
 void ps_encode_push_reply(const struct ps_push_reply *reply, struct ps_buffer *head);

@@ -81,6 +81,23 @@ enum ps_status ps_decode_init(struct ps_view bytes, const struct ps_allocator *m
     return PS_OK;
 }
 
+enum ps_status ps_decode_init_reply(struct ps_view bytes, const struct ps_allocator *memory,
+                                    struct ps_init_reply *reply, struct ps_error *error)
+{
+    (void)memory;
+    struct ps_init_reply read = {0};
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field)) {
+        if (field.number == 1)
+            read.epoch = ps_wire_uint(&reader, &field, UINT64_MAX, "epoch");
+    }
+    PS_TRY(reader.status);
+    *reply = read;
+    return PS_OK;
+}
+
 enum ps_status ps_decode_finish(struct ps_view bytes, const struct ps_allocator *memory,
                                 struct ps_finish_request *request, struct ps_decoded *decoded,
                                 struct ps_error *error)
@@ -92,7 +109,9 @@ enum ps_status ps_decode_finish(struct ps_view bytes, const struct ps_allocator 
     struct ps_wire_field field;
     ps_wire_reader_init(&reader, bytes, error);
     while (ps_wire_next(&reader, &field)) {
-        if (field.number == 15)
+        if (field.number == 1)
+            read.epoch = ps_wire_uint(&reader, &field, UINT64_MAX, "epoch");
+        else if (field.number == 15)
             read_request_id(&reader, &field, &read.request, &found.client_id);
     }
     *decoded = (struct ps_decoded){0};

@@ -22,8 +22,14 @@ void ps_encode_init(const struct ps_init_request *request, struct ps_buffer *hea
     ps_wire_put_head(head, FIELD_CONTENT, request->content.size);
 }
 
+void ps_encode_init_reply(const struct ps_init_reply *reply, struct ps_buffer *head)
+{
+    ps_wire_put_uint(head, 1, reply->epoch);
+}
+
 void ps_encode_finish(const struct ps_finish_request *request, struct ps_buffer *head)
 {
+    ps_wire_put_uint(head, 1, request->epoch);
     put_request_id(head, &request->request);
 }
 

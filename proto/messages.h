@@ -50,7 +50,12 @@ struct ps_init_request {
     struct ps_request_id request;
 };
 
+struct ps_init_reply {
+    uint64_t epoch; /* 0: of a server that does not say */
+};
+
 struct ps_finish_request {
+    uint64_t epoch; /* under which the parameters were taken; 0: not checked */
     struct ps_request_id request;
 };
 

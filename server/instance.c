@@ -216,6 +216,7 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .listen = options->listen,
         .lane_count = (uint32_t)options->lanes,
         .message_bytes_max = options->message_bytes,
+        .reply_ms_max = options->reply_ms,
         .reflection = options->reflection,
     };
     enum ps_status status = ps_rpc_server_create(&wish, &instance->rpc, error);

@@ -17,7 +17,7 @@
 static enum ps_status set_address(struct ps_notify *notify, const char *socket,
                                   struct ps_error *error);
 static uint64_t watchdog_interval_ms(const char *watchdog_us, const char *watchdog_pid);
-static void send_text(const struct ps_notify *notify, const char *text);
+static bool send_text(const struct ps_notify *notify, const char *text);
 
 enum ps_status ps_notify_init(struct ps_notify *notify, const char *socket_name,
                               const char *watchdog_us, const char *watchdog_pid,
@@ -79,22 +79,22 @@ void ps_notify_fini(struct ps_notify *notify)
     notify->descriptor = -1;
 }
 
-void ps_notify_ready(const struct ps_notify *notify)
+bool ps_notify_ready(const struct ps_notify *notify)
 {
-    send_text(notify, "READY=1");
+    return send_text(notify, "READY=1");
 }
 
-void ps_notify_stopping(const struct ps_notify *notify)
+bool ps_notify_stopping(const struct ps_notify *notify)
 {
-    send_text(notify, "STOPPING=1");
+    return send_text(notify, "STOPPING=1");
 }
 
-void ps_notify_watchdog(const struct ps_notify *notify)
+bool ps_notify_watchdog(const struct ps_notify *notify)
 {
-    send_text(notify, "WATCHDOG=1");
+    return send_text(notify, "WATCHDOG=1");
 }
 
-void ps_notify_status(const struct ps_notify *notify, const char *text)
+bool ps_notify_status(const struct ps_notify *notify, const char *text)
 {
     PS_ASSERT(text != NULL);
     char message[sizeof "STATUS=" + STATUS_BYTES_MAX];
@@ -102,14 +102,15 @@ void ps_notify_status(const struct ps_notify *notify, const char *text)
     (void)snprintf(message, sizeof message, "STATUS=%.*s", (int)size, text);
     for (char *letter = message; *letter != '\0'; letter++)
         *letter = *letter == '\n' ? ' ' : *letter;
-    send_text(notify, message);
+    return send_text(notify, message);
 }
 
-static void send_text(const struct ps_notify *notify, const char *text)
+static bool send_text(const struct ps_notify *notify, const char *text)
 {
     PS_ASSERT(notify != NULL);
     if (notify->descriptor < 0)
-        return;
-    (void)sendto(notify->descriptor, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL,
-                 (const struct sockaddr *)&notify->address, notify->address_size);
+        return true;
+    ssize_t sent = sendto(notify->descriptor, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL,
+                          (const struct sockaddr *)&notify->address, notify->address_size);
+    return sent >= 0 || (errno != EAGAIN && errno != ENOBUFS);
 }

@@ -1,9 +1,10 @@
 /* Tells the service manager (systemd's sd_notify protocol) how the server is.
  *
  * Threads:  init and fini belong to one thread; messages may be sent from any.
- * Blocking: never; a message that the manager's socket has no room for is dropped.
- * Errors:   only init fails: PS_ERR_BAD_INPUT for an address that is none, PS_ERR_IO. A message
- *           that cannot be sent is lost: the service goes on without its manager.
+ * Blocking: never.
+ * Errors:   only init fails: PS_ERR_BAD_INPUT for an address that is none, PS_ERR_IO. A message is
+ *           false when the manager's socket has no room for it now: it is to be sent again. Any
+ *           other failure counts as sent: the service goes on without its manager.
  * Memory:   in place.
  */
 #ifndef PS_SERVER_NOTIFY_H
@@ -11,6 +12,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -31,15 +33,15 @@ PS_MUST_USE enum ps_status ps_notify_init(struct ps_notify *notify, const char *
 void ps_notify_fini(struct ps_notify *notify);
 
 /* The service serves. */
-void ps_notify_ready(const struct ps_notify *notify);
+bool ps_notify_ready(const struct ps_notify *notify);
 
 /* The service ends. */
-void ps_notify_stopping(const struct ps_notify *notify);
+bool ps_notify_stopping(const struct ps_notify *notify);
 
 /* A sign of life, due every watchdog_ms. */
-void ps_notify_watchdog(const struct ps_notify *notify);
+bool ps_notify_watchdog(const struct ps_notify *notify);
 
 /* One line for `systemctl status`. Line breaks become spaces; at most 255 bytes are kept. */
-void ps_notify_status(const struct ps_notify *notify, const char *text);
+bool ps_notify_status(const struct ps_notify *notify, const char *text);
 
 #endif

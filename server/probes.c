@@ -11,6 +11,9 @@
 /* A coordinator that has not come round for this long is stuck: its own waits are all shorter. */
 #define TURN_MS_MAX 60000
 
+/* Before what the service manager had no room for is sent again. */
+#define AGAIN_MS 100
+
 struct ps_probes {
     struct ps_probes_options options; /* what it names is borrowed */
     struct ps_http_source source;
@@ -19,9 +22,13 @@ struct ps_probes {
     atomic_ullong turn_ms; /* when the coordinator came round last */
     atomic_uint state;     /* enum ps_coordinator_state */
     atomic_bool stopping;
-    uint32_t told_state; /* to the service manager; coordinator thread */
+    atomic_bool stopping_due; /* the service manager is still to be told */
+    bool ready_due;           /* the same; this and the rest: coordinator thread */
+    uint32_t told_state;
+    uint64_t sign_due_ms; /* when the next sign of life is due */
 };
 
+static void give_sign(struct ps_probes *probes);
 static bool is_live(void *self, struct ps_buffer *reason);
 static bool is_ready(void *self, struct ps_buffer *reason);
 static void render(void *self, struct ps_buffer *page);
@@ -68,34 +75,47 @@ void ps_probes_destroy(struct ps_probes *probes)
 
 void ps_probes_started(struct ps_probes *probes)
 {
-    ps_notify_ready(&probes->notify);
+    probes->ready_due = !ps_notify_ready(&probes->notify);
 }
 
 void ps_probes_turn(struct ps_probes *probes, enum ps_coordinator_state state)
 {
     atomic_store(&probes->turn_ms, ps_now_ms(probes->options.clock));
     atomic_store(&probes->state, state);
-    ps_notify_watchdog(&probes->notify);
-    if (probes->told_state == state)
+    if (probes->ready_due)
+        probes->ready_due = !ps_notify_ready(&probes->notify);
+    if (atomic_load(&probes->stopping_due) && ps_notify_stopping(&probes->notify))
+        atomic_store(&probes->stopping_due, false);
+    give_sign(probes);
+    if (probes->told_state != state &&
+        ps_notify_status(&probes->notify, ps_coordinator_state_word(state)))
+        probes->told_state = state;
+}
+
+/* One for each interval: more would crowd out what the manager has not read yet. */
+static void give_sign(struct ps_probes *probes)
+{
+    uint64_t watchdog_ms = probes->notify.watchdog_ms;
+    if (watchdog_ms == 0 || ps_now_ms(probes->options.clock) < probes->sign_due_ms)
         return;
-    probes->told_state = state;
-    ps_notify_status(&probes->notify, ps_coordinator_state_word(state));
+    bool given = ps_notify_watchdog(&probes->notify);
+    probes->sign_due_ms = ps_deadline_after(probes->options.clock, given ? watchdog_ms : AGAIN_MS);
 }
 
 uint64_t ps_probes_limit_wait(const struct ps_probes *probes, uint64_t until_ms)
 {
-    uint64_t longest_ms = TURN_MS_MAX / 2;
-    uint64_t watchdog_ms = probes->notify.watchdog_ms;
-    if (watchdog_ms != 0 && watchdog_ms < longest_ms)
-        longest_ms = watchdog_ms;
-    uint64_t sign_ms = ps_deadline_after(probes->options.clock, longest_ms);
-    return until_ms < sign_ms ? until_ms : sign_ms;
+    bool owes = probes->ready_due || atomic_load(&probes->stopping_due) ||
+                probes->told_state != atomic_load(&probes->state);
+    uint64_t turn_ms = ps_deadline_after(probes->options.clock, owes ? AGAIN_MS : TURN_MS_MAX / 2);
+    if (probes->notify.watchdog_ms != 0 && probes->sign_due_ms < turn_ms)
+        turn_ms = probes->sign_due_ms;
+    return until_ms < turn_ms ? until_ms : turn_ms;
 }
 
 void ps_probes_stopping(struct ps_probes *probes)
 {
     atomic_store(&probes->stopping, true);
-    ps_notify_stopping(&probes->notify);
+    atomic_store(&probes->stopping_due, !ps_notify_stopping(&probes->notify));
 }
 
 /* Looks at the server's own threads only: a dead etcd is no reason to kill a server. */

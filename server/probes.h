@@ -33,7 +33,8 @@ void ps_probes_destroy(struct ps_probes *probes);
 /* The server is up (READY=1): it may still wait for a shard to become free. */
 void ps_probes_started(struct ps_probes *probes);
 
-/* The coordinator has done a turn: it lives (/livez, WATCHDOG=1) and is in `state`. */
+/* The coordinator has done a turn: it lives (/livez, WATCHDOG=1) and is in `state`. What the
+ * service manager had no room for before is sent again. */
 void ps_probes_turn(struct ps_probes *probes, enum ps_coordinator_state state);
 
 /* `until_ms`, or earlier when a sign of life is due before. */

@@ -108,6 +108,7 @@ static int serve(const struct ps_pserver_options *options)
 static void block_signals(sigset_t *signals)
 {
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of that write */
     (void)sigemptyset(signals);
     (void)sigaddset(signals, SIGTERM);
     (void)sigaddset(signals, SIGINT);

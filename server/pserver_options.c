@@ -69,6 +69,10 @@ static const struct ps_option table[] = {
            "Largest request."),
     OPTION(lanes, "lanes", PS_OPTION_UINT, "N", "0", NULL,
            "Threads that serve calls; 0: one for every two cores."),
+    OPTION(
+        reply_ms, "reply-timeout", PS_OPTION_DURATION, "TIME", "30s", NULL,
+        "How long a client may leave a reply lying, and a second more for each MiB; then the call "
+        "is given up."),
     OPTION(drain_ms, "drain", PS_OPTION_DURATION, "TIME", "10s", NULL,
            "How long calls in flight may go on after SIGTERM."),
     OPTION(drain_delay_ms, "drain-delay", PS_OPTION_DURATION, "TIME", "0s", NULL,
@@ -213,6 +217,8 @@ static enum ps_status check_ranges(const struct ps_pserver_options *options, str
     if (options->lanes > PS_LANES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--lanes must be 0 to %d, not %llu", PS_LANES_MAX,
                        (unsigned long long)options->lanes);
+    if (options->reply_ms < 1000)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--reply-timeout must be 1s or more");
     if (options->data_dir != NULL && options->data_dir[0] == '\0')
         return ps_fail(error, PS_ERR_BAD_INPUT, "--data-dir is empty");
     return PS_OK;

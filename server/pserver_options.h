@@ -42,6 +42,7 @@ struct ps_pserver_options {
     uint64_t memory_bytes;
     uint64_t message_bytes;
     uint64_t lanes;
+    uint64_t reply_ms;
     uint64_t drain_ms;
     uint64_t drain_delay_ms;
     bool reflection;

@@ -1,6 +1,8 @@
 /* Choosing and opening the store. */
 #include "server/store.h"
 
+#include "base/random.h"
+
 #include <stdio.h>
 
 struct ps_store {
@@ -14,6 +16,7 @@ static enum ps_status open_kv(struct ps_store *store, const struct ps_store_opti
                               struct ps_error *error);
 static enum ps_status open_folder(struct ps_store *store, const struct ps_store_options *options,
                                   struct ps_error *error);
+static int64_t any_revision(void);
 
 enum ps_status ps_store_open(const struct ps_store_options *options, struct ps_store **out,
                              struct ps_error *error)
@@ -61,11 +64,23 @@ static enum ps_status open_kv(struct ps_store *store, const struct ps_store_opti
     if (options->data_dir != NULL)
         return open_folder(store, options, error);
     enum ps_status status = ps_kv_hub_create(options->clock, options->memory, &store->hub);
-    if (status == PS_OK)
+    if (status == PS_OK) {
+        ps_kv_hub_start_at(store->hub, any_revision());
         status = ps_kv_memory_open(store->hub, &store->kv);
+    }
     if (status != PS_OK)
         return ps_fail(error, status, "no memory for the store");
     return PS_OK;
+}
+
+/* Epochs are revisions. Nothing is left of this store when the process ends, and the next process
+ * must not meet the epochs of this one: clients tell by them whether a server still has what they
+ * gave it. 52 bits, so that programs which keep numbers as doubles print them right. */
+static int64_t any_revision(void)
+{
+    uint64_t bits;
+    ps_random_system(&bits, sizeof bits);
+    return (int64_t)(bits >> 12) + 1;
 }
 
 static enum ps_status open_folder(struct ps_store *store, const struct ps_store_options *options,

@@ -30,7 +30,7 @@ tier_image() {
 }
 
 tier_asan() {
-    build asan tests_unit && ctest --preset asan -L '^unit$' -j "$jobs"
+    build asan all && ctest --preset asan -L '^unit$' -j "$jobs"
 }
 
 # The other compiler has other warnings, and they are errors.

@@ -140,7 +140,7 @@ static int run(const struct command *command, struct psctl *control)
     struct psclient_error error = {0};
     if (psctl_open(control, 0, &control->client, &error) != PSCLIENT_OK) {
         (void)fprintf(stderr, "psctl: cannot find the servers: %s\n", error.text);
-        return EX_UNAVAILABLE;
+        return error.status == PSCLIENT_INVALID ? EX_USAGE : EX_UNAVAILABLE;
     }
     control->json = strcmp(options->output, "json") == 0;
     int code = command->run(control);

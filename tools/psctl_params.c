@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "tools/json_document.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,10 +101,15 @@ static void show_param(const struct psctl *control, uint32_t index,
         param_row(info, index);
 }
 
+/* A row is one line, and no name steers a terminal. */
 static void param_row(const struct psclient_param_info *info, uint32_t index)
 {
+    char name[sizeof info->name];
+    memcpy(name, info->name, sizeof name);
+    for (char *letter = name; *letter != '\0'; letter++)
+        *letter = iscntrl((unsigned char)*letter) ? '?' : *letter;
     (void)printf("%-6" PRIu32 " %-40s %-5s %14" PRIu64 " %12" PRIu64 " %-10s %12g %14" PRIu64 "\n",
-                 index, info->name, ps_dtype_name((enum ps_dtype)info->type), info->element_count,
+                 index, name, ps_dtype_name((enum ps_dtype)info->type), info->element_count,
                  info->version, info->rule, info->learning_rate, info->state_bytes);
 }
 

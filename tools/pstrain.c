@@ -183,7 +183,8 @@ static int generate(const struct pstrain_options *options)
                                              .model_seed = options->model_seed};
     double best = 0;
     if (ps_generate(&wish, &best, &error) != PS_OK)
-        return complain("generate", &error, EX_CANTCREAT);
+        return complain("generate", &error,
+                        error.status == PS_ERR_BAD_INPUT ? EX_USAGE : EX_CANTCREAT);
     if (strcmp(options->output, "json") == 0)
         print_generated(options, best);
     else
@@ -208,9 +209,11 @@ static void print_generated(const struct pstrain_options *options, double best)
 static int run(struct invocation *invocation)
 {
     struct ps_error error = {0};
+    if (check_numbers(&invocation->options, &error) != PS_OK)
+        return complain("arguments", &error, EX_USAGE);
     enum ps_status status = prepare(invocation, &error);
     if (status != PS_OK)
-        return complain("set up", &error, status == PS_ERR_BAD_INPUT ? EX_USAGE : EX_NOINPUT);
+        return complain("set up", &error, status == PS_ERR_BAD_INPUT ? EX_DATAERR : EX_NOINPUT);
     double seconds = 0;
     if (train(invocation, &seconds, &error) != PS_OK)
         return complain("train", &error, EX_UNAVAILABLE);
@@ -222,7 +225,6 @@ static enum ps_status prepare(struct invocation *invocation, struct ps_error *er
 {
     const struct pstrain_options *options = &invocation->options;
     const struct ps_allocator *heap = ps_allocator_heap();
-    PS_TRY(check_numbers(options, error));
     PS_TRY(ps_dataset_load(options->data, heap, &invocation->train, error));
     if (options->test != NULL)
         PS_TRY(ps_dataset_load(options->test, heap, &invocation->test, error));

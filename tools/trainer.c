@@ -2,6 +2,7 @@
 #include "tools/trainer.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "base/thread.h"
 
@@ -41,6 +42,8 @@ static enum ps_status train(struct worker *worker);
 static enum ps_status train_epoch(struct worker *worker, struct ps_random *random);
 static enum ps_status train_batch(struct worker *worker, const size_t *rows, size_t count);
 static enum ps_status initialise(struct worker *worker);
+static enum ps_status initialise_once(struct worker *worker, uint64_t timeout_ms, bool *finished,
+                                      struct psclient_error *cause);
 static enum ps_status pull_model(struct worker *worker);
 static enum ps_status push_gradient(struct worker *worker);
 static enum ps_status fail_from_client(struct worker *worker, const char *what,
@@ -241,17 +244,37 @@ static enum ps_status train_batch(struct worker *worker, const size_t *rows, siz
  * their state). Not selected: somebody else did, and pulling gets theirs. */
 static enum ps_status initialise(struct worker *worker)
 {
-    uint64_t timeout_ms = worker->options->call_timeout_ms;
-    struct psclient_error cause;
+    const struct ps_clock *clock = ps_clock_real();
+    uint64_t deadline_ms = ps_deadline_after(clock, worker->options->call_timeout_ms);
+    for (;;) {
+        struct psclient_error cause;
+        bool finished = false;
+        uint64_t left_ms = ps_time_left_ms(clock, deadline_ms);
+        PS_TRY(initialise_once(worker, left_ms, &finished, &cause));
+        if (finished)
+            return PS_OK;
+        if (ps_time_left_ms(clock, deadline_ms) == 0)
+            return fail_from_client(worker, "finish initialisation", &cause);
+    }
+}
+
+/* PS_OK without *finished: a server, or the lock, was lost meanwhile, as `cause` says, so that it
+ * has to be done again. */
+static enum ps_status initialise_once(struct worker *worker, uint64_t timeout_ms, bool *finished,
+                                      struct psclient_error *cause)
+{
     int selected = 0;
-    if (psclient_begin_init(worker->client, timeout_ms, &selected, &cause) != PSCLIENT_OK)
-        return fail_from_client(worker, "wait for initialisation", &cause);
+    if (psclient_begin_init(worker->client, timeout_ms, &selected, cause) != PSCLIENT_OK)
+        return fail_from_client(worker, "wait for initialisation", cause);
+    *finished = !selected;
     if (!selected)
         return PS_OK;
-    if (psclient_init(worker->client, worker->model, 2, timeout_ms, NULL, &cause) != PSCLIENT_OK)
-        return fail_from_client(worker, "initialise the parameters", &cause);
-    if (psclient_finish_init(worker->client, timeout_ms, &cause) != PSCLIENT_OK)
-        return fail_from_client(worker, "finish initialisation", &cause);
+    if (psclient_init(worker->client, worker->model, 2, timeout_ms, NULL, cause) != PSCLIENT_OK)
+        return fail_from_client(worker, "initialise the parameters", cause);
+    int status = psclient_finish_init(worker->client, timeout_ms, cause);
+    if (status != PSCLIENT_OK && status != PSCLIENT_NOT_INITIALIZED)
+        return fail_from_client(worker, "finish initialisation", cause);
+    *finished = status == PSCLIENT_OK;
     return PS_OK;
 }
 

@@ -3,19 +3,22 @@
 
 #include "server/core/service_state.h"
 
-static enum ps_status finish_locked(struct ps_service *service, const struct ps_request_id *request,
+#include <inttypes.h>
+
+static enum ps_status finish_locked(struct ps_service *service,
+                                    const struct ps_finish_request *request,
                                     struct ps_error *error);
-static enum ps_status begin_ready(struct ps_service *service, struct ps_error *error);
+static enum ps_status begin_ready(struct ps_service *service, uint64_t epoch,
+                                  struct ps_error *error);
 
 enum ps_status ps_service_finish(struct ps_service *service,
                                  const struct ps_finish_request *request, struct ps_ticket *ticket,
                                  struct ps_error *error)
 {
-    const struct ps_request_id nobody = {0};
+    const struct ps_finish_request nobody = {0};
     *ticket = (struct ps_ticket){0};
     ps_rwlock_write(&service->cut);
-    enum ps_status status =
-        finish_locked(service, request != NULL ? &request->request : &nobody, error);
+    enum ps_status status = finish_locked(service, request != NULL ? request : &nobody, error);
     /* Also a second finish is answered only when the first checkpoint is on disk: it may be the
      * retry of one whose reply was lost. */
     if (status == PS_OK || status == PS_ERR_EXISTS)
@@ -30,17 +33,18 @@ enum ps_status ps_service_finish(struct ps_service *service,
     return status;
 }
 
-static enum ps_status finish_locked(struct ps_service *service, const struct ps_request_id *request,
-                                    struct ps_error *error)
+static enum ps_status finish_locked(struct ps_service *service,
+                                    const struct ps_finish_request *request, struct ps_error *error)
 {
     PS_TRY(ps_service_admit(service, error));
-    if (!request->present)
-        return begin_ready(service, error);
+    if (!request->request.present)
+        return begin_ready(service, request->epoch, error);
     struct ps_session_call call;
-    PS_TRY(ps_sessions_begin(&service->sessions, request, ps_now_ms(service->clock), &call, error));
+    PS_TRY(ps_sessions_begin(&service->sessions, &request->request, ps_now_ms(service->clock),
+                             &call, error));
     if (call.is_repeat)
         return PS_OK;
-    enum ps_status status = begin_ready(service, error);
+    enum ps_status status = begin_ready(service, request->epoch, error);
     if (status == PS_OK)
         ps_sessions_commit(&service->sessions, &call, (struct ps_session_answer){0});
     else
@@ -48,10 +52,17 @@ static enum ps_status finish_locked(struct ps_service *service, const struct ps_
     return status;
 }
 
-static enum ps_status begin_ready(struct ps_service *service, struct ps_error *error)
+static enum ps_status begin_ready(struct ps_service *service, uint64_t epoch,
+                                  struct ps_error *error)
 {
     if (ps_service_life(service) == PS_LIFE_READY)
         return ps_fail(error, PS_ERR_EXISTS, "pserver already initialized");
+    /* READY without the parameters that the caller believes to be here would be for good. */
+    if (epoch != 0 && epoch != service->epoch)
+        return ps_fail(error, PS_ERR_STALE_EPOCH,
+                       "the server has lost what it was given, initialise again; nothing changed "
+                       "(epoch given: %" PRIu64 ", the server's: %" PRIu64 ")",
+                       epoch, service->epoch);
     if (service->saves)
         service->finish_ticket = ps_tickets_give(&service->tickets);
     atomic_store(&service->life, PS_LIFE_READY);

@@ -26,24 +26,27 @@ static enum ps_status check_request(const struct ps_service *service,
 static enum ps_status reserve(struct ps_service *service, const struct wish *wish,
                               struct ps_error *error);
 static void unreserve(struct ps_service *service, uint64_t bytes);
+static enum ps_status answer_repeat(struct ps_service *service, struct ps_init_reply *reply,
+                                    struct ps_error *error);
 static uint64_t life_number(struct ps_service *service);
 static struct ps_parameter *build(const struct ps_service *service, const struct wish *wish);
 static enum ps_status enter(struct ps_service *service, const struct wish *wish,
-                            struct ps_parameter **parameter, struct ps_error *error);
+                            struct ps_parameter **parameter, struct ps_init_reply *reply,
+                            struct ps_error *error);
 static enum ps_status enter_once(struct ps_service *service, const struct ps_request_id *request,
                                  struct ps_parameter **parameter, struct ps_error *error);
 static enum ps_status insert(struct ps_service *service, struct ps_parameter **parameter,
                              struct ps_error *error);
 
 enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_request *request,
-                               struct ps_error *error)
+                               struct ps_init_reply *reply, struct ps_error *error)
 {
     struct wish wish = {.life = life_number(service)};
     bool is_repeat = false;
     if (request->request.present)
         PS_TRY(ps_sessions_look(&service->sessions, &request->request, &is_repeat, error));
     if (is_repeat)
-        return ps_service_admit(service, error);
+        return answer_repeat(service, reply, error);
     PS_TRY(check_open(service, error));
     PS_TRY(check_request(service, request, &wish, error));
     PS_TRY(reserve(service, &wish, error));
@@ -54,8 +57,23 @@ enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a parameter of %" PRIu64 " bytes",
                        wish.bytes);
     }
-    enum ps_status status = enter(service, &wish, &parameter, error);
+    struct ps_init_reply taken;
+    enum ps_status status = enter(service, &wish, &parameter, &taken, error);
     ps_parameter_destroy(parameter);
+    if (status == PS_OK && reply != NULL)
+        *reply = taken;
+    return status;
+}
+
+/* A repeat of what was taken: by the present epoch, since a server that lost it remembers none. */
+static enum ps_status answer_repeat(struct ps_service *service, struct ps_init_reply *reply,
+                                    struct ps_error *error)
+{
+    ps_rwlock_read(&service->cut);
+    enum ps_status status = ps_service_admit(service, error);
+    if (status == PS_OK && reply != NULL)
+        *reply = (struct ps_init_reply){.epoch = service->epoch};
+    ps_rwlock_unlock(&service->cut);
     return status;
 }
 
@@ -183,7 +201,8 @@ static struct ps_parameter *build(const struct ps_service *service, const struct
 /* Puts `*parameter` into the table; it becomes the one that is to be destroyed: the one that was
  * there before, or itself when it did not get in. */
 static enum ps_status enter(struct ps_service *service, const struct wish *wish,
-                            struct ps_parameter **parameter, struct ps_error *error)
+                            struct ps_parameter **parameter, struct ps_init_reply *reply,
+                            struct ps_error *error)
 {
     struct ps_parameter *fresh = *parameter;
     ps_rwlock_write(&service->cut);
@@ -195,6 +214,7 @@ static enum ps_status enter(struct ps_service *service, const struct wish *wish,
         status = enter_once(service, &wish->request->request, parameter, error);
     if (*parameter == fresh)
         service->bytes_used -= wish->bytes;
+    *reply = (struct ps_init_reply){.epoch = service->epoch};
     ps_service_count_table(service);
     ps_rwlock_unlock(&service->cut);
     return status;

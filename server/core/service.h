@@ -140,7 +140,9 @@ bool ps_service_is_ready(const struct ps_service *service);
 
 /* ---- The four calls ---- */
 
-/* PS_ERR_EXISTS       "pserver already initialized"
+/* On PS_OK `*reply` has the epoch under which the parameter was taken; `reply` may be NULL.
+ *
+ * PS_ERR_EXISTS       "pserver already initialized"
  * PS_ERR_BAD_INPUT    name, type, length, content or config; the text says which. Nothing changed
  * PS_ERR_BUSY         bytes_max would be passed, or too many clients are remembered; the text has
  *                     the numbers
@@ -152,7 +154,7 @@ bool ps_service_is_ready(const struct ps_service *service);
  */
 PS_MUST_USE enum ps_status ps_service_init(struct ps_service *service,
                                            const struct ps_init_request *request,
-                                           struct ps_error *error);
+                                           struct ps_init_reply *reply, struct ps_error *error);
 
 /* Something to wait for; 0 is satisfied at once. */
 struct ps_ticket {
@@ -163,6 +165,8 @@ struct ps_ticket {
  * checkpoint is durable.
  *
  * PS_ERR_EXISTS       "pserver already initialized"
+ * PS_ERR_STALE_EPOCH  it is not, and the request's epoch is neither 0 nor ours: whatever was taken
+ *                     under that one is lost. Nothing changed; *ticket is 0
  * PS_ERR_UNAVAILABLE  starting, fenced or draining; *ticket is 0
  * and for its request id what ps_service_init says.
  *

@@ -4,9 +4,13 @@
 #include "base/assert.h"
 #include "server/rpc/rpc_context.h"
 
+#include <grpc/support/time.h>
+
 enum { TAG_MAGIC = 0x70737467 };
 
 static void run(void *argument);
+static gpr_timespec next_look(const struct ps_lane *lane);
+static void look_at_limits(struct ps_lane *lane);
 static bool may_end(struct ps_lane *lane);
 static void bell_step(void *owner, bool ok);
 static void close_bell(struct ps_lane *lane);
@@ -68,12 +72,43 @@ static void run(void *argument)
     for (size_t i = 0; i < lane->slot_count; i++)
         lane->slots[i].begin(lane->slots[i].memory);
     while (!may_end(lane)) {
-        grpc_event event =
-            grpc_completion_queue_next(lane->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-        PS_ASSERT(event.type == GRPC_OP_COMPLETE);
-        struct ps_tag *tag = event.tag;
-        PS_ASSERT(tag->magic == TAG_MAGIC);
-        tag->step(tag->owner, event.success != 0);
+        grpc_event event = grpc_completion_queue_next(lane->queue, next_look(lane), NULL);
+        PS_ASSERT(event.type != GRPC_QUEUE_SHUTDOWN);
+        if (event.type == GRPC_OP_COMPLETE) {
+            struct ps_tag *tag = event.tag;
+            PS_ASSERT(tag->magic == TAG_MAGIC);
+            tag->step(tag->owner, event.success != 0);
+        }
+        look_at_limits(lane);
+    }
+}
+
+static gpr_timespec next_look(const struct ps_lane *lane)
+{
+    return lane->limits != NULL ? lane->look : gpr_inf_future(GPR_CLOCK_MONOTONIC);
+}
+
+static gpr_timespec in_a_second(void)
+{
+    return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_seconds(1, GPR_TIMESPAN));
+}
+
+/* All of them, once a second: they are few, and in no order. */
+static void look_at_limits(struct ps_lane *lane)
+{
+    if (lane->limits == NULL)
+        return;
+    gpr_timespec now = gpr_now(GPR_CLOCK_MONOTONIC);
+    if (gpr_time_cmp(now, lane->look) < 0)
+        return;
+    lane->look = in_a_second();
+    struct ps_limit *after;
+    for (struct ps_limit *limit = lane->limits; limit != NULL; limit = after) {
+        after = limit->after;
+        if (gpr_time_cmp(now, limit->until) < 0)
+            continue;
+        ps_lane_unlimit(lane, limit);
+        limit->passed(limit->owner);
     }
 }
 
@@ -138,6 +173,33 @@ void ps_lane_leave(struct ps_lane *lane, struct ps_waiter *waiter)
     waiter->waiting = false;
 }
 
+void ps_lane_limit(struct ps_lane *lane, struct ps_limit *limit, gpr_timespec until)
+{
+    PS_ASSERT(!limit->waiting);
+    if (lane->limits == NULL)
+        lane->look = in_a_second();
+    limit->until = until;
+    limit->waiting = true;
+    limit->before = NULL;
+    limit->after = lane->limits;
+    if (lane->limits != NULL)
+        lane->limits->before = limit;
+    lane->limits = limit;
+}
+
+void ps_lane_unlimit(struct ps_lane *lane, struct ps_limit *limit)
+{
+    if (!limit->waiting)
+        return;
+    if (limit->before != NULL)
+        limit->before->after = limit->after;
+    else
+        lane->limits = limit->after;
+    if (limit->after != NULL)
+        limit->after->before = limit->before;
+    limit->waiting = false;
+}
+
 void ps_lane_stop(struct ps_lane *lane)
 {
     ps_mutex_lock(&lane->bell_lock);
@@ -145,7 +207,7 @@ void ps_lane_stop(struct ps_lane *lane)
     ps_mutex_unlock(&lane->bell_lock);
     ps_lane_ring(lane);
     ps_thread_join(&lane->thread);
-    PS_ASSERT(lane->live == 0 && lane->waiters == NULL);
+    PS_ASSERT(lane->live == 0 && lane->waiters == NULL && lane->limits == NULL);
 }
 
 void ps_lane_destroy(struct ps_lane *lane)

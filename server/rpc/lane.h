@@ -40,6 +40,16 @@ struct ps_waiter {
     bool waiting;
 };
 
+/* A moment at which patience with somebody ends, looked at about once a second. */
+struct ps_limit {
+    void (*passed)(void *owner);
+    void *owner;
+    gpr_timespec until;
+    struct ps_limit *before; /* in the lane's list; NULL: not in it, or the first */
+    struct ps_limit *after;
+    bool waiting;
+};
+
 /* A call slot: memory, and what its life on the lane's thread begins with. */
 struct ps_lane_slot {
     void *memory;
@@ -55,6 +65,8 @@ struct ps_lane {
     size_t slots_max;
     size_t live; /* slots that have begun and not ended; the lane's thread only */
     struct ps_waiter *waiters;
+    struct ps_limit *limits;
+    gpr_timespec look;         /* when the limits are looked at next, if there are any */
     struct ps_mutex bell_lock; /* guards the four below */
     grpc_channel *bell_channel;
     grpc_call *bell; /* no call goes over it: an empty batch on it is an event at once */
@@ -86,5 +98,10 @@ void ps_lane_destroy(struct ps_lane *lane);
 /* On the lane's thread: joins and leaves those who are asked again. Leaving twice is allowed. */
 void ps_lane_wait(struct ps_lane *lane, struct ps_waiter *waiter);
 void ps_lane_leave(struct ps_lane *lane, struct ps_waiter *waiter);
+
+/* On the lane's thread: unless the limit is taken back before, its `passed` is called once, soon
+ * after `until` (monotonic). Taking back twice is allowed. */
+void ps_lane_limit(struct ps_lane *lane, struct ps_limit *limit, gpr_timespec until);
+void ps_lane_unlimit(struct ps_lane *lane, struct ps_limit *limit);
 
 #endif

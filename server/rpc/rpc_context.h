@@ -25,6 +25,7 @@ struct ps_rpc_context {
     const struct ps_allocator *memory;
     const struct ps_log *log;
     struct ps_rpc_metrics metrics;
+    uint64_t reply_ms_max; /* a client that leaves a reply alone for longer is given up */
     atomic_bool draining;
     atomic_uint in_flight;     /* calls between their request and their end */
     struct ps_mutex idle_lock; /* for the condition only */

@@ -13,19 +13,18 @@
 #include "server/rpc/unary_call.h"
 
 #include <grpc/grpc_security.h>
-#include <grpc/support/log.h>
 #include <grpc/support/time.h>
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum {
     LANES_MAX = PS_LANES_MAX,
-    WATCH_SLOTS = 16,
+    WATCH_SLOTS = 160, /* more than one connection may have streams */
     REFLECTION_SLOTS = 4,
     UNKNOWN_SLOTS = 4,
     REFLECTION_VERSIONS = 2,
+    REPLY_MS_DEFAULT = 30 * 1000,
     GOAWAY_MS = 500 /* for idle clients to close their connections themselves */
 };
 
@@ -54,7 +53,6 @@ static enum ps_status build_slots(struct ps_rpc_server *server, struct ps_lane *
 static enum ps_status bind_address(struct ps_rpc_server *server, const char *address,
                                    struct ps_error *error);
 static uint32_t default_lane_count(void);
-static void quiet_library(void);
 
 enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
                                     struct ps_rpc_server **out, struct ps_error *error)
@@ -63,12 +61,13 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     struct ps_rpc_server *server = ps_zeroed(options->memory, sizeof *server);
     if (server == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no server");
-    quiet_library();
     grpc_init();
     server->clock = options->clock;
     server->context.service = options->service;
     server->context.memory = options->memory;
     server->context.log = options->log;
+    server->context.reply_ms_max =
+        options->reply_ms_max != 0 ? options->reply_ms_max : REPLY_MS_DEFAULT;
     atomic_init(&server->context.draining, false);
     ps_mutex_init(&server->context.idle_lock, PS_RANK_QUEUE);
     ps_condition_init(&server->context.idle);
@@ -81,14 +80,6 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     }
     *out = server;
     return PS_OK;
-}
-
-/* gRPC writes lines of its own shape to standard error, many of them at a peer's wish. They are
- * for those who look for faults in gRPC. */
-static void quiet_library(void)
-{
-    if (getenv("GRPC_VERBOSITY") == NULL)
-        gpr_set_log_verbosity((gpr_log_severity)(GPR_LOG_SEVERITY_ERROR + 1));
 }
 
 static enum ps_status build(struct ps_rpc_server *server,

@@ -28,6 +28,7 @@ struct ps_rpc_server_options {
     const char *listen;         /* "HOST:PORT"; port 0 picks a free one */
     uint32_t lane_count;        /* 0: one per two cores, at least 1 */
     uint64_t message_bytes_max; /* largest request; 0: PS_MESSAGE_BYTES_DEFAULT */
+    uint64_t reply_ms_max;      /* for a client to take a reply, and 1 s for each MiB; 0: 30 s */
     bool reflection;            /* offer grpc.reflection */
 };
 

@@ -6,7 +6,8 @@
  *      └──server stops──► ENDED
  *
  * A parked call has a second batch in flight, which completes when the client gives up or the
- * reply has ended the call; the slot is free when both have come back. */
+ * reply has ended the call; the slot is free when both have come back. A reply that the client does
+ * not take is given up after a while, so that no slot is held for ever. */
 #include "server/rpc/unary_call.h"
 
 #include "base/assert.h"
@@ -25,6 +26,7 @@ struct unary_call {
     struct ps_tag tag;       /* of the request and of the reply */
     struct ps_tag close_tag; /* of a parked call's end */
     struct ps_waiter waiter; /* for the bell, while parked */
+    struct ps_limit limit;   /* for the client to take the reply */
     enum unary_state state;
     const struct ps_unary_method *method;
     void *registered;
@@ -49,6 +51,8 @@ static void woken(void *owner);
 static void park(struct unary_call *call);
 static void unpark(struct unary_call *call);
 static void send_reply(struct unary_call *call);
+static gpr_timespec patience_of(const struct unary_call *call);
+static void give_up(void *owner);
 static grpc_byte_buffer *reply_message(struct unary_call *call);
 static void free_when_done(struct unary_call *call);
 static void end(struct unary_call *call);
@@ -63,6 +67,7 @@ enum ps_status ps_unary_calls_add(struct ps_lane *lane, const struct ps_unary_me
         ps_tag_init(&call->tag, unary_step, call);
         ps_tag_init(&call->close_tag, close_step, call);
         call->waiter = (struct ps_waiter){.woken = woken, .owner = call};
+        call->limit = (struct ps_limit){.passed = give_up, .owner = call};
         call->method = method;
         call->registered = registered;
         ps_rpc_call_init(&call->call, lane);
@@ -102,6 +107,7 @@ static void unary_step(void *owner, bool ok)
 
     case REPLYING: /* sent, or the client has gone: the same to us */
         call->reply_pending = false;
+        ps_lane_unlimit(call->call.lane, &call->limit);
         free_when_done(call);
         return;
 
@@ -218,7 +224,27 @@ static void send_reply(struct unary_call *call)
         ps_rpc_batch_close(&batch);
     call->state = REPLYING;
     call->reply_pending = true;
+    ps_lane_limit(call->call.lane, &call->limit, patience_of(call));
     ps_rpc_batch_start(&batch, &call->tag);
+}
+
+/* Until when the client is to have taken the reply. */
+static gpr_timespec patience_of(const struct unary_call *call)
+{
+    uint64_t ms = call->call.lane->context->reply_ms_max;
+    ms = (ms < INT32_MAX ? ms : INT32_MAX) + 1000 * (uint64_t)(call->reply_bytes >> 20);
+    return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                        gpr_time_from_millis((int64_t)ms, GPR_TIMESPAN));
+}
+
+/* A client that has stopped reading holds the slot that others wait for. */
+static void give_up(void *owner)
+{
+    struct unary_call *call = owner;
+    PS_ASSERT(call->state == REPLYING && call->reply_pending);
+    PS_LOG(call->call.lane->context->log, PS_LOG_DEBUG, "rpc", "reply given up: nobody takes it",
+           PS_FIELD_TEXT("method", call->method->path), PS_FIELD_UINT("bytes", call->reply_bytes));
+    (void)grpc_call_cancel(call->call.call, NULL);
 }
 
 /* NULL when there is no memory for it; the exchange then says so. */

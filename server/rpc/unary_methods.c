@@ -9,6 +9,7 @@
 
 /* A reply to the four calls is a name and a few numbers; one to an operator's may be long. */
 enum {
+    BULK_SLOTS = 160, /* more than one connection may have streams: none can take them all */
     SMALL_REPLY_BYTES_MAX = PS_NAME_BYTES_MAX + 128,
     STATUS_REPLY_BYTES_MAX = 8 * 1024,
     LIST_REPLY_BYTES_MAX = PS_MESSAGE_BYTES_DEFAULT
@@ -19,13 +20,17 @@ static bool push_is_settled(struct ps_exchange *exchange);
 static bool answer_init(struct ps_exchange *exchange)
 {
     struct ps_init_request request;
+    struct ps_init_reply reply;
     struct ps_decoded decoded;
     exchange->status = ps_decode_init(exchange->request, exchange->context->memory, &request,
                                       &decoded, &exchange->error);
     if (exchange->status != PS_OK)
         return true;
-    exchange->status = ps_service_init(exchange->context->service, &request, &exchange->error);
+    exchange->status =
+        ps_service_init(exchange->context->service, &request, &reply, &exchange->error);
     ps_decoded_release(&decoded);
+    if (exchange->status == PS_OK)
+        ps_encode_init_reply(&reply, exchange->reply);
     return true;
 }
 
@@ -189,8 +194,8 @@ static bool answer_health_check(struct ps_exchange *exchange)
 const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
     {SERVICE_PATH("InitParam"), answer_init, 64, SMALL_REPLY_BYTES_MAX, PS_METHOD_INIT},
     {SERVICE_PATH("FinishInitParams"), answer_finish, 8, SMALL_REPLY_BYTES_MAX, PS_METHOD_FINISH},
-    {SERVICE_PATH("SendGrad"), answer_push, 64, SMALL_REPLY_BYTES_MAX, PS_METHOD_PUSH},
-    {SERVICE_PATH("GetParam"), answer_pull, 64, SMALL_REPLY_BYTES_MAX, PS_METHOD_PULL},
+    {SERVICE_PATH("SendGrad"), answer_push, BULK_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_PUSH},
+    {SERVICE_PATH("GetParam"), answer_pull, BULK_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_PULL},
     {ADMIN_PATH("GetStatus"), answer_status, 4, STATUS_REPLY_BYTES_MAX, PS_METHOD_STATUS},
     {ADMIN_PATH("ListParams"), answer_list, 2, LIST_REPLY_BYTES_MAX, PS_METHOD_LIST},
     {ADMIN_PATH("SaveCheckpoint"), answer_save, 8, STATUS_REPLY_BYTES_MAX, PS_METHOD_SAVE},

@@ -31,6 +31,13 @@ static void setup(void)
     world = (struct kv_world){open_connection, pass, &fake_time, NULL, 10000, 3000, 10000, "/test"};
 }
 
+/* As a server without etcd and data directory makes it. */
+static void setup_late(void)
+{
+    setup();
+    ps_kv_hub_start_at(hub, (int64_t)1 << 52);
+}
+
 static void teardown(void)
 {
     ps_kv_hub_destroy(hub);
@@ -40,6 +47,7 @@ int main(void)
 {
     Suite *suite = suite_create("kv_memory_conformance");
     suite_add_tcase(suite, kv_conformance_case(&world, setup, teardown));
+    suite_add_tcase(suite, kv_conformance_case(&world, setup_late, teardown));
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

@@ -138,6 +138,7 @@ static void fuzz_small(struct ps_view view, struct ps_buffer *head)
     struct ps_list_request list;
     struct ps_save_reply save;
     struct ps_push_reply push;
+    struct ps_init_reply init;
     struct ps_decoded decoded;
     (void)head;
     if (ps_decode_pull(view, ps_allocator_heap(), &pull, &decoded, NULL) == PS_OK)
@@ -149,6 +150,7 @@ static void fuzz_small(struct ps_view view, struct ps_buffer *head)
     if (ps_decode_save_reply(view, ps_allocator_heap(), &save, &decoded, NULL) == PS_OK)
         ps_decoded_release(&decoded);
     (void)!ps_decode_push_reply(view, ps_allocator_heap(), &push, NULL);
+    (void)!ps_decode_init_reply(view, ps_allocator_heap(), &init, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

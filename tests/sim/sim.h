@@ -58,6 +58,7 @@ enum sim_mutation {
     SIM_MUTATION_CLOCK_LATE,         /* the services' clocks are behind, by more than the margin */
     SIM_MUTATION_SYNC_IGNORED,       /* the disk says that it has synced, and has not */
     SIM_MUTATION_SNAPSHOT_TORN,      /* one value in a checkpoint is of another instant */
+    SIM_MUTATION_FINISH_UNCHECKED,   /* trainers say no epoch when they finish */
     SIM_MUTATION_COUNT
 };
 

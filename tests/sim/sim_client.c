@@ -2,6 +2,7 @@
 #include "tests/sim/sim_client.h"
 
 #include "base/assert.h"
+#include "client/init_epoch.h"
 #include "tests/sim/sim_client_calls.h"
 
 #include <stdio.h>
@@ -241,8 +242,7 @@ static void take_turn(struct sim_client *client)
         return;
     }
     sim_trace(world, client->name, "is selected to initialise");
-    memset(client->init_epochs, 0, sizeof client->init_epochs);
-    client->init_torn = false;
+    ps_init_epochs_begin(client->init_epochs, SIM_SHARDS_MAX);
     client->item_count = client->parameter_count;
     for (size_t i = 0; i < client->item_count; i++) {
         sim_client_fill(client, i, i, 0.0);
@@ -266,10 +266,13 @@ static void mark_done(struct sim_client *client)
 static void start_batch(struct sim_client *client, enum ps_method method, enum sim_phase phase,
                         uint64_t timeout_ms)
 {
+    bool checked = client->world->options.mutation != SIM_MUTATION_FINISH_UNCHECKED;
+    uint64_t *epochs = checked ? client->init_epochs : NULL;
     const struct ps_batch_request request = {.method = method,
                                              .items = client->items,
                                              .item_count = client->item_count,
-                                             .deadline_ms = sim_now(client->world) + timeout_ms};
+                                             .deadline_ms = sim_now(client->world) + timeout_ms,
+                                             .init_epochs = epochs};
     PS_ASSERT(client->batch == NULL);
     client->finished = false;
     client->phase = phase;
@@ -318,8 +321,6 @@ static void on_batch(struct sim_client *client)
     struct sim_world *world = client->world;
     enum sim_phase phase = client->phase;
     enum ps_status status = worst_of(client);
-    if (phase == SIM_PHASE_INITIALISING && status == PS_OK && client->init_torn)
-        status = PS_ERR_CONFLICT;
     trace_items(client);
     end_batch(client);
 

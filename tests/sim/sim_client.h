@@ -60,8 +60,7 @@ struct sim_client {
     enum sim_phase phase;
     struct ps_init_lock lock;
     uint64_t lock_kept_ms;
-    uint64_t init_epochs[SIM_SHARDS_MAX]; /* under which the shards took parameters; 0: none */
-    bool init_torn; /* a shard took some under one epoch, some under another */
+    uint64_t init_epochs[SIM_SHARDS_MAX]; /* client/init_epoch.h */
     struct ps_batch *batch;
     bool finished; /* the batch */
     struct ps_item items[SIM_PARAMETERS_MAX];

@@ -85,8 +85,6 @@ static void send_call(struct sim_client *client, const struct ps_engine_action *
     message->call = action->call;
     message->attempt = attempt->number;
     message->deadline_ms = action->deadline_ms;
-    if (message->method == PS_METHOD_FINISH)
-        message->epoch = client->init_epochs[action->shard];
     sim_send(client->world, message);
 }
 
@@ -103,21 +101,13 @@ static enum ps_status decode(const struct sim_message *message, struct ps_view b
                              struct ps_decoded *decoded)
 {
     reply->method = message->method;
+    if (message->method == PS_METHOD_INIT)
+        return ps_decode_init_reply(bytes, memory, &reply->init, NULL);
     if (message->method == PS_METHOD_PUSH)
         return ps_decode_push_reply(bytes, memory, &reply->push, NULL);
     if (message->method == PS_METHOD_PULL)
         return ps_decode_pull_reply(bytes, memory, &reply->pull, decoded, NULL);
     return PS_OK;
-}
-
-static void note_init(struct sim_client *client, uint32_t shard, const struct sim_message *reply)
-{
-    uint64_t *known = &client->init_epochs[shard];
-    if (reply->status != PS_OK && reply->status != PS_ERR_EXISTS)
-        return;
-    if (reply->status == PS_OK && *known != 0 && *known != reply->epoch)
-        client->init_torn = true;
-    *known = reply->epoch;
 }
 
 void sim_client_take(struct sim_world *world, const struct sim_message *message)
@@ -129,8 +119,6 @@ void sim_client_take(struct sim_world *world, const struct sim_message *message)
     if (attempt == NULL)
         return; /* given up, or answered before */
     PS_ASSERT(attempt->call == message->call);
-    if (message->method == PS_METHOD_INIT)
-        note_init(client, attempt->shard, message);
     *attempt = (struct sim_attempt){0};
 
     const struct ps_bytes piece = {message->bytes, message->size};

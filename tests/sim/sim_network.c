@@ -64,6 +64,8 @@ struct sim_message *sim_message_of_reply(const struct sim_message *request, enum
     struct ps_view content = {0};
     struct ps_buffer head;
     ps_buffer_init(&head, ps_allocator_heap(), MESSAGE_BYTES_MAX);
+    if (status == PS_OK && request->method == PS_METHOD_INIT)
+        ps_encode_init_reply(&reply->init, &head);
     if (status == PS_OK && request->method == PS_METHOD_PUSH)
         ps_encode_push_reply(&reply->push, &head);
     if (status == PS_OK && request->method == PS_METHOD_PULL) {

@@ -22,11 +22,6 @@ struct sim_message {
     uint64_t attempt; /* which of its attempts */
     uint64_t deadline_ms;
     enum ps_method method;
-    /* What FinishInitParams has no field for yet: a finish says under which epoch its shard took
-     * the parameters (0: it took none), a reply says under which epoch it was given. Without that,
-     * a server that lost its parameters between InitParam and FinishInitParams would become READY
-     * without them. */
-    uint64_t epoch;
     enum ps_status status; /* replies */
     char text[PS_OUTCOME_TEXT_MAX];
     size_t size;

@@ -52,14 +52,6 @@ static const char *word_of(enum ps_method method)
     return words[method];
 }
 
-static uint64_t epoch_of(const struct sim_server *server)
-{
-    struct ps_status_reply now;
-    char uuid[37];
-    ps_service_status(server->service, &now, uuid);
-    return now.epoch;
-}
-
 static void reply(struct sim_server *server, const struct sim_message *message,
                   enum ps_status status, const char *text, const struct ps_call_reply *answer)
 {
@@ -67,7 +59,6 @@ static void reply(struct sim_server *server, const struct sim_message *message,
     sim_trace(server->world, server->name, "answers %s of c%u: %s", word_of(message->method),
               message->client + 1, ps_status_word(status));
     struct sim_message *sent = sim_message_of_reply(message, status, text, answer);
-    sent->epoch = epoch_of(server);
     sent->refused = status != PS_OK; /* the server's own word */
     sim_send(server->world, sent);
 }
@@ -78,12 +69,13 @@ static void answer_init(struct sim_server *server, const struct sim_message *mes
     struct ps_init_request request;
     struct ps_decoded decoded = {0};
     struct ps_error error = {0};
+    struct ps_call_reply answer = {.method = PS_METHOD_INIT};
     enum ps_status status =
         ps_decode_init(bytes, &server->world->memory, &request, &decoded, &error);
     if (status == PS_OK)
-        status = ps_service_init(server->service, &request, &error);
+        status = ps_service_init(server->service, &request, &answer.init, &error);
     ps_decoded_release(&decoded);
-    reply(server, message, status, error.text, NULL);
+    reply(server, message, status, error.text, &answer);
 }
 
 static void answer_finish(struct sim_server *server, const struct sim_message *message,
@@ -95,9 +87,6 @@ static void answer_finish(struct sim_server *server, const struct sim_message *m
     struct ps_ticket ticket = {0};
     enum ps_status status =
         ps_decode_finish(bytes, &server->world->memory, &request, &decoded, &error);
-    bool empty = strcmp(ps_service_state_name(server->service), "uninitialized") == 0;
-    if (status == PS_OK && empty && message->epoch != 0 && message->epoch != epoch_of(server))
-        status = ps_fail(&error, PS_ERR_NOT_FOUND, "the parameters were lost: initialise again");
     if (status == PS_OK)
         status = ps_service_finish(server->service, &request, &ticket, &error);
     ps_decoded_release(&decoded);

@@ -55,6 +55,12 @@ START_TEST(sim_checkers_catch_a_checkpoint_of_two_instants)
 }
 END_TEST
 
+START_TEST(sim_worlds_catch_a_finish_after_the_parameters_were_lost)
+{
+    expect_caught(SIM_MUTATION_FINISH_UNCHECKED, "liveness");
+}
+END_TEST
+
 START_TEST(equal_seeds_live_equal_lives)
 {
     struct sim_world_report report;
@@ -96,6 +102,7 @@ int main(void)
     tcase_add_test(tests, sim_checkers_catch_a_clock_that_is_later_than_the_margin);
     tcase_add_test(tests, sim_checkers_catch_a_disk_that_does_not_sync);
     tcase_add_test(tests, sim_checkers_catch_a_checkpoint_of_two_instants);
+    tcase_add_test(tests, sim_worlds_catch_a_finish_after_the_parameters_were_lost);
     tcase_add_test(tests, equal_seeds_live_equal_lives);
     tcase_add_test(tests, other_seeds_live_other_lives);
     suite_add_tcase(suite, tests);

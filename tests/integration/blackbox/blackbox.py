@@ -9,7 +9,7 @@ import urllib.request
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "cluster"))
 
 from calls import Calls  # noqa: E402
-from cluster import BIN, Cluster  # noqa: E402
+from cluster import BIN, Cluster, wait_until  # noqa: E402,F401
 
 
 def program(name):
@@ -27,8 +27,9 @@ def run(name, *arguments, environment=None, timeout=30, stdout=subprocess.PIPE):
 class Server:
     """A pserver alone on its data directory, which `with` ends."""
 
-    def __init__(self, *flags, interval="1h", environment=None, http=False, wait=True):
+    def __init__(self, *flags, interval="1h", environment=None, http=False, wait=True, data=None):
         self.cluster = Cluster(etcd=False, ttl="1s", interval=interval)
+        self.cluster.data = data or self.cluster.data
         self.flags = (*flags, "--http", "127.0.0.1:0") if http else flags
         self.environment = environment
         self.started = 0

@@ -276,22 +276,48 @@ END_TEST
 START_TEST(b11_the_same_address_again_makes_a_new_connection)
 {
     struct fake_server *server = fake_server_start(0);
-    fake_server_next(server, PS_METHOD_PUSH, 1, hold);
-    struct ps_call_request push = push_of(&small);
+    fake_server_next(server, PS_METHOD_STATUS, 1, hold);
+    struct ps_call_request status = {.method = PS_METHOD_STATUS};
     open_channel(1);
     channel.route(channel.self, 0, fake_server_address(server));
-    submit(1, 0, &push, LONG_MS);
-    fake_server_await(server, PS_METHOD_PUSH, 1);
+    submit(1, 0, &status, LONG_MS);
+    fake_server_await(server, PS_METHOD_STATUS, 1);
 
     channel.route(channel.self, 0, fake_server_address(server));
     struct ps_call_outcome outcome = await(1);
     ck_assert_int_eq(outcome.status, PS_ERR_UNAVAILABLE);
     ck_assert(!outcome.refused);
 
-    submit(2, 0, &push, LONG_MS);
+    submit(2, 0, &status, LONG_MS);
     ck_assert_int_eq(await(2).status, PS_OK);
     close_channel();
     fake_server_stop(server);
+}
+END_TEST
+
+START_TEST(a_push_under_way_is_not_cut_off_by_a_new_route)
+{
+    struct fake_server *server = fake_server_start(0);
+    struct fake_server *next = fake_server_start(0);
+    fake_server_next(server, PS_METHOD_PUSH, 1, hold);
+    struct ps_call_request push = push_of(&small);
+    struct ps_delivery delivery;
+    open_channel(1);
+    channel.route(channel.self, 0, fake_server_address(server));
+    submit(1, 0, &push, LONG_MS);
+    fake_server_await(server, PS_METHOD_PUSH, 1);
+
+    channel.route(channel.self, 0, fake_server_address(next));
+    submit(2, 0, &push, LONG_MS);
+    ck_assert_int_eq(await(2).status, PS_OK);
+    ck_assert(!channel.take(channel.self, &delivery));
+    fake_server_stop(server); /* now it breaks */
+    struct ps_call_outcome outcome = await(1);
+
+    ck_assert_int_ne(outcome.status, PS_OK);
+    ck_assert(!outcome.refused);
+    close_channel();
+    fake_server_stop(next);
 }
 END_TEST
 
@@ -451,6 +477,7 @@ int main(void)
     tcase_add_test(tests, b10_a_call_waits_for_a_server_that_comes_later);
     tcase_add_test(tests, b10_a_server_that_went_and_came_back_is_found_again);
     tcase_add_test(tests, b11_the_same_address_again_makes_a_new_connection);
+    tcase_add_test(tests, a_push_under_way_is_not_cut_off_by_a_new_route);
     tcase_add_test(tests, waiting_calls_go_to_the_shards_next_server);
     tcase_add_test(tests, b9_a_lost_route_leaves_calls_and_other_shards_alone);
     tcase_add_test(tests, large_content_arrives_whole_from_where_it_lies);

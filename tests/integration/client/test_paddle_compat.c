@@ -15,16 +15,30 @@ static paddle_pserver_client client;
 static float values[4] = {1, 2, 3, 4}, ones[4] = {1, 1, 1, 1};
 static char name_a[] = "param_a", name_b[] = "param_b";
 
+static void start_server(int i, const char *listen)
+{
+    char data[600], name[16];
+    snprintf(name, sizeof name, "s%d", i);
+    const char *const arguments[] = {
+        "--data-dir", temp_folder_path(&folder, name, data, sizeof data), "--etcd-ttl", "1s", NULL};
+    pserver_process_start(&servers[i], PSERVER_PROGRAM, listen, arguments);
+}
+
+/* Kills it, and starts it at the same address. */
+static void restart(int i)
+{
+    char address[sizeof servers[i].address];
+    memcpy(address, servers[i].address, sizeof address);
+    pserver_process_kill(&servers[i]);
+    start_server(i, address);
+}
+
 static void start(long long selected)
 {
-    char list[160], data[600], name[16];
+    char list[160];
     temp_folder_init(&folder);
-    for (int i = 0; i < 2; i++) {
-        snprintf(name, sizeof name, "s%d", i);
-        const char *const arguments[] = {"--data-dir",
-                                         temp_folder_path(&folder, name, data, sizeof data), NULL};
-        pserver_process_start(&servers[i], PSERVER_PROGRAM, "127.0.0.1:0", arguments);
-    }
+    for (int i = 0; i < 2; i++)
+        start_server(i, "127.0.0.1:0");
     snprintf(list, sizeof list, "%s,%s", servers[0].address, servers[1].address);
     client = paddle_new_pserver_client(list, selected);
     ck_assert_int_ge(client, 0);
@@ -88,6 +102,26 @@ START_TEST(b30_a_selected_trainer_that_restarts_is_told_to_get_the_parameters)
     paddle_parameter parameter = entry(name_a, got), *parameters[] = {&parameter};
     ck_assert_int_eq(paddle_get_params(client, parameters, 1), PSERVER_OK);
     ck_assert(got[1] == values[1]);
+    finish();
+}
+END_TEST
+
+START_TEST(a_server_lost_between_init_and_finish_is_an_error_and_beginning_again_helps)
+{
+    float got[4];
+    paddle_parameter parameter = entry(name_a, got), *parameters[] = {&parameter};
+    start(1);
+    ck_assert_int_eq(paddle_begin_init_params(client), 1);
+    ck_assert_int_eq(paddle_init_param(client, entry(name_a, values), NULL, 0), PSERVER_OK);
+    ck_assert_int_eq(paddle_init_param(client, entry(name_b, values), NULL, 0), PSERVER_OK);
+    restart(0);
+    restart(1);
+
+    ck_assert_int_eq(paddle_finish_init_params(client), PSERVER_ERROR);
+
+    initialise();
+    ck_assert_int_eq(paddle_get_params(client, parameters, 1), PSERVER_OK);
+    ck_assert(got[3] == values[3]);
     finish();
 }
 END_TEST
@@ -192,6 +226,8 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, a_training_loop_of_the_old_kind_works);
     tcase_add_test(tests, b30_a_selected_trainer_that_restarts_is_told_to_get_the_parameters);
+    tcase_add_test(tests,
+                   a_server_lost_between_init_and_finish_is_an_error_and_beginning_again_helps);
     tcase_add_test(tests, a_trainer_that_is_not_selected_does_not_initialise);
     tcase_add_test(tests, b17_getting_nothing_returns_and_sending_nothing_is_an_error);
     tcase_add_test(tests, b18_errors_are_returned);

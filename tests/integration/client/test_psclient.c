@@ -369,6 +369,52 @@ START_TEST(b7_the_next_trainer_completes_a_half_finished_initialisation)
 }
 END_TEST
 
+START_TEST(a_finish_refused_for_lost_parameters_says_initialise_again)
+{
+    static const uint8_t epoch_7[] = {0x08, 7};
+    const struct fake_answer taken = {.kind = FAKE_REPLY, .bytes = {epoch_7, sizeof epoch_7}};
+    float content[4] = {0};
+    struct psclient_parameter parameters[] = {parameter("w", content)};
+    open_client(1, "uninitialized");
+    fake_server_answer(servers[0], PS_METHOD_INIT, taken);
+    fake_server_next(servers[0], PS_METHOD_FINISH, 1, refuse(PS_ERR_STALE_EPOCH));
+    ck_assert_int_eq(psclient_init(client, parameters, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
+
+    ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_NOT_INITIALIZED);
+
+    ck_assert_str_eq(error.text, "shard 0 has lost what it was given: call psclient_init for every "
+                                 "parameter again, then psclient_finish_init");
+    ck_assert_uint_eq(fake_server_calls(servers[0], PS_METHOD_FINISH), 1);
+    ck_assert_uint_eq(fake_server_last_size(servers[0], PS_METHOD_FINISH), sizeof epoch_7);
+    close_client();
+}
+END_TEST
+
+START_TEST(after_a_loss_a_finish_is_refused_until_the_parameters_are_sent_again)
+{
+    static const uint8_t epoch_7[] = {0x08, 7}, epoch_8[] = {0x08, 8};
+    const struct fake_answer before = {.kind = FAKE_REPLY, .bytes = {epoch_7, sizeof epoch_7}};
+    const struct fake_answer later = {.kind = FAKE_REPLY, .bytes = {epoch_8, sizeof epoch_8}};
+    float content[4] = {0};
+    struct psclient_parameter parameters[] = {parameter("w", content)};
+    open_client(1, "uninitialized");
+    fake_server_answer(servers[0], PS_METHOD_INIT, before);
+    fake_server_next(servers[0], PS_METHOD_FINISH, 2, refuse(PS_ERR_STALE_EPOCH));
+    ck_assert_int_eq(psclient_init(client, parameters, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
+    ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_NOT_INITIALIZED);
+
+    ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_NOT_INITIALIZED);
+
+    /* An epoch that is no server's, in 10 bytes: not "unchecked". */
+    ck_assert_uint_eq(fake_server_last_size(servers[0], PS_METHOD_FINISH), 11);
+    fake_server_answer(servers[0], PS_METHOD_INIT, later);
+    ck_assert_int_eq(psclient_init(client, parameters, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
+    ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_OK);
+    ck_assert_uint_eq(fake_server_last_size(servers[0], PS_METHOD_FINISH), sizeof epoch_8);
+    close_client();
+}
+END_TEST
+
 static void *push_many(void *argument)
 {
     struct psclient_gradient gradients[4] = {gradient("param_a"), gradient("param_b"),
@@ -472,6 +518,8 @@ int main(void)
     tcase_add_test(tests, a_push_to_a_server_that_lost_its_state_says_so_at_once);
     tcase_add_test(tests, b30_a_trainer_of_initialised_servers_is_not_selected);
     tcase_add_test(tests, b7_the_next_trainer_completes_a_half_finished_initialisation);
+    tcase_add_test(tests, a_finish_refused_for_lost_parameters_says_initialise_again);
+    tcase_add_test(tests, after_a_loss_a_finish_is_refused_until_the_parameters_are_sent_again);
     tcase_add_test(tests, threads_share_a_client);
     tcase_add_test(tests, options_that_make_no_sense_are_refused);
     tcase_add_test(tests, an_etcd_that_is_not_there_is_waited_for_until_the_timeout);

@@ -199,17 +199,24 @@ START_TEST(b10_a_push_waits_for_the_server_that_comes_back_later)
 }
 END_TEST
 
+static void *ask_in_thread(void *argument)
+{
+    struct psclient_server_status status;
+    (void)argument;
+    return (void *)(intptr_t)psclient_server_status(client, 0, LONG_MS, &status, NULL);
+}
+
 START_TEST(b11_another_owner_at_the_same_address_gets_a_new_connection)
 {
     struct fake_server *server = fake_server_start(0);
-    fake_server_next(server, PS_METHOD_PUSH, 1, hold);
+    fake_server_next(server, PS_METHOD_STATUS, 1, hold);
     pthread_t thread;
     void *status;
     start(1);
     struct ps_claim claim = own(0, fake_server_address(server));
     client = open_client();
-    pthread_create(&thread, NULL, push_in_thread, NULL);
-    fake_server_await(server, PS_METHOD_PUSH, 1);
+    pthread_create(&thread, NULL, ask_in_thread, NULL);
+    fake_server_await(server, PS_METHOD_STATUS, 1);
 
     disown(&claim);
     own(0, fake_server_address(server));

@@ -18,7 +18,7 @@ def _messages():
     with tempfile.NamedTemporaryFile() as file:
         subprocess.run(["protoc", "-I", os.path.join(REPOSITORY, "proto"), "--include_imports",
                         "--descriptor_set_out", file.name, "pserver/v1/pserver.proto",
-                        "pserver/v1/optimizer_config.proto"], check=True)
+                        "pserver/v1/optimizer_config.proto", "pserver/v1/admin.proto"], check=True)
         described = descriptor_pb2.FileDescriptorSet.FromString(file.read())
     return message_factory.GetMessages(list(described.file))
 
@@ -44,10 +44,12 @@ class Calls:
         request = MESSAGES["pserver.v1.InitParamRequest"](
             name=name, element_type=FLOAT32, content=struct.pack(f"<{len(values)}f", *values),
             config=config)
-        self.call("InitParam", request, timeout)
+        reply = self.call("InitParam", request, timeout)
+        return MESSAGES["pserver.v1.InitParamResponse"].FromString(reply).epoch
 
-    def finish(self, timeout=20):
-        self.call("FinishInitParams", MESSAGES["pserver.v1.FinishInitParamsRequest"](), timeout)
+    def finish(self, timeout=20, epoch=0):
+        request = MESSAGES["pserver.v1.FinishInitParamsRequest"](epoch=epoch)
+        self.call("FinishInitParams", request, timeout)
 
     def push(self, name, values, ack=0, timeout=10):
         request = MESSAGES["pserver.v1.SendGradRequest"](

@@ -50,7 +50,8 @@ void bench_start(struct bench *bench, enum ps_method method, struct ps_item *ite
     const struct ps_batch_request request = {.method = method,
                                              .items = items,
                                              .item_count = count,
-                                             .deadline_ms = bench->now_ms + timeout_ms};
+                                             .deadline_ms = bench->now_ms + timeout_ms,
+                                             .init_epochs = bench->init_epochs};
     ck_assert_int_eq(ps_engine_start(bench->engine, &request, bench->now_ms, &bench->batch, NULL),
                      PS_OK);
     bench_pump(bench);

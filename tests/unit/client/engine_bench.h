@@ -23,6 +23,7 @@ struct bench {
     struct ps_batch *batch;    /* the last one started */
     struct ps_batch *finished; /* the last one that was announced as finished */
     uint64_t now_ms;
+    uint64_t *init_epochs;                         /* for the batches; NULL: none */
     struct ps_engine_action sent[BENCH_CALLS_MAX]; /* in flight, in order */
     uint32_t sent_count;
     uint64_t cancelled[BENCH_CALLS_MAX];

@@ -147,13 +147,19 @@ enum ps_status world_init_param(struct core_world *world, const char *name, enum
     struct ps_bytes piece = {content, size};
     struct ps_init_request request = {
         .name = text(name), .dtype = dtype, .content = ps_view_of(&piece), .config = config};
-    return ps_service_init(world->service, &request, &world->error);
+    return ps_service_init(world->service, &request, NULL, &world->error);
 }
 
 enum ps_status world_finish(struct core_world *world)
 {
+    return world_finish_under(world, 0);
+}
+
+enum ps_status world_finish_under(struct core_world *world, uint64_t epoch)
+{
+    const struct ps_finish_request request = {.epoch = epoch};
     struct ps_ticket ticket;
-    return ps_service_finish(world->service, NULL, &ticket, &world->error);
+    return ps_service_finish(world->service, &request, &ticket, &world->error);
 }
 
 enum ps_status world_push(struct core_world *world, const char *name, enum ps_dtype dtype,

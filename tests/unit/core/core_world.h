@@ -53,6 +53,8 @@ struct ps_bytes config_of(enum ps_config_optimizer optimizer, double rate);
 enum ps_status world_init_param(struct core_world *world, const char *name, enum ps_dtype dtype,
                                 const void *content, size_t size, struct ps_bytes config);
 enum ps_status world_finish(struct core_world *world);
+/* A finish that says under which epoch the parameters were taken. */
+enum ps_status world_finish_under(struct core_world *world, uint64_t epoch);
 enum ps_status world_push(struct core_world *world, const char *name, enum ps_dtype dtype,
                           const void *content, size_t size, uint64_t *version);
 /* Pushes four float32 ones to `name` as the client "client" in `session`. The reply goes to

@@ -105,10 +105,10 @@ static void live(void)
                                          .content = ps_view_of(&piece),
                                          .config = config_of(PS_CONFIG_ADD, 1),
                                          .request = request_id(0, 254)};
-    const struct ps_finish_request finish = {request_id(0, 255)};
+    const struct ps_finish_request finish = {.request = request_id(0, 255)};
     if (disk_recover(&world, disk, 1, &writer, &loaded) != PS_OK)
         return;
-    ck_assert_int_eq(ps_service_init(world.service, &init, &world.error), PS_OK);
+    ck_assert_int_eq(ps_service_init(world.service, &init, NULL, &world.error), PS_OK);
     ck_assert_int_eq(ps_service_finish(world.service, &finish, &ticket, &world.error), PS_OK);
     for (uint64_t sequence = 1; sequence <= PUSHES; sequence++) {
         /* The first pushes come before the first checkpoint. */

@@ -65,7 +65,7 @@ static void init_sum(const char *name, size_t count)
                                       .dtype = PS_F32,
                                       .content = ps_view_of(&piece),
                                       .config = config_of(PS_CONFIG_ADD, 1)};
-    ck_assert_int_eq(ps_service_init(service, &request, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_init(service, &request, NULL, NULL), PS_OK);
     free(zeros);
 }
 
@@ -249,7 +249,7 @@ static void init_many(void *unused)
         snprintf(name, sizeof name, "p%d", i % 20);
         struct ps_init_request request = {
             .name = text(name), .dtype = PS_F32, .content = ps_view_of(&piece)};
-        enum ps_status status = ps_service_init(service, &request, NULL);
+        enum ps_status status = ps_service_init(service, &request, NULL, NULL);
         ck_assert(status == PS_OK || status == PS_ERR_EXISTS);
     }
 }

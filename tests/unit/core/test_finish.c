@@ -64,6 +64,88 @@ START_TEST(a_second_finish_is_refused_and_waits_for_the_same_checkpoint)
 }
 END_TEST
 
+START_TEST(finish_under_the_epoch_that_took_the_parameters_is_fine)
+{
+    struct core_world world;
+    world_init(&world, false, 0);
+    world_own(&world, 7);
+    ps_service_begin_empty(world.service);
+
+    ck_assert_int_eq(world_finish_under(&world, 7), PS_OK);
+
+    ck_assert_str_eq(ps_service_state_name(world.service), "ready");
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(finish_after_the_parameters_were_lost_is_refused_and_changes_nothing)
+{
+    const float values[] = {1, 2};
+    const struct ps_finish_request request = {.epoch = 7};
+    struct core_world world;
+    struct ps_ticket ticket = {99};
+    struct ps_error error;
+    world_init(&world, true, 0);
+    world_own(&world, 7);
+    ps_service_begin_empty(world.service);
+    ck_assert_int_eq(
+        world_init_param(&world, "w", PS_F32, values, sizeof values, (struct ps_bytes){0}), PS_OK);
+    ps_service_reset(world.service);
+    world_own(&world, 8);
+    ps_service_begin_empty(world.service);
+
+    enum ps_status status = ps_service_finish(world.service, &request, &ticket, &error);
+
+    ck_assert_int_eq(status, PS_ERR_STALE_EPOCH);
+    ck_assert_ptr_nonnull(strstr(error.text, "the server has lost what it was given, initialise "
+                                             "again; nothing changed"));
+    ck_assert_uint_eq(ticket.number, 0);
+    ck_assert_int_eq(world.wanted_count, 0);
+    ck_assert_str_eq(ps_service_state_name(world.service), "uninitialized");
+    ck_assert_int_eq(
+        world_init_param(&world, "w", PS_F32, values, sizeof values, (struct ps_bytes){0}), PS_OK);
+    ck_assert_int_eq(world_finish_under(&world, 8), PS_OK);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(finish_under_no_epoch_is_not_checked)
+{
+    struct core_world world;
+    world_init(&world, false, 0);
+    world_own(&world, 7);
+    ps_service_begin_empty(world.service);
+
+    ck_assert_int_eq(world_finish_under(&world, 0), PS_OK);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(finish_of_what_is_ready_has_one_answer_under_any_epoch)
+{
+    static const uint64_t epochs[] = {0, 1, 2, UINT64_MAX};
+    struct core_world world;
+    world_init_ready(&world);
+
+    for (size_t i = 0; i < PS_ARRAY_COUNT(epochs); i++) {
+        ck_assert_int_eq(world_finish_under(&world, epochs[i]), PS_ERR_EXISTS);
+        ck_assert_str_eq(world.error.text, "pserver already initialized");
+    }
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_fenced_server_does_not_say_that_anything_is_lost)
+{
+    struct core_world world;
+    world_init_empty(&world);
+    ps_service_prove(world.service, 0);
+
+    ck_assert_int_eq(world_finish_under(&world, 99), PS_ERR_UNAVAILABLE);
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(finish_of_a_shard_without_parameters_is_fine)
 {
     struct core_world world;
@@ -181,6 +263,11 @@ int main(void)
     tcase_add_test(tests, finish_without_checkpoints_waits_for_nothing);
     tcase_add_test(tests, b6_finish_waits_for_the_first_checkpoint);
     tcase_add_test(tests, a_second_finish_is_refused_and_waits_for_the_same_checkpoint);
+    tcase_add_test(tests, finish_under_the_epoch_that_took_the_parameters_is_fine);
+    tcase_add_test(tests, finish_after_the_parameters_were_lost_is_refused_and_changes_nothing);
+    tcase_add_test(tests, finish_under_no_epoch_is_not_checked);
+    tcase_add_test(tests, finish_of_what_is_ready_has_one_answer_under_any_epoch);
+    tcase_add_test(tests, a_fenced_server_does_not_say_that_anything_is_lost);
     tcase_add_test(tests, finish_of_a_shard_without_parameters_is_fine);
     tcase_add_test(tests, a_wanted_checkpoint_is_one_of_now_or_later);
     tcase_add_test(tests, no_checkpoint_is_promised_where_none_is_saved);

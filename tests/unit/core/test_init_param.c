@@ -26,6 +26,38 @@ START_TEST(init_before_finish_may_be_repeated_and_replaces)
 }
 END_TEST
 
+START_TEST(init_says_under_which_epoch_the_parameter_was_taken)
+{
+    struct ps_bytes piece = {(const uint8_t *)two, sizeof two};
+    const struct ps_init_request request = {
+        .name = text("w"), .dtype = PS_F32, .content = ps_view_of(&piece)};
+    struct ps_init_reply reply = {99};
+    struct core_world world;
+    world_init(&world, false, 0);
+    world_own(&world, 7);
+    ps_service_begin_empty(world.service);
+
+    ck_assert_int_eq(ps_service_init(world.service, &request, &reply, NULL), PS_OK);
+
+    ck_assert_uint_eq(reply.epoch, 7);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_refused_init_says_no_epoch)
+{
+    const struct ps_init_request request = {.name = text("w"), .dtype = PS_F32};
+    struct ps_init_reply reply = {99};
+    struct core_world world;
+    world_init_empty(&world);
+
+    ck_assert_int_eq(ps_service_init(world.service, &request, &reply, NULL), PS_ERR_BAD_INPUT);
+
+    ck_assert_uint_eq(reply.epoch, 99);
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(init_after_finish_is_refused)
 {
     struct core_world world;
@@ -186,7 +218,7 @@ START_TEST(a_name_with_a_nul_is_refused)
         .name = {(const uint8_t *)"a\0b", 3}, .dtype = PS_F32, .content = ps_view_of(&piece)};
     world_init_empty(&world);
 
-    ck_assert_int_eq(ps_service_init(world.service, &request, NULL), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(ps_service_init(world.service, &request, NULL, NULL), PS_ERR_BAD_INPUT);
 
     world_fini(&world);
 }
@@ -277,6 +309,8 @@ int main(void)
 {
     TCase *tests = tcase_create("init_param");
     tcase_add_test(tests, init_before_finish_may_be_repeated_and_replaces);
+    tcase_add_test(tests, init_says_under_which_epoch_the_parameter_was_taken);
+    tcase_add_test(tests, a_refused_init_says_no_epoch);
     tcase_add_test(tests, init_after_finish_is_refused);
     tcase_add_test(tests, b15_empty_content_is_refused);
     tcase_add_test(tests, b15_bad_config_is_refused_and_leaves_nothing);

@@ -136,19 +136,19 @@ START_TEST(p2_repeats_of_init_and_finish_are_known_after_a_restart)
                                    .dtype = PS_F32,
                                    .content = ps_view_of(&piece),
                                    .request = {true, text("client"), 1, 1}};
-    const struct ps_finish_request finish = {{true, text("client"), 1, 2}};
+    const struct ps_finish_request finish = {.request = {true, text("client"), 1, 2}};
     struct ps_ticket ticket;
-    ck_assert_int_eq(ps_service_init(before.service, &init, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_init(before.service, &init, NULL, NULL), PS_OK);
     ck_assert_int_eq(ps_service_finish(before.service, &finish, &ticket, NULL), PS_OK);
     disk_save(&before, disk, NULL);
 
     ck_assert_int_eq(disk_recover(&after, disk, 2, &writer_after, &loaded), PS_OK);
 
-    ck_assert_int_eq(ps_service_init(after.service, &init, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_init(after.service, &init, NULL, NULL), PS_OK);
     ck_assert_int_eq(ps_service_finish(after.service, &finish, &ticket, NULL), PS_OK);
     ck_assert(ps_service_satisfied(after.service, ticket));
     init.request.sequence = 3;
-    ck_assert_int_eq(ps_service_init(after.service, &init, NULL), PS_ERR_EXISTS);
+    ck_assert_int_eq(ps_service_init(after.service, &init, NULL, NULL), PS_ERR_EXISTS);
 }
 END_TEST
 

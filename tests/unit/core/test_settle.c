@@ -400,12 +400,12 @@ static enum ps_status init_as(const char *name, uint64_t sequence, float first)
                                       .dtype = PS_F32,
                                       .content = ps_view_of(&piece),
                                       .request = {true, text("client"), 1, sequence}};
-    return ps_service_init(world.service, &request, &world.error);
+    return ps_service_init(world.service, &request, NULL, &world.error);
 }
 
 static enum ps_status finish_as(uint64_t sequence, struct ps_ticket *ticket)
 {
-    const struct ps_finish_request request = {{true, text("client"), 1, sequence}};
+    const struct ps_finish_request request = {.request = {true, text("client"), 1, sequence}};
     return ps_service_finish(world.service, &request, ticket, &world.error);
 }
 

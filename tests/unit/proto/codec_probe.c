@@ -60,6 +60,14 @@ static enum ps_status echo_push_reply(struct ps_view view, struct ps_buffer *out
     return PS_OK;
 }
 
+static enum ps_status echo_init_reply(struct ps_view view, struct ps_buffer *out)
+{
+    struct ps_init_reply message;
+    PS_TRY(ps_decode_init_reply(view, ps_allocator_heap(), &message, NULL));
+    ps_encode_init_reply(&message, out);
+    return PS_OK;
+}
+
 /* Messages that are decoded into a struct of their own and have no content. */
 #define ECHO(name, type)                                                               \
     static enum ps_status echo_##name(struct ps_view view, struct ps_buffer *out)      \
@@ -103,7 +111,7 @@ static const struct {
     {"GetParamRequest", echo_pull},           {"GetParamResponse", echo_pull_reply},
     {"ListParamsRequest", echo_list},         {"ListParamsResponse", echo_list_reply},
     {"GetStatusResponse", echo_status_reply}, {"SaveCheckpointResponse", echo_save_reply},
-    {"OptimizerConfig", echo_config},
+    {"OptimizerConfig", echo_config},         {"InitParamResponse", echo_init_reply},
 };
 
 static size_t from_hex(const char *hex, uint8_t *bytes)

@@ -133,9 +133,42 @@ START_TEST(init_comes_back_with_config_and_content)
 }
 END_TEST
 
-START_TEST(finish_comes_back_with_its_request_id)
+START_TEST(init_reply_comes_back)
+{
+    const struct ps_init_reply reply = {.epoch = UINT64_MAX};
+    struct ps_buffer head = new_head();
+    ps_encode_init_reply(&reply, &head);
+    struct ps_bytes bytes = join(&head, (struct ps_view){0});
+    struct ps_init_reply read;
+
+    ck_assert_int_eq(ps_decode_init_reply(ps_view_of(&bytes), ps_allocator_heap(), &read, NULL),
+                     PS_OK);
+
+    ck_assert_uint_eq(read.epoch, UINT64_MAX);
+}
+END_TEST
+
+START_TEST(what_older_programs_send_has_no_epoch)
+{
+    struct ps_init_reply reply = {99};
+    struct ps_finish_request finish = {.epoch = 99};
+    struct ps_decoded decoded;
+    const struct ps_view nothing = {0};
+
+    ck_assert_int_eq(ps_decode_init_reply(nothing, ps_allocator_heap(), &reply, NULL), PS_OK);
+    ck_assert_int_eq(ps_decode_finish(nothing, ps_allocator_heap(), &finish, &decoded, NULL),
+                     PS_OK);
+
+    ck_assert_uint_eq(reply.epoch, 0);
+    ck_assert_uint_eq(finish.epoch, 0);
+    ps_decoded_release(&decoded);
+}
+END_TEST
+
+START_TEST(finish_comes_back_with_its_epoch_and_request_id)
 {
     const struct ps_finish_request request = {
+        .epoch = 1ULL << 52,
         .request = {.present = true, .client_id = text("c"), .session = UINT64_MAX}};
     struct ps_buffer head = new_head();
     ps_encode_finish(&request, &head);
@@ -147,6 +180,7 @@ START_TEST(finish_comes_back_with_its_request_id)
         ps_decode_finish(ps_view_of(&bytes), ps_allocator_heap(), &read, &decoded, NULL);
 
     ck_assert_int_eq(status, PS_OK);
+    ck_assert_uint_eq(read.epoch, 1ULL << 52);
     ck_assert(read.request.present);
     ck_assert_uint_eq(read.request.session, UINT64_MAX);
     ck_assert_uint_eq(read.request.sequence, 0);
@@ -320,7 +354,9 @@ int main(void)
     tcase_add_loop_test(tests, push_comes_back_wherever_it_is_cut, 0, 120);
     tcase_add_test(tests, content_stays_where_it_lies);
     tcase_add_test(tests, init_comes_back_with_config_and_content);
-    tcase_add_test(tests, finish_comes_back_with_its_request_id);
+    tcase_add_test(tests, init_reply_comes_back);
+    tcase_add_test(tests, what_older_programs_send_has_no_epoch);
+    tcase_add_test(tests, finish_comes_back_with_its_epoch_and_request_id);
     tcase_add_test(tests, replies_come_back);
     tcase_add_test(tests, push_reply_comes_back);
     tcase_add_test(tests, an_empty_message_has_every_default);

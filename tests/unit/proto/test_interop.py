@@ -32,9 +32,9 @@ def message_class(name):
     return factory.GetPrototype(pool.FindMessageTypeByName(f"{package}.{name}"))
 
 
-KINDS = ["InitParamRequest", "FinishInitParamsRequest", "SendGradRequest", "SendGradResponse",
-         "GetParamRequest", "GetParamResponse", "ListParamsRequest", "ListParamsResponse",
-         "GetStatusResponse", "SaveCheckpointResponse"]
+KINDS = ["InitParamRequest", "InitParamResponse", "FinishInitParamsRequest", "SendGradRequest",
+         "SendGradResponse", "GetParamRequest", "GetParamResponse", "ListParamsRequest",
+         "ListParamsResponse", "GetStatusResponse", "SaveCheckpointResponse"]
 
 
 def fill(message, chance):

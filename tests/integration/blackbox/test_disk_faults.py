@@ -1,0 +1,208 @@
+"""Disks that fail or end while a real server saves: it says so, goes on, and loses no whole state.
+
+Each call that a save makes on the data directory fails once, or from then on, or kills the
+process. The parameter counts pushes, so that its value tells which state was loaded.
+"""
+
+import concurrent.futures
+import glob
+import os
+import resource
+import shutil
+import signal
+import tempfile
+import unittest
+
+import grpc
+
+import faults
+from blackbox import Server
+from cluster import wait_until
+
+SAVE = "/pserver.v1.Admin/SaveCheckpoint"
+MESSAGES = {"EIO": "Input/output error", "ENOSPC": "No space left on device"}
+
+
+def count(server):
+    """What the parameter has counted to; a state that never was is an error."""
+    values, version = server.calls.pull("w", timeout=20)
+    if values != [float(version)]:
+        raise AssertionError(f"values {values} are not of version {version}")
+    return version
+
+
+def save(server, timeout=30):
+    server.calls.channel.unary_unary(SAVE)(b"", timeout=timeout)
+
+
+def copy_of(server, folder):
+    """The data directory as a kill -9 would leave it now."""
+    server.process.signal(signal.SIGSTOP)
+    try:
+        shutil.copytree(server.data, folder)
+    finally:
+        server.process.signal(signal.SIGCONT)
+    return folder
+
+
+def loaded_from(folder):
+    """What a server started on the folder has counted to; its log."""
+    with Server(data=folder) as server:
+        return count(server), server.process.log()
+
+
+@unittest.skipIf(faults.why_not(), faults.why_not())
+class Faults(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="pserver-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def healthy_points(self, server):
+        """Every call of a save on the data directory, in the order of one that works."""
+        server.calls.push("w", [-1.0])
+        with faults.Trace(server) as trace:
+            save(server)
+            wait_until(lambda: any("pserver-1.log>" in line for line in trace.lines()), 20,
+                       "the save and its sweep are over, and logged")
+            found = faults.points(trace.lines(), server.data)
+        for call in ("write", "fdatasync", "fsync", "rename"):
+            self.assertGreaterEqual([point[0] for point in found].count(call), 2, found)
+        return found
+
+    def counting_server(self, **options):
+        server = Server(**options)
+        self.addCleanup(server.__exit__)
+        server.make_ready(values=[0.0])
+        return server
+
+    def test_each_call_of_a_save_fails(self):
+        server = self.counting_server()
+        copies = []
+        for call, n in self.healthy_points(server):
+            for error, when in (("EIO", f"{n}+"), ("ENOSPC", n)):
+                copies.append(self.fail_at(server, call, error, when))
+        self.assertTrue(server.process.alive())
+        left = glob.glob(os.path.join(server.data, "shard-0", "*"))
+        self.assertFalse([path for path in left if path.endswith(".tmp")], left)
+        self.assertLessEqual(len(left), 3, left)
+        print(f"{len(copies)} faults", end=" ")
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for (folder, low, high), (found, _) in zip(
+                    copies, pool.map(lambda copy: loaded_from(copy[0]), copies)):
+                self.assertTrue(low <= found <= high, (folder, low, found, high))
+
+    def fail_at(self, server, call, error, when):
+        """The directory right after the fault, with the oldest and newest state it may hold."""
+        save(server)
+        low = count(server)
+        high = server.calls.push("w", [-1.0])
+        folder = os.path.join(self.folder, f"{call}-{error}-{when}")
+        logged = len(server.process.log())
+        with faults.Trace(server, "-e", f"inject={call}:error={error}:when={when}") as trace:
+            saving = server.calls.channel.unary_unary(SAVE).future(b"", timeout=60)
+            wait_until(lambda: trace.hit() or saving.done(), 20, f"{folder} or the end of the save")
+            self.assertIsNotNone(trace.hit(), f"{folder} was never reached")
+            copy_of(server, folder)
+            high = server.calls.push("w", [-1.0])
+        saving.result(60)
+        self.assertEqual(count(server), high)
+        # What a save does not need may fail without a word: it is swept next time.
+        if call in ("write", "fdatasync", "fsync", "rename"):
+            self.assertIn(MESSAGES[error], server.process.log()[logged:], folder)
+        return folder, low, high
+
+    def test_a_kill_at_each_call_leaves_a_whole_state(self):
+        server = self.counting_server()
+        where = [point for point in self.healthy_points(server) if point[0] != "mkdir"]
+        save(server)
+        low = count(server)
+        base = copy_of(server, os.path.join(self.folder, "base"))
+        print(f"{len(where)} kills", end=" ")
+
+        def kill_and_load(point):
+            folder = os.path.join(self.folder, f"{point[0]}-{point[1]}")
+            shutil.copytree(base, folder)
+            self.kill_at(folder, *point)
+            return point, *loaded_from(folder)
+
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            results = list(pool.map(kill_and_load, where))
+        for point, found, log in results:
+            self.assertIn(found, (low, low + 1), (point, log))
+        self.assertEqual({found for _, found, _ in results}, {low, low + 1})
+
+    def kill_at(self, folder, call, n):
+        with Server(data=folder) as server:
+            # A loaded state is saved again at once; the calls to be counted are of the next save.
+            save(server)
+            server.calls.push("w", [-1.0])
+            with faults.Trace(server, "-e", f"inject={call}:signal=KILL:when={n}"):
+                with self.assertRaises(grpc.RpcError):
+                    save(server)
+                    save(server)
+                self.assertEqual(server.process.wait_exit(), -signal.SIGKILL)
+
+    def test_a_last_checkpoint_that_fails_is_no_clean_end(self):
+        server = self.counting_server()
+        server.calls.push("w", [-1.0])
+        save(server)
+        server.calls.push("w", [-1.0])
+        with faults.Trace(server, "-e", "inject=fdatasync:error=ENOSPC:when=1+"):
+            server.process.signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait_exit(30), 69, server.process.log())
+        ended = [row for row in server.process.events() if row["msg"] == "ended"][-1]
+        self.assertIn(MESSAGES["ENOSPC"], ended["error"])
+        server.start()
+        self.assertEqual(count(server), 1)
+
+    def test_a_file_that_cannot_be_read_falls_back_and_none_never_begins_empty(self):
+        server = self.counting_server()
+        for _ in range(2):
+            server.calls.push("w", [-1.0])
+            save(server)
+        server.process.kill()
+        fallen_back = self.start_without(server, self.files(server)[-1:])
+        fallen_back.wait_event("listening", 30)
+        fallen_back.kill()
+        refused = self.start_without(server, self.files(server))
+        self.assertIn(refused.wait_exit(30), (65, 69), refused.log())
+        self.assertIsNone(refused.event("listening"), refused.log())
+        for process in (fallen_back, refused):
+            self.assertIn(MESSAGES["EIO"], process.log())
+            self.assertRegex(process.log(), r"shard-0/[0-9a-f-]+\.safetensors")
+        server.start()
+        self.assertEqual(count(server), 1)
+
+    def files(self, server):
+        return sorted(glob.glob(os.path.join(server.data, "shard-0", "*.safetensors")))
+
+    def start_without(self, server, paths):
+        """Another process on the same directory, which cannot read these files."""
+        command = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=pread64,read", "-e",
+                   "inject=pread64,read:error=EIO:when=1+"]
+        for path in paths:
+            command += ["-P", path]
+        return server.cluster.run(f"without-{len(paths)}", command + server.process.child.args)
+
+
+class Limits(unittest.TestCase):
+    def test_a_file_size_limit_fails_saves_and_nothing_else(self):
+        with Server(http=True) as server:
+            server.make_ready(values=[0.0])
+            server.calls.push("w", [-1.0])
+            _, most = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (100, most))
+            waiting = server.calls.channel.unary_unary(SAVE).future(b"", timeout=60)
+            failed = "\nps_checkpoint_failures_total 0\n"
+            wait_until(lambda: failed not in server.get("/metrics")[1], 20, "the save fails")
+            self.assertEqual(server.calls.push("w", [-1.0]), 2)
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (most, most))
+            waiting.result(60)
+            server.process.kill()
+            server.start()
+            self.assertEqual(count(server), 2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

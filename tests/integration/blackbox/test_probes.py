@@ -1,0 +1,254 @@
+"""How machines see a server: /metrics, /livez, /readyz, and the service manager's socket."""
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+import grpc
+
+from blackbox import Server, fetch, run
+from calls import Calls
+from cluster import Cluster, wait_until
+
+HTTP = ["--http", "127.0.0.1:0"]
+
+
+class Pages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(http=True)
+        cls.addClassCleanup(cls.server.__exit__)
+        cls.server.make_ready()
+        for _ in range(3):
+            cls.server.calls.push("w", [1.0] * 4)
+        try:
+            cls.server.calls.push("nobody", [1.0])
+        except grpc.RpcError:
+            pass
+
+    def metrics(self):
+        status, text = self.server.get("/metrics")
+        self.assertEqual(status, 200)
+        return text
+
+    def test_promtool_has_no_complaint(self):
+        checked = subprocess.run(["promtool", "check", "metrics"], input=self.metrics(), text=True,
+                                 capture_output=True, timeout=30, check=False)
+        self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""))
+
+    def test_what_is_counted_is_what_happened(self):
+        text = self.metrics()
+        self.assertIn("\nps_pushes_total 3\n", text)
+        self.assertIn("\nps_position 3\n", text)
+        self.assertIn("\nps_parameters 1\n", text)
+        self.assertIn("\nps_checkpoints_total 1\n", text)
+        service = 'grpc_service="pserver.v1.ParameterServer",grpc_method="SendGrad"'
+        self.assertIn(f"\ngrpc_server_started_total{{{service}}} 4\n", text)
+        self.assertIn(f'\ngrpc_server_handled_total{{{service},grpc_code="OK"}} 3\n', text)
+        self.assertIn(f'\ngrpc_server_handled_total{{{service},grpc_code="NotFound"}} 1\n', text)
+
+    def test_the_process_is_measured(self):
+        text = self.metrics()
+        value = {name: float(number) for name, number in
+                 re.findall(r"^(process_[a-z_]+) (\S+)$", text, re.M)}
+        self.assertAlmostEqual(value["process_start_time_seconds"], time.time(), delta=600)
+        self.assertGreater(value["process_resident_memory_bytes"], 1 << 20)
+        self.assertGreater(value["process_open_fds"], 5)
+        self.assertGreaterEqual(value["process_max_fds"], value["process_open_fds"])
+        self.assertIn("process_cpu_seconds_total", value)
+
+    def test_live_and_ready_say_why(self):
+        status, text = self.server.get("/livez")
+        self.assertEqual(status, 200)
+        self.assertRegex(text, r"^ok: the coordinator came round \d+ ms ago\n$")
+        self.assertEqual(self.server.get("/readyz"), (200, "ok: serving, ready\n"))
+
+    def ask(self, method, path, body=None, headers=None):
+        port = self.server.process.event("http listening")["port"]
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        self.addCleanup(connection.close)
+        connection.request(method, path, body, headers or {})
+        return connection.getresponse()
+
+    def test_other_requests_are_answered_and_change_nothing(self):
+        for method, path, status in [("GET", "/", 200), ("HEAD", "/metrics", 200),
+                                     ("GET", "/metrics?x=1", 200), ("GET", "/nope", 404),
+                                     ("GET", "/../etc/passwd", 404), ("POST", "/metrics", 405),
+                                     ("DELETE", "/", 405), ("PUT", "/readyz", 405)]:
+            body = "x" * 1000 if method in ("POST", "PUT") else None
+            self.assertEqual(self.ask(method, path, body).status, status, (method, path))
+        self.assertGreaterEqual(self.ask("GET", "/", headers={"x": "y" * 100000}).status, 400)
+        self.assertEqual(self.server.get("/readyz")[0], 200)
+
+    def test_silent_and_broken_visitors_do_not_keep_others_out(self):
+        port = self.server.process.event("http listening")["port"]
+        visitors = [socket.create_connection(("127.0.0.1", port), 5) for _ in range(40)]
+        try:
+            for i, visitor in enumerate(visitors):
+                visitor.sendall([b"", b"GET /metr", b"\x00\xff" * 50, b"GET / HTTP/9.9\r\n"][i % 4])
+            self.assertEqual(self.server.get("/livez")[0], 200)
+        finally:
+            for visitor in visitors:
+                visitor.close()
+
+
+class Life(unittest.TestCase):
+    """One shard and two servers with etcd: readiness from the first to the last moment."""
+
+    def page(self, process, name):
+        port = process.wait_event("http listening")["port"]
+        return fetch(f"http://127.0.0.1:{port}{name}")
+
+    def wait_page(self, process, wanted, seconds=20):
+        wait_until(lambda: self.page(process, "/readyz") == wanted, seconds,
+                   f"/readyz says {wanted}; it says {self.page(process, '/readyz')}")
+
+    def test_readiness_through_a_life(self):
+        with Cluster(shards=1, ttl="2s", interval="1h") as cluster:
+            owner = cluster.pserver("pserver-owner", *HTTP, "--drain-delay", "2s")
+            calls = Calls(owner.wait_event("listening")["address"])
+            self.wait_page(owner, (200, "ok: serving, uninitialized\n"))
+
+            spare = cluster.pserver("pserver-spare", *HTTP)
+            self.wait_page(spare, (503, "not ok: spare, starting\n"))
+            self.assertEqual(self.page(spare, "/livez")[0], 200)
+
+            calls.init("w", [0.0])
+            calls.finish()
+            self.assertEqual(self.page(owner, "/readyz"), (200, "ok: serving, ready\n"))
+
+            self.etcd_away_beyond_the_lease(cluster, [owner, spare], calls)
+            owner = next(process for process in (owner, spare)
+                         if self.page(process, "/readyz")[0] == 200)
+            spare.kill() if owner is not spare else None
+            self.going_away(owner)
+
+    def etcd_away_beyond_the_lease(self, cluster, processes, calls):
+        cluster.etcd.kill()
+        self.wait_page(processes[0], (503, "not ok: serving, fenced\n"))
+        for process in processes:
+            self.assertEqual(self.page(process, "/livez")[0], 200)
+        with self.assertRaises(grpc.RpcError) as refused:
+            calls.push("w", [-1.0], timeout=5)
+        self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE)
+        cluster.start_etcd()
+        wait_until(lambda: any(self.page(process, "/readyz")[0] == 200 for process in processes),
+                   30, "one server is ready again")
+
+    def going_away(self, owner):
+        calls = Calls(owner.event("listening")["address"])
+        before = calls.push("w", [-1.0])
+        owner.signal(signal.SIGTERM)
+        self.wait_page(owner, (503, "not ok: stopping\n"))
+        self.assertEqual(self.page(owner, "/livez")[0], 200)
+        self.assertEqual(calls.push("w", [-1.0]), before + 1)
+        self.assertEqual(owner.wait_exit(), 0, owner.log())
+
+    def test_a_server_that_waits_for_etcd_is_live_and_not_ready(self):
+        with Cluster(shards=1, ttl="2s", etcd=False) as cluster:
+            early = cluster.pserver("pserver-early", *HTTP, "--etcd", cluster.etcd_url, etcd=False)
+            self.wait_page(early, (503, "not ok: learning, starting\n"))
+            self.assertEqual(self.page(early, "/livez")[0], 200)
+            early.signal(signal.SIGTERM)
+            self.assertEqual(early.wait_exit(), 0, early.log())
+
+
+class Manager(unittest.TestCase):
+    """A stand-in for systemd at the other end of NOTIFY_SOCKET."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="pserver-test-")
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "notify")
+        self.heard = []
+
+    def listen(self, name):
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(listener.close)
+        listener.bind(name)
+        listener.settimeout(20)
+        return listener
+
+    def hear_until(self, listener, wanted):
+        """Reads messages up to the wanted one; each with the time at which it came."""
+        while True:
+            self.heard.append((listener.recv(4096).decode(), time.monotonic()))
+            if self.heard[-1][0] == wanted:
+                return self.heard
+
+    def test_the_manager_learns_ready_status_signs_of_life_and_the_end(self):
+        listener = self.listen(self.path)
+        with Server(environment={"NOTIFY_SOCKET": self.path, "WATCHDOG_USEC": "2000000"}) as server:
+            self.hear_until(listener, "READY=1")
+            self.hear_until(listener, "STATUS=serving")
+            server.make_ready()
+            self.heard.clear()
+            for _ in range(3):
+                self.hear_until(listener, "WATCHDOG=1")
+            signs = [when for text, when in self.heard if text == "WATCHDOG=1"]
+            self.assertLess(max(b - a for a, b in zip(signs, signs[1:])), 2.0)
+            server.process.signal(signal.SIGTERM)
+            self.hear_until(listener, "STOPPING=1")
+            self.hear_until(listener, "STATUS=ended")
+            self.assertEqual(server.process.wait_exit(), 0)
+
+    def test_a_server_without_etcd_to_talk_to_still_gives_signs_of_life(self):
+        listener = self.listen(self.path)
+        with Cluster(shards=1, etcd=False) as cluster:
+            server = cluster.pserver("pserver", "--etcd", cluster.etcd_url, etcd=False,
+                                     environment={"NOTIFY_SOCKET": self.path,
+                                                  "WATCHDOG_USEC": "2000000"})
+            self.hear_until(listener, "READY=1")
+            for _ in range(3):
+                self.hear_until(listener, "WATCHDOG=1")
+            server.signal(signal.SIGTERM)
+            self.hear_until(listener, "STOPPING=1")
+            self.assertEqual(server.wait_exit(), 0)
+
+    def test_an_abstract_socket_is_told_too_and_another_process_dog_is_not_fed(self):
+        name = f"pserver-test-{os.getpid()}"
+        listener = self.listen("\0" + name)
+        with Server(environment={"NOTIFY_SOCKET": "@" + name, "WATCHDOG_USEC": "1000",
+                                 "WATCHDOG_PID": "1"}) as server:
+            self.hear_until(listener, "READY=1")
+            self.hear_until(listener, "STATUS=serving")
+            server.process.signal(signal.SIGTERM)
+            self.hear_until(listener, "STATUS=ended")
+            self.assertLess([text for text, _ in self.heard].count("WATCHDOG=1"), 50)
+            self.assertEqual(server.process.wait_exit(), 0)
+
+    def test_what_the_manager_had_no_room_for_comes_later(self):
+        listener = self.listen(self.path)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as crowd:
+            crowd.setblocking(False)
+            with self.assertRaises(BlockingIOError):
+                for _ in range(10000):
+                    crowd.sendto(b"x", self.path)
+        with Server(environment={"NOTIFY_SOCKET": self.path}) as server:
+            self.hear_until(listener, "READY=1")
+            self.hear_until(listener, "STATUS=serving")
+            server.process.signal(signal.SIGTERM)
+            self.hear_until(listener, "STOPPING=1")
+            self.assertEqual(server.process.wait_exit(), 0)
+
+    def test_a_manager_that_is_gone_or_no_socket_is_no_trouble(self):
+        with Server(environment={"NOTIFY_SOCKET": self.path}) as server:
+            server.make_ready()
+            server.process.signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait_exit(), 0)
+
+    def test_a_name_that_is_no_socket_is_refused(self):
+        done = run("pserver", "--listen", "127.0.0.1:0",
+                   environment={"NOTIFY_SOCKET": "nonsense"})
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("NOTIFY_SOCKET=nonsense", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
