@@ -395,8 +395,7 @@ static void give_number_back(struct ps_engine *engine, struct ps_engine_call *ca
     id->present = false;
 }
 
-/* Whatever the server meant to apply under the old number, it will not apply any more, or applying
- * it once more does no harm. */
+/* The server will not apply the old number any more, or doing so once more does no harm. */
 static void renumber(struct ps_engine *engine, struct ps_engine_call *call)
 {
     give_number_back(engine, call);

@@ -1,4 +1,5 @@
 """Disks that fail or end while a real server saves: it says so, goes on, and loses no whole state.
+Without a journal, so that only checkpoints are at stake; tests/chaos/ fails the journal's disk.
 
 Each call that a save makes on the data directory fails once, or from then on, or kills the
 process. The parameter counts pushes, so that its value tells which state was loaded.
@@ -47,7 +48,7 @@ def copy_of(server, folder):
 
 def loaded_from(folder):
     """What a server started on the folder has counted to; its log."""
-    with Server(data=folder) as server:
+    with Server("--no-journal", data=folder) as server:
         return count(server), server.process.log()
 
 
@@ -71,7 +72,7 @@ class Faults(unittest.TestCase):
         return found
 
     def counting_server(self, **options):
-        server = Server(**options)
+        server = Server("--no-journal", **options)
         self.addCleanup(server.__exit__)
         server.make_ready(values=[0.0])
         return server
@@ -133,7 +134,7 @@ class Faults(unittest.TestCase):
         self.assertEqual({found for _, found, _ in results}, {low, low + 1})
 
     def kill_at(self, folder, call, n):
-        with Server(data=folder) as server:
+        with Server("--no-journal", data=folder) as server:
             # A loaded state is saved again at once; the calls to be counted are of the next save.
             save(server)
             server.calls.push("w", [-1.0])
@@ -188,7 +189,7 @@ class Faults(unittest.TestCase):
 
 class Limits(unittest.TestCase):
     def test_a_file_size_limit_fails_saves_and_nothing_else(self):
-        with Server(http=True) as server:
+        with Server("--no-journal", http=True) as server:
             server.make_ready(values=[0.0])
             server.calls.push("w", [-1.0])
             _, most = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)

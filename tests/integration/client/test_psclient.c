@@ -1,11 +1,10 @@
 /* libpsclient over real sockets, against servers that do as they are told. */
-#include "client/psclient.h"
+#include "tests/integration/client/psclient_rig.h"
 
 #include "base/alloc.h"
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "proto/codec.h"
-#include "tests/support/client/fake_server.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -13,74 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONG_MS 20000
-
-static struct fake_server *servers[2];
-static struct psclient *client;
-static struct psclient_error error;
-static struct ps_buffer replies[2], status_bytes[2];
-static const float ones[4] = {1, 1, 1, 1};
 static const struct fake_answer hold = {.kind = FAKE_HOLD};
 static const struct fake_answer break_it = {.kind = FAKE_BREAK};
-
-static struct fake_answer refuse(enum ps_status status)
-{
-    return (struct fake_answer){.kind = FAKE_REFUSE, .status = status};
-}
-
-/* Servers in state "ready" with four float32 ones under every name, at version 6 and 7. */
-static void open_client(uint32_t server_count, const char *state)
-{
-    char list[128] = "";
-    for (uint32_t i = 0; i < server_count; i++) {
-        servers[i] = fake_server_start(0);
-        strcat(list, i > 0 ? "," : "");
-        strcat(list, fake_server_address(servers[i]));
-
-        struct ps_pull_reply pull = {.dtype = PS_F32, .version = 6 + i};
-        struct ps_bytes content = {(const uint8_t *)ones, sizeof ones};
-        pull.content = ps_view_of(&content);
-        ps_buffer_init(&replies[i], ps_allocator_heap(), 1000);
-        ps_encode_pull_reply(&pull, &replies[i]);
-        ps_buffer_append(&replies[i], content);
-        fake_server_answer(
-            servers[i], PS_METHOD_PULL,
-            (struct fake_answer){.kind = FAKE_REPLY,
-                                 .bytes = {(const uint8_t *)replies[i].text, replies[i].size}});
-        struct ps_status_reply status = {.state = state, .index = i};
-        ps_buffer_init(&status_bytes[i], ps_allocator_heap(), 1000);
-        ps_encode_status_reply(&status, &status_bytes[i]);
-        fake_server_answer(servers[i], PS_METHOD_STATUS,
-                           (struct fake_answer){.kind = FAKE_REPLY,
-                                                .bytes = {(const uint8_t *)status_bytes[i].text,
-                                                          status_bytes[i].size}});
-    }
-    const struct psclient_options options = {.servers = list};
-    ck_assert_int_eq(psclient_open(&options, &client, &error), PSCLIENT_OK);
-}
-
-static void close_client(void)
-{
-    psclient_close(client);
-    for (uint32_t i = 0; i < 2; i++) {
-        fake_server_stop(servers[i]);
-        ps_buffer_fini(&replies[i]);
-        ps_buffer_fini(&status_bytes[i]);
-    }
-}
-
-static struct psclient_gradient gradient(const char *name)
-{
-    return (struct psclient_gradient){name, PSCLIENT_FLOAT32, ones, sizeof ones};
-}
-
-static struct psclient_parameter parameter(const char *name, float *content)
-{
-    return (struct psclient_parameter){.name = name,
-                                       .type = PSCLIENT_FLOAT32,
-                                       .content = content,
-                                       .content_size = 4 * sizeof(float)};
-}
 
 START_TEST(a_batch_is_spread_over_its_servers)
 {
@@ -334,87 +267,6 @@ START_TEST(a_push_to_a_server_that_lost_its_state_says_so_at_once)
 }
 END_TEST
 
-START_TEST(b30_a_trainer_of_initialised_servers_is_not_selected)
-{
-    int selected = 7;
-    open_client(2, "ready");
-
-    ck_assert_int_eq(psclient_begin_init(client, LONG_MS, &selected, &error), PSCLIENT_OK);
-
-    ck_assert_int_eq(selected, 0);
-    close_client();
-}
-END_TEST
-
-START_TEST(b7_the_next_trainer_completes_a_half_finished_initialisation)
-{
-    int selected = 0;
-    float content[4] = {0};
-    struct psclient_parameter parameters[] = {parameter("param_a", content),
-                                              parameter("param_b", content)};
-    struct psclient_result results[2];
-    open_client(2, "uninitialized");
-    fake_server_answer(servers[0], PS_METHOD_INIT, refuse(PS_ERR_EXISTS));
-    fake_server_answer(servers[0], PS_METHOD_FINISH, refuse(PS_ERR_EXISTS));
-
-    ck_assert_int_eq(psclient_begin_init(client, LONG_MS, &selected, &error), PSCLIENT_OK);
-    ck_assert_int_eq(selected, 1);
-    ck_assert_int_eq(psclient_init(client, parameters, 2, LONG_MS, results, &error), PSCLIENT_OK);
-    ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_OK);
-
-    ck_assert_int_eq(results[0].status, PSCLIENT_ALREADY);
-    ck_assert_int_eq(results[1].status, PSCLIENT_OK);
-    ck_assert_uint_eq(fake_server_calls(servers[1], PS_METHOD_FINISH), 1);
-    close_client();
-}
-END_TEST
-
-START_TEST(a_finish_refused_for_lost_parameters_says_initialise_again)
-{
-    static const uint8_t epoch_7[] = {0x08, 7};
-    const struct fake_answer taken = {.kind = FAKE_REPLY, .bytes = {epoch_7, sizeof epoch_7}};
-    float content[4] = {0};
-    struct psclient_parameter parameters[] = {parameter("w", content)};
-    open_client(1, "uninitialized");
-    fake_server_answer(servers[0], PS_METHOD_INIT, taken);
-    fake_server_next(servers[0], PS_METHOD_FINISH, 1, refuse(PS_ERR_STALE_EPOCH));
-    ck_assert_int_eq(psclient_init(client, parameters, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
-
-    ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_NOT_INITIALIZED);
-
-    ck_assert_str_eq(error.text, "shard 0 has lost what it was given: call psclient_init for every "
-                                 "parameter again, then psclient_finish_init");
-    ck_assert_uint_eq(fake_server_calls(servers[0], PS_METHOD_FINISH), 1);
-    ck_assert_uint_eq(fake_server_last_size(servers[0], PS_METHOD_FINISH), sizeof epoch_7);
-    close_client();
-}
-END_TEST
-
-START_TEST(after_a_loss_a_finish_is_refused_until_the_parameters_are_sent_again)
-{
-    static const uint8_t epoch_7[] = {0x08, 7}, epoch_8[] = {0x08, 8};
-    const struct fake_answer before = {.kind = FAKE_REPLY, .bytes = {epoch_7, sizeof epoch_7}};
-    const struct fake_answer later = {.kind = FAKE_REPLY, .bytes = {epoch_8, sizeof epoch_8}};
-    float content[4] = {0};
-    struct psclient_parameter parameters[] = {parameter("w", content)};
-    open_client(1, "uninitialized");
-    fake_server_answer(servers[0], PS_METHOD_INIT, before);
-    fake_server_next(servers[0], PS_METHOD_FINISH, 2, refuse(PS_ERR_STALE_EPOCH));
-    ck_assert_int_eq(psclient_init(client, parameters, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
-    ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_NOT_INITIALIZED);
-
-    ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_NOT_INITIALIZED);
-
-    /* An epoch that is no server's, in 10 bytes: not "unchecked". */
-    ck_assert_uint_eq(fake_server_last_size(servers[0], PS_METHOD_FINISH), 11);
-    fake_server_answer(servers[0], PS_METHOD_INIT, later);
-    ck_assert_int_eq(psclient_init(client, parameters, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
-    ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_OK);
-    ck_assert_uint_eq(fake_server_last_size(servers[0], PS_METHOD_FINISH), sizeof epoch_8);
-    close_client();
-}
-END_TEST
-
 static void *push_many(void *argument)
 {
     struct psclient_gradient gradients[4] = {gradient("param_a"), gradient("param_b"),
@@ -516,10 +368,6 @@ int main(void)
     tcase_add_test(tests, the_level_of_acknowledgement_goes_with_every_push);
     tcase_add_test(tests, a_broken_pull_is_repeated);
     tcase_add_test(tests, a_push_to_a_server_that_lost_its_state_says_so_at_once);
-    tcase_add_test(tests, b30_a_trainer_of_initialised_servers_is_not_selected);
-    tcase_add_test(tests, b7_the_next_trainer_completes_a_half_finished_initialisation);
-    tcase_add_test(tests, a_finish_refused_for_lost_parameters_says_initialise_again);
-    tcase_add_test(tests, after_a_loss_a_finish_is_refused_until_the_parameters_are_sent_again);
     tcase_add_test(tests, threads_share_a_client);
     tcase_add_test(tests, options_that_make_no_sense_are_refused);
     tcase_add_test(tests, an_etcd_that_is_not_there_is_waited_for_until_the_timeout);

@@ -223,7 +223,7 @@ START_TEST(b11_another_owner_at_the_same_address_gets_a_new_connection)
     pthread_join(thread, &status);
 
     ck_assert_int_eq((int)(intptr_t)status, PSCLIENT_OK);
-    ck_assert_uint_eq(fake_server_calls(server, PS_METHOD_PUSH), 2); /* the second one moved */
+    ck_assert_uint_eq(fake_server_calls(server, PS_METHOD_STATUS), 2); /* the second one moved */
     psclient_close(client);
     fake_server_stop(server);
     finish();

@@ -3,6 +3,7 @@
 
 import glob
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -42,8 +43,8 @@ class AfterAServer(unittest.TestCase):
             path = os.path.join(temp, "model.safetensors")
             write_safetensors(path, {"w": ("F32", [2, 2], [1.0, 2.0, 3.0, 4.0])})
             for shard in glob.glob(os.path.join(server.data, "shard-*")):
-                self.assertEqual(os.listdir(shard), [])
-                os.rmdir(shard)
+                self.assertEqual(glob.glob(os.path.join(shard, "*.safetensors")), [])
+                shutil.rmtree(shard)
             psckpt("import", path, "--rate", "1", "--out", server.data)
             before = digest(server.data)
 
