@@ -90,7 +90,8 @@ def undisturbed(world, make_world, rows):
 
 
 def digest(build, folder):
-    """The state hash that psckpt prints, or None where it has none."""
+    """The state hashes that psckpt prints, of everything and of each shard; None where it has
+    none."""
     tool = os.path.join(build, "bin", "psckpt")
     if not os.path.exists(tool):
         return None
@@ -101,7 +102,8 @@ def digest(build, folder):
                           text=True, check=False, timeout=300)
     if done.returncode != 0:
         return f"exit {done.returncode}: {done.stderr.strip()[-300:]}"
-    return json.loads(done.stdout)
+    found = json.loads(done.stdout)
+    return [found["digest"]] + [shard["digest"] for shard in found["shards"]]
 
 
 def compare(world, make_world, build, pushes, dump):
@@ -125,4 +127,4 @@ def compare(world, make_world, build, pushes, dump):
     calm_hashes = digest(build, calm_data)
     if hashes != calm_hashes:
         found.append(Violation("digest", f"{hashes} against {calm_hashes}"))
-    return words, "equal" if hashes == calm_hashes else "DIFFERS", found
+    return words, f"equal ({hashes[0]})" if hashes == calm_hashes else "DIFFERS", found
