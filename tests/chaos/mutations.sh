@@ -33,7 +33,7 @@ build() {
 # former owner wakes up and saves: a storm of those.
 storm() {
     local faults=(--every 1.5)
-    [ "$1" = epoch_compare ] && faults=(--every 5 --only zombie --kills-min 1)
+    [ "$1" = epoch_compare ] && faults=(--every 8 --only zombie --kills-min 1 --batch 16)
     PS_BUILD="$top/build/mutation/$1" "$here/storm" --seed "$2" --seconds "$seconds" \
         "${faults[@]}" --report "$logs/$1-storm-$2" >"$logs/$1.storm-$2" 2>&1
 }
@@ -45,7 +45,8 @@ power_loss() {
 
 # The rules that a run says were broken.
 broken() {
-    grep -hoE "BROKEN [a-z_]+: [0-9]+|lost [0-9]+: PROMISES BROKEN" "$1" | sort -u | paste -sd ' '
+    grep -hoE "BROKEN [a-z_]+: [0-9]+|(lost|no_recovery) [0-9]+" "$1" | grep -v "lost 0" |
+        sort | uniq | head -5 | paste -sd ' '
 }
 
 # Runs a test with seed after seed until one notices.
