@@ -29,13 +29,17 @@ build() {
     return 1
 }
 
-# One run against one build: the exit status of the test. The comparison of epochs matters when a
-# former owner wakes up and saves: a storm of those.
+# One run against one build: the exit status of the test.
 storm() {
-    local faults=(--every 1.5)
-    [ "$1" = epoch_compare ] && faults=(--every 8 --only zombie --kills-min 1 --batch 16)
     PS_BUILD="$top/build/mutation/$1" "$here/storm" --seed "$2" --seconds "$seconds" \
-        "${faults[@]}" --report "$logs/$1-storm-$2" >"$logs/$1.storm-$2" 2>&1
+        --every 1.5 --report "$logs/$1-storm-$2" >"$logs/$1.storm-$2" 2>&1
+}
+
+# The comparison of epochs matters when a former owner wakes up and saves: a storm of those.
+zombies() {
+    PS_BUILD="$top/build/mutation/$1" "$here/storm" --seed "$2" --seconds "$seconds" \
+        --every 8 --only zombie --kills-min 1 --batch 16 \
+        --report "$logs/$1-zombies-$2" >"$logs/$1.zombies-$2" 2>&1
 }
 
 power_loss() {
@@ -53,7 +57,7 @@ broken() {
 noticed() {
     local name=$1 test=$2 seed status
     for seed in $seeds; do
-        rm -rf "$logs/$name-storm-$seed"
+        rm -rf "$logs/$name-$test-$seed"
         "$test" "$name" "$seed"
         status=$?
         if [ $status -eq 77 ]; then
@@ -74,7 +78,8 @@ noticed() {
 check() {
     case "$1" in
         journal_sync) noticed "$1" power_loss ;;
-        epoch_compare | session_lookup) noticed "$1" storm ;;
+        epoch_compare) noticed "$1" zombies ;;
+        session_lookup) noticed "$1" storm ;;
         *) echo "mutations: there is no mutation $1"; return 1 ;;
     esac
 }
@@ -82,8 +87,8 @@ check() {
 # Without a mutation the same tests pass.
 control() {
     local test seed=${seeds%% *} status
-    for test in storm power_loss; do
-        rm -rf "$logs/none-storm-$seed"
+    for test in storm zombies power_loss; do
+        rm -rf "$logs/none-$test-$seed"
         "$test" none "$seed"
         status=$?
         echo "mutations: none: $test, seed $seed: exit $status" \
