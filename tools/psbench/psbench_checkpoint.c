@@ -3,6 +3,8 @@
 #include "client/psclient.h"
 #include "tools/psbench/psbench.h"
 
+#include <string.h>
+
 /* A checkpoint of the largest shard on a slow disk. */
 #define SAVE_MS 600000
 
@@ -41,7 +43,9 @@ enum ps_status ps_bench_checkpoint(struct ps_bench *bench, struct ps_error *erro
 static enum ps_status open_run(struct checkpoint_run *run, struct ps_error *error)
 {
     struct ps_bench *bench = run->bench;
-    const struct ps_bench_server_wish wish = ps_bench_server_wish_of(bench, "server", "memory");
+    struct ps_bench_server_wish wish =
+        ps_bench_server_wish_of(bench, "server", bench->options->ack);
+    wish.no_journal = strcmp(bench->options->ack, "memory") == 0;
     PS_TRY(ps_bench_server_start(&run->server, &wish, error));
     struct ps_bench_load_wish load = ps_bench_load_wish_of(bench, run->server.address);
     load.parameter_count = bench->options->shard_size / bench->options->size;

@@ -10,13 +10,14 @@
 struct side {
     const char *name; /* of its row, and of its server's folder */
     const char *ack;
+    bool no_journal;
     uint64_t bytes, outstanding;
     struct ps_bench_server server;
     struct ps_bench_load *load;
     struct ps_bench_figures last;
 };
 
-enum { MEMORY, LOGGED, SMALL_MEMORY, SMALL_LOGGED, SIDE_COUNT };
+enum { MEMORY, JOURNALED, LOGGED, SMALL_MEMORY, SMALL_LOGGED, SIDE_COUNT };
 
 static enum ps_status open_side(struct ps_bench *bench, struct side *side, struct ps_error *error);
 static void close_side(struct side *side);
@@ -32,9 +33,14 @@ enum ps_status ps_bench_journal(struct ps_bench *bench, struct ps_error *error)
 {
     const struct ps_bench_options *options = bench->options;
     struct side sides[SIDE_COUNT] = {
-        {.name = "push_memory", .ack = "memory"},
+        {.name = "push_memory", .ack = "memory", .no_journal = true},
+        {.name = "push_memory_journaled", .ack = "memory"},
         {.name = "push_logged", .ack = "logged"},
-        {.name = "small_push_memory", .ack = "memory", .bytes = SMALL_BYTES, .outstanding = 1},
+        {.name = "small_push_memory",
+         .ack = "memory",
+         .no_journal = true,
+         .bytes = SMALL_BYTES,
+         .outstanding = 1},
         {.name = "small_push_logged", .ack = "logged", .bytes = SMALL_BYTES, .outstanding = 1},
     };
     bench->steps = SIDE_COUNT * (options->repeat + 1);
@@ -64,7 +70,8 @@ static enum ps_status open_side(struct ps_bench *bench, struct side *side, struc
         side->outstanding = options->outstanding;
     }
     struct ps_bench_row *row = row_of(bench, side);
-    const struct ps_bench_server_wish wish = ps_bench_server_wish_of(bench, side->name, side->ack);
+    struct ps_bench_server_wish wish = ps_bench_server_wish_of(bench, side->name, side->ack);
+    wish.no_journal = side->no_journal;
     struct ps_error why = {0};
     enum ps_status status = ps_bench_server_start(&side->server, &wish, &why);
     if (status == PS_ERR_UNAVAILABLE && side->ack[0] == 'l') {
@@ -94,9 +101,10 @@ static enum ps_status measure_large(struct ps_bench *bench, struct side sides[SI
     struct ps_bench_figures disk;
     struct side *logged = &sides[LOGGED], *memory = &sides[MEMORY];
     PS_TRY(measure_side(bench, memory, error));
+    PS_TRY(measure_side(bench, &sides[JOURNALED], error));
     PS_TRY(measure_side(bench, logged, error));
     PS_TRY(ps_bench_disk_append(bench->folder, memory->bytes, memory->outstanding,
-                                ps_bench_side_ms(bench), &disk, error));
+                                bench->options->time_ms, &disk, error));
     ps_bench_row_add(
         ps_bench_report_row(&bench->report, "disk_append", memory->bytes, memory->outstanding),
         &disk);
@@ -120,7 +128,7 @@ static enum ps_status measure_small(struct ps_bench *bench, struct side sides[SI
     PS_TRY(measure_side(bench, memory, error));
     PS_TRY(measure_side(bench, logged, error));
     PS_TRY(
-        ps_bench_disk_append(bench->folder, SMALL_BYTES, 1, ps_bench_side_ms(bench), &disk, error));
+        ps_bench_disk_append(bench->folder, SMALL_BYTES, 1, bench->options->time_ms, &disk, error));
     ps_bench_row_add(ps_bench_report_row(&bench->report, "small_fdatasync", SMALL_BYTES, 1), &disk);
     if (logged->load == NULL)
         return PS_OK;

@@ -36,6 +36,10 @@ static const struct ps_option table[] = {
     OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "The same, found through etcd."),
     OPTION(job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL, "Prefix of the job's keys in etcd."),
     OPTION(
+        ack, "ack", PS_OPTION_CHOICE, "LEVEL", "memory", "memory|logged",
+        "push, pull, pushpull, latency, checkpoint: memory keeps no journal; logged acknowledges "
+        "a push when it is on the disk of --dir."),
+    OPTION(
         via, "via", PS_OPTION_CHOICE, "PATH", "client", "client|channel",
         "client: libpsclient, a thread for each operation in flight. channel: the library's gRPC "
         "channel without what decides about retries, from one thread."),

@@ -3,7 +3,6 @@
 #include "tools/psbench/psbench.h"
 #include "tools/psbench/psbench_disk.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,13 +17,11 @@ struct recover_run {
     struct ps_bench_server_wish wish; /* of every start */
     struct ps_bench_server server;
     struct ps_bench_load *load;
-    bool logged;                 /* the server keeps a journal */
     struct ps_bench_files files; /* that a recovery needs: the checkpoint, then the journal */
     uint64_t bytes, read_ns;
 };
 
 static enum ps_status open_run(struct recover_run *run, struct ps_error *error);
-static enum ps_status start_first(struct recover_run *run, struct ps_error *error);
 static enum ps_status measure(struct recover_run *run, struct ps_error *error);
 static enum ps_status fill(struct recover_run *run, struct psclient_saved *saved,
                            struct ps_error *error);
@@ -51,30 +48,12 @@ enum ps_status ps_bench_recover(struct ps_bench *bench, struct ps_error *error)
 static enum ps_status open_run(struct recover_run *run, struct ps_error *error)
 {
     const struct ps_bench_options *options = run->bench->options;
-    PS_TRY(start_first(run, error));
+    run->wish = ps_bench_server_wish_of(run->bench, "server", "logged");
+    run->wish.ttl_ms = TTL_MS;
+    PS_TRY(ps_bench_server_start(&run->server, &run->wish, error));
     struct ps_bench_load_wish load = ps_bench_load_wish_of(run->bench, run->server.address);
     load.parameter_count = options->shard_size / options->size;
     return ps_bench_load_open(&load, &run->load, error);
-}
-
-/* With a journal where the server has one; without it there is only a checkpoint to load. */
-static enum ps_status start_first(struct recover_run *run, struct ps_error *error)
-{
-    struct ps_bench *bench = run->bench;
-    struct ps_error why = {0};
-    run->wish = ps_bench_server_wish_of(bench, "server", "logged");
-    run->wish.ttl_ms = TTL_MS;
-    enum ps_status status = ps_bench_server_start(&run->server, &run->wish, &why);
-    run->logged = status == PS_OK;
-    if (status == PS_OK)
-        return PS_OK;
-    if (status != PS_ERR_UNAVAILABLE)
-        return ps_fail(error, status, "%s", why.text);
-    struct ps_bench_row *row = ps_bench_report_row(&bench->report, "recover_with_journal",
-                                                   bench->options->journal_size, 1);
-    (void)snprintf(row->unsupported, sizeof row->unsupported, "%.250s", why.text);
-    run->wish.ack = "memory";
-    return ps_bench_server_start(&run->server, &run->wish, error);
 }
 
 /* A checkpoint, a journal behind it, kill -9, and back. */
@@ -113,7 +92,7 @@ static enum ps_status fill(struct recover_run *run, struct psclient_saved *saved
     psclient_close(client);
     if (status != PSCLIENT_OK)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "checkpoint: %.200s", reason.text);
-    if (!run->logged || behind_count == 0)
+    if (behind_count == 0)
         return PS_OK;
     return ps_bench_load_do(run->load, PS_BENCH_PUSH, behind_count, &unused, error);
 }
@@ -158,35 +137,37 @@ static enum ps_status restart(struct recover_run *run, struct ps_error *error)
 }
 
 /* Detecting is all the time before the server owns the shard: most of it waits for the lease of the
- * one that was killed. Loading is from the claim of the shard to the checkpoint's line in the log,
- * replaying from there to the line that says that it serves; the log counts milliseconds. */
+ * one that was killed. Recovering is from there to the line in its log that says that it serves;
+ * the log itself names the larger parts. It counts milliseconds. */
 static enum ps_status note(struct recover_run *run, struct ps_error *error)
 {
     struct ps_bench *bench = run->bench;
     const struct ps_bench_options *options = bench->options;
     const struct ps_bench_server *server = &run->server;
     int64_t claimed_ms = ps_bench_server_event_ms(server, "index claimed");
-    int64_t loaded_ms = ps_bench_server_event_ms(server, "checkpoint loaded");
     int64_t serving_ms = ps_bench_server_event_ms(server, "serving index=");
-    if (claimed_ms < 0 || loaded_ms < 0 || serving_ms < 0)
-        return ps_fail(error, PS_ERR_INTERNAL, "the server's log does not say when it recovered");
-    int64_t load_ms = taken_ms(claimed_ms, loaded_ms);
-    int64_t replay_ms = taken_ms(loaded_ms, serving_ms);
-    double recover_s = (double)(load_ms + replay_ms > 0 ? load_ms + replay_ms : 1) / 1e3;
-    uint64_t nominal = options->shard_size + (run->logged ? options->journal_size : 0);
+    int64_t load_ms = ps_bench_server_event_field(server, "checkpoint loaded", "duration_ms");
+    int64_t replay_ms = ps_bench_server_event_field(server, "journal replayed", "duration_ms");
+    int64_t records = ps_bench_server_event_field(server, "journal replayed", "records");
+    if (claimed_ms < 0 || serving_ms < 0 || load_ms < 0 || replay_ms < 0)
+        return ps_fail(error, PS_ERR_INTERNAL, "the server's log does not say how it recovered");
+    int64_t recover_ms = taken_ms(claimed_ms, serving_ms);
+    double recover_s = (double)(recover_ms > 0 ? recover_ms : 1) / 1e3;
+    double total_ms = (double)(server->serving_ns - server->started_ns) / 1e6;
+    uint64_t nominal = options->shard_size + options->journal_size;
     double share = (double)run->bytes / (double)nominal;
     const struct ps_bench_figures recovered = {.per_second = share / recover_s};
     const struct ps_bench_figures read = {.per_second = share / ((double)run->read_ns / 1e9)};
-    struct ps_bench_row *row = ps_bench_report_row(
-        &bench->report, run->logged ? "recover_with_journal" : "recover_checkpoint", nominal, 1);
+    struct ps_bench_row *row = ps_bench_report_row(&bench->report, "recover", nominal, 1);
     ps_bench_row_add(row, &recovered);
-    double total_ms = (double)(server->serving_ns - server->started_ns) / 1e6;
-    ps_bench_row_detail(row, "detect_ms", total_ms - (double)(load_ms + replay_ms));
+    ps_bench_row_detail(row, "detect_ms", total_ms - (double)recover_ms);
     ps_bench_row_detail(row, "load_ms", (double)load_ms);
     ps_bench_row_detail(row, "replay_ms", (double)replay_ms);
+    ps_bench_row_detail(row, "recover_ms", (double)recover_ms);
     ps_bench_row_detail(row, "total_ms", total_ms);
     ps_bench_row_detail(row, "lease_ms", TTL_MS);
     ps_bench_row_detail(row, "file_bytes", (double)run->bytes);
+    ps_bench_row_detail(row, "replayed_records", (double)records);
     ps_bench_row_detail(row, "cold_cache", strcmp(options->cache, "cold") == 0);
     ps_bench_report_beside(&bench->report, row, "read_and_checksum", "read_and_checksum", 1, &read);
     return PS_OK;

@@ -79,6 +79,8 @@ static void build_command(struct command *command, const struct ps_bench_server 
     if (wish->ack != NULL) {
         add(command, "--data-dir", server->data);
         add(command, "--ack", wish->ack);
+        if (wish->no_journal)
+            add(command, "--no-journal", NULL);
     }
     if (wish->count > 0) {
         (void)snprintf(command->index, TEXT_BYTES, "%llu", (unsigned long long)wish->index);
@@ -174,6 +176,21 @@ int64_t ps_bench_server_event_ms(const struct ps_bench_server *server, const cha
         when = (((int64_t)hour * 60 + minute) * 60 + second) * 1000 + ms;
     ps_release(ps_allocator_heap(), log);
     return when;
+}
+
+int64_t ps_bench_server_event_field(const struct ps_bench_server *server, const char *event,
+                                    const char *field)
+{
+    char *log = read_log(server);
+    const char *line = log != NULL ? last_line_with(log, event) : NULL;
+    char wanted[TEXT_BYTES];
+    int64_t number = -1;
+    (void)snprintf(wanted, sizeof wanted, " %s=", field);
+    const char *found = line != NULL ? strstr(line, wanted) : NULL;
+    if (found != NULL && found < line + strcspn(line, "\n"))
+        number = strtoll(found + strlen(wanted), NULL, 10);
+    ps_release(ps_allocator_heap(), log);
+    return number;
 }
 
 /* The whole log, to be released; NULL when it cannot be read. */

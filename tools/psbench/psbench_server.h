@@ -26,6 +26,7 @@ struct ps_bench_server_wish {
     uint64_t lanes;
     uint64_t ttl_ms;       /* of its lease on the shard; 0: the server's default */
     uint64_t index, count; /* shard of a job; count 0: the only one */
+    bool no_journal;       /* with `ack`: nothing is written but checkpoints */
     bool tune_malloc;
 };
 
@@ -50,5 +51,9 @@ void ps_bench_server_kill(struct ps_bench_server *server);
 /* The milliseconds of the day at which its log says `event` for the last time; negative: never.
  * `event` is the text between the level and the fields, with the component. */
 int64_t ps_bench_server_event_ms(const struct ps_bench_server *server, const char *event);
+
+/* The number behind "<field>=" in the last line with `event`; negative: there is none. */
+int64_t ps_bench_server_event_field(const struct ps_bench_server *server, const char *event,
+                                    const char *field);
 
 #endif

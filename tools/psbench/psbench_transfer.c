@@ -84,7 +84,9 @@ static enum ps_status open_run(struct transfer_run *run, struct ps_error *error)
     PS_TRY(ps_bench_alone_open(&run->alone, options->size, error));
     bool elsewhere = options->servers != NULL || options->etcd != NULL;
     if (!elsewhere) {
-        const struct ps_bench_server_wish wish = ps_bench_server_wish_of(bench, "server", NULL);
+        bool logged = strcmp(options->ack, "logged") == 0;
+        const struct ps_bench_server_wish wish =
+            ps_bench_server_wish_of(bench, "server", logged ? "logged" : NULL);
         PS_TRY(ps_bench_server_start(&run->server, &wish, error));
     }
     struct ps_bench_load_wish wish =
