@@ -12,10 +12,6 @@ import storm_records
 from storm_checks import Violation
 
 
-def shard_folders(data, shards):
-    return [os.path.join(data, f"shard-{index}") for index in range(shards)]
-
-
 def complete(entries, pushes, dump):
     """All pushes that the final state holds, in journal order, and how many of them the journal
     does not have: those that a checkpoint covers after a segment failed or was swept. They are
@@ -86,7 +82,7 @@ def undisturbed(world, make_world, rows):
             server.child.wait(timeout=60)
     finally:
         calm.close()
-    return calm.disk.path, dump
+    return calm.data, dump
 
 
 def digest(build, folder):
@@ -108,15 +104,16 @@ def digest(build, folder):
 
 def compare(world, make_world, build, pushes, dump):
     """(words about the journal, words about the digest, violations)"""
-    folders = shard_folders(world.disk.path, world.options.shards)
-    entries = storm_journal.read_shards(folders, world.parameters, world.slots)
+    world.keep_journals()
+    entries = storm_journal.read_shards(world.shard_folders(world.kept), world.parameters,
+                                        world.slots)
     words, found = "none: these servers keep no journal", []
     if entries:
         found = storm_checks.check_journal(pushes, entries)
     rows, holes = complete(entries, pushes, dump)
     if entries:
         words = f"{len(entries)} pushes, {holes} more known only by a checkpoint"
-    hashes = digest(build, world.disk.path)
+    hashes = digest(build, world.data)
     calm_data, calm_dump = undisturbed(world, make_world, rows)
     for parameter, row in sorted(dump.items()):
         if calm_dump.get(parameter) != row:
