@@ -15,6 +15,10 @@ seeds=${PS_MUTATION_SEEDS:-"1 2 3"}
 seconds=${PS_MUTATION_SECONDS:-45}
 points=${PS_MUTATION_POINTS:-5}
 logs="$top/build/mutation/logs"
+# What broken runs leave behind goes with this run.
+TMPDIR=$(mktemp -d)
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
 mkdir -p "$logs"
 
 build() {
