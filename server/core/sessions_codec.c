@@ -194,14 +194,16 @@ static enum ps_status read_all(struct ps_sessions *sessions, struct reader *read
     if (mark == NULL || memcmp(mark, magic, sizeof magic) != 0)
         return fail(error, "they do not begin as sessions do");
     uint64_t version = take_number(reader, 4);
-    uint64_t flags = take_number(reader, 4);
-    uint64_t client_count = take_number(reader, 4);
     if (reader->is_short)
         return fail(error, "they end too early");
     if (version != FORMAT_VERSION)
         return ps_fail(error, PS_ERR_UNSUPPORTED,
                        "checkpoint: sessions of format %" PRIu64 "; this program knows %d", version,
                        FORMAT_VERSION);
+    uint64_t flags = take_number(reader, 4);
+    uint64_t client_count = take_number(reader, 4);
+    if (reader->is_short)
+        return fail(error, "they end too early");
     if (flags > FLAG_HAS_FORGOTTEN)
         return fail(error, "an unknown flag");
     if (flags == FLAG_HAS_FORGOTTEN)
