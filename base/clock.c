@@ -31,6 +31,14 @@ const struct ps_clock *ps_clock_real(void)
     return &real_clock;
 }
 
+uint64_t ps_clock_precise_ns(void)
+{
+    struct timespec now;
+    int failed = clock_gettime(CLOCK_MONOTONIC, &now);
+    PS_ASSERT(failed == 0);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 uint64_t ps_now_ms(const struct ps_clock *clock)
 {
     PS_ASSERT(clock != NULL);

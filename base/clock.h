@@ -26,6 +26,10 @@ struct ps_clock {
 /* The machine's clock. Static; lives for ever. */
 const struct ps_clock *ps_clock_real(void);
 
+/* Nanoseconds from some start, never going back (CLOCK_MONOTONIC): for measurements, which take the
+ * machine as it is. Nothing is decided by it. */
+uint64_t ps_clock_precise_ns(void);
+
 uint64_t ps_now_ms(const struct ps_clock *clock);
 uint64_t ps_unix_ns(const struct ps_clock *clock);
 

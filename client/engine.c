@@ -14,6 +14,7 @@
 #define DEFAULT_PAUSE_MIN_MS 20
 #define DEFAULT_PAUSE_MAX_MS 2000
 
+static void init_shard(struct ps_engine *engine, uint32_t index);
 static void fill_lanes(struct ps_engine *engine, struct ps_batch *batch);
 static void fill_shard(struct ps_engine *engine, uint32_t shard);
 static void fill_lane(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard);
@@ -60,10 +61,19 @@ enum ps_status ps_engine_create(const struct ps_engine_options *options, struct 
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", options->shard_count);
     }
     for (uint32_t i = 0; i < options->shard_count; i++)
-        ps_numbering_init(&engine->shards[i].numbering,
-                          options->session > 0 ? options->session : 1);
+        init_shard(engine, i);
     *out = engine;
     return PS_OK;
+}
+
+static void init_shard(struct ps_engine *engine, uint32_t index)
+{
+    struct ps_engine_shard *shard = &engine->shards[index];
+    uint64_t session = engine->options.session;
+    ps_numbering_init(&shard->numbering, session > 0 ? session : 1);
+    shard->client_id = engine->options.client_id;
+    for (size_t i = 0; i < sizeof index; i++)
+        shard->client_id.bytes[sizeof shard->client_id.bytes - 1 - i] ^= (uint8_t)(index >> 8 * i);
 }
 
 void ps_engine_destroy(struct ps_engine *engine)
@@ -318,7 +328,7 @@ static uint32_t next_call(struct ps_engine *engine, struct ps_batch *batch, uint
     if (!ps_numbering_has_room(numbering))
         return PS_NO_CALL;
     PS_ASSERT(!id->present);
-    const struct ps_client_id *client = &engine->options.client_id;
+    const struct ps_client_id *client = &engine->shards[shard].client_id;
     *id = (struct ps_request_id){.present = true,
                                  .client_id = {client->bytes, sizeof client->bytes},
                                  .session = numbering->session,

@@ -14,6 +14,7 @@
 
 struct ps_engine_shard {
     uint64_t epoch; /* of its server; 0: nobody serves it */
+    struct ps_client_id client_id;
     struct ps_numbering numbering;
 };
 

@@ -35,7 +35,8 @@ static struct ps_session_entry *find(const struct ps_sessions *sessions, struct 
 static enum ps_status begin_locked(struct ps_sessions *sessions,
                                    const struct ps_request_id *request, uint64_t now_ms,
                                    struct ps_session_call *call, struct ps_error *error);
-static enum ps_status classify(const struct ps_session_entry *entry,
+static enum ps_status classify(const struct ps_sessions *sessions,
+                               const struct ps_session_entry *entry,
                                const struct ps_request_id *request,
                                const struct ps_session_slot **repeat, struct ps_error *error);
 static enum ps_status check_window(const struct ps_session_entry *entry, uint64_t sequence,
@@ -47,6 +48,7 @@ static enum ps_status make_room(struct ps_sessions *sessions, uint64_t now_ms,
                                 struct ps_error *error);
 static struct ps_session_entry *add(struct ps_sessions *sessions, struct ps_bytes id,
                                     uint64_t now_ms);
+static void forget(struct ps_sessions *sessions, struct ps_session_entry *entry);
 static void drop(struct ps_sessions *sessions, struct ps_session_entry *entry);
 static void touch(struct ps_sessions *sessions, struct ps_session_entry *entry, uint64_t now_ms);
 static void unlink_entry(struct ps_sessions *sessions, struct ps_session_entry *entry);
@@ -74,6 +76,7 @@ void ps_sessions_clear(struct ps_sessions *sessions)
     ps_mutex_lock(&sessions->lock);
     while (sessions->idlest != NULL)
         drop(sessions, sessions->idlest);
+    sessions->has_forgotten = false;
     PS_ASSERT(sessions->entries == NULL);
     ps_mutex_unlock(&sessions->lock);
 }
@@ -127,7 +130,7 @@ static enum ps_status begin_locked(struct ps_sessions *sessions,
 {
     const struct ps_session_slot *repeat = NULL;
     struct ps_session_entry *entry = find(sessions, request->client_id);
-    PS_TRY(classify(entry, request, &repeat, error));
+    PS_TRY(classify(sessions, entry, request, &repeat, error));
     if (entry == NULL)
         PS_TRY(let_in(sessions, request, now_ms, &entry, error));
     if (repeat != NULL) {
@@ -152,14 +155,15 @@ static enum ps_status begin_locked(struct ps_sessions *sessions,
 }
 
 /* A repeat, a new request, or one that is too old to tell. `entry` may be NULL. */
-static enum ps_status classify(const struct ps_session_entry *entry,
+static enum ps_status classify(const struct ps_sessions *sessions,
+                               const struct ps_session_entry *entry,
                                const struct ps_request_id *request,
                                const struct ps_session_slot **repeat, struct ps_error *error)
 {
     *repeat = NULL;
     if (session_lookup_is_off)
         return PS_OK;
-    if (entry == NULL && request->sequence > PS_SESSION_SLOTS)
+    if (entry == NULL && sessions->has_forgotten && request->sequence > PS_SESSION_SLOTS)
         return ps_fail(
             error, PS_ERR_STALE_SESSION,
             "the client is not remembered: begin a new session (this is sequence %" PRIu64
@@ -235,7 +239,8 @@ enum ps_status ps_sessions_look(struct ps_sessions *sessions, const struct ps_re
     PS_TRY(check_id(request, error));
     const struct ps_session_slot *repeat = NULL;
     ps_mutex_lock(&sessions->lock);
-    enum ps_status status = classify(find(sessions, request->client_id), request, &repeat, error);
+    enum ps_status status =
+        classify(sessions, find(sessions, request->client_id), request, &repeat, error);
     ps_mutex_unlock(&sessions->lock);
     if (status == PS_OK)
         *is_repeat = repeat != NULL;
@@ -253,7 +258,7 @@ enum ps_status ps_sessions_remember(struct ps_sessions *sessions,
     struct ps_session_entry *entry = find(sessions, request->client_id);
     if (entry == NULL) {
         if (HASH_COUNT(sessions->entries) >= sessions->clients_max && sessions->idlest != NULL)
-            drop(sessions, sessions->idlest);
+            forget(sessions, sessions->idlest);
         entry = add(sessions, request->client_id, now_ms);
     }
     if (entry != NULL) {
@@ -301,7 +306,7 @@ static enum ps_status make_room(struct ps_sessions *sessions, uint64_t now_ms,
             "%u clients are remembered, at most %" PRIu32 " may be; the longest idle one "
             "has been so for %" PRIu64 " ms and is forgotten after %" PRIu64 " ms",
             HASH_COUNT(sessions->entries), sessions->clients_max, idle_ms, sessions->idle_ms);
-    drop(sessions, idlest);
+    forget(sessions, idlest);
     return PS_OK;
 }
 
@@ -322,6 +327,12 @@ static struct ps_session_entry *add(struct ps_sessions *sessions, struct ps_byte
     }
     link_as_busiest(sessions, entry);
     return entry;
+}
+
+static void forget(struct ps_sessions *sessions, struct ps_session_entry *entry)
+{
+    drop(sessions, entry);
+    sessions->has_forgotten = true;
 }
 
 static void drop(struct ps_sessions *sessions, struct ps_session_entry *entry)
@@ -368,6 +379,7 @@ enum ps_status ps_sessions_copy(struct ps_sessions *sessions, const struct ps_al
     enum ps_status status = PS_OK;
     *copy = (struct ps_sessions_copy){0};
     ps_mutex_lock(&sessions->lock);
+    copy->has_forgotten = sessions->has_forgotten;
     size_t count = HASH_COUNT(sessions->entries);
     copy->clients = ps_plain(memory, count * sizeof copy->clients[0]);
     if (copy->clients == NULL)
@@ -380,6 +392,13 @@ enum ps_status ps_sessions_copy(struct ps_sessions *sessions, const struct ps_al
     }
     ps_mutex_unlock(&sessions->lock);
     return status;
+}
+
+void ps_sessions_set_forgotten(struct ps_sessions *sessions)
+{
+    ps_mutex_lock(&sessions->lock);
+    sessions->has_forgotten = true;
+    ps_mutex_unlock(&sessions->lock);
 }
 
 enum ps_status ps_sessions_put(struct ps_sessions *sessions, const struct ps_session_client *client,

@@ -11,8 +11,9 @@
  *   the slot has a lower one      new
  *
  * A session number below the client's is over; one above begins a new session, and the ring is
- * empty again. A client that is not remembered begins with one of the first PS_SESSION_SLOTS
- * sequences (its first calls may be in flight together); with a later one it has been forgotten.
+ * empty again. A client that is not remembered is new, unless clients have been forgotten in the
+ * life of the shard: from then on a new one begins with one of the first PS_SESSION_SLOTS sequences
+ * (its first calls may be in flight together), and one with a later sequence may be one of those.
  *
  * At most clients_max clients are remembered. When another comes, the one that has been idle the
  * longest is forgotten, if that is at least idle_ms. So a client must not repeat a request later
@@ -64,6 +65,7 @@ struct ps_sessions {
     struct ps_session_entry *entries; /* hash table over the ids */
     struct ps_session_entry *idlest;  /* list from the longest idle on */
     struct ps_session_entry *busiest; /* its end */
+    bool has_forgotten;               /* some client, in the life of the shard */
 };
 
 void ps_sessions_init(struct ps_sessions *sessions, const struct ps_allocator *memory,
@@ -131,6 +133,7 @@ PS_MUST_USE enum ps_status ps_sessions_remember(struct ps_sessions *sessions,
 struct ps_sessions_copy {
     struct ps_session_client *clients;
     size_t client_count;
+    bool has_forgotten;
 };
 
 /* Copies everything at memory speed, for an instant in which no request is under way; the caller
@@ -140,13 +143,15 @@ PS_MUST_USE enum ps_status ps_sessions_copy(struct ps_sessions *sessions,
                                             struct ps_sessions_copy *copy, struct ps_error *error);
 
 /* The copies as bytes, which the caller releases to `memory`; sorts them by id, so that equal
- * states give equal bytes. No clients give no bytes. PS_ERR_NO_MEMORY. */
+ * states give equal bytes. PS_ERR_NO_MEMORY. */
 PS_MUST_USE enum ps_status ps_sessions_encode(struct ps_sessions_copy *copy,
                                               const struct ps_allocator *memory, uint8_t **bytes,
                                               size_t *size, struct ps_error *error);
 
 /* Fills an empty table. Only what ps_sessions_encode can have made is taken, with no answer beyond
- * `position`; all clients are taken, also above clients_max. After a failure the table is empty.
+ * `position`; all clients are taken, also above clients_max. No bytes behind position 0 may come
+ * from a program that remembered nobody: as if some had been forgotten. After a failure the table
+ * is empty.
  *
  * PS_ERR_CORRUPT      the text says what is wrong
  * PS_ERR_UNSUPPORTED  a version that this program does not know
@@ -155,6 +160,9 @@ PS_MUST_USE enum ps_status ps_sessions_encode(struct ps_sessions_copy *copy,
 PS_MUST_USE enum ps_status ps_sessions_decode(struct ps_sessions *sessions, struct ps_bytes bytes,
                                               uint64_t position, uint64_t now_ms,
                                               struct ps_error *error);
+
+/* Clients have been forgotten. For the codec. */
+void ps_sessions_set_forgotten(struct ps_sessions *sessions);
 
 /* Puts one client into the table, idle since `now_ms`; its id is not there yet. For the codec.
  * PS_ERR_NO_MEMORY. */

@@ -1,6 +1,6 @@
 /* Sessions as bytes, for the checkpoint. All numbers are little-endian:
  *
- *   header   "PSSN", u32 version, u32 number of clients
+ *   header   "PSSN", u32 version, u32 flags (1: clients have been forgotten), u32 number of clients
  *   client   u8 size of the id, the id, u64 session, u16 number of slots
  *   slot     u64 sequence, u64 version, u64 position
  *
@@ -15,7 +15,8 @@
 #include <string.h>
 
 #define FORMAT_VERSION 1
-#define HEADER_BYTES 12
+#define HEADER_BYTES 16
+#define FLAG_HAS_FORGOTTEN 1
 #define SLOT_BYTES 24
 static const uint8_t magic[4] = {'P', 'S', 'S', 'N'};
 
@@ -78,16 +79,16 @@ enum ps_status ps_sessions_encode(struct ps_sessions_copy *copy, const struct ps
 {
     *bytes = NULL;
     *size = 0;
-    if (copy->client_count == 0)
-        return PS_OK;
     size_t needed = measure(copy);
     uint8_t *made = ps_plain(memory, needed);
     if (made == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu bytes of sessions", needed);
-    qsort(copy->clients, copy->client_count, sizeof copy->clients[0], compare_ids);
+    if (copy->client_count > 0)
+        qsort(copy->clients, copy->client_count, sizeof copy->clients[0], compare_ids);
     struct writer writer = {made};
     put_bytes(&writer, magic, sizeof magic);
     put_number(&writer, FORMAT_VERSION, 4);
+    put_number(&writer, copy->has_forgotten ? FLAG_HAS_FORGOTTEN : 0, 4);
     put_number(&writer, copy->client_count, 4);
     for (size_t i = 0; i < copy->client_count; i++)
         put_client(&writer, &copy->clients[i]);
@@ -193,13 +194,20 @@ static enum ps_status read_all(struct ps_sessions *sessions, struct reader *read
     if (mark == NULL || memcmp(mark, magic, sizeof magic) != 0)
         return fail(error, "they do not begin as sessions do");
     uint64_t version = take_number(reader, 4);
-    uint64_t client_count = take_number(reader, 4);
-    if (!reader->is_short && version != FORMAT_VERSION)
+    if (reader->is_short)
+        return fail(error, "they end too early");
+    if (version != FORMAT_VERSION)
         return ps_fail(error, PS_ERR_UNSUPPORTED,
                        "checkpoint: sessions of format %" PRIu64 "; this program knows %d", version,
                        FORMAT_VERSION);
-    if (client_count == 0)
-        return fail(error, "no client, where there should be nothing at all");
+    uint64_t flags = take_number(reader, 4);
+    uint64_t client_count = take_number(reader, 4);
+    if (reader->is_short)
+        return fail(error, "they end too early");
+    if (flags > FLAG_HAS_FORGOTTEN)
+        return fail(error, "an unknown flag");
+    if (flags == FLAG_HAS_FORGOTTEN)
+        ps_sessions_set_forgotten(sessions);
     struct ps_session_client before = {0};
     for (uint64_t i = 0; i < client_count; i++) {
         struct ps_session_client client;
@@ -220,8 +228,11 @@ enum ps_status ps_sessions_decode(struct ps_sessions *sessions, struct ps_bytes 
                                   uint64_t position, uint64_t now_ms, struct ps_error *error)
 {
     PS_ASSERT(ps_sessions_count(sessions) == 0);
-    if (bytes.size == 0)
+    if (bytes.size == 0) {
+        if (position > 0)
+            ps_sessions_set_forgotten(sessions);
         return PS_OK;
+    }
     struct reader reader = {.left = bytes};
     enum ps_status status = read_all(sessions, &reader, position, now_ms, error);
     if (status != PS_OK)

@@ -7,6 +7,7 @@
  *     'w'  writes fail with EIO
  *     'f'  writes fail with ENOSPC, the first half of each having been written
  *     'd'  fsync and fdatasync take 50 ms longer
+ *     'z'  writes take 300 ms and then fail with EIO
  *     'c'  fsync fails with EIO for files that end in ".tmp": checkpoints, but not the journal
  */
 #include <dlfcn.h>
@@ -24,6 +25,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define DELAY_MS 50
+#define STALL_MS 300
 
 static const char *control(void)
 {
@@ -108,11 +110,13 @@ EXPORT int fdatasync(int descriptor)
 static ssize_t room_for(int descriptor, size_t size)
 {
     char fault = fault_of(descriptor);
-    if (fault != 'w' && fault != 'f')
+    if (fault != 'w' && fault != 'f' && fault != 'z')
         return 0;
     if (fault == 'f' && size > 1)
         return (ssize_t)(size / 2);
-    errno = fault == 'w' ? EIO : ENOSPC;
+    if (fault == 'z')
+        (void)poll(NULL, 0, STALL_MS);
+    errno = fault == 'f' ? ENOSPC : EIO;
     return -1;
 }
 

@@ -12,10 +12,6 @@ import storm_records
 from storm_checks import Violation
 
 
-def shard_folders(data, shards):
-    return [os.path.join(data, f"shard-{index}") for index in range(shards)]
-
-
 def complete(entries, pushes, dump):
     """All pushes that the final state holds, in journal order, and how many of them the journal
     does not have: those that a checkpoint covers after a segment failed or was swept. They are
@@ -86,11 +82,12 @@ def undisturbed(world, make_world, rows):
             server.child.wait(timeout=60)
     finally:
         calm.close()
-    return calm.disk.path, dump
+    return calm.data, dump
 
 
 def digest(build, folder):
-    """The state hash that psckpt prints, or None where it has none."""
+    """The state hashes that psckpt prints, of everything and of each shard; None where it has
+    none."""
     tool = os.path.join(build, "bin", "psckpt")
     if not os.path.exists(tool):
         return None
@@ -101,20 +98,22 @@ def digest(build, folder):
                           text=True, check=False, timeout=300)
     if done.returncode != 0:
         return f"exit {done.returncode}: {done.stderr.strip()[-300:]}"
-    return json.loads(done.stdout)
+    found = json.loads(done.stdout)
+    return [found["digest"]] + [shard["digest"] for shard in found["shards"]]
 
 
 def compare(world, make_world, build, pushes, dump):
     """(words about the journal, words about the digest, violations)"""
-    folders = shard_folders(world.disk.path, world.options.shards)
-    entries = storm_journal.read_shards(folders, world.parameters, world.slots)
+    world.keep_journals()
+    entries = storm_journal.read_shards(world.shard_folders(world.kept), world.parameters,
+                                        world.slots)
     words, found = "none: these servers keep no journal", []
     if entries:
         found = storm_checks.check_journal(pushes, entries)
     rows, holes = complete(entries, pushes, dump)
     if entries:
         words = f"{len(entries)} pushes, {holes} more known only by a checkpoint"
-    hashes = digest(build, world.disk.path)
+    hashes = digest(build, world.data)
     calm_data, calm_dump = undisturbed(world, make_world, rows)
     for parameter, row in sorted(dump.items()):
         if calm_dump.get(parameter) != row:
@@ -125,4 +124,4 @@ def compare(world, make_world, build, pushes, dump):
     calm_hashes = digest(build, calm_data)
     if hashes != calm_hashes:
         found.append(Violation("digest", f"{hashes} against {calm_hashes}"))
-    return words, "equal" if hashes == calm_hashes else "DIFFERS", found
+    return words, f"equal ({hashes[0]})" if hashes == calm_hashes else "DIFFERS", found

@@ -14,6 +14,7 @@ class Faults:
         self.active = []
         self.now = 0.0
         self.counts = {}
+        self.haunted = False  # there is a zombie
         self.full = 0  # how many faults keep the disk full
 
     def count(self, kind, number=1):
@@ -43,13 +44,16 @@ class Faults:
         self.active.append((self.now + seconds, step))
 
     def end_due(self, now):
+        """Does what is due; that may add to what is to be done later."""
+        self.now = now
         due = sorted((row for row in self.active if row[0] <= now), key=lambda row: row[0])
         self.active = [row for row in self.active if row[0] > now]
         for _, undo in due:
             undo()
 
     def end_all(self):
-        self.end_due(float("inf"))
+        while self.active:
+            self.end_due(max(when for when, _ in self.active))
 
     # ---- Ends of processes ----
 
@@ -111,32 +115,47 @@ class Faults:
         return lambda: self.resume(server)
 
     def do_zombie(self, fault):
-        """An owner whose journal fails goes on applying what it cannot acknowledge, is stopped
-        until another has taken over, and wakes up to save all that; then the new owner, which could
-        not save, is killed. The third must not take the zombie's checkpoint for current."""
+        """An owner applies pushes that its journal does not get, is stopped until another has
+        taken over and acknowledged a few other pushes, and wakes up to save what it has. The new
+        owner, which could not save, is killed. The third must not take the zombie's checkpoint for
+        current: it is newer than any other and lacks what was acknowledged."""
         world, old = self.world, self.pick_server(fault)
         zombie = world.servers[old]
-        shards = [shard for shard, name in world.owners.items() if name == old]
-        if zombie.stopped or not zombie.alive() or not shards:
+        shards = sorted(shard for shard, name in world.owners.items() if name == old)
+        if self.haunted or zombie.stopped or not zombie.alive() or not shards:
             return
+        self.haunted = True
         self.count("zombie")
         self.note("zombie", f"{old} applies what it cannot write")
         for name in world.server_names():
-            world.set_shim(name, "w" if name == old else "c")
+            world.set_shim(name, "z" if name == old else "c")
 
-        def wake():
-            world.set_shim(old, "0")
-            self.resume(zombie)
+        def stop():
+            self.stop(zombie)
+            for number in sorted(world.trainers):
+                self.kill(world.trainers[number], "kill_trainer")
+        self.later(0.6, stop)
+        self.later(0.8, lambda: self.wait_heir(zombie, shards[0], 400))
+
+    def wait_heir(self, zombie, shard, tries):
+        """Looks every 20 ms for the one that took over, lets it serve for a moment, kills it."""
+        old, heir = zombie.name, self.world.owners.get(shard)
+        if heir == old and tries > 0 and zombie.stopped:
+            self.later(0.02, lambda: self.wait_heir(zombie, shard, tries - 1))
+            return
 
         def end():
-            new = world.owners.get(shards[0])
-            if new != old:
-                self.kill(world.servers[new], "kill_server")
-            for name in world.server_names():
-                world.set_shim(name, "0")
-        self.later(0.3, lambda: self.stop(zombie))
-        self.later(self.world.options.ttl + 2.0, wake)
-        self.later(self.world.options.ttl + 2.5, end)
+            if heir != old:
+                self.kill(self.world.servers[heir], "kill_server")
+            self.world.set_shim(old, "0")
+            self.resume(zombie)
+            self.later(1.0, self.lay_to_rest)
+        self.later(0.03 + 0.01 * (tries % 8), end)
+
+    def lay_to_rest(self):
+        for name in self.world.server_names():
+            self.world.set_shim(name, "0")
+        self.haunted = False
 
     def stop(self, server):
         server.stopped = True

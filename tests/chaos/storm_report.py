@@ -119,7 +119,8 @@ def text_of(result):
     lines.append(f"  digest: {result['digest']}")
     lines.append(f"  lost {result['lost']}, duplicates {result['duplicates']}")
     lines += violation_lines(result["violations"])
-    lines.append(f"  files: {result['folder']}")
+    lines.append(f"  report: {result['report']}" + (
+        f"; all that was written: {result['folder']}" if result["folder"] else ""))
     lines.append("storm: " + ("every promise held" if not result["violations"]
                               else "PROMISES BROKEN"))
     return "\n".join(lines)

@@ -82,11 +82,14 @@ class World:
             storm_network.Namespaces()
         self.disk, self.disk_lacks = storm_disk.make_disk(os.path.join(folder, "data"),
                                                           options.disk)
+        self.data = os.path.join(self.disk.path, "data")
+        self.kept = os.path.join(self.disk.path, "kept")
         self.etcd = None
         self.servers = {}
         self.trainers = {}  # number: Process
         self.reader = None
         self.slot_next = 0
+        self.links = set()  # segments that have a second name
         self.owners = {}  # shard: server name
         self.events = []  # (seconds, server name, row)
         self.exits = []  # processes that ended by themselves: (name, code)
@@ -102,12 +105,8 @@ class World:
              *flags], capture_output=True, check=False, timeout=20).returncode == 0
 
     def durability_flags(self):
-        """What makes P1 hold, as far as this server has it; the journal is kept for the checker."""
-        flags = []
-        for more in (["--ack", "logged"], ["--journal-keep"]):
-            if self.server_can(*more):
-                flags += more
-        return flags
+        """What makes P1 hold, as far as this server has it."""
+        return ["--ack", "logged"] if self.server_can("--ack", "logged") else []
 
     # ---- What is trained ----
 
@@ -151,7 +150,7 @@ class World:
             self.set_shim(name, "0")
         self.servers[name] = self.start(name, name, [
             os.path.join(BUILD, "bin", "pserver"),
-            "--listen", f"{self.network.address(name)}:0", "--data-dir", self.disk.path,
+            "--listen", f"{self.network.address(name)}:0", "--data-dir", self.data,
             "--etcd", self.etcd_url, "--num-pservers", str(self.options.shards),
             "--etcd-ttl", f"{self.options.ttl}s", "--log-format", "json",
             "--checkpoint-interval", self.options.checkpoint_interval, *self.durability,
@@ -201,6 +200,7 @@ class World:
 
     def look(self):
         """Takes in what the servers logged, and starts again what has ended."""
+        self.keep_journals()
         for name, server in self.servers.items():
             for row in server.new_events():
                 self.events.append((self.seconds_of(row), name, row))
@@ -218,6 +218,23 @@ class World:
                 self.ended(trainer)
                 del self.trainers[number]
                 self.start_trainer(number)
+
+    def shard_folders(self, top):
+        return [os.path.join(top, f"shard-{index}") for index in range(self.options.shards)]
+
+    def keep_journals(self):
+        """Gives every segment a second name before a checkpoint covers it and it goes: the checker
+        reads the whole journal."""
+        for folder, kept in zip(self.shard_folders(self.data), self.shard_folders(self.kept)):
+            names = set(os.listdir(folder)) if os.path.isdir(folder) else ()
+            for name in names:
+                if name.endswith(".journal") and (kept, name) not in self.links:
+                    os.makedirs(kept, exist_ok=True)
+                    try:
+                        os.link(os.path.join(folder, name), os.path.join(kept, name))
+                    except OSError:
+                        continue  # it is gone, or the disk is full: tried again
+                    self.links.add((kept, name))
 
     def ended(self, process):
         if not process.killed:

@@ -3,11 +3,16 @@
 
 #include "base/assert.h"
 #include "client/init_epoch.h"
+#include "client/numbering.h"
+#include "server/core/sessions.h"
 #include "tests/sim/sim_client_calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+_Static_assert(PS_NUMBERING_REMEMBERED == PS_SESSION_SLOTS,
+               "the client counts on what the server remembers");
 
 #define POLL_MS 100     /* how soon it hears of changed members */
 #define MEMBERS_MS 2000 /* and looks by itself */

@@ -12,6 +12,7 @@ ROOMS = {
                "server/rpc"],
     "tools/psckpt": ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "server/core",
                      "client", "tools"],
+    "tools/psbench": ["base", "json", "proto", "optimizer", "checkpoint", "client", "tools"],
     "tools": ["base", "json", "proto", "client"],
     "client": ["base", "json", "proto", "etcd"],
     "etcd": ["base", "json"],

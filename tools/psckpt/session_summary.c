@@ -146,7 +146,8 @@ static void keep_highest(struct session_summary *all)
 static enum ps_status encode_ended(const struct session_summary *all, uint8_t **bytes, size_t *size,
                                    struct ps_error *error)
 {
-    struct ps_sessions_copy copy = {.client_count = all->count};
+    /* Any of the shards may have. */
+    struct ps_sessions_copy copy = {.client_count = all->count, .has_forgotten = true};
     copy.clients = ps_zeroed_array(all->memory, all->count, sizeof *copy.clients);
     if (copy.clients == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu clients", all->count);

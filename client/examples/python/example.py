@@ -14,7 +14,7 @@ channel = grpc.insecure_channel(sys.argv[1])
 server = pserver_pb2_grpc.ParameterServerStub(channel)
 
 # With these three fields the server knows a repeat: it is applied once, however often it is sent.
-client_id = os.urandom(16)    # one per process
+client_id = os.urandom(16)      # one per process and server
 sequences = itertools.count(1)  # one counter per server
 AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED,
          grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED)

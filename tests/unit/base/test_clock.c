@@ -27,6 +27,20 @@ START_TEST(real_clock_knows_the_century)
 }
 END_TEST
 
+START_TEST(precise_time_goes_forward_with_the_clock)
+{
+    uint64_t start_ns = ps_clock_precise_ns();
+    uint64_t last_ns = start_ns;
+    for (int i = 0; i < 1000; i++) {
+        uint64_t now_ns = ps_clock_precise_ns();
+        ck_assert_uint_ge(now_ns, last_ns);
+        last_ns = now_ns;
+    }
+
+    ck_assert_uint_gt(last_ns, start_ns);
+}
+END_TEST
+
 START_TEST(deadline_is_now_and_the_timeout)
 {
     struct fake_clock fake = {.now_ms = 1000};
@@ -65,6 +79,7 @@ int main(void)
     TCase *tests = tcase_create("clock");
     tcase_add_test(tests, real_clock_never_goes_back);
     tcase_add_test(tests, real_clock_knows_the_century);
+    tcase_add_test(tests, precise_time_goes_forward_with_the_clock);
     tcase_add_test(tests, deadline_is_now_and_the_timeout);
     tcase_add_test(tests, endless_timeouts_never_wrap);
     tcase_add_test(tests, time_left_ends_at_nothing);

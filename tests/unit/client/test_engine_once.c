@@ -49,9 +49,33 @@ START_TEST(pushes_are_numbered_per_shard_from_1)
         struct ps_request_id id = bench_id(&bench, i);
         expect_id(i, 1, next[bench.sent[i].shard]++);
         ck_assert_uint_eq(id.client_id.size, 16);
-        for (size_t k = 0; k < 16; k++)
-            ck_assert_uint_eq(id.client_id.data[k], BENCH_CLIENT_BYTE);
     }
+    while (bench.sent_count > 0)
+        bench_succeed(&bench, 0, 1);
+    bench_close(&bench);
+}
+END_TEST
+
+/* A request that an old route brings to the server of another shard must be no repeat there. */
+START_TEST(each_shard_has_a_client_id_of_its_own)
+{
+    bool seen[3] = {false};
+    bench_open(&bench, 300, 1000);
+    const uint32_t shards[3] = {0, 1, 258};
+    struct ps_item items[3] = {{.shard = 0}, {.shard = 1}, {.shard = 258}};
+    bench_start(&bench, PS_METHOD_FINISH, items, 3, 100);
+
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint8_t *bytes = bench_id(&bench, i).client_id.data;
+        uint32_t shard = bench.sent[i].shard;
+        for (size_t k = 0; k < 14; k++)
+            ck_assert_uint_eq(bytes[k], BENCH_CLIENT_BYTE);
+        ck_assert_uint_eq(bytes[14], BENCH_CLIENT_BYTE ^ shard >> 8);
+        ck_assert_uint_eq(bytes[15], BENCH_CLIENT_BYTE ^ (shard & 255));
+        for (uint32_t k = 0; k < 3; k++)
+            seen[k] = seen[k] || shards[k] == shard;
+    }
+    ck_assert(seen[0] && seen[1] && seen[2]);
     while (bench.sent_count > 0)
         bench_succeed(&bench, 0, 1);
     bench_close(&bench);
@@ -440,6 +464,7 @@ int main(void)
     Suite *suite = suite_create("engine_once");
     TCase *tests = tcase_create("engine_once");
     tcase_add_test(tests, pushes_are_numbered_per_shard_from_1);
+    tcase_add_test(tests, each_shard_has_a_client_id_of_its_own);
     tcase_add_test(tests, initialisation_is_numbered_and_reading_is_not);
     tcase_add_test(tests, a_push_that_broke_is_sent_again_under_its_number);
     tcase_add_test(tests, a_refused_push_keeps_its_number_and_is_no_resend);

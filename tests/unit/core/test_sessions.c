@@ -108,14 +108,25 @@ START_TEST(a_missing_sequence_within_the_window_is_still_new)
 }
 END_TEST
 
-START_TEST(an_unknown_client_begins_with_one_of_the_first_sequences)
+START_TEST(while_nobody_was_forgotten_an_unknown_client_is_new)
 {
-    ck_assert_int_eq(apply("a", 3, PS_SESSION_SLOTS, 0), PS_OK);
+    ck_assert_int_eq(apply("a", 3, 100000, 0), PS_OK);
 
-    ck_assert_int_eq(apply("b", 3, PS_SESSION_SLOTS + 1, 0), PS_ERR_STALE_SESSION);
+    ck_assert(is_repeat("a", 3, 100000));
+}
+END_TEST
+
+START_TEST(when_clients_were_forgotten_a_new_one_begins_with_one_of_the_first_sequences)
+{
+    const char *const names[] = {"a", "b", "c", "d", "e"};
+    for (size_t i = 0; i < 5; i++)
+        ck_assert_int_eq(apply(names[i], 3, 1000, i * IDLE_MS), PS_OK);
+
+    ck_assert_int_eq(apply("a", 3, 1000, 9 * IDLE_MS), PS_ERR_STALE_SESSION);
 
     ck_assert_ptr_nonnull(strstr(error.text, "not remembered"));
-    ck_assert_uint_eq(ps_sessions_count(&sessions), 1);
+    ck_assert_uint_eq(ps_sessions_count(&sessions), CLIENTS_MAX);
+    ck_assert_int_eq(apply("a", 4, PS_SESSION_SLOTS, 9 * IDLE_MS), PS_OK);
 }
 END_TEST
 
@@ -339,11 +350,8 @@ static enum ps_status expected_status(size_t client, uint64_t session, uint64_t 
     *repeat = false;
     if (session < model[client].session)
         return PS_ERR_STALE_SESSION;
-    if (session > model[client].session) {
-        if (model[client].session == 0 && sequence > PS_SESSION_SLOTS)
-            return PS_ERR_STALE_SESSION;
+    if (session > model[client].session)
         return PS_OK;
-    }
     for (uint64_t later = sequence + PS_SESSION_SLOTS; later < MODEL_SEQUENCES;
          later += PS_SESSION_SLOTS)
         if (model[client].applied[later])
@@ -400,7 +408,9 @@ int main(void)
     tcase_add_test(tests, requests_may_arrive_in_any_order_within_the_window);
     tcase_add_test(tests, a_sequence_that_another_has_overtaken_is_too_old);
     tcase_add_test(tests, a_missing_sequence_within_the_window_is_still_new);
-    tcase_add_test(tests, an_unknown_client_begins_with_one_of_the_first_sequences);
+    tcase_add_test(tests, while_nobody_was_forgotten_an_unknown_client_is_new);
+    tcase_add_test(tests,
+                   when_clients_were_forgotten_a_new_one_begins_with_one_of_the_first_sequences);
     tcase_add_test(tests, a_higher_session_begins_anew_and_ends_the_former);
     tcase_add_test(tests, a_request_under_way_is_busy_until_it_ends);
     tcase_add_test(tests, a_refused_request_may_come_again);

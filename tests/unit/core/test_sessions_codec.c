@@ -74,16 +74,51 @@ static struct encoded encode_small(void)
     return encoded;
 }
 
-START_TEST(no_clients_are_no_bytes)
+START_TEST(no_clients_are_a_header)
 {
     struct ps_sessions sessions;
     init(&sessions);
 
     struct encoded encoded = encode(&sessions);
 
-    ck_assert_ptr_null(encoded.bytes);
-    ck_assert_uint_eq(encoded.size, 0);
+    ck_assert_uint_eq(encoded.size, 16);
+    ck_assert_int_eq(decode(&sessions, encoded.bytes, encoded.size), PS_OK);
+    ck_assert(!sessions.has_forgotten);
+    ps_release(&memory, encoded.bytes);
+    ck_assert_int_eq(ps_sessions_decode(&sessions, (struct ps_bytes){NULL, 0}, 0, 0, NULL), PS_OK);
+    ck_assert(!sessions.has_forgotten);
+    ps_sessions_fini(&sessions);
+}
+END_TEST
+
+START_TEST(that_clients_were_forgotten_is_not_forgotten)
+{
+    struct ps_sessions sessions;
+    init(&sessions);
+    ps_sessions_set_forgotten(&sessions);
+    if (_i == 1)
+        remember(&sessions, "a", 1, 1);
+    struct encoded encoded = encode(&sessions);
+    ps_sessions_clear(&sessions);
+    ck_assert(!sessions.has_forgotten);
+
+    ck_assert_int_eq(decode(&sessions, encoded.bytes, encoded.size), PS_OK);
+
+    ck_assert(sessions.has_forgotten);
+    ck_assert_uint_eq(ps_sessions_count(&sessions), (uint32_t)_i);
+    ps_release(&memory, encoded.bytes);
+    ps_sessions_fini(&sessions);
+}
+END_TEST
+
+START_TEST(a_checkpoint_without_sessions_may_have_forgotten_everybody)
+{
+    struct ps_sessions sessions;
+    init(&sessions);
+
     ck_assert_int_eq(decode(&sessions, NULL, 0), PS_OK);
+
+    ck_assert(sessions.has_forgotten);
     ps_sessions_fini(&sessions);
 }
 END_TEST
@@ -286,7 +321,9 @@ int main(void)
 {
     TCase *tests = tcase_create("sessions_codec");
     tcase_add_checked_fixture(tests, begin_test, end_test);
-    tcase_add_test(tests, no_clients_are_no_bytes);
+    tcase_add_test(tests, no_clients_are_a_header);
+    tcase_add_loop_test(tests, that_clients_were_forgotten_is_not_forgotten, 0, 2);
+    tcase_add_test(tests, a_checkpoint_without_sessions_may_have_forgotten_everybody);
     tcase_add_test(tests, equal_states_give_equal_bytes_whatever_the_order);
     tcase_add_test(tests, p2_what_was_remembered_is_remembered_after_decoding);
     tcase_add_test(tests, every_truncation_is_corrupt);

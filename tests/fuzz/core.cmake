@@ -1,0 +1,1 @@
+ps_fuzz(sessions SOURCES fuzz_sessions.c CORPUS sessions USES ps_core ps_test_support)

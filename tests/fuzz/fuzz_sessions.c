@@ -1,0 +1,44 @@
+/* Any bytes as the sessions of a checkpoint: refused, or a state that gives the same bytes. */
+#include "fuzz_target.h"
+
+#include "server/core/sessions.h"
+#include "tests/support/fault_heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define POSITION 1000000
+
+static void expect_same_bytes(struct ps_sessions *sessions, const struct ps_allocator *memory,
+                              struct ps_bytes bytes)
+{
+    struct ps_sessions_copy copy;
+    uint8_t *again = NULL;
+    size_t size = 0;
+    if (ps_sessions_copy(sessions, memory, &copy, NULL) != PS_OK ||
+        ps_sessions_encode(&copy, memory, &again, &size, NULL) != PS_OK)
+        abort();
+    if (bytes.size > 0 && (size != bytes.size || memcmp(again, bytes.data, size) != 0))
+        abort();
+    ps_release(memory, copy.clients);
+    ps_release(memory, again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fault_heap heap = {.refuse_at = -1};
+    struct ps_allocator memory = fault_heap_allocator(&heap);
+    const struct ps_bytes bytes = {data, size};
+    struct ps_sessions sessions;
+    ps_sessions_init(&sessions, &memory, 100, 1000);
+    enum ps_status status = ps_sessions_decode(&sessions, bytes, POSITION, 0, NULL);
+    ps_sessions_check(&sessions);
+    if (status == PS_OK)
+        expect_same_bytes(&sessions, &memory, bytes);
+    else if (ps_sessions_count(&sessions) != 0)
+        abort();
+    ps_sessions_fini(&sessions);
+    if (heap.live != 0)
+        abort();
+    return 0;
+}

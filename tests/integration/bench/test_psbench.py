@@ -1,0 +1,272 @@
+#!/usr/bin/python3
+"""psbench with tiny sizes: it ends, checks its results, prints whole documents, leaves nothing."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+BIN = os.environ.get("PS_BIN", os.path.join(HERE, "../../../build/release/bin"))
+PROGRAM = os.path.join(BIN, "psbench")
+TINY = ["--size", "4KiB", "--time", "30ms", "--repeat", "2"]
+SMALL_SHARD = ["--shard-size", "64KiB", "--journal-size", "16KiB"]
+FIELDS = {"name", "bytes", "outstanding", "supported", "per_second", "gigabytes_per_second",
+          "p50_us", "p99_us", "spread", "repeats", "ratios", "details"}
+
+
+class Folder:
+    """A folder for a run's private folder, which must be empty afterwards."""
+
+    def __enter__(self):
+        self.holder = tempfile.TemporaryDirectory(prefix="test-psbench-")
+        return self.holder.name
+
+    def __exit__(self, *failure):
+        self.holder.cleanup()
+
+
+def clean_environment():
+    return {key: value for key, value in os.environ.items()
+            if not key.startswith(("PSERVER_", "PSBENCH_"))}
+
+
+def run(*arguments, timeout=60, **more):
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=timeout,
+                          check=False, stdin=subprocess.DEVNULL, env=clean_environment(), **more)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def processes_with(word):
+    """Process ids of everything that has `word` on its command line."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+                if word in file.read() and int(pid) != os.getpid():
+                    found.append(int(pid))
+        except OSError:
+            continue
+    return found
+
+
+class PsbenchTest(unittest.TestCase):
+    def measure(self, *arguments, timeout=60):
+        """Runs one benchmark; returns its document after looking at what all have in common."""
+        with Folder() as folder:
+            done = run(*arguments, "--dir", folder, "--output", "json", timeout=timeout)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr, "")
+            self.assertEqual(os.listdir(folder), [])
+            self.assertEqual(processes_with(folder), [])
+        document = json.loads(done.stdout)
+        self.assertEqual(document["benchmark"], arguments[0])
+        for key in ("version", "commit", "machine", "settings"):
+            self.assertIn(key, document)
+        self.assertTrue(document["rows"])
+        for row in document["rows"]:
+            self.assertLessEqual(FIELDS, set(row))
+            self.look_at(row)
+        return document
+
+    def look_at(self, row):
+        if not row["supported"]:
+            self.assertTrue(row["reason"])
+            self.assertIsNone(row["per_second"])
+            return
+        self.assertGreater(row["per_second"], 0)
+        self.assertGreater(row["gigabytes_per_second"], 0)
+        for name, value in row["ratios"].items():
+            if name != "cost_to_fdatasync":
+                self.assertGreater(value, 0, name)
+
+    def row(self, document, name):
+        rows = [row for row in document["rows"] if row["name"] == name]
+        self.assertEqual(len(rows), 1, f"{name} in {document['rows']}")
+        return rows[0]
+
+    def test_push_stands_beside_sockets_memory_and_the_update(self):
+        row = self.row(self.measure("push", *TINY), "push")
+        self.assertEqual((row["bytes"], row["outstanding"], row["repeats"]), (4096, 1, 2))
+        self.assertEqual(set(row["ratios"]), {"raw_tcp", "raw_unix", "raw_tcp_one_way", "memcpy",
+                                              "update_loop"})
+        self.assertGreaterEqual(row["p99_us"], row["p50_us"])
+
+    def test_pull_stands_beside_sockets_and_memory(self):
+        row = self.row(self.measure("pull", *TINY, "--outstanding", "4"), "pull")
+        self.assertEqual(set(row["ratios"]), {"raw_tcp", "raw_unix", "raw_tcp_one_way", "memcpy"})
+
+    def test_pushpull_keeps_several_in_flight(self):
+        document = self.measure("pushpull", *TINY, "--outstanding", "4")
+        self.assertEqual(self.row(document, "pushpull")["outstanding"], 4)
+        self.assertEqual(self.row(document, "raw_tcp")["outstanding"], 4)
+
+    def test_pushpull_over_the_bare_channel(self):
+        document = self.measure("pushpull", *TINY, "--via", "channel", "--outstanding", "4")
+        self.assertEqual(document["settings"]["via"], "channel")
+
+    def test_a_parameter_larger_than_a_default_message(self):
+        self.measure("pushpull", "--size", "65MiB", "--time", "1ms", "--repeat", "1")
+
+    def test_latency_has_a_row_for_each_direction(self):
+        document = self.measure("latency", "--time", "30ms", "--repeat", "1")
+        for name in ("latency_push", "latency_pull"):
+            self.assertEqual(self.row(document, name)["bytes"], 4096)
+
+    def test_scale_stands_beside_one_by_one(self):
+        document = self.measure("scale", *TINY, "--workers", "2", "--num-pservers", "2")
+        self.assertIn("one_by_one", self.row(document, "scale")["ratios"])
+
+    def test_journal_stands_beside_memory_and_the_disk(self):
+        document = self.measure("journal", "--size", "64KiB", "--time", "30ms", "--repeat", "1")
+        for name in ("push_memory", "push_memory_journaled", "disk_append",
+                     "small_push_memory", "small_fdatasync"):
+            self.assertTrue(self.row(document, name)["supported"])
+        self.assertEqual(set(self.row(document, "push_logged")["ratios"]),
+                         {"memory", "disk", "lower_of_both"})
+        self.assertIn("p50_over_memory_us", self.row(document, "small_push_logged")["details"])
+
+    def test_checkpoint_stands_beside_pushing_in_peace(self):
+        row = self.row(self.measure("checkpoint", *TINY, "--shard-size", "1MiB"),
+                       "push_during_checkpoint")
+        self.assertIn("without_checkpoint", row["ratios"])
+        self.assertGreater(row["details"]["longest_us"], 0)
+
+    def test_recover_stands_beside_reading_the_same_bytes(self):
+        document = self.measure("recover", "--size", "4KiB", "--repeat", "1", "--cache", "cold",
+                                *SMALL_SHARD)
+        row = self.row(document, "recover")
+        self.assertIn("read_and_checksum", row["ratios"])
+        details = row["details"]
+        self.assertLessEqual({"detect_ms", "load_ms", "replay_ms", "total_ms"}, set(details))
+        self.assertEqual((details["cold_cache"], details["replayed_records"]), (1, 4))
+
+    def test_push_that_is_logged(self):
+        document = self.measure("push", *TINY, "--ack", "logged")
+        self.assertEqual(document["settings"]["ack"], "logged")
+
+    def test_csv_has_a_line_for_each_row(self):
+        done = run("latency", "--time", "10ms", "--repeat", "1", "--output", "csv")
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        self.assertIn("latency_push", [row["name"] for row in rows])
+        self.assertTrue(all(float(row["per_second"]) > 0 for row in rows))
+
+    def test_table_names_machine_and_settings(self):
+        done = run("latency", "--time", "10ms", "--repeat", "1")
+        for word in ("machine", "program", "settings", "latency_push", "ratio to raw_tcp"):
+            self.assertIn(word, done.stdout)
+
+    def test_plot_is_a_picture(self):
+        with Folder() as folder:
+            path = os.path.join(folder, "a.svg")
+            done = run("latency", "--time", "10ms", "--repeat", "1", "--plot", path)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(xml.etree.ElementTree.parse(path).getroot().tag.endswith("svg"))
+
+    def test_plot_that_cannot_be_written_is_an_error(self):
+        done = run("latency", "--time", "10ms", "--repeat", "1", "--plot", "/nowhere/a.svg")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("/nowhere/a.svg", done.stderr)
+
+    def test_namespace_is_its_own(self):
+        done = run("push", *TINY, "--namespace", "reno", "--output", "json")
+        if os.geteuid() != 0 or "cannot be made" in done.stderr or "cannot choose" in done.stderr:
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("--namespace", done.stderr)
+            return
+        self.assertEqual(done.returncode, 0, done.stderr)
+        settings = json.loads(done.stdout)["settings"]
+        self.assertEqual((settings["congestion_control"], settings["own_namespace"]),
+                         ("reno", True))
+
+    def test_namespace_with_an_unknown_algorithm_says_so(self):
+        done = run("push", *TINY, "--namespace", "pigeon")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("--namespace", done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_a_wrong_line_is_a_usage_error(self):
+        for line in (["dance"], [], ["push", "--size", "3"], ["push", "--no-such"]):
+            done = run(*line)
+            self.assertEqual(done.returncode, 64, line)
+            self.assertIn("psbench:", done.stderr)
+            self.assertEqual(done.stdout, "")
+
+    def test_a_server_that_is_not_there_is_named(self):
+        done = run("push", *TINY, "--pserver", "/nowhere/pserver", "--output", "json")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("/nowhere/pserver", done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_a_server_that_ends_at_once_is_quoted(self):
+        done = run("push", *TINY, "--pserver", "/bin/false")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("ended at once", done.stderr)
+
+    def test_a_folder_that_is_not_there_is_named(self):
+        done = run("push", *TINY, "--dir", "/nowhere")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("/nowhere", done.stderr)
+
+    def test_interrupted_it_leaves_nothing(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with Folder() as folder:
+                child = subprocess.Popen([PROGRAM, "push", "--time", "30s", "--dir", folder],
+                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                         env=clean_environment())
+                self.wait_for_server(folder)
+                child.send_signal(number)
+                self.assertEqual(child.wait(30), 128 + number)
+                self.assertEqual(os.listdir(folder), [])
+                self.assertEqual(processes_with(folder), [])
+
+    def test_servers_named_are_measured_and_left_running(self):
+        with Folder() as folder:
+            with open(os.path.join(folder, "log"), "wb") as log:
+                server = subprocess.Popen(
+                    [os.path.join(BIN, "pserver"), "--listen", "127.0.0.1:0"], stderr=log,
+                    env=clean_environment())
+            try:
+                address = self.listening(os.path.join(folder, "log"))
+                for _ in range(2):
+                    done = run("push", *TINY, "--servers", address)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                other = run("push", *TINY, "--size", "8KiB", "--servers", address)
+                self.assertNotEqual(other.returncode, 0)
+                self.assertIn("psbench: push:", other.stderr)
+                self.assertIsNone(server.poll())
+            finally:
+                server.kill()
+                server.wait()
+
+    def wait_for_server(self, folder):
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            logs = [os.path.join(top, name) for top, _, names in os.walk(folder) for name in names]
+            if any("serving" in read(path) for path in logs):
+                return
+            time.sleep(0.02)
+        self.fail("no server was started")
+
+    def listening(self, path):
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            for line in read(path).splitlines(keepends=True):
+                if "listening address=" in line and line.endswith("\n"):
+                    return line.split("listening address=")[1].split()[0]
+            time.sleep(0.02)
+        return self.fail("the server does not listen")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,303 @@
+/* The state of a folder: checkpoint, journal, damage, and what the disk or the heap refuses. */
+#include "tools/psckpt/recovery.h"
+
+#include "checkpoint/journal.h"
+#include "checkpoint/journal_segments.h"
+#include "shard_fixture.h"
+#include "tests/support/fault_files.h"
+#include "tests/support/fault_heap.h"
+#include "tests/support/memory_files.h"
+#include "tools/psckpt/journal_survey.h"
+#include "tools/psckpt/state_digest.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FOLDER "data/shard-0"
+#define BEGIN 12 /* the fixture's versions: 3 + 4 + 5 */
+#define LAST 16
+
+static struct memory_files *disk;
+static const struct ps_files *files;
+static struct progress progress;
+static struct recovery recovery;
+static struct ps_error error;
+static char segment[128];
+
+/* A checkpoint at BEGIN, and pushes to "a" up to LAST in one segment. */
+static void set_up(void)
+{
+    struct shard_fixture fixture;
+    struct ps_journal_writer *writer = NULL;
+    const struct ps_journal_facts facts = {.shard_count = 1, .epoch = 7, .position = BEGIN};
+    disk = memory_files_create(1);
+    files = memory_files_files(disk);
+    progress_init(&progress, ps_clock_real(), false);
+    shard_fixture_init(&fixture, 0);
+    fixture.facts.position = BEGIN;
+    (void)shard_fixture_write(&fixture, files, FOLDER);
+    ck_assert_int_eq(ps_journal_writer_open(files, FOLDER, &facts, PS_JOURNAL_SEGMENT_BYTES,
+                                            ps_allocator_heap(), &writer, NULL),
+                     PS_OK);
+    for (uint64_t position = BEGIN + 1; position <= LAST; position++) {
+        static const float ones[4] = {1, 1, 1, 1};
+        const struct ps_bytes piece = {(const uint8_t *)ones, sizeof ones};
+        const struct ps_record record = {.type = PS_RECORD_PUSH,
+                                         .position = position,
+                                         .epoch = 7,
+                                         .name = ps_bytes_of_text("a"),
+                                         .dtype = PS_F32,
+                                         .version = position - BEGIN + 3,
+                                         .client_id = ps_bytes_of_text("client"),
+                                         .session = 1,
+                                         .sequence = position,
+                                         .content = ps_view_of(&piece)};
+        ck_assert_int_eq(ps_journal_write(writer, &record, 1, NULL), PS_OK);
+    }
+    ps_journal_writer_close(writer);
+    (void)snprintf(segment, sizeof segment, FOLDER "/%016x-%016x.journal", 7, BEGIN + 1);
+}
+
+static void tear_down(void)
+{
+    recovery_fini(&recovery);
+    memory_files_destroy(disk);
+}
+
+static enum ps_status load(uint64_t to, bool salvage)
+{
+    const struct recovery_wish wish = {.files = files,
+                                       .memory = ps_allocator_heap(),
+                                       .progress = &progress,
+                                       .to = to,
+                                       .journal = true,
+                                       .salvage = salvage};
+    error = (struct ps_error){0};
+    recovery_fini(&recovery);
+    return recovery_load(&recovery, &wish, FOLDER, &error);
+}
+
+static float first_of_a(void)
+{
+    float value;
+    ps_view_copy(recovery.state.parameters[0].values, 0, &value, sizeof value);
+    return value;
+}
+
+START_TEST(the_journal_is_replayed_to_its_end)
+{
+    ck_assert_msg(load(RECOVERY_TO_END, false) == PS_OK, "%s", error.text);
+
+    ck_assert_uint_eq(recovery.replayed, LAST - BEGIN);
+    ck_assert_uint_eq(recovery.state.facts.position, LAST);
+    ck_assert_uint_eq(recovery.state.parameters[0].version, 3 + LAST - BEGIN);
+    ck_assert(first_of_a() == -4.0f);
+    ck_assert_uint_gt(recovery.state.facts.sessions.size, 0);
+}
+END_TEST
+
+START_TEST(a_position_stops_it)
+{
+    ck_assert_int_eq(load(14, false), PS_OK);
+
+    ck_assert(first_of_a() == -2.0f);
+}
+END_TEST
+
+START_TEST(positions_outside_are_refused)
+{
+    ck_assert_int_eq(load(BEGIN - 1, false), PS_ERR_NOT_FOUND);
+    ck_assert_int_eq(load(LAST + 1, false), PS_ERR_NOT_FOUND);
+}
+END_TEST
+
+/* A flip makes one of three things: a named error, or, salvaged, an earlier state; a torn end too
+ * gives an earlier state, and nothing gives another one. */
+START_TEST(every_flipped_bit_of_the_journal_is_named_or_gives_an_earlier_state)
+{
+    uint8_t digests[LAST - BEGIN + 1][SHA256_BYTES];
+    struct ps_bytes content;
+    for (uint64_t to = BEGIN; to <= LAST; to++) {
+        ck_assert_int_eq(load(to, false), PS_OK);
+        ck_assert_int_eq(state_digest(&recovery.state, 1, true, digests[to - BEGIN], NULL), PS_OK);
+    }
+    ck_assert(memory_files_get(disk, segment, &content));
+    for (uint64_t bit = 0; bit < content.size * 8; bit++) {
+        memory_files_flip(disk, segment, bit);
+        enum ps_status status = load(RECOVERY_TO_END, false);
+        if (status != PS_OK) {
+            ck_assert_msg(status == PS_ERR_CORRUPT || status == PS_ERR_UNSUPPORTED, "%s",
+                          error.text);
+            ck_assert(strstr(error.text, ".journal") != NULL);
+            ck_assert_msg(load(RECOVERY_TO_END, true) == PS_OK, "%s", error.text);
+            ck_assert_uint_eq(recovery.omission_count, 1);
+        }
+        uint8_t digest[SHA256_BYTES];
+        ck_assert_int_eq(state_digest(&recovery.state, 1, true, digest, NULL), PS_OK);
+        ck_assert_mem_eq(digest, digests[recovery.replayed], sizeof digest);
+        memory_files_flip(disk, segment, bit);
+    }
+}
+END_TEST
+
+START_TEST(every_flipped_bit_of_a_segment_is_found_by_the_survey)
+{
+    struct ps_bytes content;
+    ck_assert(memory_files_get(disk, segment, &content));
+    for (uint64_t bit = 0; bit < content.size * 8; bit++) {
+        struct journal_survey survey;
+        memory_files_flip(disk, segment, bit);
+
+        ck_assert_int_eq(
+            journal_survey_init(&survey, files, FOLDER, &progress, ps_allocator_heap(), NULL),
+            PS_OK);
+
+        ck_assert_uint_eq(survey.count, 1);
+        ck_assert_int_ne(survey.rows[0].finding, SEGMENT_WHOLE);
+        ck_assert_uint_le(survey.rows[0].offset, bit / 8);
+        journal_survey_fini(&survey);
+        memory_files_flip(disk, segment, bit);
+    }
+}
+END_TEST
+
+START_TEST(every_truncation_of_the_journal_gives_an_earlier_state)
+{
+    struct ps_bytes content;
+    uint8_t copy[4096];
+    ck_assert(memory_files_get(disk, segment, &content));
+    ck_assert_uint_le(content.size, sizeof copy);
+    size_t size = content.size;
+    memcpy(copy, content.data, size);
+    for (size_t length = 0; length <= size; length++) {
+        memory_files_put(disk, segment, (struct ps_bytes){copy, length});
+
+        ck_assert_msg(load(RECOVERY_TO_END, false) == PS_OK, "%s", error.text);
+
+        ck_assert(first_of_a() == -(float)recovery.replayed);
+        ck_assert_uint_eq(recovery.replayed == LAST - BEGIN, length == size);
+    }
+}
+END_TEST
+
+START_TEST(a_checkpoint_of_a_fenced_owner_is_passed_over)
+{
+    struct shard_fixture fixture;
+    shard_fixture_init(&fixture, 500);
+    fixture.facts.epoch = 6;
+    fixture.facts.position = LAST;
+    memcpy(fixture.facts.uuid, "fenced", 7);
+    (void)shard_fixture_write(&fixture, files, FOLDER);
+
+    ck_assert_int_eq(load(RECOVERY_TO_END, false), PS_OK);
+    ck_assert_uint_eq(recovery.begin, BEGIN);
+    ck_assert_int_eq(load(LAST, false), PS_OK);
+    ck_assert_uint_eq(recovery.begin, BEGIN);
+}
+END_TEST
+
+START_TEST(a_checkpoint_that_lies_about_its_index_is_corrupt)
+{
+    struct shard_fixture fixture;
+    shard_fixture_init(&fixture, 0);
+    fixture.facts.epoch = 9;
+    fixture.facts.index = 1;
+    (void)shard_fixture_write(&fixture, files, "data/shard-1");
+    const struct recovery_wish wish = {.files = files,
+                                       .memory = ps_allocator_heap(),
+                                       .progress = &progress,
+                                       .to = RECOVERY_TO_END,
+                                       .journal = true};
+
+    ck_assert_int_eq(recovery_load(&recovery, &wish, "data/shard-1", &error), PS_ERR_CORRUPT);
+}
+END_TEST
+
+START_TEST(any_failed_call_of_the_disk_is_reported_and_closes_its_files)
+{
+    for (int64_t n = 0;; n++) {
+        struct fault_files fault = {.under = files, .calls = FAULT_ANY, .fail_at = n};
+        struct ps_files failing = fault_files_files(&fault);
+        const struct recovery_wish wish = {.files = &failing,
+                                           .memory = ps_allocator_heap(),
+                                           .progress = &progress,
+                                           .to = RECOVERY_TO_END,
+                                           .journal = true};
+        enum ps_status status = recovery_load(&recovery, &wish, FOLDER, &error);
+
+        ck_assert_int_eq(fault.open, 0);
+        if (fault.fired)
+            ck_assert_int_ne(status, PS_OK);
+        recovery_fini(&recovery);
+        if (!fault.fired)
+            break;
+    }
+}
+END_TEST
+
+START_TEST(any_refused_allocation_is_reported_and_leaves_nothing)
+{
+    for (int64_t n = 0;; n++) {
+        struct fault_heap heap = {.refuse_at = n};
+        struct ps_allocator memory = fault_heap_allocator(&heap);
+        const struct recovery_wish wish = {.files = files,
+                                           .memory = &memory,
+                                           .progress = &progress,
+                                           .to = RECOVERY_TO_END,
+                                           .journal = true};
+        enum ps_status status = recovery_load(&recovery, &wish, FOLDER, &error);
+
+        ck_assert_int_eq(status, heap.seen > n ? PS_ERR_NO_MEMORY : PS_OK);
+        recovery_fini(&recovery);
+        ck_assert_int_eq(heap.live, 0);
+        if (status == PS_OK)
+            break;
+    }
+}
+END_TEST
+
+START_TEST(a_written_state_is_read_back_equal)
+{
+    struct ps_checkpoint_place place;
+    struct shard_state again;
+    uint8_t digests[2][SHA256_BYTES];
+    ck_assert_int_eq(load(RECOVERY_TO_END, false), PS_OK);
+
+    ck_assert_int_eq(shard_state_write(&recovery.state, files, "new", &place, &error), PS_OK);
+
+    shard_state_init(&again, ps_allocator_heap());
+    ck_assert_int_eq(shard_state_read(&again, files, place.path, &progress, &error), PS_OK);
+    ck_assert_int_eq(state_digest(&recovery.state, 1, true, digests[0], NULL), PS_OK);
+    ck_assert_int_eq(state_digest(&again, 1, true, digests[1], NULL), PS_OK);
+    ck_assert_mem_eq(digests[0], digests[1], SHA256_BYTES);
+    ck_assert_int_eq(shard_state_write(&recovery.state, files, "new", &place, &error),
+                     PS_ERR_EXISTS);
+    shard_state_fini(&again);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("recovery");
+    TCase *tcase = tcase_create("recovery");
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, the_journal_is_replayed_to_its_end);
+    tcase_add_test(tcase, a_position_stops_it);
+    tcase_add_test(tcase, positions_outside_are_refused);
+    tcase_add_test(tcase, every_flipped_bit_of_the_journal_is_named_or_gives_an_earlier_state);
+    tcase_add_test(tcase, every_flipped_bit_of_a_segment_is_found_by_the_survey);
+    tcase_add_test(tcase, every_truncation_of_the_journal_gives_an_earlier_state);
+    tcase_add_test(tcase, a_checkpoint_of_a_fenced_owner_is_passed_over);
+    tcase_add_test(tcase, a_checkpoint_that_lies_about_its_index_is_corrupt);
+    tcase_add_test(tcase, any_failed_call_of_the_disk_is_reported_and_closes_its_files);
+    tcase_add_test(tcase, any_refused_allocation_is_reported_and_leaves_nothing);
+    tcase_add_test(tcase, a_written_state_is_read_back_equal);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

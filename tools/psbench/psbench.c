@@ -1,0 +1,154 @@
+/* psbench: measures the server beside what the machine can do. */
+#include "tools/psbench/psbench.h"
+
+#include "base/alloc.h"
+#include "base/output.h"
+#include "tools/psbench/psbench_guard.h"
+#include "tools/psbench/psbench_output.h"
+
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+/* As the server does: blocks up to here are kept when freed. */
+#define MALLOC_KEEP_BYTES (512 << 20)
+
+struct benchmark {
+    const char *name;
+    enum ps_status (*run)(struct ps_bench *bench, struct ps_error *error);
+};
+
+static const struct benchmark benchmarks[] = {
+    {"push", ps_bench_transfer},     {"pull", ps_bench_transfer},
+    {"pushpull", ps_bench_transfer}, {"latency", ps_bench_transfer},
+    {"journal", ps_bench_journal},   {"checkpoint", ps_bench_checkpoint},
+    {"recover", ps_bench_recover},   {"scale", ps_bench_scale},
+};
+
+static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *));
+static int run_guarded(struct ps_bench_options *options);
+static int measure(void *context, const char *folder);
+static enum ps_status run_and_print(const struct ps_bench_options *options, const char *folder,
+                                    struct ps_error *error);
+static enum ps_status run_benchmark(struct ps_bench *bench, struct ps_error *error);
+static bool find_program(const struct ps_bench_options *options, char path[PS_BENCH_PATH_MAX]);
+
+int main(int argc, char **argv)
+{
+    struct ps_bench_options options;
+    struct ps_error error = {0};
+    if (ps_bench_options_init(&options, argc, argv, &error) != PS_OK) {
+        (void)fprintf(stderr, "psbench: %s\n", error.text);
+        return EX_USAGE;
+    }
+    if (options.help)
+        return print_page(ps_options_help);
+    if (options.man)
+        return print_page(ps_options_man);
+    if (options.version) {
+        (void)printf("psbench %s (%s)\n", PS_VERSION, ps_bench_commit);
+        return ps_output_end("psbench", EXIT_SUCCESS);
+    }
+    return run_guarded(&options);
+}
+
+static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *))
+{
+    struct ps_buffer text;
+    ps_buffer_init(&text, ps_allocator_heap(), 1 << 20);
+    write(ps_bench_option_set(), &text);
+    (void)fputs(text.text != NULL ? text.text : "", stdout);
+    ps_buffer_fini(&text);
+    return ps_output_end("psbench", EXIT_SUCCESS);
+}
+
+static int run_guarded(struct ps_bench_options *options)
+{
+    const char *parent = options->folder;
+    if (parent == NULL)
+        parent = getenv("TMPDIR");
+    if (parent == NULL || parent[0] == '\0')
+        parent = "/tmp";
+    return ps_bench_guard(parent, measure, options);
+}
+
+/* In the process that measures; returns its exit code. */
+static int measure(void *context, const char *folder)
+{
+    const struct ps_bench_options *options = context;
+    struct ps_error error = {0};
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)setenv("GRPC_VERBOSITY", "NONE", 0);
+    if (options->tune_malloc) {
+        (void)mallopt(M_MMAP_THRESHOLD, MALLOC_KEEP_BYTES);
+        (void)mallopt(M_TRIM_THRESHOLD, MALLOC_KEEP_BYTES);
+    }
+    enum ps_status status = PS_OK;
+    if (options->name_space != NULL)
+        status = ps_bench_enter_namespace(options->name_space, &error);
+    if (status == PS_OK)
+        status = run_and_print(options, folder, &error);
+    if (status != PS_OK)
+        (void)fprintf(stderr, "psbench: %s: %s\n", options->name, error.text);
+    int code = status == PS_OK ? EXIT_SUCCESS : EX_SOFTWARE;
+    if (status == PS_ERR_DENIED)
+        code = EX_NOPERM;
+    return ps_output_end("psbench", code);
+}
+
+/* The report is printed only when it is whole and its results were right. */
+static enum ps_status run_and_print(const struct ps_bench_options *options, const char *folder,
+                                    struct ps_error *error)
+{
+    struct ps_bench *bench = ps_zeroed(ps_allocator_heap(), sizeof *bench);
+    if (bench == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the report");
+    char program[PS_BENCH_PATH_MAX];
+    bench->options = options;
+    bench->folder = folder;
+    bench->program = program;
+    struct ps_bench_machine machine;
+    ps_bench_machine_learn(&machine, folder, options->tune_malloc);
+    enum ps_status status = PS_OK;
+    if (!find_program(options, program))
+        status = ps_fail(error, PS_ERR_NOT_FOUND, "no server to measure at %s: use --pserver FILE",
+                         program);
+    if (status == PS_OK)
+        status = run_benchmark(bench, error);
+    ps_bench_progress_end(bench);
+    if (status == PS_OK)
+        ps_bench_print(options, &machine, &bench->report);
+    if (status == PS_OK && options->plot != NULL)
+        status = ps_bench_plot(options->plot, options, &machine, &bench->report, error);
+    ps_release(ps_allocator_heap(), bench);
+    return status;
+}
+
+static enum ps_status run_benchmark(struct ps_bench *bench, struct ps_error *error)
+{
+    for (size_t i = 0; i < PS_ARRAY_COUNT(benchmarks); i++) {
+        if (strcmp(benchmarks[i].name, bench->options->name) == 0)
+            return benchmarks[i].run(bench, error);
+    }
+    return ps_fail(error, PS_ERR_INTERNAL, "no benchmark \"%s\"", bench->options->name);
+}
+
+/* The server beside this program, unless another was named. False: it cannot be run. */
+static bool find_program(const struct ps_bench_options *options, char path[PS_BENCH_PATH_MAX])
+{
+    if (options->program != NULL) {
+        (void)snprintf(path, PS_BENCH_PATH_MAX, "%s", options->program);
+        return access(path, X_OK) == 0;
+    }
+    ssize_t size = readlink("/proc/self/exe", path, PS_BENCH_PATH_MAX - sizeof "/pserver");
+    path[size > 0 ? size : 0] = '\0';
+    char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        return false;
+    memcpy(slash, "/pserver", sizeof "/pserver");
+    return access(path, X_OK) == 0;
+}

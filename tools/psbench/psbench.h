@@ -1,0 +1,56 @@
+/* What every benchmark of psbench is given, and the benchmarks.
+ *
+ * Threads:  one.
+ * Blocking: for as long as measuring takes.
+ * Errors:   the first; rows that were complete by then stay in the report.
+ * Memory:   servers, clients and buffers of a benchmark are gone when it returns.
+ */
+#ifndef PS_TOOLS_PSBENCH_H
+#define PS_TOOLS_PSBENCH_H
+
+#include "base/status.h"
+#include "tools/psbench/psbench_load.h"
+#include "tools/psbench/psbench_options.h"
+#include "tools/psbench/psbench_rows.h"
+#include "tools/psbench/psbench_server.h"
+
+struct ps_bench {
+    const struct ps_bench_options *options;
+    const char *program; /* of the server */
+    const char *folder;  /* private; removed by others */
+    struct ps_bench_report report;
+    uint64_t steps, steps_done; /* for the bar */
+};
+
+/* push, pull, pushpull, latency: one worker against sockets, memory and the update alone. */
+PS_MUST_USE enum ps_status ps_bench_transfer(struct ps_bench *bench, struct ps_error *error);
+
+/* What it costs to have pushes on disk before they are acknowledged. */
+PS_MUST_USE enum ps_status ps_bench_journal(struct ps_bench *bench, struct ps_error *error);
+
+/* What a checkpoint costs those who push meanwhile. */
+PS_MUST_USE enum ps_status ps_bench_checkpoint(struct ps_bench *bench, struct ps_error *error);
+
+/* How long a killed server takes to come back. */
+PS_MUST_USE enum ps_status ps_bench_recover(struct ps_bench *bench, struct ps_error *error);
+
+/* Several workers, several servers. */
+PS_MUST_USE enum ps_status ps_bench_scale(struct ps_bench *bench, struct ps_error *error);
+
+/* ---- Shared by them ---- */
+
+/* A server of this run's settings. */
+struct ps_bench_server_wish ps_bench_server_wish_of(const struct ps_bench *bench, const char *name,
+                                                    const char *ack);
+
+/* A load of this run's settings on `servers`, with parameters of its own. */
+struct ps_bench_load_wish ps_bench_load_wish_of(const struct ps_bench *bench, const char *servers);
+
+/* How long what is compared with gets. */
+uint64_t ps_bench_side_ms(const struct ps_bench *bench);
+
+/* One more of `steps` is begun. */
+void ps_bench_progress(struct ps_bench *bench, const char *what);
+void ps_bench_progress_end(const struct ps_bench *bench);
+
+#endif

@@ -1,0 +1,163 @@
+/* The same load over the library's gRPC channel without the engine that decides about retries,
+ * splitting and order: one thread keeps every operation in flight. What is faster here than through
+ * libpsclient is what the engine and its threads cost. Each run connects anew, within the time that
+ * is measured: about a millisecond. */
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "client/bell.h"
+#include "client/channel.h"
+#include "tools/psbench/psbench_load_state.h"
+
+#define WAIT_MS 1000
+
+/* One operation in flight; belongs to the worker of the same number. */
+struct slot {
+    struct ps_bench_worker *worker;
+    struct ps_bench_parameter *parameter;
+    struct ps_call_request request; /* borrowed by the channel until the outcome */
+    struct ps_bytes piece;
+    uint64_t start_ns;
+};
+
+struct lane {
+    struct ps_bench_load *load;
+    struct ps_bell bell;
+    struct ps_channel channel;
+    struct slot *slots; /* owned */
+    uint64_t in_flight;
+    bool failed;
+};
+
+static enum ps_status open_lane(struct lane *lane, struct ps_bench_load *load,
+                                struct ps_error *error);
+static void begin(struct lane *lane, uint64_t number);
+static void submit(struct lane *lane, uint64_t number, enum ps_method method);
+static void take_all(struct lane *lane);
+static void step(struct lane *lane, const struct ps_delivery *delivery);
+static bool keep_pulled(const struct slot *slot, const struct ps_pull_reply *reply);
+
+void ps_bench_channel_main(void *argument)
+{
+    struct ps_bench_worker *first = argument;
+    struct lane lane = {0};
+    if (open_lane(&lane, first->load, &first->error) != PS_OK)
+        return;
+    for (uint64_t i = 0; i < first->load->wish.outstanding; i++)
+        begin(&lane, i);
+    while (lane.in_flight > 0) {
+        uint64_t heard = ps_bell_count(&lane.bell);
+        take_all(&lane);
+        if (lane.in_flight > 0)
+            ps_bell_wait(&lane.bell, heard, WAIT_MS);
+    }
+    lane.channel.destroy(lane.channel.self);
+    ps_bell_fini(&lane.bell);
+    ps_release(ps_allocator_heap(), lane.slots);
+}
+
+static enum ps_status open_lane(struct lane *lane, struct ps_bench_load *load,
+                                struct ps_error *error)
+{
+    const struct ps_allocator *memory = ps_allocator_heap();
+    lane->load = load;
+    lane->slots = ps_zeroed_array(memory, load->wish.outstanding, sizeof *lane->slots);
+    if (lane->slots == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the channel's slots");
+    ps_bell_init(&lane->bell);
+    enum ps_status status =
+        ps_channel_grpc_create(1, &lane->bell, ps_clock_real(), memory, &lane->channel, error);
+    if (status == PS_OK && !lane->channel.route(lane->channel.self, 0, load->wish.servers)) {
+        lane->channel.destroy(lane->channel.self);
+        status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a connection");
+    }
+    if (status != PS_OK) {
+        ps_bell_fini(&lane->bell);
+        ps_release(memory, lane->slots);
+        return status;
+    }
+    for (uint64_t i = 0; i < load->wish.outstanding; i++)
+        lane->slots[i].worker = &load->workers[i];
+    return PS_OK;
+}
+
+/* Starts the next operation of a slot, if there is to be one. */
+static void begin(struct lane *lane, uint64_t number)
+{
+    struct ps_bench_load *load = lane->load;
+    struct slot *slot = &lane->slots[number];
+    if (lane->failed || !ps_bench_load_may_go_on(slot->worker))
+        return;
+    uint64_t turn = number + slot->worker->count * load->wish.outstanding;
+    slot->parameter = &load->parameters[turn % load->wish.parameter_count];
+    slot->start_ns = ps_clock_precise_ns();
+    submit(lane, number, load->operation == PS_BENCH_PULL ? PS_METHOD_PULL : PS_METHOD_PUSH);
+}
+
+static void submit(struct lane *lane, uint64_t number, enum ps_method method)
+{
+    struct slot *slot = &lane->slots[number];
+    struct ps_bytes name = ps_bytes_of_text(slot->parameter->name);
+    slot->request = (struct ps_call_request){.method = method};
+    if (method == PS_METHOD_PULL) {
+        slot->request.pull.name = name;
+    } else {
+        slot->piece = (struct ps_bytes){lane->load->gradient, lane->load->wish.size};
+        slot->request.push = (struct ps_push_request){
+            .name = name, .dtype = PS_F32, .content = ps_view_of(&slot->piece)};
+    }
+    uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), PS_BENCH_ANSWER_MS);
+    enum ps_status status =
+        lane->channel.submit(lane->channel.self, number, 0, &slot->request, deadline_ms);
+    if (status == PS_OK) {
+        lane->in_flight++;
+        return;
+    }
+    lane->failed = true;
+    (void)ps_fail(&slot->worker->error, status, "no memory for a call");
+}
+
+static void take_all(struct lane *lane)
+{
+    struct ps_delivery delivery;
+    while (lane->channel.take(lane->channel.self, &delivery)) {
+        lane->in_flight--;
+        step(lane, &delivery);
+        lane->channel.release(lane->channel.self, &delivery);
+    }
+}
+
+/* A call has ended: the operation goes on, or the next one begins. */
+static void step(struct lane *lane, const struct ps_delivery *delivery)
+{
+    struct slot *slot = &lane->slots[delivery->call];
+    const struct ps_call_outcome *outcome = &delivery->outcome;
+    enum ps_method method = slot->request.method;
+    enum ps_status status = outcome->status;
+    if (status == PS_OK && method == PS_METHOD_PULL && !keep_pulled(slot, &outcome->reply.pull))
+        status = PS_ERR_CORRUPT;
+    if (status != PS_OK) {
+        lane->failed = true;
+        (void)ps_fail(&slot->worker->error, status, "%s: %s", ps_method_path(method),
+                      outcome->text);
+        return;
+    }
+    if (method == PS_METHOD_PUSH)
+        ps_bench_load_acknowledged(slot->parameter);
+    if (method == PS_METHOD_PUSH && lane->load->operation == PS_BENCH_PUSH_PULL) {
+        submit(lane, delivery->call, PS_METHOD_PULL);
+        return;
+    }
+    ps_bench_times_note(&slot->worker->times, ps_clock_precise_ns() - slot->start_ns);
+    slot->worker->count++;
+    begin(lane, delivery->call);
+}
+
+/* As libpsclient does: into the trainer's memory. */
+static bool keep_pulled(const struct slot *slot, const struct ps_pull_reply *reply)
+{
+    if (reply->content.size != slot->worker->load->wish.size)
+        return false;
+    ps_view_copy(reply->content, 0, slot->worker->destination, reply->content.size);
+    return true;
+}

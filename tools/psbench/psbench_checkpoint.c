@@ -1,0 +1,112 @@
+/* Pushing while a checkpoint is written, beside pushing in peace. */
+#include "base/clock.h"
+#include "client/psclient.h"
+#include "tools/psbench/psbench.h"
+
+#include <string.h>
+
+/* A checkpoint of the largest shard on a slow disk. */
+#define SAVE_MS 600000
+
+struct checkpoint_run {
+    struct ps_bench *bench;
+    struct ps_bench_server server;
+    struct ps_bench_load *load;
+    struct psclient *asker; /* asks for checkpoints over a connection of its own */
+};
+
+static enum ps_status open_run(struct checkpoint_run *run, struct ps_error *error);
+static enum ps_status save(struct checkpoint_run *run, struct psclient_saved *saved,
+                           struct ps_error *error);
+static enum ps_status measure(struct checkpoint_run *run, struct ps_error *error);
+static enum ps_status push_while_saving(struct checkpoint_run *run,
+                                        struct ps_bench_figures *figures,
+                                        struct psclient_saved *saved, uint64_t *taken_ns,
+                                        struct ps_error *error);
+
+enum ps_status ps_bench_checkpoint(struct ps_bench *bench, struct ps_error *error)
+{
+    struct checkpoint_run run = {.bench = bench};
+    bench->steps = bench->options->repeat + 1;
+    ps_bench_progress(bench, "starting");
+    enum ps_status status = open_run(&run, error);
+    for (uint64_t repeat = 0; repeat < bench->options->repeat && status == PS_OK; repeat++)
+        status = measure(&run, error);
+    if (status == PS_OK)
+        status = ps_bench_load_check(run.load, error);
+    psclient_close(run.asker);
+    ps_bench_load_close(run.load);
+    ps_bench_server_kill(&run.server);
+    return status;
+}
+
+static enum ps_status open_run(struct checkpoint_run *run, struct ps_error *error)
+{
+    struct ps_bench *bench = run->bench;
+    struct ps_bench_server_wish wish =
+        ps_bench_server_wish_of(bench, "server", bench->options->ack);
+    wish.no_journal = strcmp(bench->options->ack, "memory") == 0;
+    PS_TRY(ps_bench_server_start(&run->server, &wish, error));
+    struct ps_bench_load_wish load = ps_bench_load_wish_of(bench, run->server.address);
+    load.parameter_count = bench->options->shard_size / bench->options->size;
+    PS_TRY(ps_bench_load_open(&load, &run->load, error));
+    const struct psclient_options options = {.servers = run->server.address};
+    struct psclient_error reason = {0};
+    if (psclient_open(&options, &run->asker, &reason) != PSCLIENT_OK)
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "%.200s", reason.text);
+    struct ps_bench_figures warm_up;
+    PS_TRY(ps_bench_load_run(run->load, PS_BENCH_PUSH, ps_bench_side_ms(bench), &warm_up, error));
+    /* The one that follows the initialisation is over when another one is. */
+    struct psclient_saved saved;
+    return save(run, &saved, error);
+}
+
+static enum ps_status save(struct checkpoint_run *run, struct psclient_saved *saved,
+                           struct ps_error *error)
+{
+    struct psclient_error reason = {0};
+    if (psclient_save(run->asker, 0, SAVE_MS, saved, &reason) != PSCLIENT_OK)
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "checkpoint: %.200s", reason.text);
+    return PS_OK;
+}
+
+static enum ps_status measure(struct checkpoint_run *run, struct ps_error *error)
+{
+    struct ps_bench *bench = run->bench;
+    const struct ps_bench_options *options = bench->options;
+    ps_bench_progress(bench, "checkpoint");
+    struct ps_bench_figures alone, during;
+    struct psclient_saved saved;
+    uint64_t taken_ns = 0;
+    PS_TRY(ps_bench_load_run(run->load, PS_BENCH_PUSH, options->time_ms, &alone, error));
+    PS_TRY(push_while_saving(run, &during, &saved, &taken_ns, error));
+    struct ps_bench_row *row = ps_bench_report_row(&bench->report, "push_during_checkpoint",
+                                                   options->size, options->outstanding);
+    ps_bench_row_add(row, &during);
+    ps_bench_row_detail(row, "longest_us", during.longest_us);
+    ps_bench_row_detail(row, "checkpoint_seconds", (double)taken_ns / 1e9);
+    ps_bench_row_detail(row, "checkpoint_bytes", (double)saved.bytes);
+    ps_bench_row_detail(row, "checkpoint_gigabytes_per_second",
+                        (double)saved.bytes / (double)taken_ns);
+    ps_bench_report_beside(&bench->report, row, "push_without_checkpoint", "without_checkpoint",
+                           options->outstanding, &alone);
+    ps_bench_row_detail(ps_bench_report_row(&bench->report, "push_without_checkpoint",
+                                            options->size, options->outstanding),
+                        "longest_us", alone.longest_us);
+    return PS_OK;
+}
+
+/* From just before the checkpoint is asked for until just after it is said to be written. */
+static enum ps_status push_while_saving(struct checkpoint_run *run,
+                                        struct ps_bench_figures *figures,
+                                        struct psclient_saved *saved, uint64_t *taken_ns,
+                                        struct ps_error *error)
+{
+    PS_TRY(ps_bench_load_start(run->load, PS_BENCH_PUSH, error));
+    uint64_t started_ns = ps_clock_precise_ns();
+    enum ps_status status = save(run, saved, error);
+    *taken_ns = ps_clock_precise_ns() - started_ns;
+    enum ps_status finished =
+        ps_bench_load_finish(run->load, figures, status == PS_OK ? error : NULL);
+    return status == PS_OK ? finished : status;
+}

@@ -1,0 +1,191 @@
+/* Appending, syncing, reading: without a server between. */
+#include "tools/psbench/psbench_disk.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "checkpoint/checksum.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATH_BYTES 1024
+#define READ_BYTES ((size_t)1 << 20)
+
+struct reading {
+    uint8_t *buffer;
+    uint64_t bytes;
+    uint32_t checksum;
+};
+
+static enum ps_status append_for(int file, const uint8_t *pieces, size_t size,
+                                 uint64_t pieces_per_sync, uint64_t time_ms,
+                                 struct ps_bench_figures *figures, struct ps_error *error);
+static bool write_all(int file, const uint8_t *bytes, size_t size);
+static int by_name(const FTSENT **left, const FTSENT **right);
+static bool ends_with(const char *path, const char *ending);
+static enum ps_status add_file(struct ps_bench_files *files, const char *path,
+                               struct ps_error *error);
+static enum ps_status read_one(struct reading *reading, const char *path, struct ps_error *error);
+static enum ps_status forget_one(const char *path, struct ps_error *error);
+static enum ps_status failed_at(const char *path, struct ps_error *error);
+
+enum ps_status ps_bench_disk_append(const char *folder, size_t size, uint64_t pieces_per_sync,
+                                    uint64_t time_ms, struct ps_bench_figures *figures,
+                                    struct ps_error *error)
+{
+    char path[PATH_BYTES];
+    (void)snprintf(path, sizeof path, "%s/disk-alone", folder);
+    size_t bytes = size * pieces_per_sync;
+    uint8_t *pieces = ps_plain(ps_allocator_heap(), bytes);
+    if (pieces == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu bytes", bytes);
+    memset(pieces, 0xa5, bytes);
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+    enum ps_status status = file < 0 ? failed_at(path, error) : PS_OK;
+    if (status == PS_OK)
+        status = append_for(file, pieces, size, pieces_per_sync, time_ms, figures, error);
+    if (file >= 0) {
+        (void)close(file);
+        (void)unlink(path);
+    }
+    ps_release(ps_allocator_heap(), pieces);
+    return status;
+}
+
+static enum ps_status append_for(int file, const uint8_t *pieces, size_t size,
+                                 uint64_t pieces_per_sync, uint64_t time_ms,
+                                 struct ps_bench_figures *figures, struct ps_error *error)
+{
+    struct ps_bench_times *times = ps_zeroed(ps_allocator_heap(), sizeof *times);
+    if (times == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for times");
+    uint64_t started_ns = ps_clock_precise_ns();
+    uint64_t now_ns = started_ns;
+    uint64_t count = 0;
+    bool whole = true;
+    while (whole && (count < PS_BENCH_SIDE_COUNT_MIN * pieces_per_sync ||
+                     now_ns < started_ns + time_ms * 1000000)) {
+        whole = write_all(file, pieces, size * pieces_per_sync) && fdatasync(file) == 0;
+        uint64_t then_ns = now_ns;
+        now_ns = ps_clock_precise_ns();
+        ps_bench_times_note(times, now_ns - then_ns);
+        count += pieces_per_sync;
+    }
+    *figures = ps_bench_figures_of(count, now_ns - started_ns, times);
+    ps_release(ps_allocator_heap(), times);
+    return whole ? PS_OK : failed_at("disk-alone", error);
+}
+
+static bool write_all(int file, const uint8_t *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t put = write(file, bytes, size);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return false;
+        bytes += put;
+        size -= (size_t)put;
+    }
+    return true;
+}
+
+enum ps_status ps_bench_disk_find(const char *folder, const char *ending,
+                                  struct ps_bench_files *files, struct ps_error *error)
+{
+    char *const roots[] = {(char *)(uintptr_t)folder, NULL};
+    FTS *walk = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    if (walk == NULL)
+        return failed_at(folder, error);
+    enum ps_status status = PS_OK;
+    FTSENT *entry = NULL;
+    while (status == PS_OK && (entry = fts_read(walk)) != NULL) {
+        if (entry->fts_info == FTS_F && ends_with(entry->fts_path, ending))
+            status = add_file(files, entry->fts_path, error);
+    }
+    (void)fts_close(walk);
+    return status;
+}
+
+static int by_name(const FTSENT **left, const FTSENT **right)
+{
+    return strcmp((*left)->fts_name, (*right)->fts_name);
+}
+
+static bool ends_with(const char *path, const char *ending)
+{
+    size_t length = strlen(path), size = strlen(ending);
+    return length >= size && strcmp(path + length - size, ending) == 0;
+}
+
+static enum ps_status add_file(struct ps_bench_files *files, const char *path,
+                               struct ps_error *error)
+{
+    if (files->count == PS_BENCH_FILES_MAX || strlen(path) >= PS_BENCH_FILE_PATH_MAX)
+        return ps_fail(error, PS_ERR_OUT_OF_RANGE, "more than %d files, or a path too long: %s",
+                       PS_BENCH_FILES_MAX, path);
+    (void)snprintf(files->paths[files->count++], PS_BENCH_FILE_PATH_MAX, "%s", path);
+    return PS_OK;
+}
+
+enum ps_status ps_bench_disk_read(const struct ps_bench_files *files, uint64_t *bytes,
+                                  uint64_t *taken_ns, struct ps_error *error)
+{
+    struct reading reading = {.buffer = ps_plain(ps_allocator_heap(), READ_BYTES)};
+    if (reading.buffer == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for reading");
+    uint64_t started_ns = ps_clock_precise_ns();
+    enum ps_status status = PS_OK;
+    for (size_t i = 0; i < files->count && status == PS_OK; i++)
+        status = read_one(&reading, files->paths[i], error);
+    *taken_ns = ps_clock_precise_ns() - started_ns;
+    *bytes = reading.bytes;
+    ps_release(ps_allocator_heap(), reading.buffer);
+    return status;
+}
+
+static enum ps_status read_one(struct reading *reading, const char *path, struct ps_error *error)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return failed_at(path, error);
+    ssize_t got = 0;
+    while ((got = read(file, reading->buffer, READ_BYTES)) > 0) {
+        reading->checksum =
+            ps_checksum_crc32c(reading->checksum, (struct ps_bytes){reading->buffer, (size_t)got});
+        reading->bytes += (uint64_t)got;
+    }
+    enum ps_status status = got < 0 ? failed_at(path, error) : PS_OK;
+    (void)close(file);
+    return status;
+}
+
+enum ps_status ps_bench_disk_forget(const struct ps_bench_files *files, struct ps_error *error)
+{
+    for (size_t i = 0; i < files->count; i++)
+        PS_TRY(forget_one(files->paths[i], error));
+    return PS_OK;
+}
+
+/* Only clean pages are forgotten. */
+static enum ps_status forget_one(const char *path, struct ps_error *error)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return failed_at(path, error);
+    enum ps_status status = PS_OK;
+    if (fdatasync(file) != 0 || posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) != 0)
+        status = failed_at(path, error);
+    (void)close(file);
+    return status;
+}
+
+static enum ps_status failed_at(const char *path, struct ps_error *error)
+{
+    return ps_fail(error, PS_ERR_IO, "%s: %s", path, strerror(errno));
+}

@@ -1,0 +1,352 @@
+/* Pushing and pulling through libpsclient, a thread for each operation in flight. */
+#include "tools/psbench/psbench_load.h"
+
+#include "base/alloc.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "tools/optimizer_choice.h"
+#include "tools/psbench/psbench_load_state.h"
+#include "tools/psbench/psbench_values.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum ps_status allocate(struct ps_bench_load *load, struct ps_error *error);
+static enum ps_status connect_client(struct ps_bench_load *load, struct ps_error *error);
+static enum ps_status initialise(struct ps_bench_load *load, struct ps_error *error);
+static enum ps_status initialise_all(struct ps_bench_load *load, const void *config,
+                                     size_t config_size, struct ps_error *error);
+static enum ps_status learn_versions(struct ps_bench_load *load, struct ps_error *error);
+static enum ps_status pull_one(struct ps_bench_load *load, struct ps_bench_parameter *parameter,
+                               uint64_t *version, struct ps_error *error);
+static enum ps_status start_threads(struct ps_bench_load *load, enum ps_bench_operation operation,
+                                    long long limit, struct ps_error *error);
+static enum ps_status end_threads(struct ps_bench_load *load, struct ps_bench_figures *figures,
+                                  struct ps_error *error);
+static void worker_main(void *argument);
+static bool work_once(struct ps_bench_worker *worker, struct ps_bench_parameter *parameter);
+static enum ps_status from_client(int status, const struct psclient_error *reason,
+                                  struct ps_error *error);
+
+enum ps_status ps_bench_load_open(const struct ps_bench_load_wish *wish, struct ps_bench_load **out,
+                                  struct ps_error *error)
+{
+    struct ps_bench_load *load = ps_zeroed(ps_allocator_heap(), sizeof *load);
+    if (load == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the load");
+    load->wish = *wish;
+    enum ps_status status = allocate(load, error);
+    if (status == PS_OK)
+        status = connect_client(load, error);
+    if (status == PS_OK && wish->initialise)
+        status = initialise(load, error);
+    if (status == PS_OK)
+        status = learn_versions(load, error);
+    if (status != PS_OK) {
+        ps_bench_load_close(load);
+        return status;
+    }
+    *out = load;
+    return PS_OK;
+}
+
+static enum ps_status allocate(struct ps_bench_load *load, struct ps_error *error)
+{
+    const struct ps_allocator *memory = ps_allocator_heap();
+    const struct ps_bench_load_wish *wish = &load->wish;
+    load->parameters = ps_zeroed_array(memory, wish->parameter_count, sizeof *load->parameters);
+    load->gradient = ps_plain(memory, wish->size);
+    load->workers = ps_zeroed_array(memory, wish->outstanding, sizeof *load->workers);
+    if (load->parameters == NULL || load->gradient == NULL || load->workers == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the load");
+    for (uint64_t i = 0; i < wish->parameter_count; i++)
+        (void)snprintf(load->parameters[i].name, PS_BENCH_NAME_MAX, "%.32s/%llu", wish->prefix,
+                       (unsigned long long)(wish->first_parameter + i));
+    ps_bench_fill_gradient((float *)(void *)load->gradient, wish->size / sizeof(float));
+    for (uint64_t i = 0; i < wish->outstanding; i++) {
+        load->workers[i].load = load;
+        load->workers[i].number = i;
+        load->workers[i].destination = ps_zeroed(memory, wish->size);
+        if (load->workers[i].destination == NULL)
+            return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %llu times %llu bytes",
+                           (unsigned long long)wish->outstanding, (unsigned long long)wish->size);
+    }
+    return PS_OK;
+}
+
+void ps_bench_load_close(struct ps_bench_load *load)
+{
+    const struct ps_allocator *memory = ps_allocator_heap();
+    if (load == NULL)
+        return;
+    psclient_close(load->client);
+    for (uint64_t i = 0; load->workers != NULL && i < load->wish.outstanding; i++)
+        ps_release(memory, load->workers[i].destination);
+    ps_release(memory, load->workers);
+    ps_release(memory, load->gradient);
+    ps_release(memory, load->parameters);
+    ps_release(memory, load);
+}
+
+/* Parameters stay whole: what is measured is a message of the size asked for. */
+static enum ps_status connect_client(struct ps_bench_load *load, struct ps_error *error)
+{
+    const struct psclient_options options = {
+        .servers = load->wish.servers,
+        .etcd = load->wish.etcd,
+        .job = load->wish.job,
+        .split_bytes = UINT64_C(2) << 30,
+    };
+    struct psclient_error reason = {0};
+    return from_client(psclient_open(&options, &load->client, &reason), &reason, error);
+}
+
+enum ps_status ps_bench_load_reconnect(struct ps_bench_load *load, const char *servers,
+                                       struct ps_error *error)
+{
+    psclient_close(load->client);
+    load->client = NULL;
+    load->wish.servers = servers;
+    return connect_client(load, error);
+}
+
+static enum ps_status initialise(struct ps_bench_load *load, struct ps_error *error)
+{
+    struct psclient_error reason = {0};
+    int selected = 0;
+    int status = psclient_begin_init(load->client, PS_BENCH_ANSWER_MS, &selected, &reason);
+    if (status != PSCLIENT_OK || !selected)
+        return from_client(status, &reason, error);
+    struct ps_buffer config;
+    ps_buffer_init(&config, ps_allocator_heap(), 65536);
+    enum ps_status done = ps_optimizer_choice("sgd", PS_BENCH_LEARNING_RATE, 0, &config, error);
+    if (done == PS_OK)
+        done = initialise_all(load, config.text, config.size, error);
+    ps_buffer_fini(&config);
+    if (done != PS_OK)
+        return done;
+    status = psclient_finish_init(load->client, PS_BENCH_ANSWER_MS, &reason);
+    return from_client(status, &reason, error);
+}
+
+static enum ps_status initialise_all(struct ps_bench_load *load, const void *config,
+                                     size_t config_size, struct ps_error *error)
+{
+    uint8_t *start = load->workers[0].destination;
+    ps_bench_fill_start((float *)(void *)start, load->wish.size / sizeof(float));
+    for (uint64_t i = 0; i < load->wish.parameter_count; i++) {
+        const struct psclient_parameter parameter = {
+            .name = load->parameters[i].name,
+            .type = PSCLIENT_FLOAT32,
+            .content = start,
+            .content_size = load->wish.size,
+            .config = config,
+            .config_size = config_size,
+        };
+        struct psclient_error reason = {0};
+        int status = psclient_init(load->client, &parameter, 1, PS_BENCH_ANSWER_MS, NULL, &reason);
+        PS_TRY(from_client(status, &reason, error));
+    }
+    return PS_OK;
+}
+
+/* Servers that were measured before go on from where they are. */
+static enum ps_status learn_versions(struct ps_bench_load *load, struct ps_error *error)
+{
+    for (uint64_t i = 0; i < load->wish.parameter_count; i++) {
+        uint64_t version = 0;
+        PS_TRY(pull_one(load, &load->parameters[i], &version, error));
+        atomic_store(&load->parameters[i].pushes, version);
+    }
+    return PS_OK;
+}
+
+/* Into the destination of the first worker. */
+static enum ps_status pull_one(struct ps_bench_load *load, struct ps_bench_parameter *parameter,
+                               uint64_t *version, struct ps_error *error)
+{
+    struct psclient_parameter wish = {
+        .name = parameter->name,
+        .type = PSCLIENT_FLOAT32,
+        .content = load->workers[0].destination,
+        .content_size = load->wish.size,
+    };
+    struct psclient_error reason = {0};
+    int status = psclient_pull(load->client, &wish, 1, PS_BENCH_ANSWER_MS, NULL, &reason);
+    *version = wish.version;
+    return from_client(status, &reason, error);
+}
+
+enum ps_status ps_bench_load_check(struct ps_bench_load *load, struct ps_error *error)
+{
+    const float *values = (const float *)(const void *)load->workers[0].destination;
+    for (uint64_t i = 0; i < load->wish.parameter_count; i++) {
+        struct ps_bench_parameter *parameter = &load->parameters[i];
+        uint64_t pushes = atomic_load(&parameter->pushes);
+        uint64_t version = 0;
+        PS_TRY(pull_one(load, parameter, &version, error));
+        if (version != pushes)
+            return ps_fail(error, PS_ERR_CORRUPT,
+                           "%s: %llu pushes acknowledged, but its version "
+                           "is %llu",
+                           parameter->name, (unsigned long long)pushes,
+                           (unsigned long long)version);
+        if (pushes > PS_BENCH_PUSHES_MAX)
+            return ps_fail(error, PS_ERR_OUT_OF_RANGE,
+                           "%s: %llu pushes are more than a float32 "
+                           "can show; choose a shorter --time",
+                           parameter->name, (unsigned long long)pushes);
+        size_t wrong = ps_bench_count_wrong(values, load->wish.size / sizeof(float), pushes);
+        if (wrong > 0)
+            return ps_fail(error, PS_ERR_CORRUPT,
+                           "%s: %zu values are not what %llu updates make "
+                           "of them",
+                           parameter->name, wrong, (unsigned long long)pushes);
+    }
+    return PS_OK;
+}
+
+enum ps_status ps_bench_load_run(struct ps_bench_load *load, enum ps_bench_operation operation,
+                                 uint64_t time_ms, struct ps_bench_figures *figures,
+                                 struct ps_error *error)
+{
+    PS_TRY(ps_bench_load_start(load, operation, error));
+    (void)usleep((useconds_t)(time_ms * 1000));
+    return ps_bench_load_finish(load, figures, error);
+}
+
+enum ps_status ps_bench_load_start(struct ps_bench_load *load, enum ps_bench_operation operation,
+                                   struct ps_error *error)
+{
+    return start_threads(load, operation, LLONG_MAX / 2, error);
+}
+
+enum ps_status ps_bench_load_do(struct ps_bench_load *load, enum ps_bench_operation operation,
+                                uint64_t count, struct ps_bench_figures *figures,
+                                struct ps_error *error)
+{
+    PS_TRY(start_threads(load, operation, (long long)count, error));
+    return end_threads(load, figures, error);
+}
+
+enum ps_status ps_bench_load_finish(struct ps_bench_load *load, struct ps_bench_figures *figures,
+                                    struct ps_error *error)
+{
+    atomic_store(&load->stop, true);
+    return end_threads(load, figures, error);
+}
+
+static enum ps_status start_threads(struct ps_bench_load *load, enum ps_bench_operation operation,
+                                    long long limit, struct ps_error *error)
+{
+    load->operation = operation;
+    atomic_store(&load->left, limit);
+    atomic_store(&load->stop, false);
+    for (uint64_t i = 0; i < load->wish.outstanding; i++) {
+        struct ps_bench_worker *worker = &load->workers[i];
+        worker->count = 0;
+        memset(&worker->times, 0, sizeof worker->times);
+        worker->error = (struct ps_error){0};
+    }
+    uint64_t thread_count = load->wish.channel ? 1 : load->wish.outstanding;
+    ps_thread_fn run = load->wish.channel ? ps_bench_channel_main : worker_main;
+    load->started_ns = ps_clock_precise_ns();
+    for (load->thread_count = 0; load->thread_count < thread_count; load->thread_count++) {
+        struct ps_bench_worker *worker = &load->workers[load->thread_count];
+        enum ps_status status = ps_thread_start(&worker->thread, "worker", run, worker, error);
+        if (status == PS_OK)
+            continue;
+        atomic_store(&load->stop, true);
+        for (uint64_t i = 0; i < load->thread_count; i++)
+            ps_thread_join(&load->workers[i].thread);
+        return status;
+    }
+    return PS_OK;
+}
+
+static enum ps_status end_threads(struct ps_bench_load *load, struct ps_bench_figures *figures,
+                                  struct ps_error *error)
+{
+    for (uint64_t i = 0; i < load->thread_count; i++)
+        ps_thread_join(&load->workers[i].thread);
+    uint64_t elapsed_ns = ps_clock_precise_ns() - load->started_ns;
+    struct ps_bench_times *times = &load->workers[0].times;
+    uint64_t count = 0;
+    enum ps_status status = PS_OK;
+    for (uint64_t i = 0; i < load->wish.outstanding; i++) {
+        struct ps_bench_worker *worker = &load->workers[i];
+        count += worker->count;
+        if (i > 0)
+            ps_bench_times_add(times, &worker->times);
+        if (status == PS_OK && worker->error.status != PS_OK)
+            status = ps_fail(error, worker->error.status, "%s", worker->error.text);
+    }
+    if (status == PS_OK && count == 0)
+        status = ps_fail(error, PS_ERR_TIMEOUT, "not one operation ended in the time measured");
+    *figures = ps_bench_figures_of(count, elapsed_ns, times);
+    return status;
+}
+
+bool ps_bench_load_may_go_on(const struct ps_bench_worker *worker)
+{
+    struct ps_bench_load *load = worker->load;
+    bool over = atomic_load(&load->stop) && worker->count > 0;
+    return !over && atomic_fetch_sub(&load->left, 1) > 0;
+}
+
+void ps_bench_load_acknowledged(struct ps_bench_parameter *parameter)
+{
+    (void)atomic_fetch_add(&parameter->pushes, 1);
+}
+
+static void worker_main(void *argument)
+{
+    struct ps_bench_worker *worker = argument;
+    struct ps_bench_load *load = worker->load;
+    uint64_t turn = worker->number;
+    while (ps_bench_load_may_go_on(worker)) {
+        struct ps_bench_parameter *parameter = &load->parameters[turn % load->wish.parameter_count];
+        turn += load->wish.outstanding;
+        uint64_t start_ns = ps_clock_precise_ns();
+        if (!work_once(worker, parameter))
+            return;
+        ps_bench_times_note(&worker->times, ps_clock_precise_ns() - start_ns);
+        worker->count++;
+    }
+}
+
+/* False when it failed: the worker's error says why. */
+static bool work_once(struct ps_bench_worker *worker, struct ps_bench_parameter *parameter)
+{
+    struct ps_bench_load *load = worker->load;
+    struct psclient_error reason = {0};
+    int status = PSCLIENT_OK;
+    if (load->operation != PS_BENCH_PULL) {
+        const struct psclient_gradient gradient = {parameter->name, PSCLIENT_FLOAT32,
+                                                   load->gradient, load->wish.size};
+        status = psclient_push(load->client, &gradient, 1, PS_BENCH_ANSWER_MS, NULL, &reason);
+        if (status == PSCLIENT_OK)
+            ps_bench_load_acknowledged(parameter);
+    }
+    if (status == PSCLIENT_OK && load->operation != PS_BENCH_PUSH) {
+        struct psclient_parameter wish = {
+            .name = parameter->name,
+            .type = PSCLIENT_FLOAT32,
+            .content = worker->destination,
+            .content_size = load->wish.size,
+        };
+        status = psclient_pull(load->client, &wish, 1, PS_BENCH_ANSWER_MS, NULL, &reason);
+    }
+    return from_client(status, &reason, &worker->error) == PS_OK;
+}
+
+static enum ps_status from_client(int status, const struct psclient_error *reason,
+                                  struct ps_error *error)
+{
+    if (status == PSCLIENT_OK)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_UNAVAILABLE, "%.200s (%s)", reason->text,
+                   psclient_status_name((enum psclient_status)status));
+}

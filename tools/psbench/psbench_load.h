@@ -1,0 +1,80 @@
+/* A worker under measurement: pushes and pulls parameters as fast as they are answered, and in the
+ * end proves that every update happened exactly as often as it was acknowledged.
+ *
+ *     ps_bench_load_open(&wish, &load, &error);
+ *     ps_bench_load_run(load, PS_BENCH_PUSH, 1000, &figures, &error);     as often as you like
+ *     ps_bench_load_check(load, &error);
+ *     ps_bench_load_close(load);
+ *
+ * Threads:  one uses a load; it starts threads of its own.
+ * Blocking: as each function says.
+ * Errors:   the first that a push or pull met, with its text; PS_ERR_CORRUPT for wrong results.
+ * Memory:   open allocates everything; a run allocates nothing of ours.
+ */
+#ifndef PS_TOOLS_PSBENCH_LOAD_H
+#define PS_TOOLS_PSBENCH_LOAD_H
+
+#include "base/status.h"
+#include "tools/psbench/psbench_rows.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum ps_bench_operation {
+    PS_BENCH_PUSH,
+    PS_BENCH_PULL,
+    PS_BENCH_PUSH_PULL /* a push, and when it is answered a pull: one operation */
+};
+
+struct ps_bench_load_wish {
+    const char *servers; /* one of these two */
+    const char *etcd;
+    const char *job;
+    uint64_t size;            /* bytes of one parameter */
+    uint64_t parameter_count; /* pushed in turn */
+    const char *prefix;       /* of the parameters' names */
+    uint64_t first_parameter; /* their numbers begin here */
+    uint64_t outstanding;
+    bool channel;    /* over the bare channel, see psbench_channel.h */
+    bool initialise; /* make the parameters; otherwise they must be there */
+};
+
+struct ps_bench_load;
+
+/* Connects, makes the parameters if wished, and learns their versions. */
+PS_MUST_USE enum ps_status ps_bench_load_open(const struct ps_bench_load_wish *wish,
+                                              struct ps_bench_load **load, struct ps_error *error);
+
+/* No run may be under way. NULL is allowed. */
+void ps_bench_load_close(struct ps_bench_load *load);
+
+/* Runs for `time_ms`; what is under way then is waited for and counted. */
+PS_MUST_USE enum ps_status ps_bench_load_run(struct ps_bench_load *load,
+                                             enum ps_bench_operation operation, uint64_t time_ms,
+                                             struct ps_bench_figures *figures,
+                                             struct ps_error *error);
+
+/* The same in two halves. Every start that worked is followed by a finish. */
+PS_MUST_USE enum ps_status ps_bench_load_start(struct ps_bench_load *load,
+                                               enum ps_bench_operation operation,
+                                               struct ps_error *error);
+PS_MUST_USE enum ps_status ps_bench_load_finish(struct ps_bench_load *load,
+                                                struct ps_bench_figures *figures,
+                                                struct ps_error *error);
+
+/* `count` operations, shared among the threads, as fast as they go. */
+PS_MUST_USE enum ps_status ps_bench_load_do(struct ps_bench_load *load,
+                                            enum ps_bench_operation operation, uint64_t count,
+                                            struct ps_bench_figures *figures,
+                                            struct ps_error *error);
+
+/* Pulls every parameter: its version is the number of pushes acknowledged, its values are exactly
+ * what so many pushes make of the start. */
+PS_MUST_USE enum ps_status ps_bench_load_check(struct ps_bench_load *load, struct ps_error *error);
+
+/* Connects anew: the server was restarted elsewhere. No run may be under way. */
+PS_MUST_USE enum ps_status ps_bench_load_reconnect(struct ps_bench_load *load, const char *servers,
+                                                   struct ps_error *error);
+
+#endif

@@ -1,0 +1,61 @@
+/* The inside of a load, shared by the threads that push through libpsclient (psbench_load.c) and
+ * the one that uses the bare channel (psbench_channel.c).
+ *
+ * Threads:  what threads share is atomic or constant while they run; a worker belongs to one.
+ * Blocking: as said at each function.
+ * Errors:   a worker keeps its first.
+ * Memory:   everything belongs to the load.
+ */
+#ifndef PS_TOOLS_PSBENCH_LOAD_STATE_H
+#define PS_TOOLS_PSBENCH_LOAD_STATE_H
+
+#include "base/thread.h"
+#include "client/psclient.h"
+#include "tools/psbench/psbench_load.h"
+
+#include <stdatomic.h>
+
+#define PS_BENCH_NAME_MAX 64
+
+/* For one answer. Nothing that is measured comes near it. */
+#define PS_BENCH_ANSWER_MS 60000
+
+struct ps_bench_parameter {
+    char name[PS_BENCH_NAME_MAX];
+    atomic_ullong pushes; /* that were acknowledged, and those of before */
+};
+
+/* One thread, or one slot of the channel's only thread. */
+struct ps_bench_worker {
+    struct ps_bench_load *load;
+    uint64_t number;
+    uint8_t *destination; /* owned; of pulls */
+    struct ps_thread thread;
+    uint64_t count;
+    struct ps_bench_times times;
+    struct ps_error error;
+};
+
+struct ps_bench_load {
+    struct ps_bench_load_wish wish; /* texts are borrowed */
+    struct psclient *client;        /* owned */
+    struct ps_bench_parameter *parameters;
+    uint8_t *gradient;
+    struct ps_bench_worker *workers;
+    uint64_t thread_count; /* of those that were started */
+    uint64_t started_ns;
+    enum ps_bench_operation operation;
+    atomic_bool stop;
+    atomic_llong left; /* operations that may still begin */
+};
+
+/* May another operation begin? Counts it if so. However short the time is, each worker gets one. */
+bool ps_bench_load_may_go_on(const struct ps_bench_worker *worker);
+
+/* Notes that the push was acknowledged as the parameter's `version`. */
+void ps_bench_load_acknowledged(struct ps_bench_parameter *parameter);
+
+/* The thread of a load over the bare channel; `argument` is its first worker. */
+void ps_bench_channel_main(void *argument);
+
+#endif

@@ -1,0 +1,173 @@
+/* The option table of psbench, and what holds between options. */
+#include "tools/psbench/psbench_options.h"
+
+#include "tools/psbench/psbench_rows.h"
+
+#include <string.h>
+
+#define OUTSTANDING_MAX 256
+#define SIZE_BYTES_MAX ((uint64_t)1 << 30)
+
+#define OPTION(field, name_, type_, value, fallback_, choices_, help_)                             \
+    {                                                                                              \
+        .name = (name_), .type = (type_), .value_name = (value), .fallback = (fallback_),          \
+        .choices = (choices_), .help = (help_), .offset = offsetof(struct ps_bench_options, field) \
+    }
+
+static const struct ps_option table[] = {
+    OPTION(size, "size", PS_OPTION_BYTES, "SIZE", "0", NULL,
+           "Bytes of one gradient or parameter; a multiple of 4. 0: 4KiB for latency, else 1MiB."),
+    OPTION(outstanding, "outstanding", PS_OPTION_UINT, "N", "0", NULL,
+           "Operations in flight at once. 0: 8 for journal, checkpoint and recover, else 1."),
+    OPTION(repeat, "repeat", PS_OPTION_UINT, "N", "5", NULL,
+           "Measure everything this often and print medians."),
+    OPTION(time_ms, "time", PS_OPTION_DURATION, "TIME", "1s", NULL,
+           "Length of one measurement; what it is compared with gets a quarter of it each."),
+    OPTION(shard_size, "shard-size", PS_OPTION_BYTES, "SIZE", "256MiB", NULL,
+           "checkpoint, recover: bytes of all parameters together."),
+    OPTION(journal_size, "journal-size", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
+           "recover: bytes of gradients pushed behind the checkpoint, to be replayed."),
+    OPTION(workers, "workers", PS_OPTION_UINT, "N", "2", NULL,
+           "scale: clients, each with connections and threads of its own."),
+    OPTION(server_count, "num-pservers", PS_OPTION_UINT, "N", "2", NULL, "scale: servers."),
+    OPTION(servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
+           "push, pull, pushpull, latency: measure these servers instead of one of its own. "
+           "They must be fresh, or have been measured with the same size before."),
+    OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "The same, found through etcd."),
+    OPTION(job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL, "Prefix of the job's keys in etcd."),
+    OPTION(
+        ack, "ack", PS_OPTION_CHOICE, "LEVEL", "memory", "memory|logged",
+        "push, pull, pushpull, latency, checkpoint: memory keeps no journal; logged acknowledges "
+        "a push when it is on the disk of --dir."),
+    OPTION(
+        via, "via", PS_OPTION_CHOICE, "PATH", "client", "client|channel",
+        "client: libpsclient, a thread for each operation in flight. channel: the library's gRPC "
+        "channel without what decides about retries, from one thread."),
+    OPTION(program, "pserver", PS_OPTION_TEXT, "FILE", NULL, NULL,
+           "The server to start; without it the pserver beside this program."),
+    OPTION(folder, "dir", PS_OPTION_TEXT, "DIR", NULL, NULL,
+           "Where the private folder of a run is made, and so which disk is measured; without it "
+           "$TMPDIR or /tmp."),
+    OPTION(name_space, "namespace", PS_OPTION_TEXT, "ALGORITHM", NULL, NULL,
+           "Run in a network namespace of its own (made for the run, gone after it), with this TCP "
+           "congestion control: reno, cubic, bbr. Needs root."),
+    OPTION(cache, "cache", PS_OPTION_CHOICE, "STATE", "warm", "warm|cold",
+           "recover: cold asks the kernel to forget the files before each reading."),
+    OPTION(lanes, "lanes", PS_OPTION_UINT, "N", "0", NULL,
+           "Threads of a server that serve calls; 0: as the server chooses."),
+    OPTION(tune_malloc, "tune-malloc", PS_OPTION_FLAG, NULL, "true", NULL,
+           "Keep freed buffers in the process, on both sides."),
+    OPTION(output, "output", PS_OPTION_CHOICE, "FORM", "table", "table|json|csv",
+           "json prints one document on standard output and nothing else there."),
+    OPTION(plot, "plot", PS_OPTION_TEXT, "FILE.svg", NULL, NULL, "Draw the rows into this file."),
+    OPTION(progress, "progress", PS_OPTION_FLAG, NULL, "true", NULL,
+           "A bar on standard error while it runs, where that is a terminal."),
+    OPTION(help, "help", PS_OPTION_FLAG, NULL, NULL, NULL, "Print this and exit."),
+    OPTION(man, "man", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the man page and exit."),
+    OPTION(version, "version", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the version and exit."),
+};
+
+static const struct ps_option_set set = {
+    .program = "psbench",
+    .usage = "psbench NAME [OPTION]...",
+    .summary =
+        "Measures a server of its own, checks the results, and prints every figure beside what the "
+        "machine can do, measured in the same run. Names: push, pull, pushpull, latency, journal, "
+        "checkpoint, recover, scale.",
+    .examples = "  psbench pushpull --size 64KiB\n"
+                "  psbench push --size 1MiB --outstanding 8 --namespace reno\n"
+                "  psbench checkpoint --shard-size 1GiB --output json\n"
+                "  psbench recover --cache cold --plot recover.svg\n",
+    .environment = "PSBENCH_",
+    .options = table,
+    .option_count = PS_ARRAY_COUNT(table),
+};
+
+static enum ps_status check(struct ps_bench_options *options, struct ps_error *error);
+static enum ps_status check_ranges(const struct ps_bench_options *options, struct ps_error *error);
+static bool is_one_of(const char *name, const char *list);
+
+const struct ps_option_set *ps_bench_option_set(void)
+{
+    return &set;
+}
+
+enum ps_status ps_bench_options_init(struct ps_bench_options *options, int argc, char **argv,
+                                     struct ps_error *error)
+{
+    *options = (struct ps_bench_options){0};
+    int words = 0;
+    PS_TRY(ps_options_defaults(&set, options, error));
+    PS_TRY(ps_options_environment(&set, options, error));
+    PS_TRY(ps_options_arguments(&set, options, argc, argv, &words, error));
+    if (options->help || options->man || options->version)
+        return PS_OK;
+    if (words != 1)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "name one benchmark (push, pull, pushpull, latency, journal, checkpoint, "
+                       "recover, scale); see psbench --help");
+    options->name = argv[1];
+    options->json = strcmp(options->output, "json") == 0;
+    options->csv = strcmp(options->output, "csv") == 0;
+    return check(options, error);
+}
+
+static enum ps_status check(struct ps_bench_options *options, struct ps_error *error)
+{
+    bool stored = is_one_of(options->name, "journal checkpoint recover");
+    bool transfer = is_one_of(options->name, "push pull pushpull latency");
+    if (!stored && !transfer && strcmp(options->name, "scale") != 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "unknown benchmark \"%s\": choose push, pull, pushpull, latency, journal, "
+                       "checkpoint, recover or scale",
+                       options->name);
+    if (options->size == 0)
+        options->size = strcmp(options->name, "latency") == 0 ? 4096 : 1 << 20;
+    if (options->outstanding == 0)
+        options->outstanding = stored ? 8 : 1;
+    bool elsewhere = options->servers != NULL || options->etcd != NULL;
+    if (elsewhere && !transfer)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "%s starts, kills and fills servers: it takes no --servers or --etcd",
+                       options->name);
+    if (elsewhere && strcmp(options->via, "channel") == 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--via channel measures a server of its own only");
+    if (elsewhere && options->name_space != NULL)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--namespace: nothing outside can be reached from there; leave out "
+                       "--servers and --etcd");
+    return check_ranges(options, error);
+}
+
+static enum ps_status check_ranges(const struct ps_bench_options *options, struct ps_error *error)
+{
+    if (options->size % 4 != 0 || options->size > SIZE_BYTES_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--size must be a multiple of 4, at most 1GiB");
+    if (options->outstanding > OUTSTANDING_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--outstanding must be 1 to %d", OUTSTANDING_MAX);
+    if (options->repeat < 1 || options->repeat > PS_BENCH_REPEATS_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--repeat must be 1 to %d", PS_BENCH_REPEATS_MAX);
+    if (options->time_ms < 1 || options->time_ms > 600000)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--time must be 1ms to 10m");
+    if (options->workers < 1 || options->workers > 64)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--workers must be 1 to 64");
+    if (options->server_count < 1 || options->server_count > 16)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--num-pservers must be 1 to 16");
+    if (options->shard_size < options->size)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--shard-size must not be below --size");
+    return PS_OK;
+}
+
+/* `list` has words with a space between them. */
+static bool is_one_of(const char *name, const char *list)
+{
+    size_t length = strlen(name);
+    for (const char *word = list; *word != '\0';) {
+        size_t size = strcspn(word, " ");
+        if (size == length && memcmp(word, name, size) == 0)
+            return true;
+        word += size;
+        word += *word == ' ';
+    }
+    return false;
+}

@@ -1,0 +1,31 @@
+/* What psbench is told: its options, checked.
+ *
+ * Threads:  one, at start.
+ * Blocking: never.
+ * Errors:   PS_ERR_BAD_INPUT with a sentence that names the option and what is allowed.
+ * Memory:   texts point into argv, the environment and static tables.
+ */
+#ifndef PS_TOOLS_PSBENCH_OPTIONS_H
+#define PS_TOOLS_PSBENCH_OPTIONS_H
+
+#include "base/options.h"
+
+struct ps_bench_options {
+    const char *name; /* of the benchmark; NULL for --help and the like */
+    uint64_t size, outstanding, repeat, time_ms;
+    uint64_t shard_size, journal_size, workers, server_count;
+    const char *servers, *etcd, *job;
+    const char *ack, *via, *program, *folder, *name_space, *cache;
+    const char *output, *plot;
+    uint64_t lanes;
+    bool tune_malloc, json, csv, progress;
+    bool help, man, version;
+};
+
+const struct ps_option_set *ps_bench_option_set(void);
+
+/* Reads environment and flags and checks them. */
+PS_MUST_USE enum ps_status ps_bench_options_init(struct ps_bench_options *options, int argc,
+                                                 char **argv, struct ps_error *error);
+
+#endif

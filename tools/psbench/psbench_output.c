@@ -1,0 +1,204 @@
+/* Table, JSON, CSV. */
+#include "tools/psbench/psbench_output.h"
+
+#include "tools/json_document.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static void print_table(const struct ps_bench_options *options,
+                        const struct ps_bench_machine *machine,
+                        const struct ps_bench_report *report);
+static void print_table_row(const struct ps_bench_row *row);
+static void print_series(const char *title, const struct ps_bench_series *all, size_t count);
+static void print_csv(const struct ps_bench_machine *machine, const struct ps_bench_report *report);
+static void print_csv_number(double value, const char *behind);
+static void print_csv_series(const struct ps_bench_series *all, size_t count, const char *behind);
+static void print_json(const struct ps_bench_options *options,
+                       const struct ps_bench_machine *machine,
+                       const struct ps_bench_report *report);
+static void json_machine(struct ps_json_writer *json, const struct ps_bench_machine *machine);
+static void json_settings(struct ps_json_writer *json, const struct ps_bench_options *options,
+                          const struct ps_bench_machine *machine);
+static void json_row(struct ps_json_writer *json, const struct ps_bench_row *row);
+static void json_text(struct ps_json_writer *json, const char *key, const char *text);
+static void json_series(struct ps_json_writer *json, const char *key,
+                        const struct ps_bench_series *all, size_t count);
+
+void ps_bench_print(const struct ps_bench_options *options, const struct ps_bench_machine *machine,
+                    const struct ps_bench_report *report)
+{
+    if (options->json)
+        print_json(options, machine, report);
+    else if (options->csv)
+        print_csv(machine, report);
+    else
+        print_table(options, machine, report);
+}
+
+static void print_table(const struct ps_bench_options *options,
+                        const struct ps_bench_machine *machine,
+                        const struct ps_bench_report *report)
+{
+    (void)printf("machine   %s, %u cores, %.1f GiB, %s; load before the run %.2f\n",
+                 machine->processor, machine->cores, (double)machine->memory_bytes / (1 << 30),
+                 machine->kernel, machine->load);
+    (void)printf("program   psbench %s (%s)\n", PS_VERSION, machine->commit);
+    (void)printf(
+        "settings  TCP %s%s, %s, via %s, ack %s, disk %s; medians of %llu times %.3f s\n\n",
+        machine->congestion_control,
+        options->name_space != NULL ? " in a namespace of its own" : "", machine->allocator,
+        options->via, options->ack, machine->file_system, (unsigned long long)options->repeat,
+        (double)options->time_ms / 1e3);
+    (void)printf("%-24s %11s %5s %12s %9s %10s %10s %7s\n", "name", "bytes", "flight", "per second",
+                 "GB/s", "p50 us", "p99 us", "spread");
+    for (size_t i = 0; i < report->row_count; i++)
+        print_table_row(&report->rows[i]);
+}
+
+static void print_table_row(const struct ps_bench_row *row)
+{
+    (void)printf("%-24s %11llu %5llu ", row->name, (unsigned long long)row->bytes,
+                 (unsigned long long)row->outstanding);
+    if (row->per_second.count == 0) {
+        (void)printf("unsupported: %s\n", row->unsupported);
+        return;
+    }
+    (void)printf("%12.1f %9.3f ", ps_bench_series_median(&row->per_second),
+                 ps_bench_row_gigabytes(row));
+    if (row->p50_us.count > 0)
+        (void)printf("%10.1f %10.1f ", ps_bench_series_median(&row->p50_us),
+                     ps_bench_series_median(&row->p99_us));
+    else
+        (void)printf("%10s %10s ", "-", "-");
+    (void)printf("%5.0f %%\n", 100 * ps_bench_series_spread(&row->per_second));
+    print_series("ratio to", row->ratios, row->ratio_count);
+    print_series("", row->details, row->detail_count);
+}
+
+static void print_series(const char *title, const struct ps_bench_series *all, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        (void)printf("    %s%s%-30s %.10g\n", title, title[0] != '\0' ? " " : "", all[i].name,
+                     round(ps_bench_series_median(&all[i]) * 1000) / 1000);
+}
+
+static void print_csv(const struct ps_bench_machine *machine, const struct ps_bench_report *report)
+{
+    (void)printf("name,bytes,outstanding,per_second,gigabytes_per_second,p50_us,p99_us,spread,"
+                 "repeats,supported,ratios,details,commit\n");
+    for (size_t i = 0; i < report->row_count; i++) {
+        const struct ps_bench_row *row = &report->rows[i];
+        (void)printf("%s,%llu,%llu,", row->name, (unsigned long long)row->bytes,
+                     (unsigned long long)row->outstanding);
+        print_csv_number(ps_bench_series_median(&row->per_second), ",");
+        print_csv_number(ps_bench_row_gigabytes(row), ",");
+        print_csv_number(ps_bench_series_median(&row->p50_us), ",");
+        print_csv_number(ps_bench_series_median(&row->p99_us), ",");
+        print_csv_number(ps_bench_series_spread(&row->per_second), ",");
+        (void)printf("%u,%s,", row->per_second.count,
+                     row->unsupported[0] == '\0' ? "true" : "false");
+        print_csv_series(row->ratios, row->ratio_count, ",");
+        print_csv_series(row->details, row->detail_count, ",");
+        (void)printf("%s\n", machine->commit);
+    }
+}
+
+/* A figure that there is not is an empty field. */
+static void print_csv_number(double value, const char *behind)
+{
+    if (isnan(value))
+        (void)fputs(behind, stdout);
+    else
+        (void)printf("%.9g%s", value, behind);
+}
+
+static void print_csv_series(const struct ps_bench_series *all, size_t count, const char *behind)
+{
+    for (size_t i = 0; i < count; i++)
+        (void)printf("%s%s=%.9g", i > 0 ? ";" : "", all[i].name, ps_bench_series_median(&all[i]));
+    (void)fputs(behind, stdout);
+}
+
+static void print_json(const struct ps_bench_options *options,
+                       const struct ps_bench_machine *machine, const struct ps_bench_report *report)
+{
+    struct json_document document;
+    json_document_init(&document);
+    struct ps_json_writer *json = &document.json;
+    ps_json_begin_object(json, NULL);
+    json_text(json, "benchmark", options->name);
+    json_text(json, "version", PS_VERSION);
+    json_text(json, "commit", machine->commit);
+    json_machine(json, machine);
+    json_settings(json, options, machine);
+    ps_json_begin_array(json, "rows");
+    for (size_t i = 0; i < report->row_count; i++)
+        json_row(json, &report->rows[i]);
+    ps_json_end_array(json);
+    ps_json_end_object(json);
+    json_document_print(&document);
+    json_document_fini(&document);
+}
+
+static void json_machine(struct ps_json_writer *json, const struct ps_bench_machine *machine)
+{
+    ps_json_begin_object(json, "machine");
+    json_text(json, "processor", machine->processor);
+    ps_json_uint(json, "cores", machine->cores);
+    ps_json_uint(json, "memory_bytes", machine->memory_bytes);
+    json_text(json, "kernel", machine->kernel);
+    ps_json_real(json, "load_before", machine->load);
+    ps_json_end_object(json);
+}
+
+static void json_settings(struct ps_json_writer *json, const struct ps_bench_options *options,
+                          const struct ps_bench_machine *machine)
+{
+    ps_json_begin_object(json, "settings");
+    json_text(json, "congestion_control", machine->congestion_control);
+    ps_json_bool(json, "own_namespace", options->name_space != NULL);
+    json_text(json, "allocator", machine->allocator);
+    json_text(json, "file_system", machine->file_system);
+    json_text(json, "ack", options->ack);
+    json_text(json, "via", options->via);
+    json_text(json, "cache", options->cache);
+    ps_json_uint(json, "lanes", options->lanes);
+    ps_json_uint(json, "repeat", options->repeat);
+    ps_json_real(json, "seconds", (double)options->time_ms / 1e3);
+    ps_json_end_object(json);
+}
+
+static void json_row(struct ps_json_writer *json, const struct ps_bench_row *row)
+{
+    ps_json_begin_object(json, NULL);
+    json_text(json, "name", row->name);
+    ps_json_uint(json, "bytes", row->bytes);
+    ps_json_uint(json, "outstanding", row->outstanding);
+    ps_json_bool(json, "supported", row->unsupported[0] == '\0');
+    if (row->unsupported[0] != '\0')
+        json_text(json, "reason", row->unsupported);
+    ps_json_real(json, "per_second", ps_bench_series_median(&row->per_second));
+    ps_json_real(json, "gigabytes_per_second", ps_bench_row_gigabytes(row));
+    ps_json_real(json, "p50_us", ps_bench_series_median(&row->p50_us));
+    ps_json_real(json, "p99_us", ps_bench_series_median(&row->p99_us));
+    ps_json_real(json, "spread", ps_bench_series_spread(&row->per_second));
+    ps_json_uint(json, "repeats", row->per_second.count);
+    json_series(json, "ratios", row->ratios, row->ratio_count);
+    json_series(json, "details", row->details, row->detail_count);
+    ps_json_end_object(json);
+}
+
+static void json_text(struct ps_json_writer *json, const char *key, const char *text)
+{
+    ps_json_text(json, key, ps_bytes_of_text(text));
+}
+
+static void json_series(struct ps_json_writer *json, const char *key,
+                        const struct ps_bench_series *all, size_t count)
+{
+    ps_json_begin_object(json, key);
+    for (size_t i = 0; i < count; i++)
+        ps_json_real(json, all[i].name, ps_bench_series_median(&all[i]));
+    ps_json_end_object(json);
+}

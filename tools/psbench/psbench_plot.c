@@ -1,0 +1,107 @@
+/* The report as a picture: horizontal bars, one for every row, longest 480 points. */
+#include "tools/psbench/psbench_output.h"
+
+#include "base/alloc.h"
+#include "base/buffer.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define WIDTH 860
+#define LEFT 220
+#define BAR_MAX 440.0
+#define ROW_HEIGHT 26
+#define TOP 76
+
+static void draw(struct ps_buffer *svg, const struct ps_bench_options *options,
+                 const struct ps_bench_machine *machine, const struct ps_bench_report *report);
+static void draw_row(struct ps_buffer *svg, const struct ps_bench_row *row, size_t number,
+                     double most);
+static void append_escaped(struct ps_buffer *svg, const char *text);
+static double most_of(const struct ps_bench_report *report);
+
+enum ps_status ps_bench_plot(const char *path, const struct ps_bench_options *options,
+                             const struct ps_bench_machine *machine,
+                             const struct ps_bench_report *report, struct ps_error *error)
+{
+    struct ps_buffer svg;
+    ps_buffer_init(&svg, ps_allocator_heap(), 1 << 20);
+    draw(&svg, options, machine, report);
+    enum ps_status status = ps_buffer_status(&svg, error);
+    FILE *file = status == PS_OK ? fopen(path, "we") : NULL;
+    bool written = file != NULL && fwrite(svg.text, 1, svg.size, file) == svg.size;
+    if (file != NULL)
+        written = fclose(file) == 0 && written;
+    if (status == PS_OK && !written)
+        status = ps_fail(error, PS_ERR_IO, "--plot %s: %s", path, strerror(errno));
+    ps_buffer_fini(&svg);
+    return status;
+}
+
+static void draw(struct ps_buffer *svg, const struct ps_bench_options *options,
+                 const struct ps_bench_machine *machine, const struct ps_bench_report *report)
+{
+    ps_buffer_append_format(svg,
+                            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%zu\" "
+                            "font-family=\"sans-serif\" font-size=\"13\">\n"
+                            "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
+                            "<text x=\"16\" y=\"26\" font-size=\"17\">psbench %s: GB/s</text>\n"
+                            "<text x=\"16\" y=\"48\" fill=\"#555\">",
+                            WIDTH, TOP + report->row_count * ROW_HEIGHT + 16, options->name);
+    append_escaped(svg, machine->processor);
+    ps_buffer_append_format(svg, ", %u cores, TCP ", machine->cores);
+    append_escaped(svg, machine->congestion_control);
+    ps_buffer_append_text(svg, ", ");
+    append_escaped(svg, machine->commit);
+    ps_buffer_append_text(svg, "</text>\n");
+    double most = most_of(report);
+    for (size_t i = 0; i < report->row_count; i++)
+        draw_row(svg, &report->rows[i], i, most);
+    ps_buffer_append_text(svg, "</svg>\n");
+}
+
+static void draw_row(struct ps_buffer *svg, const struct ps_bench_row *row, size_t number,
+                     double most)
+{
+    size_t y = TOP + number * ROW_HEIGHT;
+    double gigabytes = ps_bench_row_gigabytes(row);
+    ps_buffer_append_format(svg, "<text x=\"%d\" y=\"%zu\" text-anchor=\"end\">", LEFT - 10,
+                            y + 14);
+    append_escaped(svg, row->name);
+    ps_buffer_append_text(svg, "</text>\n");
+    if (isnan(gigabytes)) {
+        ps_buffer_append_format(svg, "<text x=\"%d\" y=\"%zu\" fill=\"#555\">unsupported</text>\n",
+                                LEFT, y + 14);
+        return;
+    }
+    bool ours = row->ratio_count > 0;
+    double length = most > 0 ? gigabytes / most * BAR_MAX : 0;
+    ps_buffer_append_format(svg,
+                            "<rect x=\"%d\" y=\"%zu\" width=\"%.1f\" height=\"18\" fill=\"%s\"/>\n"
+                            "<text x=\"%.1f\" y=\"%zu\">%.3g",
+                            LEFT, y, length, ours ? "#2a6fb0" : "#b8b8b8", LEFT + length + 6,
+                            y + 14, gigabytes);
+    if (row->p50_us.count > 0)
+        ps_buffer_append_format(svg, " (p50 %.4g us)", ps_bench_series_median(&row->p50_us));
+    ps_buffer_append_text(svg, "</text>\n");
+}
+
+static void append_escaped(struct ps_buffer *svg, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (strchr("<>&\"", *text) != NULL)
+            ps_buffer_append_format(svg, "&#%d;", *text);
+        else
+            ps_buffer_append_format(svg, "%c", *text);
+    }
+}
+
+static double most_of(const struct ps_bench_report *report)
+{
+    double most = 0;
+    for (size_t i = 0; i < report->row_count; i++)
+        most = fmax(most, ps_bench_row_gigabytes(&report->rows[i]));
+    return most;
+}

@@ -1,0 +1,181 @@
+/* kill -9, start again: how long, beside reading and checksumming the same bytes. */
+#include "client/psclient.h"
+#include "tools/psbench/psbench.h"
+#include "tools/psbench/psbench_disk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SAVE_MS 600000
+/* A restarted server waits until the lease of the one that was killed has run out. */
+#define TTL_MS 3000
+
+#define DAY_MS (INT64_C(24) * 3600 * 1000)
+
+struct recover_run {
+    struct ps_bench *bench;
+    struct ps_bench_server_wish wish; /* of every start */
+    struct ps_bench_server server;
+    struct ps_bench_load *load;
+    struct ps_bench_files files; /* that a recovery needs: the checkpoint, then the journal */
+    uint64_t bytes, read_ns;
+};
+
+static enum ps_status open_run(struct recover_run *run, struct ps_error *error);
+static enum ps_status measure(struct recover_run *run, struct ps_error *error);
+static enum ps_status fill(struct recover_run *run, struct psclient_saved *saved,
+                           struct ps_error *error);
+static enum ps_status find_files(struct recover_run *run, const struct psclient_saved *saved,
+                                 struct ps_error *error);
+static uint64_t first_position(const char *path);
+static enum ps_status restart(struct recover_run *run, struct ps_error *error);
+static enum ps_status note(struct recover_run *run, struct ps_error *error);
+static int64_t taken_ms(int64_t from_ms, int64_t to_ms);
+
+enum ps_status ps_bench_recover(struct ps_bench *bench, struct ps_error *error)
+{
+    struct recover_run run = {.bench = bench};
+    bench->steps = bench->options->repeat + 1;
+    ps_bench_progress(bench, "starting");
+    enum ps_status status = open_run(&run, error);
+    for (uint64_t repeat = 0; repeat < bench->options->repeat && status == PS_OK; repeat++)
+        status = measure(&run, error);
+    ps_bench_load_close(run.load);
+    ps_bench_server_kill(&run.server);
+    return status;
+}
+
+static enum ps_status open_run(struct recover_run *run, struct ps_error *error)
+{
+    const struct ps_bench_options *options = run->bench->options;
+    run->wish = ps_bench_server_wish_of(run->bench, "server", "logged");
+    run->wish.ttl_ms = TTL_MS;
+    PS_TRY(ps_bench_server_start(&run->server, &run->wish, error));
+    struct ps_bench_load_wish load = ps_bench_load_wish_of(run->bench, run->server.address);
+    load.parameter_count = options->shard_size / options->size;
+    return ps_bench_load_open(&load, &run->load, error);
+}
+
+/* A checkpoint, a journal behind it, kill -9, and back. */
+static enum ps_status measure(struct recover_run *run, struct ps_error *error)
+{
+    bool cold = strcmp(run->bench->options->cache, "cold") == 0;
+    ps_bench_progress(run->bench, "recover");
+    struct psclient_saved saved;
+    PS_TRY(fill(run, &saved, error));
+    ps_bench_server_kill(&run->server);
+    PS_TRY(find_files(run, &saved, error));
+    if (cold)
+        PS_TRY(ps_bench_disk_forget(&run->files, error));
+    PS_TRY(ps_bench_disk_read(&run->files, &run->bytes, &run->read_ns, error));
+    if (cold)
+        PS_TRY(ps_bench_disk_forget(&run->files, error));
+    PS_TRY(restart(run, error));
+    PS_TRY(note(run, error));
+    return ps_bench_load_check(run->load, error);
+}
+
+static enum ps_status fill(struct recover_run *run, struct psclient_saved *saved,
+                           struct ps_error *error)
+{
+    const struct ps_bench_options *options = run->bench->options;
+    uint64_t parameter_count = options->shard_size / options->size;
+    uint64_t behind_count = options->journal_size / options->size;
+    struct ps_bench_figures unused;
+    PS_TRY(ps_bench_load_do(run->load, PS_BENCH_PUSH, parameter_count, &unused, error));
+    const struct psclient_options wish = {.servers = run->server.address};
+    struct psclient *client = NULL;
+    struct psclient_error reason = {0};
+    int status = psclient_open(&wish, &client, &reason);
+    if (status == PSCLIENT_OK)
+        status = psclient_save(client, 0, SAVE_MS, saved, &reason);
+    psclient_close(client);
+    if (status != PSCLIENT_OK)
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "checkpoint: %.200s", reason.text);
+    if (behind_count == 0)
+        return PS_OK;
+    return ps_bench_load_do(run->load, PS_BENCH_PUSH, behind_count, &unused, error);
+}
+
+/* The checkpoint, and of the journal's segments those with anything behind it. */
+static enum ps_status find_files(struct recover_run *run, const struct psclient_saved *saved,
+                                 struct ps_error *error)
+{
+    struct ps_bench_files *files = &run->files;
+    files->count = 0;
+    PS_TRY(ps_bench_disk_find(run->server.data, ".safetensors", files, error));
+    size_t kept = 0;
+    for (size_t i = 0; i < files->count; i++) {
+        if (strstr(files->paths[i], saved->uuid) != NULL)
+            memmove(files->paths[kept++], files->paths[i], sizeof files->paths[i]);
+    }
+    if (kept != 1)
+        return ps_fail(error, PS_ERR_NOT_FOUND, "the checkpoint %s is not in %s", saved->uuid,
+                       run->server.data);
+    files->count = kept;
+    PS_TRY(ps_bench_disk_find(run->server.data, ".journal", files, error));
+    for (size_t i = 1; i < files->count; i++) {
+        bool last = i + 1 == files->count;
+        if (last || first_position(files->paths[i + 1]) > saved->position + 1)
+            memmove(files->paths[kept++], files->paths[i], sizeof files->paths[i]);
+    }
+    files->count = kept;
+    return PS_OK;
+}
+
+/* A segment is called EPOCH-POSITION.journal, in hexadecimal digits. */
+static uint64_t first_position(const char *path)
+{
+    const char *dash = strrchr(path, '-');
+    return dash != NULL ? strtoull(dash + 1, NULL, 16) : 0;
+}
+
+static enum ps_status restart(struct recover_run *run, struct ps_error *error)
+{
+    PS_TRY(ps_bench_server_start(&run->server, &run->wish, error));
+    return ps_bench_load_reconnect(run->load, run->server.address, error);
+}
+
+/* Detecting is all the time before the server owns the shard: most of it waits for the lease of the
+ * one that was killed. Recovering is from there to the line in its log that says that it serves;
+ * the log itself names the larger parts. It counts milliseconds. */
+static enum ps_status note(struct recover_run *run, struct ps_error *error)
+{
+    struct ps_bench *bench = run->bench;
+    const struct ps_bench_options *options = bench->options;
+    const struct ps_bench_server *server = &run->server;
+    int64_t claimed_ms = ps_bench_server_event_ms(server, "index claimed");
+    int64_t serving_ms = ps_bench_server_event_ms(server, "serving index=");
+    int64_t load_ms = ps_bench_server_event_field(server, "checkpoint loaded", "duration_ms");
+    int64_t replay_ms = ps_bench_server_event_field(server, "journal replayed", "duration_ms");
+    int64_t records = ps_bench_server_event_field(server, "journal replayed", "records");
+    if (claimed_ms < 0 || serving_ms < 0 || load_ms < 0 || replay_ms < 0)
+        return ps_fail(error, PS_ERR_INTERNAL, "the server's log does not say how it recovered");
+    int64_t recover_ms = taken_ms(claimed_ms, serving_ms);
+    double recover_s = (double)(recover_ms > 0 ? recover_ms : 1) / 1e3;
+    double total_ms = (double)(server->serving_ns - server->started_ns) / 1e6;
+    uint64_t nominal = options->shard_size + options->journal_size;
+    double share = (double)run->bytes / (double)nominal;
+    const struct ps_bench_figures recovered = {.per_second = share / recover_s};
+    const struct ps_bench_figures read = {.per_second = share / ((double)run->read_ns / 1e9)};
+    struct ps_bench_row *row = ps_bench_report_row(&bench->report, "recover", nominal, 1);
+    ps_bench_row_add(row, &recovered);
+    ps_bench_row_detail(row, "detect_ms", total_ms - (double)recover_ms);
+    ps_bench_row_detail(row, "load_ms", (double)load_ms);
+    ps_bench_row_detail(row, "replay_ms", (double)replay_ms);
+    ps_bench_row_detail(row, "recover_ms", (double)recover_ms);
+    ps_bench_row_detail(row, "total_ms", total_ms);
+    ps_bench_row_detail(row, "lease_ms", TTL_MS);
+    ps_bench_row_detail(row, "file_bytes", (double)run->bytes);
+    ps_bench_row_detail(row, "replayed_records", (double)records);
+    ps_bench_row_detail(row, "cold_cache", strcmp(options->cache, "cold") == 0);
+    ps_bench_report_beside(&bench->report, row, "read_and_checksum", "read_and_checksum", 1, &read);
+    return PS_OK;
+}
+
+/* Across midnight, too. */
+static int64_t taken_ms(int64_t from_ms, int64_t to_ms)
+{
+    int64_t taken = to_ms - from_ms;
+    return taken < 0 ? taken + DAY_MS : taken;
+}

@@ -1,0 +1,131 @@
+/* Rows, series, medians. */
+#include "tools/psbench/psbench_rows.h"
+
+#include "base/assert.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void series_add(struct ps_bench_series *series, double value);
+static struct ps_bench_series *find_series(struct ps_bench_series *all, size_t *count,
+                                           const char *name);
+static int compare_reals(const void *left, const void *right);
+static void sorted(const struct ps_bench_series *series, double values[PS_BENCH_REPEATS_MAX]);
+
+struct ps_bench_figures ps_bench_figures_of(uint64_t count, uint64_t elapsed_ns,
+                                            const struct ps_bench_times *times)
+{
+    struct ps_bench_figures figures = {0};
+    if (elapsed_ns > 0)
+        figures.per_second = (double)count * 1e9 / (double)elapsed_ns;
+    if (times == NULL)
+        return figures;
+    figures.p50_us = ps_bench_times_percentile_us(times, 0.5);
+    figures.p99_us = ps_bench_times_percentile_us(times, 0.99);
+    figures.longest_us = (double)times->longest_ns / 1e3;
+    return figures;
+}
+
+struct ps_bench_row *ps_bench_report_row(struct ps_bench_report *report, const char *name,
+                                         uint64_t bytes, uint64_t outstanding)
+{
+    for (size_t i = 0; i < report->row_count; i++) {
+        struct ps_bench_row *row = &report->rows[i];
+        if (strcmp(row->name, name) == 0 && row->bytes == bytes && row->outstanding == outstanding)
+            return row;
+    }
+    PS_ASSERT(report->row_count < PS_BENCH_ROWS_MAX);
+    struct ps_bench_row *row = &report->rows[report->row_count++];
+    *row = (struct ps_bench_row){.name = name, .bytes = bytes, .outstanding = outstanding};
+    return row;
+}
+
+void ps_bench_row_add(struct ps_bench_row *row, const struct ps_bench_figures *figures)
+{
+    series_add(&row->per_second, figures->per_second);
+    if (figures->p50_us > 0) {
+        series_add(&row->p50_us, figures->p50_us);
+        series_add(&row->p99_us, figures->p99_us);
+    }
+}
+
+void ps_bench_row_ratio(struct ps_bench_row *row, const char *name, double value)
+{
+    series_add(find_series(row->ratios, &row->ratio_count, name), value);
+}
+
+void ps_bench_row_detail(struct ps_bench_row *row, const char *name, double value)
+{
+    series_add(find_series(row->details, &row->detail_count, name), value);
+}
+
+void ps_bench_report_beside(struct ps_bench_report *report, struct ps_bench_row *row,
+                            const char *name, const char *ratio, uint64_t outstanding,
+                            const struct ps_bench_figures *figures)
+{
+    PS_ASSERT(row->per_second.count > 0);
+    ps_bench_row_add(ps_bench_report_row(report, name, row->bytes, outstanding), figures);
+    if (figures->per_second > 0)
+        ps_bench_row_ratio(row, ratio,
+                           row->per_second.values[row->per_second.count - 1] / figures->per_second);
+}
+
+static struct ps_bench_series *find_series(struct ps_bench_series *all, size_t *count,
+                                           const char *name)
+{
+    for (size_t i = 0; i < *count; i++) {
+        if (strcmp(all[i].name, name) == 0)
+            return &all[i];
+    }
+    PS_ASSERT(*count < PS_BENCH_SERIES_MAX);
+    struct ps_bench_series *series = &all[(*count)++];
+    series->name = name;
+    return series;
+}
+
+static void series_add(struct ps_bench_series *series, double value)
+{
+    PS_ASSERT(series->count < PS_BENCH_REPEATS_MAX);
+    series->values[series->count++] = value;
+}
+
+double ps_bench_series_median(const struct ps_bench_series *series)
+{
+    if (series->count == 0)
+        return NAN;
+    double values[PS_BENCH_REPEATS_MAX];
+    sorted(series, values);
+    size_t middle = series->count / 2;
+    if (series->count % 2 == 1)
+        return values[middle];
+    return (values[middle - 1] + values[middle]) / 2;
+}
+
+double ps_bench_series_spread(const struct ps_bench_series *series)
+{
+    if (series->count < 2)
+        return 0;
+    double values[PS_BENCH_REPEATS_MAX];
+    sorted(series, values);
+    double median = ps_bench_series_median(series);
+    return median > 0 ? (values[series->count - 1] - values[0]) / median : 0;
+}
+
+double ps_bench_row_gigabytes(const struct ps_bench_row *row)
+{
+    return ps_bench_series_median(&row->per_second) * (double)row->bytes / 1e9;
+}
+
+static void sorted(const struct ps_bench_series *series, double values[PS_BENCH_REPEATS_MAX])
+{
+    memcpy(values, series->values, series->count * sizeof values[0]);
+    qsort(values, series->count, sizeof values[0], compare_reals);
+}
+
+static int compare_reals(const void *left, const void *right)
+{
+    double a = *(const double *)left;
+    double b = *(const double *)right;
+    return (a > b) - (a < b);
+}

@@ -1,0 +1,148 @@
+/* Several workers over several servers, beside one over one. */
+#include "tools/psbench/psbench.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SERVERS_MAX 16
+#define WORKERS_MAX 64
+#define PARAMETERS_PER_WORKER 16
+
+/* The servers of one job and the workers that push to them. */
+struct fleet {
+    const char *row;
+    uint64_t server_count, worker_count;
+    struct ps_bench_server servers[SERVERS_MAX];
+    struct ps_bench_load *loads[WORKERS_MAX];
+    char addresses[SERVERS_MAX * 64];
+    struct ps_bench_figures last;
+};
+
+static enum ps_status open_fleet(struct ps_bench *bench, struct fleet *fleet,
+                                 struct ps_error *error);
+static enum ps_status start_servers(struct ps_bench *bench, struct fleet *fleet,
+                                    struct ps_error *error);
+static enum ps_status check_fleet(struct fleet *fleet, struct ps_error *error);
+static void close_fleet(struct fleet *fleet);
+static enum ps_status measure(struct ps_bench *bench, struct fleet *fleet, struct ps_error *error);
+static void add_figures(struct ps_bench_figures *sum, const struct ps_bench_figures *more);
+
+enum ps_status ps_bench_scale(struct ps_bench *bench, struct ps_error *error)
+{
+    const struct ps_bench_options *options = bench->options;
+    struct fleet one = {.row = "scale_one_by_one", .server_count = 1, .worker_count = 1};
+    struct fleet many = {
+        .row = "scale", .server_count = options->server_count, .worker_count = options->workers};
+    bench->steps = 2 * options->repeat + 1;
+    ps_bench_progress(bench, "starting");
+    enum ps_status status = open_fleet(bench, &one, error);
+    if (status == PS_OK)
+        status = open_fleet(bench, &many, error);
+    for (uint64_t repeat = 0; repeat < options->repeat && status == PS_OK; repeat++) {
+        status = measure(bench, &many, error);
+        if (status == PS_OK)
+            status = measure(bench, &one, error);
+        if (status != PS_OK)
+            break;
+        struct ps_bench_row *row =
+            ps_bench_report_row(&bench->report, many.row, options->size, options->outstanding);
+        ps_bench_row_detail(row, "workers", (double)many.worker_count);
+        ps_bench_row_detail(row, "servers", (double)many.server_count);
+        ps_bench_row_ratio(row, "one_by_one", many.last.per_second / one.last.per_second);
+    }
+    if (status == PS_OK)
+        status = check_fleet(&one, error);
+    if (status == PS_OK)
+        status = check_fleet(&many, error);
+    close_fleet(&one);
+    close_fleet(&many);
+    return status;
+}
+
+/* The first worker makes the parameters of all, since a job is initialised once. */
+static enum ps_status open_fleet(struct ps_bench *bench, struct fleet *fleet,
+                                 struct ps_error *error)
+{
+    PS_TRY(start_servers(bench, fleet, error));
+    struct ps_bench_load_wish wish = ps_bench_load_wish_of(bench, fleet->addresses);
+    wish.parameter_count = PARAMETERS_PER_WORKER * fleet->worker_count;
+    wish.channel = false;
+    struct ps_bench_load *maker = NULL;
+    PS_TRY(ps_bench_load_open(&wish, &maker, error));
+    ps_bench_load_close(maker);
+    wish.initialise = false;
+    wish.parameter_count = PARAMETERS_PER_WORKER;
+    for (uint64_t i = 0; i < fleet->worker_count; i++) {
+        wish.first_parameter = i * PARAMETERS_PER_WORKER;
+        PS_TRY(ps_bench_load_open(&wish, &fleet->loads[i], error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status start_servers(struct ps_bench *bench, struct fleet *fleet,
+                                    struct ps_error *error)
+{
+    for (uint64_t i = 0; i < fleet->server_count; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s-%llu", fleet->row, (unsigned long long)i);
+        struct ps_bench_server_wish wish = ps_bench_server_wish_of(bench, name, NULL);
+        wish.index = i;
+        wish.count = fleet->server_count;
+        PS_TRY(ps_bench_server_start(&fleet->servers[i], &wish, error));
+        size_t used = strlen(fleet->addresses);
+        (void)snprintf(fleet->addresses + used, sizeof fleet->addresses - used, "%s%s",
+                       i > 0 ? "," : "", fleet->servers[i].address);
+    }
+    return PS_OK;
+}
+
+static enum ps_status check_fleet(struct fleet *fleet, struct ps_error *error)
+{
+    for (uint64_t i = 0; i < fleet->worker_count; i++)
+        PS_TRY(ps_bench_load_check(fleet->loads[i], error));
+    return PS_OK;
+}
+
+static void close_fleet(struct fleet *fleet)
+{
+    for (uint64_t i = 0; i < fleet->worker_count; i++)
+        ps_bench_load_close(fleet->loads[i]);
+    for (uint64_t i = 0; i < fleet->server_count; i++)
+        ps_bench_server_kill(&fleet->servers[i]);
+}
+
+static enum ps_status measure(struct ps_bench *bench, struct fleet *fleet, struct ps_error *error)
+{
+    const struct ps_bench_options *options = bench->options;
+    ps_bench_progress(bench, fleet->row);
+    enum ps_status status = PS_OK;
+    uint64_t running = 0;
+    for (; running < fleet->worker_count && status == PS_OK; running += status == PS_OK)
+        status = ps_bench_load_start(fleet->loads[running], PS_BENCH_PUSH_PULL, error);
+    if (status == PS_OK)
+        (void)usleep((useconds_t)(options->time_ms * 1000));
+    fleet->last = (struct ps_bench_figures){0};
+    for (uint64_t i = 0; i < running; i++) {
+        struct ps_bench_figures figures = {0};
+        struct ps_error why = {0};
+        enum ps_status finished = ps_bench_load_finish(fleet->loads[i], &figures, &why);
+        if (status == PS_OK && finished != PS_OK)
+            status = ps_fail(error, finished, "%s", why.text);
+        add_figures(&fleet->last, &figures);
+    }
+    if (status == PS_OK)
+        ps_bench_row_add(
+            ps_bench_report_row(&bench->report, fleet->row, options->size, options->outstanding),
+            &fleet->last);
+    return status;
+}
+
+/* Rates add up; of times the slowest worker's stand. */
+static void add_figures(struct ps_bench_figures *sum, const struct ps_bench_figures *more)
+{
+    sum->per_second += more->per_second;
+    sum->p50_us = more->p50_us > sum->p50_us ? more->p50_us : sum->p50_us;
+    sum->p99_us = more->p99_us > sum->p99_us ? more->p99_us : sum->p99_us;
+    sum->longest_us = more->longest_us > sum->longest_us ? more->longest_us : sum->longest_us;
+}

@@ -1,0 +1,221 @@
+/* Starts, watches and kills a server; reads its log. */
+#include "tools/psbench/psbench_server.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define START_MS 60000
+#define LOG_BYTES_MAX ((size_t)16 << 20)
+#define TEXT_BYTES 64
+
+/* The command line: words point to the wish and to `texts`. */
+struct command {
+    const char *words[PS_BENCH_SERVER_ARGUMENTS_MAX];
+    size_t count;
+    char message_bytes[TEXT_BYTES], lanes[TEXT_BYTES], index[TEXT_BYTES], shards[TEXT_BYTES],
+        ttl[TEXT_BYTES];
+};
+
+static void build_command(struct command *command, const struct ps_bench_server *server,
+                          const struct ps_bench_server_wish *wish);
+static void add(struct command *command, const char *flag, const char *value);
+static void become_server(const struct command *command, int log);
+static enum ps_status wait_until_serving(struct ps_bench_server *server, struct ps_error *error);
+static enum ps_status last_words(const struct ps_bench_server *server, struct ps_error *error);
+static char *read_log(const struct ps_bench_server *server);
+static const char *last_line_with(const char *log, const char *text);
+
+enum ps_status ps_bench_server_start(struct ps_bench_server *server,
+                                     const struct ps_bench_server_wish *wish,
+                                     struct ps_error *error)
+{
+    PS_ASSERT(server->pid == 0);
+    (void)snprintf(server->log, sizeof server->log, "%s/%s.log", wish->folder, wish->name);
+    server->data[0] = '\0';
+    if (wish->ack != NULL)
+        (void)snprintf(server->data, sizeof server->data, "%s/%s", wish->folder, wish->name);
+    struct command command;
+    build_command(&command, server, wish);
+    int log = open(server->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (log < 0)
+        return ps_fail(error, PS_ERR_IO, "%s: %s", server->log, strerror(errno));
+    server->started_ns = ps_clock_precise_ns();
+    server->pid = fork();
+    if (server->pid == 0)
+        become_server(&command, log);
+    (void)close(log);
+    if (server->pid < 0) {
+        server->pid = 0;
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no process for the server: %s", strerror(errno));
+    }
+    return wait_until_serving(server, error);
+}
+
+static void build_command(struct command *command, const struct ps_bench_server *server,
+                          const struct ps_bench_server_wish *wish)
+{
+    *command = (struct command){.words = {wish->program, "--listen", "127.0.0.1:0"}, .count = 3};
+    (void)snprintf(command->message_bytes, TEXT_BYTES, "%llu",
+                   (unsigned long long)wish->message_bytes);
+    add(command, "--message-bytes", command->message_bytes);
+    add(command, "--checkpoint-interval", "24h");
+    add(command, "--drain", "1s");
+    if (wish->lanes > 0) {
+        (void)snprintf(command->lanes, TEXT_BYTES, "%llu", (unsigned long long)wish->lanes);
+        add(command, "--lanes", command->lanes);
+    }
+    if (wish->ack != NULL) {
+        add(command, "--data-dir", server->data);
+        add(command, "--ack", wish->ack);
+        if (wish->no_journal)
+            add(command, "--no-journal", NULL);
+    }
+    if (wish->count > 0) {
+        (void)snprintf(command->index, TEXT_BYTES, "%llu", (unsigned long long)wish->index);
+        (void)snprintf(command->shards, TEXT_BYTES, "%llu", (unsigned long long)wish->count);
+        add(command, "--index", command->index);
+        add(command, "--num-pservers", command->shards);
+    }
+    if (wish->ttl_ms > 0) {
+        (void)snprintf(command->ttl, TEXT_BYTES, "%llums", (unsigned long long)wish->ttl_ms);
+        add(command, "--etcd-ttl", command->ttl);
+    }
+    if (!wish->tune_malloc)
+        add(command, "--no-tune-malloc", NULL);
+}
+
+static void add(struct command *command, const char *flag, const char *value)
+{
+    PS_ASSERT(command->count + 3 < PS_BENCH_SERVER_ARGUMENTS_MAX);
+    command->words[command->count++] = flag;
+    if (value != NULL)
+        command->words[command->count++] = value;
+}
+
+/* In the child. Between fork and exec only what a signal handler may do. */
+static void become_server(const struct command *command, int log)
+{
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)dup2(log, STDOUT_FILENO);
+    (void)dup2(log, STDERR_FILENO);
+    (void)execv(command->words[0], (char *const *)(uintptr_t)command->words);
+    static const char sorry[] = "psbench: cannot run the server's program\n";
+    (void)!write(STDERR_FILENO, sorry, sizeof sorry - 1);
+    _exit(127);
+}
+
+static enum ps_status wait_until_serving(struct ps_bench_server *server, struct ps_error *error)
+{
+    const struct ps_clock *clock = ps_clock_real();
+    uint64_t deadline_ms = ps_deadline_after(clock, START_MS);
+    while (ps_time_left_ms(clock, deadline_ms) > 0) {
+        char *log = read_log(server);
+        const char *listening = log != NULL ? last_line_with(log, "listening address=") : NULL;
+        bool serving = log != NULL && last_line_with(log, "serving index=") != NULL;
+        if (serving && listening != NULL)
+            serving = sscanf(strstr(listening, "address="), "address=%63s", server->address) == 1;
+        ps_release(ps_allocator_heap(), log);
+        if (serving) {
+            server->serving_ns = ps_clock_precise_ns();
+            return PS_OK;
+        }
+        if (waitpid(server->pid, NULL, WNOHANG) == server->pid) {
+            server->pid = 0;
+            return last_words(server, error);
+        }
+        (void)usleep(1000);
+    }
+    ps_bench_server_kill(server);
+    return ps_fail(error, PS_ERR_TIMEOUT, "the server did not serve within a minute");
+}
+
+/* Why it ended, in its own words. */
+static enum ps_status last_words(const struct ps_bench_server *server, struct ps_error *error)
+{
+    char *log = read_log(server);
+    const char *line = log != NULL ? last_line_with(log, "") : NULL;
+    (void)ps_fail(error, PS_ERR_UNAVAILABLE, "the server ended at once: %.*s",
+                  line != NULL ? (int)strcspn(line, "\n") : 0, line != NULL ? line : "");
+    ps_release(ps_allocator_heap(), log);
+    return PS_ERR_UNAVAILABLE;
+}
+
+void ps_bench_server_kill(struct ps_bench_server *server)
+{
+    if (server->pid == 0)
+        return;
+    (void)kill(server->pid, SIGKILL);
+    while (waitpid(server->pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    server->pid = 0;
+}
+
+int64_t ps_bench_server_event_ms(const struct ps_bench_server *server, const char *event)
+{
+    char *log = read_log(server);
+    const char *line = log != NULL ? last_line_with(log, event) : NULL;
+    int hour = 0, minute = 0, second = 0, ms = 0;
+    int64_t when = -1;
+    if (line != NULL &&
+        sscanf(line, "%*d-%*d-%*dT%2d:%2d:%2d.%3dZ", &hour, &minute, &second, &ms) == 4)
+        when = (((int64_t)hour * 60 + minute) * 60 + second) * 1000 + ms;
+    ps_release(ps_allocator_heap(), log);
+    return when;
+}
+
+int64_t ps_bench_server_event_field(const struct ps_bench_server *server, const char *event,
+                                    const char *field)
+{
+    char *log = read_log(server);
+    const char *line = log != NULL ? last_line_with(log, event) : NULL;
+    char wanted[TEXT_BYTES];
+    int64_t number = -1;
+    (void)snprintf(wanted, sizeof wanted, " %s=", field);
+    const char *found = line != NULL ? strstr(line, wanted) : NULL;
+    if (found != NULL && found < line + strcspn(line, "\n"))
+        number = strtoll(found + strlen(wanted), NULL, 10);
+    ps_release(ps_allocator_heap(), log);
+    return number;
+}
+
+/* The whole log, to be released; NULL when it cannot be read. */
+static char *read_log(const struct ps_bench_server *server)
+{
+    uint8_t *content = NULL;
+    size_t size = 0;
+    if (ps_file_read_all(ps_files_real(), server->log, LOG_BYTES_MAX, ps_allocator_heap(), &content,
+                         &size, NULL) != PS_OK)
+        return NULL;
+    return (char *)content;
+}
+
+/* The start of the last complete line that has `text` in it. */
+static const char *last_line_with(const char *log, const char *text)
+{
+    const char *last = NULL;
+    for (const char *line = log; *line != '\0';) {
+        const char *end = strchr(line, '\n');
+        const char *found = strstr(line, text);
+        if (end == NULL)
+            break;
+        if (found != NULL && found <= end)
+            last = line;
+        line = end + 1;
+    }
+    return last;
+}

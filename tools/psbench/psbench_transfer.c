@@ -1,0 +1,171 @@
+/* push, pull, pushpull and latency, each repeat beside sockets, memcpy and the update alone. */
+#include "tools/psbench/psbench.h"
+#include "tools/psbench/psbench_alone.h"
+#include "tools/psbench/psbench_peer.h"
+
+#include <string.h>
+
+/* Bytes of the short one of request and reply, about as in the protocol. */
+#define SMALL_BYTES 32
+
+/* One thing to measure. */
+struct transfer {
+    const char *row;
+    enum ps_bench_operation operation;
+    bool latency;
+};
+
+struct transfer_run {
+    struct ps_bench *bench;
+    struct ps_bench_peer peer;
+    struct ps_bench_alone alone;
+    struct ps_bench_server server;
+    struct ps_bench_load *load;
+};
+
+static size_t choose(const char *name, struct transfer transfers[2]);
+static enum ps_status open_run(struct transfer_run *run, struct ps_error *error);
+static void close_run(struct transfer_run *run);
+static enum ps_status measure(struct transfer_run *run, const struct transfer *transfer,
+                              struct ps_error *error);
+static enum ps_status compare(struct transfer_run *run, const struct transfer *transfer,
+                              struct ps_bench_row *row, struct ps_error *error);
+static enum ps_status compare_echo(struct transfer_run *run, const struct transfer *transfer,
+                                   enum ps_bench_socket kind, struct ps_bench_row *row,
+                                   struct ps_error *error);
+static enum ps_status compare_stream(struct transfer_run *run, const struct transfer *transfer,
+                                     struct ps_bench_row *row, struct ps_error *error);
+
+enum ps_status ps_bench_transfer(struct ps_bench *bench, struct ps_error *error)
+{
+    struct transfer transfers[2];
+    size_t count = choose(bench->options->name, transfers);
+    struct transfer_run run = {.bench = bench};
+    bench->steps = bench->options->repeat * count + 1;
+    ps_bench_progress(bench, "starting");
+    enum ps_status status = open_run(&run, error);
+    struct ps_bench_figures warm_up;
+    for (size_t i = 0; i < count && status == PS_OK; i++)
+        status = ps_bench_load_run(run.load, transfers[i].operation, ps_bench_side_ms(bench),
+                                   &warm_up, error);
+    for (uint64_t repeat = 0; repeat < bench->options->repeat && status == PS_OK; repeat++) {
+        for (size_t i = 0; i < count && status == PS_OK; i++)
+            status = measure(&run, &transfers[i], error);
+    }
+    if (status == PS_OK)
+        status = ps_bench_load_check(run.load, error);
+    close_run(&run);
+    return status;
+}
+
+static size_t choose(const char *name, struct transfer transfers[2])
+{
+    if (strcmp(name, "latency") == 0) {
+        transfers[0] = (struct transfer){"latency_push", PS_BENCH_PUSH, true};
+        transfers[1] = (struct transfer){"latency_pull", PS_BENCH_PULL, true};
+        return 2;
+    }
+    enum ps_bench_operation operation = PS_BENCH_PUSH_PULL;
+    if (strcmp(name, "push") == 0)
+        operation = PS_BENCH_PUSH;
+    if (strcmp(name, "pull") == 0)
+        operation = PS_BENCH_PULL;
+    transfers[0] = (struct transfer){name, operation, false};
+    return 1;
+}
+
+/* What forks comes before what starts threads. */
+static enum ps_status open_run(struct transfer_run *run, struct ps_error *error)
+{
+    struct ps_bench *bench = run->bench;
+    const struct ps_bench_options *options = bench->options;
+    size_t size = options->size > SMALL_BYTES ? options->size : SMALL_BYTES;
+    PS_TRY(ps_bench_peer_open(&run->peer, size, error));
+    PS_TRY(ps_bench_alone_open(&run->alone, options->size, error));
+    bool elsewhere = options->servers != NULL || options->etcd != NULL;
+    if (!elsewhere) {
+        bool logged = strcmp(options->ack, "logged") == 0;
+        const struct ps_bench_server_wish wish =
+            ps_bench_server_wish_of(bench, "server", logged ? "logged" : NULL);
+        PS_TRY(ps_bench_server_start(&run->server, &wish, error));
+    }
+    struct ps_bench_load_wish wish =
+        ps_bench_load_wish_of(bench, elsewhere ? options->servers : run->server.address);
+    wish.etcd = options->etcd;
+    wish.job = options->job;
+    return ps_bench_load_open(&wish, &run->load, error);
+}
+
+static void close_run(struct transfer_run *run)
+{
+    ps_bench_load_close(run->load);
+    ps_bench_server_kill(&run->server);
+    ps_bench_alone_close(&run->alone);
+    ps_bench_peer_close(&run->peer);
+}
+
+static enum ps_status measure(struct transfer_run *run, const struct transfer *transfer,
+                              struct ps_error *error)
+{
+    struct ps_bench *bench = run->bench;
+    ps_bench_progress(bench, transfer->row);
+    struct ps_bench_figures figures;
+    PS_TRY(ps_bench_load_run(run->load, transfer->operation, bench->options->time_ms, &figures,
+                             error));
+    struct ps_bench_row *row = ps_bench_report_row(
+        &bench->report, transfer->row, bench->options->size, bench->options->outstanding);
+    ps_bench_row_add(row, &figures);
+    ps_bench_row_detail(row, "longest_us", figures.longest_us);
+    return compare(run, transfer, row, error);
+}
+
+static enum ps_status compare(struct transfer_run *run, const struct transfer *transfer,
+                              struct ps_bench_row *row, struct ps_error *error)
+{
+    uint64_t side_ms = ps_bench_side_ms(run->bench);
+    PS_TRY(compare_echo(run, transfer, PS_BENCH_TCP, row, error));
+    PS_TRY(compare_echo(run, transfer, PS_BENCH_UNIX, row, error));
+    PS_TRY(compare_stream(run, transfer, row, error));
+    struct ps_bench_figures figures = ps_bench_alone_copy(&run->alone, side_ms);
+    ps_bench_report_beside(&run->bench->report, row, "memcpy", "memcpy", 1, &figures);
+    if (transfer->operation == PS_BENCH_PULL)
+        return PS_OK;
+    PS_TRY(ps_bench_alone_update(&run->alone, side_ms, &figures, error));
+    ps_bench_report_beside(&run->bench->report, row, "update_loop", "update_loop", 1, &figures);
+    return PS_OK;
+}
+
+/* The same bytes in the same directions with as many in flight. */
+static enum ps_status compare_echo(struct transfer_run *run, const struct transfer *transfer,
+                                   enum ps_bench_socket kind, struct ps_bench_row *row,
+                                   struct ps_error *error)
+{
+    static const char *const names[PS_BENCH_SOCKET_COUNT][3] = {
+        [PS_BENCH_TCP] = {"raw_tcp_push", "raw_tcp_pull", "raw_tcp"},
+        [PS_BENCH_UNIX] = {"raw_unix_push", "raw_unix_pull", "raw_unix"},
+    };
+    const struct ps_bench_options *options = run->bench->options;
+    enum ps_bench_operation operation = transfer->operation;
+    size_t request = operation == PS_BENCH_PULL ? SMALL_BYTES : options->size;
+    size_t reply = operation == PS_BENCH_PUSH ? SMALL_BYTES : options->size;
+    struct ps_bench_figures figures;
+    PS_TRY(ps_bench_peer_echo(&run->peer, kind, request, reply, options->outstanding,
+                              ps_bench_side_ms(run->bench), &figures, error));
+    ps_bench_report_beside(&run->bench->report, row, names[kind][operation],
+                           names[kind][PS_BENCH_PUSH_PULL], options->outstanding, &figures);
+    return PS_OK;
+}
+
+/* One way without any answer: what a single push or pull can never be, and many in flight can. */
+static enum ps_status compare_stream(struct transfer_run *run, const struct transfer *transfer,
+                                     struct ps_bench_row *row, struct ps_error *error)
+{
+    if (transfer->latency || transfer->operation == PS_BENCH_PUSH_PULL)
+        return PS_OK;
+    struct ps_bench_figures figures;
+    PS_TRY(ps_bench_peer_stream(&run->peer, PS_BENCH_TCP, run->bench->options->size,
+                                ps_bench_side_ms(run->bench), &figures, error));
+    ps_bench_report_beside(&run->bench->report, row, "raw_tcp_one_way", "raw_tcp_one_way", 1,
+                           &figures);
+    return PS_OK;
+}
