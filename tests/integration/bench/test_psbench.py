@@ -141,6 +141,7 @@ class PsbenchTest(unittest.TestCase):
         row = self.row(self.measure("checkpoint", *TINY, "--shard-size", "1MiB"),
                        "push_during_checkpoint")
         self.assertIn("without_checkpoint", row["ratios"])
+        self.assertGreater(row["details"]["checkpoint_to_disk_append"], 0)
         self.assertGreater(row["details"]["longest_us"], 0)
 
     def test_recover_stands_beside_reading_the_same_bytes(self):
