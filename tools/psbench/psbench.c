@@ -32,6 +32,7 @@ static const struct benchmark benchmarks[] = {
 static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *));
 static int run_guarded(struct ps_bench_options *options);
 static int measure(void *context, const char *folder);
+static void forget_server_settings(void);
 static enum ps_status run_and_print(const struct ps_bench_options *options, const char *folder,
                                     struct ps_error *error);
 static enum ps_status run_benchmark(struct ps_bench *bench, struct ps_error *error);
@@ -82,6 +83,7 @@ static int measure(void *context, const char *folder)
     const struct ps_bench_options *options = context;
     struct ps_error error = {0};
     (void)signal(SIGPIPE, SIG_IGN);
+    forget_server_settings();
     (void)setenv("GRPC_VERBOSITY", "NONE", 0);
     if (options->tune_malloc) {
         (void)mallopt(M_MMAP_THRESHOLD, MALLOC_KEEP_BYTES);
@@ -98,6 +100,25 @@ static int measure(void *context, const char *folder)
     if (status == PS_ERR_DENIED)
         code = EX_NOPERM;
     return ps_output_end("psbench", code);
+}
+
+/* PSERVER_... in the environment is meant for other servers than the private ones. */
+static void forget_server_settings(void)
+{
+    static const char prefix[] = "PSERVER_";
+    for (size_t i = 0; environ[i] != NULL;) {
+        char name[256];
+        size_t size = strcspn(environ[i], "=");
+        bool other = strncmp(environ[i], prefix, sizeof prefix - 1) != 0 || size >= sizeof name;
+        if (!other) {
+            memcpy(name, environ[i], size);
+            name[size] = '\0';
+        }
+        if (other || unsetenv(name) != 0)
+            i++;
+        else
+            i = 0;
+    }
 }
 
 /* The report is printed only when it is whole and its results were right. */

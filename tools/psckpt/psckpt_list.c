@@ -18,6 +18,7 @@ struct listing {
     const struct psckpt *tool;
     struct published published;
     struct json_document document;
+    int code; /* of a file that could not be read */
 };
 
 static enum ps_status list_folder(struct listing *listing, const struct shard_folder *folder,
@@ -28,12 +29,14 @@ static enum ps_status list_checkpoint(struct listing *listing, const struct shar
                                       const struct ps_catalog_entry *entry, const char *published,
                                       struct ps_error *error);
 static void checkpoint_row(const struct ps_catalog_entry *entry,
-                           const struct checkpoint_survey *survey, const char *published);
+                           const struct checkpoint_survey *survey, const char *state,
+                           const char *published);
 static enum ps_status list_journal(struct listing *listing, const struct shard_folder *folder,
                                    struct ps_error *error);
 static void segment_json(struct ps_json_writer *json, const struct segment_survey *row);
 static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog_entry *entry,
-                            const struct checkpoint_survey *survey, const char *published);
+                            const struct checkpoint_survey *survey, const char *state,
+                            const char *published);
 
 int psckpt_list(const struct psckpt *tool)
 {
@@ -62,7 +65,7 @@ int psckpt_list(const struct psckpt *tool)
     json_document_fini(&listing.document);
     shard_folders_fini(&folders);
     published_close(&listing.published);
-    return status == PS_OK ? 0 : psckpt_complain(status, &error);
+    return status == PS_OK ? listing.code : psckpt_complain(status, &error);
 }
 
 static enum ps_status list_folder(struct listing *listing, const struct shard_folder *folder,
@@ -95,8 +98,8 @@ static enum ps_status list_checkpoints(struct listing *listing, const struct sha
     struct ps_catalog catalog;
     PS_TRY(ps_catalog_init(&catalog, tool->files, folder->path, tool->memory, error));
     if (!tool->json && catalog.count > 0)
-        (void)printf("  %-10s %12s %12s %-20s %14s %8s %-9s %-9s %s\n", "KIND", "EPOCH", "POSITION",
-                     "TIME", "BYTES", "PARAMS", "STATE", "PUBLISHED", "NAME");
+        (void)printf("  %-10s %12s %12s %-20s %14s %8s %-10s %-9s %s\n", "KIND", "EPOCH",
+                     "POSITION", "TIME", "BYTES", "PARAMS", "STATE", "PUBLISHED", "NAME");
     enum ps_status status = PS_OK;
     for (size_t i = 0; i < catalog.count && status == PS_OK; i++)
         status = list_checkpoint(listing, folder, &catalog.entries[i],
@@ -113,19 +116,28 @@ static enum ps_status list_checkpoint(struct listing *listing, const struct shar
     char path[SHARD_FOLDER_PATH_BYTES + sizeof entry->name + 1];
     (void)snprintf(path, sizeof path, "%s/%s", folder->path, entry->name);
     struct checkpoint_survey survey;
-    PS_TRY(checkpoint_survey_init(&survey, tool->files, path, true, tool->progress, tool->memory,
-                                  error));
+    struct ps_error why = {0};
+    enum ps_status status = checkpoint_survey_init(&survey, tool->files, path, true, tool->progress,
+                                                   tool->memory, &why);
+    if (status == PS_ERR_NO_MEMORY)
+        return ps_fail(error, status, "%s", why.text);
+    if (status != PS_OK)
+        listing->code = psckpt_complain(status, &why);
+    const char *state = status != PS_OK           ? "unreadable"
+                        : survey.damage_count > 0 ? "damaged"
+                                                  : "whole";
     const char *word = published == NULL ? "-" : strcmp(published, entry->uuid) == 0 ? "yes" : "no";
     if (tool->json)
-        checkpoint_json(&listing->document.json, entry, &survey, word);
+        checkpoint_json(&listing->document.json, entry, &survey, state, word);
     else
-        checkpoint_row(entry, &survey, word);
+        checkpoint_row(entry, &survey, state, word);
     checkpoint_survey_fini(&survey);
     return PS_OK;
 }
 
 static void checkpoint_row(const struct ps_catalog_entry *entry,
-                           const struct checkpoint_survey *survey, const char *published)
+                           const struct checkpoint_survey *survey, const char *state,
+                           const char *published)
 {
     char when[32] = "-";
     if (survey->has_header) {
@@ -134,14 +146,14 @@ static void checkpoint_row(const struct ps_catalog_entry *entry,
         if (gmtime_r(&seconds, &parts) != NULL)
             (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &parts);
     }
-    (void)printf("  %-10s %12" PRIu64 " %12" PRIu64 " %-20s %14" PRIu64 " %8zu %-9s %-9s %s\n",
+    (void)printf("  %-10s %12" PRIu64 " %12" PRIu64 " %-20s %14" PRIu64 " %8zu %-10s %-9s %s\n",
                  "checkpoint", entry->epoch, entry->position, when, survey->bytes,
-                 survey->has_header ? survey->header.count : 0,
-                 survey->damage_count == 0 ? "whole" : "damaged", published, entry->name);
+                 survey->has_header ? survey->header.count : 0, state, published, entry->name);
 }
 
 static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog_entry *entry,
-                            const struct checkpoint_survey *survey, const char *published)
+                            const struct checkpoint_survey *survey, const char *state,
+                            const char *published)
 {
     ps_json_begin_object(json, NULL);
     ps_json_text(json, "name", ps_bytes_of_text(entry->name));
@@ -153,7 +165,7 @@ static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog
         ps_json_uint(json, "unix_ns", survey->header.facts.unix_ns);
         ps_json_uint(json, "parameters", survey->header.count);
     }
-    ps_json_bool(json, "whole", survey->damage_count == 0);
+    ps_json_text(json, "state", ps_bytes_of_text(state));
     if (published[0] != '-')
         ps_json_bool(json, "published", published[0] == 'y');
     ps_json_end_object(json);

@@ -4,6 +4,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/journal.h"
 #include "checkpoint/journal_segments.h"
+#include "server/core/loader_replay.h"
 #include "tools/psckpt/checkpoint_survey.h"
 #include "tools/psckpt/published.h"
 #include "tools/psckpt/shard_folders.h"
@@ -19,15 +20,21 @@ struct pruning {
     size_t segments;    /* removed */
 };
 
+/* What one shard's folder holds. */
+struct folder_content {
+    const struct shard_folder *folder; /* borrowed */
+    struct ps_catalog catalog;
+    struct ps_journal_segments segments;
+};
+
 static enum ps_status prune_folder(struct pruning *pruning, const struct shard_folder *folder,
                                    struct ps_error *error);
-static enum ps_status prune_checkpoints(struct pruning *pruning, const struct shard_folder *folder,
-                                        const struct ps_catalog *catalog, uint64_t *covered,
-                                        size_t *whole_count, struct ps_error *error);
+static enum ps_status prune_checkpoints(struct pruning *pruning, struct folder_content *content,
+                                        uint64_t *covered, struct ps_error *error);
 static enum ps_status is_whole(const struct pruning *pruning, const char *path, bool *whole,
                                struct ps_error *error);
-static enum ps_status prune_journal(struct pruning *pruning, const char *folder, uint64_t covered,
-                                    struct ps_error *error);
+static enum ps_status prune_journal(struct pruning *pruning, const struct folder_content *content,
+                                    uint64_t covered, struct ps_error *error);
 
 int psckpt_prune(const struct psckpt *tool)
 {
@@ -67,43 +74,47 @@ static enum ps_status prune_folder(struct pruning *pruning, const struct shard_f
                                    struct ps_error *error)
 {
     const struct psckpt *tool = pruning->tool;
-    struct ps_catalog catalog;
+    struct folder_content content = {.folder = folder};
+    PS_TRY(ps_catalog_init(&content.catalog, tool->files, folder->path, tool->memory, error));
+    enum ps_status status = ps_journal_segments_init(&content.segments, tool->files, folder->path,
+                                                     UINT64_MAX, tool->memory, error);
     uint64_t covered = UINT64_MAX;
-    size_t whole_count = 0;
-    PS_TRY(ps_catalog_init(&catalog, tool->files, folder->path, tool->memory, error));
-    enum ps_status status =
-        prune_checkpoints(pruning, folder, &catalog, &covered, &whole_count, error);
-    ps_catalog_fini(&catalog);
-    if (status == PS_OK && whole_count > 0)
-        status = prune_journal(pruning, folder->path, covered, error);
+    if (status == PS_OK)
+        status = prune_checkpoints(pruning, &content, &covered, error);
+    if (status == PS_OK && covered != UINT64_MAX)
+        status = prune_journal(pruning, &content, covered, error);
+    ps_journal_segments_fini(&content.segments);
+    ps_catalog_fini(&content.catalog);
     return status;
 }
 
-/* From the newest on: the first `keep` whole ones stay, and the published one. Damaged ones stay
- * too: what is left of them may be wanted. `*covered` is the lowest position that stays. */
-static enum ps_status prune_checkpoints(struct pruning *pruning, const struct shard_folder *folder,
-                                        const struct ps_catalog *catalog, uint64_t *covered,
-                                        size_t *whole_count, struct ps_error *error)
+/* From the newest on: the first `keep` good ones stay, and the published one. What is damaged, or
+ * of a life that did not happen, neither counts nor goes: what is left of it may be wanted.
+ * `*covered` becomes the lowest position that stays. */
+static enum ps_status prune_checkpoints(struct pruning *pruning, struct folder_content *content,
+                                        uint64_t *covered, struct ps_error *error)
 {
     const struct psckpt *tool = pruning->tool;
+    const struct shard_folder *folder = content->folder;
+    size_t good_count = 0;
     char published[37];
     PS_TRY(published_uuid(&pruning->published, folder->job, folder->index, published, error));
-    for (size_t i = 0; i < catalog->count; i++) {
-        const struct ps_catalog_entry *entry = &catalog->entries[i];
+    for (size_t i = 0; i < content->catalog.count; i++) {
+        const struct ps_catalog_entry *entry = &content->catalog.entries[i];
         char path[SHARD_FOLDER_PATH_BYTES + sizeof entry->name + 1];
-        bool whole = false;
+        bool good = false;
         (void)snprintf(path, sizeof path, "%s/%s", folder->path, entry->name);
-        PS_TRY(is_whole(pruning, path, &whole, error));
+        PS_TRY(is_whole(pruning, path, &good, error));
+        good &= !ps_loader_is_superseded(&content->segments, entry->epoch, entry->position);
         bool stays =
-            !whole || *whole_count < tool->options.keep || strcmp(published, entry->uuid) == 0;
-        *whole_count += whole;
+            !good || good_count < tool->options.keep || strcmp(published, entry->uuid) == 0;
+        good_count += good;
         if (!stays) {
             PS_TRY(tool->files->remove(tool->files->self, path, error));
             pruning->checkpoints++;
-            continue;
-        }
-        if (whole && entry->position < *covered)
+        } else if (good && entry->position < *covered) {
             *covered = entry->position;
+        }
     }
     return PS_OK;
 }
@@ -120,20 +131,17 @@ static enum ps_status is_whole(const struct pruning *pruning, const char *path, 
     return PS_OK;
 }
 
-static enum ps_status prune_journal(struct pruning *pruning, const char *folder, uint64_t covered,
-                                    struct ps_error *error)
+static enum ps_status prune_journal(struct pruning *pruning, const struct folder_content *content,
+                                    uint64_t covered, struct ps_error *error)
 {
     const struct psckpt *tool = pruning->tool;
-    struct ps_journal_segments segments;
-    PS_TRY(
-        ps_journal_segments_init(&segments, tool->files, folder, UINT64_MAX, tool->memory, error));
-    size_t count = segments.count;
-    uint64_t epoch = count > 0 ? segments.entries[count - 1].epoch : 0;
-    ps_journal_segments_fini(&segments);
-    if (count == 0)
+    const struct ps_journal_segments *segments = &content->segments;
+    if (segments->count == 0)
         return PS_OK;
     size_t removed = 0;
-    PS_TRY(ps_journal_sweep(tool->files, folder, epoch, covered, tool->memory, &removed, error));
+    PS_TRY(ps_journal_sweep(tool->files, content->folder->path,
+                            segments->entries[segments->count - 1].epoch, covered, tool->memory,
+                            &removed, error));
     pruning->segments += removed;
     return PS_OK;
 }

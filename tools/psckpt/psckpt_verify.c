@@ -4,6 +4,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/checkpoint_name.h"
 #include "checkpoint/journal.h"
+#include "server/core/loader_replay.h"
 #include "tools/json_document.h"
 #include "tools/psckpt/checkpoint_survey.h"
 #include "tools/psckpt/journal_survey.h"
@@ -212,13 +213,22 @@ static enum ps_status verify_chain(struct verifying *verifying, const char *fold
 {
     const struct psckpt *tool = verifying->tool;
     struct ps_catalog catalog;
+    struct ps_journal_segments segments;
     struct ps_journal_reader *reader = NULL;
     struct ps_error why = {0};
     PS_TRY(ps_catalog_init(&catalog, tool->files, folder, tool->memory, error));
-    enum ps_status status = PS_ERR_NOT_FOUND;
-    if (catalog.count > 0 && verifying->damaged_count == 0)
-        status = ps_journal_reader_open(tool->files, folder, catalog.entries[0].position,
-                                        UINT64_MAX, tool->memory, &reader, &why);
+    enum ps_status status =
+        ps_journal_segments_init(&segments, tool->files, folder, UINT64_MAX, tool->memory, &why);
+    const struct ps_catalog_entry *newest = NULL;
+    for (size_t i = catalog.count; i > 0 && status == PS_OK; i--) {
+        const struct ps_catalog_entry *entry = &catalog.entries[i - 1];
+        if (!ps_loader_is_superseded(&segments, entry->epoch, entry->position))
+            newest = entry;
+    }
+    if (newest != NULL && verifying->damaged_count == 0)
+        status = ps_journal_reader_open(tool->files, folder, newest->position, UINT64_MAX,
+                                        tool->memory, &reader, &why);
+    ps_journal_segments_fini(&segments);
     ps_catalog_fini(&catalog);
     ps_journal_reader_close(reader);
     if (status != PS_ERR_CORRUPT)

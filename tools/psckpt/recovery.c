@@ -4,28 +4,35 @@
 
 #include "base/clock.h"
 #include "checkpoint/catalog.h"
-#include "checkpoint/journal.h"
 #include "checkpoint/journal_segments.h"
+#include "server/core/loader_replay.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+/* What the sink of a replay needs. */
+struct replaying {
+    struct recovery *recovery;
+    const struct recovery_wish *wish;
+    uint64_t epoch; /* of the last record */
+    bool reached;   /* no more is wanted */
+};
 
 static enum ps_status try_all(struct recovery *recovery, const struct recovery_wish *wish,
                               const char *folder, struct ps_error *error);
 static enum ps_status try_each(struct recovery *recovery, const struct recovery_wish *wish,
                                const char *folder, const struct ps_catalog *catalog,
                                const struct ps_journal_segments *segments, struct ps_error *error);
-static bool is_superseded(const struct ps_catalog_entry *entry, const struct ps_catalog *catalog,
-                          const struct ps_journal_segments *segments);
 static enum ps_status load_checkpoint(struct recovery *recovery, const struct recovery_wish *wish,
                                       const char *path, struct ps_error *error);
 static enum ps_status begin_service(struct recovery *recovery, const struct recovery_wish *wish,
                                     const char *path, struct ps_error *error);
 static enum ps_status replay(struct recovery *recovery, const struct recovery_wish *wish,
-                             const char *folder, struct ps_error *error);
-static enum ps_status replay_records(struct recovery *recovery, const struct recovery_wish *wish,
-                                     struct ps_journal_reader *reader, struct ps_error *error);
+                             const char *folder, const struct ps_journal_segments *segments,
+                             struct ps_error *error);
+static enum ps_status put_record(void *self, struct ps_journal_row *row, struct ps_error *error);
+static enum ps_status finish_records(void *self, struct ps_error *error);
 static enum ps_status take_state(struct recovery *recovery, struct ps_error *error);
 static void omit(struct recovery *recovery, const char *what, const struct ps_error *why);
 
@@ -74,11 +81,11 @@ static enum ps_status try_all(struct recovery *recovery, const struct recovery_w
         ps_journal_segments_init(&segments, wish->files, folder, UINT64_MAX, wish->memory, error);
     if (status == PS_OK) {
         status = try_each(recovery, wish, folder, &catalog, &segments, error);
+        if (status == PS_OK && wish->journal)
+            status = replay(recovery, wish, folder, &segments, error);
         ps_journal_segments_fini(&segments);
     }
     ps_catalog_fini(&catalog);
-    if (status == PS_OK && wish->journal)
-        status = replay(recovery, wish, folder, error);
     uint64_t reached = recovery->begin + recovery->replayed;
     if (status == PS_OK && wish->to != RECOVERY_TO_END && reached != wish->to)
         status =
@@ -94,7 +101,7 @@ static enum ps_status try_each(struct recovery *recovery, const struct recovery_
     for (size_t i = 0; i < catalog->count; i++) {
         const struct ps_catalog_entry *entry = &catalog->entries[i];
         bool wanted = wish->to == RECOVERY_TO_END || entry->position <= wish->to;
-        if (!wanted || is_superseded(entry, catalog, segments))
+        if (!wanted || ps_loader_is_superseded(segments, entry->epoch, entry->position))
             continue;
         char path[1200];
         struct ps_error why = {0};
@@ -116,22 +123,6 @@ static enum ps_status try_each(struct recovery *recovery, const struct recovery_
         return ps_fail(error, PS_ERR_NOT_FOUND, "%.150s: no checkpoint at or before %" PRIu64,
                        folder, wish->to);
     return ps_fail(error, PS_ERR_NOT_FOUND, "%.200s holds no checkpoint", folder);
-}
-
-/* A former owner's checkpoint behind the place where a higher epoch began is of a life that did not
- * happen. */
-static bool is_superseded(const struct ps_catalog_entry *entry, const struct ps_catalog *catalog,
-                          const struct ps_journal_segments *segments)
-{
-    for (size_t i = 0; i < segments->count; i++)
-        if (segments->entries[i].epoch > entry->epoch &&
-            segments->entries[i].first <= entry->position)
-            return true;
-    for (size_t i = 0; i < catalog->count; i++)
-        if (catalog->entries[i].epoch > entry->epoch &&
-            catalog->entries[i].position < entry->position)
-            return true;
-    return false;
 }
 
 static enum ps_status load_checkpoint(struct recovery *recovery, const struct recovery_wish *wish,
@@ -171,49 +162,62 @@ static enum ps_status begin_service(struct recovery *recovery, const struct reco
         state->facts = *facts;
         state->facts.job = (const char *)job.data;
         state->facts.sessions = (struct ps_bytes){NULL, 0};
-        ps_service_own(state->service, facts->index, facts->shard_count, facts->epoch, "");
+        /* Whatever epochs there are: they are all before this one. */
+        ps_service_own(state->service, facts->index, facts->shard_count, UINT64_MAX, "");
         status = ps_service_begin_loaded(state->service, reader, error);
     }
     ps_checkpoint_close(reader);
     return status;
 }
 
+/* The server's own replay, with a sink that stops where it was asked to. */
 static enum ps_status replay(struct recovery *recovery, const struct recovery_wish *wish,
-                             const char *folder, struct ps_error *error)
+                             const char *folder, const struct ps_journal_segments *segments,
+                             struct ps_error *error)
 {
-    struct ps_journal_reader *reader = NULL;
+    struct shard_state *state = &recovery->state;
+    struct replaying replaying = {.recovery = recovery, .wish = wish};
+    const struct ps_replay_sink sink = {put_record, finish_records, &replaying};
+    const struct ps_loader loader = {.service = state->service,
+                                     .files = wish->files,
+                                     .folder = folder,
+                                     .memory = wish->memory,
+                                     .sink = &sink};
+    struct ps_loaded loaded = {.place = {.position = recovery->begin, .epoch = state->facts.epoch}};
     if (recovery->begin >= wish->to)
         return take_state(recovery, error);
     ps_service_enter_thread();
-    PS_TRY(ps_journal_reader_open(wish->files, folder, recovery->begin, UINT64_MAX, wish->memory,
-                                  &reader, error));
     progress_begin(wish->progress, "replaying", 0);
-    enum ps_status status = replay_records(recovery, wish, reader, error);
+    enum ps_status status = ps_loader_replay(&loader, segments, &loaded, error);
     progress_end(wish->progress);
-    uint64_t epoch = ps_journal_reader_epoch(reader);
-    if (recovery->replayed > 0 && epoch > recovery->state.facts.epoch)
-        recovery->state.facts.epoch = epoch;
-    ps_journal_reader_close(reader);
+    recovery->cut = loaded.cut_bytes;
+    if (replaying.reached)
+        status = PS_OK;
+    if (recovery->replayed > 0)
+        state->facts.epoch = replaying.epoch;
     return status == PS_OK ? take_state(recovery, error) : status;
 }
 
-static enum ps_status replay_records(struct recovery *recovery, const struct recovery_wish *wish,
-                                     struct ps_journal_reader *reader, struct ps_error *error)
+static enum ps_status put_record(void *self, struct ps_journal_row *row, struct ps_error *error)
 {
-    struct ps_journal_row row = {0};
-    while (recovery->begin + recovery->replayed < wish->to) {
-        enum ps_status status = ps_journal_next(reader, &row, &recovery->cut, NULL, error);
-        if (status == PS_ERR_NOT_FOUND)
-            return PS_OK;
-        if (status != PS_OK)
-            return status;
-        progress_add(wish->progress, row.record.content.size);
-        status = ps_service_replay(recovery->state.service, &row.record, error);
-        ps_journal_row_release(&row);
-        if (status != PS_OK)
-            return status;
-        recovery->replayed++;
-    }
+    struct replaying *replaying = self;
+    struct recovery *recovery = replaying->recovery;
+    progress_add(replaying->wish->progress, row->record.content.size);
+    PS_TRY(ps_service_replay(recovery->state.service, &row->record, error));
+    replaying->epoch = row->record.epoch;
+    recovery->replayed++;
+    replaying->reached = row->record.position == replaying->wish->to;
+    /* What stands behind it is not even looked at: it may be damaged. */
+    if (replaying->reached)
+        return ps_fail(error, PS_ERR_CANCELLED, "far enough");
+    ps_journal_row_release(row);
+    return PS_OK;
+}
+
+static enum ps_status finish_records(void *self, struct ps_error *error)
+{
+    (void)self;
+    (void)error;
     return PS_OK;
 }
 

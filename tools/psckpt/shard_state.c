@@ -21,8 +21,6 @@ static enum ps_status read_all(struct shard_state *state, struct ps_checkpoint_r
 static enum ps_status read_parameter(struct shard_state *state, struct ps_checkpoint_reader *reader,
                                      size_t i, struct progress *progress, struct ps_error *error);
 static int compare_parameters(const void *a, const void *b);
-static enum ps_status check_unused(const struct shard_state *state, const struct ps_files *files,
-                                   const char *folder, struct ps_error *error);
 static enum ps_status make_uuid(struct shard_state *state, struct ps_error *error);
 
 void shard_state_init(struct shard_state *state, const struct ps_allocator *memory)
@@ -161,18 +159,18 @@ enum ps_status shard_state_write(struct shard_state *state, const struct ps_file
                                  const char *folder, struct ps_checkpoint_place *place,
                                  struct ps_error *error)
 {
-    PS_TRY(check_unused(state, files, folder, error));
+    PS_TRY(shard_state_check_unused(files, folder, state->memory, error));
     PS_TRY(make_uuid(state, error));
     return ps_checkpoint_write(files, folder, &state->facts, state->parameters, state->count,
                                state->memory, place, error);
 }
 
 /* Beside other files a new one could be taken for the newest, or be passed over for them. */
-static enum ps_status check_unused(const struct shard_state *state, const struct ps_files *files,
-                                   const char *folder, struct ps_error *error)
+enum ps_status shard_state_check_unused(const struct ps_files *files, const char *folder,
+                                        const struct ps_allocator *memory, struct ps_error *error)
 {
     struct name_list names;
-    enum ps_status status = name_list_init(&names, files, folder, state->memory, error);
+    enum ps_status status = name_list_init(&names, files, folder, memory, error);
     if (status == PS_ERR_NOT_FOUND)
         return PS_OK;
     if (status != PS_OK)

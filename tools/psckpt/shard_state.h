@@ -47,8 +47,14 @@ PS_MUST_USE enum ps_status shard_state_read(struct shard_state *state, const str
 /* Sorts the parameters. PS_ERR_CORRUPT when two have one name. */
 PS_MUST_USE enum ps_status shard_state_seal(struct shard_state *state, struct ps_error *error);
 
-/* Writes the state as a checkpoint into `folder`, which must hold no checkpoint and no journal
- * (PS_ERR_EXISTS). The uuid is made from the state, so that equal states give equal files. */
+/* PS_ERR_EXISTS when `folder` is there and holds anything. */
+PS_MUST_USE enum ps_status shard_state_check_unused(const struct ps_files *files,
+                                                    const char *folder,
+                                                    const struct ps_allocator *memory,
+                                                    struct ps_error *error);
+
+/* Writes the state as a checkpoint into `folder`, which must be unused (PS_ERR_EXISTS). The
+ * uuid is made from the state, so that equal states give equal files. */
 PS_MUST_USE enum ps_status shard_state_write(struct shard_state *state,
                                              const struct ps_files *files, const char *folder,
                                              struct ps_checkpoint_place *place,

@@ -13,6 +13,8 @@ static enum ps_status load_folders(struct state_set *set, const struct psckpt *t
                                    const struct shard_folders *folders, uint64_t to,
                                    struct ps_error *error);
 static void say_omissions(const struct shard_folder *folder, const struct recovery *recovery);
+static enum ps_status shard_path(const char *folder, const struct ps_checkpoint_facts *facts,
+                                 char path[SHARD_FOLDER_PATH_BYTES], struct ps_error *error);
 static void say_place(const struct psckpt *tool, struct ps_json_writer *json,
                       const struct ps_checkpoint_place *place);
 
@@ -96,24 +98,24 @@ void state_set_fini(struct state_set *set)
     *set = (struct state_set){0};
 }
 
+/* Every folder is looked at before anything is written into one. */
 enum ps_status state_set_write(struct state_set *set, const struct psckpt *tool, const char *folder,
                                struct ps_error *error)
 {
+    char path[SHARD_FOLDER_PATH_BYTES];
+    for (size_t i = 0; i < set->count; i++) {
+        PS_TRY(shard_path(folder, &set->states[i].facts, path, error));
+        PS_TRY(shard_state_check_unused(tool->files, path, set->memory, error));
+    }
     struct json_document document;
     enum ps_status status = PS_OK;
     json_document_init(&document);
     ps_json_begin_array(&document.json, NULL);
     for (size_t i = 0; i < set->count && status == PS_OK; i++) {
-        struct shard_state *state = &set->states[i];
-        const char *job = state->facts.job;
-        char path[SHARD_FOLDER_PATH_BYTES];
         struct ps_checkpoint_place place;
-        int length = snprintf(path, sizeof path, "%s%s%s/shard-%" PRIu32, folder,
-                              job[0] == '\0' ? "" : "/", job, state->facts.index);
-        if (length < 0 || (size_t)length >= sizeof path)
-            status = ps_fail(error, PS_ERR_BAD_INPUT, "%.100s...: the path is too long", folder);
-        else
-            status = shard_state_write(state, tool->files, path, &place, error);
+        status = shard_path(folder, &set->states[i].facts, path, error);
+        if (status == PS_OK)
+            status = shard_state_write(&set->states[i], tool->files, path, &place, error);
         if (status == PS_OK)
             say_place(tool, &document.json, &place);
     }
@@ -122,6 +124,17 @@ enum ps_status state_set_write(struct state_set *set, const struct psckpt *tool,
         json_document_print(&document);
     json_document_fini(&document);
     return status;
+}
+
+/* As a server names them. */
+static enum ps_status shard_path(const char *folder, const struct ps_checkpoint_facts *facts,
+                                 char path[SHARD_FOLDER_PATH_BYTES], struct ps_error *error)
+{
+    int length = snprintf(path, SHARD_FOLDER_PATH_BYTES, "%s%s%s/shard-%" PRIu32, folder,
+                          facts->job[0] == '\0' ? "" : "/", facts->job, facts->index);
+    if (length < 0 || length >= SHARD_FOLDER_PATH_BYTES)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "%.100s...: the path is too long", folder);
+    return PS_OK;
 }
 
 static void say_place(const struct psckpt *tool, struct ps_json_writer *json,

@@ -37,9 +37,10 @@ def clean_environment():
             if not key.startswith(("PSERVER_", "PSBENCH_"))}
 
 
-def run(*arguments, timeout=60, **more):
+def run(*arguments, timeout=60, environment=None):
     return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=timeout,
-                          check=False, stdin=subprocess.DEVNULL, env=clean_environment(), **more)
+                          check=False, stdin=subprocess.DEVNULL,
+                          env={**clean_environment(), **(environment or {})})
 
 
 def read(path):
@@ -140,6 +141,7 @@ class PsbenchTest(unittest.TestCase):
         row = self.row(self.measure("checkpoint", *TINY, "--shard-size", "1MiB"),
                        "push_during_checkpoint")
         self.assertIn("without_checkpoint", row["ratios"])
+        self.assertGreater(row["details"]["checkpoint_to_disk_append"], 0)
         self.assertGreater(row["details"]["longest_us"], 0)
 
     def test_recover_stands_beside_reading_the_same_bytes(self):
@@ -201,6 +203,11 @@ class PsbenchTest(unittest.TestCase):
             self.assertEqual(done.returncode, 64, line)
             self.assertIn("psbench:", done.stderr)
             self.assertEqual(done.stdout, "")
+
+    def test_settings_of_other_servers_do_not_reach_the_private_one(self):
+        done = run("push", *TINY, environment={"PSERVER_ETCD": "http://127.0.0.1:1",
+                                               "PSERVER_LANES": "many", "PSERVER_": "x"})
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_server_that_is_not_there_is_named(self):
         done = run("push", *TINY, "--pserver", "/nowhere/pserver", "--output", "json")

@@ -77,8 +77,8 @@ class Looking(Folder):
         self.assertEqual(len(rows), 2)
         for row in rows:
             (checkpoint,) = row["checkpoints"]
-            self.assertEqual((checkpoint["epoch"], checkpoint["position"], checkpoint["whole"]),
-                             (7, 10, True))
+            self.assertEqual((checkpoint["epoch"], checkpoint["position"], checkpoint["state"]),
+                             (7, 10, "whole"))
             self.assertNotIn("published", checkpoint)
             segments = row["journal"]
             self.assertEqual([s["state"] for s in segments], ["whole"] * len(segments))
@@ -121,6 +121,15 @@ class Looking(Folder):
             psckpt(command, self.path("none"), code=NOINPUT)
         os.mkdir(self.path("empty"))
         psckpt("list", self.path("empty"), code=NOINPUT)
+
+
+    def test_a_file_that_cannot_be_read_does_not_hide_the_others(self):
+        name = os.path.basename(self.files("*.safetensors")[0])
+        os.mkdir(os.path.join(self.shards[0], name.replace("0000000000000007", "0" * 15 + "9")))
+        rows = psckpt_json("list", self.data, code=NOINPUT)
+        self.assertEqual([row["state"] for row in rows[0]["checkpoints"]], ["unreadable", "whole"])
+        self.assertEqual(len(rows), 2)
+        psckpt("verify", self.data, code=NOINPUT)
 
 
 class Damage(Folder):
@@ -231,6 +240,11 @@ class Recovering(Folder):
     def test_nothing_is_written_into_a_folder_that_holds_something(self):
         psckpt("replay", self.shards[0], "--to", 20, "--out", self.data, code=CANTCREAT)
         psckpt("repair", self.data, "--out", self.data, code=CANTCREAT)
+
+    def test_one_folder_in_use_keeps_every_shard_from_being_written(self):
+        os.makedirs(self.path("new/shard-1/something"))
+        psckpt("repair", self.data, "--out", self.path("new"), code=CANTCREAT)
+        self.assertEqual(os.listdir(self.path("new")), ["shard-1"])
 
     def test_repair_of_a_whole_folder_leaves_nothing_out(self):
         before = self.snapshot()
@@ -435,6 +449,15 @@ class Pruning(Folder):
         psckpt("prune", self.shards[0], "--keep", 2)
         self.assertTrue(os.path.exists(path))
         self.assertEqual(len(self.files("*.safetensors")), 3)
+
+    def test_checkpoints_of_a_fenced_owner_do_not_count(self):
+        fenced = self.add_checkpoint(15)  # made at 15, and renamed to what a fenced owner leaves
+        kept = [self.add_checkpoint(to) for to in (18, 25, 30)]
+        name = os.path.basename(fenced).replace(f"{15:016x}", f"{28:016x}")
+        os.rename(fenced, os.path.join(self.shards[0], name))
+        psckpt("prune", self.shards[0], "--keep", 3)
+        for path in kept:
+            self.assertTrue(os.path.exists(path), path)
 
     def test_nothing_goes_where_nothing_is_to_spare(self):
         before = self.snapshot()

@@ -29,7 +29,8 @@ class AfterAServer(unittest.TestCase):
             self.assertEqual(server.process.wait_exit(), 0)
 
             psckpt("verify", server.data)
-            self.assertTrue(psckpt_json("list", server.data)[0]["checkpoints"][0]["whole"])
+            self.assertEqual(psckpt_json("list", server.data)[0]["checkpoints"][0]["state"],
+                             "whole")
             out = os.path.join(temp, "out")
             psckpt("export", server.data, "--out", out, "--merge")
             self.assertEqual(read_safetensors(os.path.join(out, "merged.safetensors")),

@@ -198,6 +198,24 @@ START_TEST(a_checkpoint_of_a_fenced_owner_is_passed_over)
 }
 END_TEST
 
+/* An owner without a journal took over at BEGIN; the former one wrote on. */
+START_TEST(records_of_a_fenced_owner_behind_a_later_checkpoint_are_not_taken)
+{
+    struct shard_fixture fixture;
+    shard_fixture_init(&fixture, 500);
+    fixture.facts.epoch = 8;
+    fixture.facts.position = 14;
+    memcpy(fixture.facts.uuid, "later", 6);
+    (void)shard_fixture_write(&fixture, files, FOLDER);
+
+    ck_assert_msg(load(RECOVERY_TO_END, false) == PS_OK, "%s", error.text);
+
+    ck_assert_uint_eq(recovery.state.facts.position, 14);
+    ck_assert_uint_eq(recovery.state.facts.epoch, 8);
+    ck_assert(first_of_a() == 500.0f);
+}
+END_TEST
+
 START_TEST(a_checkpoint_that_lies_about_its_index_is_corrupt)
 {
     struct shard_fixture fixture;
@@ -290,6 +308,7 @@ int main(void)
     tcase_add_test(tcase, every_flipped_bit_of_a_segment_is_found_by_the_survey);
     tcase_add_test(tcase, every_truncation_of_the_journal_gives_an_earlier_state);
     tcase_add_test(tcase, a_checkpoint_of_a_fenced_owner_is_passed_over);
+    tcase_add_test(tcase, records_of_a_fenced_owner_behind_a_later_checkpoint_are_not_taken);
     tcase_add_test(tcase, a_checkpoint_that_lies_about_its_index_is_corrupt);
     tcase_add_test(tcase, any_failed_call_of_the_disk_is_reported_and_closes_its_files);
     tcase_add_test(tcase, any_refused_allocation_is_reported_and_leaves_nothing);
