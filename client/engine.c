@@ -28,8 +28,6 @@ static void call_done(struct ps_engine *engine, struct ps_batch *batch,
                       struct ps_engine_call *call);
 static void pass_deadline(struct ps_engine *engine, struct ps_batch *batch);
 static void give_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t index);
-static void note_epoch(struct ps_batch *batch, const struct ps_engine_call *call,
-                       const struct ps_call_outcome *outcome);
 static void judge_cancelled(struct ps_batch *batch, struct ps_engine_call *call,
                             const struct ps_call_outcome *outcome);
 static void tick_batch(struct ps_engine *engine, struct ps_batch *batch, uint64_t now_ms);
@@ -178,7 +176,8 @@ void ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
     lane->in_flight--;
 
     enum ps_method method = call->request.method;
-    note_epoch(batch, call, outcome);
+    ps_init_epochs_note(batch->request.init_epochs, batch->lane_count, call->shard, method,
+                        outcome);
     if (outcome->status != PS_OK && !outcome->refused && !ps_method_is_reading(method))
         call->ambiguous = true;
     if (outcome->status == PS_ERR_STALE_SESSION)
@@ -416,21 +415,6 @@ static void end_session(struct ps_engine *engine, struct ps_engine_call *call)
 {
     if (ps_call_request_id(call) != NULL)
         ps_numbering_end_session(&engine->shards[call->shard].numbering);
-}
-
-static void note_epoch(struct ps_batch *batch, const struct ps_engine_call *call,
-                       const struct ps_call_outcome *outcome)
-{
-    uint64_t *epochs = batch->request.init_epochs;
-    if (epochs == NULL)
-        return;
-    enum ps_method method = call->request.method;
-    if (method == PS_METHOD_INIT && outcome->status == PS_OK)
-        ps_init_epoch_taken(&epochs[call->shard], outcome->reply.init.epoch);
-    if (method == PS_METHOD_INIT && outcome->status == PS_ERR_EXISTS)
-        ps_init_epoch_exists(&epochs[call->shard]);
-    if (method == PS_METHOD_FINISH && outcome->status == PS_ERR_STALE_EPOCH)
-        ps_init_epochs_lost(epochs, batch->lane_count);
 }
 
 /* ---- Time ---- */

@@ -34,3 +34,17 @@ void ps_init_epochs_lost(uint64_t *epochs, uint32_t count)
             epochs[i] = PS_INIT_EPOCH_LOST;
     }
 }
+
+void ps_init_epochs_note(uint64_t *epochs, uint32_t count, uint32_t shard, enum ps_method method,
+                         const struct ps_call_outcome *outcome)
+{
+    if (epochs == NULL)
+        return;
+    PS_ASSERT(shard < count);
+    if (method == PS_METHOD_INIT && outcome->status == PS_OK)
+        ps_init_epoch_taken(&epochs[shard], outcome->reply.init.epoch);
+    if (method == PS_METHOD_INIT && outcome->status == PS_ERR_EXISTS)
+        ps_init_epoch_exists(&epochs[shard]);
+    if (method == PS_METHOD_FINISH && outcome->status == PS_ERR_STALE_EPOCH)
+        ps_init_epochs_lost(epochs, count);
+}

@@ -15,6 +15,8 @@
 #ifndef PS_CLIENT_INIT_EPOCH_H
 #define PS_CLIENT_INIT_EPOCH_H
 
+#include "client/call.h"
+
 #include <stdint.h>
 
 #define PS_INIT_EPOCH_NONE 0                /* it took nothing: not checked */
@@ -33,5 +35,9 @@ void ps_init_epoch_exists(uint64_t *known);
 /* A server refused to finish: every parameter is to be sent again. Until then a finish that is only
  * repeated goes on being refused. */
 void ps_init_epochs_lost(uint64_t *epochs, uint32_t count);
+
+/* Any of these, as the outcome of a call to `shard` says. `epochs` may be NULL: nothing is noted. */
+void ps_init_epochs_note(uint64_t *epochs, uint32_t count, uint32_t shard, enum ps_method method,
+                         const struct ps_call_outcome *outcome);
 
 #endif
