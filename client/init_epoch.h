@@ -36,7 +36,7 @@ void ps_init_epoch_exists(uint64_t *known);
  * repeated goes on being refused. */
 void ps_init_epochs_lost(uint64_t *epochs, uint32_t count);
 
-/* Any of these, as the outcome of a call to `shard` says. `epochs` may be NULL: nothing is noted. */
+/* Any of these, as the outcome of a call to `shard` says. Without `epochs` nothing is noted. */
 void ps_init_epochs_note(uint64_t *epochs, uint32_t count, uint32_t shard, enum ps_method method,
                          const struct ps_call_outcome *outcome);
 
