@@ -45,7 +45,8 @@ static enum ps_status digest_set(const struct psckpt *tool, const struct state_s
     enum ps_status status = PS_OK;
     for (size_t i = 0; i < set->count && status == PS_OK; i++) {
         const struct ps_checkpoint_facts *facts = &set->states[i].facts;
-        status = text_of(&set->states[i], 1, sessions, text, error);
+        if (set->count > 1)
+            status = text_of(&set->states[i], 1, sessions, text, error);
         ps_json_begin_object(json, NULL);
         ps_json_text(json, "job", ps_bytes_of_text(facts->job));
         ps_json_uint(json, "index", facts->index);

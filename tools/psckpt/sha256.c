@@ -101,19 +101,25 @@ static void add_block(struct sha256 *hash, const uint8_t *block)
     rounds(hash->state, words);
 }
 
+/* Eight variables that move on by one each round: compilers turn the moves into names. */
 static void rounds(uint32_t state[8], const uint32_t words[64])
 {
-    uint32_t v[8];
-    memcpy(v, state, sizeof v);
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
     for (size_t i = 0; i < 64; i++) {
-        uint32_t first = v[7] + (turn(v[4], 6) ^ turn(v[4], 11) ^ turn(v[4], 25)) +
-                         ((v[4] & v[5]) ^ (~v[4] & v[6])) + constants[i] + words[i];
-        uint32_t second = (turn(v[0], 2) ^ turn(v[0], 13) ^ turn(v[0], 22)) +
-                          ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
-        memmove(v + 1, v, 7 * sizeof *v);
-        v[4] += first;
-        v[0] = first + second;
+        uint32_t first = h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + ((e & f) ^ (~e & g)) +
+                         constants[i] + words[i];
+        uint32_t second = (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+        h = g;
+        g = f;
+        f = e;
+        e = d + first;
+        d = c;
+        c = b;
+        b = a;
+        a = first + second;
     }
+    const uint32_t added[8] = {a, b, c, d, e, f, g, h};
     for (size_t i = 0; i < 8; i++)
-        state[i] += v[i];
+        state[i] += added[i];
 }
