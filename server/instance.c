@@ -254,6 +254,7 @@ static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *
         .rpc = instance->rpc,
         .registry = ps_store_registry(instance->checkpoint_store),
         .journal = instance->journal,
+        .journal_keep = instance->options->journal_keep,
         .data_dir = instance->options->data_dir,
         .job = instance->options->job,
     };

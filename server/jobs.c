@@ -264,6 +264,7 @@ static void save(struct ps_jobs *jobs, const struct job *job)
         .registry = options->registry,
         .claim = &job->claim,
         .epoch = jobs->epoch,
+        .keeps_journal = options->journal_keep,
         .memory = options->memory,
         .clock = options->clock,
         .log = options->log,

@@ -31,6 +31,7 @@ struct ps_jobs_options {
     struct ps_rpc_server *rpc;
     struct ps_registry *registry;      /* with a store of its own, used by the job thread alone */
     struct ps_journal_thread *journal; /* NULL: none is kept */
+    bool journal_keep;                 /* segments stay when checkpoints cover them */
     const char *data_dir;              /* NULL: nothing is loaded or saved */
     const char *job;
 };

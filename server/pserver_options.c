@@ -53,6 +53,8 @@ static const struct ps_option table[] = {
            "durable in the journal. Without it: logged when there is a journal, else memory."),
     OPTION(journal, "journal", PS_OPTION_FLAG, NULL, "true", NULL,
            "Keep a journal of all pushes in the data directory."),
+    OPTION(journal_keep, "journal-keep", PS_OPTION_FLAG, NULL, NULL, NULL,
+           "Keep journal files that no recovery needs any more, as a record of all pushes."),
     OPTION(journal_segment_bytes, "journal-segment-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
            "Size at which another journal file is begun."),
     OPTION(journal_queue_bytes, "journal-queue-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,

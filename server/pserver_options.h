@@ -34,6 +34,7 @@ struct ps_pserver_options {
     uint64_t checkpoint_interval_ms;
     const char *ack; /* NULL: logged when a journal is kept, else memory */
     bool journal;
+    bool journal_keep;
     uint64_t journal_segment_bytes;
     uint64_t journal_queue_bytes;
     uint64_t clients_max;

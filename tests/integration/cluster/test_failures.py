@@ -103,6 +103,26 @@ class Alone(unittest.TestCase):
     def test_without_a_journal_a_damaged_checkpoint_falls_back_to_the_older_one(self):
         self.assertEqual(self.fall_back("--no-journal"), [1.0] * 4)
 
+    def first_segment_stays(self, *flags):
+        """Whether the journal of the first of four lives is there in the end."""
+        with Cluster(etcd=False, ttl="1s", interval="1h") as cluster:
+            server, _, calls = one_server(cluster, *flags)
+            (first,) = glob.glob(os.path.join(cluster.data, "shard-0", "*.journal"))
+            for life in range(3):
+                calls.push("w", [-1.0] * 4)
+                server.signal(signal.SIGTERM)
+                self.assertEqual(server.wait_exit(), 0, server.log())
+                server = cluster.pserver(f"pserver-{life}", *flags, etcd=False)
+                calls = Calls(server.wait_event("listening", 30)["address"])
+                self.assertEqual(calls.pull("w"), ([life + 1.0] * 4, life + 1))
+            return os.path.exists(first)
+
+    def test_journal_files_go_when_checkpoints_cover_them(self):
+        self.assertFalse(self.first_segment_stays())
+
+    def test_journal_files_stay_when_they_are_to_be_kept(self):
+        self.assertTrue(self.first_segment_stays("--journal-keep"))
+
     def test_a_store_that_was_made_anew_does_not_bring_old_values_back(self):
         with Cluster(etcd=False, ttl="1s", interval="1h") as cluster:
             server, _, calls = one_server(cluster)
