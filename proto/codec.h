@@ -62,6 +62,8 @@ PS_MUST_USE enum ps_status ps_decode_status_reply(struct ps_view bytes,
                                                   struct ps_status_reply *reply,
                                                   struct ps_decoded *decoded,
                                                   struct ps_error *error);
+/* A request without fields: only whether it is a message. */
+PS_MUST_USE enum ps_status ps_decode_nothing(struct ps_view bytes, struct ps_error *error);
 PS_MUST_USE enum ps_status ps_decode_list(struct ps_view bytes, const struct ps_allocator *memory,
                                           struct ps_list_request *request,
                                           struct ps_decoded *decoded, struct ps_error *error);

@@ -251,6 +251,16 @@ enum ps_status ps_decode_list(struct ps_view bytes, const struct ps_allocator *m
     return PS_OK;
 }
 
+enum ps_status ps_decode_nothing(struct ps_view bytes, struct ps_error *error)
+{
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field))
+        continue;
+    return reader.status;
+}
+
 /* A RequestId that comes twice is merged field by field, as protobuf says. */
 static void read_request_id(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                             struct ps_request_id *request, struct ps_wire_range *client_id)

@@ -9,7 +9,7 @@
 
 /* A reply to the four calls is a name and a few numbers; one to an operator's may be long. */
 enum {
-    BULK_SLOTS = 160, /* more than one connection may have streams: none can take them all */
+    MANY_SLOTS = 160, /* more than one connection may have streams: none can take them all */
     SMALL_REPLY_BYTES_MAX = PS_NAME_BYTES_MAX + 128,
     STATUS_REPLY_BYTES_MAX = 8 * 1024,
     LIST_REPLY_BYTES_MAX = PS_MESSAGE_BYTES_DEFAULT
@@ -122,6 +122,9 @@ static bool answer_status(struct ps_exchange *exchange)
 {
     struct ps_status_reply reply = {0};
     char uuid[37] = "";
+    exchange->status = ps_decode_nothing(exchange->request, &exchange->error);
+    if (exchange->status != PS_OK)
+        return true;
     ps_service_status(exchange->context->service, &reply, uuid);
     reply.checkpoint_uuid = uuid;
     ps_encode_status_reply(&reply, exchange->reply);
@@ -153,7 +156,10 @@ static bool answer_save(struct ps_exchange *exchange)
     struct ps_service *service = exchange->context->service;
     if (!exchange->asked) {
         exchange->asked = true;
-        exchange->status = ps_service_want_checkpoint(service, &exchange->ticket, &exchange->error);
+        exchange->status = ps_decode_nothing(exchange->request, &exchange->error);
+        if (exchange->status == PS_OK)
+            exchange->status =
+                ps_service_want_checkpoint(service, &exchange->ticket, &exchange->error);
     }
     if (exchange->status != PS_OK)
         return true;
@@ -192,12 +198,12 @@ static bool answer_health_check(struct ps_exchange *exchange)
 #define ADMIN_PATH(name) "/pserver.v1.Admin/" name
 
 const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
-    {SERVICE_PATH("InitParam"), answer_init, 64, SMALL_REPLY_BYTES_MAX, PS_METHOD_INIT},
+    {SERVICE_PATH("InitParam"), answer_init, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_INIT},
     {SERVICE_PATH("FinishInitParams"), answer_finish, 8, SMALL_REPLY_BYTES_MAX, PS_METHOD_FINISH},
-    {SERVICE_PATH("SendGrad"), answer_push, BULK_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_PUSH},
-    {SERVICE_PATH("GetParam"), answer_pull, BULK_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_PULL},
-    {ADMIN_PATH("GetStatus"), answer_status, 4, STATUS_REPLY_BYTES_MAX, PS_METHOD_STATUS},
+    {SERVICE_PATH("SendGrad"), answer_push, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_PUSH},
+    {SERVICE_PATH("GetParam"), answer_pull, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_PULL},
+    {ADMIN_PATH("GetStatus"), answer_status, MANY_SLOTS, STATUS_REPLY_BYTES_MAX, PS_METHOD_STATUS},
     {ADMIN_PATH("ListParams"), answer_list, 2, LIST_REPLY_BYTES_MAX, PS_METHOD_LIST},
     {ADMIN_PATH("SaveCheckpoint"), answer_save, 8, STATUS_REPLY_BYTES_MAX, PS_METHOD_SAVE},
-    {PS_HEALTH_CHECK_PATH, answer_health_check, 8, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
+    {PS_HEALTH_CHECK_PATH, answer_health_check, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
 };

@@ -3,8 +3,11 @@
 import os
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
+
+import grpc
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "cluster"))
 
@@ -25,10 +28,13 @@ def run(name, *arguments, environment=None, timeout=30, stdout=subprocess.PIPE):
 
 
 class Server:
-    """A pserver alone on its data directory, which `with` ends."""
+    """A pserver alone on its data directory, which `with` ends.
 
-    def __init__(self, *flags, interval="1h", environment=None, http=False, wait=True, data=None):
-        self.cluster = Cluster(etcd=False, ttl="1s", interval=interval)
+    `ttl` is how long another one waits after a kill -9; a busy machine must not outlast it."""
+
+    def __init__(self, *flags, interval="1h", ttl="10s", environment=None, http=False, wait=True,
+                 data=None):
+        self.cluster = Cluster(etcd=False, ttl=ttl, interval=interval)
         self.cluster.data = data or self.cluster.data
         self.flags = (*flags, "--http", "127.0.0.1:0") if http else flags
         self.environment = environment
@@ -81,6 +87,18 @@ class Server:
 
     def psctl(self, *words, timeout="5s"):
         return run("psctl", *words, "--servers", self.address, "--timeout", timeout)
+
+
+def patiently(call, seconds=20):
+    """Calls again while a server whose lease a busy machine let run out is not serving."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return call()
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def fetch(url):

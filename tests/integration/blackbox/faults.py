@@ -42,6 +42,12 @@ def thread_of(pid, name):
     raise AssertionError(f"process {pid} has no thread {name}")
 
 
+def sleeps(pid, name):
+    """Waits for something to do, and not for the disk."""
+    with open(f"/proc/{pid}/task/{thread_of(pid, name)}/stat", encoding="ascii") as file:
+        return file.read().rsplit(")", 1)[1].split()[0] == "S"
+
+
 def tracer_of(pid, thread):
     with open(f"/proc/{pid}/task/{thread}/status", encoding="ascii") as file:
         return int(re.search(r"^TracerPid:\s*(\d+)", file.read(), re.M).group(1))

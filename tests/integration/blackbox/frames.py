@@ -81,6 +81,11 @@ class Peer:
         except OSError:
             return False
 
+    def pong(self, seconds):
+        """Everything sent so far was read: the server answers a ping."""
+        self.send(frame(PING, payload=b"all here"))
+        return self.hears(b"all here", seconds)
+
     def hears(self, wanted, seconds):
         """Reads until the bytes come; false when the other side closes or falls silent."""
         self.socket.settimeout(seconds)

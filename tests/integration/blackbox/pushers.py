@@ -9,6 +9,7 @@ import threading
 
 import grpc
 
+from blackbox import patiently
 from calls import Calls
 
 
@@ -19,7 +20,6 @@ class Pusher(threading.Thread):
         self.calls = Calls(address)
         self.sent = 0
         self.acknowledged = 0
-        self.unclear = 0
         self.odd = []
         self.ending = threading.Event()
 
@@ -29,15 +29,10 @@ class Pusher(threading.Thread):
                 self.sent += 1
                 self.acknowledged = self.calls.push(self.parameter, [-1.0])
             except grpc.RpcError as error:
-                if not self.is_over(error):
-                    return
-
-    def is_over(self, error):
-        """The server has gone: refused for certain, or unclear. Anything else is odd."""
-        if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
-            self.odd.append((error.code(), error.details()))
-        self.unclear += 1
-        return False
+                # Gone, for certain or perhaps. Anything else is odd.
+                if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+                    self.odd.append((error.code(), error.details()))
+                self.ending.wait(0.02)
 
     def end(self):
         self.ending.set()
@@ -80,7 +75,7 @@ class Crowd:
     def check(self, test, calls, floor=None):
         """What a server holds now existed, is not older than `floor` and not newer than sent."""
         for name in self.names:
-            values, version = calls.pull(name)
+            values, version = patiently(lambda name=name: calls.pull(name))
             test.assertEqual(values, [float(version)], name)
             test.assertLessEqual(version, self.ceiling[name], name)
             test.assertGreaterEqual(version, (floor or self.floor)[name], name)

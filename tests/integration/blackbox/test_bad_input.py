@@ -208,6 +208,11 @@ class Ready(Input):
                      SERVICE + "getparam", "/" + "x" * 1000):
             self.refused(path, b"", "UNIMPLEMENTED", "no such method: " + path[:100])
 
+    def test_requests_without_fields_must_still_be_messages(self):
+        for path in (SERVICE + "FinishInitParams", ADMIN + "GetStatus", ADMIN + "SaveCheckpoint"):
+            for data in (b"\xff", b"\x0a\x05x", b"\x00", b"\x98\x06"):
+                self.refused(path, data, INVALID, "malformed message")
+
     def test_every_truncation_of_every_message(self):
         whole = {SERVICE + "InitParam": (init(name="w", content=ONE * 4, config=config(
                      optimizer=4, adam={"beta_1": 0.5}), request={"client_id": b"me"}), (EXISTS,)),

@@ -14,10 +14,8 @@ import signal
 import tempfile
 import unittest
 
-import grpc
-
 import faults
-from blackbox import Server
+from blackbox import Server, patiently
 from cluster import wait_until
 
 SAVE = "/pserver.v1.Admin/SaveCheckpoint"
@@ -26,14 +24,26 @@ MESSAGES = {"EIO": "Input/output error", "ENOSPC": "No space left on device"}
 
 def count(server):
     """What the parameter has counted to; a state that never was is an error."""
-    values, version = server.calls.pull("w", timeout=20)
+    values, version = patiently(lambda: server.calls.pull("w"))
     if values != [float(version)]:
         raise AssertionError(f"values {values} are not of version {version}")
     return version
 
 
-def save(server, timeout=30):
-    server.calls.channel.unary_unary(SAVE)(b"", timeout=timeout)
+def ask_to_save(server, timeout=30):
+    return server.calls.channel.unary_unary(SAVE).future(b"", timeout=timeout)
+
+
+def save(server):
+    """Saves, and waits until the saving thread has nothing to do: the reply comes before that."""
+    before = server.process.log().count("checkpoint saved")
+    patiently(lambda: ask_to_save(server).result())
+    wait_until(lambda: server.process.log().count("checkpoint saved") > before and
+               faults.sleeps(server.pid, "checkpointer"), 20, "the save is over")
+
+
+def push(server):
+    return patiently(lambda: server.calls.push("w", [-1.0]))
 
 
 def copy_of(server, folder):
@@ -48,7 +58,7 @@ def copy_of(server, folder):
 
 def loaded_from(folder):
     """What a server started on the folder has counted to; its log."""
-    with Server("--no-journal", data=folder) as server:
+    with Server("--no-journal", data=folder, ttl="1s") as server:
         return count(server), server.process.log()
 
 
@@ -61,7 +71,7 @@ class Faults(unittest.TestCase):
 
     def healthy_points(self, server):
         """Every call of a save on the data directory, in the order of one that works."""
-        server.calls.push("w", [-1.0])
+        push(server)
         with faults.Trace(server) as trace:
             save(server)
             wait_until(lambda: any("pserver-1.log>" in line for line in trace.lines()), 20,
@@ -72,7 +82,7 @@ class Faults(unittest.TestCase):
         return found
 
     def counting_server(self, **options):
-        server = Server("--no-journal", **options)
+        server = Server("--no-journal", ttl="2s", **options)
         self.addCleanup(server.__exit__)
         server.make_ready(values=[0.0])
         return server
@@ -97,15 +107,15 @@ class Faults(unittest.TestCase):
         """The directory right after the fault, with the oldest and newest state it may hold."""
         save(server)
         low = count(server)
-        high = server.calls.push("w", [-1.0])
+        push(server)
         folder = os.path.join(self.folder, f"{call}-{error}-{when}")
         logged = len(server.process.log())
         with faults.Trace(server, "-e", f"inject={call}:error={error}:when={when}") as trace:
-            saving = server.calls.channel.unary_unary(SAVE).future(b"", timeout=60)
+            saving = ask_to_save(server, timeout=60)
             wait_until(lambda: trace.hit() or saving.done(), 20, f"{folder} or the end of the save")
-            self.assertIsNotNone(trace.hit(), f"{folder} was never reached")
+            self.assertIn(server.data, trace.hit() or "nothing", f"{folder}: the wrong call failed")
             copy_of(server, folder)
-            high = server.calls.push("w", [-1.0])
+            high = push(server)
         saving.result(60)
         self.assertEqual(count(server), high)
         # What a save does not need may fail without a word: it is swept next time.
@@ -127,28 +137,27 @@ class Faults(unittest.TestCase):
             self.kill_at(folder, *point)
             return point, *loaded_from(folder)
 
-        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        with concurrent.futures.ThreadPoolExecutor(10) as pool:
             results = list(pool.map(kill_and_load, where))
         for point, found, log in results:
             self.assertIn(found, (low, low + 1), (point, log))
         self.assertEqual({found for _, found, _ in results}, {low, low + 1})
 
     def kill_at(self, folder, call, n):
-        with Server("--no-journal", data=folder) as server:
+        with Server("--no-journal", data=folder, ttl="1s") as server:
             # A loaded state is saved again at once; the calls to be counted are of the next save.
             save(server)
-            server.calls.push("w", [-1.0])
+            push(server)
             with faults.Trace(server, "-e", f"inject={call}:signal=KILL:when={n}"):
-                with self.assertRaises(grpc.RpcError):
-                    save(server)
-                    save(server)
+                wait_until(lambda: ask_to_save(server).exception(30) and not server.process.alive(),
+                           30, f"the {n}. {call} of a save")
                 self.assertEqual(server.process.wait_exit(), -signal.SIGKILL)
 
     def test_a_last_checkpoint_that_fails_is_no_clean_end(self):
         server = self.counting_server()
-        server.calls.push("w", [-1.0])
+        push(server)
         save(server)
-        server.calls.push("w", [-1.0])
+        push(server)
         with faults.Trace(server, "-e", "inject=fdatasync:error=ENOSPC:when=1+"):
             server.process.signal(signal.SIGTERM)
             self.assertEqual(server.process.wait_exit(30), 69, server.process.log())
@@ -160,7 +169,7 @@ class Faults(unittest.TestCase):
     def test_a_file_that_cannot_be_read_falls_back_and_none_never_begins_empty(self):
         server = self.counting_server()
         for _ in range(2):
-            server.calls.push("w", [-1.0])
+            push(server)
             save(server)
         server.process.kill()
         fallen_back = self.start_without(server, self.files(server)[-1:])
@@ -189,15 +198,15 @@ class Faults(unittest.TestCase):
 
 class Limits(unittest.TestCase):
     def test_a_file_size_limit_fails_saves_and_nothing_else(self):
-        with Server("--no-journal", http=True) as server:
+        with Server("--no-journal", http=True, ttl="1s") as server:
             server.make_ready(values=[0.0])
-            server.calls.push("w", [-1.0])
+            push(server)
             _, most = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (100, most))
-            waiting = server.calls.channel.unary_unary(SAVE).future(b"", timeout=60)
+            waiting = ask_to_save(server, timeout=60)
             failed = "\nps_checkpoint_failures_total 0\n"
             wait_until(lambda: failed not in server.get("/metrics")[1], 20, "the save fails")
-            self.assertEqual(server.calls.push("w", [-1.0]), 2)
+            self.assertEqual(push(server), 2)
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (most, most))
             waiting.result(60)
             server.process.kill()

@@ -18,6 +18,8 @@ from frames import (ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HE
 PULL = "/pserver.v1.ParameterServer/GetParam"
 PUSH = "/pserver.v1.ParameterServer/SendGrad"
 NAME = b"\x0a\x01w"
+HEALTH = "/grpc.health.v1.Health/"
+SERVING = b"\x08\x01"
 
 
 def whole_headers(stream=1, path=PULL):
@@ -49,8 +51,8 @@ class Abuse(unittest.TestCase):
         hung up, or waits for the rest of something."""
         for data in cases:
             with Peer(self.port, b"") as peer:
-                peer.send(data + frame(PING, payload=b"all here"))
-                peer.hears(b"all here", 0.05)
+                peer.send(data)
+                peer.pong(0.05)
 
     def test_prefaces_that_are_none(self):
         dice = random.Random(1)
@@ -191,21 +193,35 @@ class Abuse(unittest.TestCase):
 
     def test_a_reader_that_does_not_read_keeps_no_call_from_others(self):
         """As many answers as one connection may wait for, and nobody takes them."""
-        with NotReading(self.port):
-            self.good_client_is_answered()
+        for path in (PULL, HEALTH + "Check", "/pserver.v1.Admin/GetStatus"):
+            with NotReading(self.port, path):
+                self.good_client_is_answered()
+                self.assertEqual(self.health(), SERVING)
+                self.assertEqual(self.server.psctl("status").returncode, 0)
+
+    def test_watchers_keep_no_watcher_out(self):
+        with Peer(self.port) as crowd:
+            for i in range(128):
+                crowd.send(request(2 * i + 1, HEALTH + "Watch"))
+            self.assertTrue(crowd.pong(20))
+            watch = self.server.calls.channel.unary_stream(HEALTH + "Watch")(b"", timeout=20)
+            self.assertEqual(next(watch), SERVING)
+            watch.cancel()
+
+    def health(self):
+        check = self.server.calls.channel.unary_unary(HEALTH + "Check")
+        return check(b"", timeout=10)
 
 
 class NotReading(Peer):
     """128 calls whose answers have no room: the window is 0."""
 
-    def __init__(self, port):
+    def __init__(self, port, path):
         super().__init__(port, PREFACE + settings((4, 0)))
         self.socket.sendall(frame(SETTINGS, ACK))
         for i in range(128):
-            self.send(request(2 * i + 1, PULL, NAME))
-        # The answer to a ping comes when everything before it was read.
-        self.send(frame(PING, payload=b"all here"))
-        if not self.hears(b"all here", 20):
+            self.send(request(2 * i + 1, path, NAME if path == PULL else b""))
+        if not self.pong(20):
             raise AssertionError("the server does not answer a ping")
 
 
@@ -213,7 +229,7 @@ class Patience(unittest.TestCase):
     def test_answers_that_nobody_takes_are_given_up(self):
         with Server("--reply-timeout", "1s", "--log-level", "debug") as server:
             server.make_ready()
-            readers = [NotReading(server.port) for _ in range(3)]
+            readers = [NotReading(server.port, PULL) for _ in range(3)]
             try:
                 self.assertEqual(server.calls.pull("w", timeout=30), ([0.0] * 4, 0))
                 self.assertIsNotNone(server.process.event("reply given up: nobody takes it"))

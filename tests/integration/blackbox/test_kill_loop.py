@@ -22,7 +22,7 @@ class KillLoop(unittest.TestCase):
         dice = random.Random(seed)
         print(f"seed {seed} (PS_SEED={seed} throws the same dice)", end=" ", flush=True)
         lost = pushed = 0
-        with Server(interval="150ms") as server:
+        with Server(interval="150ms", ttl="1s") as server:
             crowd = Crowd(4)
             crowd.initialise(server.calls)
             for number in range(ROUNDS):

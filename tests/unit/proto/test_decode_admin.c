@@ -238,6 +238,24 @@ START_TEST(lists_survive_any_refused_allocation)
 }
 END_TEST
 
+START_TEST(a_request_without_fields_is_still_a_message)
+{
+    static const struct {
+        const char *text;
+        size_t size;
+        enum ps_status status;
+    } cases[] = {{"", 0, PS_OK},
+                 {"\x98\x06\x01", 3, PS_OK},
+                 {"\x7a\x01x", 3, PS_OK},
+                 {"\xff", 1, PS_ERR_BAD_INPUT},
+                 {"\x7a\x05x", 3, PS_ERR_BAD_INPUT},
+                 {"\x00\x00", 2, PS_ERR_BAD_INPUT}};
+    struct ps_bytes bytes = {(const uint8_t *)cases[_i].text, cases[_i].size};
+
+    ck_assert_int_eq(ps_decode_nothing(ps_view_of(&bytes), NULL), cases[_i].status);
+}
+END_TEST
+
 int main(void)
 {
     printf("seed %d\n", SEED);
@@ -248,6 +266,7 @@ int main(void)
     tcase_add_test(tests, a_list_comes_back);
     tcase_add_test(tests, a_list_request_comes_back);
     tcase_add_test(tests, a_save_comes_back);
+    tcase_add_loop_test(tests, a_request_without_fields_is_still_a_message, 0, 6);
     tcase_add_test(tests, malformed_lists_are_refused);
     tcase_add_test(tests, lists_that_blow_up_are_refused);
     tcase_add_loop_test(tests, lists_survive_any_refused_allocation, 0, 80);
