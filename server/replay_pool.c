@@ -163,6 +163,9 @@ static bool take_row(struct worker *worker, struct ps_journal_row *row, bool *wa
         (void)ps_condition_wait(&worker->work, &pool->lock, PS_DEADLINE_NEVER);
     bool taken = worker->count > 0;
     if (taken) {
+        /* Applying this one may take long; the next can come in meanwhile. */
+        if (worker->count == PS_REPLAY_QUEUE_ROWS)
+            ps_condition_signal_all(&pool->room);
         ps_journal_row_move(row, &worker->rows[worker->first]);
         worker->first = (worker->first + 1) % PS_REPLAY_QUEUE_ROWS;
         worker->count--;
