@@ -1,7 +1,8 @@
 /* The part of the file system that we need, as an interface: the real one, and in tests one that
  * fails the n-th call or forgets what was not synced.
  *
- * Threads:  the real one is safe from any thread; one open file belongs to one thread.
+ * Threads:  the real one is safe from any thread; one open file belongs to one thread, but that
+ *           several may read it at once.
  * Blocking: every call may wait for the disk. None takes a deadline.
  * Errors:   PS_ERR_IO with the path and the reason (errno's words) in the text; PS_ERR_NOT_FOUND
  *           when the path is not there; PS_ERR_NO_MEMORY.

@@ -6,7 +6,8 @@
  * the header's __metadata__: format version, shard index and count, epoch, position, job, time,
  * and per parameter its configuration, version, step and the checksum of every array.
  *
- * Threads:  pure but for the file system.
+ * Threads:  pure but for the file system. Several may read arrays of one reader at once, where the
+ *           files and the allocator allow it (the real ones do).
  * Blocking: file calls wait for the disk.
  * Errors:   PS_ERR_CORRUPT names what fails its checksum ("checkpoint file checksum validation
  *           failed: ..."), PS_ERR_IO what the disk refused, PS_ERR_NOT_FOUND no such file.

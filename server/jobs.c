@@ -7,14 +7,21 @@
 #include "server/core/loader.h"
 #include "server/core/saver.h"
 #include "server/core/shard_epoch.h"
+#include "server/replay_pool.h"
+#include "server/thread_crew.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 /* Folders of one shard's checkpoints are at most this long. */
 #define FOLDER_BYTES 4096
 
 /* For one question to the store; the coordinator tries again. */
 #define STORE_TIMEOUT_MS 5000
+
+/* How much nicer than the lanes the writing of a checkpoint is. */
+#define WRITING_NICE 10
 
 enum job_kind { JOB_NONE, JOB_LOAD, JOB_SAVE };
 
@@ -43,6 +50,14 @@ struct job {
     bool publish;
 };
 
+/* What the thread of one checkpoint is to do, and what came of it. */
+struct writing {
+    const struct ps_saver *saver;
+    struct ps_saving saving;
+    enum ps_status status;
+    struct ps_error error;
+};
+
 static void worker_main(void *argument);
 static bool take_job(struct ps_jobs *jobs, struct job *job);
 static void load(struct ps_jobs *jobs, const struct job *job);
@@ -50,11 +65,19 @@ static enum ps_status load_newest(struct ps_jobs *jobs, const struct job *job,
                                   struct ps_error *error);
 static enum ps_status load_state(struct ps_jobs *jobs, const struct job *job, const char *folder,
                                  struct ps_loaded *loaded, struct ps_error *error);
+static enum ps_status load_in_threads(struct ps_loader *loader, struct ps_loaded *loaded,
+                                      struct ps_error *error);
+static enum ps_status replay_record(void *self, const struct ps_record *record,
+                                    struct ps_error *error);
 static enum ps_status begin_epoch(struct ps_jobs *jobs, const struct job *job, const char *folder,
                                   struct ps_error *error);
 static enum ps_status open_journal(struct ps_jobs *jobs, const struct job *job, const char *folder,
                                    const struct ps_loaded *loaded, struct ps_error *error);
 static void save(struct ps_jobs *jobs, const struct job *job);
+static enum ps_status write_aside(const struct ps_saver *saver, struct ps_saving *saving,
+                                  struct ps_error *error);
+static void writing_main(void *argument);
+static void lower_priority(void);
 static void drainer_main(void *argument);
 static void shard_folder(const struct ps_jobs *jobs, uint32_t index, char folder[FOLDER_BYTES]);
 
@@ -216,9 +239,37 @@ static enum ps_status load_state(struct ps_jobs *jobs, const struct job *job, co
     };
     if (pointer.count > 0)
         loader.pointer = (struct ps_bytes){pointer.entries[0].value, pointer.entries[0].value_size};
-    status = ps_loader_load(&loader, loaded, error);
+    status = load_in_threads(&loader, loaded, error);
     ps_kv_entries_release(&pointer);
     return status;
+}
+
+/* Nobody is served before it is done, so it may have the whole machine. */
+static enum ps_status load_in_threads(struct ps_loader *loader, struct ps_loaded *loaded,
+                                      struct ps_error *error)
+{
+    uint32_t thread_count = ps_crew_thread_count();
+    const struct ps_replay_pool_options options = {.memory = loader->memory,
+                                                   .thread_count = thread_count,
+                                                   .apply = replay_record,
+                                                   .self = loader->service};
+    struct ps_replay_pool *pool = NULL;
+    PS_TRY(ps_replay_pool_create(&options, &pool, error));
+    const struct ps_replay_sink sink = ps_replay_pool_sink(pool);
+    const struct ps_crew crew = ps_thread_crew(&thread_count);
+    loader->sink = &sink;
+    loader->crew = &crew;
+    enum ps_status status = ps_loader_load(loader, loaded, error);
+    loader->sink = NULL;
+    loader->crew = NULL;
+    ps_replay_pool_destroy(pool);
+    return status;
+}
+
+static enum ps_status replay_record(void *self, const struct ps_record *record,
+                                    struct ps_error *error)
+{
+    return ps_service_replay(self, record, error);
 }
 
 /* The store may have begun its history anew since the files were written. */
@@ -268,14 +319,47 @@ static void save(struct ps_jobs *jobs, const struct job *job)
         .memory = options->memory,
         .clock = options->clock,
         .log = options->log,
+        .snapshot_taken = lower_priority,
     };
     struct ps_error why = {0};
     struct ps_saving saving;
-    enum ps_status status = ps_saver_write(&saver, &saving, &why);
+    enum ps_status status = write_aside(&saver, &saving, &why);
     if (status == PS_OK && job->publish)
         status = ps_saver_publish(&saver, &saving,
                                   ps_deadline_after(options->clock, STORE_TIMEOUT_MS), &why);
     ps_coordinator_driver_tell_saved(jobs->driver, status, &why);
+}
+
+/* In a thread of its own: without privilege a thread may become nicer, but never go back, and this
+ * one has a shard to load as fast as it can some day. */
+static enum ps_status write_aside(const struct ps_saver *saver, struct ps_saving *saving,
+                                  struct ps_error *error)
+{
+    struct writing writing = {.saver = saver};
+    struct ps_thread thread = {0};
+    PS_TRY(ps_thread_start(&thread, "saver", writing_main, &writing, error));
+    ps_thread_join(&thread);
+    if (writing.status != PS_OK)
+        return ps_fail(error, writing.status, "%s", writing.error.text);
+    *saving = writing.saving;
+    return PS_OK;
+}
+
+static void writing_main(void *argument)
+{
+    struct writing *writing = argument;
+    writing->status = ps_saver_write(writing->saver, &writing->saving, &writing->error);
+}
+
+/* Checksums and copies of a whole shard would take their share of the processors from the lanes,
+ * and a checkpoint may well take longer. Not before the snapshot: pushes wait for that one. The
+ * checkpoint is as good when the system refuses. */
+static void lower_priority(void)
+{
+    errno = 0;
+    int nice_now = getpriority(PRIO_PROCESS, 0); /* Linux: of this thread. */
+    if (nice_now != -1 || errno == 0)
+        (void)setpriority(PRIO_PROCESS, 0, nice_now + WRITING_NICE);
 }
 
 static void drainer_main(void *argument)

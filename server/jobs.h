@@ -1,7 +1,8 @@
 /* The work that the coordinator starts and does not wait for: loading, saving and draining, each
  * answered by a tell_* call when it is done.
  *
- * Threads:  one for loading and saving (they never overlap), one for draining. start_* may be
+ * Threads:  one for loading and saving (they never overlap), one for draining. For the length of a
+ *           load or a save, further ones help the first. start_* may be
  *           called from any thread; the rest belongs to the thread that creates.
  * Blocking: start_* never; destroy waits for the job at work.
  * Errors:   a job's outcome goes to the driver; create: PS_ERR_NO_MEMORY, and those of opening the

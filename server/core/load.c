@@ -3,6 +3,7 @@
 #include "server/core/service.h"
 
 #include "base/assert.h"
+#include "server/core/load_arrays.h"
 #include "server/core/parameter_settings.h"
 #include "server/core/service_state.h"
 
@@ -11,29 +12,34 @@
 static enum ps_status check_shard(const struct ps_service *service,
                                   const struct ps_checkpoint_facts *facts, struct ps_error *error);
 static enum ps_status load_table(const struct ps_service *service,
-                                 struct ps_checkpoint_reader *reader,
+                                 struct ps_checkpoint_reader *reader, const struct ps_crew *crew,
                                  struct ps_parameter_table *table, uint64_t *versions,
                                  struct ps_error *error);
-static enum ps_status load_parameter(struct ps_checkpoint_reader *reader, size_t i,
-                                     uint64_t bytes_left, struct ps_parameter_table *table,
-                                     struct ps_error *error);
+static enum ps_status build_table(const struct ps_service *service,
+                                  struct ps_checkpoint_reader *reader,
+                                  struct ps_parameter_table *table,
+                                  struct ps_parameter **parameters, struct ps_error *error);
+static enum ps_status build_parameter(const struct ps_checkpoint_parameter *row,
+                                      uint64_t bytes_left, struct ps_parameter_table *table,
+                                      struct ps_parameter **built, struct ps_error *error);
 static enum ps_status check_row(const struct ps_checkpoint_parameter *row,
                                 const struct ps_allocator *memory,
                                 struct ps_optimizer_settings *settings, struct ps_error *error);
 static struct ps_parameter *build(const struct ps_checkpoint_parameter *row,
                                   const struct ps_optimizer_settings *settings,
                                   const struct ps_allocator *memory);
-static enum ps_status read_arrays(struct ps_checkpoint_reader *reader, size_t i,
-                                  struct ps_parameter *parameter, const struct ps_allocator *memory,
-                                  struct ps_error *error);
-static enum ps_status read_array(struct ps_checkpoint_reader *reader, size_t i, int32_t state,
-                                 struct ps_blocks *blocks, const struct ps_allocator *memory,
-                                 struct ps_error *error);
 static void begin_loaded(struct ps_service *service, const struct ps_parameter_table *table,
                          uint64_t position, uint64_t versions);
 
 enum ps_status ps_service_begin_loaded(struct ps_service *service,
                                        struct ps_checkpoint_reader *reader, struct ps_error *error)
+{
+    return ps_service_begin_loaded_by(service, reader, NULL, error);
+}
+
+enum ps_status ps_service_begin_loaded_by(struct ps_service *service,
+                                          struct ps_checkpoint_reader *reader,
+                                          const struct ps_crew *crew, struct ps_error *error)
 {
     const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(reader);
     PS_TRY(check_shard(service, facts, error));
@@ -41,7 +47,7 @@ enum ps_status ps_service_begin_loaded(struct ps_service *service,
     struct ps_parameter_table table;
     uint64_t versions = 0;
     ps_parameter_table_init(&table, service->memory);
-    enum ps_status status = load_table(service, reader, &table, &versions, error);
+    enum ps_status status = load_table(service, reader, crew, &table, &versions, error);
     /* Nobody else looks at sessions while the shard is STARTING. */
     if (status == PS_OK)
         status = ps_sessions_decode(&service->sessions, facts->sessions, facts->position,
@@ -67,26 +73,45 @@ static enum ps_status check_shard(const struct ps_service *service,
                    facts->index, facts->shard_count, service->index, service->shard_count);
 }
 
+/* Every parameter first, and then the bytes of all of them: those may be read by many threads. */
 static enum ps_status load_table(const struct ps_service *service,
-                                 struct ps_checkpoint_reader *reader,
+                                 struct ps_checkpoint_reader *reader, const struct ps_crew *crew,
                                  struct ps_parameter_table *table, uint64_t *versions,
                                  struct ps_error *error)
+{
+    size_t count = ps_checkpoint_parameter_count(reader);
+    struct ps_parameter **parameters = ps_zeroed_array(table->memory, count, sizeof *parameters);
+    if (parameters == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu parameters", count);
+    enum ps_status status = build_table(service, reader, table, parameters, error);
+    if (status == PS_OK)
+        status = ps_load_arrays(reader, parameters, crew, table->memory, error);
+    ps_release(table->memory, parameters);
+    for (size_t i = 0; i < count; i++)
+        *versions += ps_checkpoint_parameter(reader, i)->version;
+    return status;
+}
+
+/* The table owns them; `parameters` has them in the reader's order. */
+static enum ps_status build_table(const struct ps_service *service,
+                                  struct ps_checkpoint_reader *reader,
+                                  struct ps_parameter_table *table,
+                                  struct ps_parameter **parameters, struct ps_error *error)
 {
     size_t count = ps_checkpoint_parameter_count(reader);
     for (size_t i = 0; i < count; i++) {
         uint64_t used = table->value_bytes + table->state_bytes;
         PS_ASSERT(used <= service->bytes_max);
-        PS_TRY(load_parameter(reader, i, service->bytes_max - used, table, error));
-        *versions += ps_checkpoint_parameter(reader, i)->version;
+        PS_TRY(build_parameter(ps_checkpoint_parameter(reader, i), service->bytes_max - used, table,
+                               &parameters[i], error));
     }
     return PS_OK;
 }
 
-static enum ps_status load_parameter(struct ps_checkpoint_reader *reader, size_t i,
-                                     uint64_t bytes_left, struct ps_parameter_table *table,
-                                     struct ps_error *error)
+static enum ps_status build_parameter(const struct ps_checkpoint_parameter *row,
+                                      uint64_t bytes_left, struct ps_parameter_table *table,
+                                      struct ps_parameter **built, struct ps_error *error)
 {
-    const struct ps_checkpoint_parameter *row = ps_checkpoint_parameter(reader, i);
     struct ps_optimizer_settings settings;
     PS_TRY(check_row(row, table->memory, &settings, error));
     if (ps_parameter_table_find(table, row->name) != NULL)
@@ -103,16 +128,14 @@ static enum ps_status load_parameter(struct ps_checkpoint_reader *reader, size_t
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a parameter of %" PRIu64 " bytes",
                        array_bytes);
     struct ps_parameter *replaced = NULL;
-    enum ps_status status = read_arrays(reader, i, parameter, table->memory, error);
-    if (status == PS_OK) {
-        status = ps_parameter_table_insert(table, parameter, &replaced);
-        if (status != PS_OK)
-            (void)ps_fail(error, status, "no memory for another parameter");
-    }
+    enum ps_status status = ps_parameter_table_insert(table, parameter, &replaced);
     PS_ASSERT(replaced == NULL);
-    if (status != PS_OK)
+    if (status != PS_OK) {
         ps_parameter_destroy(parameter);
-    return status;
+        return ps_fail(error, status, "no memory for another parameter");
+    }
+    *built = parameter;
+    return PS_OK;
 }
 
 /* The same demands as InitParam's: a file may come from anywhere. */
@@ -161,41 +184,13 @@ static struct ps_parameter *build(const struct ps_checkpoint_parameter *row,
         return NULL;
     /* The random numbers go on where they stopped, whatever made the id. */
     spec->id = row->id;
-    struct ps_parameter *parameter = ps_parameter_create(spec);
+    struct ps_parameter *parameter = ps_parameter_create_blank(spec);
     ps_parameter_spec_release(spec);
     if (parameter == NULL)
         return NULL;
     parameter->version = row->version;
     parameter->step = row->step;
     return parameter;
-}
-
-static enum ps_status read_arrays(struct ps_checkpoint_reader *reader, size_t i,
-                                  struct ps_parameter *parameter, const struct ps_allocator *memory,
-                                  struct ps_error *error)
-{
-    PS_TRY(read_array(reader, i, -1, parameter->values, memory, error));
-    for (uint32_t state = 0; state < ps_parameter_state_count(parameter); state++)
-        PS_TRY(read_array(reader, i, (int32_t)state, parameter->states[state], memory, error));
-    return PS_OK;
-}
-
-static enum ps_status read_array(struct ps_checkpoint_reader *reader, size_t i, int32_t state,
-                                 struct ps_blocks *blocks, const struct ps_allocator *memory,
-                                 struct ps_error *error)
-{
-    struct ps_checkpoint_piece *pieces =
-        ps_zeroed_array(memory, blocks->block_count, sizeof *pieces);
-    if (pieces == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read %zu blocks",
-                       blocks->block_count);
-    for (size_t block = 0; block < blocks->block_count; block++)
-        pieces[block] = (struct ps_checkpoint_piece){.data = ps_blocks_write(blocks, block),
-                                                     .size = blocks->pieces[block].size};
-    enum ps_status status =
-        ps_checkpoint_read_array(reader, i, state, pieces, blocks->block_count, error);
-    ps_release(memory, pieces);
-    return status;
 }
 
 static void begin_loaded(struct ps_service *service, const struct ps_parameter_table *table,

@@ -213,7 +213,8 @@ static enum ps_status load_checkpoint(const struct ps_loader *loader, struct ps_
     uint64_t start_ms = ps_now_ms(loader->service->clock);
     struct ps_checkpoint_reader *reader = NULL;
     PS_TRY(ps_checkpoint_open(loader->files, place->path, loader->memory, &reader, error));
-    enum ps_status status = ps_service_begin_loaded(loader->service, reader, error);
+    enum ps_status status =
+        ps_service_begin_loaded_by(loader->service, reader, loader->crew, error);
     if (status == PS_OK) {
         const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(reader);
         place->position = facts->position;

@@ -48,6 +48,7 @@ struct ps_loader {
     const struct ps_allocator *memory;
     const struct ps_log *log;          /* may be NULL */
     const struct ps_replay_sink *sink; /* NULL: each record is applied in this thread */
+    const struct ps_crew *crew;        /* reads arrays; NULL: this thread does */
 };
 
 /* What was loaded. */

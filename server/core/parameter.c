@@ -8,6 +8,16 @@ static void fill_state(struct ps_blocks *blocks, double start);
 
 struct ps_parameter *ps_parameter_create(struct ps_parameter_spec *spec)
 {
+    struct ps_parameter *parameter = ps_parameter_create_blank(spec);
+    if (parameter == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < ps_parameter_state_count(parameter); i++)
+        fill_state(parameter->states[i], ps_optimizer_state_start(&spec->settings, i));
+    return parameter;
+}
+
+struct ps_parameter *ps_parameter_create_blank(struct ps_parameter_spec *spec)
+{
     struct ps_parameter *parameter = ps_zeroed(spec->memory, sizeof *parameter);
     if (parameter == NULL)
         return NULL;
@@ -21,7 +31,6 @@ struct ps_parameter *ps_parameter_create(struct ps_parameter_spec *spec)
         parameter->states[i] = ps_blocks_create(spec);
         if (parameter->states[i] == NULL)
             goto fail;
-        fill_state(parameter->states[i], ps_optimizer_state_start(&spec->settings, i));
     }
     return parameter;
 

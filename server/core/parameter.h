@@ -35,6 +35,10 @@ struct ps_parameter_version {
 /* Returns a parameter whose values are undefined and whose states have their start values, or NULL
  * when memory is refused. `spec` is borrowed; a reference of its own is taken. */
 struct ps_parameter *ps_parameter_create(struct ps_parameter_spec *spec);
+
+/* The same with undefined states, for a caller that fills them: writing them twice costs. */
+struct ps_parameter *ps_parameter_create_blank(struct ps_parameter_spec *spec);
+
 void ps_parameter_destroy(struct ps_parameter *parameter);
 
 /* Gives the values; `content` has exactly their size. Before the parameter is shared. */

@@ -33,6 +33,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/journal.h"
 #include "proto/messages.h"
+#include "server/core/crew.h"
 
 struct ps_service;
 
@@ -101,6 +102,13 @@ void ps_service_begin_empty(struct ps_service *service);
 PS_MUST_USE enum ps_status ps_service_begin_loaded(struct ps_service *service,
                                                    struct ps_checkpoint_reader *reader,
                                                    struct ps_error *error);
+
+/* The same, with threads for the arrays; `crew` may be NULL. The allocator must be safe from any
+ * thread then, and one file of the reader be readable by several at once. */
+PS_MUST_USE enum ps_status ps_service_begin_loaded_by(struct ps_service *service,
+                                                      struct ps_checkpoint_reader *reader,
+                                                      const struct ps_crew *crew,
+                                                      struct ps_error *error);
 
 /* Applies one record of the journal, as the push was applied then: no session, lease or
  * acknowledgement is asked. RECOVERING only. Records of one parameter must come in order, one at a

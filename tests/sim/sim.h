@@ -59,6 +59,10 @@ enum sim_mutation {
     SIM_MUTATION_SYNC_IGNORED,       /* the disk says that it has synced, and has not */
     SIM_MUTATION_SNAPSHOT_TORN,      /* one value in a checkpoint is of another instant */
     SIM_MUTATION_FINISH_UNCHECKED,   /* trainers say no epoch when they finish */
+    SIM_MUTATION_JOURNAL_UNSYNCED,   /* the journal's disk says that it has synced, and has not */
+    SIM_MUTATION_REPLY_UNSETTLED,    /* pushes are answered before they are durable */
+    SIM_MUTATION_ID_FORGOTTEN,       /* pushes are applied without their ids */
+    SIM_MUTATION_REPLAY_BENT,        /* gradients are replayed as zeros */
     SIM_MUTATION_COUNT
 };
 
@@ -68,6 +72,7 @@ struct sim_options {
     uint64_t ttl_ms;
     uint64_t save_interval_ms;
     bool saves;
+    bool journals;                       /* and acknowledges what is logged; only with `saves` */
     uint64_t delay_min_ms, delay_max_ms; /* of a message, one way; beyond max - min they reorder */
     uint32_t lose_permille;              /* of messages */
     uint32_t repeat_permille;            /* of requests: delivered twice */
@@ -103,7 +108,10 @@ struct sim_world {
     bool cut[SIM_NODES_MAX][SIM_NODES_MAX]; /* from, to */
     uint32_t drop_next[SIM_NODES_MAX][SIM_NODES_MAX];
     struct memory_files *disks[SIM_SHARDS_MAX]; /* one volume per shard: it follows the index */
-    struct ps_files careless[SIM_SHARDS_MAX];   /* over the disks, of SIM_MUTATION_SYNC_IGNORED */
+    struct ps_files careless[SIM_SHARDS_MAX];   /* over the disks, of mutations */
+    /* No more than one thing is broken at a time: where a journal failed, or a checkpoint was
+     * damaged, only the other generation is left. */
+    bool brittle[SIM_SHARDS_MAX];
 
     struct sim_server *servers; /* server_count of them */
     struct sim_client *clients; /* client_count of them */

@@ -3,14 +3,16 @@
 
 #include "base/assert.h"
 #include "checkpoint/catalog.h"
+#include "tests/sim/sim_history.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FILES_MAX 12   /* of one shard: two generations, and what fences have left */
-#define LIVE_MAX 20000 /* allocations of all servers and clients together */
+#define FILES_MAX 12    /* of one shard: two generations, and what fences have left */
+#define JOURNALS_MAX 60 /* segments besides */
+#define LIVE_MAX 20000  /* allocations of all servers and clients together */
 
 /* What a shard's whole state was at one position of one epoch. */
 struct instant {
@@ -29,6 +31,7 @@ struct shard_view {
 struct sim_checker {
     uint64_t claims;
     struct shard_view shards[SIM_SHARDS_MAX];
+    struct sim_history *histories[SIM_SHARDS_MAX];
 };
 
 struct sim_checker *sim_checker_create(struct sim_world *world)
@@ -36,6 +39,8 @@ struct sim_checker *sim_checker_create(struct sim_world *world)
     struct sim_checker *checker = calloc(1, sizeof *checker);
     PS_ASSERT(checker != NULL);
     (void)world;
+    for (size_t i = 0; i < SIM_SHARDS_MAX; i++)
+        checker->histories[i] = sim_history_create();
     return checker;
 }
 
@@ -43,7 +48,14 @@ void sim_checker_destroy(struct sim_checker *checker)
 {
     for (size_t i = 0; i < SIM_SHARDS_MAX; i++)
         free(checker->shards[i].instants);
+    for (size_t i = 0; i < SIM_SHARDS_MAX; i++)
+        sim_history_destroy(checker->histories[i]);
     free(checker);
+}
+
+struct sim_history *sim_checker_history(const struct sim_world *world, uint32_t index)
+{
+    return world->checker->histories[index];
 }
 
 void sim_checker_after_event(struct sim_world *world)
@@ -147,17 +159,20 @@ void sim_checker_loaded(struct sim_world *world, const struct sim_server *server
     bool ready = read_instant(server, &instant, &index);
     PS_ASSERT(ready && index == server->claim.index);
     struct shard_view *shard = &world->checker->shards[index];
-    const struct instant *known = find_instant(shard, loaded->place.epoch, loaded->place.position);
-    if (instant.position != loaded->place.position || known == NULL)
+    bool replayed = loaded->replayed_count > 0;
+    uint64_t epoch = replayed ? loaded->epoch : loaded->place.epoch;
+    const char *promise = replayed ? "P5" : "P3";
+    const struct instant *known = find_instant(shard, epoch, loaded->position);
+    if (instant.position != loaded->position || known == NULL)
         sim_fail(world,
-                 "P3: %s loaded epoch %" PRIu64 ", position %" PRIu64
+                 "%s: %s loaded epoch %" PRIu64 ", position %" PRIu64
                  " of shard %u, which never was",
-                 server->name, loaded->place.epoch, loaded->place.position, index);
+                 promise, server->name, epoch, loaded->position, index);
     else if (known->hash != instant.hash)
         sim_fail(world,
-                 "P3: what %s loaded for shard %u is not its state at epoch %" PRIu64
+                 "%s: what %s loaded for shard %u is not its state at epoch %" PRIu64
                  ", position %" PRIu64,
-                 server->name, index, loaded->place.epoch, loaded->place.position);
+                 promise, server->name, index, epoch, loaded->position);
     sim_checker_state(world, server);
 }
 
@@ -300,7 +315,7 @@ void sim_checker_disk_changed(struct sim_world *world, uint32_t index)
 {
     struct sim_files_view view;
     size_t files = memory_files_file_count(world->disks[index]);
-    if (files > FILES_MAX)
+    if (files > (world->options.journals ? JOURNALS_MAX : 0) + FILES_MAX)
         sim_fail(world, "P6: shard %u has %zu files", index, files);
     if (world->checker->shards[index].pointer_revision == 0)
         return;

@@ -6,8 +6,11 @@
  *   P4  the store agrees with every acknowledgement about who owns the shard; epochs rise; the
  *       pointer is moved by the owner only, and never back
  *   P6  messages, files and memory stay within stated numbers
- *   Promises P1, P2 and P5 join with the journal: sim_checker_replied sees every acknowledgement,
- *   sim_checker_state every state, sim_checker_loaded every recovery.
+ * and with a journal (sim_checker_history.c):
+ *   P1  every acknowledged push is in what a later owner begins with
+ *   P2  no id is applied twice in the history that survives; a repeated one gets the first version
+ *   P5  what was recovered equals, bit for bit, the state that the shard had when the last of its
+ *       pushes had been applied; positions rise by one
  *
  * Threads:  one.
  * Blocking: never.
@@ -19,6 +22,9 @@
 
 #include "server/core/loader.h"
 #include "tests/sim/sim_server.h"
+
+struct sim_history; /* of one shard */
+struct sim_history *sim_checker_history(const struct sim_world *world, uint32_t index);
 
 struct sim_checker *sim_checker_create(struct sim_world *world);
 void sim_checker_destroy(struct sim_checker *checker);
@@ -37,6 +43,18 @@ void sim_checker_state(struct sim_world *world, const struct sim_server *server)
 /* The server has filled itself from a checkpoint. */
 void sim_checker_loaded(struct sim_world *world, const struct sim_server *server,
                         const struct ps_loaded *loaded);
+
+/* The server begins under its claim, with what was loaded: P1, P5. */
+void sim_checker_began(struct sim_world *world, const struct sim_server *server,
+                       const struct ps_loaded *loaded);
+
+/* The server took a push, or knew it: P2. Its entry in the shard's history. */
+size_t sim_checker_pushed(struct sim_world *world, const struct sim_server *server,
+                          const struct ps_push_request *request, const struct ps_push_reply *reply);
+
+/* The push is acknowledged: from now on it has to survive. */
+void sim_checker_acknowledged(struct sim_world *world, const struct sim_server *server,
+                              size_t entry);
 
 /* A reply leaves the server. */
 void sim_checker_replied(struct sim_world *world, const struct sim_server *server,

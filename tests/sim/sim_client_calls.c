@@ -57,7 +57,7 @@ static struct sim_server *server_of(struct sim_client *client, uint32_t shard)
     struct sim_world *world = client->world;
     const char *address = client->members.rows[shard].address;
     for (uint32_t i = 0; i < world->options.server_count; i++)
-        if (strcmp(world->servers[i].name, address) == 0 && world->servers[i].running)
+        if (strcmp(world->servers[i].address, address) == 0 && world->servers[i].running)
             return &world->servers[i];
     return NULL;
 }

@@ -111,6 +111,11 @@ static void post_break(struct sim_world *world, const struct sim_message *messag
     post(world, sim_between(world, 1, BREAK_MS_MAX), news);
 }
 
+void sim_break(struct sim_world *world, const struct sim_message *request)
+{
+    post_break(world, request);
+}
+
 static bool is_lost(struct sim_world *world, const struct sim_message *message)
 {
     uint32_t client = sim_node_of_client(world, message->client);

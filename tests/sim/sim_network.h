@@ -35,6 +35,9 @@ struct sim_message *sim_message_of_request(const struct ps_call_request *request
 struct sim_message *sim_message_of_reply(const struct sim_message *request, enum ps_status status,
                                          const char *text, const struct ps_call_reply *reply);
 
+/* The process that had the request is gone: its client hears that, some time later. */
+void sim_break(struct sim_world *world, const struct sim_message *request);
+
 /* Takes the message and brings it, or not. */
 void sim_send(struct sim_world *world, struct sim_message *message);
 

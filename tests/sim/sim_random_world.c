@@ -70,7 +70,7 @@ static struct sim_options random_options(struct ps_random *random, uint64_t seed
                                          enum sim_mutation mutation)
 {
     uint32_t shards = (uint32_t)pick(random, 1, 3);
-    return (struct sim_options){
+    struct sim_options options = {
         .seed = seed,
         .shard_count = shards,
         .server_count = shards + (uint32_t)pick(random, 0, 2),
@@ -87,6 +87,8 @@ static struct sim_options random_options(struct ps_random *random, uint64_t seed
         .disk_ms = pick(random, 1, 300),
         .mutation = mutation,
     };
+    options.journals = options.saves && pick(random, 0, 9) > 2;
+    return options;
 }
 
 /* ---- Parameters ---- */
@@ -255,6 +257,17 @@ static void die_in_save(struct life *life)
         server->die_at_operation = (int64_t)sim_between(life->world, 0, 12);
 }
 
+static void journal_goes_wrong(struct life *life)
+{
+    struct sim_world *world = life->world;
+    struct sim_server *server = any_server(life);
+    if (!server->running || !world->options.journals)
+        return;
+    server->journal.fate =
+        (enum sim_journal_fate)sim_between(world, SIM_JOURNAL_FAILS, SIM_JOURNAL_DIES_AFTER);
+    server->journal.operation = (int64_t)sim_between(world, 0, 2);
+}
+
 static void stop(struct life *life)
 {
     struct sim_world *world = life->world;
@@ -296,11 +309,12 @@ static void damage(struct life *life)
     struct sim_world *world = life->world;
     uint32_t shard = (uint32_t)sim_between(world, 0, world->options.shard_count - 1);
     sim_checker_look_at_files(world, shard, &view);
-    if (view.whole_count < 2 || view.damaged_count > 0 ||
+    if (view.whole_count < 2 || view.damaged_count > 0 || world->brittle[shard] ||
         !memory_files_get(world->disks[shard], view.newest, &content))
         return;
     memory_files_flip(world->disks[shard], view.newest,
                       sim_between(world, 0, content.size * 8 - 1));
+    world->brittle[shard] = world->options.journals;
     sim_trace(world, "disk", "the newest checkpoint of shard %u is damaged", shard);
 }
 
@@ -332,10 +346,23 @@ static void client_dies(struct life *life)
 static void go_wrong(struct life *life)
 {
     static const fault_fn faults[] = {
-        crash,           crash,          die_in_save,           stop,
-        damage,          pause_server,   pause_server,          cut_from_store,
-        disk_full,       cut_from_store, unclear_commit,        cut_client_from_server,
-        store_goes_down, client_dies,    cut_client_from_store,
+        crash,
+        crash,
+        die_in_save,
+        stop,
+        damage,
+        pause_server,
+        pause_server,
+        cut_from_store,
+        disk_full,
+        cut_from_store,
+        unclear_commit,
+        cut_client_from_server,
+        store_goes_down,
+        client_dies,
+        cut_client_from_store,
+        journal_goes_wrong,
+        journal_goes_wrong,
     };
     struct sim_world *world = life->world;
     uint64_t end_ms = sim_now(world) + FAULTS_MS;
@@ -361,6 +388,7 @@ static void heal(struct life *life)
         memory_files_knobs(world->disks[i])->bytes_max = 0;
     for (uint32_t i = 0; i < world->options.server_count; i++) {
         world->servers[i].die_at_operation = -1;
+        world->servers[i].journal.fate = SIM_JOURNAL_GOOD;
         if (world->servers[i].paused)
             sim_server_resume(&world->servers[i]);
     }

@@ -102,6 +102,7 @@ static bool play_world(struct sim_player *player)
     options.ttl_ms = option(player, "ttl", 10000);
     options.save_interval_ms = option(player, "interval", 60000);
     options.saves = option(player, "saves", 1) != 0;
+    options.journals = options.saves && option(player, "journal", 0) != 0;
     bool fits = options.shard_count - 1 < SIM_SHARDS_MAX &&
                 options.server_count - 1 < SIM_SERVERS_MAX &&
                 options.client_count <= SIM_CLIENTS_MAX && options.ttl_ms >= PS_LEASE_TTL_MS_MIN;
@@ -236,6 +237,24 @@ static bool play_doom(struct sim_player *player)
     return true;
 }
 
+static bool play_journal(struct sim_player *player)
+{
+    static const char *const fates[] = {[SIM_JOURNAL_FAILS] = "fails",
+                                        [SIM_JOURNAL_DIES] = "dies",
+                                        [SIM_JOURNAL_DIES_AFTER] = "synced"};
+    struct sim_server *server = server_of(player, 1);
+    uint64_t operation = 0;
+    if (player->word_count > 3 && !number(word(player, 3), &operation))
+        return false;
+    for (enum sim_journal_fate i = SIM_JOURNAL_FAILS; i <= SIM_JOURNAL_DIES_AFTER; i++)
+        if (server != NULL && server->running && strcmp(word(player, 2), fates[i]) == 0) {
+            server->journal.fate = i;
+            server->journal.operation = (int64_t)operation;
+            return true;
+        }
+    return false;
+}
+
 static bool play_next(struct sim_player *player)
 {
     static const char *const fates[] = {
@@ -319,17 +338,18 @@ static bool play_batch(struct sim_player *player)
 /* ---- Lines ---- */
 
 static const struct command commands[] = {
-    {"world", 1, play_world},    {"run", 2, play_run},
-    {"store", 2, play_store},    {"cut", 3, play_cut},
-    {"mute", 3, play_mute},      {"join", 3, play_join},
-    {"drop", 3, play_drop},      {"damage", 2, play_damage},
-    {"disk", 3, play_disk},      {"start", 2, play_start},
-    {"stop", 2, play_process},   {"crash", 2, play_process},
-    {"power", 2, play_process},  {"pause", 2, play_process},
-    {"resume", 2, play_process}, {"doom", 3, play_doom},
-    {"next", 3, play_next},      {"open", 2, play_open},
-    {"die", 2, play_die},        {"initialise", 2, play_initialise},
-    {"push", 4, play_batch},     {"pull", 3, play_batch},
+    {"world", 1, play_world},     {"run", 2, play_run},
+    {"store", 2, play_store},     {"cut", 3, play_cut},
+    {"mute", 3, play_mute},       {"join", 3, play_join},
+    {"drop", 3, play_drop},       {"damage", 2, play_damage},
+    {"disk", 3, play_disk},       {"start", 2, play_start},
+    {"stop", 2, play_process},    {"crash", 2, play_process},
+    {"power", 2, play_process},   {"pause", 2, play_process},
+    {"resume", 2, play_process},  {"doom", 3, play_doom},
+    {"next", 3, play_next},       {"open", 2, play_open},
+    {"die", 2, play_die},         {"initialise", 2, play_initialise},
+    {"push", 4, play_batch},      {"pull", 3, play_batch},
+    {"journal", 3, play_journal},
 };
 
 bool sim_player_play(struct sim_player *player, char *line)

@@ -65,10 +65,15 @@ static void create_service(struct sim_server *server)
     const struct ps_service_options options = {.memory = &world->memory,
                                                .clock = &server->service_clock,
                                                .saves = world->options.saves,
+                                               .journals = world->options.journals,
+                                               .ack = world->options.journals ? PS_ACK_LOGGED
+                                                                              : PS_ACK_MEMORY,
                                                .device = "cpu",
                                                .job = ""};
-    const struct ps_service_listener listener = {
-        .changed = on_changed, .checkpoint_wanted = on_checkpoint_wanted, .self = server};
+    const struct ps_service_listener listener = {.changed = on_changed,
+                                                 .checkpoint_wanted = on_checkpoint_wanted,
+                                                 .journal_wanted = sim_journal_wake,
+                                                 .self = server};
     enum ps_status status = ps_service_create(&options, &server->service, NULL);
     PS_ASSERT(status == PS_OK);
     ps_service_listen(server->service, &listener);
@@ -85,7 +90,7 @@ static void create_driver(struct sim_server *server, uint32_t index_wish)
                         .drain_ms = DRAIN_MS,
                         .seed = ps_random_next(&world->random)},
         .shard_count_wish = world->options.shard_count,
-        .address = server->name,
+        .address = server->address,
         .registry = &server->registry,
         .service = server->service,
         .memory = &world->memory,
@@ -103,6 +108,8 @@ void sim_server_start(struct sim_server *server, uint32_t index_wish)
     server->running = true;
     server->paused = false;
     server->generation++;
+    snprintf(server->address, sizeof server->address, "%s-%" PRIu64, server->name,
+             server->generation);
     server->listening = false;
     server->fenced = server->spare = false;
     server->claimed_epoch = 0;
@@ -126,6 +133,7 @@ static void end_process(struct sim_server *server)
     server->running = false;
     server->paused = false;
     sim_server_forget_calls(server);
+    sim_journal_close(server);
     ps_coordinator_driver_destroy(server->driver);
     ps_service_destroy(server->service);
     ps_kv_destroy(&server->kv->base);

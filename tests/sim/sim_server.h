@@ -10,6 +10,7 @@
 #define PS_TESTS_SIM_SIM_SERVER_H
 
 #include "server/core/coordinator_driver.h"
+#include "server/core/loader.h"
 #include "server/core/saver.h"
 #include "tests/sim/sim_kv.h"
 #include "tests/sim/sim_network.h"
@@ -21,12 +22,37 @@ struct sim_parked {
     struct sim_message *request; /* owned; NULL: a free place */
     struct ps_ticket ticket;     /* a finish waits for it */
     enum ps_status status;       /* ... and is then answered with this */
+    struct ps_push_wait wait;    /* of a push */
+    struct ps_push_reply push;
+    size_t entry; /* of the push in the checker's history */
+};
+
+#define SIM_RECORDS_MAX 64
+
+/* What becomes of the next write of the journal. */
+enum sim_journal_fate {
+    SIM_JOURNAL_GOOD,
+    SIM_JOURNAL_FAILS,     /* one file operation fails */
+    SIM_JOURNAL_DIES,      /* the machine stops at one file operation */
+    SIM_JOURNAL_DIES_AFTER /* the machine stops when all is synced, before any reply */
+};
+
+struct sim_journal {
+    struct ps_journal_writer *writer; /* owned; NULL: none, or it failed */
+    bool posted;                      /* a write is to come */
+    bool writing;                     /* the service has yet to hear of one */
+    bool failed;
+    bool healing;            /* a try to heal is to come */
+    struct ps_ticket ticket; /* of the checkpoint that heals; 0: not asked for yet */
+    enum sim_journal_fate fate;
+    int64_t operation; /* at which the fate comes */
 };
 
 struct sim_server {
     struct sim_world *world;
     uint32_t number;
     char name[16];
+    char address[40]; /* of this process; a new one has another */
     struct ps_clock service_clock;
 
     bool running;
@@ -49,6 +75,7 @@ struct sim_server {
     bool fenced;
     bool spare;
 
+    struct sim_journal journal;
     struct ps_claim claim;    /* of the job at work */
     bool publishes;           /* the save at work does */
     struct ps_saving saving;  /* written, to be published */
@@ -88,6 +115,13 @@ void sim_server_forget_calls(struct sim_server *server);
 
 /* What the hooks start. sim_server_jobs.c */
 void sim_server_hooks(struct sim_server *server, struct ps_coordinator_hooks *hooks);
+
+/* sim_server_journal.c: the journal of a new claim; wake is the service's journal_wanted. */
+PS_MUST_USE enum ps_status sim_journal_open(struct sim_server *server,
+                                            const struct ps_loaded *loaded);
+void sim_journal_close(struct sim_server *server);
+void sim_journal_wake(void *self);
+const struct ps_files *sim_journal_files(struct sim_server *server, uint32_t index);
 
 /* The shard's volume as this server's file system. */
 const struct ps_files *sim_server_files(struct sim_server *server, uint32_t index);

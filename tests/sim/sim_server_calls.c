@@ -19,7 +19,9 @@ static void answer_push(struct sim_server *server, const struct sim_message *mes
 static void answer_pull(struct sim_server *server, const struct sim_message *message,
                         struct ps_view bytes);
 static void park(struct sim_server *server, const struct sim_message *message,
-                 struct ps_ticket ticket, enum ps_status status);
+                 const struct sim_parked *parked);
+static bool settle_push(struct sim_server *server, const struct sim_message *message,
+                        const struct sim_parked *parked);
 
 void sim_server_answer(struct sim_server *server, const struct sim_message *message)
 {
@@ -93,7 +95,7 @@ static void answer_finish(struct sim_server *server, const struct sim_message *m
     if (ps_service_satisfied(server->service, ticket))
         reply(server, message, status, error.text, NULL);
     else
-        park(server, message, ticket, status);
+        park(server, message, &(struct sim_parked){.ticket = ticket, .status = status});
 }
 
 static void answer_push(struct sim_server *server, const struct sim_message *message,
@@ -102,13 +104,39 @@ static void answer_push(struct sim_server *server, const struct sim_message *mes
     struct ps_push_request request;
     struct ps_decoded decoded = {0};
     struct ps_error error = {0};
-    struct ps_call_reply answer = {.method = PS_METHOD_PUSH};
+    struct sim_parked pushed = {.status = PS_OK};
     enum ps_status status =
         ps_decode_push(bytes, &server->world->memory, &request, &decoded, &error);
+    if (status == PS_OK) {
+        struct ps_push_request shown = request;
+        if (server->world->options.mutation == SIM_MUTATION_ID_FORGOTTEN)
+            shown.request.present = false;
+        status = ps_service_push(server->service, &shown, &pushed.push, &pushed.wait, &error);
+    }
     if (status == PS_OK)
-        status = ps_service_push(server->service, &request, &answer.push, NULL, &error);
+        pushed.entry = sim_checker_pushed(server->world, server, &request, &pushed.push);
     ps_decoded_release(&decoded);
+    if (status != PS_OK)
+        reply(server, message, status, error.text, NULL);
+    else if (!settle_push(server, message, &pushed))
+        park(server, message, &pushed);
+}
+
+/* True when the push is answered. */
+static bool settle_push(struct sim_server *server, const struct sim_message *message,
+                        const struct sim_parked *parked)
+{
+    struct ps_error error = {0};
+    struct ps_call_reply answer = {.method = PS_METHOD_PUSH, .push = parked->push};
+    enum ps_status status = ps_service_settle(server->service, &parked->wait, &answer.push, &error);
+    if (server->world->options.mutation == SIM_MUTATION_REPLY_UNSETTLED)
+        status = status == PS_ERR_NOT_READY ? PS_OK : status;
+    if (status == PS_ERR_NOT_READY)
+        return false;
+    if (status == PS_OK)
+        sim_checker_acknowledged(server->world, server, parked->entry);
     reply(server, message, status, error.text, &answer);
+    return true;
 }
 
 static void answer_pull(struct sim_server *server, const struct sim_message *message,
@@ -124,7 +152,7 @@ static void answer_pull(struct sim_server *server, const struct sim_message *mes
         status = ps_service_pull(server->service, &request, &pull, &error);
     ps_decoded_release(&decoded);
     if (status == PS_ERR_NOT_READY) {
-        park(server, message, (struct ps_ticket){0}, status);
+        park(server, message, &(struct sim_parked){.status = status});
         return;
     }
     const struct ps_call_reply answer = {.method = PS_METHOD_PULL, .pull = pull.reply};
@@ -135,7 +163,7 @@ static void answer_pull(struct sim_server *server, const struct sim_message *mes
 /* ---- Calls that wait ---- */
 
 static void park(struct sim_server *server, const struct sim_message *message,
-                 struct ps_ticket ticket, enum ps_status status)
+                 const struct sim_parked *parked)
 {
     size_t i = 0;
     while (i < SIM_PARKED_MAX && server->parked[i].request != NULL)
@@ -148,7 +176,8 @@ static void park(struct sim_server *server, const struct sim_message *message,
     struct sim_message *kept = malloc(size);
     PS_ASSERT(kept != NULL);
     memcpy(kept, message, size);
-    server->parked[i] = (struct sim_parked){kept, ticket, status};
+    server->parked[i] = *parked;
+    server->parked[i].request = kept;
 }
 
 /* True when the call is answered, or will never be. */
@@ -163,6 +192,8 @@ static bool settle(struct sim_server *server, struct sim_parked *parked)
         free(request);
         return false;
     }
+    if (request->method == PS_METHOD_PUSH)
+        return settle_push(server, request, parked);
     if (ps_service_abandoned(server->service, parked->ticket)) {
         reply(server, request, PS_ERR_UNAVAILABLE, "the shard was lost", NULL);
         return true;
@@ -190,6 +221,8 @@ void sim_server_ask_parked(struct sim_server *server)
 void sim_server_forget_calls(struct sim_server *server)
 {
     for (size_t i = 0; i < SIM_PARKED_MAX; i++) {
+        if (server->parked[i].request != NULL)
+            sim_break(server->world, server->parked[i].request);
         free(server->parked[i].request);
         server->parked[i].request = NULL;
     }

@@ -98,14 +98,69 @@ static void post_told(struct sim_server *server, sim_event_fn tell, enum ps_stat
              (uint64_t)status);
 }
 
+/* SIM_MUTATION_REPLAY_BENT: right in number, wrong in content. */
+static enum ps_status put_zeros(void *self, struct ps_journal_row *row, struct ps_error *error)
+{
+    static const uint8_t zeros[SIM_ELEMENTS_MAX * 8];
+    struct sim_server *server = self;
+    struct ps_bytes piece = {zeros, row->record.content.size};
+    PS_ASSERT(piece.size <= sizeof zeros);
+    row->record.content = ps_view_of(&piece);
+    enum ps_status status = ps_service_replay(server->service, &row->record, error);
+    if (status == PS_OK)
+        ps_journal_row_release(row);
+    return status;
+}
+
+static enum ps_status finish_replay(void *self, struct ps_error *error)
+{
+    (void)self;
+    (void)error;
+    return PS_OK;
+}
+
+static void trace_loaded(struct sim_server *server, const struct ps_loaded *loaded)
+{
+    char replayed[64] = "";
+    if (loaded->replayed_count > 0)
+        snprintf(replayed, sizeof replayed, ", replays up to %" PRIu64, loaded->position);
+    sim_trace(server->world, server->name, "loads epoch %" PRIu64 ", position %" PRIu64 "%s%s",
+              loaded->place.epoch, loaded->place.position, replayed,
+              loaded->damaged_count > 0 ? ", passing over damage" : "");
+}
+
+/* Opens the journal behind what was loaded, or behind nothing, and lets the service begin. */
+static enum ps_status begin(struct sim_server *server, enum ps_status status,
+                            const struct ps_loaded *loaded)
+{
+    if (status != PS_OK && status != PS_ERR_NOT_FOUND)
+        return status;
+    enum ps_status opened = sim_journal_open(server, loaded);
+    if (status == PS_OK && opened != PS_OK)
+        ps_service_give_up_recovery(server->service);
+    if (opened != PS_OK)
+        return opened;
+    if (status == PS_OK) {
+        trace_loaded(server, loaded);
+        ps_service_begin_recovered(server->service, loaded->position);
+        sim_checker_loaded(server->world, server, loaded);
+    }
+    sim_checker_began(server->world, server, loaded);
+    return status;
+}
+
 static void load(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
 {
     struct sim_server *server = subject;
     struct ps_error error = {0};
     struct ps_kv_entries entries = {0};
-    struct ps_loaded loaded;
+    struct ps_loaded loaded = {0};
     if (!may_run(server, load, generation, b))
         return;
+    if (server->journal.writing) { /* a write for the former claim comes to its end first */
+        post_job(server, load);
+        return;
+    }
 
     uint32_t index = server->claim.index;
     enum ps_status status = ps_registry_read_checkpoint(
@@ -118,18 +173,14 @@ static void load(struct sim_world *world, void *subject, uint64_t generation, ui
                                .files = sim_server_files(server, index),
                                .folder = FOLDER,
                                .memory = &world->memory};
+    const struct ps_replay_sink bent = {.put = put_zeros, .finish = finish_replay, .self = server};
+    if (world->options.mutation == SIM_MUTATION_REPLAY_BENT)
+        loader.sink = &bent;
     if (status == PS_OK)
         loader.pointer = (struct ps_bytes){entries.entries[0].value, entries.entries[0].value_size};
     status = ps_loader_load(&loader, &loaded, &error);
     ps_kv_entries_release(&entries);
-    if (status == PS_OK) {
-        sim_trace(world, server->name, "loads epoch %" PRIu64 ", position %" PRIu64 "%s",
-                  loaded.place.epoch, loaded.place.position,
-                  loaded.damaged_count > 0 ? ", passing over damage" : "");
-        ps_service_begin_recovered(server->service, loaded.position);
-        sim_checker_loaded(world, server, &loaded);
-    }
-    post_told(server, tell_loaded, status);
+    post_told(server, tell_loaded, begin(server, status, &loaded));
 }
 
 /* ---- Saving ---- */
@@ -237,13 +288,26 @@ static enum ps_status sync_nothing(void *self, struct ps_file file, struct ps_er
     return PS_OK;
 }
 
+static const struct ps_files *careless_files(struct sim_world *world, uint32_t index)
+{
+    world->careless[index] = *memory_files_files(world->disks[index]);
+    world->careless[index].sync = sync_nothing;
+    return &world->careless[index];
+}
+
+const struct ps_files *sim_journal_files(struct sim_server *server, uint32_t index)
+{
+    struct sim_world *world = server->world;
+    if (world->options.mutation == SIM_MUTATION_JOURNAL_UNSYNCED)
+        return careless_files(world, index);
+    return sim_server_files(server, index);
+}
+
 const struct ps_files *sim_server_files(struct sim_server *server, uint32_t index)
 {
     struct sim_world *world = server->world;
     const struct ps_files *files = memory_files_files(world->disks[index]);
     if (world->options.mutation != SIM_MUTATION_SYNC_IGNORED)
         return files;
-    world->careless[index] = *files;
-    world->careless[index].sync = sync_nothing;
-    return &world->careless[index];
+    return careless_files(world, index);
 }

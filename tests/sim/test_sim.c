@@ -61,6 +61,30 @@ START_TEST(sim_worlds_catch_a_finish_after_the_parameters_were_lost)
 }
 END_TEST
 
+START_TEST(sim_checkers_catch_a_journal_that_does_not_sync)
+{
+    expect_caught(SIM_MUTATION_JOURNAL_UNSYNCED, "P1");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_pushes_that_are_acknowledged_before_they_are_durable)
+{
+    expect_caught(SIM_MUTATION_REPLY_UNSETTLED, "P1");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_pushes_whose_ids_are_forgotten)
+{
+    expect_caught(SIM_MUTATION_ID_FORGOTTEN, "P2");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_a_journal_that_is_replayed_wrongly)
+{
+    expect_caught(SIM_MUTATION_REPLAY_BENT, "P5");
+}
+END_TEST
+
 START_TEST(equal_seeds_live_equal_lives)
 {
     struct sim_world_report report;
@@ -103,6 +127,10 @@ int main(void)
     tcase_add_test(tests, sim_checkers_catch_a_disk_that_does_not_sync);
     tcase_add_test(tests, sim_checkers_catch_a_checkpoint_of_two_instants);
     tcase_add_test(tests, sim_worlds_catch_a_finish_after_the_parameters_were_lost);
+    tcase_add_test(tests, sim_checkers_catch_a_journal_that_does_not_sync);
+    tcase_add_test(tests, sim_checkers_catch_pushes_that_are_acknowledged_before_they_are_durable);
+    tcase_add_test(tests, sim_checkers_catch_pushes_whose_ids_are_forgotten);
+    tcase_add_test(tests, sim_checkers_catch_a_journal_that_is_replayed_wrongly);
     tcase_add_test(tests, equal_seeds_live_equal_lives);
     tcase_add_test(tests, other_seeds_live_other_lives);
     suite_add_tcase(suite, tests);

@@ -241,6 +241,40 @@ START_TEST(loading_survives_any_refused_allocation)
 }
 END_TEST
 
+/* A crew of several calls, one behind the other. */
+static void run_thrice(void *self, void (*work)(void *argument), void *argument)
+{
+    for (int i = 0; i < 3; i++)
+        work(argument);
+    *(bool *)self = true;
+}
+
+START_TEST(a_crew_loads_the_same)
+{
+    struct core_world saved;
+    struct core_world loaded;
+    struct ps_checkpoint_place place;
+    struct ps_checkpoint_reader *reader;
+    struct memory_files *disk = create_disk(&saved, &place);
+    bool asked = false;
+    const struct ps_crew crew = {run_thrice, &asked};
+    disk_world_init(&loaded, 2);
+    ck_assert_int_eq(
+        ps_checkpoint_open(memory_files_files(disk), place.path, &loaded.memory, &reader, NULL),
+        PS_OK);
+
+    ck_assert_int_eq(ps_service_begin_loaded_by(loaded.service, reader, &crew, NULL), PS_OK);
+
+    ps_checkpoint_close(reader);
+    ps_service_begin_recovered(loaded.service, place.position);
+    disk_expect_equal(&saved, &loaded);
+    ck_assert(asked);
+    world_fini(&saved);
+    world_fini(&loaded);
+    memory_files_destroy(disk);
+}
+END_TEST
+
 /* Files with good checksums that no InitParam could have made. */
 struct forged {
     const char *config; /* of config_size bytes */
@@ -302,6 +336,7 @@ int main(void)
     tcase_add_test(tests, a_checkpoint_beyond_the_memory_limit_is_refused);
     tcase_add_test(tests, a_damaged_array_leaves_the_service_empty);
     tcase_add_test(tests, loading_survives_any_refused_allocation);
+    tcase_add_test(tests, a_crew_loads_the_same);
     tcase_add_loop_test(tests, a_forged_parameter_is_refused, 0, (int)PS_ARRAY_COUNT(forgeries));
     return run_tests("load", tests);
 }

@@ -1,0 +1,204 @@
+/* What the server's journal thread does: group commit, and healing by a checkpoint. A write is two
+ * events, one in which the disk takes it and one in which the service hears of it, so that a
+ * process can die between the sync and the replies. */
+#include "base/assert.h"
+#include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_server.h"
+
+#include <inttypes.h>
+
+#define PAUSED_MS 5        /* a paused process looks again after that */
+#define RETRY_MS 1000      /* between two tries to heal */
+#define SEGMENT_BYTES 4096 /* small, so that worlds see many */
+#define WRITE_MS 20        /* most that a write is waited for, each way */
+#define FOLDER "/data"     /* as for checkpoints */
+
+static void take(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
+static void written(struct sim_world *world, void *subject, uint64_t generation, uint64_t status);
+static void heal(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
+
+/* False when the process is gone; a paused one goes on with `run` later. */
+static bool may_run(struct sim_server *server, sim_event_fn run, uint64_t generation, uint64_t b)
+{
+    if (!server->running || server->generation != generation)
+        return false;
+    if (server->paused)
+        sim_post(server->world, PAUSED_MS, run, server, generation, b);
+    return !server->paused;
+}
+
+static void post(struct sim_server *server, uint64_t after_ms, sim_event_fn run, uint64_t b)
+{
+    sim_post(server->world, after_ms, run, server, server->generation, b);
+}
+
+void sim_journal_wake(void *self)
+{
+    struct sim_server *server = self;
+    struct sim_journal *journal = &server->journal;
+    if (journal->posted || journal->writing)
+        return;
+    journal->posted = true;
+    post(server, sim_between(server->world, 0, WRITE_MS), take, 0);
+}
+
+void sim_journal_close(struct sim_server *server)
+{
+    ps_journal_writer_close(server->journal.writer);
+    server->journal = (struct sim_journal){0};
+}
+
+static enum ps_status open_writer(struct sim_server *server, uint64_t position,
+                                  uint64_t previous_epoch)
+{
+    const struct ps_journal_facts facts = {.index = server->claim.index,
+                                           .shard_count = server->world->options.shard_count,
+                                           .epoch = server->claim.epoch,
+                                           .position = position,
+                                           .previous_epoch = previous_epoch};
+    return ps_journal_writer_open(sim_journal_files(server, server->claim.index), FOLDER, &facts,
+                                  SEGMENT_BYTES, &server->world->memory, &server->journal.writer,
+                                  NULL);
+}
+
+enum ps_status sim_journal_open(struct sim_server *server, const struct ps_loaded *loaded)
+{
+    struct sim_journal *journal = &server->journal;
+    if (!server->world->options.journals)
+        return PS_OK;
+    PS_ASSERT(!journal->writing);
+    ps_journal_writer_close(journal->writer);
+    journal->writer = NULL;
+    journal->failed = false;
+    return open_writer(server, loaded->position, loaded->epoch);
+}
+
+/* ---- Writing ---- */
+
+/* The file operations of one write fail as the world wants it. */
+static enum ps_status write_records(struct sim_server *server, const struct ps_record *records,
+                                    size_t count)
+{
+    struct sim_journal *journal = &server->journal;
+    struct memory_files_knobs *knobs =
+        memory_files_knobs(server->world->disks[server->claim.index]);
+    int64_t fails = journal->fate == SIM_JOURNAL_FAILS ? knobs->seen + journal->operation : -1;
+    if (journal->fate == SIM_JOURNAL_DIES)
+        knobs->fail_from = knobs->seen + journal->operation;
+    knobs->fail_at = fails;
+    enum ps_status status = ps_journal_write(journal->writer, records, count, NULL);
+    knobs->fail_at = -1;
+    knobs->fail_from = -1;
+    return status;
+}
+
+static void take(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
+{
+    struct sim_server *server = subject;
+    struct sim_journal *journal = &server->journal;
+    struct ps_record records[SIM_RECORDS_MAX];
+    if (!may_run(server, take, generation, b))
+        return;
+    journal->posted = false;
+    if (journal->writer == NULL)
+        return;
+    size_t count = ps_service_journal_take(server->service, records, SIM_RECORDS_MAX);
+    if (count == 0)
+        return;
+    enum ps_status status = write_records(server, records, count);
+    enum sim_journal_fate fate = journal->fate;
+    if (status == PS_OK)
+        sim_trace(world, server->name, "journals position %" PRIu64,
+                  ps_journal_writer_position(journal->writer));
+    journal->fate = SIM_JOURNAL_GOOD;
+    sim_checker_disk_changed(world, server->claim.index);
+    if (fate == SIM_JOURNAL_DIES || fate == SIM_JOURNAL_DIES_AFTER) {
+        sim_trace(world, server->name, "dies in its journal, %s",
+                  fate == SIM_JOURNAL_DIES ? "before the sync" : "after the sync");
+        sim_server_crash(server, true);
+        return;
+    }
+    journal->writing = true;
+    post(server, sim_between(world, 0, WRITE_MS), written, (uint64_t)status);
+}
+
+static void note_failure(struct sim_server *server, enum ps_status status)
+{
+    struct sim_journal *journal = &server->journal;
+    sim_trace(server->world, server->name, "cannot write its journal: %s", ps_status_word(status));
+    ps_journal_writer_close(journal->writer);
+    journal->writer = NULL;
+    journal->failed = true;
+    journal->ticket = (struct ps_ticket){0};
+    server->world->brittle[server->claim.index] = true;
+    if (!journal->healing)
+        post(server, 0, heal, 0);
+    journal->healing = true;
+}
+
+static void written(struct sim_world *world, void *subject, uint64_t generation, uint64_t number)
+{
+    struct sim_server *server = subject;
+    enum ps_status status = (enum ps_status)number;
+    struct ps_error why = {0};
+    (void)world;
+    if (!may_run(server, written, generation, number))
+        return;
+    server->journal.writing = false;
+    if (status != PS_OK)
+        (void)ps_fail(&why, status, "the disk refused");
+    ps_service_journal_written(server->service, status, &why);
+    if (status == PS_OK)
+        sim_journal_wake(server);
+    else
+        note_failure(server, status);
+    sim_server_ask_parked(server);
+}
+
+/* ---- Healing ---- */
+
+static void go_on_behind(struct sim_server *server, uint64_t position)
+{
+    struct sim_journal *journal = &server->journal;
+    journal->ticket = (struct ps_ticket){0};
+    if (open_writer(server, position, server->claim.epoch) != PS_OK)
+        return;
+    sim_checker_disk_changed(server->world, server->claim.index);
+    if (!ps_service_journal_resume(server->service, position)) {
+        ps_journal_writer_close(journal->writer);
+        journal->writer = NULL;
+        return;
+    }
+    journal->failed = false;
+    sim_trace(server->world, server->name, "journals again behind position %" PRIu64, position);
+    sim_server_ask_parked(server);
+}
+
+static void try_to_heal(struct sim_server *server)
+{
+    struct sim_journal *journal = &server->journal;
+    struct ps_checkpoint_place place;
+    if (journal->ticket.number == 0) {
+        if (ps_service_want_checkpoint(server->service, &journal->ticket, NULL) != PS_OK)
+            journal->ticket = (struct ps_ticket){0};
+        return;
+    }
+    if (ps_service_abandoned(server->service, journal->ticket))
+        journal->failed = false; /* the next claim opens a journal of its own */
+    else if (ps_service_satisfied(server->service, journal->ticket) &&
+             ps_service_last_saved(server->service, &place))
+        go_on_behind(server, place.position);
+}
+
+static void heal(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
+{
+    struct sim_server *server = subject;
+    (void)world;
+    if (!may_run(server, heal, generation, b))
+        return;
+    if (server->journal.failed)
+        try_to_heal(server);
+    server->journal.healing = server->journal.failed;
+    if (server->journal.healing)
+        post(server, RETRY_MS, heal, 0);
+}
