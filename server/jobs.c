@@ -10,18 +10,13 @@
 #include "server/replay_pool.h"
 #include "server/thread_crew.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <sys/resource.h>
 
 /* Folders of one shard's checkpoints are at most this long. */
 #define FOLDER_BYTES 4096
 
 /* For one question to the store; the coordinator tries again. */
 #define STORE_TIMEOUT_MS 5000
-
-/* How much nicer than the lanes the writing of a checkpoint is. */
-#define WRITING_NICE 10
 
 enum job_kind { JOB_NONE, JOB_LOAD, JOB_SAVE };
 
@@ -50,14 +45,6 @@ struct job {
     bool publish;
 };
 
-/* What the thread of one checkpoint is to do, and what came of it. */
-struct writing {
-    const struct ps_saver *saver;
-    struct ps_saving saving;
-    enum ps_status status;
-    struct ps_error error;
-};
-
 static void worker_main(void *argument);
 static bool take_job(struct ps_jobs *jobs, struct job *job);
 static void load(struct ps_jobs *jobs, const struct job *job);
@@ -74,10 +61,6 @@ static enum ps_status begin_epoch(struct ps_jobs *jobs, const struct job *job, c
 static enum ps_status open_journal(struct ps_jobs *jobs, const struct job *job, const char *folder,
                                    const struct ps_loaded *loaded, struct ps_error *error);
 static void save(struct ps_jobs *jobs, const struct job *job);
-static enum ps_status write_aside(const struct ps_saver *saver, struct ps_saving *saving,
-                                  struct ps_error *error);
-static void writing_main(void *argument);
-static void lower_priority(void);
 static void drainer_main(void *argument);
 static void shard_folder(const struct ps_jobs *jobs, uint32_t index, char folder[FOLDER_BYTES]);
 
@@ -319,47 +302,14 @@ static void save(struct ps_jobs *jobs, const struct job *job)
         .memory = options->memory,
         .clock = options->clock,
         .log = options->log,
-        .snapshot_taken = lower_priority,
     };
     struct ps_error why = {0};
     struct ps_saving saving;
-    enum ps_status status = write_aside(&saver, &saving, &why);
+    enum ps_status status = ps_saver_write(&saver, &saving, &why);
     if (status == PS_OK && job->publish)
         status = ps_saver_publish(&saver, &saving,
                                   ps_deadline_after(options->clock, STORE_TIMEOUT_MS), &why);
     ps_coordinator_driver_tell_saved(jobs->driver, status, &why);
-}
-
-/* In a thread of its own: without privilege a thread may become nicer, but never go back, and this
- * one has a shard to load as fast as it can some day. */
-static enum ps_status write_aside(const struct ps_saver *saver, struct ps_saving *saving,
-                                  struct ps_error *error)
-{
-    struct writing writing = {.saver = saver};
-    struct ps_thread thread = {0};
-    PS_TRY(ps_thread_start(&thread, "saver", writing_main, &writing, error));
-    ps_thread_join(&thread);
-    if (writing.status != PS_OK)
-        return ps_fail(error, writing.status, "%s", writing.error.text);
-    *saving = writing.saving;
-    return PS_OK;
-}
-
-static void writing_main(void *argument)
-{
-    struct writing *writing = argument;
-    writing->status = ps_saver_write(writing->saver, &writing->saving, &writing->error);
-}
-
-/* Checksums and copies of a whole shard would take their share of the processors from the lanes,
- * and a checkpoint may well take longer. Not before the snapshot: pushes wait for that one. The
- * checkpoint is as good when the system refuses. */
-static void lower_priority(void)
-{
-    errno = 0;
-    int nice_now = getpriority(PRIO_PROCESS, 0); /* Linux: of this thread. */
-    if (nice_now != -1 || errno == 0)
-        (void)setpriority(PRIO_PROCESS, 0, nice_now + WRITING_NICE);
 }
 
 static void drainer_main(void *argument)

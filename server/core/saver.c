@@ -32,8 +32,6 @@ enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *sa
     struct ps_snapshot snapshot;
     saving->start_unix_ns = ps_unix_ns(saver->clock);
     PS_TRY(ps_service_snapshot(saver->service, &snapshot, error));
-    if (saver->snapshot_taken != NULL)
-        saver->snapshot_taken();
     enum ps_status status =
         ps_checkpoint_write(saver->files, saver->folder, &snapshot.facts, snapshot.parameters,
                             snapshot.parameter_count, saver->memory, &saving->place, error);

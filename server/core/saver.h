@@ -29,9 +29,6 @@ struct ps_saver {
     const struct ps_allocator *memory;
     const struct ps_clock *clock;
     const struct ps_log *log; /* may be NULL */
-    /* Called by ps_saver_write between the snapshot, for which pushes wait, and the writing, for
-     * which nobody does; may be NULL. */
-    void (*snapshot_taken)(void);
 };
 
 /* A checkpoint that is on the disk and not published yet. */
