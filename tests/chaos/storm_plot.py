@@ -4,7 +4,7 @@ marks above, recoveries as bars below."""
 from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 1200, 420
-LEFT, RIGHT, TOP, BOTTOM = 60, 20, 110, 110
+LEFT, RIGHT, TOP, BOTTOM = 80, 20, 110, 110
 ROWS = ["kill_server", "kill_trainer", "kill_etcd", "stop/end", "disk", "network"]
 COLOURS = {"kill_server": "#c0392b", "kill_trainer": "#8e44ad", "kill_etcd": "#d35400",
            "stop/end": "#2c3e50", "disk": "#16a085", "network": "#2980b9"}
@@ -105,7 +105,7 @@ def draw(title, seconds, ack_times, marks, recoveries, heal):
     plot = Plot(seconds, max(bins, default=1) * 1.1)
     plot.axes()
     plot.line(plot.x(heal), TOP - 5, plot.x(heal), HEIGHT - BOTTOM, "#27ae60")
-    plot.text(plot.x(heal), TOP - 8, "healed", "middle", "#27ae60")
+    plot.text(plot.x(heal), TOP - 8, "faults end", "middle", "#27ae60")
     plot.faults(marks)
     plot.curve(bins)
     plot.bars(recoveries)
