@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILES_MAX 12    /* of one shard: two generations, and what fences have left */
-#define JOURNALS_MAX 60 /* segments besides */
-#define LIVE_MAX 20000  /* allocations of all servers and clients together */
+#define FILES_MAX 12     /* of one shard: two generations, and what fences have left */
+#define JOURNALS_MAX 120 /* segments of 4 KiB besides: a world without periodic saves keeps all */
+#define LIVE_MAX 20000   /* allocations of all servers and clients together */
 
 /* What a shard's whole state was at one position of one epoch. */
 struct instant {
