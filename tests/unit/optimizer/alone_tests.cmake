@@ -3,7 +3,7 @@
 #   ps_optimizer_alone_tests(<libraries>...)
 function(ps_optimizer_alone_tests)
     set(here ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
-    foreach(name test_golden_vectors test_integer_rules test_loops test_torch_formulas)
+    foreach(name test_decode test_golden_vectors test_integer_rules test_loops test_torch_formulas)
         add_executable(${name} ${here}/${name}.c)
         target_link_libraries(${name} PRIVATE ${ARGN} m)
         set_target_properties(${name} PROPERTIES

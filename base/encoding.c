@@ -1,0 +1,27 @@
+/* The names of the encodings. */
+#include "base/encoding.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+#define NAME(TAG, name) name,
+static const char *const names[] = {PS_ENCODING_TABLE(NAME)};
+#undef NAME
+
+const char *ps_encoding_name(enum ps_encoding encoding)
+{
+    PS_ASSERT(encoding < PS_ENCODING_COUNT);
+    return names[encoding];
+}
+
+bool ps_encoding_from_name(const char *name, enum ps_encoding *encoding)
+{
+    for (enum ps_encoding i = 0; i < PS_ENCODING_COUNT; i++) {
+        if (strcmp(name, names[i]) != 0)
+            continue;
+        *encoding = i;
+        return true;
+    }
+    return false;
+}
