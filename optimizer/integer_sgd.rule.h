@@ -27,7 +27,7 @@ PS_RULE int64_t ps_whole(double x)
 }
 
 /* The random number of element `index` at this step, in (0, 1). */
-PS_RULE double ps_dither(const struct ps_optimizer_step *step, uint64_t index)
+PS_RULE double ps_dither(const struct ps_step_whole *step, uint64_t index)
 {
     uint64_t quad = index / 4;
     uint64_t id = step->parameter_id;
@@ -36,16 +36,18 @@ PS_RULE double ps_dither(const struct ps_optimizer_step *step, uint64_t index)
     counter.word[1] = (uint32_t)(quad >> 32);
     counter.word[2] = (uint32_t)step->number;
     counter.word[3] = (uint32_t)id ^ (uint32_t)(id >> 32);
-    struct ps_philox random = ps_philox_random(counter, step->settings->seed);
-    return ((double)random.word[index % 4] + 0.5) * (1.0 / 4294967296.0);
+    struct ps_philox random = ps_philox_random(counter, step->seed);
+    /* Chosen, not indexed: a GPU would keep the array in memory for that. */
+    uint32_t low = index % 2 == 0 ? random.word[0] : random.word[1];
+    uint32_t high = index % 2 == 0 ? random.word[2] : random.word[3];
+    return ((double)(index % 4 < 2 ? low : high) + 0.5) * (1.0 / 4294967296.0);
 }
 
 /* d for a rate that is not exactly 1. */
-PS_RULE int64_t ps_integer_step(const struct ps_optimizer_step *step, uint64_t index,
-                                double gradient)
+PS_RULE int64_t ps_integer_step(const struct ps_step_whole *step, uint64_t index, double gradient)
 {
-    double target = step->f64.rate * gradient;
-    if (step->settings->rounding == PS_ROUNDING_STOCHASTIC)
+    double target = step->rate * gradient;
+    if (step->stochastic)
         return ps_whole(floor(target + ps_dither(step, index)));
     return ps_whole(rint(target));
 }
@@ -90,28 +92,28 @@ PS_RULE uint32_t ps_minus_u32(uint32_t value, int64_t d)
     X(i64, int64_t, int64_t)  \
     X(u64, uint64_t, int64_t)
 
-#define INTEGER_SGD_ONE(suffix, T, TWIN)                                                         \
-    PS_RULE void ps_sgd_##suffix(const struct ps_optimizer_step *step, uint64_t index, T *value, \
-                                 T pushed)                                                       \
-    {                                                                                            \
-        TWIN gradient = (TWIN)pushed;                                                            \
-        int64_t d = gradient;                                                                    \
-        if (step->f64.rate != 1.0)                                                               \
-            d = ps_integer_step(step, index, (double)gradient);                                  \
-        *value = ps_minus_##suffix(*value, d);                                                   \
+#define INTEGER_SGD_ONE(suffix, T, TWIN)                                                     \
+    PS_RULE void ps_sgd_##suffix(const struct ps_step_whole *step, uint64_t index, T *value, \
+                                 T pushed)                                                   \
+    {                                                                                        \
+        TWIN gradient = (TWIN)pushed;                                                        \
+        int64_t d = gradient;                                                                \
+        if (step->rate != 1.0)                                                               \
+            d = ps_integer_step(step, index, (double)gradient);                              \
+        *value = ps_minus_##suffix(*value, d);                                               \
     }
 PS_TWIN_TABLE(INTEGER_SGD_ONE)
 #undef INTEGER_SGD_ONE
 
 /* The same with an unsigned gradient, which can only lower the value. */
-#define UNSIGNED_SGD_ONE(suffix, T, greatest)                                                   \
-    PS_RULE void ps_sgd_unsigned_##suffix(const struct ps_optimizer_step *step, uint64_t index, \
-                                          T *value, T pushed)                                   \
-    {                                                                                           \
-        if (step->f64.rate == 1.0)                                                              \
-            *value = *value < pushed ? 0 : *value - pushed;                                     \
-        else                                                                                    \
-            *value = ps_minus_##suffix(*value, ps_integer_step(step, index, (double)pushed));   \
+#define UNSIGNED_SGD_ONE(suffix, T, greatest)                                                 \
+    PS_RULE void ps_sgd_unsigned_##suffix(const struct ps_step_whole *step, uint64_t index,   \
+                                          T *value, T pushed)                                 \
+    {                                                                                         \
+        if (step->rate == 1.0)                                                                \
+            *value = *value < pushed ? 0 : *value - pushed;                                   \
+        else                                                                                  \
+            *value = ps_minus_##suffix(*value, ps_integer_step(step, index, (double)pushed)); \
     }
 PS_UNSIGNED_TABLE(UNSIGNED_SGD_ONE)
 #undef UNSIGNED_SGD_ONE

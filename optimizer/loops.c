@@ -129,28 +129,29 @@ PS_DTYPE_TABLE(EVERY_LOOP)
 PS_DTYPE_TABLE(ADD_LOOP)
 #undef ADD_LOOP
 
-#define SIGNED_SGD_LOOP(suffix, T, U, least, greatest)                                         \
-    static void sgd_##suffix(const struct ps_run *run)                                         \
-    {                                                                                          \
-        OPEN_RUN(T)                                                                            \
-        for (size_t i = 0; i < count; i++)                                                     \
-            ps_sgd_##suffix(run->step, run->first + i, &value[i], load_##suffix(gradient, i)); \
+#define SIGNED_SGD_LOOP(suffix, T, U, least, greatest)                                     \
+    static void sgd_##suffix(const struct ps_run *run)                                     \
+    {                                                                                      \
+        OPEN_RUN(T)                                                                        \
+        const struct ps_step_whole step = run->step->whole;                                \
+        for (size_t i = 0; i < count; i++)                                                 \
+            ps_sgd_##suffix(&step, run->first + i, &value[i], load_##suffix(gradient, i)); \
     }
 PS_SIGNED_TABLE(SIGNED_SGD_LOOP)
 #undef SIGNED_SGD_LOOP
 
-#define UNSIGNED_SGD_LOOP(suffix, T, greatest)                                          \
-    static void sgd_##suffix(const struct ps_run *run)                                  \
-    {                                                                                   \
-        OPEN_RUN(T)                                                                     \
-        const bool plain = run->step->settings->gradient_unsigned;                      \
-        for (size_t i = 0; i < count; i++) {                                            \
-            T pushed = load_##suffix(gradient, i);                                      \
-            if (plain)                                                                  \
-                ps_sgd_unsigned_##suffix(run->step, run->first + i, &value[i], pushed); \
-            else                                                                        \
-                ps_sgd_##suffix(run->step, run->first + i, &value[i], pushed);          \
-        }                                                                               \
+#define UNSIGNED_SGD_LOOP(suffix, T, greatest)                                      \
+    static void sgd_##suffix(const struct ps_run *run)                              \
+    {                                                                               \
+        OPEN_RUN(T)                                                                 \
+        const struct ps_step_whole step = run->step->whole;                         \
+        for (size_t i = 0; i < count; i++) {                                        \
+            T pushed = load_##suffix(gradient, i);                                  \
+            if (step.gradient_unsigned)                                             \
+                ps_sgd_unsigned_##suffix(&step, run->first + i, &value[i], pushed); \
+            else                                                                    \
+                ps_sgd_##suffix(&step, run->first + i, &value[i], pushed);          \
+        }                                                                           \
     }
 PS_UNSIGNED_TABLE(UNSIGNED_SGD_LOOP)
 #undef UNSIGNED_SGD_LOOP
@@ -185,15 +186,6 @@ PS_UNSIGNED_TABLE(UNSIGNED_SGD_LOOP)
 PS_FLOAT_TABLE(SCAN_PIECES)
 #undef SCAN_PIECES
 
-/* Called where a row of lanes is full or the run is at its end. */
-static void close_group(struct ps_gradient_scan *scan)
-{
-    if (scan->count % PS_SUM_ELEMENTS != 0)
-        return;
-    scan->square_sum += ps_sum_fold(scan->lanes);
-    memset(scan->lanes, 0, sizeof scan->lanes);
-}
-
 #define SCAN_PIECE(suffix, T, f)                                                                   \
     static void scan_piece_##suffix(const struct ps_optimizer_settings *settings,                  \
                                     const void *gradient, size_t count,                            \
@@ -208,7 +200,7 @@ static void close_group(struct ps_gradient_scan *scan)
         if (settings->clip_norm > 0)                                                               \
             add_squares_##suffix(&scan->lanes[scan->count % PS_SUM_LANES], clip, gradient, count); \
         scan->count += count;                                                                      \
-        close_group(scan);                                                                         \
+        ps_sum_close(scan);                                                                        \
     }                                                                                              \
     static void scan_##suffix(const struct ps_optimizer_settings *settings, const void *gradient,  \
                               size_t count, struct ps_gradient_scan *scan)                         \

@@ -35,10 +35,12 @@
 struct ps_gradient_scan {
     bool nonfinite;           /* some element is NaN or infinite */
     uint64_t nonfinite_index; /* the first such element, counted over the push */
-    double square_sum;        /* of finished groups of PS_SUM_ELEMENTS, after clip_value */
-    /* The group that is still open. Its lanes make the sum independent of how the push was cut
-     * into runs: element i of the push always adds to lane i % PS_SUM_LANES. */
+    double square_sum;        /* of what is finished, after clip_value */
+    /* The group of PS_SUM_ELEMENTS that is still open. Its lanes make the sum independent of how
+     * the push was cut into runs: element i of the push always adds to lane i % PS_SUM_LANES. */
     double lanes[PS_SUM_LANES];
+    /* The same one level up: the sum of group j adds to lane j % PS_SUM_LANES. */
+    double groups[PS_SUM_LANES];
     uint64_t count; /* elements seen */
 };
 
@@ -85,6 +87,16 @@ struct ps_step_f64 {
 };
 #undef PS_STEP_F64
 
+/* What whole numbers need to know of a step. */
+struct ps_step_whole {
+    double rate;
+    uint64_t number; /* these three make the random counter of stochastic rounding */
+    uint64_t parameter_id;
+    uint64_t seed;
+    bool stochastic;
+    bool gradient_unsigned;
+};
+
 /* One prepared step of one parameter. */
 struct ps_optimizer_step {
     const struct ps_optimizer_settings *settings; /* borrowed; outlives the step */
@@ -92,8 +104,9 @@ struct ps_optimizer_step {
     uint64_t number;       /* t: 1 for the first push */
     uint64_t parameter_id; /* part of the random counter of stochastic rounding */
     struct ps_step_f32 f32;
-    struct ps_step_f64 f64; /* its rate serves whole numbers, too */
-    bool skip;              /* nonfinite == SKIP and something was not finite: apply nothing */
+    struct ps_step_f64 f64;
+    struct ps_step_whole whole;
+    bool skip; /* nonfinite == SKIP and something was not finite: apply nothing */
 };
 
 /* Prepares step `number` of a parameter.

@@ -65,6 +65,12 @@ enum ps_status ps_optimizer_prepare(const struct ps_optimizer_settings *settings
 #define ROUND_ONCE(name) step->f32.name = (float)step->f64.name;
     PS_STEP_TABLE(ROUND_ONCE)
 #undef ROUND_ONCE
+    step->whole = (struct ps_step_whole){.rate = step->f64.rate,
+                                         .number = number,
+                                         .parameter_id = parameter_id,
+                                         .seed = settings->seed,
+                                         .stochastic = settings->rounding == PS_ROUNDING_STOCHASTIC,
+                                         .gradient_unsigned = settings->gradient_unsigned};
     return PS_OK;
 }
 

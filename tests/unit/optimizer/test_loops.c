@@ -157,7 +157,8 @@ static bool equal_scans(const struct ps_gradient_scan *left, const struct ps_gra
     return left->nonfinite == right->nonfinite && left->nonfinite_index == right->nonfinite_index &&
            left->count == right->count &&
            rule_case_equal(PS_F64, &left->square_sum, &right->square_sum, 1) &&
-           rule_case_equal(PS_F64, left->lanes, right->lanes, PS_SUM_LANES);
+           rule_case_equal(PS_F64, left->lanes, right->lanes, PS_SUM_LANES) &&
+           rule_case_equal(PS_F64, left->groups, right->groups, PS_SUM_LANES);
 }
 
 #define SCANNED 13001

@@ -47,6 +47,47 @@ START_TEST(nothing_scanned_sums_to_0)
 }
 END_TEST
 
+START_TEST(a_finished_group_goes_to_its_lane_one_level_up)
+{
+    struct ps_gradient_scan scan = {.count = 2 * PS_SUM_ELEMENTS};
+    scan.lanes[7] = 3;
+
+    ps_sum_close(&scan);
+
+    ck_assert_double_eq(scan.groups[1], 3);
+    ck_assert_double_eq(scan.lanes[7], 0);
+    ck_assert_double_eq(scan.square_sum, 0);
+    ck_assert_double_eq(ps_sum_total(&scan), 3);
+}
+END_TEST
+
+START_TEST(an_open_group_stays_where_it_is)
+{
+    struct ps_gradient_scan scan = {.count = 2 * PS_SUM_ELEMENTS + 256};
+    scan.lanes[7] = 3;
+
+    ps_sum_close(&scan);
+
+    ck_assert_double_eq(scan.lanes[7], 3);
+    ck_assert_double_eq(ps_sum_total(&scan), 3);
+}
+END_TEST
+
+START_TEST(as_many_groups_as_a_group_has_elements_go_into_the_sum)
+{
+    struct ps_gradient_scan scan = {.count = (uint64_t)PS_SUM_ELEMENTS * PS_SUM_ELEMENTS,
+                                    .square_sum = 5};
+    scan.groups[0] = 2;
+    scan.lanes[0] = 1;
+
+    ps_sum_close(&scan);
+
+    ck_assert_double_eq(scan.square_sum, 8);
+    ck_assert_double_eq(scan.groups[0], 0);
+    ck_assert_double_eq(ps_sum_total(&scan), 8);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("sum");
@@ -55,6 +96,9 @@ int main(void)
     tcase_add_test(cases, lanes_are_folded_in_halves);
     tcase_add_test(cases, the_order_of_lanes_matters);
     tcase_add_test(cases, nothing_scanned_sums_to_0);
+    tcase_add_test(cases, a_finished_group_goes_to_its_lane_one_level_up);
+    tcase_add_test(cases, an_open_group_stays_where_it_is);
+    tcase_add_test(cases, as_many_groups_as_a_group_has_elements_go_into_the_sum);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
