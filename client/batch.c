@@ -210,6 +210,29 @@ struct ps_request_id *ps_call_request_id(struct ps_engine_call *call)
     return NULL;
 }
 
+void ps_call_name_shard(struct ps_engine_call *call)
+{
+    switch (call->request.method) {
+    case PS_METHOD_INIT:
+        call->request.init.shard = call->shard + 1;
+        return;
+    case PS_METHOD_FINISH:
+        call->request.finish.shard = call->shard + 1;
+        return;
+    case PS_METHOD_PUSH:
+        call->request.push.shard = call->shard + 1;
+        return;
+    case PS_METHOD_PULL:
+        call->request.pull.shard = call->shard + 1;
+        return;
+    case PS_METHOD_STATUS:
+    case PS_METHOD_LIST:
+    case PS_METHOD_SAVE:
+    case PS_METHOD_COUNT:
+        return;
+    }
+}
+
 void ps_lane_clear(struct ps_lane *lane)
 {
     lane->again = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL};

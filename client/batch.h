@@ -89,6 +89,9 @@ uint32_t ps_call_queue_pop(struct ps_batch *batch, struct ps_call_queue *queue);
 /* The id of the call's request; NULL when its method has none. */
 struct ps_request_id *ps_call_request_id(struct ps_engine_call *call);
 
+/* Writes into the call's request for which server it is meant, if its method can say that. */
+void ps_call_name_shard(struct ps_engine_call *call);
+
 /* The item's own mistake, if any: PS_ERR_BAD_INPUT, PS_ERR_OUT_OF_RANGE. */
 PS_MUST_USE enum ps_status ps_item_check(enum ps_method method, const struct ps_item *item,
                                          uint32_t shard_count, struct ps_error *error);

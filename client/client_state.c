@@ -54,6 +54,8 @@ static bool take_outcomes(struct psclient *client)
     bool any = false;
     while (client->channel.take(client->channel.self, &delivery)) {
         any = true;
+        if (client->follower != NULL && delivery.outcome.status == PS_ERR_NOT_OWNER)
+            ps_follower_look_again(client->follower);
         ps_engine_outcome(client->engine, delivery.call, &delivery.outcome,
                           ps_now_ms(client->clock));
         client->channel.release(client->channel.self, &delivery);

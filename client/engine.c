@@ -246,6 +246,8 @@ static bool next_of_batch(struct ps_engine *engine, struct ps_batch *batch,
             .batch = batch, .call = (uint64_t)batch->number << 32 | index, .shard = call->shard};
         if (call->state == PS_CALL_TO_SEND) {
             call->state = PS_CALL_SENT;
+            if (!engine->options.any_shard)
+                ps_call_name_shard(call);
             if (call->attempts++ > 0) {
                 engine->counters.retries++;
                 batch->request.items[call->item].retries++;

@@ -79,6 +79,7 @@ struct ps_engine_options {
     uint64_t pause_max_ms;             /* 0: 2000 */
     uint64_t seed;                     /* of the pauses */
     struct ps_client_id client_id;     /* no two engines that live at the same time share one */
+    bool any_shard;   /* requests do not say for which shard's server they are meant */
     uint64_t session; /* the first one; 0: 1. Above all of an earlier engine of this client_id */
 };
 

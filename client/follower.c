@@ -85,6 +85,11 @@ enum ps_status ps_follower_shard_count(struct ps_follower *follower, uint32_t *s
     return PS_OK;
 }
 
+void ps_follower_look_again(struct ps_follower *follower)
+{
+    ps_kv_interrupt(follower->kv);
+}
+
 bool ps_follower_take(struct ps_follower *follower, struct ps_members *members)
 {
     ps_mutex_lock(&follower->mutex);

@@ -21,6 +21,10 @@ PS_MUST_USE enum ps_status ps_follower_create(struct ps_kv *kv, const char *job,
                                               struct ps_error *error);
 void ps_follower_destroy(struct ps_follower *follower);
 
+/* Has everything read again soon, whatever the store has told: a server says that it is not the one
+ * that we take it for. Any thread. */
+void ps_follower_look_again(struct ps_follower *follower);
+
 /* The number of shards, or PS_ERR_NOT_FOUND while it is not known; the text says why. */
 PS_MUST_USE enum ps_status ps_follower_shard_count(struct ps_follower *follower,
                                                    uint32_t *shard_count, struct ps_error *error);

@@ -145,6 +145,8 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
     struct ps_engine_options engine = {.memory = client->memory,
                                        .shard_count = client->shard_count,
                                        .split_bytes = options->split_bytes};
+    /* Servers of a fixed list may each be a job of their own: their indices are not the list's. */
+    engine.any_shard = client->etcd == NULL;
     ps_random_system(&engine.seed, sizeof engine.seed);
     ps_random_system(&engine.client_id, sizeof engine.client_id);
     PS_TRY(ps_engine_create(&engine, &client->engine, error));

@@ -31,6 +31,7 @@ static void read_request_id(struct ps_wire_reader *reader, const struct ps_wire_
 static enum ps_dtype read_dtype(struct ps_wire_reader *reader, const struct ps_wire_field *field);
 static struct ps_wire_range read_name(struct ps_wire_reader *reader,
                                       const struct ps_wire_field *field);
+static uint32_t read_shard(struct ps_wire_reader *reader, const struct ps_wire_field *field);
 static enum ps_status keep(const struct found *found, const struct ps_allocator *memory,
                            struct kept *kept, struct ps_decoded *decoded, struct ps_error *error);
 static enum ps_status keep_small(const struct found *found, struct kept *kept,
@@ -67,6 +68,8 @@ enum ps_status ps_decode_init(struct ps_view bytes, const struct ps_allocator *m
             found.content = ps_wire_bytes(&reader, &field, SIZE_MAX, "content");
         else if (field.number == 4)
             found.config = ps_wire_bytes(&reader, &field, PS_CONFIG_BYTES_MAX, "config");
+        else if (field.number == 14)
+            read.shard = read_shard(&reader, &field);
         else if (field.number == 15)
             read_request_id(&reader, &field, &read.request, &found.client_id);
     }
@@ -111,6 +114,8 @@ enum ps_status ps_decode_finish(struct ps_view bytes, const struct ps_allocator 
     while (ps_wire_next(&reader, &field)) {
         if (field.number == 1)
             read.epoch = ps_wire_uint(&reader, &field, UINT64_MAX, "epoch");
+        else if (field.number == 14)
+            read.shard = read_shard(&reader, &field);
         else if (field.number == 15)
             read_request_id(&reader, &field, &read.request, &found.client_id);
     }
@@ -141,6 +146,8 @@ enum ps_status ps_decode_push(struct ps_view bytes, const struct ps_allocator *m
             found.content = ps_wire_bytes(&reader, &field, SIZE_MAX, "content");
         else if (field.number == 5)
             read.ack = (enum ps_ack)ps_wire_uint(&reader, &field, PS_ACK_REPLICATED, "ack");
+        else if (field.number == 14)
+            read.shard = read_shard(&reader, &field);
         else if (field.number == 15)
             read_request_id(&reader, &field, &read.request, &found.client_id);
     }
@@ -170,8 +177,7 @@ enum ps_status ps_decode_push_reply(struct ps_view bytes, const struct ps_alloca
         else if (field.number == 3)
             read.position = ps_wire_uint(&reader, &field, UINT64_MAX, "position");
         else if (field.number == 4)
-            read.durable_position =
-                ps_wire_uint(&reader, &field, UINT64_MAX, "durable_position");
+            read.durable_position = ps_wire_uint(&reader, &field, UINT64_MAX, "durable_position");
     }
     PS_TRY(reader.status);
     *reply = read;
@@ -182,6 +188,7 @@ enum ps_status ps_decode_pull(struct ps_view bytes, const struct ps_allocator *m
                               struct ps_pull_request *request, struct ps_decoded *decoded,
                               struct ps_error *error)
 {
+    struct ps_pull_request read = {0};
     struct found found = {0};
     struct kept kept;
     struct ps_wire_reader reader;
@@ -190,11 +197,14 @@ enum ps_status ps_decode_pull(struct ps_view bytes, const struct ps_allocator *m
     while (ps_wire_next(&reader, &field)) {
         if (field.number == 1)
             found.name = read_name(&reader, &field);
+        else if (field.number == 14)
+            read.shard = read_shard(&reader, &field);
     }
     *decoded = (struct ps_decoded){0};
     PS_TRY(reader.status);
     PS_TRY(keep(&found, memory, &kept, decoded, error));
-    *request = (struct ps_pull_request){.name = kept.name};
+    read.name = kept.name;
+    *request = read;
     return PS_OK;
 }
 
@@ -291,6 +301,11 @@ static struct ps_wire_range read_name(struct ps_wire_reader *reader,
                                       const struct ps_wire_field *field)
 {
     return ps_wire_bytes(reader, field, PS_NAME_BYTES_MAX, "name");
+}
+
+static uint32_t read_shard(struct ps_wire_reader *reader, const struct ps_wire_field *field)
+{
+    return (uint32_t)ps_wire_uint(reader, field, UINT32_MAX, "shard");
 }
 
 /* On failure nothing is held by `decoded`. */

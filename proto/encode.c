@@ -5,7 +5,7 @@
 #include "proto/wire.h"
 
 /* Field numbers that several messages share. */
-enum { FIELD_NAME = 1, FIELD_TYPE = 2, FIELD_CONTENT = 3, FIELD_REQUEST = 15 };
+enum { FIELD_NAME = 1, FIELD_TYPE = 2, FIELD_CONTENT = 3, FIELD_SHARD = 14, FIELD_REQUEST = 15 };
 
 /* Room for a ParamInfo: a name, a rule's name and five numbers. */
 enum { PARAM_INFO_BYTES_MAX = PS_NAME_BYTES_MAX + 256 };
@@ -18,6 +18,7 @@ void ps_encode_init(const struct ps_init_request *request, struct ps_buffer *hea
     ps_wire_put_bytes(head, FIELD_NAME, request->name);
     ps_wire_put_uint(head, FIELD_TYPE, request->dtype);
     ps_wire_put_bytes(head, 4, request->config);
+    ps_wire_put_uint(head, FIELD_SHARD, request->shard);
     put_request_id(head, &request->request);
     ps_wire_put_head(head, FIELD_CONTENT, request->content.size);
 }
@@ -30,6 +31,7 @@ void ps_encode_init_reply(const struct ps_init_reply *reply, struct ps_buffer *h
 void ps_encode_finish(const struct ps_finish_request *request, struct ps_buffer *head)
 {
     ps_wire_put_uint(head, 1, request->epoch);
+    ps_wire_put_uint(head, FIELD_SHARD, request->shard);
     put_request_id(head, &request->request);
 }
 
@@ -38,6 +40,7 @@ void ps_encode_push(const struct ps_push_request *request, struct ps_buffer *hea
     ps_wire_put_bytes(head, FIELD_NAME, request->name);
     ps_wire_put_uint(head, FIELD_TYPE, request->dtype);
     ps_wire_put_uint(head, 5, request->ack);
+    ps_wire_put_uint(head, FIELD_SHARD, request->shard);
     put_request_id(head, &request->request);
     ps_wire_put_head(head, FIELD_CONTENT, request->content.size);
 }
@@ -53,6 +56,7 @@ void ps_encode_push_reply(const struct ps_push_reply *reply, struct ps_buffer *h
 void ps_encode_pull(const struct ps_pull_request *request, struct ps_buffer *head)
 {
     ps_wire_put_bytes(head, FIELD_NAME, request->name);
+    ps_wire_put_uint(head, FIELD_SHARD, request->shard);
 }
 
 void ps_encode_pull_reply(const struct ps_pull_reply *reply, struct ps_buffer *head)

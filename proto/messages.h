@@ -47,6 +47,7 @@ struct ps_init_request {
     enum ps_dtype dtype;
     struct ps_view content;
     struct ps_bytes config;
+    uint32_t shard; /* 1 + index of the server it is meant for; 0: not said */
     struct ps_request_id request;
 };
 
@@ -56,6 +57,7 @@ struct ps_init_reply {
 
 struct ps_finish_request {
     uint64_t epoch; /* under which the parameters were taken; 0: not checked */
+    uint32_t shard; /* as of an init */
     struct ps_request_id request;
 };
 
@@ -64,6 +66,7 @@ struct ps_push_request {
     enum ps_dtype dtype;
     struct ps_view content;
     enum ps_ack ack;
+    uint32_t shard; /* as of an init */
     struct ps_request_id request;
     struct ps_hold hold; /* of the content; not on the wire */
 };
@@ -77,6 +80,7 @@ struct ps_push_reply {
 
 struct ps_pull_request {
     struct ps_bytes name;
+    uint32_t shard; /* as of an init */
 };
 
 struct ps_pull_reply {

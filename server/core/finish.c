@@ -36,7 +36,7 @@ enum ps_status ps_service_finish(struct ps_service *service,
 static enum ps_status finish_locked(struct ps_service *service,
                                     const struct ps_finish_request *request, struct ps_error *error)
 {
-    PS_TRY(ps_service_admit(service, error));
+    PS_TRY(ps_service_admit_for(service, request->shard, error));
     if (!request->request.present)
         return begin_ready(service, request->epoch, error);
     struct ps_session_call call;

@@ -19,6 +19,8 @@ struct wish {
     struct ps_optimizer_settings settings;
 };
 
+static enum ps_status check_meant(struct ps_service *service, const struct ps_init_request *request,
+                                  struct ps_error *error);
 static enum ps_status check_open(const struct ps_service *service, struct ps_error *error);
 static enum ps_status check_request(const struct ps_service *service,
                                     const struct ps_init_request *request, struct wish *wish,
@@ -43,6 +45,7 @@ enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_
 {
     struct wish wish = {.life = life_number(service)};
     bool is_repeat = false;
+    PS_TRY(check_meant(service, request, error));
     if (request->request.present)
         PS_TRY(ps_sessions_look(&service->sessions, &request->request, &is_repeat, error));
     if (is_repeat)
@@ -82,6 +85,17 @@ static uint64_t life_number(struct ps_service *service)
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
     return state.life;
+}
+
+/* Before all else: "exists" of another shard would be taken for this one's. That the shard is lost
+ * for another behind this check, `enter` sees by its life. */
+static enum ps_status check_meant(struct ps_service *service, const struct ps_init_request *request,
+                                  struct ps_error *error)
+{
+    ps_rwlock_read(&service->cut);
+    enum ps_status status = ps_service_admit_for(service, request->shard, error);
+    ps_rwlock_unlock(&service->cut);
+    return status;
 }
 
 static enum ps_status check_open(const struct ps_service *service, struct ps_error *error)

@@ -3,7 +3,7 @@
 
 #include "server/core/service_state.h"
 
-static enum ps_status find_ready(struct ps_service *service, struct ps_bytes name,
+static enum ps_status find_ready(struct ps_service *service, const struct ps_pull_request *request,
                                  struct ps_parameter **parameter, struct ps_error *error);
 
 enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_request *request,
@@ -13,7 +13,7 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
     uint64_t version = 0;
     struct ps_parameter *parameter = NULL;
     ps_rwlock_read(&service->cut);
-    enum ps_status status = find_ready(service, request->name, &parameter, error);
+    enum ps_status status = find_ready(service, request, &parameter, error);
     if (status == PS_OK)
         values = ps_parameter_hold_values(parameter, &version);
     ps_rwlock_unlock(&service->cut);
@@ -30,10 +30,11 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
     return PS_OK;
 }
 
-static enum ps_status find_ready(struct ps_service *service, struct ps_bytes name,
+static enum ps_status find_ready(struct ps_service *service, const struct ps_pull_request *request,
                                  struct ps_parameter **parameter, struct ps_error *error)
 {
-    PS_TRY(ps_service_admit(service, error));
+    struct ps_bytes name = request->name;
+    PS_TRY(ps_service_admit_for(service, request->shard, error));
     if (ps_service_life(service) != PS_LIFE_READY)
         return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
     *parameter = ps_parameter_table_find(&service->table, name);

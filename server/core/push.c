@@ -15,7 +15,8 @@ struct outcome {
 
 static enum ps_status push_in_cut(struct ps_service *service, const struct ps_push_request *request,
                                   struct outcome *outcome, struct ps_error *error);
-static enum ps_status check_ready(const struct ps_service *service, struct ps_error *error);
+static enum ps_status check_ready(const struct ps_service *service, uint32_t shard,
+                                  struct ps_error *error);
 static enum ps_status check_acknowledgement(const struct ps_service *service, enum ps_ack ack,
                                             struct ps_error *error);
 static enum ps_status push_once(struct ps_service *service, struct ps_parameter *parameter,
@@ -56,7 +57,7 @@ enum ps_status ps_service_push(struct ps_service *service, const struct ps_push_
 static enum ps_status push_in_cut(struct ps_service *service, const struct ps_push_request *request,
                                   struct outcome *outcome, struct ps_error *error)
 {
-    PS_TRY(check_ready(service, error));
+    PS_TRY(check_ready(service, request->shard, error));
     struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
     if (parameter == NULL)
         return ps_fail(error, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
@@ -71,9 +72,10 @@ static enum ps_status push_in_cut(struct ps_service *service, const struct ps_pu
     return ps_service_owns(service, error);
 }
 
-static enum ps_status check_ready(const struct ps_service *service, struct ps_error *error)
+static enum ps_status check_ready(const struct ps_service *service, uint32_t shard,
+                                  struct ps_error *error)
 {
-    PS_TRY(ps_service_admit(service, error));
+    PS_TRY(ps_service_admit_for(service, shard, error));
     if (ps_service_life(service) != PS_LIFE_READY)
         return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
     return PS_OK;

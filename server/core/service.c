@@ -195,6 +195,18 @@ enum ps_status ps_service_admit(const struct ps_service *service, struct ps_erro
     return ps_service_owns(service, error);
 }
 
+/* A server may come back at the address where clients knew it, as the owner of another shard. */
+enum ps_status ps_service_admit_for(const struct ps_service *service, uint32_t shard,
+                                    struct ps_error *error)
+{
+    PS_TRY(ps_service_admit(service, error));
+    if (shard == 0 || shard - 1 == service->index)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_NOT_OWNER,
+                   "the request is for shard %u, this server owns shard %u; nothing changed",
+                   shard - 1, service->index);
+}
+
 enum ps_status ps_service_owns(const struct ps_service *service, struct ps_error *error)
 {
     if (ps_service_life(service) == PS_LIFE_STARTING)

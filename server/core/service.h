@@ -156,6 +156,8 @@ bool ps_service_is_ready(const struct ps_service *service);
  *                     the numbers
  * PS_ERR_STALE_SESSION  as for a push
  * PS_ERR_UNAVAILABLE  starting, recovering, fenced or draining
+ * PS_ERR_NOT_OWNER    the request is meant for another server (as for all four calls: it says for
+ *                     which, and the service owns another shard). Nothing changed
  *
  * A request id that was applied before is PS_OK and changes nothing, also once initialisation is
  * over.

@@ -68,6 +68,14 @@ struct ps_service {
 PS_MUST_USE enum ps_status ps_service_admit(const struct ps_service *service,
                                             struct ps_error *error);
 
+/* The same for a request that is meant for a given server: 1 + its index, 0 when it does not say.
+ * With the cut held.
+ *
+ * PS_ERR_NOT_OWNER    we own another shard; nothing changed
+ */
+PS_MUST_USE enum ps_status ps_service_admit_for(const struct ps_service *service, uint32_t shard,
+                                                struct ps_error *error);
+
 /* Is the shard ours at this moment? The same but for draining: what was applied may still be
  * acknowledged then. PS_ERR_UNAVAILABLE. */
 PS_MUST_USE enum ps_status ps_service_owns(const struct ps_service *service,

@@ -63,6 +63,7 @@ enum sim_mutation {
     SIM_MUTATION_REPLY_UNSETTLED,    /* pushes are answered before they are durable */
     SIM_MUTATION_ID_FORGOTTEN,       /* pushes are applied without their ids */
     SIM_MUTATION_REPLAY_BENT,        /* gradients are replayed as zeros */
+    SIM_MUTATION_SHARD_UNCHECKED,    /* servers do not see for whom a request is meant */
     SIM_MUTATION_COUNT
 };
 
@@ -77,6 +78,7 @@ struct sim_options {
     uint32_t lose_permille;              /* of messages */
     uint32_t repeat_permille;            /* of requests: delivered twice */
     uint32_t unclear_permille;           /* of calls to the store: answered with a time-out */
+    bool keeps_addresses;                /* a server that comes back has the address it had */
     uint64_t disk_ms;                    /* one load or save lasts up to that long */
     enum sim_mutation mutation;
     bool traces; /* keep the lines */

@@ -223,16 +223,22 @@ uint64_t sim_checker_claims(const struct sim_world *world)
     return world->checker->claims;
 }
 
-/* A finish is answered when its checkpoint is published, which is so for ever: whoever owns the
+/* Whatever a server says of a shard's state, it says as that shard's owner.
+ *
+ * A finish is answered when its checkpoint is published, which is so for ever: whoever owns the
  * shard by then, the answer is true. */
 void sim_checker_replied(struct sim_world *world, const struct sim_server *server,
-                         enum ps_method method, enum ps_status status)
+                         const struct sim_message *request, enum ps_status status)
 {
     struct ps_status_reply now;
     char uuid[37];
-    if (status != PS_OK || method == PS_METHOD_FINISH)
-        return;
     ps_service_status(server->service, &now, uuid);
+    bool speaks = status == PS_OK || status == PS_ERR_EXISTS || status == PS_ERR_NOT_FOUND;
+    if (speaks && now.index != request->shard)
+        sim_fail(world, "P4: %s of shard %u said \"%s\" for shard %u", server->name, now.index,
+                 ps_status_word(status), request->shard);
+    if (status != PS_OK || request->method == PS_METHOD_FINISH)
+        return;
     struct shard_view *shard = &world->checker->shards[now.index];
     uint64_t owner = owner_epoch(world, now.index);
     if (owner != now.epoch)

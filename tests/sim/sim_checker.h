@@ -58,7 +58,7 @@ void sim_checker_acknowledged(struct sim_world *world, const struct sim_server *
 
 /* A reply leaves the server. */
 void sim_checker_replied(struct sim_world *world, const struct sim_server *server,
-                         enum ps_method method, enum ps_status status);
+                         const struct sim_message *request, enum ps_status status);
 
 /* Something was written to the store. */
 void sim_checker_store_changed(struct sim_world *world);

@@ -84,6 +84,7 @@ static void send_call(struct sim_client *client, const struct ps_engine_action *
     message->server_generation = server->generation;
     message->call = action->call;
     message->attempt = attempt->number;
+    message->shard = action->shard;
     message->deadline_ms = action->deadline_ms;
     sim_send(client->world, message);
 }

@@ -20,6 +20,7 @@ struct sim_message {
     uint64_t client_generation;
     uint64_t call;    /* the client's name for it */
     uint64_t attempt; /* which of its attempts */
+    uint32_t shard;   /* for whom it is meant: for the checker, no server sees it */
     uint64_t deadline_ms;
     enum ps_method method;
     enum ps_status status; /* replies */

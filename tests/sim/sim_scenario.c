@@ -103,6 +103,7 @@ static bool play_world(struct sim_player *player)
     options.save_interval_ms = option(player, "interval", 60000);
     options.saves = option(player, "saves", 1) != 0;
     options.journals = options.saves && option(player, "journal", 0) != 0;
+    options.keeps_addresses = option(player, "addresses_kept", 0) != 0;
     bool fits = options.shard_count - 1 < SIM_SHARDS_MAX &&
                 options.server_count - 1 < SIM_SERVERS_MAX &&
                 options.client_count <= SIM_CLIENTS_MAX && options.ttl_ms >= PS_LEASE_TTL_MS_MIN;

@@ -109,7 +109,7 @@ void sim_server_start(struct sim_server *server, uint32_t index_wish)
     server->paused = false;
     server->generation++;
     snprintf(server->address, sizeof server->address, "%s-%" PRIu64, server->name,
-             server->generation);
+             world->options.keeps_addresses ? 1 : server->generation);
     server->listening = false;
     server->fenced = server->spare = false;
     server->claimed_epoch = 0;

@@ -52,7 +52,7 @@ struct sim_server {
     struct sim_world *world;
     uint32_t number;
     char name[16];
-    char address[40]; /* of this process; a new one has another */
+    char address[40]; /* of this process; a new one has another, but for keeps_addresses */
     struct ps_clock service_clock;
 
     bool running;

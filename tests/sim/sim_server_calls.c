@@ -57,7 +57,7 @@ static const char *word_of(enum ps_method method)
 static void reply(struct sim_server *server, const struct sim_message *message,
                   enum ps_status status, const char *text, const struct ps_call_reply *answer)
 {
-    sim_checker_replied(server->world, server, message->method, status);
+    sim_checker_replied(server->world, server, message, status);
     sim_trace(server->world, server->name, "answers %s of c%u: %s", word_of(message->method),
               message->client + 1, ps_status_word(status));
     struct sim_message *sent = sim_message_of_reply(message, status, text, answer);
@@ -65,15 +65,22 @@ static void reply(struct sim_server *server, const struct sim_message *message,
     sim_send(server->world, sent);
 }
 
+static void hide_shard(const struct sim_server *server, uint32_t *shard)
+{
+    if (server->world->options.mutation == SIM_MUTATION_SHARD_UNCHECKED)
+        *shard = 0;
+}
+
 static void answer_init(struct sim_server *server, const struct sim_message *message,
                         struct ps_view bytes)
 {
-    struct ps_init_request request;
+    struct ps_init_request request = {0};
     struct ps_decoded decoded = {0};
     struct ps_error error = {0};
     struct ps_call_reply answer = {.method = PS_METHOD_INIT};
     enum ps_status status =
         ps_decode_init(bytes, &server->world->memory, &request, &decoded, &error);
+    hide_shard(server, &request.shard);
     if (status == PS_OK)
         status = ps_service_init(server->service, &request, &answer.init, &error);
     ps_decoded_release(&decoded);
@@ -83,12 +90,13 @@ static void answer_init(struct sim_server *server, const struct sim_message *mes
 static void answer_finish(struct sim_server *server, const struct sim_message *message,
                           struct ps_view bytes)
 {
-    struct ps_finish_request request;
+    struct ps_finish_request request = {0};
     struct ps_decoded decoded = {0};
     struct ps_error error = {0};
     struct ps_ticket ticket = {0};
     enum ps_status status =
         ps_decode_finish(bytes, &server->world->memory, &request, &decoded, &error);
+    hide_shard(server, &request.shard);
     if (status == PS_OK)
         status = ps_service_finish(server->service, &request, &ticket, &error);
     ps_decoded_release(&decoded);
@@ -101,12 +109,13 @@ static void answer_finish(struct sim_server *server, const struct sim_message *m
 static void answer_push(struct sim_server *server, const struct sim_message *message,
                         struct ps_view bytes)
 {
-    struct ps_push_request request;
+    struct ps_push_request request = {0};
     struct ps_decoded decoded = {0};
     struct ps_error error = {0};
     struct sim_parked pushed = {.status = PS_OK};
     enum ps_status status =
         ps_decode_push(bytes, &server->world->memory, &request, &decoded, &error);
+    hide_shard(server, &request.shard);
     if (status == PS_OK) {
         struct ps_push_request shown = request;
         if (server->world->options.mutation == SIM_MUTATION_ID_FORGOTTEN)
@@ -142,12 +151,13 @@ static bool settle_push(struct sim_server *server, const struct sim_message *mes
 static void answer_pull(struct sim_server *server, const struct sim_message *message,
                         struct ps_view bytes)
 {
-    struct ps_pull_request request;
+    struct ps_pull_request request = {0};
     struct ps_decoded decoded = {0};
     struct ps_error error = {0};
     struct ps_pull pull = {0};
     enum ps_status status =
         ps_decode_pull(bytes, &server->world->memory, &request, &decoded, &error);
+    hide_shard(server, &request.shard);
     if (status == PS_OK)
         status = ps_service_pull(server->service, &request, &pull, &error);
     ps_decoded_release(&decoded);

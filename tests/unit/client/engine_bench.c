@@ -5,7 +5,7 @@
 #include <string.h>
 
 static void open_engine(struct bench *bench, uint32_t shard_count, uint64_t split_bytes,
-                        uint32_t calls_per_shard_max)
+                        uint32_t calls_per_shard_max, bool any_shard)
 {
     memset(bench, 0, sizeof *bench);
     bench->heap.refuse_at = -1;
@@ -17,6 +17,7 @@ static void open_engine(struct bench *bench, uint32_t shard_count, uint64_t spli
                                         .calls_per_shard_max = calls_per_shard_max,
                                         .pause_min_ms = 10,
                                         .pause_max_ms = 100,
+                                        .any_shard = any_shard,
                                         .seed = 5};
     memset(options.client_id.bytes, BENCH_CLIENT_BYTE, sizeof options.client_id.bytes);
     ck_assert_int_eq(ps_engine_create(&options, &bench->engine, NULL), PS_OK);
@@ -26,12 +27,17 @@ static void open_engine(struct bench *bench, uint32_t shard_count, uint64_t spli
 
 void bench_open(struct bench *bench, uint32_t shard_count, uint64_t split_bytes)
 {
-    open_engine(bench, shard_count, split_bytes, 2);
+    open_engine(bench, shard_count, split_bytes, 2, false);
 }
 
 void bench_open_wide(struct bench *bench, uint32_t shard_count, uint32_t calls_per_shard_max)
 {
-    open_engine(bench, shard_count, 1000, calls_per_shard_max);
+    open_engine(bench, shard_count, 1000, calls_per_shard_max, false);
+}
+
+void bench_open_any(struct bench *bench, uint32_t shard_count)
+{
+    open_engine(bench, shard_count, 1000, 2, true);
 }
 
 void bench_close(struct bench *bench)
@@ -151,6 +157,17 @@ struct ps_request_id bench_id(const struct bench *bench, uint32_t i)
     if (request->method == PS_METHOD_FINISH)
         return request->finish.request;
     return request->method == PS_METHOD_PUSH ? request->push.request : (struct ps_request_id){0};
+}
+
+uint32_t bench_meant(const struct bench *bench, uint32_t i)
+{
+    ck_assert_uint_lt(i, bench->sent_count);
+    const struct ps_call_request *request = bench->sent[i].request;
+    if (request->method == PS_METHOD_INIT)
+        return request->init.shard;
+    if (request->method == PS_METHOD_FINISH)
+        return request->finish.shard;
+    return request->method == PS_METHOD_PUSH ? request->push.shard : request->pull.shard;
 }
 
 struct ps_bytes bench_name(const struct bench *bench, uint32_t i)

@@ -34,6 +34,8 @@ struct bench {
 void bench_open(struct bench *bench, uint32_t shard_count, uint64_t split_bytes);
 /* The same with another bound on the calls in flight of one batch and shard. */
 void bench_open_wide(struct bench *bench, uint32_t shard_count, uint32_t calls_per_shard_max);
+/* The same with an engine whose requests do not say for whom they are meant. */
+void bench_open_any(struct bench *bench, uint32_t shard_count);
 /* Ends the batch and checks that nothing leaked. */
 void bench_close(struct bench *bench);
 
@@ -59,6 +61,9 @@ struct ps_item bench_pull_item(const char *name, float *destination, size_t coun
 
 /* The id of the i-th call in flight. */
 struct ps_request_id bench_id(const struct bench *bench, uint32_t i);
+
+/* For which server the i-th call in flight says that it is. */
+uint32_t bench_meant(const struct bench *bench, uint32_t i);
 
 /* The name in the i-th call in flight. */
 struct ps_bytes bench_name(const struct bench *bench, uint32_t i);

@@ -320,6 +320,70 @@ START_TEST(two_batches_go_side_by_side)
 }
 END_TEST
 
+/* One item for each of two shards, of any method. */
+static void start_for_two_shards(enum ps_method method, struct ps_item items[2], float *into)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const char *name = i == 0 ? "param_a" : "param_b";
+        items[i] = method == PS_METHOD_PULL ? bench_pull_item(name, into + i, 1)
+                                            : bench_push_item(name, values, 1);
+        items[i].shard = i;
+    }
+    bench_start(&bench, method, items, 2, 1000);
+    ck_assert_uint_eq(bench.sent_count, 2);
+}
+
+START_TEST(every_call_says_for_which_server_it_is_meant)
+{
+    static const enum ps_method methods[] = {PS_METHOD_INIT, PS_METHOD_FINISH, PS_METHOD_PUSH,
+                                             PS_METHOD_PULL};
+    struct ps_item items[2];
+    float into[2];
+    bench_open(&bench, 2, 1000);
+
+    start_for_two_shards(methods[_i], items, into);
+
+    ck_assert_uint_ne(bench.sent[0].shard, bench.sent[1].shard);
+    for (uint32_t i = 0; i < 2; i++)
+        ck_assert_uint_eq(bench_meant(&bench, i), 1 + bench.sent[i].shard);
+    while (bench.sent_count > 0)
+        bench_succeed(&bench, 0, 1);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_client_of_a_fixed_list_takes_whatever_servers_are_there)
+{
+    struct ps_item item = bench_push_item("w", values, 1);
+    bench_open_any(&bench, 1);
+
+    bench_start(&bench, PS_METHOD_PUSH, &item, 1, 1000);
+
+    ck_assert_uint_eq(bench_meant(&bench, 0), 0);
+    bench_succeed(&bench, 0, 1);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_push_that_met_another_shards_server_was_certainly_not_applied)
+{
+    struct ps_item item = bench_push_item("w", values, 1);
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_PUSH, &item, 1, 50);
+    bench_answer(&bench, 0, PS_ERR_NOT_OWNER, true);
+
+    ps_engine_member(bench.engine, 0, 2);
+    bench_pump(&bench);
+    ck_assert_uint_eq(bench.sent_count, 1); /* at once: the shard has moved */
+    bench_answer(&bench, 0, PS_ERR_NOT_OWNER, true);
+    bench_at(&bench, 1050);
+
+    ck_assert_int_eq(item.status, PS_ERR_NOT_OWNER);
+    ck_assert_uint_eq(ps_engine_counters(bench.engine)->resends, 0);
+    bench_close(&bench);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("engine");
@@ -339,6 +403,9 @@ int main(void)
     tcase_add_test(tests, a_status_reply_is_copied_and_cut_to_its_fields);
     tcase_add_test(tests, a_list_reply_with_more_rows_than_asked_for_is_cut);
     tcase_add_test(tests, two_batches_go_side_by_side);
+    tcase_add_loop_test(tests, every_call_says_for_which_server_it_is_meant, 0, 4);
+    tcase_add_test(tests, a_client_of_a_fixed_list_takes_whatever_servers_are_there);
+    tcase_add_test(tests, a_push_that_met_another_shards_server_was_certainly_not_applied);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -153,6 +153,22 @@ START_TEST(a_broken_watch_is_opened_again)
 }
 END_TEST
 
+START_TEST(a_look_that_is_asked_for_reads_again)
+{
+    start();
+    scripted_kv_put(&script, "/ps_desired", "1");
+    scripted_kv_put(&script, "/ps/0", "host:1");
+    follow();
+    take();
+
+    ps_follower_look_again(follower);
+    take();
+
+    ck_assert_str_eq(members.rows[0].address, "host:1");
+    finish();
+}
+END_TEST
+
 START_TEST(a_bad_job_name_is_refused_and_the_store_stays_the_callers)
 {
     start();
@@ -190,6 +206,7 @@ int main(void)
     tcase_add_test(tests, b29_an_absent_shard_count_is_asked_for_in_peace);
     tcase_add_test(tests, what_was_read_outlives_the_stores_failures);
     tcase_add_test(tests, a_broken_watch_is_opened_again);
+    tcase_add_test(tests, a_look_that_is_asked_for_reads_again);
     tcase_add_test(tests, a_bad_job_name_is_refused_and_the_store_stays_the_callers);
     tcase_add_test(tests, create_survives_a_refused_allocation);
     suite_add_tcase(suite, tests);

@@ -45,6 +45,7 @@ static struct ps_bytes wire_of_push(struct ps_bytes content, const char *name)
         .dtype = PS_F32,
         .content = ps_view_of(&content),
         .ack = PS_ACK_LOGGED,
+        .shard = 300,
         .request = {.present = true, .client_id = text("client-7"), .session = 3, .sequence = 300},
     };
     struct ps_buffer head = new_head();
@@ -73,6 +74,7 @@ START_TEST(push_comes_back_wherever_it_is_cut)
     ck_assert(ps_bytes_equal(read.name, text("layer1/weight-\xc3\xa4")));
     ck_assert_int_eq(read.dtype, PS_F32);
     ck_assert_int_eq(read.ack, PS_ACK_LOGGED);
+    ck_assert_uint_eq(read.shard, 300);
     ck_assert(read.request.present);
     ck_assert(ps_bytes_equal(read.request.client_id, text("client-7")));
     ck_assert_uint_eq(read.request.session, 3);
@@ -169,6 +171,7 @@ START_TEST(finish_comes_back_with_its_epoch_and_request_id)
 {
     const struct ps_finish_request request = {
         .epoch = 1ULL << 52,
+        .shard = UINT32_MAX,
         .request = {.present = true, .client_id = text("c"), .session = UINT64_MAX}};
     struct ps_buffer head = new_head();
     ps_encode_finish(&request, &head);
@@ -181,6 +184,7 @@ START_TEST(finish_comes_back_with_its_epoch_and_request_id)
 
     ck_assert_int_eq(status, PS_OK);
     ck_assert_uint_eq(read.epoch, 1ULL << 52);
+    ck_assert_uint_eq(read.shard, UINT32_MAX);
     ck_assert(read.request.present);
     ck_assert_uint_eq(read.request.session, UINT64_MAX);
     ck_assert_uint_eq(read.request.sequence, 0);

@@ -71,12 +71,14 @@ END_TEST
 
 START_TEST(wrong_wire_types_are_refused)
 {
-    REFUSED(0x08, 1);          /* name as a number */
-    REFUSED(0x12, 1, 'x');     /* element type as bytes */
-    REFUSED(0x18, 1);          /* content as a number */
-    REFUSED(0x78, 1);          /* request as a number */
-    REFUSED(0x7a, 2, 0x08, 1); /* client id as a number */
-    REFUSED(0x15, 1, 0, 0, 0); /* element type as fixed32 */
+    REFUSED(0x08, 1);                            /* name as a number */
+    REFUSED(0x12, 1, 'x');                       /* element type as bytes */
+    REFUSED(0x18, 1);                            /* content as a number */
+    REFUSED(0x72, 1, 'x');                       /* shard as bytes */
+    REFUSED(0x70, 0x80, 0x80, 0x80, 0x80, 0x10); /* shard beyond 32 bits */
+    REFUSED(0x78, 1);                            /* request as a number */
+    REFUSED(0x7a, 2, 0x08, 1);                   /* client id as a number */
+    REFUSED(0x15, 1, 0, 0, 0);                   /* element type as fixed32 */
 }
 END_TEST
 
