@@ -18,6 +18,18 @@
 /* Part of libpsclient's public symbols; everything else stays hidden. */
 #define PS_EXPORT __attribute__((visibility("default")))
 
+/* Built with -fsanitize=address or thread: 1, otherwise 0. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define PS_SANITIZED 1
+#endif
+#endif
+#ifndef PS_SANITIZED
+#define PS_SANITIZED 0
+#endif
+
 #define PS_ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 #endif

@@ -2,12 +2,14 @@
 #include "server/instance.h"
 
 #include "base/assert.h"
+#include "base/attributes.h"
 #include "base/bounds.h"
 #include "base/file.h"
 #include "base/metrics.h"
 #include "base/random.h"
 #include "base/thread.h"
 #include "server/address.h"
+#include "server/core/block_pool.h"
 #include "server/core/coordinator_driver.h"
 #include "server/jobs.h"
 #include "server/probes.h"
@@ -24,6 +26,7 @@ struct ps_instance {
     const struct ps_pserver_options *options; /* borrowed */
     const struct ps_log *log;                 /* borrowed */
     struct ps_metrics *metrics;
+    struct ps_block_pool *pool; /* NULL: blocks come from the heap */
     struct ps_service *service;
     struct ps_store *store;            /* of the coordinator thread */
     struct ps_store *checkpoint_store; /* of the checkpointer thread */
@@ -42,6 +45,7 @@ struct ps_instance {
 static enum ps_status build(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status check_data_dir(const struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_service(struct ps_instance *instance, struct ps_error *error);
+static enum ps_status build_pool(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_stores(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_journal(struct ps_instance *instance, struct ps_error *error);
@@ -92,6 +96,7 @@ void ps_instance_destroy(struct ps_instance *instance)
     ps_store_close(instance->store);
     ps_store_close(instance->checkpoint_store);
     ps_service_destroy(instance->service);
+    ps_block_pool_destroy(instance->pool);
     ps_metrics_destroy(instance->metrics);
     ps_release(ps_allocator_heap(), instance);
 }
@@ -164,8 +169,10 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
 {
     const struct ps_pserver_options *options = instance->options;
     instance->metrics = ps_metrics_create(ps_allocator_heap());
+    PS_TRY(build_pool(instance, error));
     const struct ps_service_options wish = {
         .memory = ps_allocator_heap(),
+        .store = instance->pool != NULL ? ps_block_pool_store(instance->pool) : NULL,
         .clock = ps_clock_real(),
         .log = instance->log,
         .metrics = instance->metrics,
@@ -184,6 +191,17 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
                                        ? "asked for"
                                        : "this build has no CUDA backend"));
     return ps_service_create(&wish, &instance->service, error);
+}
+
+/* Under a sanitizer blocks come from the heap, where it finds an overrun. */
+static enum ps_status build_pool(struct ps_instance *instance, struct ps_error *error)
+{
+    if (PS_SANITIZED)
+        return PS_OK;
+    instance->pool = ps_block_pool_create(ps_allocator_heap(), instance->metrics);
+    if (instance->pool == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the pool of blocks");
+    return PS_OK;
 }
 
 static enum ps_status build_stores(struct ps_instance *instance, struct ps_error *error)

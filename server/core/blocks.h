@@ -1,32 +1,46 @@
-/* One version of one array of a parameter (its values or a state), cut into blocks and counted by
- * reference: the copy-on-write that makes pulls and snapshots free.
+/* One version of one array of a parameter (its values or a state): a list of blocks. Lists and
+ * blocks are counted by reference: the copy-on-write that makes pulls and snapshots free.
  *
- * Whoever holds a reference may read for as long as he likes. Only the parameter writes, under its
- * lock, and only while it holds the one reference; otherwise it writes into a new array, block by
- * block (copy, then update, while the block is in the cache) and swaps it in.
+ * Whoever holds a list may read it for as long as he likes, and it costs him one atomic operation.
+ * Only the parameter writes, under its lock: in place where nobody else holds the block, otherwise
+ * into a new block of a new list (copy, then update, while the block is in the cache), which then
+ * takes the old list's place. Lists of different versions share the blocks in which they agree.
+ *
+ * Each entry of a list knows the parameter's version at which its block was last written. A list
+ * that was loaded from a checkpoint says the checkpoint's version: no block changed after it.
  *
  * Threads:  references from any thread; writing as said above.
  * Blocking: never.
  * Errors:   NULL when memory is refused.
- * Memory:   one allocation per block and one for the array; all go with the last reference.
+ * Memory:   whole blocks come from the store of the spec (block_store.h), shorter ones (an array's
+ *           last, or its only one) from its allocator. All go with the last reference.
  */
 #ifndef PS_SERVER_CORE_BLOCKS_H
 #define PS_SERVER_CORE_BLOCKS_H
 
 #include "base/bounds.h"
 #include "base/bytes.h"
+#include "server/core/block_store.h"
 #include "server/core/parameter_spec.h"
+
+#include <stdbool.h>
+
+struct ps_block_entry {
+    struct ps_block *block; /* a reference; NULL only within an update */
+    uint64_t version;       /* of the parameter, when it was last written */
+};
 
 struct ps_blocks {
     _Atomic uint32_t references;
     struct ps_parameter_spec *spec; /* a reference of its own: keeps the name alive */
     size_t block_count;
-    size_t size;              /* bytes of all blocks together */
-    struct ps_bytes pieces[]; /* the blocks; all but the last have PS_BLOCK_BYTES */
+    size_t size;             /* bytes of all blocks together */
+    struct ps_bytes *pieces; /* the blocks' bytes; all but the last have PS_BLOCK_BYTES */
+    struct ps_block_entry entries[];
 };
 
-/* Returns an array for the parameter of `spec` with undefined content and one reference; end it
- * with ps_blocks_release. */
+/* Returns an array for the parameter of `spec` with undefined content, written at version 0, and
+ * one reference; end it with ps_blocks_release. */
 struct ps_blocks *ps_blocks_create(struct ps_parameter_spec *spec);
 
 /* One more reference; returns `blocks`. */
@@ -40,7 +54,28 @@ bool ps_blocks_shared(struct ps_blocks *blocks);
 /* The content; valid while the caller's reference is. */
 struct ps_view ps_blocks_view(const struct ps_blocks *blocks);
 
-/* Block `i` for writing. The caller must hold the one reference. */
-void *ps_blocks_write(struct ps_blocks *blocks, size_t i);
+/* Block `i` for writing, at `version`. The caller must hold the one reference of the list, and the
+ * list that of the block: as after create. */
+void *ps_blocks_write(struct ps_blocks *blocks, size_t i, uint64_t version);
+
+/* ---- An update: begin, then update every block that is touched, then end ---- */
+
+/* Returns the list to write into: `blocks` itself when nobody else holds what will be written, or a
+ * new one, with everything allocated that the update needs. NULL when memory is refused. The caller
+ * holds `blocks` and gives no reference out until the end.
+ *
+ * touched   borrowed; a flag per block, NULL: all are
+ */
+struct ps_blocks *ps_blocks_begin_update(struct ps_blocks *blocks, const bool *touched);
+
+/* Block `i` of `to`, which was touched, for writing at `version`, with the content that it has in
+ * `from`. Again for the same block: the same. */
+void *ps_blocks_update(struct ps_blocks *from, struct ps_blocks *to, size_t i, uint64_t version);
+
+/* Takes `from` when `to` is another: the caller holds `to` now. */
+void ps_blocks_end_update(struct ps_blocks *from, struct ps_blocks *to);
+
+/* Instead, before any block was updated: takes `to` when it is another. */
+void ps_blocks_abandon_update(struct ps_blocks *from, struct ps_blocks *to);
 
 #endif

@@ -205,6 +205,7 @@ static struct ps_parameter *build(const struct ps_service *service, const struct
                                  request->config, &wish->settings);
     if (spec == NULL)
         return NULL;
+    spec->store = service->store;
     struct ps_parameter *parameter = ps_parameter_create(spec);
     if (parameter != NULL)
         ps_parameter_set(parameter, request->content);

@@ -19,15 +19,16 @@ static enum ps_status build_table(const struct ps_service *service,
                                   struct ps_checkpoint_reader *reader,
                                   struct ps_parameter_table *table,
                                   struct ps_parameter **parameters, struct ps_error *error);
-static enum ps_status build_parameter(const struct ps_checkpoint_parameter *row,
-                                      uint64_t bytes_left, struct ps_parameter_table *table,
-                                      struct ps_parameter **built, struct ps_error *error);
+static enum ps_status build_parameter(const struct ps_service *service,
+                                      const struct ps_checkpoint_parameter *row,
+                                      struct ps_parameter_table *table, struct ps_parameter **built,
+                                      struct ps_error *error);
 static enum ps_status check_row(const struct ps_checkpoint_parameter *row,
                                 const struct ps_allocator *memory,
                                 struct ps_optimizer_settings *settings, struct ps_error *error);
-static struct ps_parameter *build(const struct ps_checkpoint_parameter *row,
-                                  const struct ps_optimizer_settings *settings,
-                                  const struct ps_allocator *memory);
+static struct ps_parameter *build(const struct ps_service *service,
+                                  const struct ps_checkpoint_parameter *row,
+                                  const struct ps_optimizer_settings *settings);
 static void begin_loaded(struct ps_service *service, const struct ps_parameter_table *table,
                          uint64_t position, uint64_t versions);
 
@@ -100,18 +101,20 @@ static enum ps_status build_table(const struct ps_service *service,
 {
     size_t count = ps_checkpoint_parameter_count(reader);
     for (size_t i = 0; i < count; i++) {
-        uint64_t used = table->value_bytes + table->state_bytes;
-        PS_ASSERT(used <= service->bytes_max);
-        PS_TRY(build_parameter(ps_checkpoint_parameter(reader, i), service->bytes_max - used, table,
-                               &parameters[i], error));
+        PS_TRY(build_parameter(service, ps_checkpoint_parameter(reader, i), table, &parameters[i],
+                               error));
     }
     return PS_OK;
 }
 
-static enum ps_status build_parameter(const struct ps_checkpoint_parameter *row,
-                                      uint64_t bytes_left, struct ps_parameter_table *table,
-                                      struct ps_parameter **built, struct ps_error *error)
+static enum ps_status build_parameter(const struct ps_service *service,
+                                      const struct ps_checkpoint_parameter *row,
+                                      struct ps_parameter_table *table, struct ps_parameter **built,
+                                      struct ps_error *error)
 {
+    uint64_t bytes_used = table->value_bytes + table->state_bytes;
+    PS_ASSERT(bytes_used <= service->bytes_max);
+    uint64_t bytes_left = service->bytes_max - bytes_used;
     struct ps_optimizer_settings settings;
     PS_TRY(check_row(row, table->memory, &settings, error));
     if (ps_parameter_table_find(table, row->name) != NULL)
@@ -123,7 +126,7 @@ static enum ps_status build_parameter(const struct ps_checkpoint_parameter *row,
                        " are left",
                        array_bytes * (1 + row->state_count), bytes_left);
 
-    struct ps_parameter *parameter = build(row, &settings, table->memory);
+    struct ps_parameter *parameter = build(service, row, &settings);
     if (parameter == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a parameter of %" PRIu64 " bytes",
                        array_bytes);
@@ -174,14 +177,15 @@ static enum ps_status check_row(const struct ps_checkpoint_parameter *row,
     return PS_OK;
 }
 
-static struct ps_parameter *build(const struct ps_checkpoint_parameter *row,
-                                  const struct ps_optimizer_settings *settings,
-                                  const struct ps_allocator *memory)
+static struct ps_parameter *build(const struct ps_service *service,
+                                  const struct ps_checkpoint_parameter *row,
+                                  const struct ps_optimizer_settings *settings)
 {
-    struct ps_parameter_spec *spec =
-        ps_parameter_spec_create(memory, row->name, row->dtype, row->count, row->config, settings);
+    struct ps_parameter_spec *spec = ps_parameter_spec_create(
+        service->memory, row->name, row->dtype, row->count, row->config, settings);
     if (spec == NULL)
         return NULL;
+    spec->store = service->store;
     /* The random numbers go on where they stopped, whatever made the id. */
     spec->id = row->id;
     struct ps_parameter *parameter = ps_parameter_create_blank(spec);

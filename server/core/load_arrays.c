@@ -69,8 +69,9 @@ static enum ps_status read_array(const struct arrays *arrays, size_t i, int32_t 
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read %zu blocks",
                        blocks->block_count);
     for (size_t block = 0; block < blocks->block_count; block++)
-        pieces[block] = (struct ps_checkpoint_piece){.data = ps_blocks_write(blocks, block),
-                                                     .size = blocks->pieces[block].size};
+        pieces[block] =
+            (struct ps_checkpoint_piece){.data = ps_blocks_write(blocks, block, parameter->version),
+                                         .size = blocks->pieces[block].size};
     enum ps_status status =
         ps_checkpoint_read_array(arrays->reader, i, state, pieces, blocks->block_count, error);
     ps_release(arrays->memory, pieces);

@@ -43,7 +43,7 @@ static void fill_state(struct ps_blocks *blocks, double start)
 {
     enum ps_dtype dtype = blocks->spec->dtype;
     for (size_t i = 0; i < blocks->block_count; i++)
-        ps_optimizer_fill(dtype, start, ps_blocks_write(blocks, i),
+        ps_optimizer_fill(dtype, start, ps_blocks_write(blocks, i, 0),
                           blocks->pieces[i].size / ps_dtype_size(dtype));
 }
 
@@ -66,7 +66,7 @@ void ps_parameter_set(struct ps_parameter *parameter, struct ps_view content)
     PS_ASSERT(content.size == values->size);
     size_t offset = 0;
     for (size_t i = 0; i < values->block_count; i++) {
-        ps_view_copy(content, offset, ps_blocks_write(values, i), values->pieces[i].size);
+        ps_view_copy(content, offset, ps_blocks_write(values, i, 0), values->pieces[i].size);
         offset += values->pieces[i].size;
     }
 }

@@ -8,7 +8,6 @@
 #include "server/core/gradient_runs.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* Values and states, in that order. */
 #define ARRAYS_MAX (1 + PS_STATES_MAX)
@@ -18,6 +17,7 @@ _Static_assert(PS_STATES_MAX == 2, "apply_to_block names each state");
  * them, otherwise new ones. */
 struct update {
     const struct ps_optimizer_step *step;
+    uint64_t version; /* that it makes */
     struct ps_blocks *from[ARRAYS_MAX];
     struct ps_blocks *to[ARRAYS_MAX];
     size_t array_count;
@@ -140,14 +140,14 @@ static enum ps_status begin_update(struct update *update, struct ps_parameter *p
                                    const struct ps_optimizer_step *step, struct ps_error *error)
 {
     update->step = step;
+    update->version = parameter->version + 1;
     update->array_count = 1 + ps_parameter_state_count(parameter);
     update->from[0] = parameter->values;
     for (size_t i = 1; i < update->array_count; i++)
         update->from[i] = parameter->states[i - 1];
 
     for (size_t i = 0; i < update->array_count; i++) {
-        bool shared = ps_blocks_shared(update->from[i]);
-        update->to[i] = shared ? ps_blocks_create(parameter->spec) : update->from[i];
+        update->to[i] = ps_blocks_begin_update(update->from[i], NULL);
         if (update->to[i] == NULL) {
             abandon_update(update);
             return ps_fail(error, PS_ERR_NO_MEMORY,
@@ -161,22 +161,15 @@ static enum ps_status begin_update(struct update *update, struct ps_parameter *p
 static void abandon_update(struct update *update)
 {
     for (size_t i = 0; i < update->array_count; i++)
-        if (update->to[i] != update->from[i])
-            ps_blocks_release(update->to[i]);
+        ps_blocks_abandon_update(update->from[i], update->to[i]);
 }
 
 static void apply_update(struct update *update, struct ps_view gradient)
 {
     struct ps_gradient_runs runs;
     ps_gradient_runs_init(&runs, gradient, ps_dtype_size(update->step->dtype));
-    for (size_t block = 0; block < update->from[0]->block_count; block++) {
-        for (size_t i = 0; i < update->array_count; i++) {
-            struct ps_bytes from = update->from[i]->pieces[block];
-            if (update->to[i] != update->from[i])
-                memcpy(ps_blocks_write(update->to[i], block), from.data, from.size);
-        }
+    for (size_t block = 0; block < update->from[0]->block_count; block++)
         apply_to_block(update, block, &runs);
-    }
 }
 
 static void apply_to_block(const struct update *update, size_t block, struct ps_gradient_runs *runs)
@@ -184,12 +177,15 @@ static void apply_to_block(const struct update *update, size_t block, struct ps_
     size_t element_size = ps_dtype_size(update->step->dtype);
     size_t count = update->to[0]->pieces[block].size / element_size;
     uint64_t first = (uint64_t)block * (PS_BLOCK_BYTES / element_size);
+    uint8_t *arrays[ARRAYS_MAX] = {NULL};
+    for (size_t i = 0; i < update->array_count; i++)
+        arrays[i] = ps_blocks_update(update->from[i], update->to[i], block, update->version);
     for (size_t done = 0; done < count;) {
         struct ps_gradient_run run = ps_gradient_runs_next(runs, count - done);
         PS_ASSERT(run.count > 0);
-        uint8_t *at[ARRAYS_MAX] = {NULL};
+        void *at[ARRAYS_MAX] = {NULL};
         for (size_t i = 0; i < update->array_count; i++)
-            at[i] = (uint8_t *)ps_blocks_write(update->to[i], block) + done * element_size;
+            at[i] = arrays[i] + done * element_size;
         void *const states[PS_STATES_MAX] = {at[1], at[2]};
         ps_optimizer_apply(update->step, first + done, run.count, at[0], states, run.elements);
         done += run.count;
@@ -202,6 +198,5 @@ static void end_update(struct update *update, struct ps_parameter *parameter)
     for (size_t i = 1; i < update->array_count; i++)
         parameter->states[i - 1] = update->to[i];
     for (size_t i = 0; i < update->array_count; i++)
-        if (update->to[i] != update->from[i])
-            ps_blocks_release(update->from[i]);
+        ps_blocks_end_update(update->from[i], update->to[i]);
 }

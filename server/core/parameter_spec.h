@@ -13,14 +13,17 @@
 #include "base/bytes.h"
 #include "base/dtype.h"
 #include "optimizer/settings.h"
+#include "server/core/block_store.h"
 
 #include <stdatomic.h>
 
 struct ps_parameter_spec {
     _Atomic uint32_t references;
     const struct ps_allocator *memory; /* borrowed; outlives this */
-    struct ps_bytes name;              /* a NUL follows it */
-    struct ps_bytes config;            /* serialized OptimizerConfig, as it came */
+    /* Of whole blocks; borrowed, outlives this. NULL, as create leaves it: `memory`. */
+    const struct ps_block_store *store;
+    struct ps_bytes name;   /* a NUL follows it */
+    struct ps_bytes config; /* serialized OptimizerConfig, as it came */
     enum ps_dtype dtype;
     uint64_t count; /* elements; never 0 */
     /* Part of the random counter of stochastic rounding. The hash of the name, so that it depends

@@ -24,6 +24,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     if (created == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the service");
     created->memory = options->memory;
+    created->store = options->store;
     created->clock = options->clock;
     created->log = options->log;
     created->bytes_max = options->bytes_max > 0 ? options->bytes_max : UINT64_MAX;

@@ -33,6 +33,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/journal.h"
 #include "proto/messages.h"
+#include "server/core/block_store.h"
 #include "server/core/crew.h"
 
 struct ps_service;
@@ -48,6 +49,9 @@ struct ps_service_listener {
 
 struct ps_service_options {
     const struct ps_allocator *memory; /* borrowed; outlives the service */
+    /* Borrowed; outlives the service and what its pulls hold. Where the blocks of parameters come
+     * from; NULL: from `memory`. */
+    const struct ps_block_store *store;
     const struct ps_clock *clock;      /* borrowed; outlives the service */
     const struct ps_log *log;          /* borrowed; may be NULL */
     struct ps_metrics *metrics;        /* borrowed; may be NULL */

@@ -1,0 +1,242 @@
+/* Slabs stand in one of three lists by how much of them is free: nothing, something, everything.
+ * Blocks come from the second list first, so that whole slabs become free and can go back. */
+#include "server/core/block_pool.h"
+
+#include "base/assert.h"
+#include "base/slab.h"
+#include "base/thread.h"
+
+#define SLAB_BLOCKS (PS_SLAB_BYTES / PS_BLOCK_BYTES)
+_Static_assert(PS_SLAB_BYTES % PS_BLOCK_BYTES == 0, "a slab is whole blocks");
+_Static_assert(SLAB_BLOCKS <= 32, "a bit for each block of a slab");
+
+struct slab;
+
+/* A block knows its slab; struct ps_block comes first. */
+struct slab_block {
+    struct ps_block block;
+    struct slab *slab;
+};
+
+struct slab {
+    struct slab *previous, *next; /* in its list; NULL at the ends */
+    uint32_t free_bits;           /* a bit for each free block */
+    uint8_t *memory;
+    struct slab_block blocks[SLAB_BLOCKS];
+};
+
+enum fill { FILL_FULL, FILL_PARTIAL, FILL_EMPTY, FILL_COUNT };
+#define ALL_FREE ((uint32_t)(((uint64_t)1 << SLAB_BLOCKS) - 1))
+
+struct ps_block_pool {
+    const struct ps_allocator *memory; /* borrowed; outlives the last block */
+    struct ps_block_store store;
+    struct ps_mutex lock; /* PS_RANK_LEAF; guards what follows */
+    struct slab *lists[FILL_COUNT];
+    uint64_t slab_count;
+    uint64_t empty_count; /* slabs in the list FILL_EMPTY */
+    uint64_t block_count; /* blocks that are out */
+    bool closed;          /* destroyed; goes with the last block */
+    struct ps_gauge *used_gauge, *reserved_gauge;
+};
+
+static struct ps_block *take(void *self);
+static void give(void *self, struct ps_block *block);
+static struct slab *create_slab(struct ps_block_pool *pool);
+static void destroy_slab(const struct ps_block_pool *pool, struct slab *slab);
+static struct slab_block *take_from(struct ps_block_pool *pool, struct slab *slab);
+static struct slab *give_back(struct ps_block_pool *pool, struct slab_block *block);
+static enum fill fill_of(const struct slab *slab);
+static void enter(struct ps_block_pool *pool, struct slab *slab);
+static void leave(struct ps_block_pool *pool, struct slab *slab);
+static void show(const struct ps_block_pool *pool);
+static void free_pool(struct ps_block_pool *pool);
+
+struct ps_block_pool *ps_block_pool_create(const struct ps_allocator *memory,
+                                           struct ps_metrics *metrics)
+{
+    struct ps_block_pool *pool = ps_zeroed(memory, sizeof *pool);
+    if (pool == NULL)
+        return NULL;
+    pool->memory = memory;
+    pool->store = (struct ps_block_store){take, give, pool};
+    ps_mutex_init(&pool->lock, PS_RANK_LEAF);
+    if (metrics != NULL) {
+        pool->used_gauge = ps_metrics_gauge(metrics, "ps_block_used_bytes",
+                                            "Bytes of parameter blocks in use.", NULL);
+        pool->reserved_gauge =
+            ps_metrics_gauge(metrics, "ps_block_reserved_bytes",
+                             "Bytes that the pool of parameter blocks has from the system.", NULL);
+    }
+    return pool;
+}
+
+void ps_block_pool_destroy(struct ps_block_pool *pool)
+{
+    if (pool == NULL)
+        return;
+    ps_mutex_lock(&pool->lock);
+    PS_ASSERT(!pool->closed);
+    pool->closed = true;
+    pool->used_gauge = NULL;
+    pool->reserved_gauge = NULL;
+    bool is_last = pool->block_count == 0;
+    ps_mutex_unlock(&pool->lock);
+    if (is_last)
+        free_pool(pool);
+}
+
+static void free_pool(struct ps_block_pool *pool)
+{
+    PS_ASSERT(pool->lists[FILL_FULL] == NULL && pool->lists[FILL_PARTIAL] == NULL);
+    while (pool->lists[FILL_EMPTY] != NULL) {
+        struct slab *slab = pool->lists[FILL_EMPTY];
+        leave(pool, slab);
+        destroy_slab(pool, slab);
+    }
+    ps_mutex_fini(&pool->lock);
+    ps_release(pool->memory, pool);
+}
+
+const struct ps_block_store *ps_block_pool_store(const struct ps_block_pool *pool)
+{
+    return &pool->store;
+}
+
+struct ps_block_pool_state ps_block_pool_look(struct ps_block_pool *pool)
+{
+    ps_mutex_lock(&pool->lock);
+    struct ps_block_pool_state state = {pool->block_count * PS_BLOCK_BYTES,
+                                        pool->slab_count * PS_SLAB_BYTES};
+    ps_mutex_unlock(&pool->lock);
+    return state;
+}
+
+static struct ps_block *take(void *self)
+{
+    struct ps_block_pool *pool = self;
+    ps_mutex_lock(&pool->lock);
+    PS_ASSERT(!pool->closed);
+    struct slab *slab = pool->lists[FILL_PARTIAL];
+    if (slab == NULL)
+        slab = pool->lists[FILL_EMPTY];
+    if (slab == NULL) {
+        /* The kernel takes its time: others may find a block meanwhile. */
+        ps_mutex_unlock(&pool->lock);
+        slab = create_slab(pool);
+        if (slab == NULL)
+            return NULL;
+        ps_mutex_lock(&pool->lock);
+        pool->slab_count++;
+        enter(pool, slab);
+    }
+    struct slab_block *taken = take_from(pool, slab);
+    show(pool);
+    ps_mutex_unlock(&pool->lock);
+    return &taken->block;
+}
+
+static void give(void *self, struct ps_block *block)
+{
+    struct ps_block_pool *pool = self;
+    ps_mutex_lock(&pool->lock);
+    struct slab *unwanted = give_back(pool, (struct slab_block *)block);
+    bool is_last = pool->closed && pool->block_count == 0;
+    show(pool);
+    ps_mutex_unlock(&pool->lock);
+    if (unwanted != NULL)
+        destroy_slab(pool, unwanted);
+    if (is_last)
+        free_pool(pool);
+}
+
+static struct slab *create_slab(struct ps_block_pool *pool)
+{
+    struct slab *slab = ps_zeroed(pool->memory, sizeof *slab);
+    if (slab == NULL)
+        return NULL;
+    slab->memory = ps_slab_take();
+    if (slab->memory == NULL) {
+        ps_release(pool->memory, slab);
+        return NULL;
+    }
+    slab->free_bits = ALL_FREE;
+    for (size_t i = 0; i < SLAB_BLOCKS; i++)
+        slab->blocks[i] = (struct slab_block){
+            .block = {.store = &pool->store, .data = slab->memory + i * PS_BLOCK_BYTES},
+            .slab = slab};
+    return slab;
+}
+
+static void destroy_slab(const struct ps_block_pool *pool, struct slab *slab)
+{
+    PS_ASSERT(slab->free_bits == ALL_FREE);
+    ps_slab_give(slab->memory);
+    ps_release(pool->memory, slab);
+}
+
+static struct slab_block *take_from(struct ps_block_pool *pool, struct slab *slab)
+{
+    PS_ASSERT(slab->free_bits != 0);
+    uint32_t i = 0;
+    while ((slab->free_bits >> i & 1) == 0)
+        i++;
+    leave(pool, slab);
+    slab->free_bits &= ~((uint32_t)1 << i);
+    enter(pool, slab);
+    pool->block_count++;
+    return &slab->blocks[i];
+}
+
+/* Returns a slab that is to go back to the system, or NULL. */
+static struct slab *give_back(struct ps_block_pool *pool, struct slab_block *block)
+{
+    struct slab *slab = block->slab;
+    uint32_t bit = (uint32_t)1 << (block - slab->blocks);
+    PS_ASSERT((slab->free_bits & bit) == 0);
+    PS_ASSERT(pool->block_count > 0);
+    leave(pool, slab);
+    slab->free_bits |= bit;
+    pool->block_count--;
+    if (slab->free_bits == ALL_FREE && pool->empty_count >= PS_POOL_SLACK_SLABS) {
+        pool->slab_count--;
+        return slab;
+    }
+    enter(pool, slab);
+    return NULL;
+}
+
+static enum fill fill_of(const struct slab *slab)
+{
+    if (slab->free_bits == 0)
+        return FILL_FULL;
+    return slab->free_bits == ALL_FREE ? FILL_EMPTY : FILL_PARTIAL;
+}
+
+static void enter(struct ps_block_pool *pool, struct slab *slab)
+{
+    struct slab **list = &pool->lists[fill_of(slab)];
+    slab->previous = NULL;
+    slab->next = *list;
+    if (*list != NULL)
+        (*list)->previous = slab;
+    *list = slab;
+    pool->empty_count += slab->free_bits == ALL_FREE;
+}
+
+static void leave(struct ps_block_pool *pool, struct slab *slab)
+{
+    struct slab **place =
+        slab->previous != NULL ? &slab->previous->next : &pool->lists[fill_of(slab)];
+    PS_ASSERT(*place == slab);
+    *place = slab->next;
+    if (slab->next != NULL)
+        slab->next->previous = slab->previous;
+    pool->empty_count -= slab->free_bits == ALL_FREE;
+}
+
+static void show(const struct ps_block_pool *pool)
+{
+    ps_gauge_set(pool->used_gauge, (double)(pool->block_count * PS_BLOCK_BYTES));
+    ps_gauge_set(pool->reserved_gauge, (double)(pool->slab_count * PS_SLAB_BYTES));
+}

@@ -1,0 +1,42 @@
+/* A pool of blocks, cut from slabs of large pages (base/slab.h).
+ *
+ * Free blocks are used again before a new slab is asked for. At most PS_POOL_SLACK_SLABS slabs that
+ * are wholly free are kept, so that the copies of a checkpoint or of pulls in flight do not map and
+ * unmap memory all the time; the others go back to the system.
+ *
+ * Threads:  any, but for create and destroy.
+ * Blocking: for a lock held for a few instructions; for the kernel when a slab is taken or given.
+ * Errors:   NULL when memory is refused.
+ * Memory:   destroy may come before the last block is back: the last one takes the pool with it.
+ */
+#ifndef PS_SERVER_CORE_BLOCK_POOL_H
+#define PS_SERVER_CORE_BLOCK_POOL_H
+
+#include "base/alloc.h"
+#include "base/bounds.h"
+#include "base/metrics.h"
+#include "server/core/block_store.h"
+
+/* 128 MiB. */
+#define PS_POOL_SLACK_SLABS 64
+
+struct ps_block_pool;
+
+/* `memory` is borrowed and outlives the last block; `metrics` is borrowed until destroy, and may be
+ * NULL. Returns NULL when memory is refused; end it with ps_block_pool_destroy. */
+struct ps_block_pool *ps_block_pool_create(const struct ps_allocator *memory,
+                                           struct ps_metrics *metrics);
+
+/* Takes `pool`. Nothing may be taken from it any more. NULL is allowed. */
+void ps_block_pool_destroy(struct ps_block_pool *pool);
+
+/* Valid as long as the pool. */
+const struct ps_block_store *ps_block_pool_store(const struct ps_block_pool *pool);
+
+struct ps_block_pool_state {
+    uint64_t bytes_used;     /* of blocks that are out */
+    uint64_t bytes_reserved; /* of slabs: those blocks and what is free */
+};
+struct ps_block_pool_state ps_block_pool_look(struct ps_block_pool *pool);
+
+#endif

@@ -1,0 +1,37 @@
+/* Where the blocks of parameters come from: an interface, so that they may come from a pool of
+ * large pages (block_pool.h), from the heap (no store at all), or from a device.
+ *
+ * A block is a run of bytes with a count of its references. Nobody but the store knows how its
+ * memory was made: it is read through ps_blocks_view, written through ps_blocks_write and
+ * ps_blocks_update alone (blocks.h), and goes back to the store that gave it.
+ *
+ * A store on a device gives structs of its own that begin with struct ps_block, with device memory
+ * besides; `data` is the host's shadow (pinned memory). It would be asked at two more places, both
+ * in blocks.c: ps_blocks_view, before the host reads, to bring the shadow up to date; and
+ * ps_blocks_update, to copy a held block on the device.
+ *
+ * Threads:  take and give from any thread.
+ * Blocking: take, for the kernel.
+ * Errors:   NULL when memory is refused.
+ * Memory:   a block belongs to whoever took it until it is given back.
+ */
+#ifndef PS_SERVER_CORE_BLOCK_STORE_H
+#define PS_SERVER_CORE_BLOCK_STORE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct ps_block {
+    _Atomic uint32_t references;        /* lists that have it; kept by blocks.c */
+    const struct ps_block_store *store; /* that it goes back to; NULL: the heap */
+    uint8_t *data;                      /* PS_BLOCK_BYTES; less from the heap */
+};
+
+struct ps_block_store {
+    /* A block of PS_BLOCK_BYTES, content undefined, or NULL when memory is refused. */
+    struct ps_block *(*take)(void *self);
+    void (*give)(void *self, struct ps_block *block);
+    void *self;
+};
+
+#endif

@@ -1,0 +1,219 @@
+/* server/core/block_pool.c: blocks out of slabs, used again and given back. */
+#include "server/core/block_pool.h"
+
+#include "base/assert.h"
+#include "base/slab.h"
+#include "base/thread.h"
+#include "tests/unit/core/core_world.h"
+
+#include <string.h>
+
+#define PER_SLAB (PS_SLAB_BYTES / PS_BLOCK_BYTES)
+
+static struct ps_block *take(struct ps_block_pool *pool)
+{
+    const struct ps_block_store *store = ps_block_pool_store(pool);
+    return store->take(store->self);
+}
+
+static void give(struct ps_block *block)
+{
+    block->store->give(block->store->self, block);
+}
+
+static void expect(struct ps_block_pool *pool, uint64_t blocks, uint64_t slabs)
+{
+    struct ps_block_pool_state state = ps_block_pool_look(pool);
+    ck_assert_uint_eq(state.bytes_used, blocks * PS_BLOCK_BYTES);
+    ck_assert_uint_eq(state.bytes_reserved, slabs * PS_SLAB_BYTES);
+}
+
+START_TEST(blocks_of_one_slab_do_not_overlap)
+{
+    struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
+    struct ps_block *blocks[PER_SLAB + 1];
+    for (size_t i = 0; i <= PER_SLAB; i++) {
+        blocks[i] = take(pool);
+        memset(blocks[i]->data, (int)i + 1, PS_BLOCK_BYTES);
+    }
+
+    expect(pool, PER_SLAB + 1, 2);
+    for (size_t i = 0; i <= PER_SLAB; i++) {
+        ck_assert_uint_eq(blocks[i]->data[0], i + 1);
+        ck_assert_uint_eq(blocks[i]->data[PS_BLOCK_BYTES - 1], i + 1);
+        give(blocks[i]);
+    }
+    expect(pool, 0, 2);
+    ps_block_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_block_given_back_is_taken_again)
+{
+    struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
+    struct ps_block *kept = take(pool);
+    struct ps_block *first = take(pool);
+    give(first);
+
+    ck_assert_ptr_eq(take(pool), first);
+
+    expect(pool, 2, 1);
+    give(first);
+    give(kept);
+    ps_block_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_slab_in_use_is_filled_before_an_empty_one)
+{
+    struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
+    struct ps_block *blocks[2 * PER_SLAB];
+    for (size_t i = 0; i < 2 * PER_SLAB; i++)
+        blocks[i] = take(pool);
+    for (size_t i = 1; i < 2 * PER_SLAB; i++)
+        give(blocks[i]);
+
+    for (size_t i = 1; i < PER_SLAB; i++) {
+        blocks[i] = take(pool);
+        ck_assert_ptr_eq((void *)((uintptr_t)blocks[i]->data / PS_SLAB_BYTES),
+                         (void *)((uintptr_t)blocks[0]->data / PS_SLAB_BYTES));
+    }
+
+    for (size_t i = 0; i < PER_SLAB; i++)
+        give(blocks[i]);
+    ps_block_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(free_slabs_beyond_the_slack_go_back_to_the_system)
+{
+    enum { SLABS = PS_POOL_SLACK_SLABS + 10, BLOCKS = SLABS * PER_SLAB };
+    struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
+    struct ps_block *blocks[BLOCKS];
+    for (size_t i = 0; i < BLOCKS; i++)
+        blocks[i] = take(pool);
+    expect(pool, BLOCKS, SLABS);
+
+    for (size_t i = 0; i < BLOCKS; i++)
+        give(blocks[i]);
+
+    expect(pool, 0, PS_POOL_SLACK_SLABS);
+    ps_block_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(the_last_block_takes_a_destroyed_pool_with_it)
+{
+    struct fault_heap heap = {.refuse_at = -1};
+    struct ps_allocator memory = fault_heap_allocator(&heap);
+    struct ps_block_pool *pool = ps_block_pool_create(&memory, NULL);
+    struct ps_block *first = take(pool);
+    struct ps_block *last = take(pool);
+
+    ps_block_pool_destroy(pool);
+    give(first);
+    memset(last->data, 1, PS_BLOCK_BYTES);
+    ck_assert_int_gt(heap.live, 0);
+    give(last);
+
+    ck_assert_int_eq(heap.live, 0);
+    ps_block_pool_destroy(NULL);
+}
+END_TEST
+
+START_TEST(taking_survives_any_refused_allocation)
+{
+    struct fault_heap heap = {.refuse_at = _i};
+    struct ps_allocator memory = fault_heap_allocator(&heap);
+    struct ps_block_pool *pool = ps_block_pool_create(&memory, NULL);
+    struct ps_block *block = pool != NULL ? take(pool) : NULL;
+
+    ck_assert((pool == NULL) == (_i == 0));
+    ck_assert((block == NULL) == (_i < 2));
+
+    if (block != NULL)
+        give(block);
+    ps_block_pool_destroy(pool);
+    ck_assert_int_eq(heap.live, 0);
+}
+END_TEST
+
+START_TEST(the_gauges_follow)
+{
+    struct ps_metrics *metrics = ps_metrics_create(ps_allocator_heap());
+    struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), metrics);
+    const struct ps_gauge *used = ps_metrics_gauge(metrics, "ps_block_used_bytes", "", NULL);
+    const struct ps_gauge *reserved =
+        ps_metrics_gauge(metrics, "ps_block_reserved_bytes", "", NULL);
+
+    struct ps_block *block = take(pool);
+    ck_assert_double_eq(ps_gauge_value(used), PS_BLOCK_BYTES);
+    ck_assert_double_eq(ps_gauge_value(reserved), PS_SLAB_BYTES);
+    give(block);
+
+    ck_assert_double_eq(ps_gauge_value(used), 0);
+    ps_block_pool_destroy(pool);
+    ps_metrics_destroy(metrics);
+}
+END_TEST
+
+START_TEST(giving_a_block_twice_aborts)
+{
+    struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
+    struct ps_block *kept = take(pool);
+    struct ps_block *block = take(pool);
+    give(block);
+
+    give(block);
+    give(kept);
+}
+END_TEST
+
+/* Each thread holds a few blocks at a time and looks whether they stay its own. */
+static void take_and_give(void *argument)
+{
+    struct ps_block_pool *pool = argument;
+    struct ps_block *held[16] = {NULL};
+    for (size_t round = 0; round < 4000; round++) {
+        struct ps_block **place = &held[round * 7 % 16];
+        if (*place != NULL) {
+            PS_ASSERT(memcmp((*place)->data, &place, sizeof place) == 0);
+            give(*place);
+        }
+        *place = take(pool);
+        memcpy((*place)->data, &place, sizeof place);
+    }
+    for (size_t i = 0; i < 16; i++)
+        if (held[i] != NULL)
+            give(held[i]);
+}
+
+START_TEST(threads_never_get_the_same_block)
+{
+    struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
+    struct ps_thread threads[4] = {0};
+
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_int_eq(ps_thread_start(&threads[i], "taker", take_and_give, pool, NULL), PS_OK);
+    for (size_t i = 0; i < 4; i++)
+        ps_thread_join(&threads[i]);
+
+    ck_assert_uint_eq(ps_block_pool_look(pool).bytes_used, 0);
+    ps_block_pool_destroy(pool);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("block_pool");
+    tcase_add_test(tests, blocks_of_one_slab_do_not_overlap);
+    tcase_add_test(tests, a_block_given_back_is_taken_again);
+    tcase_add_test(tests, a_slab_in_use_is_filled_before_an_empty_one);
+    tcase_add_test(tests, free_slabs_beyond_the_slack_go_back_to_the_system);
+    tcase_add_test(tests, the_last_block_takes_a_destroyed_pool_with_it);
+    tcase_add_loop_test(tests, taking_survives_any_refused_allocation, 0, 3);
+    tcase_add_test(tests, the_gauges_follow);
+    tcase_add_test_raise_signal(tests, giving_a_block_twice_aborts, 6);
+    tcase_add_test(tests, threads_never_get_the_same_block);
+    return run_tests("block_pool", tests);
+}
