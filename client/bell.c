@@ -6,6 +6,8 @@ void ps_bell_init(struct ps_bell *bell)
     ps_mutex_init(&bell->mutex, PS_RANK_LEAF);
     ps_condition_init(&bell->rang);
     bell->count = 0;
+    bell->heard = NULL;
+    bell->self = NULL;
 }
 
 void ps_bell_fini(struct ps_bell *bell)
@@ -27,6 +29,18 @@ void ps_bell_ring(struct ps_bell *bell)
     ps_mutex_lock(&bell->mutex);
     bell->count++;
     ps_condition_signal_all(&bell->rang);
+    void (*heard)(void *self) = bell->heard;
+    void *self = bell->self;
+    ps_mutex_unlock(&bell->mutex);
+    if (heard != NULL)
+        heard(self);
+}
+
+void ps_bell_tell(struct ps_bell *bell, void (*heard)(void *self), void *self)
+{
+    ps_mutex_lock(&bell->mutex);
+    bell->heard = heard;
+    bell->self = self;
     ps_mutex_unlock(&bell->mutex);
 }
 

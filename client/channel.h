@@ -2,8 +2,9 @@
  * own. Decides nothing: it carries out the engine's actions and hands back outcomes.
  *
  * Threads:  route, submit, cancel, take and release may be called from any thread, one at a time
- *           (the client's lock sees to it). Destroy when no call is in flight.
- * Blocking: never, but for destroy, which ends the implementation's threads.
+ *           (the client's lock sees to it); poll beside them, by one thread at a time; interrupt
+ *           from any. Destroy when no call is in flight.
+ * Blocking: poll, as it says; destroy, which ends the implementation's threads.
  * Errors:   submit can fail; a call that was submitted always gets exactly one outcome.
  * Memory:   a request is borrowed until its outcome was taken. A taken delivery is held until it
  *           is released.
@@ -13,7 +14,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "client/bell.h"
 #include "client/call.h"
 
 #include <stdbool.h>
@@ -46,19 +46,27 @@ struct ps_channel {
     bool (*take)(void *self, struct ps_delivery *delivery);
     void (*release)(void *self, struct ps_delivery *delivery);
 
+    /* Whoever waits for outcomes waits here, and does the channel's work meanwhile: no other thread
+     * has to be woken for his answer. Returns when there is something to take, when it was
+     * interrupted, after `timeout_ms`, or for no reason. While nobody polls, the channel works on
+     * by itself. */
+    void (*poll)(void *self, uint64_t timeout_ms);
+
+    /* The poll under way, or else the next one, returns soon. */
+    void (*interrupt)(void *self);
+
     void (*destroy)(void *self);
     void *self;
 };
 
-/* gRPC over TCP: one connection per shard, one thread. The content of a push is sent from where it
- * lies; when a server stops reading in the middle of one, a cancelled call needs up to two seconds
- * to let go of it.
+/* gRPC over TCP: one connection per shard; one thread, which works while nobody polls. The content
+ * of a push is sent from where it lies; when a server stops reading in the middle of one, a
+ * cancelled call needs up to two seconds to let go of it.
  *
- * bell     borrowed; rung when there is something to take
  * clock    borrowed; deadlines count on it
  * memory   borrowed; used from the implementation's thread as well
  */
-PS_MUST_USE enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_bell *bell,
+PS_MUST_USE enum ps_status ps_channel_grpc_create(uint32_t shard_count,
                                                   const struct ps_clock *clock,
                                                   const struct ps_allocator *memory,
                                                   struct ps_channel *channel,

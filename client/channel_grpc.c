@@ -1,9 +1,9 @@
 /* Calls over gRPC's C core. channel_grpc*.c are the only files of the client
  * that know gRPC.
  *
- * One thread sits in the completion queue all the time: without somebody there, gRPC neither reads
- * nor answers pings. It handles two kinds of tag: a call's one batch has ended, or a connection's
- * state has changed. A call (here: a flight) goes through
+ * Somebody sits in the completion queue all the time (channel_grpc_poll.c): without, gRPC neither
+ * reads nor answers pings. He handles two kinds of tag: a call's one batch has ended, or a
+ * connection's state has changed. A call (here: a flight) goes through
  *
  *   WAITING ──connection is up──► RUNNING ──batch ended, content released──► in `done` ──► taken
  *      └──────cancelled, or no server──────────────────────────────────────────┘
@@ -24,11 +24,11 @@ static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
 static void cancel(void *self, uint64_t call);
 static bool take(void *self, struct ps_delivery *delivery);
 static void release(void *self, struct ps_delivery *delivery);
+static void poll(void *self, uint64_t timeout_ms);
+static void interrupt(void *self);
 static void destroy(void *self);
-static void run(void *argument);
 
-enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_bell *bell,
-                                      const struct ps_clock *clock,
+enum ps_status ps_channel_grpc_create(uint32_t shard_count, const struct ps_clock *clock,
                                       const struct ps_allocator *memory, struct ps_channel *channel,
                                       struct ps_error *error)
 {
@@ -37,7 +37,6 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_bell *bell
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a channel");
     side->memory = memory;
     side->clock = clock;
-    side->bell = bell;
     side->shard_count = shard_count;
     side->routes = ps_zeroed_array(memory, shard_count, sizeof *side->routes);
     if (side->routes == NULL) {
@@ -49,9 +48,10 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_bell *bell
     side->credentials = grpc_insecure_credentials_create();
     ps_mutex_init(&side->mutex, PS_RANK_QUEUE);
     ps_mutex_init(&side->done_mutex, PS_RANK_LEAF);
-    *channel = (struct ps_channel){route, submit, cancel, take, release, destroy, side};
+    *channel =
+        (struct ps_channel){route, submit, cancel, take, release, poll, interrupt, destroy, side};
 
-    enum ps_status status = ps_thread_start(&side->thread, "ps_channel", run, side, error);
+    enum ps_status status = ps_grpc_poll_start(side, error);
     if (status != PS_OK)
         destroy(side);
     return status;
@@ -70,11 +70,7 @@ static void destroy(void *self)
     }
     ps_mutex_unlock(&side->mutex);
 
-    grpc_completion_queue_shutdown(side->queue);
-    if (side->thread.started)
-        ps_thread_join(&side->thread);
-    else
-        run(side);
+    ps_grpc_poll_stop(side);
     ps_connection_reap(side);
     PS_ASSERT(side->connections == NULL);
     PS_ASSERT(side->done_first == NULL);
@@ -203,7 +199,22 @@ static void release(void *self, struct ps_delivery *delivery)
     delivery->held = NULL;
 }
 
-/* ---- The thread ---- */
+static void poll(void *self, uint64_t timeout_ms)
+{
+    struct ps_grpc_side *side = self;
+    ps_mutex_lock(&side->done_mutex);
+    bool ready = side->done_first != NULL;
+    ps_mutex_unlock(&side->done_mutex);
+    if (!ready)
+        ps_grpc_poll(side, timeout_ms);
+}
+
+static void interrupt(void *self)
+{
+    ps_grpc_poll_wake(self);
+}
+
+/* ---- Events ---- */
 
 static void state_changed(struct ps_grpc_side *side, struct ps_connection *connection)
 {
@@ -232,18 +243,11 @@ static void state_changed(struct ps_grpc_side *side, struct ps_connection *conne
     }
 }
 
-static void run(void *argument)
+void ps_grpc_handle(struct ps_grpc_side *side, void *tag)
 {
-    struct ps_grpc_side *side = argument;
-    for (;;) {
-        grpc_event event =
-            grpc_completion_queue_next(side->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-        if (event.type == GRPC_QUEUE_SHUTDOWN)
-            return;
-        PS_TAG_TAKE(event.tag);
-        if (*(const enum ps_tag_kind *)event.tag == PS_TAG_FLIGHT)
-            ps_flight_ended(event.tag);
-        else
-            state_changed(side, event.tag);
-    }
+    PS_TAG_TAKE(tag);
+    if (*(const enum ps_tag_kind *)tag == PS_TAG_FLIGHT)
+        ps_flight_ended(tag);
+    else
+        state_changed(side, tag);
 }

@@ -10,6 +10,7 @@
 #define PS_CLIENT_CHANNEL_GRPC_H
 
 #include "base/bounds.h"
+#include "base/thread.h"
 #include "client/channel.h"
 #include "proto/codec.h"
 
@@ -29,7 +30,11 @@ void __tsan_acquire(void *address);
 #define PS_TAG_TAKE(tag) ((void)(tag))
 #endif
 
-enum ps_tag_kind { PS_TAG_FLIGHT = 0x666c6967, PS_TAG_CONNECTION = 0x636f6e6e };
+enum ps_tag_kind {
+    PS_TAG_FLIGHT = 0x666c6967,
+    PS_TAG_CONNECTION = 0x636f6e6e,
+    PS_TAG_KICK = 0x6b69636b
+};
 
 struct ps_connection {
     enum ps_tag_kind kind; /* first: what a completion queue's tag points to */
@@ -72,14 +77,35 @@ struct ps_flight {
     struct ps_decoded decoded; /* of the reply */
 };
 
+/* Who is in the completion queue. Never two: they would only wake each other. */
+enum ps_poller { PS_POLLER_NOBODY, PS_POLLER_KEEPER, PS_POLLER_CALLER };
+
+/* The role of the one who polls, and how he is called back. */
+struct ps_grpc_role {
+    struct ps_mutex mutex;             /* guards the rest, but for `handling` and the thread */
+    struct ps_condition changed;       /* for the caller who waits */
+    struct ps_condition keeper_wanted; /* at the end */
+    enum ps_poller poller;
+    pthread_t caller;  /* while that is who polls */
+    bool handling;     /* the poller's own: an event, outside of the queue */
+    bool caller_waits; /* for what the keeper finds */
+    bool called;       /* the next poll is to return at once */
+    bool ending;
+    uint64_t polls;          /* by callers, ever */
+    struct ps_thread keeper; /* polls while no caller does */
+    enum ps_tag_kind kick_tag;
+    grpc_channel *kick_channel;
+    grpc_call *kick; /* no call goes over it: an empty batch on it is an event at once */
+    bool kicked;     /* and that event is under way */
+};
+
 struct ps_grpc_side {
     const struct ps_allocator *memory; /* borrowed */
     const struct ps_clock *clock;      /* borrowed */
-    struct ps_bell *bell;              /* borrowed */
     uint32_t shard_count;
     grpc_completion_queue *queue;
     grpc_channel_credentials *credentials;
-    struct ps_thread thread;
+    struct ps_grpc_role role;
 
     struct ps_mutex mutex;
     struct ps_connection **routes;     /* of each shard; NULL: nobody serves it */
@@ -135,5 +161,23 @@ void ps_flight_drop_pin(struct ps_flight *flight);
 
 /* Decodes the reply, if there is one. */
 void ps_flight_outcome(struct ps_flight *flight, struct ps_call_outcome *outcome);
+
+/* ---- Polling ---- */
+
+/* Starts the keeper; the queue is there. PS_ERR_NO_MEMORY. */
+PS_MUST_USE enum ps_status ps_grpc_poll_start(struct ps_grpc_side *side, struct ps_error *error);
+
+/* Shuts the queue and returns when it is empty. Also after a start that failed. */
+void ps_grpc_poll_stop(struct ps_grpc_side *side);
+
+/* The channel's poll. */
+void ps_grpc_poll(struct ps_grpc_side *side, uint64_t timeout_ms);
+
+/* The channel's interrupt; also when there is something to take. Any thread, under any of our
+ * locks. */
+void ps_grpc_poll_wake(struct ps_grpc_side *side);
+
+/* What to do with an event of the queue. */
+void ps_grpc_handle(struct ps_grpc_side *side, void *tag);
 
 #endif

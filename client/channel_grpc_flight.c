@@ -152,7 +152,7 @@ void ps_flight_drop_pin(struct ps_flight *flight)
         side->done_last->next_done = flight;
     side->done_last = flight;
     ps_mutex_unlock(&side->done_mutex);
-    ps_bell_ring(side->bell);
+    ps_grpc_poll_wake(side);
 }
 
 /* The word of the server's status, if it sent one. */

@@ -9,6 +9,11 @@
 static void follow_members(struct psclient *client);
 static bool take_outcomes(struct psclient *client);
 static bool act(struct psclient *client, const struct ps_batch *mine);
+static void wait_for(struct psclient *client, const struct ps_batch *batch);
+static void lead(struct psclient *client, uint64_t timeout_ms);
+static void join_waiters(struct psclient *client, struct ps_client_waiter *waiter);
+static void leave_waiters(struct psclient *client, struct ps_client_waiter *waiter);
+static void wake_waiter_of(struct psclient *client, const struct ps_batch *batch);
 
 /* Does everything there is to do now. Under the mutex. */
 static void pump(struct psclient *client, const struct ps_batch *mine)
@@ -29,23 +34,73 @@ enum ps_status ps_client_run(struct psclient *client, const struct ps_batch_requ
     ps_mutex_lock(&client->mutex);
     enum ps_status status =
         ps_engine_start(client->engine, request, ps_now_ms(client->clock), &batch, error);
-    while (status == PS_OK) {
-        uint64_t heard = ps_bell_count(&client->bell);
-        pump(client, batch);
-        if (ps_batch_is_finished(batch)) {
-            ps_engine_end(client->engine, batch);
-            break;
-        }
-        uint64_t wake_ms = ps_engine_wake_ms(client->engine);
-        ps_mutex_unlock(&client->mutex);
-        uint64_t wait_ms = PS_DEADLINE_NEVER;
-        if (wake_ms != PS_DEADLINE_NEVER)
-            wait_ms = ps_time_left_ms(client->clock, wake_ms);
-        ps_bell_wait(&client->bell, heard, wait_ms);
-        ps_mutex_lock(&client->mutex);
+    if (status == PS_OK) {
+        wait_for(client, batch);
+        ps_engine_end(client->engine, batch);
     }
     ps_mutex_unlock(&client->mutex);
     return status;
+}
+
+/* Returns when the batch is finished. Under the mutex, but for the waiting. */
+static void wait_for(struct psclient *client, const struct ps_batch *batch)
+{
+    struct ps_client_waiter waiter = {.batch = batch};
+    ps_condition_init(&waiter.woken);
+    join_waiters(client, &waiter);
+    for (;;) {
+        pump(client, batch);
+        if (ps_batch_is_finished(batch))
+            break;
+        uint64_t wake_ms = ps_engine_wake_ms(client->engine);
+        uint64_t wait_ms = PS_DEADLINE_NEVER;
+        if (wake_ms != PS_DEADLINE_NEVER)
+            wait_ms = ps_time_left_ms(client->clock, wake_ms);
+        if (!client->led)
+            lead(client, wait_ms);
+        else
+            (void)ps_condition_wait(&waiter.woken, &client->mutex, wait_ms);
+    }
+    leave_waiters(client, &waiter);
+    ps_condition_fini(&waiter.woken);
+}
+
+static void lead(struct psclient *client, uint64_t timeout_ms)
+{
+    client->led = true;
+    ps_mutex_unlock(&client->mutex);
+    client->channel.poll(client->channel.self, timeout_ms);
+    ps_mutex_lock(&client->mutex);
+    client->led = false;
+}
+
+static void join_waiters(struct psclient *client, struct ps_client_waiter *waiter)
+{
+    waiter->after = client->waiters;
+    if (waiter->after != NULL)
+        waiter->after->before = waiter;
+    client->waiters = waiter;
+}
+
+/* Whoever leaves while nobody leads hands the lead on. */
+static void leave_waiters(struct psclient *client, struct ps_client_waiter *waiter)
+{
+    if (waiter->before != NULL)
+        waiter->before->after = waiter->after;
+    else
+        client->waiters = waiter->after;
+    if (waiter->after != NULL)
+        waiter->after->before = waiter->before;
+    if (!client->led && client->waiters != NULL)
+        ps_condition_signal_all(&client->waiters->woken);
+}
+
+static void wake_waiter_of(struct psclient *client, const struct ps_batch *batch)
+{
+    for (struct ps_client_waiter *it = client->waiters; it != NULL; it = it->after) {
+        if (it->batch == batch)
+            ps_condition_signal_all(&it->woken);
+    }
 }
 
 static bool take_outcomes(struct psclient *client)
@@ -88,7 +143,7 @@ static bool act(struct psclient *client, const struct ps_batch *mine)
             break;
         case PS_ENGINE_FINISHED:
             if (action.batch != mine)
-                ps_bell_ring(&client->bell);
+                wake_waiter_of(client, action.batch);
             break;
         }
     }

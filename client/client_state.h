@@ -1,7 +1,9 @@
 /* What stands behind `struct psclient`: an engine, a channel, and what feeds them. Private.
  *
- * Whoever waits for a batch does the work meanwhile: takes outcomes from the channel, feeds the
- * engine, carries out its actions, for every batch of the client.
+ * Whoever waits for a batch does the work meanwhile: polls the channel, takes its outcomes, feeds
+ * the engine, carries out its actions, for every batch of the client. One of those who wait does
+ * this at a time, the leader; he wakes the others when their batch is finished. When his own is,
+ * one of the others leads.
  *
  * Threads:  `mutex` guards everything below it; the rest does not change after open.
  * Blocking: as each function says.
@@ -23,6 +25,13 @@ struct ps_route {
     uint64_t number; /* what the engine knows as its epoch: rises with each change */
 };
 
+/* A caller that waits for a batch while another leads. */
+struct ps_client_waiter {
+    const struct ps_batch *batch;
+    struct ps_condition woken; /* the batch is finished, or nobody leads */
+    struct ps_client_waiter *before, *after;
+};
+
 struct psclient {
     const struct ps_allocator *memory;
     const struct ps_clock *clock;
@@ -33,11 +42,13 @@ struct psclient {
     uint64_t lock_ttl_ms;
     enum ps_ack ack;
     uint32_t shard_count;
-    struct ps_bell bell;
+    struct ps_bell bell; /* rung when servers move */
     struct ps_channel channel;
     struct ps_follower *follower; /* NULL: fixed servers */
 
     struct ps_mutex mutex;
+    bool led; /* somebody polls the channel */
+    struct ps_client_waiter *waiters;
     struct ps_engine *engine;
     struct ps_route *routes; /* owned; of each shard */
     uint64_t route_number;

@@ -154,8 +154,10 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
     client->init_epochs = ps_zeroed_array(client->memory, client->shard_count, sizeof(uint64_t));
     if (client->routes == NULL || client->init_epochs == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", client->shard_count);
-    return ps_channel_grpc_create(client->shard_count, &client->bell, client->clock, client->memory,
-                                  &client->channel, error);
+    PS_TRY(ps_channel_grpc_create(client->shard_count, client->clock, client->memory,
+                                  &client->channel, error));
+    ps_bell_tell(&client->bell, client->channel.interrupt, client->channel.self);
+    return PS_OK;
 }
 
 /* The next of the comma-separated addresses; its size is 0 when it is empty. */

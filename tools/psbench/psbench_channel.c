@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "client/bell.h"
 #include "client/channel.h"
 #include "tools/psbench/psbench_load_state.h"
 
@@ -22,7 +21,6 @@ struct slot {
 
 struct lane {
     struct ps_bench_load *load;
-    struct ps_bell bell;
     struct ps_channel channel;
     struct slot *slots; /* owned */
     uint64_t in_flight;
@@ -46,13 +44,10 @@ void ps_bench_channel_main(void *argument)
     for (uint64_t i = 0; i < first->load->wish.outstanding; i++)
         begin(&lane, i);
     while (lane.in_flight > 0) {
-        uint64_t heard = ps_bell_count(&lane.bell);
+        lane.channel.poll(lane.channel.self, WAIT_MS);
         take_all(&lane);
-        if (lane.in_flight > 0)
-            ps_bell_wait(&lane.bell, heard, WAIT_MS);
     }
     lane.channel.destroy(lane.channel.self);
-    ps_bell_fini(&lane.bell);
     ps_release(ps_allocator_heap(), lane.slots);
 }
 
@@ -64,15 +59,13 @@ static enum ps_status open_lane(struct lane *lane, struct ps_bench_load *load,
     lane->slots = ps_zeroed_array(memory, load->wish.outstanding, sizeof *lane->slots);
     if (lane->slots == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the channel's slots");
-    ps_bell_init(&lane->bell);
     enum ps_status status =
-        ps_channel_grpc_create(1, &lane->bell, ps_clock_real(), memory, &lane->channel, error);
+        ps_channel_grpc_create(1, ps_clock_real(), memory, &lane->channel, error);
     if (status == PS_OK && !lane->channel.route(lane->channel.self, 0, load->wish.servers)) {
         lane->channel.destroy(lane->channel.self);
         status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a connection");
     }
     if (status != PS_OK) {
-        ps_bell_fini(&lane->bell);
         ps_release(memory, lane->slots);
         return status;
     }

@@ -15,23 +15,20 @@
 
 #define LONG_MS 20000
 
-static struct ps_bell bell;
 static struct ps_channel channel;
 static const struct fake_answer hold = {.kind = FAKE_HOLD};
 static const struct fake_answer break_it = {.kind = FAKE_BREAK};
 
 static void open_channel(uint32_t shard_count)
 {
-    ps_bell_init(&bell);
-    ck_assert_int_eq(ps_channel_grpc_create(shard_count, &bell, ps_clock_real(),
-                                            ps_allocator_heap(), &channel, NULL),
-                     PS_OK);
+    ck_assert_int_eq(
+        ps_channel_grpc_create(shard_count, ps_clock_real(), ps_allocator_heap(), &channel, NULL),
+        PS_OK);
 }
 
 static void close_channel(void)
 {
     channel.destroy(channel.self);
-    ps_bell_fini(&bell);
 }
 
 static void submit(uint64_t call, uint32_t shard, const struct ps_call_request *request,
@@ -48,11 +45,10 @@ static struct ps_call_outcome await(uint64_t call)
     struct ps_delivery delivery;
     uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), LONG_MS);
     for (;;) {
-        uint64_t heard = ps_bell_count(&bell);
         if (channel.take(channel.self, &delivery))
             break;
         ck_assert_uint_lt(ps_now_ms(ps_clock_real()), deadline_ms);
-        ps_bell_wait(&bell, heard, 1000);
+        channel.poll(channel.self, 1000);
     }
     ck_assert_uint_eq(delivery.call, call);
     channel.release(channel.self, &delivery);
@@ -415,7 +411,7 @@ START_TEST(a_server_that_stops_reading_does_not_keep_a_cancelled_push)
 
     kill(child, SIGSTOP);
     submit(2, 0, &large, LONG_MS);
-    ps_bell_wait(&bell, ps_bell_count(&bell), 50);
+    channel.poll(channel.self, 50);
     channel.cancel(channel.self, 2);
     uint64_t started_ms = ps_now_ms(ps_clock_real());
     struct ps_call_outcome outcome = await(2);
@@ -444,9 +440,8 @@ START_TEST(many_calls_at_once_all_come_back)
     uint32_t ok = 0;
     while (ok < 500) {
         struct ps_delivery delivery;
-        uint64_t heard = ps_bell_count(&bell);
         if (!channel.take(channel.self, &delivery)) {
-            ps_bell_wait(&bell, heard, 1000);
+            channel.poll(channel.self, 1000);
             continue;
         }
         ck_assert_int_eq(delivery.outcome.status, PS_OK);

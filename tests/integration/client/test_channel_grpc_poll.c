@@ -1,0 +1,143 @@
+/* Who works for the channel: callers that poll, or its own thread. */
+#include "client/channel.h"
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "tests/support/client/fake_server.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define LONG_MS 20000
+
+static struct fake_server *server;
+static struct ps_channel channel;
+static struct ps_bytes content = {(const uint8_t *)"1234", 4};
+static struct ps_call_request push;
+
+static void open_channel(void)
+{
+    server = fake_server_start(0);
+    push = (struct ps_call_request){
+        .method = PS_METHOD_PUSH,
+        .push = {.name = ps_bytes_of_text("w"), .dtype = PS_F32, .content = ps_view_of(&content)}};
+    ck_assert_int_eq(
+        ps_channel_grpc_create(1, ps_clock_real(), ps_allocator_heap(), &channel, NULL), PS_OK);
+    channel.route(channel.self, 0, fake_server_address(server));
+}
+
+static void close_channel(void)
+{
+    channel.destroy(channel.self);
+    fake_server_stop(server);
+}
+
+static void submit(uint64_t call)
+{
+    ck_assert_int_eq(
+        channel.submit(channel.self, call, 0, &push, ps_deadline_after(ps_clock_real(), LONG_MS)),
+        PS_OK);
+}
+
+/* Takes the answer, polling for it or not. */
+static void await(uint64_t call, bool polling)
+{
+    struct ps_delivery delivery;
+    uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), LONG_MS);
+    while (!channel.take(channel.self, &delivery)) {
+        ck_assert_uint_lt(ps_now_ms(ps_clock_real()), deadline_ms);
+        if (polling)
+            channel.poll(channel.self, 1000);
+    }
+    ck_assert_uint_eq(delivery.call, call);
+    ck_assert_int_eq(delivery.outcome.status, PS_OK);
+    channel.release(channel.self, &delivery);
+}
+
+START_TEST(calls_end_while_nobody_polls)
+{
+    open_channel();
+
+    submit(1);
+
+    await(1, false);
+    close_channel();
+}
+END_TEST
+
+static void poll_long(void *argument)
+{
+    (void)argument;
+    channel.poll(channel.self, LONG_MS);
+}
+
+START_TEST(an_interruption_ends_the_poll_under_way_or_the_next_one)
+{
+    struct ps_thread thread = {0};
+    open_channel();
+    uint64_t started_ms = ps_now_ms(ps_clock_real());
+
+    for (int i = 0; i < 20; i++) {
+        ck_assert_int_eq(ps_thread_start(&thread, "poll", poll_long, NULL, NULL), PS_OK);
+        channel.interrupt(channel.self);
+        ps_thread_join(&thread);
+    }
+    channel.interrupt(channel.self);
+    channel.poll(channel.self, LONG_MS);
+
+    ck_assert_uint_lt(ps_now_ms(ps_clock_real()) - started_ms, LONG_MS);
+    close_channel();
+}
+END_TEST
+
+START_TEST(a_poll_without_an_answer_ends_in_time)
+{
+    open_channel();
+    submit(1);
+    await(1, true);
+    uint64_t started_ms = ps_now_ms(ps_clock_real());
+
+    for (int i = 0; i < 10; i++)
+        channel.poll(channel.self, 20);
+
+    ck_assert_uint_lt(ps_now_ms(ps_clock_real()) - started_ms, LONG_MS);
+    close_channel();
+}
+END_TEST
+
+/* Some answers fall to us, some to the channel's thread, and some callers come just when it has
+ * taken over or let go. */
+START_TEST(callers_that_come_and_go_get_every_answer)
+{
+    open_channel();
+
+    for (uint64_t i = 0; i < 60; i++) {
+        submit(i);
+        await(i, i % 5 != 0);
+        if (i % 6 == 0)
+            channel.poll(channel.self, 25);
+        if (i % 7 == 0)
+            (void)usleep((useconds_t)(i * 1000));
+    }
+
+    close_channel();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("channel_grpc_poll");
+    TCase *tests = tcase_create("polling");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, calls_end_while_nobody_polls);
+    tcase_add_test(tests, an_interruption_ends_the_poll_under_way_or_the_next_one);
+    tcase_add_test(tests, a_poll_without_an_answer_ends_in_time);
+    tcase_add_test(tests, callers_that_come_and_go_get_every_answer);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
