@@ -6,16 +6,19 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 if(NOT CMAKE_BUILD_TYPE)
     set(CMAKE_BUILD_TYPE Release)
 endif()
+set(PS_MUTATE "" CACHE STRING "none of the mutations is in here")
 include(../cmake/PsFlags.cmake)
 
 set(root ${CMAKE_CURRENT_SOURCE_DIR}/..)
-add_library(ps_base STATIC ${root}/base/assert.c ${root}/base/dtype.c ${root}/base/status.c)
+add_library(ps_base STATIC ${root}/base/assert.c ${root}/base/dtype.c ${root}/base/encoding.c
+            ${root}/base/status.c)
 target_include_directories(ps_base PUBLIC ${root})
 
 include(loops.cmake)
 ps_optimizer_loops(${root} ps_base loops)
-add_library(ps_optimizer STATIC float_mode.c learning_rate.c loops_best.c optimizer.c power.c
-            settings.c step.c sum.c ${loops})
+add_library(ps_optimizer STATIC encoded.c encoding_loops_best.c encoding_top_k.c float_mode.c
+            instruction_sets.c learning_rate.c loops_best.c optimizer.c power.c settings.c step.c sum.c
+            ${loops})
 target_link_libraries(ps_optimizer PUBLIC ps_base PRIVATE m)
 
 enable_testing()

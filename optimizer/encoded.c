@@ -1,0 +1,193 @@
+/* Sizes, refusals, and the loops put together to whole contents. */
+#include "optimizer/encoded.h"
+
+#include "base/assert.h"
+#include "optimizer/encoding_loops.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static void decode_groups(enum ps_dtype dtype, const uint8_t *encoded, size_t count,
+                          uint8_t *elements);
+static enum ps_status encode_groups(enum ps_dtype dtype, const uint8_t *elements, size_t count,
+                                    uint8_t *encoded, struct ps_error *error);
+
+bool ps_encoding_is_native(enum ps_encoding encoding, enum ps_dtype dtype)
+{
+    return encoding == PS_ENCODING_NATIVE || (encoding == PS_ENCODING_FLOAT32 && dtype == PS_F32) ||
+           (encoding == PS_ENCODING_FLOAT64 && dtype == PS_F64);
+}
+
+size_t ps_encoding_width(enum ps_encoding encoding, enum ps_dtype dtype)
+{
+    switch (encoding) {
+    case PS_ENCODING_NATIVE:
+        return ps_dtype_size(dtype);
+    case PS_ENCODING_FLOAT32:
+        return 4;
+    case PS_ENCODING_FLOAT64:
+        return 8;
+    case PS_ENCODING_BFLOAT16:
+    case PS_ENCODING_FLOAT16:
+        return 2;
+    case PS_ENCODING_INT8:
+        return 1;
+    case PS_ENCODING_TOP_K:
+        return PS_ENCODING_PAIR_BYTES;
+    case PS_ENCODING_COUNT:
+        break;
+    }
+    PS_ASSERT(0 && "unknown encoding");
+}
+
+uint64_t ps_encoding_groups(uint64_t count)
+{
+    return count / PS_ENCODING_GROUP + (count % PS_ENCODING_GROUP != 0);
+}
+
+uint64_t ps_encoding_bytes(enum ps_encoding encoding, enum ps_dtype dtype, uint64_t count)
+{
+    PS_ASSERT(count < UINT64_C(1) << 58);
+    uint64_t scales = encoding == PS_ENCODING_INT8 ? ps_encoding_groups(count) * sizeof(float) : 0;
+    return scales + count * ps_encoding_width(encoding, dtype);
+}
+
+static enum ps_status check_pairs(uint64_t count, uint64_t bytes, struct ps_error *error)
+{
+    if (count > UINT64_C(1) << 32)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "top_k names at most 2^32 elements, the parameter has %" PRIu64, count);
+    if (bytes % PS_ENCODING_PAIR_BYTES == 0 && bytes / PS_ENCODING_PAIR_BYTES <= count)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BAD_INPUT,
+                   "%" PRIu64 " bytes are not at most %" PRIu64 " pairs of 8 bytes (top_k)", bytes,
+                   count);
+}
+
+enum ps_status ps_encoding_check(enum ps_encoding encoding, enum ps_dtype dtype, uint64_t count,
+                                 uint64_t bytes, struct ps_error *error)
+{
+    if (encoding != PS_ENCODING_NATIVE && !ps_dtype_is_float(dtype))
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "encoding %s is for parameters of float32 and float64; a parameter of %s "
+                       "allows native alone",
+                       ps_encoding_name(encoding), ps_dtype_name(dtype));
+    if (encoding == PS_ENCODING_TOP_K)
+        return check_pairs(count, bytes, error);
+    uint64_t expected = ps_encoding_bytes(encoding, dtype, count);
+    if (bytes == expected)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BAD_INPUT,
+                   "%" PRIu64 " elements are %" PRIu64 " bytes (%s), not %" PRIu64, count, expected,
+                   ps_encoding_name(encoding), bytes);
+}
+
+enum ps_status ps_encoding_check_scales(const float *scales, size_t count, uint64_t first,
+                                        struct ps_error *error)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(scales[i]))
+            return ps_fail(error, PS_ERR_BAD_INPUT,
+                           "the scale of elements %" PRIu64 " and following is not finite (int8)",
+                           (first + i) * PS_ENCODING_GROUP);
+    return PS_OK;
+}
+
+enum ps_status ps_encoding_check_indices(const uint32_t *indices, size_t count, uint64_t limit,
+                                         uint64_t *least, struct ps_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (indices[i] >= limit)
+            return ps_fail(error, PS_ERR_BAD_INPUT,
+                           "index %" PRIu32 " of %" PRIu64 " elements (top_k)", indices[i], limit);
+        if (indices[i] < *least)
+            return ps_fail(error, PS_ERR_BAD_INPUT,
+                           "index %" PRIu32 " behind %" PRIu64 ": indices rise (top_k)", indices[i],
+                           *least - 1);
+        *least = (uint64_t)indices[i] + 1;
+    }
+    return PS_OK;
+}
+
+bool ps_encoding_touches_named_only(const struct ps_optimizer_settings *settings)
+{
+    bool leaves_zeros = settings->rule == PS_RULE_SGD || settings->rule == PS_RULE_ADAGRAD ||
+                        settings->rule == PS_RULE_ADD;
+    return leaves_zeros && settings->decay == 0 && settings->l2 == 0;
+}
+
+void ps_decode_run(enum ps_encoding encoding, enum ps_dtype dtype, const void *encoded,
+                   size_t count, void *elements)
+{
+    PS_ASSERT(encoding < PS_ENCODING_COUNT);
+    PS_ASSERT(ps_dtype_is_float(dtype));
+    ps_convert_fn *decode = ps_encoding_loops_best()->decode[encoding][dtype];
+    PS_ASSERT(decode != NULL);
+    decode(encoded, count, elements);
+}
+
+void ps_decode_group(enum ps_dtype dtype, float scale, const void *quanta, size_t count,
+                     void *elements)
+{
+    PS_ASSERT(ps_dtype_is_float(dtype));
+    PS_ASSERT(count <= PS_ENCODING_GROUP);
+    ps_encoding_loops_best()->decode_group[dtype](scale, quanta, count, elements);
+}
+
+void ps_decode_all(enum ps_encoding encoding, enum ps_dtype dtype, const void *encoded,
+                   size_t count, void *elements)
+{
+    if (ps_encoding_is_native(encoding, dtype))
+        memcpy(elements, encoded, count * ps_dtype_size(dtype));
+    else if (encoding == PS_ENCODING_INT8)
+        decode_groups(dtype, encoded, count, elements);
+    else
+        ps_decode_run(encoding, dtype, encoded, count, elements);
+}
+
+static void decode_groups(enum ps_dtype dtype, const uint8_t *encoded, size_t count,
+                          uint8_t *elements)
+{
+    const uint8_t *quanta = encoded + ps_encoding_groups(count) * sizeof(float);
+    for (size_t first = 0; first < count; first += PS_ENCODING_GROUP) {
+        float scale;
+        memcpy(&scale, encoded + first / PS_ENCODING_GROUP * sizeof scale, sizeof scale);
+        size_t rest = count - first < PS_ENCODING_GROUP ? count - first : PS_ENCODING_GROUP;
+        ps_decode_group(dtype, scale, quanta + first, rest,
+                        elements + first * ps_dtype_size(dtype));
+    }
+}
+
+enum ps_status ps_encode_all(enum ps_encoding encoding, enum ps_dtype dtype, const void *elements,
+                             size_t count, void *encoded, struct ps_error *error)
+{
+    PS_ASSERT(encoding < PS_ENCODING_COUNT);
+    PS_ASSERT(ps_dtype_is_float(dtype));
+    if (encoding == PS_ENCODING_INT8)
+        return encode_groups(dtype, elements, count, encoded, error);
+    if (ps_encoding_is_native(encoding, dtype)) {
+        memcpy(encoded, elements, count * ps_dtype_size(dtype));
+        return PS_OK;
+    }
+    ps_convert_fn *encode = ps_encoding_loops_best()->encode[encoding][dtype];
+    PS_ASSERT(encode != NULL);
+    encode(elements, count, encoded);
+    return PS_OK;
+}
+
+static enum ps_status encode_groups(enum ps_dtype dtype, const uint8_t *elements, size_t count,
+                                    uint8_t *encoded, struct ps_error *error)
+{
+    ps_narrow_group_fn *encode_group = ps_encoding_loops_best()->encode_group[dtype];
+    uint8_t *quanta = encoded + ps_encoding_groups(count) * sizeof(float);
+    for (size_t first = 0; first < count; first += PS_ENCODING_GROUP) {
+        size_t rest = count - first < PS_ENCODING_GROUP ? count - first : PS_ENCODING_GROUP;
+        if (!encode_group(elements + first * ps_dtype_size(dtype), rest,
+                          encoded + first / PS_ENCODING_GROUP * sizeof(float), quanta + first))
+            return ps_fail(error, PS_ERR_BAD_INPUT,
+                           "of elements %zu to %zu one is not finite or too large for int8", first,
+                           first + rest - 1);
+    }
+    return PS_OK;
+}

@@ -1,0 +1,204 @@
+/* Sizes, refusals and whole contents. */
+#include "optimizer/encoded.h"
+
+#include <check.h>
+#include <float.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+START_TEST(every_encoding_has_its_length)
+{
+    ck_assert_uint_eq(ps_encoding_bytes(PS_ENCODING_NATIVE, PS_F64, 1000), 8000);
+    ck_assert_uint_eq(ps_encoding_bytes(PS_ENCODING_NATIVE, PS_I32, 1000), 4000);
+    ck_assert_uint_eq(ps_encoding_bytes(PS_ENCODING_FLOAT32, PS_F64, 1000), 4000);
+    ck_assert_uint_eq(ps_encoding_bytes(PS_ENCODING_FLOAT64, PS_F32, 1000), 8000);
+    ck_assert_uint_eq(ps_encoding_bytes(PS_ENCODING_BFLOAT16, PS_F32, 1000), 2000);
+    ck_assert_uint_eq(ps_encoding_bytes(PS_ENCODING_FLOAT16, PS_F64, 1000), 2000);
+    ck_assert_uint_eq(ps_encoding_bytes(PS_ENCODING_INT8, PS_F32, 256), 260);
+    ck_assert_uint_eq(ps_encoding_bytes(PS_ENCODING_INT8, PS_F32, 257), 265);
+    ck_assert_uint_eq(ps_encoding_bytes(PS_ENCODING_TOP_K, PS_F64, 10), 80);
+}
+END_TEST
+
+START_TEST(the_length_that_an_encoding_has_is_taken)
+{
+    for (enum ps_encoding encoding = 0; encoding < PS_ENCODING_COUNT; encoding++) {
+        for (enum ps_dtype dtype = PS_F32; dtype <= PS_F64; dtype++) {
+            uint64_t bytes = ps_encoding_bytes(encoding, dtype, 1000);
+            ck_assert_int_eq(ps_encoding_check(encoding, dtype, 1000, bytes, NULL), PS_OK);
+            ck_assert_int_eq(ps_encoding_check(encoding, dtype, 1000, bytes + 1, NULL),
+                             PS_ERR_BAD_INPUT);
+            ck_assert_int_eq(ps_encoding_check(encoding, dtype, 999, bytes, NULL),
+                             PS_ERR_BAD_INPUT);
+        }
+    }
+}
+END_TEST
+
+START_TEST(top_k_may_name_any_number_of_elements)
+{
+    ck_assert_int_eq(ps_encoding_check(PS_ENCODING_TOP_K, PS_F32, 1000, 0, NULL), PS_OK);
+    ck_assert_int_eq(ps_encoding_check(PS_ENCODING_TOP_K, PS_F32, 1000, 8, NULL), PS_OK);
+    ck_assert_int_eq(ps_encoding_check(PS_ENCODING_TOP_K, PS_F32, 1000, 12, NULL),
+                     PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(ps_encoding_check(PS_ENCODING_TOP_K, PS_F32, (UINT64_C(1) << 32) + 1, 8, NULL),
+                     PS_ERR_BAD_INPUT);
+}
+END_TEST
+
+START_TEST(whole_numbers_travel_as_they_are)
+{
+    for (enum ps_encoding encoding = 1; encoding < PS_ENCODING_COUNT; encoding++) {
+        struct ps_error error;
+        ck_assert_int_eq(ps_encoding_check(encoding, PS_I64, 4, 32, &error), PS_ERR_BAD_INPUT);
+        ck_assert_ptr_nonnull(strstr(error.text, "float32 and float64"));
+        ck_assert_ptr_nonnull(strstr(error.text, "i64 allows native alone"));
+    }
+    ck_assert_int_eq(ps_encoding_check(PS_ENCODING_NATIVE, PS_I64, 4, 32, NULL), PS_OK);
+}
+END_TEST
+
+START_TEST(scales_are_finite)
+{
+    const float good[] = {0, -1, FLT_MAX, FLT_MIN / 2};
+    const float bad[] = {1, 2, INFINITY};
+    const float worse[] = {NAN};
+    struct ps_error error;
+
+    ck_assert_int_eq(ps_encoding_check_scales(good, 4, 0, NULL), PS_OK);
+    ck_assert_int_eq(ps_encoding_check_scales(bad, 3, 10, &error), PS_ERR_BAD_INPUT);
+    ck_assert_ptr_nonnull(strstr(error.text, "elements 3072 and following"));
+    ck_assert_int_eq(ps_encoding_check_scales(worse, 1, 0, NULL), PS_ERR_BAD_INPUT);
+}
+END_TEST
+
+START_TEST(indices_rise_across_pieces)
+{
+    const uint32_t first[] = {0, 1, 7};
+    const uint32_t second[] = {8, UINT32_MAX};
+    uint64_t least = 0;
+
+    ck_assert_int_eq(ps_encoding_check_indices(first, 3, UINT64_C(1) << 32, &least, NULL), PS_OK);
+    ck_assert_int_eq(ps_encoding_check_indices(second, 2, UINT64_C(1) << 32, &least, NULL), PS_OK);
+    ck_assert_uint_eq(least, UINT64_C(1) << 32);
+}
+END_TEST
+
+START_TEST(indices_that_repeat_fall_or_are_too_high_are_refused)
+{
+    const uint32_t repeated[] = {3, 3};
+    const uint32_t falling[] = {9};
+    const uint32_t high[] = {100};
+    struct ps_error error;
+    uint64_t least = 0;
+
+    ck_assert_int_eq(ps_encoding_check_indices(repeated, 2, 100, &least, &error), PS_ERR_BAD_INPUT);
+    ck_assert_ptr_nonnull(strstr(error.text, "index 3 behind 3"));
+    least = 10;
+    ck_assert_int_eq(ps_encoding_check_indices(falling, 1, 100, &least, NULL), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(ps_encoding_check_indices(high, 1, 100, &least, &error), PS_ERR_BAD_INPUT);
+    ck_assert_ptr_nonnull(strstr(error.text, "index 100 of 100"));
+}
+END_TEST
+
+START_TEST(what_needs_no_decoding_is_known)
+{
+    ck_assert(ps_encoding_is_native(PS_ENCODING_NATIVE, PS_I32));
+    ck_assert(ps_encoding_is_native(PS_ENCODING_FLOAT32, PS_F32));
+    ck_assert(ps_encoding_is_native(PS_ENCODING_FLOAT64, PS_F64));
+    ck_assert(!ps_encoding_is_native(PS_ENCODING_FLOAT32, PS_F64));
+    ck_assert(!ps_encoding_is_native(PS_ENCODING_TOP_K, PS_F32));
+}
+END_TEST
+
+START_TEST(only_rules_for_which_zero_is_nothing_leave_elements_out)
+{
+    for (enum ps_rule rule = 0; rule < PS_RULE_COUNT; rule++) {
+        struct ps_optimizer_settings settings = {.rule = rule, .epsilon = 1e-8};
+        bool expected = rule == PS_RULE_SGD || rule == PS_RULE_ADAGRAD || rule == PS_RULE_ADD;
+        ck_assert_int_eq(ps_encoding_touches_named_only(&settings), expected);
+        settings.decay = 0.1;
+        ck_assert(!ps_encoding_touches_named_only(&settings));
+        settings.decay = 0;
+        settings.l2 = 0.1;
+        ck_assert(!ps_encoding_touches_named_only(&settings));
+    }
+}
+END_TEST
+
+/* No element loses more than the encoding says; a second time loses nothing more. */
+START_TEST(a_content_comes_back_within_what_its_encoding_loses)
+{
+    static const double losses[] = {0, 1.0 / (1 << 24), 0, 1.0 / 256, 1.0 / 2048, 0.5 / 127};
+    enum ps_encoding encoding = (enum ps_encoding)_i;
+    static double elements[1001];
+    static double back[1001];
+    static double again[1001];
+    static uint8_t encoded[1001 * 8 + 1];
+    for (size_t i = 0; i < 1001; i++)
+        elements[i] = sin((double)i) + 1.5;
+
+    ck_assert_int_eq(ps_encode_all(encoding, PS_F64, elements, 1001, encoded + 1, NULL), PS_OK);
+    ps_decode_all(encoding, PS_F64, encoded + 1, 1001, back);
+
+    for (size_t i = 0; i < 1001; i++)
+        ck_assert_double_le(fabs(back[i] - elements[i]), losses[_i] * 2.5 * 1.0001);
+    ck_assert_int_eq(ps_encode_all(encoding, PS_F64, back, 1001, encoded + 1, NULL), PS_OK);
+    ps_decode_all(encoding, PS_F64, encoded + 1, 1001, again);
+    ck_assert_mem_eq(back, again, sizeof back);
+}
+END_TEST
+
+START_TEST(int8_refuses_what_is_not_finite)
+{
+    static float elements[600];
+    static double wide[600];
+    static uint8_t encoded[612];
+    struct ps_error error;
+    memset(elements, 0, sizeof elements);
+    memset(wide, 0, sizeof wide);
+    elements[300] = NAN;
+    wide[599] = 1e300;
+
+    ck_assert_int_eq(ps_encode_all(PS_ENCODING_INT8, PS_F32, elements, 600, encoded, &error),
+                     PS_ERR_BAD_INPUT);
+    ck_assert_ptr_nonnull(strstr(error.text, "elements 256 to 511"));
+    ck_assert_int_eq(ps_encode_all(PS_ENCODING_INT8, PS_F64, wide, 600, encoded, &error),
+                     PS_ERR_BAD_INPUT);
+    ck_assert_ptr_nonnull(strstr(error.text, "elements 512 to 599"));
+}
+END_TEST
+
+START_TEST(decoding_pairs_as_a_run_is_a_bug)
+{
+    float element = 0;
+    ps_decode_run(PS_ENCODING_TOP_K, PS_F32, &element, 1, &element);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("encoded");
+    TCase *tests = tcase_create("encoded");
+    tcase_add_test(tests, every_encoding_has_its_length);
+    tcase_add_test(tests, the_length_that_an_encoding_has_is_taken);
+    tcase_add_test(tests, top_k_may_name_any_number_of_elements);
+    tcase_add_test(tests, whole_numbers_travel_as_they_are);
+    tcase_add_test(tests, scales_are_finite);
+    tcase_add_test(tests, indices_rise_across_pieces);
+    tcase_add_test(tests, indices_that_repeat_fall_or_are_too_high_are_refused);
+    tcase_add_test(tests, what_needs_no_decoding_is_known);
+    tcase_add_test(tests, only_rules_for_which_zero_is_nothing_leave_elements_out);
+    tcase_add_loop_test(tests, a_content_comes_back_within_what_its_encoding_loses, 0,
+                        PS_ENCODING_TOP_K);
+    tcase_add_test(tests, int8_refuses_what_is_not_finite);
+    tcase_add_test_raise_signal(tests, decoding_pairs_as_a_run_is_a_bug, SIGABRT);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,49 @@
+/* The choice of the loops that encode and decode. */
+#include "optimizer/encoding_loops.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t count_loops(void)
+{
+    size_t count = 0;
+    while (ps_encoding_loops_at(count) != NULL)
+        count++;
+    return count;
+}
+
+START_TEST(the_best_loops_are_the_last_that_the_processor_can_run)
+{
+    ck_assert_ptr_eq(ps_encoding_loops_best(), ps_encoding_loops_at(count_loops() - 1));
+}
+END_TEST
+
+START_TEST(the_baseline_runs_everywhere)
+{
+    ck_assert_ptr_eq(ps_encoding_loops_at(0), &ps_encoding_loops_baseline);
+}
+END_TEST
+
+START_TEST(each_set_of_loops_is_listed_once)
+{
+    for (size_t i = 0; i < count_loops(); i++)
+        for (size_t j = 0; j < i; j++)
+            ck_assert_str_ne(ps_encoding_loops_at(i)->name, ps_encoding_loops_at(j)->name);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("encoding_loops_best");
+    TCase *cases = tcase_create("encoding_loops_best");
+    tcase_add_test(cases, the_best_loops_are_the_last_that_the_processor_can_run);
+    tcase_add_test(cases, the_baseline_runs_everywhere);
+    tcase_add_test(cases, each_set_of_loops_is_listed_once);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
