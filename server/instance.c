@@ -361,6 +361,7 @@ static void on_changed(void *self)
 {
     struct ps_instance *instance = self;
     ps_rpc_server_wake(instance->rpc);
+    ps_jobs_wake(instance->jobs);
 }
 
 static void on_journal_wanted(void *self)

@@ -15,6 +15,9 @@
 /* Folders of one shard's checkpoints are at most this long. */
 #define FOLDER_BYTES 4096
 
+/* Most that a save waits for the journal; the coordinator tries again. */
+#define JOURNAL_TIMEOUT_MS 5000
+
 /* For one question to the store; the coordinator tries again. */
 #define STORE_TIMEOUT_MS 5000
 
@@ -26,6 +29,7 @@ struct ps_jobs {
     struct ps_mutex mutex;                /* guards what follows */
     struct ps_condition changed;
     bool ending;
+    bool woken;         /* a save that waits is to look again */
     enum job_kind kind; /* the job that is due; the worker takes it */
     struct ps_claim claim;
     uint32_t shard_count;
@@ -61,6 +65,10 @@ static enum ps_status begin_epoch(struct ps_jobs *jobs, const struct job *job, c
 static enum ps_status open_journal(struct ps_jobs *jobs, const struct job *job, const char *folder,
                                    const struct ps_loaded *loaded, struct ps_error *error);
 static void save(struct ps_jobs *jobs, const struct job *job);
+static enum ps_status write_file(struct ps_jobs *jobs, const struct ps_saver *saver,
+                                 struct ps_saving *saving, struct ps_error *error);
+static enum ps_status wait_for_journal(struct ps_jobs *jobs, const struct ps_saver *saver,
+                                       const struct ps_saving *saving, struct ps_error *error);
 static void drainer_main(void *argument);
 static void shard_folder(const struct ps_jobs *jobs, uint32_t index, char folder[FOLDER_BYTES]);
 
@@ -103,6 +111,14 @@ void ps_jobs_destroy(struct ps_jobs *jobs)
 void ps_jobs_report_to(struct ps_jobs *jobs, struct ps_coordinator_driver *driver)
 {
     jobs->driver = driver;
+}
+
+void ps_jobs_wake(struct ps_jobs *jobs)
+{
+    ps_mutex_lock(&jobs->mutex);
+    jobs->woken = true;
+    ps_condition_signal_all(&jobs->changed);
+    ps_mutex_unlock(&jobs->mutex);
 }
 
 void ps_jobs_start_load(struct ps_jobs *jobs, const struct ps_claim *claim, uint32_t shard_count)
@@ -305,11 +321,45 @@ static void save(struct ps_jobs *jobs, const struct job *job)
     };
     struct ps_error why = {0};
     struct ps_saving saving;
-    enum ps_status status = ps_saver_write(&saver, &saving, &why);
+    enum ps_status status = write_file(jobs, &saver, &saving, &why);
     if (status == PS_OK && job->publish)
         status = ps_saver_publish(&saver, &saving,
                                   ps_deadline_after(options->clock, STORE_TIMEOUT_MS), &why);
     ps_coordinator_driver_tell_saved(jobs->driver, status, &why);
+}
+
+static enum ps_status write_file(struct ps_jobs *jobs, const struct ps_saver *saver,
+                                 struct ps_saving *saving, struct ps_error *error)
+{
+    PS_TRY(ps_saver_begin(saver, saving, error));
+    enum ps_status status = wait_for_journal(jobs, saver, saving, error);
+    if (status == PS_OK)
+        return ps_saver_write(saver, saving, error);
+    ps_saver_give_up(saving);
+    return status;
+}
+
+/* It is a few milliseconds behind, or as far as the queue of the journal is long. */
+static enum ps_status wait_for_journal(struct ps_jobs *jobs, const struct ps_saver *saver,
+                                       const struct ps_saving *saving, struct ps_error *error)
+{
+    uint64_t deadline_ms = ps_deadline_after(jobs->options.clock, JOURNAL_TIMEOUT_MS);
+    for (;;) {
+        ps_mutex_lock(&jobs->mutex);
+        jobs->woken = false;
+        bool ending = jobs->ending;
+        ps_mutex_unlock(&jobs->mutex);
+        enum ps_status status = ps_saver_may_write(saver, saving, error);
+        uint64_t left_ms = ps_time_left_ms(jobs->options.clock, deadline_ms);
+        if (status == PS_ERR_NOT_READY && (left_ms == 0 || ending))
+            return ps_fail(error, PS_ERR_TIMEOUT, "the journal does not get as far as the state");
+        if (status != PS_ERR_NOT_READY)
+            return status;
+        ps_mutex_lock(&jobs->mutex);
+        if (!jobs->woken && !jobs->ending)
+            (void)ps_condition_wait(&jobs->changed, &jobs->mutex, left_ms);
+        ps_mutex_unlock(&jobs->mutex);
+    }
 }
 
 static void drainer_main(void *argument)

@@ -44,6 +44,9 @@ void ps_jobs_destroy(struct ps_jobs *jobs);
 /* Whom to tell. Before the first start_*. */
 void ps_jobs_report_to(struct ps_jobs *jobs, struct ps_coordinator_driver *driver);
 
+/* What a save waits for may have happened: the journal was written. Any thread; never blocks. */
+void ps_jobs_wake(struct ps_jobs *jobs);
+
 /* The hooks of the same names in server/core/coordinator_driver.h. */
 void ps_jobs_start_load(struct ps_jobs *jobs, const struct ps_claim *claim, uint32_t shard_count);
 void ps_jobs_start_save(struct ps_jobs *jobs, const struct ps_claim *claim, bool publish);

@@ -191,6 +191,7 @@ void ps_journal_queue_look(struct ps_journal_queue *queue, struct ps_journal_sta
     ps_mutex_lock(&queue->lock);
     *state = (struct ps_journal_state){.life = queue->life,
                                        .position = queue->position,
+                                       .written = queue->written,
                                        .durable = durable_of(queue),
                                        .failed = queue->failed};
     if (queue->failed)

@@ -84,6 +84,7 @@ PS_MUST_USE enum ps_status ps_journal_queue_put(struct ps_journal_place *place, 
 struct ps_journal_state {
     uint64_t life;
     uint64_t position;
+    uint64_t written; /* pushes up to here are in files */
     uint64_t durable; /* pushes up to here survive a crash */
     bool failed;
     char failure[160];

@@ -20,23 +20,47 @@ enum ps_status ps_saver_save(const struct ps_saver *saver, uint64_t deadline_ms,
                              struct ps_checkpoint_place *place, struct ps_error *error)
 {
     struct ps_saving saving;
+    PS_TRY(ps_saver_begin(saver, &saving, error));
+    enum ps_status status = ps_saver_may_write(saver, &saving, error);
+    if (status != PS_OK) {
+        ps_saver_give_up(&saving);
+        return status;
+    }
     PS_TRY(ps_saver_write(saver, &saving, error));
     PS_TRY(ps_saver_publish(saver, &saving, deadline_ms, error));
     *place = saving.place;
     return PS_OK;
 }
 
+enum ps_status ps_saver_begin(const struct ps_saver *saver, struct ps_saving *saving,
+                              struct ps_error *error)
+{
+    *saving = (struct ps_saving){.start_unix_ns = ps_unix_ns(saver->clock)};
+    PS_TRY(ps_service_snapshot(saver->service, &saving->snapshot, error));
+    saving->ticket = saving->snapshot.ticket;
+    return PS_OK;
+}
+
+enum ps_status ps_saver_may_write(const struct ps_saver *saver, const struct ps_saving *saving,
+                                  struct ps_error *error)
+{
+    return ps_service_journal_covers(saver->service, ps_ticket_life(saving->ticket),
+                                     saving->snapshot.facts.position, error);
+}
+
+void ps_saver_give_up(struct ps_saving *saving)
+{
+    ps_snapshot_release(&saving->snapshot);
+}
+
 enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *saving,
                               struct ps_error *error)
 {
-    struct ps_snapshot snapshot;
-    saving->start_unix_ns = ps_unix_ns(saver->clock);
-    PS_TRY(ps_service_snapshot(saver->service, &snapshot, error));
+    const struct ps_snapshot *snapshot = &saving->snapshot;
     enum ps_status status =
-        ps_checkpoint_write(saver->files, saver->folder, &snapshot.facts, snapshot.parameters,
-                            snapshot.parameter_count, saver->memory, &saving->place, error);
-    saving->ticket = snapshot.ticket;
-    ps_snapshot_release(&snapshot);
+        ps_checkpoint_write(saver->files, saver->folder, &snapshot->facts, snapshot->parameters,
+                            snapshot->parameter_count, saver->memory, &saving->place, error);
+    ps_snapshot_release(&saving->snapshot);
     if (status != PS_OK)
         ps_counter_add(saver->service->metrics.checkpoint_failures, 1);
     return status;

@@ -1,9 +1,14 @@
-/* Saves one checkpoint: snapshot, file, pointer in the store, and only then the older files, and
- * the segments of the journal that no recovery needs any more.
+/* Saves a checkpoint: snapshot, journal up to there, file, pointer in the store; and only then the
+ * older files go, and the segments of the journal that no recovery needs any more.
  *
- * Threads:  one save of a shard at a time. The two halves may run in different threads: write
- *           touches no store, publish touches the disk only to clean up.
- * Blocking: for the disk and, until the deadline, for the store.
+ * No checkpoint is ahead of its journal: the file is begun when every push in it is durable in the
+ * journal. So when that file turns out to be damaged, the one before and the journal give the same
+ * state. The one exception is a journal that has failed: then a checkpoint is all that can make
+ * durable what was applied, and until the journal works again there is one generation only.
+ *
+ * Threads:  one save of a shard at a time. The steps may run in different threads: write touches no
+ *           store, publish touches the disk only to clean up.
+ * Blocking: for the disk and, until the deadline, for the store. Begin and may_write never.
  * Errors:   said at the functions.
  * Memory:   given back before return.
  */
@@ -31,17 +36,38 @@ struct ps_saver {
     const struct ps_log *log; /* may be NULL */
 };
 
-/* A checkpoint that is on the disk and not published yet. */
+/* A checkpoint that is not published yet. */
 struct ps_saving {
+    struct ps_snapshot snapshot; /* held from begin to write or give_up */
     struct ps_checkpoint_place place;
     struct ps_ticket ticket; /* what it satisfies once it is published */
     uint64_t start_unix_ns;
 };
 
-/* Takes a snapshot and writes it.
+/* Takes a snapshot; end it with ps_saver_write or ps_saver_give_up.
+ *
+ * PS_ERR_NOT_READY    there is nothing to save
+ * PS_ERR_NO_MEMORY
+ */
+PS_MUST_USE enum ps_status ps_saver_begin(const struct ps_saver *saver, struct ps_saving *saving,
+                                          struct ps_error *error);
+
+/* Is the journal durable up to the snapshot?
+ *
+ * PS_OK               it is, or it has failed, or there is none: go on with ps_saver_write
+ * PS_ERR_NOT_READY    not yet: ask again when the service's listener is told `changed`
+ * PS_ERR_UNAVAILABLE  the shard was lost since the snapshot: give up
+ */
+PS_MUST_USE enum ps_status ps_saver_may_write(const struct ps_saver *saver,
+                                              const struct ps_saving *saving,
+                                              struct ps_error *error);
+
+/* Lets go of the snapshot; there is no file. */
+void ps_saver_give_up(struct ps_saving *saving);
+
+/* Writes the snapshot and lets go of it.
  *
  * PS_OK               the file is durable: go on with ps_saver_publish
- * PS_ERR_NOT_READY    there is nothing to save
  * PS_ERR_IO, PS_ERR_NO_MEMORY   there is no new file
  */
 PS_MUST_USE enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *saving,
@@ -58,7 +84,8 @@ PS_MUST_USE enum ps_status ps_saver_publish(const struct ps_saver *saver,
                                             const struct ps_saving *saving, uint64_t deadline_ms,
                                             struct ps_error *error);
 
-/* Both. */
+/* All of it at once, for those who write the journal themselves: PS_ERR_NOT_READY also when that is
+ * not durable up to here yet. */
 PS_MUST_USE enum ps_status ps_saver_save(const struct ps_saver *saver, uint64_t deadline_ms,
                                          struct ps_checkpoint_place *place, struct ps_error *error);
 

@@ -106,6 +106,15 @@ void ps_service_tell_changed(const struct ps_service *service);
 void ps_service_tell_checkpoint_wanted(const struct ps_service *service);
 void ps_service_tell_journal_wanted(const struct ps_service *service);
 
+/* Are the pushes up to `position` of this life in the journal on disk?
+ *
+ * PS_OK               they are, or the journal has failed, or there is none
+ * PS_ERR_NOT_READY    not yet
+ * PS_ERR_UNAVAILABLE  that life is over
+ */
+PS_MUST_USE enum ps_status ps_service_journal_covers(struct ps_service *service, uint64_t life,
+                                                     uint64_t position, struct ps_error *error);
+
 /* Sets the gauge of what is durable. */
 void ps_service_count_durable(struct ps_service *service);
 

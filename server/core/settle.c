@@ -65,6 +65,18 @@ bool ps_service_journal_resume(struct ps_service *service, uint64_t position)
     return works;
 }
 
+enum ps_status ps_service_journal_covers(struct ps_service *service, uint64_t life,
+                                         uint64_t position, struct ps_error *error)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    if (state.life != life)
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "the shard was lost meanwhile");
+    if (!service->queue.journals || state.failed || state.written >= position)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_NOT_READY, "the journal has not been written yet");
+}
+
 void ps_service_positions(struct ps_service *service, uint64_t *position, uint64_t *durable)
 {
     struct ps_journal_state state;

@@ -64,6 +64,7 @@ enum sim_mutation {
     SIM_MUTATION_ID_FORGOTTEN,       /* pushes are applied without their ids */
     SIM_MUTATION_REPLAY_BENT,        /* gradients are replayed as zeros */
     SIM_MUTATION_SHARD_UNCHECKED,    /* servers do not see for whom a request is meant */
+    SIM_MUTATION_CHECKPOINT_AHEAD,   /* checkpoints do not wait for the journal */
     SIM_MUTATION_COUNT
 };
 

@@ -176,6 +176,21 @@ void sim_checker_loaded(struct sim_world *world, const struct sim_server *server
     sim_checker_state(world, server);
 }
 
+/* The one generation must not be all that has an acknowledged push, while the journal works. */
+void sim_checker_wrote(struct sim_world *world, const struct sim_server *server)
+{
+    const struct sim_journal *journal = &server->journal;
+    uint64_t position = server->saving.place.position;
+    if (journal->writer == NULL || journal->failed)
+        return;
+    uint64_t durable = ps_journal_writer_position(journal->writer);
+    if (durable < position)
+        sim_fail(world,
+                 "P3: %s wrote a checkpoint of position %" PRIu64 ", its journal has %" PRIu64
+                 " on disk",
+                 server->name, position, durable);
+}
+
 /* ---- Ownership ---- */
 
 /* The truth about a key; 0 and no value when there is none. */

@@ -56,6 +56,9 @@ size_t sim_checker_pushed(struct sim_world *world, const struct sim_server *serv
 void sim_checker_acknowledged(struct sim_world *world, const struct sim_server *server,
                               size_t entry);
 
+/* The server has written a checkpoint file. */
+void sim_checker_wrote(struct sim_world *world, const struct sim_server *server);
+
 /* A reply leaves the server. */
 void sim_checker_replied(struct sim_world *world, const struct sim_server *server,
                          const struct sim_message *request, enum ps_status status);

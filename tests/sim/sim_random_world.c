@@ -303,22 +303,6 @@ static void unclear_commit(struct life *life)
         server->job_kv->next_commit = fate;
 }
 
-/* Whether the journal has on disk what the checkpoint has: pushes that were not synced yet when it
- * was written are in it alone. */
-static bool is_covered(const struct sim_world *world, uint32_t shard, const char *path)
-{
-    const char *position = strchr(path, '-');
-    if (!world->options.journals)
-        return true;
-    for (uint32_t i = 0; position != NULL && i < world->options.server_count; i++) {
-        const struct sim_server *server = &world->servers[i];
-        if (server->running && server->claim.index == shard && server->journal.writer != NULL)
-            return ps_journal_writer_position(server->journal.writer) >=
-                   strtoull(position + 1, NULL, 16);
-    }
-    return false;
-}
-
 /* One damaged file at a time: two generations survive no more, and more is not asked for. */
 static void damage(struct life *life)
 {
@@ -328,7 +312,6 @@ static void damage(struct life *life)
     uint32_t shard = (uint32_t)sim_between(world, 0, world->options.shard_count - 1);
     sim_checker_look_at_files(world, shard, &view);
     if (view.whole_count < 2 || view.damaged_count > 0 || world->brittle[shard] ||
-        !is_covered(world, shard, view.newest) ||
         !memory_files_get(world->disks[shard], view.newest, &content))
         return;
     memory_files_flip(world->disks[shard], view.newest,

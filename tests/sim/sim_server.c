@@ -134,6 +134,7 @@ static void end_process(struct sim_server *server)
     server->paused = false;
     sim_server_forget_calls(server);
     sim_journal_close(server);
+    ps_saver_give_up(&server->saving);
     ps_coordinator_driver_destroy(server->driver);
     ps_service_destroy(server->service);
     ps_kv_destroy(&server->kv->base);

@@ -9,12 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STORE_MS 3000  /* most that one job waits for the store */
-#define PAUSED_MS 50   /* a job of a paused process looks again after that */
-#define FOLDER "/data" /* on every volume */
+#define STORE_MS 3000   /* most that one job waits for the store */
+#define JOURNAL_MS 5000 /* most that a save waits for the journal */
+#define WAIT_MS 5       /* and looks again after that */
+#define PAUSED_MS 50    /* a job of a paused process looks again after that */
+#define FOLDER "/data"  /* on every volume */
 
 static void load(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
-static void write(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
+static void snapshot(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
+static void write(struct sim_world *world, void *subject, uint64_t generation, uint64_t until_ms);
 static void publish(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
 static void tell_saved(struct sim_world *world, void *subject, uint64_t generation,
                        uint64_t status);
@@ -51,7 +54,7 @@ static void start_save(void *self, const struct ps_claim *claim, bool publishes)
     struct sim_server *server = self;
     PS_ASSERT(claim->epoch == server->claim.epoch);
     server->publishes = publishes;
-    post_job(server, write);
+    post_job(server, snapshot);
 }
 
 static void start_drain(void *self, uint64_t deadline_ms)
@@ -199,30 +202,59 @@ static struct ps_saver saver_of(struct sim_server *server)
 /* SIM_MUTATION_SNAPSHOT_TORN: writes a checkpoint of which one byte is of no instant at all. */
 static enum ps_status write_torn(const struct ps_saver *saver, struct ps_saving *saving)
 {
-    struct ps_snapshot snapshot;
-    PS_TRY(ps_service_snapshot(saver->service, &snapshot, NULL));
+    struct ps_snapshot *snapshot = &saving->snapshot;
     uint8_t values[SIM_ELEMENTS_MAX * 8];
     struct ps_bytes piece = {values, 0};
-    if (snapshot.parameter_count > 0) {
-        struct ps_checkpoint_parameter *parameter = &snapshot.parameters[0];
+    if (snapshot->parameter_count > 0) {
+        struct ps_checkpoint_parameter *parameter = &snapshot->parameters[0];
         piece.size = parameter->values.size;
         ps_view_copy(parameter->values, 0, values, piece.size);
         values[0] ^= 1;
         parameter->values = ps_view_of(&piece);
     }
-    enum ps_status status =
-        ps_checkpoint_write(saver->files, saver->folder, &snapshot.facts, snapshot.parameters,
-                            snapshot.parameter_count, saver->memory, &saving->place, NULL);
-    saving->ticket = snapshot.ticket;
-    ps_snapshot_release(&snapshot);
-    return status;
+    return ps_saver_write(saver, saving, NULL);
 }
 
-static void write(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
+static void snapshot(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
 {
     struct sim_server *server = subject;
-    if (!may_run(server, write, generation, b))
+    if (!may_run(server, snapshot, generation, b))
         return;
+    struct ps_saver saver = saver_of(server);
+    enum ps_status status = ps_saver_begin(&saver, &server->saving, NULL);
+    if (status == PS_OK)
+        write(world, server, generation, sim_now(world) + JOURNAL_MS);
+    else
+        post_told(server, tell_saved, status);
+}
+
+/* SIM_MUTATION_CHECKPOINT_AHEAD: does not wait for the journal. */
+static bool must_wait(struct sim_server *server, uint64_t until_ms, enum ps_status *status)
+{
+    struct sim_world *world = server->world;
+    struct ps_saver saver = saver_of(server);
+    *status = ps_saver_may_write(&saver, &server->saving, NULL);
+    if (world->options.mutation == SIM_MUTATION_CHECKPOINT_AHEAD)
+        *status = *status == PS_ERR_NOT_READY ? PS_OK : *status;
+    return *status == PS_ERR_NOT_READY && sim_now(world) < until_ms;
+}
+
+static void write(struct sim_world *world, void *subject, uint64_t generation, uint64_t until_ms)
+{
+    struct sim_server *server = subject;
+    enum ps_status status = PS_OK;
+    if (!may_run(server, write, generation, until_ms))
+        return;
+    if (must_wait(server, until_ms, &status)) {
+        sim_post(world, WAIT_MS, write, server, generation, until_ms);
+        return;
+    }
+    if (status != PS_OK) {
+        sim_trace(world, server->name, "cannot write: %s", ps_status_word(status));
+        ps_saver_give_up(&server->saving);
+        post_told(server, tell_saved, status);
+        return;
+    }
 
     uint32_t index = server->claim.index;
     struct memory_files_knobs *knobs = memory_files_knobs(world->disks[index]);
@@ -230,18 +262,20 @@ static void write(struct sim_world *world, void *subject, uint64_t generation, u
     if (dies)
         knobs->fail_from = knobs->seen + server->die_at_operation;
     struct ps_saver saver = saver_of(server);
-    enum ps_status status = world->options.mutation == SIM_MUTATION_SNAPSHOT_TORN
-                                ? write_torn(&saver, &server->saving)
-                                : ps_saver_write(&saver, &server->saving, NULL);
+    status = world->options.mutation == SIM_MUTATION_SNAPSHOT_TORN
+                 ? write_torn(&saver, &server->saving)
+                 : ps_saver_write(&saver, &server->saving, NULL);
     if (dies) {
         knobs->fail_from = -1;
         sim_server_crash(server, true);
         return;
     }
     if (status == PS_OK)
+        sim_checker_wrote(world, server);
+    if (status == PS_OK)
         sim_trace(world, server->name, "writes position %" PRIu64 "%s",
                   server->saving.place.position, server->publishes ? "" : ", without its pointer");
-    else if (status != PS_ERR_NOT_READY)
+    else
         sim_trace(world, server->name, "cannot write: %s", ps_status_word(status));
     sim_checker_disk_changed(world, index);
     if (status == PS_OK && server->publishes)

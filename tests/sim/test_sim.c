@@ -91,6 +91,12 @@ START_TEST(sim_worlds_catch_servers_that_take_what_is_meant_for_another_shard)
 }
 END_TEST
 
+START_TEST(sim_checkers_catch_checkpoints_that_do_not_wait_for_the_journal)
+{
+    expect_caught(SIM_MUTATION_CHECKPOINT_AHEAD, "P3");
+}
+END_TEST
+
 START_TEST(equal_seeds_live_equal_lives)
 {
     struct sim_world_report report;
@@ -138,6 +144,7 @@ int main(void)
     tcase_add_test(tests, sim_checkers_catch_pushes_whose_ids_are_forgotten);
     tcase_add_test(tests, sim_checkers_catch_a_journal_that_is_replayed_wrongly);
     tcase_add_test(tests, sim_worlds_catch_servers_that_take_what_is_meant_for_another_shard);
+    tcase_add_test(tests, sim_checkers_catch_checkpoints_that_do_not_wait_for_the_journal);
     tcase_add_test(tests, equal_seeds_live_equal_lives);
     tcase_add_test(tests, other_seeds_live_other_lives);
     suite_add_tcase(suite, tests);

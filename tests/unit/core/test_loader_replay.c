@@ -262,6 +262,7 @@ static void take_over_and_save_late(uint64_t epoch, struct ps_checkpoint_place *
     push_durably(3);
     struct ps_saver saver = disk_saver(&old, disk);
     struct ps_saving saving;
+    ck_assert_int_eq(ps_saver_begin(&saver, &saving, NULL), PS_OK);
     ck_assert_int_eq(ps_saver_write(&saver, &saving, NULL), PS_OK);
     *late = saving.place;
 }

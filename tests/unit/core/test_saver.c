@@ -89,6 +89,74 @@ START_TEST(without_a_store_the_folder_is_enough)
 }
 END_TEST
 
+/* Instead of setup's: a service with a journal, ready, with one push that is not on disk. */
+static void begin_with_journal(void)
+{
+    world_fini(&world);
+    world_init_journal(&world);
+    saver = disk_saver(&world, disk);
+    saver.registry = NULL;
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+}
+
+START_TEST(a_checkpoint_waits_until_its_journal_is_as_far)
+{
+    struct ps_saving saving;
+    begin_with_journal();
+    ck_assert_int_eq(ps_saver_begin(&saver, &saving, NULL), PS_OK);
+
+    ck_assert_int_eq(ps_saver_may_write(&saver, &saving, NULL), PS_ERR_NOT_READY);
+    ck_assert_int_eq(save(), PS_ERR_NOT_READY);
+    ck_assert_uint_eq(disk_count(disk, ".safetensors"), 0);
+
+    ck_assert_uint_eq(world_write_journal(&world), 1);
+    ck_assert_int_eq(ps_saver_may_write(&saver, &saving, NULL), PS_OK);
+    ck_assert_int_eq(ps_saver_write(&saver, &saving, NULL), PS_OK);
+    ck_assert_uint_eq(saving.place.position, 1);
+}
+END_TEST
+
+START_TEST(pushes_behind_the_snapshot_are_not_waited_for)
+{
+    struct ps_saving saving;
+    begin_with_journal();
+    ck_assert_uint_eq(world_write_journal(&world), 1);
+    ck_assert_int_eq(ps_saver_begin(&saver, &saving, NULL), PS_OK);
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 2, NULL), PS_OK);
+
+    ck_assert_int_eq(ps_saver_may_write(&saver, &saving, NULL), PS_OK);
+
+    ps_saver_give_up(&saving);
+}
+END_TEST
+
+/* Nothing else would make durable what was applied. */
+START_TEST(a_checkpoint_does_not_wait_for_a_journal_that_has_failed)
+{
+    struct ps_saving saving;
+    begin_with_journal();
+    ck_assert_int_eq(ps_saver_begin(&saver, &saving, NULL), PS_OK);
+
+    world_fail_journal(&world);
+
+    ck_assert_int_eq(ps_saver_may_write(&saver, &saving, NULL), PS_OK);
+    ps_saver_give_up(&saving);
+}
+END_TEST
+
+START_TEST(a_snapshot_of_a_shard_that_was_lost_is_given_up)
+{
+    struct ps_saving saving;
+    begin_with_journal();
+    ck_assert_int_eq(ps_saver_begin(&saver, &saving, NULL), PS_OK);
+
+    ps_service_reset(world.service);
+
+    ck_assert_int_eq(ps_saver_may_write(&saver, &saving, NULL), PS_ERR_UNAVAILABLE);
+    ps_saver_give_up(&saving);
+}
+END_TEST
+
 START_TEST(two_generations_stay)
 {
     struct ps_checkpoint_place pointer;
@@ -156,6 +224,7 @@ END_TEST
 START_TEST(a_snapshot_of_an_earlier_ownership_is_not_published_under_a_later_one)
 {
     struct ps_saving saving;
+    ck_assert_int_eq(ps_saver_begin(&saver, &saving, NULL), PS_OK);
     ck_assert_int_eq(ps_saver_write(&saver, &saving, NULL), PS_OK);
     struct ps_claim later = store.claim;
     later.epoch++;
@@ -299,6 +368,10 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_save_is_durable_published_and_told);
     tcase_add_test(tests, without_a_store_the_folder_is_enough);
+    tcase_add_test(tests, a_checkpoint_waits_until_its_journal_is_as_far);
+    tcase_add_test(tests, pushes_behind_the_snapshot_are_not_waited_for);
+    tcase_add_test(tests, a_checkpoint_does_not_wait_for_a_journal_that_has_failed);
+    tcase_add_test(tests, a_snapshot_of_a_shard_that_was_lost_is_given_up);
     tcase_add_test(tests, two_generations_stay);
     tcase_add_test(tests, b3_a_recovered_server_saves_again);
     tcase_add_test(tests, b8_who_lost_the_shard_publishes_nothing);
