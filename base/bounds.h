@@ -28,6 +28,13 @@
 /* Largest message that a server takes unless told otherwise (--message-bytes). */
 #define PS_MESSAGE_BYTES_DEFAULT (64 * 1024 * 1024)
 
+/* Most items of one bundle: gradients and names together. */
+#define PS_BUNDLE_ITEMS_MAX 4096
+
+/* Most pushes of one bundle that have numbers: a client must not have more between its oldest and
+ * its newest that is unanswered (docs/wire.md). */
+#define PS_BUNDLE_NUMBERED_MAX 192
+
 /* Most shards of one job. */
 #define PS_SHARDS_MAX 4096
 

@@ -186,6 +186,9 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
         return;
     case PS_METHOD_STATUS:
     case PS_METHOD_SAVE:
+    case PS_METHOD_PUSHES:
+    case PS_METHOD_PULLS:
+    case PS_METHOD_PUSH_PULL:
     case PS_METHOD_COUNT:
         return;
     }
@@ -204,6 +207,9 @@ struct ps_request_id *ps_call_request_id(struct ps_engine_call *call)
     case PS_METHOD_STATUS:
     case PS_METHOD_LIST:
     case PS_METHOD_SAVE:
+    case PS_METHOD_PUSHES:
+    case PS_METHOD_PULLS:
+    case PS_METHOD_PUSH_PULL:
     case PS_METHOD_COUNT:
         break;
     }

@@ -41,6 +41,9 @@ static void encode(const struct ps_call_request *request, struct ps_buffer *head
         return;
     case PS_METHOD_STATUS:
     case PS_METHOD_SAVE:
+    case PS_METHOD_PUSHES:
+    case PS_METHOD_PULLS:
+    case PS_METHOD_PUSH_PULL:
     case PS_METHOD_COUNT:
         return; /* their requests are empty */
     }
@@ -259,6 +262,9 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
     case PS_METHOD_SAVE:
         return ps_decode_save_reply(view, memory, &reply->save, decoded, error);
     case PS_METHOD_FINISH:
+    case PS_METHOD_PUSHES:
+    case PS_METHOD_PULLS:
+    case PS_METHOD_PUSH_PULL:
     case PS_METHOD_COUNT:
         break;
     }

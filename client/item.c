@@ -100,6 +100,9 @@ enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *c
         return PS_OK;
     case PS_METHOD_INIT:
     case PS_METHOD_FINISH:
+    case PS_METHOD_PUSHES:
+    case PS_METHOD_PULLS:
+    case PS_METHOD_PUSH_PULL:
     case PS_METHOD_COUNT:
         break;
     }

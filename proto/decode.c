@@ -8,15 +8,8 @@
 #include "base/assert.h"
 #include "base/bounds.h"
 #include "proto/arena.h"
+#include "proto/decode_parts.h"
 #include "proto/wire.h"
-
-/* The byte fields of a message as they were found; the last of each counts. */
-struct found {
-    struct ps_wire_range name;
-    struct ps_wire_range config;
-    struct ps_wire_range client_id;
-    struct ps_wire_range content;
-};
 
 /* The same fields, ready to be used. */
 struct kept {
@@ -26,15 +19,13 @@ struct kept {
     struct ps_view content;
 };
 
-static void read_request_id(struct ps_wire_reader *reader, const struct ps_wire_field *field,
-                            struct ps_request_id *request, struct ps_wire_range *client_id);
 static enum ps_dtype read_dtype(struct ps_wire_reader *reader, const struct ps_wire_field *field);
 static struct ps_wire_range read_name(struct ps_wire_reader *reader,
                                       const struct ps_wire_field *field);
 static uint32_t read_shard(struct ps_wire_reader *reader, const struct ps_wire_field *field);
-static enum ps_status keep(const struct found *found, const struct ps_allocator *memory,
+static enum ps_status keep(const struct ps_found *found, const struct ps_allocator *memory,
                            struct kept *kept, struct ps_decoded *decoded, struct ps_error *error);
-static enum ps_status keep_small(const struct found *found, struct kept *kept,
+static enum ps_status keep_small(const struct ps_found *found, struct kept *kept,
                                  struct ps_decoded *decoded, struct ps_error *error);
 static enum ps_status keep_content(const struct ps_wire_range *content, struct ps_view *view,
                                    struct ps_decoded *decoded, struct ps_error *error);
@@ -54,7 +45,7 @@ enum ps_status ps_decode_init(struct ps_view bytes, const struct ps_allocator *m
                               struct ps_error *error)
 {
     struct ps_init_request read = {0};
-    struct found found = {0};
+    struct ps_found found = {0};
     struct kept kept;
     struct ps_wire_reader reader;
     struct ps_wire_field field;
@@ -68,10 +59,16 @@ enum ps_status ps_decode_init(struct ps_view bytes, const struct ps_allocator *m
             found.content = ps_wire_bytes(&reader, &field, SIZE_MAX, "content");
         else if (field.number == 4)
             found.config = ps_wire_bytes(&reader, &field, PS_CONFIG_BYTES_MAX, "config");
+        else if (field.number == 7)
+            read.range.first = ps_wire_uint(&reader, &field, UINT64_MAX, "offset");
+        else if (field.number == 8)
+            read.range.count = ps_wire_uint(&reader, &field, UINT64_MAX, "count");
+        else if (field.number == 9)
+            read.total = ps_wire_uint(&reader, &field, UINT64_MAX, "total");
         else if (field.number == 14)
             read.shard = read_shard(&reader, &field);
         else if (field.number == 15)
-            read_request_id(&reader, &field, &read.request, &found.client_id);
+            ps_decode_request_id(&reader, &field, &read.request, &found.client_id);
     }
     *decoded = (struct ps_decoded){0};
     PS_TRY(reader.status);
@@ -106,7 +103,7 @@ enum ps_status ps_decode_finish(struct ps_view bytes, const struct ps_allocator 
                                 struct ps_error *error)
 {
     struct ps_finish_request read = {0};
-    struct found found = {0};
+    struct ps_found found = {0};
     struct kept kept;
     struct ps_wire_reader reader;
     struct ps_wire_field field;
@@ -117,7 +114,7 @@ enum ps_status ps_decode_finish(struct ps_view bytes, const struct ps_allocator 
         else if (field.number == 14)
             read.shard = read_shard(&reader, &field);
         else if (field.number == 15)
-            read_request_id(&reader, &field, &read.request, &found.client_id);
+            ps_decode_request_id(&reader, &field, &read.request, &found.client_id);
     }
     *decoded = (struct ps_decoded){0};
     PS_TRY(reader.status);
@@ -127,30 +124,40 @@ enum ps_status ps_decode_finish(struct ps_view bytes, const struct ps_allocator 
     return PS_OK;
 }
 
+void ps_decode_push_fields(struct ps_wire_reader *reader, struct ps_push_request *read,
+                           struct ps_found *found)
+{
+    struct ps_wire_field field;
+    while (ps_wire_next(reader, &field)) {
+        if (field.number == 1)
+            found->name = read_name(reader, &field);
+        else if (field.number == 2)
+            read->dtype = read_dtype(reader, &field);
+        else if (field.number == 3)
+            found->content = ps_wire_bytes(reader, &field, SIZE_MAX, "content");
+        else if (field.number == 5)
+            read->ack = (enum ps_ack)ps_wire_uint(reader, &field, PS_ACK_REPLICATED, "ack");
+        else if (field.number == 7)
+            read->range.first = ps_wire_uint(reader, &field, UINT64_MAX, "offset");
+        else if (field.number == 8)
+            read->range.count = ps_wire_uint(reader, &field, UINT64_MAX, "count");
+        else if (field.number == 14)
+            read->shard = read_shard(reader, &field);
+        else if (field.number == 15)
+            ps_decode_request_id(reader, &field, &read->request, &found->client_id);
+    }
+}
+
 enum ps_status ps_decode_push(struct ps_view bytes, const struct ps_allocator *memory,
                               struct ps_push_request *request, struct ps_decoded *decoded,
                               struct ps_error *error)
 {
     struct ps_push_request read = {0};
-    struct found found = {0};
+    struct ps_found found = {0};
     struct kept kept;
     struct ps_wire_reader reader;
-    struct ps_wire_field field;
     ps_wire_reader_init(&reader, bytes, error);
-    while (ps_wire_next(&reader, &field)) {
-        if (field.number == 1)
-            found.name = read_name(&reader, &field);
-        else if (field.number == 2)
-            read.dtype = read_dtype(&reader, &field);
-        else if (field.number == 3)
-            found.content = ps_wire_bytes(&reader, &field, SIZE_MAX, "content");
-        else if (field.number == 5)
-            read.ack = (enum ps_ack)ps_wire_uint(&reader, &field, PS_ACK_REPLICATED, "ack");
-        else if (field.number == 14)
-            read.shard = read_shard(&reader, &field);
-        else if (field.number == 15)
-            read_request_id(&reader, &field, &read.request, &found.client_id);
-    }
+    ps_decode_push_fields(&reader, &read, &found);
     *decoded = (struct ps_decoded){0};
     PS_TRY(reader.status);
     PS_TRY(keep(&found, memory, &kept, decoded, error));
@@ -161,27 +168,52 @@ enum ps_status ps_decode_push(struct ps_view bytes, const struct ps_allocator *m
     return PS_OK;
 }
 
+void ps_decode_push_reply_fields(struct ps_wire_reader *reader, struct ps_push_reply *read)
+{
+    struct ps_wire_field field;
+    while (ps_wire_next(reader, &field)) {
+        if (field.number == 1)
+            read->version = ps_wire_uint(reader, &field, UINT64_MAX, "version");
+        else if (field.number == 2)
+            read->duplicate = ps_wire_uint(reader, &field, UINT64_MAX, "duplicate") != 0;
+        else if (field.number == 3)
+            read->position = ps_wire_uint(reader, &field, UINT64_MAX, "position");
+        else if (field.number == 4)
+            read->durable_position = ps_wire_uint(reader, &field, UINT64_MAX, "durable_position");
+        else if (field.number == 5)
+            read->staged = ps_wire_uint(reader, &field, UINT64_MAX, "staged") != 0;
+    }
+}
+
 enum ps_status ps_decode_push_reply(struct ps_view bytes, const struct ps_allocator *memory,
                                     struct ps_push_reply *reply, struct ps_error *error)
 {
     (void)memory;
     struct ps_push_reply read = {0};
     struct ps_wire_reader reader;
-    struct ps_wire_field field;
     ps_wire_reader_init(&reader, bytes, error);
-    while (ps_wire_next(&reader, &field)) {
-        if (field.number == 1)
-            read.version = ps_wire_uint(&reader, &field, UINT64_MAX, "version");
-        else if (field.number == 2)
-            read.duplicate = ps_wire_uint(&reader, &field, UINT64_MAX, "duplicate") != 0;
-        else if (field.number == 3)
-            read.position = ps_wire_uint(&reader, &field, UINT64_MAX, "position");
-        else if (field.number == 4)
-            read.durable_position = ps_wire_uint(&reader, &field, UINT64_MAX, "durable_position");
-    }
+    ps_decode_push_reply_fields(&reader, &read);
     PS_TRY(reader.status);
     *reply = read;
     return PS_OK;
+}
+
+void ps_decode_pull_fields(struct ps_wire_reader *reader, struct ps_pull_request *read,
+                           struct ps_found *found)
+{
+    struct ps_wire_field field;
+    while (ps_wire_next(reader, &field)) {
+        if (field.number == 1)
+            found->name = read_name(reader, &field);
+        else if (field.number == 3)
+            read->range.first = ps_wire_uint(reader, &field, UINT64_MAX, "offset");
+        else if (field.number == 4)
+            read->range.count = ps_wire_uint(reader, &field, UINT64_MAX, "count");
+        else if (field.number == 5)
+            read->version = ps_wire_uint(reader, &field, UINT64_MAX, "version");
+        else if (field.number == 14)
+            read->shard = read_shard(reader, &field);
+    }
 }
 
 enum ps_status ps_decode_pull(struct ps_view bytes, const struct ps_allocator *memory,
@@ -189,17 +221,11 @@ enum ps_status ps_decode_pull(struct ps_view bytes, const struct ps_allocator *m
                               struct ps_error *error)
 {
     struct ps_pull_request read = {0};
-    struct found found = {0};
+    struct ps_found found = {0};
     struct kept kept;
     struct ps_wire_reader reader;
-    struct ps_wire_field field;
     ps_wire_reader_init(&reader, bytes, error);
-    while (ps_wire_next(&reader, &field)) {
-        if (field.number == 1)
-            found.name = read_name(&reader, &field);
-        else if (field.number == 14)
-            read.shard = read_shard(&reader, &field);
-    }
+    ps_decode_pull_fields(&reader, &read, &found);
     *decoded = (struct ps_decoded){0};
     PS_TRY(reader.status);
     PS_TRY(keep(&found, memory, &kept, decoded, error));
@@ -208,26 +234,38 @@ enum ps_status ps_decode_pull(struct ps_view bytes, const struct ps_allocator *m
     return PS_OK;
 }
 
+void ps_decode_pull_reply_fields(struct ps_wire_reader *reader, struct ps_pull_reply *read,
+                                 struct ps_found *found)
+{
+    struct ps_wire_field field;
+    while (ps_wire_next(reader, &field)) {
+        if (field.number == 1)
+            found->name = read_name(reader, &field);
+        else if (field.number == 2)
+            read->dtype = read_dtype(reader, &field);
+        else if (field.number == 3)
+            found->content = ps_wire_bytes(reader, &field, SIZE_MAX, "content");
+        else if (field.number == 4)
+            read->version = ps_wire_uint(reader, &field, UINT64_MAX, "version");
+        else if (field.number == 6)
+            read->range.first = ps_wire_uint(reader, &field, UINT64_MAX, "offset");
+        else if (field.number == 7)
+            read->range.count = ps_wire_uint(reader, &field, UINT64_MAX, "count");
+        else if (field.number == 8)
+            read->total = ps_wire_uint(reader, &field, UINT64_MAX, "total");
+    }
+}
+
 enum ps_status ps_decode_pull_reply(struct ps_view bytes, const struct ps_allocator *memory,
                                     struct ps_pull_reply *reply, struct ps_decoded *decoded,
                                     struct ps_error *error)
 {
     struct ps_pull_reply read = {0};
-    struct found found = {0};
+    struct ps_found found = {0};
     struct kept kept;
     struct ps_wire_reader reader;
-    struct ps_wire_field field;
     ps_wire_reader_init(&reader, bytes, error);
-    while (ps_wire_next(&reader, &field)) {
-        if (field.number == 1)
-            found.name = read_name(&reader, &field);
-        else if (field.number == 2)
-            read.dtype = read_dtype(&reader, &field);
-        else if (field.number == 3)
-            found.content = ps_wire_bytes(&reader, &field, SIZE_MAX, "content");
-        else if (field.number == 4)
-            read.version = ps_wire_uint(&reader, &field, UINT64_MAX, "version");
-    }
+    ps_decode_pull_reply_fields(&reader, &read, &found);
     *decoded = (struct ps_decoded){0};
     PS_TRY(reader.status);
     PS_TRY(keep(&found, memory, &kept, decoded, error));
@@ -242,7 +280,7 @@ enum ps_status ps_decode_list(struct ps_view bytes, const struct ps_allocator *m
                               struct ps_error *error)
 {
     struct ps_list_request read = {0};
-    struct found found = {0};
+    struct ps_found found = {0};
     struct kept kept;
     struct ps_wire_reader reader;
     struct ps_wire_field field;
@@ -272,8 +310,8 @@ enum ps_status ps_decode_nothing(struct ps_view bytes, struct ps_error *error)
 }
 
 /* A RequestId that comes twice is merged field by field, as protobuf says. */
-static void read_request_id(struct ps_wire_reader *reader, const struct ps_wire_field *field,
-                            struct ps_request_id *request, struct ps_wire_range *client_id)
+void ps_decode_request_id(struct ps_wire_reader *reader, const struct ps_wire_field *field,
+                          struct ps_request_id *request, struct ps_wire_range *client_id)
 {
     struct ps_wire_range range = ps_wire_bytes(reader, field, SIZE_MAX, "request");
     struct ps_wire_reader nested;
@@ -309,7 +347,7 @@ static uint32_t read_shard(struct ps_wire_reader *reader, const struct ps_wire_f
 }
 
 /* On failure nothing is held by `decoded`. */
-static enum ps_status keep(const struct found *found, const struct ps_allocator *memory,
+static enum ps_status keep(const struct ps_found *found, const struct ps_allocator *memory,
                            struct kept *kept, struct ps_decoded *decoded, struct ps_error *error)
 {
     PS_ASSERT(memory != NULL);
@@ -326,7 +364,7 @@ static enum ps_status keep(const struct found *found, const struct ps_allocator 
 
 /* Small fields that lie in one piece stay there; the others share one block. Its size is bounded:
  * every range was held to its maximum when it was found. */
-static enum ps_status keep_small(const struct found *found, struct kept *kept,
+static enum ps_status keep_small(const struct ps_found *found, struct kept *kept,
                                  struct ps_decoded *decoded, struct ps_error *error)
 {
     const struct ps_wire_range *const ranges[] = {&found->name, &found->config, &found->client_id};

@@ -18,6 +18,9 @@ void ps_encode_init(const struct ps_init_request *request, struct ps_buffer *hea
     ps_wire_put_bytes(head, FIELD_NAME, request->name);
     ps_wire_put_uint(head, FIELD_TYPE, request->dtype);
     ps_wire_put_bytes(head, 4, request->config);
+    ps_wire_put_uint(head, 7, request->range.first);
+    ps_wire_put_uint(head, 8, request->range.count);
+    ps_wire_put_uint(head, 9, request->total);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
     put_request_id(head, &request->request);
     ps_wire_put_head(head, FIELD_CONTENT, request->content.size);
@@ -40,6 +43,8 @@ void ps_encode_push(const struct ps_push_request *request, struct ps_buffer *hea
     ps_wire_put_bytes(head, FIELD_NAME, request->name);
     ps_wire_put_uint(head, FIELD_TYPE, request->dtype);
     ps_wire_put_uint(head, 5, request->ack);
+    ps_wire_put_uint(head, 7, request->range.first);
+    ps_wire_put_uint(head, 8, request->range.count);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
     put_request_id(head, &request->request);
     ps_wire_put_head(head, FIELD_CONTENT, request->content.size);
@@ -51,11 +56,15 @@ void ps_encode_push_reply(const struct ps_push_reply *reply, struct ps_buffer *h
     ps_wire_put_uint(head, 2, reply->duplicate ? 1 : 0);
     ps_wire_put_uint(head, 3, reply->position);
     ps_wire_put_uint(head, 4, reply->durable_position);
+    ps_wire_put_uint(head, 5, reply->staged ? 1 : 0);
 }
 
 void ps_encode_pull(const struct ps_pull_request *request, struct ps_buffer *head)
 {
     ps_wire_put_bytes(head, FIELD_NAME, request->name);
+    ps_wire_put_uint(head, 3, request->range.first);
+    ps_wire_put_uint(head, 4, request->range.count);
+    ps_wire_put_uint(head, 5, request->version);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
 }
 
@@ -64,6 +73,9 @@ void ps_encode_pull_reply(const struct ps_pull_reply *reply, struct ps_buffer *h
     ps_wire_put_bytes(head, FIELD_NAME, reply->name);
     ps_wire_put_uint(head, FIELD_TYPE, reply->dtype);
     ps_wire_put_uint(head, 4, reply->version);
+    ps_wire_put_uint(head, 6, reply->range.first);
+    ps_wire_put_uint(head, 7, reply->range.count);
+    ps_wire_put_uint(head, 8, reply->total);
     ps_wire_put_head(head, FIELD_CONTENT, reply->content.size);
 }
 

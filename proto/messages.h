@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/dtype.h"
+#include "base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,6 +23,9 @@
     X(PS_METHOD_FINISH, "pserver.v1.ParameterServer", "FinishInitParams") \
     X(PS_METHOD_PUSH, "pserver.v1.ParameterServer", "SendGrad")           \
     X(PS_METHOD_PULL, "pserver.v1.ParameterServer", "GetParam")           \
+    X(PS_METHOD_PUSHES, "pserver.v1.ParameterServer", "SendGrads")        \
+    X(PS_METHOD_PULLS, "pserver.v1.ParameterServer", "GetParams")         \
+    X(PS_METHOD_PUSH_PULL, "pserver.v1.ParameterServer", "PushPull")      \
     X(PS_METHOD_STATUS, "pserver.v1.Admin", "GetStatus")                  \
     X(PS_METHOD_LIST, "pserver.v1.Admin", "ListParams")                   \
     X(PS_METHOD_SAVE, "pserver.v1.Admin", "SaveCheckpoint")
@@ -32,6 +36,12 @@ enum ps_method { PS_METHOD_TABLE(PS_METHOD_ENUM) PS_METHOD_COUNT };
 
 /* "/pserver.v1.ParameterServer/SendGrad" ... Static. */
 const char *ps_method_path(enum ps_method method);
+
+/* A range of a parameter, in elements. Count 0: the whole, or (of a pull) from `first` on. */
+struct ps_elements {
+    uint64_t first;
+    uint64_t count;
+};
 
 enum ps_ack { PS_ACK_DEFAULT, PS_ACK_MEMORY, PS_ACK_LOGGED, PS_ACK_REPLICATED };
 
@@ -47,8 +57,11 @@ struct ps_init_request {
     enum ps_dtype dtype;
     struct ps_view content;
     struct ps_bytes config;
+    struct ps_elements range;
+    uint64_t total; /* of a range: elements of the whole parameter */
     uint32_t shard; /* 1 + index of the server it is meant for; 0: not said */
     struct ps_request_id request;
+    struct ps_hold hold; /* of the content; not on the wire */
 };
 
 struct ps_init_reply {
@@ -66,6 +79,7 @@ struct ps_push_request {
     enum ps_dtype dtype;
     struct ps_view content;
     enum ps_ack ack;
+    struct ps_elements range;
     uint32_t shard; /* as of an init */
     struct ps_request_id request;
     struct ps_hold hold; /* of the content; not on the wire */
@@ -76,10 +90,13 @@ struct ps_push_reply {
     bool duplicate;
     uint64_t position;         /* of this push in the life of the shard */
     uint64_t durable_position; /* pushes up to here survive a crash */
+    bool staged;               /* a range that waits for the others: nothing was applied */
 };
 
 struct ps_pull_request {
     struct ps_bytes name;
+    struct ps_elements range;
+    uint64_t version; /* 1 + the one that is wanted; 0: the present one */
     uint32_t shard; /* as of an init */
 };
 
@@ -88,6 +105,41 @@ struct ps_pull_reply {
     enum ps_dtype dtype;
     struct ps_view content;
     uint64_t version;
+    struct ps_elements range; /* count 0: whole */
+    uint64_t total;           /* of a range: elements of the whole parameter */
+};
+
+/* What became of one item of a bundle. */
+struct ps_item_status {
+    enum ps_status status;
+    bool from_server;     /* of a decoded one: the server has said so, in a word that we know */
+    struct ps_bytes text; /* why it failed */
+    uint64_t retry_ms;    /* when to try again; 0: nothing is known */
+};
+
+struct ps_push_result {
+    struct ps_item_status status;
+    struct ps_push_reply reply; /* holds when the status is PS_OK */
+};
+
+struct ps_pull_result {
+    struct ps_item_status status;
+    struct ps_pull_reply reply; /* holds when the status is PS_OK */
+};
+
+/* Many requests in one message: what SendGrads, GetParams and PushPull carry. */
+struct ps_bundle_request {
+    struct ps_push_request *pushes; /* each with the id that it counts under */
+    size_t push_count;
+    struct ps_pull_request *pulls;
+    size_t pull_count;
+};
+
+struct ps_bundle_reply {
+    struct ps_push_result *pushes; /* in the order of the requests */
+    size_t push_count;
+    struct ps_pull_result *pulls;
+    size_t pull_count;
 };
 
 struct ps_status_reply {

@@ -8,8 +8,12 @@
 
 enum { TAG_MAGIC = 0x70737467 };
 
+/* So many events may come between two turns of those who have more to do. */
+enum { EVENTS_PER_TURN = 16 };
+
 static void run(void *argument);
 static gpr_timespec next_look(const struct ps_lane *lane);
+static void give_turn(struct ps_lane *lane, bool idle);
 static void look_at_limits(struct ps_lane *lane);
 static bool may_end(struct ps_lane *lane);
 static void bell_step(void *owner, bool ok);
@@ -79,12 +83,15 @@ static void run(void *argument)
             PS_ASSERT(tag->magic == TAG_MAGIC);
             tag->step(tag->owner, event.success != 0);
         }
+        give_turn(lane, event.type != GRPC_OP_COMPLETE);
         look_at_limits(lane);
     }
 }
 
 static gpr_timespec next_look(const struct ps_lane *lane)
 {
+    if (lane->turns != NULL)
+        return gpr_inf_past(GPR_CLOCK_MONOTONIC); /* what is there now, then the turn */
     return lane->limits != NULL ? lane->look : gpr_inf_future(GPR_CLOCK_MONOTONIC);
 }
 
@@ -173,6 +180,45 @@ void ps_lane_leave(struct ps_lane *lane, struct ps_waiter *waiter)
     waiter->waiting = false;
 }
 
+/* `idle`: no event was waiting. */
+static void give_turn(struct ps_lane *lane, bool idle)
+{
+    struct ps_waiter *turn = lane->turns;
+    if (turn == NULL || (!idle && ++lane->events_since_turn < EVENTS_PER_TURN))
+        return;
+    lane->events_since_turn = 0;
+    ps_lane_drop_turn(lane, turn);
+    turn->woken(turn->owner);
+}
+
+void ps_lane_take_turn(struct ps_lane *lane, struct ps_waiter *turn)
+{
+    PS_ASSERT(!turn->waiting);
+    turn->waiting = true;
+    turn->after = NULL;
+    turn->before = lane->turns_last;
+    if (lane->turns_last != NULL)
+        lane->turns_last->after = turn;
+    else
+        lane->turns = turn;
+    lane->turns_last = turn;
+}
+
+void ps_lane_drop_turn(struct ps_lane *lane, struct ps_waiter *turn)
+{
+    if (!turn->waiting)
+        return;
+    if (turn->before != NULL)
+        turn->before->after = turn->after;
+    else
+        lane->turns = turn->after;
+    if (turn->after != NULL)
+        turn->after->before = turn->before;
+    else
+        lane->turns_last = turn->before;
+    turn->waiting = false;
+}
+
 void ps_lane_limit(struct ps_lane *lane, struct ps_limit *limit, gpr_timespec until)
 {
     PS_ASSERT(!limit->waiting);
@@ -207,7 +253,8 @@ void ps_lane_stop(struct ps_lane *lane)
     ps_mutex_unlock(&lane->bell_lock);
     ps_lane_ring(lane);
     ps_thread_join(&lane->thread);
-    PS_ASSERT(lane->live == 0 && lane->waiters == NULL && lane->limits == NULL);
+    PS_ASSERT(lane->live == 0 && lane->waiters == NULL && lane->limits == NULL &&
+              lane->turns == NULL);
 }
 
 void ps_lane_destroy(struct ps_lane *lane)

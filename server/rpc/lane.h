@@ -65,6 +65,9 @@ struct ps_lane {
     size_t slots_max;
     size_t live; /* slots that have begun and not ended; the lane's thread only */
     struct ps_waiter *waiters;
+    struct ps_waiter *turns; /* who has more to do; a list, the first to come first */
+    struct ps_waiter *turns_last;
+    uint32_t events_since_turn;
     struct ps_limit *limits;
     gpr_timespec look;         /* when the limits are looked at next, if there are any */
     struct ps_mutex bell_lock; /* guards the four below */
@@ -98,6 +101,11 @@ void ps_lane_destroy(struct ps_lane *lane);
 /* On the lane's thread: joins and leaves those who are asked again. Leaving twice is allowed. */
 void ps_lane_wait(struct ps_lane *lane, struct ps_waiter *waiter);
 void ps_lane_leave(struct ps_lane *lane, struct ps_waiter *waiter);
+
+/* On the lane's thread: whoever has more to do than one step is woken once, after others had their
+ * turn: when no event is waiting, at the latest after a few events. Dropping twice is allowed. */
+void ps_lane_take_turn(struct ps_lane *lane, struct ps_waiter *turn);
+void ps_lane_drop_turn(struct ps_lane *lane, struct ps_waiter *turn);
 
 /* On the lane's thread: unless the limit is taken back before, its `passed` is called once, soon
  * after `until` (monotonic). Taking back twice is allowed. */

@@ -1,8 +1,9 @@
 /* The life of a slot:
  *
  *   WAITING ──request──► answered? ──yes──► REPLYING ──sent──► WAITING ...
- *      │                    └─no─► PARKED ──woken, answered──► REPLYING
- *      │                              └──client gave up──► WAITING
+ *      │                   │  └─no─► PARKED ──woken, answered──► REPLYING
+ *      │                   │            └──client gave up──► WAITING
+ *      │                   └─not yet─► WORKING ──its turn comes again──► answered?
  *      └──server stops──► ENDED
  *
  * A parked call has a second batch in flight, which completes when the client gives up or the
@@ -20,12 +21,13 @@
 /* So much of a reply's memory a free slot keeps. */
 enum { REPLY_KEPT_BYTES_MAX = 16 * 1024 };
 
-enum unary_state { WAITING, PARKED, REPLYING, ENDED };
+enum unary_state { WAITING, WORKING, PARKED, REPLYING, ENDED };
 
 struct unary_call {
     struct ps_tag tag;       /* of the request and of the reply */
     struct ps_tag close_tag; /* of a parked call's end */
     struct ps_waiter waiter; /* for the bell, while parked */
+    struct ps_waiter turn;   /* for its turn, while there is more to do */
     struct ps_limit limit;   /* for the client to take the reply */
     enum unary_state state;
     const struct ps_unary_method *method;
@@ -48,6 +50,7 @@ static void *keep_message(void *self);
 static void drop_message(void *kept);
 static void try_answer(struct unary_call *call);
 static void woken(void *owner);
+static void take_turn(struct unary_call *call);
 static void park(struct unary_call *call);
 static void unpark(struct unary_call *call);
 static void send_reply(struct unary_call *call);
@@ -67,6 +70,7 @@ enum ps_status ps_unary_calls_add(struct ps_lane *lane, const struct ps_unary_me
         ps_tag_init(&call->tag, unary_step, call);
         ps_tag_init(&call->close_tag, close_step, call);
         call->waiter = (struct ps_waiter){.woken = woken, .owner = call};
+        call->turn = (struct ps_waiter){.woken = woken, .owner = call};
         call->limit = (struct ps_limit){.passed = give_up, .owner = call};
         call->method = method;
         call->registered = registered;
@@ -111,6 +115,7 @@ static void unary_step(void *owner, bool ok)
         free_when_done(call);
         return;
 
+    case WORKING:
     case PARKED:
     case ENDED:
         break;
@@ -138,6 +143,7 @@ static void start(struct unary_call *call)
         .context = context,
         .reply = &call->reply,
         .hold = {keep_message, drop_message, call->call.request},
+        .message = call->call.request,
     };
     ps_buffer_clear(&call->reply);
     size_t size = call->call.request != NULL ? grpc_byte_buffer_length(call->call.request) : 0;
@@ -169,8 +175,12 @@ static void drop_message(void *kept)
 
 static void try_answer(struct unary_call *call)
 {
+    ps_lane_drop_turn(call->call.lane, &call->turn);
+    call->exchange.goes_on = false;
     if (!call->method->answer(&call->exchange)) {
-        if (call->state != PARKED)
+        if (call->exchange.goes_on)
+            take_turn(call);
+        else if (call->state != PARKED)
             park(call);
         return;
     }
@@ -179,10 +189,17 @@ static void try_answer(struct unary_call *call)
     send_reply(call);
 }
 
+static void take_turn(struct unary_call *call)
+{
+    if (call->state != PARKED)
+        call->state = WORKING;
+    ps_lane_take_turn(call->call.lane, &call->turn);
+}
+
 static void woken(void *owner)
 {
     struct unary_call *call = owner;
-    PS_ASSERT(call->state == PARKED);
+    PS_ASSERT(call->state == PARKED || call->state == WORKING);
     try_answer(call);
 }
 
@@ -201,6 +218,7 @@ static void park(struct unary_call *call)
 static void unpark(struct unary_call *call)
 {
     ps_lane_leave(call->call.lane, &call->waiter);
+    ps_lane_drop_turn(call->call.lane, &call->turn);
     ps_rpc_metrics_parked(&call->call.lane->context->metrics, -1);
     call->state = REPLYING;
 }
@@ -252,6 +270,10 @@ static grpc_byte_buffer *reply_message(struct unary_call *call)
 {
     struct ps_exchange *exchange = &call->exchange;
     grpc_byte_buffer *message = NULL;
+    if (exchange->bundle != NULL) {
+        exchange->status = ps_bundle_run_reply(exchange->bundle, &message, &exchange->error);
+        return message;
+    }
     struct ps_bytes head = {(const uint8_t *)call->reply.text, call->reply.size};
     exchange->status = ps_buffer_status(&call->reply, &exchange->error);
     if (exchange->status != PS_OK) {
@@ -269,6 +291,8 @@ static void free_when_done(struct unary_call *call)
 {
     if (call->reply_pending || call->close_pending)
         return;
+    ps_bundle_run_release(call->exchange.bundle);
+    call->exchange.bundle = NULL;
     gpr_timespec took = gpr_time_sub(gpr_now(GPR_CLOCK_MONOTONIC), call->began);
     enum ps_status status = call->call.cancelled != 0 ? PS_ERR_CANCELLED : call->exchange.status;
     if (call->method->method != PS_METHOD_COUNT)

@@ -22,6 +22,7 @@
 #include "proto/codec.h"
 #include "proto/messages.h"
 #include "server/core/service.h"
+#include "server/rpc/bundle_run.h"
 #include "server/rpc/lane.h"
 
 /* One request and what becomes of it. */
@@ -38,9 +39,13 @@ struct ps_exchange {
     struct ps_buffer *reply; /* the reply's bytes, but for the content of `pull` */
     struct ps_pull pull;     /* what a pull found; released by the call */
     bool has_pull;
+    grpc_byte_buffer *message;    /* borrowed: the request; NULL once the reply is made */
+    struct ps_bundle_run *bundle; /* of many items; released by the call */
+    bool goes_on;                 /* false was said only so that others have their turn */
 };
 
-/* True: answered, as the exchange says. False: ask again after the next wake. */
+/* True: answered, as the exchange says. False: ask again after the next wake, or, when the exchange
+ * goes on, after others on the lane had their turn. */
 typedef bool (*ps_answer_fn)(struct ps_exchange *exchange);
 
 struct ps_unary_method {

@@ -118,6 +118,20 @@ static bool answer_pull(struct ps_exchange *exchange)
     return true;
 }
 
+/* Many of them: every push, then one wait, then every pull; a long one in several turns. */
+static bool answer_bundle(struct ps_exchange *exchange)
+{
+    if (exchange->bundle == NULL)
+        exchange->status =
+            ps_bundle_run_create(exchange->context, exchange->request, exchange->message,
+                                 &exchange->bundle, &exchange->error);
+    if (exchange->status != PS_OK)
+        return true;
+    enum ps_bundle_progress progress = ps_bundle_run_step(exchange->bundle);
+    exchange->goes_on = progress == PS_BUNDLE_GOES_ON;
+    return progress == PS_BUNDLE_DONE;
+}
+
 static bool answer_status(struct ps_exchange *exchange)
 {
     struct ps_status_reply reply = {0};
@@ -202,6 +216,10 @@ const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
     {SERVICE_PATH("FinishInitParams"), answer_finish, 8, SMALL_REPLY_BYTES_MAX, PS_METHOD_FINISH},
     {SERVICE_PATH("SendGrad"), answer_push, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_PUSH},
     {SERVICE_PATH("GetParam"), answer_pull, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_PULL},
+    {SERVICE_PATH("SendGrads"), answer_bundle, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_PUSHES},
+    {SERVICE_PATH("GetParams"), answer_bundle, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_PULLS},
+    {SERVICE_PATH("PushPull"), answer_bundle, MANY_SLOTS, SMALL_REPLY_BYTES_MAX,
+     PS_METHOD_PUSH_PULL},
     {ADMIN_PATH("GetStatus"), answer_status, MANY_SLOTS, STATUS_REPLY_BYTES_MAX, PS_METHOD_STATUS},
     {ADMIN_PATH("ListParams"), answer_list, 2, LIST_REPLY_BYTES_MAX, PS_METHOD_LIST},
     {ADMIN_PATH("SaveCheckpoint"), answer_save, 8, STATUS_REPLY_BYTES_MAX, PS_METHOD_SAVE},

@@ -1,0 +1,321 @@
+/* PUSHING ──all pushed──► SETTLING ──durable as promised──► PULLING ──all pulled──► DONE */
+#include "server/rpc/bundle_run.h"
+
+#include "base/assert.h"
+#include "base/bounds.h"
+#include "proto/arena.h"
+#include "proto/bundle_codec.h"
+
+#include <grpc/slice.h>
+#include <grpc/slice_buffer.h>
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* Work of one step, in bytes of content: well below a millisecond. An item costs at least as much
+ * as ITEM_WORK of them. */
+enum { STEP_WORK = 4 * 1024 * 1024, ITEM_WORK = 16 * 1024 };
+
+/* Content of one reply; what is beyond must be asked for again. */
+enum { REPLY_BYTES_MAX = PS_MESSAGE_BYTES_DEFAULT };
+
+/* About as long as a full queue or a full heap takes to have room again. */
+enum { RETRY_MS = 50 };
+
+enum run_stage { PUSHING, SETTLING, PULLING, DONE };
+
+struct pull_slot {
+    struct ps_item_status status;
+    struct ps_pull pull;
+    size_t head_end; /* in the reply's heads: its content comes there */
+};
+
+/* The request's message, as kept by the journal: one handle for all items. */
+struct kept_message {
+    atomic_uint references;
+    const struct ps_allocator *memory; /* borrowed */
+    grpc_byte_buffer *message;         /* owned: a second handle on the same slices */
+};
+
+struct ps_bundle_run {
+    struct ps_rpc_context *context; /* borrowed */
+    atomic_size_t references;       /* the call's, and each slice's of the reply */
+    grpc_byte_buffer *message;      /* borrowed; the request */
+    struct kept_message *kept;      /* a reference; NULL: nobody asked for it */
+    struct ps_decoded decoded;
+    struct ps_bundle_request request;
+    enum run_stage stage;
+    size_t next;              /* push or pull */
+    bool applied;             /* some push was: `wait` holds */
+    struct ps_push_wait wait; /* of the life in which the first was applied */
+    size_t reply_bytes;
+    struct ps_arena texts;
+    struct pull_slot *pulls;
+    struct ps_push_result pushes[]; /* then the pull slots */
+};
+
+static void *keep_message(void *self);
+static void drop_message(void *kept);
+static size_t push_next(struct ps_bundle_run *run);
+static bool settle(struct ps_bundle_run *run);
+static bool pull_next(struct ps_bundle_run *run, size_t *work);
+static void note_failure(struct ps_bundle_run *run, struct ps_item_status *to,
+                         const struct ps_error *error);
+static void encode_results(struct ps_bundle_run *run, struct ps_buffer *heads);
+static grpc_byte_buffer *make_message(struct ps_bundle_run *run, const struct ps_buffer *heads);
+static void drop_reference(void *argument);
+
+enum ps_status ps_bundle_run_create(struct ps_rpc_context *context, struct ps_view view,
+                                    grpc_byte_buffer *message, struct ps_bundle_run **out,
+                                    struct ps_error *error)
+{
+    struct ps_bundle_request request;
+    struct ps_decoded decoded;
+    PS_TRY(ps_decode_bundle(view, context->memory, &request, &decoded, error));
+    size_t pushes_size = request.push_count * sizeof(struct ps_push_result);
+    struct ps_bundle_run *run = ps_zeroed(
+        context->memory, sizeof *run + pushes_size + request.pull_count * sizeof(struct pull_slot));
+    if (run == NULL) {
+        ps_decoded_release(&decoded);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no memory for a batch");
+    }
+    run->context = context;
+    atomic_init(&run->references, 1);
+    run->message = message;
+    run->decoded = decoded;
+    run->request = request;
+    run->pulls = (struct pull_slot *)(void *)((uint8_t *)run->pushes + pushes_size);
+    ps_arena_init(&run->texts, context->memory,
+                  PS_BUNDLE_ITEMS_MAX * sizeof((struct ps_error){0}.text));
+    *out = run;
+    return PS_OK;
+}
+
+enum ps_bundle_progress ps_bundle_run_step(struct ps_bundle_run *run)
+{
+    size_t work = 0;
+    PS_ASSERT(run->stage != DONE);
+    if (run->stage == PUSHING) {
+        while (run->next < run->request.push_count && work < STEP_WORK)
+            work += push_next(run);
+        if (run->next < run->request.push_count)
+            return PS_BUNDLE_GOES_ON;
+        run->stage = SETTLING;
+    }
+    if (run->stage == SETTLING) {
+        if (!settle(run))
+            return PS_BUNDLE_WAITS;
+        run->stage = PULLING;
+        run->next = 0;
+    }
+    while (run->next < run->request.pull_count) {
+        if (work >= STEP_WORK)
+            return PS_BUNDLE_GOES_ON;
+        if (!pull_next(run, &work))
+            return PS_BUNDLE_WAITS;
+    }
+    run->stage = DONE;
+    return PS_BUNDLE_DONE;
+}
+
+/* ---- Pushes ---- */
+
+static size_t push_next(struct ps_bundle_run *run)
+{
+    struct ps_push_request *request = &run->request.pushes[run->next];
+    struct ps_push_result *result = &run->pushes[run->next];
+    struct ps_push_wait wait;
+    struct ps_error error;
+    run->next++;
+    request->hold = (struct ps_hold){keep_message, drop_message, run};
+    result->status.status =
+        ps_service_push(run->context->service, request, &result->reply, &wait, &error);
+    if (result->status.status != PS_OK) {
+        note_failure(run, &result->status, &error);
+        return ITEM_WORK;
+    }
+    /* Positions of another life have nothing to do with these: such pushes are told what the first
+     * are told, that they are to be repeated. */
+    if (!run->applied)
+        run->wait = wait;
+    else if (wait.life == run->wait.life && wait.position > run->wait.position)
+        run->wait.position = wait.position;
+    run->applied = true;
+    return request->content.size + ITEM_WORK;
+}
+
+/* One handle for all items that are kept: a message of many slices is not counted up for each. */
+static void *keep_message(void *self)
+{
+    struct ps_bundle_run *run = self;
+    const struct ps_allocator *memory = run->context->memory;
+    if (run->kept == NULL) {
+        run->kept = ps_zeroed(memory, sizeof *run->kept);
+        if (run->kept == NULL)
+            return NULL;
+        run->kept->memory = memory;
+        run->kept->message = grpc_byte_buffer_copy(run->message);
+        atomic_init(&run->kept->references, 1);
+    }
+    atomic_fetch_add(&run->kept->references, 1);
+    return run->kept;
+}
+
+static void drop_message(void *argument)
+{
+    struct kept_message *kept = argument;
+    if (atomic_fetch_sub(&kept->references, 1) > 1)
+        return;
+    grpc_byte_buffer_destroy(kept->message);
+    ps_release(kept->memory, kept);
+}
+
+/* One wait for all of them: the largest position is durable when all are. */
+static bool settle(struct ps_bundle_run *run)
+{
+    struct ps_push_reply together = {0};
+    struct ps_error error;
+    if (!run->applied)
+        return true;
+    enum ps_status status = ps_service_settle(run->context->service, &run->wait, &together, &error);
+    if (status == PS_ERR_NOT_READY)
+        return false;
+    for (size_t i = 0; i < run->request.push_count; i++) {
+        struct ps_push_result *result = &run->pushes[i];
+        if (result->status.status != PS_OK)
+            continue;
+        result->reply.durable_position = together.durable_position;
+        result->status.status = status;
+        if (status != PS_OK)
+            note_failure(run, &result->status, &error);
+    }
+    return true;
+}
+
+/* ---- Pulls ---- */
+
+/* Waits while the service is not initialised, as a single pull does; but not when gradients came
+ * with it, which have failed for the same reason. */
+static bool may_wait(const struct ps_bundle_run *run)
+{
+    return run->request.push_count == 0 && !atomic_load(&run->context->draining);
+}
+
+static bool pull_next(struct ps_bundle_run *run, size_t *work)
+{
+    struct pull_slot *slot = &run->pulls[run->next];
+    struct ps_error error;
+    enum ps_status status =
+        ps_service_pull(run->context->service, &run->request.pulls[run->next], &slot->pull, &error);
+    if (status == PS_ERR_NOT_READY && may_wait(run))
+        return false;
+    run->next++;
+    *work += ITEM_WORK;
+    size_t size = status == PS_OK ? slot->pull.reply.content.size : 0;
+    if (run->reply_bytes > 0 && size > REPLY_BYTES_MAX - run->reply_bytes) {
+        ps_pull_release(&slot->pull);
+        status = ps_fail(&error, PS_ERR_BUSY,
+                         "the reply of this batch is full, at %zu bytes: ask for this one again",
+                         run->reply_bytes);
+        size = 0;
+    }
+    run->reply_bytes += size;
+    slot->status.status = status;
+    if (status != PS_OK)
+        note_failure(run, &slot->status, &error);
+    return true;
+}
+
+/* Without memory for the text the word alone says it. */
+static void note_failure(struct ps_bundle_run *run, struct ps_item_status *to,
+                         const struct ps_error *error)
+{
+    size_t size = strnlen(error->text, sizeof error->text);
+    char *text = ps_arena_take(&run->texts, size);
+    if (text != NULL) {
+        memcpy(text, error->text, size);
+        to->text = (struct ps_bytes){(const uint8_t *)text, size};
+    }
+    if (to->status == PS_ERR_BUSY || to->status == PS_ERR_NO_MEMORY)
+        to->retry_ms = RETRY_MS;
+}
+
+/* ---- The reply ---- */
+
+enum ps_status ps_bundle_run_reply(struct ps_bundle_run *run, grpc_byte_buffer **message,
+                                   struct ps_error *error)
+{
+    struct ps_buffer heads;
+    size_t items = run->request.push_count + run->request.pull_count;
+    PS_ASSERT(run->stage == DONE);
+    ps_decoded_release(&run->decoded);
+    run->message = NULL;
+    ps_buffer_init(&heads, run->context->memory, (items + 1) * PS_BUNDLE_ITEM_BYTES_MAX);
+    encode_results(run, &heads);
+    enum ps_status status = ps_buffer_status(&heads, error);
+    if (status == PS_OK)
+        *message = make_message(run, &heads);
+    ps_buffer_fini(&heads);
+    return status;
+}
+
+static void encode_results(struct ps_bundle_run *run, struct ps_buffer *heads)
+{
+    for (size_t i = 0; i < run->request.push_count; i++)
+        ps_encode_push_result(&run->pushes[i], heads);
+    for (size_t i = 0; i < run->request.pull_count; i++) {
+        struct pull_slot *slot = &run->pulls[i];
+        const struct ps_pull_result result = {slot->status, slot->pull.reply};
+        ps_encode_pull_result(&result, heads);
+        slot->head_end = heads->size;
+    }
+}
+
+/* Heads are parts of one slice, contents point at the blocks. */
+static grpc_byte_buffer *make_message(struct ps_bundle_run *run, const struct ps_buffer *heads)
+{
+    grpc_slice head = grpc_slice_from_copied_buffer(heads->text, heads->size);
+    grpc_byte_buffer *message = grpc_raw_byte_buffer_create(NULL, 0);
+    grpc_slice_buffer *slices = &message->data.raw.slice_buffer;
+    size_t done = 0;
+    for (size_t i = 0; i < run->request.pull_count; i++) {
+        const struct pull_slot *slot = &run->pulls[i];
+        if (slot->status.status != PS_OK)
+            continue;
+        grpc_slice_buffer_add(slices, grpc_slice_sub(head, done, slot->head_end));
+        done = slot->head_end;
+        struct ps_view content = slot->pull.reply.content;
+        atomic_fetch_add(&run->references, content.piece_count);
+        for (size_t k = 0; k < content.piece_count; k++) {
+            /* gRPC's slices are not const, but what is sent is only read. */
+            void *bytes = (void *)(uintptr_t)content.pieces[k].data;
+            grpc_slice_buffer_add(slices, grpc_slice_new_with_user_data(
+                                              bytes, content.pieces[k].size, drop_reference, run));
+        }
+    }
+    if (done < heads->size)
+        grpc_slice_buffer_add(slices, grpc_slice_sub(head, done, heads->size));
+    grpc_slice_unref(head);
+    return message;
+}
+
+/* Any of gRPC's threads may drop the last slice. */
+static void drop_reference(void *argument)
+{
+    struct ps_bundle_run *run = argument;
+    if (atomic_fetch_sub(&run->references, 1) > 1)
+        return;
+    for (size_t i = 0; i < run->request.pull_count; i++)
+        ps_pull_release(&run->pulls[i].pull);
+    ps_arena_release(&run->texts);
+    if (run->kept != NULL)
+        drop_message(run->kept);
+    ps_decoded_release(&run->decoded);
+    ps_release(run->context->memory, run);
+}
+
+void ps_bundle_run_release(struct ps_bundle_run *run)
+{
+    if (run != NULL)
+        drop_reference(run);
+}
