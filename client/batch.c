@@ -234,6 +234,9 @@ void ps_call_name_shard(struct ps_engine_call *call)
     case PS_METHOD_STATUS:
     case PS_METHOD_LIST:
     case PS_METHOD_SAVE:
+    case PS_METHOD_PUSHES:
+    case PS_METHOD_PULLS:
+    case PS_METHOD_PUSH_PULL:
     case PS_METHOD_COUNT:
         return;
     }

@@ -30,18 +30,10 @@ struct pull_slot {
     size_t head_end; /* in the reply's heads: its content comes there */
 };
 
-/* The request's message, as kept by the journal: one handle for all items. */
-struct kept_message {
-    atomic_uint references;
-    const struct ps_allocator *memory; /* borrowed */
-    grpc_byte_buffer *message;         /* owned: a second handle on the same slices */
-};
-
 struct ps_bundle_run {
     struct ps_rpc_context *context; /* borrowed */
     atomic_size_t references;       /* the call's, and each slice's of the reply */
-    grpc_byte_buffer *message;      /* borrowed; the request */
-    struct kept_message *kept;      /* a reference; NULL: nobody asked for it */
+    struct ps_hold hold;            /* of the request's bytes */
     struct ps_decoded decoded;
     struct ps_bundle_request request;
     enum run_stage stage;
@@ -54,8 +46,6 @@ struct ps_bundle_run {
     struct ps_push_result pushes[]; /* then the pull slots */
 };
 
-static void *keep_message(void *self);
-static void drop_message(void *kept);
 static size_t push_next(struct ps_bundle_run *run);
 static bool settle(struct ps_bundle_run *run);
 static bool pull_next(struct ps_bundle_run *run, size_t *work);
@@ -66,7 +56,7 @@ static grpc_byte_buffer *make_message(struct ps_bundle_run *run, const struct ps
 static void drop_reference(void *argument);
 
 enum ps_status ps_bundle_run_create(struct ps_rpc_context *context, struct ps_view view,
-                                    grpc_byte_buffer *message, struct ps_bundle_run **out,
+                                    struct ps_hold hold, struct ps_bundle_run **out,
                                     struct ps_error *error)
 {
     struct ps_bundle_request request;
@@ -81,7 +71,7 @@ enum ps_status ps_bundle_run_create(struct ps_rpc_context *context, struct ps_vi
     }
     run->context = context;
     atomic_init(&run->references, 1);
-    run->message = message;
+    run->hold = hold;
     run->decoded = decoded;
     run->request = request;
     run->pulls = (struct pull_slot *)(void *)((uint8_t *)run->pushes + pushes_size);
@@ -127,7 +117,7 @@ static size_t push_next(struct ps_bundle_run *run)
     struct ps_push_wait wait;
     struct ps_error error;
     run->next++;
-    request->hold = (struct ps_hold){keep_message, drop_message, run};
+    request->hold = run->hold;
     result->status.status =
         ps_service_push(run->context->service, request, &result->reply, &wait, &error);
     if (result->status.status != PS_OK) {
@@ -142,32 +132,6 @@ static size_t push_next(struct ps_bundle_run *run)
         run->wait.position = wait.position;
     run->applied = true;
     return request->content.size + ITEM_WORK;
-}
-
-/* One handle for all items that are kept: a message of many slices is not counted up for each. */
-static void *keep_message(void *self)
-{
-    struct ps_bundle_run *run = self;
-    const struct ps_allocator *memory = run->context->memory;
-    if (run->kept == NULL) {
-        run->kept = ps_zeroed(memory, sizeof *run->kept);
-        if (run->kept == NULL)
-            return NULL;
-        run->kept->memory = memory;
-        run->kept->message = grpc_byte_buffer_copy(run->message);
-        atomic_init(&run->kept->references, 1);
-    }
-    atomic_fetch_add(&run->kept->references, 1);
-    return run->kept;
-}
-
-static void drop_message(void *argument)
-{
-    struct kept_message *kept = argument;
-    if (atomic_fetch_sub(&kept->references, 1) > 1)
-        return;
-    grpc_byte_buffer_destroy(kept->message);
-    ps_release(kept->memory, kept);
 }
 
 /* One wait for all of them: the largest position is durable when all are. */
@@ -249,7 +213,6 @@ enum ps_status ps_bundle_run_reply(struct ps_bundle_run *run, grpc_byte_buffer *
     size_t items = run->request.push_count + run->request.pull_count;
     PS_ASSERT(run->stage == DONE);
     ps_decoded_release(&run->decoded);
-    run->message = NULL;
     ps_buffer_init(&heads, run->context->memory, (items + 1) * PS_BUNDLE_ITEM_BYTES_MAX);
     encode_results(run, &heads);
     enum ps_status status = ps_buffer_status(&heads, error);
@@ -308,8 +271,6 @@ static void drop_reference(void *argument)
     for (size_t i = 0; i < run->request.pull_count; i++)
         ps_pull_release(&run->pulls[i].pull);
     ps_arena_release(&run->texts);
-    if (run->kept != NULL)
-        drop_message(run->kept);
     ps_decoded_release(&run->decoded);
     ps_release(run->context->memory, run);
 }

@@ -20,10 +20,10 @@
 
 struct ps_bundle_run;
 
-/* `message` is borrowed until the reply is made; `view` are its bytes. */
+/* The view's bytes are borrowed until the reply is made; `hold` keeps them for longer. */
 PS_MUST_USE enum ps_status ps_bundle_run_create(struct ps_rpc_context *context, struct ps_view view,
-                                                grpc_byte_buffer *message,
-                                                struct ps_bundle_run **run, struct ps_error *error);
+                                                struct ps_hold hold, struct ps_bundle_run **run,
+                                                struct ps_error *error);
 
 enum ps_bundle_progress {
     PS_BUNDLE_GOES_ON, /* step again, after others had their turn */

@@ -9,7 +9,14 @@
 #include <grpc/slice_buffer.h>
 #include <grpc/support/time.h>
 
+#include <stdatomic.h>
 #include <string.h>
+
+struct ps_rpc_kept {
+    atomic_uint references;
+    const struct ps_allocator *memory; /* borrowed; outlives this */
+    grpc_byte_buffer *message;         /* owned */
+};
 
 void ps_rpc_call_init(struct ps_rpc_call *call, struct ps_lane *lane)
 {
@@ -59,12 +66,48 @@ enum ps_status ps_rpc_call_view(struct ps_rpc_call *call, struct ps_view *view,
     return PS_OK;
 }
 
+static void *keep_request(void *self)
+{
+    struct ps_rpc_call *call = self;
+    PS_ASSERT(call->request != NULL);
+    if (call->kept == NULL) {
+        const struct ps_allocator *memory = call->lane->context->memory;
+        struct ps_rpc_kept *kept = ps_zeroed(memory, sizeof *kept);
+        if (kept == NULL)
+            return NULL;
+        kept->memory = memory;
+        kept->message = call->request;
+        atomic_init(&kept->references, 1);
+        call->kept = kept;
+    }
+    atomic_fetch_add(&call->kept->references, 1);
+    return call->kept;
+}
+
+static void drop_kept(void *argument)
+{
+    struct ps_rpc_kept *kept = argument;
+    if (atomic_fetch_sub(&kept->references, 1) > 1)
+        return;
+    grpc_byte_buffer_destroy(kept->message);
+    ps_release(kept->memory, kept);
+}
+
+struct ps_hold ps_rpc_call_hold(struct ps_rpc_call *call)
+{
+    return (struct ps_hold){keep_request, drop_kept, call};
+}
+
 void ps_rpc_call_drop_request(struct ps_rpc_call *call)
 {
     if (call->pieces != call->inline_pieces)
         ps_release(call->lane->context->memory, call->pieces);
     call->pieces = NULL;
-    grpc_byte_buffer_destroy(call->request);
+    if (call->kept != NULL)
+        drop_kept(call->kept);
+    else
+        grpc_byte_buffer_destroy(call->request);
+    call->kept = NULL;
     call->request = NULL;
 }
 

@@ -21,12 +21,16 @@
 /* Requests of up to so many slices need no allocation for their view. */
 enum { PS_RPC_PIECES_INLINE = 4 };
 
+/* A request that somebody keeps beyond its call; private. */
+struct ps_rpc_kept;
+
 struct ps_rpc_call {
     struct ps_lane *lane; /* borrowed; outlives this */
     grpc_call *call;      /* owned; NULL while the slot is free */
     gpr_timespec deadline;
     grpc_metadata_array metadata; /* owned */
-    grpc_byte_buffer *request;    /* owned; NULL: none */
+    grpc_byte_buffer *request;    /* owned, or of `kept`; NULL: none */
+    struct ps_rpc_kept *kept;     /* a reference; NULL: nobody keeps the request */
     grpc_byte_buffer *reply;      /* owned until its batch is done; NULL: none */
     struct ps_bytes inline_pieces[PS_RPC_PIECES_INLINE];
     struct ps_bytes *pieces;   /* owned unless it is inline_pieces */
@@ -48,6 +52,10 @@ void ps_rpc_call_clear(struct ps_rpc_call *call);
  * once per request. */
 PS_MUST_USE enum ps_status ps_rpc_call_view(struct ps_rpc_call *call, struct ps_view *view,
                                             struct ps_error *error);
+
+/* How to keep what the view shows beyond the call. The message itself changes hands, never its
+ * slices: short ones have their bytes inside themselves. */
+struct ps_hold ps_rpc_call_hold(struct ps_rpc_call *call);
 
 /* Ends the request and its view. */
 void ps_rpc_call_drop_request(struct ps_rpc_call *call);

@@ -46,8 +46,6 @@ static void ask_for_request(struct unary_call *call);
 static void unary_step(void *owner, bool ok);
 static void close_step(void *owner, bool ok);
 static void start(struct unary_call *call);
-static void *keep_message(void *self);
-static void drop_message(void *kept);
 static void try_answer(struct unary_call *call);
 static void woken(void *owner);
 static void take_turn(struct unary_call *call);
@@ -142,8 +140,7 @@ static void start(struct unary_call *call)
     call->exchange = (struct ps_exchange){
         .context = context,
         .reply = &call->reply,
-        .hold = {keep_message, drop_message, call->call.request},
-        .message = call->call.request,
+        .hold = ps_rpc_call_hold(&call->call),
     };
     ps_buffer_clear(&call->reply);
     size_t size = call->call.request != NULL ? grpc_byte_buffer_length(call->call.request) : 0;
@@ -160,17 +157,6 @@ static void start(struct unary_call *call)
         return;
     }
     try_answer(call);
-}
-
-/* A second handle on the same slices: no byte is copied. */
-static void *keep_message(void *self)
-{
-    return grpc_byte_buffer_copy(self);
-}
-
-static void drop_message(void *kept)
-{
-    grpc_byte_buffer_destroy(kept);
 }
 
 static void try_answer(struct unary_call *call)

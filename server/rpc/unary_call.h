@@ -39,7 +39,6 @@ struct ps_exchange {
     struct ps_buffer *reply; /* the reply's bytes, but for the content of `pull` */
     struct ps_pull pull;     /* what a pull found; released by the call */
     bool has_pull;
-    grpc_byte_buffer *message;    /* borrowed: the request; NULL once the reply is made */
     struct ps_bundle_run *bundle; /* of many items; released by the call */
     bool goes_on;                 /* false was said only so that others have their turn */
 };

@@ -123,7 +123,7 @@ static bool answer_bundle(struct ps_exchange *exchange)
 {
     if (exchange->bundle == NULL)
         exchange->status =
-            ps_bundle_run_create(exchange->context, exchange->request, exchange->message,
+            ps_bundle_run_create(exchange->context, exchange->request, exchange->hold,
                                  &exchange->bundle, &exchange->error);
     if (exchange->status != PS_OK)
         return true;
