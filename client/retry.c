@@ -5,17 +5,23 @@
 
 bool ps_method_is_reading(enum ps_method method)
 {
-    return method == PS_METHOD_PULL || method == PS_METHOD_STATUS || method == PS_METHOD_LIST;
+    return method == PS_METHOD_PULL || method == PS_METHOD_PULLS || method == PS_METHOD_STATUS ||
+           method == PS_METHOD_LIST;
 }
 
 bool ps_method_is_numbered(enum ps_method method)
 {
-    return method == PS_METHOD_INIT || method == PS_METHOD_FINISH || method == PS_METHOD_PUSH;
+    return method == PS_METHOD_INIT || method == PS_METHOD_FINISH || ps_method_is_pushing(method);
+}
+
+bool ps_method_is_pushing(enum ps_method method)
+{
+    return method == PS_METHOD_PUSH || method == PS_METHOD_PUSHES || method == PS_METHOD_PUSH_PULL;
 }
 
 bool ps_retry_is_refusal(enum ps_method method, enum ps_status status)
 {
-    if (method == PS_METHOD_PUSH && status == PS_ERR_UNAVAILABLE)
+    if (ps_method_is_pushing(method) && status == PS_ERR_UNAVAILABLE)
         return false;
     enum ps_remedy remedy = ps_status_remedy(status);
     return remedy != PS_REMEDY_DONE && remedy != PS_REMEDY_UNKNOWN;
@@ -30,7 +36,7 @@ enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, b
 {
     if (status == PS_OK || is_done_before(method, status))
         return PS_VERDICT_DONE;
-    bool push = method == PS_METHOD_PUSH;
+    bool push = ps_method_is_pushing(method);
     if (push && status == PS_ERR_NOT_READY)
         return PS_VERDICT_FAILED;
     if (status == PS_ERR_STALE_SESSION && ps_method_is_numbered(method))

@@ -26,6 +26,9 @@ enum ps_verdict {
 /* True when the call changes nothing on the server. */
 bool ps_method_is_reading(enum ps_method method);
 
+/* True when the call applies gradients. */
+bool ps_method_is_pushing(enum ps_method method);
+
 /* True when the call carries a request id, by which the server knows a repeat. */
 bool ps_method_is_numbered(enum ps_method method);
 
