@@ -8,21 +8,24 @@
 
 static void follow_members(struct psclient *client);
 static bool take_outcomes(struct psclient *client);
-static bool act(struct psclient *client, const struct ps_batch *mine);
-static void wait_for(struct psclient *client, const struct ps_batch *batch);
+static bool act(struct psclient *client);
+static void wait_for(struct psclient *client, const struct ps_client_job *job,
+                     uint64_t deadline_ms);
+static bool has_come(const struct psclient *client, const struct ps_client_job *job);
 static void lead(struct psclient *client, uint64_t timeout_ms);
 static void join_waiters(struct psclient *client, struct ps_client_waiter *waiter);
 static void leave_waiters(struct psclient *client, struct ps_client_waiter *waiter);
-static void wake_waiter_of(struct psclient *client, const struct ps_batch *batch);
+static void finish(struct psclient *client, struct ps_client_job *job);
+static void forget_announcement(struct psclient *client, const struct ps_client_job *job);
 
 /* Does everything there is to do now. Under the mutex. */
-static void pump(struct psclient *client, const struct ps_batch *mine)
+static void pump(struct psclient *client)
 {
     follow_members(client);
     ps_engine_tick(client->engine, ps_now_ms(client->clock));
     bool busy = true;
     while (busy) {
-        busy = act(client, mine);
+        busy = act(client);
         busy = take_outcomes(client) || busy;
     }
 }
@@ -30,29 +33,59 @@ static void pump(struct psclient *client, const struct ps_batch *mine)
 enum ps_status ps_client_run(struct psclient *client, const struct ps_batch_request *request,
                              struct ps_error *error)
 {
-    struct ps_batch *batch;
+    struct ps_client_job job = {0};
+    PS_TRY(ps_client_begin(client, request, &job, error));
+    ps_client_end(client, &job);
+    return PS_OK;
+}
+
+enum ps_status ps_client_begin(struct psclient *client, const struct ps_batch_request *request,
+                               struct ps_client_job *job, struct ps_error *error)
+{
+    struct ps_batch_request owned = *request;
+    owned.owner = job;
     ps_mutex_lock(&client->mutex);
     enum ps_status status =
-        ps_engine_start(client->engine, request, ps_now_ms(client->clock), &batch, error);
-    if (status == PS_OK) {
-        wait_for(client, batch);
-        ps_engine_end(client->engine, batch);
-    }
+        ps_engine_start(client->engine, &owned, ps_now_ms(client->clock), &job->batch, error);
+    if (status == PS_OK)
+        pump(client);
     ps_mutex_unlock(&client->mutex);
     return status;
 }
 
-/* Returns when the batch is finished. Under the mutex, but for the waiting. */
-static void wait_for(struct psclient *client, const struct ps_batch *batch)
+void ps_client_end(struct psclient *client, struct ps_client_job *job)
 {
-    struct ps_client_waiter waiter = {.batch = batch};
+    ps_mutex_lock(&client->mutex);
+    wait_for(client, job, PS_DEADLINE_NEVER);
+    forget_announcement(client, job);
+    ps_engine_end(client->engine, job->batch);
+    ps_mutex_unlock(&client->mutex);
+}
+
+struct ps_client_job *ps_client_next(struct psclient *client, uint64_t deadline_ms)
+{
+    ps_mutex_lock(&client->mutex);
+    wait_for(client, NULL, deadline_ms);
+    struct ps_client_job *job = client->finished;
+    if (job != NULL)
+        client->finished = job->next;
+    ps_mutex_unlock(&client->mutex);
+    return job;
+}
+
+/* Returns when the job is finished (NULL: when one that is announced is), or at the deadline.
+ * Under the mutex, but for the waiting. */
+static void wait_for(struct psclient *client, const struct ps_client_job *job, uint64_t deadline_ms)
+{
+    if (has_come(client, job))
+        return;
+    struct ps_client_waiter waiter = {.job = job};
     ps_condition_init(&waiter.woken);
     join_waiters(client, &waiter);
     for (;;) {
-        pump(client, batch);
-        if (ps_batch_is_finished(batch))
-            break;
         uint64_t wake_ms = ps_engine_wake_ms(client->engine);
+        if (deadline_ms < wake_ms)
+            wake_ms = deadline_ms;
         uint64_t wait_ms = PS_DEADLINE_NEVER;
         if (wake_ms != PS_DEADLINE_NEVER)
             wait_ms = ps_time_left_ms(client->clock, wake_ms);
@@ -60,9 +93,17 @@ static void wait_for(struct psclient *client, const struct ps_batch *batch)
             lead(client, wait_ms);
         else
             (void)ps_condition_wait(&waiter.woken, &client->mutex, wait_ms);
+        pump(client);
+        if (has_come(client, job) || ps_time_left_ms(client->clock, deadline_ms) == 0)
+            break;
     }
     leave_waiters(client, &waiter);
     ps_condition_fini(&waiter.woken);
+}
+
+static bool has_come(const struct psclient *client, const struct ps_client_job *job)
+{
+    return job != NULL ? job->finished : client->finished != NULL;
 }
 
 static void lead(struct psclient *client, uint64_t timeout_ms)
@@ -95,11 +136,36 @@ static void leave_waiters(struct psclient *client, struct ps_client_waiter *wait
         ps_condition_signal_all(&client->waiters->woken);
 }
 
-static void wake_waiter_of(struct psclient *client, const struct ps_batch *batch)
+/* The batch of the job is finished. */
+static void finish(struct psclient *client, struct ps_client_job *job)
 {
+    job->finished = true;
+    if (job->announced) {
+        job->next = NULL;
+        if (client->finished == NULL)
+            client->finished = job;
+        else
+            client->finished_last->next = job;
+        client->finished_last = job;
+    }
     for (struct ps_client_waiter *it = client->waiters; it != NULL; it = it->after) {
-        if (it->batch == batch)
+        if (it->job == job || (it->job == NULL && job->announced))
             ps_condition_signal_all(&it->woken);
+    }
+}
+
+/* It is waited for by itself: nobody needs to be told any more. */
+static void forget_announcement(struct psclient *client, const struct ps_client_job *job)
+{
+    struct ps_client_job *last = NULL;
+    for (struct ps_client_job **link = &client->finished; *link != NULL; link = &last->next) {
+        if (*link == job) {
+            *link = job->next;
+            if (client->finished_last == job)
+                client->finished_last = last;
+            return;
+        }
+        last = *link;
     }
 }
 
@@ -128,7 +194,7 @@ static void send_call(struct psclient *client, const struct ps_engine_action *ac
     ps_engine_outcome(client->engine, action->call, &outcome, ps_now_ms(client->clock));
 }
 
-static bool act(struct psclient *client, const struct ps_batch *mine)
+static bool act(struct psclient *client)
 {
     struct ps_engine_action action;
     bool any = false;
@@ -142,8 +208,7 @@ static bool act(struct psclient *client, const struct ps_batch *mine)
             client->channel.cancel(client->channel.self, action.call);
             break;
         case PS_ENGINE_FINISHED:
-            if (action.batch != mine)
-                wake_waiter_of(client, action.batch);
+            finish(client, action.owner);
             break;
         }
     }

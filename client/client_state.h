@@ -25,10 +25,18 @@ struct ps_route {
     uint64_t number; /* what the engine knows as its epoch: rises with each change */
 };
 
-/* A caller that waits for a batch while another leads. */
+/* A batch on its way. Its request's owner is this. */
+struct ps_client_job {
+    struct ps_batch *batch;
+    bool finished;
+    bool announced;             /* when it is finished, it goes to the list of finished ones */
+    struct ps_client_job *next; /* in that list */
+};
+
+/* A caller that waits while another leads. */
 struct ps_client_waiter {
-    const struct ps_batch *batch;
-    struct ps_condition woken; /* the batch is finished, or nobody leads */
+    const struct ps_client_job *job; /* NULL: for any that is announced */
+    struct ps_condition woken;       /* what it waits for is there, or nobody leads */
     struct ps_client_waiter *before, *after;
 };
 
@@ -49,6 +57,7 @@ struct psclient {
     struct ps_mutex mutex;
     bool led; /* somebody polls the channel */
     struct ps_client_waiter *waiters;
+    struct ps_client_job *finished, *finished_last; /* announced, and told to nobody yet */
     struct ps_engine *engine;
     struct ps_route *routes; /* owned; of each shard */
     uint64_t route_number;
@@ -70,9 +79,32 @@ PS_MUST_USE enum ps_status ps_client_run(struct psclient *client,
                                          const struct ps_batch_request *request,
                                          struct ps_error *error);
 
+/* The same in pieces. A job that was begun is waited for, here or with ps_client_next, and then
+ * ended. Takes a job that is not announced, and may be zero otherwise. */
+PS_MUST_USE enum ps_status ps_client_begin(struct psclient *client,
+                                           const struct ps_batch_request *request,
+                                           struct ps_client_job *job, struct ps_error *error);
+void ps_client_end(struct psclient *client, struct ps_client_job *job);
+
+/* The next job that is finished and announced; NULL when none is in time. */
+struct ps_client_job *ps_client_next(struct psclient *client, uint64_t deadline_ms);
+
 /* Tells the channel and the engine where shard i is now. False when memory was refused: nothing
  * changed. Under the mutex. */
 bool ps_client_route(struct psclient *client, uint32_t shard, const char *address, uint64_t epoch);
+
+/* The items of a batch, and what the public functions say about it: psclient_batch.c. Items are
+ * released with ps_release; NULL when memory was refused. */
+struct ps_item *ps_client_push_items(struct psclient *client,
+                                     const struct psclient_gradient *gradients, size_t count);
+struct ps_item *ps_client_pull_items(struct psclient *client,
+                                     const struct psclient_parameter *parameters, size_t count);
+struct ps_batch_request ps_client_request(struct psclient *client, enum ps_method method,
+                                          struct ps_item *items, size_t count, uint64_t timeout_ms);
+int ps_client_verdict(const struct ps_item *items, size_t count, struct psclient_result *results,
+                      struct psclient_error *error);
+void ps_client_note_pulled(const struct ps_item *items, struct psclient_parameter *parameters,
+                           size_t count);
 
 /* A pull that takes whatever type the server has, and notes it in each parameter. Such parameters
  * are never cut. For the compatibility interface. */

@@ -272,7 +272,8 @@ static bool next_of_batch(struct ps_engine *engine, struct ps_batch *batch,
     batch->announced = true;
     for (size_t i = 0; i < batch->request.item_count; i++)
         ps_item_close(&batch->request.items[i]);
-    *action = (struct ps_engine_action){.type = PS_ENGINE_FINISHED, .batch = batch};
+    *action = (struct ps_engine_action){
+        .type = PS_ENGINE_FINISHED, .batch = batch, .owner = batch->request.owner};
     return true;
 }
 

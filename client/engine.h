@@ -146,6 +146,7 @@ struct ps_batch_request {
     /* One per shard (init_epoch.h), borrowed until the batch is ended; may be NULL. INIT notes
      * there who took the parameters, FINISH sends it and notes a refusal. */
     uint64_t *init_epochs;
+    void *owner; /* handed back when the batch is finished */
 };
 
 /* Event: a caller wants a batch. An item that is wrong in itself gets its status and no call.
@@ -183,6 +184,7 @@ enum ps_engine_action_type {
 struct ps_engine_action {
     enum ps_engine_action_type type;
     struct ps_batch *batch;                /* that it belongs to */
+    void *owner;                           /* FINISHED: of the batch's request */
     uint64_t call;                         /* SEND, CANCEL: names the call; one attempt at a time */
     uint32_t shard;                        /* SEND, CANCEL */
     const struct ps_call_request *request; /* SEND: borrowed until the outcome */

@@ -93,8 +93,9 @@ struct psclient_options {
 int psclient_open(const struct psclient_options *options, struct psclient **client,
                   struct psclient_error *error);
 
-/* Calls of other threads must have returned. A lock that is held is given up, for which this may
- * wait a few seconds when etcd does not answer. NULL is allowed. */
+/* Calls of other threads must have returned, and operations must have been ended. A lock that is
+ * held is given up, for which this may wait a few seconds when etcd does not answer. NULL is
+ * allowed. */
 void psclient_close(struct psclient *client);
 
 /* How many shards the job has. */
@@ -161,6 +162,31 @@ int psclient_push(struct psclient *client, const struct psclient_gradient *gradi
 int psclient_pull(struct psclient *client, struct psclient_parameter *parameters, size_t count,
                   uint64_t timeout_ms, struct psclient_result *results,
                   struct psclient_error *error);
+
+/* ---- Without waiting: many operations at once from one thread ---- */
+
+/* A push or a pull under way. `user` is the caller's, to know it again. */
+struct psclient_operation;
+
+/* As psclient_push and psclient_pull, but return at once. All arguments are borrowed until
+ * psclient_end. After a failure there is no operation. */
+int psclient_push_begin(struct psclient *client, const struct psclient_gradient *gradients,
+                        size_t count, uint64_t timeout_ms, void *user,
+                        struct psclient_operation **operation, struct psclient_error *error);
+int psclient_pull_begin(struct psclient *client, struct psclient_parameter *parameters,
+                        size_t count, uint64_t timeout_ms, void *user,
+                        struct psclient_operation **operation, struct psclient_error *error);
+
+/* Waits at most `timeout_ms` for an operation of this client to be finished that no other call
+ * of psclient_next was told of. NULL when none was. Operations make progress only while some
+ * thread waits for something of this client, here or elsewhere. */
+struct psclient_operation *psclient_next(struct psclient *client, uint64_t timeout_ms);
+void *psclient_operation_user(const struct psclient_operation *operation);
+
+/* Waits until the operation is finished, which the timeout of its beginning bounds, says what
+ * psclient_push or psclient_pull would have, and forgets it. */
+int psclient_end(struct psclient_operation *operation, struct psclient_result *results,
+                 struct psclient_error *error);
 
 /* Calls that were sent again since the client was opened. */
 uint64_t psclient_retries(const struct psclient *client);

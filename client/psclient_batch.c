@@ -40,43 +40,64 @@ PS_EXPORT int psclient_init(struct psclient *client, const struct psclient_param
     return status;
 }
 
-PS_EXPORT int psclient_push(struct psclient *client, const struct psclient_gradient *gradients,
-                            size_t count, uint64_t timeout_ms, struct psclient_result *results,
-                            struct psclient_error *error)
+struct ps_item *ps_client_push_items(struct psclient *client,
+                                     const struct psclient_gradient *gradients, size_t count)
 {
     struct ps_item *items = ps_zeroed_array(client->memory, count, sizeof *items);
-    if (items == NULL)
-        return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; items != NULL && i < count; i++) {
         items[i] = parameter_item(gradients[i].name, gradients[i].type);
         items[i].content = gradients[i].content;
         items[i].size = gradients[i].content_size;
     }
+    return items;
+}
+
+PS_EXPORT int psclient_push(struct psclient *client, const struct psclient_gradient *gradients,
+                            size_t count, uint64_t timeout_ms, struct psclient_result *results,
+                            struct psclient_error *error)
+{
+    struct ps_item *items = ps_client_push_items(client, gradients, count);
+    if (items == NULL)
+        return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
     int status = run_items(client, PS_METHOD_PUSH, items, count, timeout_ms, results, error);
     ps_release(client->memory, items);
     return status;
 }
 
-static int pull(struct psclient *client, struct psclient_parameter *parameters, size_t count,
-                bool any_type, uint64_t timeout_ms, struct psclient_result *results,
-                struct psclient_error *error)
+struct ps_item *ps_client_pull_items(struct psclient *client,
+                                     const struct psclient_parameter *parameters, size_t count)
 {
     struct ps_item *items = ps_zeroed_array(client->memory, count, sizeof *items);
-    if (items == NULL)
-        return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; items != NULL && i < count; i++) {
         items[i] = parameter_item(parameters[i].name, parameters[i].type);
         items[i].destination = parameters[i].content;
         items[i].size = parameters[i].content_size;
-        items[i].any_dtype = any_type;
     }
-    int status = run_items(client, PS_METHOD_PULL, items, count, timeout_ms, results, error);
+    return items;
+}
+
+void ps_client_note_pulled(const struct ps_item *items, struct psclient_parameter *parameters,
+                           size_t count)
+{
     for (size_t i = 0; i < count; i++) {
         if (items[i].status != PS_OK)
             continue;
         parameters[i].version = items[i].version;
         parameters[i].type = (enum psclient_type)items[i].dtype;
     }
+}
+
+static int pull(struct psclient *client, struct psclient_parameter *parameters, size_t count,
+                bool any_type, uint64_t timeout_ms, struct psclient_result *results,
+                struct psclient_error *error)
+{
+    struct ps_item *items = ps_client_pull_items(client, parameters, count);
+    if (items == NULL)
+        return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
+    for (size_t i = 0; i < count; i++)
+        items[i].any_dtype = any_type;
+    int status = run_items(client, PS_METHOD_PULL, items, count, timeout_ms, results, error);
+    ps_client_note_pulled(items, parameters, count);
     ps_release(client->memory, items);
     return status;
 }
@@ -105,31 +126,46 @@ static void fill_result(const struct ps_item *item, struct psclient_result *resu
     memcpy(result->text, item->text, sizeof result->text);
 }
 
-/* Runs the batch and says what the public functions say: the first failure in request order. */
+struct ps_batch_request ps_client_request(struct psclient *client, enum ps_method method,
+                                          struct ps_item *items, size_t count, uint64_t timeout_ms)
+{
+    return (struct ps_batch_request){.method = method,
+                                     .ack = client->ack,
+                                     .items = items,
+                                     .item_count = count,
+                                     .deadline_ms = ps_deadline_after(client->clock, timeout_ms),
+                                     .init_epochs = client->init_epochs};
+}
+
+/* Runs the batch and says what the public functions say. */
 static int run_items(struct psclient *client, enum ps_method method, struct ps_item *items,
                      size_t count, uint64_t timeout_ms, struct psclient_result *results,
                      struct psclient_error *error)
 {
     struct ps_error why = {PS_OK, ""};
-    const struct ps_batch_request request = {.method = method,
-                                             .ack = client->ack,
-                                             .items = items,
-                                             .item_count = count,
-                                             .deadline_ms =
-                                                 ps_deadline_after(client->clock, timeout_ms),
-                                             .init_epochs = client->init_epochs};
+    const struct ps_batch_request request =
+        ps_client_request(client, method, items, count, timeout_ms);
     enum ps_status status = ps_client_run(client, &request, &why);
+    if (status == PS_OK)
+        return ps_client_verdict(items, count, results, error);
+    /* The batch was never started. */
     for (size_t i = 0; i < count; i++) {
-        if (status != PS_OK && items[i].status == PS_OK) {
-            /* The batch was never started. */
+        if (items[i].status == PS_OK) {
             items[i].status = status;
             snprintf(items[i].text, sizeof items[i].text, "%.120s", why.text);
         }
         if (results != NULL)
             fill_result(&items[i], &results[i]);
     }
-    if (status != PS_OK)
-        return ps_client_fail(error, status, why.text);
+    return ps_client_fail(error, status, why.text);
+}
+
+/* The first failure in request order. */
+int ps_client_verdict(const struct ps_item *items, size_t count, struct psclient_result *results,
+                      struct psclient_error *error)
+{
+    for (size_t i = 0; results != NULL && i < count; i++)
+        fill_result(&items[i], &results[i]);
     for (size_t i = 0; i < count; i++) {
         if (items[i].status == PS_OK)
             continue;

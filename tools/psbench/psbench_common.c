@@ -2,6 +2,7 @@
 #include "tools/psbench/psbench.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define BAR_WIDTH 24
@@ -11,6 +12,7 @@
 #define MESSAGE_BYTES_MORE ((uint64_t)1 << 20)
 
 static bool shows_bar(const struct ps_bench *bench);
+static enum ps_bench_via via_of(const char *word);
 
 struct ps_bench_server_wish ps_bench_server_wish_of(const struct ps_bench *bench, const char *name,
                                                     const char *ack)
@@ -37,9 +39,16 @@ struct ps_bench_load_wish ps_bench_load_wish_of(const struct ps_bench *bench, co
         .parameter_count = 1,
         .prefix = "psbench",
         .outstanding = options->outstanding,
-        .channel = options->via[1] == 'h',
+        .via = via_of(options->via),
         .initialise = true,
     };
+}
+
+static enum ps_bench_via via_of(const char *word)
+{
+    if (strcmp(word, "threads") == 0)
+        return PS_BENCH_VIA_THREADS;
+    return strcmp(word, "channel") == 0 ? PS_BENCH_VIA_CHANNEL : PS_BENCH_VIA_CLIENT;
 }
 
 uint64_t ps_bench_side_ms(const struct ps_bench *bench)

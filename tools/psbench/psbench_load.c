@@ -27,8 +27,6 @@ static enum ps_status end_threads(struct ps_bench_load *load, struct ps_bench_fi
                                   struct ps_error *error);
 static void worker_main(void *argument);
 static bool work_once(struct ps_bench_worker *worker, struct ps_bench_parameter *parameter);
-static enum ps_status from_client(int status, const struct psclient_error *reason,
-                                  struct ps_error *error);
 
 enum ps_status ps_bench_load_open(const struct ps_bench_load_wish *wish, struct ps_bench_load **out,
                                   struct ps_error *error)
@@ -100,7 +98,7 @@ static enum ps_status connect_client(struct ps_bench_load *load, struct ps_error
         .split_bytes = UINT64_C(2) << 30,
     };
     struct psclient_error reason = {0};
-    return from_client(psclient_open(&options, &load->client, &reason), &reason, error);
+    return ps_bench_load_status(psclient_open(&options, &load->client, &reason), &reason, error);
 }
 
 enum ps_status ps_bench_load_reconnect(struct ps_bench_load *load, const char *servers,
@@ -118,7 +116,7 @@ static enum ps_status initialise(struct ps_bench_load *load, struct ps_error *er
     int selected = 0;
     int status = psclient_begin_init(load->client, PS_BENCH_ANSWER_MS, &selected, &reason);
     if (status != PSCLIENT_OK || !selected)
-        return from_client(status, &reason, error);
+        return ps_bench_load_status(status, &reason, error);
     struct ps_buffer config;
     ps_buffer_init(&config, ps_allocator_heap(), 65536);
     enum ps_status done = ps_optimizer_choice("sgd", PS_BENCH_LEARNING_RATE, 0, &config, error);
@@ -128,7 +126,7 @@ static enum ps_status initialise(struct ps_bench_load *load, struct ps_error *er
     if (done != PS_OK)
         return done;
     status = psclient_finish_init(load->client, PS_BENCH_ANSWER_MS, &reason);
-    return from_client(status, &reason, error);
+    return ps_bench_load_status(status, &reason, error);
 }
 
 static enum ps_status initialise_all(struct ps_bench_load *load, const void *config,
@@ -147,7 +145,7 @@ static enum ps_status initialise_all(struct ps_bench_load *load, const void *con
         };
         struct psclient_error reason = {0};
         int status = psclient_init(load->client, &parameter, 1, PS_BENCH_ANSWER_MS, NULL, &reason);
-        PS_TRY(from_client(status, &reason, error));
+        PS_TRY(ps_bench_load_status(status, &reason, error));
     }
     return PS_OK;
 }
@@ -174,9 +172,11 @@ static enum ps_status pull_one(struct ps_bench_load *load, struct ps_bench_param
         .content_size = load->wish.size,
     };
     struct psclient_error reason = {0};
+    if (load->client == NULL)
+        PS_TRY(connect_client(load, error));
     int status = psclient_pull(load->client, &wish, 1, PS_BENCH_ANSWER_MS, NULL, &reason);
     *version = wish.version;
-    return from_client(status, &reason, error);
+    return ps_bench_load_status(status, &reason, error);
 }
 
 enum ps_status ps_bench_load_check(struct ps_bench_load *load, struct ps_error *error)
@@ -250,8 +250,15 @@ static enum ps_status start_threads(struct ps_bench_load *load, enum ps_bench_op
         memset(&worker->times, 0, sizeof worker->times);
         worker->error = (struct ps_error){0};
     }
-    uint64_t thread_count = load->wish.channel ? 1 : load->wish.outstanding;
-    ps_thread_fn run = load->wish.channel ? ps_bench_channel_main : worker_main;
+    static const ps_thread_fn runs[] = {[PS_BENCH_VIA_CLIENT] = ps_bench_operations_main,
+                                        [PS_BENCH_VIA_THREADS] = worker_main,
+                                        [PS_BENCH_VIA_CHANNEL] = ps_bench_channel_main};
+    uint64_t thread_count = load->wish.via == PS_BENCH_VIA_THREADS ? load->wish.outstanding : 1;
+    ps_thread_fn run = runs[load->wish.via];
+    if (load->wish.via == PS_BENCH_VIA_CHANNEL) {
+        psclient_close(load->client);
+        load->client = NULL;
+    }
     load->started_ns = ps_clock_precise_ns();
     for (load->thread_count = 0; load->thread_count < thread_count; load->thread_count++) {
         struct ps_bench_worker *worker = &load->workers[load->thread_count];
@@ -339,11 +346,11 @@ static bool work_once(struct ps_bench_worker *worker, struct ps_bench_parameter 
         };
         status = psclient_pull(load->client, &wish, 1, PS_BENCH_ANSWER_MS, NULL, &reason);
     }
-    return from_client(status, &reason, &worker->error) == PS_OK;
+    return ps_bench_load_status(status, &reason, &worker->error) == PS_OK;
 }
 
-static enum ps_status from_client(int status, const struct psclient_error *reason,
-                                  struct ps_error *error)
+enum ps_status ps_bench_load_status(int status, const struct psclient_error *reason,
+                                    struct ps_error *error)
 {
     if (status == PSCLIENT_OK)
         return PS_OK;

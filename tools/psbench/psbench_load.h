@@ -27,6 +27,12 @@ enum ps_bench_operation {
     PS_BENCH_PUSH_PULL /* a push, and when it is answered a pull: one operation */
 };
 
+enum ps_bench_via {
+    PS_BENCH_VIA_CLIENT,  /* libpsclient, one thread for all operations in flight */
+    PS_BENCH_VIA_THREADS, /* libpsclient, one thread for each */
+    PS_BENCH_VIA_CHANNEL  /* the bare channel, one thread: psbench_channel.c */
+};
+
 struct ps_bench_load_wish {
     const char *servers; /* one of these two */
     const char *etcd;
@@ -36,7 +42,7 @@ struct ps_bench_load_wish {
     const char *prefix;       /* of the parameters' names */
     uint64_t first_parameter; /* their numbers begin here */
     uint64_t outstanding;
-    bool channel;    /* over the bare channel, see psbench_channel.h */
+    enum ps_bench_via via;
     bool initialise; /* make the parameters; otherwise they must be there */
 };
 

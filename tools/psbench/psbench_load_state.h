@@ -9,6 +9,7 @@
 #ifndef PS_TOOLS_PSBENCH_LOAD_STATE_H
 #define PS_TOOLS_PSBENCH_LOAD_STATE_H
 
+#include "base/alloc.h"
 #include "base/thread.h"
 #include "client/psclient.h"
 #include "tools/psbench/psbench_load.h"
@@ -55,7 +56,13 @@ bool ps_bench_load_may_go_on(const struct ps_bench_worker *worker);
 /* Notes that the push was acknowledged as the parameter's `version`. */
 void ps_bench_load_acknowledged(struct ps_bench_parameter *parameter);
 
-/* The thread of a load over the bare channel; `argument` is its first worker. */
+/* The thread of a load over the bare channel, and that of asynchronous operations; `argument` is
+ * its first worker. */
 void ps_bench_channel_main(void *argument);
+void ps_bench_operations_main(void *argument);
+
+/* What libpsclient said, in our words. */
+PS_MUST_USE enum ps_status ps_bench_load_status(int status, const struct psclient_error *reason,
+                                                struct ps_error *error);
 
 #endif

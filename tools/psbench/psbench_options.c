@@ -40,9 +40,10 @@ static const struct ps_option table[] = {
         "push, pull, pushpull, latency, checkpoint: memory keeps no journal; logged acknowledges "
         "a push when it is on the disk of --dir."),
     OPTION(
-        via, "via", PS_OPTION_CHOICE, "PATH", "client", "client|channel",
-        "client: libpsclient, a thread for each operation in flight. channel: the library's gRPC "
-        "channel without what decides about retries, from one thread."),
+        via, "via", PS_OPTION_CHOICE, "PATH", "client", "client|threads|channel",
+        "client: libpsclient, from one thread that does not wait. threads: from one that waits for "
+        "each operation in flight. channel: the library's gRPC channel without what decides about "
+        "retries, from one thread."),
     OPTION(program, "pserver", PS_OPTION_TEXT, "FILE", NULL, NULL,
            "The server to start; without it the pserver beside this program."),
     OPTION(folder, "dir", PS_OPTION_TEXT, "DIR", NULL, NULL,

@@ -67,7 +67,7 @@ static enum ps_status open_fleet(struct ps_bench *bench, struct fleet *fleet,
     PS_TRY(start_servers(bench, fleet, error));
     struct ps_bench_load_wish wish = ps_bench_load_wish_of(bench, fleet->addresses);
     wish.parameter_count = PARAMETERS_PER_WORKER * fleet->worker_count;
-    wish.channel = false;
+    wish.via = PS_BENCH_VIA_CLIENT;
     struct ps_bench_load *maker = NULL;
     PS_TRY(ps_bench_load_open(&wish, &maker, error));
     ps_bench_load_close(maker);

@@ -59,12 +59,39 @@ START_TEST(a_batch_survives_any_refused_allocation)
 }
 END_TEST
 
+START_TEST(beginning_an_operation_survives_any_refused_allocation)
+{
+    struct fault_heap heap = {.refuse_at = -1};
+    const struct ps_allocator memory = fault_heap_allocator(&heap);
+    struct fake_server *server = fake_server_start(0);
+    const struct psclient_options options = {.servers = fake_server_address(server)};
+    struct psclient_gradient gradient = {"a", PSCLIENT_FLOAT32, ones, sizeof ones};
+    struct psclient_operation *operation = NULL;
+    struct psclient *client = NULL;
+    ck_assert_int_eq(ps_client_open(&options, &memory, &client, NULL), PS_OK);
+    heap.refuse_at = heap.seen + _i;
+
+    int status = psclient_push_begin(client, &gradient, 1, LONG_MS, NULL, &operation, NULL);
+    if (status == PSCLIENT_OK)
+        ck_assert_int_eq(psclient_end(operation, NULL, NULL), PSCLIENT_OK);
+    else
+        ck_assert_int_eq(status, PSCLIENT_EXHAUSTED);
+
+    ck_assert(_i < SWEEP_MAX - 1 || status == PSCLIENT_OK);
+    psclient_close(client);
+    ck_assert_int_eq(heap.live, 0);
+    fake_server_stop(server);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("client_memory");
     TCase *tests = tcase_create("client_memory");
     tcase_add_loop_test(tests, open_survives_any_refused_allocation, 0, SWEEP_MAX);
     tcase_add_loop_test(tests, a_batch_survives_any_refused_allocation, 0, SWEEP_MAX);
+    tcase_add_loop_test(tests, beginning_an_operation_survives_any_refused_allocation, 0,
+                        SWEEP_MAX);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -1,0 +1,182 @@
+/* Pushes and pulls that do not wait. */
+#include "tests/integration/client/psclient_rig.h"
+
+#include "base/clock.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct fake_answer hold = {.kind = FAKE_HOLD};
+
+START_TEST(each_operation_is_told_of_once_when_it_is_finished)
+{
+    struct psclient_gradient gradients[16];
+    bool told[16] = {false};
+    int numbers[16];
+    struct psclient_operation *operation;
+    open_client(2, "ready");
+
+    for (int i = 0; i < 16; i++) {
+        gradients[i] = gradient(i % 2 == 0 ? "param_a" : "param_b");
+        numbers[i] = i;
+        ck_assert_int_eq(
+            psclient_push_begin(client, &gradients[i], 1, LONG_MS, &numbers[i], &operation, &error),
+            PSCLIENT_OK);
+    }
+    for (int i = 0; i < 16; i++) {
+        operation = psclient_next(client, LONG_MS);
+        ck_assert_ptr_nonnull(operation);
+        int number = *(int *)psclient_operation_user(operation);
+        ck_assert(!told[number]);
+        told[number] = true;
+        ck_assert_int_eq(psclient_end(operation, NULL, &error), PSCLIENT_OK);
+    }
+
+    ck_assert_ptr_null(psclient_next(client, 0));
+    close_client();
+}
+END_TEST
+
+START_TEST(a_pull_brings_values_and_versions_when_it_is_ended)
+{
+    float content[4] = {0};
+    struct psclient_parameter wish = parameter("param_a", content);
+    struct psclient_operation *operation;
+    struct psclient_result result;
+    open_client(1, "ready");
+
+    ck_assert_int_eq(psclient_pull_begin(client, &wish, 1, LONG_MS, NULL, &operation, &error),
+                     PSCLIENT_OK);
+    ck_assert_int_eq(psclient_end(operation, &result, &error), PSCLIENT_OK);
+
+    ck_assert(memcmp(content, ones, sizeof ones) == 0);
+    ck_assert_uint_eq(wish.version, 6);
+    ck_assert_uint_eq(result.version, 6);
+    close_client();
+}
+END_TEST
+
+START_TEST(an_operation_that_was_ended_is_told_to_nobody)
+{
+    struct psclient_gradient one = gradient("a"), other = gradient("b"), last = gradient("c");
+    struct psclient_operation *operations[3];
+    open_client(1, "ready");
+    psclient_push_begin(client, &one, 1, LONG_MS, NULL, &operations[0], &error);
+    psclient_push_begin(client, &other, 1, LONG_MS, NULL, &operations[1], &error);
+    psclient_push_begin(client, &last, 1, LONG_MS, NULL, &operations[2], &error);
+
+    ck_assert_int_eq(psclient_end(operations[2], NULL, &error), PSCLIENT_OK);
+    ck_assert_int_eq(psclient_end(operations[0], NULL, &error), PSCLIENT_OK);
+
+    ck_assert_ptr_eq(psclient_next(client, LONG_MS), operations[1]);
+    ck_assert_int_eq(psclient_end(operations[1], NULL, &error), PSCLIENT_OK);
+    ck_assert_ptr_null(psclient_next(client, 0));
+    close_client();
+}
+END_TEST
+
+START_TEST(an_empty_operation_is_finished_at_once)
+{
+    struct psclient_operation *operation;
+    open_client(1, "ready");
+
+    ck_assert_int_eq(psclient_push_begin(client, NULL, 0, LONG_MS, NULL, &operation, &error),
+                     PSCLIENT_OK);
+
+    ck_assert_ptr_eq(psclient_next(client, 0), operation);
+    ck_assert_int_eq(psclient_end(operation, NULL, &error), PSCLIENT_OK);
+    close_client();
+}
+END_TEST
+
+START_TEST(a_server_that_never_answers_ends_an_operation_at_its_timeout)
+{
+    struct psclient_gradient held = gradient("w");
+    struct psclient_operation *operation;
+    open_client(1, "ready");
+    fake_server_answer(servers[0], PS_METHOD_PUSH, hold);
+    uint64_t started_ms = ps_now_ms(ps_clock_real());
+
+    ck_assert_int_eq(psclient_push_begin(client, &held, 1, 150, NULL, &operation, &error),
+                     PSCLIENT_OK);
+    ck_assert_ptr_null(psclient_next(client, 10));
+    ck_assert_int_eq(psclient_end(operation, NULL, &error), PSCLIENT_UNKNOWN);
+
+    ck_assert_uint_ge(ps_now_ms(ps_clock_real()) - started_ms, 150);
+    close_client();
+}
+END_TEST
+
+START_TEST(a_wrong_gradient_is_judged_when_the_operation_is_ended)
+{
+    struct psclient_gradient wrong = gradient("w");
+    struct psclient_operation *operation;
+    wrong.content_size = 7;
+    open_client(1, "ready");
+
+    ck_assert_int_eq(psclient_push_begin(client, &wrong, 1, LONG_MS, NULL, &operation, &error),
+                     PSCLIENT_OK);
+
+    ck_assert_int_eq(psclient_end(operation, NULL, &error), PSCLIENT_INVALID);
+    close_client();
+}
+END_TEST
+
+static void *push_often(void *argument)
+{
+    (void)argument;
+    for (int i = 0; i < 50; i++) {
+        struct psclient_gradient mine = gradient("param_b");
+        struct psclient_error own;
+        if (psclient_push(client, &mine, 1, LONG_MS, NULL, &own) != PSCLIENT_OK)
+            return &client;
+    }
+    return NULL;
+}
+
+START_TEST(threads_that_wait_and_one_that_does_not_share_a_client)
+{
+    pthread_t threads[3];
+    struct psclient_gradient mine = gradient("param_a");
+    open_client(1, "ready");
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, push_often, NULL), 0);
+
+    for (int i = 0; i < 50; i++) {
+        struct psclient_operation *operation;
+        ck_assert_int_eq(psclient_push_begin(client, &mine, 1, LONG_MS, NULL, &operation, &error),
+                         PSCLIENT_OK);
+        ck_assert_ptr_eq(psclient_next(client, LONG_MS), operation);
+        ck_assert_int_eq(psclient_end(operation, NULL, &error), PSCLIENT_OK);
+    }
+
+    for (int i = 0; i < 3; i++) {
+        void *failed;
+        ck_assert_int_eq(pthread_join(threads[i], &failed), 0);
+        ck_assert_ptr_null(failed);
+    }
+    close_client();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("psclient_operation");
+    TCase *tests = tcase_create("operations");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, each_operation_is_told_of_once_when_it_is_finished);
+    tcase_add_test(tests, a_pull_brings_values_and_versions_when_it_is_ended);
+    tcase_add_test(tests, an_operation_that_was_ended_is_told_to_nobody);
+    tcase_add_test(tests, an_empty_operation_is_finished_at_once);
+    tcase_add_test(tests, a_server_that_never_answers_ends_an_operation_at_its_timeout);
+    tcase_add_test(tests, a_wrong_gradient_is_judged_when_the_operation_is_ended);
+    tcase_add_test(tests, threads_that_wait_and_one_that_does_not_share_a_client);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
