@@ -9,7 +9,8 @@
  *
  * What is current: the epoch of a segment ends where the next higher epoch begins. A former owner
  * that goes on writing after a takeover writes behind that place, into files of its own epoch: no
- * reader ever takes it (promise P4).
+ * reader ever takes it (promise P4). Epochs that the owners after them did not go on from are not
+ * read at all (journal_chain.h).
  *
  * What is whole: a record has a CRC-32C of its head and one of its content, and says which position
  * was durable when it was written. In the last segment of the last epoch, bad bytes with no good

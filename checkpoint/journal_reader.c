@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "checkpoint/checksum.h"
+#include "checkpoint/journal_chain.h"
 #include "checkpoint/journal_record.h"
 #include "checkpoint/journal_scan.h"
 #include "checkpoint/journal_segments.h"
@@ -118,6 +119,7 @@ static enum ps_status open_at(struct ps_journal_reader *reader, const struct ps_
     PS_TRY(ps_journal_window_init(&reader->window, files, reader->memory, error));
     PS_TRY(ps_journal_segments_init(&reader->segments, files, folder, epoch_max, reader->memory,
                                     error));
+    PS_TRY(ps_journal_chain_keep(&reader->segments, files, folder, reader->wanted, error));
     reader->folder = ps_copy_text(reader->memory, folder, strlen(folder));
     reader->begins =
         ps_zeroed_array(reader->memory, reader->segments.count, sizeof *reader->begins);

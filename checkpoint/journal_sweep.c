@@ -2,10 +2,16 @@
 #include "checkpoint/journal.h"
 
 #include "base/assert.h"
+#include "checkpoint/journal_chain.h"
 #include "checkpoint/journal_segments.h"
 
 #include <inttypes.h>
 
+static enum ps_status sweep_void(const struct ps_files *files, const char *folder,
+                                 const struct ps_journal_segments *segments,
+                                 const struct ps_allocator *memory, size_t *removed,
+                                 struct ps_error *error);
+static bool has(const struct ps_journal_segments *segments, struct ps_journal_segment segment);
 static uint64_t successor_of(const struct ps_journal_segments *segments, size_t i);
 static enum ps_status remove_segment(const struct ps_files *files, const char *folder,
                                      struct ps_journal_segment segment, size_t *removed,
@@ -19,12 +25,14 @@ enum ps_status ps_journal_sweep(const struct ps_files *files, const char *folder
     struct ps_journal_segments segments;
     size_t count = 0;
     PS_TRY(ps_journal_segments_init(&segments, files, folder, UINT64_MAX, memory, error));
-    enum ps_status result = PS_OK;
-    if (segments.count > 0 && segments.entries[segments.count - 1].epoch > epoch)
+    enum ps_status result = ps_journal_chain_keep(&segments, files, folder, 0, error);
+    if (result == PS_OK && segments.count > 0 && segments.entries[segments.count - 1].epoch > epoch)
         result = ps_fail(error, PS_ERR_STALE_EPOCH,
                          "journal: epoch %" PRIu64 " has taken over from %" PRIu64,
                          segments.entries[segments.count - 1].epoch, epoch);
     /* From the oldest on, so that a failure leaves no gap that a reader could meet. */
+    if (result == PS_OK)
+        result = sweep_void(files, folder, &segments, memory, &count, error);
     for (size_t i = 0; i < segments.count && result != PS_ERR_STALE_EPOCH; i++) {
         uint64_t successor = successor_of(&segments, i);
         if (successor == 0 || successor - 1 > covered)
@@ -35,6 +43,34 @@ enum ps_status ps_journal_sweep(const struct ps_files *files, const char *folder
     *removed = count;
     ps_journal_segments_fini(&segments);
     return result;
+}
+
+/* What no reader looks at goes whatever is covered. `segments` are those that count. */
+static enum ps_status sweep_void(const struct ps_files *files, const char *folder,
+                                 const struct ps_journal_segments *segments,
+                                 const struct ps_allocator *memory, size_t *removed,
+                                 struct ps_error *error)
+{
+    struct ps_journal_segments all;
+    PS_TRY(ps_journal_segments_init(&all, files, folder, UINT64_MAX, memory, error));
+    enum ps_status result = PS_OK;
+    for (size_t i = 0; i < all.count; i++) {
+        if (has(segments, all.entries[i]))
+            continue;
+        enum ps_status status = remove_segment(files, folder, all.entries[i], removed, error);
+        result = status != PS_OK ? status : result;
+    }
+    ps_journal_segments_fini(&all);
+    return result;
+}
+
+static bool has(const struct ps_journal_segments *segments, struct ps_journal_segment segment)
+{
+    for (size_t i = 0; i < segments->count; i++)
+        if (segments->entries[i].epoch == segment.epoch &&
+            segments->entries[i].first == segment.first)
+            return true;
+    return false;
 }
 
 /* The first position that cannot be read from segment `i`: the next segment of its epoch holds it,

@@ -292,6 +292,10 @@ static enum ps_status open_journal(struct ps_jobs *jobs, const struct job *job, 
 {
     if (jobs->options.journal == NULL)
         return PS_OK;
+    /* Loading takes time, and the process may have been stopped meanwhile: when the shard is
+     * another's, a segment of ours would only be in the way. */
+    if (!ps_service_is_proved(jobs->options.service))
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "the lease ran out while the shard was loaded");
     const struct ps_journal_facts facts = {
         .index = job->claim.index,
         .shard_count = job->shard_count,

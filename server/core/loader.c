@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "checkpoint/catalog.h"
+#include "checkpoint/journal_chain.h"
 #include "server/core/loader_replay.h"
 #include "server/core/service_state.h"
 
@@ -96,6 +97,7 @@ static enum ps_status begin_search(struct search *search, const struct ps_loader
     PS_TRY(ps_catalog_init(&search->catalog, loader->files, loader->folder, loader->memory, error));
     PS_TRY(ps_journal_segments_init(&search->segments, loader->files, loader->folder,
                                     loader->service->epoch, loader->memory, error));
+    PS_TRY(ps_journal_chain_keep(&search->segments, loader->files, loader->folder, 0, error));
     search->fates = ps_zeroed_array(loader->memory, search->catalog.count, sizeof search->fates[0]);
     if (search->fates == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to look through %zu checkpoints",

@@ -11,7 +11,6 @@
 #define IDLE_MS_DEFAULT ((uint64_t)3600 * 1000)
 #define QUEUE_BYTES_DEFAULT ((uint64_t)64 << 20)
 
-static bool is_proved(const struct ps_service *service);
 static void drop_state(struct ps_service *service);
 
 enum ps_status ps_service_create(const struct ps_service_options *options,
@@ -121,13 +120,13 @@ enum ps_life ps_service_life(const struct ps_service *service)
 
 void ps_service_prove(struct ps_service *service, uint64_t until_ms)
 {
-    bool before = is_proved(service);
+    bool before = ps_service_is_proved(service);
     atomic_store(&service->proved_until_ms, until_ms);
-    if (before != is_proved(service))
+    if (before != ps_service_is_proved(service))
         ps_service_tell_changed(service);
 }
 
-static bool is_proved(const struct ps_service *service)
+bool ps_service_is_proved(const struct ps_service *service)
 {
     return ps_now_ms(service->clock) < atomic_load(&service->proved_until_ms);
 }
@@ -178,14 +177,14 @@ const char *ps_service_state_name(const struct ps_service *service)
         return "starting";
     if (ps_service_life(service) == PS_LIFE_RECOVERING)
         return "recovering";
-    if (!is_proved(service))
+    if (!ps_service_is_proved(service))
         return "fenced";
     return ps_service_life(service) == PS_LIFE_READY ? "ready" : "uninitialized";
 }
 
 bool ps_service_is_ready(const struct ps_service *service)
 {
-    return ps_service_life(service) == PS_LIFE_READY && is_proved(service) &&
+    return ps_service_life(service) == PS_LIFE_READY && ps_service_is_proved(service) &&
            !atomic_load(&service->draining);
 }
 
@@ -215,7 +214,7 @@ enum ps_status ps_service_owns(const struct ps_service *service, struct ps_error
     if (ps_service_life(service) == PS_LIFE_RECOVERING)
         return ps_fail(error, PS_ERR_UNAVAILABLE,
                        "recovering: this server replays its journal; try again soon");
-    if (!is_proved(service))
+    if (!ps_service_is_proved(service))
         return ps_fail(error, PS_ERR_UNAVAILABLE,
                        "fenced: this server cannot prove that it still owns its shard");
     return PS_OK;

@@ -52,9 +52,9 @@ struct ps_service_options {
     /* Borrowed; outlives the service and what its pulls hold. Where the blocks of parameters come
      * from; NULL: from `memory`. */
     const struct ps_block_store *store;
-    const struct ps_clock *clock;      /* borrowed; outlives the service */
-    const struct ps_log *log;          /* borrowed; may be NULL */
-    struct ps_metrics *metrics;        /* borrowed; may be NULL */
+    const struct ps_clock *clock; /* borrowed; outlives the service */
+    const struct ps_log *log;     /* borrowed; may be NULL */
+    struct ps_metrics *metrics;   /* borrowed; may be NULL */
     uint64_t bytes_max;           /* of all values and states; 0: no limit. Beyond: PS_ERR_BUSY */
     bool saves;                   /* checkpoints are written: finish waits for the first */
     bool journals;                /* every push is queued for the journal; only with `saves` */
@@ -136,6 +136,9 @@ void ps_service_give_up_recovery(struct ps_service *service);
 /* Ownership is proved until `until_ms` on the service's clock (PS_DEADLINE_NEVER without a store).
  * From then on every call is refused and nothing more is acknowledged. */
 void ps_service_prove(struct ps_service *service, uint64_t until_ms);
+
+/* Is it proved at this moment? */
+bool ps_service_is_proved(const struct ps_service *service);
 
 /* Ownership was lost for good: drops every parameter, back to STARTING. Pulls in flight keep what
  * they hold. */

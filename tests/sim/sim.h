@@ -80,7 +80,8 @@ struct sim_options {
     uint32_t repeat_permille;            /* of requests: delivered twice */
     uint32_t unclear_permille;           /* of calls to the store: answered with a time-out */
     bool keeps_addresses;                /* a server that comes back has the address it had */
-    uint64_t disk_ms;                    /* one load or save lasts up to that long */
+    bool opens_late;  /* servers take their time between loading and opening the journal */
+    uint64_t disk_ms; /* one load or save lasts up to that long */
     enum sim_mutation mutation;
     bool traces; /* keep the lines */
 };

@@ -76,6 +76,8 @@ struct sim_server {
     bool spare;
 
     struct sim_journal journal;
+    struct ps_loaded loaded; /* by the job at work, whose journal is opened next */
+    enum ps_status load_status;
     struct ps_claim claim;    /* of the job at work */
     bool publishes;           /* the save at work does */
     struct ps_saving saving;  /* written, to be published */

@@ -16,6 +16,7 @@
 #define FOLDER "/data"  /* on every volume */
 
 static void load(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
+static void open_journal(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
 static void snapshot(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
 static void write(struct sim_world *world, void *subject, uint64_t generation, uint64_t until_ms);
 static void publish(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
@@ -133,11 +134,10 @@ static void trace_loaded(struct sim_server *server, const struct ps_loaded *load
 }
 
 /* Opens the journal behind what was loaded, or behind nothing, and lets the service begin. */
-static enum ps_status begin(struct sim_server *server, enum ps_status status,
-                            const struct ps_loaded *loaded)
+static enum ps_status begin(struct sim_server *server)
 {
-    if (status != PS_OK && status != PS_ERR_NOT_FOUND)
-        return status;
+    enum ps_status status = server->load_status;
+    const struct ps_loaded *loaded = &server->loaded;
     enum ps_status opened = sim_journal_open(server, loaded);
     if (status == PS_OK && opened != PS_OK)
         ps_service_give_up_recovery(server->service);
@@ -152,12 +152,42 @@ static enum ps_status begin(struct sim_server *server, enum ps_status status,
     return status;
 }
 
+/* What was loaded is thrown away, as the server does. */
+static void give_up(struct sim_server *server)
+{
+    if (server->load_status == PS_OK)
+        ps_service_give_up_recovery(server->service);
+    server->load_status = PS_ERR_UNAVAILABLE;
+}
+
+/* Between this look at the clock and a late opening the process may be paused. */
+static void begin_or_not(struct sim_server *server)
+{
+    const struct sim_options *options = &server->world->options;
+    bool loaded = server->load_status == PS_OK || server->load_status == PS_ERR_NOT_FOUND;
+    if (loaded && options->journals && !ps_service_is_proved(server->service)) {
+        give_up(server);
+        loaded = false;
+    }
+    if (loaded && options->opens_late)
+        post_job(server, open_journal);
+    else
+        post_told(server, tell_loaded, loaded ? begin(server) : server->load_status);
+}
+
+static void open_journal(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
+{
+    struct sim_server *server = subject;
+    (void)world;
+    if (may_run(server, open_journal, generation, b))
+        post_told(server, tell_loaded, begin(server));
+}
+
 static void load(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
 {
     struct sim_server *server = subject;
     struct ps_error error = {0};
     struct ps_kv_entries entries = {0};
-    struct ps_loaded loaded = {0};
     if (!may_run(server, load, generation, b))
         return;
     if (server->journal.writing) { /* a write for the former claim comes to its end first */
@@ -181,9 +211,9 @@ static void load(struct sim_world *world, void *subject, uint64_t generation, ui
         loader.sink = &bent;
     if (status == PS_OK)
         loader.pointer = (struct ps_bytes){entries.entries[0].value, entries.entries[0].value_size};
-    status = ps_loader_load(&loader, &loaded, &error);
+    server->load_status = ps_loader_load(&loader, &server->loaded, &error);
     ps_kv_entries_release(&entries);
-    post_told(server, tell_loaded, begin(server, status, &loaded));
+    begin_or_not(server);
 }
 
 /* ---- Saving ---- */

@@ -1,6 +1,7 @@
 /* One segment after the other; what follows a segment decides whether its bad end is damage. */
 #include "tools/psckpt/journal_survey.h"
 
+#include "checkpoint/journal_chain.h"
 #include "checkpoint/journal_record.h"
 #include "checkpoint/journal_scan.h"
 #include "checkpoint/journal_window.h"
@@ -43,7 +44,12 @@ enum ps_status journal_survey_init(struct journal_survey *survey, const struct p
     struct walk walk;
     *survey = (struct journal_survey){.memory = memory};
     PS_TRY(ps_journal_segments_init(&segments, files, folder, UINT64_MAX, memory, error));
-    enum ps_status status = begin_walk(&walk, files, progress, memory, error);
+    enum ps_status status = ps_journal_chain_keep(&segments, files, folder, 0, error);
+    if (status != PS_OK) {
+        ps_journal_segments_fini(&segments);
+        return status;
+    }
+    status = begin_walk(&walk, files, progress, memory, error);
     survey->rows = ps_zeroed_array(memory, segments.count, sizeof *survey->rows);
     if (status == PS_OK && survey->rows == NULL)
         status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu segments", segments.count);

@@ -140,9 +140,24 @@ class Journal:
                        if re.fullmatch("[0-9a-f]{16}-[0-9a-f]{16}\\.journal", name))
         self.segments = [Segment(folder, name) for name in names]
         self.epochs = sorted({segment.epoch for segment in self.segments})
+        self.drop_void()
 
     def of(self, epoch):
         return [segment for segment in self.segments if segment.epoch == epoch]
+
+    def drop_void(self):
+        i = len(self.epochs) - 1
+        while i > 0:
+            first = self.of(self.epochs[i])[0]
+            head = Head.at(first.data, 0)
+            if head is not None and first.fits(head, 0, first.first) and first.whole(head, 0):
+                previous = struct.unpack_from("<Q", first.data, head.size + 16)[0]
+                if previous > 0:
+                    void = [epoch for epoch in self.epochs[:i] if epoch > previous]
+                    self.epochs = [epoch for epoch in self.epochs if epoch not in void]
+                    i -= len(void)
+            i -= 1
+        self.segments = [segment for segment in self.segments if segment.epoch in self.epochs]
 
     def begin(self, epoch):
         segments = self.of(epoch)
@@ -240,9 +255,10 @@ class ForeignJournal(unittest.TestCase):
         self.addCleanup(self.home.cleanup)
         self.folder = self.home.name + "/journal"
 
-    def write(self, epoch, position, count, batch=1, segment_bytes=600):
+    def write(self, epoch, position, count, batch=1, segment_bytes=600, previous=None):
         subprocess.run([TOOL, "write", self.folder] +
-                       [str(number) for number in (epoch, position, count, batch, segment_bytes)],
+                       [str(number) for number in (epoch, position, count, batch, segment_bytes,
+                                                   epoch - 1 if previous is None else previous)],
                        check=True)
 
     def server_lines(self, position):
@@ -297,6 +313,16 @@ class ForeignJournal(unittest.TestCase):
         self.assertEqual(lines_of(self.folder, 10),
                          ["11 1", "12 1"] + ["%d 6" % p for p in range(13, 31)] +
                          ["31 9", "32 9", "end 0"])
+
+    def test_both_readers_pass_over_epochs_that_nobody_went_on_from(self):
+        self.write(1, 0, 20)
+        self.write(4, 12, 0)
+        self.write(6, 16, 4, previous=1)
+        for position in range(0, 22):
+            self.assert_agree(position, position)
+        self.assertEqual(lines_of(self.folder, 10),
+                         ["%d 1" % p for p in range(11, 17)] + ["%d 6" % p for p in range(17, 21)] +
+                         ["end 0"])
 
     def test_both_readers_agree_on_every_truncation_of_the_end(self):
         self.write(1, 0, 3)

@@ -1,6 +1,6 @@
 /* Writes journals whose content foreign_journal.py knows, and reads them as a server does:
  *
- *     journal_tool write FOLDER EPOCH POSITION COUNT BATCH SEGMENT-BYTES
+ *     journal_tool write FOLDER EPOCH POSITION COUNT BATCH SEGMENT-BYTES PREVIOUS-EPOCH
  *     journal_tool read FOLDER POSITION
  *
  * Record p has the name "p<p mod 5>", type p mod 6, 3 p mod 41 bytes of value p mod 256 as content,
@@ -45,7 +45,7 @@ static void make_record(struct batch *batch, size_t i, uint64_t epoch, uint64_t 
     };
 }
 
-static enum ps_status write_journal(const char *folder, const uint64_t numbers[5],
+static enum ps_status write_journal(const char *folder, const uint64_t numbers[6],
                                     struct ps_error *error)
 {
     static struct batch batch;
@@ -53,7 +53,7 @@ static enum ps_status write_journal(const char *folder, const uint64_t numbers[5
                                      .shard_count = 3,
                                      .epoch = numbers[0],
                                      .position = numbers[1],
-                                     .previous_epoch = numbers[0] - 1};
+                                     .previous_epoch = numbers[5]};
     struct ps_journal_writer *writer = NULL;
     PS_TRY(ps_journal_writer_open(ps_files_real(), folder, &facts, numbers[4], ps_allocator_heap(),
                                   &writer, error));
@@ -90,9 +90,9 @@ static enum ps_status read_journal(const char *folder, uint64_t position, uint64
 int main(int argc, char **argv)
 {
     struct ps_error error = {0};
-    if (argc == 8 && strcmp(argv[1], "write") == 0) {
-        uint64_t numbers[5];
-        for (int i = 0; i < 5; i++)
+    if (argc == 9 && strcmp(argv[1], "write") == 0) {
+        uint64_t numbers[6];
+        for (int i = 0; i < 6; i++)
             numbers[i] = strtoull(argv[3 + i], NULL, 10);
         if (write_journal(argv[2], numbers, &error) == PS_OK)
             return EXIT_SUCCESS;

@@ -58,11 +58,18 @@ static void make_record(struct made *made, const struct sample_shape *shape, uin
 struct ps_journal_writer *sample_writer(const struct ps_files *files, uint64_t epoch,
                                         uint64_t position, uint64_t segment_bytes)
 {
+    return sample_writer_from(files, epoch - 1, epoch, position, segment_bytes);
+}
+
+struct ps_journal_writer *sample_writer_from(const struct ps_files *files, uint64_t previous,
+                                             uint64_t epoch, uint64_t position,
+                                             uint64_t segment_bytes)
+{
     struct ps_journal_facts facts = {.index = 2,
                                      .shard_count = 5,
                                      .epoch = epoch,
                                      .position = position,
-                                     .previous_epoch = epoch - 1};
+                                     .previous_epoch = previous};
     struct ps_journal_writer *writer = NULL;
     struct ps_error error = {0};
     enum ps_status status = ps_journal_writer_open(files, SAMPLE_FOLDER, &facts, segment_bytes,

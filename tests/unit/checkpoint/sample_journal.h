@@ -23,6 +23,11 @@ struct sample_shape {
 struct ps_journal_writer *sample_writer(const struct ps_files *files, uint64_t epoch,
                                         uint64_t position, uint64_t segment_bytes);
 
+/* The same; the writer says that it goes on from the epoch `previous`, not from `epoch` - 1. */
+struct ps_journal_writer *sample_writer_from(const struct ps_files *files, uint64_t previous,
+                                             uint64_t epoch, uint64_t position,
+                                             uint64_t segment_bytes);
+
 /* Writes the records first..last, `batch` at a time. PS_OK, or what a write returned. */
 enum ps_status sample_append(struct ps_journal_writer *writer, const struct sample_shape *shape,
                              uint64_t first, uint64_t last, size_t batch);

@@ -28,6 +28,15 @@ static void journal(uint64_t epoch, uint64_t first, uint64_t last)
     sample_journal(files, &shape, first, last, 1, 800);
 }
 
+/* As `journal`, of an owner that went on from the epoch `previous`. */
+static void journal_from(uint64_t previous, uint64_t epoch, uint64_t first, uint64_t last)
+{
+    struct sample_shape shape = {.epoch = epoch, .content_bytes_max = 60};
+    struct ps_journal_writer *writer = sample_writer_from(files, previous, epoch, first - 1, 800);
+    ck_assert_int_eq(sample_append(writer, &shape, first, last, 1), PS_OK);
+    ps_journal_writer_close(writer);
+}
+
 /* What reading gave, as text: "1:1 2:1 3:2 end" is positions 1 and 2 of epoch 1 and 3 of epoch 2;
  * at the end "end", or the word of the failure. */
 static const char *read_text(uint64_t position, uint64_t epoch_max)
@@ -141,6 +150,58 @@ START_TEST(an_empty_epoch_ends_the_one_before)
 
     ck_assert_str_eq(read_text(0, UINT64_MAX), "1:1 2:1 end");
     ck_assert_str_eq(read_text(3, UINT64_MAX), "end");
+}
+END_TEST
+
+/* The owner of epoch 4 read epoch 1 up to position 3, was stopped, and opened its journal when the
+ * shard was epoch 6's already, which had read two more. */
+START_TEST(an_epoch_that_began_too_late_for_anybody_to_go_on_from_it_is_void)
+{
+    journal(1, 1, 5);
+    journal_from(1, 6, 6, 7);
+    journal_from(1, 4, 4, 3);
+
+    ck_assert_str_eq(read_text(0, UINT64_MAX), "1:1 2:1 3:1 4:1 5:1 6:6 7:6 end");
+    ck_assert_str_eq(read_text(3, UINT64_MAX), "4:1 5:1 6:6 7:6 end");
+    ck_assert_str_eq(read_text(5, UINT64_MAX), "6:6 7:6 end");
+}
+END_TEST
+
+START_TEST(a_void_epoch_may_have_no_first_record)
+{
+    char path[128];
+    journal(1, 1, 5);
+    journal_from(1, 6, 6, 7);
+    memory_files_put(disk, sample_segment(4, 4, path), ps_bytes_of_text(""));
+
+    ck_assert_str_eq(read_text(0, UINT64_MAX), "1:1 2:1 3:1 4:1 5:1 6:6 7:6 end");
+}
+END_TEST
+
+/* Nobody has gone on from anything yet: who claims next does so from epoch 4. */
+START_TEST(the_newest_epoch_is_never_void)
+{
+    journal(1, 1, 5);
+    journal_from(1, 4, 4, 3);
+
+    ck_assert_str_eq(read_text(0, UINT64_MAX), "1:1 2:1 3:1 end");
+    journal_from(1, 6, 4, 4);
+    ck_assert_str_eq(read_text(0, UINT64_MAX), "1:1 2:1 3:1 4:6 end");
+}
+END_TEST
+
+/* What it says cannot be believed, so everything is as if it said nothing. */
+START_TEST(a_damaged_first_record_voids_nothing)
+{
+    journal(1, 1, 5);
+    journal(4, 4, 4);
+    journal_from(1, 6, 6, 7);
+    ck_assert_str_eq(read_text(0, UINT64_MAX), "1:1 2:1 3:1 4:1 5:1 6:6 7:6 end");
+
+    char path[128];
+    memory_files_flip(disk, sample_segment(6, 6, path), 8 * 90);
+
+    ck_assert_str_eq(read_text(0, UINT64_MAX), "corrupt");
 }
 END_TEST
 
@@ -292,6 +353,10 @@ int main(void)
     tcase_add_test(tests, a_chain_of_three_epochs_is_read_from_any_position);
     tcase_add_test(tests, empty_epochs_are_passed_through);
     tcase_add_test(tests, an_empty_epoch_ends_the_one_before);
+    tcase_add_test(tests, an_epoch_that_began_too_late_for_anybody_to_go_on_from_it_is_void);
+    tcase_add_test(tests, a_void_epoch_may_have_no_first_record);
+    tcase_add_test(tests, the_newest_epoch_is_never_void);
+    tcase_add_test(tests, a_damaged_first_record_voids_nothing);
     tcase_add_test(tests, an_epoch_whose_first_record_never_reached_the_disk_has_begun);
     tcase_add_test(tests, an_epoch_that_starts_before_the_one_before_it_replaces_it);
     tcase_add_test(tests, epochs_beyond_the_claim_are_not_looked_at);

@@ -120,6 +120,25 @@ START_TEST(a_former_owner_removes_nothing)
 }
 END_TEST
 
+/* It began too late: the next owner had gone on from the epoch before it. By its name it would even
+ * be in the way of what is still needed. */
+START_TEST(a_void_epoch_goes_and_takes_nothing_with_it)
+{
+    char path[128];
+    struct ps_bytes content;
+    size_t removed = 0;
+    journal(1, 1, 40);
+    ps_journal_writer_close(sample_writer_from(files, 1, 6, 40, 800));
+    ps_journal_writer_close(sample_writer_from(files, 1, 4, 20, 800));
+
+    ck_assert_int_eq(sweep(6, 25, &removed), PS_OK);
+
+    ck_assert_uint_gt(removed, 1);
+    ck_assert(!memory_files_get(disk, sample_segment(4, 21, path), &content));
+    assert_reads(25, 40);
+}
+END_TEST
+
 START_TEST(other_files_stay)
 {
     size_t removed = 0;
@@ -210,6 +229,7 @@ int main(void)
     tcase_add_test(tests, the_newest_segment_stays_whatever_is_covered);
     tcase_add_test(tests, nothing_covered_nothing_removed);
     tcase_add_test(tests, a_former_owner_removes_nothing);
+    tcase_add_test(tests, a_void_epoch_goes_and_takes_nothing_with_it);
     tcase_add_test(tests, other_files_stay);
     tcase_add_test(tests, a_folder_that_is_not_there_has_nothing_to_sweep);
     tcase_add_test(tests, a_file_that_cannot_be_removed_does_not_keep_the_others);
