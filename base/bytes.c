@@ -70,3 +70,24 @@ struct ps_bytes ps_view_next(struct ps_view_cursor *cursor, size_t size_max)
     }
     return (struct ps_bytes){NULL, 0};
 }
+
+void ps_view_skip(struct ps_view_cursor *cursor, size_t size)
+{
+    while (size > 0) {
+        struct ps_bytes bytes = ps_view_next(cursor, size);
+        PS_ASSERT(bytes.size > 0);
+        size -= bytes.size;
+    }
+}
+
+void ps_view_read(struct ps_view_cursor *cursor, void *destination, size_t size)
+{
+    uint8_t *to = destination;
+    while (size > 0) {
+        struct ps_bytes bytes = ps_view_next(cursor, size);
+        PS_ASSERT(bytes.size > 0);
+        memcpy(to, bytes.data, bytes.size);
+        to += bytes.size;
+        size -= bytes.size;
+    }
+}

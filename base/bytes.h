@@ -60,4 +60,8 @@ struct ps_view_cursor {
 /* The next contiguous run of at most `size_max` bytes, which is then consumed. Empty at the end. */
 struct ps_bytes ps_view_next(struct ps_view_cursor *cursor, size_t size_max);
 
+/* Passes over `size` bytes, or copies them to `destination`. So many must be left. */
+void ps_view_skip(struct ps_view_cursor *cursor, size_t size);
+void ps_view_read(struct ps_view_cursor *cursor, void *destination, size_t size);
+
 #endif

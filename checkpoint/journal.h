@@ -30,6 +30,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/dtype.h"
+#include "base/encoding.h"
 #include "base/file.h"
 #include "base/status.h"
 
@@ -50,6 +51,7 @@ struct ps_record {
     uint64_t epoch;            /* of the server that applied it */
     struct ps_bytes name;      /* of the parameter */
     enum ps_dtype dtype;       /* of the gradient */
+    enum ps_encoding encoding; /* of the content */
     uint64_t version;          /* of the parameter after it */
     struct ps_bytes client_id; /* empty: the push carried no request id */
     uint64_t session;

@@ -16,6 +16,8 @@ enum {
     DTYPE_AT = 10,
     ID_BYTES_AT = 11,
     NAME_BYTES_AT = 12,
+    ENCODING_AT = 14,
+    ZERO_AT = 15,
     CONTENT_CRC32C_AT = 16,
     CONTENT_BYTES_AT = 24,
     POSITION_AT = 32,
@@ -49,6 +51,7 @@ size_t ps_journal_head_write(const struct ps_record *record, uint64_t durable,
     put(to + DTYPE_AT, 1, (uint64_t)record->dtype);
     put(to + ID_BYTES_AT, 1, record->client_id.size);
     put(to + NAME_BYTES_AT, 2, record->name.size);
+    put(to + ENCODING_AT, 1, (uint64_t)record->encoding);
     put(to + CONTENT_CRC32C_AT, 4, content_crc32c);
     put(to + CONTENT_BYTES_AT, 8, record->content.size);
     put(to + POSITION_AT, 8, record->position);
@@ -112,6 +115,7 @@ static void head_fields(const uint8_t *from, struct ps_journal_head *head)
     struct ps_record *record = &head->record;
     record->type = (enum ps_record_type)take(from + TYPE_AT, 1);
     record->dtype = (enum ps_dtype)take(from + DTYPE_AT, 1);
+    record->encoding = (enum ps_encoding)take(from + ENCODING_AT, 1);
     record->position = take(from + POSITION_AT, 8);
     record->epoch = take(from + EPOCH_AT, 8);
     record->version = take(from + VERSION_AT, 8);
@@ -134,7 +138,8 @@ static enum ps_journal_verdict head_judge(const uint8_t *from, const struct ps_j
     if (head->record.type == PS_RECORD_SEGMENT)
         return head->content_bytes == PS_JOURNAL_SEGMENT_CONTENT_BYTES ? PS_JOURNAL_GOOD
                                                                        : PS_JOURNAL_BAD;
-    if (head->record.type != PS_RECORD_PUSH || head->record.dtype >= PS_DTYPE_COUNT)
+    if (head->record.type != PS_RECORD_PUSH || head->record.dtype >= PS_DTYPE_COUNT ||
+        head->record.encoding >= PS_ENCODING_COUNT || take(from + ZERO_AT, 1) != 0)
         return PS_JOURNAL_UNKNOWN;
     return head->record.name.size > 0 ? PS_JOURNAL_GOOD : PS_JOURNAL_BAD;
 }

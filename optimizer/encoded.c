@@ -10,7 +10,7 @@
 
 static void decode_groups(enum ps_dtype dtype, const uint8_t *encoded, size_t count,
                           uint8_t *elements);
-static enum ps_status encode_groups(enum ps_dtype dtype, const uint8_t *elements, size_t count,
+static enum ps_status encode_groups(enum ps_dtype dtype, const struct ps_encoded_part *part,
                                     uint8_t *encoded, struct ps_error *error);
 
 bool ps_encoding_is_native(enum ps_encoding encoding, enum ps_dtype dtype)
@@ -162,32 +162,47 @@ static void decode_groups(enum ps_dtype dtype, const uint8_t *encoded, size_t co
 enum ps_status ps_encode_all(enum ps_encoding encoding, enum ps_dtype dtype, const void *elements,
                              size_t count, void *encoded, struct ps_error *error)
 {
+    const struct ps_encoded_part all = {.elements = elements, .count = count, .total = count};
+    return ps_encode_part(encoding, dtype, &all, encoded, error);
+}
+
+enum ps_status ps_encode_part(enum ps_encoding encoding, enum ps_dtype dtype,
+                              const struct ps_encoded_part *part, void *encoded,
+                              struct ps_error *error)
+{
     PS_ASSERT(encoding < PS_ENCODING_COUNT);
     PS_ASSERT(ps_dtype_is_float(dtype));
+    PS_ASSERT(part->first <= part->total);
+    PS_ASSERT(part->count <= part->total - part->first);
     if (encoding == PS_ENCODING_INT8)
-        return encode_groups(dtype, elements, count, encoded, error);
+        return encode_groups(dtype, part, encoded, error);
+    uint8_t *to = (uint8_t *)encoded + part->first * ps_encoding_width(encoding, dtype);
     if (ps_encoding_is_native(encoding, dtype)) {
-        memcpy(encoded, elements, count * ps_dtype_size(dtype));
+        memcpy(to, part->elements, part->count * ps_dtype_size(dtype));
         return PS_OK;
     }
     ps_convert_fn *encode = ps_encoding_loops_best()->encode[encoding][dtype];
     PS_ASSERT(encode != NULL);
-    encode(elements, count, encoded);
+    encode(part->elements, part->count, to);
     return PS_OK;
 }
 
-static enum ps_status encode_groups(enum ps_dtype dtype, const uint8_t *elements, size_t count,
+static enum ps_status encode_groups(enum ps_dtype dtype, const struct ps_encoded_part *part,
                                     uint8_t *encoded, struct ps_error *error)
 {
+    PS_ASSERT(part->first % PS_ENCODING_GROUP == 0);
     ps_narrow_group_fn *encode_group = ps_encoding_loops_best()->encode_group[dtype];
-    uint8_t *quanta = encoded + ps_encoding_groups(count) * sizeof(float);
-    for (size_t first = 0; first < count; first += PS_ENCODING_GROUP) {
-        size_t rest = count - first < PS_ENCODING_GROUP ? count - first : PS_ENCODING_GROUP;
-        if (!encode_group(elements + first * ps_dtype_size(dtype), rest,
-                          encoded + first / PS_ENCODING_GROUP * sizeof(float), quanta + first))
+    const uint8_t *elements = part->elements;
+    uint8_t *scales = encoded + part->first / PS_ENCODING_GROUP * sizeof(float);
+    uint8_t *quanta = encoded + ps_encoding_groups(part->total) * sizeof(float) + part->first;
+    for (size_t at = 0; at < part->count; at += PS_ENCODING_GROUP) {
+        size_t rest = part->count - at;
+        size_t count = rest < PS_ENCODING_GROUP ? rest : PS_ENCODING_GROUP;
+        if (!encode_group(elements + at * ps_dtype_size(dtype), count,
+                          scales + at / PS_ENCODING_GROUP * sizeof(float), quanta + at))
             return ps_fail(error, PS_ERR_BAD_INPUT,
-                           "of elements %zu to %zu one is not finite or too large for int8", first,
-                           first + rest - 1);
+                           "of elements %zu to %zu one is not finite or too large for int8",
+                           part->first + at, part->first + at + count - 1);
     }
     return PS_OK;
 }

@@ -89,6 +89,18 @@ PS_MUST_USE enum ps_status ps_encode_all(enum ps_encoding encoding, enum ps_dtyp
                                          const void *elements, size_t count, void *encoded,
                                          struct ps_error *error);
 
+/* The same for a part of a whole that has `total` elements: elements [first, first + count), which
+ * begin with a whole group, to their places in `encoded`, which is the whole's. */
+struct ps_encoded_part {
+    const void *elements; /* the first of the part */
+    size_t first;         /* its index in the whole; a multiple of PS_ENCODING_GROUP */
+    size_t count;
+    size_t total;
+};
+PS_MUST_USE enum ps_status ps_encode_part(enum ps_encoding encoding, enum ps_dtype dtype,
+                                          const struct ps_encoded_part *part, void *encoded,
+                                          struct ps_error *error);
+
 /* TOP_K: the `kept` elements of greatest magnitude as a float32, of equals the first; a NaN counts
  * as greater than any number. Always the same choice for the same elements. `kept` is at most
  * `count`, and `count` at most 2^32; kept * PS_ENCODING_PAIR_BYTES bytes are written. */

@@ -20,6 +20,8 @@ struct kept {
 };
 
 static enum ps_dtype read_dtype(struct ps_wire_reader *reader, const struct ps_wire_field *field);
+static enum ps_encoding read_encoding(struct ps_wire_reader *reader,
+                                      const struct ps_wire_field *field);
 static struct ps_wire_range read_name(struct ps_wire_reader *reader,
                                       const struct ps_wire_field *field);
 static uint32_t read_shard(struct ps_wire_reader *reader, const struct ps_wire_field *field);
@@ -137,6 +139,8 @@ void ps_decode_push_fields(struct ps_wire_reader *reader, struct ps_push_request
             found->content = ps_wire_bytes(reader, &field, SIZE_MAX, "content");
         else if (field.number == 5)
             read->ack = (enum ps_ack)ps_wire_uint(reader, &field, PS_ACK_REPLICATED, "ack");
+        else if (field.number == 6)
+            read->encoding = read_encoding(reader, &field);
         else if (field.number == 7)
             read->range.first = ps_wire_uint(reader, &field, UINT64_MAX, "offset");
         else if (field.number == 8)
@@ -205,6 +209,8 @@ void ps_decode_pull_fields(struct ps_wire_reader *reader, struct ps_pull_request
     while (ps_wire_next(reader, &field)) {
         if (field.number == 1)
             found->name = read_name(reader, &field);
+        else if (field.number == 2)
+            read->encoding = read_encoding(reader, &field);
         else if (field.number == 3)
             read->range.first = ps_wire_uint(reader, &field, UINT64_MAX, "offset");
         else if (field.number == 4)
@@ -247,6 +253,8 @@ void ps_decode_pull_reply_fields(struct ps_wire_reader *reader, struct ps_pull_r
             found->content = ps_wire_bytes(reader, &field, SIZE_MAX, "content");
         else if (field.number == 4)
             read->version = ps_wire_uint(reader, &field, UINT64_MAX, "version");
+        else if (field.number == 5)
+            read->encoding = read_encoding(reader, &field);
         else if (field.number == 6)
             read->range.first = ps_wire_uint(reader, &field, UINT64_MAX, "offset");
         else if (field.number == 7)
@@ -333,6 +341,12 @@ void ps_decode_request_id(struct ps_wire_reader *reader, const struct ps_wire_fi
 static enum ps_dtype read_dtype(struct ps_wire_reader *reader, const struct ps_wire_field *field)
 {
     return (enum ps_dtype)ps_wire_uint(reader, field, PS_DTYPE_COUNT - 1, "element type");
+}
+
+static enum ps_encoding read_encoding(struct ps_wire_reader *reader,
+                                      const struct ps_wire_field *field)
+{
+    return (enum ps_encoding)ps_wire_uint(reader, field, PS_ENCODING_COUNT - 1, "encoding");
 }
 
 static struct ps_wire_range read_name(struct ps_wire_reader *reader,

@@ -43,6 +43,7 @@ void ps_encode_push(const struct ps_push_request *request, struct ps_buffer *hea
     ps_wire_put_bytes(head, FIELD_NAME, request->name);
     ps_wire_put_uint(head, FIELD_TYPE, request->dtype);
     ps_wire_put_uint(head, 5, request->ack);
+    ps_wire_put_uint(head, 6, request->encoding);
     ps_wire_put_uint(head, 7, request->range.first);
     ps_wire_put_uint(head, 8, request->range.count);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
@@ -62,6 +63,7 @@ void ps_encode_push_reply(const struct ps_push_reply *reply, struct ps_buffer *h
 void ps_encode_pull(const struct ps_pull_request *request, struct ps_buffer *head)
 {
     ps_wire_put_bytes(head, FIELD_NAME, request->name);
+    ps_wire_put_uint(head, 2, request->encoding);
     ps_wire_put_uint(head, 3, request->range.first);
     ps_wire_put_uint(head, 4, request->range.count);
     ps_wire_put_uint(head, 5, request->version);
@@ -73,6 +75,7 @@ void ps_encode_pull_reply(const struct ps_pull_reply *reply, struct ps_buffer *h
     ps_wire_put_bytes(head, FIELD_NAME, reply->name);
     ps_wire_put_uint(head, FIELD_TYPE, reply->dtype);
     ps_wire_put_uint(head, 4, reply->version);
+    ps_wire_put_uint(head, 5, reply->encoding);
     ps_wire_put_uint(head, 6, reply->range.first);
     ps_wire_put_uint(head, 7, reply->range.count);
     ps_wire_put_uint(head, 8, reply->total);

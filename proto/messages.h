@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/dtype.h"
+#include "base/encoding.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -78,6 +79,7 @@ struct ps_push_request {
     struct ps_bytes name;
     enum ps_dtype dtype;
     struct ps_view content;
+    enum ps_encoding encoding; /* of the content */
     enum ps_ack ack;
     struct ps_elements range;
     uint32_t shard; /* as of an init */
@@ -95,6 +97,7 @@ struct ps_push_reply {
 
 struct ps_pull_request {
     struct ps_bytes name;
+    enum ps_encoding encoding; /* that the reply shall have */
     struct ps_elements range;
     uint64_t version; /* 1 + the one that is wanted; 0: the present one */
     uint32_t shard; /* as of an init */
@@ -105,6 +108,7 @@ struct ps_pull_reply {
     enum ps_dtype dtype;
     struct ps_view content;
     uint64_t version;
+    enum ps_encoding encoding; /* of the content */
     struct ps_elements range; /* count 0: whole */
     uint64_t total;           /* of a range: elements of the whole parameter */
 };

@@ -19,6 +19,8 @@
     X(counter, pushes_without_id, "ps_pushes_without_id_total",                                   \
       "Gradients applied without a request id: a repeat of one is applied again.")                \
     X(counter, pulls, "ps_pulls_total", "Parameters read.")                                       \
+    X(counter, pull_encoded_bytes, "ps_pull_encoded_bytes_total",                                 \
+      "Bytes of replies that were copied, because they were asked for in another encoding.")      \
     X(histogram, push_seconds, "ps_push_seconds", "Time to apply one gradient.")                  \
     X(gauge, parameters, "ps_parameters", "Parameters of this shard.")                            \
     X(gauge, parameter_bytes, "ps_parameter_bytes", "Bytes of all values.")                       \

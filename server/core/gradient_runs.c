@@ -1,49 +1,98 @@
-/* Runs of whole elements out of pieces cut anywhere. */
+/* One walk for every encoding: the cases differ in how a scratch is filled. */
 #include "server/core/gradient_runs.h"
 
 #include "base/assert.h"
+#include "optimizer/encoded.h"
 
 #include <string.h>
 
-static struct ps_gradient_run finish_carried(struct ps_gradient_runs *runs);
+static size_t decode_plain(struct ps_gradient_runs *runs, size_t count);
+static size_t decode_groups(struct ps_gradient_runs *runs, size_t count);
+static size_t decode_pairs(struct ps_gradient_runs *runs, size_t count);
 
-void ps_gradient_runs_init(struct ps_gradient_runs *runs, struct ps_view gradient,
-                           size_t element_size)
+void ps_gradient_runs_init(struct ps_gradient_runs *runs, struct ps_gradient gradient,
+                           enum ps_dtype dtype, uint64_t count)
 {
-    PS_ASSERT(element_size > 0);
-    PS_ASSERT(element_size <= sizeof runs->carry);
-    *runs = (struct ps_gradient_runs){.cursor.view = gradient, .element_size = element_size};
+    bool is_native = ps_encoding_is_native(gradient.encoding, dtype);
+    runs->encoding = is_native ? PS_ENCODING_NATIVE : gradient.encoding;
+    runs->dtype = dtype;
+    runs->count = count;
+    runs->at = 0;
+    if (runs->encoding == PS_ENCODING_TOP_K) {
+        ps_gradient_pairs_init(&runs->pairs, gradient.content);
+        return;
+    }
+    ps_element_runs_init(&runs->elements, gradient.content,
+                         ps_encoding_width(runs->encoding, dtype));
+    if (runs->encoding == PS_ENCODING_INT8) {
+        runs->scales = (struct ps_view_cursor){.view = gradient.content};
+        ps_view_skip(&runs->elements.cursor, ps_encoding_groups(count) * sizeof runs->scale);
+    }
 }
 
-struct ps_gradient_run ps_gradient_runs_next(struct ps_gradient_runs *runs, size_t count_max)
+struct ps_element_run ps_gradient_runs_next(struct ps_gradient_runs *runs, size_t count_max)
 {
     PS_ASSERT(count_max > 0);
-    if (runs->carried > 0)
-        return finish_carried(runs);
+    uint64_t rest = runs->count - runs->at;
+    size_t count = rest < count_max ? (size_t)rest : count_max;
+    if (count == 0)
+        return (struct ps_element_run){NULL, 0};
+    if (runs->encoding == PS_ENCODING_NATIVE) {
+        struct ps_element_run run = ps_element_runs_next(&runs->elements, count);
+        runs->at += run.count;
+        return run;
+    }
 
-    struct ps_bytes bytes = ps_view_next(&runs->cursor, count_max * runs->element_size);
-    size_t count = bytes.size / runs->element_size;
-    /* What is cut off at the end of the piece waits for the next call. */
-    size_t rest = bytes.size - count * runs->element_size;
-    if (rest > 0)
-        memcpy(runs->carry, bytes.data + count * runs->element_size, rest);
-    runs->carried = rest;
-    if (count > 0)
-        return (struct ps_gradient_run){bytes.data, count};
-    if (rest > 0)
-        return finish_carried(runs);
-    return (struct ps_gradient_run){NULL, 0};
+    size_t room = sizeof runs->scratch / ps_dtype_size(runs->dtype);
+    count = count < room ? count : room;
+    if (runs->encoding == PS_ENCODING_TOP_K)
+        count = decode_pairs(runs, count);
+    else if (runs->encoding == PS_ENCODING_INT8)
+        count = decode_groups(runs, count);
+    else
+        count = decode_plain(runs, count);
+    runs->at += count;
+    return (struct ps_element_run){runs->scratch, count};
 }
 
-static struct ps_gradient_run finish_carried(struct ps_gradient_runs *runs)
+/* One piece of the message at a time. */
+static size_t decode_plain(struct ps_gradient_runs *runs, size_t count)
 {
-    uint8_t *carry = (uint8_t *)runs->carry;
-    while (runs->carried < runs->element_size) {
-        struct ps_bytes bytes = ps_view_next(&runs->cursor, runs->element_size - runs->carried);
-        PS_ASSERT(bytes.size > 0); /* the length was checked to be whole elements */
-        memcpy(carry + runs->carried, bytes.data, bytes.size);
-        runs->carried += bytes.size;
+    struct ps_element_run run = ps_element_runs_next(&runs->elements, count);
+    PS_ASSERT(run.count > 0); /* the length was checked */
+    ps_decode_run(runs->encoding, runs->dtype, run.elements, run.count, runs->scratch);
+    return run.count;
+}
+
+static size_t decode_groups(struct ps_gradient_runs *runs, size_t count)
+{
+    size_t element_size = ps_dtype_size(runs->dtype);
+    for (size_t done = 0; done < count;) {
+        size_t in_group = (size_t)((runs->at + done) % PS_ENCODING_GROUP);
+        if (in_group == 0)
+            ps_view_read(&runs->scales, &runs->scale, sizeof runs->scale);
+        size_t wanted = PS_ENCODING_GROUP - in_group;
+        wanted = wanted < count - done ? wanted : count - done;
+        struct ps_element_run run = ps_element_runs_next(&runs->elements, wanted);
+        PS_ASSERT(run.count > 0);
+        ps_decode_group(runs->dtype, runs->scale, run.elements, run.count,
+                        runs->scratch + done * element_size);
+        done += run.count;
     }
-    runs->carried = 0;
-    return (struct ps_gradient_run){carry, 1};
+    return count;
+}
+
+static size_t decode_pairs(struct ps_gradient_runs *runs, size_t count)
+{
+    memset(runs->scratch, 0, count * ps_dtype_size(runs->dtype));
+    for (;;) {
+        struct ps_gradient_pair_run run = ps_gradient_pairs_next(&runs->pairs, runs->at + count);
+        if (run.count == 0)
+            return count;
+        for (size_t i = 0; i < run.count; i++) {
+            size_t at = (size_t)(run.indices[i] - runs->at);
+            ps_decode_run(PS_ENCODING_FLOAT32, runs->dtype, &run.values[i], 1,
+                          runs->scratch + at * ps_dtype_size(runs->dtype));
+        }
+    }
 }

@@ -89,6 +89,7 @@ static struct ps_journal_entry *make_entry(const struct ps_allocator *memory,
     entry->record = (struct ps_record){
         .type = PS_RECORD_PUSH,
         .dtype = request->dtype,
+        .encoding = request->encoding,
         .session = id.present ? id.session : 0,
         .sequence = id.present ? id.sequence : 0,
         .content = {.pieces = entry->pieces, .piece_count = piece_count, .size = content.size}};

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "server/core/blocks.h"
+#include "server/core/gradient_runs.h"
 #include "server/core/journal_queue.h"
 #include "server/core/parameter_spec.h"
 
@@ -44,18 +45,19 @@ void ps_parameter_destroy(struct ps_parameter *parameter);
 /* Gives the values; `content` has exactly their size. Before the parameter is shared. */
 void ps_parameter_set(struct ps_parameter *parameter, struct ps_view content);
 
-/* Applies one gradient of the right type and length (the caller has checked both). The push goes in
- * at `place` (NULL: it has its position already, it is replayed) when nothing else can fail.
+/* Applies one gradient of the right type and length (the caller has checked both: see
+ * ps_encoding_check). The push goes in at `place` (NULL: it has its position already, it is
+ * replayed) when nothing else can fail.
  *
  * PS_OK                `*version` is the parameter's after it
- * PS_ERR_BAD_INPUT     an element that is not finite
+ * PS_ERR_BAD_INPUT     an element that is not finite, scales or indices that cannot be
  * PS_ERR_OUT_OF_RANGE  overflow=fail, and an element would overflow
  * PS_ERR_NO_MEMORY     somebody holds the present version and there is no memory for another
  *                      or what ps_journal_queue_put gave
  * On any failure nothing has changed.
  */
 PS_MUST_USE enum ps_status ps_parameter_push(struct ps_parameter *parameter,
-                                             struct ps_view gradient,
+                                             struct ps_gradient gradient,
                                              struct ps_journal_place *place, uint64_t *version,
                                              struct ps_error *error);
 

@@ -1,100 +1,114 @@
 /* Applies a gradient to a parameter. Everything that can fail comes first, so that a refused push
  * changes nothing: look at the whole gradient, prepare the step, look for overflow, get memory;
- * then the arithmetic, block by block, and the swap. */
+ * then the arithmetic, block by block, and the swap. A gradient that names its elements touches
+ * their blocks alone, where the rule allows that (ps_encoding_touches_named_only). */
 #include "server/core/parameter.h"
 
 #include "base/assert.h"
+#include "optimizer/encoded.h"
 #include "optimizer/optimizer.h"
-#include "server/core/gradient_runs.h"
+#include "server/core/gradient_check.h"
+#include "server/core/sparse_apply.h"
 
 #include <inttypes.h>
 
-/* Values and states, in that order. */
-#define ARRAYS_MAX (1 + PS_STATES_MAX)
 _Static_assert(PS_STATES_MAX == 2, "apply_to_block names each state");
+
+/* A gradient that was looked at. */
+struct pushed {
+    struct ps_gradient gradient;
+    bool *touched; /* owned; a flag for each block: only these are updated. NULL: all are */
+    struct ps_gradient_scan scan;
+};
 
 /* The arrays that an update reads, and those that it writes: the same while nobody else holds
  * them, otherwise new ones. */
 struct update {
     const struct ps_optimizer_step *step;
     uint64_t version; /* that it makes */
-    struct ps_blocks *from[ARRAYS_MAX];
-    struct ps_blocks *to[ARRAYS_MAX];
+    struct ps_blocks *from[PS_ARRAYS_MAX];
+    struct ps_blocks *to[PS_ARRAYS_MAX];
     size_t array_count;
 };
 
-static void scan_gradient(const struct ps_parameter_spec *spec, struct ps_view gradient,
-                          struct ps_gradient_scan *scan);
-static enum ps_status push_locked(struct ps_parameter *parameter, struct ps_view gradient,
-                                  const struct ps_gradient_scan *scan,
+static enum ps_status look(const struct ps_parameter_spec *spec, struct pushed *pushed,
+                           struct ps_error *error);
+static enum ps_status push_locked(struct ps_parameter *parameter, const struct pushed *pushed,
                                   struct ps_journal_place *place, struct ps_error *error);
 static enum ps_status go_in(const struct ps_parameter *parameter, struct ps_journal_place *place,
                             struct ps_error *error);
 static enum ps_status check_overflow(const struct ps_parameter *parameter,
-                                     const struct ps_optimizer_step *step, struct ps_view gradient,
-                                     struct ps_error *error);
+                                     const struct ps_optimizer_step *step,
+                                     struct ps_gradient gradient, struct ps_error *error);
 static enum ps_status begin_update(struct update *update, struct ps_parameter *parameter,
-                                   const struct ps_optimizer_step *step, struct ps_error *error);
+                                   const struct ps_optimizer_step *step, const bool *touched,
+                                   struct ps_error *error);
 static void abandon_update(struct update *update);
-static void apply_update(struct update *update, struct ps_view gradient);
+static void apply_all(struct update *update, const struct ps_parameter_spec *spec,
+                      struct ps_gradient gradient);
+static void apply_touched(struct update *update, const struct pushed *pushed);
 static void apply_to_block(const struct update *update, size_t block,
                            struct ps_gradient_runs *runs);
 static void end_update(struct update *update, struct ps_parameter *parameter);
 
-enum ps_status ps_parameter_push(struct ps_parameter *parameter, struct ps_view gradient,
+enum ps_status ps_parameter_push(struct ps_parameter *parameter, struct ps_gradient gradient,
                                  struct ps_journal_place *place, uint64_t *version,
                                  struct ps_error *error)
 {
-    PS_ASSERT(gradient.size == ps_parameter_spec_bytes(parameter->spec));
     /* What the gradient looks like does not depend on the values: no lock yet. */
-    struct ps_gradient_scan scan = {0};
-    scan_gradient(parameter->spec, gradient, &scan);
-
-    ps_mutex_lock(&parameter->lock);
-    enum ps_status status = push_locked(parameter, gradient, &scan, place, error);
-    if (status == PS_OK)
-        *version = parameter->version;
-    ps_mutex_unlock(&parameter->lock);
+    struct pushed pushed = {.gradient = gradient};
+    enum ps_status status = look(parameter->spec, &pushed, error);
+    if (status == PS_OK) {
+        ps_mutex_lock(&parameter->lock);
+        status = push_locked(parameter, &pushed, place, error);
+        if (status == PS_OK)
+            *version = parameter->version;
+        ps_mutex_unlock(&parameter->lock);
+    }
+    ps_release(parameter->spec->memory, pushed.touched);
     return status;
 }
 
-static void scan_gradient(const struct ps_parameter_spec *spec, struct ps_view gradient,
-                          struct ps_gradient_scan *scan)
+static enum ps_status look(const struct ps_parameter_spec *spec, struct pushed *pushed,
+                           struct ps_error *error)
 {
-    if (!ps_optimizer_scans(&spec->settings, spec->dtype))
-        return;
-    struct ps_gradient_runs runs;
-    ps_gradient_runs_init(&runs, gradient, ps_dtype_size(spec->dtype));
-    struct ps_gradient_run run = ps_gradient_runs_next(&runs, SIZE_MAX / 8);
-    while (run.count > 0) {
-        ps_optimizer_scan(&spec->settings, spec->dtype, run.elements, run.count, scan);
-        run = ps_gradient_runs_next(&runs, SIZE_MAX / 8);
+    if (pushed->gradient.encoding == PS_ENCODING_TOP_K &&
+        ps_encoding_touches_named_only(&spec->settings)) {
+        size_t blocks = ps_parameter_spec_bytes(spec) / PS_BLOCK_BYTES + 1;
+        pushed->touched = ps_zeroed(spec->memory, blocks);
+        if (pushed->touched == NULL)
+            return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a gradient of pairs");
     }
+    PS_TRY(ps_gradient_check(spec, pushed->gradient, pushed->touched, error));
+    ps_gradient_scan(spec, pushed->gradient, &pushed->scan);
+    return PS_OK;
 }
 
-static enum ps_status push_locked(struct ps_parameter *parameter, struct ps_view gradient,
-                                  const struct ps_gradient_scan *scan,
+static enum ps_status push_locked(struct ps_parameter *parameter, const struct pushed *pushed,
                                   struct ps_journal_place *place, struct ps_error *error)
 {
     const struct ps_parameter_spec *spec = parameter->spec;
     struct ps_optimizer_step step;
-    PS_TRY(ps_optimizer_prepare(&spec->settings, spec->dtype, parameter->step + 1, spec->id, scan,
-                                &step, error));
+    PS_TRY(ps_optimizer_prepare(&spec->settings, spec->dtype, parameter->step + 1, spec->id,
+                                &pushed->scan, &step, error));
     if (step.skip) {
         PS_TRY(go_in(parameter, place, error));
         parameter->version++;
         return PS_OK;
     }
-    PS_TRY(check_overflow(parameter, &step, gradient, error));
+    PS_TRY(check_overflow(parameter, &step, pushed->gradient, error));
 
     struct update update = {0};
-    PS_TRY(begin_update(&update, parameter, &step, error));
+    PS_TRY(begin_update(&update, parameter, &step, pushed->touched, error));
     enum ps_status status = go_in(parameter, place, error);
     if (status != PS_OK) {
         abandon_update(&update);
         return status;
     }
-    apply_update(&update, gradient);
+    if (pushed->touched != NULL)
+        apply_touched(&update, pushed);
+    else
+        apply_all(&update, spec, pushed->gradient);
     end_update(&update, parameter);
     parameter->step++;
     parameter->version++;
@@ -108,21 +122,21 @@ static enum ps_status go_in(const struct ps_parameter *parameter, struct ps_jour
 }
 
 static enum ps_status check_overflow(const struct ps_parameter *parameter,
-                                     const struct ps_optimizer_step *step, struct ps_view gradient,
-                                     struct ps_error *error)
+                                     const struct ps_optimizer_step *step,
+                                     struct ps_gradient gradient, struct ps_error *error)
 {
     const struct ps_parameter_spec *spec = parameter->spec;
     if (spec->settings.rule != PS_RULE_ADD || spec->settings.overflow != PS_OVERFLOW_FAIL)
         return PS_OK;
     size_t element_size = ps_dtype_size(spec->dtype);
     struct ps_gradient_runs runs;
-    ps_gradient_runs_init(&runs, gradient, element_size);
+    ps_gradient_runs_init(&runs, gradient, spec->dtype, spec->count);
     uint64_t first = 0;
     for (size_t block = 0; block < parameter->values->block_count; block++) {
         struct ps_bytes values = parameter->values->pieces[block];
         size_t count = values.size / element_size;
         for (size_t done = 0; done < count;) {
-            struct ps_gradient_run run = ps_gradient_runs_next(&runs, count - done);
+            struct ps_element_run run = ps_gradient_runs_next(&runs, count - done);
             size_t index;
             if (ps_optimizer_overflows(step, values.data + done * element_size, run.elements,
                                        run.count, &index))
@@ -137,7 +151,8 @@ static enum ps_status check_overflow(const struct ps_parameter *parameter,
 }
 
 static enum ps_status begin_update(struct update *update, struct ps_parameter *parameter,
-                                   const struct ps_optimizer_step *step, struct ps_error *error)
+                                   const struct ps_optimizer_step *step, const bool *touched,
+                                   struct ps_error *error)
 {
     update->step = step;
     update->version = parameter->version + 1;
@@ -147,7 +162,7 @@ static enum ps_status begin_update(struct update *update, struct ps_parameter *p
         update->from[i] = parameter->states[i - 1];
 
     for (size_t i = 0; i < update->array_count; i++) {
-        update->to[i] = ps_blocks_begin_update(update->from[i], NULL);
+        update->to[i] = ps_blocks_begin_update(update->from[i], touched);
         if (update->to[i] == NULL) {
             abandon_update(update);
             return ps_fail(error, PS_ERR_NO_MEMORY,
@@ -164,12 +179,35 @@ static void abandon_update(struct update *update)
         ps_blocks_abandon_update(update->from[i], update->to[i]);
 }
 
-static void apply_update(struct update *update, struct ps_view gradient)
+static void apply_all(struct update *update, const struct ps_parameter_spec *spec,
+                      struct ps_gradient gradient)
 {
     struct ps_gradient_runs runs;
-    ps_gradient_runs_init(&runs, gradient, ps_dtype_size(update->step->dtype));
+    ps_gradient_runs_init(&runs, gradient, spec->dtype, spec->count);
     for (size_t block = 0; block < update->from[0]->block_count; block++)
         apply_to_block(update, block, &runs);
+}
+
+/* Where block `block` of each array is to be written. */
+static void open_block(const struct update *update, size_t block, void *arrays[PS_ARRAYS_MAX])
+{
+    for (size_t i = 0; i < update->array_count; i++)
+        arrays[i] = ps_blocks_update(update->from[i], update->to[i], block, update->version);
+}
+
+static void apply_touched(struct update *update, const struct pushed *pushed)
+{
+    const size_t elements = PS_BLOCK_BYTES / ps_dtype_size(update->step->dtype);
+    struct ps_gradient_pairs pairs;
+    ps_gradient_pairs_init(&pairs, pushed->gradient.content);
+    for (size_t block = 0; block < update->from[0]->block_count; block++) {
+        if (!pushed->touched[block])
+            continue;
+        void *arrays[PS_ARRAYS_MAX] = {NULL};
+        open_block(update, block, arrays);
+        ps_sparse_apply(update->step, (uint64_t)block * elements, elements, arrays,
+                        update->array_count, &pairs);
+    }
 }
 
 static void apply_to_block(const struct update *update, size_t block, struct ps_gradient_runs *runs)
@@ -177,15 +215,14 @@ static void apply_to_block(const struct update *update, size_t block, struct ps_
     size_t element_size = ps_dtype_size(update->step->dtype);
     size_t count = update->to[0]->pieces[block].size / element_size;
     uint64_t first = (uint64_t)block * (PS_BLOCK_BYTES / element_size);
-    uint8_t *arrays[ARRAYS_MAX] = {NULL};
-    for (size_t i = 0; i < update->array_count; i++)
-        arrays[i] = ps_blocks_update(update->from[i], update->to[i], block, update->version);
+    void *arrays[PS_ARRAYS_MAX] = {NULL};
+    open_block(update, block, arrays);
     for (size_t done = 0; done < count;) {
-        struct ps_gradient_run run = ps_gradient_runs_next(runs, count - done);
+        struct ps_element_run run = ps_gradient_runs_next(runs, count - done);
         PS_ASSERT(run.count > 0);
-        void *at[ARRAYS_MAX] = {NULL};
+        void *at[PS_ARRAYS_MAX] = {NULL};
         for (size_t i = 0; i < update->array_count; i++)
-            at[i] = arrays[i] + done * element_size;
+            at[i] = (uint8_t *)arrays[i] + done * element_size;
         void *const states[PS_STATES_MAX] = {at[1], at[2]};
         ps_optimizer_apply(update->step, first + done, run.count, at[0], states, run.elements);
         done += run.count;

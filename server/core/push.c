@@ -3,6 +3,7 @@
 #include "server/core/service.h"
 
 #include "base/assert.h"
+#include "optimizer/encoded.h"
 #include "server/core/service_state.h"
 
 #include <inttypes.h>
@@ -62,8 +63,8 @@ static enum ps_status push_in_cut(struct ps_service *service, const struct ps_pu
     if (parameter == NULL)
         return ps_fail(error, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
                        ps_service_name_width(request->name), (const char *)request->name.data);
-    PS_TRY(
-        ps_service_check_gradient(parameter->spec, request->dtype, request->content.size, error));
+    PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, request->encoding,
+                                     request->content.size, error));
     PS_TRY(check_acknowledgement(service, request->ack, error));
     PS_TRY(push_once(service, parameter, request, outcome, error));
 
@@ -81,8 +82,10 @@ static enum ps_status check_ready(const struct ps_service *service, uint32_t sha
     return PS_OK;
 }
 
+/* Texts that clients know from before there were encodings stay as they are. */
 enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec, enum ps_dtype dtype,
-                                         uint64_t bytes, struct ps_error *error)
+                                         enum ps_encoding encoding, uint64_t bytes,
+                                         struct ps_error *error)
 {
     const char *name = (const char *)spec->name.data;
     if (dtype != ps_parameter_spec_gradient(spec))
@@ -90,6 +93,13 @@ enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec, e
                        "Name: %s, parameter and gradient element type not match, parameter: %d, "
                        "gradient: %d",
                        name, (int)spec->dtype, (int)dtype);
+    if (encoding != PS_ENCODING_NATIVE) {
+        struct ps_error reason;
+        enum ps_status status =
+            ps_encoding_check(encoding, spec->dtype, spec->count, bytes, &reason);
+        return status == PS_OK ? PS_OK
+                               : ps_fail(error, status, "Name: %s, %.180s", name, reason.text);
+    }
     if (bytes != ps_parameter_spec_bytes(spec))
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "Name: %s, parameter and gradient does not have same content len, "
@@ -142,7 +152,8 @@ static enum ps_status apply(struct ps_service *service, struct ps_parameter *par
     struct ps_journal_place place;
     PS_TRY(ps_journal_place_init(&place, &service->queue, request, service->epoch, error));
     uint64_t version = 0;
-    enum ps_status status = ps_parameter_push(parameter, request->content, &place, &version, error);
+    const struct ps_gradient gradient = {request->content, request->encoding};
+    enum ps_status status = ps_parameter_push(parameter, gradient, &place, &version, error);
     ps_journal_place_release(&place);
     if (status != PS_OK)
         return status;

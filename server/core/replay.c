@@ -43,10 +43,12 @@ static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_
     if (parameter == NULL)
         return ps_fail(reason, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
                        ps_service_name_width(record->name), (const char *)record->name.data);
-    PS_TRY(ps_service_check_gradient(parameter->spec, record->dtype, record->content.size, reason));
+    PS_TRY(ps_service_check_gradient(parameter->spec, record->dtype, record->encoding,
+                                     record->content.size, reason));
     PS_TRY(check_version(parameter, record->version, reason));
     uint64_t version = 0;
-    PS_TRY(ps_parameter_push(parameter, record->content, NULL, &version, reason));
+    const struct ps_gradient gradient = {record->content, record->encoding};
+    PS_TRY(ps_parameter_push(parameter, gradient, NULL, &version, reason));
     PS_ASSERT(version == record->version);
     return remember(service, record, reason);
 }

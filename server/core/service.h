@@ -234,12 +234,14 @@ PS_MUST_USE enum ps_status ps_service_settle(struct ps_service *service,
  * to the parameter, until ps_pull_release. */
 struct ps_pull {
     struct ps_pull_reply reply;
-    void *held; /* private: what keeps the view alive */
+    void *held;    /* private: what keeps the view alive */
+    void *encoded; /* the same, when the reply is in another encoding than the values */
 };
 
 /* PS_ERR_NOT_READY    not initialised yet: park and ask again
  * PS_ERR_NOT_FOUND    "parameter: NAME does not exist"
  * PS_ERR_UNAVAILABLE  starting, fenced or draining
+ * and for a request that names an encoding what ps_encoded_values_create says.
  */
 PS_MUST_USE enum ps_status ps_service_pull(struct ps_service *service,
                                            const struct ps_pull_request *request,

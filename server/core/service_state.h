@@ -84,11 +84,12 @@ PS_MUST_USE enum ps_status ps_service_owns(const struct ps_service *service,
 
 /* Would this gradient fit the parameter?
  *
- * PS_ERR_BAD_INPUT    type or length differ, in the words of the contract
+ * PS_ERR_BAD_INPUT    type or length differ, in the words of the contract; an encoding that the
+ *                     parameter's type does not allow
  */
 PS_MUST_USE enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec,
-                                                     enum ps_dtype dtype, uint64_t bytes,
-                                                     struct ps_error *error);
+                                                     enum ps_dtype dtype, enum ps_encoding encoding,
+                                                     uint64_t bytes, struct ps_error *error);
 
 /* Is this a name that a parameter may have?
  *

@@ -17,7 +17,7 @@ import unittest
 
 TOOL = None
 SEED = 20261121
-HEAD = struct.Struct("<4sIBBBBHHIIQQQQQQQ")
+HEAD = struct.Struct("<4sIBBBBHBBIIQQQQQQQ")
 SECTOR = 512
 
 
@@ -63,9 +63,9 @@ class Head:
             return None
         fields = HEAD.unpack_from(data, offset)
         head = Head()
-        (magic, crc, head.format, head.type, head.dtype, id_bytes, name_bytes, _,
-         head.content_crc, _, head.content_bytes, head.position, head.epoch, head.durable,
-         head.version, head.session, head.sequence) = fields
+        (magic, crc, head.format, head.type, head.dtype, id_bytes, name_bytes, head.encoding,
+         head.zero, head.content_crc, _, head.content_bytes, head.position, head.epoch,
+         head.durable, head.version, head.session, head.sequence) = fields
         if magic != b"PSJR" or id_bytes > 64 or name_bytes > 512:
             return None
         head.size = up_to_8(HEAD.size + id_bytes + name_bytes)
@@ -84,7 +84,8 @@ class Head:
         return head
 
     def known(self):
-        return self.format == 1 and (self.type == 1 or (self.type == 2 and self.dtype < 6))
+        push = self.type == 2 and self.dtype < 6 and self.encoding < 7 and self.zero == 0
+        return self.format == 1 and (self.type == 1 or push)
 
 
 class Segment:
@@ -285,6 +286,7 @@ class ForeignJournal(unittest.TestCase):
             self.assertEqual(head.epoch, 7)
             self.assertEqual(head.name, b"p%d" % (position % 5))
             self.assertEqual(head.dtype, position % 6)
+            self.assertEqual(head.encoding, position % 7)
             self.assertEqual(head.version, position + 7)
             self.assertEqual(head.client_id, b"client" if named else b"")
             self.assertEqual(head.session, position + 1 if named else 0)

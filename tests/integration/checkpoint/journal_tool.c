@@ -37,6 +37,7 @@ static void make_record(struct batch *batch, size_t i, uint64_t epoch, uint64_t 
         .epoch = epoch,
         .name = ps_bytes_of_text(batch->names[i]),
         .dtype = (enum ps_dtype)(position % PS_DTYPE_COUNT),
+        .encoding = (enum ps_encoding)(position % PS_ENCODING_COUNT),
         .version = position + 7,
         .client_id = ps_bytes_of_text(anonymous ? "" : "client"),
         .session = anonymous ? 0 : position + 1,

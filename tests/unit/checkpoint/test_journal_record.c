@@ -72,6 +72,21 @@ START_TEST(a_head_comes_back)
 }
 END_TEST
 
+START_TEST(the_encoding_of_a_content_stands_in_byte_14)
+{
+    struct ps_record record = push_of("w", "id");
+    struct ps_journal_head head;
+    record.encoding = (enum ps_encoding)_i;
+
+    size_t size = ps_journal_head_write(&record, 0, 0, bytes);
+
+    ck_assert_uint_eq(bytes[14], (unsigned)_i);
+    ck_assert_uint_eq(bytes[15], 0);
+    ck_assert_int_eq(ps_journal_head_read((struct ps_bytes){bytes, size}, &head), PS_JOURNAL_GOOD);
+    ck_assert_int_eq(head.record.encoding, record.encoding);
+}
+END_TEST
+
 START_TEST(the_longest_names_have_room)
 {
     char name[PS_NAME_BYTES_MAX + 1] = {0};
@@ -138,6 +153,10 @@ START_TEST(what_a_later_version_wrote_is_unknown_not_bad)
     ck_assert_int_eq(verdict_with(9, 0), PS_JOURNAL_UNKNOWN);
     ck_assert_int_eq(verdict_with(9, 3), PS_JOURNAL_UNKNOWN);
     ck_assert_int_eq(verdict_with(10, PS_DTYPE_COUNT), PS_JOURNAL_UNKNOWN);
+    ck_assert_int_eq(verdict_with(14, PS_ENCODING_TOP_K), PS_JOURNAL_GOOD);
+    ck_assert_int_eq(verdict_with(14, PS_ENCODING_COUNT), PS_JOURNAL_UNKNOWN);
+    ck_assert_int_eq(verdict_with(14, 0xff), PS_JOURNAL_UNKNOWN);
+    ck_assert_int_eq(verdict_with(15, 1), PS_JOURNAL_UNKNOWN);
 }
 END_TEST
 
@@ -194,6 +213,7 @@ int main(void)
     TCase *tests = tcase_create("journal_record");
     tcase_add_test(tests, a_head_is_exactly_these_bytes);
     tcase_add_test(tests, a_head_comes_back);
+    tcase_add_loop_test(tests, the_encoding_of_a_content_stands_in_byte_14, 0, PS_ENCODING_COUNT);
     tcase_add_test(tests, the_longest_names_have_room);
     tcase_add_test_raise_signal(tests, a_name_that_is_too_long_aborts, SIGABRT);
     tcase_add_test(tests, every_truncation_and_every_flipped_bit_is_bad);

@@ -7,6 +7,11 @@
 #include <math.h>
 #include <string.h>
 
+static struct ps_gradient native(struct ps_view content)
+{
+    return (struct ps_gradient){.content = content};
+}
+
 static struct ps_optimizer_settings settings_of(enum ps_rule rule)
 {
     return (struct ps_optimizer_settings){.rule = rule,
@@ -38,8 +43,8 @@ static struct ps_parameter *create_small(const struct ps_allocator *memory, enum
 static void push_twice(struct ps_parameter *parameter, struct ps_view gradient)
 {
     uint64_t version;
-    ck_assert_int_eq(ps_parameter_push(parameter, gradient, NULL, &version, NULL), PS_OK);
-    ck_assert_int_eq(ps_parameter_push(parameter, gradient, NULL, &version, NULL), PS_OK);
+    ck_assert_int_eq(ps_parameter_push(parameter, native(gradient), NULL, &version, NULL), PS_OK);
+    ck_assert_int_eq(ps_parameter_push(parameter, native(gradient), NULL, &version, NULL), PS_OK);
     ck_assert_uint_eq(version, 2);
 }
 
@@ -123,8 +128,8 @@ START_TEST(held_or_not_an_update_gives_the_same_bits)
     push_twice(in_place, ps_view_of(&piece));
     for (int i = 0; i < 2; i++) {
         ps_parameter_hold(copied, &held[i]);
-        ck_assert_int_eq(ps_parameter_push(copied, ps_view_of(&piece), NULL, &version, NULL),
-                         PS_OK);
+        ck_assert_int_eq(
+            ps_parameter_push(copied, native(ps_view_of(&piece)), NULL, &version, NULL), PS_OK);
     }
 
     expect_same_bits(in_place, copied);
@@ -168,7 +173,8 @@ START_TEST(a_refused_allocation_changes_nothing)
     ps_parameter_hold(parameter, &held);
     heap.refuse_at = heap.seen + _i;
 
-    enum ps_status status = ps_parameter_push(parameter, ps_view_of(&piece), NULL, &version, NULL);
+    enum ps_status status =
+        ps_parameter_push(parameter, native(ps_view_of(&piece)), NULL, &version, NULL);
 
     ck_assert_int_eq(status, _i < 6 ? PS_ERR_NO_MEMORY : PS_OK);
     ck_assert_uint_eq(version, _i < 6 ? 77 : 1);
@@ -203,9 +209,9 @@ START_TEST(elements_of_every_block_are_updated_once)
     uint64_t version;
     ps_parameter_set(parameter, ps_view_of(&whole));
 
-    ck_assert_int_eq(
-        ps_parameter_push(parameter, (struct ps_view){pieces, 3, count * 4}, NULL, &version, NULL),
-        PS_OK);
+    ck_assert_int_eq(ps_parameter_push(parameter, native((struct ps_view){pieces, 3, count * 4}),
+                                       NULL, &version, NULL),
+                     PS_OK);
 
     ps_view_copy(ps_blocks_view(parameter->values), 0, sums, count * 4);
     for (size_t i = 0; i < count; i++)
@@ -241,9 +247,9 @@ START_TEST(blocks_and_cuts_do_not_show_in_the_random_numbers)
     void *const no_states[PS_STATES_MAX] = {NULL};
     uint64_t version;
 
-    ck_assert_int_eq(
-        ps_parameter_push(parameter, (struct ps_view){pieces, 2, count * 4}, NULL, &version, NULL),
-        PS_OK);
+    ck_assert_int_eq(ps_parameter_push(parameter, native((struct ps_view){pieces, 2, count * 4}),
+                                       NULL, &version, NULL),
+                     PS_OK);
 
     ck_assert_int_eq(ps_optimizer_prepare(&settings, PS_I32, 1, spec->id, &scan, &step, NULL),
                      PS_OK);
@@ -278,7 +284,7 @@ START_TEST(an_overflow_in_the_last_block_is_found_first)
     numbers[0] = 5;
 
     enum ps_status status =
-        ps_parameter_push(parameter, ps_view_of(&whole), NULL, &version, &error);
+        ps_parameter_push(parameter, native(ps_view_of(&whole)), NULL, &version, &error);
 
     ck_assert_int_eq(status, PS_ERR_OUT_OF_RANGE);
     ck_assert_str_eq(error.text, "Name: w, element 65537 would overflow; nothing was changed");

@@ -105,6 +105,73 @@ START_TEST(b24_a_gradient_of_another_length_is_refused)
 }
 END_TEST
 
+static enum ps_status push_encoded(struct core_world *world, const char *name, enum ps_dtype dtype,
+                                   enum ps_encoding encoding, const void *content, size_t size)
+{
+    struct ps_bytes piece = {content, size};
+    struct ps_push_request request = {
+        .name = text(name), .dtype = dtype, .encoding = encoding, .content = ps_view_of(&piece)};
+    struct ps_push_reply reply;
+    return ps_service_push(world->service, &request, &reply, NULL, &world->error);
+}
+
+START_TEST(gradients_may_come_in_another_encoding)
+{
+    struct core_world world;
+    const uint16_t bfloat16[] = {0x3f80, 0x3f80, 0xbf80, 0};
+    const uint32_t pair[] = {3, 0x40000000};
+    const double doubles[] = {0, 0, 0, 0.5};
+    const float after[] = {0, 1, 4, 1.5};
+    world_init_ready(&world);
+
+    ck_assert_int_eq(push_encoded(&world, "w", PS_F32, PS_ENCODING_BFLOAT16, bfloat16, 8), PS_OK);
+    ck_assert_int_eq(push_encoded(&world, "w", PS_F32, PS_ENCODING_TOP_K, pair, 8), PS_OK);
+    ck_assert_int_eq(push_encoded(&world, "w", PS_F32, PS_ENCODING_FLOAT64, doubles, 32), PS_OK);
+
+    world_expect_f32(&world, "w", after, 4);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(an_encoded_gradient_of_another_length_is_refused)
+{
+    struct core_world world;
+    world_init_ready(&world);
+
+    ck_assert_int_eq(push_encoded(&world, "w", PS_F32, PS_ENCODING_FLOAT16, ones, 16),
+                     PS_ERR_BAD_INPUT);
+    ck_assert_str_eq(world.error.text, "Name: w, 4 elements are 8 bytes (float16), not 16");
+    ck_assert_int_eq(push_encoded(&world, "w", PS_F32, PS_ENCODING_INT8, ones, 4),
+                     PS_ERR_BAD_INPUT);
+    ck_assert_str_eq(world.error.text, "Name: w, 4 elements are 8 bytes (int8), not 4");
+    ck_assert_int_eq(push_encoded(&world, "w", PS_F32, PS_ENCODING_TOP_K, ones, 12),
+                     PS_ERR_BAD_INPUT);
+    /* Pairs whose indices are far beyond the parameter. */
+    ck_assert_int_eq(push_encoded(&world, "w", PS_F32, PS_ENCODING_TOP_K, ones, 16),
+                     PS_ERR_BAD_INPUT);
+    world_expect_f32(&world, "w", before, 4);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(whole_numbers_take_no_encoding)
+{
+    struct core_world world;
+    const int32_t numbers[] = {1, 2, 3, 4};
+    world_init_empty(&world);
+    ck_assert_int_eq(
+        world_init_param(&world, "n", PS_I32, numbers, 16, config_of(PS_CONFIG_ADD, 1)), PS_OK);
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+
+    ck_assert_int_eq(push_encoded(&world, "n", PS_I32, PS_ENCODING_INT8, numbers, 8),
+                     PS_ERR_BAD_INPUT);
+
+    ck_assert_str_eq(world.error.text, "Name: n, encoding int8 is for parameters of float32 and "
+                                       "float64; a parameter of i32 allows native alone");
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(a_longer_gradient_is_refused)
 {
     struct core_world world;
@@ -292,6 +359,9 @@ int main(void)
     tcase_add_test(tests, an_endless_name_is_unknown_and_cut_in_the_text);
     tcase_add_test(tests, b24_a_gradient_of_another_type_is_refused);
     tcase_add_test(tests, b24_a_gradient_of_another_length_is_refused);
+    tcase_add_test(tests, gradients_may_come_in_another_encoding);
+    tcase_add_test(tests, an_encoded_gradient_of_another_length_is_refused);
+    tcase_add_test(tests, whole_numbers_take_no_encoding);
     tcase_add_test(tests, a_longer_gradient_is_refused);
     tcase_add_test(tests, a_gradient_with_a_non_finite_element_changes_nothing);
     tcase_add_test(tests, a_skipped_gradient_counts_as_a_push_and_not_as_a_step);

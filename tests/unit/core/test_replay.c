@@ -2,6 +2,7 @@
  * not fit are refused. */
 #include "base/thread.h"
 #include "tests/unit/core/core_disk.h"
+#include "tests/unit/core/core_encoded.h"
 #include "tests/unit/core/core_kinds.h"
 
 #include <string.h>
@@ -74,6 +75,38 @@ START_TEST(p5_a_checkpoint_and_its_journal_give_the_original_bits)
     ck_assert_uint_eq(loaded.position, 9);
     ck_assert_uint_eq(loaded.replayed_count, 6);
     ck_assert_uint_eq(loaded.epoch, 1);
+    disk_expect_equal(&before, &after);
+}
+END_TEST
+
+/* The journal has the bytes that came, and they are decoded again. */
+static void push_encoded(const struct kind *kind, enum ps_encoding encoding)
+{
+    static struct encoded encoded;
+    encoded_make(&encoded, encoding, kind->dtype, ELEMENTS, 50, (uint64_t)encoding);
+    struct ps_push_request request = {.name = text("p"),
+                                      .dtype = kind->dtype,
+                                      .encoding = encoding,
+                                      .content = encoded_whole(&encoded).content};
+    struct ps_push_reply reply;
+    ck_assert_int_eq(ps_service_push(before.service, &request, &reply, NULL, &before.error), PS_OK);
+    ck_assert_int_eq(disk_write_journal(&before, writer, 2), PS_OK);
+}
+
+START_TEST(p5_encoded_pushes_are_replayed_to_the_same_bits)
+{
+    const struct kind *kind = &kinds[_i];
+    if (!ps_dtype_is_float(kind->dtype))
+        return;
+    init_kind(kind);
+    disk_save(&before, disk, NULL);
+    for (enum ps_encoding encoding = 0; encoding < PS_ENCODING_COUNT; encoding++)
+        push_encoded(kind, encoding);
+    memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
+
+    ck_assert_int_eq(disk_recover(&after, disk, 2, &writer_after, &loaded), PS_OK);
+
+    ck_assert_uint_eq(loaded.replayed_count, PS_ENCODING_COUNT);
     disk_expect_equal(&before, &after);
 }
 END_TEST
@@ -205,15 +238,20 @@ struct misfit {
     int type;
     enum ps_status status;
     const char *words;
+    enum ps_encoding encoding;
 };
 static const struct misfit misfits[] = {
-    {"q", PS_F32, 4, 1, "", 0, PS_RECORD_PUSH, PS_ERR_CORRUPT, "does not exist"},
-    {"w", PS_F64, 2, 1, "", 0, PS_RECORD_PUSH, PS_ERR_CORRUPT, "type not match"},
-    {"w", PS_F32, 3, 1, "", 0, PS_RECORD_PUSH, PS_ERR_CORRUPT, "content len"},
-    {"w", PS_F32, 4, 0, "", 0, PS_RECORD_PUSH, PS_ERR_CORRUPT, "version"},
-    {"w", PS_F32, 4, 2, "", 0, PS_RECORD_PUSH, PS_ERR_CORRUPT, "version"},
-    {"w", PS_F32, 4, 1, "c", 0, PS_RECORD_PUSH, PS_ERR_CORRUPT, "client id"},
-    {"w", PS_F32, 4, 1, "", 0, 77, PS_ERR_UNSUPPORTED, "type 77"},
+    {"q", PS_F32, 4, 1, "", 0, PS_RECORD_PUSH, PS_ERR_CORRUPT, "does not exist",
+     PS_ENCODING_NATIVE},
+    {"w", PS_F64, 2, 1, "", 0, PS_RECORD_PUSH, PS_ERR_CORRUPT, "type not match",
+     PS_ENCODING_NATIVE},
+    {"w", PS_F32, 3, 1, "", 0, PS_RECORD_PUSH, PS_ERR_CORRUPT, "content len", PS_ENCODING_NATIVE},
+    {"w", PS_F32, 4, 0, "", 0, PS_RECORD_PUSH, PS_ERR_CORRUPT, "version", PS_ENCODING_NATIVE},
+    {"w", PS_F32, 4, 2, "", 0, PS_RECORD_PUSH, PS_ERR_CORRUPT, "version", PS_ENCODING_NATIVE},
+    {"w", PS_F32, 4, 1, "c", 0, PS_RECORD_PUSH, PS_ERR_CORRUPT, "client id", PS_ENCODING_NATIVE},
+    {"w", PS_F32, 4, 1, "", 0, PS_RECORD_PUSH, PS_ERR_CORRUPT, "not 16", PS_ENCODING_INT8},
+    {"w", PS_F32, 4, 1, "", 0, PS_RECORD_PUSH, PS_ERR_CORRUPT, "index", PS_ENCODING_TOP_K},
+    {"w", PS_F32, 4, 1, "", 0, 77, PS_ERR_UNSUPPORTED, "type 77", PS_ENCODING_NATIVE},
 };
 
 static void load_w(void)
@@ -238,6 +276,7 @@ START_TEST(a_record_that_does_not_fit_is_refused)
                                      .epoch = 1,
                                      .name = text(misfit->name),
                                      .dtype = misfit->dtype,
+                                     .encoding = misfit->encoding,
                                      .version = misfit->version,
                                      .client_id = text(misfit->client),
                                      .session = 1,
@@ -427,6 +466,7 @@ int main(void)
     tcase_add_checked_fixture(tests, begin_test, end_test);
     tcase_add_loop_test(tests, p5_a_checkpoint_and_its_journal_give_the_original_bits, 0,
                         KIND_COUNT);
+    tcase_add_loop_test(tests, p5_encoded_pushes_are_replayed_to_the_same_bits, 0, KIND_COUNT);
     tcase_add_test(tests, p5_skipped_pushes_are_replayed_as_skipped);
     tcase_add_test(tests, p2_repeats_are_known_after_replay);
     tcase_add_test(tests, p2_repeats_of_init_and_finish_are_known_after_a_restart);

@@ -192,6 +192,42 @@ START_TEST(finish_comes_back_with_its_epoch_and_request_id)
 }
 END_TEST
 
+START_TEST(encodings_come_back)
+{
+    const struct ps_push_request push = {.name = text("w"), .encoding = PS_ENCODING_TOP_K};
+    const struct ps_pull_request pull = {.name = text("w"), .encoding = PS_ENCODING_INT8};
+    const struct ps_pull_reply reply = {.name = text("w"), .encoding = PS_ENCODING_BFLOAT16};
+    struct ps_push_request read_push;
+    struct ps_pull_request read_pull;
+    struct ps_pull_reply read_reply;
+    struct ps_decoded decoded;
+
+    struct ps_buffer head = new_head();
+    ps_encode_push(&push, &head);
+    struct ps_bytes bytes = join(&head, push.content);
+    ck_assert_int_eq(
+        ps_decode_push(ps_view_of(&bytes), ps_allocator_heap(), &read_push, &decoded, NULL), PS_OK);
+    ps_decoded_release(&decoded);
+    head = new_head();
+    ps_encode_pull(&pull, &head);
+    bytes = join(&head, (struct ps_view){0});
+    ck_assert_int_eq(
+        ps_decode_pull(ps_view_of(&bytes), ps_allocator_heap(), &read_pull, &decoded, NULL), PS_OK);
+    ps_decoded_release(&decoded);
+    head = new_head();
+    ps_encode_pull_reply(&reply, &head);
+    bytes = join(&head, reply.content);
+    ck_assert_int_eq(
+        ps_decode_pull_reply(ps_view_of(&bytes), ps_allocator_heap(), &read_reply, &decoded, NULL),
+        PS_OK);
+    ps_decoded_release(&decoded);
+
+    ck_assert_int_eq(read_push.encoding, PS_ENCODING_TOP_K);
+    ck_assert_int_eq(read_pull.encoding, PS_ENCODING_INT8);
+    ck_assert_int_eq(read_reply.encoding, PS_ENCODING_BFLOAT16);
+}
+END_TEST
+
 START_TEST(replies_come_back)
 {
     uint8_t content[24] = {4, 5, 6};
@@ -361,6 +397,7 @@ int main(void)
     tcase_add_test(tests, init_reply_comes_back);
     tcase_add_test(tests, what_older_programs_send_has_no_epoch);
     tcase_add_test(tests, finish_comes_back_with_its_epoch_and_request_id);
+    tcase_add_test(tests, encodings_come_back);
     tcase_add_test(tests, replies_come_back);
     tcase_add_test(tests, push_reply_comes_back);
     tcase_add_test(tests, an_empty_message_has_every_default);

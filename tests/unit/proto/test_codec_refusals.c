@@ -74,6 +74,7 @@ START_TEST(wrong_wire_types_are_refused)
     REFUSED(0x08, 1);                            /* name as a number */
     REFUSED(0x12, 1, 'x');                       /* element type as bytes */
     REFUSED(0x18, 1);                            /* content as a number */
+    REFUSED(0x32, 1, 3);                         /* encoding as bytes */
     REFUSED(0x72, 1, 'x');                       /* shard as bytes */
     REFUSED(0x70, 0x80, 0x80, 0x80, 0x80, 0x10); /* shard beyond 32 bits */
     REFUSED(0x78, 1);                            /* request as a number */
@@ -87,6 +88,8 @@ START_TEST(unknown_enum_numbers_are_refused)
     REFUSED(0x10, 6);
     REFUSED(0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01);
     REFUSED(0x28, 4);
+    REFUSED(0x30, 7); /* encoding */
+    REFUSED(0x30, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01);
 }
 END_TEST
 

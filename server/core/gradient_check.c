@@ -1,0 +1,98 @@
+/* The passes over a gradient that come before its update. */
+#include "server/core/gradient_check.h"
+
+#include "base/assert.h"
+#include "optimizer/encoded.h"
+
+#include <string.h>
+
+static enum ps_status check_scales(struct ps_view content, uint64_t groups, struct ps_error *error);
+static enum ps_status check_indices(const struct ps_parameter_spec *spec, struct ps_view content,
+                                    bool *touched, struct ps_error *error);
+static void scan_elements(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
+                          struct ps_gradient_scan *scan);
+static void scan_values(const struct ps_parameter_spec *spec, struct ps_view content,
+                        struct ps_gradient_scan *scan);
+
+enum ps_status ps_gradient_check(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
+                                 bool *touched, struct ps_error *error)
+{
+    if (gradient.encoding == PS_ENCODING_INT8)
+        return check_scales(gradient.content, ps_encoding_groups(spec->count), error);
+    if (gradient.encoding == PS_ENCODING_TOP_K)
+        return check_indices(spec, gradient.content, touched, error);
+    return PS_OK;
+}
+
+static enum ps_status check_scales(struct ps_view content, uint64_t groups, struct ps_error *error)
+{
+    float scales[PS_GRADIENT_PAIRS];
+    struct ps_view_cursor cursor = {.view = content};
+    for (uint64_t first = 0; first < groups; first += PS_GRADIENT_PAIRS) {
+        uint64_t rest = groups - first;
+        size_t count = rest < PS_GRADIENT_PAIRS ? (size_t)rest : PS_GRADIENT_PAIRS;
+        ps_view_read(&cursor, scales, count * sizeof scales[0]);
+        PS_TRY(ps_encoding_check_scales(scales, count, first, error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status check_indices(const struct ps_parameter_spec *spec, struct ps_view content,
+                                    bool *touched, struct ps_error *error)
+{
+    const size_t block_elements = PS_BLOCK_BYTES / ps_dtype_size(spec->dtype);
+    struct ps_gradient_pairs pairs;
+    ps_gradient_pairs_init(&pairs, content);
+    uint64_t least = 0;
+    for (;;) {
+        struct ps_gradient_pair_run run = ps_gradient_pairs_next(&pairs, UINT64_MAX);
+        if (run.count == 0)
+            return PS_OK;
+        PS_TRY(ps_encoding_check_indices(run.indices, run.count, spec->count, &least, error));
+        for (size_t i = 0; touched != NULL && i < run.count; i++)
+            touched[run.indices[i] / block_elements] = true;
+    }
+}
+
+void ps_gradient_scan(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
+                      struct ps_gradient_scan *scan)
+{
+    if (!ps_optimizer_scans(&spec->settings, spec->dtype))
+        return;
+    /* A norm is a sum of a fixed shape, in which every element has its place. */
+    if (gradient.encoding == PS_ENCODING_TOP_K && !(spec->settings.clip_norm > 0))
+        scan_values(spec, gradient.content, scan);
+    else
+        scan_elements(spec, gradient, scan);
+}
+
+static void scan_elements(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
+                          struct ps_gradient_scan *scan)
+{
+    struct ps_gradient_runs runs;
+    ps_gradient_runs_init(&runs, gradient, spec->dtype, spec->count);
+    struct ps_element_run run = ps_gradient_runs_next(&runs, SIZE_MAX / 8);
+    while (run.count > 0) {
+        ps_optimizer_scan(&spec->settings, spec->dtype, run.elements, run.count, scan);
+        run = ps_gradient_runs_next(&runs, SIZE_MAX / 8);
+    }
+}
+
+/* Zeros are finite: only what is named need be looked at. */
+static void scan_values(const struct ps_parameter_spec *spec, struct ps_view content,
+                        struct ps_gradient_scan *scan)
+{
+    struct ps_gradient_pairs pairs;
+    ps_gradient_pairs_init(&pairs, content);
+    struct ps_gradient_pair_run run = ps_gradient_pairs_next(&pairs, UINT64_MAX);
+    for (; run.count > 0; run = ps_gradient_pairs_next(&pairs, UINT64_MAX)) {
+        double elements[PS_GRADIENT_PAIRS]; /* as large as elements of any type */
+        bool known = scan->nonfinite;
+        uint64_t before = scan->count;
+        ps_decode_run(PS_ENCODING_FLOAT32, spec->dtype, run.values, run.count, elements);
+        ps_optimizer_scan(&spec->settings, spec->dtype, elements, run.count, scan);
+        /* Counted among the pairs: whoever pushed wants to know which element. */
+        if (scan->nonfinite && !known)
+            scan->nonfinite_index = run.indices[scan->nonfinite_index - before];
+    }
+}

@@ -1,0 +1,32 @@
+/* Looks at a gradient before anything is changed: is what it says about itself possible, is every
+ * element finite, what is its norm.
+ *
+ * Threads:  pure.
+ * Blocking: never.
+ * Errors:   said at each function.
+ * Memory:   nothing is allocated; everything is borrowed for the call.
+ */
+#ifndef PS_SERVER_CORE_GRADIENT_CHECK_H
+#define PS_SERVER_CORE_GRADIENT_CHECK_H
+
+#include "optimizer/optimizer.h"
+#include "server/core/gradient_runs.h"
+#include "server/core/parameter_spec.h"
+
+/* Of a gradient whose length was checked: are the scales of INT8 finite, do the indices of TOP_K
+ * rise within the parameter? All other contents are possible.
+ *
+ * touched   a flag for each block of the parameter; those that TOP_K names elements of are set, the
+ *           others left alone. NULL: not asked
+ *
+ * PS_ERR_BAD_INPUT    no; the text says where
+ */
+PS_MUST_USE enum ps_status ps_gradient_check(const struct ps_parameter_spec *spec,
+                                             struct ps_gradient gradient, bool *touched,
+                                             struct ps_error *error);
+
+/* ps_optimizer_scan over the whole gradient. */
+void ps_gradient_scan(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
+                      struct ps_gradient_scan *scan);
+
+#endif

@@ -1,0 +1,97 @@
+/* server/core/encoded_values.c: the bytes of encoding all values at once, whatever the blocks. */
+#include "server/core/encoded_values.h"
+#include "tests/unit/core/core_encoded.h"
+
+#include <math.h>
+#include <string.h>
+
+#define COUNT 140001 /* three blocks of float32, five of float64 */
+
+static double elements[COUNT];
+static uint8_t expected[COUNT * 8];
+
+static struct ps_blocks *create(const struct ps_allocator *memory, enum ps_dtype dtype)
+{
+    const struct ps_optimizer_settings settings = {.learning_rate.rate = 1};
+    struct ps_parameter_spec *spec = ps_parameter_spec_create(
+        memory, text("w"), dtype, COUNT, (struct ps_bytes){NULL, 0}, &settings);
+    struct ps_blocks *values = ps_blocks_create(spec);
+    ck_assert_ptr_nonnull(values);
+    for (size_t i = 0; i < COUNT; i++) {
+        double element = sin((double)i) * 3;
+        if (dtype == PS_F32)
+            ((float *)elements)[i] = (float)element;
+        else
+            elements[i] = element;
+    }
+    const uint8_t *from = (const uint8_t *)elements;
+    for (size_t i = 0; i < values->block_count; i++) {
+        memcpy(ps_blocks_write(values, i, 0), from, values->pieces[i].size);
+        from += values->pieces[i].size;
+    }
+    ps_parameter_spec_release(spec);
+    return values;
+}
+
+START_TEST(blocks_do_not_show_in_the_bytes)
+{
+    enum ps_encoding encoding = (enum ps_encoding)_i;
+    for (enum ps_dtype dtype = PS_F32; dtype <= PS_F64; dtype++) {
+        struct ps_blocks *values = create(ps_allocator_heap(), dtype);
+        struct ps_encoded_values *encoded;
+        ck_assert_int_eq(ps_encode_all(encoding, dtype, elements, COUNT, expected, NULL), PS_OK);
+
+        ck_assert_int_eq(ps_encoded_values_create(values, encoding, &encoded, NULL), PS_OK);
+
+        ps_blocks_release(values);
+        ck_assert_uint_eq(encoded->piece.size, ps_encoding_bytes(encoding, dtype, COUNT));
+        ck_assert_mem_eq(encoded->piece.data, expected, encoded->piece.size);
+        ck_assert(ps_bytes_equal(encoded->spec->name, text("w")));
+        ps_encoded_values_release(encoded);
+    }
+}
+END_TEST
+
+START_TEST(values_that_int8_cannot_say_are_named)
+{
+    struct ps_blocks *values = create(ps_allocator_heap(), PS_F32);
+    struct ps_encoded_values *encoded = NULL;
+    struct ps_error error;
+    ((float *)ps_blocks_write(values, 1, 0))[300] = INFINITY;
+
+    ck_assert_int_eq(ps_encoded_values_create(values, PS_ENCODING_INT8, &encoded, &error),
+                     PS_ERR_OUT_OF_RANGE);
+
+    ck_assert_str_eq(error.text,
+                     "parameter: w, of elements 65792 to 66047 one is not finite or too "
+                     "large for int8");
+    ck_assert_ptr_null(encoded);
+    ps_blocks_release(values);
+}
+END_TEST
+
+START_TEST(a_refused_allocation_leaves_nothing)
+{
+    struct fault_heap heap = {.refuse_at = -1};
+    struct ps_allocator memory = fault_heap_allocator(&heap);
+    struct ps_blocks *values = create(&memory, PS_F64);
+    struct ps_encoded_values *encoded = NULL;
+    heap.refuse_at = heap.seen;
+
+    ck_assert_int_eq(ps_encoded_values_create(values, PS_ENCODING_INT8, &encoded, NULL),
+                     PS_ERR_NO_MEMORY);
+
+    ps_encoded_values_release(encoded);
+    ps_blocks_release(values);
+    ck_assert_int_eq(heap.live, 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("encoded_values");
+    tcase_add_loop_test(tests, blocks_do_not_show_in_the_bytes, 0, PS_ENCODING_TOP_K);
+    tcase_add_test(tests, values_that_int8_cannot_say_are_named);
+    tcase_add_test(tests, a_refused_allocation_leaves_nothing);
+    return run_tests("encoded_values", tests);
+}

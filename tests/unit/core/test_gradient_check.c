@@ -1,0 +1,152 @@
+/* server/core/gradient_check.c: what is impossible is found before anything is changed, and a scan
+ * sees the elements that a gradient stands for. */
+#include "server/core/gradient_check.h"
+#include "tests/unit/core/core_encoded.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct encoded encoded;
+
+static struct ps_parameter_spec *spec_of(enum ps_dtype dtype, uint64_t count,
+                                         const struct ps_optimizer_settings *settings)
+{
+    return ps_parameter_spec_create(ps_allocator_heap(), text("w"), dtype, count,
+                                    (struct ps_bytes){NULL, 0}, settings);
+}
+
+static struct ps_parameter_spec *plain_spec(enum ps_dtype dtype, uint64_t count)
+{
+    const struct ps_optimizer_settings settings = {.learning_rate.rate = 1};
+    return spec_of(dtype, count, &settings);
+}
+
+START_TEST(what_was_encoded_is_possible)
+{
+    for (enum ps_dtype dtype = PS_F32; dtype <= PS_F64; dtype++) {
+        struct ps_parameter_spec *spec = plain_spec(dtype, 3000);
+        encoded_make(&encoded, (enum ps_encoding)_i, dtype, 3000, 1000, 5);
+
+        for (uint64_t seed = 0; seed < 20; seed++)
+            ck_assert_int_eq(ps_gradient_check(spec, encoded_cut(&encoded, seed), NULL, NULL),
+                             PS_OK);
+
+        ps_parameter_spec_release(spec);
+    }
+}
+END_TEST
+
+/* Wherever it is, also behind what is read at a time. */
+START_TEST(a_scale_that_is_not_finite_is_refused)
+{
+    static const size_t groups[] = {0, 1, 511, 512, 585};
+    const float bad = _i % 2 == 0 ? INFINITY : NAN;
+    struct ps_parameter_spec *spec = plain_spec(PS_F32, 150000);
+    struct ps_error error;
+    char expected[64];
+    encoded_make(&encoded, PS_ENCODING_INT8, PS_F32, 150000, 0, 5);
+    memcpy(encoded.content + groups[_i] * 4, &bad, 4);
+    (void)snprintf(expected, sizeof expected, "scale of elements %zu and", groups[_i] * 256);
+
+    ck_assert_int_eq(ps_gradient_check(spec, encoded_cut(&encoded, 3), NULL, &error),
+                     PS_ERR_BAD_INPUT);
+
+    ck_assert_ptr_nonnull(strstr(error.text, expected));
+    ps_parameter_spec_release(spec);
+}
+END_TEST
+
+START_TEST(an_index_that_repeats_falls_or_is_too_high_is_refused)
+{
+    static const size_t places[] = {1, 511, 512, 999};
+    struct ps_parameter_spec *spec = plain_spec(PS_F32, 3000);
+    for (size_t i = 0; i < 4; i++) {
+        size_t at = places[i];
+        encoded_make(&encoded, PS_ENCODING_TOP_K, PS_F32, 3000, 1000, 5);
+        if (_i == 0)
+            memcpy(encoded.content + at * 4, encoded.content + (at - 1) * 4, 4);
+        else if (_i == 1)
+            memset(encoded.content + at * 4, 0, 4);
+        else
+            memcpy(encoded.content + at * 4, &(uint32_t){3000}, 4);
+
+        ck_assert_int_eq(ps_gradient_check(spec, encoded_cut(&encoded, i), NULL, NULL),
+                         PS_ERR_BAD_INPUT);
+    }
+    ps_parameter_spec_release(spec);
+}
+END_TEST
+
+START_TEST(blocks_that_are_named_are_flagged_and_no_others)
+{
+    const size_t block = PS_BLOCK_BYTES / 4;
+    const uint32_t indices[] = {0, 7, (uint32_t)(2 * block), (uint32_t)(3 * block - 1)};
+    uint8_t content[32] = {0};
+    struct ps_bytes piece = {content, sizeof content};
+    struct ps_parameter_spec *spec = plain_spec(PS_F32, 4 * block);
+    bool touched[5] = {false};
+    memcpy(content, indices, sizeof indices);
+
+    ck_assert_int_eq(ps_gradient_check(spec,
+                                       (struct ps_gradient){ps_view_of(&piece), PS_ENCODING_TOP_K},
+                                       touched, NULL),
+                     PS_OK);
+
+    ck_assert(touched[0] && !touched[1] && touched[2] && !touched[3] && !touched[4]);
+    ps_parameter_spec_release(spec);
+}
+END_TEST
+
+/* A NaN among the values is found as the element that it is, not as the pair. */
+START_TEST(an_element_that_is_not_finite_is_named)
+{
+    const struct ps_optimizer_settings settings = {.learning_rate.rate = 1};
+    for (enum ps_dtype dtype = PS_F32; dtype <= PS_F64; dtype++) {
+        struct ps_parameter_spec *spec = spec_of(dtype, 9000, &settings);
+        struct ps_gradient_scan scan = {0};
+        uint32_t index;
+        const float bad = NAN;
+        encoded_make(&encoded, PS_ENCODING_TOP_K, dtype, 9000, 2000, 6);
+        memcpy(&index, encoded.content + 1500 * 4, 4);
+        memcpy(encoded.content + (2000 + 1500) * 4, &bad, 4);
+        memcpy(encoded.content + (2000 + 1501) * 4, &bad, 4);
+
+        ps_gradient_scan(spec, encoded_cut(&encoded, 1), &scan);
+
+        ck_assert(scan.nonfinite);
+        ck_assert_uint_eq(scan.nonfinite_index, index);
+        ps_parameter_spec_release(spec);
+    }
+}
+END_TEST
+
+START_TEST(a_norm_is_that_of_the_decoded_gradient)
+{
+    const struct ps_optimizer_settings settings = {.learning_rate.rate = 1, .clip_norm = 1};
+    for (enum ps_dtype dtype = PS_F32; dtype <= PS_F64; dtype++) {
+        struct ps_parameter_spec *spec = spec_of(dtype, 9001, &settings);
+        struct ps_gradient_scan native = {0};
+        struct ps_gradient_scan scan = {0};
+        encoded_make(&encoded, (enum ps_encoding)_i, dtype, 9001, 2000, 6);
+
+        ps_gradient_scan(spec, encoded_native(&encoded), &native);
+        ps_gradient_scan(spec, encoded_cut(&encoded, 1), &scan);
+
+        ck_assert_mem_eq(&scan, &native, sizeof scan);
+        ps_parameter_spec_release(spec);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("gradient_check");
+    tcase_add_loop_test(tests, what_was_encoded_is_possible, 0, PS_ENCODING_COUNT);
+    tcase_add_loop_test(tests, a_scale_that_is_not_finite_is_refused, 0, 5);
+    tcase_add_loop_test(tests, an_index_that_repeats_falls_or_is_too_high_is_refused, 0, 3);
+    tcase_add_test(tests, blocks_that_are_named_are_flagged_and_no_others);
+    tcase_add_test(tests, an_element_that_is_not_finite_is_named);
+    tcase_add_loop_test(tests, a_norm_is_that_of_the_decoded_gradient, 0, PS_ENCODING_COUNT);
+    return run_tests("gradient_check", tests);
+}
