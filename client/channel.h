@@ -13,6 +13,7 @@
 #define PS_CLIENT_CHANNEL_H
 
 #include "base/alloc.h"
+#include "base/busy_poll.h"
 #include "base/clock.h"
 #include "client/call.h"
 
@@ -63,13 +64,13 @@ struct ps_channel {
  * of a push is sent from where it lies; when a server stops reading in the middle of one, a
  * cancelled call needs up to two seconds to let go of it.
  *
+ * busy_poll  how long whoever polls looks for an answer before he sleeps
  * clock    borrowed; deadlines count on it
  * memory   borrowed; used from the implementation's thread as well
  */
-PS_MUST_USE enum ps_status ps_channel_grpc_create(uint32_t shard_count,
-                                                  const struct ps_clock *clock,
-                                                  const struct ps_allocator *memory,
-                                                  struct ps_channel *channel,
-                                                  struct ps_error *error);
+PS_MUST_USE enum ps_status
+ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_wish busy_poll,
+                       const struct ps_clock *clock, const struct ps_allocator *memory,
+                       struct ps_channel *channel, struct ps_error *error);
 
 #endif

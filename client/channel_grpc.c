@@ -28,7 +28,8 @@ static void poll(void *self, uint64_t timeout_ms);
 static void interrupt(void *self);
 static void destroy(void *self);
 
-enum ps_status ps_channel_grpc_create(uint32_t shard_count, const struct ps_clock *clock,
+enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_wish busy_poll,
+                                      const struct ps_clock *clock,
                                       const struct ps_allocator *memory, struct ps_channel *channel,
                                       struct ps_error *error)
 {
@@ -38,6 +39,7 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, const struct ps_cloc
     side->memory = memory;
     side->clock = clock;
     side->shard_count = shard_count;
+    ps_busy_poll_init(&side->role.busy_poll, busy_poll);
     side->routes = ps_zeroed_array(memory, shard_count, sizeof *side->routes);
     if (side->routes == NULL) {
         ps_release(memory, side);

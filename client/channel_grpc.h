@@ -91,8 +91,9 @@ struct ps_grpc_role {
     bool caller_waits; /* for what the keeper finds */
     bool called;       /* the next poll is to return at once */
     bool ending;
-    uint64_t polls;          /* by callers, ever */
-    struct ps_thread keeper; /* polls while no caller does */
+    struct ps_busy_poll busy_poll; /* of the caller who polls */
+    uint64_t polls;                /* by callers, ever */
+    struct ps_thread keeper;       /* polls while no caller does */
     enum ps_tag_kind kick_tag;
     grpc_channel *kick_channel;
     grpc_call *kick; /* no call goes over it: an empty batch on it is an event at once */

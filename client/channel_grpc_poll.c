@@ -18,6 +18,8 @@
 
 static void keep(void *argument);
 static bool handle_next(struct ps_grpc_side *side, gpr_timespec deadline);
+static bool handle(struct ps_grpc_side *side, grpc_event event);
+static grpc_event look(struct ps_grpc_side *side);
 static bool become_caller(struct ps_grpc_side *side, uint64_t timeout_ms);
 
 enum ps_status ps_grpc_poll_start(struct ps_grpc_side *side, struct ps_error *error)
@@ -61,8 +63,12 @@ void ps_grpc_poll_stop(struct ps_grpc_side *side)
 /* Handles the next event, if one comes in time. False when the queue is shut and empty. */
 static bool handle_next(struct ps_grpc_side *side, gpr_timespec deadline)
 {
+    return handle(side, grpc_completion_queue_next(side->queue, deadline, NULL));
+}
+
+static bool handle(struct ps_grpc_side *side, grpc_event event)
+{
     struct ps_grpc_role *role = &side->role;
-    grpc_event event = grpc_completion_queue_next(side->queue, deadline, NULL);
     if (event.type != GRPC_OP_COMPLETE)
         return event.type != GRPC_QUEUE_SHUTDOWN;
     if (event.tag != &role->kick_tag) {
@@ -111,13 +117,32 @@ void ps_grpc_poll(struct ps_grpc_side *side, uint64_t timeout_ms)
     struct ps_grpc_role *role = &side->role;
     if (!become_caller(side, timeout_ms))
         return;
-    gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
-    if (timeout_ms != PS_DEADLINE_NEVER)
-        deadline = ps_grpc_after_ms(timeout_ms);
-    (void)handle_next(side, deadline);
+    grpc_event event = look(side);
+    if (event.type == GRPC_QUEUE_TIMEOUT) {
+        gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+        if (timeout_ms != PS_DEADLINE_NEVER)
+            deadline = ps_grpc_after_ms(timeout_ms);
+        event = grpc_completion_queue_next(side->queue, deadline, NULL);
+    }
+    (void)handle(side, event);
     ps_mutex_lock(&role->mutex);
     role->poller = PS_POLLER_NOBODY;
     ps_mutex_unlock(&role->mutex);
+}
+
+/* What comes while busy polling allows to look without sleeping. */
+static grpc_event look(struct ps_grpc_side *side)
+{
+    struct ps_busy_poll *poll = &side->role.busy_poll;
+    grpc_event event = {.type = GRPC_QUEUE_TIMEOUT};
+    uint64_t until_ns = ps_busy_poll_begin(poll);
+    if (until_ns == 0)
+        return event;
+    do
+        event = grpc_completion_queue_next(side->queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
+    while (event.type == GRPC_QUEUE_TIMEOUT && ps_clock_precise_ns() < until_ns);
+    ps_busy_poll_end(poll, event.type != GRPC_QUEUE_TIMEOUT);
+    return event;
 }
 
 /* False when there is a reason to return instead: the keeper has handled something, somebody

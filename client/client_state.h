@@ -49,6 +49,7 @@ struct psclient {
     char *job; /* never NULL */
     uint64_t lock_ttl_ms;
     enum ps_ack ack;
+    struct ps_busy_poll_wish busy_poll;
     uint32_t shard_count;
     struct ps_bell bell; /* rung when servers move */
     struct ps_channel channel;

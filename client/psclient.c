@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define OPEN_TIMEOUT_MS 30000
@@ -53,7 +54,10 @@ static enum ps_status copy_options(struct psclient *client, const struct psclien
         return ps_fail(error, PS_ERR_BAD_INPUT, "%u is no level of acknowledgement",
                        (unsigned)options->ack);
     client->ack = (enum ps_ack)options->ack;
-    return PS_OK;
+    const char *busy_poll = options->busy_poll;
+    if (busy_poll == NULL)
+        busy_poll = getenv("PSCLIENT_BUSY_POLL");
+    return ps_busy_poll_parse(busy_poll != NULL ? busy_poll : "auto", &client->busy_poll, error);
 }
 
 PS_EXPORT int psclient_open(const struct psclient_options *options, struct psclient **out,
@@ -154,8 +158,8 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
     client->init_epochs = ps_zeroed_array(client->memory, client->shard_count, sizeof(uint64_t));
     if (client->routes == NULL || client->init_epochs == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", client->shard_count);
-    PS_TRY(ps_channel_grpc_create(client->shard_count, client->clock, client->memory,
-                                  &client->channel, error));
+    PS_TRY(ps_channel_grpc_create(client->shard_count, client->busy_poll, client->clock,
+                                  client->memory, &client->channel, error));
     ps_bell_tell(&client->bell, client->channel.interrupt, client->channel.self);
     return PS_OK;
 }

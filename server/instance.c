@@ -233,6 +233,7 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .metrics = instance->metrics,
         .listen = options->listen,
         .lane_count = (uint32_t)options->lanes,
+        .busy_poll = options->busy_poll,
         .message_bytes_max = options->message_bytes,
         .reply_ms_max = options->reply_ms,
         .reflection = options->reflection,

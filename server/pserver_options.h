@@ -10,6 +10,7 @@
 #ifndef PS_SERVER_PSERVER_OPTIONS_H
 #define PS_SERVER_PSERVER_OPTIONS_H
 
+#include "base/busy_poll.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/status.h"
@@ -43,6 +44,8 @@ struct ps_pserver_options {
     uint64_t memory_bytes;
     uint64_t message_bytes;
     uint64_t lanes;
+    const char *busy_poll_text;
+    struct ps_busy_poll_wish busy_poll;
     uint64_t reply_ms;
     uint64_t drain_ms;
     uint64_t drain_delay_ms;

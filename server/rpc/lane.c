@@ -2,6 +2,7 @@
 #include "server/rpc/lane.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "server/rpc/rpc_context.h"
 
 #include <grpc/support/time.h>
@@ -12,6 +13,7 @@ enum { TAG_MAGIC = 0x70737467 };
 enum { EVENTS_PER_TURN = 16 };
 
 static void run(void *argument);
+static grpc_event next_event(struct ps_lane *lane);
 static gpr_timespec next_look(const struct ps_lane *lane);
 static void give_turn(struct ps_lane *lane, bool idle);
 static void look_at_limits(struct ps_lane *lane);
@@ -72,12 +74,12 @@ static void run(void *argument)
 {
     struct ps_lane *lane = argument;
     ps_service_enter_thread();
+    ps_busy_poll_init(&lane->poll, lane->context->busy_poll);
     lane->live = lane->slot_count;
     for (size_t i = 0; i < lane->slot_count; i++)
         lane->slots[i].begin(lane->slots[i].memory);
     while (!may_end(lane)) {
-        grpc_event event = grpc_completion_queue_next(lane->queue, next_look(lane), NULL);
-        PS_ASSERT(event.type != GRPC_QUEUE_SHUTDOWN);
+        grpc_event event = next_event(lane);
         if (event.type == GRPC_OP_COMPLETE) {
             struct ps_tag *tag = event.tag;
             PS_ASSERT(tag->magic == TAG_MAGIC);
@@ -86,6 +88,26 @@ static void run(void *argument)
         give_turn(lane, event.type != GRPC_OP_COMPLETE);
         look_at_limits(lane);
     }
+}
+
+/* Looks for an event for as long as busy polling allows, then sleeps until there is one. */
+static grpc_event next_event(struct ps_lane *lane)
+{
+    gpr_timespec deadline = next_look(lane);
+    uint64_t until_ns = ps_busy_poll_begin(&lane->poll);
+    grpc_event event = {.type = GRPC_QUEUE_TIMEOUT};
+    if (until_ns != 0) {
+        do
+            event =
+                grpc_completion_queue_next(lane->queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
+        while (event.type == GRPC_QUEUE_TIMEOUT && ps_clock_precise_ns() < until_ns &&
+               lane->turns == NULL);
+        ps_busy_poll_end(&lane->poll, event.type != GRPC_QUEUE_TIMEOUT);
+    }
+    if (event.type == GRPC_QUEUE_TIMEOUT)
+        event = grpc_completion_queue_next(lane->queue, deadline, NULL);
+    PS_ASSERT(event.type != GRPC_QUEUE_SHUTDOWN);
+    return event;
 }
 
 static gpr_timespec next_look(const struct ps_lane *lane)

@@ -14,6 +14,7 @@
 #define PS_SERVER_RPC_LANE_H
 
 #include "base/alloc.h"
+#include "base/busy_poll.h"
 #include "base/status.h"
 #include "base/thread.h"
 
@@ -60,6 +61,7 @@ struct ps_lane {
     struct ps_rpc_context *context; /* borrowed; outlives the lane */
     grpc_completion_queue *queue;   /* owned */
     struct ps_thread thread;
+    struct ps_busy_poll poll;   /* the thread's */
     struct ps_lane_slot *slots; /* owned; each was given to ps_lane_adopt */
     size_t slot_count;
     size_t slots_max;

@@ -9,6 +9,7 @@
 #define PS_SERVER_RPC_RPC_CONTEXT_H
 
 #include "base/alloc.h"
+#include "base/busy_poll.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "proto/health_codec.h"
@@ -25,6 +26,7 @@ struct ps_rpc_context {
     const struct ps_allocator *memory;
     const struct ps_log *log;
     struct ps_rpc_metrics metrics;
+    struct ps_busy_poll_wish busy_poll;
     uint64_t reply_ms_max; /* a client that leaves a reply alone for longer is given up */
     atomic_bool draining;
     atomic_uint in_flight;     /* calls between their request and their end */

@@ -66,6 +66,7 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     server->context.service = options->service;
     server->context.memory = options->memory;
     server->context.log = options->log;
+    server->context.busy_poll = options->busy_poll;
     server->context.reply_ms_max =
         options->reply_ms_max != 0 ? options->reply_ms_max : REPLY_MS_DEFAULT;
     atomic_init(&server->context.draining, false);

@@ -11,6 +11,7 @@
 #define PS_SERVER_RPC_RPC_SERVER_H
 
 #include "base/alloc.h"
+#include "base/busy_poll.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -25,11 +26,12 @@ struct ps_rpc_server_options {
     const struct ps_clock *clock;
     const struct ps_log *log;
     struct ps_metrics *metrics;
-    const char *listen;         /* "HOST:PORT"; port 0 picks a free one */
-    uint32_t lane_count;        /* 0: one per two cores, at least 1 */
-    uint64_t message_bytes_max; /* largest request; 0: PS_MESSAGE_BYTES_DEFAULT */
-    uint64_t reply_ms_max;      /* for a client to take a reply, and 1 s for each MiB; 0: 30 s */
-    bool reflection;            /* offer grpc.reflection */
+    const char *listen;                 /* "HOST:PORT"; port 0 picks a free one */
+    uint32_t lane_count;                /* 0: one per two cores, at least 1 */
+    struct ps_busy_poll_wish busy_poll; /* of the lanes' threads */
+    uint64_t message_bytes_max;         /* largest request; 0: PS_MESSAGE_BYTES_DEFAULT */
+    uint64_t reply_ms_max; /* for a client to take a reply, and 1 s for each MiB; 0: 30 s */
+    bool reflection;       /* offer grpc.reflection */
 };
 
 /* Binds the address; calls are answered from start on. */

@@ -36,6 +36,12 @@ void ps_server_arguments_init(struct ps_server_arguments *arguments, uint64_t me
     add(arguments, GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
     add(arguments, GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE);
 
+    add(arguments, GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
+
+    /* A call is looked at when it comes, and a parked one about once a second (unary_call.c): a
+     * timer in gRPC for each call would say the same, and a live client cancels by itself. */
+    add(arguments, GRPC_ARG_ENABLE_DEADLINE_CHECKS, 0);
+
     /* A peer that connects and says nothing is dropped; the default waits for two minutes. */
     add(arguments, GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10 * 1000);
 

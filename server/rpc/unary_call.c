@@ -28,7 +28,7 @@ struct unary_call {
     struct ps_tag close_tag; /* of a parked call's end */
     struct ps_waiter waiter; /* for the bell, while parked */
     struct ps_waiter turn;   /* for its turn, while there is more to do */
-    struct ps_limit limit;   /* for the client to take the reply */
+    struct ps_limit limit;   /* for the client to take the reply; of a parked call, its deadline */
     enum unary_state state;
     const struct ps_unary_method *method;
     void *registered;
@@ -195,6 +195,8 @@ static void park(struct unary_call *call)
     call->state = PARKED;
     call->close_pending = true;
     ps_lane_wait(call->call.lane, &call->waiter);
+    ps_lane_limit(call->call.lane, &call->limit,
+                  gpr_convert_clock_type(call->call.deadline, GPR_CLOCK_MONOTONIC));
     ps_rpc_metrics_parked(&call->call.lane->context->metrics, 1);
     ps_rpc_batch_init(&batch, &call->call);
     ps_rpc_batch_close(&batch);
@@ -204,6 +206,7 @@ static void park(struct unary_call *call)
 static void unpark(struct unary_call *call)
 {
     ps_lane_leave(call->call.lane, &call->waiter);
+    ps_lane_unlimit(call->call.lane, &call->limit);
     ps_lane_drop_turn(call->call.lane, &call->turn);
     ps_rpc_metrics_parked(&call->call.lane->context->metrics, -1);
     call->state = REPLYING;
@@ -241,10 +244,15 @@ static gpr_timespec patience_of(const struct unary_call *call)
                         gpr_time_from_millis((int64_t)ms, GPR_TIMESPAN));
 }
 
-/* A client that has stopped reading holds the slot that others wait for. */
+/* A client that has stopped reading holds the slot that others wait for; so does one whose deadline
+ * has passed and that has not said so. */
 static void give_up(void *owner)
 {
     struct unary_call *call = owner;
+    if (call->state == PARKED) {
+        (void)grpc_call_cancel(call->call.call, NULL);
+        return;
+    }
     PS_ASSERT(call->state == REPLYING && call->reply_pending);
     PS_LOG(call->call.lane->context->log, PS_LOG_DEBUG, "rpc", "reply given up: nobody takes it",
            PS_FIELD_TEXT("method", call->method->path), PS_FIELD_UINT("bytes", call->reply_bytes));

@@ -3,7 +3,7 @@
  * What a method does is one function, its `answer`. It decodes, calls the service and leaves the
  * reply in the exchange; or it says that the call must wait. Then the call is parked: it holds its
  * slot but no thread, and is asked again whenever the lane's bell rings, until it has an answer or
- * the client gives up (gRPC cancels a call whose deadline has passed).
+ * the client gives up or its deadline has passed (which is looked at about once a second).
  *
  * Parked calls are bounded by the slots of their method on the lane; further ones stay with gRPC,
  * unread, until a slot is free or their deadline passes. They cannot keep pulls of a live server

@@ -59,8 +59,8 @@ static enum ps_status open_lane(struct lane *lane, struct ps_bench_load *load,
     lane->slots = ps_zeroed_array(memory, load->wish.outstanding, sizeof *lane->slots);
     if (lane->slots == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the channel's slots");
-    enum ps_status status =
-        ps_channel_grpc_create(1, ps_clock_real(), memory, &lane->channel, error);
+    enum ps_status status = ps_channel_grpc_create(1, load->wish.busy_poll, ps_clock_real(), memory,
+                                                   &lane->channel, error);
     if (status == PS_OK && !lane->channel.route(lane->channel.self, 0, load->wish.servers)) {
         lane->channel.destroy(lane->channel.self);
         status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a connection");

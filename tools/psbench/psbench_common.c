@@ -26,6 +26,7 @@ struct ps_bench_server_wish ps_bench_server_wish_of(const struct ps_bench *bench
         .ack = ack,
         .message_bytes = message_bytes > MESSAGE_BYTES_MIN ? message_bytes : MESSAGE_BYTES_MIN,
         .lanes = options->lanes,
+        .busy_poll = options->busy_poll_text,
         .tune_malloc = options->tune_malloc,
     };
 }
@@ -40,6 +41,8 @@ struct ps_bench_load_wish ps_bench_load_wish_of(const struct ps_bench *bench, co
         .prefix = "psbench",
         .outstanding = options->outstanding,
         .via = via_of(options->via),
+        .busy_poll_text = options->busy_poll_text,
+        .busy_poll = options->busy_poll,
         .initialise = true,
     };
 }

@@ -96,6 +96,7 @@ static enum ps_status connect_client(struct ps_bench_load *load, struct ps_error
         .etcd = load->wish.etcd,
         .job = load->wish.job,
         .split_bytes = UINT64_C(2) << 30,
+        .busy_poll = load->wish.busy_poll_text,
     };
     struct psclient_error reason = {0};
     return ps_bench_load_status(psclient_open(&options, &load->client, &reason), &reason, error);

@@ -14,6 +14,7 @@
 #ifndef PS_TOOLS_PSBENCH_LOAD_H
 #define PS_TOOLS_PSBENCH_LOAD_H
 
+#include "base/busy_poll.h"
 #include "base/status.h"
 #include "tools/psbench/psbench_rows.h"
 
@@ -43,7 +44,9 @@ struct ps_bench_load_wish {
     uint64_t first_parameter; /* their numbers begin here */
     uint64_t outstanding;
     enum ps_bench_via via;
-    bool initialise; /* make the parameters; otherwise they must be there */
+    const char *busy_poll_text;         /* of the client */
+    struct ps_busy_poll_wish busy_poll; /* the same */
+    bool initialise;                    /* make the parameters; otherwise they must be there */
 };
 
 struct ps_bench_load;

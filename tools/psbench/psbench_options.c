@@ -56,6 +56,8 @@ static const struct ps_option table[] = {
            "recover: cold asks the kernel to forget the files before each reading."),
     OPTION(lanes, "lanes", PS_OPTION_UINT, "N", "0", NULL,
            "Threads of a server that serve calls; 0: as the server chooses."),
+    OPTION(busy_poll_text, "busy-poll", PS_OPTION_TEXT, "TIME|auto|off", "auto", NULL,
+           "Of the servers' threads and of the client, as pserver's option of this name."),
     OPTION(tune_malloc, "tune-malloc", PS_OPTION_FLAG, NULL, "true", NULL,
            "Keep freed buffers in the process, on both sides."),
     OPTION(output, "output", PS_OPTION_CHOICE, "FORM", "table", "table|json|csv",
@@ -115,6 +117,7 @@ enum ps_status ps_bench_options_init(struct ps_bench_options *options, int argc,
 
 static enum ps_status check(struct ps_bench_options *options, struct ps_error *error)
 {
+    PS_TRY(ps_busy_poll_parse(options->busy_poll_text, &options->busy_poll, error));
     bool stored = is_one_of(options->name, "journal checkpoint recover");
     bool transfer = is_one_of(options->name, "push pull pushpull latency");
     if (!stored && !transfer && strcmp(options->name, "scale") != 0)

@@ -8,6 +8,7 @@
 #ifndef PS_TOOLS_PSBENCH_OPTIONS_H
 #define PS_TOOLS_PSBENCH_OPTIONS_H
 
+#include "base/busy_poll.h"
 #include "base/options.h"
 
 struct ps_bench_options {
@@ -18,6 +19,8 @@ struct ps_bench_options {
     const char *ack, *via, *program, *folder, *name_space, *cache;
     const char *output, *plot;
     uint64_t lanes;
+    const char *busy_poll_text;
+    struct ps_busy_poll_wish busy_poll;
     bool tune_malloc, json, csv, progress;
     bool help, man, version;
 };

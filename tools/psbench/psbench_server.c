@@ -76,6 +76,8 @@ static void build_command(struct command *command, const struct ps_bench_server 
         (void)snprintf(command->lanes, TEXT_BYTES, "%llu", (unsigned long long)wish->lanes);
         add(command, "--lanes", command->lanes);
     }
+    if (wish->busy_poll != NULL)
+        add(command, "--busy-poll", wish->busy_poll);
     if (wish->ack != NULL) {
         add(command, "--data-dir", server->data);
         add(command, "--ack", wish->ack);

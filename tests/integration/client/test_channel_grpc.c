@@ -21,9 +21,9 @@ static const struct fake_answer break_it = {.kind = FAKE_BREAK};
 
 static void open_channel(uint32_t shard_count)
 {
-    ck_assert_int_eq(
-        ps_channel_grpc_create(shard_count, ps_clock_real(), ps_allocator_heap(), &channel, NULL),
-        PS_OK);
+    ck_assert_int_eq(ps_channel_grpc_create(shard_count, (struct ps_busy_poll_wish){0},
+                                            ps_clock_real(), ps_allocator_heap(), &channel, NULL),
+                     PS_OK);
 }
 
 static void close_channel(void)

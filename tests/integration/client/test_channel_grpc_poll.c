@@ -22,8 +22,9 @@ static void open_channel(void)
     push = (struct ps_call_request){
         .method = PS_METHOD_PUSH,
         .push = {.name = ps_bytes_of_text("w"), .dtype = PS_F32, .content = ps_view_of(&content)}};
-    ck_assert_int_eq(
-        ps_channel_grpc_create(1, ps_clock_real(), ps_allocator_heap(), &channel, NULL), PS_OK);
+    ck_assert_int_eq(ps_channel_grpc_create(1, (struct ps_busy_poll_wish){0}, ps_clock_real(),
+                                            ps_allocator_heap(), &channel, NULL),
+                     PS_OK);
     channel.route(channel.self, 0, fake_server_address(server));
 }
 
