@@ -68,6 +68,11 @@ void ps_batch_destroy(struct ps_batch *batch)
     ps_release(batch->memory, batch);
 }
 
+bool ps_batch_is_finished(const struct ps_batch *batch)
+{
+    return batch->done_count == batch->call_count;
+}
+
 /* An upper bound: items that are wrong count, but make no call. */
 static void count_calls(const struct ps_batch_request *request, uint64_t split_bytes,
                         uint32_t shard_count, uint64_t *calls, uint64_t *name_bytes)

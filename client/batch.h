@@ -37,6 +37,7 @@ struct ps_engine_call {
     bool ambiguous;             /* not of readers: an attempt may have been applied */
     enum ps_status last_status; /* why it was paused; PS_OK: never was */
     uint64_t wake_ms;           /* PAUSED */
+    uint64_t sent_epoch;        /* of the server that the last attempt went to */
     size_t offset;              /* of its range in the item's content or destination */
     size_t size;
     struct ps_bytes content; /* the one piece of the request's view */

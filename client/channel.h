@@ -29,8 +29,9 @@ struct ps_delivery {
 struct ps_channel {
     /* From now on the shard is served at `address`, by another server process than before, even
      * when the address is the same: a new connection is made. Calls that still waited for the old
-     * one go to the new one, those that run there fail if they may be repeated; pushes are left
-     * to end by themselves. NULL: nobody serves it; calls in flight go on, new ones are refused.
+     * one go to the new one; those that run there fail soon if they may be repeated, as reading
+     * calls and those with a request id may. The others are left to end by themselves. NULL:
+     * nobody serves it; calls in flight go on, new ones are refused.
      * False: no memory; the shard is as before. */
     bool (*route)(void *self, uint32_t shard, const char *address);
 

@@ -126,7 +126,7 @@ struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t s
                                            const char *address);
 
 /* Makes `connection` (NULL: none) the shard's. Calls that wait for older ones move over; those
- * that run there and may be repeated are cancelled, pushes are left to end by themselves. */
+ * that run there and may be repeated are cancelled. */
 void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
                            struct ps_connection *connection);
 

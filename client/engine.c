@@ -93,11 +93,6 @@ const struct ps_engine_counters *ps_engine_counters(const struct ps_engine *engi
     return &engine->counters;
 }
 
-bool ps_batch_is_finished(const struct ps_batch *batch)
-{
-    return batch->done_count == batch->call_count;
-}
-
 /* ---- Events ---- */
 
 enum ps_status ps_engine_start(struct ps_engine *engine, const struct ps_batch_request *request,
@@ -246,6 +241,7 @@ static bool next_of_batch(struct ps_engine *engine, struct ps_batch *batch,
             .batch = batch, .call = (uint64_t)batch->number << 32 | index, .shard = call->shard};
         if (call->state == PS_CALL_TO_SEND) {
             call->state = PS_CALL_SENT;
+            call->sent_epoch = engine->shards[call->shard].epoch;
             if (!engine->options.any_shard)
                 ps_call_name_shard(call);
             if (call->attempts++ > 0) {
@@ -372,6 +368,10 @@ static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_
     /* Kept for the case that the deadline comes before another outcome. */
     if (item->status == PS_OK)
         ps_item_note(item, outcome->text);
+    /* What a former server says is no reason to keep the present one waiting. */
+    uint64_t epoch = engine->shards[call->shard].epoch;
+    if (epoch != 0 && epoch != call->sent_epoch)
+        wake_call(batch, index);
 }
 
 static void wake_call(struct ps_batch *batch, uint32_t index)

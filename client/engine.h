@@ -162,7 +162,8 @@ PS_MUST_USE enum ps_status ps_engine_start(struct ps_engine *engine,
 
 /* Event: the server of a shard changed. `epoch` is any number that differs between one server
  * process and the next (also at the same address); 0: nobody serves the shard. Paused calls of a
- * shard that got a server go at once; other shards are not disturbed. */
+ * shard that got a server go at once, and so do those whose attempt at a former server fails later
+ * (the channel gives it up); other shards are not disturbed. */
 void ps_engine_member(struct ps_engine *engine, uint32_t shard, uint64_t epoch);
 
 /* Event: what became of a call that was sent. `outcome` is borrowed for the call. */

@@ -72,6 +72,7 @@ void sim_client_start(struct sim_client *client, const struct sim_parameter *par
     client->trains = trains;
     client->next_ms = client->busy_until_ms = client->members_due_ms = 0;
     client->watching = false;
+    memset(client->epochs, 0, sizeof client->epochs);
     client->lock = (struct ps_init_lock){0};
     memset(client->attempts, 0, sizeof client->attempts);
     client->kv = sim_kv_create(world, sim_node_of_client(world, client->number));
@@ -185,7 +186,12 @@ static void look_at_members(struct sim_client *client)
         open_engine(client);
     for (uint32_t i = 0; i < client->members.shard_count; i++) {
         const struct ps_member *row = &client->members.rows[i];
-        ps_engine_member(client->engine, i, row->address[0] != '\0' ? row->epoch : 0);
+        uint64_t epoch = row->address[0] != '\0' ? row->epoch : 0;
+        bool moved = epoch != 0 && epoch != client->epochs[i];
+        client->epochs[i] = epoch;
+        ps_engine_member(client->engine, i, epoch);
+        if (moved)
+            sim_client_leave(client, i);
     }
 }
 

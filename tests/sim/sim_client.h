@@ -53,6 +53,7 @@ struct sim_client {
     struct sim_kv *kv;
     struct ps_registry registry;
     struct ps_members members;
+    uint64_t epochs[SIM_SHARDS_MAX]; /* of the members; 0: nobody */
     bool watching;
     uint64_t members_due_ms; /* read them again then, whatever the watch says */
     uint64_t busy_until_ms;  /* the store has not answered before */

@@ -51,6 +51,19 @@ void sim_client_break_attempt(struct sim_client *client, struct sim_attempt *att
     give(client, call, PS_ERR_CANCELLED, false, "given up");
 }
 
+void sim_client_leave(struct sim_client *client, uint32_t shard)
+{
+    for (size_t i = 0; i < SIM_ATTEMPTS_MAX; i++) {
+        struct sim_attempt *attempt = &client->attempts[i];
+        uint64_t call = attempt->call;
+        if (attempt->number == 0 || attempt->shard != shard)
+            continue;
+        *attempt = (struct sim_attempt){0};
+        give(client, call, PS_ERR_UNAVAILABLE, false, "the connection was given up");
+    }
+    sim_client_do_actions(client);
+}
+
 /* The server that the members name, if its process is there. */
 static struct sim_server *server_of(struct sim_client *client, uint32_t shard)
 {

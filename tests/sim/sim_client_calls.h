@@ -19,6 +19,9 @@ void sim_client_do_actions(struct sim_client *client);
 /* The outcome of an attempt whose answer nobody waits for. */
 void sim_client_break_attempt(struct sim_client *client, struct sim_attempt *attempt);
 
+/* The shard has another server: what is out at the former one is given up, as by a real channel. */
+void sim_client_leave(struct sim_client *client, uint32_t shard);
+
 /* Makes item `i` about parameter `parameter`, every element `value`. */
 void sim_client_fill(struct sim_client *client, size_t i, size_t parameter, double value);
 double sim_client_first_value(const struct sim_client *client, size_t i);

@@ -294,6 +294,51 @@ START_TEST(no_shards_or_too_many_are_refused)
 }
 END_TEST
 
+/* The channel gives the attempt at the former server up when it hears of the new one; pausing then
+ * would keep a server waiting that has said nothing. */
+START_TEST(a_push_whose_server_was_replaced_goes_to_the_next_one_at_once)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 1)};
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_PUSH, items, 1, 1000);
+    ps_engine_member(bench.engine, 0, 2);
+    bench_pump(&bench);
+    ck_assert_uint_eq(bench.sent_count, 1); /* the channel has not given it up yet */
+
+    bench_answer(&bench, 0, PS_ERR_UNAVAILABLE, false);
+
+    ck_assert_uint_eq(bench.sent_count, 1);
+    ck_assert_uint_eq(bench_id(&bench, 0).sequence, 1); /* it may have been applied: as it was */
+    bench_succeed(&bench, 0, 7);
+    ck_assert_int_eq(items[0].status, PS_OK);
+    ck_assert_uint_eq(items[0].version, 7);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(a_push_that_fails_at_the_present_server_pauses)
+{
+    struct ps_item items[] = {bench_push_item("w", values, 1)};
+    bench_open(&bench, 1, 1000);
+    bench_start(&bench, PS_METHOD_PUSH, items, 1, 1000);
+    ps_engine_member(bench.engine, 0, 2);
+    bench_pump(&bench);
+    bench_answer(&bench, 0, PS_ERR_UNAVAILABLE, false);
+
+    bench_answer(&bench, 0, PS_ERR_UNAVAILABLE, true);
+    ck_assert_uint_eq(bench.sent_count, 0);
+    ps_engine_member(bench.engine, 0, 0); /* nobody: nothing to go to */
+    bench_pump(&bench);
+    ck_assert_uint_eq(bench.sent_count, 0);
+
+    ps_engine_member(bench.engine, 0, 3);
+    bench_pump(&bench);
+    ck_assert_uint_eq(bench.sent_count, 1);
+    bench_succeed(&bench, 0, 1);
+    bench_close(&bench);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("engine_failures");
@@ -314,6 +359,8 @@ int main(void)
     tcase_add_loop_test(tests, start_survives_any_refused_allocation, 0, 5);
     tcase_add_loop_test(tests, create_survives_any_refused_allocation, 0, 3);
     tcase_add_test(tests, no_shards_or_too_many_are_refused);
+    tcase_add_test(tests, a_push_whose_server_was_replaced_goes_to_the_next_one_at_once);
+    tcase_add_test(tests, a_push_that_fails_at_the_present_server_pauses);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
