@@ -94,6 +94,8 @@ enum ps_status ps_decode_init_reply(struct ps_view bytes, const struct ps_alloca
     while (ps_wire_next(&reader, &field)) {
         if (field.number == 1)
             read.epoch = ps_wire_uint(&reader, &field, UINT64_MAX, "epoch");
+        else if (field.number == 2)
+            read.staged = ps_wire_uint(&reader, &field, UINT64_MAX, "staged") != 0;
     }
     PS_TRY(reader.status);
     *reply = read;

@@ -29,6 +29,7 @@ void ps_encode_init(const struct ps_init_request *request, struct ps_buffer *hea
 void ps_encode_init_reply(const struct ps_init_reply *reply, struct ps_buffer *head)
 {
     ps_wire_put_uint(head, 1, reply->epoch);
+    ps_wire_put_uint(head, 2, reply->staged ? 1 : 0);
 }
 
 void ps_encode_finish(const struct ps_finish_request *request, struct ps_buffer *head)

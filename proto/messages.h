@@ -67,6 +67,7 @@ struct ps_init_request {
 
 struct ps_init_reply {
     uint64_t epoch; /* 0: of a server that does not say */
+    bool staged;    /* a range that waits for the others */
 };
 
 struct ps_finish_request {

@@ -21,6 +21,11 @@
     X(counter, pulls, "ps_pulls_total", "Parameters read.")                                       \
     X(counter, pull_encoded_bytes, "ps_pull_encoded_bytes_total",                                 \
       "Bytes of replies that were copied, because they were asked for in another encoding.")      \
+    X(gauge, staged_bytes, "ps_staged_bytes", "Bytes of requests that wait for ranges.")          \
+    X(gauge, staged, "ps_staged_requests", "Requests that wait for ranges.")                      \
+    X(gauge, staged_expired, "ps_staged_expired_requests",                                        \
+      "Requests in ranges that were dropped since the start: the rest did not come.")             \
+    X(gauge, pinned_bytes, "ps_pinned_bytes", "Bytes of versions that are read in ranges.")       \
     X(histogram, push_seconds, "ps_push_seconds", "Time to apply one gradient.")                  \
     X(gauge, parameters, "ps_parameters", "Parameters of this shard.")                            \
     X(gauge, parameter_bytes, "ps_parameter_bytes", "Bytes of all values.")                       \

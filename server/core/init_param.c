@@ -21,6 +21,10 @@ struct wish {
 
 static enum ps_status check_meant(struct ps_service *service, const struct ps_init_request *request,
                                   struct ps_error *error);
+static enum ps_status init_part(struct ps_service *service, const struct ps_init_request *request,
+                                struct ps_init_reply *reply, struct ps_error *error);
+static enum ps_status check_total(const struct ps_service *service,
+                                  const struct ps_init_request *request, struct ps_error *error);
 static enum ps_status check_open(const struct ps_service *service, struct ps_error *error);
 static enum ps_status check_request(const struct ps_service *service,
                                     const struct ps_init_request *request, struct wish *wish,
@@ -46,6 +50,8 @@ enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_
     struct wish wish = {.life = life_number(service)};
     bool is_repeat = false;
     PS_TRY(check_meant(service, request, error));
+    if (ps_staging_is_part(request->range, request->total))
+        return init_part(service, request, reply, error);
     if (request->request.present)
         PS_TRY(ps_sessions_look(&service->sessions, &request->request, &is_repeat, error));
     if (is_repeat)
@@ -66,6 +72,57 @@ enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_
     if (status == PS_OK && reply != NULL)
         *reply = taken;
     return status;
+}
+
+/* Puts a range to the others of its request; the last one brings all of them, which go on as one. */
+static enum ps_status init_part(struct ps_service *service, const struct ps_init_request *request,
+                                struct ps_init_reply *reply, struct ps_error *error)
+{
+    struct ps_init_request whole = *request;
+    const struct ps_part part = {.method = PS_METHOD_INIT,
+                                 .id = &request->request,
+                                 .name = request->name,
+                                 .config = request->config,
+                                 .dtype = request->dtype,
+                                 .total = request->total,
+                                 .range = request->range,
+                                 .content = request->content,
+                                 .hold = request->hold};
+    struct ps_staged *staged = NULL;
+    bool is_repeat = false;
+    whole.range = (struct ps_elements){0};
+    if (request->request.present)
+        PS_TRY(ps_sessions_look(&service->sessions, &request->request, &is_repeat, error));
+    if (is_repeat)
+        return answer_repeat(service, reply, error);
+    PS_TRY(check_open(service, error));
+    PS_TRY(ps_service_check_name(request->name, error));
+    PS_TRY(check_total(service, request, error));
+    enum ps_status status = ps_staging_add(&service->staging, &part, ps_now_ms(service->clock),
+                                           &staged, &whole.content, &whole.hold, error);
+    if (status == PS_OK && staged != NULL) {
+        status = ps_service_init(service, &whole, reply, error);
+        ps_staging_end(&service->staging, staged, status);
+    } else if (status == PS_OK) {
+        status = answer_repeat(service, reply, error);
+        if (reply != NULL)
+            reply->staged = true;
+    }
+    ps_service_count_ranges(service);
+    return status;
+}
+
+/* What is staged counts nowhere yet; what could never become a parameter is not let in. */
+static enum ps_status check_total(const struct ps_service *service,
+                                  const struct ps_init_request *request, struct ps_error *error)
+{
+    if ((uint32_t)request->dtype >= PS_DTYPE_COUNT)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "there is no element type %d", (int)request->dtype);
+    if (request->total <= service->bytes_max / ps_dtype_size(request->dtype))
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BUSY,
+                   "memory limit: %" PRIu64 " elements of %s are more than %" PRIu64 " bytes",
+                   request->total, ps_dtype_name(request->dtype), service->bytes_max);
 }
 
 /* A repeat of what was taken: by the present epoch, since a server that lost it remembers none. */

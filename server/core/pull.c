@@ -2,10 +2,24 @@
  * one copy, made from that version outside all locks. */
 #include "server/core/service.h"
 
+#include "base/assert.h"
 #include "optimizer/encoded.h"
 #include "server/core/encoded_values.h"
 #include "server/core/service_state.h"
 
+#include <inttypes.h>
+
+/* Content of one message: gRPC counts its bytes in 32 bits, and some clients in 31. */
+#define REPLY_BYTES_MAX (((size_t)2 << 30) - ((size_t)1 << 20))
+
+static enum ps_status pick_version(struct ps_service *service,
+                                   const struct ps_pull_request *request, struct ps_blocks **values,
+                                   uint64_t *version, struct ps_error *error);
+static enum ps_status check_whole(const struct ps_pull_request *request, struct ps_error *error);
+static enum ps_status cut_range(struct ps_service *service, const struct ps_pull_request *request,
+                                struct ps_pull *pull, struct ps_error *error);
+static enum ps_status cut_view(struct ps_pull *pull, size_t offset, size_t size,
+                               struct ps_error *error);
 static enum ps_status find_ready(struct ps_service *service, const struct ps_pull_request *request,
                                  struct ps_parameter **parameter, struct ps_error *error);
 
@@ -25,21 +39,39 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
     if (status == PS_OK)
         values = ps_parameter_hold_values(parameter, &version);
     ps_rwlock_unlock(&service->cut);
+    if (status == PS_OK)
+        status = pick_version(service, request, &values, &version, error);
     if (status != PS_OK)
         return status;
 
     if (!ps_encoding_is_native(request->encoding, values->spec->dtype)) {
-        status = encode(service, values, request->encoding, pull, error);
+        status = check_whole(request, error);
+        if (status == PS_OK)
+            status = encode(service, values, request->encoding, pull, error);
         ps_blocks_release(values);
         if (status != PS_OK)
             return status;
     } else {
         give(values, request->encoding, pull);
+        pull->reply.version = version;
+        status = cut_range(service, request, pull, error);
+        if (status != PS_OK) {
+            ps_pull_release(pull);
+            return status;
+        }
     }
     pull->reply.version = version;
     atomic_fetch_add(&service->pull_count, 1);
     ps_counter_add(service->metrics.pulls, 1);
     return PS_OK;
+}
+
+/* An encoding is of all elements. */
+static enum ps_status check_whole(const struct ps_pull_request *request, struct ps_error *error)
+{
+    if (request->range.first == 0 && request->range.count == 0)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_UNSUPPORTED, "ranges are read in the parameter's own encoding");
 }
 
 /* Takes `values`. */
@@ -51,6 +83,7 @@ static void give(struct ps_blocks *values, enum ps_encoding encoding, struct ps_
                                          .encoding = encoding};
     pull->held = values;
     pull->encoded = NULL;
+    pull->cut = NULL;
 }
 
 static enum ps_status encode(struct ps_service *service, const struct ps_blocks *values,
@@ -64,8 +97,89 @@ static enum ps_status encode(struct ps_service *service, const struct ps_blocks 
                                          .content = ps_view_of(&encoded->piece),
                                          .encoding = encoding};
     pull->held = NULL;
+    pull->cut = NULL;
     pull->encoded = encoded;
     ps_counter_add(service->metrics.pull_encoded_bytes, encoded->piece.size);
+    return PS_OK;
+}
+
+/* Takes `*values`, the present ones, and gives those that are wanted. */
+static enum ps_status pick_version(struct ps_service *service,
+                                   const struct ps_pull_request *request, struct ps_blocks **values,
+                                   uint64_t *version, struct ps_error *error)
+{
+    if (request->version == 0 || request->version - 1 == *version)
+        return PS_OK;
+    struct ps_blocks *present = *values;
+    uint64_t wanted = request->version - 1;
+    struct ps_blocks *pinned =
+        ps_pins_find(&service->pins, present->spec, wanted, ps_now_ms(service->clock));
+    enum ps_status status = PS_OK;
+    if (pinned == NULL)
+        status = ps_fail(error, PS_ERR_CONFLICT,
+                         "parameter: %s has no version %" PRIu64 " any more: begin again",
+                         (const char *)present->spec->name.data, wanted);
+    ps_blocks_release(present);
+    *values = pinned;
+    *version = wanted;
+    return status;
+}
+
+/* Of a range: only its bytes in the view, and the version stays readable until the reader has got
+ * the rest. */
+static enum ps_status cut_range(struct ps_service *service, const struct ps_pull_request *request,
+                                struct ps_pull *pull, struct ps_error *error)
+{
+    struct ps_blocks *values = pull->held;
+    uint64_t total = values->spec->count;
+    struct ps_elements range = request->range;
+    if (range.first > total || range.count > total - range.first)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "parameter: %s has %" PRIu64 " elements, asked for %" PRIu64 " from %" PRIu64
+                       " on",
+                       (const char *)values->spec->name.data, total, range.count, range.first);
+    if (range.count == 0)
+        range.count = total - range.first;
+    size_t element_size = ps_dtype_size(values->spec->dtype);
+    if (range.count > REPLY_BYTES_MAX / element_size)
+        return ps_fail(error, PS_ERR_OUT_OF_RANGE,
+                       "parameter: %s, %" PRIu64
+                       " elements take more than one message: ask for ranges",
+                       (const char *)values->spec->name.data, range.count);
+    if (range.count == total)
+        return PS_OK;
+    PS_TRY(cut_view(pull, (size_t)range.first * element_size, (size_t)range.count * element_size,
+                    error));
+    pull->reply.range = range;
+    pull->reply.total = total;
+    if (request->version == 0)
+        ps_pins_begin(&service->pins, values, pull->reply.version, ps_now_ms(service->clock));
+    ps_pins_gave(&service->pins, values->spec, pull->reply.version, pull->reply.content.size);
+    ps_service_count_ranges(service);
+    return PS_OK;
+}
+
+static enum ps_status cut_view(struct ps_pull *pull, size_t offset, size_t size,
+                               struct ps_error *error)
+{
+    const struct ps_blocks *values = pull->held;
+    struct ps_view whole = pull->reply.content;
+    size_t first = offset / PS_BLOCK_BYTES;
+    size_t count = size == 0 ? 0 : (offset + size - 1) / PS_BLOCK_BYTES - first + 1;
+    pull->cut = ps_zeroed_array(values->spec->memory, count, sizeof *pull->cut);
+    if (pull->cut == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a range");
+    size_t skip = offset % PS_BLOCK_BYTES;
+    size_t left = size;
+    for (size_t i = 0; i < count; i++) {
+        struct ps_bytes block = whole.pieces[first + i];
+        size_t run = block.size - skip < left ? block.size - skip : left;
+        pull->cut[i] = (struct ps_bytes){block.data + skip, run};
+        left -= run;
+        skip = 0;
+    }
+    PS_ASSERT(left == 0);
+    pull->reply.content = (struct ps_view){pull->cut, count, size};
     return PS_OK;
 }
 
@@ -85,6 +199,9 @@ static enum ps_status find_ready(struct ps_service *service, const struct ps_pul
 
 void ps_pull_release(struct ps_pull *pull)
 {
+    const struct ps_blocks *values = pull->held;
+    if (pull->cut != NULL)
+        ps_release(values->spec->memory, pull->cut);
     ps_blocks_release(pull->held);
     ps_encoded_values_release(pull->encoded);
     *pull = (struct ps_pull){0};

@@ -20,6 +20,12 @@ static enum ps_status check_ready(const struct ps_service *service, uint32_t sha
                                   struct ps_error *error);
 static enum ps_status check_acknowledgement(const struct ps_service *service, enum ps_ack ack,
                                             struct ps_error *error);
+static enum ps_status push_whole(struct ps_service *service, struct ps_parameter *parameter,
+                                 const struct ps_push_request *request, struct outcome *outcome,
+                                 struct ps_error *error);
+static enum ps_status push_part(struct ps_service *service, struct ps_parameter *parameter,
+                                const struct ps_push_request *request, struct outcome *outcome,
+                                struct ps_error *error);
 static enum ps_status push_once(struct ps_service *service, struct ps_parameter *parameter,
                                 const struct ps_push_request *request, struct outcome *outcome,
                                 struct ps_error *error);
@@ -63,10 +69,11 @@ static enum ps_status push_in_cut(struct ps_service *service, const struct ps_pu
     if (parameter == NULL)
         return ps_fail(error, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
                        ps_service_name_width(request->name), (const char *)request->name.data);
-    PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, request->encoding,
-                                     request->content.size, error));
     PS_TRY(check_acknowledgement(service, request->ack, error));
-    PS_TRY(push_once(service, parameter, request, outcome, error));
+    if (ps_staging_is_part(request->range, parameter->spec->count))
+        PS_TRY(push_part(service, parameter, request, outcome, error));
+    else
+        PS_TRY(push_whole(service, parameter, request, outcome, error));
 
     /* The lease may have run out meanwhile (a stopped process wakes up here): then another server
      * may own the shard, and what was applied is not acknowledged. */
@@ -118,6 +125,54 @@ static enum ps_status check_acknowledgement(const struct ps_service *service, en
                    "this server acknowledges what it has applied in memory (ACK_MEMORY)%s and "
                    "offers no stronger level",
                    journals ? " or has in its journal (ACK_LOGGED)" : "");
+}
+
+static enum ps_status push_whole(struct ps_service *service, struct ps_parameter *parameter,
+                                 const struct ps_push_request *request, struct outcome *outcome,
+                                 struct ps_error *error)
+{
+    PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, request->encoding,
+                                     request->content.size, error));
+    return push_once(service, parameter, request, outcome, error);
+}
+
+/* Puts a range to the others of its request. The last one brings all of them, which go on as one;
+ * a range of what was applied before is answered as that is. */
+static enum ps_status push_part(struct ps_service *service, struct ps_parameter *parameter,
+                                const struct ps_push_request *request, struct outcome *outcome,
+                                struct ps_error *error)
+{
+    struct ps_push_request whole = *request;
+    const struct ps_part part = {.method = PS_METHOD_PUSH,
+                                 .id = &request->request,
+                                 .name = request->name,
+                                 .dtype = request->dtype,
+                                 .total = parameter->spec->count,
+                                 .range = request->range,
+                                 .content = request->content,
+                                 .hold = request->hold};
+    struct ps_staged *staged = NULL;
+    bool is_repeat = false;
+    PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, PS_ENCODING_NATIVE,
+                                     ps_parameter_spec_bytes(parameter->spec), error));
+    if (!ps_encoding_is_native(request->encoding, request->dtype))
+        return ps_fail(error, PS_ERR_UNSUPPORTED,
+                       "Name: %s, ranges are pushed in the parameter's own encoding",
+                       (const char *)parameter->spec->name.data);
+    if (request->request.present)
+        PS_TRY(ps_sessions_look(&service->sessions, &request->request, &is_repeat, error));
+    if (is_repeat)
+        return push_once(service, parameter, request, outcome, error);
+    enum ps_status status = ps_staging_add(&service->staging, &part, ps_now_ms(service->clock),
+                                           &staged, &whole.content, &whole.hold, error);
+    if (status == PS_OK && staged != NULL) {
+        status = push_once(service, parameter, &whole, outcome, error);
+        ps_staging_end(&service->staging, staged, status);
+    } else if (status == PS_OK) {
+        outcome->reply.staged = true;
+    }
+    ps_service_count_ranges(service);
+    return status;
 }
 
 /* A repeat is answered as it was the first time. */
@@ -179,6 +234,8 @@ static void count(const struct ps_service *service, const struct ps_push_request
                   const struct ps_push_reply *reply, uint64_t start_unix_ns)
 {
     const struct ps_core_metrics *metrics = &service->metrics;
+    if (reply->staged)
+        return;
     if (reply->duplicate) {
         ps_counter_add(metrics->pushes_duplicate, 1);
         return;

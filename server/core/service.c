@@ -9,6 +9,7 @@
 
 #define CLIENTS_MAX_DEFAULT 16384
 #define IDLE_MS_DEFAULT ((uint64_t)3600 * 1000)
+#define STAGING_BYTES_DEFAULT ((uint64_t)1 << 30)
 #define QUEUE_BYTES_DEFAULT ((uint64_t)64 << 20)
 
 static void drop_state(struct ps_service *service);
@@ -43,6 +44,9 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     ps_journal_queue_init(&created->queue, options->memory, options->journals,
                           options->journal_queue_bytes > 0 ? options->journal_queue_bytes
                                                            : QUEUE_BYTES_DEFAULT);
+    ps_staging_init(&created->staging, options->memory,
+                    options->staging_bytes > 0 ? options->staging_bytes : STAGING_BYTES_DEFAULT);
+    ps_pins_init(&created->pins);
     *service = created;
     return PS_OK;
 }
@@ -51,8 +55,10 @@ void ps_service_destroy(struct ps_service *service)
 {
     if (service == NULL)
         return;
+    ps_pins_fini(&service->pins);
     ps_parameter_table_fini(&service->table);
     ps_journal_queue_fini(&service->queue);
+    ps_staging_fini(&service->staging);
     ps_sessions_fini(&service->sessions);
     ps_tickets_fini(&service->tickets);
     ps_rwlock_fini(&service->cut);
@@ -154,7 +160,9 @@ static void drop_state(struct ps_service *service)
     atomic_store(&service->life, PS_LIFE_STARTING);
     /* What InitParam calls in flight have reserved stays counted until they give it back. */
     service->bytes_used -= service->table.value_bytes + service->table.state_bytes;
+    ps_pins_clear(&service->pins);
     ps_parameter_table_fini(&service->table);
+    ps_staging_clear(&service->staging);
     ps_sessions_clear(&service->sessions);
     ps_journal_queue_reset(&service->queue);
     ps_tickets_reset(&service->tickets);
@@ -236,6 +244,18 @@ void ps_service_count_table(struct ps_service *service)
     ps_gauge_set(service->metrics.state_bytes, (double)service->table.state_bytes);
 }
 
+void ps_service_count_ranges(struct ps_service *service)
+{
+    uint64_t bytes, expired_count;
+    size_t count;
+    ps_staging_look(&service->staging, &bytes, &count, &expired_count);
+    ps_gauge_set(service->metrics.staged_bytes, (double)bytes);
+    ps_gauge_set(service->metrics.staged, (double)count);
+    ps_gauge_set(service->metrics.staged_expired, (double)expired_count);
+    ps_pins_look(&service->pins, &bytes, &count);
+    ps_gauge_set(service->metrics.pinned_bytes, (double)bytes);
+}
+
 void ps_service_check(const struct ps_service *constant)
 {
     /* Looking takes the lock, which is part of the service. */
@@ -254,6 +274,7 @@ void ps_service_check(const struct ps_service *constant)
     PS_ASSERT(state.position == service->position_at_begin + versions);
     ps_journal_queue_check(&service->queue);
     ps_sessions_check(&service->sessions);
+    ps_staging_check(&service->staging);
 
     enum ps_life life = ps_service_life(service);
     PS_ASSERT(life <= PS_LIFE_READY);

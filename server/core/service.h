@@ -60,11 +60,12 @@ struct ps_service_options {
     bool journals;                /* every push is queued for the journal; only with `saves` */
     enum ps_ack ack;              /* what ACK_DEFAULT means: MEMORY, or LOGGED with a journal */
     uint64_t journal_queue_bytes; /* most content that waits for the disk; 0: 64 MiB */
-    uint32_t clients_max;         /* that are remembered; 0: 16384 */
-    uint64_t client_idle_ms;      /* forgotten after this long without a push, when room is needed;
+    uint64_t staging_bytes; /* most that waits in ranges for the rest of it; 0: 1 GiB (staging.h) */
+    uint32_t clients_max;   /* that are remembered; 0: 16384 */
+    uint64_t client_idle_ms; /* forgotten after this long without a push, when room is needed;
                                      0: one hour */
-    const char *device;           /* for status: "cpu"; borrowed */
-    const char *job;              /* for status and checkpoints; "" for none; borrowed */
+    const char *device;      /* for status: "cpu"; borrowed */
+    const char *job;         /* for status and checkpoints; "" for none; borrowed */
     /* Borrowed; outlives the service. Where the uuids of checkpoints come from in a simulation that
      * must repeat; NULL: from the system. */
     struct ps_random *random;
@@ -167,7 +168,7 @@ bool ps_service_is_ready(const struct ps_service *service);
  *                     which, and the service owns another shard). Nothing changed
  *
  * A request id that was applied before is PS_OK and changes nothing, also once initialisation is
- * over.
+ * over. A range of a parameter is staged as one of a push is: reply->staged.
  */
 PS_MUST_USE enum ps_status ps_service_init(struct ps_service *service,
                                            const struct ps_init_request *request,
@@ -205,6 +206,10 @@ PS_MUST_USE enum ps_status ps_service_finish(struct ps_service *service,
  * PS_ERR_STALE_SESSION  the request's session is over, or its sequence is older than what is
  *                     remembered: nobody can tell whether it was applied
  *
+ * A range of a gradient is staged until the others of the same request id are there; then all of
+ * them are this push. Until then: PS_OK and reply->staged, for which ps_service_settle waits for
+ * nothing. What can be wrong with it beyond the above: staging.h.
+ *
  * A request id that was applied before is answered with the first version and duplicate = true.
  * On PS_OK the reply may only be sent when ps_service_settle says so for `*wait` (which may be NULL
  * in tests that wait for nothing).
@@ -236,9 +241,16 @@ struct ps_pull {
     struct ps_pull_reply reply;
     void *held;    /* private: what keeps the view alive */
     void *encoded; /* the same, when the reply is in another encoding than the values */
+    struct ps_bytes *cut; /* private: of a range */
 };
 
-/* PS_ERR_NOT_READY    not initialised yet: park and ask again
+/* A range is of the present version, which then stays readable for a while, or of the one that the
+ * request names (pins.h).
+ *
+ * PS_ERR_CONFLICT     that version is gone: begin again
+ * PS_ERR_OUT_OF_RANGE the parameter takes more than one message: ask for ranges
+ * PS_ERR_BAD_INPUT    a range beyond the parameter's end
+ * PS_ERR_NOT_READY    not initialised yet: park and ask again
  * PS_ERR_NOT_FOUND    "parameter: NAME does not exist"
  * PS_ERR_UNAVAILABLE  starting, fenced or draining
  * and for a request that names an encoding what ps_encoded_values_create says.

@@ -15,8 +15,10 @@
 #include "server/core/core_metrics.h"
 #include "server/core/journal_queue.h"
 #include "server/core/parameter_table.h"
+#include "server/core/pins.h"
 #include "server/core/service.h"
 #include "server/core/sessions.h"
+#include "server/core/staging.h"
 #include "server/core/tickets.h"
 
 #include <stdatomic.h>
@@ -60,6 +62,8 @@ struct ps_service {
     struct ps_tickets tickets;
     struct ps_sessions sessions;   /* requests are under way only with the cut held */
     struct ps_journal_queue queue; /* positions are given out only with the cut held shared */
+    struct ps_staging staging;
+    struct ps_pins pins;
 };
 
 /* May a call be answered now? Looks at the clock.
@@ -118,6 +122,9 @@ PS_MUST_USE enum ps_status ps_service_journal_covers(struct ps_service *service,
 
 /* Sets the gauge of what is durable. */
 void ps_service_count_durable(struct ps_service *service);
+
+/* Sets the gauges of what is staged and pinned. */
+void ps_service_count_ranges(struct ps_service *service);
 
 /* Sets the gauges of the table; with the cut held. */
 void ps_service_count_table(struct ps_service *service);

@@ -26,6 +26,7 @@ static bool answer_init(struct ps_exchange *exchange)
                                       &decoded, &exchange->error);
     if (exchange->status != PS_OK)
         return true;
+    request.hold = exchange->hold;
     exchange->status =
         ps_service_init(exchange->context->service, &request, &reply, &exchange->error);
     ps_decoded_release(&decoded);

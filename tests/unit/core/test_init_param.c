@@ -31,7 +31,7 @@ START_TEST(init_says_under_which_epoch_the_parameter_was_taken)
     struct ps_bytes piece = {(const uint8_t *)two, sizeof two};
     const struct ps_init_request request = {
         .name = text("w"), .dtype = PS_F32, .content = ps_view_of(&piece)};
-    struct ps_init_reply reply = {99};
+    struct ps_init_reply reply = {.epoch = 99};
     struct core_world world;
     world_init(&world, false, 0);
     world_own(&world, 7);
@@ -47,7 +47,7 @@ END_TEST
 START_TEST(a_refused_init_says_no_epoch)
 {
     const struct ps_init_request request = {.name = text("w"), .dtype = PS_F32};
-    struct ps_init_reply reply = {99};
+    struct ps_init_reply reply = {.epoch = 99};
     struct core_world world;
     world_init_empty(&world);
 

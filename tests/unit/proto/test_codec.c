@@ -152,7 +152,7 @@ END_TEST
 
 START_TEST(what_older_programs_send_has_no_epoch)
 {
-    struct ps_init_reply reply = {99};
+    struct ps_init_reply reply = {.epoch = 99};
     struct ps_finish_request finish = {.epoch = 99};
     struct ps_decoded decoded;
     const struct ps_view nothing = {0};

@@ -1,0 +1,94 @@
+/* Where parts wait for each other: a push or an initialisation that comes in ranges, all under one
+ * request id, is put together here and then applied as one. Nothing of it is applied before it is
+ * whole, so that it is atomic, exactly once and one record of the journal, like any other.
+ *
+ * Whole is counted before it is there: the first part reserves the bytes of all of them, and is
+ * refused when they would not fit beside what else is staged, of this client or of all; what is the
+ * only one always fits, however large it is. A part of something that was let in is never refused
+ * for room: half-staged pushes cannot block each other.
+ *
+ * What got no part for PS_STAGING_IDLE_MS is dropped when the next part comes, of anybody. A client
+ * whose parts were all answered as staged sends them again: the server has lost some of them.
+ *
+ * Threads:  every function is safe from any thread, but for init, fini and clear.
+ * Blocking: never.
+ * Errors:   said at each function.
+ * Memory:   parts are held where they were received, when they say how; else copied. Bounded as
+ *           said; the number of parts by PS_STAGING_PART_BYTES.
+ */
+#ifndef PS_SERVER_CORE_STAGING_H
+#define PS_SERVER_CORE_STAGING_H
+
+#include "base/alloc.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "proto/messages.h"
+
+/* Smallest part, unless it is the last of its parameter: what is held with a part (the network's
+ * buffers) stays in proportion. */
+#define PS_STAGING_PART_BYTES (64 * 1024)
+
+#define PS_STAGING_IDLE_MS 60000
+
+struct ps_staged;
+
+struct ps_staging {
+    const struct ps_allocator *memory; /* borrowed; outlives this */
+    uint64_t bytes_max;                /* of all; a client may have half of it */
+    struct ps_mutex lock;              /* PS_RANK_QUEUE; guards all that follows */
+    struct ps_staged *first;           /* a list, in no order */
+    uint64_t bytes;                    /* reserved */
+    size_t count;
+    uint64_t expired_count; /* dropped because nothing came for too long */
+};
+
+void ps_staging_init(struct ps_staging *staging, const struct ps_allocator *memory,
+                     uint64_t bytes_max);
+void ps_staging_fini(struct ps_staging *staging);
+
+/* Forgets everything, also what is being applied: ps_staging_end is to be called all the same. */
+void ps_staging_clear(struct ps_staging *staging);
+
+/* What a part says, and what it is part of: the same for all parts of one. */
+struct ps_part {
+    enum ps_method method; /* PS_METHOD_INIT or PS_METHOD_PUSH */
+    const struct ps_request_id *id;
+    struct ps_bytes name;
+    struct ps_bytes config; /* of an initialisation */
+    enum ps_dtype dtype;    /* of the content */
+    uint64_t total;         /* elements */
+    struct ps_elements range;
+    struct ps_view content;
+    struct ps_hold hold;
+};
+
+/* Is a range asked for that is not the whole? */
+bool ps_staging_is_part(struct ps_elements range, uint64_t total);
+
+/* Adds a part. The same part may come again, with the same content.
+ *
+ * PS_OK             `*staged` is NULL: others are missing. Otherwise it is whole, `*content` and
+ *                   `*hold` say how to read and keep it, and the caller applies it and then calls
+ *                   ps_staging_end
+ * PS_ERR_BAD_INPUT  no request id, a wrong range or length, parts that overlap, or one that differs
+ *                   in anything that all parts share; the text says which
+ * PS_ERR_BUSY       no room, or this request is being applied at this moment
+ * PS_ERR_NO_MEMORY
+ */
+PS_MUST_USE enum ps_status ps_staging_add(struct ps_staging *staging, const struct ps_part *part,
+                                          uint64_t now_ms, struct ps_staged **staged,
+                                          struct ps_view *content, struct ps_hold *hold,
+                                          struct ps_error *error);
+
+/* What became of it. PS_OK, or a failure that no repetition mends: it is gone. Otherwise it stays,
+ * but for the part that was added last: when that one comes again, it is whole again. */
+void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum ps_status status);
+
+/* How much is staged, for metrics. */
+void ps_staging_look(struct ps_staging *staging, uint64_t *bytes, size_t *count,
+                     uint64_t *expired_count);
+
+/* Asserts every invariant. */
+void ps_staging_check(struct ps_staging *staging);
+
+#endif
