@@ -60,8 +60,8 @@ static const struct ps_option table[] = {
     OPTION(journal_queue_bytes, "journal-queue-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
            "Most gradients, in bytes, that wait for the disk; beyond, pushes are refused."),
     OPTION(staging_bytes, "staging-bytes", PS_OPTION_BYTES, "SIZE", "1GiB", NULL,
-           "Most bytes of gradients and parameters that wait for the rest of their ranges; a client "
-           "may have half of it, and one request always fits."),
+           "Most bytes that wait for the rest of their ranges; a client may have half of it, and "
+           "one request always fits."),
     OPTION(clients_max, "clients-max", PS_OPTION_UINT, "N", "16384", NULL,
            "Clients whose requests are remembered, so that a retry is not applied twice."),
     OPTION(client_idle_ms, "client-idle", PS_OPTION_DURATION, "TIME", "1h", NULL,

@@ -74,7 +74,7 @@ enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_
     return status;
 }
 
-/* Puts a range to the others of its request; the last one brings all of them, which go on as one. */
+/* Puts a range to the others of its request; the last brings all of them, which go on as one. */
 static enum ps_status init_part(struct ps_service *service, const struct ps_init_request *request,
                                 struct ps_init_reply *reply, struct ps_error *error)
 {

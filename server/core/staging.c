@@ -11,7 +11,7 @@
 /* For texts: about as long as a few parts take. */
 #define RETRY_HINT_MS 50
 
-/* One range, held. Beside it the list of its pieces, and the bytes themselves if they are copied. */
+/* One range, held. Beside it the list of its pieces, and the bytes themselves if copied. */
 struct part {
     struct part *next; /* the next range */
     struct ps_elements range;
