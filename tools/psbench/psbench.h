@@ -37,6 +37,9 @@ PS_MUST_USE enum ps_status ps_bench_recover(struct ps_bench *bench, struct ps_er
 /* Several workers, several servers. */
 PS_MUST_USE enum ps_status ps_bench_scale(struct ps_bench *bench, struct ps_error *error);
 
+/* The update loops beside the memory they run through; no server. */
+PS_MUST_USE enum ps_status ps_bench_update(struct ps_bench *bench, struct ps_error *error);
+
 /* ---- Shared by them ---- */
 
 /* A server of this run's settings. */

@@ -16,7 +16,8 @@
 
 static const struct ps_option table[] = {
     OPTION(size, "size", PS_OPTION_BYTES, "SIZE", "0", NULL,
-           "Bytes of one gradient or parameter; a multiple of 4. 0: 4KiB for latency, else 1MiB."),
+           "Bytes of one gradient or parameter; a multiple of 4. 0: 4KiB for latency, 64MiB and "
+           "1GiB for update, else 1MiB."),
     OPTION(outstanding, "outstanding", PS_OPTION_UINT, "N", "0", NULL,
            "Operations in flight at once. 0: 8 for journal, checkpoint and recover, else 1."),
     OPTION(repeat, "repeat", PS_OPTION_UINT, "N", "5", NULL,
@@ -76,7 +77,7 @@ static const struct ps_option_set set = {
     .summary =
         "Measures a server of its own, checks the results, and prints every figure beside what the "
         "machine can do, measured in the same run. Names: push, pull, pushpull, latency, journal, "
-        "checkpoint, recover, scale.",
+        "checkpoint, recover, scale, update.",
     .examples = "  psbench pushpull --size 64KiB\n"
                 "  psbench push --size 1MiB --outstanding 8 --namespace reno\n"
                 "  psbench checkpoint --shard-size 1GiB --output json\n"
@@ -108,7 +109,7 @@ enum ps_status ps_bench_options_init(struct ps_bench_options *options, int argc,
     if (words != 1)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "name one benchmark (push, pull, pushpull, latency, journal, checkpoint, "
-                       "recover, scale); see psbench --help");
+                       "recover, scale, update); see psbench --help");
     options->name = argv[1];
     options->json = strcmp(options->output, "json") == 0;
     options->csv = strcmp(options->output, "csv") == 0;
@@ -120,12 +121,13 @@ static enum ps_status check(struct ps_bench_options *options, struct ps_error *e
     PS_TRY(ps_busy_poll_parse(options->busy_poll_text, &options->busy_poll, error));
     bool stored = is_one_of(options->name, "journal checkpoint recover");
     bool transfer = is_one_of(options->name, "push pull pushpull latency");
-    if (!stored && !transfer && strcmp(options->name, "scale") != 0)
+    bool update = strcmp(options->name, "update") == 0;
+    if (!stored && !transfer && !update && strcmp(options->name, "scale") != 0)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "unknown benchmark \"%s\": choose push, pull, pushpull, latency, journal, "
-                       "checkpoint, recover or scale",
+                       "checkpoint, recover, scale or update",
                        options->name);
-    if (options->size == 0)
+    if (options->size == 0 && !update)
         options->size = strcmp(options->name, "latency") == 0 ? 4096 : 1 << 20;
     if (options->outstanding == 0)
         options->outstanding = stored ? 8 : 1;

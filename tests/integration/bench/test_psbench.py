@@ -119,6 +119,21 @@ class PsbenchTest(unittest.TestCase):
     def test_a_parameter_larger_than_a_default_message(self):
         self.measure("pushpull", "--size", "65MiB", "--time", "1ms", "--repeat", "1")
 
+    def test_pushpull_from_a_thread_for_each_in_flight(self):
+        document = self.measure("pushpull", *TINY, "--via", "threads", "--outstanding", "4")
+        self.assertEqual(document["settings"]["via"], "threads")
+
+    def test_busy_polling_on_both_sides(self):
+        document = self.measure("pushpull", *TINY, "--busy-poll", "100us")
+        self.assertEqual(document["settings"]["busy_poll"], "100us")
+
+    def test_update_loops_stand_beside_memory(self):
+        document = self.measure("update", "--size", "2MiB", "--time", "30ms", "--repeat", "2")
+        for rule, traffic in (("sgd", 3), ("adam", 7)):
+            row = self.row(document, f"update_{rule}")
+            self.assertEqual(row["bytes"], traffic << 21)
+            self.assertEqual(set(row["ratios"]), {"memory"})
+
     def test_latency_has_a_row_for_each_direction(self):
         document = self.measure("latency", "--time", "30ms", "--repeat", "1")
         for name in ("latency_push", "latency_pull"):

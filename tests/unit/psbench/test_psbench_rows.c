@@ -182,6 +182,8 @@ static const char *const wrong_lines[] = {
     "push --repeat 101",
     "push --time 0",
     "push --via pigeon",
+    "push --busy-poll often",
+    "update --servers 127.0.0.1:1",
     "journal --servers 127.0.0.1:1",
     "scale --etcd http://127.0.0.1:1",
     "push --servers 127.0.0.1:1 --via channel",

@@ -1,0 +1,255 @@
+/* SGD and Adam as fast as memory goes: the loops that the server runs, over blocks as it has them,
+ * and beside them the same reads and writes with next to no arithmetic. */
+#include "tools/psbench/psbench_update.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/slab.h"
+#include "base/thread.h"
+#include "optimizer/optimizer.h"
+#include "tools/psbench/psbench.h"
+#include "tools/psbench/psbench_values.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define THREADS_MAX 256
+#define SMALL_SIZE ((uint64_t)64 << 20)
+#define LARGE_SIZE ((uint64_t)1 << 30)
+
+/* One thread's share: the same slabs of each array in every pass. */
+struct share {
+    struct ps_bench_update *update;
+    enum ps_bench_update_kind kind;
+    size_t first, count; /* slabs */
+    uint64_t until_ns;
+    uint64_t passes; /* out */
+    uint64_t ended_ns;
+    struct ps_thread thread;
+    struct ps_error error;
+};
+
+static void run_share(void *argument);
+static enum ps_status pass(struct share *share, uint64_t number);
+static enum ps_status prepare(const struct share *share, uint64_t number,
+                              struct ps_optimizer_step *step, struct ps_error *error);
+static void apply_to_slab(const struct share *share, const struct ps_optimizer_step *step,
+                          size_t slab);
+static void stream_slab(const struct share *share, size_t slab);
+
+enum ps_status ps_bench_update_open(struct ps_bench_update *update, uint64_t size,
+                                    uint64_t thread_count, struct ps_error *error)
+{
+    *update =
+        (struct ps_bench_update){.slab_count = (size_t)((size + PS_SLAB_BYTES - 1) / PS_SLAB_BYTES),
+                                 .thread_count = thread_count};
+    if (update->thread_count > THREADS_MAX)
+        update->thread_count = THREADS_MAX;
+    if (update->thread_count > update->slab_count)
+        update->thread_count = update->slab_count;
+    for (size_t array = 0; array < PS_BENCH_UPDATE_ARRAYS; array++) {
+        update->slabs[array] =
+            ps_zeroed_array(ps_allocator_heap(), update->slab_count, sizeof(void *));
+        for (size_t i = 0; update->slabs[array] != NULL && i < update->slab_count; i++) {
+            update->slabs[array][i] = ps_slab_take();
+            if (update->slabs[array][i] == NULL)
+                break;
+            if (array < 2)
+                ps_bench_fill_gradient(update->slabs[array][i], PS_SLAB_BYTES / sizeof(float));
+            else
+                memset(update->slabs[array][i], 0, PS_SLAB_BYTES); /* there before it is timed */
+        }
+        if (update->slabs[array] == NULL || update->slabs[array][update->slab_count - 1] == NULL) {
+            ps_bench_update_close(update);
+            return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %d times %llu bytes",
+                           PS_BENCH_UPDATE_ARRAYS, (unsigned long long)size);
+        }
+    }
+    return PS_OK;
+}
+
+void ps_bench_update_close(struct ps_bench_update *update)
+{
+    for (size_t array = 0; array < PS_BENCH_UPDATE_ARRAYS; array++) {
+        void **slabs = update->slabs[array];
+        for (size_t i = 0; slabs != NULL && i < update->slab_count && slabs[i] != NULL; i++)
+            ps_slab_give(slabs[i]);
+        ps_release(ps_allocator_heap(), slabs);
+    }
+    *update = (struct ps_bench_update){0};
+}
+
+enum ps_status ps_bench_update_run(struct ps_bench_update *update, enum ps_bench_update_kind kind,
+                                   uint64_t time_ms, struct ps_bench_figures *figures,
+                                   struct ps_error *error)
+{
+    struct share *shares =
+        ps_zeroed_array(ps_allocator_heap(), (size_t)update->thread_count, sizeof *shares);
+    if (shares == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for threads");
+    uint64_t started_ns = ps_clock_precise_ns();
+    enum ps_status status = PS_OK;
+    uint64_t started = 0;
+    for (; started < update->thread_count && status == PS_OK; started++) {
+        size_t first = update->slab_count * started / update->thread_count;
+        size_t after = update->slab_count * (started + 1) / update->thread_count;
+        shares[started] = (struct share){.update = update,
+                                         .kind = kind,
+                                         .first = first,
+                                         .count = after - first,
+                                         .until_ns = started_ns + time_ms * 1000000};
+        status =
+            ps_thread_start(&shares[started].thread, "update", run_share, &shares[started], error);
+    }
+    double passes_per_second = 0;
+    for (uint64_t i = 0; i < started; i++) {
+        ps_thread_join(&shares[i].thread);
+        if (status == PS_OK && shares[i].error.status != PS_OK)
+            status = ps_fail(error, shares[i].error.status, "%s", shares[i].error.text);
+        if (shares[i].ended_ns > started_ns)
+            passes_per_second += (double)shares[i].passes * (double)shares[i].count /
+                                 (double)update->slab_count /
+                                 ((double)(shares[i].ended_ns - started_ns) / 1e9);
+    }
+    *figures = (struct ps_bench_figures){.per_second = passes_per_second};
+    ps_release(ps_allocator_heap(), shares);
+    return status;
+}
+
+uint64_t ps_bench_update_traffic(enum ps_bench_update_kind kind)
+{
+    bool adam = kind == PS_BENCH_UPDATE_ADAM || kind == PS_BENCH_UPDATE_ADAM_MEMORY;
+    return adam ? 7 : 3;
+}
+
+static void run_share(void *argument)
+{
+    struct share *share = argument;
+    ps_optimizer_enter_thread();
+    do {
+        share->passes++;
+        if (pass(share, share->passes) != PS_OK)
+            break;
+        share->ended_ns = ps_clock_precise_ns();
+    } while (share->ended_ns < share->until_ns || share->passes < 2);
+}
+
+static enum ps_status pass(struct share *share, uint64_t number)
+{
+    struct ps_optimizer_step step;
+    bool updates = share->kind == PS_BENCH_UPDATE_SGD || share->kind == PS_BENCH_UPDATE_ADAM;
+    if (updates)
+        PS_TRY(prepare(share, number, &step, &share->error));
+    for (size_t i = share->first; i < share->first + share->count; i++) {
+        if (updates)
+            apply_to_slab(share, &step, i);
+        else
+            stream_slab(share, i);
+    }
+    return PS_OK;
+}
+
+static enum ps_status prepare(const struct share *share, uint64_t number,
+                              struct ps_optimizer_step *step, struct ps_error *error)
+{
+    static const struct ps_optimizer_settings settings[] = {
+        [PS_BENCH_UPDATE_SGD] = {.rule = PS_RULE_SGD, .learning_rate = {.rate = 1e-6}},
+        [PS_BENCH_UPDATE_ADAM] = {.rule = PS_RULE_ADAM,
+                                  .learning_rate = {.rate = 1e-6},
+                                  .beta_1 = 0.9,
+                                  .beta_2 = 0.999,
+                                  .epsilon = 1e-8},
+    };
+    const struct ps_gradient_scan scan = {0};
+    return ps_optimizer_prepare(&settings[share->kind], PS_F32, number, 0, &scan, step, error);
+}
+
+/* Block by block, as the server does. */
+static void apply_to_slab(const struct share *share, const struct ps_optimizer_step *step,
+                          size_t slab)
+{
+    void **const *slabs = share->update->slabs;
+    size_t block = PS_BLOCK_BYTES / sizeof(float);
+    for (size_t first = 0; first < PS_SLAB_BYTES / sizeof(float); first += block) {
+        void *const states[PS_STATES_MAX] = {(float *)slabs[2][slab] + first,
+                                             (float *)slabs[3][slab] + first};
+        ps_optimizer_apply(step, first, block, (float *)slabs[0][slab] + first, states,
+                           (const float *)slabs[1][slab] + first);
+    }
+}
+
+/* The gradient is read once; values, and for Adam both states, are read and written. */
+static void stream_slab(const struct share *share, size_t slab)
+{
+    void **const *slabs = share->update->slabs;
+    uint64_t *restrict values = slabs[0][slab];
+    const uint64_t *restrict gradient = slabs[1][slab];
+    size_t count = PS_SLAB_BYTES / sizeof(uint64_t);
+    if (share->kind == PS_BENCH_UPDATE_SGD_MEMORY) {
+        for (size_t i = 0; i < count; i++)
+            values[i] ^= gradient[i];
+        return;
+    }
+    uint64_t *restrict first = slabs[2][slab];
+    uint64_t *restrict second = slabs[3][slab];
+    for (size_t i = 0; i < count; i++) {
+        uint64_t one = gradient[i];
+        values[i] ^= one;
+        first[i] ^= one;
+        second[i] ^= one;
+    }
+}
+
+/* ---- The benchmark ---- */
+
+static enum ps_status measure_rule(struct ps_bench *bench, struct ps_bench_update *update,
+                                   uint64_t size, enum ps_bench_update_kind kind,
+                                   struct ps_error *error)
+{
+    static const char *const names[PS_BENCH_UPDATE_KIND_COUNT] = {
+        "update_sgd", "update_adam", "memory_as_sgd", "memory_as_adam"};
+    struct ps_bench_figures figures[2];
+    enum ps_bench_update_kind kinds[2] = {kind, kind == PS_BENCH_UPDATE_SGD
+                                                    ? PS_BENCH_UPDATE_SGD_MEMORY
+                                                    : PS_BENCH_UPDATE_ADAM_MEMORY};
+    uint64_t traffic = size * ps_bench_update_traffic(kind);
+    ps_bench_progress(bench, names[kind]);
+    for (int i = 0; i < 2; i++)
+        PS_TRY(ps_bench_update_run(update, kinds[i], bench->options->time_ms / 2 + 1, &figures[i],
+                                   error));
+    struct ps_bench_row *row =
+        ps_bench_report_row(&bench->report, names[kind], traffic, update->thread_count);
+    ps_bench_row_add(row, &figures[0]);
+    ps_bench_row_detail(row, "parameter_mib", (double)(size >> 20));
+    ps_bench_report_beside(&bench->report, row, names[kinds[1]], "memory", update->thread_count,
+                           &figures[1]);
+    return PS_OK;
+}
+
+static enum ps_status measure_size(struct ps_bench *bench, uint64_t size, struct ps_error *error)
+{
+    struct ps_bench_update update;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    size = (size + PS_SLAB_BYTES - 1) / PS_SLAB_BYTES * PS_SLAB_BYTES;
+    PS_TRY(ps_bench_update_open(&update, size, cores > 0 ? (uint64_t)cores : 1, error));
+    enum ps_status status = PS_OK;
+    for (uint64_t repeat = 0; repeat < bench->options->repeat && status == PS_OK; repeat++) {
+        status = measure_rule(bench, &update, size, PS_BENCH_UPDATE_SGD, error);
+        if (status == PS_OK)
+            status = measure_rule(bench, &update, size, PS_BENCH_UPDATE_ADAM, error);
+    }
+    ps_bench_update_close(&update);
+    return status;
+}
+
+enum ps_status ps_bench_update(struct ps_bench *bench, struct ps_error *error)
+{
+    const uint64_t sizes[] = {SMALL_SIZE, LARGE_SIZE};
+    uint64_t asked = bench->options->size;
+    bench->steps = bench->options->repeat * (asked != 0 ? 2 : 4);
+    if (asked != 0)
+        return measure_size(bench, asked, error);
+    for (size_t i = 0; i < PS_ARRAY_COUNT(sizes); i++)
+        PS_TRY(measure_size(bench, sizes[i], error));
+    return PS_OK;
+}
