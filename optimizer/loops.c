@@ -157,14 +157,22 @@ PS_UNSIGNED_TABLE(UNSIGNED_SGD_LOOP)
 #undef UNSIGNED_SGD_LOOP
 #undef OPEN_RUN
 
+/* What a float's bits are, and those that are all set in what is not finite. */
+#define BITS_f32 uint32_t
+#define BITS_f64 uint64_t
+#define EXPONENT_f32 UINT32_C(0x7f800000)
+#define EXPONENT_f64 UINT64_C(0x7ff0000000000000)
+
 /* Scanning goes by pieces that end where a row of lanes ends. */
 #define SCAN_PIECES(suffix, T, f)                                                          \
     static bool all_finite_##suffix(const void *gradient, size_t count)                    \
     {                                                                                      \
-        size_t strange = 0;                                                                \
+        BITS_##suffix strange = 0;                                                         \
         for (size_t i = 0; i < count; i++) {                                               \
             T element = load_##suffix(gradient, i);                                        \
-            strange += element - element != (T)0; /* NaN - NaN, infinity - infinity */     \
+            BITS_##suffix bits;                                                            \
+            memcpy(&bits, &element, sizeof bits);                                          \
+            strange |= (bits & EXPONENT_##suffix) == EXPONENT_##suffix;                    \
         }                                                                                  \
         return strange == 0;                                                               \
     }                                                                                      \
@@ -186,34 +194,43 @@ PS_UNSIGNED_TABLE(UNSIGNED_SGD_LOOP)
 PS_FLOAT_TABLE(SCAN_PIECES)
 #undef SCAN_PIECES
 
+/* Without a norm to sum up, a run is one piece. */
 #define SCAN_PIECE(suffix, T, f)                                                                   \
-    static void scan_piece_##suffix(const struct ps_optimizer_settings *settings,                  \
-                                    const void *gradient, size_t count,                            \
-                                    struct ps_gradient_scan *scan)                                 \
+    static void judge_##suffix(const struct ps_optimizer_settings *settings, const void *gradient, \
+                               size_t count, struct ps_gradient_scan *scan)                        \
     {                                                                                              \
-        T clip = settings->clip_value > 0 ? (T)settings->clip_value : (T)INFINITY;                 \
         bool judges = settings->nonfinite != PS_NONFINITE_ALLOW && !scan->nonfinite;               \
-        if (judges && !all_finite_##suffix(gradient, count)) {                                     \
-            scan->nonfinite = true;                                                                \
-            scan->nonfinite_index = scan->count + first_strange_##suffix(gradient);                \
-        }                                                                                          \
-        if (settings->clip_norm > 0)                                                               \
-            add_squares_##suffix(&scan->lanes[scan->count % PS_SUM_LANES], clip, gradient, count); \
-        scan->count += count;                                                                      \
-        ps_sum_close(scan);                                                                        \
+        if (!judges || all_finite_##suffix(gradient, count))                                       \
+            return;                                                                                \
+        scan->nonfinite = true;                                                                    \
+        scan->nonfinite_index = scan->count + first_strange_##suffix(gradient);                    \
     }                                                                                              \
     static void scan_##suffix(const struct ps_optimizer_settings *settings, const void *gradient,  \
                               size_t count, struct ps_gradient_scan *scan)                         \
     {                                                                                              \
+        judge_##suffix(settings, gradient, count, scan);                                           \
+        if (!(settings->clip_norm > 0)) {                                                          \
+            scan->count += count;                                                                  \
+            return;                                                                                \
+        }                                                                                          \
+        T clip = settings->clip_value > 0 ? (T)settings->clip_value : (T)INFINITY;                 \
         for (size_t done = 0; done < count;) {                                                     \
-            size_t room = PS_SUM_LANES - (size_t)(scan->count % PS_SUM_LANES);                     \
+            size_t lane = (size_t)(scan->count % PS_SUM_LANES);                                    \
+            size_t room = PS_SUM_LANES - lane;                                                     \
             size_t piece = count - done < room ? count - done : room;                              \
-            scan_piece_##suffix(settings, (const char *)gradient + done * sizeof(T), piece, scan); \
+            add_squares_##suffix(&scan->lanes[lane], clip,                                         \
+                                 (const char *)gradient + done * sizeof(T), piece);                \
+            scan->count += piece;                                                                  \
+            ps_sum_close(scan);                                                                    \
             done += piece;                                                                         \
         }                                                                                          \
     }
 PS_FLOAT_TABLE(SCAN_PIECE)
 #undef SCAN_PIECE
+#undef EXPONENT_f64
+#undef EXPONENT_f32
+#undef BITS_f64
+#undef BITS_f32
 
 #define FLOATS(rule)                                 \
     {                                                \
