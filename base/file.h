@@ -26,8 +26,14 @@ struct ps_file {
 enum ps_file_mode {
     PS_FILE_READ,       /* must exist */
     PS_FILE_CREATE_NEW, /* must not exist (PS_ERR_EXISTS); opened for writing at 0 */
-    PS_FILE_APPEND      /* made when missing; every write goes to the end */
+    /* The same past the cache of the system where that can be: for what is written once, in large
+     * pieces. It stays so while the address and the size of each piece are multiples of
+     * PS_FILE_DIRECT_BYTES; from the first other one on the file is like any. */
+    PS_FILE_CREATE_DIRECT,
+    PS_FILE_APPEND /* made when missing; every write goes to the end */
 };
+
+#define PS_FILE_DIRECT_BYTES 4096
 
 /* Called once per entry of a folder, with its name (not its path). `context` is the caller's. */
 typedef void (*ps_file_entry_fn)(void *context, const char *name);
@@ -41,6 +47,9 @@ struct ps_files {
     /* The same for many pieces in order, with as few system calls as it takes. */
     enum ps_status (*write_view)(void *self, struct ps_file file, struct ps_view view,
                                  struct ps_error *error);
+    /* Writes over bytes that were written before, and leaves the place of the next write alone. */
+    enum ps_status (*write_over)(void *self, struct ps_file file, uint64_t offset,
+                                 struct ps_bytes bytes, struct ps_error *error);
     /* Reads `size` bytes at `offset`; `*got` is less only at the end of the file. */
     enum ps_status (*read)(void *self, struct ps_file file, uint64_t offset, void *destination,
                            size_t size, size_t *got, struct ps_error *error);

@@ -43,13 +43,32 @@ static enum ps_status real_open(void *self, const char *path, enum ps_file_mode 
     static const int flags[] = {
         [PS_FILE_READ] = O_RDONLY,
         [PS_FILE_CREATE_NEW] = O_WRONLY | O_CREAT | O_EXCL,
+        [PS_FILE_CREATE_DIRECT] = O_WRONLY | O_CREAT | O_EXCL | O_DIRECT,
         [PS_FILE_APPEND] = O_WRONLY | O_CREAT | O_APPEND,
     };
     int descriptor = open(path, flags[mode] | O_CLOEXEC, 0640);
+    /* Not every file system can; some say so only after they have made the file. */
+    if (descriptor < 0 && errno == EINVAL && mode == PS_FILE_CREATE_DIRECT)
+        descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
     if (descriptor < 0)
         return fail_with_errno(error, "open", path);
     file->handle = descriptor;
     return PS_OK;
+}
+
+/* After a write was refused: can it be repeated? What does not fit the disk's blocks goes through
+ * the cache, and so does all that follows. */
+static bool may_write_again(struct ps_file file)
+{
+    if (errno == EINTR)
+        return true;
+    int descriptor = (int)file.handle;
+    int flags = errno == EINVAL ? fcntl(descriptor, F_GETFL) : -1;
+    if (flags < 0 || (flags & O_DIRECT) == 0) {
+        errno = flags < 0 ? errno : EINVAL;
+        return false;
+    }
+    return fcntl(descriptor, F_SETFL, flags & ~O_DIRECT) == 0;
 }
 
 static enum ps_status real_write(void *self, struct ps_file file, struct ps_bytes bytes,
@@ -59,7 +78,7 @@ static enum ps_status real_write(void *self, struct ps_file file, struct ps_byte
     while (bytes.size > 0) {
         size_t part = bytes.size < WRITE_BYTES_MAX ? bytes.size : WRITE_BYTES_MAX;
         ssize_t wrote = write((int)file.handle, bytes.data, part);
-        if (wrote < 0 && errno == EINTR)
+        if (wrote < 0 && may_write_again(file))
             continue;
         if (wrote < 0)
             return fail_on_file(error, "write", file);
@@ -107,6 +126,24 @@ static enum ps_status real_write_view(void *self, struct ps_file file, struct ps
             if (rest.size > 0)
                 PS_TRY(real_write(self, file, rest, error));
         }
+    }
+    return PS_OK;
+}
+
+static enum ps_status real_write_over(void *self, struct ps_file file, uint64_t offset,
+                                      struct ps_bytes bytes, struct ps_error *error)
+{
+    (void)self;
+    while (bytes.size > 0) {
+        size_t part = bytes.size < WRITE_BYTES_MAX ? bytes.size : WRITE_BYTES_MAX;
+        ssize_t wrote = pwrite((int)file.handle, bytes.data, part, (off_t)offset);
+        if (wrote < 0 && may_write_again(file))
+            continue;
+        if (wrote < 0)
+            return fail_on_file(error, "write", file);
+        bytes.data += wrote;
+        bytes.size -= (size_t)wrote;
+        offset += (uint64_t)wrote;
     }
     return PS_OK;
 }
@@ -251,6 +288,7 @@ static const struct ps_files real_files = {
     .open = real_open,
     .write = real_write,
     .write_view = real_write_view,
+    .write_over = real_write_over,
     .read = real_read,
     .size = real_size,
     .sync = real_sync,

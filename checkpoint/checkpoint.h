@@ -78,18 +78,34 @@ struct ps_checkpoint_place {
  *                     "ps.sessions", no UTF-8, a NUL in it, too long), a configuration beyond
  *                     PS_CONFIG_BYTES_MAX, a path beyond the bounds of `place`; the disk was not
  *                     touched
- * PS_ERR_INTERNAL     an array changed during the call
  * otherwise           no file of that name exists; when even removing failed, a temporary file
  *                     may be left, or after a failed sync of the folder the whole file
  *                     (ps_catalog_sweep collects either)
  *
  * The same name twice, or a view whose size is not count times the element's, aborts. The writer
- * needs about 1 MiB, 60 bytes per parameter, and the header twice.
+ * needs about 1 MiB, 60 bytes per parameter, and the header twice. Arrays are read once, in the
+ * order of the file, and written past the system's cache where that can be.
  */
 PS_MUST_USE enum ps_status ps_checkpoint_write(
     const struct ps_files *files, const char *folder, const struct ps_checkpoint_facts *facts,
     const struct ps_checkpoint_parameter *parameters, size_t parameter_count,
     const struct ps_allocator *memory, struct ps_checkpoint_place *place, struct ps_error *error);
+
+/* Told how far the writer is, so that what it has read need not be held any longer. */
+struct ps_checkpoint_watcher {
+    /* The first `bytes` of an array (0: the values, then the states) of parameters[parameter] will
+     * not be read again; at the end of the array they are all. Every other thing of that parameter
+     * is needed until the call returns. */
+    void (*written)(void *self, size_t parameter, uint32_t array, uint64_t bytes);
+    void *self;
+};
+
+/* The same, telling `watcher`: borrowed; NULL: nobody. */
+PS_MUST_USE enum ps_status ps_checkpoint_write_watched(
+    const struct ps_files *files, const char *folder, const struct ps_checkpoint_facts *facts,
+    const struct ps_checkpoint_parameter *parameters, size_t parameter_count,
+    const struct ps_checkpoint_watcher *watcher, const struct ps_allocator *memory,
+    struct ps_checkpoint_place *place, struct ps_error *error);
 
 /* A checkpoint file opened for reading: its header has been read and verified. */
 struct ps_checkpoint_reader;

@@ -1,8 +1,9 @@
 /* Writes one checkpoint file.
  *
- * Two passes over the arrays: the header, which stands first, carries every array's checksum, so
- * these are computed before anything is written. The second pass writes, and computes them again:
- * an array that changed in between is never saved. */
+ * One pass over the arrays, past the system's cache: they are copied piece by piece into a buffer,
+ * summed there while they are in the processor's cache, and written. The header, which stands
+ * first, carries their checksums: its place is left empty and filled in the end, so a file that
+ * never got so far is no checkpoint. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/assert.h"
@@ -15,10 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Small pieces are gathered into writes of this size; larger ones go out directly, in parts of
- * this size, so that each part is still in the cache when it is written. */
+/* Everything goes out in writes of this size. */
 #define OUTPUT_BYTES ((size_t)1 << 20)
-#define DIRECT_BYTES (OUTPUT_BYTES / 4)
+_Static_assert(OUTPUT_BYTES % PS_FILE_DIRECT_BYTES == 0, "writes go past the cache");
+
+/* Copied and summed at a time. */
+#define STEP_BYTES ((size_t)64 << 10)
 
 /* The file being written. */
 struct output {
@@ -26,7 +29,7 @@ struct output {
     struct ps_file file;
     uint8_t *gathered; /* OUTPUT_BYTES, owned by the caller */
     size_t gathered_size;
-    uint32_t crc32; /* of everything given to it so far */
+    uint32_t crc32; /* of everything behind the header */
     uint64_t bytes;
 };
 
@@ -38,7 +41,9 @@ struct job {
     struct ps_header_slot *slots; /* owned, sorted */
     size_t slot_count;
     struct ps_buffer head; /* owned */
-    uint8_t *gathered;     /* owned */
+    void *gathered;        /* owned; has room for OUTPUT_BYTES at a multiple of the disk's blocks */
+    const struct ps_checkpoint_watcher *watcher;      /* borrowed; may be NULL */
+    const struct ps_checkpoint_parameter *parameters; /* borrowed */
     char temporary[sizeof((struct ps_checkpoint_place *)NULL)->path];
 };
 
@@ -52,16 +57,21 @@ static enum ps_status prepare(struct job *job, const struct ps_checkpoint_parame
                               size_t count, struct ps_error *error);
 static enum ps_status sort_slots(struct job *job, const struct ps_checkpoint_parameter *parameters,
                                  size_t count, struct ps_error *error);
-static void sum_slot(struct ps_header_slot *slot);
+static enum ps_status make_head(struct job *job, struct ps_error *error);
 static enum ps_status save(struct job *job, const char *folder, struct ps_checkpoint_place *place,
                            struct ps_error *error);
 static enum ps_status write_file(struct job *job, struct ps_file file,
                                  struct ps_checkpoint_place *place, struct ps_error *error);
-static enum ps_status write_slot(struct output *output, const struct ps_header_slot *slot,
-                                 struct ps_error *error);
-static enum ps_status output_view(struct output *output, struct ps_view view, uint32_t *crc32c,
+static enum ps_status write_empty_head(const struct job *job, struct output *output,
+                                       struct ps_error *error);
+static enum ps_status write_head(struct job *job, const struct output *output,
+                                 struct ps_checkpoint_place *place, struct ps_error *error);
+static enum ps_status write_slot(const struct job *job, struct output *output,
+                                 struct ps_header_slot *slot, struct ps_error *error);
+static enum ps_status write_array(const struct job *job, struct output *output,
+                                  struct ps_header_slot *slot, uint32_t array,
                                   struct ps_error *error);
-static enum ps_status output_bytes(struct output *output, struct ps_bytes bytes,
+static enum ps_status output_bytes(struct output *output, struct ps_bytes bytes, uint32_t *crc32c,
                                    struct ps_error *error);
 static enum ps_status output_flush(struct output *output, struct ps_error *error);
 
@@ -71,13 +81,27 @@ enum ps_status ps_checkpoint_write(const struct ps_files *files, const char *fol
                                    size_t parameter_count, const struct ps_allocator *memory,
                                    struct ps_checkpoint_place *place, struct ps_error *error)
 {
+    return ps_checkpoint_write_watched(files, folder, facts, parameters, parameter_count, NULL,
+                                       memory, place, error);
+}
+
+enum ps_status ps_checkpoint_write_watched(
+    const struct ps_files *files, const char *folder, const struct ps_checkpoint_facts *facts,
+    const struct ps_checkpoint_parameter *parameters, size_t parameter_count,
+    const struct ps_checkpoint_watcher *watcher, const struct ps_allocator *memory,
+    struct ps_checkpoint_place *place, struct ps_error *error)
+{
     PS_ASSERT(files != NULL && folder != NULL && facts != NULL && memory != NULL && place != NULL);
     PS_ASSERT(parameters != NULL || parameter_count == 0);
     PS_TRY(check_parameters(facts, parameters, parameter_count, error));
     struct ps_checkpoint_place result = {
         .position = facts->position, .epoch = facts->epoch, .unix_ns = facts->unix_ns};
     memcpy(result.uuid, facts->uuid, sizeof result.uuid);
-    struct job job = {.files = files, .memory = memory, .facts = facts};
+    struct job job = {.files = files,
+                      .memory = memory,
+                      .facts = facts,
+                      .watcher = watcher,
+                      .parameters = parameters};
     PS_TRY(make_paths(&job, folder, &result, error));
 
     enum ps_status status = prepare(&job, parameters, parameter_count, error);
@@ -149,14 +173,19 @@ static enum ps_status make_paths(struct job *job, const char *folder,
 static enum ps_status prepare(struct job *job, const struct ps_checkpoint_parameter *parameters,
                               size_t count, struct ps_error *error)
 {
-    ps_buffer_init(&job->head, job->memory, PS_HEADER_LENGTH_BYTES + PS_HEADER_BYTES_MAX);
-    job->gathered = ps_plain(job->memory, OUTPUT_BYTES);
+    job->gathered = ps_plain(job->memory, OUTPUT_BYTES + PS_FILE_DIRECT_BYTES);
     if (job->gathered == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for writing");
     PS_TRY(sort_slots(job, parameters, count, error));
-    for (size_t i = 0; i < count; i++)
-        sum_slot(&job->slots[i]);
-    return ps_header_write(job->facts, job->slots, count, job->memory, &job->head, error);
+    return make_head(job, error);
+}
+
+/* Checksums have a fixed number of digits: with others the head has the same length. */
+static enum ps_status make_head(struct job *job, struct ps_error *error)
+{
+    ps_buffer_fini(&job->head);
+    ps_buffer_init(&job->head, job->memory, PS_HEADER_LENGTH_BYTES + PS_HEADER_BYTES_MAX);
+    return ps_header_write(job->facts, job->slots, job->slot_count, job->memory, &job->head, error);
 }
 
 static int compare_slots(const void *a, const void *b)
@@ -184,18 +213,6 @@ static enum ps_status sort_slots(struct job *job, const struct ps_checkpoint_par
     return PS_OK;
 }
 
-static void sum_slot(struct ps_header_slot *slot)
-{
-    const struct ps_checkpoint_parameter *parameter = slot->parameter;
-    for (uint32_t array = 0; array <= parameter->state_count; array++) {
-        struct ps_view view = array == 0 ? parameter->values : parameter->states[array - 1];
-        struct ps_view_cursor cursor = {.view = view};
-        struct ps_bytes run = ps_view_next(&cursor, OUTPUT_BYTES);
-        for (; run.size > 0; run = ps_view_next(&cursor, OUTPUT_BYTES))
-            slot->crc32c[array] = ps_checksum_crc32c(slot->crc32c[array], run);
-    }
-}
-
 /* Write, sync, rename, sync the folder; whatever fails, the file is given up: after a failed sync
  * the kernel may have dropped what it could not write, and a second sync would not say so. */
 static enum ps_status save(struct job *job, const char *folder, struct ps_checkpoint_place *place,
@@ -204,7 +221,7 @@ static enum ps_status save(struct job *job, const char *folder, struct ps_checkp
     const struct ps_files *files = job->files;
     struct ps_file file;
     PS_TRY(files->make_folder(files->self, folder, error));
-    PS_TRY(files->open(files->self, job->temporary, PS_FILE_CREATE_NEW, &file, error));
+    PS_TRY(files->open(files->self, job->temporary, PS_FILE_CREATE_DIRECT, &file, error));
     enum ps_status status = write_file(job, file, place, error);
     if (status == PS_OK)
         status = files->sync(files->self, file, error);
@@ -224,59 +241,92 @@ static enum ps_status save(struct job *job, const char *folder, struct ps_checkp
 static enum ps_status write_file(struct job *job, struct ps_file file,
                                  struct ps_checkpoint_place *place, struct ps_error *error)
 {
-    struct output output = {.files = job->files, .file = file, .gathered = job->gathered};
-    struct ps_bytes head = {(const uint8_t *)job->head.text, job->head.size};
-    PS_TRY(output_bytes(&output, head, error));
+    uintptr_t gathered = (uintptr_t)job->gathered + PS_FILE_DIRECT_BYTES - 1;
+    struct output output = {.files = job->files,
+                            .file = file,
+                            .gathered = (uint8_t *)(gathered - gathered % PS_FILE_DIRECT_BYTES)};
+    uint32_t unused = 0;
+    PS_TRY(write_empty_head(job, &output, error));
     for (size_t i = 0; i < job->slot_count; i++)
-        PS_TRY(write_slot(&output, &job->slots[i], error));
-    PS_TRY(output_bytes(&output, job->facts->sessions, error));
+        PS_TRY(write_slot(job, &output, &job->slots[i], error));
+    PS_TRY(output_bytes(&output, job->facts->sessions, &unused, error));
     PS_TRY(output_flush(&output, error));
-    place->crc32 = output.crc32;
-    place->bytes = output.bytes;
-    return PS_OK;
+    return write_head(job, &output, place, error);
 }
 
-static enum ps_status write_slot(struct output *output, const struct ps_header_slot *slot,
-                                 struct ps_error *error)
+/* Zeros: a length that no header has. */
+static enum ps_status write_empty_head(const struct job *job, struct output *output,
+                                       struct ps_error *error)
 {
-    const struct ps_checkpoint_parameter *parameter = slot->parameter;
-    for (uint32_t array = 0; array <= parameter->state_count; array++) {
-        struct ps_view view = array == 0 ? parameter->values : parameter->states[array - 1];
-        uint32_t crc32c = 0;
-        PS_TRY(output_view(output, view, &crc32c, error));
-        if (crc32c != slot->crc32c[array])
-            return ps_fail(error, PS_ERR_INTERNAL, "checkpoint: %.*s changed while it was written",
-                           (int)parameter->name.size, (const char *)parameter->name.data);
+    static const uint8_t zeros[4096] = {0};
+    uint32_t unused = 0;
+    for (size_t left = job->head.size; left > 0;) {
+        struct ps_bytes part = {zeros, left < sizeof zeros ? left : sizeof zeros};
+        PS_TRY(output_bytes(output, part, &unused, error));
+        left -= part.size;
     }
+    output->crc32 = 0;
     return PS_OK;
 }
 
-static enum ps_status output_view(struct output *output, struct ps_view view, uint32_t *crc32c,
+static enum ps_status write_head(struct job *job, const struct output *output,
+                                 struct ps_checkpoint_place *place, struct ps_error *error)
+{
+    size_t size = job->head.size;
+    PS_TRY(make_head(job, error));
+    PS_ASSERT(job->head.size == size);
+    struct ps_bytes head = {(const uint8_t *)job->head.text, size};
+    place->crc32 =
+        ps_checksum_crc32_join(ps_checksum_crc32(0, head), output->crc32, output->bytes - size);
+    place->bytes = output->bytes;
+    return job->files->write_over(job->files->self, output->file, 0, head, error);
+}
+
+static enum ps_status write_slot(const struct job *job, struct output *output,
+                                 struct ps_header_slot *slot, struct ps_error *error)
+{
+    for (uint32_t array = 0; array <= slot->parameter->state_count; array++)
+        PS_TRY(write_array(job, output, slot, array, error));
+    return PS_OK;
+}
+
+static enum ps_status write_array(const struct job *job, struct output *output,
+                                  struct ps_header_slot *slot, uint32_t array,
                                   struct ps_error *error)
 {
-    struct ps_view_cursor cursor = {.view = view};
-    struct ps_bytes run = ps_view_next(&cursor, OUTPUT_BYTES);
-    for (; run.size > 0; run = ps_view_next(&cursor, OUTPUT_BYTES)) {
-        *crc32c = ps_checksum_crc32c(*crc32c, run);
-        PS_TRY(output_bytes(output, run, error));
+    const struct ps_checkpoint_watcher *watcher = job->watcher;
+    size_t parameter = (size_t)(slot->parameter - job->parameters);
+    struct ps_view_cursor cursor = {.view = array == 0 ? slot->parameter->values
+                                                       : slot->parameter->states[array - 1]};
+    /* The last piece is gone when the watcher knows of it: nothing is asked of the cursor then. */
+    for (uint64_t done = 0; done < cursor.view.size;) {
+        struct ps_bytes run = ps_view_next(&cursor, OUTPUT_BYTES);
+        PS_TRY(output_bytes(output, run, &slot->crc32c[array], error));
+        done += run.size;
+        if (watcher != NULL)
+            watcher->written(watcher->self, parameter, array, done);
     }
     return PS_OK;
 }
 
-static enum ps_status output_bytes(struct output *output, struct ps_bytes bytes,
+static enum ps_status output_bytes(struct output *output, struct ps_bytes bytes, uint32_t *crc32c,
                                    struct ps_error *error)
 {
-    output->crc32 = ps_checksum_crc32(output->crc32, bytes);
-    output->bytes += bytes.size;
-    if (bytes.size >= DIRECT_BYTES) {
-        PS_TRY(output_flush(output, error));
-        return output->files->write(output->files->self, output->file, bytes, error);
+    while (bytes.size > 0) {
+        size_t room = OUTPUT_BYTES - output->gathered_size;
+        size_t part = bytes.size < STEP_BYTES ? bytes.size : STEP_BYTES;
+        part = part < room ? part : room;
+        uint8_t *to = output->gathered + output->gathered_size;
+        memcpy(to, bytes.data, part);
+        *crc32c = ps_checksum_crc32c(*crc32c, (struct ps_bytes){to, part});
+        output->crc32 = ps_checksum_crc32(output->crc32, (struct ps_bytes){to, part});
+        output->bytes += part;
+        output->gathered_size += part;
+        bytes.data += part;
+        bytes.size -= part;
+        if (output->gathered_size == OUTPUT_BYTES)
+            PS_TRY(output_flush(output, error));
     }
-    if (bytes.size > OUTPUT_BYTES - output->gathered_size)
-        PS_TRY(output_flush(output, error));
-    if (bytes.size > 0)
-        memcpy(output->gathered + output->gathered_size, bytes.data, bytes.size);
-    output->gathered_size += bytes.size;
     return PS_OK;
 }
 

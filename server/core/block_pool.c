@@ -10,6 +10,9 @@
 _Static_assert(PS_SLAB_BYTES % PS_BLOCK_BYTES == 0, "a slab is whole blocks");
 _Static_assert(SLAB_BLOCKS <= 32, "a bit for each block of a slab");
 
+/* The smallest that a system has. */
+#define PAGE_BYTES 4096
+
 struct slab;
 
 /* A block knows its slab; struct ps_block comes first. */
@@ -35,6 +38,7 @@ struct ps_block_pool {
     struct slab *lists[FILL_COUNT];
     uint64_t slab_count;
     uint64_t empty_count; /* slabs in the list FILL_EMPTY */
+    uint64_t slack_count; /* of them that are kept */
     uint64_t block_count; /* blocks that are out */
     bool closed;          /* destroyed; goes with the last block */
     struct ps_gauge *used_gauge, *reserved_gauge;
@@ -42,6 +46,8 @@ struct ps_block_pool {
 
 static struct ps_block *take(void *self);
 static void give(void *self, struct ps_block *block);
+static void expect_copies(void *self);
+static bool wants_slab(struct ps_block_pool *pool);
 static struct slab *create_slab(struct ps_block_pool *pool);
 static void destroy_slab(const struct ps_block_pool *pool, struct slab *slab);
 static struct slab_block *take_from(struct ps_block_pool *pool, struct slab *slab);
@@ -59,7 +65,8 @@ struct ps_block_pool *ps_block_pool_create(const struct ps_allocator *memory,
     if (pool == NULL)
         return NULL;
     pool->memory = memory;
-    pool->store = (struct ps_block_store){take, give, pool};
+    pool->store = (struct ps_block_store){take, give, expect_copies, pool};
+    pool->slack_count = PS_POOL_SLACK_SLABS;
     ps_mutex_init(&pool->lock, PS_RANK_LEAF);
     if (metrics != NULL) {
         pool->used_gauge = ps_metrics_gauge(metrics, "ps_block_used_bytes",
@@ -150,6 +157,36 @@ static void give(void *self, struct ps_block *block)
         free_pool(pool);
 }
 
+static void expect_copies(void *self)
+{
+    struct ps_block_pool *pool = self;
+    while (wants_slab(pool)) {
+        struct slab *slab = create_slab(pool);
+        if (slab == NULL)
+            return;
+        for (size_t at = 0; at < PS_SLAB_BYTES; at += PAGE_BYTES)
+            *(volatile uint8_t *)(slab->memory + at) = 0;
+        ps_mutex_lock(&pool->lock);
+        pool->slab_count++;
+        enter(pool, slab);
+        show(pool);
+        ps_mutex_unlock(&pool->lock);
+    }
+}
+
+/* As much free as there is in use. */
+static bool wants_slab(struct ps_block_pool *pool)
+{
+    ps_mutex_lock(&pool->lock);
+    uint64_t wanted = (pool->block_count + SLAB_BLOCKS - 1) / SLAB_BLOCKS;
+    if (wanted > PS_POOL_READY_SLABS_MAX)
+        wanted = PS_POOL_READY_SLABS_MAX;
+    bool is_short = pool->empty_count < wanted;
+    pool->slack_count = wanted > PS_POOL_SLACK_SLABS ? wanted : PS_POOL_SLACK_SLABS;
+    ps_mutex_unlock(&pool->lock);
+    return is_short;
+}
+
 static struct slab *create_slab(struct ps_block_pool *pool)
 {
     struct slab *slab = ps_zeroed(pool->memory, sizeof *slab);
@@ -198,7 +235,7 @@ static struct slab *give_back(struct ps_block_pool *pool, struct slab_block *blo
     leave(pool, slab);
     slab->free_bits |= bit;
     pool->block_count--;
-    if (slab->free_bits == ALL_FREE && pool->empty_count >= PS_POOL_SLACK_SLABS) {
+    if (slab->free_bits == ALL_FREE && pool->empty_count >= pool->slack_count) {
         pool->slab_count--;
         return slab;
     }

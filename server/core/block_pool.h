@@ -1,8 +1,12 @@
 /* A pool of blocks, cut from slabs of large pages (base/slab.h).
  *
  * Free blocks are used again before a new slab is asked for. At most PS_POOL_SLACK_SLABS slabs that
- * are wholly free are kept, so that the copies of a checkpoint or of pulls in flight do not map and
- * unmap memory all the time; the others go back to the system.
+ * are wholly free are kept, so that the copies of pulls in flight do not map and unmap memory all
+ * the time; the others go back to the system.
+ *
+ * From the first snapshot on more are kept, and made ready before it: as many as are in use, at
+ * most PS_POOL_READY_SLABS_MAX. Memory that is touched for the first time is slow, in a virtual
+ * machine 1 to 2 ms for a megabyte, and it would be the pushes that wait for it.
  *
  * Threads:  any, but for create and destroy.
  * Blocking: for a lock held for a few instructions; for the kernel when a slab is taken or given.
@@ -19,6 +23,9 @@
 
 /* 128 MiB. */
 #define PS_POOL_SLACK_SLABS 64
+
+/* 1 GiB. */
+#define PS_POOL_READY_SLABS_MAX 512
 
 struct ps_block_pool;
 

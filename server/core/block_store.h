@@ -31,6 +31,10 @@ struct ps_block_store {
     /* A block of PS_BLOCK_BYTES, content undefined, or NULL when memory is refused. */
     struct ps_block *(*take)(void *self);
     void (*give)(void *self, struct ps_block *block);
+    /* Somebody is about to hold all blocks for a while; those that change will be copied. A good
+     * moment to have memory ready, so that no update waits for it. May take long; NULL: nothing
+     * can be done. */
+    void (*expect_copies)(void *self);
     void *self;
 };
 

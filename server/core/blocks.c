@@ -119,6 +119,18 @@ void ps_blocks_release(struct ps_blocks *blocks)
         free_list(blocks);
 }
 
+void ps_blocks_let_go(struct ps_blocks *blocks, uint64_t bytes)
+{
+    if (ps_blocks_shared(blocks))
+        return;
+    size_t end = bytes < blocks->size ? (size_t)bytes / PS_BLOCK_BYTES : blocks->block_count;
+    /* Backwards to where an earlier call ended. */
+    for (size_t i = end; i > 0 && blocks->entries[i - 1].block != NULL; i--) {
+        release_block(blocks, blocks->entries[i - 1].block);
+        blocks->entries[i - 1].block = NULL;
+    }
+}
+
 bool ps_blocks_shared(struct ps_blocks *blocks)
 {
     /* Acquire: what the last other holder read, it read before we write. */

@@ -51,6 +51,10 @@ void ps_blocks_release(struct ps_blocks *blocks);
  * for as long as the holder gives out no reference. */
 bool ps_blocks_shared(struct ps_blocks *blocks);
 
+/* The caller will not read the first `bytes` again, nor what he asks for later in the same way with
+ * more: whole blocks among them go at once when nobody else holds the list. */
+void ps_blocks_let_go(struct ps_blocks *blocks, uint64_t bytes);
+
 /* The content; valid while the caller's reference is. */
 struct ps_view ps_blocks_view(const struct ps_blocks *blocks);
 

@@ -84,6 +84,7 @@ void ps_parameter_hold(struct ps_parameter *parameter, struct ps_parameter_versi
 {
     *held = (struct ps_parameter_version){0};
     ps_mutex_lock(&parameter->lock);
+    held->spec = ps_parameter_spec_acquire(parameter->spec);
     held->values = ps_blocks_acquire(parameter->values);
     for (uint32_t i = 0; i < ps_parameter_state_count(parameter); i++)
         held->states[i] = ps_blocks_acquire(parameter->states[i]);
@@ -97,6 +98,7 @@ void ps_parameter_version_release(struct ps_parameter_version *held)
     ps_blocks_release(held->values);
     for (size_t i = 0; i < PS_STATES_MAX; i++)
         ps_blocks_release(held->states[i]);
+    ps_parameter_spec_release(held->spec);
     *held = (struct ps_parameter_version){0};
 }
 

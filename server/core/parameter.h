@@ -27,6 +27,7 @@ struct ps_parameter {
 
 /* One version of a parameter, held. */
 struct ps_parameter_version {
+    struct ps_parameter_spec *spec;
     struct ps_blocks *values;
     struct ps_blocks *states[PS_STATES_MAX];
     uint64_t version;

@@ -57,9 +57,9 @@ enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *sa
                               struct ps_error *error)
 {
     const struct ps_snapshot *snapshot = &saving->snapshot;
-    enum ps_status status =
-        ps_checkpoint_write(saver->files, saver->folder, &snapshot->facts, snapshot->parameters,
-                            snapshot->parameter_count, saver->memory, &saving->place, error);
+    enum ps_status status = ps_checkpoint_write_watched(
+        saver->files, saver->folder, &snapshot->facts, snapshot->parameters,
+        snapshot->parameter_count, &snapshot->watcher, saver->memory, &saving->place, error);
     ps_snapshot_release(&saving->snapshot);
     if (status != PS_OK)
         ps_counter_add(saver->service->metrics.checkpoint_failures, 1);

@@ -294,7 +294,9 @@ struct ps_snapshot {
     struct ps_checkpoint_parameter *parameters;
     size_t parameter_count;
     struct ps_ticket ticket; /* saving this snapshot satisfies tickets up to here */
-    void *held;              /* private */
+    /* To be told what has been read: that is let go, so that pushes need not copy it any more. */
+    struct ps_checkpoint_watcher watcher;
+    void *held; /* private */
 };
 
 /* PS_ERR_NOT_READY while there is nothing to save. Release with ps_snapshot_release. */

@@ -27,7 +27,8 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
                                    struct ps_snapshot *snapshot, struct ps_error *error);
 static enum ps_status encode_sessions(struct holding *holding, struct ps_checkpoint_facts *facts,
                                       struct ps_error *error);
-static void take_parameter(struct holding *holding, struct ps_parameter *parameter);
+static void describe(struct holding *holding, size_t i);
+static void let_go(void *self, size_t parameter, uint32_t array, uint64_t bytes);
 static void make_uuid(struct ps_random *random, char uuid[37]);
 static int compare_names(const void *a, const void *b);
 
@@ -45,6 +46,8 @@ enum ps_status ps_service_snapshot(struct ps_service *service, struct ps_snapsho
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a snapshot of %zu parameters",
                        capacity);
 
+    if (service->store != NULL && service->store->expect_copies != NULL)
+        service->store->expect_copies(service->store->self);
     ps_rwlock_write(&service->cut);
     enum ps_status status = take_instant(service, holding, snapshot, error);
     ps_rwlock_unlock(&service->cut);
@@ -58,9 +61,12 @@ enum ps_status ps_service_snapshot(struct ps_service *service, struct ps_snapsho
 
     /* Sorted, so that equal states give equal files. */
     if (holding->count > 0)
-        qsort(holding->parameters, holding->count, sizeof holding->parameters[0], compare_names);
+        qsort(holding->versions, holding->count, sizeof holding->versions[0], compare_names);
+    for (size_t i = 0; i < holding->count; i++)
+        describe(holding, i);
     snapshot->parameters = holding->parameters;
     snapshot->parameter_count = holding->count;
+    snapshot->watcher = (struct ps_checkpoint_watcher){let_go, holding};
     snapshot->held = holding;
     return PS_OK;
 }
@@ -89,7 +95,8 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
     PS_TRY(ps_sessions_copy(&service->sessions, holding->memory, &holding->sessions, error));
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
          entry != NULL; entry = ps_parameter_table_next(entry))
-        take_parameter(holding, ps_parameter_entry_parameter(entry));
+        ps_parameter_hold(ps_parameter_entry_parameter(entry),
+                          &holding->versions[holding->count++]);
     PS_ASSERT(holding->count == holding->capacity);
 
     struct ps_journal_state state;
@@ -120,13 +127,11 @@ static enum ps_status encode_sessions(struct holding *holding, struct ps_checkpo
     return PS_OK;
 }
 
-static void take_parameter(struct holding *holding, struct ps_parameter *parameter)
+static void describe(struct holding *holding, size_t i)
 {
-    struct ps_parameter_version *version = &holding->versions[holding->count];
-    ps_parameter_hold(parameter, version);
-    /* The spec lives as long as the values that are held. */
-    const struct ps_parameter_spec *spec = version->values->spec;
-    struct ps_checkpoint_parameter *row = &holding->parameters[holding->count];
+    const struct ps_parameter_version *version = &holding->versions[i];
+    const struct ps_parameter_spec *spec = version->spec;
+    struct ps_checkpoint_parameter *row = &holding->parameters[i];
     *row = (struct ps_checkpoint_parameter){
         .name = spec->name,
         .dtype = spec->dtype,
@@ -135,12 +140,26 @@ static void take_parameter(struct holding *holding, struct ps_parameter *paramet
         .version = version->version,
         .step = version->step,
         .id = spec->id,
-        .state_count = ps_parameter_state_count(parameter),
+        .state_count = ps_rule_states(spec->settings.rule),
         .values = ps_blocks_view(version->values),
     };
-    for (uint32_t i = 0; i < row->state_count; i++)
-        row->states[i] = ps_blocks_view(version->states[i]);
-    holding->count++;
+    for (uint32_t state = 0; state < row->state_count; state++)
+        row->states[state] = ps_blocks_view(version->states[state]);
+}
+
+/* What is written is the parameter's own again, also the blocks of an array that is half written:
+ * one array may be the whole shard. */
+static void let_go(void *self, size_t parameter, uint32_t array, uint64_t bytes)
+{
+    struct holding *holding = self;
+    struct ps_parameter_version *version = &holding->versions[parameter];
+    struct ps_blocks **blocks = array == 0 ? &version->values : &version->states[array - 1];
+    if (bytes < (*blocks)->size) {
+        ps_blocks_let_go(*blocks, bytes);
+        return;
+    }
+    ps_blocks_release(*blocks);
+    *blocks = NULL;
 }
 
 static void make_uuid(struct ps_random *random, char uuid[37])
@@ -159,9 +178,9 @@ static void make_uuid(struct ps_random *random, char uuid[37])
 
 static int compare_names(const void *a, const void *b)
 {
-    const struct ps_checkpoint_parameter *left = a;
-    const struct ps_checkpoint_parameter *right = b;
-    return ps_bytes_compare(left->name, right->name);
+    const struct ps_parameter_version *left = a;
+    const struct ps_parameter_version *right = b;
+    return ps_bytes_compare(left->spec->name, right->spec->name);
 }
 
 void ps_snapshot_release(struct ps_snapshot *snapshot)

@@ -52,6 +52,20 @@ static enum ps_status fault_write_view(void *self, struct ps_file file, struct p
     return PS_OK;
 }
 
+static enum ps_status fault_write_over(void *self, struct ps_file file, uint64_t offset,
+                                       struct ps_bytes bytes, struct ps_error *error)
+{
+    struct fault_files *fault = self;
+    bool was_down = fault->fired && fault->stays_down;
+    if (!failing(fault, FAULT_WRITE))
+        return fault->under->write_over(fault->under->self, file, offset, bytes, error);
+    if (fault->tears && !was_down) {
+        bytes.size /= 2;
+        (void)fault->under->write_over(fault->under->self, file, offset, bytes, NULL);
+    }
+    return injected(error, "write", "file");
+}
+
 static enum ps_status fault_read(void *self, struct ps_file file, uint64_t offset,
                                  void *destination, size_t size, size_t *got,
                                  struct ps_error *error)
@@ -134,6 +148,7 @@ struct ps_files fault_files_files(struct fault_files *fault)
         .open = fault_open,
         .write = fault_write,
         .write_view = fault_write_view,
+        .write_over = fault_write_over,
         .read = fault_read,
         .size = fault_size,
         .sync = fault_sync,

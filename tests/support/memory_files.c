@@ -277,17 +277,12 @@ static enum ps_status begin(struct memory_files *disk, enum memory_files_operati
     return PS_OK;
 }
 
-/* The open file behind a handle; NULL when it was lost in a crash. */
-static struct handle *handle_of(struct memory_files *disk, struct ps_file file)
+static enum ps_status find_handle(struct memory_files *disk, struct ps_file file,
+                                  struct handle **handle, struct ps_error *error)
 {
     PS_ASSERT(file.handle >= 0 && (size_t)file.handle < disk->handle_count);
-    struct handle *handle = &disk->handles[file.handle];
-    return handle->path != NULL ? handle : NULL;
-}
-
-static enum ps_status fail_lost(struct ps_error *error)
-{
-    return ps_fail(error, PS_ERR_IO, "file: the machine has restarted since it was opened");
+    *handle = &disk->handles[file.handle];
+    return (*handle)->path != NULL ? PS_OK : ps_fail(error, PS_ERR_IO, "file: lost in a restart");
 }
 
 static enum ps_status memory_open(void *self, const char *path, enum ps_file_mode mode,
@@ -298,7 +293,7 @@ static enum ps_status memory_open(void *self, const char *path, enum ps_file_mod
     char parent[1024];
     memory_parent_of(path, parent, sizeof parent);
     struct memory_link *link = memory_names_find(&disk->now, path);
-    if (link != NULL && mode == PS_FILE_CREATE_NEW)
+    if (link != NULL && (mode == PS_FILE_CREATE_NEW || mode == PS_FILE_CREATE_DIRECT))
         return ps_fail(error, PS_ERR_EXISTS, "open %s: File exists", path);
     if (link == NULL && (mode == PS_FILE_READ || !folder_exists(disk, parent)))
         return ps_fail(error, PS_ERR_NOT_FOUND, "open %s: No such file or directory", path);
@@ -321,9 +316,8 @@ static enum ps_status memory_write(void *self, struct ps_file file, struct ps_by
                                    struct ps_error *error)
 {
     struct memory_files *disk = self;
-    struct handle *handle = handle_of(disk, file);
-    if (handle == NULL)
-        return fail_lost(error);
+    struct handle *handle = NULL;
+    PS_TRY(find_handle(disk, file, &handle, error));
     PS_ASSERT(handle->mode != PS_FILE_READ);
     enum ps_status status = begin(disk, MEMORY_WRITE, handle->path, error);
     size_t part = bytes.size;
@@ -348,14 +342,27 @@ static enum ps_status memory_write_view(void *self, struct ps_file file, struct 
     return PS_OK;
 }
 
+/* Only over what was never synced, so that a crash leaves a beginning of the new content. */
+static enum ps_status memory_write_over(void *self, struct ps_file file, uint64_t offset,
+                                        struct ps_bytes bytes, struct ps_error *error)
+{
+    struct memory_files *disk = self;
+    struct handle *handle = NULL;
+    PS_TRY(find_handle(disk, file, &handle, error));
+    PS_ASSERT(offset >= handle->inode->synced && offset + bytes.size <= handle->inode->size);
+    PS_TRY(begin(disk, MEMORY_WRITE, handle->path, error));
+    memcpy(handle->inode->content + offset, bytes.data, bytes.size);
+    disk->knobs.bytes_written += bytes.size;
+    return PS_OK;
+}
+
 static enum ps_status memory_read(void *self, struct ps_file file, uint64_t offset,
                                   void *destination, size_t size, size_t *got,
                                   struct ps_error *error)
 {
     struct memory_files *disk = self;
-    struct handle *handle = handle_of(disk, file);
-    if (handle == NULL)
-        return fail_lost(error);
+    struct handle *handle = NULL;
+    PS_TRY(find_handle(disk, file, &handle, error));
     PS_TRY(begin(disk, MEMORY_READ, handle->path, error));
     uint64_t left = offset < handle->inode->size ? handle->inode->size - offset : 0;
     size_t part = left < size ? (size_t)left : size;
@@ -370,9 +377,8 @@ static enum ps_status memory_size(void *self, struct ps_file file, uint64_t *siz
                                   struct ps_error *error)
 {
     struct memory_files *disk = self;
-    struct handle *handle = handle_of(disk, file);
-    if (handle == NULL)
-        return fail_lost(error);
+    struct handle *handle = NULL;
+    PS_TRY(find_handle(disk, file, &handle, error));
     PS_TRY(begin(disk, MEMORY_SIZE, handle->path, error));
     *size = handle->inode->size;
     return PS_OK;
@@ -381,9 +387,8 @@ static enum ps_status memory_size(void *self, struct ps_file file, uint64_t *siz
 static enum ps_status memory_sync(void *self, struct ps_file file, struct ps_error *error)
 {
     struct memory_files *disk = self;
-    struct handle *handle = handle_of(disk, file);
-    if (handle == NULL)
-        return fail_lost(error);
+    struct handle *handle = NULL;
+    PS_TRY(find_handle(disk, file, &handle, error));
     enum ps_status status = begin(disk, MEMORY_SYNC, handle->path, error);
     if (status != PS_OK)
         handle->inode->poisoned = true;
@@ -395,8 +400,8 @@ static enum ps_status memory_sync(void *self, struct ps_file file, struct ps_err
 static void memory_close(void *self, struct ps_file file)
 {
     struct memory_files *disk = self;
-    struct handle *handle = handle_of(disk, file);
-    if (handle == NULL)
+    struct handle *handle = NULL;
+    if (find_handle(disk, file, &handle, NULL) != PS_OK)
         return;
     (void)begin(disk, MEMORY_CLOSE, handle->path, NULL);
     free(handle->path);
@@ -481,6 +486,7 @@ static const struct ps_files interface_of_memory = {
     .open = memory_open,
     .write = memory_write,
     .write_view = memory_write_view,
+    .write_over = memory_write_over,
     .read = memory_read,
     .size = memory_size,
     .sync = memory_sync,

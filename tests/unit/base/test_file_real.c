@@ -95,6 +95,65 @@ START_TEST(new_file_must_not_exist)
 }
 END_TEST
 
+/* Whole blocks, then a rest, then over the beginning: whether the file system can do without its
+ * cache or not, the bytes are the same. */
+START_TEST(a_file_written_past_the_cache_is_like_any)
+{
+    uint8_t *memory = aligned_alloc(PS_FILE_DIRECT_BYTES, (size_t)3 * PS_FILE_DIRECT_BYTES);
+    uint8_t *content = malloc((size_t)3 * PS_FILE_DIRECT_BYTES);
+    size_t got = 0;
+    uint64_t size = 0;
+    for (size_t i = 0; i < (size_t)3 * PS_FILE_DIRECT_BYTES; i++)
+        memory[i] = (uint8_t)(i * 7 >> 2);
+    struct ps_file file = open_as(PS_FILE_CREATE_DIRECT);
+    ck_assert_int_eq(files->write(files->self, file,
+                                  (struct ps_bytes){memory, 2 * PS_FILE_DIRECT_BYTES}, &error),
+                     PS_OK);
+    ck_assert_int_eq(files->write(files->self, file,
+                                  (struct ps_bytes){memory + 2 * PS_FILE_DIRECT_BYTES, 100},
+                                  &error),
+                     PS_OK);
+    ck_assert_int_eq(files->write_over(files->self, file, 5, ps_bytes_of_text("over"), &error),
+                     PS_OK);
+    ck_assert_int_eq(files->write(files->self, file, ps_bytes_of_text("end"), &error), PS_OK);
+    ck_assert_int_eq(files->sync(files->self, file, &error), PS_OK);
+    files->close(files->self, file);
+
+    file = open_as(PS_FILE_READ);
+    ck_assert_int_eq(files->size(files->self, file, &size, &error), PS_OK);
+    ck_assert_uint_eq(size, 2 * PS_FILE_DIRECT_BYTES + 103);
+    ck_assert_int_eq(files->read(files->self, file, 0, content, size, &got, &error), PS_OK);
+    files->close(files->self, file);
+    memcpy(memory + 5, "over", 4);
+    memcpy(memory + 2 * PS_FILE_DIRECT_BYTES + 100, "end", 3);
+    ck_assert_mem_eq(content, memory, size);
+    free(content);
+    free(memory);
+}
+END_TEST
+
+START_TEST(a_file_past_the_cache_must_not_exist)
+{
+    struct ps_file file;
+    write_once(PS_FILE_CREATE_NEW, "abc");
+
+    ck_assert_int_eq(files->open(files->self, path, PS_FILE_CREATE_DIRECT, &file, &error),
+                     PS_ERR_EXISTS);
+}
+END_TEST
+
+START_TEST(writing_over_a_file_for_reading_fails)
+{
+    write_once(PS_FILE_CREATE_NEW, "abc");
+    struct ps_file file = open_as(PS_FILE_READ);
+
+    ck_assert_int_eq(files->write_over(files->self, file, 0, ps_bytes_of_text("x"), &error),
+                     PS_ERR_IO);
+
+    files->close(files->self, file);
+}
+END_TEST
+
 START_TEST(full_disk_is_told_with_the_path)
 {
     struct ps_file file;
@@ -211,6 +270,9 @@ int main(void)
     tcase_add_test(tests, reading_beyond_the_end_gets_less);
     tcase_add_test(tests, missing_file_is_not_found_and_named);
     tcase_add_test(tests, new_file_must_not_exist);
+    tcase_add_test(tests, a_file_written_past_the_cache_is_like_any);
+    tcase_add_test(tests, a_file_past_the_cache_must_not_exist);
+    tcase_add_test(tests, writing_over_a_file_for_reading_fails);
     tcase_add_test(tests, full_disk_is_told_with_the_path);
     tcase_add_test(tests, calls_on_a_file_that_is_closed_fail);
     tcase_add_test(tests, rename_replaces_and_remove_removes);

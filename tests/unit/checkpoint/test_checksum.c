@@ -35,6 +35,25 @@ START_TEST(a_continued_checksum_is_that_of_the_whole)
                           ps_checksum_crc32c(0, whole));
         ck_assert_uint_eq(ps_checksum_crc32(ps_checksum_crc32(0, first), rest),
                           ps_checksum_crc32(0, whole));
+        ck_assert_uint_eq(ps_checksum_crc32_join(ps_checksum_crc32(0, first),
+                                                 ps_checksum_crc32(0, rest), rest.size),
+                          ps_checksum_crc32(0, whole));
+    }
+}
+END_TEST
+
+START_TEST(checksums_of_long_runs_are_joined)
+{
+    static uint8_t bytes[300000];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * i >> 3);
+    for (size_t cut = 1; cut < sizeof bytes; cut = cut * 3 + 1) {
+        struct ps_bytes first = {bytes, cut};
+        struct ps_bytes rest = {bytes + cut, sizeof bytes - cut};
+
+        ck_assert_uint_eq(ps_checksum_crc32_join(ps_checksum_crc32(0, first),
+                                                 ps_checksum_crc32(0, rest), rest.size),
+                          ps_checksum_crc32(0, (struct ps_bytes){bytes, sizeof bytes}));
     }
 }
 END_TEST
@@ -47,6 +66,7 @@ int main(void)
     tcase_add_test(tests, crc32_of_nine_digits_is_the_published_one);
     tcase_add_test(tests, nothing_has_the_checksum_zero);
     tcase_add_test(tests, a_continued_checksum_is_that_of_the_whole);
+    tcase_add_test(tests, checksums_of_long_runs_are_joined);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -102,6 +102,74 @@ START_TEST(free_slabs_beyond_the_slack_go_back_to_the_system)
 }
 END_TEST
 
+static void expect_copies(struct ps_block_pool *pool)
+{
+    const struct ps_block_store *store = ps_block_pool_store(pool);
+    store->expect_copies(store->self);
+}
+
+START_TEST(copies_that_are_expected_find_memory_ready)
+{
+    struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
+    struct ps_block *blocks[2 * PER_SLAB + 1];
+    for (size_t i = 0; i <= 2 * PER_SLAB; i++)
+        blocks[i] = take(pool);
+    expect(pool, 2 * PER_SLAB + 1, 3);
+
+    expect_copies(pool);
+    expect(pool, 2 * PER_SLAB + 1, 6);
+    expect_copies(pool);
+
+    expect(pool, 2 * PER_SLAB + 1, 6);
+    for (size_t i = 0; i <= 2 * PER_SLAB; i++)
+        give(blocks[i]);
+    ps_block_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(memory_that_is_ready_stays_until_it_is_not_wanted)
+{
+    enum { SLABS = PS_POOL_SLACK_SLABS + 10, BLOCKS = SLABS * PER_SLAB };
+    struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
+    struct ps_block *blocks[2 * BLOCKS];
+    for (size_t i = 0; i < BLOCKS; i++)
+        blocks[i] = take(pool);
+    expect_copies(pool);
+    for (size_t i = BLOCKS; i < 2 * BLOCKS; i++)
+        blocks[i] = take(pool);
+
+    for (size_t i = BLOCKS; i < 2 * BLOCKS; i++)
+        give(blocks[i]);
+    expect(pool, BLOCKS, 2 * SLABS);
+
+    for (size_t i = 1; i < BLOCKS; i++)
+        give(blocks[i]);
+    expect_copies(pool);
+    struct ps_block *more = take(pool);
+    give(more);
+    give(blocks[0]);
+    ck_assert_uint_lt(ps_block_pool_look(pool).bytes_reserved, 2 * SLABS * (uint64_t)PS_SLAB_BYTES);
+    ps_block_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(expecting_survives_any_refused_allocation)
+{
+    struct fault_heap heap = {.refuse_at = -1};
+    struct ps_allocator memory = fault_heap_allocator(&heap);
+    struct ps_block_pool *pool = ps_block_pool_create(&memory, NULL);
+    struct ps_block *block = take(pool);
+    heap.refuse_at = heap.seen;
+
+    expect_copies(pool);
+
+    expect(pool, 1, 1);
+    give(block);
+    ps_block_pool_destroy(pool);
+    ck_assert_int_eq(heap.live, 0);
+}
+END_TEST
+
 START_TEST(the_last_block_takes_a_destroyed_pool_with_it)
 {
     struct fault_heap heap = {.refuse_at = -1};
@@ -210,6 +278,9 @@ int main(void)
     tcase_add_test(tests, a_block_given_back_is_taken_again);
     tcase_add_test(tests, a_slab_in_use_is_filled_before_an_empty_one);
     tcase_add_test(tests, free_slabs_beyond_the_slack_go_back_to_the_system);
+    tcase_add_test(tests, copies_that_are_expected_find_memory_ready);
+    tcase_add_test(tests, memory_that_is_ready_stays_until_it_is_not_wanted);
+    tcase_add_test(tests, expecting_survives_any_refused_allocation);
     tcase_add_test(tests, the_last_block_takes_a_destroyed_pool_with_it);
     tcase_add_loop_test(tests, taking_survives_any_refused_allocation, 0, 3);
     tcase_add_test(tests, the_gauges_follow);

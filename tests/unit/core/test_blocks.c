@@ -274,6 +274,51 @@ START_TEST(a_block_updated_twice_keeps_the_first_writing)
 }
 END_TEST
 
+START_TEST(what_is_let_go_is_given_back_block_by_block)
+{
+    struct fault_heap heap = {.refuse_at = -1};
+    struct ps_allocator memory = fault_heap_allocator(&heap);
+    struct ps_parameter_spec *spec = spec_of(&memory, 2 * PS_BLOCK_BYTES / 4 + 1);
+    struct ps_blocks *blocks = create_three(spec);
+    int64_t before = heap.live;
+
+    ps_blocks_let_go(blocks, PS_BLOCK_BYTES - 1);
+    ck_assert_int_eq(heap.live, before);
+    ps_blocks_let_go(blocks, PS_BLOCK_BYTES + 1);
+    ck_assert_int_eq(heap.live, before - 1);
+    ck_assert_uint_eq(blocks->pieces[1].data[0], 2);
+    ps_blocks_let_go(blocks, 2 * PS_BLOCK_BYTES);
+    ck_assert_int_eq(heap.live, before - 2);
+    ps_blocks_let_go(blocks, 2 * PS_BLOCK_BYTES + 4);
+    ck_assert_int_eq(heap.live, before - 3);
+
+    ps_blocks_release(blocks);
+    ps_parameter_spec_release(spec);
+    ck_assert_int_eq(heap.live, 0);
+}
+END_TEST
+
+START_TEST(what_somebody_else_holds_too_is_not_let_go)
+{
+    struct ps_parameter_spec *spec = spec_of(ps_allocator_heap(), 2 * PS_BLOCK_BYTES / 4 + 1);
+    struct ps_blocks *parameters = create_three(spec);
+    struct ps_blocks *held = ps_blocks_acquire(parameters);
+
+    ps_blocks_let_go(held, PS_BLOCK_BYTES);
+    ck_assert_ptr_nonnull(parameters->entries[0].block);
+    struct ps_blocks *now = update(parameters, NULL, 1);
+    ps_blocks_let_go(held, 2 * PS_BLOCK_BYTES);
+
+    ck_assert_ptr_null(held->entries[0].block);
+    ck_assert_ptr_null(held->entries[1].block);
+    ck_assert_uint_eq(held->pieces[2].data[0], 3);
+    ck_assert_uint_eq(now->pieces[0].data[1], 1);
+    ps_blocks_release(held);
+    ps_blocks_release(now);
+    ps_parameter_spec_release(spec);
+}
+END_TEST
+
 START_TEST(whole_blocks_come_from_the_store_and_the_rest_does_not)
 {
     struct fault_heap heap = {.refuse_at = -1};
@@ -313,6 +358,8 @@ int main(void)
     tcase_add_test(tests, an_update_that_is_abandoned_changes_nothing);
     tcase_add_loop_test(tests, begin_survives_any_refused_allocation, 0, 5);
     tcase_add_test(tests, a_block_updated_twice_keeps_the_first_writing);
+    tcase_add_test(tests, what_is_let_go_is_given_back_block_by_block);
+    tcase_add_test(tests, what_somebody_else_holds_too_is_not_let_go);
     tcase_add_test(tests, whole_blocks_come_from_the_store_and_the_rest_does_not);
     return run_tests("blocks", tests);
 }

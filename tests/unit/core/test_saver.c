@@ -157,6 +157,43 @@ START_TEST(a_snapshot_of_a_shard_that_was_lost_is_given_up)
 }
 END_TEST
 
+/* A push between any two calls of the disk. */
+static void push_at_each_call(void *context, enum memory_files_operation operation,
+                              const char *path)
+{
+    (void)context;
+    (void)operation;
+    (void)path;
+    push();
+}
+
+START_TEST(b21_pushes_while_a_checkpoint_is_written_are_not_in_it)
+{
+    struct core_world recovered;
+    struct ps_loaded loaded;
+    push();
+    memory_files_knobs(disk)->observer = push_at_each_call;
+
+    ck_assert_int_eq(save(), PS_OK);
+
+    memory_files_knobs(disk)->observer = NULL;
+    ck_assert_uint_eq(place.position, 1);
+    disk_world_init(&recovered, store.claim.epoch + 1);
+    ck_assert_int_eq(disk_load(&recovered, disk, NULL, &loaded), PS_OK);
+    struct ps_pull pull;
+    struct ps_pull_request request = {.name = text("w")};
+    ck_assert_int_eq(ps_service_pull(recovered.service, &request, &pull, NULL), PS_OK);
+    ck_assert_uint_eq(pull.reply.version, 1);
+    float values[4];
+    ps_view_copy(pull.reply.content, 0, values, sizeof values);
+    for (int i = 0; i < 4; i++)
+        ck_assert_float_eq(values[i], values[0]);
+    ck_assert_float_lt(values[0], 1);
+    ps_pull_release(&pull);
+    world_fini(&recovered);
+}
+END_TEST
+
 START_TEST(two_generations_stay)
 {
     struct ps_checkpoint_place pointer;
@@ -372,6 +409,7 @@ int main(void)
     tcase_add_test(tests, pushes_behind_the_snapshot_are_not_waited_for);
     tcase_add_test(tests, a_checkpoint_does_not_wait_for_a_journal_that_has_failed);
     tcase_add_test(tests, a_snapshot_of_a_shard_that_was_lost_is_given_up);
+    tcase_add_test(tests, b21_pushes_while_a_checkpoint_is_written_are_not_in_it);
     tcase_add_test(tests, two_generations_stay);
     tcase_add_test(tests, b3_a_recovered_server_saves_again);
     tcase_add_test(tests, b8_who_lost_the_shard_publishes_nothing);

@@ -77,6 +77,27 @@ START_TEST(p3_a_snapshot_keeps_its_bits_while_pushes_go_on)
 }
 END_TEST
 
+START_TEST(what_is_written_is_let_go)
+{
+    struct core_world world;
+    struct ps_snapshot snapshot;
+    world_init_ready(&world);
+    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+    int64_t held = world.heap.live;
+    ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+    ck_assert_int_gt(world.heap.live, held); /* a copy: the old one is held */
+
+    snapshot.watcher.written(snapshot.watcher.self, 0, 0, sizeof start);
+
+    ck_assert_int_eq(world.heap.live, held);
+    ck_assert(ps_bytes_equal(snapshot.parameters[0].name, text("w")));
+    ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+    ck_assert_int_eq(world.heap.live, held);
+    ps_snapshot_release(&snapshot);
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(a_snapshot_outlives_reset)
 {
     struct core_world world;
@@ -171,6 +192,7 @@ int main(void)
     tcase_add_test(tests, there_is_nothing_to_save_before_finish);
     tcase_add_test(tests, a_snapshot_has_facts_and_parameters_sorted_by_name);
     tcase_add_test(tests, p3_a_snapshot_keeps_its_bits_while_pushes_go_on);
+    tcase_add_test(tests, what_is_written_is_let_go);
     tcase_add_test(tests, a_snapshot_outlives_reset);
     tcase_add_test(tests, a_seed_repeats_its_uuids);
     tcase_add_test(tests, a_fenced_server_still_takes_snapshots);

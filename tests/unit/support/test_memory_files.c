@@ -235,6 +235,19 @@ START_TEST(a_failed_sync_is_not_healed_by_a_later_one)
 }
 END_TEST
 
+START_TEST(bytes_are_written_over_in_their_place)
+{
+    struct ps_file file = opened("data/a", PS_FILE_CREATE_DIRECT);
+    ck_assert_int_eq(write_text(file, "abcdef"), PS_OK);
+
+    ck_assert_int_eq(files->write_over(files->self, file, 2, ps_bytes_of_text("XY"), NULL), PS_OK);
+    ck_assert_int_eq(write_text(file, "g"), PS_OK);
+
+    files->close(files->self, file);
+    assert_content("data/a", "abXYefg");
+}
+END_TEST
+
 START_TEST(handles_do_not_survive_a_crash)
 {
     struct ps_file file = opened("data/a", PS_FILE_CREATE_NEW);
@@ -387,6 +400,7 @@ int main(void)
     tcase_add_test(tests, a_killed_process_loses_nothing);
     tcase_add_test(tests, a_rename_without_sync_can_come_back_as_an_empty_file);
     tcase_add_test(tests, a_failed_sync_is_not_healed_by_a_later_one);
+    tcase_add_test(tests, bytes_are_written_over_in_their_place);
     tcase_add_test(tests, handles_do_not_survive_a_crash);
     tcase_add_test(tests, only_the_chosen_operation_fails);
     tcase_add_test(tests, without_power_everything_fails);
