@@ -108,6 +108,7 @@ static void add_item(struct ps_batch *batch, uint32_t i, uint64_t split_bytes, c
     item->status = PS_OK;
     item->before = false;
     item->version = PS_NO_VERSION;
+    item->pulled_version = PS_NO_VERSION;
     item->position = 0;
     item->duplicate = false;
     item->retries = 0;
@@ -181,6 +182,13 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
     case PS_METHOD_PULL:
         request->pull = (struct ps_pull_request){.name = name};
         return;
+    case PS_METHOD_PUSH_PULL:
+        request->push_pull.push = (struct ps_push_request){.name = name,
+                                                           .dtype = item->dtype,
+                                                           .content = ps_view_of(&call->content),
+                                                           .ack = batch->request.ack};
+        request->push_pull.pull = (struct ps_pull_request){.name = name};
+        return;
     case PS_METHOD_LIST:
         request->list =
             (struct ps_list_request){.after = name, .limit = (uint32_t)item->list->count_max};
@@ -193,7 +201,6 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
     case PS_METHOD_SAVE:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
-    case PS_METHOD_PUSH_PULL:
     case PS_METHOD_COUNT:
         return;
     }
@@ -208,13 +215,14 @@ struct ps_request_id *ps_call_request_id(struct ps_engine_call *call)
         return &call->request.finish.request;
     case PS_METHOD_PUSH:
         return &call->request.push.request;
+    case PS_METHOD_PUSH_PULL:
+        return &call->request.push_pull.push.request;
     case PS_METHOD_PULL:
     case PS_METHOD_STATUS:
     case PS_METHOD_LIST:
     case PS_METHOD_SAVE:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
-    case PS_METHOD_PUSH_PULL:
     case PS_METHOD_COUNT:
         break;
     }
@@ -233,6 +241,10 @@ void ps_call_name_shard(struct ps_engine_call *call)
     case PS_METHOD_PUSH:
         call->request.push.shard = call->shard + 1;
         return;
+    case PS_METHOD_PUSH_PULL:
+        call->request.push_pull.push.shard = call->shard + 1;
+        call->request.push_pull.pull.shard = call->shard + 1;
+        return;
     case PS_METHOD_PULL:
         call->request.pull.shard = call->shard + 1;
         return;
@@ -241,7 +253,6 @@ void ps_call_name_shard(struct ps_engine_call *call)
     case PS_METHOD_SAVE:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
-    case PS_METHOD_PUSH_PULL:
     case PS_METHOD_COUNT:
         return;
     }

@@ -33,6 +33,8 @@ struct ps_engine_call {
     uint32_t item;
     uint32_t shard;
     uint32_t next; /* in the lane's queue or in the outbox */
+    uint32_t lead; /* of its message: the call that began it, perhaps this one */
+    uint32_t out;  /* of a lead: calls of its message that are out */
     uint32_t attempts;
     bool ambiguous;             /* not of readers: an attempt may have been applied */
     enum ps_status last_status; /* why it was paused; PS_OK: never was */
@@ -52,7 +54,7 @@ struct ps_call_queue {
 struct ps_lane {
     struct ps_call_queue again; /* READY: have their number, or need none; go first */
     struct ps_call_queue ready; /* READY, new: of a method with numbers, each needs one */
-    uint32_t in_flight;
+    uint32_t in_flight;         /* messages */
 };
 
 struct ps_batch {

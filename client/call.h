@@ -20,8 +20,22 @@ struct ps_call_request {
         struct ps_push_request push;
         struct ps_pull_request pull;
         struct ps_list_request list;
+        struct {
+            struct ps_push_request push;
+            struct ps_pull_request pull; /* of the same parameter, after the push */
+        } push_pull;
     };
 };
+
+/* One of the calls that go in one message: all of one method (PUSH, PULL or PUSH_PULL), to one
+ * shard; each has an outcome of its own. */
+struct ps_call_part {
+    uint64_t call;
+    const struct ps_call_request *request;
+};
+
+/* Most of them. */
+#define PS_MESSAGE_CALLS_MAX 64
 
 struct ps_call_reply {
     enum ps_method method; /* says which member holds; FINISH has none */
@@ -32,6 +46,10 @@ struct ps_call_reply {
         struct ps_status_reply status;
         struct ps_list_reply list;
         struct ps_save_reply save;
+        struct {
+            struct ps_push_reply push;
+            struct ps_pull_reply pull;
+        } push_pull;
     };
 };
 
@@ -43,6 +61,7 @@ struct ps_call_outcome {
      * says so (ps_retry_is_refusal), or the request never left this machine. Not set when a call
      * broke after it was sent. */
     bool refused;
+    bool no_bundles; /* the server knows no messages of several calls: send them one by one */
     char text[PS_OUTCOME_TEXT_MAX]; /* why it failed, for people */
     struct ps_call_reply reply;     /* holds when status is PS_OK */
 };

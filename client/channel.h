@@ -41,7 +41,14 @@ struct ps_channel {
     enum ps_status (*submit)(void *self, uint64_t call, uint32_t shard,
                              const struct ps_call_request *request, uint64_t deadline_ms);
 
-    /* Makes the outcome of a call in flight come soon. A call that is not in flight is ignored. */
+    /* Starts several calls in one message (call.h); `parts` is borrowed for the call, what it
+     * points to until the outcomes. There is an outcome for each, or, with PS_ERR_NO_MEMORY,
+     * for none. */
+    enum ps_status (*submit_together)(void *self, uint32_t shard, const struct ps_call_part *parts,
+                                      size_t part_count, uint64_t deadline_ms);
+
+    /* Makes the outcome of a call in flight come soon, and of those that went with it. A call
+     * that is not in flight is ignored. */
     void (*cancel)(void *self, uint64_t call);
 
     /* The next outcome, if there is one. */

@@ -21,6 +21,10 @@
 static bool route(void *self, uint32_t shard, const char *address);
 static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
                              const struct ps_call_request *request, uint64_t deadline_ms);
+static enum ps_status submit_together(void *self, uint32_t shard, const struct ps_call_part *parts,
+                                      size_t part_count, uint64_t deadline_ms);
+static void begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32_t shard,
+                  uint64_t deadline_ms);
 static void cancel(void *self, uint64_t call);
 static bool take(void *self, struct ps_delivery *delivery);
 static void release(void *self, struct ps_delivery *delivery);
@@ -50,8 +54,8 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
     side->credentials = grpc_insecure_credentials_create();
     ps_mutex_init(&side->mutex, PS_RANK_QUEUE);
     ps_mutex_init(&side->done_mutex, PS_RANK_LEAF);
-    *channel =
-        (struct ps_channel){route, submit, cancel, take, release, poll, interrupt, destroy, side};
+    *channel = (struct ps_channel){route,   submit, submit_together, cancel,  take,
+                                   release, poll,   interrupt,       destroy, side};
 
     enum ps_status status = ps_grpc_poll_start(side, error);
     if (status != PS_OK)
@@ -116,14 +120,36 @@ static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
                              const struct ps_call_request *request, uint64_t deadline_ms)
 {
     struct ps_grpc_side *side = self;
-    PS_ASSERT(shard < side->shard_count);
+    const struct ps_call_part part = {call, request};
+    if (request->method == PS_METHOD_PUSH_PULL)
+        return submit_together(self, shard, &part, 1, deadline_ms);
     struct ps_flight *flight = ps_flight_create(side, request);
     if (flight == NULL)
         return PS_ERR_NO_MEMORY;
     flight->id = call;
+    begin(side, flight, shard, deadline_ms);
+    return PS_OK;
+}
+
+static enum ps_status submit_together(void *self, uint32_t shard, const struct ps_call_part *parts,
+                                      size_t part_count, uint64_t deadline_ms)
+{
+    struct ps_grpc_side *side = self;
+    struct ps_flight *flight = ps_flight_create_bundle(side, parts, part_count);
+    if (flight == NULL)
+        return PS_ERR_NO_MEMORY;
+    flight->id = parts[0].call;
+    begin(side, flight, shard, deadline_ms);
+    return PS_OK;
+}
+
+/* The flight leaves, waits for its connection, or ends because there is none. */
+static void begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32_t shard,
+                  uint64_t deadline_ms)
+{
+    PS_ASSERT(shard < side->shard_count);
     flight->shard = shard;
     flight->deadline_ms = deadline_ms;
-
     ps_mutex_lock(&side->mutex);
     struct ps_connection *connection = side->routes[shard];
     bool ready = false;
@@ -145,7 +171,16 @@ static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
         ps_flight_drop_pin(flight);
     if (ready)
         ps_flight_launch(flight);
-    return PS_OK;
+}
+
+static bool carries(const struct ps_flight *flight, uint64_t call)
+{
+    if (flight->id == call)
+        return true;
+    for (size_t i = 0; i < flight->part_count; i++)
+        if (flight->parts[i].part.call == call)
+            return true;
+    return false;
 }
 
 static void cancel(void *self, uint64_t call)
@@ -155,7 +190,7 @@ static void cancel(void *self, uint64_t call)
     ps_mutex_lock(&side->mutex);
     for (struct ps_connection *it = side->connections; it != NULL; it = it->next) {
         for (struct ps_flight *flight = it->flights; flight != NULL; flight = flight->next) {
-            if (flight->id != call)
+            if (!carries(flight, call))
                 continue;
             if (flight->call != NULL)
                 grpc_call_cancel(flight->call, NULL);
@@ -175,7 +210,8 @@ static bool take(void *self, struct ps_delivery *delivery)
     struct ps_grpc_side *side = self;
     ps_mutex_lock(&side->done_mutex);
     struct ps_flight *flight = side->done_first;
-    if (flight != NULL)
+    bool is_last = flight != NULL && flight->parts_taken + 1 >= flight->part_count;
+    if (is_last)
         side->done_first = flight->next_done;
     if (side->done_first == NULL)
         side->done_last = NULL;
@@ -183,13 +219,21 @@ static bool take(void *self, struct ps_delivery *delivery)
     if (flight == NULL)
         return false;
 
-    ps_mutex_lock(&side->mutex);
-    ps_connection_remove(flight);
-    ps_connection_reap(side);
-    ps_mutex_unlock(&side->mutex);
+    if (flight->parts_taken == 0) {
+        ps_mutex_lock(&side->mutex);
+        ps_connection_remove(flight);
+        ps_connection_reap(side);
+        ps_mutex_unlock(&side->mutex);
+    }
     delivery->call = flight->id;
-    delivery->held = flight;
-    ps_flight_outcome(flight, &delivery->outcome);
+    delivery->held = is_last ? flight : NULL;
+    if (flight->parts == NULL) {
+        ps_flight_outcome(flight, &delivery->outcome);
+        return true;
+    }
+    size_t i = flight->parts_taken++;
+    delivery->call = flight->parts[i].part.call;
+    ps_flight_bundle_outcome(flight, i, &delivery->outcome);
     return true;
 }
 

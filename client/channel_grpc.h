@@ -48,6 +48,12 @@ struct ps_connection {
     bool watching;              /* a state watch is in flight; its tag is this struct */
 };
 
+/* One call of a flight that carries several. */
+struct ps_flight_part {
+    struct ps_call_part part;
+    size_t head_end; /* in the flight's head: the content of its push comes there */
+};
+
 enum ps_flight_state { PS_FLIGHT_WAITING, PS_FLIGHT_RUNNING, PS_FLIGHT_REFUSED };
 
 struct ps_flight {
@@ -60,11 +66,17 @@ struct ps_flight {
     uint32_t shard;
     uint64_t deadline_ms;
     enum ps_flight_state state;
-    const struct ps_call_request *request; /* borrowed until taken */
-    struct ps_buffer head;                 /* owned; the message without the content */
-    struct ps_bytes content;               /* borrowed until `pins` is 0 */
-    atomic_uint pins;                      /* the batch, and gRPC's hold on the content */
-    grpc_call *call;                       /* owned while RUNNING; NULL once the batch ended */
+    enum ps_method method;                 /* whose message this is */
+    const struct ps_call_request *request; /* borrowed until taken; of the first part, if any */
+    struct ps_flight_part *parts;          /* owned; NULL: one call, `request` */
+    size_t part_count;
+    size_t parts_taken;
+    bool has_bundle; /* `bundle` was decoded, or could not be: then `status` says so */
+    struct ps_bundle_reply bundle;
+    struct ps_buffer head;   /* owned; the message without the content */
+    struct ps_bytes content; /* borrowed until `pins` is 0 */
+    atomic_uint pins;        /* the batch, and gRPC's hold on the content */
+    grpc_call *call;         /* owned while RUNNING; NULL once the batch ended */
     grpc_byte_buffer *message;
     grpc_metadata_array first_metadata, last_metadata;
     grpc_status_code code;
@@ -146,6 +158,22 @@ void ps_connection_remove(struct ps_flight *flight);
 /* ---- Flights ---- */
 
 /* NULL when memory was refused. */
+/* Several calls in one message: channel_grpc_bundle.c. NULL when memory is refused. */
+struct ps_flight *ps_flight_create_bundle(struct ps_grpc_side *side,
+                                          const struct ps_call_part *parts, size_t part_count);
+/* The message, contents in place; pins the flight for each content that gRPC holds. */
+grpc_byte_buffer *ps_flight_bundle_message(struct ps_flight *flight);
+/* The outcome of part `i`; in order. */
+void ps_flight_bundle_outcome(struct ps_flight *flight, size_t i, struct ps_call_outcome *outcome);
+
+/* Parts of the other file. */
+struct ps_flight *ps_flight_create_empty(struct ps_grpc_side *side, enum ps_method method,
+                                         size_t head_bytes_max);
+grpc_slice ps_flight_content_slice(struct ps_flight *flight, struct ps_bytes content);
+PS_MUST_USE enum ps_status ps_flight_view_reply(struct ps_flight *flight, struct ps_view *view,
+                                                struct ps_error *error);
+void ps_flight_outcome_failed(const struct ps_flight *flight, struct ps_call_outcome *outcome);
+
 struct ps_flight *ps_flight_create(struct ps_grpc_side *side,
                                    const struct ps_call_request *request);
 void ps_flight_destroy(struct ps_flight *flight);

@@ -104,7 +104,7 @@ static void leave(struct ps_connection *old, struct ps_connection *connection)
         if (flight->state == PS_FLIGHT_WAITING) {
             ps_connection_remove(flight);
             ps_connection_add(connection, flight);
-        } else if (!works || is_repeatable(flight->request->method)) {
+        } else if (!works || is_repeatable(flight->method)) {
             give_up_call(flight);
         }
     }

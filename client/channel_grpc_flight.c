@@ -43,24 +43,34 @@ static void encode(const struct ps_call_request *request, struct ps_buffer *head
     case PS_METHOD_SAVE:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
-    case PS_METHOD_PUSH_PULL:
+    case PS_METHOD_PUSH_PULL: /* several calls: channel_grpc_bundle.c */
     case PS_METHOD_COUNT:
         return; /* their requests are empty */
     }
 }
 
-struct ps_flight *ps_flight_create(struct ps_grpc_side *side, const struct ps_call_request *request)
+struct ps_flight *ps_flight_create_empty(struct ps_grpc_side *side, enum ps_method method,
+                                         size_t head_bytes_max)
 {
     struct ps_flight *flight = ps_zeroed(side->memory, sizeof *flight);
     if (flight == NULL)
         return NULL;
     flight->kind = PS_TAG_FLIGHT;
     flight->side = side;
-    flight->request = request;
+    flight->method = method;
     flight->details = grpc_empty_slice();
     atomic_init(&flight->pins, 1);
-    ps_buffer_init(&flight->head, side->memory, PS_NAME_BYTES_MAX + PS_CONFIG_BYTES_MAX + 256);
+    ps_buffer_init(&flight->head, side->memory, head_bytes_max);
+    return flight;
+}
 
+struct ps_flight *ps_flight_create(struct ps_grpc_side *side, const struct ps_call_request *request)
+{
+    struct ps_flight *flight = ps_flight_create_empty(
+        side, request->method, PS_NAME_BYTES_MAX + PS_CONFIG_BYTES_MAX + 256);
+    if (flight == NULL)
+        return NULL;
+    flight->request = request;
     struct ps_view content = {NULL, 0, 0};
     encode(request, &flight->head, &content);
     PS_ASSERT(content.piece_count <= 1);
@@ -84,7 +94,7 @@ void ps_flight_make_call(struct ps_flight *flight)
     flight->state = PS_FLIGHT_RUNNING;
     flight->call = grpc_channel_create_registered_call(
         connection->channel, NULL, GRPC_PROPAGATE_DEFAULTS, side->queue,
-        connection->methods[flight->request->method], deadline, NULL);
+        connection->methods[flight->method], deadline, NULL);
 }
 
 static void content_released(void *argument)
@@ -93,31 +103,36 @@ static void content_released(void *argument)
     ps_flight_drop_pin(argument);
 }
 
-static void make_message(struct ps_flight *flight)
+/* The content in place, or, when it is short, a copy. */
+grpc_slice ps_flight_content_slice(struct ps_flight *flight, struct ps_bytes content)
+{
+    if (content.size <= COPY_BYTES_MAX)
+        return grpc_slice_from_copied_buffer((const char *)content.data, content.size);
+    atomic_fetch_add(&flight->pins, 1);
+    PS_TAG_GIVE(flight);
+    /* gRPC only reads it. */
+    return grpc_slice_new_with_user_data((void *)(uintptr_t)content.data, content.size,
+                                         content_released, flight);
+}
+
+static grpc_byte_buffer *make_message(struct ps_flight *flight)
 {
     grpc_slice slices[2];
     size_t count = 1;
     slices[0] = grpc_slice_from_copied_buffer(flight->head.size > 0 ? flight->head.text : "",
                                               flight->head.size);
-    if (flight->content.size > COPY_BYTES_MAX) {
-        atomic_fetch_add(&flight->pins, 1);
-        PS_TAG_GIVE(flight);
-        /* gRPC only reads it. */
-        slices[count++] =
-            grpc_slice_new_with_user_data((void *)(uintptr_t)flight->content.data,
-                                          flight->content.size, content_released, flight);
-    } else if (flight->content.size > 0) {
-        slices[count++] =
-            grpc_slice_from_copied_buffer((const char *)flight->content.data, flight->content.size);
-    }
-    flight->message = grpc_raw_byte_buffer_create(slices, count);
+    if (flight->content.size > 0)
+        slices[count++] = ps_flight_content_slice(flight, flight->content);
+    grpc_byte_buffer *message = grpc_raw_byte_buffer_create(slices, count);
     for (size_t i = 0; i < count; i++)
         grpc_slice_unref(slices[i]);
+    return message;
 }
 
 void ps_flight_launch(struct ps_flight *flight)
 {
-    make_message(flight);
+    flight->message =
+        flight->parts != NULL ? ps_flight_bundle_message(flight) : make_message(flight);
     grpc_metadata_array_init(&flight->first_metadata);
     grpc_metadata_array_init(&flight->last_metadata);
     grpc_op ops[6];
@@ -174,7 +189,7 @@ static void note_status(struct ps_flight *flight)
 {
     bool from_server;
     flight->status = ps_status_of_reply((uint32_t)flight->code, status_word(flight), &from_server);
-    flight->refused = from_server && ps_retry_is_refusal(flight->request->method, flight->status);
+    flight->refused = from_server && ps_retry_is_refusal(flight->method, flight->status);
     /* Whatever gRPC calls it: the call broke on the way. */
     if (!from_server && flight->status == PS_ERR_INTERNAL)
         flight->status = PS_ERR_UNAVAILABLE;
@@ -209,6 +224,7 @@ void ps_flight_destroy(struct ps_flight *flight)
     const struct ps_allocator *memory = flight->side->memory;
     ps_decoded_release(&flight->decoded);
     ps_release(memory, flight->pieces);
+    ps_release(memory, flight->parts);
     if (flight->reply != NULL)
         grpc_byte_buffer_destroy(flight->reply);
     grpc_slice_unref(flight->details);
@@ -217,8 +233,8 @@ void ps_flight_destroy(struct ps_flight *flight)
 }
 
 /* The reply as a view over gRPC's slices. */
-static enum ps_status view_reply(struct ps_flight *flight, struct ps_view *view,
-                                 struct ps_error *error)
+enum ps_status ps_flight_view_reply(struct ps_flight *flight, struct ps_view *view,
+                                    struct ps_error *error)
 {
     *view = (struct ps_view){NULL, 0, 0};
     const grpc_byte_buffer *reply = flight->reply;
@@ -246,7 +262,7 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
     const struct ps_allocator *memory = flight->side->memory;
     struct ps_decoded *decoded = &flight->decoded;
     struct ps_view view;
-    PS_TRY(view_reply(flight, &view, error));
+    PS_TRY(ps_flight_view_reply(flight, &view, error));
     reply->method = flight->request->method;
     switch (reply->method) {
     case PS_METHOD_INIT:
@@ -271,12 +287,17 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
     return PS_OK; /* its reply is empty */
 }
 
-void ps_flight_outcome(struct ps_flight *flight, struct ps_call_outcome *outcome)
+void ps_flight_outcome_failed(const struct ps_flight *flight, struct ps_call_outcome *outcome)
 {
     memset(outcome, 0, sizeof *outcome);
     outcome->status = flight->status;
     outcome->refused = flight->refused;
     memcpy(outcome->text, flight->text, sizeof outcome->text);
+}
+
+void ps_flight_outcome(struct ps_flight *flight, struct ps_call_outcome *outcome)
+{
+    ps_flight_outcome_failed(flight, outcome);
     if (flight->status != PS_OK)
         return;
     struct ps_error error = {PS_OK, ""};

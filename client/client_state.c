@@ -184,14 +184,24 @@ static bool take_outcomes(struct psclient *client)
     return any;
 }
 
-static void send_call(struct psclient *client, const struct ps_engine_action *action)
+static void send_calls(struct psclient *client, const struct ps_engine_action *action)
 {
-    enum ps_status status = client->channel.submit(
-        client->channel.self, action->call, action->shard, action->request, action->deadline_ms);
+    struct ps_call_part parts[PS_MESSAGE_CALLS_MAX];
+    const struct ps_channel *channel = &client->channel;
+    enum ps_status status;
+    if (action->part_count == 1)
+        status = channel->submit(channel->self, action->call, action->shard, action->request,
+                                 action->deadline_ms);
+    else
+        status = channel->submit_together(channel->self, action->shard, action->parts,
+                                          action->part_count, action->deadline_ms);
     if (status == PS_OK)
         return;
-    struct ps_call_outcome outcome = {.status = status, .refused = true, .text = "no memory"};
-    ps_engine_outcome(client->engine, action->call, &outcome, ps_now_ms(client->clock));
+    /* An outcome may change the engine's list. */
+    memcpy(parts, action->parts, action->part_count * sizeof *parts);
+    const struct ps_call_outcome outcome = {.status = status, .refused = true, .text = "no memory"};
+    for (size_t i = 0; i < action->part_count; i++)
+        ps_engine_outcome(client->engine, parts[i].call, &outcome, ps_now_ms(client->clock));
 }
 
 static bool act(struct psclient *client)
@@ -202,7 +212,7 @@ static bool act(struct psclient *client)
         any = true;
         switch (action.type) {
         case PS_ENGINE_SEND:
-            send_call(client, &action);
+            send_calls(client, &action);
             break;
         case PS_ENGINE_CANCEL:
             client->channel.cancel(client->channel.self, action.call);

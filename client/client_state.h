@@ -18,6 +18,8 @@
 #include "client/follower.h"
 #include "client/initialiser.h"
 
+#include <stdatomic.h>
+
 /* Where a shard is, as the channel and the engine were told. */
 struct ps_route {
     char address[PS_ADDRESS_BYTES_MAX]; /* "": nobody serves it */
@@ -50,6 +52,7 @@ struct psclient {
     uint64_t lock_ttl_ms;
     enum ps_ack ack;
     struct ps_busy_poll_wish busy_poll;
+    atomic_bool no_push_pull; /* some server has none: pushes, then pulls */
     uint32_t shard_count;
     struct ps_bell bell; /* rung when servers move */
     struct ps_channel channel;

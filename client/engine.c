@@ -15,9 +15,6 @@
 #define DEFAULT_PAUSE_MAX_MS 2000
 
 static void init_shard(struct ps_engine *engine, uint32_t index);
-static void fill_lanes(struct ps_engine *engine, struct ps_batch *batch);
-static void fill_shard(struct ps_engine *engine, uint32_t shard);
-static void fill_lane(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard);
 static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
                        const struct ps_call_outcome *outcome, uint64_t now_ms);
 static void wake_call(struct ps_batch *batch, uint32_t index);
@@ -110,7 +107,7 @@ enum ps_status ps_engine_start(struct ps_engine *engine, const struct ps_batch_r
     engine->newest = batch;
 
     tick_batch(engine, batch, now_ms);
-    fill_lanes(engine, batch);
+    ps_engine_fill_lanes(engine, batch);
     *out = batch;
     return PS_OK;
 }
@@ -121,6 +118,7 @@ void ps_engine_member(struct ps_engine *engine, uint32_t shard, uint64_t epoch)
     if (engine->shards[shard].epoch == epoch)
         return;
     engine->shards[shard].epoch = epoch;
+    engine->shards[shard].single = false;
     if (epoch == 0)
         return;
     for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
@@ -128,7 +126,7 @@ void ps_engine_member(struct ps_engine *engine, uint32_t shard, uint64_t epoch)
             if (batch->calls[i].shard == shard && batch->calls[i].state == PS_CALL_PAUSED)
                 wake_call(batch, i);
         }
-        fill_lane(engine, batch, shard);
+        ps_engine_fill_lane(engine, batch, shard);
     }
 }
 
@@ -153,7 +151,10 @@ static void take_outcome(struct ps_engine *engine, struct ps_item *item,
     PS_ASSERT(outcome->status == PS_OK);
     if (ps_item_take(item, call, &outcome->reply, &error) != PS_OK)
         ps_item_fail(item, error.status, error.text);
-    if (call->request.method == PS_METHOD_PUSH && outcome->reply.push.duplicate)
+    bool duplicate =
+        (call->request.method == PS_METHOD_PUSH && outcome->reply.push.duplicate) ||
+        (call->request.method == PS_METHOD_PUSH_PULL && outcome->reply.push_pull.push.duplicate);
+    if (duplicate)
         engine->counters.duplicates++;
 }
 
@@ -162,13 +163,13 @@ void ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
 {
     struct ps_batch *batch = find_batch(engine, call_id);
     uint32_t index = (uint32_t)call_id;
+    if (outcome->no_bundles)
+        engine->shards[batch->calls[index].shard].single = true;
     struct ps_engine_call *call = &batch->calls[index];
     struct ps_item *item = &batch->request.items[call->item];
     bool cancelled = call->state == PS_CALL_TO_CANCEL || call->state == PS_CALL_CANCELLED;
     PS_ASSERT(cancelled || call->state == PS_CALL_SENT);
-    struct ps_lane *lane = &batch->lanes[call->shard];
-    PS_ASSERT(lane->in_flight > 0);
-    lane->in_flight--;
+    ps_call_came_back(batch, call);
 
     enum ps_method method = call->request.method;
     ps_init_epochs_note(batch->request.init_epochs, batch->lane_count, call->shard, method,
@@ -198,9 +199,9 @@ void ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
         call_done(engine, batch, call);
         break;
     }
-    fill_lane(engine, batch, call->shard);
+    ps_engine_fill_lane(engine, batch, call->shard);
     if (engine->room_was_made)
-        fill_shard(engine, call->shard);
+        ps_engine_fill_shard(engine, call->shard);
     engine->room_was_made = false;
 }
 
@@ -210,10 +211,10 @@ void ps_engine_tick(struct ps_engine *engine, uint64_t now_ms)
         if (now_ms < batch->wake_ms || ps_batch_is_finished(batch))
             continue;
         tick_batch(engine, batch, now_ms);
-        fill_lanes(engine, batch);
+        ps_engine_fill_lanes(engine, batch);
     }
     for (uint32_t i = 0; engine->room_was_made && i < engine->options.shard_count; i++)
-        fill_shard(engine, i);
+        ps_engine_fill_shard(engine, i);
     engine->room_was_made = false;
 }
 
@@ -225,61 +226,6 @@ uint64_t ps_engine_wake_ms(const struct ps_engine *engine)
             wake_ms = batch->wake_ms;
     }
     return wake_ms;
-}
-
-/* ---- Actions ---- */
-
-static bool next_of_batch(struct ps_engine *engine, struct ps_batch *batch,
-                          struct ps_engine_action *action)
-{
-    for (;;) {
-        uint32_t index = ps_call_queue_pop(batch, &batch->outbox);
-        if (index == PS_NO_CALL)
-            break;
-        struct ps_engine_call *call = &batch->calls[index];
-        *action = (struct ps_engine_action){
-            .batch = batch, .call = (uint64_t)batch->number << 32 | index, .shard = call->shard};
-        if (call->state == PS_CALL_TO_SEND) {
-            call->state = PS_CALL_SENT;
-            call->sent_epoch = engine->shards[call->shard].epoch;
-            if (!engine->options.any_shard)
-                ps_call_name_shard(call);
-            if (call->attempts++ > 0) {
-                engine->counters.retries++;
-                batch->request.items[call->item].retries++;
-                bool push = call->request.method == PS_METHOD_PUSH;
-                engine->counters.resends += push && call->ambiguous ? 1 : 0;
-            }
-            action->type = PS_ENGINE_SEND;
-            action->request = &call->request;
-            action->deadline_ms = batch->request.deadline_ms;
-            return true;
-        }
-        if (call->state == PS_CALL_TO_CANCEL) {
-            call->state = PS_CALL_CANCELLED;
-            action->type = PS_ENGINE_CANCEL;
-            return true;
-        }
-        /* Its outcome came, or its deadline passed, before it was handed out. */
-        PS_ASSERT(call->state == PS_CALL_DONE);
-    }
-    if (!ps_batch_is_finished(batch) || batch->announced)
-        return false;
-    batch->announced = true;
-    for (size_t i = 0; i < batch->request.item_count; i++)
-        ps_item_close(&batch->request.items[i]);
-    *action = (struct ps_engine_action){
-        .type = PS_ENGINE_FINISHED, .batch = batch, .owner = batch->request.owner};
-    return true;
-}
-
-bool ps_engine_next_action(struct ps_engine *engine, struct ps_engine_action *action)
-{
-    for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
-        if (next_of_batch(engine, batch, action))
-            return true;
-    }
-    return false;
 }
 
 void ps_engine_end(struct ps_engine *engine, struct ps_batch *batch)
@@ -297,59 +243,6 @@ void ps_engine_end(struct ps_engine *engine, struct ps_batch *batch)
 }
 
 /* ---- Calls ---- */
-
-static void fill_lanes(struct ps_engine *engine, struct ps_batch *batch)
-{
-    for (uint32_t shard = 0; shard < batch->lane_count; shard++)
-        fill_lane(engine, batch, shard);
-}
-
-static void fill_shard(struct ps_engine *engine, uint32_t shard)
-{
-    for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next)
-        fill_lane(engine, batch, shard);
-}
-
-/* The next call that may be sent, with its number. Those that have one go first: the others may
- * have to wait until one of them gives its number back. */
-static uint32_t next_call(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard)
-{
-    struct ps_lane *lane = &batch->lanes[shard];
-    uint32_t index = ps_call_queue_pop(batch, &lane->again);
-    if (index != PS_NO_CALL || lane->ready.first == PS_NO_CALL)
-        return index;
-
-    struct ps_numbering *numbering = &engine->shards[shard].numbering;
-    struct ps_request_id *id = ps_call_request_id(&batch->calls[lane->ready.first]);
-    if (id == NULL)
-        return ps_call_queue_pop(batch, &lane->ready);
-    if (!ps_numbering_has_room(numbering))
-        return PS_NO_CALL;
-    PS_ASSERT(!id->present);
-    const struct ps_client_id *client = &engine->shards[shard].client_id;
-    *id = (struct ps_request_id){.present = true,
-                                 .client_id = {client->bytes, sizeof client->bytes},
-                                 .session = numbering->session,
-                                 .sequence = ps_numbering_take(numbering)};
-    return ps_call_queue_pop(batch, &lane->ready);
-}
-
-/* Moves calls from the lane's queues to the outbox while there is room. */
-static void fill_lane(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard)
-{
-    struct ps_lane *lane = &batch->lanes[shard];
-    if (engine->shards[shard].epoch == 0)
-        return;
-    while (lane->in_flight < engine->options.calls_per_shard_max) {
-        uint32_t index = next_call(engine, batch, shard);
-        if (index == PS_NO_CALL)
-            return;
-        PS_ASSERT(batch->calls[index].state == PS_CALL_READY);
-        batch->calls[index].state = PS_CALL_TO_SEND;
-        lane->in_flight++;
-        ps_call_queue_push(batch, &batch->outbox, index);
-    }
-}
 
 static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
                        const struct ps_call_outcome *outcome, uint64_t now_ms)
@@ -464,7 +357,7 @@ static void give_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t i
         ps_call_queue_push(batch, &batch->outbox, index);
         return;
     case PS_CALL_TO_SEND:
-        batch->lanes[call->shard].in_flight--;
+        ps_call_came_back(batch, call);
         break;
     case PS_CALL_READY:
     case PS_CALL_PAUSED:

@@ -47,6 +47,11 @@
  * session as soon as no number of the old one is in use, and calls of which nothing was applied go
  * on under a new number, as do INIT and FINISH, which may be applied once more.
  *
+ * Messages. Small calls of one batch to one shard go together, up to message_calls_max and 1 MiB:
+ * one action, one message, but every call keeps its number, its attempts and its outcome, and is
+ * repeated, if it must be, in whatever message comes next. A server that knows no such messages
+ * (outcome.no_bundles) gets its calls one by one.
+ *
  * Threads:  one at a time.
  * Blocking: never.
  * Errors:   start can fail; the other events cannot. What became of each item stands in the item.
@@ -74,7 +79,8 @@ struct ps_engine_options {
     const struct ps_allocator *memory; /* borrowed; outlives the engine */
     uint32_t shard_count;              /* 1 to PS_SHARDS_MAX */
     uint64_t split_bytes;              /* larger parameters are cut; 0: 16 MiB */
-    uint32_t calls_per_shard_max;      /* at once, of one batch; 0: 8 */
+    uint32_t calls_per_shard_max;      /* messages at once, of one batch; 0: 8 */
+    uint32_t message_calls_max;        /* small calls in one message; 0: each goes alone */
     uint64_t pause_min_ms;             /* before the first repetition; 0: 20 */
     uint64_t pause_max_ms;             /* 0: 2000 */
     uint64_t seed;                     /* of the pauses */
@@ -114,11 +120,11 @@ struct ps_list_rows {
 
 /* One item of a batch: what is asked, and what became of it. */
 struct ps_item {
-    struct ps_bytes name;   /* INIT, PUSH, PULL; LIST: after this name */
+    struct ps_bytes name;   /* INIT, PUSH, PULL, PUSH_PULL; LIST: after this name */
     enum ps_dtype dtype;    /* INIT, PUSH, PULL */
     bool any_dtype;         /* PULL: take what the server has, note it in `dtype`; never cut */
-    const uint8_t *content; /* INIT, PUSH */
-    uint8_t *destination;   /* PULL */
+    const uint8_t *content; /* INIT, PUSH, PUSH_PULL */
+    uint8_t *destination;   /* PULL, PUSH_PULL: as many bytes */
     size_t size;            /* bytes of content or destination */
     struct ps_bytes config; /* INIT */
     uint32_t shard;         /* FINISH, STATUS, LIST, SAVE: which server is asked */
@@ -130,7 +136,8 @@ struct ps_item {
 
     enum ps_status status;       /* of the first range that failed */
     bool before;                 /* INIT, FINISH: the server had been initialised before */
-    uint64_t version;            /* PUSH, PULL; the lowest of all ranges */
+    uint64_t version;            /* PUSH, PULL, PUSH_PULL (of the push); the lowest of all ranges */
+    uint64_t pulled_version;     /* PULL, PUSH_PULL; the lowest of all ranges */
     uint64_t position;           /* PUSH: in the life of its shard; 0 of a cut parameter */
     bool duplicate;              /* PUSH: a range had been applied by an attempt before the last */
     uint32_t retries;            /* of all ranges */
@@ -189,7 +196,10 @@ struct ps_engine_action {
     uint64_t call;                         /* SEND, CANCEL: names the call; one attempt at a time */
     uint32_t shard;                        /* SEND, CANCEL */
     const struct ps_call_request *request; /* SEND: borrowed until the outcome */
-    uint64_t deadline_ms;                  /* SEND */
+    const struct ps_call_part *parts; /* SEND: what goes in one message, at least the call itself;
+                                         the list is valid until the next action */
+    size_t part_count;
+    uint64_t deadline_ms; /* SEND */
 };
 
 /* The next thing to do, in order; false when there is nothing. */

@@ -24,13 +24,16 @@ static void check_number(const struct ps_engine *engine, struct ps_engine_call *
 static void check_batch(const struct ps_engine *engine, const struct ps_batch *batch)
 {
     uint32_t done = 0;
-    uint64_t in_flight = 0, counted = 0;
+    uint64_t in_flight = 0, out = 0, messages = 0, counted = 0;
     for (uint32_t i = 0; i < batch->call_count; i++) {
         const struct ps_engine_call *call = &batch->calls[i];
         PS_ASSERT(call->item < batch->request.item_count);
         PS_ASSERT(call->shard < batch->lane_count);
         done += call->state == PS_CALL_DONE ? 1 : 0;
         in_flight += is_in_flight(call->state) ? 1 : 0;
+        PS_ASSERT(!is_in_flight(call->state) || batch->calls[call->lead].out > 0);
+        out += call->out;
+        messages += call->out > 0 ? 1 : 0;
         PS_ASSERT(call->state != PS_CALL_PAUSED || call->wake_ms >= batch->wake_ms);
         PS_ASSERT(!batch->deadline_passed ||
                   (call->state != PS_CALL_READY && call->state != PS_CALL_PAUSED));
@@ -41,7 +44,8 @@ static void check_batch(const struct ps_engine *engine, const struct ps_batch *b
         counted += batch->lanes[i].in_flight;
     }
     PS_ASSERT(done == batch->done_count);
-    PS_ASSERT(in_flight == counted);
+    PS_ASSERT(in_flight == out);
+    PS_ASSERT(messages == counted);
 }
 
 void ps_engine_check(const struct ps_engine *engine)

@@ -14,6 +14,7 @@
 
 struct ps_engine_shard {
     uint64_t epoch; /* of its server; 0: nobody serves it */
+    bool single;    /* it knows no bundles: calls go one by one */
     struct ps_client_id client_id;
     struct ps_numbering numbering;
 };
@@ -28,6 +29,17 @@ struct ps_engine {
     uint32_t batch_number;
     bool room_was_made; /* during this event, on some shard: calls of any batch may wait for it */
     struct ps_engine_counters counters;
+    struct ps_call_part parts[PS_MESSAGE_CALLS_MAX]; /* of the last action */
 };
+
+/* ---- engine_send.c ---- */
+
+/* Moves calls from the lanes' queues to the outbox while there is room. */
+void ps_engine_fill_lanes(struct ps_engine *engine, struct ps_batch *batch);
+void ps_engine_fill_shard(struct ps_engine *engine, uint32_t shard);
+void ps_engine_fill_lane(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard);
+
+/* A call that was put out is in flight no longer. */
+void ps_call_came_back(struct ps_batch *batch, struct ps_engine_call *call);
 
 #endif

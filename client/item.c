@@ -19,7 +19,8 @@ static void copy_text(char *to, size_t size, const char *from);
 
 bool ps_method_names_parameter(enum ps_method method)
 {
-    return method == PS_METHOD_INIT || method == PS_METHOD_PUSH || method == PS_METHOD_PULL;
+    return method == PS_METHOD_INIT || method == PS_METHOD_PUSH || method == PS_METHOD_PULL ||
+           method == PS_METHOD_PUSH_PULL;
 }
 
 static enum ps_status check_content(enum ps_method method, const struct ps_item *item,
@@ -32,7 +33,8 @@ static enum ps_status check_content(enum ps_method method, const struct ps_item 
     if (!item->any_dtype && (unsigned)item->dtype >= PS_DTYPE_COUNT)
         return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: %u is no element type", name_size,
                        name, (unsigned)item->dtype);
-    if (item->size == 0 || bytes == NULL)
+    if (item->size == 0 || bytes == NULL ||
+        (method == PS_METHOD_PUSH_PULL && item->destination == NULL))
         return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: the content is empty", name_size,
                        name);
     size_t element_size = item->any_dtype ? 1 : ps_dtype_size(item->dtype);
@@ -75,6 +77,8 @@ void ps_item_close(struct ps_item *item)
 {
     if (item->version == PS_NO_VERSION)
         item->version = 0;
+    if (item->pulled_version == PS_NO_VERSION)
+        item->pulled_version = 0;
     if (item->status == PS_OK)
         item->text[0] = '\0';
 }
@@ -88,7 +92,11 @@ enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *c
         take_push(item, call, &reply->push);
         return PS_OK;
     case PS_METHOD_PULL:
+        take_version(item, reply->pull.version);
         return take_pull(item, call, &reply->pull, error);
+    case PS_METHOD_PUSH_PULL:
+        take_push(item, call, &reply->push_pull.push);
+        return take_pull(item, call, &reply->push_pull.pull, error);
     case PS_METHOD_STATUS:
         take_server_status(item->server_status, &reply->status);
         return PS_OK;
@@ -102,7 +110,6 @@ enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *c
     case PS_METHOD_FINISH:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
-    case PS_METHOD_PUSH_PULL:
     case PS_METHOD_COUNT:
         break;
     }
@@ -122,7 +129,7 @@ static void take_push(struct ps_item *item, const struct ps_engine_call *call,
 static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_call *call,
                                 const struct ps_pull_reply *reply, struct ps_error *error)
 {
-    struct ps_bytes name = call->request.pull.name;
+    struct ps_bytes name = item->name;
     if (!item->any_dtype && reply->dtype != item->dtype)
         return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: holds %s elements, asked for %s",
                        (int)name.size, (const char *)name.data, ps_dtype_name(reply->dtype),
@@ -133,7 +140,8 @@ static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_cal
     ps_view_copy(reply->content, 0, item->destination + call->offset, call->size);
     if (item->any_dtype)
         item->dtype = reply->dtype;
-    take_version(item, reply->version);
+    if (reply->version < item->pulled_version)
+        item->pulled_version = reply->version;
     return PS_OK;
 }
 

@@ -148,7 +148,8 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
 {
     struct ps_engine_options engine = {.memory = client->memory,
                                        .shard_count = client->shard_count,
-                                       .split_bytes = options->split_bytes};
+                                       .split_bytes = options->split_bytes,
+                                       .message_calls_max = PS_MESSAGE_CALLS_MAX};
     /* Servers of a fixed list may each be a job of their own: their indices are not the list's. */
     engine.any_shard = client->etcd == NULL;
     ps_random_system(&engine.seed, sizeof engine.seed);

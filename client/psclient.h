@@ -166,6 +166,15 @@ int psclient_pull(struct psclient *client, struct psclient_parameter *parameters
                   uint64_t timeout_ms, struct psclient_result *results,
                   struct psclient_error *error);
 
+/* A step of training in one round trip: pushes every gradient, and reads the parameter that it is
+ * of once it was applied, into `parameters[i].content`, which must not be the gradient's memory.
+ * Names, types and sizes are those of the gradients; of `parameters` only content is read, and
+ * version is set. results[i].version is that of the push. A failed item's gradient may have been applied as
+ * with psclient_push; its content is undefined. */
+int psclient_push_pull(struct psclient *client, const struct psclient_gradient *gradients,
+                       struct psclient_parameter *parameters, size_t count, uint64_t timeout_ms,
+                       struct psclient_result *results, struct psclient_error *error);
+
 /* ---- Without waiting: many operations at once from one thread ---- */
 
 /* A push or a pull under way. `user` is the caller's, to know it again. */

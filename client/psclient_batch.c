@@ -64,6 +64,56 @@ PS_EXPORT int psclient_push(struct psclient *client, const struct psclient_gradi
     return status;
 }
 
+/* An older server has no PushPull: then nothing of these items was applied. */
+static bool is_unknown(const struct ps_item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (items[i].status != PS_ERR_UNSUPPORTED)
+            return false;
+    return count > 0;
+}
+
+static int push_then_pull(struct psclient *client, const struct psclient_gradient *gradients,
+                          struct psclient_parameter *parameters, size_t count, uint64_t timeout_ms,
+                          struct psclient_result *results, struct psclient_error *error)
+{
+    uint64_t deadline_ms = ps_deadline_after(client->clock, timeout_ms);
+    int status = psclient_push(client, gradients, count, timeout_ms, results, error);
+    for (size_t i = 0; i < count; i++) {
+        parameters[i].name = gradients[i].name;
+        parameters[i].type = gradients[i].type;
+        parameters[i].content_size = gradients[i].content_size;
+    }
+    if (status != PSCLIENT_OK)
+        return status;
+    uint64_t left_ms = ps_time_left_ms(client->clock, deadline_ms);
+    return psclient_pull(client, parameters, count, left_ms, NULL, error);
+}
+
+PS_EXPORT int psclient_push_pull(struct psclient *client, const struct psclient_gradient *gradients,
+                                 struct psclient_parameter *parameters, size_t count,
+                                 uint64_t timeout_ms, struct psclient_result *results,
+                                 struct psclient_error *error)
+{
+    if (atomic_load(&client->no_push_pull))
+        return push_then_pull(client, gradients, parameters, count, timeout_ms, results, error);
+    struct ps_item *items = ps_client_push_items(client, gradients, count);
+    if (items == NULL)
+        return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
+    for (size_t i = 0; i < count; i++)
+        items[i].destination = parameters[i].content;
+    int status = run_items(client, PS_METHOD_PUSH_PULL, items, count, timeout_ms, results, error);
+    for (size_t i = 0; i < count; i++)
+        if (items[i].status == PS_OK)
+            parameters[i].version = items[i].pulled_version;
+    bool unknown = is_unknown(items, count);
+    ps_release(client->memory, items);
+    if (!unknown)
+        return status;
+    atomic_store(&client->no_push_pull, true);
+    return push_then_pull(client, gradients, parameters, count, timeout_ms, results, error);
+}
+
 struct ps_item *ps_client_pull_items(struct psclient *client,
                                      const struct psclient_parameter *parameters, size_t count)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static void open_engine(struct bench *bench, uint32_t shard_count, uint64_t split_bytes,
-                        uint32_t calls_per_shard_max, bool any_shard)
+                        uint32_t calls_per_shard_max, bool any_shard, uint32_t message_calls_max)
 {
     memset(bench, 0, sizeof *bench);
     bench->heap.refuse_at = -1;
@@ -18,6 +18,7 @@ static void open_engine(struct bench *bench, uint32_t shard_count, uint64_t spli
                                         .pause_min_ms = 10,
                                         .pause_max_ms = 100,
                                         .any_shard = any_shard,
+                                        .message_calls_max = message_calls_max,
                                         .seed = 5};
     memset(options.client_id.bytes, BENCH_CLIENT_BYTE, sizeof options.client_id.bytes);
     ck_assert_int_eq(ps_engine_create(&options, &bench->engine, NULL), PS_OK);
@@ -27,17 +28,22 @@ static void open_engine(struct bench *bench, uint32_t shard_count, uint64_t spli
 
 void bench_open(struct bench *bench, uint32_t shard_count, uint64_t split_bytes)
 {
-    open_engine(bench, shard_count, split_bytes, 2, false);
+    open_engine(bench, shard_count, split_bytes, 2, false, 0);
 }
 
 void bench_open_wide(struct bench *bench, uint32_t shard_count, uint32_t calls_per_shard_max)
 {
-    open_engine(bench, shard_count, 1000, calls_per_shard_max, false);
+    open_engine(bench, shard_count, 1000, calls_per_shard_max, false, 0);
 }
 
 void bench_open_any(struct bench *bench, uint32_t shard_count)
 {
-    open_engine(bench, shard_count, 1000, 2, true);
+    open_engine(bench, shard_count, 1000, 2, true, 0);
+}
+
+void bench_open_together(struct bench *bench, uint32_t shard_count, uint32_t message_calls_max)
+{
+    open_engine(bench, shard_count, UINT64_MAX, 2, false, message_calls_max);
 }
 
 void bench_close(struct bench *bench)
@@ -70,8 +76,13 @@ void bench_pump(struct bench *bench)
     while (ps_engine_next_action(bench->engine, &action)) {
         switch (action.type) {
         case PS_ENGINE_SEND:
-            ck_assert_uint_lt(bench->sent_count, BENCH_CALLS_MAX);
-            bench->sent[bench->sent_count++] = action;
+            bench->message_count++;
+            for (size_t i = 0; i < action.part_count; i++) {
+                ck_assert_uint_lt(bench->sent_count, BENCH_CALLS_MAX);
+                bench->sent[bench->sent_count] = action;
+                bench->sent[bench->sent_count].call = action.parts[i].call;
+                bench->sent[bench->sent_count++].request = action.parts[i].request;
+            }
             break;
         case PS_ENGINE_CANCEL:
             bench->cancelled[bench->cancelled_count++] = action.call;
@@ -118,6 +129,11 @@ void bench_succeed(struct bench *bench, uint32_t i, uint64_t version)
     struct ps_bytes piece = {zeros, 4};
     if (request->method == PS_METHOD_PUSH)
         reply.push.version = version;
+    if (request->method == PS_METHOD_PUSH_PULL) {
+        reply.push_pull.push.version = version;
+        reply.push_pull.pull = (struct ps_pull_reply){
+            .dtype = PS_F32, .content = ps_view_of(&piece), .version = version + 1};
+    }
     if (request->method == PS_METHOD_PULL)
         reply.pull = (struct ps_pull_reply){.name = request->pull.name,
                                             .dtype = PS_F32,
@@ -156,6 +172,8 @@ struct ps_request_id bench_id(const struct bench *bench, uint32_t i)
         return request->init.request;
     if (request->method == PS_METHOD_FINISH)
         return request->finish.request;
+    if (request->method == PS_METHOD_PUSH_PULL)
+        return request->push_pull.push.request;
     return request->method == PS_METHOD_PUSH ? request->push.request : (struct ps_request_id){0};
 }
 

@@ -26,6 +26,7 @@ struct bench {
     uint64_t *init_epochs;                         /* for the batches; NULL: none */
     struct ps_engine_action sent[BENCH_CALLS_MAX]; /* in flight, in order */
     uint32_t sent_count;
+    uint32_t message_count; /* ever; a message has one call or more */
     uint64_t cancelled[BENCH_CALLS_MAX];
     uint32_t cancelled_count;
 };
@@ -36,6 +37,8 @@ void bench_open(struct bench *bench, uint32_t shard_count, uint64_t split_bytes)
 void bench_open_wide(struct bench *bench, uint32_t shard_count, uint32_t calls_per_shard_max);
 /* The same with an engine whose requests do not say for whom they are meant. */
 void bench_open_any(struct bench *bench, uint32_t shard_count);
+/* The same with so many small calls in one message. */
+void bench_open_together(struct bench *bench, uint32_t shard_count, uint32_t message_calls_max);
 /* Ends the batch and checks that nothing leaked. */
 void bench_close(struct bench *bench);
 

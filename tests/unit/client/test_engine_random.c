@@ -59,6 +59,7 @@ struct world {
     struct model_shard shards[SHARDS_MAX];
     struct wire_push strays[STRAYS_MAX]; /* broken pushes that are still on their way */
     uint32_t stray_count;
+    uint32_t message_calls_max;
     uint64_t duplicates; /* that the engine was told of */
     bool pushes[BATCHES];
     char names[ITEMS_MAX][2];
@@ -98,6 +99,18 @@ static uint32_t item_of(uint32_t batch, const struct ps_call_request *request)
 
 static void check_span(void);
 
+/* A call has left, perhaps together with others. */
+static void launch(const struct ps_engine_action *action, const struct ps_call_part *part)
+{
+    struct ps_engine_action own = *action;
+    own.call = part->call;
+    own.request = part->request;
+    uint32_t together = world.message_calls_max > 0 ? world.message_calls_max : 1;
+    ck_assert_uint_le(action->part_count, together);
+    ck_assert_uint_le(++world.per_shard[batch_of(action)][action->shard], 2 * together);
+    world.flights[world.flight_count++] = (struct flight){own, false};
+}
+
 static void pump(void)
 {
     struct ps_engine_action action;
@@ -109,8 +122,8 @@ static void pump(void)
             world.finished[batch] = true;
         } else if (action.type == PS_ENGINE_SEND) {
             ck_assert_uint_lt(world.now_ms, world.deadlines_ms[batch]);
-            ck_assert_uint_le(++world.per_shard[batch][action.shard], 2);
-            world.flights[world.flight_count++] = (struct flight){action, false};
+            for (size_t i = 0; i < action.part_count; i++)
+                launch(&action, &action.parts[i]);
             check_span();
         } else {
             ck_assert_uint_ge(world.now_ms, world.deadlines_ms[batch]);
@@ -354,11 +367,13 @@ START_TEST(any_sequence_of_events_ends_with_honest_results)
     world.heap.refuse_at = -1;
     world.memory = fault_heap_allocator(&world.heap);
     world.shard_count = 1 + (uint32_t)below(SHARDS_MAX);
+    world.message_calls_max = (uint32_t)(seed % 8);
     world.now_ms = below(1000);
     const struct ps_engine_options options = {.memory = &world.memory,
                                               .shard_count = world.shard_count,
                                               .split_bytes = 16,
                                               .calls_per_shard_max = 2,
+                                              .message_calls_max = world.message_calls_max,
                                               .seed = seed};
     ck_assert_int_eq(ps_engine_create(&options, &world.engine, NULL), PS_OK);
 
