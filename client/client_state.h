@@ -101,6 +101,10 @@ bool ps_client_route(struct psclient *client, uint32_t shard, const char *addres
  * released with ps_release; NULL when memory was refused. */
 struct ps_item *ps_client_push_items(struct psclient *client,
                                      const struct psclient_gradient *gradients, size_t count);
+struct ps_item *ps_client_push_pull_items(struct psclient *client,
+                                          const struct psclient_gradient *gradients,
+                                          const struct psclient_parameter *parameters,
+                                          size_t count);
 struct ps_item *ps_client_pull_items(struct psclient *client,
                                      const struct psclient_parameter *parameters, size_t count);
 struct ps_batch_request ps_client_request(struct psclient *client, enum ps_method method,

@@ -169,8 +169,8 @@ int psclient_pull(struct psclient *client, struct psclient_parameter *parameters
 /* A step of training in one round trip: pushes every gradient, and reads the parameter that it is
  * of once it was applied, into `parameters[i].content`, which must not be the gradient's memory.
  * Names, types and sizes are those of the gradients; of `parameters` only content is read, and
- * version is set. results[i].version is that of the push. A failed item's gradient may have been applied as
- * with psclient_push; its content is undefined. */
+ * version is set. results[i].version is that of the push. A failed item's gradient may have been
+ * applied as with psclient_push; its content is undefined. */
 int psclient_push_pull(struct psclient *client, const struct psclient_gradient *gradients,
                        struct psclient_parameter *parameters, size_t count, uint64_t timeout_ms,
                        struct psclient_result *results, struct psclient_error *error);
@@ -188,6 +188,12 @@ int psclient_push_begin(struct psclient *client, const struct psclient_gradient 
 int psclient_pull_begin(struct psclient *client, struct psclient_parameter *parameters,
                         size_t count, uint64_t timeout_ms, void *user,
                         struct psclient_operation **operation, struct psclient_error *error);
+
+/* As psclient_push_pull; from a server that has no such call: PSCLIENT_INVALID. */
+int psclient_push_pull_begin(struct psclient *client, const struct psclient_gradient *gradients,
+                             struct psclient_parameter *parameters, size_t count,
+                             uint64_t timeout_ms, void *user,
+                             struct psclient_operation **operation, struct psclient_error *error);
 
 /* Waits at most `timeout_ms` for an operation of this client to be finished that no other call
  * of psclient_next was told of. NULL when none was. Operations make progress only while some

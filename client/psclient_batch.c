@@ -64,6 +64,16 @@ PS_EXPORT int psclient_push(struct psclient *client, const struct psclient_gradi
     return status;
 }
 
+struct ps_item *ps_client_push_pull_items(struct psclient *client,
+                                          const struct psclient_gradient *gradients,
+                                          const struct psclient_parameter *parameters, size_t count)
+{
+    struct ps_item *items = ps_client_push_items(client, gradients, count);
+    for (size_t i = 0; items != NULL && i < count; i++)
+        items[i].destination = parameters[i].content;
+    return items;
+}
+
 /* An older server has no PushPull: then nothing of these items was applied. */
 static bool is_unknown(const struct ps_item *items, size_t count)
 {
@@ -97,15 +107,11 @@ PS_EXPORT int psclient_push_pull(struct psclient *client, const struct psclient_
 {
     if (atomic_load(&client->no_push_pull))
         return push_then_pull(client, gradients, parameters, count, timeout_ms, results, error);
-    struct ps_item *items = ps_client_push_items(client, gradients, count);
+    struct ps_item *items = ps_client_push_pull_items(client, gradients, parameters, count);
     if (items == NULL)
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
-    for (size_t i = 0; i < count; i++)
-        items[i].destination = parameters[i].content;
     int status = run_items(client, PS_METHOD_PUSH_PULL, items, count, timeout_ms, results, error);
-    for (size_t i = 0; i < count; i++)
-        if (items[i].status == PS_OK)
-            parameters[i].version = items[i].pulled_version;
+    ps_client_note_pulled(items, parameters, count);
     bool unknown = is_unknown(items, count);
     ps_release(client->memory, items);
     if (!unknown)
@@ -132,7 +138,7 @@ void ps_client_note_pulled(const struct ps_item *items, struct psclient_paramete
     for (size_t i = 0; i < count; i++) {
         if (items[i].status != PS_OK)
             continue;
-        parameters[i].version = items[i].version;
+        parameters[i].version = items[i].pulled_version;
         parameters[i].type = (enum psclient_type)items[i].dtype;
     }
 }

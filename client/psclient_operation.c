@@ -41,6 +41,21 @@ PS_EXPORT int psclient_pull_begin(struct psclient *client, struct psclient_param
     return begin(client, PS_METHOD_PULL, &wish, timeout_ms, operation, error);
 }
 
+PS_EXPORT int psclient_push_pull_begin(struct psclient *client,
+                                       const struct psclient_gradient *gradients,
+                                       struct psclient_parameter *parameters, size_t count,
+                                       uint64_t timeout_ms, void *user,
+                                       struct psclient_operation **operation,
+                                       struct psclient_error *error)
+{
+    const struct psclient_operation wish = {
+        .user = user,
+        .items = ps_client_push_pull_items(client, gradients, parameters, count),
+        .count = count,
+        .parameters = parameters};
+    return begin(client, PS_METHOD_PUSH_PULL, &wish, timeout_ms, operation, error);
+}
+
 /* Takes the items of the wish. */
 static int begin(struct psclient *client, enum ps_method method,
                  const struct psclient_operation *wish, uint64_t timeout_ms,

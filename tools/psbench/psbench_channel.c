@@ -84,7 +84,10 @@ static void begin(struct lane *lane, uint64_t number)
     uint64_t turn = number + slot->worker->count * load->wish.outstanding;
     slot->parameter = &load->parameters[turn % load->wish.parameter_count];
     slot->start_ns = ps_clock_precise_ns();
-    submit(lane, number, load->operation == PS_BENCH_PULL ? PS_METHOD_PULL : PS_METHOD_PUSH);
+    static const enum ps_method methods[] = {[PS_BENCH_PUSH] = PS_METHOD_PUSH,
+                                             [PS_BENCH_PULL] = PS_METHOD_PULL,
+                                             [PS_BENCH_PUSH_PULL] = PS_METHOD_PUSH_PULL};
+    submit(lane, number, methods[load->operation]);
 }
 
 static void submit(struct lane *lane, uint64_t number, enum ps_method method)
@@ -92,12 +95,16 @@ static void submit(struct lane *lane, uint64_t number, enum ps_method method)
     struct slot *slot = &lane->slots[number];
     struct ps_bytes name = ps_bytes_of_text(slot->parameter->name);
     slot->request = (struct ps_call_request){.method = method};
+    slot->piece = (struct ps_bytes){lane->load->gradient, lane->load->wish.size};
+    const struct ps_push_request push = {
+        .name = name, .dtype = PS_F32, .content = ps_view_of(&slot->piece)};
     if (method == PS_METHOD_PULL) {
         slot->request.pull.name = name;
+    } else if (method == PS_METHOD_PUSH) {
+        slot->request.push = push;
     } else {
-        slot->piece = (struct ps_bytes){lane->load->gradient, lane->load->wish.size};
-        slot->request.push = (struct ps_push_request){
-            .name = name, .dtype = PS_F32, .content = ps_view_of(&slot->piece)};
+        slot->request.push_pull.push = push;
+        slot->request.push_pull.pull.name = name;
     }
     uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), PS_BENCH_ANSWER_MS);
     enum ps_status status =
@@ -127,7 +134,12 @@ static void step(struct lane *lane, const struct ps_delivery *delivery)
     const struct ps_call_outcome *outcome = &delivery->outcome;
     enum ps_method method = slot->request.method;
     enum ps_status status = outcome->status;
-    if (status == PS_OK && method == PS_METHOD_PULL && !keep_pulled(slot, &outcome->reply.pull))
+    const struct ps_pull_reply *pulled = NULL;
+    if (method == PS_METHOD_PULL)
+        pulled = &outcome->reply.pull;
+    else if (method == PS_METHOD_PUSH_PULL)
+        pulled = &outcome->reply.push_pull.pull;
+    if (status == PS_OK && pulled != NULL && !keep_pulled(slot, pulled))
         status = PS_ERR_CORRUPT;
     if (status != PS_OK) {
         lane->failed = true;
@@ -135,12 +147,8 @@ static void step(struct lane *lane, const struct ps_delivery *delivery)
                       outcome->text);
         return;
     }
-    if (method == PS_METHOD_PUSH)
+    if (method != PS_METHOD_PULL)
         ps_bench_load_acknowledged(slot->parameter);
-    if (method == PS_METHOD_PUSH && lane->load->operation == PS_BENCH_PUSH_PULL) {
-        submit(lane, delivery->call, PS_METHOD_PULL);
-        return;
-    }
     ps_bench_times_note(&slot->worker->times, ps_clock_precise_ns() - slot->start_ns);
     slot->worker->count++;
     begin(lane, delivery->call);

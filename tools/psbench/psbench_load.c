@@ -330,23 +330,22 @@ static bool work_once(struct ps_bench_worker *worker, struct ps_bench_parameter 
 {
     struct ps_bench_load *load = worker->load;
     struct psclient_error reason = {0};
-    int status = PSCLIENT_OK;
-    if (load->operation != PS_BENCH_PULL) {
-        const struct psclient_gradient gradient = {parameter->name, PSCLIENT_FLOAT32,
-                                                   load->gradient, load->wish.size};
+    const struct psclient_gradient gradient = {parameter->name, PSCLIENT_FLOAT32, load->gradient,
+                                               load->wish.size};
+    struct psclient_parameter wish = {.name = parameter->name,
+                                      .type = PSCLIENT_FLOAT32,
+                                      .content = worker->destination,
+                                      .content_size = load->wish.size};
+    int status;
+    if (load->operation == PS_BENCH_PUSH)
         status = psclient_push(load->client, &gradient, 1, PS_BENCH_ANSWER_MS, NULL, &reason);
-        if (status == PSCLIENT_OK)
-            ps_bench_load_acknowledged(parameter);
-    }
-    if (status == PSCLIENT_OK && load->operation != PS_BENCH_PUSH) {
-        struct psclient_parameter wish = {
-            .name = parameter->name,
-            .type = PSCLIENT_FLOAT32,
-            .content = worker->destination,
-            .content_size = load->wish.size,
-        };
+    else if (load->operation == PS_BENCH_PULL)
         status = psclient_pull(load->client, &wish, 1, PS_BENCH_ANSWER_MS, NULL, &reason);
-    }
+    else
+        status = psclient_push_pull(load->client, &gradient, &wish, 1, PS_BENCH_ANSWER_MS, NULL,
+                                    &reason);
+    if (status == PSCLIENT_OK && load->operation != PS_BENCH_PULL)
+        ps_bench_load_acknowledged(parameter);
     return ps_bench_load_status(status, &reason, &worker->error) == PS_OK;
 }
 

@@ -25,7 +25,7 @@
 enum ps_bench_operation {
     PS_BENCH_PUSH,
     PS_BENCH_PULL,
-    PS_BENCH_PUSH_PULL /* a push, and when it is answered a pull: one operation */
+    PS_BENCH_PUSH_PULL /* both in one call: one operation */
 };
 
 enum ps_bench_via {

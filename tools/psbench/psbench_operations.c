@@ -2,13 +2,12 @@
 #include "base/clock.h"
 #include "tools/psbench/psbench_load_state.h"
 
-/* One operation of the load in flight: a push, a pull, or one after the other. */
+/* One operation of the load in flight: a push, a pull, or both in one call. */
 struct slot {
     struct ps_bench_worker *worker;
     struct ps_bench_parameter *parameter;
     struct psclient_gradient gradient; /* borrowed by libpsclient, like the next */
     struct psclient_parameter wish;
-    bool pulling;
     uint64_t start_ns;
 };
 
@@ -20,10 +19,7 @@ struct thread {
 };
 
 static void begin(struct thread *thread, uint64_t number);
-static void push(struct thread *thread, struct slot *slot);
-static void pull(struct thread *thread, struct slot *slot);
-static void begun(struct thread *thread, struct slot *slot, int status,
-                  const struct psclient_error *reason);
+static void start(struct thread *thread, struct slot *slot);
 static void step(struct thread *thread, struct slot *slot);
 
 void ps_bench_operations_main(void *argument)
@@ -67,61 +63,41 @@ static void begin(struct thread *thread, uint64_t number)
     uint64_t turn = number + slot->worker->count * load->wish.outstanding;
     slot->parameter = &load->parameters[turn % load->wish.parameter_count];
     slot->start_ns = ps_clock_precise_ns();
-    if (load->operation == PS_BENCH_PULL)
-        pull(thread, slot);
-    else
-        push(thread, slot);
-}
-
-static void push(struct thread *thread, struct slot *slot)
-{
-    struct ps_bench_load *load = thread->load;
-    struct psclient_operation *operation;
-    struct psclient_error reason = {0};
-    slot->pulling = false;
     slot->gradient = (struct psclient_gradient){slot->parameter->name, PSCLIENT_FLOAT32,
                                                 load->gradient, load->wish.size};
-    begun(thread, slot,
-          psclient_push_begin(load->client, &slot->gradient, 1, PS_BENCH_ANSWER_MS, slot,
-                              &operation, &reason),
-          &reason);
-}
-
-static void pull(struct thread *thread, struct slot *slot)
-{
-    struct ps_bench_load *load = thread->load;
-    struct psclient_operation *operation;
-    struct psclient_error reason = {0};
-    slot->pulling = true;
     slot->wish = (struct psclient_parameter){.name = slot->parameter->name,
                                              .type = PSCLIENT_FLOAT32,
                                              .content = slot->worker->destination,
                                              .content_size = load->wish.size};
-    begun(thread, slot,
-          psclient_pull_begin(load->client, &slot->wish, 1, PS_BENCH_ANSWER_MS, slot, &operation,
-                              &reason),
-          &reason);
+    start(thread, slot);
 }
 
-static void begun(struct thread *thread, struct slot *slot, int status,
-                  const struct psclient_error *reason)
+static void start(struct thread *thread, struct slot *slot)
 {
-    if (ps_bench_load_status(status, reason, &slot->worker->error) == PS_OK)
+    struct psclient *client = thread->load->client;
+    struct psclient_operation *operation;
+    struct psclient_error reason = {0};
+    int status;
+    if (thread->load->operation == PS_BENCH_PUSH)
+        status = psclient_push_begin(client, &slot->gradient, 1, PS_BENCH_ANSWER_MS, slot,
+                                     &operation, &reason);
+    else if (thread->load->operation == PS_BENCH_PULL)
+        status = psclient_pull_begin(client, &slot->wish, 1, PS_BENCH_ANSWER_MS, slot, &operation,
+                                     &reason);
+    else
+        status = psclient_push_pull_begin(client, &slot->gradient, &slot->wish, 1,
+                                          PS_BENCH_ANSWER_MS, slot, &operation, &reason);
+    if (ps_bench_load_status(status, &reason, &slot->worker->error) == PS_OK)
         thread->in_flight++;
     else
         thread->failed = true;
 }
 
-/* A call has ended well: the operation goes on, or the next one begins. */
+/* An operation has ended well: the next one begins. */
 static void step(struct thread *thread, struct slot *slot)
 {
-    struct ps_bench_load *load = thread->load;
-    if (!slot->pulling)
+    if (thread->load->operation != PS_BENCH_PULL)
         ps_bench_load_acknowledged(slot->parameter);
-    if (!slot->pulling && load->operation == PS_BENCH_PUSH_PULL) {
-        pull(thread, slot);
-        return;
-    }
     ps_bench_times_note(&slot->worker->times, ps_clock_precise_ns() - slot->start_ns);
     slot->worker->count++;
     begin(thread, slot->worker->number);

@@ -76,8 +76,8 @@ static const struct ps_option_set set = {
     .usage = "psbench NAME [OPTION]...",
     .summary =
         "Measures a server of its own, checks the results, and prints every figure beside what the "
-        "machine can do, measured in the same run. Names: push, pull, pushpull, latency, journal, "
-        "checkpoint, recover, scale, update.",
+        "machine can do, measured in the same run. Names: push, pull, pushpull, batch, latency, "
+        "journal, checkpoint, recover, scale, update.",
     .examples = "  psbench pushpull --size 64KiB\n"
                 "  psbench push --size 1MiB --outstanding 8 --namespace reno\n"
                 "  psbench checkpoint --shard-size 1GiB --output json\n"
@@ -108,8 +108,8 @@ enum ps_status ps_bench_options_init(struct ps_bench_options *options, int argc,
         return PS_OK;
     if (words != 1)
         return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "name one benchmark (push, pull, pushpull, latency, journal, checkpoint, "
-                       "recover, scale, update); see psbench --help");
+                       "name one benchmark (push, pull, pushpull, batch, latency, journal, "
+                       "checkpoint, recover, scale, update); see psbench --help");
     options->name = argv[1];
     options->json = strcmp(options->output, "json") == 0;
     options->csv = strcmp(options->output, "csv") == 0;
@@ -121,13 +121,14 @@ static enum ps_status check(struct ps_bench_options *options, struct ps_error *e
     PS_TRY(ps_busy_poll_parse(options->busy_poll_text, &options->busy_poll, error));
     bool stored = is_one_of(options->name, "journal checkpoint recover");
     bool transfer = is_one_of(options->name, "push pull pushpull latency");
-    bool update = strcmp(options->name, "update") == 0;
-    if (!stored && !transfer && !update && strcmp(options->name, "scale") != 0)
+    if (!stored && !transfer && !is_one_of(options->name, "scale batch update"))
         return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "unknown benchmark \"%s\": choose push, pull, pushpull, latency, journal, "
-                       "checkpoint, recover, scale or update",
+                       "unknown benchmark \"%s\": choose push, pull, pushpull, batch, latency, "
+                       "journal, checkpoint, recover, scale or update",
                        options->name);
-    if (options->size == 0 && !update)
+    if (options->size == 0 && strcmp(options->name, "batch") == 0)
+        options->size = 16 * 1024;
+    if (options->size == 0 && strcmp(options->name, "update") != 0)
         options->size = strcmp(options->name, "latency") == 0 ? 4096 : 1 << 20;
     if (options->outstanding == 0)
         options->outstanding = stored ? 8 : 1;

@@ -1,0 +1,130 @@
+/* batch: 1,000 parameters pushed and pulled as one step, beside the same in single calls. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "tools/psbench/psbench.h"
+#include "tools/psbench/psbench_load_state.h"
+
+#include <string.h>
+
+enum { PARAMETERS = 1000 };
+
+struct batch_run {
+    struct ps_bench *bench;
+    struct ps_bench_server server;
+    struct ps_bench_load *load;
+    struct psclient_gradient *gradients;
+    struct psclient_parameter *parameters;
+    uint8_t *destination; /* of all parameters */
+};
+
+/* One step: every parameter pushed and pulled. */
+typedef int (*step_fn)(struct batch_run *run, struct psclient_error *reason);
+
+static enum ps_status open_run(struct batch_run *run, struct ps_error *error);
+static void close_run(struct batch_run *run);
+static int step_together(struct batch_run *run, struct psclient_error *reason);
+static int step_single(struct batch_run *run, struct psclient_error *reason);
+static enum ps_status measure(struct batch_run *run, step_fn step, uint64_t time_ms,
+                              struct ps_bench_figures *figures, struct ps_error *error);
+
+enum ps_status ps_bench_batch(struct ps_bench *bench, struct ps_error *error)
+{
+    struct batch_run run = {.bench = bench};
+    struct ps_bench_figures together, single;
+    bench->steps = bench->options->repeat + 1;
+    ps_bench_progress(bench, "starting");
+    enum ps_status status = open_run(&run, error);
+    if (status == PS_OK)
+        status = measure(&run, step_together, ps_bench_side_ms(bench), &together, error);
+    for (uint64_t repeat = 0; repeat < bench->options->repeat && status == PS_OK; repeat++) {
+        ps_bench_progress(bench, "batch");
+        status = measure(&run, step_together, bench->options->time_ms, &together, error);
+        if (status == PS_OK)
+            status = measure(&run, step_single, bench->options->time_ms, &single, error);
+        if (status != PS_OK)
+            break;
+        struct ps_bench_row *row =
+            ps_bench_report_row(&bench->report, "batch", bench->options->size, 1);
+        ps_bench_row_add(row, &together);
+        ps_bench_report_beside(&bench->report, row, "single_calls", "single_calls", 1, &single);
+    }
+    if (status == PS_OK)
+        status = ps_bench_load_check(run.load, error);
+    close_run(&run);
+    return status;
+}
+
+static enum ps_status open_run(struct batch_run *run, struct ps_error *error)
+{
+    const struct ps_allocator *memory = ps_allocator_heap();
+    struct ps_bench *bench = run->bench;
+    size_t size = bench->options->size;
+    const struct ps_bench_server_wish server = ps_bench_server_wish_of(bench, "server", NULL);
+    PS_TRY(ps_bench_server_start(&run->server, &server, error));
+    struct ps_bench_load_wish wish = ps_bench_load_wish_of(bench, run->server.address);
+    wish.parameter_count = PARAMETERS;
+    wish.outstanding = 1;
+    PS_TRY(ps_bench_load_open(&wish, &run->load, error));
+    run->gradients = ps_zeroed_array(memory, PARAMETERS, sizeof *run->gradients);
+    run->parameters = ps_zeroed_array(memory, PARAMETERS, sizeof *run->parameters);
+    run->destination = ps_zeroed_array(memory, PARAMETERS, size);
+    if (run->gradients == NULL || run->parameters == NULL || run->destination == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %d parameters", PARAMETERS);
+    for (size_t i = 0; i < PARAMETERS; i++) {
+        const char *name = run->load->parameters[i].name;
+        run->gradients[i] =
+            (struct psclient_gradient){name, PSCLIENT_FLOAT32, run->load->gradient, size};
+        run->parameters[i] = (struct psclient_parameter){.name = name,
+                                                         .type = PSCLIENT_FLOAT32,
+                                                         .content = run->destination + i * size,
+                                                         .content_size = size};
+    }
+    return PS_OK;
+}
+
+static void close_run(struct batch_run *run)
+{
+    const struct ps_allocator *memory = ps_allocator_heap();
+    ps_bench_load_close(run->load);
+    ps_bench_server_kill(&run->server);
+    ps_release(memory, run->gradients);
+    ps_release(memory, run->parameters);
+    ps_release(memory, run->destination);
+}
+
+static int step_together(struct batch_run *run, struct psclient_error *reason)
+{
+    return psclient_push_pull(run->load->client, run->gradients, run->parameters, PARAMETERS,
+                              PS_BENCH_ANSWER_MS, NULL, reason);
+}
+
+/* What a program does that calls once for each: push and pull in one call all the same. */
+static int step_single(struct batch_run *run, struct psclient_error *reason)
+{
+    int status = PSCLIENT_OK;
+    for (size_t i = 0; i < PARAMETERS && status == PSCLIENT_OK; i++)
+        status = psclient_push_pull(run->load->client, &run->gradients[i], &run->parameters[i], 1,
+                                    PS_BENCH_ANSWER_MS, NULL, reason);
+    return status;
+}
+
+static enum ps_status measure(struct batch_run *run, step_fn step, uint64_t time_ms,
+                              struct ps_bench_figures *figures, struct ps_error *error)
+{
+    struct ps_bench_times *times = &run->load->workers[0].times;
+    uint64_t start_ns = ps_clock_precise_ns();
+    uint64_t end_ns = start_ns + time_ms * 1000000;
+    uint64_t count = 0;
+    memset(times, 0, sizeof *times);
+    for (uint64_t now_ns = start_ns; now_ns < end_ns || count == 0; count++) {
+        struct psclient_error reason = {0};
+        PS_TRY(ps_bench_load_status(step(run, &reason), &reason, error));
+        for (size_t i = 0; i < PARAMETERS; i++)
+            ps_bench_load_acknowledged(&run->load->parameters[i]);
+        uint64_t then_ns = ps_clock_precise_ns();
+        ps_bench_times_note(times, then_ns - now_ns);
+        now_ns = then_ns;
+    }
+    *figures = ps_bench_figures_of(count, ps_clock_precise_ns() - start_ns, times);
+    return PS_OK;
+}
