@@ -18,7 +18,11 @@
       "Repeats that were answered and not applied again.")                                        \
     X(counter, pushes_without_id, "ps_pushes_without_id_total",                                   \
       "Gradients applied without a request id: a repeat of one is applied again.")                \
+    X(counter, push_bytes, "ps_push_bytes_total", "Content of gradients that were applied.")      \
+    X(counter, push_copied_bytes, "ps_push_copied_bytes_total",                                   \
+      "Of that, what was copied on the way (for the journal, when it is short).")                 \
     X(counter, pulls, "ps_pulls_total", "Parameters read.")                                       \
+    X(counter, pull_bytes, "ps_pull_bytes_total", "Content of replies to pulls.")                 \
     X(counter, pull_encoded_bytes, "ps_pull_encoded_bytes_total",                                 \
       "Bytes of replies that were copied, because they were asked for in another encoding.")      \
     X(gauge, staged_bytes, "ps_staged_bytes", "Bytes of requests that wait for ranges.")          \

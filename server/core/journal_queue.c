@@ -66,6 +66,7 @@ enum ps_status ps_journal_place_init(struct ps_journal_place *place, struct ps_j
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a record of the journal");
     }
     place->entry->record.epoch = epoch;
+    place->copied_bytes = kept != NULL ? 0 : request->content.size;
     return PS_OK;
 }
 

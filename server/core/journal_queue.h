@@ -59,6 +59,7 @@ struct ps_journal_place {
     struct ps_journal_queue *queue; /* borrowed */
     struct ps_journal_entry *entry; /* owned until it is queued; NULL without a journal */
     uint64_t position;              /* given by ps_journal_queue_put */
+    uint64_t copied_bytes;          /* of the content: 0 when it is held where it was received */
     bool is_first;                  /* nothing waited: the writer is to be told */
 };
 

@@ -63,6 +63,7 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
     pull->reply.version = version;
     atomic_fetch_add(&service->pull_count, 1);
     ps_counter_add(service->metrics.pulls, 1);
+    ps_counter_add(service->metrics.pull_bytes, pull->reply.content.size);
     return PS_OK;
 }
 

@@ -213,6 +213,8 @@ static enum ps_status apply(struct ps_service *service, struct ps_parameter *par
     if (status != PS_OK)
         return status;
     atomic_fetch_add(&service->push_count, 1);
+    ps_counter_add(service->metrics.push_bytes, request->content.size);
+    ps_counter_add(service->metrics.push_copied_bytes, place.copied_bytes);
     ps_gauge_set(service->metrics.position, (double)place.position);
     outcome->reply = (struct ps_push_reply){.version = version, .position = place.position};
     outcome->wakes_writer = place.is_first;
