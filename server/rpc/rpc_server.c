@@ -53,6 +53,7 @@ static enum ps_status build_slots(struct ps_rpc_server *server, struct ps_lane *
 static enum ps_status bind_address(struct ps_rpc_server *server, const char *address,
                                    struct ps_error *error);
 static uint32_t default_lane_count(void);
+static uint32_t helper_count(void);
 
 enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
                                     struct ps_rpc_server **out, struct ps_error *error)
@@ -72,6 +73,7 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     atomic_init(&server->context.draining, false);
     ps_mutex_init(&server->context.idle_lock, PS_RANK_QUEUE);
     ps_condition_init(&server->context.idle);
+    ps_helpers_init(&server->context.helpers);
     ps_rpc_metrics_register(&server->context.metrics, options->metrics);
 
     enum ps_status status = build(server, options, error);
@@ -178,6 +180,13 @@ static uint32_t default_lane_count(void)
     return cores >= 4 ? (uint32_t)(cores / 2) : 1;
 }
 
+/* As many large updates at once as leave the lanes their processors. */
+static uint32_t helper_count(void)
+{
+    uint32_t count = default_lane_count();
+    return count < PS_HELPERS_MAX ? count : PS_HELPERS_MAX;
+}
+
 uint16_t ps_rpc_server_port(const struct ps_rpc_server *server)
 {
     return server->port;
@@ -187,6 +196,7 @@ enum ps_status ps_rpc_server_start(struct ps_rpc_server *server, struct ps_error
 {
     PS_ASSERT(!server->started);
     server->started = true;
+    PS_TRY(ps_helpers_start(&server->context.helpers, helper_count(), error));
     grpc_server_start(server->context.server);
     for (uint32_t i = 0; i < server->lane_count; i++)
         PS_TRY(ps_lane_start(server->lanes[i], error));
@@ -273,6 +283,7 @@ void ps_rpc_server_destroy(struct ps_rpc_server *server)
         ps_rpc_server_drain(server, 0);
     for (uint32_t i = 0; i < server->lane_count; i++)
         ps_lane_stop(server->lanes[i]);
+    ps_helpers_stop(&server->context.helpers);
     if (server->context.server != NULL)
         grpc_server_destroy(server->context.server);
     for (uint32_t i = 0; i < server->lane_count; i++)
@@ -281,6 +292,7 @@ void ps_rpc_server_destroy(struct ps_rpc_server *server)
         grpc_completion_queue_shutdown(server->drained);
         grpc_completion_queue_destroy(server->drained);
     }
+    ps_helpers_fini(&server->context.helpers);
     ps_condition_fini(&server->context.idle);
     ps_mutex_fini(&server->context.idle_lock);
     const struct ps_allocator *memory = server->context.memory;

@@ -3,7 +3,8 @@
  *   WAITING ──request──► answered? ──yes──► REPLYING ──sent──► WAITING ...
  *      │                   │  └─no─► PARKED ──woken, answered──► REPLYING
  *      │                   │            └──client gave up──► WAITING
- *      │                   └─not yet─► WORKING ──its turn comes again──► answered?
+ *      │                   ├─not yet─► WORKING ──its turn comes again──► answered?
+ *      │                   └─large─► AWAY ──a helper has been asked──► answered?
  *      └──server stops──► ENDED
  *
  * A parked call has a second batch in flight, which completes when the client gives up or the
@@ -18,15 +19,21 @@
 
 #include <grpc/support/time.h>
 
+#include <stdatomic.h>
+
 /* So much of a reply's memory a free slot keeps. */
 enum { REPLY_KEPT_BYTES_MAX = 16 * 1024 };
 
-enum unary_state { WAITING, WORKING, PARKED, REPLYING, ENDED };
+/* A request from this size on is answered by a helper: it would keep the lane from others for about
+ * a millisecond and more. */
+enum { LARGE_BYTES = 8 * 1024 * 1024 };
+
+enum unary_state { WAITING, WORKING, AWAY, PARKED, REPLYING, ENDED };
 
 struct unary_call {
     struct ps_tag tag;       /* of the request and of the reply */
     struct ps_tag close_tag; /* of a parked call's end */
-    struct ps_waiter waiter; /* for the bell, while parked */
+    struct ps_waiter waiter; /* for the bell, while parked or away */
     struct ps_waiter turn;   /* for its turn, while there is more to do */
     struct ps_limit limit;   /* for the client to take the reply; of a parked call, its deadline */
     enum unary_state state;
@@ -34,7 +41,10 @@ struct unary_call {
     void *registered;
     struct ps_rpc_call call;
     struct ps_exchange exchange;
-    struct ps_buffer reply; /* owned: its memory is kept from call to call, unless it is much */
+    struct ps_buffer reply;   /* owned: its memory is kept from call to call, unless it is much */
+    struct ps_helper_job job; /* while away */
+    bool answered;            /* what the helper was told; holds once `done` does */
+    atomic_bool done;
     bool close_pending;
     bool reply_pending;
     gpr_timespec began;
@@ -47,6 +57,9 @@ static void unary_step(void *owner, bool ok);
 static void close_step(void *owner, bool ok);
 static void start(struct unary_call *call);
 static void try_answer(struct unary_call *call);
+static void take_answer(struct unary_call *call, bool answered);
+static void send_away(struct unary_call *call);
+static void help(void *owner);
 static void woken(void *owner);
 static void take_turn(struct unary_call *call);
 static void park(struct unary_call *call);
@@ -69,6 +82,7 @@ enum ps_status ps_unary_calls_add(struct ps_lane *lane, const struct ps_unary_me
         ps_tag_init(&call->close_tag, close_step, call);
         call->waiter = (struct ps_waiter){.woken = woken, .owner = call};
         call->turn = (struct ps_waiter){.woken = woken, .owner = call};
+        call->job = (struct ps_helper_job){.work = help, .owner = call};
         call->limit = (struct ps_limit){.passed = give_up, .owner = call};
         call->method = method;
         call->registered = registered;
@@ -114,6 +128,7 @@ static void unary_step(void *owner, bool ok)
         return;
 
     case WORKING:
+    case AWAY:
     case PARKED:
     case ENDED:
         break;
@@ -163,7 +178,34 @@ static void try_answer(struct unary_call *call)
 {
     ps_lane_drop_turn(call->call.lane, &call->turn);
     call->exchange.goes_on = false;
-    if (!call->method->answer(&call->exchange)) {
+    if (call->exchange.request.size >= LARGE_BYTES && call->state != PARKED)
+        send_away(call);
+    else
+        take_answer(call, call->method->answer(&call->exchange));
+}
+
+/* A call that is away is the helper's, but for its place among those who hear the bell. */
+static void send_away(struct unary_call *call)
+{
+    call->state = AWAY;
+    atomic_store(&call->done, false);
+    ps_lane_wait(call->call.lane, &call->waiter);
+    ps_helpers_submit(&call->call.lane->context->helpers, &call->job);
+}
+
+/* On a helper's thread. After `done` the call is the lane's again, which outlives it. */
+static void help(void *owner)
+{
+    struct unary_call *call = owner;
+    struct ps_lane *lane = call->call.lane;
+    call->answered = call->method->answer(&call->exchange);
+    atomic_store(&call->done, true);
+    ps_lane_ring(lane);
+}
+
+static void take_answer(struct unary_call *call, bool answered)
+{
+    if (!answered) {
         if (call->exchange.goes_on)
             take_turn(call);
         else if (call->state != PARKED)
@@ -185,8 +227,16 @@ static void take_turn(struct unary_call *call)
 static void woken(void *owner)
 {
     struct unary_call *call = owner;
-    PS_ASSERT(call->state == PARKED || call->state == WORKING);
-    try_answer(call);
+    PS_ASSERT(call->state == PARKED || call->state == WORKING || call->state == AWAY);
+    if (call->state != AWAY) {
+        try_answer(call);
+        return;
+    }
+    if (!atomic_load(&call->done))
+        return;
+    ps_lane_leave(call->call.lane, &call->waiter);
+    call->state = WORKING;
+    take_answer(call, call->answered);
 }
 
 static void park(struct unary_call *call)
