@@ -78,10 +78,6 @@ struct ps_journal_writer;
  * everything that a reader could have read of former epochs (a process that was killed leaves bytes
  * that can be read but are not on the disk yet). `folder` is made when missing, and copied.
  *
- * After a failure the same epoch may go on with another writer behind a checkpoint that covers all
- * that was applied: facts->position is the checkpoint's then. Reading from an older checkpoint ends
- * in damage where the failure was.
- *
  * PS_ERR_EXISTS       a segment of that epoch and position is there already
  * PS_ERR_OUT_OF_RANGE facts->position is the highest number
  * PS_ERR_IO, PS_ERR_NO_MEMORY
@@ -102,11 +98,21 @@ void ps_journal_writer_close(struct ps_journal_writer *writer);
  *
  * PS_OK               all of them are durable
  * otherwise           nobody knows which are. The writer is dead: every later call gives the same
- *                     error, and the file is never synced again
+ *                     error, and the file is never synced again, until it is revived
  */
 PS_MUST_USE enum ps_status ps_journal_write(struct ps_journal_writer *writer,
                                             const struct ps_record *records, size_t record_count,
                                             struct ps_error *error);
+
+/* A dead writer goes on in a new file, behind the last position that is durable: the records that
+ * it failed to write are to be written again, with all that follow. A reader leaves the former file
+ * there, whatever that has behind it.
+ *
+ * PS_OK               the writer lives
+ * PS_ERR_IO, PS_ERR_NO_MEMORY   it is dead as before: revive it again later
+ */
+PS_MUST_USE enum ps_status ps_journal_writer_revive(struct ps_journal_writer *writer,
+                                                    struct ps_error *error);
 
 /* The last position that is durable. */
 uint64_t ps_journal_writer_position(const struct ps_journal_writer *writer);

@@ -54,6 +54,7 @@ static enum ps_status read_first_record(struct ps_journal_reader *reader,
                                         struct ps_journal_head *head,
                                         struct ps_journal_facts *facts, const char **bad,
                                         struct ps_error *error);
+static bool next_begins(const struct ps_journal_reader *reader);
 static enum ps_status next_segment(struct ps_journal_reader *reader, struct ps_error *error);
 static enum ps_status read_record(struct ps_journal_reader *reader, struct ps_journal_row *row,
                                   bool *given, struct ps_error *error);
@@ -241,7 +242,7 @@ static enum ps_status next_record(struct ps_journal_reader *reader, struct ps_jo
             PS_TRY(enter(reader, error));
         else if (reader->expected == reader->end)
             PS_TRY(choose(reader, reader->expected, error));
-        else if (reader->offset == reader->window.file_bytes)
+        else if (reader->offset == reader->window.file_bytes || next_begins(reader))
             PS_TRY(next_segment(reader, error));
         else
             PS_TRY(read_record(reader, row, &given, error));
@@ -302,7 +303,15 @@ static enum ps_status read_first_record(struct ps_journal_reader *reader,
     return PS_OK;
 }
 
-/* The present segment is used up, to its last byte. */
+/* What the present segment has behind that is of a write that failed, and stands there again. */
+static bool next_begins(const struct ps_journal_reader *reader)
+{
+    const struct ps_journal_segments *segments = &reader->segments;
+    return !ps_journal_segments_last(segments, reader->at) &&
+           segments->entries[reader->at + 1].first == reader->expected;
+}
+
+/* The present segment is used up. */
 static enum ps_status next_segment(struct ps_journal_reader *reader, struct ps_error *error)
 {
     const struct ps_journal_segments *segments = &reader->segments;

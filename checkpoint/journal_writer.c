@@ -9,11 +9,15 @@
 #include "checkpoint/journal_record.h"
 #include "checkpoint/journal_segments.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* A batch ends when either is used up; a record may go on in the next one. */
 #define BATCH_HEADS 64
 #define BATCH_PIECES 1024
+
+/* Ends the name of a file that is to become a segment. */
+#define TEMPORARY ".tmp"
 
 struct ps_journal_writer {
     const struct ps_allocator *memory; /* borrowed; outlives this */
@@ -46,6 +50,8 @@ static enum ps_status write_records(struct ps_journal_writer *writer,
                                     const struct ps_record *records, size_t record_count,
                                     struct ps_error *error);
 static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_error *error);
+static enum ps_status replace_segment(struct ps_journal_writer *writer, const char *path,
+                                      const char *temporary, struct ps_error *error);
 static enum ps_status begin_first_record(struct ps_journal_writer *writer, struct ps_error *error);
 static enum ps_status put_record(struct ps_journal_writer *writer, const struct ps_record *record,
                                  struct ps_error *error);
@@ -184,6 +190,45 @@ enum ps_status ps_journal_write(struct ps_journal_writer *writer, const struct p
     }
     writer->position = writer->written;
     return PS_OK;
+}
+
+/* The file that failed may be the one of this very name, when nothing in it became durable. It is
+ * replaced, not removed: at no time is the epoch without a segment. */
+enum ps_status ps_journal_writer_revive(struct ps_journal_writer *writer, struct ps_error *error)
+{
+    PS_ASSERT(writer != NULL);
+    PS_ASSERT(writer->death.status != PS_OK && !writer->is_open);
+    char path[PS_JOURNAL_PATH_BYTES];
+    char temporary[PS_JOURNAL_PATH_BYTES + sizeof TEMPORARY];
+    struct ps_journal_segment segment = {writer->facts.epoch, writer->position + 1};
+    PS_TRY(ps_journal_path_write(writer->folder, segment, path, error));
+    (void)snprintf(temporary, sizeof temporary, "%s%s", path, TEMPORARY);
+    writer->written = writer->position;
+    writer->head_count = 0;
+    writer->piece_count = 0;
+    writer->batch_bytes = 0;
+    enum ps_status status = replace_segment(writer, path, temporary, error);
+    if (status != PS_OK) {
+        close_segment(writer);
+        (void)writer->files->remove(writer->files->self, temporary, NULL);
+        return status;
+    }
+    writer->death = (struct ps_error){0};
+    return PS_OK;
+}
+
+static enum ps_status replace_segment(struct ps_journal_writer *writer, const char *path,
+                                      const char *temporary, struct ps_error *error)
+{
+    const struct ps_files *files = writer->files;
+    (void)files->remove(files->self, temporary, NULL); /* of a try that a crash cut short */
+    PS_TRY(files->open(files->self, temporary, PS_FILE_CREATE_NEW, &writer->file, error));
+    writer->is_open = true;
+    writer->size = 0;
+    PS_TRY(begin_first_record(writer, error));
+    PS_TRY(sync(writer, error));
+    PS_TRY(files->rename(files->self, temporary, path, error));
+    return files->sync_folder(files->self, writer->folder, error);
 }
 
 static enum ps_status write_records(struct ps_journal_writer *writer,

@@ -9,11 +9,9 @@
 /* Records of one write: enough that a sync is shared by whoever came during the last one. */
 #define RECORDS_AT_ONCE 512
 
-/* Pause before another try after a failure. */
-#define RETRY_MS 1000
-
-/* Folders are at most this long. */
-#define FOLDER_BYTES 4096
+/* Pauses before another try after a failure: the first, and the longest. */
+#define RETRY_MS_MIN 20
+#define RETRY_MS_MAX 1000
 
 struct ps_journal_thread {
     struct ps_journal_thread_options options; /* what it names is borrowed */
@@ -23,11 +21,9 @@ struct ps_journal_thread {
     bool woken;
     bool ending;
     struct ps_mutex writing; /* guards what follows; held over writes, so never with another lock */
-    struct ps_journal_writer *writer; /* NULL: none, or it failed */
-    struct ps_journal_facts facts;    /* of the claim */
-    char folder[FOLDER_BYTES];
-    bool failed;
-    struct ps_ticket ticket; /* of the checkpoint that heals a failure; 0: not asked for yet */
+    struct ps_journal_writer *writer; /* NULL: none */
+    bool failed;                      /* the writer is dead */
+    uint64_t retry_ms;                /* the next pause */
     struct ps_record records[RECORDS_AT_ONCE];
     struct ps_counter *written_records, *failures;
     struct ps_counter *syncs;
@@ -35,11 +31,10 @@ struct ps_journal_thread {
 };
 
 static void run(void *argument);
-static bool wait_for_work(struct ps_journal_thread *thread, bool healing);
+static bool wait_for_work(struct ps_journal_thread *thread, uint64_t wait_ms);
 static bool write_batch(struct ps_journal_thread *thread);
 static void note_failure(struct ps_journal_thread *thread, const struct ps_error *why);
 static void heal(struct ps_journal_thread *thread);
-static bool begin_segment(struct ps_journal_thread *thread, uint64_t position);
 
 enum ps_status ps_journal_thread_create(const struct ps_journal_thread_options *options,
                                         struct ps_journal_thread **out, struct ps_error *error)
@@ -92,9 +87,6 @@ enum ps_status ps_journal_thread_open(struct ps_journal_thread *thread, const ch
     ps_journal_writer_close(thread->writer);
     thread->writer = NULL;
     thread->failed = false;
-    thread->facts = *facts;
-    int length = snprintf(thread->folder, sizeof thread->folder, "%s", folder);
-    PS_ASSERT(length > 0 && (size_t)length < sizeof thread->folder);
     enum ps_status status =
         ps_journal_writer_open(thread->options.files, folder, facts, thread->options.segment_bytes,
                                thread->options.memory, &thread->writer, error);
@@ -113,25 +105,25 @@ void ps_journal_thread_wake(struct ps_journal_thread *thread)
 static void run(void *argument)
 {
     struct ps_journal_thread *thread = argument;
-    bool healing = false;
-    while (wait_for_work(thread, healing)) {
+    uint64_t wait_ms = PS_DEADLINE_NEVER;
+    while (wait_for_work(thread, wait_ms)) {
         ps_mutex_lock(&thread->writing);
-        while (write_batch(thread))
-            continue;
         if (thread->failed)
             heal(thread);
-        healing = thread->failed;
+        while (!thread->failed && write_batch(thread))
+            continue;
+        wait_ms = thread->failed ? thread->retry_ms : PS_DEADLINE_NEVER;
         ps_mutex_unlock(&thread->writing);
     }
 }
 
-/* False when the thread is to end. */
-static bool wait_for_work(struct ps_journal_thread *thread, bool healing)
+/* False when the thread is to end. While the writer is dead only time helps. */
+static bool wait_for_work(struct ps_journal_thread *thread, uint64_t wait_ms)
 {
     ps_mutex_lock(&thread->mutex);
-    if (!thread->woken && !thread->ending)
-        (void)ps_condition_wait(&thread->changed, &thread->mutex,
-                                healing ? RETRY_MS : PS_DEADLINE_NEVER);
+    bool failed = wait_ms != PS_DEADLINE_NEVER;
+    if ((failed || !thread->woken) && !thread->ending)
+        (void)ps_condition_wait(&thread->changed, &thread->mutex, wait_ms);
     thread->woken = false;
     bool go_on = !thread->ending;
     ps_mutex_unlock(&thread->mutex);
@@ -167,54 +159,33 @@ static void note_failure(struct ps_journal_thread *thread, const struct ps_error
 {
     ps_counter_add(thread->failures, 1);
     PS_LOG(thread->options.log, PS_LOG_ERROR, "journal",
-           "journal failed: nothing is acknowledged until a checkpoint has saved everything",
+           "journal failed: nothing is acknowledged until what failed is written to another file",
            PS_FIELD_ERROR(why));
-    ps_journal_writer_close(thread->writer);
-    thread->writer = NULL;
     thread->failed = true;
-    thread->ticket = (struct ps_ticket){0};
+    thread->retry_ms = thread->retry_ms > 0 ? thread->retry_ms : RETRY_MS_MIN;
 }
 
-/* A checkpoint that covers everything applied makes the failed segment unnecessary. */
+/* Another file, then everything again that is not known to be on the disk. */
 static void heal(struct ps_journal_thread *thread)
 {
-    struct ps_service *service = thread->options.service;
-    struct ps_checkpoint_place place;
-    if (thread->ticket.number == 0) {
-        if (ps_service_want_checkpoint(service, &thread->ticket, NULL) != PS_OK)
-            thread->ticket = (struct ps_ticket){0};
-        return;
-    }
-    if (ps_service_abandoned(service, thread->ticket)) {
-        thread->failed = false; /* the shard was lost: the next claim opens a journal of its own */
-        return;
-    }
-    if (!ps_service_satisfied(service, thread->ticket) || !ps_service_last_saved(service, &place))
-        return;
-    thread->ticket = (struct ps_ticket){0};
-    if (!begin_segment(thread, place.position))
-        return;
-    if (!ps_service_journal_resume(service, place.position)) {
+    struct ps_error why = {0};
+    thread->retry_ms = 2 * thread->retry_ms < RETRY_MS_MAX ? 2 * thread->retry_ms : RETRY_MS_MAX;
+    if (!ps_service_journal_failed(thread->options.service)) {
+        /* The shard was lost: the next claim opens a journal of its own. */
         ps_journal_writer_close(thread->writer);
         thread->writer = NULL;
-        return; /* pushes were applied meanwhile: once more */
+        thread->failed = false;
+        return;
+    }
+    if (ps_journal_writer_revive(thread->writer, &why) != PS_OK) {
+        PS_LOG(thread->options.log, PS_LOG_WARN, "journal", "no new segment yet",
+               PS_FIELD_ERROR(&why));
+        return;
     }
     thread->failed = false;
-    PS_LOG(thread->options.log, PS_LOG_INFO, "journal", "journal goes on behind a checkpoint",
-           PS_FIELD_UINT("position", place.position));
-}
-
-static bool begin_segment(struct ps_journal_thread *thread, uint64_t position)
-{
-    struct ps_journal_facts facts = thread->facts;
-    facts.position = position;
-    facts.previous_epoch = facts.epoch;
-    struct ps_error why = {0};
-    enum ps_status status = ps_journal_writer_open(thread->options.files, thread->folder, &facts,
-                                                   thread->options.segment_bytes,
-                                                   thread->options.memory, &thread->writer, &why);
-    if (status == PS_OK)
-        return true;
-    PS_LOG(thread->options.log, PS_LOG_WARN, "journal", "no new segment yet", PS_FIELD_ERROR(&why));
-    return false;
+    if (!write_batch(thread))
+        return;
+    thread->retry_ms = 0;
+    PS_LOG(thread->options.log, PS_LOG_INFO, "journal", "journal goes on in another file",
+           PS_FIELD_UINT("position", ps_journal_writer_position(thread->writer)));
 }

@@ -1,9 +1,9 @@
 /* The one thread that writes the journal: takes what pushes have queued, writes and syncs it in one
  * go (group commit), and tells the service what is durable.
  *
- * When a write or a sync fails, the file is given up for good: the service refuses pushes, this
- * thread asks for a checkpoint, and when one covers everything that was applied it begins a new
- * segment behind it and lets pushes in again.
+ * When a write or a sync fails, the file is given up for good and the service refuses pushes. This
+ * thread tries, after 20 ms and then up to every second, to write what failed to another file; when
+ * it could, pushes are let in again.
  *
  * Threads:  one of its own. open belongs to the thread that loads; wake to any; create and destroy
  *           to the main thread.
@@ -48,7 +48,7 @@ PS_MUST_USE enum ps_status ps_journal_thread_open(struct ps_journal_thread *thre
                                                   const struct ps_journal_facts *facts,
                                                   struct ps_error *error);
 
-/* Something was queued, or saved. Never blocks for the disk. */
+/* Something was queued. Never blocks for the disk. */
 void ps_journal_thread_wake(struct ps_journal_thread *thread);
 
 #endif

@@ -30,6 +30,8 @@ static enum ps_status check_room(const struct ps_journal_queue *queue, uint64_t 
 static struct ps_journal_entry *cut_waiting(struct ps_journal_queue *queue);
 static void count_out(struct ps_journal_queue *queue, const struct ps_journal_entry *entry);
 static uint64_t durable_of(const struct ps_journal_queue *queue);
+static struct ps_journal_entry *count_written(struct ps_journal_queue *queue);
+static void put_back(struct ps_journal_queue *queue);
 
 void ps_journal_queue_init(struct ps_journal_queue *queue, const struct ps_allocator *memory,
                            bool journals, uint64_t bytes_max)
@@ -294,42 +296,50 @@ size_t ps_journal_queue_take(struct ps_journal_queue *queue, struct ps_record *r
 void ps_journal_queue_written(struct ps_journal_queue *queue, enum ps_status status,
                               const struct ps_error *why)
 {
-    struct ps_journal_entry *dropped = NULL;
+    struct ps_journal_entry *done = NULL;
     ps_mutex_lock(&queue->lock);
     PS_ASSERT(queue->taken != NULL);
-    struct ps_journal_entry *taken = queue->taken;
-    queue->taken = NULL;
-    uint64_t last = 0;
-    for (const struct ps_journal_entry *entry = taken; entry != NULL; entry = entry->next) {
-        count_out(queue, entry);
-        last = entry->record.position;
-    }
-    if (status == PS_OK && !queue->taken_is_stale && !queue->failed && last > queue->written)
-        queue->written = last;
-    if (status != PS_OK && !queue->taken_is_stale) {
+    if (status == PS_OK || queue->taken_is_stale) {
+        done = count_written(queue);
+    } else {
+        put_back(queue);
         queue->failed = true;
         snprintf(queue->failure, sizeof queue->failure, "%.159s",
                  why != NULL ? why->text : ps_status_sentence(status));
-        dropped = cut_waiting(queue);
     }
     ps_mutex_unlock(&queue->lock);
-    release_all(taken);
-    release_all(dropped);
+    release_all(done);
 }
 
-bool ps_journal_queue_resume(struct ps_journal_queue *queue, uint64_t position)
+/* Takes what was written out of the queue. */
+static struct ps_journal_entry *count_written(struct ps_journal_queue *queue)
 {
-    ps_mutex_lock(&queue->lock);
-    bool resumes = queue->failed && position == queue->position;
-    if (resumes) {
-        PS_ASSERT(queue->waiting == NULL);
-        queue->failed = false;
-        queue->written = position;
-        queue->has_base = true;
+    struct ps_journal_entry *done = queue->taken;
+    uint64_t last = 0;
+    for (const struct ps_journal_entry *entry = done; entry != NULL; entry = entry->next) {
+        count_out(queue, entry);
+        last = entry->record.position;
     }
-    bool works = !queue->failed;
-    ps_mutex_unlock(&queue->lock);
-    return works;
+    queue->taken = NULL;
+    if (queue->taken_is_stale)
+        return done;
+    queue->failed = false;
+    if (last > queue->written)
+        queue->written = last;
+    return done;
+}
+
+/* They are written again, before all others, by whoever takes next. */
+static void put_back(struct ps_journal_queue *queue)
+{
+    struct ps_journal_entry **end = &queue->taken;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = queue->waiting;
+    if (queue->waiting == NULL)
+        queue->waiting_end = end;
+    queue->waiting = queue->taken;
+    queue->taken = NULL;
 }
 
 void ps_journal_queue_check(struct ps_journal_queue *queue)
@@ -355,6 +365,6 @@ void ps_journal_queue_check(struct ps_journal_queue *queue)
     PS_ASSERT(count == queue->count);
     PS_ASSERT(bytes == queue->bytes);
     PS_ASSERT(queue->written <= queue->position);
-    PS_ASSERT(!queue->failed || queue->waiting == NULL);
+    PS_ASSERT(!queue->failed || queue->count > 0);
     ps_mutex_unlock(&queue->lock);
 }

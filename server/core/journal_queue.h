@@ -110,7 +110,6 @@ size_t ps_journal_queue_take(struct ps_journal_queue *queue, struct ps_record *r
                              size_t record_count_max);
 void ps_journal_queue_written(struct ps_journal_queue *queue, enum ps_status status,
                               const struct ps_error *why);
-bool ps_journal_queue_resume(struct ps_journal_queue *queue, uint64_t position);
 
 /* Asserts every invariant. */
 void ps_journal_queue_check(struct ps_journal_queue *queue);

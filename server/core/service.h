@@ -320,15 +320,13 @@ size_t ps_service_journal_take(struct ps_service *service, struct ps_record *rec
                                size_t record_count_max);
 
 /* What became of the records taken last. PS_OK: durable, replies may go. Otherwise the journal has
- * failed: nothing more is acknowledged, pushes are refused, until ps_service_journal_resume. */
+ * failed: nothing more is acknowledged and pushes are refused, until the records, which wait again
+ * and are taken first, were written after all. */
 void ps_service_journal_written(struct ps_service *service, enum ps_status status,
                                 const struct ps_error *why);
 
-/* After a failure: a checkpoint at `position` is durable, and a new segment behind it is open.
- * When `position` is the last that was given out, everything applied is durable by that, and
- * pushes are taken again. True when the journal works now; false: it is of an earlier state, save
- * again. */
-bool ps_service_journal_resume(struct ps_service *service, uint64_t position);
+/* Has it failed, and is what failed still to be written? */
+bool ps_service_journal_failed(struct ps_service *service);
 
 /* The last position given out, and the last that is durable, in the journal or in a checkpoint; 0
  * before the first checkpoint is saved, since recovery could not begin. */

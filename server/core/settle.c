@@ -55,14 +55,11 @@ void ps_service_journal_written(struct ps_service *service, enum ps_status statu
     ps_service_tell_changed(service);
 }
 
-bool ps_service_journal_resume(struct ps_service *service, uint64_t position)
+bool ps_service_journal_failed(struct ps_service *service)
 {
-    bool works = ps_journal_queue_resume(&service->queue, position);
-    if (works) {
-        ps_service_count_durable(service);
-        ps_service_tell_changed(service);
-    }
-    return works;
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    return state.failed;
 }
 
 enum ps_status ps_service_journal_covers(struct ps_service *service, uint64_t life,

@@ -88,11 +88,12 @@ def read_journal(folder):
     for epoch in sorted(epochs):
         limit = min((rows[0][0] for later, rows in epochs.items() if later > epoch),
                     default=1 << 64)
-        for _, path in epochs[epoch]:
+        ends = [first for first, _ in epochs[epoch][1:]] + [limit]
+        for (_, path), end in zip(epochs[epoch], ends):
             with open(path, "rb") as file:
                 data = memoryview(file.read())
             for record in read_segment(data):
-                if record.position < limit:
+                if record.position < min(end, limit):
                     yield record
 
 

@@ -113,9 +113,10 @@ struct sim_world {
     uint32_t drop_next[SIM_NODES_MAX][SIM_NODES_MAX];
     struct memory_files *disks[SIM_SHARDS_MAX]; /* one volume per shard: it follows the index */
     struct ps_files careless[SIM_SHARDS_MAX];   /* over the disks, of mutations */
-    /* No more than one thing is broken at a time: where a journal failed, or a checkpoint was
-     * damaged, only the other generation is left. */
+    /* No more than one thing is broken at a time: where a checkpoint was damaged only the other
+     * generation is left, and while a journal fails only the newest checkpoint has everything. */
     bool brittle[SIM_SHARDS_MAX];
+    bool failing[SIM_SHARDS_MAX];
 
     struct sim_server *servers; /* server_count of them */
     struct sim_client *clients; /* client_count of them */

@@ -181,7 +181,7 @@ void sim_checker_wrote(struct sim_world *world, const struct sim_server *server)
 {
     const struct sim_journal *journal = &server->journal;
     uint64_t position = server->saving.place.position;
-    if (journal->writer == NULL || journal->failed)
+    if (journal->writer == NULL || ps_service_journal_failed(server->service))
         return;
     uint64_t durable = ps_journal_writer_position(journal->writer);
     if (durable < position)

@@ -38,12 +38,12 @@ enum sim_journal_fate {
 };
 
 struct sim_journal {
-    struct ps_journal_writer *writer; /* owned; NULL: none, or it failed */
+    struct ps_journal_writer *writer; /* owned; NULL: none */
     bool posted;                      /* a write is to come */
     bool writing;                     /* the service has yet to hear of one */
-    bool failed;
-    bool healing;            /* a try to heal is to come */
-    struct ps_ticket ticket; /* of the checkpoint that heals; 0: not asked for yet */
+    bool failed;                      /* the writer is dead */
+    bool healing;                     /* a try to heal is to come */
+    uint64_t retry_ms;
     enum sim_journal_fate fate;
     int64_t operation; /* at which the fate comes */
 };

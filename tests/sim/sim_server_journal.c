@@ -8,7 +8,8 @@
 #include <inttypes.h>
 
 #define PAUSED_MS 5        /* a paused process looks again after that */
-#define RETRY_MS 1000      /* between two tries to heal */
+#define RETRY_MS_MIN 20    /* before another try to write; it doubles */
+#define RETRY_MS_MAX 1000  /* up to this */
 #define SEGMENT_BYTES 4096 /* small, so that worlds see many */
 #define WRITE_MS 20        /* most that a write is waited for, each way */
 #define FOLDER "/data"     /* as for checkpoints */
@@ -100,7 +101,7 @@ static void take(struct sim_world *world, void *subject, uint64_t generation, ui
     if (!may_run(server, take, generation, b))
         return;
     journal->posted = false;
-    if (journal->writer == NULL)
+    if (journal->writer == NULL || journal->failed)
         return;
     size_t count = ps_service_journal_take(server->service, records, SIM_RECORDS_MAX);
     if (count == 0)
@@ -126,14 +127,21 @@ static void note_failure(struct sim_server *server, enum ps_status status)
 {
     struct sim_journal *journal = &server->journal;
     sim_trace(server->world, server->name, "cannot write its journal: %s", ps_status_word(status));
-    ps_journal_writer_close(journal->writer);
-    journal->writer = NULL;
     journal->failed = true;
-    journal->ticket = (struct ps_ticket){0};
-    server->world->brittle[server->claim.index] = true;
+    journal->retry_ms = journal->retry_ms > 0 ? journal->retry_ms : RETRY_MS_MIN;
+    server->world->failing[server->claim.index] = true;
     if (!journal->healing)
-        post(server, 0, heal, 0);
+        post(server, journal->retry_ms, heal, 0);
     journal->healing = true;
+}
+
+/* The first write to the file that replaced one that failed. */
+static void note_success(struct sim_server *server)
+{
+    struct sim_journal *journal = &server->journal;
+    if (journal->retry_ms > 0)
+        server->world->failing[server->claim.index] = false;
+    journal->retry_ms = 0;
 }
 
 static void written(struct sim_world *world, void *subject, uint64_t generation, uint64_t number)
@@ -148,46 +156,34 @@ static void written(struct sim_world *world, void *subject, uint64_t generation,
     if (status != PS_OK)
         (void)ps_fail(&why, status, "the disk refused");
     ps_service_journal_written(server->service, status, &why);
-    if (status == PS_OK)
+    if (status == PS_OK) {
+        note_success(server);
         sim_journal_wake(server);
-    else
+    } else {
         note_failure(server, status);
+    }
     sim_server_ask_parked(server);
 }
 
 /* ---- Healing ---- */
 
-static void go_on_behind(struct sim_server *server, uint64_t position)
+static void try_to_heal(struct sim_server *server)
 {
     struct sim_journal *journal = &server->journal;
-    journal->ticket = (struct ps_ticket){0};
-    if (open_writer(server, position, server->claim.epoch) != PS_OK)
-        return;
-    sim_checker_disk_changed(server->world, server->claim.index);
-    if (!ps_service_journal_resume(server->service, position)) {
+    journal->retry_ms = 2 * journal->retry_ms < RETRY_MS_MAX ? 2 * journal->retry_ms : RETRY_MS_MAX;
+    if (!ps_service_journal_failed(server->service)) {
+        journal->failed = false; /* the next claim opens a journal of its own */
         ps_journal_writer_close(journal->writer);
         journal->writer = NULL;
         return;
     }
-    journal->failed = false;
-    sim_trace(server->world, server->name, "journals again behind position %" PRIu64, position);
-    sim_server_ask_parked(server);
-}
-
-static void try_to_heal(struct sim_server *server)
-{
-    struct sim_journal *journal = &server->journal;
-    struct ps_checkpoint_place place;
-    if (journal->ticket.number == 0) {
-        if (ps_service_want_checkpoint(server->service, &journal->ticket, NULL) != PS_OK)
-            journal->ticket = (struct ps_ticket){0};
+    if (ps_journal_writer_revive(journal->writer, NULL) != PS_OK)
         return;
-    }
-    if (ps_service_abandoned(server->service, journal->ticket))
-        journal->failed = false; /* the next claim opens a journal of its own */
-    else if (ps_service_satisfied(server->service, journal->ticket) &&
-             ps_service_last_saved(server->service, &place))
-        go_on_behind(server, place.position);
+    journal->failed = false;
+    sim_checker_disk_changed(server->world, server->claim.index);
+    sim_trace(server->world, server->name, "goes on in another file behind position %" PRIu64,
+              ps_journal_writer_position(journal->writer));
+    sim_journal_wake(server);
 }
 
 static void heal(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
@@ -200,5 +196,5 @@ static void heal(struct sim_world *world, void *subject, uint64_t generation, ui
         try_to_heal(server);
     server->journal.healing = server->journal.failed;
     if (server->journal.healing)
-        post(server, RETRY_MS, heal, 0);
+        post(server, server->journal.retry_ms, heal, 0);
 }

@@ -165,7 +165,7 @@ static enum ps_status walk_record(struct walk *walk, bool *more, struct ps_error
     struct segment_survey *row = walk->row;
     bool opening = row->offset == 0;
     *more = false;
-    if (!opening && row->offset == row->bytes) {
+    if (!opening && (row->offset == row->bytes || row->position == walk->next)) {
         settle_end(walk);
         return PS_OK;
     }
@@ -243,7 +243,7 @@ static enum ps_status settle(struct walk *walk, uint64_t heads_from, const char 
     return PS_OK;
 }
 
-/* The segment ends with a whole record. */
+/* The segment ends with a whole record, or the next one has again what a failed write left here. */
 static void settle_end(struct walk *walk)
 {
     struct segment_survey *row = walk->row;

@@ -205,6 +205,8 @@ class Journal:
             while offset == 0 or offset < len(segment.data):
                 if expected == end and offset > 0:
                     return expected, 0
+                if offset > 0 and i + 1 < len(segments) and segments[i + 1].first == expected:
+                    break
                 head = Head.at(segment.data, offset)
                 if head is not None and not head.known():
                     raise Unknown(segment.name, offset, expected)
@@ -325,6 +327,16 @@ class ForeignJournal(unittest.TestCase):
         self.assertEqual(lines_of(self.folder, 10),
                          ["%d 1" % p for p in range(11, 17)] + ["%d 6" % p for p in range(17, 21)] +
                          ["end 0"])
+
+    def test_both_readers_leave_a_file_whose_write_failed_where_the_next_one_begins(self):
+        self.write(1, 0, 10, segment_bytes=100000)
+        self.write(1, 6, 6, segment_bytes=100000)
+        os.truncate(self.folder + "/%016x-%016x.journal" % (1, 1), 1000)
+        self.write(2, 12, 1, previous=1)
+        for position in range(0, 14):
+            self.assert_agree(position, position)
+        self.assertEqual(lines_of(self.folder, 0),
+                         ["%d 1" % p for p in range(1, 13)] + ["13 2", "end 0"])
 
     def test_both_readers_agree_on_every_truncation_of_the_end(self):
         self.write(1, 0, 3)

@@ -229,6 +229,97 @@ START_TEST(a_full_disk_ends_the_journal_where_it_is)
 END_TEST
 
 /* Fails each changing call of opening, each in turn; nothing is left that would be in the way. */
+/* Makes the next operation fail, or the one after, and so on; writes 4..6, which fails. */
+static struct ps_journal_writer *dead_writer(int64_t operation)
+{
+    struct ps_journal_writer *writer = sample_writer(files, 7, 0, PS_JOURNAL_SEGMENT_BYTES);
+    ck_assert_int_eq(sample_append(writer, &shape, 1, 3, 1), PS_OK);
+    memory_files_knobs(disk)->fail_at = memory_files_knobs(disk)->seen + operation;
+    ck_assert_int_eq(sample_append(writer, &shape, 4, 6, 3), PS_ERR_IO);
+    ck_assert_uint_eq(ps_journal_writer_position(writer), 3);
+    return writer;
+}
+
+/* The write and the sync, as each may fail; what the failed one left is not read. */
+START_TEST(a_revived_writer_goes_on_in_another_file)
+{
+    char path[128];
+    struct ps_bytes content;
+    struct ps_journal_writer *writer = dead_writer(_i);
+
+    ck_assert_int_eq(ps_journal_writer_revive(writer, NULL), PS_OK);
+
+    ck_assert_uint_eq(ps_journal_writer_position(writer), 3);
+    ck_assert(memory_files_get(disk, sample_segment(7, 4, path), &content));
+    ck_assert_int_eq(sample_append(writer, &shape, 4, 9, 2), PS_OK);
+    memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
+    assert_reads(9);
+    ps_journal_writer_close(writer);
+}
+END_TEST
+
+/* Nothing in the file had become durable but its beginning: the new one has the same name. */
+START_TEST(a_file_with_nothing_durable_is_replaced)
+{
+    struct ps_journal_writer *writer = sample_writer(files, 7, 0, 800);
+    memory_files_knobs(disk)->fail_at = memory_files_knobs(disk)->seen + 1;
+    ck_assert_int_eq(sample_append(writer, &shape, 1, 3, 3), PS_ERR_IO);
+
+    ck_assert_int_eq(ps_journal_writer_revive(writer, NULL), PS_OK);
+
+    ck_assert_uint_eq(memory_files_file_count(disk), 1);
+    ck_assert_int_eq(sample_append(writer, &shape, 1, 20, 3), PS_OK);
+    assert_reads(20);
+    ps_journal_writer_close(writer);
+}
+END_TEST
+
+/* And the power may go in the middle of it: what was durable is, and the epoch has not vanished. */
+START_TEST(a_revival_that_fails_can_be_tried_again)
+{
+    struct ps_journal_writer *writer = dead_writer(1);
+    struct memory_files_knobs *knobs = memory_files_knobs(disk);
+    knobs->fail_at = knobs->seen + _i;
+
+    enum ps_status status = ps_journal_writer_revive(writer, NULL);
+    if (status != PS_OK) {
+        ck_assert_int_eq(status, PS_ERR_IO);
+        ck_assert_int_ne(sample_append(writer, &shape, 4, 4, 1), PS_OK);
+        knobs->fail_at = -1;
+        ck_assert_int_eq(ps_journal_writer_revive(writer, NULL), PS_OK);
+    }
+    ck_assert(status != PS_OK || _i == 0 || _i == 6); /* removing leftovers may fail */
+
+    ck_assert_int_eq(sample_append(writer, &shape, 4, 9, 2), PS_OK);
+    ck_assert_uint_eq(memory_files_file_count(disk), 2);
+    assert_reads(9);
+    ps_journal_writer_close(writer);
+}
+END_TEST
+
+START_TEST(a_crash_in_a_revival_loses_nothing)
+{
+    struct ps_journal_writer *writer = dead_writer(1);
+    struct memory_files_knobs *knobs = memory_files_knobs(disk);
+    knobs->fail_from = knobs->seen + _i;
+
+    (void)!ps_journal_writer_revive(writer, NULL);
+    knobs->fail_from = -1;
+    memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
+
+    struct sample_result result = sample_read_on(files, &shape, 0, ps_allocator_heap());
+    ck_assert_msg(result.status == PS_ERR_NOT_FOUND, "%s", result.error.text);
+    ck_assert_uint_ge(result.last, 3);
+    ps_journal_writer_close(writer);
+}
+END_TEST
+
+START_TEST(a_living_writer_is_not_revived)
+{
+    (void)!ps_journal_writer_revive(sample_writer(files, 7, 0, 800), NULL);
+}
+END_TEST
+
 START_TEST(an_open_that_fails_leaves_no_segment)
 {
     int64_t fail_at = 0;
@@ -306,6 +397,11 @@ int main(void)
     tcase_add_test(tests, a_failed_sync_is_final);
     tcase_add_test(tests, every_later_call_repeats_the_first_failure);
     tcase_add_test(tests, a_full_disk_ends_the_journal_where_it_is);
+    tcase_add_loop_test(tests, a_revived_writer_goes_on_in_another_file, 0, 2);
+    tcase_add_test(tests, a_file_with_nothing_durable_is_replaced);
+    tcase_add_loop_test(tests, a_revival_that_fails_can_be_tried_again, 0, 7);
+    tcase_add_loop_test(tests, a_crash_in_a_revival_loses_nothing, 0, 7);
+    tcase_add_test_raise_signal(tests, a_living_writer_is_not_revived, SIGABRT);
     tcase_add_test(tests, an_open_that_fails_leaves_no_segment);
     tcase_add_test(tests, a_refused_allocation_touches_no_file);
     tcase_add_test(tests, writing_allocates_nothing);
