@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "client/placement.h"
+#include "client/retry.h"
 
 #include <string.h>
 
@@ -15,6 +16,8 @@ static struct ps_placement item_placement(const struct ps_item *item, uint64_t s
 static void add_item(struct ps_batch *batch, uint32_t i, uint64_t split_bytes, char **names);
 static void add_call(struct ps_batch *batch, uint32_t item, uint32_t shard, struct ps_bytes name,
                      size_t offset, size_t size);
+static void send_encoded(struct ps_engine_call *call, const struct ps_encoded_push *encoded,
+                         uint32_t range);
 static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, struct ps_bytes name);
 
 enum ps_status ps_batch_create(const struct ps_batch_request *request, uint64_t split_bytes,
@@ -141,7 +144,22 @@ static void add_item(struct ps_batch *batch, uint32_t i, uint64_t split_bytes, c
             *names += name.size;
         }
         add_call(batch, i, range.shard, name, range.offset, range.size);
+        if (item->encoded != NULL)
+            send_encoded(&batch->calls[batch->call_count - 1], item->encoded, k);
     }
+}
+
+/* The bytes are made already: what is sent again is what was sent before. */
+static void send_encoded(struct ps_engine_call *call, const struct ps_encoded_push *encoded,
+                         uint32_t range)
+{
+    struct ps_call_request *request = &call->request;
+    PS_ASSERT(ps_method_is_pushing(request->method));
+    struct ps_push_request *push =
+        request->method == PS_METHOD_PUSH ? &request->push : &request->push_pull.push;
+    call->content = encoded->ranges[range];
+    push->content = ps_view_of(&call->content);
+    push->encoding = encoded->encoding;
 }
 
 static void add_call(struct ps_batch *batch, uint32_t item, uint32_t shard, struct ps_bytes name,
@@ -180,14 +198,15 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
                                                  .ack = batch->request.ack};
         return;
     case PS_METHOD_PULL:
-        request->pull = (struct ps_pull_request){.name = name};
+        request->pull = (struct ps_pull_request){.name = name, .encoding = item->encoding};
         return;
     case PS_METHOD_PUSH_PULL:
         request->push_pull.push = (struct ps_push_request){.name = name,
                                                            .dtype = item->dtype,
                                                            .content = ps_view_of(&call->content),
                                                            .ack = batch->request.ack};
-        request->push_pull.pull = (struct ps_pull_request){.name = name};
+        request->push_pull.pull =
+            (struct ps_pull_request){.name = name, .encoding = item->encoding};
         return;
     case PS_METHOD_LIST:
         request->list =

@@ -17,6 +17,7 @@
 #include "client/engine.h"
 #include "client/follower.h"
 #include "client/initialiser.h"
+#include "client/push_encoder.h"
 
 #include <stdatomic.h>
 
@@ -53,6 +54,9 @@ struct psclient {
     enum ps_ack ack;
     struct ps_busy_poll_wish busy_poll;
     atomic_bool no_push_pull; /* some server has none: pushes, then pulls */
+    enum ps_encoding reply_encoding;
+    uint64_t split_bytes;
+    struct ps_push_encoder encoder; /* has a lock of its own */
     uint32_t shard_count;
     struct ps_bell bell; /* rung when servers move */
     struct ps_channel channel;
@@ -98,7 +102,7 @@ struct ps_client_job *ps_client_next(struct psclient *client, uint64_t deadline_
 bool ps_client_route(struct psclient *client, uint32_t shard, const char *address, uint64_t epoch);
 
 /* The items of a batch, and what the public functions say about it: psclient_batch.c. Items are
- * released with ps_release; NULL when memory was refused. */
+ * ended with ps_client_release_items; NULL when memory was refused. */
 struct ps_item *ps_client_push_items(struct psclient *client,
                                      const struct psclient_gradient *gradients, size_t count);
 struct ps_item *ps_client_push_pull_items(struct psclient *client,
@@ -107,6 +111,8 @@ struct ps_item *ps_client_push_pull_items(struct psclient *client,
                                           size_t count);
 struct ps_item *ps_client_pull_items(struct psclient *client,
                                      const struct psclient_parameter *parameters, size_t count);
+/* Their batch is over, or was never begun: then their statuses must say so. NULL is allowed. */
+void ps_client_release_items(struct psclient *client, struct ps_item *items, size_t count);
 struct ps_batch_request ps_client_request(struct psclient *client, enum ps_method method,
                                           struct ps_item *items, size_t count, uint64_t timeout_ms);
 int ps_client_verdict(const struct ps_item *items, size_t count, struct psclient_result *results,

@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-#define DEFAULT_SPLIT_BYTES ((uint64_t)16 * 1024 * 1024)
 #define DEFAULT_CALLS_PER_SHARD 8
 #define DEFAULT_PAUSE_MIN_MS 20
 #define DEFAULT_PAUSE_MAX_MS 2000
@@ -41,7 +40,7 @@ enum ps_status ps_engine_create(const struct ps_engine_options *options, struct 
     engine->memory = options->memory;
     engine->options = *options;
     if (engine->options.split_bytes == 0)
-        engine->options.split_bytes = DEFAULT_SPLIT_BYTES;
+        engine->options.split_bytes = PS_SPLIT_BYTES_DEFAULT;
     if (engine->options.calls_per_shard_max == 0)
         engine->options.calls_per_shard_max = DEFAULT_CALLS_PER_SHARD;
     if (engine->options.pause_min_ms == 0)

@@ -75,6 +75,9 @@ struct ps_client_id {
     uint8_t bytes[16];
 };
 
+/* Larger parameters are cut into ranges unless told otherwise. */
+#define PS_SPLIT_BYTES_DEFAULT ((uint64_t)16 << 20)
+
 struct ps_engine_options {
     const struct ps_allocator *memory; /* borrowed; outlives the engine */
     uint32_t shard_count;              /* 1 to PS_SHARDS_MAX */
@@ -118,17 +121,26 @@ struct ps_list_rows {
     bool more;    /* filled in */
 };
 
+/* A gradient as it is sent, cut into the ranges that its parameter is cut into. */
+struct ps_encoded_push {
+    enum ps_encoding encoding;
+    const struct ps_bytes *ranges;
+    struct ps_error error; /* PS_OK, or why it could not be encoded: then the item fails with it */
+};
+
 /* One item of a batch: what is asked, and what became of it. */
 struct ps_item {
-    struct ps_bytes name;   /* INIT, PUSH, PULL, PUSH_PULL; LIST: after this name */
-    enum ps_dtype dtype;    /* INIT, PUSH, PULL */
-    bool any_dtype;         /* PULL: take what the server has, note it in `dtype`; never cut */
-    const uint8_t *content; /* INIT, PUSH, PUSH_PULL */
-    uint8_t *destination;   /* PULL, PUSH_PULL: as many bytes */
-    size_t size;            /* bytes of content or destination */
-    struct ps_bytes config; /* INIT */
-    uint32_t shard;         /* FINISH, STATUS, LIST, SAVE: which server is asked */
-    union {                 /* where the answer goes */
+    struct ps_bytes name;      /* INIT, PUSH, PULL, PUSH_PULL; LIST: after this name */
+    enum ps_dtype dtype;       /* INIT, PUSH, PULL */
+    bool any_dtype;            /* PULL: take what the server has, note it in `dtype`; never cut */
+    const uint8_t *content;    /* INIT, PUSH, PUSH_PULL */
+    uint8_t *destination;      /* PULL, PUSH_PULL: as many bytes */
+    size_t size;               /* bytes of content or destination */
+    struct ps_bytes config;    /* INIT */
+    enum ps_encoding encoding; /* PULL, PUSH_PULL: that the reply shall have */
+    const struct ps_encoded_push *encoded; /* PUSH, PUSH_PULL: sent instead of content; or NULL */
+    uint32_t shard;                        /* FINISH, STATUS, LIST, SAVE: which server is asked */
+    union {                                /* where the answer goes */
         struct psclient_server_status *server_status; /* STATUS */
         struct ps_list_rows *list;                    /* LIST */
         struct psclient_saved *saved;                 /* SAVE */

@@ -2,6 +2,7 @@
 #include "client/batch.h"
 
 #include "base/assert.h"
+#include "client/pull_decoder.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +34,9 @@ static enum ps_status check_content(enum ps_method method, const struct ps_item 
     if (!item->any_dtype && (unsigned)item->dtype >= PS_DTYPE_COUNT)
         return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: %u is no element type", name_size,
                        name, (unsigned)item->dtype);
+    if (item->encoded != NULL && item->encoded->error.status != PS_OK)
+        return ps_fail(error, item->encoded->error.status, "parameter %.*s: %.180s", name_size,
+                       name, item->encoded->error.text);
     if (item->size == 0 || bytes == NULL ||
         (method == PS_METHOD_PUSH_PULL && item->destination == NULL))
         return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: the content is empty", name_size,
@@ -134,10 +138,7 @@ static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_cal
         return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: holds %s elements, asked for %s",
                        (int)name.size, (const char *)name.data, ps_dtype_name(reply->dtype),
                        ps_dtype_name(item->dtype));
-    if (reply->content.size != call->size)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: has %zu bytes, asked for %zu",
-                       (int)name.size, (const char *)name.data, reply->content.size, call->size);
-    ps_view_copy(reply->content, 0, item->destination + call->offset, call->size);
+    PS_TRY(ps_pull_reply_take(reply, name, item->destination + call->offset, call->size, error));
     if (item->any_dtype)
         item->dtype = reply->dtype;
     if (reply->version < item->pulled_version)

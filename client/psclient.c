@@ -13,6 +13,8 @@
 
 #define OPEN_TIMEOUT_MS 30000
 #define LOCK_TTL_MS 10000
+#define TOP_K_SHARE 0.01
+#define FEEDBACK_BYTES_MAX ((uint64_t)1 << 30)
 /* A server that is still loading is asked again after this long. */
 #define LOADING_PAUSE_MS 100
 
@@ -40,6 +42,24 @@ static enum ps_status copy_option(struct psclient *client, const char *text, cha
     return PS_OK;
 }
 
+static enum ps_status copy_encodings(struct psclient *client,
+                                     const struct psclient_options *options, struct ps_error *error)
+{
+    if ((unsigned)options->encoding > PSCLIENT_TOP_K ||
+        (unsigned)options->reply_encoding > PSCLIENT_INT8)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "gradients in encoding %u, replies in %u",
+                       (unsigned)options->encoding, (unsigned)options->reply_encoding);
+    /* Written so that a NaN is refused. */
+    if (!(options->top_k_share >= 0 && options->top_k_share <= 1))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "a share of %g for top_k", options->top_k_share);
+    client->reply_encoding = (enum ps_encoding)options->reply_encoding;
+    client->encoder.encoding = (enum ps_encoding)options->encoding;
+    client->encoder.share = options->top_k_share > 0 ? options->top_k_share : TOP_K_SHARE;
+    client->encoder.bytes_max =
+        options->feedback_bytes_max > 0 ? options->feedback_bytes_max : FEEDBACK_BYTES_MAX;
+    return PS_OK;
+}
+
 static enum ps_status copy_options(struct psclient *client, const struct psclient_options *options,
                                    struct ps_error *error)
 {
@@ -47,6 +67,7 @@ static enum ps_status copy_options(struct psclient *client, const struct psclien
     PS_TRY(copy_option(client, options->etcd_user, &client->etcd_user, error));
     PS_TRY(copy_option(client, options->etcd_password, &client->etcd_password, error));
     PS_TRY(copy_option(client, options->job != NULL ? options->job : "", &client->job, error));
+    client->split_bytes = options->split_bytes != 0 ? options->split_bytes : PS_SPLIT_BYTES_DEFAULT;
     client->lock_ttl_ms = options->lock_ttl_ms != 0 ? options->lock_ttl_ms : LOCK_TTL_MS;
     if ((options->etcd == NULL) == (options->servers == NULL))
         return ps_fail(error, PS_ERR_BAD_INPUT, "name either etcd or servers");
@@ -54,6 +75,7 @@ static enum ps_status copy_options(struct psclient *client, const struct psclien
         return ps_fail(error, PS_ERR_BAD_INPUT, "%u is no level of acknowledgement",
                        (unsigned)options->ack);
     client->ack = (enum ps_ack)options->ack;
+    PS_TRY(copy_encodings(client, options, error));
     const char *busy_poll = options->busy_poll;
     if (busy_poll == NULL)
         busy_poll = getenv("PSCLIENT_BUSY_POLL");
@@ -81,6 +103,7 @@ enum ps_status ps_client_open(const struct psclient_options *options,
     client->clock = ps_clock_real();
     ps_bell_init(&client->bell);
     ps_mutex_init(&client->mutex, PS_RANK_CLIENT);
+    ps_push_encoder_init(&client->encoder, memory);
 
     enum ps_status status = copy_options(client, options, error);
     if (status == PS_OK && client->etcd == NULL)
@@ -111,6 +134,7 @@ PS_EXPORT void psclient_close(struct psclient *client)
     ps_release(client->memory, client->etcd_password);
     ps_release(client->memory, client->etcd_user);
     ps_release(client->memory, client->etcd);
+    ps_push_encoder_fini(&client->encoder);
     ps_mutex_fini(&client->mutex);
     ps_bell_fini(&client->bell);
     ps_release(client->memory, client);
@@ -139,6 +163,7 @@ PS_EXPORT void psclient_get_counters(const struct psclient *client,
     *counters = (struct psclient_counters){
         .retries = inside->retries, .resends = inside->resends, .duplicates = inside->duplicates};
     ps_mutex_unlock(&unlocked->mutex);
+    counters->feedback_bytes = ps_push_encoder_bytes(&unlocked->encoder);
 }
 
 /* ---- Opening ---- */

@@ -76,6 +76,24 @@ enum psclient_ack {
                                  has no data directory */
 };
 
+/* How gradients and pulled parameters of floats travel; whole numbers always go as they are. What
+ * each loses is in docs/encodings.md. The numbers are those of the wire.
+ *
+ * What INT8 and TOP_K leave out of a gradient is kept here and added to the next gradient of the
+ * same parameter (error feedback): the sum of what is sent follows the sum of the gradients. That
+ * takes the size of one gradient for each parameter, and up to the same again for each push under
+ * way. A push that failed counts for nothing, one that is PSCLIENT_UNKNOWN as one that went
+ * through. INT8 refuses gradients that are not finite. */
+enum psclient_encoding {
+    PSCLIENT_NATIVE = 0,
+    PSCLIENT_AS_FLOAT32 = 1,
+    PSCLIENT_AS_FLOAT64 = 2,
+    PSCLIENT_BFLOAT16 = 3,
+    PSCLIENT_FLOAT16 = 4,
+    PSCLIENT_INT8 = 5, /* a scale per 256 elements */
+    PSCLIENT_TOP_K = 6 /* the elements of greatest magnitude; gradients only */
+};
+
 /* Zero-initialise; name either etcd or servers. */
 struct psclient_options {
     const char *etcd;      /* URL[,URL]: find the servers and follow them when they move */
@@ -91,6 +109,11 @@ struct psclient_options {
     const char *busy_poll;    /* how long a caller looks for his answer before he sleeps: "50us",
                                  "off", "auto" where a processor is free; NULL: PSCLIENT_BUSY_POLL
                                  of the environment, else "auto" */
+    enum psclient_encoding encoding;       /* of every push */
+    enum psclient_encoding reply_encoding; /* of every pull */
+    double top_k_share;                    /* of the elements that PSCLIENT_TOP_K sends; 0: 0.01 */
+    uint64_t feedback_bytes_max;           /* of what is left out and kept; 0: 1 GiB. Beyond it:
+                                    PSCLIENT_EXHAUSTED */
 };
 
 int psclient_open(const struct psclient_options *options, struct psclient **client,
@@ -211,9 +234,10 @@ uint64_t psclient_retries(const struct psclient *client);
 
 /* Since the client was opened. */
 struct psclient_counters {
-    uint64_t retries;    /* as psclient_retries */
-    uint64_t resends;    /* those that were pushes which may have been applied already */
-    uint64_t duplicates; /* pushes that turned out to have been applied by an earlier attempt */
+    uint64_t retries;        /* as psclient_retries */
+    uint64_t resends;        /* those that were pushes which may have been applied already */
+    uint64_t duplicates;     /* pushes that turned out to have been applied by an earlier attempt */
+    uint64_t feedback_bytes; /* kept at the moment: what encodings have left out */
 };
 void psclient_get_counters(const struct psclient *client, struct psclient_counters *counters);
 

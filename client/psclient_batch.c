@@ -48,8 +48,17 @@ struct ps_item *ps_client_push_items(struct psclient *client,
         items[i] = parameter_item(gradients[i].name, gradients[i].type);
         items[i].content = gradients[i].content;
         items[i].size = gradients[i].content_size;
+        ps_push_encoder_encode(&client->encoder, &items[i], client->split_bytes,
+                               client->shard_count);
     }
     return items;
+}
+
+void ps_client_release_items(struct psclient *client, struct ps_item *items, size_t count)
+{
+    for (size_t i = 0; items != NULL && i < count; i++)
+        ps_push_encoder_settle(&client->encoder, &items[i]);
+    ps_release(client->memory, items);
 }
 
 PS_EXPORT int psclient_push(struct psclient *client, const struct psclient_gradient *gradients,
@@ -60,8 +69,13 @@ PS_EXPORT int psclient_push(struct psclient *client, const struct psclient_gradi
     if (items == NULL)
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
     int status = run_items(client, PS_METHOD_PUSH, items, count, timeout_ms, results, error);
-    ps_release(client->memory, items);
+    ps_client_release_items(client, items, count);
     return status;
+}
+
+static bool is_float(enum psclient_type type)
+{
+    return type == PSCLIENT_FLOAT32 || type == PSCLIENT_FLOAT64;
 }
 
 struct ps_item *ps_client_push_pull_items(struct psclient *client,
@@ -69,8 +83,11 @@ struct ps_item *ps_client_push_pull_items(struct psclient *client,
                                           const struct psclient_parameter *parameters, size_t count)
 {
     struct ps_item *items = ps_client_push_items(client, gradients, count);
-    for (size_t i = 0; items != NULL && i < count; i++)
+    for (size_t i = 0; items != NULL && i < count; i++) {
         items[i].destination = parameters[i].content;
+        if (is_float(gradients[i].type))
+            items[i].encoding = client->reply_encoding;
+    }
     return items;
 }
 
@@ -113,7 +130,7 @@ PS_EXPORT int psclient_push_pull(struct psclient *client, const struct psclient_
     int status = run_items(client, PS_METHOD_PUSH_PULL, items, count, timeout_ms, results, error);
     ps_client_note_pulled(items, parameters, count);
     bool unknown = is_unknown(items, count);
-    ps_release(client->memory, items);
+    ps_client_release_items(client, items, count);
     if (!unknown)
         return status;
     atomic_store(&client->no_push_pull, true);
@@ -128,6 +145,8 @@ struct ps_item *ps_client_pull_items(struct psclient *client,
         items[i] = parameter_item(parameters[i].name, parameters[i].type);
         items[i].destination = parameters[i].content;
         items[i].size = parameters[i].content_size;
+        if (is_float(parameters[i].type))
+            items[i].encoding = client->reply_encoding;
     }
     return items;
 }
@@ -150,8 +169,10 @@ static int pull(struct psclient *client, struct psclient_parameter *parameters, 
     struct ps_item *items = ps_client_pull_items(client, parameters, count);
     if (items == NULL)
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
-    for (size_t i = 0; i < count; i++)
-        items[i].any_dtype = any_type;
+    for (size_t i = 0; i < count && any_type; i++) {
+        items[i].any_dtype = true;
+        items[i].encoding = PS_ENCODING_NATIVE;
+    }
     int status = run_items(client, PS_METHOD_PULL, items, count, timeout_ms, results, error);
     ps_client_note_pulled(items, parameters, count);
     ps_release(client->memory, items);

@@ -74,7 +74,9 @@ static int begin(struct psclient *client, enum ps_method method,
     }
     if (status != PS_OK) {
         ps_release(client->memory, operation);
-        ps_release(client->memory, wish->items);
+        for (size_t i = 0; wish->items != NULL && i < wish->count; i++)
+            wish->items[i].status = status; /* none was sent */
+        ps_client_release_items(client, wish->items, wish->count);
         return ps_client_fail(error, status, why.text);
     }
     *out = operation;
@@ -100,7 +102,7 @@ PS_EXPORT int psclient_end(struct psclient_operation *operation, struct psclient
     if (operation->parameters != NULL)
         ps_client_note_pulled(operation->items, operation->parameters, operation->count);
     int status = ps_client_verdict(operation->items, operation->count, results, error);
-    ps_release(client->memory, operation->items);
+    ps_client_release_items(client, operation->items, operation->count);
     ps_release(client->memory, operation);
     return status;
 }

@@ -14,7 +14,7 @@ ROOMS = {
                      "client", "tools"],
     "tools/psbench": ["base", "json", "proto", "optimizer", "checkpoint", "client", "tools"],
     "tools": ["base", "json", "proto", "client"],
-    "client": ["base", "json", "proto", "etcd"],
+    "client": ["base", "json", "proto", "optimizer", "etcd"],
     "etcd": ["base", "json"],
     "checkpoint": ["base", "json"],
     "optimizer": ["base"],

@@ -1,0 +1,19 @@
+/* The content of a pull's reply, in whatever encoding and however cut, into the caller's memory.
+ *
+ * Threads:  pure.
+ * Blocking: never.
+ * Errors:   PS_ERR_BAD_INPUT when the parameter is of another length, or the bytes cannot be.
+ * Memory:   in place.
+ */
+#ifndef PS_CLIENT_PULL_DECODER_H
+#define PS_CLIENT_PULL_DECODER_H
+
+#include "base/status.h"
+#include "proto/messages.h"
+
+/* Writes `size` bytes of elements to `destination`; nothing on failure. `name` is for its text. */
+PS_MUST_USE enum ps_status ps_pull_reply_take(const struct ps_pull_reply *reply,
+                                              struct ps_bytes name, void *destination, size_t size,
+                                              struct ps_error *error);
+
+#endif
