@@ -78,6 +78,7 @@ struct sim_options {
     uint64_t delay_min_ms, delay_max_ms; /* of a message, one way; beyond max - min they reorder */
     uint32_t lose_permille;              /* of messages */
     uint32_t repeat_permille;            /* of requests: delivered twice */
+    uint32_t message_calls_max;          /* of a trainer, in one message; 0: each alone */
     uint32_t unclear_permille;           /* of calls to the store: answered with a time-out */
     bool keeps_addresses;                /* a server that comes back has the address it had */
     bool opens_late;  /* servers take their time between loading and opening the journal */

@@ -156,6 +156,8 @@ static void open_engine(struct sim_client *client)
     struct ps_engine_options options = {.memory = &client->world->memory,
                                         .shard_count = client->members.shard_count,
                                         .split_bytes = 128,
+                                        .message_calls_max =
+                                            client->world->options.message_calls_max,
                                         .seed = ps_random_next(&client->world->random)};
     struct ps_random random;
     ps_random_init(&random, options.seed);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void send_call(struct sim_client *client, const struct ps_engine_action *action);
+static void send_calls(struct sim_client *client, const struct ps_engine_action *action);
 static struct sim_attempt *find_attempt(struct sim_client *client, uint64_t number);
 
 void sim_client_do_actions(struct sim_client *client)
@@ -19,7 +19,7 @@ void sim_client_do_actions(struct sim_client *client)
     while (ps_engine_next_action(client->engine, &action)) {
         switch (action.type) {
         case PS_ENGINE_SEND:
-            send_call(client, &action);
+            send_calls(client, &action);
             break;
         case PS_ENGINE_CANCEL:
             for (size_t i = 0; i < SIM_ATTEMPTS_MAX; i++)
@@ -75,31 +75,61 @@ static struct sim_server *server_of(struct sim_client *client, uint32_t shard)
     return NULL;
 }
 
-static void send_call(struct sim_client *client, const struct ps_engine_action *action)
+static void refuse_calls(struct sim_client *client, const struct ps_call_part *parts, size_t count,
+                         enum ps_status status, const char *text)
 {
-    struct sim_server *server = server_of(client, action->shard);
+    for (size_t i = 0; i < count; i++)
+        give(client, parts[i].call, status, true, text);
+}
+
+static struct sim_message *make_message(struct sim_client *client, const struct sim_server *server,
+                                        const struct ps_engine_action *action,
+                                        const struct ps_call_part *part)
+{
     struct sim_attempt *attempt = find_attempt(client, 0);
-    if (!client->running || server == NULL) {
-        give(client, action->call, PS_ERR_UNAVAILABLE, true, "no connection");
-        return;
-    }
-    if (attempt == NULL) {
-        sim_fail(client->world, "P6: %s has more than %d calls out", client->name,
-                 SIM_ATTEMPTS_MAX);
-        give(client, action->call, PS_ERR_BUSY, true, "too many calls");
-        return;
-    }
-    *attempt = (struct sim_attempt){++client->attempt_number, action->call, action->shard};
-    struct sim_message *message = sim_message_of_request(action->request);
+    *attempt = (struct sim_attempt){++client->attempt_number, part->call, action->shard};
+    struct sim_message *message = sim_message_of_request(part->request);
     message->client = client->number;
     message->server = server->number;
     message->client_generation = client->generation;
     message->server_generation = server->generation;
-    message->call = action->call;
+    message->call = part->call;
     message->attempt = attempt->number;
     message->shard = action->shard;
     message->deadline_ms = action->deadline_ms;
-    sim_send(client->world, message);
+    return message;
+}
+
+static size_t free_attempts(const struct sim_client *client)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < SIM_ATTEMPTS_MAX; i++)
+        count += client->attempts[i].number == 0 ? 1 : 0;
+    return count;
+}
+
+/* The calls of one message arrive together or not at all; each is answered by itself, so that here
+ * also a part of the answers can be lost, which a real channel never does. */
+static void send_calls(struct sim_client *client, const struct ps_engine_action *action)
+{
+    struct ps_call_part parts[PS_MESSAGE_CALLS_MAX];
+    struct sim_message *messages[PS_MESSAGE_CALLS_MAX];
+    struct sim_server *server = server_of(client, action->shard);
+    size_t count = action->part_count;
+    memcpy(parts, action->parts, count * sizeof *parts);
+    if (!client->running || server == NULL) {
+        refuse_calls(client, parts, count, PS_ERR_UNAVAILABLE, "no connection");
+        return;
+    }
+    if (free_attempts(client) < count) {
+        sim_fail(client->world, "P6: %s has more than %d calls out", client->name,
+                 SIM_ATTEMPTS_MAX);
+        refuse_calls(client, parts, count, PS_ERR_BUSY, "too many calls");
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        messages[i] = make_message(client, server, action, &parts[i]);
+    sim_send_together(client->world, messages, count);
 }
 
 static struct sim_attempt *find_attempt(struct sim_client *client, uint64_t number)

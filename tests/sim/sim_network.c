@@ -142,17 +142,28 @@ static struct sim_message *twin_of(const struct sim_message *message)
 
 void sim_send(struct sim_world *world, struct sim_message *message)
 {
+    sim_send_together(world, &message, 1);
+}
+
+void sim_send_together(struct sim_world *world, struct sim_message **messages, size_t count)
+{
     const struct sim_options *options = &world->options;
+    PS_ASSERT(count > 0);
     uint64_t delay_ms = sim_between(world, options->delay_min_ms, options->delay_max_ms);
-    if (is_lost(world, message)) {
-        post_break(world, message);
-        free(message);
+    if (is_lost(world, messages[0])) {
+        for (size_t i = 0; i < count; i++) {
+            post_break(world, messages[i]);
+            free(messages[i]);
+        }
         return;
     }
-    if (!message->is_reply && sim_chance(world, options->repeat_permille))
-        post(world, sim_between(world, options->delay_min_ms, 4 * options->delay_max_ms),
-             twin_of(message));
-    post(world, delay_ms, message);
+    if (!messages[0]->is_reply && sim_chance(world, options->repeat_permille)) {
+        uint64_t again_ms = sim_between(world, options->delay_min_ms, 4 * options->delay_max_ms);
+        for (size_t i = 0; i < count; i++)
+            post(world, again_ms, twin_of(messages[i]));
+    }
+    for (size_t i = 0; i < count; i++)
+        post(world, delay_ms, messages[i]);
 }
 
 static void deliver(struct sim_world *world, void *subject, uint64_t a, uint64_t b)

@@ -39,6 +39,9 @@ struct sim_message *sim_message_of_reply(const struct sim_message *request, enum
 /* The process that had the request is gone: its client hears that, some time later. */
 void sim_break(struct sim_world *world, const struct sim_message *request);
 
+/* One message that carries several calls: takes them, and brings all of them, at once, or none. */
+void sim_send_together(struct sim_world *world, struct sim_message **messages, size_t count);
+
 /* Takes the message and brings it, or not. */
 void sim_send(struct sim_world *world, struct sim_message *message);
 

@@ -91,6 +91,7 @@ static struct sim_options random_options(struct ps_random *random, uint64_t seed
     options.journals = options.saves && pick(random, 0, 9) > 2;
     options.keeps_addresses = pick(random, 0, 1) > 0;
     options.opens_late = pick(random, 0, 1) > 0;
+    options.message_calls_max = (uint32_t)(pick(random, 0, 1) * pick(random, 2, 8));
     return options;
 }
 
