@@ -277,6 +277,8 @@ static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *
         .journal_keep = instance->options->journal_keep,
         .data_dir = instance->options->data_dir,
         .job = instance->options->job,
+        .pool = instance->pool,
+        .memory_bytes = instance->options->memory_bytes,
     };
     return ps_jobs_create(&wish, &instance->jobs, error);
 }

@@ -7,10 +7,13 @@
 #include "server/core/loader.h"
 #include "server/core/saver.h"
 #include "server/core/shard_epoch.h"
+#include "server/forecast.h"
 #include "server/replay_pool.h"
 #include "server/thread_crew.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 /* Folders of one shard's checkpoints are at most this long. */
 #define FOLDER_BYTES 4096
@@ -50,6 +53,8 @@ struct job {
 };
 
 static void worker_main(void *argument);
+static void prepare_memory(struct ps_jobs *jobs);
+static bool is_idle(struct ps_jobs *jobs);
 static bool take_job(struct ps_jobs *jobs, struct job *job);
 static void load(struct ps_jobs *jobs, const struct job *job);
 static enum ps_status load_newest(struct ps_jobs *jobs, const struct job *job,
@@ -70,6 +75,7 @@ static enum ps_status write_file(struct ps_jobs *jobs, const struct ps_saver *sa
 static enum ps_status wait_for_journal(struct ps_jobs *jobs, const struct ps_saver *saver,
                                        const struct ps_saving *saving, struct ps_error *error);
 static void drainer_main(void *argument);
+static void job_folder(const struct ps_jobs *jobs, char folder[FOLDER_BYTES]);
 static void shard_folder(const struct ps_jobs *jobs, uint32_t index, char folder[FOLDER_BYTES]);
 
 enum ps_status ps_jobs_create(const struct ps_jobs_options *options, struct ps_jobs **out,
@@ -156,6 +162,7 @@ static void worker_main(void *argument)
 {
     struct ps_jobs *jobs = argument;
     ps_service_enter_thread();
+    prepare_memory(jobs);
     struct job job;
     while (take_job(jobs, &job)) {
         if (job.kind == JOB_LOAD)
@@ -163,6 +170,32 @@ static void worker_main(void *argument)
         else
             save(jobs, &job);
     }
+}
+
+/* While the server waits for a shard: memory that is touched for the first time is the larger part
+ * of a load. Half of what the machine has free at most: it may never come to loading. */
+static void prepare_memory(struct ps_jobs *jobs)
+{
+    const struct ps_jobs_options *options = &jobs->options;
+    if (options->pool == NULL || options->data_dir == NULL)
+        return;
+    char folder[FOLDER_BYTES];
+    job_folder(jobs, folder);
+    uint64_t bytes = ps_forecast_bytes(ps_files_real(), folder, options->memory);
+    uint64_t most = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+    if (options->memory_bytes > 0 && options->memory_bytes < most)
+        most = options->memory_bytes;
+    bytes = bytes < most ? bytes : most;
+    while (is_idle(jobs) && ps_block_pool_prepare(options->pool, bytes)) {
+    }
+}
+
+static bool is_idle(struct ps_jobs *jobs)
+{
+    ps_mutex_lock(&jobs->mutex);
+    bool idle = jobs->kind == JOB_NONE && !jobs->ending;
+    ps_mutex_unlock(&jobs->mutex);
+    return idle;
 }
 
 /* Waits for a job; false when there will be none. */
@@ -180,13 +213,22 @@ static bool take_job(struct ps_jobs *jobs, struct job *job)
     return job->kind != JOB_NONE;
 }
 
-/* DIR/shard-<i>, or DIR/JOB/shard-<i>. */
-static void shard_folder(const struct ps_jobs *jobs, uint32_t index, char folder[FOLDER_BYTES])
+/* DIR, or DIR/JOB. */
+static void job_folder(const struct ps_jobs *jobs, char folder[FOLDER_BYTES])
 {
     const char *job = jobs->options.job;
-    int length = snprintf(folder, FOLDER_BYTES, "%s%s%s/shard-%u", jobs->options.data_dir,
-                          job[0] != '\0' ? "/" : "", job, index);
+    int length = snprintf(folder, FOLDER_BYTES, "%s%s%s", jobs->options.data_dir,
+                          job[0] != '\0' ? "/" : "", job);
     PS_ASSERT(length > 0 && length < FOLDER_BYTES);
+}
+
+/* The job's folder and shard-<i>. */
+static void shard_folder(const struct ps_jobs *jobs, uint32_t index, char folder[FOLDER_BYTES])
+{
+    job_folder(jobs, folder);
+    size_t used = strlen(folder);
+    int length = snprintf(folder + used, FOLDER_BYTES - used, "/shard-%u", index);
+    PS_ASSERT(length > 0 && (size_t)length < FOLDER_BYTES - used);
 }
 
 static void load(struct ps_jobs *jobs, const struct job *job)

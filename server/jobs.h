@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "etcd/registry.h"
+#include "server/core/block_pool.h"
 #include "server/core/coordinator_driver.h"
 #include "server/core/service.h"
 #include "server/journal_thread.h"
@@ -35,6 +36,8 @@ struct ps_jobs_options {
     bool journal_keep;                 /* segments stay when checkpoints cover them */
     const char *data_dir;              /* NULL: nothing is loaded or saved */
     const char *job;
+    struct ps_block_pool *pool; /* made ready for what will be loaded; NULL: there is none */
+    uint64_t memory_bytes;      /* most that is made ready; 0: no limit */
 };
 
 PS_MUST_USE enum ps_status ps_jobs_create(const struct ps_jobs_options *options,

@@ -48,6 +48,7 @@ static struct ps_block *take(void *self);
 static void give(void *self, struct ps_block *block);
 static void expect_copies(void *self);
 static bool wants_slab(struct ps_block_pool *pool);
+static bool add_slab(struct ps_block_pool *pool);
 static struct slab *create_slab(struct ps_block_pool *pool);
 static void destroy_slab(const struct ps_block_pool *pool, struct slab *slab);
 static struct slab_block *take_from(struct ps_block_pool *pool, struct slab *slab);
@@ -160,18 +161,32 @@ static void give(void *self, struct ps_block *block)
 static void expect_copies(void *self)
 {
     struct ps_block_pool *pool = self;
-    while (wants_slab(pool)) {
-        struct slab *slab = create_slab(pool);
-        if (slab == NULL)
-            return;
-        for (size_t at = 0; at < PS_SLAB_BYTES; at += PAGE_BYTES)
-            *(volatile uint8_t *)(slab->memory + at) = 0;
-        ps_mutex_lock(&pool->lock);
-        pool->slab_count++;
-        enter(pool, slab);
-        show(pool);
-        ps_mutex_unlock(&pool->lock);
+    while (wants_slab(pool) && add_slab(pool)) {
     }
+}
+
+bool ps_block_pool_prepare(struct ps_block_pool *pool, uint64_t bytes)
+{
+    ps_mutex_lock(&pool->lock);
+    bool is_short = pool->empty_count * PS_SLAB_BYTES < bytes;
+    ps_mutex_unlock(&pool->lock);
+    return is_short && add_slab(pool);
+}
+
+/* A slab of memory that has been touched. False when memory is refused. */
+static bool add_slab(struct ps_block_pool *pool)
+{
+    struct slab *slab = create_slab(pool);
+    if (slab == NULL)
+        return false;
+    for (size_t at = 0; at < PS_SLAB_BYTES; at += PAGE_BYTES)
+        *(volatile uint8_t *)(slab->memory + at) = 0;
+    ps_mutex_lock(&pool->lock);
+    pool->slab_count++;
+    enter(pool, slab);
+    show(pool);
+    ps_mutex_unlock(&pool->lock);
+    return true;
 }
 
 /* As much free as there is in use. */

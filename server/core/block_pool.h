@@ -21,6 +21,8 @@
 #include "base/metrics.h"
 #include "server/core/block_store.h"
 
+#include <stdbool.h>
+
 /* 128 MiB. */
 #define PS_POOL_SLACK_SLABS 64
 
@@ -39,6 +41,10 @@ void ps_block_pool_destroy(struct ps_block_pool *pool);
 
 /* Valid as long as the pool. */
 const struct ps_block_store *ps_block_pool_store(const struct ps_block_pool *pool);
+
+/* For a shard that will be loaded: adds one slab while less than `bytes` are free, and returns true
+ * while there is more to do. What is made ready so stays until it was used. */
+bool ps_block_pool_prepare(struct ps_block_pool *pool, uint64_t bytes);
 
 struct ps_block_pool_state {
     uint64_t bytes_used;     /* of blocks that are out */

@@ -153,6 +153,24 @@ START_TEST(memory_that_is_ready_stays_until_it_is_not_wanted)
 }
 END_TEST
 
+START_TEST(what_is_prepared_stays_until_it_was_used)
+{
+    enum { SLABS = PS_POOL_SLACK_SLABS + 10 };
+    struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
+    uint64_t turns = 0;
+    while (ps_block_pool_prepare(pool, (uint64_t)SLABS * PS_SLAB_BYTES - 1))
+        turns++;
+
+    ck_assert_uint_eq(turns, SLABS);
+    expect(pool, 0, SLABS);
+    struct ps_block *block = take(pool);
+    expect(pool, 1, SLABS);
+    give(block);
+    expect(pool, 0, SLABS - 1);
+    ps_block_pool_destroy(pool);
+}
+END_TEST
+
 START_TEST(expecting_survives_any_refused_allocation)
 {
     struct fault_heap heap = {.refuse_at = -1};
@@ -280,6 +298,7 @@ int main(void)
     tcase_add_test(tests, free_slabs_beyond_the_slack_go_back_to_the_system);
     tcase_add_test(tests, copies_that_are_expected_find_memory_ready);
     tcase_add_test(tests, memory_that_is_ready_stays_until_it_is_not_wanted);
+    tcase_add_test(tests, what_is_prepared_stays_until_it_was_used);
     tcase_add_test(tests, expecting_survives_any_refused_allocation);
     tcase_add_test(tests, the_last_block_takes_a_destroyed_pool_with_it);
     tcase_add_loop_test(tests, taking_survives_any_refused_allocation, 0, 3);
