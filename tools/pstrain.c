@@ -2,6 +2,7 @@
 #include "base/assert.h"
 #include "base/bounds.h"
 #include "base/clock.h"
+#include "base/encoding.h"
 #include "base/options.h"
 #include "base/output.h"
 #include "base/thread.h"
@@ -19,10 +20,10 @@
 
 struct pstrain_options {
     const char *data, *test, *model, *optimizer, *etcd, *etcd_user, *etcd_password, *servers, *job,
-        *name, *output, *out;
+        *name, *output, *out, *encoding, *reply_encoding;
     uint64_t workers, part, parts, epochs, batch, seed, model_seed, timeout_ms, split_bytes, rows,
         features;
-    double learning_rate, l2, noise;
+    double learning_rate, l2, noise, top_k_share;
     bool help, man, version;
 };
 
@@ -31,6 +32,8 @@ struct pstrain_options {
         .name = (name_), .type = (type_), .value_name = (value), .fallback = (fallback_),         \
         .choices = (choices_), .help = (help_), .offset = offsetof(struct pstrain_options, field) \
     }
+
+#define ENCODINGS "native|float32|float64|bfloat16|float16|int8"
 
 static const struct ps_option table[] = {
     OPTION(data, "data", PS_OPTION_TEXT, "FILE", NULL, NULL, "Training rows, LIBSVM format."),
@@ -61,6 +64,12 @@ static const struct ps_option table[] = {
            "The parameters are NAME/weight and NAME/bias."),
     OPTION(split_bytes, "split-bytes", PS_OPTION_BYTES, "SIZE", "16MiB", NULL,
            "Larger parameters are cut over all servers."),
+    OPTION(encoding, "encoding", PS_OPTION_CHOICE, "NAME", "native", ENCODINGS "|top_k",
+           "How gradients travel: docs/encodings.md says what each loses."),
+    OPTION(top_k_share, "top-k-share", PS_OPTION_REAL, "SHARE", "0.01", NULL,
+           "Of a gradient's elements, those that --encoding top_k sends."),
+    OPTION(reply_encoding, "reply-encoding", PS_OPTION_CHOICE, "NAME", "native", ENCODINGS,
+           "How pulled parameters travel."),
     OPTION(timeout_ms, "timeout", PS_OPTION_DURATION, "TIME", "60s", NULL,
            "How long a server may be away before training gives up."),
     OPTION(output, "output", PS_OPTION_CHOICE, "FORM", "text", "text|json",
@@ -221,6 +230,15 @@ static int run(struct invocation *invocation)
     return EXIT_SUCCESS;
 }
 
+/* One of the option's choices. */
+static enum psclient_encoding encoding_of(const char *name)
+{
+    enum ps_encoding encoding = PS_ENCODING_COUNT;
+    bool found = ps_encoding_from_name(name, &encoding);
+    PS_ASSERT(found);
+    return (enum psclient_encoding)encoding;
+}
+
 static enum ps_status prepare(struct invocation *invocation, struct ps_error *error)
 {
     const struct pstrain_options *options = &invocation->options;
@@ -244,7 +262,10 @@ static enum ps_status prepare(struct invocation *invocation, struct ps_error *er
                    .servers = options->servers,
                    .job = options->job,
                    .open_timeout_ms = options->timeout_ms,
-                   .split_bytes = options->split_bytes},
+                   .split_bytes = options->split_bytes,
+                   .encoding = encoding_of(options->encoding),
+                   .reply_encoding = encoding_of(options->reply_encoding),
+                   .top_k_share = options->top_k_share},
         .train = &invocation->train,
         .map = &invocation->map,
         .model = {.features = invocation->train.feature_count,
@@ -276,6 +297,8 @@ static enum ps_status check_numbers(const struct pstrain_options *options, struc
         return ps_fail(error, PS_ERR_BAD_INPUT, "--batch or --epochs is out of range");
     if (!(options->learning_rate >= 0) || !(options->l2 >= 0))
         return ps_fail(error, PS_ERR_BAD_INPUT, "--learning-rate and --l2 must not be negative");
+    if (!(options->top_k_share > 0 && options->top_k_share <= 1))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--top-k-share must be above 0, and at most 1");
     if (strlen(options->name) > 64)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--name is longer than 64 bytes");
     return PS_OK;

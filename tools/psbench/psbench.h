@@ -25,6 +25,9 @@ struct ps_bench {
 /* push, pull, pushpull, latency: one worker against sockets, memory and the update alone. */
 PS_MUST_USE enum ps_status ps_bench_transfer(struct ps_bench *bench, struct ps_error *error);
 
+/* Pushes in every encoding, beside those of float32. */
+PS_MUST_USE enum ps_status ps_bench_encoding(struct ps_bench *bench, struct ps_error *error);
+
 /* Many parameters as one step, beside single calls. */
 PS_MUST_USE enum ps_status ps_bench_batch(struct ps_bench *bench, struct ps_error *error);
 

@@ -15,6 +15,7 @@
 #define PS_TOOLS_PSBENCH_LOAD_H
 
 #include "base/busy_poll.h"
+#include "base/encoding.h"
 #include "base/status.h"
 #include "tools/psbench/psbench_rows.h"
 
@@ -44,6 +45,7 @@ struct ps_bench_load_wish {
     uint64_t first_parameter; /* their numbers begin here */
     uint64_t outstanding;
     enum ps_bench_via via;
+    enum ps_encoding encoding;          /* of gradients; top-k of 1 % */
     const char *busy_poll_text;         /* of the client */
     struct ps_busy_poll_wish busy_poll; /* the same */
     bool initialise;                    /* make the parameters; otherwise they must be there */
@@ -81,6 +83,11 @@ PS_MUST_USE enum ps_status ps_bench_load_do(struct ps_bench_load *load,
 /* Pulls every parameter: its version is the number of pushes acknowledged, its values are exactly
  * what so many pushes make of the start. */
 PS_MUST_USE enum ps_status ps_bench_load_check(struct ps_bench_load *load, struct ps_error *error);
+
+/* From here on gradients travel in that encoding. With int8 or top-k what is sent is not exactly
+ * the gradient any more: the check is of the versions alone then. No run may be under way. */
+PS_MUST_USE enum ps_status ps_bench_load_encode(struct ps_bench_load *load,
+                                                enum ps_encoding encoding, struct ps_error *error);
 
 /* Connects anew: the server was restarted elsewhere. No run may be under way. */
 PS_MUST_USE enum ps_status ps_bench_load_reconnect(struct ps_bench_load *load, const char *servers,

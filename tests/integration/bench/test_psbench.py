@@ -127,6 +127,16 @@ class PsbenchTest(unittest.TestCase):
         document = self.measure("pushpull", *TINY, "--busy-poll", "100us")
         self.assertEqual(document["settings"]["busy_poll"], "100us")
 
+    def test_encodings_stand_beside_float32(self):
+        document = self.measure("encoding", "--size", "64KiB", "--time", "30ms", "--repeat", "2")
+        wire = {"float32": 65536, "float64": 131072, "bfloat16": 32768, "float16": 32768,
+                "int8": 16640, "top_k": 1312}
+        for name, size in wire.items():
+            row = self.row(document, f"encoding_{name}")
+            self.assertEqual(row["details"]["wire_bytes"], size)
+            self.assertGreater(row["per_second"], 0)
+            self.assertEqual("float32" in row["ratios"], name != "float32")
+
     def test_update_loops_stand_beside_memory(self):
         document = self.measure("update", "--size", "2MiB", "--time", "30ms", "--repeat", "2")
         for rule, traffic in (("sgd", 3), ("adam", 7)):

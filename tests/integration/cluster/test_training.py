@@ -48,6 +48,19 @@ class Training(unittest.TestCase):
             positions = [row["position"] for row in cluster.status()]
             self.assertTrue(all(position > 0 for position in positions), positions)
 
+    def test_encodings_reach_the_accuracy_too(self):
+        for encoding in (["bfloat16", "--reply-encoding", "float16"], ["int8"],
+                         ["top_k", "--top-k-share", "0.05"]):
+            with self.subTest(encoding=encoding[0]), Cluster() as cluster:
+                if not self.real:
+                    self.generate(cluster)
+                cluster.start_servers()
+                result = cluster.pstrain("train", *self.flags(20), "--encoding",
+                                         *encoding).result()
+                print(f"{encoding[0]}: accuracy {result['test_accuracy']:.4f} "
+                      f"loss {result['train_loss']:.4f}")
+                self.assertGreaterEqual(result["test_accuracy"], self.wanted - 0.002)
+
     def test_training_survives_kill_9_of_a_server(self):
         with Cluster() as cluster:
             if not self.real:
