@@ -23,10 +23,9 @@ static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
                              const struct ps_call_request *request, uint64_t deadline_ms);
 static enum ps_status submit_together(void *self, uint32_t shard, const struct ps_call_part *parts,
                                       size_t part_count, uint64_t deadline_ms);
-static void begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32_t shard,
-                  uint64_t deadline_ms);
 static void cancel(void *self, uint64_t call);
 static bool take(void *self, struct ps_delivery *delivery);
+static bool take_flight(struct ps_grpc_side *side, struct ps_delivery *delivery, bool *is_whole);
 static void release(void *self, struct ps_delivery *delivery);
 static void poll(void *self, uint64_t timeout_ms);
 static void interrupt(void *self);
@@ -121,13 +120,15 @@ static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
 {
     struct ps_grpc_side *side = self;
     const struct ps_call_part part = {call, request};
+    if (ps_train_carries(request))
+        return ps_train_start(side, call, shard, request, deadline_ms);
     if (request->method == PS_METHOD_PUSH_PULL)
         return submit_together(self, shard, &part, 1, deadline_ms);
     struct ps_flight *flight = ps_flight_create(side, request);
     if (flight == NULL)
         return PS_ERR_NO_MEMORY;
     flight->id = call;
-    begin(side, flight, shard, deadline_ms);
+    ps_flight_begin(side, flight, shard, deadline_ms);
     return PS_OK;
 }
 
@@ -139,13 +140,12 @@ static enum ps_status submit_together(void *self, uint32_t shard, const struct p
     if (flight == NULL)
         return PS_ERR_NO_MEMORY;
     flight->id = parts[0].call;
-    begin(side, flight, shard, deadline_ms);
+    ps_flight_begin(side, flight, shard, deadline_ms);
     return PS_OK;
 }
 
-/* The flight leaves, waits for its connection, or ends because there is none. */
-static void begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32_t shard,
-                  uint64_t deadline_ms)
+void ps_flight_begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32_t shard,
+                     uint64_t deadline_ms)
 {
     PS_ASSERT(shard < side->shard_count);
     flight->shard = shard;
@@ -185,7 +185,11 @@ static bool carries(const struct ps_flight *flight, uint64_t call)
 
 static void cancel(void *self, uint64_t call)
 {
-    struct ps_grpc_side *side = self;
+    ps_flight_cancel(self, call);
+}
+
+void ps_flight_cancel(struct ps_grpc_side *side, uint64_t call)
+{
     struct ps_flight *refused = NULL;
     ps_mutex_lock(&side->mutex);
     for (struct ps_connection *it = side->connections; it != NULL; it = it->next) {
@@ -196,18 +200,31 @@ static void cancel(void *self, uint64_t call)
                 grpc_call_cancel(flight->call, NULL);
             if (flight->state == PS_FLIGHT_WAITING) {
                 refuse(flight, it->address);
+                flight->next_done = refused;
                 refused = flight;
             }
         }
     }
     ps_mutex_unlock(&side->mutex);
-    if (refused != NULL)
-        ps_flight_drop_pin(refused);
+    while (refused != NULL) {
+        struct ps_flight *flight = refused;
+        refused = flight->next_done;
+        ps_flight_drop_pin(flight);
+    }
 }
 
 static bool take(void *self, struct ps_delivery *delivery)
 {
-    struct ps_grpc_side *side = self;
+    bool is_whole = false;
+    while (!is_whole)
+        if (!take_flight(self, delivery, &is_whole))
+            return false;
+    return true;
+}
+
+/* The next flight that came back; one that is not the last of its call is no delivery. */
+static bool take_flight(struct ps_grpc_side *side, struct ps_delivery *delivery, bool *is_whole)
+{
     ps_mutex_lock(&side->done_mutex);
     struct ps_flight *flight = side->done_first;
     bool is_last = flight != NULL && flight->parts_taken + 1 >= flight->part_count;
@@ -227,6 +244,13 @@ static bool take(void *self, struct ps_delivery *delivery)
     }
     delivery->call = flight->id;
     delivery->held = is_last ? flight : NULL;
+    *is_whole = true;
+    if (flight->train != NULL) {
+        *is_whole = ps_train_took(flight, &delivery->outcome);
+        if (!*is_whole)
+            ps_flight_destroy(flight);
+        return true;
+    }
     if (flight->parts == NULL) {
         ps_flight_outcome(flight, &delivery->outcome);
         return true;

@@ -48,6 +48,12 @@ struct ps_connection {
     bool watching;              /* a state watch is in flight; its tag is this struct */
 };
 
+/* A call that goes in several messages: channel_grpc_train.c. */
+struct ps_train;
+
+/* Content beyond this goes in ranges: it may not fit what a server takes unless told otherwise. */
+#define PS_TRAIN_BYTES_MIN (PS_MESSAGE_BYTES_DEFAULT - 1024 * 1024)
+
 /* One call of a flight that carries several. */
 struct ps_flight_part {
     struct ps_call_part part;
@@ -69,6 +75,7 @@ struct ps_flight {
     enum ps_method method;                 /* whose message this is */
     const struct ps_call_request *request; /* borrowed until taken; of the first part, if any */
     struct ps_flight_part *parts;          /* owned; NULL: one call, `request` */
+    struct ps_train *train;                /* that this is a part of; NULL: none */
     size_t part_count;
     size_t parts_taken;
     bool has_bundle; /* `bundle` was decoded, or could not be: then `status` says so */
@@ -158,6 +165,21 @@ void ps_connection_remove(struct ps_flight *flight);
 /* ---- Flights ---- */
 
 /* NULL when memory was refused. */
+/* The flight leaves, waits for its connection, or ends because there is none. */
+void ps_flight_begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32_t shard,
+                     uint64_t deadline_ms);
+/* Makes the flights of this call come back soon. */
+void ps_flight_cancel(struct ps_grpc_side *side, uint64_t call);
+
+/* Does this call go in ranges? Those without a request id cannot. */
+bool ps_train_carries(const struct ps_call_request *request);
+PS_MUST_USE enum ps_status ps_train_start(struct ps_grpc_side *side, uint64_t id, uint32_t shard,
+                                          const struct ps_call_request *request,
+                                          uint64_t deadline_ms);
+/* One of its flights has come back. True: that was the last, and this is the outcome of the call,
+ * which borrows from the flight. */
+bool ps_train_took(struct ps_flight *flight, struct ps_call_outcome *outcome);
+
 /* Several calls in one message: channel_grpc_bundle.c. NULL when memory is refused. */
 struct ps_flight *ps_flight_create_bundle(struct ps_grpc_side *side,
                                           const struct ps_call_part *parts, size_t part_count);

@@ -137,6 +137,44 @@ START_TEST(a_batch_outlives_its_server_and_counts_once)
 }
 END_TEST
 
+/* 100 MiB; the server takes messages of 64. */
+START_TEST(a_parameter_above_any_message_goes_in_ranges)
+{
+    enum { LARGE = 25 * 1024 * 1024 };
+    struct psclient_parameter large = {
+        .name = "large", .type = PSCLIENT_FLOAT32, .content_size = LARGE * sizeof(float)};
+    float *ones = malloc(large.content_size);
+    float *content = malloc(large.content_size);
+    ck_assert(ones != NULL && content != NULL);
+    for (size_t i = 0; i < LARGE; i++) {
+        ones[i] = 1;
+        content[i] = (float)(i % 65536);
+    }
+    large.content = content;
+    const struct psclient_gradient push = {"large", PSCLIENT_FLOAT32, ones, large.content_size};
+    temp_folder_init(&folder);
+    start_server("127.0.0.1:0");
+    open_client(server.address);
+    int selected = 0;
+    expect_ok(psclient_begin_init(client, LONG_MS, &selected, &error));
+    expect_ok(psclient_init(client, &large, 1, LONG_MS, NULL, &error));
+    expect_ok(psclient_finish_init(client, LONG_MS, &error));
+
+    expect_ok(psclient_push(client, &push, 1, LONG_MS, results, &error));
+    ck_assert_uint_eq(results[0].version, 1);
+    expect_ok(psclient_push_pull(client, &push, &large, 1, LONG_MS, results, &error));
+
+    ck_assert_uint_eq(results[0].version, 2);
+    ck_assert_int_eq(results[0].duplicate, 0);
+    ck_assert_uint_eq(large.version, 2);
+    for (size_t i = 0; i < LARGE; i++)
+        ck_assert(content[i] == (float)(i % 65536) - 2);
+    free(ones);
+    free(content);
+    finish();
+}
+END_TEST
+
 /* As an older server answers what it does not know. */
 START_TEST(a_server_without_batches_is_served_with_single_calls)
 {
@@ -172,6 +210,7 @@ int main(void)
     tcase_add_test(t, pushes_and_pulls_go_in_batches);
     tcase_add_test(t, one_bad_item_does_not_spoil_the_others);
     tcase_add_test(t, a_batch_outlives_its_server_and_counts_once);
+    tcase_add_test(t, a_parameter_above_any_message_goes_in_ranges);
     tcase_add_test(t, a_server_without_batches_is_served_with_single_calls);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
