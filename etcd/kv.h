@@ -182,7 +182,9 @@ PS_MUST_USE enum ps_status ps_kv_etcd_open(const struct ps_kv_etcd_options *opti
 
 /* A folder on one machine, for servers without etcd; made when missing. Several processes may share
  * it: a lock file orders them, every write is durable. Leases run on `clock`, which all of them
- * must share (the machine's); after a reboot a lease lasts at most its length from the first look.
+ * must share (the machine's), and end at once when the store that they were granted through is
+ * closed or its process is gone. Where the file system cannot tell (kv_file_guard.h), time ends
+ * them; after a reboot such a lease lasts at most its length from the first look.
  * Keys must be UTF-8. Not for folders on a network.
  *
  * Two more failures: PS_ERR_IO, the disk refused, and a write may be seen or not; PS_ERR_CORRUPT,

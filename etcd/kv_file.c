@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/utf8.h"
+#include "etcd/kv_file_guard.h"
 #include "etcd/kv_file_lock.h"
 #include "etcd/kv_file_text.h"
 
@@ -26,16 +27,19 @@ struct file_store {
     char folder[PATH_BYTES];
     char content_path[PATH_BYTES];
     char lock_path[PATH_BYTES];
+    char guard_path[PATH_BYTES];
     int interruptions; /* eventfd; -1: none */
     int replacements;  /* inotify on the folder while watching; -1: none */
     int64_t watch_revision;
     char watch_prefix[PS_KV_KEY_BYTES_MAX + 1];
-    struct ps_kv_table table; /* while a call has the lock */
+    struct ps_kv_file_guard guard; /* of our leases; it sees the others' */
+    struct ps_kv_table table;      /* while a call has the lock */
     struct ps_kv_file_lock lock;
 };
 
 static enum ps_status start(struct file_store *store, const char *folder, struct ps_error *error);
 static enum ps_status begin(struct file_store *store, uint64_t deadline_ms, struct ps_error *error);
+static bool bury_dead(struct file_store *store);
 static enum ps_status load(struct file_store *store, struct ps_error *error);
 static enum ps_status save(struct file_store *store, struct ps_error *error);
 static void end(struct file_store *store);
@@ -95,6 +99,7 @@ enum ps_status ps_kv_file_open_on(const struct ps_files *files, const char *fold
     store->files = files;
     store->interruptions = -1;
     store->replacements = -1;
+    store->guard = (struct ps_kv_file_guard){-1, -1};
     enum ps_status status = start(store, folder, error);
     if (status != PS_OK) {
         file_destroy(&store->base);
@@ -116,6 +121,8 @@ static enum ps_status start(struct file_store *store, const char *folder, struct
     if (store->interruptions < 0)
         return ps_fail(error, PS_ERR_IO, "eventfd: %s", strerror(errno));
     PS_TRY(ps_files_real()->make_folder(ps_files_real()->self, folder, error));
+    (void)snprintf(store->guard_path, PATH_BYTES, "%.1000s/store.alive", folder);
+    PS_TRY(ps_kv_file_guard_open(&store->guard, store->guard_path, error));
     return store->files->make_folder(store->files->self, folder, error);
 }
 
@@ -123,6 +130,7 @@ static void file_destroy(struct ps_kv *kv)
 {
     struct file_store *store = (struct file_store *)kv;
     close_watch(store);
+    ps_kv_file_guard_close(&store->guard);
     if (store->interruptions >= 0)
         (void)close(store->interruptions);
     ps_release(store->memory, store);
@@ -135,11 +143,32 @@ static enum ps_status begin(struct file_store *store, uint64_t deadline_ms, stru
         ps_kv_file_lock_acquire(&store->lock, store->lock_path, store->clock, deadline_ms, error));
     ps_kv_table_init(&store->table, store->memory);
     enum ps_status status = load(store, error);
-    if (status == PS_OK && ps_kv_table_expire(&store->table, ps_now_ms(store->clock)))
+    bool changed = false;
+    if (status == PS_OK)
+        changed = ps_kv_table_expire(&store->table, ps_now_ms(store->clock));
+    if (status == PS_OK && (bury_dead(store) || changed))
         status = save(store, error);
     if (status != PS_OK)
         end(store);
     return status;
+}
+
+/* Ends the leases of processes that are gone; true when there were some. */
+static bool bury_dead(struct file_store *store)
+{
+    bool changed = false;
+    size_t i = 0;
+    while (i < store->table.lease_count) {
+        const struct ps_kv_table_lease *lease = &store->table.leases[i];
+        if (!lease->guarded || !ps_kv_file_guard_is_dead(&store->guard, lease->id)) {
+            i++;
+            continue;
+        }
+        bool revoked = ps_kv_table_revoke(&store->table, (struct ps_kv_lease){lease->id});
+        PS_ASSERT(revoked);
+        changed = true;
+    }
+    return changed;
 }
 
 static enum ps_status load(struct file_store *store, struct ps_error *error)
@@ -225,8 +254,13 @@ static enum ps_status file_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t dea
     struct ps_kv_lease fresh = {0};
     enum ps_status status =
         ps_kv_table_grant(&store->table, ttl_ms, ps_now_ms(store->clock), &fresh, error);
-    if (status == PS_OK)
+    if (status == PS_OK) {
+        struct ps_kv_table_lease *granted = ps_kv_table_find_lease(&store->table, fresh);
+        granted->guarded = ps_kv_file_guard_hold(&store->guard, fresh.id);
         status = save(store, error);
+        if (status != PS_OK)
+            ps_kv_file_guard_let_go(&store->guard, fresh.id);
+    }
     end(store);
     if (status == PS_OK)
         *lease = fresh;
@@ -253,6 +287,8 @@ static enum ps_status file_revoke(struct ps_kv *kv, struct ps_kv_lease lease, ui
     enum ps_status status = PS_OK;
     if (ps_kv_table_revoke(&store->table, lease))
         status = save(store, error);
+    if (status == PS_OK)
+        ps_kv_file_guard_let_go(&store->guard, lease.id);
     end(store);
     return status;
 }
@@ -271,7 +307,9 @@ static enum ps_status file_watch_open(struct ps_kv *kv, const char *prefix, int6
     store->replacements = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (store->replacements < 0)
         return ps_fail(error, PS_ERR_IO, "inotify: %s", strerror(errno));
-    if (inotify_add_watch(store->replacements, store->folder, IN_MOVED_TO) < 0) {
+    /* Who dies closes what it held its leases by. */
+    if (inotify_add_watch(store->replacements, store->folder, IN_MOVED_TO) < 0 ||
+        inotify_add_watch(store->replacements, store->guard_path, IN_CLOSE_WRITE) < 0) {
         enum ps_status status =
             ps_fail(error, PS_ERR_IO, "watch %.200s: %s", store->folder, strerror(errno));
         close_watch(store);

@@ -64,6 +64,7 @@ static void write_document(const struct ps_kv_table *table, struct ps_buffer *do
         ps_json_int(&writer, "id", table->leases[i].id);
         ps_json_uint(&writer, "ttl_ms", table->leases[i].ttl_ms);
         ps_json_uint(&writer, "expires_ms", table->leases[i].expires_ms);
+        ps_json_bool(&writer, "guarded", table->leases[i].guarded);
         ps_json_end_object(&writer);
     }
     ps_json_end_array(&writer);
@@ -168,6 +169,8 @@ static enum ps_status read_lease(const struct ps_json *item, struct ps_kv_table 
         !ps_json_uint_of(ps_json_member(item, "ttl_ms"), &lease.ttl_ms) ||
         !ps_json_uint_of(ps_json_member(item, "expires_ms"), &lease.expires_ms))
         return corrupt("a lease", error);
+    /* Not said by the version before, which ended leases by time only. */
+    (void)ps_json_bool_of(ps_json_member(item, "guarded"), &lease.guarded);
     return ps_kv_table_restore_lease(table, lease, error);
 }
 

@@ -22,6 +22,7 @@ struct ps_kv_table_lease {
     int64_t id;
     uint64_t ttl_ms;
     uint64_t expires_ms;
+    bool guarded; /* of a file: its end can be proved before (kv_file_guard.h) */
 };
 
 /* A key was put or deleted at a revision. */

@@ -12,7 +12,8 @@ static uint64_t ends_at(uint64_t now_ms, uint64_t ttl_ms);
 enum ps_status ps_kv_table_grant(struct ps_kv_table *table, uint64_t ttl_ms, uint64_t now_ms,
                                  struct ps_kv_lease *lease, struct ps_error *error)
 {
-    struct ps_kv_table_lease fresh = {table->last_lease + 1, ttl_ms, ends_at(now_ms, ttl_ms)};
+    struct ps_kv_table_lease fresh = {
+        .id = table->last_lease + 1, .ttl_ms = ttl_ms, .expires_ms = ends_at(now_ms, ttl_ms)};
     PS_TRY(append_lease(table, fresh, error));
     table->last_lease = fresh.id;
     lease->id = fresh.id;

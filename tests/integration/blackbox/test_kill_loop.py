@@ -50,6 +50,14 @@ class KillLoop(unittest.TestCase):
         self.assertTrue(process.alive(), process.log())
         process.kill()
 
+    def test_a_server_alone_does_not_wait_for_the_lease_of_the_one_that_was_killed(self):
+        with Server(ttl="1h") as server:
+            server.make_ready()
+            server.calls.push("w", [-1.0, -2.0, -3.0, -4.0])
+            server.process.kill()
+            server.start()
+            self.assertEqual(server.calls.pull("w")[0], [1.0, 2.0, 3.0, 4.0])
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -7,6 +7,7 @@
 #include "tests/support/temp_folder.h"
 
 #include "base/thread.h"
+#include "etcd/kv_file_text.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -160,18 +161,40 @@ START_TEST(a_damaged_file_is_reported_and_not_replaced)
 }
 END_TEST
 
-START_TEST(a_lease_from_before_a_reboot_ends_within_its_length)
+/* As a version wrote it that knew no guards, or a file system without such locks. */
+static void put_unguarded_lease(const struct ps_clock *clock)
+{
+    char path[1100];
+    struct ps_kv *kv = open_on_disk(clock);
+    struct ps_kv_lease lease;
+    struct ps_bytes content;
+    ck_assert_int_eq(ps_kv_lease_grant(kv, 10000, PS_DEADLINE_NEVER, &lease, NULL), PS_OK);
+    ck_assert_int_eq(try_put(kv, "/a", "1", lease, NULL), PS_OK);
+    (void)snprintf(path, sizeof path, "%s/store", folder.path);
+    ck_assert(memory_files_get(disk, path, &content));
+
+    struct ps_kv_table table;
+    struct ps_buffer text;
+    ps_kv_table_init(&table, ps_allocator_heap());
+    ck_assert_int_eq(ps_kv_file_read(content, &table, NULL), PS_OK);
+    ck_assert(table.leases[0].guarded);
+    table.leases[0].guarded = false;
+    ps_buffer_init(&text, ps_allocator_heap(), PS_KV_FILE_BYTES_MAX);
+    ps_kv_file_write(&table, &text);
+    memory_files_put(disk, path, (struct ps_bytes){(const uint8_t *)text.text, text.size});
+    ps_buffer_fini(&text);
+    ps_kv_table_fini(&table);
+    ps_kv_destroy(kv);
+}
+
+START_TEST(an_unguarded_lease_from_before_a_reboot_ends_within_its_length)
 {
     struct fake_clock fake = {.now_ms = 900000};
     struct ps_clock fake_time = fake_clock_clock(&fake);
-    struct ps_kv *kv = open_on_disk(&fake_time);
-    struct ps_kv_lease lease;
-    ck_assert_int_eq(ps_kv_lease_grant(kv, 10000, PS_DEADLINE_NEVER, &lease, NULL), PS_OK);
-    ck_assert_int_eq(try_put(kv, "/a", "1", lease, NULL), PS_OK);
-    ps_kv_destroy(kv);
+    put_unguarded_lease(&fake_time);
 
     fake.now_ms = 50;
-    kv = open_on_disk(&fake_time);
+    struct ps_kv *kv = open_on_disk(&fake_time);
     ck_assert_int_eq(read_number(kv, "/a"), 1);
     fake.now_ms = 10049;
     ck_assert_int_eq(read_number(kv, "/a"), 1);
@@ -392,7 +415,7 @@ int main(void)
                         0, 16);
     tcase_add_test(tests, a_full_disk_keeps_what_was_there);
     tcase_add_test(tests, a_damaged_file_is_reported_and_not_replaced);
-    tcase_add_test(tests, a_lease_from_before_a_reboot_ends_within_its_length);
+    tcase_add_test(tests, an_unguarded_lease_from_before_a_reboot_ends_within_its_length);
     tcase_add_test(tests, processes_that_share_a_folder_lose_no_update);
     tcase_add_test(tests, a_writer_killed_at_any_time_leaves_what_it_was_told_is_done);
     tcase_add_test(tests, a_watch_sees_what_another_process_writes);
