@@ -19,8 +19,8 @@ struct unit {
     uint64_t ns;
 };
 
-enum ps_status ps_busy_poll_parse(const char *text, struct ps_busy_poll_wish *wish,
-                                  struct ps_error *error)
+enum ps_status ps_busy_poll_parse(const char *label, const char *text,
+                                  struct ps_busy_poll_wish *wish, struct ps_error *error)
 {
     static const struct unit units[] = {{"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
     *wish = (struct ps_busy_poll_wish){0};
@@ -39,10 +39,9 @@ enum ps_status ps_busy_poll_parse(const char *text, struct ps_busy_poll_wish *wi
             return PS_OK;
     }
     *wish = (struct ps_busy_poll_wish){0};
-    return ps_fail(
-        error, PS_ERR_BAD_INPUT,
-        "busy polling: \"%.40s\" is neither off, auto, nor a time of at most %d ms (50us)", text,
-        PS_BUSY_POLL_MS_MAX);
+    return ps_fail(error, PS_ERR_BAD_INPUT,
+                   "%s: \"%.40s\" is neither off, auto, nor a time of at most %d ms, like 50us",
+                   label, text, PS_BUSY_POLL_MS_MAX);
 }
 
 static long count_preemptions(void)

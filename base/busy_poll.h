@@ -30,8 +30,10 @@ struct ps_busy_poll_wish {
 
 #define PS_BUSY_POLL_MS_MAX 1000
 
-/* "off", "auto", or a time up to a second: "50us", "2ms", "1s". PS_ERR_BAD_INPUT otherwise. */
-PS_MUST_USE enum ps_status ps_busy_poll_parse(const char *text, struct ps_busy_poll_wish *wish,
+/* "off", "auto", or a time up to a second: "50us", "2ms", "1s". PS_ERR_BAD_INPUT otherwise, with a
+ * text that begins with `label`. */
+PS_MUST_USE enum ps_status ps_busy_poll_parse(const char *label, const char *text,
+                                              struct ps_busy_poll_wish *wish,
                                               struct ps_error *error);
 
 struct ps_busy_poll {

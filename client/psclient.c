@@ -79,7 +79,8 @@ static enum ps_status copy_options(struct psclient *client, const struct psclien
     const char *busy_poll = options->busy_poll;
     if (busy_poll == NULL)
         busy_poll = getenv("PSCLIENT_BUSY_POLL");
-    return ps_busy_poll_parse(busy_poll != NULL ? busy_poll : "auto", &client->busy_poll, error);
+    return ps_busy_poll_parse("busy_poll", busy_poll != NULL ? busy_poll : "auto",
+                              &client->busy_poll, error);
 }
 
 PS_EXPORT int psclient_open(const struct psclient_options *options, struct psclient **out,

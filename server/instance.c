@@ -235,6 +235,8 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .listen = options->listen,
         .lane_count = (uint32_t)options->lanes,
         .busy_poll = options->busy_poll,
+        .client_bytes_max = options->client_bytes,
+        .client_calls_max = (uint32_t)options->client_calls,
         .message_bytes_max = options->message_bytes,
         .reply_ms_max = options->reply_ms,
         .reflection = options->reflection,

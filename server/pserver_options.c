@@ -72,6 +72,12 @@ static const struct ps_option table[] = {
            "Most memory for values and optimizer state; 0: no limit."),
     OPTION(message_bytes, "message-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
            "Largest request."),
+    OPTION(client_bytes, "client-bytes", PS_OPTION_BYTES, "SIZE", "1GiB", NULL,
+           "Most bytes of one connection that are on their way at once: requests that are not "
+           "answered and replies that are not taken. More is refused (RESOURCE_EXHAUSTED), to be "
+           "sent again; one message always goes. 0: no limit."),
+    OPTION(client_calls, "client-calls", PS_OPTION_UINT, "N", "256", NULL,
+           "Most calls of one connection at once; more wait at the client."),
     OPTION(lanes, "lanes", PS_OPTION_UINT, "N", "0", NULL,
            "Threads that serve calls; 0: one for every two cores."),
     OPTION(busy_poll_text, "busy-poll", PS_OPTION_TEXT, "TIME|auto|off", "auto", NULL,
@@ -221,10 +227,12 @@ static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps
         return ps_fail(error, PS_ERR_BAD_INPUT, "--checkpoint-interval must be 100ms or more");
     if (options->message_bytes < 64 * 1024 || options->message_bytes > INT_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--message-bytes must be 64KiB to %d", INT_MAX);
+    if (options->client_calls < 1 || options->client_calls > 100000)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--client-calls must be 1 to 100000");
     if (options->lanes > PS_LANES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--lanes must be 0 to %d, not %llu", PS_LANES_MAX,
                        (unsigned long long)options->lanes);
-    PS_TRY(ps_busy_poll_parse(options->busy_poll_text, &options->busy_poll, error));
+    PS_TRY(ps_busy_poll_parse("--busy-poll", options->busy_poll_text, &options->busy_poll, error));
     if (options->reply_ms < 1000)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--reply-timeout must be 1s or more");
     if (options->data_dir != NULL && options->data_dir[0] == '\0')

@@ -44,6 +44,8 @@ struct ps_pserver_options {
     const char *device;
     uint64_t memory_bytes;
     uint64_t message_bytes;
+    uint64_t client_bytes;
+    uint64_t client_calls;
     uint64_t lanes;
     const char *busy_poll_text;
     struct ps_busy_poll_wish busy_poll;

@@ -159,10 +159,16 @@ void ps_rpc_batch_status(struct ps_rpc_batch *batch, enum ps_status status, cons
     op->data.send_status_from_server.status = (grpc_status_code)ps_rpc_code_of_status(status);
     if (status == PS_OK)
         return;
-    grpc_metadata *word = &batch->call->status_word;
+    grpc_metadata *word = batch->call->status_words;
     word->key = grpc_slice_from_static_string(PS_STATUS_METADATA_KEY);
     word->value = grpc_slice_from_static_string(ps_status_word(status));
     op->data.send_status_from_server.trailing_metadata_count = 1;
+    if (status == PS_ERR_BUSY) {
+        /* gRPC's own word for when to come again; its retrying clients understand it. */
+        word[1].key = grpc_slice_from_static_string("grpc-retry-pushback-ms");
+        word[1].value = grpc_slice_from_static_string("50");
+        op->data.send_status_from_server.trailing_metadata_count = 2;
+    }
     op->data.send_status_from_server.trailing_metadata = word;
     batch->details = grpc_slice_from_copied_string(text);
     op->data.send_status_from_server.status_details = &batch->details;

@@ -33,9 +33,9 @@ struct ps_rpc_call {
     struct ps_rpc_kept *kept;     /* a reference; NULL: nobody keeps the request */
     grpc_byte_buffer *reply;      /* owned until its batch is done; NULL: none */
     struct ps_bytes inline_pieces[PS_RPC_PIECES_INLINE];
-    struct ps_bytes *pieces;   /* owned unless it is inline_pieces */
-    grpc_metadata status_word; /* trailing metadata of a failure */
-    bool counted;              /* among the context's calls in flight */
+    struct ps_bytes *pieces;       /* owned unless it is inline_pieces */
+    grpc_metadata status_words[2]; /* trailing metadata of a failure */
+    bool counted;                  /* among the context's calls in flight */
     bool headers_sent;
     int cancelled; /* written by GRPC_OP_RECV_CLOSE_ON_SERVER */
 };

@@ -15,6 +15,7 @@
 #include "proto/health_codec.h"
 #include "server/core/service.h"
 #include "server/rpc/helpers.h"
+#include "server/rpc/peer_limits.h"
 #include "server/rpc/rpc_metrics.h"
 
 #include <grpc/grpc.h>
@@ -28,6 +29,7 @@ struct ps_rpc_context {
     const struct ps_log *log;
     struct ps_rpc_metrics metrics;
     struct ps_helpers helpers; /* for large requests */
+    struct ps_peer_limits limits;
     struct ps_busy_poll_wish busy_poll;
     uint64_t reply_ms_max; /* a client that leaves a reply alone for longer is given up */
     atomic_bool draining;

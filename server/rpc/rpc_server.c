@@ -74,6 +74,7 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     ps_mutex_init(&server->context.idle_lock, PS_RANK_QUEUE);
     ps_condition_init(&server->context.idle);
     ps_helpers_init(&server->context.helpers);
+    ps_peer_limits_init(&server->context.limits, options->client_bytes_max);
     ps_rpc_metrics_register(&server->context.metrics, options->metrics);
 
     enum ps_status status = build(server, options, error);
@@ -91,7 +92,8 @@ static enum ps_status build(struct ps_rpc_server *server,
     uint64_t message_bytes_max = options->message_bytes_max;
     struct ps_server_arguments arguments;
     ps_server_arguments_init(&arguments,
-                             message_bytes_max != 0 ? message_bytes_max : PS_MESSAGE_BYTES_DEFAULT);
+                             message_bytes_max != 0 ? message_bytes_max : PS_MESSAGE_BYTES_DEFAULT,
+                             options->client_calls_max);
     server->context.server = grpc_server_create(&arguments.arguments, NULL);
     server->drained = grpc_completion_queue_create_for_pluck(NULL);
     uint32_t lane_count = options->lane_count != 0 ? options->lane_count : default_lane_count();
@@ -292,6 +294,7 @@ void ps_rpc_server_destroy(struct ps_rpc_server *server)
         grpc_completion_queue_shutdown(server->drained);
         grpc_completion_queue_destroy(server->drained);
     }
+    ps_peer_limits_fini(&server->context.limits);
     ps_helpers_fini(&server->context.helpers);
     ps_condition_fini(&server->context.idle);
     ps_mutex_fini(&server->context.idle_lock);

@@ -30,6 +30,8 @@ struct ps_rpc_server_options {
     uint32_t lane_count;                /* 0: one per two cores, at least 1 */
     struct ps_busy_poll_wish busy_poll; /* of the lanes' threads */
     uint64_t message_bytes_max;         /* largest request; 0: PS_MESSAGE_BYTES_DEFAULT */
+    uint64_t client_bytes_max;          /* on their way of one connection, at once; 0: no limit */
+    uint32_t client_calls_max;          /* of one connection, at once; 0: 256 */
     uint64_t reply_ms_max; /* for a client to take a reply, and 1 s for each MiB; 0: 30 s */
     bool reflection;       /* offer grpc.reflection */
 };

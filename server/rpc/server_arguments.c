@@ -9,6 +9,8 @@
 #include <limits.h>
 #include <string.h>
 
+enum { CLIENT_CALLS_DEFAULT = 256 };
+
 static void add(struct ps_server_arguments *arguments, const char *key, int value)
 {
     size_t count = arguments->arguments.num_args;
@@ -19,7 +21,8 @@ static void add(struct ps_server_arguments *arguments, const char *key, int valu
     arguments->arguments.num_args++;
 }
 
-void ps_server_arguments_init(struct ps_server_arguments *arguments, uint64_t message_bytes_max)
+void ps_server_arguments_init(struct ps_server_arguments *arguments, uint64_t message_bytes_max,
+                              uint32_t client_calls_max)
 {
     memset(arguments, 0, sizeof *arguments);
     arguments->arguments.args = arguments->list;
@@ -30,7 +33,8 @@ void ps_server_arguments_init(struct ps_server_arguments *arguments, uint64_t me
     add(arguments, GRPC_ARG_ALLOW_REUSEPORT, 0);
 
     /* Bounds what one connection can make us hold: this many messages of the largest size. */
-    add(arguments, GRPC_ARG_MAX_CONCURRENT_STREAMS, 256);
+    add(arguments, GRPC_ARG_MAX_CONCURRENT_STREAMS,
+        client_calls_max != 0 ? (int)client_calls_max : CLIENT_CALLS_DEFAULT);
 
     /* A compressed message could become any size, and parameters do not compress. */
     add(arguments, GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);

@@ -19,7 +19,9 @@ struct ps_server_arguments {
     grpc_channel_args arguments; /* points to `list` */
 };
 
-/* `arguments` must stay where it is. Messages longer than `message_bytes_max` are refused. */
-void ps_server_arguments_init(struct ps_server_arguments *arguments, uint64_t message_bytes_max);
+/* `arguments` must stay where it is. Messages longer than `message_bytes_max` are refused;
+ * calls of a connection beyond `client_calls_max` (0: 256) wait at the client. */
+void ps_server_arguments_init(struct ps_server_arguments *arguments, uint64_t message_bytes_max,
+                              uint32_t client_calls_max);
 
 #endif

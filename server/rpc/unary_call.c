@@ -13,10 +13,12 @@
 #include "server/rpc/unary_call.h"
 
 #include "base/assert.h"
+#include "base/hash.h"
 #include "server/rpc/pull_message.h"
 #include "server/rpc/rpc_call.h"
 #include "server/rpc/rpc_context.h"
 
+#include <grpc/support/alloc.h>
 #include <grpc/support/time.h>
 
 #include <stdatomic.h>
@@ -47,6 +49,8 @@ struct unary_call {
     atomic_bool done;
     bool close_pending;
     bool reply_pending;
+    uint32_t peer;  /* whose call it is; holds while something is counted */
+    size_t counted; /* bytes on their way, of those that its client may have */
     gpr_timespec began;
     size_t reply_bytes;
 };
@@ -56,6 +60,7 @@ static void ask_for_request(struct unary_call *call);
 static void unary_step(void *owner, bool ok);
 static void close_step(void *owner, bool ok);
 static void start(struct unary_call *call);
+static bool is_counted(struct unary_call *call, size_t bytes, bool refusable);
 static void try_answer(struct unary_call *call);
 static void take_answer(struct unary_call *call, bool answered);
 static void send_away(struct unary_call *call);
@@ -167,11 +172,33 @@ static void start(struct unary_call *call)
     if (exchange->status == PS_OK && ps_rpc_call_is_late(&call->call))
         exchange->status = ps_fail(&exchange->error, PS_ERR_TIMEOUT,
                                    "the deadline passed before the call was looked at");
-    if (exchange->status != PS_OK) {
+    if (exchange->status != PS_OK || !is_counted(call, size, true)) {
         send_reply(call);
         return;
     }
     try_answer(call);
+}
+
+/* False when the client has too much on its way: the exchange then says so. */
+static bool is_counted(struct unary_call *call, size_t bytes, bool refusable)
+{
+    struct ps_peer_limits *limits = &call->call.lane->context->limits;
+    if (bytes < PS_PEER_COUNTED_BYTES)
+        return true;
+    if (call->counted == 0) {
+        char *address = grpc_call_get_peer(call->call.call);
+        call->peer = ps_hash_fnv1a32(ps_bytes_of_text(address));
+        gpr_free(address);
+    }
+    if (refusable)
+        call->exchange.status =
+            ps_peer_limits_enter(limits, call->peer, bytes, &call->exchange.error);
+    else
+        ps_peer_limits_add(limits, call->peer, bytes);
+    if (call->exchange.status != PS_OK)
+        return false;
+    call->counted += bytes;
+    return true;
 }
 
 static void try_answer(struct unary_call *call)
@@ -271,6 +298,12 @@ static void send_reply(struct unary_call *call)
         message = reply_message(call); /* may fail: sets the status */
     ps_rpc_call_drop_request(&call->call);
     call->reply_bytes = message != NULL ? grpc_byte_buffer_length(message) : 0;
+    /* A pull may be refused; what has changed something is answered. */
+    if (!is_counted(call, call->reply_bytes, exchange->has_pull)) {
+        grpc_byte_buffer_destroy(message);
+        message = NULL;
+        call->reply_bytes = 0;
+    }
 
     ps_rpc_batch_init(&batch, &call->call);
     ps_rpc_batch_headers(&batch);
@@ -335,6 +368,9 @@ static void free_when_done(struct unary_call *call)
 {
     if (call->reply_pending || call->close_pending)
         return;
+    if (call->counted > 0)
+        ps_peer_limits_leave(&call->call.lane->context->limits, call->peer, call->counted);
+    call->counted = 0;
     ps_bundle_run_release(call->exchange.bundle);
     call->exchange.bundle = NULL;
     gpr_timespec took = gpr_time_sub(gpr_now(GPR_CLOCK_MONOTONIC), call->began);

@@ -118,7 +118,7 @@ enum ps_status ps_bench_options_init(struct ps_bench_options *options, int argc,
 
 static enum ps_status check(struct ps_bench_options *options, struct ps_error *error)
 {
-    PS_TRY(ps_busy_poll_parse(options->busy_poll_text, &options->busy_poll, error));
+    PS_TRY(ps_busy_poll_parse("--busy-poll", options->busy_poll_text, &options->busy_poll, error));
     bool stored = is_one_of(options->name, "journal checkpoint recover");
     bool transfer = is_one_of(options->name, "push pull pushpull latency");
     if (!stored && !transfer && !is_one_of(options->name, "scale batch update encoding"))

@@ -1,6 +1,6 @@
 """Eight clients, each a process of its own, push and pull as fast as they can: the server's memory
-stays what parameters, state and a constant take, and who pulls 4 KiB is served beside those who push
-64 MiB. PS_SECONDS makes it longer."""
+stays what parameters, state and a constant take, and who pulls 4 KiB is served beside those who
+push 64 MiB. PS_SECONDS makes it longer."""
 
 import json
 import os
@@ -88,6 +88,33 @@ class ManyClients(unittest.TestCase):
         # An update of what is being read goes to fresh blocks: twice the parameters at most.
         self.assertLess(late, 2 * parameters_kib + CONSTANT_KIB)
         self.assertLess(late, middle + CONSTANT_KIB // 4)
+
+    def test_a_client_with_too_much_on_its_way_is_refused_and_others_are_not(self):
+        """Replies that lie here until they are read count: so many at once are beyond the limit."""
+        size = 4 << 20
+        with Server("--ack", "memory", "--no-journal", "--client-bytes", "8MiB") as server:
+            initialise(server, {"w": size})
+            pull = MESSAGES["pserver.v1.GetParamRequest"](name="w").SerializeToString()
+            options = [("grpc.max_receive_message_length", -1)]
+            refused = 0
+            with grpc.insecure_channel(server.address, options=options) as channel, \
+                    grpc.insecure_channel(server.address, options=[
+                        *options, ("grpc.use_local_subchannel_pool", 1)]) as other:
+                calls = [raw(channel, "GetParam").future(pull, timeout=60) for _ in range(64)]
+                self.assertGreater(len(raw(other, "GetParam")(pull, timeout=60)), size)
+                for call in calls:
+                    error = call.exception()
+                    if error is None:
+                        self.assertGreater(len(call.result()), size)
+                        continue
+                    refused += 1
+                    self.assertEqual(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+                    self.assertIn("on their way", error.details())
+                    self.assertIn("grpc-retry-pushback-ms", dict(error.trailing_metadata()))
+                self.assertGreater(len(raw(channel, "GetParam")(pull, timeout=60)), size)
+        print(f"{refused} of 64 refused", end=" ")
+        self.assertGreater(refused, 0)
+        self.assertLess(refused, 64)
 
     def test_who_pulls_little_is_served_beside_who_pushes_much(self):
         with Server("--ack", "memory", "--no-journal", "--message-bytes", "80MiB") as server:

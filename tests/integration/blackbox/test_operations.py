@@ -110,7 +110,7 @@ class Options(unittest.TestCase):
                 ("index", "99999999999999999999"), ("etcd-ttl", "999ms"), ("etcd-ttl", "2h"),
                 ("checkpoint-interval", "99ms"), ("checkpoint-interval", "0"),
                 ("message-bytes", "1"), ("message-bytes", "4GiB"), ("lanes", "65"),
-                ("reply-timeout", "999ms"),
+                ("client-calls", "0"), ("busy-poll", "soon"), ("reply-timeout", "999ms"),
                 ("ack", "logged"), ("ack", "replicated"), ("device", "cuda:0"),
                 ("device", "tpu"), ("drain", "10"), ("drain", "-1s"), ("drain", "1d"),
                 ("drain", "99999999999999999999s"), ("memory-bytes", "1.5GiB"),

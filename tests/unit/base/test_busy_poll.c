@@ -10,7 +10,7 @@
 static struct ps_busy_poll_wish wish_of(const char *text)
 {
     struct ps_busy_poll_wish wish;
-    ck_assert_int_eq(ps_busy_poll_parse(text, &wish, NULL), PS_OK);
+    ck_assert_int_eq(ps_busy_poll_parse("--busy-poll", text, &wish, NULL), PS_OK);
     return wish;
 }
 
@@ -32,7 +32,7 @@ START_TEST(everything_else_is_refused)
                                         "1001ms", "5us ", "2s", "5h", "99999999999us", "5usus"};
     struct ps_error error = {0};
     struct ps_busy_poll_wish wish;
-    ck_assert_int_eq(ps_busy_poll_parse(texts[_i], &wish, &error), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(ps_busy_poll_parse("--busy-poll", texts[_i], &wish, &error), PS_ERR_BAD_INPUT);
     ck_assert_uint_eq(wish.spin_ns, 0);
 }
 END_TEST
