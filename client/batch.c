@@ -198,7 +198,8 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
                                                  .ack = batch->request.ack};
         return;
     case PS_METHOD_PULL:
-        request->pull = (struct ps_pull_request){.name = name, .encoding = item->encoding};
+        request->pull = (struct ps_pull_request){
+            .name = name, .encoding = item->encoding, .size_wish = call->size};
         return;
     case PS_METHOD_PUSH_PULL:
         request->push_pull.push = (struct ps_push_request){.name = name,

@@ -81,4 +81,15 @@ ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_wish busy_poll,
                        const struct ps_clock *clock, const struct ps_allocator *memory,
                        struct ps_channel *channel, struct ps_error *error);
 
+/* Whether content may go through memory that is shared with servers on this host; it does unless
+ * this says no. Of a channel by ps_channel_grpc_create, before its first route. */
+void ps_channel_grpc_share(struct ps_channel *channel, bool shares);
+
+/* What went that way so far. */
+struct ps_channel_shared {
+    uint64_t calls;
+    uint64_t bytes;
+};
+struct ps_channel_shared ps_channel_grpc_shared(const struct ps_channel *channel);
+
 #endif

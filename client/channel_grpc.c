@@ -43,6 +43,9 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
     side->clock = clock;
     side->shard_count = shard_count;
     ps_busy_poll_init(&side->role.busy_poll, busy_poll);
+    side->shares = true;
+    atomic_init(&side->shared_calls, 0);
+    atomic_init(&side->shared_bytes, 0);
     side->routes = ps_zeroed_array(memory, shard_count, sizeof *side->routes);
     if (side->routes == NULL) {
         ps_release(memory, side);
@@ -60,6 +63,19 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
     if (status != PS_OK)
         destroy(side);
     return status;
+}
+
+void ps_channel_grpc_share(struct ps_channel *channel, bool shares)
+{
+    struct ps_grpc_side *side = channel->self;
+    side->shares = shares;
+}
+
+struct ps_channel_shared ps_channel_grpc_shared(const struct ps_channel *channel)
+{
+    struct ps_grpc_side *side = channel->self;
+    return (struct ps_channel_shared){.calls = atomic_load(&side->shared_calls),
+                                      .bytes = atomic_load(&side->shared_bytes)};
 }
 
 static void destroy(void *self)
@@ -286,11 +302,13 @@ static void interrupt(void *self)
 
 /* ---- Events ---- */
 
-static void state_changed(struct ps_grpc_side *side, struct ps_connection *connection)
+static void state_changed(struct ps_grpc_side *side, struct ps_connection *connection, bool changed)
 {
     struct ps_flight *launched = NULL;
     ps_mutex_lock(&side->mutex);
     connection->watching = false;
+    if (changed && connection->watched == GRPC_CHANNEL_READY)
+        ps_shared_link_lost(connection->shared);
     if (!connection->detached && !side->stopping) {
         grpc_connectivity_state state =
             grpc_channel_check_connectivity_state(connection->channel, 1);
@@ -313,11 +331,11 @@ static void state_changed(struct ps_grpc_side *side, struct ps_connection *conne
     }
 }
 
-void ps_grpc_handle(struct ps_grpc_side *side, void *tag)
+void ps_grpc_handle(struct ps_grpc_side *side, void *tag, bool ok)
 {
     PS_TAG_TAKE(tag);
     if (*(const enum ps_tag_kind *)tag == PS_TAG_FLIGHT)
         ps_flight_ended(tag);
     else
-        state_changed(side, tag);
+        state_changed(side, tag, ok);
 }

@@ -12,6 +12,7 @@
 #include "base/bounds.h"
 #include "base/thread.h"
 #include "client/channel.h"
+#include "client/shared_link.h"
 #include "proto/codec.h"
 
 #include <grpc/grpc.h>
@@ -42,10 +43,12 @@ struct ps_connection {
     char address[PS_ADDRESS_BYTES_MAX];
     grpc_channel *channel; /* owned; NULL once retired */
     void *methods[PS_METHOD_COUNT];
-    struct ps_flight *flights;  /* everything not yet taken */
-    struct ps_connection *next; /* in the list of all */
-    bool detached;              /* no longer the shard's: dies with its last flight */
-    bool watching;              /* a state watch is in flight; its tag is this struct */
+    struct ps_flight *flights;       /* everything not yet taken */
+    struct ps_connection *next;      /* in the list of all */
+    bool detached;                   /* no longer the shard's: dies with its last flight */
+    bool watching;                   /* a state watch is in flight; its tag is this struct */
+    grpc_connectivity_state watched; /* the state whose end it waits for */
+    struct ps_shared_link *shared;   /* owned; NULL: content goes in messages only */
 };
 
 /* A call that goes in several messages: channel_grpc_train.c. */
@@ -80,10 +83,14 @@ struct ps_flight {
     size_t parts_taken;
     bool has_bundle; /* `bundle` was decoded, or could not be: then `status` says so */
     struct ps_bundle_reply bundle;
-    struct ps_buffer head;   /* owned; the message without the content */
-    struct ps_bytes content; /* borrowed until `pins` is 0 */
-    atomic_uint pins;        /* the batch, and gRPC's hold on the content */
-    grpc_call *call;         /* owned while RUNNING; NULL once the batch ended */
+    struct ps_buffer head;          /* owned; the message without the content */
+    struct ps_bytes content;        /* borrowed until `pins` is 0 */
+    atomic_uint pins;               /* the batch, and gRPC's hold on the content */
+    grpc_call *call;                /* owned while RUNNING; NULL once the batch ended */
+    struct ps_shared_slot slot;     /* where the content is instead; none: zeroed */
+    struct ps_bytes shared_content; /* of the reply, in the slot */
+    bool asks;                      /* for the name of the server's local socket */
+    bool answered;                  /* by the server itself */
     grpc_byte_buffer *message;
     grpc_metadata_array first_metadata, last_metadata;
     grpc_status_code code;
@@ -123,6 +130,8 @@ struct ps_grpc_side {
     const struct ps_allocator *memory; /* borrowed */
     const struct ps_clock *clock;      /* borrowed */
     uint32_t shard_count;
+    bool shares; /* memory, with servers on this host */
+    atomic_uint_fast64_t shared_calls, shared_bytes;
     grpc_completion_queue *queue;
     grpc_channel_credentials *credentials;
     struct ps_grpc_role role;
@@ -228,7 +237,7 @@ void ps_grpc_poll(struct ps_grpc_side *side, uint64_t timeout_ms);
  * locks. */
 void ps_grpc_poll_wake(struct ps_grpc_side *side);
 
-/* What to do with an event of the queue. */
-void ps_grpc_handle(struct ps_grpc_side *side, void *tag);
+/* What to do with an event of the queue; `ok` is gRPC's. */
+void ps_grpc_handle(struct ps_grpc_side *side, void *tag, bool ok);
 
 #endif

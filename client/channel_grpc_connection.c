@@ -48,6 +48,13 @@ struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t s
     struct ps_connection *connection = ps_zeroed(side->memory, sizeof *connection);
     if (connection == NULL)
         return NULL;
+    if (side->shares) {
+        connection->shared = ps_shared_link_create(side->memory);
+        if (connection->shared == NULL) {
+            ps_release(side->memory, connection);
+            return NULL;
+        }
+    }
     connection->kind = PS_TAG_CONNECTION;
     connection->shard = shard;
     snprintf(connection->address, sizeof connection->address, "%s", address);
@@ -150,6 +157,7 @@ void ps_connection_reap(struct ps_grpc_side *side)
         }
         *link = it->next;
         ps_connection_retire(it);
+        ps_shared_link_destroy(it->shared);
         ps_release(side->memory, it);
     }
 }
@@ -167,6 +175,7 @@ void ps_connection_watch(struct ps_grpc_side *side, struct ps_connection *connec
     if (connection->watching || connection->channel == NULL || side->stopping)
         return;
     connection->watching = true;
+    connection->watched = state;
     PS_TAG_GIVE(connection);
     grpc_channel_watch_connectivity_state(connection->channel, state, ps_grpc_after_ms(WATCH_MS),
                                           side->queue, connection);

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "client/retry.h"
+#include "proto/shared_range.h"
 #include "proto/status_codes.h"
 
 #include <grpc/byte_buffer.h>
@@ -97,6 +98,41 @@ void ps_flight_make_call(struct ps_flight *flight)
         connection->methods[flight->method], deadline, NULL);
 }
 
+/* Where the server shares memory with us, the content goes there, and the message only says where.
+ * What was encoded already is left for the case that it does not. */
+static void share(struct ps_flight *flight)
+{
+    struct ps_call_request shared = *flight->request;
+    bool is_push = shared.method == PS_METHOD_PUSH;
+    struct ps_shared_slot *slot = &flight->slot;
+    size_t size = is_push ? flight->content.size : 0;
+    if (shared.method == PS_METHOD_PULL)
+        size = shared.pull.size_wish;
+    if (!ps_shared_link_take(flight->connection->shared, size, slot))
+        return;
+    struct ps_view none;
+    struct ps_buffer head;
+    ps_buffer_init(&head, flight->side->memory, PS_NAME_BYTES_MAX + 256);
+    if (is_push) {
+        memcpy(slot->bytes, flight->content.data, size);
+        shared.push.content = (struct ps_view){NULL, 0, 0};
+        shared.push.shared = slot->range;
+    } else {
+        shared.pull.shared = slot->range;
+    }
+    encode(&shared, &head, &none);
+    if (ps_buffer_status(&head, NULL) != PS_OK) {
+        ps_buffer_fini(&head);
+        ps_shared_slot_release(slot, true); /* nobody was told */
+        return;
+    }
+    ps_buffer_fini(&flight->head);
+    flight->head = head;
+    flight->content = (struct ps_bytes){NULL, 0};
+    atomic_fetch_add(&flight->side->shared_calls, 1);
+    atomic_fetch_add(&flight->side->shared_bytes, size);
+}
+
 static void content_released(void *argument)
 {
     PS_TAG_TAKE(argument);
@@ -131,8 +167,13 @@ static grpc_byte_buffer *make_message(struct ps_flight *flight)
 
 void ps_flight_launch(struct ps_flight *flight)
 {
+    if (flight->parts == NULL)
+        share(flight);
     flight->message =
         flight->parts != NULL ? ps_flight_bundle_message(flight) : make_message(flight);
+    flight->asks = ps_shared_link_asks(flight->connection->shared);
+    grpc_metadata ask = {.key = grpc_slice_from_static_string(PS_SHARED_METADATA_KEY),
+                         .value = grpc_slice_from_static_string(PS_SHARED_METADATA_ASK)};
     grpc_metadata_array_init(&flight->first_metadata);
     grpc_metadata_array_init(&flight->last_metadata);
     grpc_op ops[6];
@@ -140,6 +181,8 @@ void ps_flight_launch(struct ps_flight *flight)
     ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
     ops[0].flags =
         GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET;
+    ops[0].data.send_initial_metadata.count = flight->asks ? 1 : 0;
+    ops[0].data.send_initial_metadata.metadata = &ask;
     ops[1].op = GRPC_OP_SEND_MESSAGE;
     ops[1].data.send_message.send_message = flight->message;
     ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
@@ -173,12 +216,12 @@ void ps_flight_drop_pin(struct ps_flight *flight)
     ps_grpc_poll_wake(side);
 }
 
-/* The word of the server's status, if it sent one. */
-static struct ps_bytes status_word(const struct ps_flight *flight)
+/* What the server said under `key`; empty: nothing. */
+static struct ps_bytes find_metadata(const grpc_metadata_array *metadata, const char *key)
 {
-    for (size_t i = 0; i < flight->last_metadata.count; i++) {
-        const grpc_metadata *entry = &flight->last_metadata.metadata[i];
-        if (grpc_slice_str_cmp(entry->key, PS_STATUS_METADATA_KEY) == 0)
+    for (size_t i = 0; i < metadata->count; i++) {
+        const grpc_metadata *entry = &metadata->metadata[i];
+        if (grpc_slice_str_cmp(entry->key, key) == 0)
             return (struct ps_bytes){GRPC_SLICE_START_PTR(entry->value),
                                      GRPC_SLICE_LENGTH(entry->value)};
     }
@@ -188,7 +231,9 @@ static struct ps_bytes status_word(const struct ps_flight *flight)
 static void note_status(struct ps_flight *flight)
 {
     bool from_server;
-    flight->status = ps_status_of_reply((uint32_t)flight->code, status_word(flight), &from_server);
+    struct ps_bytes word = find_metadata(&flight->last_metadata, PS_STATUS_METADATA_KEY);
+    flight->status = ps_status_of_reply((uint32_t)flight->code, word, &from_server);
+    flight->answered = from_server;
     flight->refused = from_server && ps_retry_is_refusal(flight->method, flight->status);
     /* Whatever gRPC calls it: the call broke on the way. */
     if (!from_server && flight->status == PS_ERR_INTERNAL)
@@ -205,6 +250,11 @@ void ps_flight_ended(struct ps_flight *flight)
 {
     struct ps_grpc_side *side = flight->side;
     note_status(flight);
+    if (flight->asks && flight->answered)
+        ps_shared_link_answered(flight->connection->shared,
+                                find_metadata(&flight->first_metadata, PS_SHARED_METADATA_KEY));
+    if (flight->request->method == PS_METHOD_PUSH)
+        ps_shared_slot_release(&flight->slot, flight->answered);
     grpc_metadata_array_destroy(&flight->first_metadata);
     grpc_metadata_array_destroy(&flight->last_metadata);
     grpc_byte_buffer_destroy(flight->message);
@@ -222,6 +272,7 @@ void ps_flight_ended(struct ps_flight *flight)
 void ps_flight_destroy(struct ps_flight *flight)
 {
     const struct ps_allocator *memory = flight->side->memory;
+    ps_shared_slot_release(&flight->slot, flight->answered);
     ps_decoded_release(&flight->decoded);
     ps_release(memory, flight->pieces);
     ps_release(memory, flight->parts);
@@ -256,6 +307,19 @@ enum ps_status ps_flight_view_reply(struct ps_flight *flight, struct ps_view *vi
     return PS_OK;
 }
 
+/* The content of a reply that the server has put into our memory. */
+static enum ps_status find_shared(struct ps_flight *flight, struct ps_pull_reply *reply,
+                                  struct ps_error *error)
+{
+    if (reply->shared_size == 0)
+        return PS_OK;
+    if (reply->shared_size > flight->slot.range.size || reply->content.size > 0)
+        return ps_fail(error, PS_ERR_INTERNAL, "the reply's content is nowhere");
+    flight->shared_content = (struct ps_bytes){flight->slot.bytes, (size_t)reply->shared_size};
+    reply->content = ps_view_of(&flight->shared_content);
+    return PS_OK;
+}
+
 static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *reply,
                              struct ps_error *error)
 {
@@ -270,7 +334,8 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
     case PS_METHOD_PUSH:
         return ps_decode_push_reply(view, memory, &reply->push, error);
     case PS_METHOD_PULL:
-        return ps_decode_pull_reply(view, memory, &reply->pull, decoded, error);
+        PS_TRY(ps_decode_pull_reply(view, memory, &reply->pull, decoded, error));
+        return find_shared(flight, &reply->pull, error);
     case PS_METHOD_STATUS:
         return ps_decode_status_reply(view, memory, &reply->status, decoded, error);
     case PS_METHOD_LIST:

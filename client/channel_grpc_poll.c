@@ -73,7 +73,7 @@ static bool handle(struct ps_grpc_side *side, grpc_event event)
         return event.type != GRPC_QUEUE_SHUTDOWN;
     if (event.tag != &role->kick_tag) {
         role->handling = true;
-        ps_grpc_handle(side, event.tag);
+        ps_grpc_handle(side, event.tag, event.success != 0);
         role->handling = false;
         return true;
     }

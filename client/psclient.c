@@ -161,8 +161,12 @@ PS_EXPORT void psclient_get_counters(const struct psclient *client,
     struct psclient *unlocked = (struct psclient *)(uintptr_t)client;
     ps_mutex_lock(&unlocked->mutex);
     const struct ps_engine_counters *inside = ps_engine_counters(client->engine);
-    *counters = (struct psclient_counters){
-        .retries = inside->retries, .resends = inside->resends, .duplicates = inside->duplicates};
+    struct ps_channel_shared shared = ps_channel_grpc_shared(&client->channel);
+    *counters = (struct psclient_counters){.retries = inside->retries,
+                                           .resends = inside->resends,
+                                           .duplicates = inside->duplicates,
+                                           .shared_calls = shared.calls,
+                                           .shared_bytes = shared.bytes};
     ps_mutex_unlock(&unlocked->mutex);
     counters->feedback_bytes = ps_push_encoder_bytes(&unlocked->encoder);
 }
@@ -188,6 +192,7 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
     PS_TRY(ps_channel_grpc_create(client->shard_count, client->busy_poll, client->clock,
                                   client->memory, &client->channel, error));
     ps_bell_tell(&client->bell, client->channel.interrupt, client->channel.self);
+    ps_channel_grpc_share(&client->channel, options->shared_memory != PSCLIENT_SHARED_MEMORY_OFF);
     return PS_OK;
 }
 

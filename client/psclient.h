@@ -94,6 +94,14 @@ enum psclient_encoding {
     PSCLIENT_TOP_K = 6 /* the elements of greatest magnitude; gradients only */
 };
 
+/* Large content goes to and from a server on this host through memory that both share, instead of
+ * through a socket, if the server takes part and runs as the same user. What is promised does not
+ * depend on it. */
+enum psclient_shared_memory {
+    PSCLIENT_SHARED_MEMORY_AUTO = 0, /* where it is possible */
+    PSCLIENT_SHARED_MEMORY_OFF = 1
+};
+
 /* Zero-initialise; name either etcd or servers. */
 struct psclient_options {
     const char *etcd;      /* URL[,URL]: find the servers and follow them when they move */
@@ -114,6 +122,7 @@ struct psclient_options {
     double top_k_share;                    /* of the elements that PSCLIENT_TOP_K sends; 0: 0.01 */
     uint64_t feedback_bytes_max;           /* of what is left out and kept; 0: 1 GiB. Beyond it:
                                     PSCLIENT_EXHAUSTED */
+    enum psclient_shared_memory shared_memory;
 };
 
 int psclient_open(const struct psclient_options *options, struct psclient **client,
@@ -215,8 +224,8 @@ int psclient_pull_begin(struct psclient *client, struct psclient_parameter *para
 /* As psclient_push_pull; from a server that has no such call: PSCLIENT_INVALID. */
 int psclient_push_pull_begin(struct psclient *client, const struct psclient_gradient *gradients,
                              struct psclient_parameter *parameters, size_t count,
-                             uint64_t timeout_ms, void *user,
-                             struct psclient_operation **operation, struct psclient_error *error);
+                             uint64_t timeout_ms, void *user, struct psclient_operation **operation,
+                             struct psclient_error *error);
 
 /* Waits at most `timeout_ms` for an operation of this client to be finished that no other call
  * of psclient_next was told of. NULL when none was. Operations make progress only while some
@@ -238,6 +247,8 @@ struct psclient_counters {
     uint64_t resends;        /* those that were pushes which may have been applied already */
     uint64_t duplicates;     /* pushes that turned out to have been applied by an earlier attempt */
     uint64_t feedback_bytes; /* kept at the moment: what encodings have left out */
+    uint64_t shared_calls;   /* whose content went through shared memory; 0: none did */
+    uint64_t shared_bytes;   /* of that content */
 };
 void psclient_get_counters(const struct psclient *client, struct psclient_counters *counters);
 

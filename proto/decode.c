@@ -9,6 +9,7 @@
 #include "base/bounds.h"
 #include "proto/arena.h"
 #include "proto/decode_parts.h"
+#include "proto/shared_range.h"
 #include "proto/wire.h"
 
 /* The same fields, ready to be used. */
@@ -147,6 +148,8 @@ void ps_decode_push_fields(struct ps_wire_reader *reader, struct ps_push_request
             read->range.first = ps_wire_uint(reader, &field, UINT64_MAX, "offset");
         else if (field.number == 8)
             read->range.count = ps_wire_uint(reader, &field, UINT64_MAX, "count");
+        else if (field.number == 12)
+            ps_shared_range_read(reader, &field, &read->shared);
         else if (field.number == 14)
             read->shard = read_shard(reader, &field);
         else if (field.number == 15)
@@ -219,6 +222,8 @@ void ps_decode_pull_fields(struct ps_wire_reader *reader, struct ps_pull_request
             read->range.count = ps_wire_uint(reader, &field, UINT64_MAX, "count");
         else if (field.number == 5)
             read->version = ps_wire_uint(reader, &field, UINT64_MAX, "version");
+        else if (field.number == 12)
+            ps_shared_range_read(reader, &field, &read->shared);
         else if (field.number == 14)
             read->shard = read_shard(reader, &field);
     }
@@ -257,6 +262,8 @@ void ps_decode_pull_reply_fields(struct ps_wire_reader *reader, struct ps_pull_r
             read->version = ps_wire_uint(reader, &field, UINT64_MAX, "version");
         else if (field.number == 5)
             read->encoding = read_encoding(reader, &field);
+        else if (field.number == 12)
+            read->shared_size = ps_wire_uint(reader, &field, UINT64_MAX, "shared size");
         else if (field.number == 6)
             read->range.first = ps_wire_uint(reader, &field, UINT64_MAX, "offset");
         else if (field.number == 7)

@@ -2,10 +2,18 @@
 #include "proto/codec.h"
 
 #include "base/bounds.h"
+#include "proto/shared_range.h"
 #include "proto/wire.h"
 
 /* Field numbers that several messages share. */
-enum { FIELD_NAME = 1, FIELD_TYPE = 2, FIELD_CONTENT = 3, FIELD_SHARD = 14, FIELD_REQUEST = 15 };
+enum {
+    FIELD_NAME = 1,
+    FIELD_TYPE = 2,
+    FIELD_CONTENT = 3,
+    FIELD_SHARED = 12,
+    FIELD_SHARD = 14,
+    FIELD_REQUEST = 15
+};
 
 /* Room for a ParamInfo: a name, a rule's name and five numbers. */
 enum { PARAM_INFO_BYTES_MAX = PS_NAME_BYTES_MAX + 256 };
@@ -45,6 +53,7 @@ void ps_encode_push(const struct ps_push_request *request, struct ps_buffer *hea
     ps_wire_put_uint(head, FIELD_TYPE, request->dtype);
     ps_wire_put_uint(head, 5, request->ack);
     ps_wire_put_uint(head, 6, request->encoding);
+    ps_shared_range_put(head, FIELD_SHARED, &request->shared);
     ps_wire_put_uint(head, 7, request->range.first);
     ps_wire_put_uint(head, 8, request->range.count);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
@@ -65,6 +74,7 @@ void ps_encode_pull(const struct ps_pull_request *request, struct ps_buffer *hea
 {
     ps_wire_put_bytes(head, FIELD_NAME, request->name);
     ps_wire_put_uint(head, 2, request->encoding);
+    ps_shared_range_put(head, FIELD_SHARED, &request->shared);
     ps_wire_put_uint(head, 3, request->range.first);
     ps_wire_put_uint(head, 4, request->range.count);
     ps_wire_put_uint(head, 5, request->version);
@@ -77,6 +87,7 @@ void ps_encode_pull_reply(const struct ps_pull_reply *reply, struct ps_buffer *h
     ps_wire_put_uint(head, FIELD_TYPE, reply->dtype);
     ps_wire_put_uint(head, 4, reply->version);
     ps_wire_put_uint(head, 5, reply->encoding);
+    ps_wire_put_uint(head, FIELD_SHARED, reply->shared_size);
     ps_wire_put_uint(head, 6, reply->range.first);
     ps_wire_put_uint(head, 7, reply->range.count);
     ps_wire_put_uint(head, 8, reply->total);

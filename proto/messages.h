@@ -53,6 +53,13 @@ struct ps_request_id {
     uint64_t sequence;
 };
 
+/* Where content lies instead of in the message: in memory that both sides see. */
+struct ps_shared_range {
+    uint64_t segment; /* 0: nowhere */
+    uint64_t offset;
+    uint64_t size;
+};
+
 struct ps_init_request {
     struct ps_bytes name;
     enum ps_dtype dtype;
@@ -82,6 +89,7 @@ struct ps_push_request {
     struct ps_view content;
     enum ps_encoding encoding; /* of the content */
     enum ps_ack ack;
+    struct ps_shared_range shared; /* the content, which is then empty above */
     struct ps_elements range;
     uint32_t shard; /* as of an init */
     struct ps_request_id request;
@@ -98,10 +106,12 @@ struct ps_push_reply {
 
 struct ps_pull_request {
     struct ps_bytes name;
-    enum ps_encoding encoding; /* that the reply shall have */
+    enum ps_encoding encoding;     /* that the reply shall have */
+    struct ps_shared_range shared; /* room for the content, if it fits */
+    size_t size_wish; /* bytes that the caller expects; 0: not known; not on the wire */
     struct ps_elements range;
     uint64_t version; /* 1 + the one that is wanted; 0: the present one */
-    uint32_t shard; /* as of an init */
+    uint32_t shard;   /* as of an init */
 };
 
 struct ps_pull_reply {
@@ -110,8 +120,9 @@ struct ps_pull_reply {
     struct ps_view content;
     uint64_t version;
     enum ps_encoding encoding; /* of the content */
-    struct ps_elements range; /* count 0: whole */
-    uint64_t total;           /* of a range: elements of the whole parameter */
+    uint64_t shared_size;      /* bytes of it that lie in the request's shared range; 0: none */
+    struct ps_elements range;  /* count 0: whole */
+    uint64_t total;            /* of a range: elements of the whole parameter */
 };
 
 /* What became of one item of a bundle. */

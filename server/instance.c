@@ -240,6 +240,9 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .message_bytes_max = options->message_bytes,
         .reply_ms_max = options->reply_ms,
         .reflection = options->reflection,
+        .shared_memory_bytes =
+            strcmp(options->shared_memory, "off") == 0 ? 0 : options->shared_memory_bytes,
+        .shared_memory_required = strcmp(options->shared_memory, "on") == 0,
     };
     enum ps_status status = ps_rpc_server_create(&wish, &instance->rpc, error);
     if (status == PS_ERR_IO)

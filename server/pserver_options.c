@@ -91,6 +91,11 @@ static const struct ps_option table[] = {
            "How long calls in flight may go on after SIGTERM."),
     OPTION(drain_delay_ms, "drain-delay", PS_OPTION_DURATION, "TIME", "0s", NULL,
            "Pause between telling probes that the server is going and refusing calls."),
+    OPTION(shared_memory, "shared-memory", PS_OPTION_CHOICE, "WHEN", "auto", "auto|on|off",
+           "Offer clients on this host to pass content through memory that both share. on: do not "
+           "start where that is impossible."),
+    OPTION(shared_memory_bytes, "shared-memory-bytes", PS_OPTION_BYTES, "SIZE", "4GiB", NULL,
+           "Most memory that all of them together share; what a client brings is its own."),
     OPTION(reflection, "reflection", PS_OPTION_FLAG, NULL, "true", NULL,
            "Offer gRPC server reflection."),
     OPTION(tune_malloc, "tune-malloc", PS_OPTION_FLAG, NULL, "true", NULL,
@@ -233,6 +238,10 @@ static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps
         return ps_fail(error, PS_ERR_BAD_INPUT, "--lanes must be 0 to %d, not %llu", PS_LANES_MAX,
                        (unsigned long long)options->lanes);
     PS_TRY(ps_busy_poll_parse("--busy-poll", options->busy_poll_text, &options->busy_poll, error));
+    if (options->shared_memory_bytes < 1 << 20)
+        return ps_fail(
+            error, PS_ERR_BAD_INPUT,
+            "--shared-memory-bytes must be 1MiB or more; --shared-memory off offers none");
     if (options->reply_ms < 1000)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--reply-timeout must be 1s or more");
     if (options->data_dir != NULL && options->data_dir[0] == '\0')

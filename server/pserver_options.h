@@ -52,6 +52,8 @@ struct ps_pserver_options {
     uint64_t reply_ms;
     uint64_t drain_ms;
     uint64_t drain_delay_ms;
+    const char *shared_memory; /* "auto", "on", "off" */
+    uint64_t shared_memory_bytes;
     bool reflection;
     bool tune_malloc;
     const char *log_level_text;

@@ -328,6 +328,9 @@ void ps_service_journal_written(struct ps_service *service, enum ps_status statu
 /* Has it failed, and is what failed still to be written? */
 bool ps_service_journal_failed(struct ps_service *service);
 
+/* True when pushes are kept in a journal: what it writes must be what was applied. */
+bool ps_service_journals(const struct ps_service *service);
+
 /* The last position given out, and the last that is durable, in the journal or in a checkpoint; 0
  * before the first checkpoint is saved, since recovery could not begin. */
 void ps_service_positions(struct ps_service *service, uint64_t *position, uint64_t *durable);

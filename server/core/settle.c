@@ -62,6 +62,11 @@ bool ps_service_journal_failed(struct ps_service *service)
     return state.failed;
 }
 
+bool ps_service_journals(const struct ps_service *service)
+{
+    return service->queue.journals;
+}
+
 enum ps_status ps_service_journal_covers(struct ps_service *service, uint64_t life,
                                          uint64_t position, struct ps_error *error)
 {

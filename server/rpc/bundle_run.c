@@ -5,6 +5,7 @@
 #include "base/bounds.h"
 #include "proto/arena.h"
 #include "proto/bundle_codec.h"
+#include "server/rpc/shared_content.h"
 
 #include <grpc/slice.h>
 #include <grpc/slice_buffer.h>
@@ -114,12 +115,17 @@ static size_t push_next(struct ps_bundle_run *run)
 {
     struct ps_push_request *request = &run->request.pushes[run->next];
     struct ps_push_result *result = &run->pushes[run->next];
+    struct ps_shared_content content;
     struct ps_push_wait wait;
     struct ps_error error;
     run->next++;
     request->hold = run->hold;
-    result->status.status =
-        ps_service_push(run->context->service, request, &result->reply, &wait, &error);
+    result->status.status = ps_shared_content_open(run->context, request, &content, &error);
+    size_t work = request->content.size + ITEM_WORK;
+    if (result->status.status == PS_OK)
+        result->status.status =
+            ps_service_push(run->context->service, request, &result->reply, &wait, &error);
+    ps_shared_content_close(&content);
     if (result->status.status != PS_OK) {
         note_failure(run, &result->status, &error);
         return ITEM_WORK;
@@ -131,7 +137,7 @@ static size_t push_next(struct ps_bundle_run *run)
     else if (wait.life == run->wait.life && wait.position > run->wait.position)
         run->wait.position = wait.position;
     run->applied = true;
-    return request->content.size + ITEM_WORK;
+    return work;
 }
 
 /* One wait for all of them: the largest position is durable when all are. */
@@ -165,6 +171,16 @@ static bool may_wait(const struct ps_bundle_run *run)
     return run->request.push_count == 0 && !atomic_load(&run->context->draining);
 }
 
+static enum ps_status give_shared(struct ps_bundle_run *run, struct pull_slot *slot,
+                                  struct ps_error *error)
+{
+    const struct ps_shared_range *room = &run->request.pulls[run->next].shared;
+    enum ps_status status = ps_shared_content_give(run->context, room, &slot->pull.reply, error);
+    if (status != PS_OK)
+        ps_pull_release(&slot->pull);
+    return status;
+}
+
 static bool pull_next(struct ps_bundle_run *run, size_t *work)
 {
     struct pull_slot *slot = &run->pulls[run->next];
@@ -173,8 +189,10 @@ static bool pull_next(struct ps_bundle_run *run, size_t *work)
         ps_service_pull(run->context->service, &run->request.pulls[run->next], &slot->pull, &error);
     if (status == PS_ERR_NOT_READY && may_wait(run))
         return false;
+    if (status == PS_OK)
+        status = give_shared(run, slot, &error);
     run->next++;
-    *work += ITEM_WORK;
+    *work += ITEM_WORK + (size_t)slot->pull.reply.shared_size;
     size_t size = status == PS_OK ? slot->pull.reply.content.size : 0;
     if (run->reply_bytes > 0 && size > REPLY_BYTES_MAX - run->reply_bytes) {
         ps_pull_release(&slot->pull);

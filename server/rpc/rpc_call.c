@@ -2,6 +2,7 @@
 #include "server/rpc/rpc_call.h"
 
 #include "base/assert.h"
+#include "proto/shared_range.h"
 #include "proto/status_codes.h"
 #include "server/rpc/rpc_context.h"
 
@@ -36,6 +37,7 @@ void ps_rpc_call_clear(struct ps_rpc_call *call)
     ps_rpc_call_drop_request(call);
     grpc_byte_buffer_destroy(call->reply);
     grpc_metadata_array_destroy(&call->metadata);
+    grpc_slice_unref(call->offer.value);
     if (call->call != NULL)
         grpc_call_unref(call->call);
     if (call->counted)
@@ -132,12 +134,32 @@ static grpc_op *add(struct ps_rpc_batch *batch, grpc_op_type type)
     return op;
 }
 
+/* Only a client that does not know the answer yet asks. */
+static bool asks_for_shared_memory(const struct ps_rpc_call *call)
+{
+    if (call->lane->context->shared == NULL)
+        return false;
+    for (size_t i = 0; i < call->metadata.count; i++) {
+        if (grpc_slice_str_cmp(call->metadata.metadata[i].key, PS_SHARED_METADATA_KEY) == 0)
+            return true;
+    }
+    return false;
+}
+
 void ps_rpc_batch_headers(struct ps_rpc_batch *batch)
 {
-    if (batch->call->headers_sent)
+    struct ps_rpc_call *call = batch->call;
+    if (call->headers_sent)
         return;
-    (void)add(batch, GRPC_OP_SEND_INITIAL_METADATA);
-    batch->call->headers_sent = true;
+    grpc_op *op = add(batch, GRPC_OP_SEND_INITIAL_METADATA);
+    if (asks_for_shared_memory(call)) {
+        call->offer.key = grpc_slice_from_static_string(PS_SHARED_METADATA_KEY);
+        call->offer.value =
+            grpc_slice_from_copied_string(ps_shared_memory_name(call->lane->context->shared));
+        op->data.send_initial_metadata.count = 1;
+        op->data.send_initial_metadata.metadata = &call->offer;
+    }
+    call->headers_sent = true;
 }
 
 void ps_rpc_batch_message(struct ps_rpc_batch *batch, grpc_byte_buffer *message)

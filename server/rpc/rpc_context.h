@@ -17,6 +17,7 @@
 #include "server/rpc/helpers.h"
 #include "server/rpc/peer_limits.h"
 #include "server/rpc/rpc_metrics.h"
+#include "server/rpc/shared_memory.h"
 
 #include <grpc/grpc.h>
 
@@ -31,6 +32,8 @@ struct ps_rpc_context {
     struct ps_helpers helpers; /* for large requests */
     struct ps_peer_limits limits;
     struct ps_busy_poll_wish busy_poll;
+    struct ps_shared_memory *shared; /* NULL: none is offered */
+    uint64_t message_bytes_max;
     uint64_t reply_ms_max; /* a client that leaves a reply alone for longer is given up */
     atomic_bool draining;
     atomic_uint in_flight;     /* calls between their request and their end */

@@ -9,6 +9,7 @@
 #include "server/rpc/accept_guard.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/server_arguments.h"
+#include "server/rpc/shared_memory.h"
 #include "server/rpc/stream_calls.h"
 #include "server/rpc/unary_call.h"
 
@@ -52,6 +53,9 @@ static enum ps_status build_slots(struct ps_rpc_server *server, struct ps_lane *
                                   struct ps_error *error);
 static enum ps_status bind_address(struct ps_rpc_server *server, const char *address,
                                    struct ps_error *error);
+static enum ps_status offer_shared_memory(struct ps_rpc_server *server,
+                                          const struct ps_rpc_server_options *options,
+                                          struct ps_error *error);
 static uint32_t default_lane_count(void);
 static uint32_t helper_count(void);
 
@@ -91,12 +95,14 @@ static enum ps_status build(struct ps_rpc_server *server,
 {
     uint64_t message_bytes_max = options->message_bytes_max;
     struct ps_server_arguments arguments;
-    ps_server_arguments_init(&arguments,
-                             message_bytes_max != 0 ? message_bytes_max : PS_MESSAGE_BYTES_DEFAULT,
+    server->context.message_bytes_max =
+        message_bytes_max != 0 ? message_bytes_max : PS_MESSAGE_BYTES_DEFAULT;
+    ps_server_arguments_init(&arguments, server->context.message_bytes_max,
                              options->client_calls_max);
     server->context.server = grpc_server_create(&arguments.arguments, NULL);
     server->drained = grpc_completion_queue_create_for_pluck(NULL);
     uint32_t lane_count = options->lane_count != 0 ? options->lane_count : default_lane_count();
+    PS_TRY(offer_shared_memory(server, options, error));
     PS_TRY(register_methods(server, options->reflection, error));
     PS_TRY(build_lanes(server, lane_count < LANES_MAX ? lane_count : LANES_MAX, error));
     return bind_address(server, options->listen, error);
@@ -172,6 +178,27 @@ static enum ps_status bind_address(struct ps_rpc_server *server, const char *add
     if (port <= 0 || port > UINT16_MAX)
         return ps_fail(error, PS_ERR_IO, "cannot listen on %s", address);
     server->port = (uint16_t)port;
+    return PS_OK;
+}
+
+static enum ps_status offer_shared_memory(struct ps_rpc_server *server,
+                                          const struct ps_rpc_server_options *options,
+                                          struct ps_error *error)
+{
+    const struct ps_shared_memory_options wish = {.memory = options->memory,
+                                                  .clock = options->clock,
+                                                  .log = options->log,
+                                                  .metrics = options->metrics,
+                                                  .bytes_max = options->shared_memory_bytes};
+    struct ps_error why = {0};
+    if (options->shared_memory_bytes == 0)
+        return PS_OK;
+    enum ps_status status = ps_shared_memory_create(&wish, &server->context.shared, &why);
+    if (status == PS_OK)
+        return PS_OK;
+    if (options->shared_memory_required)
+        return ps_fail(error, status, "%s", why.text);
+    PS_LOG(options->log, PS_LOG_WARN, "shared memory", "not offered", PS_FIELD_ERROR(&why));
     return PS_OK;
 }
 
@@ -296,6 +323,7 @@ void ps_rpc_server_destroy(struct ps_rpc_server *server)
     }
     ps_peer_limits_fini(&server->context.limits);
     ps_helpers_fini(&server->context.helpers);
+    ps_shared_memory_destroy(server->context.shared);
     ps_condition_fini(&server->context.idle);
     ps_mutex_fini(&server->context.idle_lock);
     const struct ps_allocator *memory = server->context.memory;

@@ -32,8 +32,10 @@ struct ps_rpc_server_options {
     uint64_t message_bytes_max;         /* largest request; 0: PS_MESSAGE_BYTES_DEFAULT */
     uint64_t client_bytes_max;          /* on their way of one connection, at once; 0: no limit */
     uint32_t client_calls_max;          /* of one connection, at once; 0: 256 */
-    uint64_t reply_ms_max; /* for a client to take a reply, and 1 s for each MiB; 0: 30 s */
-    bool reflection;       /* offer grpc.reflection */
+    uint64_t reply_ms_max;        /* for a client to take a reply, and 1 s for each MiB; 0: 30 s */
+    bool reflection;              /* offer grpc.reflection */
+    uint64_t shared_memory_bytes; /* most memory that clients on this host share; 0: none */
+    bool shared_memory_required;  /* without it there is no server; else it is only logged */
 };
 
 /* Binds the address; calls are answered from start on. */

@@ -4,6 +4,7 @@
 
 #include "base/bounds.h"
 #include "server/rpc/rpc_context.h"
+#include "server/rpc/shared_content.h"
 
 #include <string.h>
 
@@ -71,6 +72,7 @@ static bool answer_push(struct ps_exchange *exchange)
     if (exchange->asked)
         return push_is_settled(exchange);
     struct ps_push_request request;
+    struct ps_shared_content content;
     struct ps_decoded decoded;
     exchange->status = ps_decode_push(exchange->request, exchange->context->memory, &request,
                                       &decoded, &exchange->error);
@@ -78,8 +80,12 @@ static bool answer_push(struct ps_exchange *exchange)
         return true;
     request.hold = exchange->hold;
     exchange->asked = true;
-    exchange->status = ps_service_push(exchange->context->service, &request, &exchange->push,
-                                       &exchange->wait, &exchange->error);
+    exchange->status =
+        ps_shared_content_open(exchange->context, &request, &content, &exchange->error);
+    if (exchange->status == PS_OK)
+        exchange->status = ps_service_push(exchange->context->service, &request, &exchange->push,
+                                           &exchange->wait, &exchange->error);
+    ps_shared_content_close(&content);
     ps_decoded_release(&decoded);
     return exchange->status != PS_OK || push_is_settled(exchange);
 }
@@ -107,6 +113,13 @@ static bool answer_pull(struct ps_exchange *exchange)
         return true;
     exchange->status =
         ps_service_pull(exchange->context->service, &request, &exchange->pull, &exchange->error);
+    if (exchange->status == PS_OK) {
+        exchange->status = ps_shared_content_give(exchange->context, &request.shared,
+                                                  &exchange->pull.reply, &exchange->error);
+        exchange->has_pull = exchange->status == PS_OK;
+        if (!exchange->has_pull)
+            ps_pull_release(&exchange->pull);
+    }
     ps_decoded_release(&decoded);
     if (exchange->status == PS_ERR_NOT_READY && atomic_load(&exchange->context->draining))
         exchange->status = ps_fail(&exchange->error, PS_ERR_UNAVAILABLE, "shutting down");
@@ -114,7 +127,6 @@ static bool answer_pull(struct ps_exchange *exchange)
         return false;
     if (exchange->status != PS_OK)
         return true;
-    exchange->has_pull = true;
     ps_encode_pull_reply(&exchange->pull.reply, exchange->reply);
     return true;
 }

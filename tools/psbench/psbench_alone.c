@@ -47,6 +47,33 @@ struct ps_bench_figures ps_bench_alone_copy(struct ps_bench_alone *alone, uint64
     return ps_bench_figures_of(count, now_ns - started_ns, NULL);
 }
 
+enum ps_status ps_bench_alone_copy_far(const struct ps_bench_alone *alone, uint64_t time_ms,
+                                       struct ps_bench_figures *figures, struct ps_error *error)
+{
+    size_t size = alone->size < PS_BENCH_FAR_BYTES ? alone->size : PS_BENCH_FAR_BYTES;
+    uint8_t *area = ps_plain(ps_allocator_heap(), 2 * PS_BENCH_FAR_BYTES);
+    if (area == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to copy through");
+    memset(area, 1, 2 * PS_BENCH_FAR_BYTES);
+    uint64_t started_ns = ps_clock_precise_ns();
+    uint64_t until_ns = started_ns + time_ms * 1000000;
+    uint64_t now_ns = started_ns;
+    uint64_t count = 0;
+    size_t offset = 0;
+    while (now_ns < until_ns || count < PS_BENCH_SIDE_COUNT_MIN) {
+        memcpy(area + offset, area + PS_BENCH_FAR_BYTES + offset, size);
+        offset += size;
+        if (offset + size > PS_BENCH_FAR_BYTES)
+            offset = 0;
+        count++;
+        now_ns = ps_clock_precise_ns();
+    }
+    ps_release(ps_allocator_heap(), area);
+    *figures = ps_bench_figures_of(count, now_ns - started_ns, NULL);
+    figures->per_second *= (double)size / (double)alone->size;
+    return PS_OK;
+}
+
 enum ps_status ps_bench_alone_update(struct ps_bench_alone *alone, uint64_t time_ms,
                                      struct ps_bench_figures *figures, struct ps_error *error)
 {

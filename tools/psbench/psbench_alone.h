@@ -24,6 +24,14 @@ void ps_bench_alone_close(struct ps_bench_alone *alone);
 /* Copies `size` bytes from one buffer to the other, over and over. */
 struct ps_bench_figures ps_bench_alone_copy(struct ps_bench_alone *alone, uint64_t time_ms);
 
+/* The same through PS_BENCH_FAR_BYTES on either side, so that no cache holds them.
+ * PS_ERR_NO_MEMORY. */
+#define PS_BENCH_FAR_BYTES ((size_t)256 << 20)
+PS_MUST_USE enum ps_status ps_bench_alone_copy_far(const struct ps_bench_alone *alone,
+                                                   uint64_t time_ms,
+                                                   struct ps_bench_figures *figures,
+                                                   struct ps_error *error);
+
 /* SGD on float32 through the server's own loop: look at the gradient, prepare, apply, in blocks as
  * the server holds them. */
 PS_MUST_USE enum ps_status ps_bench_alone_update(struct ps_bench_alone *alone, uint64_t time_ms,

@@ -47,6 +47,7 @@ void ps_bench_channel_main(void *argument)
         lane.channel.poll(lane.channel.self, WAIT_MS);
         take_all(&lane);
     }
+    lane.load->channel_shared_bytes += ps_channel_grpc_shared(&lane.channel).bytes;
     lane.channel.destroy(lane.channel.self);
     ps_release(ps_allocator_heap(), lane.slots);
 }
@@ -61,6 +62,8 @@ static enum ps_status open_lane(struct lane *lane, struct ps_bench_load *load,
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the channel's slots");
     enum ps_status status = ps_channel_grpc_create(1, load->wish.busy_poll, ps_clock_real(), memory,
                                                    &lane->channel, error);
+    if (status == PS_OK)
+        ps_channel_grpc_share(&lane->channel, load->wish.shares);
     if (status == PS_OK && !lane->channel.route(lane->channel.self, 0, load->wish.servers)) {
         lane->channel.destroy(lane->channel.self);
         status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a connection");
@@ -100,6 +103,7 @@ static void submit(struct lane *lane, uint64_t number, enum ps_method method)
         .name = name, .dtype = PS_F32, .content = ps_view_of(&slot->piece)};
     if (method == PS_METHOD_PULL) {
         slot->request.pull.name = name;
+        slot->request.pull.size_wish = lane->load->wish.size;
     } else if (method == PS_METHOD_PUSH) {
         slot->request.push = push;
     } else {

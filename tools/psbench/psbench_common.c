@@ -43,6 +43,7 @@ struct ps_bench_load_wish ps_bench_load_wish_of(const struct ps_bench *bench, co
         .via = via_of(options->via),
         .busy_poll_text = options->busy_poll_text,
         .busy_poll = options->busy_poll,
+        .shares = strcmp(options->transport, "wire") != 0,
         .initialise = true,
     };
 }

@@ -107,9 +107,20 @@ static enum ps_status connect_client(struct ps_bench_load *load, struct ps_error
         .split_bytes = UINT64_C(2) << 30,
         .busy_poll = load->wish.busy_poll_text,
         .encoding = (enum psclient_encoding)load->wish.encoding,
+        .shared_memory =
+            load->wish.shares ? PSCLIENT_SHARED_MEMORY_AUTO : PSCLIENT_SHARED_MEMORY_OFF,
     };
     struct psclient_error reason = {0};
     return ps_bench_load_status(psclient_open(&options, &load->client, &reason), &reason, error);
+}
+
+uint64_t ps_bench_load_shared_bytes(const struct ps_bench_load *load)
+{
+    struct psclient_counters counters;
+    if (load->wish.via == PS_BENCH_VIA_CHANNEL)
+        return load->channel_shared_bytes;
+    psclient_get_counters(load->client, &counters);
+    return counters.shared_bytes;
 }
 
 enum ps_status ps_bench_load_reconnect(struct ps_bench_load *load, const char *servers,

@@ -45,8 +45,9 @@ struct ps_bench_load_wish {
     uint64_t first_parameter; /* their numbers begin here */
     uint64_t outstanding;
     enum ps_bench_via via;
-    enum ps_encoding encoding;          /* of gradients; top-k of 1 % */
-    const char *busy_poll_text;         /* of the client */
+    bool shares;                /* content goes through shared memory where that is possible */
+    enum ps_encoding encoding;  /* of gradients; top-k of 1 % */
+    const char *busy_poll_text; /* of the client */
     struct ps_busy_poll_wish busy_poll; /* the same */
     bool initialise;                    /* make the parameters; otherwise they must be there */
 };
@@ -88,6 +89,9 @@ PS_MUST_USE enum ps_status ps_bench_load_check(struct ps_bench_load *load, struc
  * the gradient any more: the check is of the versions alone then. No run may be under way. */
 PS_MUST_USE enum ps_status ps_bench_load_encode(struct ps_bench_load *load,
                                                 enum ps_encoding encoding, struct ps_error *error);
+
+/* Bytes of content that went through shared memory, in all runs. */
+uint64_t ps_bench_load_shared_bytes(const struct ps_bench_load *load);
 
 /* Connects anew: the server was restarted elsewhere. No run may be under way. */
 PS_MUST_USE enum ps_status ps_bench_load_reconnect(struct ps_bench_load *load, const char *servers,

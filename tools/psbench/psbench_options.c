@@ -45,6 +45,9 @@ static const struct ps_option table[] = {
         "client: libpsclient, from one thread that does not wait. threads: from one that waits for "
         "each operation in flight. channel: the library's gRPC channel without what decides about "
         "retries, from one thread."),
+    OPTION(transport, "transport", PS_OPTION_CHOICE, "WAY", "wire", "wire|shm|auto",
+           "How content gets to the server. wire: in messages. shm: through memory shared with it. "
+           "auto: as libpsclient chooses by itself."),
     OPTION(program, "pserver", PS_OPTION_TEXT, "FILE", NULL, NULL,
            "The server to start; without it the pserver beside this program."),
     OPTION(folder, "dir", PS_OPTION_TEXT, "DIR", NULL, NULL,

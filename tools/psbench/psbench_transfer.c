@@ -110,12 +110,20 @@ static enum ps_status measure(struct transfer_run *run, const struct transfer *t
     struct ps_bench *bench = run->bench;
     ps_bench_progress(bench, transfer->row);
     struct ps_bench_figures figures;
+    uint64_t shared_bytes = ps_bench_load_shared_bytes(run->load);
     PS_TRY(ps_bench_load_run(run->load, transfer->operation, bench->options->time_ms, &figures,
                              error));
+    shared_bytes = ps_bench_load_shared_bytes(run->load) - shared_bytes;
+    if (shared_bytes == 0 && strcmp(bench->options->transport, "shm") == 0)
+        return ps_fail(error, PS_ERR_UNAVAILABLE,
+                       "nothing went through shared memory: %llu bytes are too few, or the server "
+                       "takes none here",
+                       (unsigned long long)bench->options->size);
     struct ps_bench_row *row = ps_bench_report_row(
         &bench->report, transfer->row, bench->options->size, bench->options->outstanding);
     ps_bench_row_add(row, &figures);
     ps_bench_row_detail(row, "longest_us", figures.longest_us);
+    ps_bench_row_detail(row, "shared_bytes", (double)shared_bytes);
     return compare(run, transfer, row, error);
 }
 
@@ -128,6 +136,10 @@ static enum ps_status compare(struct transfer_run *run, const struct transfer *t
     PS_TRY(compare_stream(run, transfer, row, error));
     struct ps_bench_figures figures = ps_bench_alone_copy(&run->alone, side_ms);
     ps_bench_report_beside(&run->bench->report, row, "memcpy", "memcpy", 1, &figures);
+    if (ps_bench_load_shared_bytes(run->load) > 0) {
+        PS_TRY(ps_bench_alone_copy_far(&run->alone, side_ms, &figures, error));
+        ps_bench_report_beside(&run->bench->report, row, "memcpy_far", "memcpy_far", 1, &figures);
+    }
     if (transfer->operation == PS_BENCH_PULL)
         return PS_OK;
     PS_TRY(ps_bench_alone_update(&run->alone, side_ms, &figures, error));

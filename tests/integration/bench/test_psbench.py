@@ -116,6 +116,20 @@ class PsbenchTest(unittest.TestCase):
         document = self.measure("pushpull", *TINY, "--via", "channel", "--outstanding", "4")
         self.assertEqual(document["settings"]["via"], "channel")
 
+    def test_content_goes_through_shared_memory_when_asked_to(self):
+        arguments = ["--size", "256KiB", "--time", "30ms", "--repeat", "2", "--outstanding", "4"]
+        for via in ("client", "channel"):
+            for name in ("push", "pull"):
+                document = self.measure(name, *arguments, "--transport", "shm", "--via", via)
+                row = self.row(document, name)
+                self.assertGreater(row["details"]["shared_bytes"], 0)
+                self.assertGreater(row["ratios"]["memcpy_far"], 0)
+
+    def test_content_too_small_for_shared_memory_is_said_to_be(self):
+        done = run("push", *TINY, "--transport", "shm")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("nothing went through shared memory", done.stderr)
+
     def test_a_parameter_larger_than_a_default_message(self):
         self.measure("pushpull", "--size", "65MiB", "--time", "1ms", "--repeat", "1")
 

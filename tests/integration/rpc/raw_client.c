@@ -2,6 +2,7 @@
 #include "raw_client.h"
 
 #include "base/assert.h"
+#include "proto/shared_range.h"
 #include "proto/status_codes.h"
 
 #include <grpc/byte_buffer_reader.h>
@@ -31,6 +32,7 @@ void raw_client_open(struct raw_client *client, uint16_t port)
     grpc_channel_credentials *credentials = grpc_insecure_credentials_create();
     client->channel = grpc_channel_create(address, credentials, &arguments);
     grpc_channel_credentials_release(credentials);
+    client->asks = false;
     client->queue = grpc_completion_queue_create_for_pluck(NULL);
 }
 
@@ -71,6 +73,10 @@ void raw_start(struct raw_client *client, struct raw_pending *pending, const cha
     memset(ops, 0, sizeof ops);
     ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
     ops[0].flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY;
+    grpc_metadata ask = {.key = grpc_slice_from_static_string(PS_SHARED_METADATA_KEY),
+                         .value = grpc_slice_from_static_string(PS_SHARED_METADATA_ASK)};
+    ops[0].data.send_initial_metadata.count = client->asks ? 1 : 0;
+    ops[0].data.send_initial_metadata.metadata = &ask;
     ops[1].op = GRPC_OP_SEND_MESSAGE;
     ops[1].data.send_message.send_message = pending->sent;
     ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
@@ -125,6 +131,10 @@ bool raw_wait(struct raw_client *client, struct raw_pending *pending, int64_t wa
     for (size_t i = 0; i < pending->trailing.count; i++) {
         if (grpc_slice_str_cmp(pending->trailing.metadata[i].key, PS_STATUS_METADATA_KEY) == 0)
             copy_slice(pending->trailing.metadata[i].value, answer->word, sizeof answer->word);
+    }
+    for (size_t i = 0; i < pending->initial.count; i++) {
+        if (grpc_slice_str_cmp(pending->initial.metadata[i].key, PS_SHARED_METADATA_KEY) == 0)
+            copy_slice(pending->initial.metadata[i].value, answer->name, sizeof answer->name);
     }
     copy_message(pending->received, answer);
     grpc_slice_unref(pending->details);

@@ -15,12 +15,14 @@
 struct raw_client {
     grpc_channel *channel;
     grpc_completion_queue *queue;
+    bool asks; /* for the name at which the server takes shared memory */
 };
 
 struct raw_answer {
     int code;
     char text[512];
-    char word[64]; /* of the trailing metadata; empty: none */
+    char word[64];  /* of the trailing metadata; empty: none */
+    char name[128]; /* that was asked for; empty: none */
     uint8_t *bytes;
     size_t size;
 };

@@ -26,6 +26,8 @@ void rig_start(struct rig *rig, const struct rig_options *options)
                                                        .clock = ps_clock_real(),
                                                        .metrics = rig->metrics,
                                                        .saves = options->saves,
+                                                       .journals = options->journals,
+                                                       .ack = PS_ACK_MEMORY,
                                                        .device = "cpu",
                                                        .job = ""};
     PS_ASSERT(ps_service_create(&service_options, &rig->service, NULL) == PS_OK);
@@ -37,6 +39,7 @@ void rig_start(struct rig *rig, const struct rig_options *options)
         .listen = "127.0.0.1:0",
         .lane_count = options->lane_count != 0 ? options->lane_count : 1,
         .message_bytes_max = options->message_bytes_max,
+        .shared_memory_bytes = options->shared_memory_bytes,
         .reflection = true};
     PS_ASSERT(ps_rpc_server_create(&server_options, &rig->server, NULL) == PS_OK);
     const struct ps_service_listener listener = {

@@ -26,6 +26,8 @@ struct rig_options {
     bool saves;                            /* finish waits for a checkpoint */
     uint32_t lane_count;                   /* 0: one */
     uint64_t message_bytes_max;            /* 0: the default */
+    uint64_t shared_memory_bytes;          /* 0: none is offered */
+    bool journals;                         /* nobody writes it: the test takes the records */
     const struct ps_allocator *rpc_memory; /* NULL: the heap */
 };
 

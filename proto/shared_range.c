@@ -1,0 +1,79 @@
+/* Ranges of shared memory in messages, and how such memory is agreed on. */
+#include "proto/shared_range.h"
+
+#include <string.h>
+
+/* Both messages: a word of eight bytes that says what it is, and a number, little-endian. */
+#define WORD_BYTES 8
+static const char hello[WORD_BYTES + 1] = "PSSHARE1";
+static const char welcome[WORD_BYTES + 1] = "PSTAKEN1";
+
+void ps_shared_range_read(struct ps_wire_reader *reader, const struct ps_wire_field *field,
+                          struct ps_shared_range *range)
+{
+    struct ps_wire_range bytes = ps_wire_bytes(reader, field, SIZE_MAX, "shared");
+    struct ps_wire_reader nested;
+    struct ps_wire_field part;
+    ps_wire_reader_nested(&nested, &bytes, reader->error);
+    while (ps_wire_next(&nested, &part)) {
+        if (part.number == 1)
+            range->segment = ps_wire_uint(&nested, &part, UINT64_MAX, "segment");
+        else if (part.number == 2)
+            range->offset = ps_wire_uint(&nested, &part, UINT64_MAX, "offset");
+        else if (part.number == 3)
+            range->size = ps_wire_uint(&nested, &part, UINT64_MAX, "size");
+    }
+    if (reader->status == PS_OK)
+        reader->status = nested.status;
+}
+
+void ps_shared_range_put(struct ps_buffer *head, uint32_t number,
+                         const struct ps_shared_range *range)
+{
+    char text[64];
+    struct ps_buffer entry;
+    if (range->segment == 0 && range->offset == 0 && range->size == 0)
+        return;
+    ps_buffer_init_fixed(&entry, text, sizeof text);
+    ps_wire_put_uint(&entry, 1, range->segment);
+    ps_wire_put_uint(&entry, 2, range->offset);
+    ps_wire_put_uint(&entry, 3, range->size);
+    ps_wire_put_bytes(head, number, (struct ps_bytes){(const uint8_t *)entry.text, entry.size});
+}
+
+static void write_number(const char *word, uint64_t number, uint8_t *message)
+{
+    memcpy(message, word, WORD_BYTES);
+    for (size_t i = 0; i < sizeof number; i++)
+        message[WORD_BYTES + i] = (uint8_t)(number >> (8 * i));
+}
+
+static bool read_number(struct ps_bytes message, const char *word, uint64_t *number)
+{
+    if (message.size != WORD_BYTES + sizeof *number || memcmp(message.data, word, WORD_BYTES) != 0)
+        return false;
+    *number = 0;
+    for (size_t i = 0; i < sizeof *number; i++)
+        *number |= (uint64_t)message.data[WORD_BYTES + i] << (8 * i);
+    return *number != 0;
+}
+
+void ps_shared_hello_write(uint64_t size, uint8_t message[PS_SHARED_HELLO_BYTES])
+{
+    write_number(hello, size, message);
+}
+
+bool ps_shared_hello_read(struct ps_bytes message, uint64_t *size)
+{
+    return read_number(message, hello, size);
+}
+
+void ps_shared_welcome_write(uint64_t segment, uint8_t message[PS_SHARED_WELCOME_BYTES])
+{
+    write_number(welcome, segment, message);
+}
+
+bool ps_shared_welcome_read(struct ps_bytes message, uint64_t *segment)
+{
+    return read_number(message, welcome, segment);
+}

@@ -1,0 +1,119 @@
+/* In place, or copied once. */
+#include "server/rpc/shared_content.h"
+
+#include "base/assert.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+
+struct ps_shared_copy {
+    const struct ps_allocator *memory; /* borrowed */
+    atomic_uint references;
+    uint8_t bytes[];
+};
+
+static enum ps_status use(struct ps_rpc_context *context, struct ps_push_request *request,
+                          struct ps_shared_content *content, struct ps_error *error);
+static struct ps_shared_copy *copy_of(const struct ps_allocator *memory, struct ps_bytes bytes);
+static void *keep(void *self);
+static void drop(void *kept);
+
+enum ps_status ps_shared_content_open(struct ps_rpc_context *context,
+                                      struct ps_push_request *request,
+                                      struct ps_shared_content *content, struct ps_error *error)
+{
+    const struct ps_shared_range *range = &request->shared;
+    *content = (struct ps_shared_content){0};
+    if (range->segment == 0 && range->size == 0 && range->offset == 0)
+        return PS_OK;
+    if (request->content.size > 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "content in the message and in shared memory");
+    if (context->shared == NULL)
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "this server shares no memory");
+    if (range->size > context->message_bytes_max)
+        return ps_fail(error, PS_ERR_OUT_OF_RANGE,
+                       "shared memory: %" PRIu64 " bytes are more than the %" PRIu64
+                       " of the largest message",
+                       range->size, context->message_bytes_max);
+    PS_TRY(ps_shared_memory_find(context->shared, range, &content->hold, error));
+    return use(context, request, content, error);
+}
+
+/* Who wants to keep content that is not copied here copies it: there is no handle on it. */
+static enum ps_status use(struct ps_rpc_context *context, struct ps_push_request *request,
+                          struct ps_shared_content *content, struct ps_error *error)
+{
+    bool copies = ps_service_journals(context->service) || request->range.count > 0 ||
+                  request->encoding != PS_ENCODING_NATIVE;
+    content->piece = (struct ps_bytes){content->hold.bytes, content->hold.size};
+    request->hold = (struct ps_hold){0};
+    if (copies) {
+        content->copy = copy_of(context->memory, content->piece);
+        ps_shared_memory_release(&content->hold);
+        if (content->copy == NULL)
+            return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu bytes of content",
+                           content->piece.size);
+        content->piece.data = content->copy->bytes;
+        request->hold = (struct ps_hold){keep, drop, content->copy};
+    }
+    request->content = ps_view_of(&content->piece);
+    ps_shared_memory_count(context->shared, true, content->piece.size, copies);
+    return PS_OK;
+}
+
+static struct ps_shared_copy *copy_of(const struct ps_allocator *memory, struct ps_bytes bytes)
+{
+    struct ps_shared_copy *copy = ps_plain(memory, sizeof *copy + bytes.size);
+    if (copy == NULL)
+        return NULL;
+    copy->memory = memory;
+    atomic_init(&copy->references, 1);
+    memcpy(copy->bytes, bytes.data, bytes.size);
+    return copy;
+}
+
+static void *keep(void *self)
+{
+    struct ps_shared_copy *copy = self;
+    unsigned before = atomic_fetch_add(&copy->references, 1);
+    PS_ASSERT(before > 0);
+    return copy;
+}
+
+static void drop(void *kept)
+{
+    struct ps_shared_copy *copy = kept;
+    if (atomic_fetch_sub(&copy->references, 1) == 1)
+        ps_release(copy->memory, copy);
+}
+
+void ps_shared_content_close(struct ps_shared_content *content)
+{
+    ps_shared_memory_release(&content->hold);
+    if (content->copy != NULL)
+        drop(content->copy);
+    *content = (struct ps_shared_content){0};
+}
+
+enum ps_status ps_shared_content_give(struct ps_rpc_context *context,
+                                      const struct ps_shared_range *range,
+                                      struct ps_pull_reply *reply, struct ps_error *error)
+{
+    struct ps_shared_hold hold;
+    struct ps_view content = reply->content;
+    if (range->segment == 0 || context->shared == NULL || content.size == 0 ||
+        content.size > range->size)
+        return PS_OK;
+    enum ps_status status = ps_shared_memory_find(context->shared, range, &hold, error);
+    if (status == PS_ERR_UNAVAILABLE)
+        return PS_OK;
+    if (status != PS_OK)
+        return status;
+    ps_view_copy(content, 0, hold.bytes, content.size);
+    ps_shared_memory_release(&hold);
+    reply->shared_size = content.size;
+    reply->content = (struct ps_view){NULL, 0, 0};
+    ps_shared_memory_count(context->shared, false, content.size, true);
+    return PS_OK;
+}

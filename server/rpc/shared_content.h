@@ -1,0 +1,54 @@
+/* Calls whose content lies in shared memory. The one question here is who may change bytes while
+ * the server uses them, and the rule is: what is kept, or judged before it is used, is the server's
+ * own copy.
+ *
+ * - Where a journal is kept, the content is copied once, and the copy is what the update reads and
+ *   what the journal writes: they can never differ (promise P5), whatever the client does to its
+ *   memory meanwhile.
+ * - The same goes for a range of a gradient, which is kept until its other ranges have come, and
+ *   for content in any encoding but the parameter's own: from some of these an index is taken.
+ * - Everything else is not kept beyond the call, and the update reads it where it lies, as plain
+ *   numbers. A client that changes it meanwhile gets other numbers into a parameter that it may
+ *   write anyway. Only the check for non-finite elements can be passed by that.
+ *
+ * Threads:  any; what a content holds may be dropped on another thread.
+ * Blocking: never.
+ * Errors:   those of shared_memory.h, and PS_ERR_NO_MEMORY.
+ * Memory:   a copy lives until the content is closed and the last keeper has dropped it.
+ */
+#ifndef PS_SERVER_RPC_SHARED_CONTENT_H
+#define PS_SERVER_RPC_SHARED_CONTENT_H
+
+#include "server/core/service.h"
+#include "server/rpc/rpc_context.h"
+#include "server/rpc/shared_memory.h"
+
+struct ps_shared_content {
+    struct ps_shared_hold hold;  /* empty when it was copied */
+    struct ps_shared_copy *copy; /* a reference; NULL: read in place */
+    struct ps_bytes piece;       /* of the request's view */
+};
+
+/* Points the request's content to where its shared range is, or to a copy of that. A request
+ * without such a range stays as it is. Close it when the service has been asked, whatever came of
+ * this.
+ *
+ * PS_ERR_BAD_INPUT     the range is wrong, or there is content in the message as well
+ * PS_ERR_OUT_OF_RANGE  longer than the largest message
+ * PS_ERR_UNAVAILABLE   no such memory (any more): send the content in the message
+ */
+PS_MUST_USE enum ps_status ps_shared_content_open(struct ps_rpc_context *context,
+                                                  struct ps_push_request *request,
+                                                  struct ps_shared_content *content,
+                                                  struct ps_error *error);
+void ps_shared_content_close(struct ps_shared_content *content);
+
+/* Copies what was pulled into the caller's range, and says so in the reply, whose content is empty
+ * then. Where there is no such range, or not room enough, the reply stays as it is: its content
+ * goes in the message. PS_ERR_BAD_INPUT when the range leaves the memory. */
+PS_MUST_USE enum ps_status ps_shared_content_give(struct ps_rpc_context *context,
+                                                  const struct ps_shared_range *range,
+                                                  struct ps_pull_reply *reply,
+                                                  struct ps_error *error);
+
+#endif

@@ -1,0 +1,401 @@
+/* One thread that takes memory from clients and notices when they go; a table that calls look in.
+ *
+ * A client is in one of two states: it has connected and has said nothing (and is dropped if it
+ * stays so), or its memory is mapped and it has nothing more to say: whatever comes from it then
+ * is its end. */
+#include "server/rpc/shared_memory.h"
+
+#include "base/assert.h"
+#include "base/local_socket.h"
+#include "base/random.h"
+#include "base/shared_segment.h"
+#include "base/thread.h"
+#include "proto/shared_range.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+    HELLO_MS_MAX = 2000, /* for a client that has connected to say what it wants */
+    LOOK_MS = 500        /* how often that is looked at, while there is one */
+};
+
+struct ps_shared_mapping {
+    const struct ps_allocator *memory; /* borrowed */
+    struct ps_shared_memory *owner;    /* borrowed; outlives this */
+    struct ps_shared_segment segment;
+    uint64_t number;
+    atomic_uint references;
+};
+
+struct client {
+    int socket; /* PS_NO_DESCRIPTOR: the place is free */
+    int32_t process;
+    uint64_t since_ms;
+    struct ps_shared_mapping *mapping; /* a reference; guarded by the lock; NULL: none yet */
+};
+
+struct ps_shared_memory {
+    struct ps_shared_memory_options options;
+    char name[PS_LOCAL_NAME_BYTES_MAX + 1];
+    int listener;
+    int wake; /* an event: the thread is to end */
+    struct ps_thread thread;
+    struct ps_mutex lock; /* guards the mappings of the clients */
+    struct client clients[PS_SHARED_CLIENTS_MAX];
+    atomic_uint_fast64_t bytes; /* mapped */
+    bool told_refusal;          /* the thread's: further ones are logged for debugging only */
+    struct ps_gauge *client_count, *mapped_bytes;
+    struct ps_counter *refused, *push_bytes, *pull_bytes, *copied_bytes;
+};
+
+static enum ps_status open_sockets(struct ps_shared_memory *shared, struct ps_error *error);
+static void register_metrics(struct ps_shared_memory *shared);
+static void run(void *argument);
+static nfds_t gather(struct ps_shared_memory *shared, struct pollfd *polled, bool *silent);
+static void accept_all(struct ps_shared_memory *shared);
+static enum ps_status admit(struct ps_shared_memory *shared, int socket, struct ps_error *error);
+static void hear(struct ps_shared_memory *shared, struct client *client);
+static enum ps_status take(struct ps_shared_memory *shared, struct client *client,
+                           struct ps_bytes message, int descriptor, struct ps_error *error);
+static struct ps_shared_mapping *map(struct ps_shared_memory *shared, uint64_t size, int descriptor,
+                                     struct ps_error *error);
+static void drop(struct ps_shared_memory *shared, struct client *client);
+static void drop_silent(struct ps_shared_memory *shared);
+static void refuse(struct ps_shared_memory *shared, const struct ps_error *why);
+static void release_mapping(struct ps_shared_mapping *mapping);
+
+enum ps_status ps_shared_memory_create(const struct ps_shared_memory_options *options,
+                                       struct ps_shared_memory **out, struct ps_error *error)
+{
+    struct ps_shared_memory *shared = ps_zeroed(options->memory, sizeof *shared);
+    if (shared == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "shared memory: no memory for the table");
+    shared->options = *options;
+    shared->listener = shared->wake = PS_NO_DESCRIPTOR;
+    for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++)
+        shared->clients[i].socket = PS_NO_DESCRIPTOR;
+    ps_mutex_init(&shared->lock, PS_RANK_LEAF);
+    atomic_init(&shared->bytes, 0);
+    register_metrics(shared);
+    enum ps_status status = open_sockets(shared, error);
+    if (status == PS_OK)
+        status = ps_thread_start(&shared->thread, "shared memory", run, shared, error);
+    if (status != PS_OK) {
+        ps_shared_memory_destroy(shared);
+        return status;
+    }
+    *out = shared;
+    return PS_OK;
+}
+
+/* The name says nothing: who is told it may come. */
+static enum ps_status open_sockets(struct ps_shared_memory *shared, struct ps_error *error)
+{
+    uint64_t number[2];
+    ps_random_system(number, sizeof number);
+    (void)snprintf(shared->name, sizeof shared->name, "pserver-%016" PRIx64 "%016" PRIx64,
+                   number[0], number[1]);
+    PS_TRY(ps_local_socket_listen(ps_bytes_of_text(shared->name), &shared->listener, error));
+    shared->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (shared->wake < 0)
+        return ps_fail(error, PS_ERR_IO, "shared memory: no event");
+    return PS_OK;
+}
+
+static void register_metrics(struct ps_shared_memory *shared)
+{
+    struct ps_metrics *metrics = shared->options.metrics;
+    if (metrics == NULL)
+        return;
+    shared->client_count = ps_metrics_gauge(metrics, "ps_shared_memory_clients",
+                                            "Clients that share memory with this server.", NULL);
+    shared->mapped_bytes =
+        ps_metrics_gauge(metrics, "ps_shared_memory_bytes", "Bytes that they share.", NULL);
+    shared->refused = ps_metrics_counter(metrics, "ps_shared_memory_refused_total",
+                                         "Clients, or memory of theirs, that were refused.", NULL);
+    static const char content[] = "Bytes of content that went through shared memory.";
+    shared->push_bytes = ps_metrics_counter(metrics, "ps_shared_memory_content_bytes_total",
+                                            content, "way=\"push\"");
+    shared->pull_bytes = ps_metrics_counter(metrics, "ps_shared_memory_content_bytes_total",
+                                            content, "way=\"pull\"");
+    shared->copied_bytes =
+        ps_metrics_counter(metrics, "ps_shared_memory_copied_bytes_total",
+                           "Those of them that the server copied: all that is pulled, and what is "
+                           "pushed where a journal is kept.",
+                           NULL);
+}
+
+void ps_shared_memory_destroy(struct ps_shared_memory *shared)
+{
+    if (shared == NULL)
+        return;
+    if (shared->thread.started) {
+        const uint64_t one = 1;
+        ssize_t put = write(shared->wake, &one, sizeof one);
+        PS_ASSERT(put == (ssize_t)sizeof one);
+        ps_thread_join(&shared->thread);
+    }
+    for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++)
+        drop(shared, &shared->clients[i]);
+    PS_ASSERT(atomic_load(&shared->bytes) == 0);
+    if (shared->listener != PS_NO_DESCRIPTOR)
+        (void)close(shared->listener);
+    if (shared->wake != PS_NO_DESCRIPTOR)
+        (void)close(shared->wake);
+    ps_mutex_fini(&shared->lock);
+    ps_release(shared->options.memory, shared);
+}
+
+const char *ps_shared_memory_name(const struct ps_shared_memory *shared)
+{
+    return shared->name;
+}
+
+/* ---- The thread ---- */
+
+static void run(void *argument)
+{
+    struct ps_shared_memory *shared = argument;
+    for (;;) {
+        struct pollfd polled[2 + PS_SHARED_CLIENTS_MAX];
+        bool silent = false;
+        nfds_t count = gather(shared, polled, &silent);
+        (void)poll(polled, count, silent ? LOOK_MS : -1);
+        if (polled[0].revents != 0)
+            return;
+        if (polled[1].revents != 0)
+            accept_all(shared);
+        for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++) {
+            if (shared->clients[i].socket != PS_NO_DESCRIPTOR && polled[2 + i].revents != 0)
+                hear(shared, &shared->clients[i]);
+        }
+        drop_silent(shared);
+    }
+}
+
+/* A negative descriptor is left out by poll: every client has its own place. */
+static nfds_t gather(struct ps_shared_memory *shared, struct pollfd *polled, bool *silent)
+{
+    polled[0] = (struct pollfd){.fd = shared->wake, .events = POLLIN};
+    polled[1] = (struct pollfd){.fd = shared->listener, .events = POLLIN};
+    for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++) {
+        const struct client *client = &shared->clients[i];
+        polled[2 + i] = (struct pollfd){.fd = client->socket, .events = POLLIN};
+        *silent = *silent || (client->socket != PS_NO_DESCRIPTOR && client->mapping == NULL);
+    }
+    return 2 + PS_SHARED_CLIENTS_MAX;
+}
+
+static void accept_all(struct ps_shared_memory *shared)
+{
+    int socket;
+    while (ps_local_socket_accept(shared->listener, &socket, NULL) == PS_OK) {
+        struct ps_error why = {0};
+        if (admit(shared, socket, &why) == PS_OK)
+            continue;
+        refuse(shared, &why);
+        (void)close(socket);
+    }
+}
+
+static enum ps_status admit(struct ps_shared_memory *shared, int socket, struct ps_error *error)
+{
+    struct ps_local_peer who;
+    PS_TRY(ps_local_socket_peer(socket, &who, error));
+    if (who.user != geteuid() && who.user != 0)
+        return ps_fail(error, PS_ERR_DENIED, "process %" PRId32 " is of user %" PRIu32 ", not %u",
+                       who.process, who.user, geteuid());
+    for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++) {
+        struct client *client = &shared->clients[i];
+        if (client->socket != PS_NO_DESCRIPTOR)
+            continue;
+        client->socket = socket;
+        client->process = who.process;
+        client->since_ms = ps_now_ms(shared->options.clock);
+        return PS_OK;
+    }
+    return ps_fail(error, PS_ERR_BUSY, "%d clients share memory already", PS_SHARED_CLIENTS_MAX);
+}
+
+static void hear(struct ps_shared_memory *shared, struct client *client)
+{
+    uint8_t bytes[PS_SHARED_HELLO_BYTES];
+    size_t size = 0;
+    int descriptor = PS_NO_DESCRIPTOR;
+    struct ps_error why = {0};
+    enum ps_status status =
+        ps_local_socket_receive(client->socket, bytes, sizeof bytes, &size, &descriptor, &why);
+    if (status == PS_ERR_NOT_READY)
+        return;
+    bool was_welcome = client->mapping != NULL;
+    if (status == PS_OK)
+        status = take(shared, client, (struct ps_bytes){bytes, size}, descriptor, &why);
+    if (descriptor != PS_NO_DESCRIPTOR)
+        (void)close(descriptor);
+    if (status == PS_OK)
+        return;
+    if (!was_welcome && status != PS_ERR_UNAVAILABLE)
+        refuse(shared, &why);
+    drop(shared, client);
+}
+
+static enum ps_status take(struct ps_shared_memory *shared, struct client *client,
+                           struct ps_bytes message, int descriptor, struct ps_error *error)
+{
+    uint64_t bytes = 0;
+    uint8_t answer[PS_SHARED_WELCOME_BYTES];
+    if (client->mapping != NULL || descriptor == PS_NO_DESCRIPTOR ||
+        !ps_shared_hello_read(message, &bytes))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "process %" PRId32 " sent no hello with memory",
+                       client->process);
+    struct ps_shared_mapping *mapping = map(shared, bytes, descriptor, error);
+    if (mapping == NULL)
+        return PS_ERR_BAD_INPUT;
+
+    /* Known before the client is told, so that its first call finds it. */
+    ps_mutex_lock(&shared->lock);
+    client->mapping = mapping;
+    ps_mutex_unlock(&shared->lock);
+    ps_gauge_add(shared->client_count, 1);
+    ps_shared_welcome_write(mapping->number, answer);
+    PS_LOG(shared->options.log, PS_LOG_INFO, "shared memory", "a client on this host shares memory",
+           PS_FIELD_INT("process", client->process), PS_FIELD_UINT("bytes", bytes));
+    return ps_local_socket_send(client->socket, (struct ps_bytes){answer, sizeof answer},
+                                PS_NO_DESCRIPTOR, error);
+}
+
+/* NULL: refused, or no memory for it. */
+static struct ps_shared_mapping *map(struct ps_shared_memory *shared, uint64_t size, int descriptor,
+                                     struct ps_error *error)
+{
+    uint64_t mapped = atomic_load(&shared->bytes);
+    if (size > shared->options.bytes_max || mapped > shared->options.bytes_max - size) {
+        (void)ps_fail(error, PS_ERR_BUSY,
+                      "%" PRIu64 " bytes more than the %" PRIu64 " that are shared would pass the "
+                      "limit of %" PRIu64,
+                      size, mapped, shared->options.bytes_max);
+        return NULL;
+    }
+    struct ps_shared_mapping *mapping = ps_zeroed(shared->options.memory, sizeof *mapping);
+    if (mapping == NULL) {
+        (void)ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a table entry");
+        return NULL;
+    }
+    if (ps_shared_segment_open(descriptor, size, &mapping->segment, error) != PS_OK) {
+        ps_release(shared->options.memory, mapping);
+        return NULL;
+    }
+    mapping->memory = shared->options.memory;
+    mapping->owner = shared;
+    atomic_init(&mapping->references, 1);
+    while (mapping->number == 0)
+        ps_random_system(&mapping->number, sizeof mapping->number);
+    atomic_fetch_add(&shared->bytes, size);
+    ps_gauge_add(shared->mapped_bytes, (double)size);
+    return mapping;
+}
+
+/* Calls that hold the memory keep it until they end. */
+static void drop(struct ps_shared_memory *shared, struct client *client)
+{
+    if (client->socket == PS_NO_DESCRIPTOR)
+        return;
+    ps_mutex_lock(&shared->lock);
+    struct ps_shared_mapping *mapping = client->mapping;
+    client->mapping = NULL;
+    ps_mutex_unlock(&shared->lock);
+    if (mapping != NULL) {
+        ps_gauge_add(shared->client_count, -1);
+        PS_LOG(shared->options.log, PS_LOG_INFO, "shared memory", "a client's memory is given back",
+               PS_FIELD_INT("process", client->process));
+        release_mapping(mapping);
+    }
+    (void)close(client->socket);
+    client->socket = PS_NO_DESCRIPTOR;
+}
+
+static void drop_silent(struct ps_shared_memory *shared)
+{
+    uint64_t now_ms = ps_now_ms(shared->options.clock);
+    for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++) {
+        struct client *client = &shared->clients[i];
+        if (client->socket != PS_NO_DESCRIPTOR && client->mapping == NULL &&
+            now_ms - client->since_ms > HELLO_MS_MAX)
+            drop(shared, client);
+    }
+}
+
+/* Anybody on the machine can come again and again: only the first is told at once. */
+static void refuse(struct ps_shared_memory *shared, const struct ps_error *why)
+{
+    ps_counter_add(shared->refused, 1);
+    PS_LOG(shared->options.log, shared->told_refusal ? PS_LOG_DEBUG : PS_LOG_WARN, "shared memory",
+           "refused", PS_FIELD_ERROR(why));
+    shared->told_refusal = true;
+}
+
+/* ---- Calls ---- */
+
+enum ps_status ps_shared_memory_find(struct ps_shared_memory *shared,
+                                     const struct ps_shared_range *range,
+                                     struct ps_shared_hold *hold, struct ps_error *error)
+{
+    struct ps_shared_mapping *found = NULL;
+    *hold = (struct ps_shared_hold){0};
+    ps_mutex_lock(&shared->lock);
+    for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX && found == NULL; i++) {
+        struct ps_shared_mapping *mapping = shared->clients[i].mapping;
+        if (mapping != NULL && mapping->number == range->segment)
+            found = mapping;
+    }
+    if (found != NULL)
+        atomic_fetch_add(&found->references, 1);
+    ps_mutex_unlock(&shared->lock);
+    if (found == NULL)
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "the shared memory is not known any more");
+
+    size_t size = found->segment.size;
+    if (range->size == 0 || range->size > size || range->offset > size - range->size) {
+        release_mapping(found);
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "shared memory: %" PRIu64 " bytes from %" PRIu64 " on are not within its "
+                       "%zu bytes",
+                       range->size, range->offset, size);
+    }
+    *hold = (struct ps_shared_hold){.bytes = found->segment.bytes + range->offset,
+                                    .size = (size_t)range->size,
+                                    .mapping = found};
+    return PS_OK;
+}
+
+void ps_shared_memory_release(struct ps_shared_hold *hold)
+{
+    if (hold->mapping != NULL)
+        release_mapping(hold->mapping);
+    *hold = (struct ps_shared_hold){0};
+}
+
+static void release_mapping(struct ps_shared_mapping *mapping)
+{
+    if (atomic_fetch_sub(&mapping->references, 1) > 1)
+        return;
+    struct ps_shared_memory *owner = mapping->owner;
+    uint64_t size = mapping->segment.size;
+    ps_shared_segment_close(&mapping->segment);
+    ps_release(mapping->memory, mapping);
+    ps_gauge_add(owner->mapped_bytes, -(double)size);
+    atomic_fetch_sub(&owner->bytes, size);
+}
+
+void ps_shared_memory_count(struct ps_shared_memory *shared, bool is_push, uint64_t bytes,
+                            bool copied)
+{
+    ps_counter_add(is_push ? shared->push_bytes : shared->pull_bytes, bytes);
+    if (copied)
+        ps_counter_add(shared->copied_bytes, bytes);
+}

@@ -1,0 +1,353 @@
+/* libpsclient and a real server on one host: large content goes through shared memory, and what is
+ * promised holds there as it does on the wire, whoever is killed or stopped meanwhile. */
+#include "client/psclient.h"
+
+#include "base/clock.h"
+#include "tests/support/client/pserver_process.h"
+#include "tests/support/temp_folder.h"
+
+#include <check.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LONG_MS 60000
+#define COUNT 100000
+#define KILLS 8
+#define TURNS 60
+
+static struct temp_folder folder;
+static struct pserver_process server;
+static struct psclient *client;
+static struct psclient_error error;
+static float values[COUNT], gradient[COUNT];
+
+static void start_server(const char *listen, const char *shared_memory, bool journal)
+{
+    char data[600];
+    temp_folder_path(&folder, "data", data, sizeof data);
+    const char *const arguments[] = {"--shared-memory",
+                                     shared_memory,
+                                     journal ? "--data-dir" : NULL,
+                                     data,
+                                     "--etcd-ttl",
+                                     "1s",
+                                     NULL};
+    pserver_process_start(&server, PSERVER_PROGRAM, listen, arguments);
+}
+
+static struct psclient *open_client(enum psclient_shared_memory shared_memory)
+{
+    struct psclient *opened = NULL;
+    const struct psclient_options options = {.servers = server.address,
+                                             .shared_memory = shared_memory};
+    int status = psclient_open(&options, &opened, &error);
+    ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
+    return opened;
+}
+
+static struct psclient_parameter parameter(void)
+{
+    return (struct psclient_parameter){
+        .name = "w", .type = PSCLIENT_FLOAT32, .content = values, .content_size = sizeof values};
+}
+
+/* "w", all zeros, with plain SGD of rate 1. */
+static void initialise(void)
+{
+    struct psclient_parameter w = parameter();
+    int selected = 0;
+    memset(values, 0, sizeof values);
+    int status = psclient_begin_init(client, LONG_MS, &selected, &error);
+    if (status == PSCLIENT_OK)
+        status = psclient_init(client, &w, 1, LONG_MS, NULL, &error);
+    if (status == PSCLIENT_OK)
+        status = psclient_finish_init(client, LONG_MS, &error);
+    ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
+}
+
+static int push(uint64_t timeout_ms)
+{
+    const struct psclient_gradient w = {"w", PSCLIENT_FLOAT32, gradient, sizeof gradient};
+    return psclient_push(client, &w, 1, timeout_ms, NULL, &error);
+}
+
+static uint64_t pull(void)
+{
+    struct psclient_parameter w = parameter();
+    int status = psclient_pull(client, &w, 1, LONG_MS, NULL, &error);
+    ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
+    return w.version;
+}
+
+static void fill(float value)
+{
+    for (size_t i = 0; i < COUNT; i++)
+        gradient[i] = value;
+}
+
+static struct psclient_counters counters(void)
+{
+    struct psclient_counters now;
+    psclient_get_counters(client, &now);
+    return now;
+}
+
+static void begin(const char *shared_memory, bool journal)
+{
+    temp_folder_init(&folder);
+    start_server("127.0.0.1:0", shared_memory, journal);
+    client = open_client(PSCLIENT_SHARED_MEMORY_AUTO);
+    initialise();
+}
+
+static void finish(void)
+{
+    psclient_close(client);
+    pserver_process_kill(&server);
+    temp_folder_fini(&folder);
+}
+
+START_TEST(large_content_takes_the_short_way_by_itself_and_is_exact)
+{
+    begin("auto", _i == 1);
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (size_t i = 0; i < COUNT; i++)
+            gradient[i] = -(float)(i % 1000);
+        ck_assert_int_eq(push(LONG_MS), PSCLIENT_OK);
+        ck_assert_uint_eq(pull(), (uint64_t)turn + 1);
+        for (size_t i = 0; i < COUNT; i++)
+            ck_assert(values[i] == (float)(turn + 1) * (float)(i % 1000));
+    }
+
+    ck_assert_uint_gt(counters().shared_calls, TURNS);
+    ck_assert_uint_eq(counters().shared_bytes, counters().shared_calls * sizeof values);
+    finish();
+}
+END_TEST
+
+START_TEST(it_stays_on_the_wire_where_either_side_says_so)
+{
+    begin("off", false);
+    ck_assert_int_eq(push(LONG_MS), PSCLIENT_OK);
+    ck_assert_uint_eq(pull(), 1);
+    ck_assert_uint_eq(counters().shared_calls, 0);
+    finish();
+
+    begin("on", false);
+    psclient_close(client);
+    client = open_client(PSCLIENT_SHARED_MEMORY_OFF);
+    ck_assert_int_eq(push(LONG_MS), PSCLIENT_OK);
+    ck_assert_uint_eq(pull(), 1);
+    ck_assert_uint_eq(counters().shared_calls, 0);
+    finish();
+}
+END_TEST
+
+/* Moves "w" towards a target, by gradients computed from what was pulled. */
+static void train(enum psclient_shared_memory shared_memory, float *result)
+{
+    begin("auto", false);
+    psclient_close(client);
+    client = open_client(shared_memory);
+    pull();
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (size_t i = 0; i < COUNT; i++)
+            gradient[i] = 0.3f * (values[i] - (float)i / 7.0f);
+        ck_assert_int_eq(push(LONG_MS), PSCLIENT_OK);
+        pull();
+    }
+    ck_assert((counters().shared_calls > 0) == (shared_memory == PSCLIENT_SHARED_MEMORY_AUTO));
+    memcpy(result, values, sizeof values);
+    finish();
+}
+
+START_TEST(training_converges_to_the_same_bits_as_on_the_wire)
+{
+    static float here[COUNT], there[COUNT];
+    train(PSCLIENT_SHARED_MEMORY_AUTO, here);
+    train(PSCLIENT_SHARED_MEMORY_OFF, there);
+    ck_assert_int_eq(memcmp(here, there, sizeof here), 0);
+    for (size_t i = 0; i < COUNT; i++)
+        ck_assert(here[i] >= (float)i / 7.0f * 0.999f && here[i] <= (float)i / 7.0f * 1.001f);
+}
+END_TEST
+
+/* ---- Kills ---- */
+
+static atomic_bool stop;
+static atomic_uint acknowledged, failed;
+
+static void *push_until_stopped(void *argument)
+{
+    (void)argument;
+    while (!atomic_load(&stop))
+        atomic_fetch_add(push(LONG_MS) == PSCLIENT_OK ? &acknowledged : &failed, 1);
+    return NULL;
+}
+
+/* Lets the pushers get on by so many acknowledgements. */
+static void await_progress(unsigned count)
+{
+    unsigned until = atomic_load(&acknowledged) + count;
+    uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), LONG_MS);
+    while (atomic_load(&acknowledged) < until && atomic_load(&failed) == 0) {
+        ck_assert_uint_gt(ps_time_left_ms(ps_clock_real(), deadline_ms), 0);
+        poll(NULL, 0, 1);
+    }
+}
+
+START_TEST(acknowledged_pushes_count_once_when_the_server_is_killed)
+{
+    pthread_t pushers[2];
+    char address[64];
+    begin("auto", true);
+    strcpy(address, server.address);
+    fill(-1);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&pushers[i], NULL, push_until_stopped, NULL), 0);
+    for (int kills = 0; kills < KILLS; kills++) {
+        await_progress(20);
+        pserver_process_kill(&server);
+        start_server(address, "auto", true);
+    }
+    await_progress(20);
+    uint64_t before = counters().shared_calls;
+    await_progress(20);
+    atomic_store(&stop, true);
+    for (size_t i = 0; i < 2; i++)
+        pthread_join(pushers[i], NULL);
+
+    ck_assert_uint_eq(atomic_load(&failed), 0);
+    ck_assert_uint_gt(counters().shared_calls, before); /* the new server's memory is used */
+    ck_assert_uint_eq(pull(), atomic_load(&acknowledged));
+    for (size_t i = 0; i < COUNT; i++)
+        ck_assert(values[i] == (float)atomic_load(&acknowledged));
+    finish();
+}
+END_TEST
+
+/* Reads the server's log until it says this. */
+static void await_log(const char *words)
+{
+    static char text[1 << 20];
+    size_t size = 0;
+    text[0] = '\0';
+    while (strstr(text, words) == NULL) {
+        struct pollfd readable = {server.log, POLLIN, 0};
+        ck_assert_int_eq(poll(&readable, 1, LONG_MS), 1);
+        ssize_t got = read(server.log, text + size, sizeof text - 1 - size);
+        ck_assert_int_gt(got, 0);
+        size += (size_t)got;
+        text[size] = '\0';
+    }
+}
+
+START_TEST(a_clients_memory_is_given_back_when_it_is_killed)
+{
+    int ends[2];
+    char byte;
+    begin("auto", false);
+    fill(-1);
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        char program[] = "/proc/self/exe";
+        char *const arguments[] = {program, server.address, NULL};
+        dup2(ends[1], STDOUT_FILENO);
+        execv(program, arguments);
+        _exit(127);
+    }
+    close(ends[1]);
+    ck_assert_int_eq(read(ends[0], &byte, 1), 1); /* it pushes through its memory now */
+    kill(child, SIGKILL);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+
+    await_log("a client's memory is given back");
+
+    ck_assert_int_eq(push(LONG_MS), PSCLIENT_OK);
+    uint64_t version = pull();
+    for (size_t i = 0; i < COUNT; i++)
+        ck_assert(values[i] == (float)version);
+    close(ends[0]);
+    finish();
+}
+END_TEST
+
+/* The other client of that test: says so when pushes go through shared memory, and goes on. */
+static int push_for_ever(const char *address)
+{
+    const struct psclient_options options = {.servers = address};
+    if (psclient_open(&options, &client, &error) != PSCLIENT_OK)
+        return EXIT_FAILURE;
+    fill(-1);
+    for (bool told = false; push(LONG_MS) == PSCLIENT_OK;) {
+        if (!told && counters().shared_calls > 3)
+            told = write(STDOUT_FILENO, "!", 1) == 1;
+    }
+    return EXIT_FAILURE;
+}
+
+/* ---- A server that stands still ---- */
+
+/* The first push is given up while the server has it unread, in a slot. The second must not get
+ * that slot: the server would read its bytes for the first one. */
+START_TEST(a_slot_that_the_server_may_still_read_is_not_used_again)
+{
+    pthread_t pusher;
+    begin("auto", false);
+    fill(-1);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(push(LONG_MS), PSCLIENT_OK);
+    uint64_t before = counters().shared_calls;
+    kill(server.pid, SIGSTOP);
+    ck_assert_int_eq(waitpid(server.pid, NULL, WUNTRACED), server.pid); /* all its threads */
+    ck_assert_int_eq(push(300), PSCLIENT_UNKNOWN);
+    ck_assert_uint_gt(counters().shared_calls, before);
+    fill(-1000);
+    ck_assert_int_eq(pthread_create(&pusher, NULL, push_until_stopped, NULL), 0);
+    poll(NULL, 0, 50);
+    kill(server.pid, SIGCONT);
+    await_progress(3);
+    atomic_store(&stop, true);
+    pthread_join(pusher, NULL);
+
+    ck_assert_uint_eq(atomic_load(&failed), 0);
+    pull();
+    float thousands = 1000.0f * (float)atomic_load(&acknowledged);
+    ck_assert_msg(values[0] == thousands + 5 || values[0] == thousands + 6, "%f", values[0]);
+    for (size_t i = 0; i < COUNT; i++)
+        ck_assert(values[i] == values[0]);
+    finish();
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return push_for_ever(argv[1]);
+    Suite *suite = suite_create("psclient_shared");
+    TCase *tests = tcase_create("psclient_shared");
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, large_content_takes_the_short_way_by_itself_and_is_exact, 0, 2);
+    tcase_add_test(tests, it_stays_on_the_wire_where_either_side_says_so);
+    tcase_add_test(tests, training_converges_to_the_same_bits_as_on_the_wire);
+    tcase_add_test(tests, acknowledged_pushes_count_once_when_the_server_is_killed);
+    tcase_add_test(tests, a_clients_memory_is_given_back_when_it_is_killed);
+    tcase_add_test(tests, a_slot_that_the_server_may_still_read_is_not_used_again);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failures = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
