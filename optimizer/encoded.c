@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "optimizer/encoding_loops.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -92,6 +93,22 @@ enum ps_status ps_encoding_check_scales(const float *scales, size_t count, uint6
                            "the scale of elements %" PRIu64 " and following is not finite (int8)",
                            (first + i) * PS_ENCODING_GROUP);
     return PS_OK;
+}
+
+bool ps_encoding_run_finite(enum ps_encoding encoding, const void *encoded, size_t count)
+{
+    PS_ASSERT(encoding == PS_ENCODING_BFLOAT16 || encoding == PS_ENCODING_FLOAT16);
+    uint16_t exponent = encoding == PS_ENCODING_BFLOAT16 ? 0x7f80 : 0x7c00;
+    return ps_encoding_loops_best()->all_finite_16(encoded, count, exponent);
+}
+
+/* No product with -128 to 127 leaves the range of a float. */
+bool ps_encoding_scales_small(const float *scales, size_t count)
+{
+    bool small = true;
+    for (size_t i = 0; i < count; i++)
+        small = small && fabsf(scales[i]) <= FLT_MAX / 128;
+    return small;
 }
 
 enum ps_status ps_encoding_check_indices(const uint32_t *indices, size_t count, uint64_t limit,

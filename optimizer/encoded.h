@@ -53,6 +53,11 @@ PS_MUST_USE enum ps_status ps_encoding_check(enum ps_encoding encoding, enum ps_
 PS_MUST_USE enum ps_status ps_encoding_check_scales(const float *scales, size_t count,
                                                     uint64_t first, struct ps_error *error);
 
+/* Without decoding: elements of BFLOAT16 or FLOAT16, or all that scales of INT8 stand for. When it
+ * is true, every decoded element is finite. */
+bool ps_encoding_run_finite(enum ps_encoding encoding, const void *encoded, size_t count);
+bool ps_encoding_scales_small(const float *scales, size_t count);
+
 /* The indices of TOP_K rise strictly from `*least` on and are below `limit`; `*least` is then what
  * the next one must be at least. Begin with 0.  PS_ERR_BAD_INPUT */
 PS_MUST_USE enum ps_status ps_encoding_check_indices(const uint32_t *indices, size_t count,

@@ -70,6 +70,21 @@ EVERY_PAIR(CONVERT)
 #undef CONVERT
 #undef EVERY_PAIR
 
+static bool all_finite_16(const void *encoded, size_t count, uint16_t exponent)
+{
+    /* A count of up to 2^16 at a time, so that the lanes are as narrow as the elements. */
+    for (size_t first = 0; first < count; first += UINT16_MAX) {
+        size_t rest = count - first < UINT16_MAX ? count - first : UINT16_MAX;
+        const char *from = (const char *)encoded + first * sizeof exponent;
+        uint16_t strange = 0;
+        for (size_t i = 0; i < rest; i++)
+            strange = (uint16_t)(strange + ((load_f16(from, i) & exponent) == exponent));
+        if (strange != 0)
+            return false;
+    }
+    return true;
+}
+
 /* Magnitudes are compared as whole numbers, in which infinity and the NaNs are the greatest. */
 #define GROUP(suffix, T, BITS)                                                                \
     static T greatest_##suffix(const T *element, size_t count)                                \
@@ -135,6 +150,7 @@ const struct ps_encoding_loops PS_ENCODING_LOOPS_TABLE = {
             [PS_ENCODING_BFLOAT16] = TYPES_TO(bf16),
             [PS_ENCODING_FLOAT16] = TYPES_TO(f16),
         },
+    .all_finite_16 = all_finite_16,
     .decode_group = TYPES(decode_group),
     .encode_group = TYPES(encode_group),
 };

@@ -13,6 +13,7 @@
 #include "base/encoding.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* From and to memory that does not overlap; the encoded side may have any alignment. */
 typedef void ps_convert_fn(const void *from, size_t count, void *to);
@@ -20,11 +21,15 @@ typedef void ps_widen_group_fn(float scale, const void *quanta, size_t count, vo
 /* Writes the scale and the quanta of one group; false when an element cannot be encoded. */
 typedef bool ps_narrow_group_fn(const void *elements, size_t count, void *scale, void *quanta);
 
+/* Has none of these 16-bit elements all bits of `exponent` set? */
+typedef bool ps_all_finite_fn(const void *encoded, size_t count, uint16_t exponent);
+
 struct ps_encoding_loops {
     const char *name; /* "ps_encoding_loops_avx2" ... */
     /* NULL for NATIVE, INT8 and TOP_K, and for whole numbers. */
     ps_convert_fn *decode[PS_ENCODING_COUNT][PS_DTYPE_COUNT];
     ps_convert_fn *encode[PS_ENCODING_COUNT][PS_DTYPE_COUNT];
+    ps_all_finite_fn *all_finite_16;
     ps_widen_group_fn *decode_group[PS_DTYPE_COUNT];
     ps_narrow_group_fn *encode_group[PS_DTYPE_COUNT];
 };

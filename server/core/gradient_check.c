@@ -9,6 +9,8 @@
 static enum ps_status check_scales(struct ps_view content, uint64_t groups, struct ps_error *error);
 static enum ps_status check_indices(const struct ps_parameter_spec *spec, struct ps_view content,
                                     bool *touched, struct ps_error *error);
+static bool is_plainly_finite(const struct ps_parameter_spec *spec, struct ps_gradient gradient);
+static bool scales_are_small(struct ps_view content, uint64_t groups);
 static void scan_elements(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                           struct ps_gradient_scan *scan);
 static void scan_values(const struct ps_parameter_spec *spec, struct ps_view content,
@@ -60,10 +62,41 @@ void ps_gradient_scan(const struct ps_parameter_spec *spec, struct ps_gradient g
     if (!ps_optimizer_scans(&spec->settings, spec->dtype))
         return;
     /* A norm is a sum of a fixed shape, in which every element has its place. */
-    if (gradient.encoding == PS_ENCODING_TOP_K && !(spec->settings.clip_norm > 0))
+    bool has_norm = spec->settings.clip_norm > 0;
+    if (gradient.encoding == PS_ENCODING_TOP_K && !has_norm)
         scan_values(spec, gradient.content, scan);
-    else
+    else if (has_norm || !is_plainly_finite(spec, gradient))
         scan_elements(spec, gradient, scan);
+}
+
+/* Most gradients are seen to be finite without being decoded for it. Where that says nothing, or
+ * no, the elements themselves are asked: they know which one it is. */
+static bool is_plainly_finite(const struct ps_parameter_spec *spec, struct ps_gradient gradient)
+{
+    if (gradient.encoding == PS_ENCODING_INT8)
+        return scales_are_small(gradient.content, ps_encoding_groups(spec->count));
+    if (gradient.encoding != PS_ENCODING_BFLOAT16 && gradient.encoding != PS_ENCODING_FLOAT16)
+        return false;
+    struct ps_element_runs runs;
+    ps_element_runs_init(&runs, gradient.content, sizeof(uint16_t));
+    struct ps_element_run run = ps_element_runs_next(&runs, SIZE_MAX / 8);
+    while (run.count > 0 && ps_encoding_run_finite(gradient.encoding, run.elements, run.count))
+        run = ps_element_runs_next(&runs, SIZE_MAX / 8);
+    return run.count == 0;
+}
+
+static bool scales_are_small(struct ps_view content, uint64_t groups)
+{
+    float scales[PS_GRADIENT_PAIRS];
+    struct ps_view_cursor cursor = {.view = content};
+    for (uint64_t first = 0; first < groups; first += PS_GRADIENT_PAIRS) {
+        uint64_t rest = groups - first;
+        size_t count = rest < PS_GRADIENT_PAIRS ? (size_t)rest : PS_GRADIENT_PAIRS;
+        ps_view_read(&cursor, scales, count * sizeof scales[0]);
+        if (!ps_encoding_scales_small(scales, count))
+            return false;
+    }
+    return true;
 }
 
 static void scan_elements(const struct ps_parameter_spec *spec, struct ps_gradient gradient,

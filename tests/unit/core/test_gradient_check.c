@@ -3,6 +3,7 @@
 #include "server/core/gradient_check.h"
 #include "tests/unit/core/core_encoded.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -121,6 +122,40 @@ START_TEST(an_element_that_is_not_finite_is_named)
 }
 END_TEST
 
+/* At any place of any piece, and for products of int8 that leave the range. */
+START_TEST(what_decodes_to_something_not_finite_is_found_in_every_encoding)
+{
+    static const uint16_t strange[] = {0x7f80, 0xff81, 0x7c00, 0xfe00};
+    static const size_t places[] = {0, 1, 4999, 65536, 70000};
+    const struct ps_optimizer_settings settings = {.learning_rate.rate = 1};
+    struct ps_parameter_spec *spec = spec_of(PS_F32, 70001, &settings);
+    enum ps_encoding encoding = _i < 2 ? PS_ENCODING_BFLOAT16 : PS_ENCODING_FLOAT16;
+    for (size_t i = 0; i < 5; i++) {
+        struct ps_gradient_scan scan = {0};
+        encoded_make(&encoded, encoding, PS_F32, 70001, 0, 7);
+        memcpy(encoded.content + places[i] * 2, &strange[_i], 2);
+        ps_gradient_scan(spec, encoded_cut(&encoded, i), &scan);
+        ck_assert(scan.nonfinite);
+        ck_assert_uint_eq(scan.nonfinite_index, places[i]);
+
+        const float scale = FLT_MAX / 100;
+        const int8_t quantum = 101;
+        memset(&scan, 0, sizeof scan);
+        encoded_make(&encoded, PS_ENCODING_INT8, PS_F32, 70001, 0, 7);
+        memset(encoded.content + 4 * 274, 0, 70001);
+        memcpy(encoded.content + places[i] / 256 * 4, &scale, 4);
+        ps_gradient_scan(spec, encoded_cut(&encoded, i), &scan);
+        ck_assert(!scan.nonfinite);
+        memset(&scan, 0, sizeof scan);
+        memcpy(encoded.content + 4 * 274 + places[i], &quantum, 1);
+        ps_gradient_scan(spec, encoded_cut(&encoded, i), &scan);
+        ck_assert(scan.nonfinite);
+        ck_assert_uint_eq(scan.nonfinite_index, places[i]);
+    }
+    ps_parameter_spec_release(spec);
+}
+END_TEST
+
 START_TEST(a_norm_is_that_of_the_decoded_gradient)
 {
     const struct ps_optimizer_settings settings = {.learning_rate.rate = 1, .clip_norm = 1};
@@ -147,6 +182,8 @@ int main(void)
     tcase_add_loop_test(tests, an_index_that_repeats_falls_or_is_too_high_is_refused, 0, 3);
     tcase_add_test(tests, blocks_that_are_named_are_flagged_and_no_others);
     tcase_add_test(tests, an_element_that_is_not_finite_is_named);
+    tcase_add_loop_test(tests, what_decodes_to_something_not_finite_is_found_in_every_encoding, 0,
+                        4);
     tcase_add_loop_test(tests, a_norm_is_that_of_the_decoded_gradient, 0, PS_ENCODING_COUNT);
     return run_tests("gradient_check", tests);
 }

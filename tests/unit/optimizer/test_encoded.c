@@ -74,6 +74,47 @@ START_TEST(scales_are_finite)
 }
 END_TEST
 
+/* Exactly those patterns whose exponent is all ones. */
+START_TEST(what_is_finite_is_seen_without_decoding)
+{
+    for (uint32_t i = 0; i < 65536; i++) {
+        uint16_t around[] = {0, (uint16_t)i, 0x0001};
+        float decoded[3];
+        for (enum ps_encoding encoding = PS_ENCODING_BFLOAT16; encoding <= PS_ENCODING_FLOAT16;
+             encoding++) {
+            ps_decode_run(encoding, PS_F32, around, 3, decoded);
+            ck_assert(ps_encoding_run_finite(encoding, around, 3) == !!isfinite(decoded[1]));
+        }
+    }
+}
+END_TEST
+
+START_TEST(many_strange_elements_are_no_less_strange)
+{
+    static uint16_t elements[65536 * 2 + 3];
+    memset(elements, 0xff, sizeof elements);
+    ck_assert(!ps_encoding_run_finite(PS_ENCODING_FLOAT16, elements, 65536));
+    ck_assert(!ps_encoding_run_finite(PS_ENCODING_FLOAT16, elements, 65536 * 2 + 3));
+    memset(elements, 0, sizeof elements);
+    ck_assert(ps_encoding_run_finite(PS_ENCODING_FLOAT16, elements, 65536 * 2 + 3));
+    elements[65536 * 2 + 2] = 0x7c00;
+    ck_assert(!ps_encoding_run_finite(PS_ENCODING_FLOAT16, elements, 65536 * 2 + 3));
+}
+END_TEST
+
+START_TEST(small_scales_have_finite_products)
+{
+    const float small[] = {0, -1, FLT_MAX / 128, -FLT_MAX / 128};
+    const float large = nextafterf(FLT_MAX / 128, INFINITY);
+    const float nan = NAN;
+
+    ck_assert(ps_encoding_scales_small(small, 4));
+    ck_assert(isfinite(small[3] * -128));
+    ck_assert(!ps_encoding_scales_small(&large, 1));
+    ck_assert(!ps_encoding_scales_small(&nan, 1));
+}
+END_TEST
+
 START_TEST(indices_rise_across_pieces)
 {
     const uint32_t first[] = {0, 1, 7};
@@ -187,6 +228,9 @@ int main(void)
     tcase_add_test(tests, top_k_may_name_any_number_of_elements);
     tcase_add_test(tests, whole_numbers_travel_as_they_are);
     tcase_add_test(tests, scales_are_finite);
+    tcase_add_test(tests, what_is_finite_is_seen_without_decoding);
+    tcase_add_test(tests, many_strange_elements_are_no_less_strange);
+    tcase_add_test(tests, small_scales_have_finite_products);
     tcase_add_test(tests, indices_rise_across_pieces);
     tcase_add_test(tests, indices_that_repeat_fall_or_are_too_high_are_refused);
     tcase_add_test(tests, what_needs_no_decoding_is_known);
