@@ -39,6 +39,7 @@ static void stop_keeping(struct ps_initialiser *initialiser)
 static enum ps_status start_keeping(struct ps_initialiser *initialiser, struct ps_error *error)
 {
     initialiser->heard = ps_bell_count(&initialiser->stop);
+    atomic_store(&initialiser->lost, false);
     return ps_thread_start(&initialiser->keeper, "ps_init_lock", keep, initialiser, error);
 }
 
@@ -139,11 +140,19 @@ enum ps_status ps_initialiser_begin(struct ps_initialiser *initialiser, uint64_t
     return ps_fail(error, PS_ERR_UNAVAILABLE, "not selected in time: %.200s", why.text);
 }
 
+enum ps_status ps_initialiser_check(const struct ps_initialiser *initialiser,
+                                    struct ps_error *error)
+{
+    if (initialiser->holding && !atomic_load(&initialiser->lost))
+        return PS_OK;
+    return ps_fail(error, PS_ERR_STALE_EPOCH, "no longer the owner of the lock");
+}
+
 enum ps_status ps_initialiser_finish(struct ps_initialiser *initialiser, uint64_t deadline_ms,
                                      struct ps_error *error)
 {
     if (!initialiser->holding)
-        return ps_fail(error, PS_ERR_STALE_EPOCH, "no longer the owner of the lock");
+        return ps_initialiser_check(initialiser, error);
     stop_keeping(initialiser);
     enum ps_status status =
         ps_registry_init_finish(&initialiser->registry, &initialiser->lock, deadline_ms, error);
@@ -167,8 +176,10 @@ static void keep(void *argument)
         enum ps_status status =
             ps_kv_lease_keep(initialiser->kv, initialiser->lock.lease,
                              ps_deadline_after(initialiser->clock, third_ms), NULL);
-        if (status == PS_ERR_LEASE_LOST)
+        if (status == PS_ERR_LEASE_LOST) {
+            atomic_store(&initialiser->lost, true);
             return;
+        }
         ps_bell_wait(&initialiser->stop, initialiser->heard, status == PS_OK ? third_ms : PAUSE_MS);
     }
 }

@@ -14,6 +14,8 @@
 #include "client/bell.h"
 #include "etcd/registry.h"
 
+#include <stdatomic.h>
+
 struct ps_initialiser {
     const struct ps_clock *clock;
     uint64_t ttl_ms;
@@ -24,6 +26,7 @@ struct ps_initialiser {
     struct ps_bell stop; /* rung to end the thread */
     uint64_t heard;      /* count of `stop` when the thread was started */
     bool holding;        /* selected, and not finished */
+    _Atomic bool lost;   /* the thread has heard that the lease is over */
     char watched[160];   /* prefix of the keys whose change ends a wait */
 };
 
@@ -41,6 +44,11 @@ void ps_initialiser_fini(struct ps_initialiser *initialiser);
  * it waited for. */
 PS_MUST_USE enum ps_status ps_initialiser_begin(struct ps_initialiser *initialiser,
                                                 uint64_t deadline_ms, bool *selected,
+                                                struct ps_error *error);
+
+/* PS_OK while the lock is held, as far as is known; PS_ERR_STALE_EPOCH: it is not, begin again. A
+ * zeroed initialiser holds none. */
+PS_MUST_USE enum ps_status ps_initialiser_check(const struct ps_initialiser *initialiser,
                                                 struct ps_error *error);
 
 /* Marks the job initialised and gives the lock up. PS_ERR_STALE_EPOCH: the lock had been lost;

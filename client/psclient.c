@@ -409,7 +409,11 @@ PS_EXPORT int psclient_finish_init(struct psclient *client, uint64_t timeout_ms,
     enum ps_status status = enter_initialising(client, &why);
     if (status != PS_OK)
         return ps_client_fail(error, status, why.text);
-    status = finish_shards(client, deadline_ms, &why);
+    /* Who has lost the lock is not the one who may finish: another may be giving parameters. */
+    if (client->etcd != NULL)
+        status = ps_initialiser_check(&client->initialiser, &why);
+    if (status == PS_OK)
+        status = finish_shards(client, deadline_ms, &why);
     if (status == PS_OK && client->etcd != NULL)
         status = ps_initialiser_finish(&client->initialiser, deadline_ms, &why);
     leave_initialising(client);

@@ -37,7 +37,7 @@ enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, b
     if (status == PS_OK || is_done_before(method, status))
         return PS_VERDICT_DONE;
     bool push = ps_method_is_pushing(method);
-    if (push && status == PS_ERR_NOT_READY)
+    if ((push || method == PS_METHOD_SAVE) && status == PS_ERR_NOT_READY)
         return PS_VERDICT_FAILED;
     if (status == PS_ERR_STALE_SESSION && ps_method_is_numbered(method))
         return push && ambiguous ? PS_VERDICT_FAILED : PS_VERDICT_RENUMBER;

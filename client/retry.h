@@ -43,6 +43,7 @@ bool ps_retry_is_refusal(enum ps_method method, enum ps_status status);
  * - an initialisation that meets "pserver already initialized" is done;
  * - a push before initialisation fails at once: the parameters are not there or were lost, and who
  *   pushes may be the one who has to initialise them;
+ * - a save before initialisation fails at once: there is nothing to save;
  * - a finish whose parameters are lost fails at once: they have to be given again;
  * - a push that may have been applied is also repeated when the server has a fault: a repeat is the
  *   only way to learn what became of it;

@@ -387,6 +387,24 @@ START_TEST(the_lock_is_kept_for_longer_than_its_lease)
 }
 END_TEST
 
+/* Another trainer may be giving parameters at this moment. */
+START_TEST(without_the_lock_no_server_is_finished)
+{
+    struct fake_server *server = fake_server_start(0);
+    start(1);
+    own(0, fake_server_address(server));
+    client = open_client();
+
+    ck_assert_int_ne(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_OK);
+
+    ck_assert_ptr_nonnull(strstr(error.text, "no longer the owner of the lock"));
+    ck_assert_uint_eq(fake_server_calls(server, PS_METHOD_FINISH), 0);
+    psclient_close(client);
+    fake_server_stop(server);
+    finish();
+}
+END_TEST
+
 START_TEST(closing_gives_the_lock_up)
 {
     int selected = 0;
@@ -447,6 +465,7 @@ int main(void)
     tcase_add_test(tests, exactly_one_of_several_trainers_is_selected);
     tcase_add_test(tests, b7_the_death_of_the_initialiser_selects_the_next);
     tcase_add_test(tests, the_lock_is_kept_for_longer_than_its_lease);
+    tcase_add_test(tests, without_the_lock_no_server_is_finished);
     tcase_add_test(tests, closing_gives_the_lock_up);
     tcase_add_test(tests, finishing_with_a_lost_lock_says_begin_again);
     suite_add_tcase(suite, tests);

@@ -67,6 +67,13 @@ START_TEST(a_push_before_initialisation_fails_at_once)
 }
 END_TEST
 
+START_TEST(a_save_before_initialisation_fails_at_once)
+{
+    ck_assert_int_eq(ps_retry_verdict(PS_METHOD_SAVE, PS_ERR_NOT_READY, false), PS_VERDICT_FAILED);
+    ck_assert_int_eq(ps_retry_verdict(PS_METHOD_SAVE, PS_ERR_UNAVAILABLE, false), PS_VERDICT_AGAIN);
+}
+END_TEST
+
 START_TEST(a_finish_whose_parameters_are_lost_fails_at_once)
 {
     ck_assert_int_eq(ps_retry_verdict(PS_METHOD_FINISH, PS_ERR_STALE_EPOCH, true),
@@ -144,6 +151,7 @@ int main(void)
     tcase_add_test(tests, unavailable_does_not_say_that_a_push_was_not_applied);
     tcase_add_test(tests, every_call_is_numbered_or_reading_but_the_one_that_saves);
     tcase_add_test(tests, a_push_before_initialisation_fails_at_once);
+    tcase_add_test(tests, a_save_before_initialisation_fails_at_once);
     tcase_add_test(tests, a_finish_whose_parameters_are_lost_fails_at_once);
     tcase_add_test(tests, everything_is_repeated_when_it_broke);
     tcase_add_loop_test(tests, wrong_requests_are_not_repeated, 0, 2);
