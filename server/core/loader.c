@@ -47,6 +47,7 @@ static enum outcome try_pointer(struct search *search, struct ps_loaded *loaded)
 static enum outcome try_entry(struct search *search, size_t i, struct ps_loaded *loaded);
 static enum outcome try_place(struct search *search, const char *name, struct ps_loaded *loaded,
                               enum fate *fate);
+static bool is_superseded(const struct search *search, const struct ps_checkpoint_place *place);
 static enum ps_status load_checkpoint(const struct ps_loader *loader, struct ps_loaded *loaded,
                                       struct ps_error *error);
 static enum outcome try_journal(struct search *search, const char *name, struct ps_loaded *loaded);
@@ -187,7 +188,7 @@ static enum outcome try_place(struct search *search, const char *name, struct ps
 {
     const struct ps_checkpoint_place *place = &loaded->place;
     struct ps_error reason = {0};
-    if (ps_loader_is_superseded(&search->segments, place->epoch, place->position)) {
+    if (is_superseded(search, place)) {
         *fate = FATE_STALE;
         PS_LOG(search->loader->log, PS_LOG_WARN, "loader",
                "checkpoint of a former owner is passed over: the next owner had begun before it",
@@ -206,6 +207,23 @@ static enum outcome try_place(struct search *search, const char *name, struct ps
         return OUTCOME_STOP;
     }
     return try_journal(search, name, loaded);
+}
+
+/* By a segment of a later epoch, or, where no journal was kept, by a checkpoint of one: that it has
+ * a lower position shows that its owner went on from less. */
+static bool is_superseded(const struct search *search, const struct ps_checkpoint_place *place)
+{
+    const struct ps_checkpoint_place *published = &search->pointer.place;
+    if (ps_loader_is_superseded(&search->segments, place->epoch, place->position) ||
+        (ps_loader_is_former(place->epoch, published->epoch) &&
+         published->position < place->position))
+        return true;
+    for (size_t i = 0; i < search->catalog.count; i++) {
+        const struct ps_catalog_entry *entry = &search->catalog.entries[i];
+        if (ps_loader_is_former(place->epoch, entry->epoch) && entry->position < place->position)
+            return true;
+    }
+    return false;
 }
 
 static enum ps_status load_checkpoint(const struct ps_loader *loader, struct ps_loaded *loaded,

@@ -155,6 +155,54 @@ START_TEST(a_damaged_one_does_not_count_as_a_generation_to_keep)
 }
 END_TEST
 
+/* The owner of epoch 2 went on from position 2 and saved; the one of epoch 1 does not know yet, and
+ * writes a file of position 7, which it cannot publish. There is no journal. */
+static void take_over_and_write_late(struct ps_checkpoint_place *newest)
+{
+    struct core_world next;
+    struct ps_saver late = disk_saver(&saved, disk);
+    struct ps_saving saving;
+    disk_world_init(&next, 2);
+    ck_assert_int_eq(disk_load(&next, disk, NULL, &loaded), PS_OK);
+    ck_assert_int_eq(world_push(&next, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+    disk_save(&next, disk, newest);
+    world_fini(&next);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(world_push(&saved, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+    ck_assert_int_eq(ps_saver_begin(&late, &saving, NULL), PS_OK);
+    ck_assert_int_eq(ps_saver_write(&late, &saving, NULL), PS_OK);
+    ck_assert_uint_eq(saving.place.position, 7);
+}
+
+START_TEST(p4_without_a_journal_too_a_late_file_of_a_former_owner_is_passed_over)
+{
+    struct ps_checkpoint_place newest;
+    take_over_and_write_late(&newest);
+    ck_assert_uint_eq(newest.position, 3);
+    memory_files_flip(disk, newest.path, 8 * 100);
+
+    ck_assert_int_eq(disk_load(&world, disk, NULL, &loaded), PS_OK);
+
+    ck_assert_uint_eq(loaded.place.epoch, 1);
+    ck_assert_uint_eq(loaded.place.position, 2);
+    ck_assert_uint_eq(disk_count(disk, ".stale"), 1);
+}
+END_TEST
+
+/* The folder is another server's, the newest file is where the pointer says, and is gone. */
+START_TEST(p4_the_pointer_alone_tells_that_a_file_is_of_a_former_owner)
+{
+    struct ps_checkpoint_place newest;
+    take_over_and_write_late(&newest);
+    const struct ps_files *files = memory_files_files(disk);
+    ck_assert_int_eq(files->remove(files->self, newest.path, NULL), PS_OK);
+
+    ck_assert_int_eq(disk_load(&world, disk, pointer_to(&newest), &loaded), PS_OK);
+
+    ck_assert_uint_eq(loaded.place.position, 2);
+}
+END_TEST
+
 START_TEST(a_pointer_to_another_folder_is_followed)
 {
     struct ps_bytes content;
@@ -301,6 +349,8 @@ int main(void)
     tcase_add_loop_test(tests, a_truncated_newest_falls_back_to_the_older_one, 0, 4);
     tcase_add_test(tests, when_none_is_whole_all_are_named_and_stay);
     tcase_add_test(tests, a_damaged_one_does_not_count_as_a_generation_to_keep);
+    tcase_add_test(tests, p4_without_a_journal_too_a_late_file_of_a_former_owner_is_passed_over);
+    tcase_add_test(tests, p4_the_pointer_alone_tells_that_a_file_is_of_a_former_owner);
     tcase_add_test(tests, a_pointer_to_another_folder_is_followed);
     tcase_add_test(tests, a_file_newer_than_the_pointer_is_preferred);
     tcase_add_test(tests, b4_a_pointer_to_a_missing_file_falls_back_to_the_folder);
