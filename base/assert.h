@@ -14,7 +14,7 @@
 
 /* Writes where and what to standard error, then aborts. */
 #ifdef __cplusplus
-[[noreturn]] void
+extern "C" [[noreturn]] void
 #else
 _Noreturn void
 #endif

@@ -1,10 +1,10 @@
 # Warnings are errors, and the arithmetic of a float is the arithmetic of its type: no contraction
 # into fused multiply-add anywhere, so that every build gives the same bits.
 add_compile_options(
-    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
-    -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
-    -ffp-contract=off -fno-math-errno -fno-trapping-math
-    -fstack-protector-strong -fno-common)
+    "$<$<COMPILE_LANGUAGE:C>:-Wpedantic;-Wstrict-prototypes;-Wmissing-prototypes;-fno-common>"
+    "$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Werror;-Wvla>"
+    "$<$<COMPILE_LANGUAGE:C,CXX>:-Wpointer-arith;-fstack-protector-strong>"
+    "$<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off;-fno-math-errno;-fno-trapping-math>")
 add_compile_definitions(_GNU_SOURCE PS_VERSION="${PROJECT_VERSION}")
 add_link_options(-Wl,--as-needed)
 
@@ -12,15 +12,15 @@ if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT PS_SANITIZE)
     add_compile_definitions(_FORTIFY_SOURCE=2)
 endif()
 if(PS_SANITIZE)
-    add_compile_options(-fsanitize=${PS_SANITIZE} -fno-omit-frame-pointer
-                        -fno-sanitize-recover=all)
+    add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${PS_SANITIZE}>"
+        "$<$<COMPILE_LANGUAGE:C,CXX>:-fno-omit-frame-pointer;-fno-sanitize-recover=all>")
     add_link_options(-fsanitize=${PS_SANITIZE})
 endif()
 if(PS_FUZZ)
     if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
         message(FATAL_ERROR "PS_FUZZ needs clang: cmake --preset fuzz")
     endif()
-    add_compile_options(-fsanitize=fuzzer-no-link)
+    add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=fuzzer-no-link>)
 endif()
 
 # A server built like this breaks its promises, so that one can see the tests notice.

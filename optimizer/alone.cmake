@@ -8,6 +8,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 set(PS_MUTATE "" CACHE STRING "none of the mutations is in here")
 include(../cmake/PsFlags.cmake)
+include(../cmake/PsCuda.cmake)
 
 set(root ${CMAKE_CURRENT_SOURCE_DIR}/..)
 add_library(ps_base STATIC ${root}/base/assert.c ${root}/base/dtype.c ${root}/base/encoding.c
@@ -17,10 +18,17 @@ target_include_directories(ps_base PUBLIC ${root})
 include(loops.cmake)
 ps_optimizer_loops(${root} ps_base loops)
 add_library(ps_optimizer STATIC encoded.c encoding_loops_best.c encoding_top_k.c float_mode.c
-            instruction_sets.c learning_rate.c loops_best.c optimizer.c power.c settings.c step.c sum.c
-            ${loops})
+            instruction_sets.c learning_rate.c loops_best.c optimizer.c power.c rows.c settings.c step.c
+            sum.c ${loops})
 target_link_libraries(ps_optimizer PUBLIC ps_base PRIVATE m)
+
+include(cuda/kernels.cmake)
+ps_optimizer_kernels(${root})
+if(PS_HAS_EMULATOR)
+    add_subdirectory(emulator)
+endif()
 
 enable_testing()
 include(${root}/tests/unit/optimizer/alone_tests.cmake)
 ps_optimizer_alone_tests(ps_optimizer)
+ps_kernel_tests()

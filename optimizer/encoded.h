@@ -23,6 +23,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Bytes of one (index, value) pair of TOP_K. */
 #define PS_ENCODING_PAIR_BYTES 8
 
@@ -111,5 +115,9 @@ PS_MUST_USE enum ps_status ps_encode_part(enum ps_encoding encoding, enum ps_dty
  * `count`, and `count` at most 2^32; kept * PS_ENCODING_PAIR_BYTES bytes are written. */
 void ps_encode_top_k(enum ps_dtype dtype, const void *elements, size_t count, size_t kept,
                      void *encoded);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

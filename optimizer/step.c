@@ -1,4 +1,5 @@
 /* The numbers of one step: computed in double, rounded once (the bit contract, B2). */
+#include "optimizer/judge.rule.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/power.h"
 #include "optimizer/sum.h"
@@ -14,8 +15,6 @@ static void fill_adam(const struct ps_optimizer_settings *settings, uint64_t num
                       struct ps_step_f64 *numbers);
 static void fill_epsilon(const struct ps_optimizer_settings *settings, uint64_t number,
                          struct ps_step_f64 *numbers);
-static double norm_scale(const struct ps_optimizer_settings *settings,
-                         const struct ps_gradient_scan *scan);
 
 static bool is_adam(enum ps_rule rule)
 {
@@ -26,7 +25,7 @@ static bool is_adam(enum ps_rule rule)
 static enum ps_status judge(const struct ps_optimizer_settings *settings,
                             const struct ps_gradient_scan *scan, bool *skip, struct ps_error *error)
 {
-    bool norm_overflows = settings->clip_norm > 0 && !isfinite(ps_sum_total(scan));
+    bool norm_overflows = ps_norm_overflows(settings->clip_norm, ps_sum_total(scan));
     *skip = false;
     if (settings->nonfinite == PS_NONFINITE_ALLOW || (!scan->nonfinite && !norm_overflows))
         return PS_OK;
@@ -61,7 +60,7 @@ enum ps_status ps_optimizer_prepare(const struct ps_optimizer_settings *settings
     if (is_adam(settings->rule))
         fill_adam(settings, number, &step->f64);
     fill_epsilon(settings, number, &step->f64);
-    step->f64.scale = norm_scale(settings, scan);
+    step->f64.scale = ps_norm_scale(settings->clip_norm, ps_sum_total(scan));
 #define ROUND_ONCE(name) step->f32.name = (float)step->f64.name;
     PS_STEP_TABLE(ROUND_ONCE)
 #undef ROUND_ONCE
@@ -121,14 +120,4 @@ static void fill_epsilon(const struct ps_optimizer_settings *settings, uint64_t 
     numbers->epsilon_inside = outside ? 0 : settings->epsilon;
     numbers->epsilon_outside =
         outside ? settings->epsilon * second_correction(settings, number) : 0;
-}
-
-static double norm_scale(const struct ps_optimizer_settings *settings,
-                         const struct ps_gradient_scan *scan)
-{
-    if (!(settings->clip_norm > 0))
-        return 1;
-    double norm = sqrt(ps_sum_total(scan));
-    /* Written so that a NaN norm stays one: whoever allows NaN gets it everywhere. */
-    return norm <= settings->clip_norm ? 1 : settings->clip_norm / norm;
 }

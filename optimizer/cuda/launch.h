@@ -31,6 +31,7 @@
 #define PS_OPTIMIZER_CUDA_LAUNCH_H
 
 #include "base/bounds.h"
+#include "base/encoding.h"
 #include "optimizer/optimizer.h"
 
 #include <stddef.h>
@@ -45,24 +46,14 @@ extern "C" {
 /* Elements of one chunk of a table launch; a run in a table is cut at multiples of it. */
 #define PS_CUDA_CHUNK 16384
 
-/* How the elements of a gradient lie in memory; the numbers of proto's Encoding. */
-enum ps_cuda_encoding {
-    PS_CUDA_NATIVE, /* the parameter's own type: the only one for whole numbers */
-    PS_CUDA_FLOAT32,
-    PS_CUDA_FLOAT64,
-    PS_CUDA_BFLOAT16,
-    PS_CUDA_FLOAT16,
-    PS_CUDA_INT8, /* a quantum each; a float32 scale for 256 */
-    PS_CUDA_TOP_K /* the elements that are not listed are 0 */
-};
-
 /* The gradient of one run, on the device. */
 struct ps_cuda_gradient {
-    uint32_t encoding;       /* enum ps_cuda_encoding */
-    const void *elements;    /* of the run's first element on; TOP_K: the push's float32 values */
-    const float *scales;     /* INT8: of the run's first element on; run.first % 256 is 0 */
-    const uint32_t *indices; /* TOP_K: of the push, strictly rising */
-    uint64_t kept;           /* TOP_K: how many */
+    enum ps_encoding encoding; /* whole numbers: NATIVE */
+    bool named_only;           /* the launch sets it: ps_encoding_touches_named_only */
+    const void *elements;      /* of the run's first element on; TOP_K: the push's float32 values */
+    const float *scales;       /* INT8: of the run's first element on; run.first % 256 is 0 */
+    const uint32_t *indices;   /* TOP_K: of the push, strictly rising */
+    uint64_t kept;             /* TOP_K: how many */
 };
 
 /* One contiguous run of a parameter's elements, on the device. */
@@ -100,8 +91,8 @@ struct ps_cuda_scan {
 };
 int ps_cuda_launch_scan(const struct ps_cuda_scan *scan, void *stream);
 
-/* How many doubles the sums of a push of `count` elements take: one per PS_SUM_ELEMENTS, and one
- * more per PS_SUM_LANES groups for the judge. */
+/* How many doubles the sums of a push of `count` elements take: one per group of
+ * PS_SUM_ELEMENTS, and for the judge one more per PS_SUM_ELEMENTS groups. */
 uint64_t ps_cuda_sums(uint64_t count);
 
 /* Finishes the sums of a push of `count` elements and decides, as ps_optimizer_prepare does. A push
@@ -199,9 +190,9 @@ struct ps_cuda_rows {
     const uint32_t *arrival;
     uint64_t count;
     uint64_t row_count;
-    uint64_t width;       /* elements of a row */
-    uint64_t stride;      /* from one row's values (or states) to the next one's, in elements */
-    const void *gradient; /* count * width elements, in the order of arrival */
+    uint64_t width;  /* elements of a row; below 2^32 */
+    uint64_t stride; /* from one row's values (or states) to the next one's, in elements */
+    void *gradient;  /* count * width elements, in the order of arrival; sums are left in it */
     void *values;
     void *states[PS_STATES_MAX];
     const struct ps_cuda_verdict *verdict; /* may be NULL */

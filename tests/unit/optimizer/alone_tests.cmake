@@ -18,3 +18,33 @@ function(ps_optimizer_alone_tests)
     target_sources(test_encoding_loops PRIVATE $<TARGET_OBJECTS:ps_encoding_loops_plain>)
     target_sources(test_integer_rules PRIVATE ${here}/rule_cases.c)
 endfunction()
+
+# The kernels, run by the emulator, against the loops.
+#
+#   ps_kernel_tests()
+function(ps_kernel_tests)
+    if(NOT PS_HAS_EMULATOR)
+        return()
+    endif()
+    set(here ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
+    add_library(ps_kernel_suite STATIC ${here}/kernel_suite.c ${here}/kernel_suite_apply.c
+                ${here}/kernel_suite_rows.c ${here}/kernel_suite_scan.c ${here}/rule_cases.c)
+    target_include_directories(ps_kernel_suite PUBLIC ${here})
+    target_link_libraries(ps_kernel_suite PUBLIC ps_optimizer m)
+    foreach(pair test_kernels:ps_kernel_emulator test_kernel_mutations:ps_kernel_emulator_mutated)
+        string(REPLACE ":" ";" pair ${pair})
+        list(GET pair 0 name)
+        list(GET pair 1 emulator)
+        add_executable(${name} ${here}/${name}.c ${here}/kernel_emulator_machine.c)
+        target_link_libraries(${name} PRIVATE ps_kernel_suite ${emulator})
+        set_target_properties(${name} PROPERTIES
+                              RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+        add_test(NAME ${name} COMMAND ${name})
+        set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 300)
+    endforeach()
+    # Ten million values; with a sanitizer that would take minutes.
+    if(NOT PS_SANITIZE)
+        add_test(NAME test_kernels_long COMMAND test_kernels long)
+        set_tests_properties(test_kernels_long PROPERTIES LABELS kernels TIMEOUT 600)
+    endif()
+endfunction()

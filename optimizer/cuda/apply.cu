@@ -1,0 +1,108 @@
+/* The update of one contiguous run: a kernel per rule and type for gradients of the native type,
+ * and one for all other encodings. */
+#include "optimizer/cuda/rules.cuh"
+#include "optimizer/encoded.h"
+
+#define RUN_KERNEL(TAG, rule, states_, suffix, T)                                        \
+    PS_KERNEL run_##rule##_##suffix(const struct ps_cuda_run run,                        \
+                                    const struct ps_cuda_verdict *verdict,               \
+                                    struct STEP_##suffix step)                           \
+    {                                                                                    \
+        if (admit(verdict, &step))                                                       \
+            span_##rule##_##suffix(&step, &run, span_of_run(run.count, PACK(T)), false); \
+    }
+#define ENCODED_KERNEL(TAG, rule, states_, suffix, T)                                   \
+    PS_KERNEL encoded_##rule##_##suffix(const struct ps_cuda_run run,                   \
+                                        const struct ps_cuda_verdict *verdict,          \
+                                        struct STEP_##suffix step)                      \
+    {                                                                                   \
+        if (admit(verdict, &step))                                                      \
+            span_##rule##_##suffix(&step, &run, span_of_run(run.count, PACK(T)), true); \
+    }
+PS_FLOAT_RULES(RUN_KERNEL, f32, float)
+PS_FLOAT_RULES(RUN_KERNEL, f64, double)
+PS_FLOAT_RULES(ENCODED_KERNEL, f32, float)
+PS_FLOAT_RULES(ENCODED_KERNEL, f64, double)
+PS_WHOLE_RULES(RUN_KERNEL, i32, int32_t)
+PS_WHOLE_RULES(RUN_KERNEL, u32, uint32_t)
+PS_WHOLE_RULES(RUN_KERNEL, i64, int64_t)
+PS_WHOLE_RULES(RUN_KERNEL, u64, uint64_t)
+#undef RUN_KERNEL
+#undef ENCODED_KERNEL
+
+#define LAUNCH_RUN(TAG, rule, states_, suffix, T) \
+    case TAG:                                     \
+        return PS_LAUNCH(run_##rule##_##suffix, grid, stream, apply->run, apply->verdict, step);
+#define LAUNCH_ENCODED(TAG, rule, states_, suffix, T) \
+    case TAG:                                         \
+        return PS_LAUNCH(encoded_##rule##_##suffix, grid, stream, run, apply->verdict, step);
+
+#define FLOAT_APPLY(suffix, T, f)                                                               \
+    static int encoded_##suffix(const struct ps_cuda_apply *apply, unsigned grid, void *stream) \
+    {                                                                                           \
+        const struct ps_step_##suffix step = apply->step->suffix;                               \
+        struct ps_cuda_run run = apply->run;                                                    \
+        run.gradient.named_only = ps_encoding_touches_named_only(apply->step->settings);        \
+        switch ((int)apply->step->settings->rule) {                                             \
+            PS_FLOAT_RULES(LAUNCH_ENCODED, suffix, T)                                           \
+        }                                                                                       \
+        PS_NO_SUCH("unknown rule");                                                             \
+    }                                                                                           \
+    static int apply_##suffix(const struct ps_cuda_apply *apply, unsigned grid, void *stream)   \
+    {                                                                                           \
+        const struct ps_step_##suffix step = apply->step->suffix;                               \
+        if (apply->run.gradient.encoding != PS_ENCODING_NATIVE)                                 \
+            return encoded_##suffix(apply, grid, stream);                                       \
+        switch ((int)apply->step->settings->rule) {                                             \
+            PS_FLOAT_RULES(LAUNCH_RUN, suffix, T)                                               \
+        }                                                                                       \
+        PS_NO_SUCH("unknown rule");                                                             \
+    }
+PS_FLOAT_TABLE(FLOAT_APPLY)
+#undef FLOAT_APPLY
+
+static int rule_of(const struct ps_optimizer_settings *settings)
+{
+    bool wraps = settings->rule == PS_RULE_ADD && settings->overflow == PS_OVERFLOW_WRAP;
+    return wraps ? (int)ADD_WRAPPING : (int)settings->rule;
+}
+
+#define WHOLE_APPLY(suffix, T)                                                                \
+    static int apply_##suffix(const struct ps_cuda_apply *apply, unsigned grid, void *stream) \
+    {                                                                                         \
+        const struct ps_step_whole step = apply->step->whole;                                 \
+        PS_ASSERT(apply->run.gradient.encoding == PS_ENCODING_NATIVE);                        \
+        switch (rule_of(apply->step->settings)) {                                             \
+            PS_WHOLE_RULES(LAUNCH_RUN, suffix, T)                                             \
+        }                                                                                     \
+        PS_NO_SUCH("a rule that whole numbers do not have");                                  \
+    }
+WHOLE_APPLY(i32, int32_t)
+WHOLE_APPLY(u32, uint32_t)
+WHOLE_APPLY(i64, int64_t)
+WHOLE_APPLY(u64, uint64_t)
+#undef WHOLE_APPLY
+#undef LAUNCH_RUN
+#undef LAUNCH_ENCODED
+
+int ps_cuda_launch_apply(const struct ps_cuda_apply *apply, void *stream)
+{
+    const struct ps_cuda_run *run = &apply->run;
+    PS_ASSERT(!apply->step->skip);
+    if (run->count == 0)
+        return 0;
+    PS_ASSERT(aligned(run->values) && aligned(run->states[0]) && aligned(run->states[1]));
+    PS_ASSERT(aligned(run->gradient.elements));
+    PS_ASSERT(run->gradient.encoding != PS_ENCODING_INT8 || run->first % PS_ENCODING_GROUP == 0);
+    switch (apply->step->dtype) {
+#define APPLY(TAG, suffix, T, SUM, label) \
+    case TAG:                             \
+        return apply_##suffix(            \
+            apply, ps_cuda_blocks(run->count / PACK(T) / PS_THREADS + 1, apply->grid), stream);
+        PS_DTYPE_TABLE(APPLY)
+#undef APPLY
+    case PS_DTYPE_COUNT:
+        break;
+    }
+    PS_NO_SUCH("unknown element type");
+}

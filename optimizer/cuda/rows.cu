@@ -1,0 +1,200 @@
+/* The update of the rows of a sparse push, in two kernels: one adds up the gradients of each row in
+ * the order of arrival, the other applies the rule. In both a warp looks at 32 sorted positions at
+ * a time, and where a row begins, the whole warp does that row. No row is ever shared, so there are
+ * no atomics and any grid gives the same bits. */
+#include "optimizer/cuda/rules.cuh"
+
+#define ALL 0xffffffffu
+
+/* The gradients of one row are those at sorted positions [begin, end). */
+struct row {
+    uint64_t begin;
+    uint64_t end;
+};
+
+/* The positions a warp begins with, and how far it is to the next ones. */
+PS_DEVICE uint64_t first_position()
+{
+    uint64_t thread = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    return thread / PS_WARP * PS_WARP;
+}
+
+PS_DEVICE uint64_t positions()
+{
+    return (uint64_t)gridDim.x * blockDim.x;
+}
+
+PS_DEVICE unsigned lowest(unsigned mask)
+{
+    return (unsigned)__ffs((int)mask) - 1;
+}
+
+/* Which of the 32 positions from `base` on begin a row that exists. */
+PS_DEVICE unsigned rows_begin(const struct ps_cuda_rows *rows, uint64_t base, unsigned lane)
+{
+    uint64_t at = base + lane;
+    bool begins = at < rows->count && rows->sorted[at] < rows->row_count &&
+                  (at == 0 || rows->sorted[at - 1] != rows->sorted[at]);
+    return __ballot_sync(ALL, begins);
+}
+
+/* The row that begins at `begin`; the warp looks for its end at 32 positions at once. */
+PS_DEVICE struct row row_from(const struct ps_cuda_rows *rows, uint64_t begin, unsigned lane)
+{
+    const uint64_t number = rows->sorted[begin];
+    for (uint64_t at = begin;; at += PS_WARP) {
+        bool same = at + lane < rows->count && rows->sorted[at + lane] == number;
+        unsigned mask = __ballot_sync(ALL, same);
+        if (mask != ALL)
+            return {begin, at + lowest(~mask)};
+    }
+}
+
+/* Adds a row's gradients into that of the first to arrive, where nobody else reads or writes. */
+#define SUM_ROW(suffix, T, f)                                                                   \
+    PS_DEVICE void sum_pack_##suffix(const struct ps_cuda_rows *rows, const struct row &row,    \
+                                     uint64_t pack)                                             \
+    {                                                                                           \
+        const uint64_t packs = rows->width / PACK(T);                                           \
+        const uint64_t to = rows->arrival[row.begin] * packs + pack;                            \
+        struct pack_##suffix sum = load_##suffix(rows->gradient, to);                           \
+        _Pragma("unroll 4") for (uint64_t at = row.begin + 1; at < row.end; at++)               \
+        {                                                                                       \
+            const struct pack_##suffix next =                                                   \
+                load_##suffix(rows->gradient, rows->arrival[at] * packs + pack);                \
+            for (unsigned k = 0; k < PACK(T); k++)                                              \
+                sum.element[k] = sum.element[k] + next.element[k];                              \
+        }                                                                                       \
+        store_##suffix(rows->gradient, to, sum);                                                \
+    }                                                                                           \
+    PS_DEVICE void sum_one_##suffix(const struct ps_cuda_rows *rows, const struct row &row,     \
+                                    uint64_t i)                                                 \
+    {                                                                                           \
+        T *gradient = (T *)rows->gradient + i;                                                  \
+        const uint64_t to = rows->arrival[row.begin] * rows->width;                             \
+        T sum = gradient[to];                                                                   \
+        for (uint64_t at = row.begin + 1; at < row.end; at++)                                   \
+            sum = sum + gradient[rows->arrival[at] * rows->width];                              \
+        gradient[to] = sum;                                                                     \
+    }                                                                                           \
+    PS_DEVICE void sum_row_##suffix(const struct ps_cuda_rows *rows, const struct row &row,     \
+                                    unsigned lane)                                              \
+    {                                                                                           \
+        if (row.end - row.begin == 1)                                                           \
+            return;                                                                             \
+        const bool packed = rows->width % PACK(T) == 0;                                         \
+        for (uint64_t i = lane; packed && i < rows->width / PACK(T); i += PS_WARP)              \
+            sum_pack_##suffix(rows, row, i);                                                    \
+        for (uint64_t i = lane; !packed && i < rows->width; i += PS_WARP)                       \
+            sum_one_##suffix(rows, row, i);                                                     \
+    }                                                                                           \
+    PS_KERNEL sum_##suffix(const struct ps_cuda_rows rows)                                      \
+    {                                                                                           \
+        const unsigned lane = threadIdx.x % PS_WARP;                                            \
+        if (forbids(rows.verdict))                                                              \
+            return;                                                                             \
+        for (uint64_t base = first_position(); base < rows.count; base += positions())          \
+            for (unsigned mask = rows_begin(&rows, base, lane); mask != 0; mask &= mask - 1)    \
+                sum_row_##suffix(&rows, row_from(&rows, base + lowest(mask), lane), lane);      \
+    }                                                                                           \
+    /* The row that begins at a position, as a run with its sum for a gradient. */              \
+    PS_DEVICE struct ps_cuda_run run_of_row_##suffix(const struct ps_cuda_rows *rows,           \
+                                                     uint64_t begin)                            \
+    {                                                                                           \
+        struct ps_cuda_run run = {};                                                            \
+        const uint64_t start = rows->sorted[begin] * rows->stride;                              \
+        run.values = (T *)rows->values + start;                                                 \
+        for (unsigned i = 0; i < PS_STATES_MAX; i++)                                            \
+            run.states[i] = rows->states[i] == NULL ? NULL : (T *)rows->states[i] + start;      \
+        run.gradient.elements = (const T *)rows->gradient + rows->arrival[begin] * rows->width; \
+        return run;                                                                             \
+    }
+PS_FLOAT_TABLE(SUM_ROW)
+#undef SUM_ROW
+
+/* One row in packs, or, where rows do not begin at multiples of a pack, element by element. */
+#define APPLY_ROW(TAG, rule, states_, suffix, T)                                               \
+    PS_DEVICE void packed_row_##rule##_##suffix(const struct STEP_##suffix *step,              \
+                                                const struct ps_cuda_run &run, uint64_t width, \
+                                                unsigned lane)                                 \
+    {                                                                                          \
+        for (unsigned i = lane; i < width / PACK(T); i += PS_WARP)                             \
+            pack_##rule##_##suffix(step, &run, i, load_##suffix(run.gradient.elements, i));    \
+    }                                                                                          \
+    PS_DEVICE void ragged_row_##rule##_##suffix(const struct STEP_##suffix *step,              \
+                                                const struct ps_cuda_run &run, uint64_t width, \
+                                                unsigned lane)                                 \
+    {                                                                                          \
+        for (uint64_t i = lane; i < width; i += PS_WARP)                                       \
+            element_##rule##_##suffix(step, &run, i, ((const T *)run.gradient.elements)[i]);   \
+    }
+#define ROWS_KERNEL(kind, rule, suffix)                                                           \
+    PS_KERNEL kind##_##rule##_##suffix(const struct ps_cuda_rows rows, struct STEP_##suffix step) \
+    {                                                                                             \
+        const unsigned lane = threadIdx.x % PS_WARP;                                              \
+        if (!admit(rows.verdict, &step))                                                          \
+            return;                                                                               \
+        for (uint64_t base = first_position(); base < rows.count; base += positions())            \
+            for (unsigned mask = rows_begin(&rows, base, lane); mask != 0; mask &= mask - 1)      \
+                kind##_row_##rule##_##suffix(                                                     \
+                    &step, run_of_row_##suffix(&rows, base + lowest(mask)), rows.width, lane);    \
+    }
+#define ROW_KERNELS(TAG, rule, states_, suffix, T) \
+    APPLY_ROW(TAG, rule, states_, suffix, T)       \
+    ROWS_KERNEL(packed, rule, suffix)              \
+    ROWS_KERNEL(ragged, rule, suffix)
+PS_FLOAT_RULES(ROW_KERNELS, f32, float)
+PS_FLOAT_RULES(ROW_KERNELS, f64, double)
+#undef ROW_KERNELS
+#undef ROWS_KERNEL
+#undef APPLY_ROW
+
+#define LAUNCH_PACKED(TAG, rule, states_, suffix, T) \
+    case TAG:                                        \
+        return PS_LAUNCH(packed_##rule##_##suffix, grid, stream, *rows, rows->step->suffix);
+#define LAUNCH_RAGGED(TAG, rule, states_, suffix, T) \
+    case TAG:                                        \
+        return PS_LAUNCH(ragged_##rule##_##suffix, grid, stream, *rows, rows->step->suffix);
+
+#define ROWS(suffix, T, f)                                                                         \
+    static int ragged_##suffix(const struct ps_cuda_rows *rows, unsigned grid, void *stream)       \
+    {                                                                                              \
+        switch ((int)rows->step->settings->rule) {                                                 \
+            PS_FLOAT_RULES(LAUNCH_RAGGED, suffix, T)                                               \
+        }                                                                                          \
+        PS_NO_SUCH("unknown rule");                                                                \
+    }                                                                                              \
+    static int packed_##suffix(const struct ps_cuda_rows *rows, unsigned grid, void *stream)       \
+    {                                                                                              \
+        switch ((int)rows->step->settings->rule) {                                                 \
+            PS_FLOAT_RULES(LAUNCH_PACKED, suffix, T)                                               \
+        }                                                                                          \
+        PS_NO_SUCH("unknown rule");                                                                \
+    }                                                                                              \
+    static int rows_##suffix(const struct ps_cuda_rows *rows, unsigned grid, void *stream)         \
+    {                                                                                              \
+        const bool ragged = rows->width % PACK(T) != 0 || rows->stride % PACK(T) != 0;             \
+        int error = PS_LAUNCH(sum_##suffix, grid, stream, *rows);                                  \
+        if (error != 0)                                                                            \
+            return error;                                                                          \
+        return ragged ? ragged_##suffix(rows, grid, stream) : packed_##suffix(rows, grid, stream); \
+    }
+PS_FLOAT_TABLE(ROWS)
+#undef ROWS
+#undef LAUNCH_PACKED
+#undef LAUNCH_RAGGED
+
+int ps_cuda_launch_rows(const struct ps_cuda_rows *rows, void *stream)
+{
+    if (rows->count == 0 || rows->width == 0)
+        return 0;
+    PS_ASSERT(!rows->step->skip);
+    PS_ASSERT(rows->width <= UINT32_MAX);
+    PS_ASSERT(aligned(rows->values) && aligned(rows->states[0]) && aligned(rows->states[1]));
+    PS_ASSERT(aligned(rows->gradient));
+    unsigned grid = ps_cuda_blocks(rows->count / PS_THREADS + 1, rows->grid);
+    if (rows->step->dtype == PS_F32)
+        return rows_f32(rows, grid, stream);
+    PS_ASSERT(rows->step->dtype == PS_F64);
+    return rows_f64(rows, grid, stream);
+}

@@ -1,0 +1,211 @@
+/* Every rule under one form, so that kernels can be written once: one element, one pack, one span
+ * of a run. Generated from the rules' own lists; a rule's arithmetic is in its *.rule.h alone.
+ *
+ * Threads:  those of a kernel.
+ * Blocking: never.
+ * Errors:   none.
+ * Memory:   none.
+ */
+#ifndef PS_OPTIMIZER_CUDA_RULES_CUH
+#define PS_OPTIMIZER_CUDA_RULES_CUH
+
+#include "optimizer/adadelta.rule.h"
+#include "optimizer/adagrad.rule.h"
+#include "optimizer/adam.rule.h"
+#include "optimizer/adamw.rule.h"
+#include "optimizer/add.rule.h"
+#include "optimizer/assign.rule.h"
+#include "optimizer/cuda/gradient.cuh"
+#include "optimizer/ftrl.rule.h"
+#include "optimizer/integer_sgd.rule.h"
+#include "optimizer/max.rule.h"
+#include "optimizer/min.rule.h"
+#include "optimizer/momentum.rule.h"
+#include "optimizer/nesterov.rule.h"
+#include "optimizer/rmsprop.rule.h"
+#include "optimizer/sgd.rule.h"
+
+/* ADD that wraps counts as a rule of its own here. */
+#define ADD_WRAPPING PS_RULE_COUNT
+
+/* X(TAG, rule, states, suffix, T): what a float type allows ... */
+#define PS_FLOAT_RULES(X, suffix, T)             \
+    X(PS_RULE_SGD, sgd, 0, suffix, T)            \
+    X(PS_RULE_MOMENTUM, momentum, 1, suffix, T)  \
+    X(PS_RULE_NESTEROV, nesterov, 1, suffix, T)  \
+    X(PS_RULE_ADAGRAD, adagrad, 1, suffix, T)    \
+    X(PS_RULE_RMSPROP, rmsprop, 1, suffix, T)    \
+    X(PS_RULE_ADADELTA, adadelta, 2, suffix, T)  \
+    X(PS_RULE_ADAM, adam, 2, suffix, T)          \
+    X(PS_RULE_ADAMW, adamw, 2, suffix, T)        \
+    X(PS_RULE_FTRL, ftrl, 2, suffix, T)          \
+    X(PS_RULE_ASSIGN, assign, 0, suffix, T)      \
+    X(PS_RULE_ADD, add_saturating, 0, suffix, T) \
+    X(PS_RULE_MAX, max, 0, suffix, T)            \
+    X(PS_RULE_MIN, min, 0, suffix, T)
+
+/* ... and what whole numbers do. */
+#define PS_WHOLE_RULES(X, suffix, T)             \
+    X(PS_RULE_SGD, sgd, 0, suffix, T)            \
+    X(PS_RULE_ASSIGN, assign, 0, suffix, T)      \
+    X(PS_RULE_ADD, add_saturating, 0, suffix, T) \
+    X(ADD_WRAPPING, add_wrapping, 0, suffix, T)  \
+    X(PS_RULE_MAX, max, 0, suffix, T)            \
+    X(PS_RULE_MIN, min, 0, suffix, T)
+
+/* One element: what the rule does not have, it leaves alone. */
+#define ONE(rule, suffix, T)                                                               \
+    PS_DEVICE void one_##rule##_##suffix(const struct STEP_##suffix *step, uint64_t index, \
+                                         T *value, T *first, T *second, T pushed)
+
+#define ONE_PLAIN(rule, suffix, T)           \
+    ONE(rule, suffix, T)                     \
+    {                                        \
+        (void)step, (void)index;             \
+        (void)first, (void)second;           \
+        ps_##rule##_##suffix(value, pushed); \
+    }
+#define ONE_0(rule, suffix, T)                     \
+    ONE(rule, suffix, T)                           \
+    {                                              \
+        (void)index, (void)first, (void)second;    \
+        ps_##rule##_##suffix(step, value, pushed); \
+    }
+#define ONE_1(rule, suffix, T)                            \
+    ONE(rule, suffix, T)                                  \
+    {                                                     \
+        (void)index, (void)second;                        \
+        ps_##rule##_##suffix(step, value, first, pushed); \
+    }
+#define ONE_2(rule, suffix, T)                                    \
+    ONE(rule, suffix, T)                                          \
+    {                                                             \
+        (void)index;                                              \
+        ps_##rule##_##suffix(step, value, first, second, pushed); \
+    }
+#define ONE_FLOAT(suffix, T, f) \
+    ONE_0(sgd, suffix, T)       \
+    ONE_1(momentum, suffix, T)  \
+    ONE_1(nesterov, suffix, T)  \
+    ONE_1(adagrad, suffix, T)   \
+    ONE_1(rmsprop, suffix, T)   \
+    ONE_2(adadelta, suffix, T)  \
+    ONE_2(adam, suffix, T)      \
+    ONE_2(adamw, suffix, T)     \
+    ONE_2(ftrl, suffix, T)
+PS_FLOAT_TABLE(ONE_FLOAT)
+#undef ONE_FLOAT
+#undef ONE_0
+#undef ONE_1
+#undef ONE_2
+
+#define ONE_EVERY(TAG, suffix, T, SUM, label) \
+    ONE_PLAIN(assign, suffix, T)              \
+    ONE_PLAIN(max, suffix, T)                 \
+    ONE_PLAIN(min, suffix, T)                 \
+    ONE_PLAIN(add_saturating, suffix, T)      \
+    ONE_PLAIN(add_wrapping, suffix, T)
+PS_DTYPE_TABLE(ONE_EVERY)
+#undef ONE_EVERY
+#undef ONE_PLAIN
+
+#define ONE_SIGNED(suffix, T, U, least, greatest)    \
+    ONE(sgd, suffix, T)                              \
+    {                                                \
+        (void)first, (void)second;                   \
+        ps_sgd_##suffix(step, index, value, pushed); \
+    }
+PS_SIGNED_TABLE(ONE_SIGNED)
+#undef ONE_SIGNED
+
+#define ONE_UNSIGNED(suffix, T, greatest)                         \
+    ONE(sgd, suffix, T)                                           \
+    {                                                             \
+        (void)first, (void)second;                                \
+        if (step->gradient_unsigned)                              \
+            ps_sgd_unsigned_##suffix(step, index, value, pushed); \
+        else                                                      \
+            ps_sgd_##suffix(step, index, value, pushed);          \
+    }
+PS_UNSIGNED_TABLE(ONE_UNSIGNED)
+#undef ONE_UNSIGNED
+#undef ONE
+
+/* Pack and element number i of a run, in place. */
+#define UPDATE(TAG, rule, states_, suffix, T)                                                    \
+    PS_DEVICE void pack_##rule##_##suffix(const struct STEP_##suffix *step,                      \
+                                          const struct ps_cuda_run *run, uint64_t i,             \
+                                          const struct pack_##suffix &gradient)                  \
+    {                                                                                            \
+        struct pack_##suffix value = load_##suffix(run->values, i);                              \
+        struct pack_##suffix first = states_ > 0 ? load_##suffix(run->states[0], i) : value;     \
+        struct pack_##suffix second = states_ > 1 ? load_##suffix(run->states[1], i) : value;    \
+        PS_UNROLL                                                                                \
+        for (unsigned k = 0; k < PACK(T); k++)                                                   \
+            one_##rule##_##suffix(step, run->first + i * PACK(T) + k, &value.element[k],         \
+                                  &first.element[k], &second.element[k], gradient.element[k]);   \
+        store_##suffix(run->values, i, value);                                                   \
+        if (states_ > 0)                                                                         \
+            store_##suffix(run->states[0], i, first);                                            \
+        if (states_ > 1)                                                                         \
+            store_##suffix(run->states[1], i, second);                                           \
+    }                                                                                            \
+    PS_DEVICE void element_##rule##_##suffix(                                                    \
+        const struct STEP_##suffix *step, const struct ps_cuda_run *run, uint64_t i, T gradient) \
+    {                                                                                            \
+        T none = 0;                                                                              \
+        T *value = (T *)run->values + i;                                                         \
+        T *first = states_ > 0 ? (T *)run->states[0] + i : &none;                                \
+        T *second = states_ > 1 ? (T *)run->states[1] + i : &none;                               \
+        one_##rule##_##suffix(step, run->first + i, value, first, second, gradient);             \
+    }
+
+/* What one thread does of a run. `encoded` is a constant: the native encoding asks no questions. A
+ * TOP_K that leaves alone what it does not name goes by its list. */
+#define SPAN(TAG, rule, states_, suffix, T)                                                       \
+    PS_DEVICE void names_##rule##_##suffix(const struct STEP_##suffix *step,                      \
+                                           const struct ps_cuda_run *run,                         \
+                                           const struct ps_span &span)                            \
+    {                                                                                             \
+        const struct ps_cuda_gradient *gradient = &run->gradient;                                 \
+        uint64_t at = listed_from(gradient, run->first + span.begin) + span.thread;               \
+        for (; at < gradient->kept; at += span.stride) {                                          \
+            const uint64_t i = gradient->indices[at] - run->first;                                \
+            if (i >= span.end)                                                                    \
+                break;                                                                            \
+            element_##rule##_##suffix(step, run, i, named_##suffix(gradient, at));                \
+        }                                                                                         \
+    }                                                                                             \
+    PS_DEVICE void span_##rule##_##suffix(const struct STEP_##suffix *step,                       \
+                                          const struct ps_cuda_run *run,                          \
+                                          const struct ps_span &span, bool encoded)               \
+    {                                                                                             \
+        if (encoded && leaves_unnamed(&run->gradient)) {                                          \
+            names_##rule##_##suffix(step, run, span);                                             \
+            return;                                                                               \
+        }                                                                                         \
+        for (uint64_t i = span.pack; i < span.packs; i += span.stride) {                          \
+            const struct pack_##suffix gradient = encoded                                         \
+                                                      ? gradient_pack_##suffix(run, i)            \
+                                                      : load_##suffix(run->gradient.elements, i); \
+            pack_##rule##_##suffix(step, run, i, gradient);                                       \
+        }                                                                                         \
+        if (span.tail < span.count)                                                               \
+            element_##rule##_##suffix(step, run, span.tail,                                       \
+                                      gradient_one_##suffix(run, span.tail));                     \
+    }
+
+#define UPDATE_AND_SPAN(TAG, rule, states_, suffix, T) \
+    UPDATE(TAG, rule, states_, suffix, T)              \
+    SPAN(TAG, rule, states_, suffix, T)
+PS_FLOAT_RULES(UPDATE_AND_SPAN, f32, float)
+PS_FLOAT_RULES(UPDATE_AND_SPAN, f64, double)
+PS_WHOLE_RULES(UPDATE_AND_SPAN, i32, int32_t)
+PS_WHOLE_RULES(UPDATE_AND_SPAN, u32, uint32_t)
+PS_WHOLE_RULES(UPDATE_AND_SPAN, i64, int64_t)
+PS_WHOLE_RULES(UPDATE_AND_SPAN, u64, uint64_t)
+#undef UPDATE_AND_SPAN
+#undef UPDATE
+#undef SPAN
+
+#endif

@@ -1,0 +1,85 @@
+/* Rows on the CPU: a stable merge sort of the arrivals, sums row by row, one update per row. */
+#include "optimizer/rows.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+static size_t least(size_t left, size_t right)
+{
+    return left < right ? left : right;
+}
+
+/* Merges from[begin, middle) and from[middle, end); of equal rows the left one goes first. */
+static void merge(const uint64_t *rows, const uint32_t *from, size_t begin, size_t middle,
+                  size_t end, uint32_t *to)
+{
+    size_t left = begin;
+    size_t right = middle;
+    for (size_t i = begin; i < end; i++) {
+        bool take_left = left < middle && (right == end || rows[from[left]] <= rows[from[right]]);
+        to[i] = take_left ? from[left++] : from[right++];
+    }
+}
+
+void ps_rows_sort(const uint64_t *rows, size_t count, uint32_t *order, uint32_t *other)
+{
+    uint32_t *from = order;
+    uint32_t *to = other;
+    for (size_t i = 0; i < count; i++)
+        order[i] = (uint32_t)i;
+    for (size_t width = 1; width < count; width *= 2) {
+        for (size_t i = 0; i < count; i += 2 * width)
+            merge(rows, from, i, least(i + width, count), least(i + 2 * width, count), to);
+        uint32_t *swapped = from;
+        from = to;
+        to = swapped;
+    }
+    if (from != order)
+        memcpy(order, from, count * sizeof *order);
+}
+
+#define ADD_ROW(suffix, T)                                                    \
+    static void add_row_##suffix(T *restrict sum, const T *row, size_t width) \
+    {                                                                         \
+        for (size_t i = 0; i < width; i++)                                    \
+            sum[i] = sum[i] + row[i];                                         \
+    }
+ADD_ROW(f32, float)
+ADD_ROW(f64, double)
+#undef ADD_ROW
+
+static void add_row(enum ps_dtype dtype, void *sum, const void *row, size_t width)
+{
+    if (dtype == PS_F32)
+        add_row_f32(sum, row, width);
+    else
+        add_row_f64(sum, row, width);
+}
+
+/* Applies the sum of one row's gradients. */
+static void update_row(const struct ps_rows *rows, uint64_t row, const void *sum)
+{
+    size_t start = (size_t)row * rows->stride * ps_dtype_size(rows->step->dtype);
+    void *states[PS_STATES_MAX] = {NULL};
+    for (uint32_t i = 0; i < ps_rule_states(rows->step->settings->rule); i++)
+        states[i] = (char *)rows->states[i] + start;
+    ps_optimizer_apply(rows->step, 0, rows->width, (char *)rows->values + start, states, sum);
+}
+
+void ps_optimizer_rows(const struct ps_rows *rows)
+{
+    enum ps_dtype dtype = rows->step->dtype;
+    PS_ASSERT(ps_dtype_is_float(dtype));
+    PS_ASSERT(rows->count <= UINT32_MAX);
+    size_t bytes = rows->width * ps_dtype_size(dtype);
+    ps_rows_sort(rows->rows, rows->count, rows->scratch, rows->scratch + rows->count);
+    for (size_t begin = 0, end = 0; begin < rows->count; begin = end) {
+        uint64_t row = rows->rows[rows->scratch[begin]];
+        char *sum = (char *)rows->gradient + rows->scratch[begin] * bytes;
+        for (end = begin + 1; end < rows->count && rows->rows[rows->scratch[end]] == row; end++)
+            add_row(dtype, sum, (char *)rows->gradient + rows->scratch[end] * bytes, rows->width);
+        if (row < rows->row_count)
+            update_row(rows, row, sum);
+    }
+}
