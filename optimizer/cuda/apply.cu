@@ -4,17 +4,17 @@
 #include "optimizer/encoded.h"
 
 #define RUN_KERNEL(TAG, rule, states_, suffix, T)                                        \
-    PS_KERNEL run_##rule##_##suffix(const struct ps_cuda_run run,                        \
-                                    const struct ps_cuda_verdict *verdict,               \
-                                    struct STEP_##suffix step)                           \
+    PS_WIDE_KERNEL run_##rule##_##suffix(const struct ps_cuda_run run,                   \
+                                         const struct ps_cuda_verdict *verdict,          \
+                                         struct STEP_##suffix step)                      \
     {                                                                                    \
         if (admit(verdict, &step))                                                       \
             span_##rule##_##suffix(&step, &run, span_of_run(run.count, PACK(T)), false); \
     }
 #define ENCODED_KERNEL(TAG, rule, states_, suffix, T)                                   \
-    PS_KERNEL encoded_##rule##_##suffix(const struct ps_cuda_run run,                   \
-                                        const struct ps_cuda_verdict *verdict,          \
-                                        struct STEP_##suffix step)                      \
+    PS_WIDE_KERNEL encoded_##rule##_##suffix(const struct ps_cuda_run run,              \
+                                             const struct ps_cuda_verdict *verdict,     \
+                                             struct STEP_##suffix step)                 \
     {                                                                                   \
         if (admit(verdict, &step))                                                      \
             span_##rule##_##suffix(&step, &run, span_of_run(run.count, PACK(T)), true); \

@@ -37,6 +37,10 @@
 #define PS_WARP 32
 
 #define PS_KERNEL static __global__ void __launch_bounds__(PS_THREADS)
+
+/* The same, with four blocks a multiprocessor in mind: left alone, ptxas squeezes some kernels into
+ * 32 registers and spills. */
+#define PS_WIDE_KERNEL static __global__ void __launch_bounds__(PS_THREADS, 4)
 #define PS_DEVICE static __device__ __forceinline__
 
 /* The numbers of a step, by suffix. */

@@ -88,7 +88,7 @@ PS_DEVICE struct row row_from(const struct ps_cuda_rows *rows, uint64_t begin, u
         for (uint64_t i = lane; !packed && i < rows->width; i += PS_WARP)                       \
             sum_one_##suffix(rows, row, i);                                                     \
     }                                                                                           \
-    PS_KERNEL sum_##suffix(const struct ps_cuda_rows rows)                                      \
+    PS_WIDE_KERNEL sum_##suffix(const struct ps_cuda_rows rows)                                 \
     {                                                                                           \
         const unsigned lane = threadIdx.x % PS_WARP;                                            \
         if (forbids(rows.verdict))                                                              \
@@ -128,16 +128,17 @@ PS_FLOAT_TABLE(SUM_ROW)
         for (uint64_t i = lane; i < width; i += PS_WARP)                                       \
             element_##rule##_##suffix(step, &run, i, ((const T *)run.gradient.elements)[i]);   \
     }
-#define ROWS_KERNEL(kind, rule, suffix)                                                           \
-    PS_KERNEL kind##_##rule##_##suffix(const struct ps_cuda_rows rows, struct STEP_##suffix step) \
-    {                                                                                             \
-        const unsigned lane = threadIdx.x % PS_WARP;                                              \
-        if (!admit(rows.verdict, &step))                                                          \
-            return;                                                                               \
-        for (uint64_t base = first_position(); base < rows.count; base += positions())            \
-            for (unsigned mask = rows_begin(&rows, base, lane); mask != 0; mask &= mask - 1)      \
-                kind##_row_##rule##_##suffix(                                                     \
-                    &step, run_of_row_##suffix(&rows, base + lowest(mask)), rows.width, lane);    \
+#define ROWS_KERNEL(kind, rule, suffix)                                                        \
+    PS_WIDE_KERNEL kind##_##rule##_##suffix(const struct ps_cuda_rows rows,                    \
+                                            struct STEP_##suffix step)                         \
+    {                                                                                          \
+        const unsigned lane = threadIdx.x % PS_WARP;                                           \
+        if (!admit(rows.verdict, &step))                                                       \
+            return;                                                                            \
+        for (uint64_t base = first_position(); base < rows.count; base += positions())         \
+            for (unsigned mask = rows_begin(&rows, base, lane); mask != 0; mask &= mask - 1)   \
+                kind##_row_##rule##_##suffix(                                                  \
+                    &step, run_of_row_##suffix(&rows, base + lowest(mask)), rows.width, lane); \
     }
 #define ROW_KERNELS(TAG, rule, states_, suffix, T) \
     APPLY_ROW(TAG, rule, states_, suffix, T)       \

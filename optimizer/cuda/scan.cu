@@ -9,7 +9,7 @@
 #include "optimizer/judge.rule.h"
 
 /* Threads of a team, teams of a block, packs of a group. */
-#define TEAM(T) (PS_SUM_LANES / PACK(T))
+#define TEAM(T) ((unsigned)(PS_SUM_LANES / PACK(T)))
 #define TEAMS(T) (PS_THREADS / TEAM(T))
 #define GROUP(T) (PS_SUM_ELEMENTS / PACK(T))
 

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""What nvcc makes of the kernels, looked at without a GPU.
+
+In the PTX: no fused multiply-add of floats, nothing approximate, nothing flushed to zero. Of the
+machine code, per architecture: no spills, no stack, at most 64 registers. Bulk accesses of native
+gradients: 16 bytes each; single elements only for the tail.
+
+usage: test_kernel_gates.py NVCC INCLUDE_ROOT FLAGS KERNEL_FILE...
+"""
+import re
+import subprocess
+import sys
+import tempfile
+
+ARCHITECTURES = (80, 90)
+REGISTERS_MAX = 64
+STATES = {"momentum": 1, "nesterov": 1, "adagrad": 1, "rmsprop": 1,
+          "adadelta": 2, "adam": 2, "adamw": 2, "ftrl": 2}
+FORBIDDEN = re.compile(r"\b(?:fma|mad)\.[a-z0-9.]*f(?:32|64)|\.approx|\.ftz|\bdiv\.full")
+ENTRY = re.compile(r"\.entry _Z\d+(\w+?)_([iuf]\d\d)[0-9]")
+
+
+def compile_file(nvcc, root, flags, architecture, path, folder):
+    """The PTX, and what ptxas says about the machine code."""
+    ptx = f"{folder}/kernels.ptx"
+    base = [nvcc, "-std=c++17", "-O3", f"-I{root}", f"-arch=sm_{architecture}", *flags]
+    subprocess.run([*base, "-ptx", path, "-o", ptx], check=True)
+    said = subprocess.run([*base, "-Xptxas", "-v", "-cubin", path, "-o", f"{folder}/kernels.cubin"],
+                          check=True, capture_output=True, text=True).stderr
+    with open(ptx, encoding="ascii") as file:
+        return file.read(), said
+
+
+def arithmetic_faults(ptx):
+    return [f"forbidden: {found.group(0)}" for found in FORBIDDEN.finditer(ptx)]
+
+
+def machine_faults(said):
+    faults = []
+    kernel = "?"
+    for line in said.splitlines():
+        name = re.search(r"Compiling entry function '(\w+)'", line)
+        if name:
+            kernel = name.group(1)
+        room = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes", line)
+        if room and any(int(size) > 0 for size in room.groups()):
+            faults.append(f"{kernel}: {line.strip()}")
+        registers = re.search(r"Used (\d+) registers", line)
+        if registers and int(registers.group(1)) > REGISTERS_MAX:
+            faults.append(f"{kernel}: {registers.group(1)} registers, {REGISTERS_MAX} at most")
+    return faults
+
+
+def width_faults(ptx):
+    """Of each kernel run_RULE_TYPE: what it loads and stores."""
+    faults = []
+    kernels = 0
+    for body in re.split(r"(?=\.entry )", ptx)[1:]:
+        name = ENTRY.match(body)
+        if not name or not name.group(1).startswith("run_"):
+            continue
+        kernels += 1
+        rule = name.group(1)[len("run_"):]
+        stores_min = 1 + STATES.get(rule, 0)
+        wide = len(re.findall(r"st\.global\.v(?:4\.[fu]32|2\.[fu]64)", body))
+        single = len(re.findall(r"st\.global\.[fusb]\d\d", body))
+        odd = re.findall(r"(?:ld|st)\.global\.(?:v2\.[fu]32|v\d\.[us](?:8|16))", body)
+        if wide < stores_min or single > stores_min or odd:
+            faults.append(f"{rule}_{name.group(2)}: {wide} stores of 16 bytes, {single} of one "
+                          f"element, {len(odd)} of other widths; {stores_min} arrays are written")
+    return kernels, faults
+
+
+def main():
+    nvcc, root, flags, *paths = sys.argv[1:]
+    options = re.split("[; ]", flags)
+    faults = []
+    checked = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for path in paths:
+            for architecture in ARCHITECTURES:
+                ptx, said = compile_file(nvcc, root, options, architecture, path, folder)
+                kernels, narrow = width_faults(ptx)
+                checked += kernels
+                found = arithmetic_faults(ptx) + machine_faults(said) + narrow
+                faults += [f"{path} (sm_{architecture}): {fault}" for fault in found]
+    print("\n".join(faults))
+    print(f"{checked} kernels for native gradients looked at, {len(faults)} fault(s)")
+    # Without any kernel the patterns above would have missed them all.
+    sys.exit(1 if faults or checked == 0 else 0)
+
+
+main()
