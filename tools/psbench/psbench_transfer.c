@@ -54,6 +54,12 @@ enum ps_status ps_bench_transfer(struct ps_bench *bench, struct ps_error *error)
     }
     if (status == PS_OK)
         status = ps_bench_load_check(run.load, error);
+    if (status == PS_OK && strcmp(bench->options->transport, "shm") == 0 &&
+        ps_bench_load_shared_bytes(run.load) == 0)
+        status = ps_fail(error, PS_ERR_UNAVAILABLE,
+                         "nothing went through shared memory: %llu bytes are too few, or the "
+                         "server takes none here",
+                         (unsigned long long)bench->options->size);
     close_run(&run);
     return status;
 }
@@ -114,11 +120,6 @@ static enum ps_status measure(struct transfer_run *run, const struct transfer *t
     PS_TRY(ps_bench_load_run(run->load, transfer->operation, bench->options->time_ms, &figures,
                              error));
     shared_bytes = ps_bench_load_shared_bytes(run->load) - shared_bytes;
-    if (shared_bytes == 0 && strcmp(bench->options->transport, "shm") == 0)
-        return ps_fail(error, PS_ERR_UNAVAILABLE,
-                       "nothing went through shared memory: %llu bytes are too few, or the server "
-                       "takes none here",
-                       (unsigned long long)bench->options->size);
     struct ps_bench_row *row = ps_bench_report_row(
         &bench->report, transfer->row, bench->options->size, bench->options->outstanding);
     ps_bench_row_add(row, &figures);
@@ -136,7 +137,7 @@ static enum ps_status compare(struct transfer_run *run, const struct transfer *t
     PS_TRY(compare_stream(run, transfer, row, error));
     struct ps_bench_figures figures = ps_bench_alone_copy(&run->alone, side_ms);
     ps_bench_report_beside(&run->bench->report, row, "memcpy", "memcpy", 1, &figures);
-    if (ps_bench_load_shared_bytes(run->load) > 0) {
+    if (strcmp(run->bench->options->transport, "wire") != 0) {
         PS_TRY(ps_bench_alone_copy_far(&run->alone, side_ms, &figures, error));
         ps_bench_report_beside(&run->bench->report, row, "memcpy_far", "memcpy_far", 1, &figures);
     }
