@@ -1,0 +1,193 @@
+/* The plugin interface of a device: parameters whose values and states live in its memory, and the
+ * pushes, reads and snapshots of them. A plugin is a shared library with one exported symbol,
+ * PS_DEVICE_ENTRY, which gives a constant table of functions; nothing of CUDA is seen here.
+ *
+ * Work is put in and waited for apart: push, read_begin and snapshot return a ticket as soon as
+ * everything is queued on the device, in the order of the calls for one parameter; wait says
+ * whether it was done. Nothing that depends on the work may be acknowledged before.
+ *
+ * Memory is counted before the device is asked for any: what passes the budget is refused with
+ * PS_ERR_BUSY and the numbers, and the device notices nothing.
+ *
+ * A device dies once. After the first error that is not a refused allocation every function that
+ * can fail gives PS_ERR_UNAVAILABLE with the first error's text, `died` has been called, and no
+ * wait succeeds any more. The process is to end; the device's memory must not be read.
+ *
+ * Threads:  any, for everything that has a device; calls for one parameter or one snapshot come
+ *           one after another (the parameter's lock). open and close by one thread.
+ * Blocking: wait, read, write, snapshot_read, close and a push whose ring is full wait for the
+ *           device. The rest does not.
+ * Errors:   PS_ERR_BUSY the budget; PS_ERR_NO_MEMORY the device or the host refused memory that the
+ *           budget had room for; PS_ERR_UNSUPPORTED; PS_ERR_UNAVAILABLE the device is dead. After
+ *           any of them nothing has changed, but for a device that is dead.
+ * Memory:   handles are opaque and end by the function named beside them.
+ */
+#ifndef PS_OPTIMIZER_DEVICE_H
+#define PS_OPTIMIZER_DEVICE_H
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/encoding.h"
+#include "base/status.h"
+#include "optimizer/optimizer.h"
+
+/* Rises with every change of this header that an older or newer other side would stumble over. */
+#define PS_DEVICE_ABI 1
+
+/* The exported symbol, a ps_device_entry_fn. */
+#define PS_DEVICE_ENTRY "ps_device_entry"
+
+struct ps_device;
+struct ps_device_parameter;
+struct ps_device_snapshot;
+
+/* Work that was queued; 0 is done already. */
+struct ps_device_ticket {
+    uint64_t compute;
+    uint64_t copy_out;
+};
+
+struct ps_device_options {
+    uint32_t ordinal;                  /* which of the visible devices */
+    uint64_t memory_bytes;             /* the budget; 0: what is free less max(1 GiB, 5 %) */
+    uint64_t pinned_bytes;             /* of the ring for gradients; 0: 64 MiB */
+    const struct ps_allocator *memory; /* borrowed; outlives the device; safe from any thread */
+    /* Called once, by the thread that met the error; must not block and must not call back. May be
+     * NULL. `text` is borrowed for the call. */
+    void (*died)(void *self, const char *text);
+    void *self;
+};
+
+/* What a device is; the same for as long as it is open. */
+struct ps_device_facts {
+    char name[64];
+    char uuid[48]; /* "GPU-..." */
+    uint32_t capability_major;
+    uint32_t capability_minor;
+    uint64_t memory_bytes;  /* of the device */
+    uint64_t context_bytes; /* taken by opening it, the ring included */
+    uint64_t budget_bytes;
+};
+
+struct ps_device_stats {
+    uint64_t budget_bytes;
+    uint64_t used_bytes;
+    uint64_t used_bytes_max; /* ever */
+    uint64_t pinned_bytes;   /* host memory for the ring and host_acquire */
+    uint64_t parameter_count;
+    uint64_t snapshot_count; /* alive */
+    uint64_t streamed_count; /* snapshots that found no room on the device */
+    uint64_t push_count;     /* parameters pushed to */
+    uint64_t launch_count;   /* update kernels */
+    uint64_t bytes_in;       /* gradients and loads */
+    uint64_t bytes_out;      /* reads */
+};
+
+/* One parameter's part of a push. All is borrowed for the call. */
+struct ps_device_push {
+    struct ps_device_parameter *parameter;
+    struct ps_view gradient; /* of the size that encoding, type and count ask for */
+    enum ps_encoding encoding;
+    const struct ps_optimizer_step *step; /* prepared, not to be skipped */
+};
+
+struct ps_device_parameter_wish {
+    const struct ps_optimizer_settings *settings; /* borrowed for the call */
+    enum ps_dtype dtype;
+    uint64_t count;
+};
+
+/* Array 0 are the values, 1 and on the states. */
+#define PS_DEVICE_VALUES 0u
+
+struct ps_device_plugin {
+    uint32_t abi;
+    const char *name; /* "cuda" or "emu" */
+
+    /* How many devices are visible. PS_ERR_UNAVAILABLE: no driver, or one that does not work; the
+     * text has the driver's number. */
+    PS_MUST_USE enum ps_status (*count)(uint32_t *count, struct ps_error *error);
+
+    /* Opens a device and proves that it computes: patterns are written and read back, and a kernel
+     * is compared with the CPU. End it with close.
+     *
+     * PS_ERR_NOT_FOUND    there is no such device
+     * PS_ERR_UNSUPPORTED  it is older than what the kernels were built for
+     * PS_ERR_INTERNAL     it computes something else than the CPU
+     */
+    PS_MUST_USE enum ps_status (*open)(const struct ps_device_options *options,
+                                       struct ps_device **device, struct ps_error *error);
+
+    /* Takes `device`. Every parameter and snapshot has ended before. NULL is allowed. */
+    void (*close)(struct ps_device *device);
+
+    void (*facts)(struct ps_device *device, struct ps_device_facts *facts);
+    void (*stats)(struct ps_device *device, struct ps_device_stats *stats);
+
+    /* True once the device is dead; `error` (may be NULL) gets the first error. */
+    bool (*dead)(struct ps_device *device, struct ps_error *error);
+
+    /* Can such a parameter live on a device? PS_ERR_UNSUPPORTED says why not. */
+    PS_MUST_USE enum ps_status (*supports)(const struct ps_device_parameter_wish *wish,
+                                           struct ps_error *error);
+
+    /* Device bytes that such a parameter takes. */
+    uint64_t (*parameter_bytes)(const struct ps_device_parameter_wish *wish);
+
+    /* A parameter with undefined values and states at their start. End it with
+     * parameter_destroy. */
+    PS_MUST_USE enum ps_status (*parameter_create)(struct ps_device *device,
+                                                   const struct ps_device_parameter_wish *wish,
+                                                   struct ps_device_parameter **parameter,
+                                                   struct ps_error *error);
+    void (*parameter_destroy)(struct ps_device_parameter *parameter);
+
+    /* Applies one gradient to each of the parameters, in this order. Small ones go to the device in
+     * one copy and one launch. On a failure before anything was queued nothing has changed; later
+     * the device is dead. */
+    PS_MUST_USE enum ps_status (*push)(struct ps_device *device,
+                                       const struct ps_device_push *pushes, size_t count,
+                                       struct ps_device_ticket *ticket, struct ps_error *error);
+
+    /* Returns when the work is done. */
+    PS_MUST_USE enum ps_status (*wait)(struct ps_device *device, struct ps_device_ticket ticket,
+                                       struct ps_error *error);
+
+    /* Queues the copy of a whole array into `pieces`, which lie in memory of host_acquire and are
+     * filled when the ticket is done. Pushes that come later do not wait for it on the host. */
+    PS_MUST_USE enum ps_status (*read_begin)(struct ps_device_parameter *parameter, uint32_t array,
+                                             const struct ps_bytes *pieces, size_t piece_count,
+                                             struct ps_device_ticket *ticket,
+                                             struct ps_error *error);
+
+    /* Copies `size` bytes of an array, from `offset` on, into any memory of the host. */
+    PS_MUST_USE enum ps_status (*read)(struct ps_device_parameter *parameter, uint32_t array,
+                                       uint64_t offset, void *destination, size_t size,
+                                       struct ps_error *error);
+
+    /* The other way: `content` becomes the array's bytes from `offset` on. */
+    PS_MUST_USE enum ps_status (*write)(struct ps_device_parameter *parameter, uint32_t array,
+                                        uint64_t offset, struct ps_view content,
+                                        struct ps_error *error);
+
+    /* Values and states as they are after everything pushed so far: a copy on the device where the
+     * budget has room, otherwise one in the host's memory, for which this call waits. End it with
+     * snapshot_release, before the device is closed; the parameter may end before it. */
+    PS_MUST_USE enum ps_status (*snapshot)(struct ps_device_parameter *parameter,
+                                           struct ps_device_snapshot **snapshot,
+                                           struct ps_error *error);
+    PS_MUST_USE enum ps_status (*snapshot_read)(struct ps_device_snapshot *snapshot, uint32_t array,
+                                                uint64_t offset, void *destination, size_t size,
+                                                struct ps_error *error);
+    void (*snapshot_release)(struct ps_device_snapshot *snapshot);
+
+    /* Host memory that the device reads and writes by itself; NULL when it is refused. Slow: for
+     * few and large pieces. Given back with host_release, before close. */
+    void *(*host_acquire)(struct ps_device *device, size_t size);
+    void (*host_release)(struct ps_device *device, void *memory, size_t size);
+};
+
+/* NULL when the plugin is of another ABI. */
+typedef const struct ps_device_plugin *ps_device_entry_fn(uint32_t abi);
+
+#endif

@@ -1,0 +1,135 @@
+/* A parameter in the device's memory: one piece of it, the arrays one after another. */
+#include "optimizer/device/runtime.h"
+
+#include "base/assert.h"
+
+static enum ps_status acquire_arrays(struct ps_device_parameter *parameter, struct ps_error *error);
+static enum ps_status begin_arrays(struct ps_device_parameter *parameter,
+                                   const struct ps_optimizer_settings *settings,
+                                   struct ps_error *error);
+static enum ps_status queue_start(struct ps_device_parameter *parameter,
+                                  const struct ps_optimizer_settings *settings,
+                                  struct ps_error *error);
+static uint64_t parameter_size(const struct ps_device_parameter *parameter);
+
+enum ps_status ps_device_supports(const struct ps_device_parameter_wish *wish,
+                                  struct ps_error *error)
+{
+    PS_TRY(ps_optimizer_settings_check(wish->settings, wish->dtype, error));
+    /* Whether a push may be taken must be known before it goes into the journal. */
+    if (wish->settings->rule == PS_RULE_ADD && wish->settings->overflow == PS_OVERFLOW_FAIL)
+        return ps_fail(error, PS_ERR_UNSUPPORTED, "overflow=fail has to see the values first");
+    if (wish->count > UINT64_MAX / 16 / sizeof(double) / PS_DEVICE_ARRAYS_MAX)
+        return ps_fail(error, PS_ERR_UNSUPPORTED, "too many elements");
+    return PS_OK;
+}
+
+uint64_t ps_device_parameter_bytes(const struct ps_device_parameter_wish *wish)
+{
+    return ps_budget_array_bytes(wish->count, ps_dtype_size(wish->dtype)) *
+           (1 + ps_rule_states(wish->settings->rule));
+}
+
+enum ps_status ps_device_parameter_create(struct ps_device *device,
+                                          const struct ps_device_parameter_wish *wish,
+                                          struct ps_device_parameter **out, struct ps_error *error)
+{
+    PS_TRY(ps_device_supports(wish, error));
+    struct ps_device_parameter *parameter = ps_zeroed(device->memory, sizeof *parameter);
+    if (parameter == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a parameter's handle");
+    parameter->device = device;
+    parameter->dtype = wish->dtype;
+    parameter->count = wish->count;
+    parameter->array_count = 1 + ps_rule_states(wish->settings->rule);
+    parameter->array_bytes = ps_budget_array_bytes(wish->count, ps_dtype_size(wish->dtype));
+    enum ps_status status = acquire_arrays(parameter, error);
+    if (status != PS_OK) {
+        ps_release(device->memory, parameter);
+        return status;
+    }
+    atomic_fetch_add(&device->parameter_count, 1);
+    status = begin_arrays(parameter, wish->settings, error);
+    if (status != PS_OK) {
+        ps_device_parameter_destroy(parameter);
+        return status;
+    }
+    *out = parameter;
+    return PS_OK;
+}
+
+/* The budget first: a device that is asked for too much may take others' memory for it. */
+static enum ps_status acquire_arrays(struct ps_device_parameter *parameter, struct ps_error *error)
+{
+    struct ps_device *device = parameter->device;
+    uint64_t size = parameter_size(parameter);
+    PS_TRY(ps_device_enter(device, error));
+    PS_TRY(ps_budget_reserve(&device->budget, size, error));
+    void *memory = NULL;
+    int code = device->driver.device_acquire(device->driver.self, (size_t)size, &memory);
+    enum ps_status status = ps_device_check_memory(device, code, "a parameter", size, error);
+    if (status != PS_OK) {
+        ps_budget_release(&device->budget, size);
+        return status;
+    }
+    parameter->arrays = memory;
+    return PS_OK;
+}
+
+static enum ps_status begin_arrays(struct ps_device_parameter *parameter,
+                                   const struct ps_optimizer_settings *settings,
+                                   struct ps_error *error)
+{
+    struct ps_device *device = parameter->device;
+    ps_mutex_lock(&device->lock);
+    enum ps_status status = queue_start(parameter, settings, error);
+    ps_mutex_unlock(&device->lock);
+    return status;
+}
+
+/* Zeros also behind the last element, where 16-byte accesses may come to look. */
+static enum ps_status queue_start(struct ps_device_parameter *parameter,
+                                  const struct ps_optimizer_settings *settings,
+                                  struct ps_error *error)
+{
+    struct ps_device *device = parameter->device;
+    struct ps_driver *driver = &device->driver;
+    struct ps_driver_stream *stream = device->compute.stream;
+    int code =
+        driver->zero(driver->self, parameter->arrays, (size_t)parameter_size(parameter), stream);
+    for (uint32_t i = 1; code == 0 && i < parameter->array_count; i++) {
+        const struct ps_cuda_fill fill = {.dtype = parameter->dtype,
+                                          .value = ps_optimizer_state_start(settings, i - 1),
+                                          .array = ps_device_parameter_array(parameter, i),
+                                          .count = parameter->count};
+        if (fill.value != 0)
+            code = driver->fill(driver->self, &fill, stream);
+    }
+    return ps_device_check_code(device, code, "filling a parameter", error);
+}
+
+static uint64_t parameter_size(const struct ps_device_parameter *parameter)
+{
+    return parameter->array_bytes * parameter->array_count;
+}
+
+uint8_t *ps_device_parameter_array(const struct ps_device_parameter *parameter, uint32_t array)
+{
+    PS_ASSERT(array < parameter->array_count);
+    return parameter->arrays + array * parameter->array_bytes;
+}
+
+void ps_device_parameter_destroy(struct ps_device_parameter *parameter)
+{
+    if (parameter == NULL)
+        return;
+    struct ps_device *device = parameter->device;
+    /* A dead device takes its memory with it. */
+    if (ps_device_enter(device, NULL) == PS_OK) {
+        int code = device->driver.device_release(device->driver.self, parameter->arrays);
+        (void)!ps_device_check_code(device, code, "giving memory back", NULL);
+    }
+    ps_budget_release(&device->budget, parameter_size(parameter));
+    atomic_fetch_sub(&device->parameter_count, 1);
+    ps_release(device->memory, parameter);
+}

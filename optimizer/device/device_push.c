@@ -1,0 +1,251 @@
+/* Gradients on their way: cut into parts, copied once from wherever the message left them into a
+ * slot, and applied by one launch for each slot. What fits into one slot together goes together. */
+#include "optimizer/device/gradient_parts.h"
+#include "optimizer/device/runtime.h"
+
+#include "base/assert.h"
+
+/* The slot that is being filled. */
+struct pack {
+    struct ps_device *device;
+    struct ps_slot *slot; /* NULL: none yet */
+    uint64_t number;
+    size_t used; /* bytes of gradients */
+    size_t entry_count;
+    struct ps_cuda_apply first; /* the only entry, if there is one alone */
+};
+
+static enum ps_status push_one(struct pack *pack, const struct ps_device_push *push,
+                               struct ps_error *error);
+static enum ps_status add_part(struct pack *pack, const struct ps_device_push *push,
+                               const struct ps_gradient_source *source,
+                               const struct ps_gradient_part *part, struct ps_error *error);
+static bool goes_in(const struct pack *pack, const struct ps_device_push *push,
+                    const struct ps_gradient_part *part);
+static enum ps_status open_pack(struct pack *pack, struct ps_error *error);
+static void add_entry(struct pack *pack, const struct ps_optimizer_step *step,
+                      const struct ps_cuda_run *run);
+static enum ps_status await_readers(struct pack *pack, struct ps_device_parameter *parameter,
+                                    struct ps_error *error);
+static enum ps_status close_pack(struct pack *pack, struct ps_error *error);
+static size_t fill_chunks(struct pack *pack, uint64_t *chunk_count);
+static enum ps_status queue_copy(struct pack *pack, size_t table_bytes, struct ps_error *error);
+static enum ps_status queue_launch(struct pack *pack, uint64_t chunk_count, struct ps_error *error);
+static enum ps_status mark_push(struct ps_device *device, struct ps_device_ticket *ticket,
+                                struct ps_error *error);
+
+enum ps_status ps_device_push_all(struct ps_device *device, const struct ps_device_push *pushes,
+                                  size_t count, struct ps_device_ticket *ticket,
+                                  struct ps_error *error)
+{
+    PS_TRY(ps_device_enter(device, error));
+    struct pack pack = {.device = device};
+    enum ps_status status = PS_OK;
+    for (size_t i = 0; status == PS_OK && i < count; i++)
+        status = push_one(&pack, &pushes[i], error);
+    if (status == PS_OK)
+        status = close_pack(&pack, error);
+    if (status != PS_OK) {
+        ps_slot_return(device, pack.slot);
+        return status;
+    }
+    atomic_fetch_add(&device->push_count, count);
+    return mark_push(device, ticket, error);
+}
+
+static enum ps_status push_one(struct pack *pack, const struct ps_device_push *push,
+                               struct ps_error *error)
+{
+    const struct ps_device_parameter *parameter = push->parameter;
+    const struct ps_gradient_source source = {.content = push->gradient,
+                                              .encoding = push->encoding,
+                                              .dtype = parameter->dtype,
+                                              .count = parameter->count};
+    PS_ASSERT(!push->step->skip);
+    PS_ASSERT(push->step->dtype == parameter->dtype);
+    PS_ASSERT(source.encoding == PS_ENCODING_TOP_K ||
+              source.content.size == ps_gradient_source_bytes(&source));
+    struct ps_gradient_part part = {0};
+    for (;;) {
+        part = ps_gradient_part_next(&source, &part, pack->device->ring.slot_bytes);
+        if (part.count == 0)
+            break;
+        PS_TRY(add_part(pack, push, &source, &part, error));
+    }
+    atomic_fetch_add(&pack->device->bytes_in, push->gradient.size);
+    return PS_OK;
+}
+
+static enum ps_status add_part(struct pack *pack, const struct ps_device_push *push,
+                               const struct ps_gradient_source *source,
+                               const struct ps_gradient_part *part, struct ps_error *error)
+{
+    struct ps_device_parameter *parameter = push->parameter;
+    if (!goes_in(pack, push, part))
+        PS_TRY(close_pack(pack, error));
+    PS_TRY(open_pack(pack, error));
+    PS_TRY(await_readers(pack, parameter, error));
+    uint8_t *place = pack->slot->device + pack->used;
+    ps_gradient_part_copy(source, part, pack->slot->host + pack->used);
+    struct ps_cuda_run run = {.first = part->first,
+                              .count = part->count,
+                              .gradient = ps_gradient_part_at(source, part, place)};
+    size_t offset = (size_t)part->first * ps_dtype_size(parameter->dtype);
+    run.values = ps_device_parameter_array(parameter, 0) + offset;
+    for (uint32_t i = 1; i < parameter->array_count; i++)
+        run.states[i - 1] = ps_device_parameter_array(parameter, i) + offset;
+    add_entry(pack, push->step, &run);
+    pack->used += part->bytes;
+    parameter->pack = pack->number;
+    return PS_OK;
+}
+
+/* One launch has one rule and one type, and never two gradients for one element. A list has no
+ * bound on the elements it stands for, and so none on its chunks: it goes alone. */
+static bool goes_in(const struct pack *pack, const struct ps_device_push *push,
+                    const struct ps_gradient_part *part)
+{
+    if (pack->slot == NULL || pack->entry_count == 0)
+        return true;
+    const struct ps_ring *ring = &pack->device->ring;
+    const struct ps_optimizer_step *first = pack->first.step;
+    if (part->bytes > ring->slot_bytes - pack->used || pack->entry_count == ring->entries_max)
+        return false;
+    if (push->encoding == PS_ENCODING_TOP_K ||
+        pack->first.run.gradient.encoding == PS_ENCODING_TOP_K)
+        return false;
+    if (part->first == 0 && push->parameter->pack == pack->number)
+        return false;
+    return first->dtype == push->step->dtype &&
+           first->settings->rule == push->step->settings->rule &&
+           first->settings->overflow == push->step->settings->overflow;
+}
+
+static enum ps_status open_pack(struct pack *pack, struct ps_error *error)
+{
+    struct ps_device *device = pack->device;
+    if (pack->slot != NULL)
+        return PS_OK;
+    PS_TRY(ps_slot_take(device, &pack->slot, error));
+    ps_mutex_lock(&device->lock);
+    pack->number = ++device->pack_newest;
+    ps_mutex_unlock(&device->lock);
+    return PS_OK;
+}
+
+static void add_entry(struct pack *pack, const struct ps_optimizer_step *step,
+                      const struct ps_cuda_run *run)
+{
+    struct ps_cuda_entry *entries = (void *)(pack->slot->host + pack->device->ring.slot_bytes);
+    if (pack->entry_count == 0)
+        pack->first = (struct ps_cuda_apply){.step = step, .run = *run};
+    ps_cuda_entry_fill(step, run, NULL, &entries[pack->entry_count]);
+    pack->entry_count++;
+}
+
+/* W5: somebody may still be reading what this update is going to overwrite. */
+static enum ps_status await_readers(struct pack *pack, struct ps_device_parameter *parameter,
+                                    struct ps_error *error)
+{
+    struct ps_device *device = pack->device;
+    if (parameter->reading == 0 || PS_DEVICE_MISSING_WAIT == 5)
+        return PS_OK;
+    ps_mutex_lock(&device->lock);
+    enum ps_status status = ps_timeline_await(device, &device->copy_out, parameter->reading,
+                                              device->compute.stream, error);
+    ps_mutex_unlock(&device->lock);
+    parameter->reading = 0;
+    return status;
+}
+
+static enum ps_status close_pack(struct pack *pack, struct ps_error *error)
+{
+    struct ps_device *device = pack->device;
+    if (pack->slot == NULL)
+        return PS_OK;
+    uint64_t chunk_count = 0;
+    size_t table_bytes = pack->entry_count > 1 ? fill_chunks(pack, &chunk_count) : 0;
+    ps_mutex_lock(&device->lock);
+    enum ps_status status = queue_copy(pack, table_bytes, error);
+    if (status == PS_OK)
+        status = queue_launch(pack, chunk_count, error);
+    ps_mutex_unlock(&device->lock);
+    ps_slot_return(device, pack->slot);
+    *pack = (struct pack){.device = device};
+    return status;
+}
+
+/* The list of chunks comes right behind the entries; returns the bytes of both. */
+static size_t fill_chunks(struct pack *pack, uint64_t *chunk_count)
+{
+    const struct ps_ring *ring = &pack->device->ring;
+    uint8_t *table = pack->slot->host + ring->slot_bytes;
+    size_t entry_bytes = pack->entry_count * sizeof(struct ps_cuda_entry);
+    const struct ps_cuda_entry *entries = (const void *)table;
+    struct ps_cuda_chunk *chunks = (void *)(table + entry_bytes);
+    for (size_t i = 0; i < pack->entry_count; i++)
+        *chunk_count +=
+            ps_cuda_chunks_fill((uint32_t)i, entries[i].run.count, &chunks[*chunk_count]);
+    size_t bytes = entry_bytes + (size_t)*chunk_count * sizeof *chunks;
+    PS_ASSERT(bytes <= ring->table_bytes);
+    return bytes;
+}
+
+static enum ps_status queue_copy(struct pack *pack, size_t table_bytes, struct ps_error *error)
+{
+    struct ps_device *device = pack->device;
+    struct ps_driver *driver = &device->driver;
+    struct ps_slot *slot = pack->slot;
+    int code = 0;
+    if (PS_DEVICE_MISSING_WAIT != 2)
+        code = driver->stream_wait(driver->self, device->copy_in, slot->done); /* W2 */
+    if (code == 0)
+        code = driver->copy(driver->self, slot->device, slot->host, pack->used, PS_DRIVER_TO_DEVICE,
+                            device->copy_in);
+    size_t behind = device->ring.slot_bytes;
+    if (code == 0 && table_bytes > 0)
+        code = driver->copy(driver->self, slot->device + behind, slot->host + behind, table_bytes,
+                            PS_DRIVER_TO_DEVICE, device->copy_in);
+    if (code == 0)
+        code = driver->record(driver->self, slot->copied, device->copy_in);
+    return ps_device_check_code(device, code, "copying a gradient", error);
+}
+
+static enum ps_status queue_launch(struct pack *pack, uint64_t chunk_count, struct ps_error *error)
+{
+    struct ps_device *device = pack->device;
+    struct ps_driver *driver = &device->driver;
+    struct ps_slot *slot = pack->slot;
+    struct ps_driver_stream *stream = device->compute.stream;
+    const struct ps_optimizer_step *step = pack->first.step;
+    int code = 0;
+    if (PS_DEVICE_MISSING_WAIT != 3)
+        code = driver->stream_wait(driver->self, stream, slot->copied); /* W3 */
+    if (code == 0 && pack->entry_count == 1)
+        code = driver->apply(driver->self, &pack->first, stream);
+    if (code == 0 && pack->entry_count > 1) {
+        const uint8_t *table = slot->device + device->ring.slot_bytes;
+        size_t entry_bytes = pack->entry_count * sizeof(struct ps_cuda_entry);
+        const struct ps_cuda_table launch = {.rule = step->settings->rule,
+                                             .dtype = step->dtype,
+                                             .overflow = step->settings->overflow,
+                                             .entries = (const void *)table,
+                                             .chunks = (const void *)(table + entry_bytes),
+                                             .chunk_count = chunk_count};
+        code = driver->table(driver->self, &launch, stream);
+    }
+    if (code == 0)
+        code = driver->record(driver->self, slot->done, stream);
+    atomic_fetch_add(&device->launch_count, 1);
+    return ps_device_check_code(device, code, "launching an update", error);
+}
+
+static enum ps_status mark_push(struct ps_device *device, struct ps_device_ticket *ticket,
+                                struct ps_error *error)
+{
+    *ticket = (struct ps_device_ticket){0};
+    ps_mutex_lock(&device->lock);
+    enum ps_status status = ps_timeline_mark(device, &device->compute, &ticket->compute, error);
+    ps_mutex_unlock(&device->lock);
+    return status;
+}

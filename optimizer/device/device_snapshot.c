@@ -1,0 +1,124 @@
+/* A parameter as it was at one moment. The copy on the device takes its place in the compute stream
+ * and nobody waits; where there is no room for one, the bytes come to the host while the caller
+ * holds the parameter still. */
+#include "optimizer/device/runtime.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+struct ps_device_snapshot {
+    struct ps_device *device;
+    uint64_t array_bytes;
+    uint32_t array_count;
+    uint8_t *device_arrays; /* or */
+    uint8_t *host_arrays;
+};
+
+static enum ps_status copy_on_device(struct ps_device_snapshot *snapshot,
+                                     const struct ps_device_parameter *parameter,
+                                     struct ps_error *error);
+static enum ps_status acquire_copy(struct ps_device_snapshot *snapshot, uint64_t size,
+                                   struct ps_error *error);
+static enum ps_status copy_to_host(struct ps_device_snapshot *snapshot,
+                                   const struct ps_device_parameter *parameter,
+                                   struct ps_error *error);
+
+enum ps_status ps_device_snapshot(struct ps_device_parameter *parameter,
+                                  struct ps_device_snapshot **out, struct ps_error *error)
+{
+    struct ps_device *device = parameter->device;
+    PS_TRY(ps_device_enter(device, error));
+    struct ps_device_snapshot *snapshot = ps_zeroed(device->memory, sizeof *snapshot);
+    if (snapshot == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a snapshot");
+    snapshot->device = device;
+    snapshot->array_bytes = parameter->array_bytes;
+    snapshot->array_count = parameter->array_count;
+    atomic_fetch_add(&device->snapshot_count, 1);
+    enum ps_status status = copy_on_device(snapshot, parameter, error);
+    if (status == PS_ERR_BUSY || status == PS_ERR_NO_MEMORY)
+        status = copy_to_host(snapshot, parameter, error);
+    if (status != PS_OK) {
+        ps_device_snapshot_release(snapshot);
+        return status;
+    }
+    *out = snapshot;
+    return PS_OK;
+}
+
+static enum ps_status copy_on_device(struct ps_device_snapshot *snapshot,
+                                     const struct ps_device_parameter *parameter,
+                                     struct ps_error *error)
+{
+    struct ps_device *device = snapshot->device;
+    struct ps_driver *driver = &device->driver;
+    uint64_t size = snapshot->array_bytes * snapshot->array_count;
+    PS_TRY(acquire_copy(snapshot, size, error));
+    ps_mutex_lock(&device->lock);
+    int code = driver->copy(driver->self, snapshot->device_arrays, parameter->arrays, (size_t)size,
+                            PS_DRIVER_ON_DEVICE, device->compute.stream);
+    enum ps_status status = ps_device_check_code(device, code, "copying a snapshot", error);
+    ps_mutex_unlock(&device->lock);
+    return status;
+}
+
+static enum ps_status acquire_copy(struct ps_device_snapshot *snapshot, uint64_t size,
+                                   struct ps_error *error)
+{
+    struct ps_device *device = snapshot->device;
+    PS_TRY(ps_budget_reserve(&device->budget, size, error));
+    void *memory = NULL;
+    int code = device->driver.device_acquire(device->driver.self, (size_t)size, &memory);
+    enum ps_status status = ps_device_check_memory(device, code, "a snapshot", size, error);
+    if (status == PS_OK)
+        snapshot->device_arrays = memory;
+    else
+        ps_budget_release(&device->budget, size);
+    return status;
+}
+
+static enum ps_status copy_to_host(struct ps_device_snapshot *snapshot,
+                                   const struct ps_device_parameter *parameter,
+                                   struct ps_error *error)
+{
+    struct ps_device *device = snapshot->device;
+    size_t size = (size_t)(snapshot->array_bytes * snapshot->array_count);
+    snapshot->host_arrays = ps_plain(device->memory, size);
+    if (snapshot->host_arrays == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY,
+                       "neither the device nor the host has %zu bytes for a snapshot", size);
+    atomic_fetch_add(&device->streamed_count, 1);
+    return ps_device_fetch(device, snapshot->host_arrays, parameter->arrays, size, error);
+}
+
+enum ps_status ps_device_snapshot_read(struct ps_device_snapshot *snapshot, uint32_t array,
+                                       uint64_t offset, void *destination, size_t size,
+                                       struct ps_error *error)
+{
+    PS_ASSERT(array < snapshot->array_count);
+    PS_ASSERT(offset + size <= snapshot->array_bytes);
+    uint64_t start = array * snapshot->array_bytes + offset;
+    if (snapshot->host_arrays == NULL)
+        return ps_device_fetch(snapshot->device, destination, snapshot->device_arrays + start, size,
+                               error);
+    memcpy(destination, snapshot->host_arrays + start, size);
+    return PS_OK;
+}
+
+void ps_device_snapshot_release(struct ps_device_snapshot *snapshot)
+{
+    if (snapshot == NULL)
+        return;
+    struct ps_device *device = snapshot->device;
+    if (snapshot->device_arrays != NULL) {
+        if (ps_device_enter(device, NULL) == PS_OK) {
+            int code = device->driver.device_release(device->driver.self, snapshot->device_arrays);
+            (void)!ps_device_check_code(device, code, "giving memory back", NULL);
+        }
+        ps_budget_release(&device->budget, snapshot->array_bytes * snapshot->array_count);
+    }
+    ps_release(device->memory, snapshot->host_arrays);
+    atomic_fetch_sub(&device->snapshot_count, 1);
+    ps_release(device->memory, snapshot);
+}

@@ -1,0 +1,167 @@
+/* Cutting encoded gradients. */
+#include "optimizer/device/gradient_parts.h"
+
+#include "base/assert.h"
+#include "base/bounds.h"
+
+#include <string.h>
+
+/* Runs begin where groups of a sum, groups of int8 and 16-byte accesses all begin. */
+#define UNIT PS_SUM_ELEMENTS
+_Static_assert(UNIT % PS_ENCODING_GROUP == 0, "a group of int8 is never cut");
+_Static_assert(sizeof(float) == 4, "a scale and a value of top_k have 4 bytes");
+
+static uint64_t elements_max(const struct ps_gradient_source *source, size_t room);
+static struct ps_gradient_part next_listed(const struct ps_gradient_source *source,
+                                           const struct ps_gradient_part *before, size_t room);
+static uint64_t listed_below(const struct ps_gradient_source *source, uint64_t from, uint64_t count,
+                             uint64_t limit);
+
+static uint64_t groups_of(uint64_t count)
+{
+    return (count + PS_ENCODING_GROUP - 1) / PS_ENCODING_GROUP;
+}
+
+static size_t rounded_up(uint64_t bytes)
+{
+    return (size_t)((bytes + 255) / 256 * 256);
+}
+
+/* Bytes of one element as it is sent; those of a scale aside. */
+static size_t element_bytes(const struct ps_gradient_source *source)
+{
+    switch (source->encoding) {
+    case PS_ENCODING_NATIVE:
+        return ps_dtype_size(source->dtype);
+    case PS_ENCODING_FLOAT32:
+    case PS_ENCODING_TOP_K:
+        return 4;
+    case PS_ENCODING_FLOAT64:
+        return 8;
+    case PS_ENCODING_BFLOAT16:
+    case PS_ENCODING_FLOAT16:
+        return 2;
+    case PS_ENCODING_INT8:
+        return 1;
+    case PS_ENCODING_COUNT:
+        break;
+    }
+    PS_ASSERT(0 && "unknown encoding");
+    return 0;
+}
+
+uint64_t ps_gradient_source_bytes(const struct ps_gradient_source *source)
+{
+    if (source->encoding == PS_ENCODING_TOP_K)
+        return 0;
+    uint64_t scales = source->encoding == PS_ENCODING_INT8 ? groups_of(source->count) * 4 : 0;
+    return scales + source->count * element_bytes(source);
+}
+
+struct ps_gradient_part ps_gradient_part_next(const struct ps_gradient_source *source,
+                                              const struct ps_gradient_part *before, size_t room)
+{
+    if (source->encoding == PS_ENCODING_TOP_K)
+        return next_listed(source, before, room);
+    struct ps_gradient_part part = {.first = before->first + before->count};
+    uint64_t rest = source->count - part.first;
+    uint64_t most = elements_max(source, room);
+    part.count = rest < most ? rest : most;
+    part.extra = rounded_up(part.count * element_bytes(source));
+    part.bytes = part.extra;
+    if (source->encoding == PS_ENCODING_INT8)
+        part.bytes += rounded_up(groups_of(part.count) * 4);
+    return part;
+}
+
+static uint64_t elements_max(const struct ps_gradient_source *source, size_t room)
+{
+    PS_ASSERT(room >= 65536);
+    if (source->encoding != PS_ENCODING_INT8)
+        return room / element_bytes(source) / UNIT * UNIT;
+    uint64_t groups = room / (PS_ENCODING_GROUP + 4);
+    return groups * PS_ENCODING_GROUP / UNIT * UNIT;
+}
+
+/* As many entries as fit, and all elements up to the last whole unit in front of the next entry;
+ * entries beyond that wait for the next part. */
+static struct ps_gradient_part next_listed(const struct ps_gradient_source *source,
+                                           const struct ps_gradient_part *before, size_t room)
+{
+    struct ps_gradient_part part = {.first = before->first + before->count,
+                                    .skipped = before->skipped + before->listed};
+    uint64_t all = source->content.size / 8;
+    uint64_t rest = all - part.skipped;
+    uint64_t most = room / 8 - 64;
+    part.listed = rest < most ? rest : most;
+    part.count = source->count - part.first;
+    if (part.listed < rest) {
+        uint32_t next;
+        ps_view_copy(source->content, (size_t)(part.skipped + part.listed) * 4, &next, 4);
+        uint64_t limit = next / UNIT * UNIT;
+        PS_ASSERT(limit > part.first); /* indices rise, and more than a unit of them fit */
+        part.count = limit - part.first;
+        part.listed = listed_below(source, part.skipped, part.listed, limit);
+    }
+    part.extra = rounded_up(part.listed * 4);
+    part.bytes = 2 * part.extra;
+    return part;
+}
+
+/* How many of `count` entries from `from` on have an index below `limit`. */
+static uint64_t listed_below(const struct ps_gradient_source *source, uint64_t from, uint64_t count,
+                             uint64_t limit)
+{
+    uint64_t low = 0;
+    uint64_t high = count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        uint32_t index;
+        ps_view_copy(source->content, (size_t)(from + middle) * 4, &index, 4);
+        if (index < limit)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void ps_gradient_part_copy(const struct ps_gradient_source *source,
+                           const struct ps_gradient_part *part, uint8_t *destination)
+{
+    size_t width = element_bytes(source);
+    struct ps_view content = source->content;
+    switch (source->encoding) {
+    case PS_ENCODING_INT8:
+        ps_view_copy(content, (size_t)(groups_of(source->count) * 4 + part->first), destination,
+                     (size_t)part->count);
+        ps_view_copy(content, (size_t)(part->first / PS_ENCODING_GROUP * 4),
+                     destination + part->extra, (size_t)(groups_of(part->count) * 4));
+        return;
+    case PS_ENCODING_TOP_K:
+        ps_view_copy(content, content.size / 8 * 4 + (size_t)part->skipped * 4, destination,
+                     (size_t)part->listed * 4);
+        ps_view_copy(content, (size_t)part->skipped * 4, destination + part->extra,
+                     (size_t)part->listed * 4);
+        return;
+    default:
+        ps_view_copy(content, (size_t)part->first * width, destination,
+                     (size_t)part->count * width);
+        return;
+    }
+}
+
+struct ps_cuda_gradient ps_gradient_part_at(const struct ps_gradient_source *source,
+                                            const struct ps_gradient_part *part,
+                                            const uint8_t *place)
+{
+    struct ps_cuda_gradient gradient = {.encoding = source->encoding, .elements = place};
+    const void *extra = place + part->extra;
+    if (source->encoding == PS_ENCODING_INT8)
+        gradient.scales = extra;
+    if (source->encoding == PS_ENCODING_TOP_K) {
+        gradient.indices = extra;
+        gradient.kept = part->listed;
+    }
+    return gradient;
+}

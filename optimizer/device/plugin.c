@@ -1,0 +1,104 @@
+/* The one symbol of a plugin: the table of optimizer/device.h. The driver that it is linked with
+ * makes it CUDA's or the emulator's. */
+#include "optimizer/device/runtime.h"
+
+#include "base/attributes.h"
+
+ps_device_entry_fn ps_device_entry;
+
+static enum ps_status count_devices(uint32_t *count, struct ps_error *error)
+{
+    int code = ps_driver_count(count);
+    if (code == 0)
+        return PS_OK;
+    const char *name = ps_driver_error_name(code);
+    switch (code) {
+    case PS_FAULT_NO_DRIVER:
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "driver missing or too old (%d %s)", code, name);
+    case PS_FAULT_STUB_LIBRARY:
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "driver is a stub (%d %s)", code, name);
+    case PS_FAULT_NO_DEVICE:
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "no visible device (%d %s)", code, name);
+    default:
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "driver failed (%d %s)", code, name);
+    }
+}
+
+static void tell_facts(struct ps_device *device, struct ps_device_facts *facts)
+{
+    *facts = device->facts;
+}
+
+static void tell_stats(struct ps_device *device, struct ps_device_stats *stats)
+{
+    *stats = (struct ps_device_stats){
+        .budget_bytes = device->budget.limit,
+        .used_bytes = atomic_load(&device->budget.used),
+        .used_bytes_max = atomic_load(&device->budget.used_max),
+        .pinned_bytes = atomic_load(&device->pinned_bytes),
+        .parameter_count = atomic_load(&device->parameter_count),
+        .snapshot_count = atomic_load(&device->snapshot_count),
+        .streamed_count = atomic_load(&device->streamed_count),
+        .push_count = atomic_load(&device->push_count),
+        .launch_count = atomic_load(&device->launch_count),
+        .bytes_in = atomic_load(&device->bytes_in),
+        .bytes_out = atomic_load(&device->bytes_out),
+    };
+}
+
+static bool is_dead(struct ps_device *device, struct ps_error *error)
+{
+    return ps_fault_check(&device->fault, error) != PS_OK;
+}
+
+static void *host_acquire(struct ps_device *device, size_t size)
+{
+    void *memory = NULL;
+    if (ps_device_enter(device, NULL) != PS_OK)
+        return NULL;
+    int code = device->driver.host_acquire(device->driver.self, size, &memory);
+    if (ps_device_check_memory(device, code, "pinned memory", size, NULL) != PS_OK)
+        return NULL;
+    atomic_fetch_add(&device->pinned_bytes, size);
+    return memory;
+}
+
+static void host_release(struct ps_device *device, void *memory, size_t size)
+{
+    if (memory == NULL)
+        return;
+    atomic_fetch_sub(&device->pinned_bytes, size);
+    /* Also of a dead device: readers may have held it until now. What it says is of no interest. */
+    (void)device->driver.enter(device->driver.self);
+    (void)device->driver.host_release(device->driver.self, memory);
+}
+
+static const struct ps_device_plugin table = {
+    .abi = PS_DEVICE_ABI,
+    .name = ps_driver_name,
+    .count = count_devices,
+    .open = ps_device_open,
+    .close = ps_device_close,
+    .facts = tell_facts,
+    .stats = tell_stats,
+    .dead = is_dead,
+    .supports = ps_device_supports,
+    .parameter_bytes = ps_device_parameter_bytes,
+    .parameter_create = ps_device_parameter_create,
+    .parameter_destroy = ps_device_parameter_destroy,
+    .push = ps_device_push_all,
+    .wait = ps_device_wait,
+    .read_begin = ps_device_read_begin,
+    .read = ps_device_read,
+    .write = ps_device_write,
+    .snapshot = ps_device_snapshot,
+    .snapshot_read = ps_device_snapshot_read,
+    .snapshot_release = ps_device_snapshot_release,
+    .host_acquire = host_acquire,
+    .host_release = host_release,
+};
+
+PS_EXPORT const struct ps_device_plugin *ps_device_entry(uint32_t abi)
+{
+    return abi == PS_DEVICE_ABI ? &table : NULL;
+}

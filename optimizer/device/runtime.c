@@ -1,0 +1,196 @@
+/* A device's life, the funnel of its errors, and its tickets. */
+#include "optimizer/device/runtime.h"
+
+#include "base/assert.h"
+
+static enum ps_status build(struct ps_device *device, const struct ps_device_options *options,
+                            struct ps_error *error);
+static enum ps_status open_driver(struct ps_device *device, const struct ps_device_options *options,
+                                  struct ps_error *error);
+static enum ps_status open_streams(struct ps_device *device, struct ps_error *error);
+static enum ps_status open_timeline(struct ps_device *device, struct ps_timeline *timeline,
+                                    struct ps_error *error);
+static enum ps_status open_budget(struct ps_device *device, uint64_t wish, uint64_t free_before,
+                                  struct ps_error *error);
+static void close_timeline(struct ps_device *device, struct ps_timeline *timeline);
+
+enum ps_status ps_device_open(const struct ps_device_options *options, struct ps_device **out,
+                              struct ps_error *error)
+{
+    struct ps_device *device = ps_zeroed(options->memory, sizeof *device);
+    if (device == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a device");
+    device->memory = options->memory;
+    ps_mutex_init(&device->lock, PS_RANK_QUEUE);
+    ps_condition_init(&device->ring.returned);
+    enum ps_status status = build(device, options, error);
+    if (status == PS_OK)
+        status = ps_device_probe(device, error);
+    if (status != PS_OK) {
+        ps_device_close(device);
+        return status;
+    }
+    /* Errors of opening are the caller's to hear; from here on there is somebody to be told. */
+    device->fault.died = options->died;
+    device->fault.self = options->self;
+    *out = device;
+    return PS_OK;
+}
+
+static enum ps_status build(struct ps_device *device, const struct ps_device_options *options,
+                            struct ps_error *error)
+{
+    uint64_t free_before = 0;
+    PS_TRY(open_driver(device, options, error));
+    int code = device->driver.memory_free(device->driver.self, &free_before);
+    PS_TRY(ps_device_check_code(device, code, "asking for its free memory", error));
+    PS_TRY(open_streams(device, error));
+    PS_TRY(ps_ring_open(device, options->pinned_bytes, error));
+    return open_budget(device, options->memory_bytes, free_before, error);
+}
+
+static enum ps_status open_driver(struct ps_device *device, const struct ps_device_options *options,
+                                  struct ps_error *error)
+{
+    int code = ps_driver_open(options, &device->driver);
+    if (code == PS_FAULT_INVALID_DEVICE || code == PS_FAULT_NO_DEVICE)
+        return ps_fail(error, PS_ERR_NOT_FOUND, "there is no device %u: %s (%d)",
+                       (unsigned)options->ordinal, ps_driver_error_name(code), code);
+    if (code != 0)
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "device %u cannot be opened: %s (%d)",
+                       (unsigned)options->ordinal, ps_driver_error_name(code), code);
+    code = device->driver.facts(device->driver.self, &device->facts);
+    PS_TRY(ps_device_check_code(device, code, "asking what it is", error));
+    if (device->facts.capability_major < 8)
+        return ps_fail(error, PS_ERR_UNSUPPORTED,
+                       "%s has compute capability %u.%u; 8.0 or above is needed",
+                       device->facts.name, (unsigned)device->facts.capability_major,
+                       (unsigned)device->facts.capability_minor);
+    return PS_OK;
+}
+
+static enum ps_status open_streams(struct ps_device *device, struct ps_error *error)
+{
+    struct ps_driver *driver = &device->driver;
+    int code = driver->stream_create(driver->self, &device->copy_in);
+    PS_TRY(ps_device_check_memory(device, code, "creating a stream", 0, error));
+    PS_TRY(open_timeline(device, &device->compute, error));
+    return open_timeline(device, &device->copy_out, error);
+}
+
+static enum ps_status open_timeline(struct ps_device *device, struct ps_timeline *timeline,
+                                    struct ps_error *error)
+{
+    struct ps_driver *driver = &device->driver;
+    int code = driver->stream_create(driver->self, &timeline->stream);
+    for (size_t i = 0; code == 0 && i < PS_TIMELINE_EVENTS; i++)
+        code = driver->event_create(driver->self, &timeline->events[i]);
+    return ps_device_check_memory(device, code, "creating a stream", 0, error);
+}
+
+static enum ps_status open_budget(struct ps_device *device, uint64_t wish, uint64_t free_before,
+                                  struct ps_error *error)
+{
+    uint64_t free_now = 0;
+    int code = device->driver.memory_free(device->driver.self, &free_now);
+    PS_TRY(ps_device_check_code(device, code, "asking for its free memory", error));
+    if (wish > free_now)
+        return ps_fail(error, PS_ERR_BUSY,
+                       "device memory: a budget of %llu bytes was asked for, %llu are free",
+                       (unsigned long long)wish, (unsigned long long)free_now);
+    device->budget.limit = wish > 0 ? wish : ps_budget_default(free_now);
+    device->facts.budget_bytes = device->budget.limit;
+    device->facts.context_bytes = free_before > free_now ? free_before - free_now : 0;
+    return PS_OK;
+}
+
+void ps_device_close(struct ps_device *device)
+{
+    if (device == NULL)
+        return;
+    PS_ASSERT(atomic_load(&device->parameter_count) == 0);
+    PS_ASSERT(atomic_load(&device->snapshot_count) == 0);
+    struct ps_driver *driver = &device->driver;
+    if (driver->close != NULL) {
+        (void)driver->enter(driver->self);
+        ps_ring_close(device);
+        close_timeline(device, &device->copy_out);
+        close_timeline(device, &device->compute);
+        driver->stream_destroy(driver->self, device->copy_in);
+        driver->close(driver->self);
+    }
+    ps_condition_fini(&device->ring.returned);
+    ps_mutex_fini(&device->lock);
+    ps_release(device->memory, device);
+}
+
+static void close_timeline(struct ps_device *device, struct ps_timeline *timeline)
+{
+    struct ps_driver *driver = &device->driver;
+    for (size_t i = 0; i < PS_TIMELINE_EVENTS; i++)
+        driver->event_destroy(driver->self, timeline->events[i]);
+    driver->stream_destroy(driver->self, timeline->stream);
+}
+
+enum ps_status ps_device_check_code(struct ps_device *device, int code, const char *action,
+                                    struct ps_error *error)
+{
+    if (code == 0)
+        return PS_OK;
+    ps_fault_note(&device->fault, code, ps_driver_error_name(code), action);
+    return ps_fault_check(&device->fault, error);
+}
+
+enum ps_status ps_device_check_memory(struct ps_device *device, int code, const char *action,
+                                      uint64_t bytes, struct ps_error *error)
+{
+    if (code != PS_FAULT_OUT_OF_MEMORY)
+        return ps_device_check_code(device, code, action, error);
+    return ps_fail(error, PS_ERR_NO_MEMORY, "the device has no memory for %s: %llu bytes, %s (%d)",
+                   action, (unsigned long long)bytes, ps_driver_error_name(code), code);
+}
+
+enum ps_status ps_device_enter(struct ps_device *device, struct ps_error *error)
+{
+    PS_TRY(ps_fault_check(&device->fault, error));
+    int code = device->driver.enter(device->driver.self);
+    return ps_device_check_code(device, code, "selecting it", error);
+}
+
+enum ps_status ps_timeline_mark(struct ps_device *device, struct ps_timeline *timeline,
+                                uint64_t *ticket, struct ps_error *error)
+{
+    uint64_t number = timeline->newest + 1;
+    int code = device->driver.record(
+        device->driver.self, timeline->events[number % PS_TIMELINE_EVENTS], timeline->stream);
+    PS_TRY(ps_device_check_code(device, code, "recording an event", error));
+    timeline->newest = number;
+    *ticket = number;
+    return PS_OK;
+}
+
+enum ps_status ps_timeline_await(struct ps_device *device, struct ps_timeline *timeline,
+                                 uint64_t ticket, struct ps_driver_stream *stream,
+                                 struct ps_error *error)
+{
+    int code = device->driver.stream_wait(device->driver.self, stream,
+                                          timeline->events[ticket % PS_TIMELINE_EVENTS]);
+    return ps_device_check_code(device, code, "waiting for an event", error);
+}
+
+enum ps_status ps_device_wait(struct ps_device *device, struct ps_device_ticket ticket,
+                              struct ps_error *error)
+{
+    PS_TRY(ps_device_enter(device, error));
+    struct ps_driver *driver = &device->driver;
+    int code = 0;
+    if (ticket.compute != 0)
+        code = driver->event_synchronize(
+            driver->self, device->compute.events[ticket.compute % PS_TIMELINE_EVENTS]);
+    if (code == 0 && ticket.copy_out != 0)
+        code = driver->event_synchronize(
+            driver->self, device->copy_out.events[ticket.copy_out % PS_TIMELINE_EVENTS]);
+    PS_TRY(ps_device_check_code(device, code, "waiting for its work", error));
+    /* Another thread may have met an error in work of its own: nothing is to be trusted then. */
+    return ps_fault_check(&device->fault, error);
+}

@@ -1,0 +1,205 @@
+/* The device runtime from the inside: three streams, a ring of slots, tickets. What a driver does
+ * is in driver.h; what users see is in optimizer/device.h.
+ *
+ *   copy_in    a gradient from a slot's host half to its device half
+ *   compute    updates, snapshots, loads: whatever touches a parameter, in the order of the calls
+ *   copy_out   reads
+ *
+ * What must wait for what, beyond the order of each stream:
+ *
+ *   W1  the host fills a slot      after the copy out of its host half     (slot->copied)
+ *   W2  copy_in fills a slot       after the update that read its device half (slot->done)
+ *   W3  an update reads a slot     after the copy into it                  (slot->copied)
+ *   W4  a read begins              after the updates queued before it      (compute's timeline)
+ *   W5  an update writes           after reads of the parameter begun before (copy_out's timeline)
+ *
+ * Threads:  any; `lock` guards the order in which work is queued.
+ * Blocking: ps_slot_take waits for the device.
+ * Errors:   numbers of the driver end in ps_device_check_code, the funnel.
+ * Memory:   a device owns its slots, streams and events.
+ */
+#ifndef PS_OPTIMIZER_DEVICE_RUNTIME_H
+#define PS_OPTIMIZER_DEVICE_RUNTIME_H
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "optimizer/device.h"
+#include "optimizer/device/budget.h"
+#include "optimizer/device/driver.h"
+#include "optimizer/device/fault.h"
+
+#define PS_SLOTS_MAX 64
+#define PS_SLOT_BYTES (4u << 20)
+#define PS_SLOT_BYTES_MIN (64u << 10)
+
+/* Records that are told apart; older tickets wait for a newer record of the same stream, which is
+ * as good since a stream runs in order. */
+#define PS_TIMELINE_EVENTS 256
+
+/* The tests' switch: leaves out one of W1 to W5, so that one can see them notice. 0 in every build
+ * that is used. */
+#ifndef PS_DEVICE_MISSING_WAIT
+#define PS_DEVICE_MISSING_WAIT 0
+#endif
+
+struct ps_timeline {
+    uint64_t newest; /* ticket given out last */
+    struct ps_driver_stream *stream;
+    struct ps_driver_event *events[PS_TIMELINE_EVENTS];
+};
+
+/* Each half has `slot_bytes` for gradients, and behind them room for the table of a launch. */
+struct ps_slot {
+    uint8_t *host;
+    uint8_t *device;
+    struct ps_driver_event *copied; /* the host half may be written again */
+    struct ps_driver_event *done;   /* the device half may be */
+};
+
+struct ps_ring {
+    uint8_t *host;
+    uint8_t *device;
+    size_t slot_bytes;
+    size_t entries_max; /* of a table */
+    size_t table_bytes; /* entries and their chunks */
+    size_t slot_count;
+    struct ps_slot slots[PS_SLOTS_MAX];
+    /* Slots that nobody fills, the longest unused first; guarded by the device's lock. */
+    struct ps_slot *idle[PS_SLOTS_MAX];
+    size_t idle_first;
+    size_t idle_count;
+    struct ps_condition returned;
+};
+
+struct ps_device {
+    const struct ps_allocator *memory;
+    struct ps_driver driver;
+    struct ps_fault fault;
+    struct ps_budget budget;
+    struct ps_device_facts facts;
+    struct ps_mutex lock; /* PS_RANK_QUEUE */
+    struct ps_driver_stream *copy_in;
+    struct ps_timeline compute;
+    struct ps_timeline copy_out;
+    struct ps_ring ring;
+    uint64_t pack_newest; /* guarded by the lock */
+    _Atomic uint64_t pinned_bytes;
+    _Atomic uint64_t parameter_count;
+    _Atomic uint64_t snapshot_count;
+    _Atomic uint64_t streamed_count;
+    _Atomic uint64_t push_count;
+    _Atomic uint64_t launch_count;
+    _Atomic uint64_t bytes_in;
+    _Atomic uint64_t bytes_out;
+};
+
+#define PS_DEVICE_ARRAYS_MAX (1 + PS_STATES_MAX)
+
+struct ps_device_parameter {
+    struct ps_device *device;
+    enum ps_dtype dtype;
+    uint64_t count;
+    uint32_t array_count;
+    uint64_t array_bytes; /* of each, padding included */
+    uint8_t *arrays;      /* one after another */
+    uint64_t reading;     /* copy_out's ticket of the newest read_begin; 0: none since an update */
+    uint64_t pack;        /* that the newest update is in */
+};
+
+/* ---- runtime.c ---- */
+
+/* The funnel: 0 is PS_OK. Anything else is the device's end, and the text says what was done. */
+PS_MUST_USE enum ps_status ps_device_check_code(struct ps_device *device, int code,
+                                                const char *action, struct ps_error *error);
+
+/* The same for a call that asked for memory: a refusal is PS_ERR_NO_MEMORY and no more. */
+PS_MUST_USE enum ps_status ps_device_check_memory(struct ps_device *device, int code,
+                                                  const char *action, uint64_t bytes,
+                                                  struct ps_error *error);
+
+/* To be called first by whatever speaks to the driver: this thread is the device's, and the device
+ * lives. */
+PS_MUST_USE enum ps_status ps_device_enter(struct ps_device *device, struct ps_error *error);
+
+/* Records where the stream is now: the ticket is done when it has come past. Under the lock. */
+PS_MUST_USE enum ps_status ps_timeline_mark(struct ps_device *device, struct ps_timeline *timeline,
+                                            uint64_t *ticket, struct ps_error *error);
+
+/* Lets `stream` wait for a ticket. Under the lock. */
+PS_MUST_USE enum ps_status ps_timeline_await(struct ps_device *device, struct ps_timeline *timeline,
+                                             uint64_t ticket, struct ps_driver_stream *stream,
+                                             struct ps_error *error);
+
+/* ---- ring.c ---- */
+
+/* Asks the driver for the ring. What was given is given back by ps_ring_close, also after a
+ * failure. */
+PS_MUST_USE enum ps_status ps_ring_open(struct ps_device *device, uint64_t pinned_bytes,
+                                        struct ps_error *error);
+void ps_ring_close(struct ps_device *device);
+
+/* A slot whose host half may be written (W1). Waits for one; the caller holds no slot but the one
+ * it fills. */
+PS_MUST_USE enum ps_status ps_slot_take(struct ps_device *device, struct ps_slot **slot,
+                                        struct ps_error *error);
+
+/* The slot is filled and queued, or was not needed. NULL is allowed. */
+void ps_slot_return(struct ps_device *device, struct ps_slot *slot);
+
+/* ---- device_transfer.c ---- */
+
+/* From any memory of the host to the device's, by way of slots, on the compute stream. */
+PS_MUST_USE enum ps_status ps_device_load(struct ps_device *device, uint8_t *to,
+                                          struct ps_view content, struct ps_error *error);
+
+/* The other way, after the compute stream's work queued so far; waits for it. */
+PS_MUST_USE enum ps_status ps_device_fetch(struct ps_device *device, void *to, const uint8_t *from,
+                                           size_t size, struct ps_error *error);
+
+/* ---- The rest of the table in plugin.c ---- */
+
+PS_MUST_USE enum ps_status ps_device_open(const struct ps_device_options *options,
+                                          struct ps_device **device, struct ps_error *error);
+void ps_device_close(struct ps_device *device);
+PS_MUST_USE enum ps_status ps_device_wait(struct ps_device *device, struct ps_device_ticket ticket,
+                                          struct ps_error *error);
+
+PS_MUST_USE enum ps_status ps_device_supports(const struct ps_device_parameter_wish *wish,
+                                              struct ps_error *error);
+uint64_t ps_device_parameter_bytes(const struct ps_device_parameter_wish *wish);
+PS_MUST_USE enum ps_status ps_device_parameter_create(struct ps_device *device,
+                                                      const struct ps_device_parameter_wish *wish,
+                                                      struct ps_device_parameter **parameter,
+                                                      struct ps_error *error);
+void ps_device_parameter_destroy(struct ps_device_parameter *parameter);
+uint8_t *ps_device_parameter_array(const struct ps_device_parameter *parameter, uint32_t array);
+
+PS_MUST_USE enum ps_status ps_device_push_all(struct ps_device *device,
+                                              const struct ps_device_push *pushes, size_t count,
+                                              struct ps_device_ticket *ticket,
+                                              struct ps_error *error);
+
+PS_MUST_USE enum ps_status ps_device_read_begin(struct ps_device_parameter *parameter,
+                                                uint32_t array, const struct ps_bytes *pieces,
+                                                size_t piece_count, struct ps_device_ticket *ticket,
+                                                struct ps_error *error);
+PS_MUST_USE enum ps_status ps_device_read(struct ps_device_parameter *parameter, uint32_t array,
+                                          uint64_t offset, void *destination, size_t size,
+                                          struct ps_error *error);
+PS_MUST_USE enum ps_status ps_device_write(struct ps_device_parameter *parameter, uint32_t array,
+                                           uint64_t offset, struct ps_view content,
+                                           struct ps_error *error);
+
+PS_MUST_USE enum ps_status ps_device_snapshot(struct ps_device_parameter *parameter,
+                                              struct ps_device_snapshot **snapshot,
+                                              struct ps_error *error);
+PS_MUST_USE enum ps_status ps_device_snapshot_read(struct ps_device_snapshot *snapshot,
+                                                   uint32_t array, uint64_t offset,
+                                                   void *destination, size_t size,
+                                                   struct ps_error *error);
+void ps_device_snapshot_release(struct ps_device_snapshot *snapshot);
+
+/* Patterns written and read back, and one update compared with the CPU's bits. */
+PS_MUST_USE enum ps_status ps_device_probe(struct ps_device *device, struct ps_error *error);
+
+#endif

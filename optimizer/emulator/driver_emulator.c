@@ -1,0 +1,374 @@
+/* The emulator as a driver: memory, faults, and the calls that queue work (stream_emulator.c runs
+ * it). */
+#include "optimizer/device/driver.h"
+#include "optimizer/device/fault.h"
+#include "optimizer/emulator/emulator.h"
+#include "optimizer/emulator/stream_emulator.h"
+
+#include "base/assert.h"
+#include "base/thread.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* In front of each piece of the device's memory; keeps what follows aligned for any kernel. */
+#define HEAD_BYTES 256
+
+struct piece {
+    struct piece *next;
+    struct piece **link; /* what points here */
+    size_t size;
+};
+_Static_assert(sizeof(struct piece) <= HEAD_BYTES, "the head has room");
+
+/* What memory is full of that nobody has written yet: as a float, a small negative number. */
+#define GARBAGE 0xa5
+
+struct emulator {
+    struct ps_mutex lock; /* PS_RANK_LEAF; guards all that follows */
+    const struct ps_allocator *memory;
+    struct ps_stream_emulator streams;
+    struct ps_emulator_fault fault;
+    struct piece *pieces; /* of the device's memory that are given out */
+    uint64_t memory_bytes;
+    uint64_t used_bytes;
+    uint64_t memory_count;
+};
+
+const char ps_driver_name[] = "emu";
+
+static void read_fault(struct emulator *emulator);
+static uint64_t number_of(const char *variable, uint64_t fallback);
+static int refuse_memory(struct emulator *emulator, uint64_t size);
+static void release_piece(struct emulator *emulator, struct piece *piece);
+static int queue_work(struct emulator *emulator, struct ps_driver_stream *stream,
+                      const struct ps_stream_work *work);
+
+int ps_driver_count(uint32_t *count)
+{
+    *count = (uint32_t)number_of("PS_EMULATOR_DEVICES", 1);
+    return *count > 0 ? 0 : PS_FAULT_NO_DEVICE;
+}
+
+const char *ps_driver_error_name(int code)
+{
+    return code == PS_FAULT_OUT_OF_MEMORY ? "emulated refusal of memory" : "emulated error";
+}
+
+static int enter(void *self)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    int code = emulator->streams.broken;
+    ps_mutex_unlock(&emulator->lock);
+    return code;
+}
+
+static int facts(void *self, struct ps_device_facts *facts)
+{
+    const struct emulator *emulator = self;
+    (void)snprintf(facts->name, sizeof facts->name, "emulator");
+    (void)snprintf(facts->uuid, sizeof facts->uuid, "EMU-0");
+    facts->capability_major = 8;
+    facts->memory_bytes = emulator->memory_bytes;
+    return 0;
+}
+
+static int memory_free(void *self, uint64_t *bytes)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    *bytes = emulator->memory_bytes - emulator->used_bytes;
+    ps_mutex_unlock(&emulator->lock);
+    return 0;
+}
+
+static int device_acquire(void *self, size_t size, void **memory)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    int code = refuse_memory(emulator, size);
+    struct piece *piece = code == 0 ? ps_plain(emulator->memory, HEAD_BYTES + size) : NULL;
+    if (code == 0 && piece == NULL)
+        code = PS_FAULT_OUT_OF_MEMORY;
+    if (code == 0) {
+        *piece = (struct piece){.next = emulator->pieces, .link = &emulator->pieces, .size = size};
+        if (piece->next != NULL)
+            piece->next->link = &piece->next;
+        emulator->pieces = piece;
+        *memory = (uint8_t *)piece + HEAD_BYTES;
+        memset(*memory, GARBAGE, size);
+        emulator->used_bytes += size;
+    }
+    ps_mutex_unlock(&emulator->lock);
+    return code;
+}
+
+static int refuse_memory(struct emulator *emulator, uint64_t size)
+{
+    emulator->memory_count++;
+    if (emulator->streams.broken != 0)
+        return emulator->streams.broken;
+    bool refused = emulator->fault.memory_at > 0 && --emulator->fault.memory_at == 0;
+    if (refused || size > emulator->memory_bytes - emulator->used_bytes)
+        return PS_FAULT_OUT_OF_MEMORY;
+    return 0;
+}
+
+static void release_piece(struct emulator *emulator, struct piece *piece)
+{
+    PS_ASSERT(emulator->used_bytes >= piece->size);
+    emulator->used_bytes -= piece->size;
+    *piece->link = piece->next;
+    if (piece->next != NULL)
+        piece->next->link = piece->link;
+    ps_release(emulator->memory, piece);
+}
+
+/* As cudaFree does, this waits for everything. */
+static int device_release(void *self, void *memory)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    int code = ps_stream_emulator_finish(&emulator->streams);
+    release_piece(emulator, (struct piece *)((uint8_t *)memory - HEAD_BYTES));
+    ps_mutex_unlock(&emulator->lock);
+    return code;
+}
+
+static int host_acquire(void *self, size_t size, void **memory)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    int code = refuse_memory(emulator, 0);
+    void *piece = code == 0 ? ps_plain(emulator->memory, size) : NULL;
+    if (code == 0 && piece == NULL)
+        code = PS_FAULT_OUT_OF_MEMORY;
+    if (code == 0) {
+        memset(piece, GARBAGE, size);
+        *memory = piece;
+    }
+    ps_mutex_unlock(&emulator->lock);
+    return code;
+}
+
+static int host_release(void *self, void *memory)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    int code = ps_stream_emulator_finish(&emulator->streams);
+    ps_release(emulator->memory, memory);
+    ps_mutex_unlock(&emulator->lock);
+    return code;
+}
+
+static int stream_create(void *self, struct ps_driver_stream **stream)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    *stream = ps_stream_emulator_add(&emulator->streams);
+    ps_mutex_unlock(&emulator->lock);
+    return *stream != NULL ? 0 : PS_FAULT_OUT_OF_MEMORY;
+}
+
+/* Streams go with the emulator. */
+static void stream_destroy(void *self, struct ps_driver_stream *stream)
+{
+    (void)self;
+    (void)stream;
+}
+
+static int event_create(void *self, struct ps_driver_event **event)
+{
+    struct emulator *emulator = self;
+    *event = ps_zeroed(emulator->memory, sizeof **event);
+    return *event != NULL ? 0 : PS_FAULT_OUT_OF_MEMORY;
+}
+
+static void event_destroy(void *self, struct ps_driver_event *event)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    (void)ps_stream_emulator_finish(&emulator->streams);
+    ps_mutex_unlock(&emulator->lock);
+    ps_release(emulator->memory, event);
+}
+
+static int record(void *self, struct ps_driver_event *event, struct ps_driver_stream *stream)
+{
+    const struct ps_stream_work work = {.kind = PS_WORK_RECORD, .event = event};
+    return queue_work(self, stream, &work);
+}
+
+static int stream_wait(void *self, struct ps_driver_stream *stream, struct ps_driver_event *event)
+{
+    const struct ps_stream_work work = {.kind = PS_WORK_WAIT, .event = event};
+    return queue_work(self, stream, &work);
+}
+
+static int event_synchronize(void *self, struct ps_driver_event *event)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    int code = ps_stream_emulator_run_until(&emulator->streams, event);
+    ps_mutex_unlock(&emulator->lock);
+    return code;
+}
+
+static int copy(void *self, void *to, const void *from, size_t size, enum ps_driver_copy kind,
+                struct ps_driver_stream *stream)
+{
+    (void)kind;
+    const struct ps_stream_work work = {.kind = PS_WORK_COPY, .to = to, .from = from, .size = size};
+    return queue_work(self, stream, &work);
+}
+
+static int zero(void *self, void *memory, size_t size, struct ps_driver_stream *stream)
+{
+    const struct ps_stream_work work = {.kind = PS_WORK_ZERO, .to = memory, .size = size};
+    return queue_work(self, stream, &work);
+}
+
+static int fill(void *self, const struct ps_cuda_fill *fill, struct ps_driver_stream *stream)
+{
+    const struct ps_stream_work work = {.kind = PS_WORK_FILL, .fill = *fill};
+    return queue_work(self, stream, &work);
+}
+
+/* The step is read when the kernel is launched, as CUDA takes its arguments then. */
+static int apply(void *self, const struct ps_cuda_apply *apply, struct ps_driver_stream *stream)
+{
+    const struct ps_stream_work work = {.kind = PS_WORK_APPLY,
+                                        .apply = *apply,
+                                        .step = *apply->step,
+                                        .settings = *apply->step->settings};
+    return queue_work(self, stream, &work);
+}
+
+static int apply_table(void *self, const struct ps_cuda_table *table,
+                       struct ps_driver_stream *stream)
+{
+    const struct ps_stream_work work = {.kind = PS_WORK_TABLE, .table = *table};
+    return queue_work(self, stream, &work);
+}
+
+static int queue_work(struct emulator *emulator, struct ps_driver_stream *stream,
+                      const struct ps_stream_work *work)
+{
+    ps_mutex_lock(&emulator->lock);
+    struct ps_stream_work copy = *work;
+    bool launches =
+        work->kind == PS_WORK_FILL || work->kind == PS_WORK_APPLY || work->kind == PS_WORK_TABLE;
+    if (launches && emulator->fault.launch_at > 0 && --emulator->fault.launch_at == 0)
+        copy.breaks = emulator->fault.launch_code;
+    int code = ps_stream_emulator_put(&emulator->streams, stream, &copy);
+    ps_mutex_unlock(&emulator->lock);
+    return code;
+}
+
+static void close_emulator(void *self)
+{
+    struct emulator *emulator = self;
+    /* A device that died takes its memory with it; of any other everything was given back. */
+    PS_ASSERT(emulator->pieces == NULL || emulator->streams.broken != 0);
+    while (emulator->pieces != NULL)
+        release_piece(emulator, emulator->pieces);
+    ps_stream_emulator_fini(&emulator->streams);
+    ps_mutex_fini(&emulator->lock);
+    ps_release(emulator->memory, emulator);
+}
+
+int ps_driver_open(const struct ps_device_options *options, struct ps_driver *driver)
+{
+    uint32_t count = 0;
+    if (ps_driver_count(&count) != 0 || options->ordinal >= count)
+        return PS_FAULT_INVALID_DEVICE;
+    struct emulator *emulator = ps_zeroed(options->memory, sizeof *emulator);
+    if (emulator == NULL)
+        return PS_FAULT_OUT_OF_MEMORY;
+    ps_mutex_init(&emulator->lock, PS_RANK_LEAF);
+    emulator->memory = options->memory;
+    emulator->memory_bytes = number_of("PS_EMULATOR_MEMORY", UINT64_C(2) << 30);
+    ps_stream_emulator_init(&emulator->streams, options->memory, number_of("PS_EMULATOR_SEED", 1));
+    read_fault(emulator);
+    *driver = (struct ps_driver){
+        .enter = enter,
+        .facts = facts,
+        .memory_free = memory_free,
+        .device_acquire = device_acquire,
+        .device_release = device_release,
+        .host_acquire = host_acquire,
+        .host_release = host_release,
+        .stream_create = stream_create,
+        .stream_destroy = stream_destroy,
+        .event_create = event_create,
+        .event_destroy = event_destroy,
+        .record = record,
+        .stream_wait = stream_wait,
+        .event_synchronize = event_synchronize,
+        .copy = copy,
+        .zero = zero,
+        .fill = fill,
+        .apply = apply,
+        .table = apply_table,
+        .close = close_emulator,
+        .self = emulator,
+    };
+    return 0;
+}
+
+static void read_fault(struct emulator *emulator)
+{
+    const char *text = getenv("PS_EMULATOR_FAIL");
+    if (text == NULL)
+        return;
+    char *end = NULL;
+    if (strncmp(text, "memory:", 7) == 0)
+        emulator->fault.memory_at = strtoull(text + 7, NULL, 10);
+    if (strncmp(text, "launch:", 7) != 0)
+        return;
+    emulator->fault.launch_at = strtoull(text + 7, &end, 10);
+    emulator->fault.launch_code =
+        *end == ':' ? (int)strtol(end + 1, NULL, 10) : PS_FAULT_ILLEGAL_ADDRESS;
+}
+
+static uint64_t number_of(const char *variable, uint64_t fallback)
+{
+    const char *text = getenv(variable);
+    return text != NULL ? strtoull(text, NULL, 10) : fallback;
+}
+
+void ps_emulator_arm(void *self, const struct ps_emulator_fault *fault)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    emulator->fault = *fault;
+    ps_mutex_unlock(&emulator->lock);
+}
+
+void ps_emulator_seed(void *self, uint64_t seed)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    ps_stream_emulator_seed(&emulator->streams, seed);
+    ps_mutex_unlock(&emulator->lock);
+}
+
+uint64_t ps_emulator_memory_count(void *self)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    uint64_t count = emulator->memory_count;
+    ps_mutex_unlock(&emulator->lock);
+    return count;
+}
+
+uint64_t ps_emulator_memory_used(void *self)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    uint64_t bytes = emulator->used_bytes;
+    ps_mutex_unlock(&emulator->lock);
+    return bytes;
+}

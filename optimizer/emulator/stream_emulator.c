@@ -1,0 +1,146 @@
+/* Running streams by lot. */
+#include "optimizer/emulator/stream_emulator.h"
+
+#include "base/assert.h"
+#include "optimizer/device/fault.h"
+
+#include <string.h>
+
+static bool run_one(struct ps_stream_emulator *emulator);
+static bool may_run(const struct ps_driver_stream *stream);
+static struct ps_stream_work *take(struct ps_driver_stream *stream);
+static int run(struct ps_stream_work *work);
+static int run_kernel(struct ps_stream_work *work);
+
+void ps_stream_emulator_init(struct ps_stream_emulator *emulator, const struct ps_allocator *memory,
+                             uint64_t seed)
+{
+    *emulator = (struct ps_stream_emulator){.memory = memory};
+    ps_stream_emulator_seed(emulator, seed);
+}
+
+void ps_stream_emulator_seed(struct ps_stream_emulator *emulator, uint64_t seed)
+{
+    ps_random_init(&emulator->random, seed);
+}
+
+void ps_stream_emulator_fini(struct ps_stream_emulator *emulator)
+{
+    for (size_t i = 0; i < emulator->stream_count; i++)
+        while (emulator->streams[i].first != NULL)
+            ps_release(emulator->memory, take(&emulator->streams[i]));
+}
+
+struct ps_driver_stream *ps_stream_emulator_add(struct ps_stream_emulator *emulator)
+{
+    if (emulator->stream_count == PS_EMULATED_STREAMS_MAX)
+        return NULL;
+    return &emulator->streams[emulator->stream_count++];
+}
+
+int ps_stream_emulator_put(struct ps_stream_emulator *emulator, struct ps_driver_stream *stream,
+                           const struct ps_stream_work *work)
+{
+    if (emulator->broken != 0)
+        return emulator->broken;
+    struct ps_stream_work *copy = ps_plain(emulator->memory, sizeof *copy);
+    if (copy == NULL)
+        return PS_FAULT_UNKNOWN;
+    *copy = *work;
+    copy->next = NULL;
+    if (work->kind == PS_WORK_RECORD)
+        work->event->recorded++;
+    if (work->kind == PS_WORK_RECORD || work->kind == PS_WORK_WAIT)
+        copy->number = work->event->recorded;
+    if (stream->last != NULL)
+        stream->last->next = copy;
+    else
+        stream->first = copy;
+    stream->last = copy;
+    return 0;
+}
+
+int ps_stream_emulator_run_until(struct ps_stream_emulator *emulator,
+                                 const struct ps_driver_event *event)
+{
+    while (emulator->broken == 0 && event->passed < event->recorded) {
+        bool ran = run_one(emulator);
+        PS_ASSERT(ran || emulator->broken != 0);
+    }
+    return emulator->broken;
+}
+
+int ps_stream_emulator_finish(struct ps_stream_emulator *emulator)
+{
+    while (emulator->broken == 0 && run_one(emulator)) {
+    }
+    return emulator->broken;
+}
+
+/* False when nothing may run: everything is done, or the streams wait for each other. */
+static bool run_one(struct ps_stream_emulator *emulator)
+{
+    struct ps_driver_stream *ready[PS_EMULATED_STREAMS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < emulator->stream_count; i++)
+        if (may_run(&emulator->streams[i]))
+            ready[count++] = &emulator->streams[i];
+    if (count == 0)
+        return false;
+    struct ps_stream_work *work = take(ready[ps_random_next(&emulator->random) % count]);
+    emulator->broken = run(work);
+    ps_release(emulator->memory, work);
+    return true;
+}
+
+static bool may_run(const struct ps_driver_stream *stream)
+{
+    const struct ps_stream_work *work = stream->first;
+    if (work == NULL)
+        return false;
+    return work->kind != PS_WORK_WAIT || work->event->passed >= work->number;
+}
+
+static struct ps_stream_work *take(struct ps_driver_stream *stream)
+{
+    struct ps_stream_work *work = stream->first;
+    stream->first = work->next;
+    if (stream->first == NULL)
+        stream->last = NULL;
+    return work;
+}
+
+static int run(struct ps_stream_work *work)
+{
+    switch (work->kind) {
+    case PS_WORK_COPY:
+        memcpy(work->to, work->from, work->size);
+        return 0;
+    case PS_WORK_ZERO:
+        memset(work->to, 0, work->size);
+        return 0;
+    case PS_WORK_RECORD:
+        if (work->event->passed < work->number)
+            work->event->passed = work->number;
+        return 0;
+    case PS_WORK_WAIT:
+        return 0;
+    case PS_WORK_FILL:
+    case PS_WORK_APPLY:
+    case PS_WORK_TABLE:
+        return work->breaks != 0 ? work->breaks : run_kernel(work);
+    }
+    PS_ASSERT(0 && "unknown work");
+    return PS_FAULT_UNKNOWN;
+}
+
+static int run_kernel(struct ps_stream_work *work)
+{
+    if (work->kind == PS_WORK_FILL)
+        return ps_cuda_launch_fill(&work->fill, NULL);
+    if (work->kind == PS_WORK_TABLE)
+        return ps_cuda_launch_table(&work->table, NULL);
+    work->step.settings = &work->settings;
+    work->apply.step = &work->step;
+    return ps_cuda_launch_apply(&work->apply, NULL);
+}

@@ -1,0 +1,82 @@
+/* Streams and events as CUDA defines them, run one piece of work at a time, and by lot where more
+ * than one stream may go on.
+ *
+ * Threads:  one at a time; the driver's lock sees to it.
+ * Blocking: run_until and finish run work.
+ * Errors:   0, or the number that broke the device, for ever after.
+ * Memory:   each piece of work that waits is one allocation.
+ */
+#ifndef PS_OPTIMIZER_EMULATOR_STREAM_EMULATOR_H
+#define PS_OPTIMIZER_EMULATOR_STREAM_EMULATOR_H
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "optimizer/cuda/launch.h"
+
+#define PS_EMULATED_STREAMS_MAX 8
+
+/* How often it was recorded, and how many of those records streams have come past. */
+struct ps_driver_event {
+    uint64_t recorded;
+    uint64_t passed;
+};
+
+enum ps_work_kind {
+    PS_WORK_COPY,
+    PS_WORK_ZERO,
+    PS_WORK_FILL,
+    PS_WORK_APPLY,
+    PS_WORK_TABLE,
+    PS_WORK_RECORD,
+    PS_WORK_WAIT
+};
+
+struct ps_stream_work {
+    enum ps_work_kind kind;
+    struct ps_stream_work *next;
+    int breaks; /* not 0: this kernel ends the device instead */
+    void *to;
+    const void *from;
+    size_t size;
+    struct ps_driver_event *event;
+    uint64_t number; /* of the record that is made, or waited for */
+    struct ps_cuda_fill fill;
+    struct ps_cuda_table table;
+    struct ps_cuda_apply apply;
+    struct ps_optimizer_step step;
+    struct ps_optimizer_settings settings;
+};
+
+struct ps_driver_stream {
+    struct ps_stream_work *first;
+    struct ps_stream_work *last;
+};
+
+struct ps_stream_emulator {
+    const struct ps_allocator *memory;
+    struct ps_random random;
+    struct ps_driver_stream streams[PS_EMULATED_STREAMS_MAX];
+    size_t stream_count;
+    int broken;
+};
+
+void ps_stream_emulator_init(struct ps_stream_emulator *emulator, const struct ps_allocator *memory,
+                             uint64_t seed);
+void ps_stream_emulator_fini(struct ps_stream_emulator *emulator);
+void ps_stream_emulator_seed(struct ps_stream_emulator *emulator, uint64_t seed);
+
+/* NULL when there are too many. */
+struct ps_driver_stream *ps_stream_emulator_add(struct ps_stream_emulator *emulator);
+
+/* Copies `work` behind what the stream has. */
+int ps_stream_emulator_put(struct ps_stream_emulator *emulator, struct ps_driver_stream *stream,
+                           const struct ps_stream_work *work);
+
+/* Runs what comes up until the event's newest record has been passed. */
+int ps_stream_emulator_run_until(struct ps_stream_emulator *emulator,
+                                 const struct ps_driver_event *event);
+
+/* Runs everything. */
+int ps_stream_emulator_finish(struct ps_stream_emulator *emulator);
+
+#endif
