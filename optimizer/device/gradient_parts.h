@@ -1,5 +1,5 @@
-/* How an encoded gradient is cut into runs of elements that each fit in a slot, and how the bytes of
- * a run are laid out there: elements first, then what belongs to them.
+/* How an encoded gradient is cut into runs of elements that each fit in a slot, and how the bytes
+ * of a run are laid out there: elements first, then what belongs to them.
  *
  * Threads:  pure but for the destination.
  * Blocking: never.

@@ -1,0 +1,256 @@
+/* The driver that is a GPU: each call of device/driver.h is one of CUDA's runtime library.
+ * Launches report their errors by themselves (launch.h). */
+#include "optimizer/device/driver.h"
+#include "optimizer/device/fault.h"
+
+#include <cuda_runtime_api.h>
+
+#include <stdio.h>
+#include <string.h>
+
+struct cuda_driver {
+    const struct ps_allocator *memory;
+    int ordinal;
+};
+
+const char ps_driver_name[] = "cuda";
+
+/* Without a driver the count is left as it was: only the number that comes back says anything. */
+int ps_driver_count(uint32_t *count)
+{
+    int found = 0;
+    int code = (int)cudaGetDeviceCount(&found);
+    if (code == 0)
+        *count = (uint32_t)found;
+    return code == 0 && found == 0 ? PS_FAULT_NO_DEVICE : code;
+}
+
+const char *ps_driver_error_name(int code)
+{
+    return cudaGetErrorName((enum cudaError)code);
+}
+
+static int enter(void *self)
+{
+    const struct cuda_driver *driver = self;
+    return (int)cudaSetDevice(driver->ordinal);
+}
+
+static void write_uuid(const struct cudaDeviceProp *properties, char *text, size_t size)
+{
+    uint8_t bytes[16];
+    memcpy(bytes, properties->uuid.bytes, sizeof bytes);
+    int length = snprintf(text, size, "GPU-");
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bool dash = i == 4 || i == 6 || i == 8 || i == 10;
+        length += snprintf(text + length, size - (size_t)length, dash ? "-%02x" : "%02x", bytes[i]);
+    }
+}
+
+static int facts(void *self, struct ps_device_facts *facts)
+{
+    const struct cuda_driver *driver = self;
+    struct cudaDeviceProp properties;
+    int code = (int)cudaGetDeviceProperties(&properties, driver->ordinal);
+    if (code != 0)
+        return code;
+    (void)snprintf(facts->name, sizeof facts->name, "%.63s", properties.name);
+    write_uuid(&properties, facts->uuid, sizeof facts->uuid);
+    facts->capability_major = (uint32_t)properties.major;
+    facts->capability_minor = (uint32_t)properties.minor;
+    facts->memory_bytes = properties.totalGlobalMem;
+    return 0;
+}
+
+static int memory_free(void *self, uint64_t *bytes)
+{
+    (void)self;
+    size_t unused = 0;
+    size_t all = 0;
+    int code = (int)cudaMemGetInfo(&unused, &all);
+    *bytes = unused;
+    return code;
+}
+
+/* A refusal is remembered by the library and would be the answer to the next launch: taking it out
+ * is part of hearing it. */
+static int heard(cudaError_t error)
+{
+    if (error != cudaSuccess)
+        (void)cudaGetLastError();
+    return (int)error;
+}
+
+static int device_acquire(void *self, size_t size, void **memory)
+{
+    (void)self;
+    return heard(cudaMalloc(memory, size));
+}
+
+static int device_release(void *self, void *memory)
+{
+    (void)self;
+    return (int)cudaFree(memory);
+}
+
+static int host_acquire(void *self, size_t size, void **memory)
+{
+    (void)self;
+    return heard(cudaHostAlloc(memory, size, cudaHostAllocDefault));
+}
+
+static int host_release(void *self, void *memory)
+{
+    (void)self;
+    return (int)cudaFreeHost(memory);
+}
+
+/* The handles are CUDA's own; only this file looks behind the names that driver.h gives them. */
+static cudaStream_t cuda_stream(struct ps_driver_stream *stream)
+{
+    return (cudaStream_t)(void *)stream;
+}
+
+static cudaEvent_t cuda_event(struct ps_driver_event *event)
+{
+    return (cudaEvent_t)(void *)event;
+}
+
+static int stream_create(void *self, struct ps_driver_stream **stream)
+{
+    (void)self;
+    cudaStream_t made = NULL;
+    int code = heard(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
+    *stream = (struct ps_driver_stream *)(void *)made;
+    return code;
+}
+
+static void stream_destroy(void *self, struct ps_driver_stream *stream)
+{
+    (void)self;
+    if (stream != NULL)
+        (void)cudaStreamDestroy(cuda_stream(stream));
+}
+
+/* Waiting threads sleep: a server has better uses for a processor than to spin on a GPU. */
+static int event_create(void *self, struct ps_driver_event **event)
+{
+    (void)self;
+    cudaEvent_t made = NULL;
+    int code =
+        heard(cudaEventCreateWithFlags(&made, cudaEventDisableTiming | cudaEventBlockingSync));
+    *event = (struct ps_driver_event *)(void *)made;
+    return code;
+}
+
+static void event_destroy(void *self, struct ps_driver_event *event)
+{
+    (void)self;
+    if (event != NULL)
+        (void)cudaEventDestroy(cuda_event(event));
+}
+
+static int record(void *self, struct ps_driver_event *event, struct ps_driver_stream *stream)
+{
+    (void)self;
+    return (int)cudaEventRecord(cuda_event(event), cuda_stream(stream));
+}
+
+static int stream_wait(void *self, struct ps_driver_stream *stream, struct ps_driver_event *event)
+{
+    (void)self;
+    return (int)cudaStreamWaitEvent(cuda_stream(stream), cuda_event(event), 0);
+}
+
+static int event_synchronize(void *self, struct ps_driver_event *event)
+{
+    (void)self;
+    return (int)cudaEventSynchronize(cuda_event(event));
+}
+
+static int copy(void *self, void *to, const void *from, size_t size, enum ps_driver_copy kind,
+                struct ps_driver_stream *stream)
+{
+    static const enum cudaMemcpyKind kinds[] = {
+        [PS_DRIVER_TO_DEVICE] = cudaMemcpyHostToDevice,
+        [PS_DRIVER_TO_HOST] = cudaMemcpyDeviceToHost,
+        [PS_DRIVER_ON_DEVICE] = cudaMemcpyDeviceToDevice,
+    };
+    (void)self;
+    return (int)cudaMemcpyAsync(to, from, size, kinds[kind], cuda_stream(stream));
+}
+
+static int zero(void *self, void *memory, size_t size, struct ps_driver_stream *stream)
+{
+    (void)self;
+    return (int)cudaMemsetAsync(memory, 0, size, cuda_stream(stream));
+}
+
+static int fill(void *self, const struct ps_cuda_fill *fill, struct ps_driver_stream *stream)
+{
+    (void)self;
+    return ps_cuda_launch_fill(fill, stream);
+}
+
+static int apply(void *self, const struct ps_cuda_apply *apply, struct ps_driver_stream *stream)
+{
+    (void)self;
+    return ps_cuda_launch_apply(apply, stream);
+}
+
+static int apply_table(void *self, const struct ps_cuda_table *table,
+                       struct ps_driver_stream *stream)
+{
+    (void)self;
+    return ps_cuda_launch_table(table, stream);
+}
+
+static void close_driver(void *self)
+{
+    struct cuda_driver *driver = self;
+    ps_release(driver->memory, driver);
+}
+
+int ps_driver_open(const struct ps_device_options *options, struct ps_driver *driver)
+{
+    uint32_t count = 0;
+    int code = ps_driver_count(&count);
+    if (code != 0)
+        return code;
+    if (options->ordinal >= count)
+        return PS_FAULT_INVALID_DEVICE;
+    struct cuda_driver *made = ps_zeroed(options->memory, sizeof *made);
+    if (made == NULL)
+        return PS_FAULT_OUT_OF_MEMORY;
+    made->memory = options->memory;
+    made->ordinal = (int)options->ordinal;
+    code = enter(made);
+    if (code != 0) {
+        close_driver(made);
+        return code;
+    }
+    *driver = (struct ps_driver){
+        .enter = enter,
+        .facts = facts,
+        .memory_free = memory_free,
+        .device_acquire = device_acquire,
+        .device_release = device_release,
+        .host_acquire = host_acquire,
+        .host_release = host_release,
+        .stream_create = stream_create,
+        .stream_destroy = stream_destroy,
+        .event_create = event_create,
+        .event_destroy = event_destroy,
+        .record = record,
+        .stream_wait = stream_wait,
+        .event_synchronize = event_synchronize,
+        .copy = copy,
+        .zero = zero,
+        .fill = fill,
+        .apply = apply,
+        .table = apply_table,
+        .close = close_driver,
+        .self = made,
+    };
+    return 0;
+}
