@@ -143,6 +143,19 @@ PS_MUST_USE enum ps_status ps_checkpoint_read_array(struct ps_checkpoint_reader 
                                                     const struct ps_checkpoint_piece *pieces,
                                                     size_t piece_count, struct ps_error *error);
 
+/* The same for a part of the array, from `offset` on: nothing is verified, `*crc32c` becomes the
+ * part's checksum. A part that goes beyond the array aborts. */
+PS_MUST_USE enum ps_status ps_checkpoint_read_part(struct ps_checkpoint_reader *reader, size_t i,
+                                                   int32_t state, uint64_t offset,
+                                                   const struct ps_checkpoint_piece *pieces,
+                                                   size_t piece_count, uint32_t *crc32c,
+                                                   struct ps_error *error);
+
+/* Is `crc32c`, joined from those of all parts, the checksum of the array? PS_ERR_CORRUPT. */
+PS_MUST_USE enum ps_status ps_checkpoint_check_array(const struct ps_checkpoint_reader *reader,
+                                                     size_t i, int32_t state, uint32_t crc32c,
+                                                     struct ps_error *error);
+
 /* Verifies the whole file: header and every array, with memory of a few MiB at most. */
 PS_MUST_USE enum ps_status ps_checkpoint_verify(const struct ps_files *files, const char *path,
                                                 const struct ps_allocator *memory,

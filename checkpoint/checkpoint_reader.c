@@ -155,19 +155,38 @@ enum ps_status ps_checkpoint_read_array(struct ps_checkpoint_reader *reader, siz
                                         int32_t state, const struct ps_checkpoint_piece *pieces,
                                         size_t piece_count, struct ps_error *error)
 {
+    uint64_t size = 0;
+    uint32_t crc32c = 0;
+    for (size_t piece = 0; piece < piece_count; piece++)
+        size += pieces[piece].size;
+    PS_TRY(ps_checkpoint_read_part(reader, i, state, 0, pieces, piece_count, &crc32c, error));
+    PS_ASSERT(size == reader->header.parameters[i].array_bytes);
+    return ps_checkpoint_check_array(reader, i, state, crc32c, error);
+}
+
+enum ps_status ps_checkpoint_read_part(struct ps_checkpoint_reader *reader, size_t i, int32_t state,
+                                       uint64_t offset, const struct ps_checkpoint_piece *pieces,
+                                       size_t piece_count, uint32_t *crc32c, struct ps_error *error)
+{
     PS_ASSERT(reader != NULL);
     PS_ASSERT(i < reader->header.count);
     const struct ps_header_parameter *parameter = &reader->header.parameters[i];
     uint64_t begin = array_offset(parameter, state);
-    uint64_t offset = begin;
-    uint32_t crc32c = 0;
+    PS_ASSERT(offset <= parameter->array_bytes);
+    *crc32c = 0;
     for (size_t piece = 0; piece < piece_count; piece++) {
-        PS_ASSERT(pieces[piece].size <= parameter->array_bytes - (offset - begin));
-        PS_TRY(read_piece(reader, offset, pieces[piece], &crc32c, error));
+        PS_ASSERT(pieces[piece].size <= parameter->array_bytes - offset);
+        PS_TRY(read_piece(reader, begin + offset, pieces[piece], crc32c, error));
         offset += pieces[piece].size;
     }
-    PS_ASSERT(offset - begin == parameter->array_bytes);
-    return check_array(parameter, state, crc32c, error);
+    return PS_OK;
+}
+
+enum ps_status ps_checkpoint_check_array(const struct ps_checkpoint_reader *reader, size_t i,
+                                         int32_t state, uint32_t crc32c, struct ps_error *error)
+{
+    PS_ASSERT(i < reader->header.count);
+    return check_array(&reader->header.parameters[i], state, crc32c, error);
 }
 
 static enum ps_status read_piece(const struct ps_checkpoint_reader *reader, uint64_t offset,

@@ -8,7 +8,8 @@
 /* isa-l takes the length as an int, and neither inverts before nor after. */
 #define PART_BYTES_MAX ((size_t)INT_MAX)
 
-static uint32_t multiply(uint32_t a, uint32_t b);
+static uint32_t join(uint32_t first, uint32_t second, uint64_t second_bytes, uint32_t modulus);
+static uint32_t multiply(uint32_t a, uint32_t b, uint32_t modulus);
 
 uint32_t ps_checksum_crc32c(uint32_t checksum, struct ps_bytes bytes)
 {
@@ -30,27 +31,39 @@ uint32_t ps_checksum_crc32(uint32_t checksum, struct ps_bytes bytes)
     return crc32_gzip_refl(checksum, bytes.data, bytes.size);
 }
 
-/* A checksum is a polynomial over two elements, modulo that of CRC-32: bytes behind it multiply it
- * by x to the power of their bits. */
+uint32_t ps_checksum_crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes)
+{
+    return join(first, second, second_bytes, UINT32_C(0x82f63b78));
+}
+
 uint32_t ps_checksum_crc32_join(uint32_t first, uint32_t second, uint64_t second_bytes)
 {
+    return join(first, second, second_bytes, UINT32_C(0xedb88320));
+}
+
+/* A checksum is a polynomial over two elements, modulo that of its kind: bytes behind it multiply
+ * it by x to the power of their bits. */
+static uint32_t join(uint32_t first, uint32_t second, uint64_t second_bytes, uint32_t modulus)
+{
+    if (first == 0)
+        return second;
     uint32_t power = (uint32_t)1 << (31 - 8); /* x^8, a byte; then x^16, x^32, ... */
     for (; second_bytes > 0; second_bytes >>= 1) {
         if ((second_bytes & 1) != 0)
-            first = multiply(first, power);
-        power = multiply(power, power);
+            first = multiply(first, power, modulus);
+        power = multiply(power, power, modulus);
     }
     return first ^ second;
 }
 
 /* The highest bit is the lowest power of x. */
-static uint32_t multiply(uint32_t a, uint32_t b)
+static uint32_t multiply(uint32_t a, uint32_t b, uint32_t modulus)
 {
     uint32_t product = 0;
     for (uint32_t bit = (uint32_t)1 << 31; bit != 0; bit >>= 1) {
         if ((a & bit) != 0)
             product ^= b;
-        b = (b & 1) != 0 ? b >> 1 ^ UINT32_C(0xedb88320) : b >> 1;
+        b = (b & 1) != 0 ? b >> 1 ^ modulus : b >> 1;
     }
     return product;
 }

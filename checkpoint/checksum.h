@@ -20,7 +20,8 @@ uint32_t ps_checksum_crc32c(uint32_t checksum, struct ps_bytes bytes);
 /* CRC-32 (IEEE, as in gzip and zlib): of the whole file, for the pointer in etcd. */
 uint32_t ps_checksum_crc32(uint32_t checksum, struct ps_bytes bytes);
 
-/* The CRC-32 of two runs of bytes, one behind the other, from the CRC-32 of each. */
+/* The checksum of two runs of bytes, one behind the other, from those of each. */
+uint32_t ps_checksum_crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes);
 uint32_t ps_checksum_crc32_join(uint32_t first, uint32_t second, uint64_t second_bytes);
 
 #endif

@@ -1,81 +1,130 @@
 /* Page faults, copies and checksums of a shard's arrays are most of the time of a recovery, and
- * need nothing of each other. */
+ * need nothing of each other. Arrays are read in parts, so that one array that is the whole shard
+ * is read by all threads too; the checksums of the parts are joined in the end. */
 #include "server/core/load_arrays.h"
 
+#include "base/assert.h"
 #include "base/thread.h"
+#include "checkpoint/checksum.h"
 
 #include <stdatomic.h>
 
-/* Of one parameter: its values and its states. */
-#define ARRAYS_MAX (1 + PS_STATES_MAX)
+/* Of one part: 8 MiB. */
+#define PART_BLOCKS 32
+
+struct part {
+    uint64_t offset; /* within its array; 0 begins another array */
+    uint64_t bytes;
+    uint32_t parameter;
+    int32_t state; /* -1: the values */
+    uint32_t crc32c;
+};
 
 struct arrays {
     struct ps_checkpoint_reader *reader;
     struct ps_parameter *const *parameters;
-    const struct ps_allocator *memory;
-    _Atomic size_t next; /* array that nobody has taken: ARRAYS_MAX for each parameter */
+    struct part *parts; /* in the order of the file */
+    size_t part_count;
+    _Atomic size_t next; /* part that nobody has taken */
     _Atomic bool failed;
     struct ps_mutex lock;    /* guards what follows */
     struct ps_error failure; /* the first */
 };
 
+static size_t part_count_of(const struct ps_parameter *parameter);
+static void list_parts(struct arrays *arrays, size_t parameter_count);
 static void work(void *argument);
-static enum ps_status read_array(const struct arrays *arrays, size_t i, int32_t state,
-                                 struct ps_error *error);
+static enum ps_status read_part(const struct arrays *arrays, struct part *part,
+                                struct ps_error *error);
 static void note_failure(struct arrays *arrays, const struct ps_error *failure);
+static enum ps_status check_arrays(const struct arrays *arrays, struct ps_error *error);
+
+static struct ps_blocks *array_of(const struct ps_parameter *parameter, int32_t state)
+{
+    return state < 0 ? parameter->values : parameter->states[state];
+}
 
 enum ps_status ps_load_arrays(struct ps_checkpoint_reader *reader,
                               struct ps_parameter *const *parameters, const struct ps_crew *crew,
                               const struct ps_allocator *memory, struct ps_error *error)
 {
-    struct arrays arrays = {.reader = reader, .parameters = parameters, .memory = memory};
+    struct arrays arrays = {.reader = reader, .parameters = parameters};
+    size_t parameter_count = ps_checkpoint_parameter_count(reader);
+    for (size_t i = 0; i < parameter_count; i++)
+        arrays.part_count += part_count_of(parameters[i]);
+    arrays.parts = ps_zeroed_array(memory, arrays.part_count, sizeof arrays.parts[0]);
+    if (arrays.parts == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read %zu parts", arrays.part_count);
+    list_parts(&arrays, parameter_count);
+
     ps_mutex_init(&arrays.lock, PS_RANK_QUEUE);
     if (crew != NULL)
         crew->run(crew->self, work, &arrays);
     else
         work(&arrays);
     ps_mutex_fini(&arrays.lock);
-    if (!atomic_load(&arrays.failed))
-        return PS_OK;
-    return ps_fail(error, arrays.failure.status, "%s", arrays.failure.text);
+    enum ps_status status = PS_OK;
+    if (atomic_load(&arrays.failed))
+        status = ps_fail(error, arrays.failure.status, "%s", arrays.failure.text);
+    else
+        status = check_arrays(&arrays, error);
+    ps_release(memory, arrays.parts);
+    return status;
+}
+
+static size_t part_count_of(const struct ps_parameter *parameter)
+{
+    size_t of_one_array = (parameter->values->block_count + PART_BLOCKS - 1) / PART_BLOCKS;
+    return of_one_array * (1 + ps_parameter_state_count(parameter));
+}
+
+static void list_parts(struct arrays *arrays, size_t parameter_count)
+{
+    const uint64_t part_bytes = (uint64_t)PART_BLOCKS * PS_BLOCK_BYTES;
+    struct part *part = arrays->parts;
+    for (size_t i = 0; i < parameter_count; i++) {
+        const struct ps_parameter *parameter = arrays->parameters[i];
+        uint64_t size = parameter->values->size;
+        for (int32_t state = -1; state < (int32_t)ps_parameter_state_count(parameter); state++) {
+            for (uint64_t offset = 0; offset < size; offset += part_bytes) {
+                uint64_t rest = size - offset;
+                *part++ = (struct part){.offset = offset,
+                                        .bytes = rest < part_bytes ? rest : part_bytes,
+                                        .parameter = (uint32_t)i,
+                                        .state = state};
+            }
+        }
+    }
+    PS_ASSERT(part == arrays->parts + arrays->part_count);
 }
 
 static void work(void *argument)
 {
     struct arrays *arrays = argument;
-    size_t count = ps_checkpoint_parameter_count(arrays->reader);
     while (!atomic_load(&arrays->failed)) {
         struct ps_error reason = {0};
         size_t taken = atomic_fetch_add(&arrays->next, 1);
-        size_t i = taken / ARRAYS_MAX;
-        uint32_t array = (uint32_t)(taken % ARRAYS_MAX);
-        if (i >= count)
+        if (taken >= arrays->part_count)
             return;
-        if (array > ps_parameter_state_count(arrays->parameters[i]))
-            continue;
-        if (read_array(arrays, i, (int32_t)array - 1, &reason) != PS_OK)
+        if (read_part(arrays, &arrays->parts[taken], &reason) != PS_OK)
             note_failure(arrays, &reason);
     }
 }
 
-static enum ps_status read_array(const struct arrays *arrays, size_t i, int32_t state,
-                                 struct ps_error *error)
+static enum ps_status read_part(const struct arrays *arrays, struct part *part,
+                                struct ps_error *error)
 {
-    const struct ps_parameter *parameter = arrays->parameters[i];
-    struct ps_blocks *blocks = state < 0 ? parameter->values : parameter->states[state];
-    struct ps_checkpoint_piece *pieces =
-        ps_zeroed_array(arrays->memory, blocks->block_count, sizeof *pieces);
-    if (pieces == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read %zu blocks",
-                       blocks->block_count);
-    for (size_t block = 0; block < blocks->block_count; block++)
-        pieces[block] =
-            (struct ps_checkpoint_piece){.data = ps_blocks_write(blocks, block, parameter->version),
-                                         .size = blocks->pieces[block].size};
-    enum ps_status status =
-        ps_checkpoint_read_array(arrays->reader, i, state, pieces, blocks->block_count, error);
-    ps_release(arrays->memory, pieces);
-    return status;
+    const struct ps_parameter *parameter = arrays->parameters[part->parameter];
+    struct ps_blocks *blocks = array_of(parameter, part->state);
+    struct ps_checkpoint_piece pieces[PART_BLOCKS];
+    size_t first = (size_t)(part->offset / PS_BLOCK_BYTES);
+    size_t count = 0;
+    for (; count < PART_BLOCKS && first + count < blocks->block_count; count++)
+        pieces[count] = (struct ps_checkpoint_piece){
+            .data = ps_blocks_write(blocks, first + count, parameter->version),
+            .size = blocks->pieces[first + count].size};
+    return ps_checkpoint_read_part(arrays->reader, part->parameter, part->state, part->offset,
+                                   pieces, count, &part->crc32c, error);
 }
 
 static void note_failure(struct arrays *arrays, const struct ps_error *failure)
@@ -85,4 +134,20 @@ static void note_failure(struct arrays *arrays, const struct ps_error *failure)
         arrays->failure = *failure;
     atomic_store(&arrays->failed, true);
     ps_mutex_unlock(&arrays->lock);
+}
+
+static enum ps_status check_arrays(const struct arrays *arrays, struct ps_error *error)
+{
+    uint32_t crc32c = 0;
+    for (size_t i = 0; i < arrays->part_count; i++) {
+        const struct part *part = &arrays->parts[i];
+        if (part->offset == 0)
+            crc32c = 0;
+        crc32c = ps_checksum_crc32c_join(crc32c, part->crc32c, part->bytes);
+        bool is_last = i + 1 == arrays->part_count || arrays->parts[i + 1].offset == 0;
+        if (is_last)
+            PS_TRY(ps_checkpoint_check_array(arrays->reader, part->parameter, part->state, crc32c,
+                                             error));
+    }
+    return PS_OK;
 }

@@ -1,8 +1,8 @@
 /* From the arrays of a checkpoint into the blocks of parameters, by as many threads as there are.
  *
- * Threads:  the crew's; each takes the next array.
+ * Threads:  the crew's; each takes the next part of an array.
  * Blocking: for the disk.
- * Errors:   the first one, and then no further array is begun.
+ * Errors:   the first one, and then no further part is begun.
  * Memory:   given back before return.
  */
 #ifndef PS_SERVER_CORE_LOAD_ARRAYS_H

@@ -38,6 +38,9 @@ START_TEST(a_continued_checksum_is_that_of_the_whole)
         ck_assert_uint_eq(ps_checksum_crc32_join(ps_checksum_crc32(0, first),
                                                  ps_checksum_crc32(0, rest), rest.size),
                           ps_checksum_crc32(0, whole));
+        ck_assert_uint_eq(ps_checksum_crc32c_join(ps_checksum_crc32c(0, first),
+                                                  ps_checksum_crc32c(0, rest), rest.size),
+                          ps_checksum_crc32c(0, whole));
     }
 }
 END_TEST
@@ -54,6 +57,9 @@ START_TEST(checksums_of_long_runs_are_joined)
         ck_assert_uint_eq(ps_checksum_crc32_join(ps_checksum_crc32(0, first),
                                                  ps_checksum_crc32(0, rest), rest.size),
                           ps_checksum_crc32(0, (struct ps_bytes){bytes, sizeof bytes}));
+        ck_assert_uint_eq(ps_checksum_crc32c_join(ps_checksum_crc32c(0, first),
+                                                  ps_checksum_crc32c(0, rest), rest.size),
+                          ps_checksum_crc32c(0, (struct ps_bytes){bytes, sizeof bytes}));
     }
 }
 END_TEST
