@@ -3,9 +3,22 @@
 
 #include "base/assert.h"
 
+#include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define KEEP_BYTES (512 << 20)
+/* All that older C libraries take for the first: what is larger they map and unmap each time. */
+#define KEEP_BYTES_OLD (32 << 20)
+
+/* Naming one of the two switches off that the C library adapts the other. */
+void ps_allocator_keep_freed(void)
+{
+    if (mallopt(M_MMAP_THRESHOLD, KEEP_BYTES) == 0)
+        (void)mallopt(M_MMAP_THRESHOLD, KEEP_BYTES_OLD);
+    (void)mallopt(M_TRIM_THRESHOLD, KEEP_BYTES);
+}
 
 static void *heap_zeroed(void *self, size_t size)
 {

@@ -20,6 +20,11 @@ struct ps_allocator {
 /* The C library's heap. Static; lives for ever. */
 const struct ps_allocator *ps_allocator_heap(void);
 
+/* From now on freed memory stays in the process, to be had again without the kernel: giving the
+ * buffers of each message back costs a large message more than half its speed. At the start of a
+ * program, before there are threads; a library has no business to decide this for its host. */
+void ps_allocator_keep_freed(void);
+
 /* Shorthands. A size of 0 gives a pointer that may be released like any other. */
 void *ps_zeroed(const struct ps_allocator *memory, size_t size);
 void *ps_plain(const struct ps_allocator *memory, size_t size);

@@ -21,6 +21,10 @@
  *           moment yet. Pushing the same gradient again would be another push: give calls a timeout
  *           that is longer than a failover takes, and treat UNKNOWN as a lost step.
  *           A name that ends like "#3/8" is refused: such names are kept for ranges.
+ * Speed:    glibc gives the buffers of large messages back to the kernel after each. A program that
+ *           moves much sets MALLOC_MMAP_THRESHOLD_=536870912 and MALLOC_TRIM_THRESHOLD_=536870912
+ *           in its environment, or calls mallopt. One client per process is faster than several:
+ *           gRPC's connections are polled by whoever polls first.
  * Memory:   all arguments are borrowed for the call. After a failed pull the contents of its
  *           parameters are undefined where their own result is not PSCLIENT_OK.
  */

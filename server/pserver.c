@@ -5,7 +5,6 @@
 #include "server/pserver_options.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +15,6 @@
 
 /* Freed message buffers stay in the process: giving each back to the kernel costs a 1 MiB message
  * more than half its speed (docs/performance.md). */
-#define MALLOC_KEEP_BYTES (512 << 20)
 
 /* Signals that come this close together are one request to stop. */
 #define SAME_REQUEST_MS 1000
@@ -80,10 +78,8 @@ static int print_options(const struct ps_pserver_options *options)
 
 static int serve(const struct ps_pserver_options *options)
 {
-    if (options->tune_malloc) {
-        (void)mallopt(M_MMAP_THRESHOLD, MALLOC_KEEP_BYTES);
-        (void)mallopt(M_TRIM_THRESHOLD, MALLOC_KEEP_BYTES);
-    }
+    if (options->tune_malloc)
+        ps_allocator_keep_freed();
     /* The gRPC library writes lines of its own to standard error, which no log parser knows. */
     (void)setenv("GRPC_VERBOSITY", "NONE", 0);
     sigset_t signals;

@@ -1,4 +1,5 @@
 /* pstrain: trains logistic or softmax regression on a LIBSVM file through parameter servers. */
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/bounds.h"
 #include "base/clock.h"
@@ -134,6 +135,7 @@ static int obey(int argc, char **argv)
 {
     /* A server that goes away must not end the trainer through a pipe signal. */
     (void)signal(SIGPIPE, SIG_IGN);
+    ps_allocator_keep_freed();
     static const struct invocation empty;
     struct invocation invocation = empty;
     struct ps_error error = {0};

@@ -6,7 +6,6 @@
 #include "tools/psbench/psbench_guard.h"
 #include "tools/psbench/psbench_output.h"
 
-#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,6 @@
 #include <unistd.h>
 
 /* As the server does: blocks up to here are kept when freed. */
-#define MALLOC_KEEP_BYTES (512 << 20)
 
 struct benchmark {
     const char *name;
@@ -87,10 +85,8 @@ static int measure(void *context, const char *folder)
     (void)signal(SIGPIPE, SIG_IGN);
     forget_server_settings();
     (void)setenv("GRPC_VERBOSITY", "NONE", 0);
-    if (options->tune_malloc) {
-        (void)mallopt(M_MMAP_THRESHOLD, MALLOC_KEEP_BYTES);
-        (void)mallopt(M_TRIM_THRESHOLD, MALLOC_KEEP_BYTES);
-    }
+    if (options->tune_malloc)
+        ps_allocator_keep_freed();
     enum ps_status status = PS_OK;
     if (options->name_space != NULL)
         status = ps_bench_enter_namespace(options->name_space, &error);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 START_TEST(zeroed_memory_is_zero)
 {
@@ -91,6 +92,29 @@ START_TEST(refusing_heap_is_passed_on)
 }
 END_TEST
 
+START_TEST(what_was_freed_is_had_again_without_the_kernel)
+{
+    const struct ps_allocator *memory = ps_allocator_heap();
+    const size_t size = (size_t)8 << 20;
+    ps_allocator_keep_freed();
+    void *first = ps_plain(memory, size);
+    memset(first, 1, size);
+    ps_release(memory, first);
+
+    struct rusage before, after;
+    ck_assert_int_eq(getrusage(RUSAGE_SELF, &before), 0);
+    for (int i = 0; i < 10; i++) {
+        void *again = ps_plain(memory, size);
+        memset(again, i, size);
+        ps_release(memory, again);
+    }
+    ck_assert_int_eq(getrusage(RUSAGE_SELF, &after), 0);
+
+    /* Mapped anew each time it would be 2,048 pages. */
+    ck_assert_int_lt(after.ru_minflt - before.ru_minflt, 2048);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("alloc");
@@ -103,6 +127,7 @@ int main(void)
     tcase_add_test(tests, copied_text_ends_with_nul);
     tcase_add_test(tests, text_without_room_for_its_nul_is_refused);
     tcase_add_test(tests, refusing_heap_is_passed_on);
+    tcase_add_test(tests, what_was_freed_is_had_again_without_the_kernel);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
