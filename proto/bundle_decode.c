@@ -14,6 +14,7 @@ enum { TEXT_BYTES_MAX = 4096, WORD_BYTES_MAX = 64 };
 struct counted {
     size_t push_count;
     size_t pull_count;
+    uint64_t id;
     uint32_t shard;
     struct ps_request_id base;
     struct ps_wire_range client_id;
@@ -137,6 +138,7 @@ enum ps_status ps_decode_bundle(struct ps_view bytes, const struct ps_allocator 
     PS_TRY(check_counts(&counted, error));
     PS_TRY(make_store(bytes, &counted, sizeof *read.pushes, sizeof *read.pulls, memory, &store,
                       &pushes, &pulls, decoded));
+    read.id = counted.id;
     read.pushes = pushes;
     read.pulls = pulls;
     enum ps_status status = read_requests(bytes, &counted, &store, &read);
@@ -266,6 +268,8 @@ static enum ps_status count_items(struct ps_view bytes, struct counted *counted,
     struct ps_wire_field field;
     ps_wire_reader_init(&reader, bytes, error);
     while (ps_wire_next(&reader, &field)) {
+        if (field.number == 3)
+            counted->id = ps_wire_uint(&reader, &field, UINT64_MAX, "id");
         if (field.number == 14)
             counted->shard = (uint32_t)ps_wire_uint(&reader, &field, UINT32_MAX, "shard");
         if (field.number == 15)

@@ -242,6 +242,7 @@ enum ps_status ps_bundle_run_reply(struct ps_bundle_run *run, grpc_byte_buffer *
 
 static void encode_results(struct ps_bundle_run *run, struct ps_buffer *heads)
 {
+    ps_encode_bundle_message_id(run->request.id, heads);
     for (size_t i = 0; i < run->request.push_count; i++)
         ps_encode_push_result(&run->pushes[i], heads);
     for (size_t i = 0; i < run->request.pull_count; i++) {

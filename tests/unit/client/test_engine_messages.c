@@ -9,7 +9,7 @@
 enum { MANY = 100, LARGE = 300 * 1024 / 4 };
 
 static struct bench bench;
-static char names[MANY][8];
+static char names[MANY][24];
 static float values[LARGE];
 static float destinations[MANY];
 static struct ps_item items[MANY];
