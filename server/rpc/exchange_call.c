@@ -1,6 +1,6 @@
-/* Exchange: a stream of bundles, each answered by one under the same id. The client may send as many
- * as it likes without waiting; they are taken one after the other, and what was not taken yet stays
- * in the client: gRPC's flow control is the bound.
+/* Exchange: a stream of bundles, each answered by one under the same id. The client may send as
+ * many as it likes without waiting; they are taken one after the other, and what was not taken yet
+ * stays in the client: gRPC's flow control is the bound.
  *
  *   WAITING ──request──► READING ──message──► WORKING ──done──► WRITING ──sent──► READING ...
  *      │                    └──no more messages, or the server goes──► CLOSING ──sent──► CLOSED
