@@ -24,6 +24,11 @@
 /* For one question to the store; the coordinator tries again. */
 #define STORE_TIMEOUT_MS 5000
 
+/* A rest between pieces of a checkpoint: shorter ones are not worth a wake-up, and after a longer
+ * piece the disk was what took the time. */
+#define REST_MS_MIN 4
+#define REST_MS_MAX 50
+
 enum job_kind { JOB_NONE, JOB_LOAD, JOB_SAVE };
 
 struct ps_jobs {
@@ -38,6 +43,7 @@ struct ps_jobs {
     uint32_t shard_count;
     bool publish;
     bool drain_due;
+    bool hurries; /* the server ends: its last checkpoint takes no rests */
     uint64_t drain_until_ms;
     uint64_t epoch; /* of the service under the claim loaded last; worker thread */
     struct ps_thread worker;
@@ -50,6 +56,12 @@ struct job {
     struct ps_claim claim;
     uint32_t shard_count;
     bool publish;
+};
+
+/* Of one checkpoint that is being written. */
+struct pace {
+    struct ps_jobs *jobs;
+    uint64_t since_ns; /* at work without a rest */
 };
 
 static void worker_main(void *argument);
@@ -70,6 +82,7 @@ static enum ps_status begin_epoch(struct ps_jobs *jobs, const struct job *job, c
 static enum ps_status open_journal(struct ps_jobs *jobs, const struct job *job, const char *folder,
                                    const struct ps_loaded *loaded, struct ps_error *error);
 static void save(struct ps_jobs *jobs, const struct job *job);
+static void rest(void *self);
 static enum ps_status write_file(struct ps_jobs *jobs, const struct ps_saver *saver,
                                  struct ps_saving *saving, struct ps_error *error);
 static enum ps_status wait_for_journal(struct ps_jobs *jobs, const struct ps_saver *saver,
@@ -153,6 +166,7 @@ void ps_jobs_start_drain(struct ps_jobs *jobs, uint64_t deadline_ms)
 {
     ps_mutex_lock(&jobs->mutex);
     jobs->drain_due = true;
+    jobs->hurries = true;
     jobs->drain_until_ms = deadline_ms;
     ps_condition_signal_all(&jobs->changed);
     ps_mutex_unlock(&jobs->mutex);
@@ -353,6 +367,7 @@ static void save(struct ps_jobs *jobs, const struct job *job)
     const struct ps_jobs_options *options = &jobs->options;
     char folder[FOLDER_BYTES];
     shard_folder(jobs, job->claim.index, folder);
+    struct pace pace = {.jobs = jobs, .since_ns = ps_clock_precise_ns()};
     const struct ps_saver saver = {
         .service = options->service,
         .files = ps_files_real(),
@@ -364,6 +379,8 @@ static void save(struct ps_jobs *jobs, const struct job *job)
         .memory = options->memory,
         .clock = options->clock,
         .log = options->log,
+        .rest = rest,
+        .rest_self = &pace,
     };
     struct ps_error why = {0};
     struct ps_saving saving;
@@ -372,6 +389,28 @@ static void save(struct ps_jobs *jobs, const struct job *job)
         status = ps_saver_publish(&saver, &saving,
                                   ps_deadline_after(options->clock, STORE_TIMEOUT_MS), &why);
     ps_coordinator_driver_tell_saved(jobs->driver, status, &why);
+}
+
+/* Work and rest take turns, equally long: a checkpoint takes twice its time and half of what it
+ * costs the pushes. Nobody rests while the server waits for this checkpoint to end. */
+static void rest(void *self)
+{
+    struct pace *pace = self;
+    struct ps_jobs *jobs = pace->jobs;
+    uint64_t worked_ms = (ps_clock_precise_ns() - pace->since_ns) / 1000000;
+    if (worked_ms < REST_MS_MIN)
+        return;
+    uint64_t until_ms =
+        ps_deadline_after(jobs->options.clock, worked_ms < REST_MS_MAX ? worked_ms : REST_MS_MAX);
+    ps_mutex_lock(&jobs->mutex);
+    while (!jobs->ending && !jobs->hurries) {
+        uint64_t left_ms = ps_time_left_ms(jobs->options.clock, until_ms);
+        if (left_ms == 0)
+            break;
+        (void)ps_condition_wait(&jobs->changed, &jobs->mutex, left_ms);
+    }
+    ps_mutex_unlock(&jobs->mutex);
+    pace->since_ns = ps_clock_precise_ns();
 }
 
 static enum ps_status write_file(struct ps_jobs *jobs, const struct ps_saver *saver,

@@ -53,13 +53,29 @@ void ps_saver_give_up(struct ps_saving *saving)
     ps_snapshot_release(&saving->snapshot);
 }
 
+/* What the writer has read is let go first: nobody copies it while we rest. */
+struct progress {
+    const struct ps_saver *saver;
+    const struct ps_checkpoint_watcher *snapshot;
+};
+
+static void piece_written(void *self, size_t parameter, uint32_t array, uint64_t bytes)
+{
+    const struct progress *progress = self;
+    progress->snapshot->written(progress->snapshot->self, parameter, array, bytes);
+    if (progress->saver->rest != NULL)
+        progress->saver->rest(progress->saver->rest_self);
+}
+
 enum ps_status ps_saver_write(const struct ps_saver *saver, struct ps_saving *saving,
                               struct ps_error *error)
 {
     const struct ps_snapshot *snapshot = &saving->snapshot;
+    struct progress progress = {.saver = saver, .snapshot = &snapshot->watcher};
+    const struct ps_checkpoint_watcher watcher = {.written = piece_written, .self = &progress};
     enum ps_status status = ps_checkpoint_write_watched(
         saver->files, saver->folder, &snapshot->facts, snapshot->parameters,
-        snapshot->parameter_count, &snapshot->watcher, saver->memory, &saving->place, error);
+        snapshot->parameter_count, &watcher, saver->memory, &saving->place, error);
     ps_snapshot_release(&saving->snapshot);
     if (status != PS_OK)
         ps_counter_add(saver->service->metrics.checkpoint_failures, 1);

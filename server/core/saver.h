@@ -34,6 +34,10 @@ struct ps_saver {
     const struct ps_allocator *memory;
     const struct ps_clock *clock;
     const struct ps_log *log; /* may be NULL */
+    /* Called after every piece of the file, at most 1 MiB: may rest, so that pushes have the
+     * processors and the memory meanwhile. NULL: the file is written in one go. */
+    void (*rest)(void *self);
+    void *rest_self;
 };
 
 /* A checkpoint that is not published yet. */
