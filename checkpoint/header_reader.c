@@ -2,8 +2,8 @@
 #include "checkpoint/header_reader.h"
 
 #include "base/assert.h"
+#include "base/base64.h"
 #include "base/utf8.h"
-#include "checkpoint/base64.h"
 #include "checkpoint/checkpoint_name.h"
 #include "checkpoint/header_writer.h"
 #include "json/json_reader.h"

@@ -2,8 +2,8 @@
 #include "checkpoint/header_writer.h"
 
 #include "base/assert.h"
+#include "base/base64.h"
 #include "base/json_writer.h"
-#include "checkpoint/base64.h"
 #include "checkpoint/checksum.h"
 
 #include <inttypes.h>

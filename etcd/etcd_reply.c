@@ -1,7 +1,7 @@
 /* The JSON replies. Fields that are zero, false or empty are absent in them. */
 #include "etcd/etcd_reply.h"
 
-#include "etcd/etcd_base64.h"
+#include "base/base64.h"
 #include "etcd/etcd_reply_error.h"
 #include "etcd/kv_entries.h"
 #include "json/json_reader.h"
@@ -90,11 +90,11 @@ static enum ps_status decode(const struct ps_json *object, const char *name,
     if (text == NULL)
         return malformed(name, error);
     size_t text_size = strlen(text);
-    uint8_t *decoded = ps_plain(memory, ps_etcd_base64_decoded_max(text_size) + 1);
+    uint8_t *decoded = ps_plain(memory, ps_base64_decoded_max(text_size) + 1);
     if (decoded == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no room for a %s of %zu bytes", name, text_size);
     size_t size = 0;
-    if (!ps_etcd_base64_decode(ps_bytes_of_text(text), decoded, &size)) {
+    if (!ps_base64_decode(ps_bytes_of_text(text), decoded, &size)) {
         ps_release(memory, decoded);
         return malformed(name, error);
     }

@@ -1,8 +1,8 @@
 /* The JSON requests, one function each. */
 #include "etcd/etcd_request.h"
 
+#include "base/base64.h"
 #include "base/json_writer.h"
-#include "etcd/etcd_base64.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -146,7 +146,7 @@ static void write_base64(struct ps_json_writer *writer, const char *name, struct
 {
     struct ps_buffer text;
     ps_buffer_init(&text, writer->buffer->memory, PS_ETCD_REQUEST_BYTES_MAX);
-    ps_etcd_base64_encode(&text, bytes);
+    ps_base64_append(&text, bytes);
     if (text.failed)
         writer->buffer->failed = true;
     else

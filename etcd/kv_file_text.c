@@ -1,10 +1,10 @@
 /* Writes and reads the file of kv_file.c. Values that are text stay readable for people. */
 #include "etcd/kv_file_text.h"
 
+#include "base/base64.h"
 #include "base/hash.h"
 #include "base/json_writer.h"
 #include "base/utf8.h"
-#include "etcd/etcd_base64.h"
 #include "json/json_reader.h"
 
 #include <inttypes.h>
@@ -104,7 +104,7 @@ static void write_value(struct ps_json_writer *writer, const struct ps_kv_entry 
     }
     struct ps_buffer encoded;
     ps_buffer_init(&encoded, writer->buffer->memory, writer->buffer->size_max);
-    ps_etcd_base64_encode(&encoded, value);
+    ps_base64_append(&encoded, value);
     if (encoded.failed)
         writer->buffer->failed = true;
     else
@@ -209,11 +209,11 @@ static enum ps_status read_value(const struct ps_json *item, struct ps_kv_table 
     if (encoded == NULL)
         return corrupt("a value", error);
     size_t size = 0;
-    uint8_t *value = ps_plain(table->memory, ps_etcd_base64_decoded_max(strlen(encoded)) + 1);
+    uint8_t *value = ps_plain(table->memory, ps_base64_decoded_max(strlen(encoded)) + 1);
     if (value == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no room for the value of %s", key);
     enum ps_status status = PS_OK;
-    if (!ps_etcd_base64_decode(ps_bytes_of_text(encoded), value, &size))
+    if (!ps_base64_decode(ps_bytes_of_text(encoded), value, &size))
         status = corrupt("a value", error);
     else
         status = ps_kv_table_restore_entry(table, ps_bytes_of_text(key),

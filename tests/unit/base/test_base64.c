@@ -1,5 +1,5 @@
-/* checkpoint/base64.c: bytes as text. */
-#include "checkpoint/base64.h"
+/* base/base64.c: bytes as text. */
+#include "base/base64.h"
 
 #include "base/random.h"
 

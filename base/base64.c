@@ -1,5 +1,6 @@
-/* Three bytes in four characters and back. */
-#include "etcd/etcd_base64.h"
+/* Three bytes in four characters and back; decoding is strict, so that one byte sequence has one
+ * text. */
+#include "base/base64.h"
 
 #include "base/assert.h"
 
@@ -8,7 +9,7 @@ static bool decode_four(const uint8_t *four, bool last, uint8_t *bytes, size_t *
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-void ps_etcd_base64_encode(struct ps_buffer *buffer, struct ps_bytes bytes)
+void ps_base64_append(struct ps_buffer *buffer, struct ps_bytes bytes)
 {
     char run[256];
     size_t used = 0;
@@ -29,12 +30,17 @@ void ps_etcd_base64_encode(struct ps_buffer *buffer, struct ps_bytes bytes)
     PS_ASSERT(used == 0);
 }
 
-size_t ps_etcd_base64_decoded_max(size_t text_size)
+size_t ps_base64_encoded_size(size_t size)
+{
+    return (size + 2) / 3 * 4;
+}
+
+size_t ps_base64_decoded_max(size_t text_size)
 {
     return text_size / 4 * 3;
 }
 
-bool ps_etcd_base64_decode(struct ps_bytes text, uint8_t *bytes, size_t *size)
+bool ps_base64_decode(struct ps_bytes text, uint8_t *bytes, size_t *size)
 {
     if (text.size % 4 != 0)
         return false;
