@@ -236,9 +236,13 @@ class Ready(Input):
                 message("GetParamRequest", name="nobody"),
                 message("ListParamsRequest", after="x", limit=3),
                 push(content=b"", request={"client_id": b"someone", "session": 3, "sequence": 5})]
-        allowed = {"InitParam": {INVALID, EXISTS}, "FinishInitParams": {INVALID, EXISTS},
-                   "SendGrad": {INVALID, MISSING, "UNIMPLEMENTED"},
-                   "GetParam": {"OK", INVALID, MISSING},
+        other_shard = "FAILED_PRECONDITION"
+        unsupported = "UNIMPLEMENTED"
+        allowed = {"InitParam": {INVALID, EXISTS, other_shard, unsupported},
+                   "FinishInitParams": {INVALID, EXISTS, other_shard},
+                   "SendGrad": {INVALID, MISSING, other_shard, unsupported},
+                   # A version that was never there is gone.
+                   "GetParam": {"OK", INVALID, MISSING, other_shard, unsupported, "ABORTED"},
                    "GetStatus": {"OK", INVALID}, "ListParams": {"OK", INVALID},
                    "SaveCheckpoint": {"OK", INVALID}, "Check": {"OK", INVALID, MISSING}}
         for number in range(2000):

@@ -21,7 +21,7 @@ static int failures_with(enum ps_kernels_error error, suite_test_fn *test)
                                  .guard = 4,
                                  .quick = true,
                                  .quiet = true};
-    ps_kernels_mutate(error);
+    ps_kernels_mutate((int)error);
     test(&suite);
     ps_kernels_mutate(PS_KERNELS_NO_ERROR);
     return found.failures;
