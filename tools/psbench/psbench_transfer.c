@@ -1,6 +1,7 @@
 /* push, pull, pushpull and latency, each repeat beside sockets, memcpy and the update alone. */
 #include "tools/psbench/psbench.h"
 #include "tools/psbench/psbench_alone.h"
+#include "tools/psbench/psbench_echo.h"
 #include "tools/psbench/psbench_peer.h"
 
 #include <string.h>
@@ -18,6 +19,7 @@ struct transfer {
 struct transfer_run {
     struct ps_bench *bench;
     struct ps_bench_peer peer;
+    struct ps_bench_echo echo;
     struct ps_bench_alone alone;
     struct ps_bench_server server;
     struct ps_bench_load *load;
@@ -30,6 +32,8 @@ static enum ps_status measure(struct transfer_run *run, const struct transfer *t
                               struct ps_error *error);
 static enum ps_status compare(struct transfer_run *run, const struct transfer *transfer,
                               struct ps_bench_row *row, struct ps_error *error);
+static enum ps_status compare_grpc(struct transfer_run *run, const struct transfer *transfer,
+                                   struct ps_bench_row *row, struct ps_error *error);
 static enum ps_status compare_echo(struct transfer_run *run, const struct transfer *transfer,
                                    enum ps_bench_socket kind, struct ps_bench_row *row,
                                    struct ps_error *error);
@@ -87,6 +91,7 @@ static enum ps_status open_run(struct transfer_run *run, struct ps_error *error)
     const struct ps_bench_options *options = bench->options;
     size_t size = options->size > SMALL_BYTES ? options->size : SMALL_BYTES;
     PS_TRY(ps_bench_peer_open(&run->peer, size, error));
+    PS_TRY(ps_bench_echo_open(&run->echo, size, options->busy_poll, error));
     PS_TRY(ps_bench_alone_open(&run->alone, options->size, error));
     bool elsewhere = options->servers != NULL || options->etcd != NULL;
     if (!elsewhere) {
@@ -107,6 +112,7 @@ static void close_run(struct transfer_run *run)
     ps_bench_load_close(run->load);
     ps_bench_server_kill(&run->server);
     ps_bench_alone_close(&run->alone);
+    ps_bench_echo_close(&run->echo);
     ps_bench_peer_close(&run->peer);
 }
 
@@ -132,6 +138,7 @@ static enum ps_status compare(struct transfer_run *run, const struct transfer *t
                               struct ps_bench_row *row, struct ps_error *error)
 {
     uint64_t side_ms = ps_bench_side_ms(run->bench);
+    PS_TRY(compare_grpc(run, transfer, row, error));
     PS_TRY(compare_echo(run, transfer, PS_BENCH_TCP, row, error));
     PS_TRY(compare_echo(run, transfer, PS_BENCH_UNIX, row, error));
     PS_TRY(compare_stream(run, transfer, row, error));
@@ -148,7 +155,33 @@ static enum ps_status compare(struct transfer_run *run, const struct transfer *t
     return PS_OK;
 }
 
-/* The same bytes in the same directions with as many in flight. */
+static size_t request_bytes(const struct transfer_run *run, const struct transfer *transfer)
+{
+    return transfer->operation == PS_BENCH_PULL ? SMALL_BYTES : run->bench->options->size;
+}
+
+static size_t reply_bytes(const struct transfer_run *run, const struct transfer *transfer)
+{
+    return transfer->operation == PS_BENCH_PUSH ? SMALL_BYTES : run->bench->options->size;
+}
+
+/* The same bytes in the same directions with as many in flight, through gRPC alone. */
+static enum ps_status compare_grpc(struct transfer_run *run, const struct transfer *transfer,
+                                   struct ps_bench_row *row, struct ps_error *error)
+{
+    static const char *const names[] = {[PS_BENCH_PUSH] = "bare_grpc_push",
+                                        [PS_BENCH_PULL] = "bare_grpc_pull",
+                                        [PS_BENCH_PUSH_PULL] = "bare_grpc"};
+    uint64_t outstanding = run->bench->options->outstanding;
+    struct ps_bench_figures figures;
+    PS_TRY(ps_bench_echo_run(&run->echo, request_bytes(run, transfer), reply_bytes(run, transfer),
+                             outstanding, ps_bench_side_ms(run->bench), &figures, error));
+    ps_bench_report_beside(&run->bench->report, row, names[transfer->operation], "bare_grpc",
+                           outstanding, &figures);
+    return PS_OK;
+}
+
+/* The same over a socket. */
 static enum ps_status compare_echo(struct transfer_run *run, const struct transfer *transfer,
                                    enum ps_bench_socket kind, struct ps_bench_row *row,
                                    struct ps_error *error)
@@ -159,10 +192,9 @@ static enum ps_status compare_echo(struct transfer_run *run, const struct transf
     };
     const struct ps_bench_options *options = run->bench->options;
     enum ps_bench_operation operation = transfer->operation;
-    size_t request = operation == PS_BENCH_PULL ? SMALL_BYTES : options->size;
-    size_t reply = operation == PS_BENCH_PUSH ? SMALL_BYTES : options->size;
     struct ps_bench_figures figures;
-    PS_TRY(ps_bench_peer_echo(&run->peer, kind, request, reply, options->outstanding,
+    PS_TRY(ps_bench_peer_echo(&run->peer, kind, request_bytes(run, transfer),
+                              reply_bytes(run, transfer), options->outstanding,
                               ps_bench_side_ms(run->bench), &figures, error));
     ps_bench_report_beside(&run->bench->report, row, names[kind][operation],
                            names[kind][PS_BENCH_PUSH_PULL], options->outstanding, &figures);

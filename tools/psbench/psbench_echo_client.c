@@ -1,0 +1,144 @@
+/* Sends messages and counts what comes back. */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "tools/psbench/psbench_echo_common.h"
+#include "tools/psbench/psbench_echo_process.h"
+#include "tools/psbench/psbench_peer_process.h"
+#include "tools/psbench/psbench_rows.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <grpc/slice.h>
+#include <grpc/support/time.h>
+
+#include <stdio.h>
+#include <string.h>
+
+struct slot {
+    grpc_call *call;
+    grpc_metadata_array first, last;
+    grpc_status_code code;
+    grpc_slice details;
+    grpc_byte_buffer *message, *reply;
+    uint64_t start_ns;
+};
+
+struct client {
+    grpc_channel *channel;
+    grpc_completion_queue *queue;
+    void *method;
+    struct ps_busy_poll poll;
+    uint8_t *content;
+    struct ps_bench_echo_order order;
+    struct slot slots[PS_BENCH_ECHO_CALLS_MAX];
+    struct ps_bench_times times;
+};
+
+static void connect_to(struct client *client, int port);
+static bool run(struct client *client, struct ps_bench_figures *figures);
+static void begin(struct client *client, struct slot *slot);
+static bool end(struct client *client, struct slot *slot);
+
+void ps_bench_echo_ask(int orders, int port, size_t size_max, struct ps_busy_poll_wish busy_poll)
+{
+    struct client *client = ps_zeroed(ps_allocator_heap(), sizeof *client);
+    uint8_t *content = ps_plain(ps_allocator_heap(), size_max);
+    if (client == NULL || content == NULL)
+        return;
+    memset(content, 0x5a, size_max);
+    client->content = content;
+    ps_busy_poll_init(&client->poll, busy_poll);
+    connect_to(client, port);
+    struct ps_bench_figures figures;
+    while (ps_bench_peer_read(orders, &client->order, sizeof client->order)) {
+        PS_ASSERT(client->order.request <= size_max);
+        PS_ASSERT(client->order.request >= sizeof client->order.reply);
+        memcpy(content, &client->order.reply, sizeof client->order.reply);
+        if (!run(client, &figures) || !ps_bench_peer_write(orders, &figures, sizeof figures))
+            return;
+    }
+}
+
+static void connect_to(struct client *client, int port)
+{
+    char address[32];
+    grpc_arg list[PS_BENCH_ECHO_ARGUMENTS];
+    const grpc_channel_args arguments = ps_bench_echo_arguments(list);
+    (void)snprintf(address, sizeof address, "127.0.0.1:%d", port);
+    grpc_init();
+    grpc_channel_credentials *credentials = grpc_insecure_credentials_create();
+    client->channel = grpc_channel_create(address, credentials, &arguments);
+    grpc_channel_credentials_release(credentials);
+    client->queue = grpc_completion_queue_create_for_next(NULL);
+    client->method = grpc_channel_register_call(client->channel, PS_BENCH_ECHO_METHOD, NULL, NULL);
+}
+
+static bool run(struct client *client, struct ps_bench_figures *figures)
+{
+    memset(&client->times, 0, sizeof client->times);
+    uint64_t started_ns = ps_clock_precise_ns();
+    uint64_t until_ns = started_ns + client->order.time_ms * 1000000;
+    uint64_t in_flight = 0;
+    for (; in_flight < client->order.outstanding; in_flight++)
+        begin(client, &client->slots[in_flight]);
+    while (in_flight > 0) {
+        grpc_event event = ps_bench_echo_next(client->queue, &client->poll);
+        if (event.type != GRPC_OP_COMPLETE || !end(client, event.tag))
+            return false;
+        bool over = ps_clock_precise_ns() >= until_ns;
+        if (over && client->times.count >= PS_BENCH_SIDE_COUNT_MIN)
+            in_flight--;
+        else
+            begin(client, event.tag);
+    }
+    *figures = ps_bench_figures_of(client->times.count, ps_clock_precise_ns() - started_ns,
+                                   &client->times);
+    return true;
+}
+
+static void begin(struct client *client, struct slot *slot)
+{
+    grpc_op ops[6];
+    memset(ops, 0, sizeof ops);
+    *slot = (struct slot){.details = grpc_empty_slice(), .start_ns = ps_clock_precise_ns()};
+    grpc_metadata_array_init(&slot->first);
+    grpc_metadata_array_init(&slot->last);
+    grpc_slice slice = grpc_slice_from_static_buffer(client->content, client->order.request);
+    slot->message = grpc_raw_byte_buffer_create(&slice, 1);
+    slot->call = grpc_channel_create_registered_call(client->channel, NULL, GRPC_PROPAGATE_DEFAULTS,
+                                                     client->queue, client->method,
+                                                     gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
+    ops[0].flags =
+        GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET;
+    ops[1].op = GRPC_OP_SEND_MESSAGE;
+    ops[1].data.send_message.send_message = slot->message;
+    ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
+    ops[3].op = GRPC_OP_RECV_INITIAL_METADATA;
+    ops[3].data.recv_initial_metadata.recv_initial_metadata = &slot->first;
+    ops[4].op = GRPC_OP_RECV_MESSAGE;
+    ops[4].data.recv_message.recv_message = &slot->reply;
+    ops[5].op = GRPC_OP_RECV_STATUS_ON_CLIENT;
+    ops[5].data.recv_status_on_client.trailing_metadata = &slot->last;
+    ops[5].data.recv_status_on_client.status = &slot->code;
+    ops[5].data.recv_status_on_client.status_details = &slot->details;
+    grpc_call_error failed = grpc_call_start_batch(slot->call, ops, 6, slot, NULL);
+    PS_ASSERT(failed == GRPC_CALL_OK);
+}
+
+/* False when the answer is not what was asked for. */
+static bool end(struct client *client, struct slot *slot)
+{
+    bool right = slot->code == GRPC_STATUS_OK && slot->reply != NULL &&
+                 grpc_byte_buffer_length(slot->reply) == client->order.reply;
+    ps_bench_times_note(&client->times, ps_clock_precise_ns() - slot->start_ns);
+    grpc_byte_buffer_destroy(slot->reply);
+    grpc_byte_buffer_destroy(slot->message);
+    grpc_metadata_array_destroy(&slot->first);
+    grpc_metadata_array_destroy(&slot->last);
+    grpc_slice_unref(slot->details);
+    grpc_call_unref(slot->call);
+    return right;
+}
