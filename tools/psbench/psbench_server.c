@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #define START_MS 60000
@@ -33,6 +34,8 @@ static void build_command(struct command *command, const struct ps_bench_server 
 static void add(struct command *command, const char *flag, const char *value);
 static void become_server(const struct command *command, int log);
 static enum ps_status wait_until_serving(struct ps_bench_server *server, struct ps_error *error);
+static enum ps_status start_warden(struct ps_bench_server *server, struct ps_error *error);
+static void watch(void *argument);
 static enum ps_status last_words(const struct ps_bench_server *server, struct ps_error *error);
 static char *read_log(const struct ps_bench_server *server);
 static const char *last_line_with(const char *log, const char *text);
@@ -60,7 +63,8 @@ enum ps_status ps_bench_server_start(struct ps_bench_server *server,
         server->pid = 0;
         return ps_fail(error, PS_ERR_NO_MEMORY, "no process for the server: %s", strerror(errno));
     }
-    return wait_until_serving(server, error);
+    PS_TRY(wait_until_serving(server, error));
+    return start_warden(server, error);
 }
 
 static void build_command(struct command *command, const struct ps_bench_server *server,
@@ -146,12 +150,36 @@ static enum ps_status wait_until_serving(struct ps_bench_server *server, struct 
     return ps_fail(error, PS_ERR_TIMEOUT, "the server did not serve within a minute");
 }
 
+static enum ps_status start_warden(struct ps_bench_server *server, struct ps_error *error)
+{
+    atomic_store(&server->ending, false);
+    enum ps_status status = ps_thread_start(&server->warden, "warden", watch, server, error);
+    if (status != PS_OK)
+        ps_bench_server_kill(server);
+    return status;
+}
+
+/* Leaves the end to be waited for by whoever kills the server. */
+static void watch(void *argument)
+{
+    struct ps_bench_server *server = argument;
+    siginfo_t end;
+    while (waitid(P_PID, (id_t)server->pid, &end, WEXITED | WNOWAIT) != 0 && errno == EINTR)
+        continue;
+    if (atomic_load(&server->ending))
+        return;
+    struct ps_error error = {0};
+    (void)last_words(server, &error);
+    (void)fprintf(stderr, "psbench: %s\n", error.text);
+    _exit(EX_SOFTWARE);
+}
+
 /* Why it ended, in its own words. */
 static enum ps_status last_words(const struct ps_bench_server *server, struct ps_error *error)
 {
     char *log = read_log(server);
     const char *line = log != NULL ? last_line_with(log, "") : NULL;
-    (void)ps_fail(error, PS_ERR_UNAVAILABLE, "the server ended at once: %.*s",
+    (void)ps_fail(error, PS_ERR_UNAVAILABLE, "the server ended: %.*s",
                   line != NULL ? (int)strcspn(line, "\n") : 0, line != NULL ? line : "");
     ps_release(ps_allocator_heap(), log);
     return PS_ERR_UNAVAILABLE;
@@ -161,7 +189,10 @@ void ps_bench_server_kill(struct ps_bench_server *server)
 {
     if (server->pid == 0)
         return;
+    atomic_store(&server->ending, true);
     (void)kill(server->pid, SIGKILL);
+    if (server->warden.started)
+        ps_thread_join(&server->warden);
     while (waitpid(server->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     server->pid = 0;

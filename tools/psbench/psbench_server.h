@@ -1,15 +1,20 @@
 /* A pserver that psbench starts for itself: on loopback, on a free port, on a private folder.
  *
- * Threads:  one; the server dies with the thread that started it.
+ * When one that serves ends without having been killed here, nothing more can be measured, and
+ * clients would look for it for a long time: the process says so and ends at once.
+ *
+ * Threads:  one; the server dies with the thread that started it. Another waits for its end.
  * Blocking: start waits until it serves, stop and kill until it is gone, at most a minute.
  * Errors:   PS_ERR_UNAVAILABLE with the server's own last words.
- * Memory:   in place.
+ * Memory:   in place; a server that runs stays where it is.
  */
 #ifndef PS_TOOLS_PSBENCH_SERVER_H
 #define PS_TOOLS_PSBENCH_SERVER_H
 
 #include "base/status.h"
+#include "base/thread.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -38,6 +43,8 @@ struct ps_bench_server {
     char data[PS_BENCH_PATH_MAX]; /* empty: none */
     uint64_t started_ns;          /* when the process was made, on the precise clock */
     uint64_t serving_ns;          /* when its log said that it serves */
+    struct ps_thread warden;      /* waits for its end, while it serves */
+    atomic_bool ending;           /* as it is meant to */
 };
 
 /* Starts one and waits until it serves. A zeroed server, or one that was killed: then it goes on

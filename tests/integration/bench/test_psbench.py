@@ -99,13 +99,14 @@ class PsbenchTest(unittest.TestCase):
     def test_push_stands_beside_sockets_memory_and_the_update(self):
         row = self.row(self.measure("push", *TINY), "push")
         self.assertEqual((row["bytes"], row["outstanding"], row["repeats"]), (4096, 1, 2))
-        self.assertEqual(set(row["ratios"]), {"raw_tcp", "raw_unix", "raw_tcp_one_way", "memcpy",
-                                              "update_loop"})
+        self.assertEqual(set(row["ratios"]), {"bare_grpc", "raw_tcp", "raw_unix", "raw_tcp_one_way",
+                                              "memcpy", "update_loop"})
         self.assertGreaterEqual(row["p99_us"], row["p50_us"])
 
     def test_pull_stands_beside_sockets_and_memory(self):
         row = self.row(self.measure("pull", *TINY, "--outstanding", "4"), "pull")
-        self.assertEqual(set(row["ratios"]), {"raw_tcp", "raw_unix", "raw_tcp_one_way", "memcpy"})
+        self.assertEqual(set(row["ratios"]), {"bare_grpc", "raw_tcp", "raw_unix",
+                                              "raw_tcp_one_way", "memcpy"})
 
     def test_pushpull_keeps_several_in_flight(self):
         document = self.measure("pushpull", *TINY, "--outstanding", "4")
@@ -257,7 +258,7 @@ class PsbenchTest(unittest.TestCase):
     def test_a_server_that_ends_at_once_is_quoted(self):
         done = run("push", *TINY, "--pserver", "/bin/false")
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("ended at once", done.stderr)
+        self.assertIn("the server ended", done.stderr)
 
     def test_a_folder_that_is_not_there_is_named(self):
         done = run("push", *TINY, "--dir", "/nowhere")
@@ -275,6 +276,31 @@ class PsbenchTest(unittest.TestCase):
                 self.assertEqual(child.wait(30), 128 + number)
                 self.assertEqual(os.listdir(folder), [])
                 self.assertEqual(processes_with(folder), [])
+
+    def test_a_server_that_dies_ends_the_run_and_is_named(self):
+        with Folder() as folder:
+            child = subprocess.Popen([PROGRAM, "pushpull", "--time", "120s", "--dir", folder],
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                     env=clean_environment())
+            self.addCleanup(child.terminate)
+            self.wait_for_server(folder)
+            for pid in processes_with(os.path.realpath(os.path.join(BIN, "pserver"))):
+                if self.is_child_of(pid, child.pid):
+                    os.kill(pid, signal.SIGKILL)
+            out, error = child.communicate(timeout=30)
+            self.assertNotEqual(child.returncode, 0)
+            self.assertIn("the server ended", error)
+            self.assertEqual(out, "")
+            self.assertEqual(os.listdir(folder), [])
+
+    @staticmethod
+    def is_child_of(pid, ancestor):
+        """Is the ancestor among the parents of the process?"""
+        while pid > 1:
+            if pid == ancestor:
+                return True
+            pid = int(read(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[1])
+        return False
 
     def test_servers_named_are_measured_and_left_running(self):
         with Folder() as folder:
