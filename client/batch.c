@@ -206,8 +206,8 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
                                                            .dtype = item->dtype,
                                                            .content = ps_view_of(&call->content),
                                                            .ack = batch->request.ack};
-        request->push_pull.pull =
-            (struct ps_pull_request){.name = name, .encoding = item->encoding};
+        request->push_pull.pull = (struct ps_pull_request){
+            .name = name, .encoding = item->encoding, .size_wish = call->size};
         return;
     case PS_METHOD_LIST:
         request->list =

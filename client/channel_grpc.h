@@ -57,10 +57,20 @@ struct ps_train;
 /* Content beyond this goes in ranges: it may not fit what a server takes unless told otherwise. */
 #define PS_TRAIN_BYTES_MIN (PS_MESSAGE_BYTES_DEFAULT - 1024 * 1024)
 
+/* Content of one call in memory that the server shares: of its push, of its pull's reply, or of
+ * both in one slot, since the server pushes before it pulls. */
+struct ps_shared_way {
+    struct ps_shared_slot slot; /* none: zeroed */
+    size_t push_size;           /* 0: the push's content is in the message */
+    size_t pull_size;           /* 0: no room for the pull's */
+    struct ps_bytes pulled;     /* once the reply was read */
+};
+
 /* One call of a flight that carries several. */
 struct ps_flight_part {
     struct ps_call_part part;
     size_t head_end; /* in the flight's head: the content of its push comes there */
+    struct ps_shared_way shared;
 };
 
 enum ps_flight_state { PS_FLIGHT_WAITING, PS_FLIGHT_RUNNING, PS_FLIGHT_REFUSED };
@@ -83,14 +93,13 @@ struct ps_flight {
     size_t parts_taken;
     bool has_bundle; /* `bundle` was decoded, or could not be: then `status` says so */
     struct ps_bundle_reply bundle;
-    struct ps_buffer head;          /* owned; the message without the content */
-    struct ps_bytes content;        /* borrowed until `pins` is 0 */
-    atomic_uint pins;               /* the batch, and gRPC's hold on the content */
-    grpc_call *call;                /* owned while RUNNING; NULL once the batch ended */
-    struct ps_shared_slot slot;     /* where the content is instead; none: zeroed */
-    struct ps_bytes shared_content; /* of the reply, in the slot */
-    bool asks;                      /* for the name of the server's local socket */
-    bool answered;                  /* by the server itself */
+    struct ps_buffer head;       /* owned; the message without the content */
+    struct ps_bytes content;     /* borrowed until `pins` is 0 */
+    atomic_uint pins;            /* the batch, and gRPC's hold on the content */
+    grpc_call *call;             /* owned while RUNNING; NULL once the batch ended */
+    struct ps_shared_way shared; /* of a flight without parts */
+    bool asks;                   /* for the name of the server's local socket */
+    bool answered;               /* by the server itself */
     grpc_byte_buffer *message;
     grpc_metadata_array first_metadata, last_metadata;
     grpc_status_code code;
@@ -173,7 +182,6 @@ void ps_connection_remove(struct ps_flight *flight);
 
 /* ---- Flights ---- */
 
-/* NULL when memory was refused. */
 /* The flight leaves, waits for its connection, or ends because there is none. */
 void ps_flight_begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32_t shard,
                      uint64_t deadline_ms);
@@ -192,6 +200,8 @@ bool ps_train_took(struct ps_flight *flight, struct ps_call_outcome *outcome);
 /* Several calls in one message: channel_grpc_bundle.c. NULL when memory is refused. */
 struct ps_flight *ps_flight_create_bundle(struct ps_grpc_side *side,
                                           const struct ps_call_part *parts, size_t part_count);
+/* What goes before the contents, as the parts' shared ways are now. */
+void ps_flight_bundle_encode(struct ps_flight *flight, struct ps_buffer *head);
 /* The message, contents in place; pins the flight for each content that gRPC holds. */
 grpc_byte_buffer *ps_flight_bundle_message(struct ps_flight *flight);
 /* The outcome of part `i`; in order. */
@@ -203,6 +213,8 @@ struct ps_flight *ps_flight_create_empty(struct ps_grpc_side *side, enum ps_meth
 grpc_slice ps_flight_content_slice(struct ps_flight *flight, struct ps_bytes content);
 PS_MUST_USE enum ps_status ps_flight_view_reply(struct ps_flight *flight, struct ps_view *view,
                                                 struct ps_error *error);
+void ps_flight_encode(const struct ps_call_request *request, struct ps_buffer *head,
+                      struct ps_view *content);
 void ps_flight_outcome_failed(const struct ps_flight *flight, struct ps_call_outcome *outcome);
 
 struct ps_flight *ps_flight_create(struct ps_grpc_side *side,
@@ -221,6 +233,31 @@ void ps_flight_drop_pin(struct ps_flight *flight);
 
 /* Decodes the reply, if there is one. */
 void ps_flight_outcome(struct ps_flight *flight, struct ps_call_outcome *outcome);
+
+/* ---- Shared memory: channel_grpc_shared.c ---- */
+
+/* Moves what content can go there, and encodes the message anew; without memory for that it stays
+ * as it is. Before the message is made. */
+void ps_flight_share(struct ps_flight *flight);
+
+/* As the server is told. */
+struct ps_push_request ps_shared_way_push(const struct ps_shared_way *way,
+                                          const struct ps_push_request *push);
+struct ps_pull_request ps_shared_way_pull(const struct ps_shared_way *way,
+                                          const struct ps_pull_request *pull);
+
+/* Makes the content of a reply what the server has put into our memory, if it has. */
+PS_MUST_USE enum ps_status ps_shared_way_found(struct ps_shared_way *way,
+                                               struct ps_pull_reply *reply, struct ps_error *error);
+
+/* The batch has ended: lets go of slots that nothing is read from. */
+void ps_flight_shared_ended(struct ps_flight *flight);
+/* Lets go of all. */
+void ps_flight_shared_release(struct ps_flight *flight);
+
+/* The parts of a call, where it has them. */
+const struct ps_push_request *ps_call_push_of(const struct ps_call_request *request);
+const struct ps_pull_request *ps_call_pull_of(const struct ps_call_request *request);
 
 /* ---- Polling ---- */
 

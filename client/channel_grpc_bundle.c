@@ -22,36 +22,28 @@ static enum ps_method bundle_of(enum ps_method method)
     return PS_METHOD_PUSH_PULL;
 }
 
-static const struct ps_push_request *push_of(const struct ps_call_request *request)
+void ps_flight_bundle_encode(struct ps_flight *flight, struct ps_buffer *head)
 {
-    if (request->method == PS_METHOD_PUSH)
-        return &request->push;
-    return request->method == PS_METHOD_PUSH_PULL ? &request->push_pull.push : NULL;
-}
-
-static const struct ps_pull_request *pull_of(const struct ps_call_request *request)
-{
-    if (request->method == PS_METHOD_PULL)
-        return &request->pull;
-    return request->method == PS_METHOD_PUSH_PULL ? &request->push_pull.pull : NULL;
-}
-
-static void encode(struct ps_flight *flight)
-{
-    const struct ps_push_request *first = push_of(flight->request);
+    const struct ps_push_request *first = ps_call_push_of(flight->request);
     const struct ps_request_id base = first != NULL ? first->request : (struct ps_request_id){0};
     if (first != NULL)
-        ps_encode_bundle_id(&base, &flight->head);
+        ps_encode_bundle_id(&base, head);
     for (size_t i = 0; i < flight->part_count; i++) {
-        const struct ps_push_request *push = push_of(flight->parts[i].part.request);
-        if (push != NULL)
-            ps_encode_bundle_push(push, &base, i, &flight->head);
-        flight->parts[i].head_end = flight->head.size;
+        struct ps_flight_part *part = &flight->parts[i];
+        const struct ps_push_request *push = ps_call_push_of(part->part.request);
+        if (push != NULL) {
+            const struct ps_push_request told = ps_shared_way_push(&part->shared, push);
+            ps_encode_bundle_push(&told, &base, i, head);
+        }
+        part->head_end = head->size;
     }
     for (size_t i = 0; i < flight->part_count; i++) {
-        const struct ps_pull_request *pull = pull_of(flight->parts[i].part.request);
-        if (pull != NULL)
-            ps_encode_bundle_pull(pull, &flight->head);
+        const struct ps_flight_part *part = &flight->parts[i];
+        const struct ps_pull_request *pull = ps_call_pull_of(part->part.request);
+        if (pull != NULL) {
+            const struct ps_pull_request told = ps_shared_way_pull(&part->shared, pull);
+            ps_encode_bundle_pull(&told, head);
+        }
     }
 }
 
@@ -68,7 +60,7 @@ struct ps_flight *ps_flight_create_bundle(struct ps_grpc_side *side,
     flight->part_count = flight->parts != NULL ? part_count : 0;
     for (size_t i = 0; i < flight->part_count; i++)
         flight->parts[i].part = parts[i];
-    encode(flight);
+    ps_flight_bundle_encode(flight, &flight->head);
     if (flight->parts == NULL || ps_buffer_status(&flight->head, NULL) != PS_OK) {
         ps_flight_destroy(flight);
         return NULL;
@@ -83,8 +75,8 @@ grpc_byte_buffer *ps_flight_bundle_message(struct ps_flight *flight)
     grpc_slice_buffer *slices = &message->data.raw.slice_buffer;
     size_t done = 0;
     for (size_t i = 0; i < flight->part_count; i++) {
-        const struct ps_push_request *push = push_of(flight->parts[i].part.request);
-        if (push == NULL || push->content.size == 0)
+        const struct ps_push_request *push = ps_call_push_of(flight->parts[i].part.request);
+        if (push == NULL || push->content.size == 0 || flight->parts[i].shared.push_size > 0)
             continue;
         PS_ASSERT(push->content.piece_count == 1);
         grpc_slice_buffer_add(slices, grpc_slice_sub(head, done, flight->parts[i].head_end));
@@ -109,8 +101,8 @@ static void decode(struct ps_flight *flight)
     if (status == PS_OK)
         status = ps_decode_bundle_reply(view, flight->side->memory, &flight->bundle,
                                         &flight->decoded, &error);
-    size_t pushes = push_of(flight->request) != NULL ? flight->part_count : 0;
-    size_t pulls = pull_of(flight->request) != NULL ? flight->part_count : 0;
+    size_t pushes = ps_call_push_of(flight->request) != NULL ? flight->part_count : 0;
+    size_t pulls = ps_call_pull_of(flight->request) != NULL ? flight->part_count : 0;
     if (status == PS_OK &&
         (flight->bundle.push_count != pushes || flight->bundle.pull_count != pulls))
         status = ps_fail(&error, PS_ERR_INTERNAL, "a reply of %zu and %zu results for %zu calls",
@@ -134,6 +126,16 @@ static void note_failure(const struct ps_item_status *status, enum ps_method met
         memcpy(outcome->text, status->text.data, size);
 }
 
+/* False: the outcome says what is wrong with the reply. */
+static bool find_shared(struct ps_shared_way *way, struct ps_pull_reply *reply,
+                        struct ps_call_outcome *outcome)
+{
+    struct ps_error error = {PS_OK, ""};
+    outcome->status = ps_shared_way_found(way, reply, &error);
+    memcpy(outcome->text, error.text, strnlen(error.text, sizeof outcome->text - 1));
+    return outcome->status == PS_OK;
+}
+
 void ps_flight_bundle_outcome(struct ps_flight *flight, size_t i, struct ps_call_outcome *outcome)
 {
     const struct ps_call_request *request = flight->parts[i].part.request;
@@ -148,13 +150,17 @@ void ps_flight_bundle_outcome(struct ps_flight *flight, size_t i, struct ps_call
     }
     if (flight->status != PS_OK)
         return;
-    const struct ps_push_result *push = push_of(request) != NULL ? &flight->bundle.pushes[i] : NULL;
-    const struct ps_pull_result *pull = pull_of(request) != NULL ? &flight->bundle.pulls[i] : NULL;
+    const struct ps_push_result *push =
+        ps_call_push_of(request) != NULL ? &flight->bundle.pushes[i] : NULL;
+    struct ps_pull_result *pull =
+        ps_call_pull_of(request) != NULL ? &flight->bundle.pulls[i] : NULL;
     outcome->reply.method = request->method;
     if (push != NULL && push->status.status != PS_OK)
         note_failure(&push->status, request->method, false, outcome);
     else if (pull != NULL && pull->status.status != PS_OK)
         note_failure(&pull->status, request->method, push != NULL, outcome);
+    else if (pull != NULL && !find_shared(&flight->parts[i].shared, &pull->reply, outcome))
+        return;
     else if (request->method == PS_METHOD_PUSH)
         outcome->reply.push = push->reply;
     else if (request->method == PS_METHOD_PULL)

@@ -19,8 +19,8 @@
 /* gRPC's own deadline comes a little later than ours, so that it is always we who decide. */
 #define DEADLINE_SLACK_MS 100
 
-static void encode(const struct ps_call_request *request, struct ps_buffer *head,
-                   struct ps_view *content)
+void ps_flight_encode(const struct ps_call_request *request, struct ps_buffer *head,
+                      struct ps_view *content)
 {
     switch (request->method) {
     case PS_METHOD_INIT:
@@ -73,7 +73,7 @@ struct ps_flight *ps_flight_create(struct ps_grpc_side *side, const struct ps_ca
         return NULL;
     flight->request = request;
     struct ps_view content = {NULL, 0, 0};
-    encode(request, &flight->head, &content);
+    ps_flight_encode(request, &flight->head, &content);
     PS_ASSERT(content.piece_count <= 1);
     if (content.piece_count == 1)
         flight->content = content.pieces[0];
@@ -96,41 +96,6 @@ void ps_flight_make_call(struct ps_flight *flight)
     flight->call = grpc_channel_create_registered_call(
         connection->channel, NULL, GRPC_PROPAGATE_DEFAULTS, side->queue,
         connection->methods[flight->method], deadline, NULL);
-}
-
-/* Where the server shares memory with us, the content goes there, and the message only says where.
- * What was encoded already is left for the case that it does not. */
-static void share(struct ps_flight *flight)
-{
-    struct ps_call_request shared = *flight->request;
-    bool is_push = shared.method == PS_METHOD_PUSH;
-    struct ps_shared_slot *slot = &flight->slot;
-    size_t size = is_push ? flight->content.size : 0;
-    if (shared.method == PS_METHOD_PULL)
-        size = shared.pull.size_wish;
-    if (!ps_shared_link_take(flight->connection->shared, size, slot))
-        return;
-    struct ps_view none;
-    struct ps_buffer head;
-    ps_buffer_init(&head, flight->side->memory, PS_NAME_BYTES_MAX + 256);
-    if (is_push) {
-        memcpy(slot->bytes, flight->content.data, size);
-        shared.push.content = (struct ps_view){NULL, 0, 0};
-        shared.push.shared = slot->range;
-    } else {
-        shared.pull.shared = slot->range;
-    }
-    encode(&shared, &head, &none);
-    if (ps_buffer_status(&head, NULL) != PS_OK) {
-        ps_buffer_fini(&head);
-        ps_shared_slot_release(slot, true); /* nobody was told */
-        return;
-    }
-    ps_buffer_fini(&flight->head);
-    flight->head = head;
-    flight->content = (struct ps_bytes){NULL, 0};
-    atomic_fetch_add(&flight->side->shared_calls, 1);
-    atomic_fetch_add(&flight->side->shared_bytes, size);
 }
 
 static void content_released(void *argument)
@@ -167,8 +132,7 @@ static grpc_byte_buffer *make_message(struct ps_flight *flight)
 
 void ps_flight_launch(struct ps_flight *flight)
 {
-    if (flight->parts == NULL)
-        share(flight);
+    ps_flight_share(flight);
     flight->message =
         flight->parts != NULL ? ps_flight_bundle_message(flight) : make_message(flight);
     flight->asks = ps_shared_link_asks(flight->connection->shared);
@@ -253,8 +217,7 @@ void ps_flight_ended(struct ps_flight *flight)
     if (flight->asks && flight->answered)
         ps_shared_link_answered(flight->connection->shared,
                                 find_metadata(&flight->first_metadata, PS_SHARED_METADATA_KEY));
-    if (flight->request->method == PS_METHOD_PUSH)
-        ps_shared_slot_release(&flight->slot, flight->answered);
+    ps_flight_shared_ended(flight);
     grpc_metadata_array_destroy(&flight->first_metadata);
     grpc_metadata_array_destroy(&flight->last_metadata);
     grpc_byte_buffer_destroy(flight->message);
@@ -272,7 +235,7 @@ void ps_flight_ended(struct ps_flight *flight)
 void ps_flight_destroy(struct ps_flight *flight)
 {
     const struct ps_allocator *memory = flight->side->memory;
-    ps_shared_slot_release(&flight->slot, flight->answered);
+    ps_flight_shared_release(flight);
     ps_decoded_release(&flight->decoded);
     ps_release(memory, flight->pieces);
     ps_release(memory, flight->parts);
@@ -307,19 +270,6 @@ enum ps_status ps_flight_view_reply(struct ps_flight *flight, struct ps_view *vi
     return PS_OK;
 }
 
-/* The content of a reply that the server has put into our memory. */
-static enum ps_status find_shared(struct ps_flight *flight, struct ps_pull_reply *reply,
-                                  struct ps_error *error)
-{
-    if (reply->shared_size == 0)
-        return PS_OK;
-    if (reply->shared_size > flight->slot.range.size || reply->content.size > 0)
-        return ps_fail(error, PS_ERR_INTERNAL, "the reply's content is nowhere");
-    flight->shared_content = (struct ps_bytes){flight->slot.bytes, (size_t)reply->shared_size};
-    reply->content = ps_view_of(&flight->shared_content);
-    return PS_OK;
-}
-
 static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *reply,
                              struct ps_error *error)
 {
@@ -335,7 +285,7 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
         return ps_decode_push_reply(view, memory, &reply->push, error);
     case PS_METHOD_PULL:
         PS_TRY(ps_decode_pull_reply(view, memory, &reply->pull, decoded, error));
-        return find_shared(flight, &reply->pull, error);
+        return ps_shared_way_found(&flight->shared, &reply->pull, error);
     case PS_METHOD_STATUS:
         return ps_decode_status_reply(view, memory, &reply->status, decoded, error);
     case PS_METHOD_LIST:

@@ -134,6 +134,75 @@ START_TEST(large_content_takes_the_short_way_by_itself_and_is_exact)
 }
 END_TEST
 
+/* One round trip: the slot of the gradient is the room for the parameter. */
+START_TEST(a_step_goes_there_and_back_through_one_slot)
+{
+    begin("auto", _i == 1);
+    struct psclient_parameter w = parameter();
+    const struct psclient_gradient step = {"w", PSCLIENT_FLOAT32, gradient, sizeof gradient};
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (size_t i = 0; i < COUNT; i++)
+            gradient[i] = -(float)(i % 1000);
+        int status = psclient_push_pull(client, &step, &w, 1, LONG_MS, NULL, &error);
+        ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
+        ck_assert_uint_eq(w.version, (uint64_t)turn + 1);
+        for (size_t i = 0; i < COUNT; i++)
+            ck_assert(values[i] == (float)(turn + 1) * (float)(i % 1000));
+    }
+
+    ck_assert_uint_gt(counters().shared_calls, 0);
+    ck_assert_uint_eq(counters().shared_bytes, 2 * counters().shared_calls * sizeof values);
+    finish();
+}
+END_TEST
+
+enum { GROUP = 8, GROUP_COUNT = 20000, SMALL_COUNT = 100 };
+
+/* Several calls in one message: each large one has a slot of its own, the small ones stay in it. */
+START_TEST(a_batch_shares_what_is_large_and_carries_what_is_small)
+{
+    static float content[GROUP][GROUP_COUNT], steps[GROUP][GROUP_COUNT];
+    char names[GROUP][8];
+    struct psclient_parameter parameters[GROUP];
+    struct psclient_gradient gradients[GROUP];
+    int selected = 0;
+    for (size_t k = 0; k < GROUP; k++) {
+        size_t size = (k % 2 == 0 ? GROUP_COUNT : SMALL_COUNT) * sizeof(float);
+        (void)snprintf(names[k], sizeof names[k], "g%zu", k);
+        parameters[k] = (struct psclient_parameter){.name = names[k],
+                                                    .type = PSCLIENT_FLOAT32,
+                                                    .content = content[k],
+                                                    .content_size = size};
+        gradients[k] = (struct psclient_gradient){names[k], PSCLIENT_FLOAT32, steps[k], size};
+        for (size_t i = 0; i < GROUP_COUNT; i++)
+            steps[k][i] = -(float)(k * 1000 + i % 100);
+    }
+    temp_folder_init(&folder);
+    start_server("127.0.0.1:0", "on", _i == 1);
+    client = open_client(PSCLIENT_SHARED_MEMORY_AUTO);
+    (void)psclient_begin_init(client, LONG_MS, &selected, &error);
+    (void)psclient_init(client, parameters, GROUP, LONG_MS, NULL, &error);
+    (void)psclient_finish_init(client, LONG_MS, &error);
+
+    for (int turn = 1; turn <= TURNS; turn++) {
+        int status = turn % 2 == 0 ? psclient_push(client, gradients, GROUP, LONG_MS, NULL, &error)
+                                   : psclient_push_pull(client, gradients, parameters, GROUP,
+                                                        LONG_MS, NULL, &error);
+        ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
+        if (turn % 2 == 0)
+            status = psclient_pull(client, parameters, GROUP, LONG_MS, NULL, &error);
+        ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
+        for (size_t k = 0; k < GROUP; k++)
+            for (size_t i = 0; i < gradients[k].content_size / sizeof(float); i++)
+                ck_assert(content[k][i] == -(float)turn * steps[k][i]);
+    }
+
+    ck_assert_uint_gt(counters().shared_calls, 0);
+    ck_assert_uint_eq(counters().shared_bytes % (GROUP_COUNT * sizeof(float)), 0);
+    finish();
+}
+END_TEST
+
 START_TEST(it_stays_on_the_wire_where_either_side_says_so)
 {
     begin("off", false);
@@ -194,6 +263,23 @@ static void *push_until_stopped(void *argument)
     return NULL;
 }
 
+/* What is pulled is one version: all elements are equal. */
+static void *step_until_stopped(void *argument)
+{
+    float *pulled = argument;
+    const struct psclient_gradient step = {"w", PSCLIENT_FLOAT32, gradient, sizeof gradient};
+    while (!atomic_load(&stop)) {
+        struct psclient_parameter w = parameter();
+        struct psclient_error why;
+        w.content = pulled;
+        bool ok = psclient_push_pull(client, &step, &w, 1, LONG_MS, NULL, &why) == PSCLIENT_OK;
+        for (size_t i = 0; i < COUNT && ok; i++)
+            ok = pulled[i] == (float)w.version;
+        atomic_fetch_add(ok ? &acknowledged : &failed, 1);
+    }
+    return NULL;
+}
+
 /* Lets the pushers get on by so many acknowledgements. */
 static void await_progress(unsigned count)
 {
@@ -207,13 +293,17 @@ static void await_progress(unsigned count)
 
 START_TEST(acknowledged_pushes_count_once_when_the_server_is_killed)
 {
+    static float pulled[2][COUNT];
     pthread_t pushers[2];
     char address[64];
     begin("auto", true);
     strcpy(address, server.address);
     fill(-1);
     for (size_t i = 0; i < 2; i++)
-        ck_assert_int_eq(pthread_create(&pushers[i], NULL, push_until_stopped, NULL), 0);
+        ck_assert_int_eq(pthread_create(&pushers[i], NULL,
+                                        _i == 1 ? step_until_stopped : push_until_stopped,
+                                        pulled[i]),
+                         0);
     for (int kills = 0; kills < KILLS; kills++) {
         await_progress(20);
         pserver_process_kill(&server);
@@ -341,9 +431,11 @@ int main(int argc, char **argv)
     TCase *tests = tcase_create("psclient_shared");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, large_content_takes_the_short_way_by_itself_and_is_exact, 0, 2);
+    tcase_add_loop_test(tests, a_step_goes_there_and_back_through_one_slot, 0, 2);
+    tcase_add_loop_test(tests, a_batch_shares_what_is_large_and_carries_what_is_small, 0, 2);
     tcase_add_test(tests, it_stays_on_the_wire_where_either_side_says_so);
     tcase_add_test(tests, training_converges_to_the_same_bits_as_on_the_wire);
-    tcase_add_test(tests, acknowledged_pushes_count_once_when_the_server_is_killed);
+    tcase_add_loop_test(tests, acknowledged_pushes_count_once_when_the_server_is_killed, 0, 2);
     tcase_add_test(tests, a_clients_memory_is_given_back_when_it_is_killed);
     tcase_add_test(tests, a_slot_that_the_server_may_still_read_is_not_used_again);
     suite_add_tcase(suite, tests);

@@ -1,0 +1,174 @@
+/* Content in memory that the server shares: what goes there, what the message says of it instead,
+ * and when a slot is given back. A caller's request is never changed, since it may be sent again
+ * another way. */
+#include "client/channel_grpc.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+const struct ps_push_request *ps_call_push_of(const struct ps_call_request *request)
+{
+    if (request->method == PS_METHOD_PUSH)
+        return &request->push;
+    return request->method == PS_METHOD_PUSH_PULL ? &request->push_pull.push : NULL;
+}
+
+const struct ps_pull_request *ps_call_pull_of(const struct ps_call_request *request)
+{
+    if (request->method == PS_METHOD_PULL)
+        return &request->pull;
+    return request->method == PS_METHOD_PUSH_PULL ? &request->push_pull.pull : NULL;
+}
+
+struct ps_push_request ps_shared_way_push(const struct ps_shared_way *way,
+                                          const struct ps_push_request *push)
+{
+    struct ps_push_request told = *push;
+    if (way->push_size == 0)
+        return told;
+    told.content = (struct ps_view){NULL, 0, 0};
+    told.shared = way->slot.range;
+    told.shared.size = way->push_size;
+    return told;
+}
+
+struct ps_pull_request ps_shared_way_pull(const struct ps_shared_way *way,
+                                          const struct ps_pull_request *pull)
+{
+    struct ps_pull_request told = *pull;
+    if (way->pull_size == 0)
+        return told;
+    told.shared = way->slot.range;
+    told.shared.size = way->pull_size;
+    return told;
+}
+
+/* Below the least size, content is as fast in the message, also beside content that is not. */
+static size_t worth(size_t size)
+{
+    return size >= PS_SHARED_BYTES_MIN ? size : 0;
+}
+
+static bool take(struct ps_flight *flight, const struct ps_call_request *request,
+                 struct ps_shared_way *way)
+{
+    const struct ps_push_request *push = ps_call_push_of(request);
+    const struct ps_pull_request *pull = ps_call_pull_of(request);
+    size_t push_size = push != NULL ? worth(push->content.size) : 0;
+    size_t pull_size = pull != NULL ? worth(pull->size_wish) : 0;
+    size_t size = push_size > pull_size ? push_size : pull_size;
+    if (!ps_shared_link_take(flight->connection->shared, size, &way->slot))
+        return false;
+    way->push_size = push_size;
+    way->pull_size = pull_size;
+    if (push_size == 0)
+        return true;
+    PS_ASSERT(push->content.piece_count == 1);
+    memcpy(way->slot.bytes, push->content.pieces[0].data, push_size);
+    return true;
+}
+
+static size_t way_count(const struct ps_flight *flight)
+{
+    return flight->parts != NULL ? flight->part_count : 1;
+}
+
+static struct ps_shared_way *way_of(struct ps_flight *flight, size_t i)
+{
+    return flight->parts != NULL ? &flight->parts[i].shared : &flight->shared;
+}
+
+static const struct ps_call_request *request_of(const struct ps_flight *flight, size_t i)
+{
+    return flight->parts != NULL ? flight->parts[i].part.request : flight->request;
+}
+
+static void encode(struct ps_flight *flight, struct ps_buffer *head)
+{
+    if (flight->parts != NULL) {
+        ps_flight_bundle_encode(flight, head);
+        return;
+    }
+    struct ps_call_request told = *flight->request;
+    struct ps_view none;
+    if (told.method == PS_METHOD_PUSH)
+        told.push = ps_shared_way_push(&flight->shared, &told.push);
+    else
+        told.pull = ps_shared_way_pull(&flight->shared, &told.pull);
+    ps_flight_encode(&told, head, &none);
+}
+
+static void count(struct ps_flight *flight)
+{
+    uint64_t calls = 0, bytes = 0;
+    for (size_t i = 0; i < way_count(flight); i++) {
+        const struct ps_shared_way *way = way_of(flight, i);
+        calls += way->slot.segment != NULL;
+        bytes += way->push_size + way->pull_size;
+    }
+    atomic_fetch_add(&flight->side->shared_calls, calls);
+    atomic_fetch_add(&flight->side->shared_bytes, bytes);
+}
+
+/* Nobody was told: the slots are free at once. */
+static void take_back(struct ps_flight *flight)
+{
+    for (size_t i = 0; i < way_count(flight); i++) {
+        struct ps_shared_way *way = way_of(flight, i);
+        ps_shared_slot_release(&way->slot, true);
+        *way = (struct ps_shared_way){0};
+    }
+}
+
+void ps_flight_share(struct ps_flight *flight)
+{
+    bool taken = false;
+    for (size_t i = 0; i < way_count(flight); i++)
+        taken = take(flight, request_of(flight, i), way_of(flight, i)) || taken;
+    if (!taken)
+        return;
+    ps_buffer_clear(&flight->head);
+    encode(flight, &flight->head);
+    if (ps_buffer_status(&flight->head, NULL) != PS_OK) {
+        take_back(flight);
+        ps_buffer_clear(&flight->head);
+        encode(flight, &flight->head);
+        PS_ASSERT(ps_buffer_status(&flight->head, NULL) == PS_OK); /* it had room for it before */
+        return;
+    }
+    if (flight->shared.push_size > 0)
+        flight->content = (struct ps_bytes){NULL, 0};
+    count(flight);
+}
+
+enum ps_status ps_shared_way_found(struct ps_shared_way *way, struct ps_pull_reply *reply,
+                                   struct ps_error *error)
+{
+    if (reply->shared_size == 0)
+        return PS_OK;
+    if (reply->shared_size > way->pull_size || reply->content.size > 0)
+        return ps_fail(error, PS_ERR_INTERNAL, "the reply's content is nowhere");
+    way->pulled = (struct ps_bytes){way->slot.bytes, (size_t)reply->shared_size};
+    reply->content = ps_view_of(&way->pulled);
+    return PS_OK;
+}
+
+static void release(struct ps_flight *flight, bool all)
+{
+    for (size_t i = 0; i < way_count(flight); i++) {
+        struct ps_shared_way *way = way_of(flight, i);
+        if (all || way->pull_size == 0)
+            ps_shared_slot_release(&way->slot, flight->answered);
+    }
+}
+
+void ps_flight_shared_ended(struct ps_flight *flight)
+{
+    release(flight, false);
+}
+
+void ps_flight_shared_release(struct ps_flight *flight)
+{
+    release(flight, true);
+}
