@@ -11,9 +11,12 @@ include(../cmake/PsFlags.cmake)
 include(../cmake/PsCuda.cmake)
 
 set(root ${CMAKE_CURRENT_SOURCE_DIR}/..)
-add_library(ps_base STATIC ${root}/base/assert.c ${root}/base/dtype.c ${root}/base/encoding.c
-            ${root}/base/status.c)
+find_package(Threads REQUIRED)
+set(files alloc.c assert.c bytes.c clock.c dtype.c encoding.c random.c status.c thread.c)
+list(TRANSFORM files PREPEND ${root}/base/)
+add_library(ps_base STATIC ${files})
 target_include_directories(ps_base PUBLIC ${root})
+target_link_libraries(ps_base PUBLIC Threads::Threads)
 
 include(loops.cmake)
 ps_optimizer_loops(${root} ps_base loops)
@@ -27,8 +30,15 @@ ps_optimizer_kernels(${root})
 if(PS_HAS_EMULATOR)
     add_subdirectory(emulator)
 endif()
+add_subdirectory(device)
 
 enable_testing()
 include(${root}/tests/unit/optimizer/alone_tests.cmake)
 ps_optimizer_alone_tests(ps_optimizer)
 ps_kernel_tests()
+
+# The device's runtime and the programs of tests/gpu, which a machine with a GPU runs.
+if(PS_HAS_CUDA OR PS_HAS_EMULATOR)
+    include(${root}/tests/gpu/gpu_programs.cmake)
+    ps_gpu_programs()
+endif()

@@ -73,7 +73,8 @@ HEADER_EXCEPTIONS = {}
 
 # Names that every folder may have.
 # (gRPC's reflection service has the same file in two folders, one per version of the protocol).
-REPEATED_NAMES = ["CMakeLists.txt", "README.md", "kustomization.yaml", "reflection.proto"]
+# Everything that tests has its run.sh.
+REPEATED_NAMES = ["CMakeLists.txt", "README.md", "kustomization.yaml", "reflection.proto", "run.sh"]
 
 # Folders whose files are data and may be called alike.
 REPEATED_FOLDERS = ["tests/fuzz/corpus/"]

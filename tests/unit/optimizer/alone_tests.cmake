@@ -23,14 +23,18 @@ endfunction()
 #
 #   ps_kernel_tests()
 function(ps_kernel_tests)
-    if(NOT PS_HAS_EMULATOR)
+    if(NOT PS_HAS_EMULATOR AND NOT PS_HAS_CUDA)
         return()
     endif()
     set(here ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
     add_library(ps_kernel_suite STATIC ${here}/kernel_suite.c ${here}/kernel_suite_apply.c
-                ${here}/kernel_suite_rows.c ${here}/kernel_suite_scan.c ${here}/rule_cases.c)
+                ${here}/kernel_suite_large.c ${here}/kernel_suite_rows.c
+                ${here}/kernel_suite_scan.c ${here}/rule_cases.c)
     target_include_directories(ps_kernel_suite PUBLIC ${here})
     target_link_libraries(ps_kernel_suite PUBLIC ps_optimizer m)
+    if(NOT PS_HAS_EMULATOR)
+        return()
+    endif()
     set(pairs test_kernels:ps_kernel_emulator)
     # A sanitizer ends the process at the first error that was put in, as it should.
     if(NOT PS_SANITIZE)

@@ -51,6 +51,10 @@ void kernels_update_rows_as_the_cpu_does(struct kernel_suite *suite);
 /* All of the above, with a line for each that fails. */
 void kernel_suite_run(struct kernel_suite *suite);
 
+/* Runs of `count` elements; counts and grids of the suite are not used. Rules with and without
+ * states, an encoding, a scan. */
+void kernel_suite_run_large(struct kernel_suite *suite, uint64_t count);
+
 /* ---- For the tests themselves ---- */
 
 #define KERNEL_ARRAYS (1 + PS_STATES_MAX)

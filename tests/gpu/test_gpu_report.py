@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""The arithmetic of gpu_report.py on rows made up here: bytes, medians, marks, the exit status."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import gpu_report as report  # noqa: E402
+
+GIBIBYTE = 1 << 30
+STATES = {"sgd": 0, "assign": 0, "add": 0, "max": 0, "min": 0, "momentum": 1, "nesterov": 1,
+          "adagrad": 1, "rmsprop": 1, "adadelta": 2, "adam": 2, "adamw": 2, "ftrl": 2}
+
+
+def rule_row(rule, type_, share, size=GIBIBYTE, encoding="native", more=0):
+    """A row whose rate is this share of a copy that moves 3e12 bytes a second."""
+    width = int(type_[1:]) // 8
+    row = {"row": "rule", "rule": rule, "type": type_, "encoding": encoding,
+           "states": STATES[rule], "elements": size // width + more, "element_bytes": width}
+    row["seconds"] = [report.traffic(row) / (3e12 * share)] * 3
+    return row
+
+
+def good_rows():
+    """A run in which every mark is made."""
+    rows = [{"row": "device", "driver": "cuda", "name": "a card"},
+            {"row": "copy", "what": "on_device", "size": GIBIBYTE,
+             "seconds": [2 * GIBIBYTE / 3e12]},
+            {"row": "copy", "what": "to_device", "size": 1 << 28, "seconds": [(1 << 28) / 50e9]}]
+    rows += [rule_row(rule, type_, 0.93) for rule, type_ in report.PAIRS]
+    rows += [rule_row("adamw", "f32", 0.93)]
+    rows += [{"row": "torch", "optimizer": "AdamW", "type": "f32", "elements": GIBIBYTE // 4,
+              "seconds": [3.0e-3]},
+             {"row": "small", "clock": "wall", "tensors": 1000, "size": 16384, "launches": 1,
+              "seconds": [100e-6]},
+             {"row": "torch_small", "tensors": 1000, "seconds": [900e-6]},
+             {"row": "ring", "encoding": "native", "threads": 8, "elements": 1 << 24,
+              "bytes": 1 << 32, "pushes": 64, "seconds": [(1 << 32) / 47e9]}]
+    rows += [{"row": "check", "name": name, "status": "passed"} for name in report.CHECKS]
+    return rows
+
+
+def without(rows, kind, **wanted):
+    gone = report.of_kind(rows, kind, **wanted)
+    return [row for row in rows if row not in gone]
+
+
+def states_of(rows):
+    return [it["state"] for it in report.judge(rows)]
+
+
+class Arithmetic(unittest.TestCase):
+    def test_the_median_is_the_middle_or_the_mean_of_two(self):
+        self.assertEqual(report.median([3, 1, 2]), 2)
+        self.assertEqual(report.median([4, 1, 2, 3]), 2.5)
+        self.assertEqual(report.median([7]), 7)
+
+    def test_a_rule_moves_gradient_values_and_states(self):
+        words = {"assign": 2, "sgd": 3, "add": 3, "momentum": 5, "adagrad": 5, "adam": 7, "ftrl": 7}
+        for rule, expected in words.items():
+            for type_ in ("f32", "f64"):
+                row = rule_row(rule, type_, 1, size=1 << 20)
+                self.assertEqual(report.traffic(row), expected << 20, rule)
+
+    def test_narrow_gradients_count_as_they_are_sent(self):
+        row = rule_row("adamw", "f32", 1, size=4 * 1000, encoding="bfloat16")
+        self.assertEqual(report.traffic(row), 1000 * (2 + 24))
+        row["encoding"] = "int8"
+        self.assertEqual(report.traffic(row), 1000 * (1 + 24) + 4 * 4)
+
+    def test_a_copy_on_the_device_counts_both_ways_and_over_the_bus_once(self):
+        copy = {"row": "copy", "what": "on_device", "size": 100, "seconds": [2.0]}
+        self.assertEqual(report.rate(copy), 100)
+        copy["what"] = "to_device"
+        self.assertEqual(report.rate(copy), 50)
+
+    def test_noise_is_the_spread_of_the_row_measured_twice_and_bounded(self):
+        rows = [rule_row("adamw", "f32", 0.9), rule_row("adamw", "f32", 0.9)]
+        rows[1]["seconds"] = [rows[0]["seconds"][0] * 1.004]
+        self.assertAlmostEqual(report.noise(rows), 0.004)
+        rows[1]["seconds"] = [rows[0]["seconds"][0] * 1.5]
+        self.assertEqual(report.noise(rows), report.NOISE_MAX)
+        self.assertEqual(report.noise(rows[:1]), 0)
+
+
+class Marks(unittest.TestCase):
+    def missed(self, rows, expected):
+        marks = report.judge(rows)
+        found = [it["mark"] for it in marks if it["state"] == report.MISSED]
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(expected, found[0])
+        self.assertEqual(report.exit_status(marks), 1)
+
+    def test_a_run_in_which_all_is_well_makes_every_mark(self):
+        marks = report.judge(good_rows())
+        self.assertEqual({it["state"] for it in marks}, {report.MADE}, marks)
+        self.assertEqual(report.exit_status(marks), 0)
+
+    def test_one_rule_below_its_share_misses_the_mark(self):
+        self.missed(good_rows() + [rule_row("max", "u64", 0.899, size=1 << 26)], "dense rule")
+
+    def test_a_rule_just_at_its_share_makes_it(self):
+        rows = good_rows() + [rule_row("max", "u64", 0.9001, size=1 << 26)]
+        self.assertNotIn(report.MISSED, states_of(rows))
+
+    def test_small_parameters_are_not_judged_by_bandwidth(self):
+        rows = good_rows() + [rule_row("max", "u64", 0.5, size=1 << 25)]
+        self.assertNotIn(report.MISSED, states_of(rows))
+
+    def test_a_rule_that_was_not_measured_misses_the_mark(self):
+        self.missed(without(good_rows(), "rule", rule="ftrl", type="f64"), "dense rule")
+
+    def test_without_the_copy_nothing_is_as_fast(self):
+        self.missed(without(good_rows(), "copy", what="on_device"), "dense rule")
+
+    def test_slower_than_torch_misses_the_mark(self):
+        rows = good_rows()
+        report.of_kind(rows, "torch")[0]["seconds"] = [2.6e-3]
+        self.missed(rows, "AdamW")
+
+    def test_many_small_ones_at_more_than_half_of_torch_miss_the_mark(self):
+        rows = good_rows()
+        report.of_kind(rows, "torch_small")[0]["seconds"] = [199e-6]
+        self.missed(rows, "1,000 tensors")
+
+    def test_small_ones_in_several_launches_do_not_count(self):
+        rows = good_rows()
+        report.of_kind(rows, "small")[0]["launches"] = 2
+        self.missed(rows, "1,000 tensors")
+
+    def test_a_slow_ring_misses_the_mark(self):
+        rows = good_rows()
+        report.of_kind(rows, "ring")[0]["seconds"] = [(1 << 32) / 44.9e9]
+        self.missed(rows, "ring")
+
+    def test_a_failed_check_and_one_that_was_not_run_miss_theirs(self):
+        for name in report.CHECKS:
+            self.missed(without(good_rows(), "check", name=name), name)
+            rows = good_rows()
+            report.of_kind(rows, "check", name=name)[0]["status"] = "failed"
+            self.missed(rows, name)
+
+    def test_without_torch_nothing_is_passed_and_nothing_missed(self):
+        rows = without(without(good_rows(), "torch"), "torch_small")
+        rows += [{"row": "absent", "what": "torch", "why": "no torch here"}]
+        self.assertEqual(states_of(rows).count(report.OPEN), 2)
+        self.assertNotIn(report.MISSED, states_of(rows))
+
+    def test_torch_that_said_nothing_at_all_is_a_miss(self):
+        rows = without(without(good_rows(), "torch"), "torch_small")
+        self.assertEqual(states_of(rows).count(report.MISSED), 2)
+
+    def test_a_tool_that_is_not_there_is_not_compared(self):
+        rows = good_rows()
+        report.of_kind(rows, "check", name="memcheck")[0]["status"] = "absent"
+        self.assertEqual(states_of(rows).count(report.OPEN), 1)
+        self.assertNotIn(report.MISSED, states_of(rows))
+
+    def test_times_of_the_emulator_are_not_judged(self):
+        rows = good_rows() + [{"row": "device", "driver": "emu"}]
+        self.assertEqual(states_of(rows).count(report.OPEN), 4)
+
+    def test_no_rows_at_all_miss_every_mark(self):
+        self.assertEqual(set(states_of([])), {report.MISSED})
+
+
+class Program(unittest.TestCase):
+    def run_report(self, rows):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "bench.jsonl"), "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+            ran = subprocess.run([sys.executable, report.__file__, folder], capture_output=True,
+                                 text=True, check=False)
+            with open(os.path.join(folder, "results.json"), encoding="utf-8") as file:
+                result = json.load(file)
+            with open(os.path.join(folder, "results.svg"), encoding="utf-8") as file:
+                svg = file.read()
+        return ran, result, svg
+
+    def test_it_ends_with_0_writes_json_and_a_picture(self):
+        ran, result, svg = self.run_report(good_rows())
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("adamw     f32", ran.stdout)
+        self.assertEqual(result["facts"]["name"], "a card")
+        self.assertEqual(svg.count("<rect"), len(report.PAIRS))
+
+    def test_it_ends_with_1_when_a_mark_is_missed(self):
+        ran, result, _ = self.run_report(good_rows() + [rule_row("sgd", "i32", 0.5)])
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("MISSED", ran.stdout)
+        self.assertIn(report.MISSED, [it["state"] for it in result["marks"]])
+
+
+if __name__ == "__main__":
+    unittest.main()
