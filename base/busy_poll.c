@@ -3,16 +3,21 @@
 
 #include "base/clock.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#define ADAPTIVE_SPIN_NS 50000
-#define REST_MIN_NS 10000000u
-#define REST_MAX_NS 1000000000u
+#define ADAPTIVE_SPIN_NS 250000
 /* Fewer processors than this have none to spare. */
-#define ADAPTIVE_CORES_MIN 3
+#define ADAPTIVE_CORES_MIN 2
+/* Giving the processor up takes less than this when nobody wants it. */
+#define TAKEN_NS 20000
+#define RESTS_PER_TAKEN 20
+#define REST_MAX_NS UINT64_C(1000000000)
+/* After so many looks that found nothing only every so many-th wait begins with one. */
+#define MISSES_MAX 4
+#define SKIPS_MAX 16
 
 struct unit {
     const char *name;
@@ -44,42 +49,53 @@ enum ps_status ps_busy_poll_parse(const char *label, const char *text,
                    label, text, PS_BUSY_POLL_MS_MAX);
 }
 
-static long count_preemptions(void)
-{
-    struct rusage usage = {0};
-    (void)getrusage(RUSAGE_THREAD, &usage);
-    return usage.ru_nivcsw;
-}
+static bool rest(struct ps_busy_poll *poll, uint64_t now_ns, uint64_t taken_ns);
 
 void ps_busy_poll_init(struct ps_busy_poll *poll, struct ps_busy_poll_wish wish)
 {
-    *poll = (struct ps_busy_poll){.wish = wish, .rest_ns = REST_MIN_NS};
-    if (!wish.adaptive)
-        return;
-    if (sysconf(_SC_NPROCESSORS_ONLN) < ADAPTIVE_CORES_MIN)
+    *poll = (struct ps_busy_poll){.wish = wish};
+    if (wish.adaptive && sysconf(_SC_NPROCESSORS_ONLN) < ADAPTIVE_CORES_MIN)
         poll->wish = (struct ps_busy_poll_wish){0};
-    poll->preempted = count_preemptions();
 }
 
 uint64_t ps_busy_poll_begin(struct ps_busy_poll *poll)
 {
     if (poll->wish.spin_ns == 0)
         return 0;
+    if (poll->misses >= MISSES_MAX && ++poll->skipped < SKIPS_MAX)
+        return 0;
     uint64_t now_ns = ps_clock_precise_ns();
-    return now_ns < poll->resume_ns ? 0 : now_ns + poll->wish.spin_ns;
+    if (now_ns < poll->resume_ns)
+        return 0;
+    poll->skipped = 0;
+    return now_ns + poll->wish.spin_ns;
 }
 
-/* Asked only when nothing came: what came soon was worth the looking. */
+bool ps_busy_poll_again(struct ps_busy_poll *poll, uint64_t until_ns)
+{
+    uint64_t now_ns = ps_clock_precise_ns();
+    if (poll->wish.adaptive && now_ns < until_ns) {
+        uint64_t before_ns = now_ns;
+        (void)sched_yield();
+        now_ns = ps_clock_precise_ns();
+        if (now_ns - before_ns > TAKEN_NS)
+            return rest(poll, now_ns, now_ns - before_ns);
+    }
+    if (poll->wish.adaptive && now_ns > until_ns + TAKEN_NS)
+        return rest(poll, now_ns, now_ns - until_ns);
+    return now_ns < until_ns;
+}
+
+/* So long that what others took from it is a small part of the time. */
+static bool rest(struct ps_busy_poll *poll, uint64_t now_ns, uint64_t taken_ns)
+{
+    uint64_t rest_ns = taken_ns * RESTS_PER_TAKEN;
+    poll->resume_ns = now_ns + (rest_ns < REST_MAX_NS ? rest_ns : REST_MAX_NS);
+    return false;
+}
+
 void ps_busy_poll_end(struct ps_busy_poll *poll, bool came)
 {
-    if (!poll->wish.adaptive || came)
-        return;
-    long preempted = count_preemptions();
-    if (preempted == poll->preempted) {
-        poll->rest_ns = REST_MIN_NS;
-        return;
-    }
-    poll->preempted = preempted;
-    poll->resume_ns = ps_clock_precise_ns() + poll->rest_ns;
-    poll->rest_ns = poll->rest_ns * 2 < REST_MAX_NS ? poll->rest_ns * 2 : REST_MAX_NS;
+    if (poll->wish.adaptive)
+        poll->misses = came ? 0 : poll->misses + 1;
 }

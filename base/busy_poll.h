@@ -5,9 +5,15 @@
  *     ps_busy_poll_init(&poll, wish);
  *     ...
  *     uint64_t until_ns = ps_busy_poll_begin(&poll);
- *     while (until_ns != 0 && nothing came && ps_clock_precise_ns() < until_ns) look again
- *     ps_busy_poll_end(&poll, something came);
+ *     if (until_ns != 0)
+ *         do look while (nothing came && ps_busy_poll_again(&poll, until_ns));
+ *     if (until_ns != 0)
+ *         ps_busy_poll_end(&poll, something came);
  *     ... then sleep, if nothing came
+ *
+ * An adaptive poll looks only while that costs nobody anything: between two looks it offers its
+ * processor to others, and when somebody takes it, it rests for twenty times as long as that took. It
+ * also looks less often when looking has not paid.
  *
  * Threads:  each thread has one of its own.
  * Blocking: never.
@@ -25,7 +31,7 @@
 /* What was asked for. Zero is off. */
 struct ps_busy_poll_wish {
     uint64_t spin_ns;
-    bool adaptive; /* only while a processor is free for it */
+    bool adaptive; /* only while a processor is free for it, and while it pays */
 };
 
 #define PS_BUSY_POLL_MS_MAX 1000
@@ -38,19 +44,21 @@ PS_MUST_USE enum ps_status ps_busy_poll_parse(const char *label, const char *tex
 
 struct ps_busy_poll {
     struct ps_busy_poll_wish wish;
-    long preempted;     /* how often the system has taken this thread off its processor */
-    uint64_t rest_ns;   /* how long to rest after the next preemption; doubles */
     uint64_t resume_ns; /* no looking before */
+    uint32_t misses;    /* looks in a row that found nothing */
+    uint32_t skipped;   /* waits since the last look */
 };
 
-/* On a machine with two processors or fewer, `adaptive` is off: they have other things to do. */
+/* On a machine with one processor `adaptive` is off: it has other things to do. */
 void ps_busy_poll_init(struct ps_busy_poll *poll, struct ps_busy_poll_wish wish);
 
 /* Until when to look (ps_clock_precise_ns); 0: not at all. */
 uint64_t ps_busy_poll_begin(struct ps_busy_poll *poll);
 
-/* The looking is over. Who was taken off his processor meanwhile had none to spare: an adaptive
- * poll then rests for a while. */
+/* After a look that found nothing: true when it is worth another. */
+bool ps_busy_poll_again(struct ps_busy_poll *poll, uint64_t until_ns);
+
+/* The looking is over. */
 void ps_busy_poll_end(struct ps_busy_poll *poll, bool came);
 
 #endif

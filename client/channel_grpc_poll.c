@@ -140,7 +140,7 @@ static grpc_event look(struct ps_grpc_side *side)
         return event;
     do
         event = grpc_completion_queue_next(side->queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
-    while (event.type == GRPC_QUEUE_TIMEOUT && ps_clock_precise_ns() < until_ns);
+    while (event.type == GRPC_QUEUE_TIMEOUT && ps_busy_poll_again(poll, until_ns));
     ps_busy_poll_end(poll, event.type != GRPC_QUEUE_TIMEOUT);
     return event;
 }

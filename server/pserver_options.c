@@ -80,9 +80,11 @@ static const struct ps_option table[] = {
            "Most calls of one connection at once; more wait at the client."),
     OPTION(lanes, "lanes", PS_OPTION_UINT, "N", "0", NULL,
            "Threads that serve calls; 0: one for every two cores."),
-    OPTION(busy_poll_text, "busy-poll", PS_OPTION_TEXT, "TIME|auto|off", "auto", NULL,
-           "How long such a thread looks for the next call before it sleeps: 50us, say. It costs a "
-           "processor and saves the time of waking up. auto: 50us, where a processor is free."),
+    OPTION(
+        busy_poll_text, "busy-poll", PS_OPTION_TEXT, "TIME|auto|off", "auto", NULL,
+        "How long such a thread looks for the next call before it sleeps: 50us, say. It costs a "
+        "processor and saves the time of waking up. auto: up to 250us, while nobody else wants the "
+        "processor."),
     OPTION(
         reply_ms, "reply-timeout", PS_OPTION_DURATION, "TIME", "30s", NULL,
         "How long a client may leave a reply lying, and a second more for each MiB; then the call "

@@ -100,8 +100,8 @@ static grpc_event next_event(struct ps_lane *lane)
         do
             event =
                 grpc_completion_queue_next(lane->queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
-        while (event.type == GRPC_QUEUE_TIMEOUT && ps_clock_precise_ns() < until_ns &&
-               lane->turns == NULL);
+        while (event.type == GRPC_QUEUE_TIMEOUT && lane->turns == NULL &&
+               ps_busy_poll_again(&lane->poll, until_ns));
         ps_busy_poll_end(&lane->poll, event.type != GRPC_QUEUE_TIMEOUT);
     }
     if (event.type == GRPC_QUEUE_TIMEOUT)

@@ -32,7 +32,7 @@ grpc_event ps_bench_echo_next(grpc_completion_queue *queue, struct ps_busy_poll 
     if (until_ns != 0) {
         do
             event = grpc_completion_queue_next(queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
-        while (event.type == GRPC_QUEUE_TIMEOUT && ps_clock_precise_ns() < until_ns);
+        while (event.type == GRPC_QUEUE_TIMEOUT && ps_busy_poll_again(poll, until_ns));
         ps_busy_poll_end(poll, event.type != GRPC_QUEUE_TIMEOUT);
     }
     if (event.type == GRPC_QUEUE_TIMEOUT)

@@ -58,18 +58,64 @@ START_TEST(a_time_is_looked_for_each_time)
 }
 END_TEST
 
-START_TEST(an_adaptive_poll_rests_where_no_processor_is_free)
+static bool is_adaptive_here(struct ps_busy_poll *poll)
+{
+    ps_busy_poll_init(poll, wish_of("auto"));
+    if (sysconf(_SC_NPROCESSORS_ONLN) >= 2)
+        return true;
+    ck_assert_uint_eq(ps_busy_poll_begin(poll), 0);
+    return false;
+}
+
+START_TEST(an_adaptive_poll_rests_when_others_have_used_its_processor)
 {
     struct ps_busy_poll poll;
-    ps_busy_poll_init(&poll, wish_of("auto"));
-    if (sysconf(_SC_NPROCESSORS_ONLN) < 3) {
-        ck_assert_uint_eq(ps_busy_poll_begin(&poll), 0);
+    if (!is_adaptive_here(&poll))
         return;
-    }
-    poll.preempted = -1; /* as if somebody had wanted the processor */
+    uint64_t now_ns = ps_clock_precise_ns();
+    ck_assert(!ps_busy_poll_again(&poll, now_ns - 1000000)); /* a look that came back 1 ms late */
     ps_busy_poll_end(&poll, false);
+    ck_assert_uint_gt(poll.resume_ns, now_ns + 10 * 1000000);
     ck_assert_uint_eq(ps_busy_poll_begin(&poll), 0);
-    ck_assert_uint_gt(poll.resume_ns, 0);
+
+    poll.resume_ns = now_ns; /* as if it had rested */
+    ck_assert_uint_ne(ps_busy_poll_begin(&poll), 0);
+}
+END_TEST
+
+START_TEST(a_time_that_was_asked_for_does_not_rest)
+{
+    struct ps_busy_poll poll;
+    ps_busy_poll_init(&poll, wish_of("1ms"));
+    ck_assert(!ps_busy_poll_again(&poll, ps_clock_precise_ns() - 1000000));
+    ps_busy_poll_end(&poll, false);
+    ck_assert_uint_ne(ps_busy_poll_begin(&poll), 0);
+}
+END_TEST
+
+START_TEST(looking_that_does_not_pay_becomes_rare_until_it_does)
+{
+    struct ps_busy_poll poll;
+    if (!is_adaptive_here(&poll))
+        return;
+    poll.misses = 1000;
+    uint32_t looks = 0;
+    for (int i = 0; i < 160; i++)
+        looks += ps_busy_poll_begin(&poll) != 0;
+    ck_assert_uint_eq(looks, 10);
+
+    ps_busy_poll_end(&poll, true);
+    for (int i = 0; i < 3; i++)
+        ck_assert_uint_ne(ps_busy_poll_begin(&poll), 0);
+}
+END_TEST
+
+START_TEST(it_does_not_look_beyond_its_time)
+{
+    struct ps_busy_poll poll;
+    ps_busy_poll_init(&poll, wish_of("1ms"));
+    ck_assert(ps_busy_poll_again(&poll, UINT64_MAX));
+    ck_assert(!ps_busy_poll_again(&poll, ps_clock_precise_ns()));
 }
 END_TEST
 
@@ -81,7 +127,10 @@ int main(void)
     tcase_add_loop_test(tests, everything_else_is_refused, 0, 12);
     tcase_add_test(tests, off_looks_at_nothing);
     tcase_add_test(tests, a_time_is_looked_for_each_time);
-    tcase_add_test(tests, an_adaptive_poll_rests_where_no_processor_is_free);
+    tcase_add_test(tests, an_adaptive_poll_rests_when_others_have_used_its_processor);
+    tcase_add_test(tests, a_time_that_was_asked_for_does_not_rest);
+    tcase_add_test(tests, looking_that_does_not_pay_becomes_rare_until_it_does);
+    tcase_add_test(tests, it_does_not_look_beyond_its_time);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
