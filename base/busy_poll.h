@@ -12,8 +12,8 @@
  *     ... then sleep, if nothing came
  *
  * An adaptive poll looks only while that costs nobody anything: between two looks it offers its
- * processor to others, and when somebody takes it, it rests for twenty times as long as that took. It
- * also looks less often when looking has not paid.
+ * processor to others, and when somebody takes it, it rests for twenty times as long as that took.
+ * It also looks less often when looking has not paid.
  *
  * Threads:  each thread has one of its own.
  * Blocking: never.
