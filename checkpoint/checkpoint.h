@@ -41,6 +41,14 @@ struct ps_checkpoint_facts {
                                  kept as the tensor "ps.sessions" of type U8. Empty: none */
 };
 
+/* Where arrays are read that do not lie in the host's memory. */
+struct ps_checkpoint_source {
+    /* Copies bytes of an array (0: the values, then the states). Asked for each once, in order. */
+    enum ps_status (*read)(void *self, uint32_t array, uint64_t offset, void *to, size_t size,
+                           struct ps_error *error);
+    void *self;
+};
+
 /* One parameter as it goes into the file. Everything is borrowed for the call. */
 struct ps_checkpoint_parameter {
     struct ps_bytes name;
@@ -54,6 +62,8 @@ struct ps_checkpoint_parameter {
     uint32_t state_count;
     struct ps_view values;
     struct ps_view states[PS_STATES_MAX];
+    struct ps_checkpoint_source source; /* for the writer, in the place of the views; read is NULL
+                                           where they are used */
 };
 
 /* Where a finished checkpoint is. */
@@ -78,7 +88,7 @@ struct ps_checkpoint_place {
  *                     "ps.sessions", no UTF-8, a NUL in it, too long), a configuration beyond
  *                     PS_CONFIG_BYTES_MAX, a path beyond the bounds of `place`; the disk was not
  *                     touched
- * otherwise           no file of that name exists; when even removing failed, a temporary file
+ * otherwise           also what a source gave; no file of that name exists; when even removing failed, a temporary file
  *                     may be left, or after a failed sync of the folder the whole file
  *                     (ps_catalog_sweep collects either)
  *

@@ -71,7 +71,12 @@ static enum ps_status write_slot(const struct job *job, struct output *output,
 static enum ps_status write_array(const struct job *job, struct output *output,
                                   struct ps_header_slot *slot, uint32_t array,
                                   struct ps_error *error);
+static enum ps_status write_from_source(const struct job *job, struct output *output,
+                                        struct ps_header_slot *slot, uint32_t array,
+                                        struct ps_error *error);
 static enum ps_status output_bytes(struct output *output, struct ps_bytes bytes, uint32_t *crc32c,
+                                   struct ps_error *error);
+static enum ps_status output_added(struct output *output, size_t size, uint32_t *crc32c,
                                    struct ps_error *error);
 static enum ps_status output_flush(struct output *output, struct ps_error *error);
 
@@ -127,10 +132,11 @@ static enum ps_status check_parameters(const struct ps_checkpoint_facts *facts,
         const struct ps_checkpoint_parameter *parameter = &parameters[i];
         uint64_t width = ps_dtype_size(parameter->dtype);
         PS_ASSERT(parameter->state_count <= PS_STATES_MAX);
-        PS_ASSERT(parameter->values.size / width == parameter->count);
-        PS_ASSERT(parameter->values.size % width == 0);
+        bool has_source = parameter->source.read != NULL;
+        PS_ASSERT(has_source || parameter->values.size / width == parameter->count);
+        PS_ASSERT(has_source || parameter->values.size % width == 0);
         for (uint32_t state = 0; state < parameter->state_count; state++)
-            PS_ASSERT(parameter->states[state].size == parameter->values.size);
+            PS_ASSERT(has_source || parameter->states[state].size == parameter->values.size);
         PS_TRY(check_name(parameter->name, error));
         if (parameter->config.size > PS_CONFIG_BYTES_MAX)
             return ps_fail(error, PS_ERR_BAD_INPUT, "checkpoint: a configuration of %zu bytes",
@@ -296,6 +302,8 @@ static enum ps_status write_array(const struct job *job, struct output *output,
 {
     const struct ps_checkpoint_watcher *watcher = job->watcher;
     size_t parameter = (size_t)(slot->parameter - job->parameters);
+    if (slot->parameter->source.read != NULL)
+        return write_from_source(job, output, slot, array, error);
     struct ps_view_cursor cursor = {.view = array == 0 ? slot->parameter->values
                                                        : slot->parameter->states[array - 1]};
     /* The last piece is gone when the watcher knows of it: nothing is asked of the cursor then. */
@@ -309,6 +317,28 @@ static enum ps_status write_array(const struct job *job, struct output *output,
     return PS_OK;
 }
 
+/* Straight into the buffer that is written. */
+static enum ps_status write_from_source(const struct job *job, struct output *output,
+                                        struct ps_header_slot *slot, uint32_t array,
+                                        struct ps_error *error)
+{
+    const struct ps_checkpoint_parameter *parameter = slot->parameter;
+    const struct ps_checkpoint_source *source = &parameter->source;
+    size_t index = (size_t)(parameter - job->parameters);
+    uint64_t size = parameter->count * ps_dtype_size(parameter->dtype);
+    for (uint64_t done = 0; done < size;) {
+        size_t room = OUTPUT_BYTES - output->gathered_size;
+        size_t part = size - done < room ? (size_t)(size - done) : room;
+        uint8_t *to = output->gathered + output->gathered_size;
+        PS_TRY(source->read(source->self, array, done, to, part, error));
+        PS_TRY(output_added(output, part, &slot->crc32c[array], error));
+        done += part;
+        if (job->watcher != NULL)
+            job->watcher->written(job->watcher->self, index, array, done);
+    }
+    return PS_OK;
+}
+
 static enum ps_status output_bytes(struct output *output, struct ps_bytes bytes, uint32_t *crc32c,
                                    struct ps_error *error)
 {
@@ -316,18 +346,24 @@ static enum ps_status output_bytes(struct output *output, struct ps_bytes bytes,
         size_t room = OUTPUT_BYTES - output->gathered_size;
         size_t part = bytes.size < STEP_BYTES ? bytes.size : STEP_BYTES;
         part = part < room ? part : room;
-        uint8_t *to = output->gathered + output->gathered_size;
-        memcpy(to, bytes.data, part);
-        *crc32c = ps_checksum_crc32c(*crc32c, (struct ps_bytes){to, part});
-        output->crc32 = ps_checksum_crc32(output->crc32, (struct ps_bytes){to, part});
-        output->bytes += part;
-        output->gathered_size += part;
+        memcpy(output->gathered + output->gathered_size, bytes.data, part);
+        PS_TRY(output_added(output, part, crc32c, error));
         bytes.data += part;
         bytes.size -= part;
-        if (output->gathered_size == OUTPUT_BYTES)
-            PS_TRY(output_flush(output, error));
     }
     return PS_OK;
+}
+
+/* `size` bytes more stand in the buffer. */
+static enum ps_status output_added(struct output *output, size_t size, uint32_t *crc32c,
+                                   struct ps_error *error)
+{
+    struct ps_bytes added = {output->gathered + output->gathered_size, size};
+    *crc32c = ps_checksum_crc32c(*crc32c, added);
+    output->crc32 = ps_checksum_crc32(output->crc32, added);
+    output->bytes += size;
+    output->gathered_size += size;
+    return output->gathered_size == OUTPUT_BYTES ? output_flush(output, error) : PS_OK;
 }
 
 static enum ps_status output_flush(struct output *output, struct ps_error *error)

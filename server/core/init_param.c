@@ -1,5 +1,6 @@
-/* InitParam: checks everything, reserves the bytes, builds the parameter without any lock, and
- * puts it into the table if initialisation is still going on. */
+/* InitParam: checks everything, finds a place on the device or reserves the bytes on the host,
+ * builds the parameter without any lock, and puts it into the table if initialisation is still going
+ * on. */
 #include "server/core/service.h"
 
 #include "base/assert.h"
@@ -14,7 +15,7 @@
 struct wish {
     const struct ps_init_request *request;
     uint64_t count; /* elements */
-    uint64_t bytes; /* values and states */
+    uint64_t bytes; /* of the host's memory that were reserved */
     uint64_t life;  /* of the shard, when the request came */
     struct ps_optimizer_settings settings;
 };
@@ -29,13 +30,18 @@ static enum ps_status check_open(const struct ps_service *service, struct ps_err
 static enum ps_status check_request(const struct ps_service *service,
                                     const struct ps_init_request *request, struct wish *wish,
                                     struct ps_error *error);
+static enum ps_status build(struct ps_service *service, struct wish *wish,
+                            struct ps_parameter **parameter, struct ps_error *error);
+static enum ps_status build_at(struct ps_service *service, struct wish *wish,
+                               struct ps_parameter_spec *spec, struct ps_resident *resident,
+                               const struct ps_error *spilled, struct ps_parameter **parameter,
+                               struct ps_error *error);
 static enum ps_status reserve(struct ps_service *service, const struct wish *wish,
-                              struct ps_error *error);
+                              const struct ps_error *spilled, struct ps_error *error);
 static void unreserve(struct ps_service *service, uint64_t bytes);
 static enum ps_status answer_repeat(struct ps_service *service, struct ps_init_reply *reply,
                                     struct ps_error *error);
 static uint64_t life_number(struct ps_service *service);
-static struct ps_parameter *build(const struct ps_service *service, const struct wish *wish);
 static enum ps_status enter(struct ps_service *service, const struct wish *wish,
                             struct ps_parameter **parameter, struct ps_init_reply *reply,
                             struct ps_error *error);
@@ -58,14 +64,9 @@ enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_
         return answer_repeat(service, reply, error);
     PS_TRY(check_open(service, error));
     PS_TRY(check_request(service, request, &wish, error));
-    PS_TRY(reserve(service, &wish, error));
+    struct ps_parameter *parameter = NULL;
+    PS_TRY(build(service, &wish, &parameter, error));
 
-    struct ps_parameter *parameter = build(service, &wish);
-    if (parameter == NULL) {
-        unreserve(service, wish.bytes);
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a parameter of %" PRIu64 " bytes",
-                       wish.bytes);
-    }
     struct ps_init_reply taken;
     enum ps_status status = enter(service, &wish, &parameter, &taken, error);
     ps_parameter_destroy(parameter);
@@ -214,7 +215,6 @@ static enum ps_status check_request(const struct ps_service *service,
                                       &wish->settings, error));
     wish->request = request;
     wish->count = request->content.size / ps_dtype_size(request->dtype);
-    wish->bytes = (uint64_t)request->content.size * (1 + ps_rule_states(wish->settings.rule));
     return PS_OK;
 }
 
@@ -222,15 +222,64 @@ static enum ps_status check_request(const struct ps_service *service,
 static uint64_t bytes_replaced(const struct ps_service *service, struct ps_bytes name)
 {
     const struct ps_parameter *old = ps_parameter_table_find(&service->table, name);
-    if (old == NULL)
-        return 0;
-    return (uint64_t)ps_parameter_spec_bytes(old->spec) * (1 + ps_parameter_state_count(old));
+    return old != NULL ? ps_parameter_host_bytes(old) : 0;
+}
+
+/* With its bytes reserved. */
+static enum ps_status build(struct ps_service *service, struct wish *wish,
+                            struct ps_parameter **parameter, struct ps_error *error)
+{
+    const struct ps_init_request *request = wish->request;
+    struct ps_parameter_spec *spec =
+        ps_parameter_spec_create(service->memory, request->name, request->dtype, wish->count,
+                                 request->config, &wish->settings);
+    if (spec == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for another parameter");
+    spec->store = service->store;
+    struct ps_resident resident;
+    struct ps_error spilled = {0};
+    enum ps_status status = ps_resident_place(service->device_store, spec, &resident, &spilled);
+    if (status == PS_OK)
+        status = build_at(service, wish, spec, &resident, &spilled, parameter, error);
+    else
+        (void)ps_fail(error, status, "%s", spilled.text);
+    ps_resident_release(&resident);
+    ps_parameter_spec_release(spec);
+    return status;
+}
+
+/* On success `*resident` is the parameter's, and zeroed. */
+static enum ps_status build_at(struct ps_service *service, struct wish *wish,
+                               struct ps_parameter_spec *spec, struct ps_resident *resident,
+                               const struct ps_error *spilled, struct ps_parameter **parameter,
+                               struct ps_error *error)
+{
+    bool on_device = resident->store != NULL;
+    uint32_t states = ps_rule_states(wish->settings.rule);
+    wish->bytes = (uint64_t)wish->request->content.size * (on_device ? 1 : 1 + states);
+    PS_TRY(reserve(service, wish, spilled, error));
+    struct ps_parameter *built =
+        on_device ? ps_parameter_create_resident(spec, resident) : ps_parameter_create(spec);
+    if (built == NULL) {
+        unreserve(service, wish->bytes);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a parameter of %" PRIu64 " bytes",
+                       wish->bytes);
+    }
+    *resident = (struct ps_resident){0};
+    enum ps_status status = ps_parameter_set(built, wish->request->content, error);
+    if (status != PS_OK) {
+        ps_parameter_destroy(built);
+        unreserve(service, wish->bytes);
+        return status;
+    }
+    *parameter = built;
+    return PS_OK;
 }
 
 /* Counts the bytes before they are allocated, so that calls in flight cannot pass the limit
  * together. */
 static enum ps_status reserve(struct ps_service *service, const struct wish *wish,
-                              struct ps_error *error)
+                              const struct ps_error *spilled, struct ps_error *error)
 {
     ps_rwlock_write(&service->cut);
     uint64_t used = service->bytes_used - bytes_replaced(service, wish->request->name);
@@ -242,8 +291,9 @@ static enum ps_status reserve(struct ps_service *service, const struct wish *wis
     if (fits)
         return PS_OK;
     return ps_fail(error, PS_ERR_BUSY,
-                   "memory limit: %" PRIu64 " bytes needed, %" PRIu64 " used, limit %" PRIu64,
-                   wish->bytes, used, limit);
+                   "memory limit: %" PRIu64 " bytes needed, %" PRIu64 " used, limit %" PRIu64
+                   "%s%.120s",
+                   wish->bytes, used, limit, spilled->text[0] != '\0' ? "; " : "", spilled->text);
 }
 
 static void unreserve(struct ps_service *service, uint64_t bytes)
@@ -252,22 +302,6 @@ static void unreserve(struct ps_service *service, uint64_t bytes)
     PS_ASSERT(service->bytes_used >= bytes);
     service->bytes_used -= bytes;
     ps_rwlock_unlock(&service->cut);
-}
-
-static struct ps_parameter *build(const struct ps_service *service, const struct wish *wish)
-{
-    const struct ps_init_request *request = wish->request;
-    struct ps_parameter_spec *spec =
-        ps_parameter_spec_create(service->memory, request->name, request->dtype, wish->count,
-                                 request->config, &wish->settings);
-    if (spec == NULL)
-        return NULL;
-    spec->store = service->store;
-    struct ps_parameter *parameter = ps_parameter_create(spec);
-    if (parameter != NULL)
-        ps_parameter_set(parameter, request->content);
-    ps_parameter_spec_release(spec);
-    return parameter;
 }
 
 /* Puts `*parameter` into the table; it becomes the one that is to be destroyed: the one that was

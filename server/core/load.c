@@ -26,9 +26,14 @@ static enum ps_status build_parameter(const struct ps_service *service,
 static enum ps_status check_row(const struct ps_checkpoint_parameter *row,
                                 const struct ps_allocator *memory,
                                 struct ps_optimizer_settings *settings, struct ps_error *error);
-static struct ps_parameter *build(const struct ps_service *service,
-                                  const struct ps_checkpoint_parameter *row,
-                                  const struct ps_optimizer_settings *settings);
+static enum ps_status build(const struct ps_service *service,
+                            const struct ps_checkpoint_parameter *row,
+                            const struct ps_optimizer_settings *settings, uint64_t bytes_left,
+                            struct ps_parameter **built, struct ps_error *error);
+static enum ps_status build_at(const struct ps_checkpoint_parameter *row,
+                               struct ps_parameter_spec *spec, struct ps_resident *resident,
+                               uint64_t bytes_left, struct ps_parameter **built,
+                               struct ps_error *error);
 static void begin_loaded(struct ps_service *service, const struct ps_parameter_table *table,
                          uint64_t position, uint64_t versions);
 
@@ -112,24 +117,14 @@ static enum ps_status build_parameter(const struct ps_service *service,
                                       struct ps_parameter_table *table, struct ps_parameter **built,
                                       struct ps_error *error)
 {
-    uint64_t bytes_used = table->value_bytes + table->state_bytes;
-    PS_ASSERT(bytes_used <= service->bytes_max);
-    uint64_t bytes_left = service->bytes_max - bytes_used;
+    PS_ASSERT(table->host_bytes <= service->bytes_max);
+    uint64_t bytes_left = service->bytes_max - table->host_bytes;
     struct ps_optimizer_settings settings;
     PS_TRY(check_row(row, table->memory, &settings, error));
     if (ps_parameter_table_find(table, row->name) != NULL)
         return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: two parameters have one name");
-    uint64_t array_bytes = row->count * ps_dtype_size(row->dtype);
-    if (array_bytes > bytes_left / (1 + row->state_count))
-        return ps_fail(error, PS_ERR_BUSY,
-                       "memory limit: the checkpoint needs %" PRIu64 " bytes more, %" PRIu64
-                       " are left",
-                       array_bytes * (1 + row->state_count), bytes_left);
-
-    struct ps_parameter *parameter = build(service, row, &settings);
-    if (parameter == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a parameter of %" PRIu64 " bytes",
-                       array_bytes);
+    struct ps_parameter *parameter = NULL;
+    PS_TRY(build(service, row, &settings, bytes_left, &parameter, error));
     struct ps_parameter *replaced = NULL;
     enum ps_status status = ps_parameter_table_insert(table, parameter, &replaced);
     PS_ASSERT(replaced == NULL);
@@ -177,24 +172,54 @@ static enum ps_status check_row(const struct ps_checkpoint_parameter *row,
     return PS_OK;
 }
 
-static struct ps_parameter *build(const struct ps_service *service,
-                                  const struct ps_checkpoint_parameter *row,
-                                  const struct ps_optimizer_settings *settings)
+static enum ps_status build(const struct ps_service *service,
+                            const struct ps_checkpoint_parameter *row,
+                            const struct ps_optimizer_settings *settings, uint64_t bytes_left,
+                            struct ps_parameter **built, struct ps_error *error)
 {
     struct ps_parameter_spec *spec = ps_parameter_spec_create(
         service->memory, row->name, row->dtype, row->count, row->config, settings);
     if (spec == NULL)
-        return NULL;
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for another parameter");
     spec->store = service->store;
     /* The random numbers go on where they stopped, whatever made the id. */
     spec->id = row->id;
-    struct ps_parameter *parameter = ps_parameter_create_blank(spec);
+    struct ps_resident resident;
+    struct ps_error spilled = {0};
+    enum ps_status status = ps_resident_place(service->device_store, spec, &resident, &spilled);
+    if (status == PS_OK)
+        status = build_at(row, spec, &resident, bytes_left, built, error);
+    else
+        (void)ps_fail(error, status, "%s", spilled.text);
+    ps_resident_release(&resident);
     ps_parameter_spec_release(spec);
+    return status;
+}
+
+/* On success `*resident` is the parameter's, and zeroed. */
+static enum ps_status build_at(const struct ps_checkpoint_parameter *row,
+                               struct ps_parameter_spec *spec, struct ps_resident *resident,
+                               uint64_t bytes_left, struct ps_parameter **built,
+                               struct ps_error *error)
+{
+    bool on_device = resident->store != NULL;
+    uint64_t array_bytes = ps_parameter_spec_bytes(spec);
+    uint32_t array_count = on_device ? 1 : 1 + row->state_count;
+    if (array_bytes > bytes_left / array_count)
+        return ps_fail(error, PS_ERR_BUSY,
+                       "memory limit: the checkpoint needs %" PRIu64 " bytes more, %" PRIu64
+                       " are left",
+                       array_bytes * array_count, bytes_left);
+    struct ps_parameter *parameter =
+        on_device ? ps_parameter_create_resident(spec, resident) : ps_parameter_create_blank(spec);
     if (parameter == NULL)
-        return NULL;
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a parameter of %" PRIu64 " bytes",
+                       array_bytes);
+    *resident = (struct ps_resident){0};
     parameter->version = row->version;
     parameter->step = row->step;
-    return parameter;
+    *built = parameter;
+    return PS_OK;
 }
 
 static void begin_loaded(struct ps_service *service, const struct ps_parameter_table *table,
@@ -204,7 +229,7 @@ static void begin_loaded(struct ps_service *service, const struct ps_parameter_t
     PS_ASSERT(ps_service_life(service) == PS_LIFE_STARTING);
     PS_ASSERT(service->table.count == 0);
     service->table = *table;
-    service->bytes_used += table->value_bytes + table->state_bytes;
+    service->bytes_used += table->host_bytes;
     service->position_at_begin = position - versions;
     ps_journal_queue_begin(&service->queue, position);
     atomic_store(&service->life, PS_LIFE_RECOVERING);

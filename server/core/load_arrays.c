@@ -25,6 +25,7 @@ struct arrays {
     struct ps_parameter *const *parameters;
     struct part *parts; /* in the order of the file */
     size_t part_count;
+    const struct ps_allocator *memory;
     _Atomic size_t next; /* part that nobody has taken */
     _Atomic bool failed;
     struct ps_mutex lock;    /* guards what follows */
@@ -36,6 +37,10 @@ static void list_parts(struct arrays *arrays, size_t parameter_count);
 static void work(void *argument);
 static enum ps_status read_part(const struct arrays *arrays, struct part *part,
                                 struct ps_error *error);
+static enum ps_status read_to_device(const struct arrays *arrays, struct part *part,
+                                     struct ps_parameter *parameter, struct ps_error *error);
+static enum ps_status load_to_device(struct ps_parameter *parameter, const struct part *part,
+                                     const void *content, struct ps_error *error);
 static void note_failure(struct arrays *arrays, const struct ps_error *failure);
 static enum ps_status check_arrays(const struct arrays *arrays, struct ps_error *error);
 
@@ -48,7 +53,7 @@ enum ps_status ps_load_arrays(struct ps_checkpoint_reader *reader,
                               struct ps_parameter *const *parameters, const struct ps_crew *crew,
                               const struct ps_allocator *memory, struct ps_error *error)
 {
-    struct arrays arrays = {.reader = reader, .parameters = parameters};
+    struct arrays arrays = {.reader = reader, .parameters = parameters, .memory = memory};
     size_t parameter_count = ps_checkpoint_parameter_count(reader);
     for (size_t i = 0; i < parameter_count; i++)
         arrays.part_count += part_count_of(parameters[i]);
@@ -74,7 +79,8 @@ enum ps_status ps_load_arrays(struct ps_checkpoint_reader *reader,
 
 static size_t part_count_of(const struct ps_parameter *parameter)
 {
-    size_t of_one_array = (parameter->values->block_count + PART_BLOCKS - 1) / PART_BLOCKS;
+    const size_t part_bytes = (size_t)PART_BLOCKS * PS_BLOCK_BYTES;
+    size_t of_one_array = (ps_parameter_spec_bytes(parameter->spec) + part_bytes - 1) / part_bytes;
     return of_one_array * (1 + ps_parameter_state_count(parameter));
 }
 
@@ -84,7 +90,7 @@ static void list_parts(struct arrays *arrays, size_t parameter_count)
     struct part *part = arrays->parts;
     for (size_t i = 0; i < parameter_count; i++) {
         const struct ps_parameter *parameter = arrays->parameters[i];
-        uint64_t size = parameter->values->size;
+        uint64_t size = ps_parameter_spec_bytes(parameter->spec);
         for (int32_t state = -1; state < (int32_t)ps_parameter_state_count(parameter); state++) {
             for (uint64_t offset = 0; offset < size; offset += part_bytes) {
                 uint64_t rest = size - offset;
@@ -114,7 +120,9 @@ static void work(void *argument)
 static enum ps_status read_part(const struct arrays *arrays, struct part *part,
                                 struct ps_error *error)
 {
-    const struct ps_parameter *parameter = arrays->parameters[part->parameter];
+    struct ps_parameter *parameter = arrays->parameters[part->parameter];
+    if (ps_parameter_on_device(parameter))
+        return read_to_device(arrays, part, parameter, error);
     struct ps_blocks *blocks = array_of(parameter, part->state);
     struct ps_checkpoint_piece pieces[PART_BLOCKS];
     size_t first = (size_t)(part->offset / PS_BLOCK_BYTES);
@@ -125,6 +133,36 @@ static enum ps_status read_part(const struct arrays *arrays, struct part *part,
             .size = blocks->pieces[first + count].size};
     return ps_checkpoint_read_part(arrays->reader, part->parameter, part->state, part->offset,
                                    pieces, count, &part->crc32c, error);
+}
+
+/* By way of memory of the host that is as large as the part. */
+static enum ps_status read_to_device(const struct arrays *arrays, struct part *part,
+                                     struct ps_parameter *parameter, struct ps_error *error)
+{
+    const struct ps_checkpoint_piece piece = {.data = ps_plain(arrays->memory, (size_t)part->bytes),
+                                              .size = (size_t)part->bytes};
+    if (piece.data == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read a part of %zu bytes",
+                       piece.size);
+    enum ps_status status = ps_checkpoint_read_part(arrays->reader, part->parameter, part->state,
+                                                    part->offset, &piece, 1, &part->crc32c, error);
+    if (status == PS_OK)
+        status = load_to_device(parameter, part, piece.data, error);
+    ps_release(arrays->memory, piece.data);
+    return status;
+}
+
+/* Parts of one parameter go one after another. */
+static enum ps_status load_to_device(struct ps_parameter *parameter, const struct part *part,
+                                     const void *content, struct ps_error *error)
+{
+    const struct ps_bytes bytes = {content, (size_t)part->bytes};
+    uint32_t array = (uint32_t)(part->state + 1);
+    ps_mutex_lock(&parameter->lock);
+    enum ps_status status =
+        ps_resident_set(&parameter->resident, array, part->offset, ps_view_of(&bytes), error);
+    ps_mutex_unlock(&parameter->lock);
+    return status;
 }
 
 static void note_failure(struct arrays *arrays, const struct ps_error *failure)

@@ -4,7 +4,11 @@
 #include "base/assert.h"
 #include "optimizer/optimizer.h"
 
+static struct ps_parameter *create_head(struct ps_parameter_spec *spec);
 static void fill_state(struct ps_blocks *blocks, double start);
+static void hold_blocks(struct ps_parameter *parameter, struct ps_parameter_version *held);
+static enum ps_status hold_snapshot(struct ps_parameter *parameter,
+                                    struct ps_parameter_version *held, struct ps_error *error);
 
 struct ps_parameter *ps_parameter_create(struct ps_parameter_spec *spec)
 {
@@ -18,12 +22,9 @@ struct ps_parameter *ps_parameter_create(struct ps_parameter_spec *spec)
 
 struct ps_parameter *ps_parameter_create_blank(struct ps_parameter_spec *spec)
 {
-    struct ps_parameter *parameter = ps_zeroed(spec->memory, sizeof *parameter);
+    struct ps_parameter *parameter = create_head(spec);
     if (parameter == NULL)
         return NULL;
-    ps_mutex_init(&parameter->lock, PS_RANK_PARAMETER);
-    parameter->spec = ps_parameter_spec_acquire(spec);
-
     parameter->values = ps_blocks_create(spec);
     if (parameter->values == NULL)
         goto fail;
@@ -37,6 +38,26 @@ struct ps_parameter *ps_parameter_create_blank(struct ps_parameter_spec *spec)
 fail:
     ps_parameter_destroy(parameter);
     return NULL;
+}
+
+struct ps_parameter *ps_parameter_create_resident(struct ps_parameter_spec *spec,
+                                                  const struct ps_resident *resident)
+{
+    PS_ASSERT(resident->store != NULL);
+    struct ps_parameter *parameter = create_head(spec);
+    if (parameter != NULL)
+        parameter->resident = *resident;
+    return parameter;
+}
+
+static struct ps_parameter *create_head(struct ps_parameter_spec *spec)
+{
+    struct ps_parameter *parameter = ps_zeroed(spec->memory, sizeof *parameter);
+    if (parameter == NULL)
+        return NULL;
+    ps_mutex_init(&parameter->lock, PS_RANK_PARAMETER);
+    parameter->spec = ps_parameter_spec_acquire(spec);
+    return parameter;
 }
 
 static void fill_state(struct ps_blocks *blocks, double start)
@@ -55,42 +76,88 @@ void ps_parameter_destroy(struct ps_parameter *parameter)
     ps_blocks_release(parameter->values);
     for (size_t i = 0; i < PS_STATES_MAX; i++)
         ps_blocks_release(parameter->states[i]);
+    ps_resident_release(&parameter->resident);
     ps_mutex_fini(&parameter->lock);
     ps_parameter_spec_release(parameter->spec);
     ps_release(memory, parameter);
 }
 
-void ps_parameter_set(struct ps_parameter *parameter, struct ps_view content)
+bool ps_parameter_on_device(const struct ps_parameter *parameter)
+{
+    return parameter->resident.store != NULL;
+}
+
+enum ps_status ps_parameter_set(struct ps_parameter *parameter, struct ps_view content,
+                                struct ps_error *error)
 {
     struct ps_blocks *values = parameter->values;
-    PS_ASSERT(content.size == values->size);
+    PS_ASSERT(content.size == ps_parameter_spec_bytes(parameter->spec));
+    if (ps_parameter_on_device(parameter))
+        return ps_resident_set(&parameter->resident, PS_DEVICE_VALUES, 0, content, error);
     size_t offset = 0;
     for (size_t i = 0; i < values->block_count; i++) {
         ps_view_copy(content, offset, ps_blocks_write(values, i, 0), values->pieces[i].size);
         offset += values->pieces[i].size;
     }
+    return PS_OK;
 }
 
-struct ps_blocks *ps_parameter_hold_values(struct ps_parameter *parameter, uint64_t *version)
+struct ps_device_ticket ps_parameter_ticket(struct ps_parameter *parameter)
 {
+    if (!ps_parameter_on_device(parameter))
+        return (struct ps_device_ticket){0};
     ps_mutex_lock(&parameter->lock);
-    struct ps_blocks *values = ps_blocks_acquire(parameter->values);
-    *version = parameter->version;
+    struct ps_device_ticket ticket = parameter->resident.newest;
     ps_mutex_unlock(&parameter->lock);
-    return values;
+    return ticket;
 }
 
-void ps_parameter_hold(struct ps_parameter *parameter, struct ps_parameter_version *held)
+enum ps_status ps_parameter_hold_values(struct ps_parameter *parameter, struct ps_blocks **values,
+                                        uint64_t *version, struct ps_error *error)
 {
-    *held = (struct ps_parameter_version){0};
+    enum ps_status status = PS_OK;
     ps_mutex_lock(&parameter->lock);
-    held->spec = ps_parameter_spec_acquire(parameter->spec);
+    *version = parameter->version;
+    if (ps_parameter_on_device(parameter))
+        status = ps_resident_look(&parameter->resident, parameter->spec, parameter->version, values,
+                                  error);
+    else
+        *values = ps_blocks_acquire(parameter->values);
+    ps_mutex_unlock(&parameter->lock);
+    return status;
+}
+
+enum ps_status ps_parameter_hold(struct ps_parameter *parameter, struct ps_parameter_version *held,
+                                 struct ps_error *error)
+{
+    enum ps_status status = PS_OK;
+    *held = (struct ps_parameter_version){.spec = ps_parameter_spec_acquire(parameter->spec)};
+    ps_mutex_lock(&parameter->lock);
+    held->version = parameter->version;
+    held->step = parameter->step;
+    if (ps_parameter_on_device(parameter))
+        status = hold_snapshot(parameter, held, error);
+    else
+        hold_blocks(parameter, held);
+    ps_mutex_unlock(&parameter->lock);
+    if (status != PS_OK)
+        ps_parameter_version_release(held);
+    return status;
+}
+
+static void hold_blocks(struct ps_parameter *parameter, struct ps_parameter_version *held)
+{
     held->values = ps_blocks_acquire(parameter->values);
     for (uint32_t i = 0; i < ps_parameter_state_count(parameter); i++)
         held->states[i] = ps_blocks_acquire(parameter->states[i]);
-    held->version = parameter->version;
-    held->step = parameter->step;
-    ps_mutex_unlock(&parameter->lock);
+}
+
+static enum ps_status hold_snapshot(struct ps_parameter *parameter,
+                                    struct ps_parameter_version *held, struct ps_error *error)
+{
+    struct ps_resident *resident = &parameter->resident;
+    held->store = resident->store;
+    return held->store->plugin->snapshot(resident->handle, &held->snapshot, error);
 }
 
 void ps_parameter_version_release(struct ps_parameter_version *held)
@@ -98,6 +165,8 @@ void ps_parameter_version_release(struct ps_parameter_version *held)
     ps_blocks_release(held->values);
     for (size_t i = 0; i < PS_STATES_MAX; i++)
         ps_blocks_release(held->states[i]);
+    if (held->store != NULL)
+        held->store->plugin->snapshot_release(held->snapshot);
     ps_parameter_spec_release(held->spec);
     *held = (struct ps_parameter_version){0};
 }
@@ -105,6 +174,13 @@ void ps_parameter_version_release(struct ps_parameter_version *held)
 uint32_t ps_parameter_state_count(const struct ps_parameter *parameter)
 {
     return ps_rule_states(parameter->spec->settings.rule);
+}
+
+uint64_t ps_parameter_host_bytes(const struct ps_parameter *parameter)
+{
+    uint64_t bytes = ps_parameter_spec_bytes(parameter->spec);
+    return ps_parameter_on_device(parameter) ? bytes
+                                             : bytes * (1 + ps_parameter_state_count(parameter));
 }
 
 void ps_parameter_check(struct ps_parameter *parameter)
@@ -115,10 +191,13 @@ void ps_parameter_check(struct ps_parameter *parameter)
     PS_ASSERT(spec->count > 0);
     PS_ASSERT(spec->name.size > 0);
     PS_ASSERT(parameter->step <= parameter->version);
-    PS_ASSERT(parameter->values->size == ps_parameter_spec_bytes(spec));
-    PS_ASSERT(parameter->values->spec == spec);
+    bool on_host = !ps_parameter_on_device(parameter);
+    PS_ASSERT((parameter->values != NULL) == on_host);
+    PS_ASSERT((parameter->resident.handle == NULL) == on_host);
+    PS_ASSERT(!on_host || parameter->values->size == ps_parameter_spec_bytes(spec));
+    PS_ASSERT(!on_host || parameter->values->spec == spec);
     for (uint32_t i = 0; i < PS_STATES_MAX; i++) {
-        bool expected = i < ps_parameter_state_count(parameter);
+        bool expected = on_host && i < ps_parameter_state_count(parameter);
         PS_ASSERT((parameter->states[i] != NULL) == expected);
         PS_ASSERT(!expected || parameter->states[i]->size == parameter->values->size);
     }

@@ -1,7 +1,9 @@
-/* One parameter: its values, its optimizer's state, and the lock under which both change.
+/* One parameter: its values, its optimizer's state, and the lock under which both change. Both lie
+ * in blocks of the host's memory, or in that of a device (device_store.h).
  *
  * Threads:  push and hold from any thread; create, set and destroy by whoever owns it alone.
- * Blocking: push waits for other pushes of the same parameter, hold as well.
+ * Blocking: push waits for other pushes of the same parameter, hold as well. On a device push may
+ *           wait for it when it is far behind; set and hold_values do.
  * Errors:   said at each function.
  * Memory:   the parameter owns one reference of each array. What hold gives belongs to the caller.
  */
@@ -12,6 +14,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "server/core/blocks.h"
+#include "server/core/device_store.h"
 #include "server/core/gradient_runs.h"
 #include "server/core/journal_queue.h"
 #include "server/core/parameter_spec.h"
@@ -19,7 +22,8 @@
 struct ps_parameter {
     struct ps_mutex lock; /* PS_RANK_PARAMETER; guards all that follows but spec */
     struct ps_parameter_spec *spec;
-    struct ps_blocks *values;
+    struct ps_resident resident; /* on a device; its store is NULL, and stays so, on the host */
+    struct ps_blocks *values;    /* NULL on a device, as all states are */
     struct ps_blocks *states[PS_STATES_MAX]; /* as many as the rule has, then NULL */
     uint64_t version;                        /* pushes applied */
     uint64_t step;                           /* steps of the optimizer; a skipped push is none */
@@ -30,6 +34,8 @@ struct ps_parameter_version {
     struct ps_parameter_spec *spec;
     struct ps_blocks *values;
     struct ps_blocks *states[PS_STATES_MAX];
+    const struct ps_device_store *store; /* on a device, instead of the blocks */
+    struct ps_device_snapshot *snapshot;
     uint64_t version;
     uint64_t step;
 };
@@ -41,10 +47,20 @@ struct ps_parameter *ps_parameter_create(struct ps_parameter_spec *spec);
 /* The same with undefined states, for a caller that fills them: writing them twice costs. */
 struct ps_parameter *ps_parameter_create_blank(struct ps_parameter_spec *spec);
 
+/* Takes `resident`, which was placed for `spec`: the parameter lives on that device. NULL when
+ * memory is refused; then `resident` is still the caller's. */
+struct ps_parameter *ps_parameter_create_resident(struct ps_parameter_spec *spec,
+                                                  const struct ps_resident *resident);
+
 void ps_parameter_destroy(struct ps_parameter *parameter);
 
-/* Gives the values; `content` has exactly their size. Before the parameter is shared. */
-void ps_parameter_set(struct ps_parameter *parameter, struct ps_view content);
+/* Fixed for the life of a parameter; needs no lock. */
+bool ps_parameter_on_device(const struct ps_parameter *parameter);
+
+/* Gives the values; `content` has exactly their size. Before the parameter is shared. On the host
+ * it cannot fail; on a device PS_ERR_UNAVAILABLE. */
+PS_MUST_USE enum ps_status ps_parameter_set(struct ps_parameter *parameter, struct ps_view content,
+                                            struct ps_error *error);
 
 /* Applies one gradient of the right type and length (the caller has checked both: see
  * ps_encoding_check). The push goes in at `place` (NULL: it has its position already, it is
@@ -55,19 +71,34 @@ void ps_parameter_set(struct ps_parameter *parameter, struct ps_view content);
  * PS_ERR_OUT_OF_RANGE  overflow=fail, and an element would overflow
  * PS_ERR_NO_MEMORY     somebody holds the present version and there is no memory for another
  *                      or what ps_journal_queue_put gave
- * On any failure nothing has changed.
+ * PS_ERR_UNAVAILABLE   the device is dead: nobody may be told anything of this parameter any more
+ * On any other failure nothing has changed. On a device the push is queued: it is done when the
+ * ticket is.
  */
 PS_MUST_USE enum ps_status ps_parameter_push(struct ps_parameter *parameter,
                                              struct ps_gradient gradient,
                                              struct ps_journal_place *place, uint64_t *version,
                                              struct ps_error *error);
 
-/* Returns a reference to the present values; end it with ps_blocks_release. */
-struct ps_blocks *ps_parameter_hold_values(struct ps_parameter *parameter, uint64_t *version);
+/* What must be waited for before the pushes so far may be acknowledged; 0 on the host. */
+struct ps_device_ticket ps_parameter_ticket(struct ps_parameter *parameter);
 
-/* The same with the states; end it with ps_parameter_version_release. */
-void ps_parameter_hold(struct ps_parameter *parameter, struct ps_parameter_version *held);
+/* Returns a reference to the present values; end it with ps_blocks_release. On the host it cannot
+ * fail; on a device what ps_resident_look gives. */
+PS_MUST_USE enum ps_status ps_parameter_hold_values(struct ps_parameter *parameter,
+                                                    struct ps_blocks **values, uint64_t *version,
+                                                    struct ps_error *error);
+
+/* The same with the states; end it with ps_parameter_version_release. On a device it is a snapshot
+ * (optimizer/device.h): PS_ERR_NO_MEMORY, PS_ERR_UNAVAILABLE. After a failure `held` is zeroed. */
+PS_MUST_USE enum ps_status ps_parameter_hold(struct ps_parameter *parameter,
+                                             struct ps_parameter_version *held,
+                                             struct ps_error *error);
 void ps_parameter_version_release(struct ps_parameter_version *held);
+
+/* Bytes of the host's memory that count for it: values and states, or on a device the values, of
+ * which readers need a copy. */
+uint64_t ps_parameter_host_bytes(const struct ps_parameter *parameter);
 
 /* How many state arrays the parameter has. */
 uint32_t ps_parameter_state_count(const struct ps_parameter *parameter);

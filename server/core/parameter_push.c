@@ -31,10 +31,14 @@ struct update {
     size_t array_count;
 };
 
-static enum ps_status look(const struct ps_parameter_spec *spec, struct pushed *pushed,
-                           struct ps_error *error);
+static enum ps_status look(const struct ps_parameter_spec *spec, bool on_device,
+                           struct pushed *pushed, struct ps_error *error);
 static enum ps_status push_locked(struct ps_parameter *parameter, const struct pushed *pushed,
                                   struct ps_journal_place *place, struct ps_error *error);
+static enum ps_status queue_update(struct ps_parameter *parameter,
+                                   const struct ps_optimizer_step *step,
+                                   const struct pushed *pushed, struct ps_journal_place *place,
+                                   struct ps_error *error);
 static enum ps_status go_in(const struct ps_parameter *parameter, struct ps_journal_place *place,
                             struct ps_error *error);
 static enum ps_status check_overflow(const struct ps_parameter *parameter,
@@ -57,7 +61,8 @@ enum ps_status ps_parameter_push(struct ps_parameter *parameter, struct ps_gradi
 {
     /* What the gradient looks like does not depend on the values: no lock yet. */
     struct pushed pushed = {.gradient = gradient};
-    enum ps_status status = look(parameter->spec, &pushed, error);
+    enum ps_status status =
+        look(parameter->spec, ps_parameter_on_device(parameter), &pushed, error);
     if (status == PS_OK) {
         ps_mutex_lock(&parameter->lock);
         status = push_locked(parameter, &pushed, place, error);
@@ -69,10 +74,10 @@ enum ps_status ps_parameter_push(struct ps_parameter *parameter, struct ps_gradi
     return status;
 }
 
-static enum ps_status look(const struct ps_parameter_spec *spec, struct pushed *pushed,
-                           struct ps_error *error)
+static enum ps_status look(const struct ps_parameter_spec *spec, bool on_device,
+                           struct pushed *pushed, struct ps_error *error)
 {
-    if (pushed->gradient.encoding == PS_ENCODING_TOP_K &&
+    if (!on_device && pushed->gradient.encoding == PS_ENCODING_TOP_K &&
         ps_encoding_touches_named_only(&spec->settings)) {
         size_t blocks = ps_parameter_spec_bytes(spec) / PS_BLOCK_BYTES + 1;
         pushed->touched = ps_zeroed(spec->memory, blocks);
@@ -96,6 +101,8 @@ static enum ps_status push_locked(struct ps_parameter *parameter, const struct p
         parameter->version++;
         return PS_OK;
     }
+    if (ps_parameter_on_device(parameter))
+        return queue_update(parameter, &step, pushed, place, error);
     PS_TRY(check_overflow(parameter, &step, pushed->gradient, error));
 
     struct update update = {0};
@@ -113,6 +120,18 @@ static enum ps_status push_locked(struct ps_parameter *parameter, const struct p
     parameter->step++;
     parameter->version++;
     return PS_OK;
+}
+
+/* The push has its place before the device is asked, which refuses only when it is dead. */
+static enum ps_status queue_update(struct ps_parameter *parameter,
+                                   const struct ps_optimizer_step *step,
+                                   const struct pushed *pushed, struct ps_journal_place *place,
+                                   struct ps_error *error)
+{
+    PS_TRY(go_in(parameter, place, error));
+    parameter->step++;
+    parameter->version++;
+    return ps_resident_push(&parameter->resident, pushed->gradient, step, error);
 }
 
 static enum ps_status go_in(const struct ps_parameter *parameter, struct ps_journal_place *place,

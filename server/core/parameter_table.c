@@ -91,6 +91,8 @@ static void count_parameter(struct ps_parameter_table *table, const struct ps_pa
     table->count++;
     table->value_bytes += bytes;
     table->state_bytes += bytes * ps_parameter_state_count(parameter);
+    table->host_bytes += ps_parameter_host_bytes(parameter);
+    table->resident_count += ps_parameter_on_device(parameter);
 }
 
 static void uncount_parameter(struct ps_parameter_table *table,
@@ -100,6 +102,8 @@ static void uncount_parameter(struct ps_parameter_table *table,
     table->count--;
     table->value_bytes -= bytes;
     table->state_bytes -= bytes * ps_parameter_state_count(parameter);
+    table->host_bytes -= ps_parameter_host_bytes(parameter);
+    table->resident_count -= ps_parameter_on_device(parameter);
 }
 
 struct ps_parameter_entry *ps_parameter_table_first(const struct ps_parameter_table *table)
@@ -122,6 +126,7 @@ void ps_parameter_table_check(const struct ps_parameter_table *table)
     PS_ASSERT(table->count == HASH_COUNT(table->entries));
     uint64_t value_bytes = 0;
     uint64_t state_bytes = 0;
+    uint64_t host_bytes = 0;
     for (struct ps_parameter_entry *entry = table->entries; entry != NULL; entry = entry->hh.next) {
         struct ps_parameter *parameter = entry->parameter;
         ps_parameter_check(parameter);
@@ -129,7 +134,9 @@ void ps_parameter_table_check(const struct ps_parameter_table *table)
         value_bytes += ps_parameter_spec_bytes(parameter->spec);
         state_bytes +=
             ps_parameter_spec_bytes(parameter->spec) * ps_parameter_state_count(parameter);
+        host_bytes += ps_parameter_host_bytes(parameter);
     }
     PS_ASSERT(table->value_bytes == value_bytes);
     PS_ASSERT(table->state_bytes == state_bytes);
+    PS_ASSERT(table->host_bytes == host_bytes);
 }

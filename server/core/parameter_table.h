@@ -18,6 +18,8 @@ struct ps_parameter_table {
     size_t count;
     uint64_t value_bytes; /* of all parameters */
     uint64_t state_bytes;
+    uint64_t host_bytes;   /* of the host's memory that they count for */
+    size_t resident_count; /* how many live on a device */
 };
 
 void ps_parameter_table_init(struct ps_parameter_table *table, const struct ps_allocator *memory);

@@ -37,7 +37,7 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
     ps_rwlock_read(&service->cut);
     enum ps_status status = find_ready(service, request, &parameter, error);
     if (status == PS_OK)
-        values = ps_parameter_hold_values(parameter, &version);
+        status = ps_parameter_hold_values(parameter, &values, &version, error);
     ps_rwlock_unlock(&service->cut);
     if (status == PS_OK)
         status = pick_version(service, request, &values, &version, error);

@@ -11,6 +11,7 @@
 /* What became of one push. */
 struct outcome {
     struct ps_push_reply reply;
+    struct ps_device_ticket ticket; /* of the parameter: also a repeat waits for the first */
     bool wakes_writer;
 };
 
@@ -32,7 +33,7 @@ static enum ps_status push_once(struct ps_service *service, struct ps_parameter 
 static enum ps_status apply(struct ps_service *service, struct ps_parameter *parameter,
                             const struct ps_push_request *request, struct outcome *outcome,
                             struct ps_error *error);
-static void begin_wait(struct ps_service *service, enum ps_ack ack, struct ps_push_reply *reply,
+static void begin_wait(struct ps_service *service, enum ps_ack ack, struct outcome *outcome,
                        struct ps_push_wait *wait);
 static void count(const struct ps_service *service, const struct ps_push_request *request,
                   const struct ps_push_reply *reply, uint64_t start_unix_ns);
@@ -46,7 +47,7 @@ enum ps_status ps_service_push(struct ps_service *service, const struct ps_push_
     uint64_t start_unix_ns = ps_unix_ns(service->clock);
     ps_rwlock_read(&service->cut);
     enum ps_status status = push_in_cut(service, request, &outcome, error);
-    begin_wait(service, request->ack, &outcome.reply, wait != NULL ? wait : &unused);
+    begin_wait(service, request->ack, &outcome, wait != NULL ? wait : &unused);
     ps_rwlock_unlock(&service->cut);
 
     /* What waits for the disk does so whether this caller is answered or not. */
@@ -74,6 +75,8 @@ static enum ps_status push_in_cut(struct ps_service *service, const struct ps_pu
         PS_TRY(push_part(service, parameter, request, outcome, error));
     else
         PS_TRY(push_whole(service, parameter, request, outcome, error));
+    if (!outcome->reply.staged)
+        outcome->ticket = ps_parameter_ticket(parameter);
 
     /* The lease may have run out meanwhile (a stopped process wakes up here): then another server
      * may own the shard, and what was applied is not acknowledged. */
@@ -222,14 +225,16 @@ static enum ps_status apply(struct ps_service *service, struct ps_parameter *par
 }
 
 /* With the cut held, so that the life is that in which the push was applied. */
-static void begin_wait(struct ps_service *service, enum ps_ack ack, struct ps_push_reply *reply,
+static void begin_wait(struct ps_service *service, enum ps_ack ack, struct outcome *outcome,
                        struct ps_push_wait *wait)
 {
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
     bool logged = (ack == PS_ACK_DEFAULT ? service->ack : ack) == PS_ACK_LOGGED;
-    *wait = (struct ps_push_wait){.position = logged ? reply->position : 0, .life = state.life};
-    reply->durable_position = state.durable;
+    *wait = (struct ps_push_wait){.position = logged ? outcome->reply.position : 0,
+                                  .life = state.life,
+                                  .ticket = outcome->ticket};
+    outcome->reply.durable_position = state.durable;
 }
 
 static void count(const struct ps_service *service, const struct ps_push_request *request,

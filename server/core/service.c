@@ -25,6 +25,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the service");
     created->memory = options->memory;
     created->store = options->store;
+    created->device_store = options->device_store;
     created->clock = options->clock;
     created->log = options->log;
     created->bytes_max = options->bytes_max > 0 ? options->bytes_max : UINT64_MAX;
@@ -159,7 +160,7 @@ static void drop_state(struct ps_service *service)
 {
     atomic_store(&service->life, PS_LIFE_STARTING);
     /* What InitParam calls in flight have reserved stays counted until they give it back. */
-    service->bytes_used -= service->table.value_bytes + service->table.state_bytes;
+    service->bytes_used -= service->table.host_bytes;
     ps_pins_clear(&service->pins);
     ps_parameter_table_fini(&service->table);
     ps_staging_clear(&service->staging);
@@ -263,7 +264,7 @@ void ps_service_check(const struct ps_service *constant)
     ps_rwlock_write(&service->cut);
     const struct ps_parameter_table *table = &service->table;
     ps_parameter_table_check(table);
-    PS_ASSERT(service->bytes_used >= table->value_bytes + table->state_bytes);
+    PS_ASSERT(service->bytes_used >= table->host_bytes);
 
     uint64_t versions = 0;
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(table); entry != NULL;

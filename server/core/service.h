@@ -32,11 +32,13 @@
 #include "base/status.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/journal.h"
+#include "optimizer/device.h"
 #include "proto/messages.h"
 #include "server/core/block_store.h"
 #include "server/core/crew.h"
 
 struct ps_service;
+struct ps_device_store; /* device_store.h */
 
 /* Told when something happened that parked calls or the checkpointer wait for. Called without any
  * lock held, from the thread that caused it; must not block and must not call back. */
@@ -52,6 +54,9 @@ struct ps_service_options {
     /* Borrowed; outlives the service and what its pulls hold. Where the blocks of parameters come
      * from; NULL: from `memory`. */
     const struct ps_block_store *store;
+    /* Borrowed; outlives the service. Where parameters live that it supports and has room for;
+     * NULL: all live on the host. */
+    const struct ps_device_store *device_store;
     const struct ps_clock *clock; /* borrowed; outlives the service */
     const struct ps_log *log;     /* borrowed; may be NULL */
     struct ps_metrics *metrics;   /* borrowed; may be NULL */
@@ -215,32 +220,36 @@ PS_MUST_USE enum ps_status ps_service_finish(struct ps_service *service,
  * in tests that wait for nothing).
  */
 struct ps_push_wait {
-    uint64_t position; /* to become durable first; 0: nothing */
-    uint64_t life;     /* of the shard in this process */
+    uint64_t position;              /* to become durable first; 0: nothing */
+    uint64_t life;                  /* of the shard in this process */
+    struct ps_device_ticket ticket; /* of the device, to be done first; 0: nothing */
 };
 PS_MUST_USE enum ps_status ps_service_push(struct ps_service *service,
                                            const struct ps_push_request *request,
                                            struct ps_push_reply *reply, struct ps_push_wait *wait,
                                            struct ps_error *error);
 
+/* One wait for both: `*all` becomes what `one` needs as well, if both are of the same life. */
+void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one);
+
 /* May the reply to a push be sent now? Asked after the push, and again whenever the listener was
- * told `changed`.
+ * told `changed`. The first time it waits for the device, if there is one: as long as an update
+ * takes.
  *
  * PS_OK               yes; reply->durable_position is brought up to date
  * PS_ERR_NOT_READY    not yet: park
- * PS_ERR_UNAVAILABLE  never: the journal failed, the lease ran out or the shard was lost. The
- *                     client repeats the request, here or at the next owner, and is told then
+ * PS_ERR_UNAVAILABLE  never: the journal or the device failed, the lease ran out or the shard was
+ *                     lost. The client repeats the request, here or at the next owner, and is told then
  */
-PS_MUST_USE enum ps_status ps_service_settle(struct ps_service *service,
-                                             const struct ps_push_wait *wait,
+PS_MUST_USE enum ps_status ps_service_settle(struct ps_service *service, struct ps_push_wait *wait,
                                              struct ps_push_reply *reply, struct ps_error *error);
 
 /* One consistent version of one parameter. The reply's view and name stay valid, whatever happens
  * to the parameter, until ps_pull_release. */
 struct ps_pull {
     struct ps_pull_reply reply;
-    void *held;    /* private: what keeps the view alive */
-    void *encoded; /* the same, when the reply is in another encoding than the values */
+    void *held;           /* private: what keeps the view alive */
+    void *encoded;        /* the same, when the reply is in another encoding than the values */
     struct ps_bytes *cut; /* private: of a range */
 };
 

@@ -28,7 +28,10 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
 static enum ps_status encode_sessions(struct holding *holding, struct ps_checkpoint_facts *facts,
                                       struct ps_error *error);
 static void describe(struct holding *holding, size_t i);
+static enum ps_status read_snapshot(void *self, uint32_t array, uint64_t offset, void *to,
+                                    size_t size, struct ps_error *error);
 static void let_go(void *self, size_t parameter, uint32_t array, uint64_t bytes);
+static void let_go_of_device(struct ps_parameter_version *version, uint32_t array, uint64_t bytes);
 static void make_uuid(struct ps_random *random, char uuid[37]);
 static int compare_names(const void *a, const void *b);
 
@@ -94,9 +97,11 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
         return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
     PS_TRY(ps_sessions_copy(&service->sessions, holding->memory, &holding->sessions, error));
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
-         entry != NULL; entry = ps_parameter_table_next(entry))
-        ps_parameter_hold(ps_parameter_entry_parameter(entry),
-                          &holding->versions[holding->count++]);
+         entry != NULL; entry = ps_parameter_table_next(entry)) {
+        PS_TRY(ps_parameter_hold(ps_parameter_entry_parameter(entry),
+                                 &holding->versions[holding->count], error));
+        holding->count++;
+    }
     PS_ASSERT(holding->count == holding->capacity);
 
     struct ps_journal_state state;
@@ -129,7 +134,7 @@ static enum ps_status encode_sessions(struct holding *holding, struct ps_checkpo
 
 static void describe(struct holding *holding, size_t i)
 {
-    const struct ps_parameter_version *version = &holding->versions[i];
+    struct ps_parameter_version *version = &holding->versions[i];
     const struct ps_parameter_spec *spec = version->spec;
     struct ps_checkpoint_parameter *row = &holding->parameters[i];
     *row = (struct ps_checkpoint_parameter){
@@ -141,10 +146,21 @@ static void describe(struct holding *holding, size_t i)
         .step = version->step,
         .id = spec->id,
         .state_count = ps_rule_states(spec->settings.rule),
-        .values = ps_blocks_view(version->values),
     };
+    if (version->store != NULL) {
+        row->source = (struct ps_checkpoint_source){read_snapshot, version};
+        return;
+    }
+    row->values = ps_blocks_view(version->values);
     for (uint32_t state = 0; state < row->state_count; state++)
         row->states[state] = ps_blocks_view(version->states[state]);
+}
+
+static enum ps_status read_snapshot(void *self, uint32_t array, uint64_t offset, void *to,
+                                    size_t size, struct ps_error *error)
+{
+    const struct ps_parameter_version *version = self;
+    return version->store->plugin->snapshot_read(version->snapshot, array, offset, to, size, error);
 }
 
 /* What is written is the parameter's own again, also the blocks of an array that is half written:
@@ -153,6 +169,10 @@ static void let_go(void *self, size_t parameter, uint32_t array, uint64_t bytes)
 {
     struct holding *holding = self;
     struct ps_parameter_version *version = &holding->versions[parameter];
+    if (version->store != NULL) {
+        let_go_of_device(version, array, bytes);
+        return;
+    }
     struct ps_blocks **blocks = array == 0 ? &version->values : &version->states[array - 1];
     if (bytes < (*blocks)->size) {
         ps_blocks_let_go(*blocks, bytes);
@@ -160,6 +180,16 @@ static void let_go(void *self, size_t parameter, uint32_t array, uint64_t bytes)
     }
     ps_blocks_release(*blocks);
     *blocks = NULL;
+}
+
+/* The copy is one piece: it goes when the last of it is written. */
+static void let_go_of_device(struct ps_parameter_version *version, uint32_t array, uint64_t bytes)
+{
+    bool is_last = array == ps_rule_states(version->spec->settings.rule);
+    if (!is_last || bytes < ps_parameter_spec_bytes(version->spec))
+        return;
+    version->store->plugin->snapshot_release(version->snapshot);
+    version->snapshot = NULL;
 }
 
 static void make_uuid(struct ps_random *random, char uuid[37])

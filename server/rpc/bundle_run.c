@@ -134,8 +134,8 @@ static size_t push_next(struct ps_bundle_run *run)
      * are told, that they are to be repeated. */
     if (!run->applied)
         run->wait = wait;
-    else if (wait.life == run->wait.life && wait.position > run->wait.position)
-        run->wait.position = wait.position;
+    else
+        ps_push_wait_join(&run->wait, &wait);
     run->applied = true;
     return work;
 }

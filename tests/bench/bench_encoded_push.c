@@ -37,7 +37,7 @@ static struct ps_parameter *create(enum ps_rule rule, size_t count, const float 
                                  (struct ps_bytes){NULL, 0}, &settings);
     struct ps_parameter *parameter = ps_parameter_create(spec);
     PS_ASSERT(parameter != NULL);
-    ps_parameter_set(parameter, ps_view_of(&piece));
+    (void)!ps_parameter_set(parameter, ps_view_of(&piece), NULL); /* on the host it cannot fail */
     ps_parameter_spec_release(spec);
     return parameter;
 }

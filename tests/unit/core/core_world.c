@@ -24,7 +24,7 @@ static void count_journal_wanted(void *self)
     world->journal_wanted_count++;
 }
 
-static void init_with(struct core_world *world, struct ps_service_options *options)
+void world_init_with(struct core_world *world, struct ps_service_options *options)
 {
     *world = (struct core_world){.heap.refuse_at = -1, .fake.now_ms = 1000};
     world->memory = fault_heap_allocator(&world->heap);
@@ -44,7 +44,7 @@ static void init_with(struct core_world *world, struct ps_service_options *optio
 void world_init(struct core_world *world, bool saves, uint64_t bytes_max)
 {
     struct ps_service_options options = {.bytes_max = bytes_max, .saves = saves};
-    init_with(world, &options);
+    world_init_with(world, &options);
 }
 
 void world_init_journal_only(struct core_world *world)
@@ -55,7 +55,7 @@ void world_init_journal_only(struct core_world *world)
                                          .journal_queue_bytes = 4096,
                                          .clients_max = 8,
                                          .client_idle_ms = 1000};
-    init_with(world, &options);
+    world_init_with(world, &options);
 }
 
 void world_init_journal_empty(struct core_world *world)

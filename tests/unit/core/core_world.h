@@ -32,6 +32,8 @@ struct core_world {
 
 /* A service that owns nothing yet. `saves` and `bytes_max` as in ps_service_options. */
 void world_init(struct core_world *world, bool saves, uint64_t bytes_max);
+/* The same with other options; memory, clock and names are filled in here. */
+void world_init_with(struct core_world *world, struct ps_service_options *options);
 void world_fini(struct core_world *world);
 
 /* Owns shard 0 of 1 under `epoch`, proved for ever. */

@@ -27,7 +27,7 @@ START_TEST(values_are_what_was_set_although_cut_anywhere)
                                 {NULL, 0},
                                 {content + 3 + PS_BLOCK_BYTES, size - 3 - PS_BLOCK_BYTES}};
 
-    ps_parameter_set(parameter, (struct ps_view){pieces, 4, size});
+    ck_assert_int_eq(ps_parameter_set(parameter, (struct ps_view){pieces, 4, size}, NULL), PS_OK);
 
     ps_view_copy(ps_blocks_view(parameter->values), 0, copy, size);
     ck_assert_mem_eq(copy, content, size);
@@ -66,7 +66,7 @@ START_TEST(a_held_version_outlives_the_parameter)
     struct ps_parameter_spec *spec = spec_of(&memory, PS_RULE_ADAM, 4);
     struct ps_parameter *parameter = ps_parameter_create(spec);
     struct ps_parameter_version held;
-    ps_parameter_hold(parameter, &held);
+    ck_assert_int_eq(ps_parameter_hold(parameter, &held, NULL), PS_OK);
 
     ps_parameter_destroy(parameter);
     ps_parameter_spec_release(spec);

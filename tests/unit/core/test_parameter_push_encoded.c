@@ -38,7 +38,7 @@ static struct ps_parameter *create(const struct ps_allocator *memory, enum ps_dt
                                                               (struct ps_bytes){NULL, 0}, settings);
     struct ps_parameter *parameter = ps_parameter_create(spec);
     ck_assert_ptr_nonnull(parameter);
-    ps_parameter_set(parameter, ps_view_of(&piece));
+    ck_assert_int_eq(ps_parameter_set(parameter, ps_view_of(&piece), NULL), PS_OK);
     ps_parameter_spec_release(spec);
     return parameter;
 }
@@ -127,7 +127,7 @@ START_TEST(blocks_that_are_not_named_are_neither_copied_nor_marked)
     struct ps_optimizer_settings settings = settings_of(PS_RULE_ADAGRAD);
     struct ps_parameter *parameter = create(ps_allocator_heap(), dtype, &settings, COUNT);
     struct ps_parameter_version held;
-    ps_parameter_hold(parameter, &held);
+    ck_assert_int_eq(ps_parameter_hold(parameter, &held, NULL), PS_OK);
 
     ck_assert_int_eq(push(parameter, first_and_last(dtype)), PS_OK);
 
@@ -168,7 +168,7 @@ START_TEST(elements_that_are_not_named_keep_their_bits)
     const uint32_t content[] = {1, 0x40000000};
     struct ps_bytes piece = {(const uint8_t *)values, sizeof values};
     struct ps_bytes pushed = {(const uint8_t *)content, sizeof content};
-    ps_parameter_set(parameter, ps_view_of(&piece));
+    ck_assert_int_eq(ps_parameter_set(parameter, ps_view_of(&piece), NULL), PS_OK);
 
     ck_assert_int_eq(push(parameter, (struct ps_gradient){ps_view_of(&pushed), PS_ENCODING_TOP_K}),
                      PS_OK);
@@ -226,7 +226,7 @@ START_TEST(a_refused_allocation_changes_nothing)
     struct ps_parameter_version held;
     enum ps_status status = PS_ERR_NO_MEMORY;
     int refused = 0;
-    ps_parameter_hold(parameter, &held);
+    ck_assert_int_eq(ps_parameter_hold(parameter, &held, NULL), PS_OK);
 
     while (status != PS_OK) {
         heap.refuse_at = heap.seen + refused;

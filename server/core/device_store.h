@@ -1,0 +1,77 @@
+/* Parameters that live in the memory of a device (optimizer/device.h), as the rest of the core sees
+ * them: a resident is the device's part of one parameter. Whether a parameter becomes one is decided
+ * once, when it is made; it is whole on the device or whole on the host, and the bits are the same.
+ *
+ * A push is queued and not waited for; its acknowledgement waits for the newest ticket. Readers get
+ * a shadow, a list of blocks on the host, which is brought up to date when somebody reads and the
+ * version has changed since; whoever holds it keeps it.
+ *
+ * Threads:  place from any thread; the rest with the parameter's lock, or before it is shared. wait
+ *           and what is said of a snapshot need no lock.
+ * Blocking: set, look and wait wait for the device; push when the device is far behind.
+ * Errors:   PS_ERR_UNAVAILABLE: the device is dead, and what is in its memory is lost.
+ * Memory:   a resident belongs to its parameter.
+ */
+#ifndef PS_SERVER_CORE_DEVICE_STORE_H
+#define PS_SERVER_CORE_DEVICE_STORE_H
+
+#include "base/log.h"
+#include "optimizer/device.h"
+#include "server/core/blocks.h"
+#include "server/core/gradient_runs.h"
+#include "server/core/parameter_spec.h"
+
+/* The device of a server; whoever opened it fills this in. */
+struct ps_device_store {
+    const struct ps_device_plugin *plugin; /* borrowed; outlives this */
+    struct ps_device *device;              /* borrowed; outlives all residents and snapshots */
+    const struct ps_log *log;              /* borrowed; may be NULL */
+};
+
+struct ps_resident {
+    const struct ps_device_store *store; /* borrowed; NULL: the parameter lives on the host */
+    struct ps_device_parameter *handle;  /* owned */
+    struct ps_device_ticket newest;      /* of the last push */
+    struct ps_blocks *shadow;            /* a reference; NULL: nobody has read yet */
+    uint64_t shadow_version;             /* of the parameter, which the shadow has */
+};
+
+/* Puts a parameter on the device, values undefined, states at their start, if the device supports
+ * it and has room. Otherwise `resident` is zeroed, and a line in the log and `reason` say why.
+ *
+ * store               borrowed; NULL: there is no device
+ * reason              may not be NULL; untouched without a reason
+ *
+ * PS_OK               on the device, or to be kept on the host
+ * PS_ERR_UNAVAILABLE  the device is dead
+ */
+PS_MUST_USE enum ps_status ps_resident_place(const struct ps_device_store *store,
+                                             const struct ps_parameter_spec *spec,
+                                             struct ps_resident *resident, struct ps_error *reason);
+
+/* Accepts a zeroed one. */
+void ps_resident_release(struct ps_resident *resident);
+
+/* `content` becomes the bytes of an array (0: the values, then the states) from `offset` on. */
+PS_MUST_USE enum ps_status ps_resident_set(struct ps_resident *resident, uint32_t array,
+                                           uint64_t offset, struct ps_view content,
+                                           struct ps_error *error);
+
+/* Queues an update. The gradient was checked and scanned, the step is not to be skipped. */
+PS_MUST_USE enum ps_status ps_resident_push(struct ps_resident *resident,
+                                            struct ps_gradient gradient,
+                                            const struct ps_optimizer_step *step,
+                                            struct ps_error *error);
+
+/* Returns a reference to the values, which are at `version`; end it with ps_blocks_release.
+ * PS_ERR_NO_MEMORY: the host has none for the shadow. */
+PS_MUST_USE enum ps_status ps_resident_look(struct ps_resident *resident,
+                                            struct ps_parameter_spec *spec, uint64_t version,
+                                            struct ps_blocks **values, struct ps_error *error);
+
+/* Returns when the work is done. A ticket of 0 is done. `store` may be NULL for that one. */
+PS_MUST_USE enum ps_status ps_device_store_wait(const struct ps_device_store *store,
+                                                struct ps_device_ticket ticket,
+                                                struct ps_error *error);
+
+#endif

@@ -1,0 +1,55 @@
+/* The emulator as the device of a shard in a test. */
+#include "tests/unit/core/core_device.h"
+
+#include <stdlib.h>
+
+extern ps_device_entry_fn ps_device_entry;
+
+static void count_death(void *self, const char *text)
+{
+    struct core_device *device = self;
+    ck_assert_ptr_nonnull(text);
+    device->deaths++;
+}
+
+/* Check runs each test in a process of its own, so the environment is the test's. */
+void core_device_open(struct core_device *device, uint64_t budget, const char *fail)
+{
+    struct ps_error error = {0};
+    if (fail != NULL)
+        (void)setenv("PS_EMULATOR_FAIL", fail, 1);
+    *device = (struct core_device){.store.plugin = ps_device_entry(PS_DEVICE_ABI)};
+    const struct ps_device_options options = {.memory_bytes = budget,
+                                              .pinned_bytes = 128u << 10,
+                                              .memory = ps_allocator_heap(),
+                                              .died = count_death,
+                                              .self = device};
+    enum ps_status status = device->store.plugin->open(&options, &device->store.device, &error);
+    ck_assert_msg(status == PS_OK, "%s", error.text);
+}
+
+void core_device_close(struct core_device *device)
+{
+    device->store.plugin->close(device->store.device);
+}
+
+struct ps_device_stats core_device_stats(const struct core_device *device)
+{
+    struct ps_device_stats stats;
+    device->store.plugin->stats(device->store.device, &stats);
+    return stats;
+}
+
+void core_device_world(struct core_world *world, const struct core_device *device, uint64_t epoch,
+                       bool journals, uint64_t bytes_max)
+{
+    struct ps_service_options options = {
+        .device_store = device != NULL ? &device->store : NULL,
+        .bytes_max = bytes_max,
+        .saves = true,
+        .journals = journals,
+        .ack = journals ? PS_ACK_LOGGED : PS_ACK_MEMORY,
+    };
+    world_init_with(world, &options);
+    world_own(world, epoch);
+}
