@@ -88,9 +88,9 @@ struct ps_checkpoint_place {
  *                     "ps.sessions", no UTF-8, a NUL in it, too long), a configuration beyond
  *                     PS_CONFIG_BYTES_MAX, a path beyond the bounds of `place`; the disk was not
  *                     touched
- * otherwise           also what a source gave; no file of that name exists; when even removing failed, a temporary file
- *                     may be left, or after a failed sync of the folder the whole file
- *                     (ps_catalog_sweep collects either)
+ * otherwise           what the disk or a source gave: no file of that name exists; when even
+ *                     removing failed, a temporary file may be left, or after a failed sync of the
+ *                     folder the whole file (ps_catalog_sweep collects either)
  *
  * The same name twice, or a view whose size is not count times the element's, aborts. The writer
  * needs about 1 MiB, 60 bytes per parameter, and the header twice. Arrays are read once, in the

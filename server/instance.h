@@ -22,6 +22,9 @@
 /* Sent to the process when the instance has ended by itself; to be blocked by all threads. */
 #define PS_INSTANCE_ENDED_SIGNAL SIGUSR1
 
+/* The same when the device has failed. */
+#define PS_INSTANCE_BROKEN_SIGNAL SIGUSR2
+
 struct ps_instance;
 
 /* Builds everything and starts the threads. */
@@ -37,9 +40,14 @@ void ps_instance_announce_stop(struct ps_instance *instance);
  * when it is over. */
 void ps_instance_stop(struct ps_instance *instance);
 
-/* After the signal: 0 for a clean end, EX_DATAERR (65) when no checkpoint is whole, EX_UNAVAILABLE
- * (69) otherwise. */
+/* After the signal: 0 for a clean end, EX_DATAERR (65) when no checkpoint is whole, EX_SOFTWARE
+ * (70) when the device has failed, EX_UNAVAILABLE (69) otherwise. */
 int ps_instance_exit_code(const struct ps_instance *instance);
+
+/* After PS_INSTANCE_BROKEN_SIGNAL: notes in the data directory that the device has failed
+ * (device_record.h). The instance gives its shard back meanwhile and then ends; what it has in
+ * memory must not be touched any more: end the process without destroy, soon. */
+void ps_instance_note_death(struct ps_instance *instance);
 
 void ps_instance_destroy(struct ps_instance *instance);
 

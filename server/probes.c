@@ -146,5 +146,6 @@ static bool is_ready(void *self, struct ps_buffer *reason)
 static void render(void *self, struct ps_buffer *page)
 {
     struct ps_probes *probes = self;
+    ps_service_count(probes->options.service);
     ps_metrics_render(probes->options.metrics, page);
 }

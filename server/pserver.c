@@ -19,12 +19,17 @@
 /* Signals that come this close together are one request to stop. */
 #define SAME_REQUEST_MS 1000
 
+/* Longest that a server whose device has failed tries to give its shard back. */
+#define BROKEN_MS 1500
+
 static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *));
 static int print_options(const struct ps_pserver_options *options);
 static int serve(const struct ps_pserver_options *options);
 static void block_signals(sigset_t *signals);
 static int wait_for_end(struct ps_instance *instance, const sigset_t *signals,
                         uint64_t drain_delay_ms);
+static bool is_end(int number);
+static void end_broken(struct ps_instance *instance, const sigset_t *signals, int number);
 static int next_signal(const sigset_t *signals, uint64_t timeout_ms);
 
 int main(int argc, char **argv)
@@ -96,6 +101,8 @@ static int serve(const struct ps_pserver_options *options)
         return status == PS_ERR_BAD_INPUT ? EX_USAGE : EX_UNAVAILABLE;
     }
     int code = wait_for_end(instance, &signals, options->drain_delay_ms);
+    if (code == EX_SOFTWARE)
+        _exit(code);
     ps_instance_destroy(instance);
     return code;
 }
@@ -109,6 +116,7 @@ static void block_signals(sigset_t *signals)
     (void)sigaddset(signals, SIGTERM);
     (void)sigaddset(signals, SIGINT);
     (void)sigaddset(signals, PS_INSTANCE_ENDED_SIGNAL);
+    (void)sigaddset(signals, PS_INSTANCE_BROKEN_SIGNAL);
     (void)pthread_sigmask(SIG_BLOCK, signals, NULL);
 }
 
@@ -117,19 +125,35 @@ static int wait_for_end(struct ps_instance *instance, const sigset_t *signals,
                         uint64_t drain_delay_ms)
 {
     int number = next_signal(signals, PS_DEADLINE_NEVER);
-    if (number == PS_INSTANCE_ENDED_SIGNAL)
-        return ps_instance_exit_code(instance);
-    ps_instance_announce_stop(instance);
-    number = next_signal(signals, drain_delay_ms);
-    ps_instance_stop(instance);
+    if (!is_end(number)) {
+        ps_instance_announce_stop(instance);
+        number = next_signal(signals, drain_delay_ms);
+        ps_instance_stop(instance);
+    }
     /* Supervisors often signal a process and its group: that is one request, not two. */
-    if (number != PS_INSTANCE_ENDED_SIGNAL)
+    if (!is_end(number))
         number = next_signal(signals, SAME_REQUEST_MS);
-    if (number != PS_INSTANCE_ENDED_SIGNAL)
+    if (!is_end(number))
         number = next_signal(signals, PS_DEADLINE_NEVER);
-    if (number != PS_INSTANCE_ENDED_SIGNAL)
+    if (!is_end(number))
         _exit(128 + number);
-    return ps_instance_exit_code(instance);
+    int code = ps_instance_exit_code(instance);
+    if (code == EX_SOFTWARE)
+        end_broken(instance, signals, number);
+    return code;
+}
+
+static bool is_end(int number)
+{
+    return number == PS_INSTANCE_ENDED_SIGNAL || number == PS_INSTANCE_BROKEN_SIGNAL;
+}
+
+/* The shard is being given back; a store that does not answer is not waited for. */
+static void end_broken(struct ps_instance *instance, const sigset_t *signals, int number)
+{
+    ps_instance_note_death(instance);
+    if (number == PS_INSTANCE_BROKEN_SIGNAL)
+        (void)next_signal(signals, BROKEN_MS);
 }
 
 /* The next signal; 0 when none came within the time. */

@@ -5,6 +5,7 @@
 #include "base/bounds.h"
 #include "base/bytes.h"
 #include "server/address.h"
+#include "server/device_choice.h"
 #include "server/store.h"
 
 #include <limits.h>
@@ -66,8 +67,13 @@ static const struct ps_option table[] = {
            "Clients whose requests are remembered, so that a retry is not applied twice."),
     OPTION(client_idle_ms, "client-idle", PS_OPTION_DURATION, "TIME", "1h", NULL,
            "A client that was silent this long may be forgotten when room is needed."),
-    OPTION(device, "device", PS_OPTION_TEXT, "auto|cpu|cuda:N", "auto", NULL,
-           "Where updates are computed. This version computes on the CPU."),
+    OPTION(device, "device", PS_OPTION_TEXT, "auto|cpu|cuda:N|cuda:UUID", "auto", NULL,
+           "Where parameters live and updates are computed. auto: on the first GPU that can be "
+           "had, else on the CPU; the log says why. A GPU that is named and cannot be had ends the "
+           "server with code 69. The bits are the same everywhere."),
+    OPTION(device_memory_bytes, "device-memory", PS_OPTION_BYTES, "SIZE", "0", NULL,
+           "Most memory of the GPU for values and optimizer state; 0: what is free, but for 1GiB "
+           "or 5 %. A parameter beyond it lives on the CPU."),
     OPTION(memory_bytes, "memory-bytes", PS_OPTION_BYTES, "SIZE", "0", NULL,
            "Most memory for values and optimizer state; 0: no limit."),
     OPTION(message_bytes, "message-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
@@ -141,8 +147,6 @@ static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps
 static enum ps_status check_store(const struct ps_pserver_options *options, struct ps_error *error);
 static enum ps_status check_journal(struct ps_pserver_options *options, struct ps_error *error);
 static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_error *error);
-static enum ps_status check_device(const struct ps_pserver_options *options,
-                                   struct ps_error *error);
 
 const struct ps_option_set *ps_pserver_option_set(void)
 {
@@ -207,7 +211,8 @@ static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_
                        "knows its shard",
                        (unsigned long long)options->num_pservers);
     PS_TRY(check_journal(options, error));
-    PS_TRY(check_device(options, error));
+    struct ps_device_name unused;
+    PS_TRY(ps_device_name_parse(options->device, &unused, error));
     return parse_index(options, error);
 }
 
@@ -302,16 +307,4 @@ static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_
                        options->index_text, (unsigned long long)options->num_pservers);
     options->index = (int64_t)index;
     return PS_OK;
-}
-
-static enum ps_status check_device(const struct ps_pserver_options *options, struct ps_error *error)
-{
-    if (strcmp(options->device, "auto") == 0 || strcmp(options->device, "cpu") == 0)
-        return PS_OK;
-    if (strncmp(options->device, "cuda:", 5) == 0)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "--device %s: this version has no CUDA backend: use auto or cpu",
-                       options->device);
-    return ps_fail(error, PS_ERR_BAD_INPUT, "--device %s: expected auto, cpu or cuda:N",
-                   options->device);
 }

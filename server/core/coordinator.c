@@ -48,6 +48,11 @@ void ps_coordinator_step(struct ps_coordinator *c, const struct ps_event *event,
         c->stopping = true;
         c->retry_ms = c->now_ms;
         break;
+    case PS_EVENT_BROKEN:
+        c->outcome = event->status;
+        c->stopping = true;
+        c->broken = true;
+        break;
     case PS_EVENT_LOADED:
         on_loaded(c, event->status, actions);
         break;
@@ -244,7 +249,7 @@ static void on_loaded(struct ps_coordinator *c, enum ps_status status, struct ps
     PS_ASSERT(c->job == PS_ACTION_LOAD);
     c->job = PS_ACTION_NONE;
     if (c->state != PS_COORDINATOR_LOADING) {
-        PS_ASSERT(c->state == PS_COORDINATOR_LOSING);
+        PS_ASSERT(c->state == PS_COORDINATOR_LOSING || c->broken);
         return;
     }
     enum ps_remedy remedy = ps_status_remedy(status);
@@ -270,6 +275,8 @@ static void on_saved(struct ps_coordinator *c, enum ps_status status, struct ps_
 {
     PS_ASSERT(c->job == PS_ACTION_SAVE);
     c->job = PS_ACTION_NONE;
+    if (c->broken)
+        return;
     if (status == PS_OK || status == PS_ERR_NOT_READY) {
         c->save_failures = 0;
         c->fence_saved = c->fence_saving;

@@ -113,6 +113,7 @@ struct ps_actions {
 #define PS_EVENT_TABLE(X)                                                                         \
     X(PS_EVENT_TICK, "tick")                           /* time has passed */                      \
     X(PS_EVENT_STOP, "stop")                           /* end cleanly */                          \
+    X(PS_EVENT_BROKEN, "broken")                       /* status; end at once and save nothing */ \
     X(PS_EVENT_LEARNED, "learned")                     /* status, shard_count */                  \
     X(PS_EVENT_GRANTED, "granted")                     /* status, lease, started_ms */            \
     X(PS_EVENT_CLAIMED, "claimed")                     /* status, claim */                        \
@@ -175,6 +176,7 @@ struct ps_coordinator {
     bool fence_saved;  /* ... and it ended well: all that was acknowledged is on the disk */
 
     bool stopping;
+    bool broken; /* what is in memory is lost: the lease goes back, and nothing else is done */
     bool drained;
     uint64_t drain_until_ms;
     bool last_saving;

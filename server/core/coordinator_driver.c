@@ -100,7 +100,8 @@ void ps_coordinator_driver_wait(struct ps_coordinator_driver *driver, uint64_t u
         return;
     ps_mutex_lock(&driver->mutex);
     const struct ps_coordinator_mail *mail = &driver->mail;
-    told = mail->stop || mail->checkpoint_wanted || mail->drained || mail->loaded || mail->saved;
+    told = mail->stop || mail->broken || mail->checkpoint_wanted || mail->drained || mail->loaded ||
+           mail->saved;
     if (!told && !driver->coordinator.watching) {
         uint64_t timeout_ms = until_ms == PS_DEADLINE_NEVER
                                   ? PS_DEADLINE_NEVER
@@ -129,7 +130,11 @@ static bool take_mail(struct ps_coordinator_driver *driver, struct ps_event *eve
 
     *event = (struct ps_event){.type = PS_EVENT_TICK};
     ps_mutex_lock(&driver->mutex);
-    if (mail->stop) {
+    if (mail->broken) {
+        mail->broken = false;
+        event->type = PS_EVENT_BROKEN;
+        error = driver->last_error = mail->broken_error;
+    } else if (mail->stop) {
         mail->stop = false;
         event->type = PS_EVENT_STOP;
     } else if (mail->loaded) {
@@ -216,6 +221,16 @@ void ps_coordinator_driver_tell_stop(struct ps_coordinator_driver *driver)
 {
     begin_telling(driver);
     driver->mail.stop = true;
+    end_telling(driver);
+}
+
+void ps_coordinator_driver_tell_broken(struct ps_coordinator_driver *driver,
+                                       const struct ps_error *why)
+{
+    PS_ASSERT(why->status != PS_OK);
+    begin_telling(driver);
+    driver->mail.broken = true;
+    driver->mail.broken_error = *why;
     end_telling(driver);
 }
 

@@ -80,6 +80,12 @@ ps_coordinator_driver_coordinator(const struct ps_coordinator_driver *driver);
 /* End cleanly: drain, save, give the lease back (B27). */
 void ps_coordinator_driver_tell_stop(struct ps_coordinator_driver *driver);
 
+/* End at once: what is in memory is lost or cannot be trusted, nothing is saved, and the lease is
+ * given back so that another server may have the shard. `why` becomes the life's outcome; its
+ * status is not PS_OK. */
+void ps_coordinator_driver_tell_broken(struct ps_coordinator_driver *driver,
+                                       const struct ps_error *why);
+
 /* PS_OK               the service is READY
  * PS_ERR_NOT_FOUND    there is no checkpoint of this shard: it begins empty
  * otherwise           `why` says it; tried again where the status table says so, else the life ends

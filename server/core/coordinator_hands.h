@@ -14,12 +14,14 @@
 /* What other threads told and no turn has looked at yet. */
 struct ps_coordinator_mail {
     bool stop;
+    bool broken;
     bool checkpoint_wanted;
     bool drained;
     bool loaded;
     bool saved;
     struct ps_error load_error;
     struct ps_error save_error;
+    struct ps_error broken_error;
 };
 
 struct ps_coordinator_driver {

@@ -44,6 +44,10 @@ void ps_coordinator_pursue(struct ps_coordinator *c, struct ps_actions *actions)
 
 static void turn_to_the_end(struct ps_coordinator *c, struct ps_actions *actions)
 {
+    if (c->broken && c->state != PS_COORDINATOR_RELEASING) {
+        ps_coordinator_go(c, PS_COORDINATOR_RELEASING);
+        return;
+    }
     switch (c->state) {
     case PS_COORDINATOR_LEARNING:
     case PS_COORDINATOR_GRANTING:

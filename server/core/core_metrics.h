@@ -34,6 +34,11 @@
     X(gauge, parameters, "ps_parameters", "Parameters of this shard.")                            \
     X(gauge, parameter_bytes, "ps_parameter_bytes", "Bytes of all values.")                       \
     X(gauge, state_bytes, "ps_state_bytes", "Bytes of all optimizer states.")                     \
+    X(gauge, device_parameters, "ps_device_parameters",                                           \
+      "Parameters of this shard that live on a device.")                                          \
+    X(gauge, device_used, "ps_device_used_bytes", "Bytes of the device that are taken.")          \
+    X(gauge, device_budget, "ps_device_budget_bytes", "Bytes of the device that may be taken.")   \
+    X(counter, device_launches, "ps_device_launches_total", "Update kernels launched.")           \
     X(gauge, position, "ps_position", "Pushes applied in the life of the shard.")                 \
     X(gauge, durable_position, "ps_durable_position", "Pushes that would survive a crash.")       \
     X(gauge, clients, "ps_clients", "Clients whose requests are remembered.")                     \

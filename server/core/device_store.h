@@ -1,6 +1,7 @@
 /* Parameters that live in the memory of a device (optimizer/device.h), as the rest of the core sees
- * them: a resident is the device's part of one parameter. Whether a parameter becomes one is decided
- * once, when it is made; it is whole on the device or whole on the host, and the bits are the same.
+ * them: a resident is the device's part of one parameter. Whether a parameter becomes one is
+ * decided once, when it is made; it is whole on the device or whole on the host, and the bits are
+ * the same.
  *
  * A push is queued and not waited for; its acknowledgement waits for the newest ticket. Readers get
  * a shadow, a list of blocks on the host, which is brought up to date when somebody reads and the

@@ -1,6 +1,6 @@
-/* InitParam: checks everything, finds a place on the device or reserves the bytes on the host,
- * builds the parameter without any lock, and puts it into the table if initialisation is still going
- * on. */
+/* InitParam: checks everything, finds a place on the device, reserves the bytes on the host, builds
+ * the parameter without any lock, and puts it into the table if initialisation is still going on.
+ */
 #include "server/core/service.h"
 
 #include "base/assert.h"

@@ -58,6 +58,20 @@ void ps_service_status(struct ps_service *service, struct ps_status_reply *reply
     ps_rwlock_unlock(&service->cut);
 }
 
+void ps_service_count(struct ps_service *service)
+{
+    const struct ps_device_store *store = service->device_store;
+    if (store == NULL)
+        return;
+    struct ps_device_stats stats;
+    store->plugin->stats(store->device, &stats);
+    ps_gauge_set(service->metrics.device_used, (double)stats.used_bytes);
+    ps_gauge_set(service->metrics.device_budget, (double)stats.budget_bytes);
+    ps_counter_add(service->metrics.device_launches,
+                   stats.launch_count - service->launches_counted);
+    service->launches_counted = stats.launch_count;
+}
+
 enum ps_status ps_service_list(struct ps_service *service, const struct ps_list_request *request,
                                struct ps_list_reply *reply, struct ps_error *error)
 {

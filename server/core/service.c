@@ -178,8 +178,15 @@ void ps_service_drain(struct ps_service *service)
     ps_service_tell_changed(service);
 }
 
+void ps_service_break(struct ps_service *service)
+{
+    atomic_store(&service->broken, true);
+}
+
 const char *ps_service_state_name(const struct ps_service *service)
 {
+    if (atomic_load(&service->broken))
+        return "broken";
     if (atomic_load(&service->draining))
         return "draining";
     if (ps_service_life(service) == PS_LIFE_STARTING)
@@ -194,7 +201,7 @@ const char *ps_service_state_name(const struct ps_service *service)
 bool ps_service_is_ready(const struct ps_service *service)
 {
     return ps_service_life(service) == PS_LIFE_READY && ps_service_is_proved(service) &&
-           !atomic_load(&service->draining);
+           !atomic_load(&service->draining) && !atomic_load(&service->broken);
 }
 
 enum ps_status ps_service_admit(const struct ps_service *service, struct ps_error *error)
@@ -218,6 +225,9 @@ enum ps_status ps_service_admit_for(const struct ps_service *service, uint32_t s
 
 enum ps_status ps_service_owns(const struct ps_service *service, struct ps_error *error)
 {
+    if (atomic_load(&service->broken))
+        return ps_fail(error, PS_ERR_UNAVAILABLE,
+                       "broken: the device failed, and this server ends; try again soon");
     if (ps_service_life(service) == PS_LIFE_STARTING)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "starting: this server does not own a shard yet");
     if (ps_service_life(service) == PS_LIFE_RECOVERING)
@@ -243,6 +253,7 @@ void ps_service_count_table(struct ps_service *service)
     ps_gauge_set(service->metrics.parameters, (double)service->table.count);
     ps_gauge_set(service->metrics.parameter_bytes, (double)service->table.value_bytes);
     ps_gauge_set(service->metrics.state_bytes, (double)service->table.state_bytes);
+    ps_gauge_set(service->metrics.device_parameters, (double)service->table.resident_count);
 }
 
 void ps_service_count_ranges(struct ps_service *service)

@@ -153,7 +153,11 @@ void ps_service_reset(struct ps_service *service);
 /* Refuses every new call with PS_ERR_UNAVAILABLE "shutting down"; snapshots still work. */
 void ps_service_drain(struct ps_service *service);
 
-/* "starting", "recovering", "uninitialized", "ready", "fenced", "draining". Static. */
+/* What is in memory is lost: from now on nothing is acknowledged and every call is refused, for the
+ * rest of the service's life. Never blocks; any thread, with any lock. */
+void ps_service_break(struct ps_service *service);
+
+/* "broken", "starting", "recovering", "uninitialized", "ready", "fenced", "draining". Static. */
 const char *ps_service_state_name(const struct ps_service *service);
 
 /* READY, proved and not draining: what a readiness probe asks. */
@@ -239,7 +243,8 @@ void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
  * PS_OK               yes; reply->durable_position is brought up to date
  * PS_ERR_NOT_READY    not yet: park
  * PS_ERR_UNAVAILABLE  never: the journal or the device failed, the lease ran out or the shard was
- *                     lost. The client repeats the request, here or at the next owner, and is told then
+ *                     lost. The client repeats the request, here or at the next owner, and is told
+ *                     then
  */
 PS_MUST_USE enum ps_status ps_service_settle(struct ps_service *service, struct ps_push_wait *wait,
                                              struct ps_push_reply *reply, struct ps_error *error);
@@ -281,6 +286,10 @@ PS_MUST_USE enum ps_status ps_service_list(struct ps_service *service,
                                            const struct ps_list_request *request,
                                            struct ps_list_reply *reply, struct ps_error *error);
 void ps_service_list_release(struct ps_service *service, struct ps_list_reply *reply);
+
+/* Brings what is counted elsewhere up to date in the metrics; before they are shown, by one thread.
+ */
+void ps_service_count(struct ps_service *service);
 
 /* ---- Checkpoints ---- */
 

@@ -39,6 +39,7 @@ struct ps_service {
     const char *job;          /* borrowed */
     struct ps_random *random; /* borrowed; may be NULL; used with the cut held alone */
     uint64_t started_ms;
+    uint64_t launches_counted;           /* of the device; whoever shows the metrics */
     struct ps_service_listener listener; /* set before calls arrive */
 
     struct ps_rwlock cut; /* PS_RANK_TABLE */
@@ -56,6 +57,7 @@ struct ps_service {
     /* Read from any thread without the cut. */
     _Atomic uint32_t life; /* enum ps_life; written with the cut held alone */
     _Atomic bool draining;
+    _Atomic bool broken;
     _Atomic uint64_t proved_until_ms;
     _Atomic uint64_t push_count;
     _Atomic uint64_t pull_count;

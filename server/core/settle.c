@@ -18,9 +18,10 @@ void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
         all->ticket = one->ticket;
 }
 
-/* The device first, since that may take a while. Then the order matters. First: was it durable, in this life of the shard? Then: is the shard ours now?
- * Asked the other way round, the lease might run out and the next owner read the journal just
- * before the record gets there. Last: is it still the same life? Otherwise the shard was lost and
+/* The device comes before all else, since that may take a while. Then the order matters. First: was
+ * it durable, in this life of the shard? Then: is the shard ours now? Asked the other way round,
+ * the lease might run out and the next owner read the journal just before the record gets there.
+ * Last: is it still the same life? Otherwise the shard was lost and
  * won back in between, and the record may have come too late for whoever owned it meanwhile. */
 enum ps_status ps_service_settle(struct ps_service *service, struct ps_push_wait *wait,
                                  struct ps_push_reply *reply, struct ps_error *error)

@@ -8,6 +8,7 @@
 #include "tests/support/memory_files.h"
 
 #include <check.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,6 +250,66 @@ START_TEST(a_disk_that_dies_leaves_no_file_under_the_final_name)
 }
 END_TEST
 
+/* Gives the arrays of one of the sample's parameters; fails when `left` pieces were read. */
+struct reader {
+    const struct ps_checkpoint_parameter *parameter;
+    int *left;
+};
+
+static enum ps_status read_array(void *self, uint32_t array, uint64_t offset, void *to, size_t size,
+                                 struct ps_error *failure)
+{
+    const struct reader *reader = self;
+    const struct ps_checkpoint_parameter *parameter = reader->parameter;
+    if ((*reader->left)-- == 0)
+        return ps_fail(failure, PS_ERR_UNAVAILABLE, "the device is dead");
+    ps_view_copy(array == 0 ? parameter->values : parameter->states[array - 1], (size_t)offset, to,
+                 size);
+    return PS_OK;
+}
+
+/* Every other parameter is read by a source; the file must be the same. */
+static enum ps_status write_from_sources(int pieces)
+{
+    struct ps_checkpoint_parameter *mixed =
+        ps_zeroed_array(ps_allocator_heap(), sample.count, sizeof *mixed);
+    struct reader *readers = ps_zeroed_array(ps_allocator_heap(), sample.count, sizeof *readers);
+    for (size_t i = 0; i < sample.count; i++) {
+        mixed[i] = sample.parameters[i];
+        readers[i] = (struct reader){&sample.parameters[i], &pieces};
+        if (i % 2 == 1)
+            continue;
+        mixed[i].values = (struct ps_view){0};
+        memset(mixed[i].states, 0, sizeof mixed[i].states);
+        mixed[i].source = (struct ps_checkpoint_source){read_array, &readers[i]};
+    }
+    enum ps_status status = ps_checkpoint_write(files, "data/ck", &sample.facts, mixed,
+                                                sample.count, ps_allocator_heap(), &place, &error);
+    ps_release(ps_allocator_heap(), mixed);
+    ps_release(ps_allocator_heap(), readers);
+    return status;
+}
+
+START_TEST(what_a_source_gives_is_written_as_what_lies_in_memory)
+{
+    sample_fini(&sample);
+    sample_init(&sample, 18, 300000, 4);
+
+    ck_assert_int_eq(write_from_sources(INT_MAX), PS_OK);
+
+    sample_assert_equal(&sample, files, place.path);
+}
+END_TEST
+
+START_TEST(a_source_that_fails_leaves_no_file)
+{
+    ck_assert_int_eq(write_from_sources(_i), PS_ERR_UNAVAILABLE);
+
+    ck_assert_str_eq(error.text, "the device is dead");
+    ck_assert_uint_eq(memory_files_file_count(disk), 0);
+}
+END_TEST
+
 START_TEST(a_failed_sync_is_final_for_the_file)
 {
     knobs->fail_mask = 1u << MEMORY_SYNC;
@@ -361,6 +422,8 @@ int main(void)
     tcase_add_test(tests, a_failing_call_leaves_no_file);
     tcase_add_test(tests, a_disk_that_dies_leaves_no_file_under_the_final_name);
     tcase_add_test(tests, a_failed_sync_is_final_for_the_file);
+    tcase_add_test(tests, what_a_source_gives_is_written_as_what_lies_in_memory);
+    tcase_add_loop_test(tests, a_source_that_fails_leaves_no_file, 0, 3);
     tcase_add_test(tests, a_full_disk_is_an_error_and_is_given_its_room_back);
     tcase_add_test(tests, what_the_watcher_is_told_of_is_not_read_again);
     tcase_add_test(tests, the_header_is_written_last);

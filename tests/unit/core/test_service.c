@@ -179,6 +179,26 @@ START_TEST(draining_refuses_calls_and_still_takes_snapshots)
 }
 END_TEST
 
+START_TEST(a_broken_service_refuses_calls_and_acknowledges_nothing_any_more)
+{
+    static const float ones[] = {1, 1, 1, 1};
+    struct core_world world;
+    world_init_ready(&world);
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+
+    ps_service_break(world.service);
+
+    ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
+    expect_all_refused(&world, "broken: the device failed");
+    ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_ERR_UNAVAILABLE);
+    ck_assert_str_eq(ps_service_state_name(world.service), "broken");
+    ck_assert(!ps_service_is_ready(world.service));
+    ps_service_reset(world.service);
+    ck_assert_str_eq(ps_service_state_name(world.service), "broken");
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(reset_drops_everything_and_waits_for_another_shard)
 {
     struct core_world world;
@@ -356,6 +376,7 @@ int main(void)
     tcase_add_test(tests, b8_what_a_fenced_push_applied_does_not_survive_the_loss);
     tcase_add_test(tests, ready_without_any_proof_is_fenced);
     tcase_add_test(tests, draining_refuses_calls_and_still_takes_snapshots);
+    tcase_add_test(tests, a_broken_service_refuses_calls_and_acknowledges_nothing_any_more);
     tcase_add_test(tests, reset_drops_everything_and_waits_for_another_shard);
     tcase_add_test(tests, reset_proves_nothing_for_the_next_shard);
     tcase_add_test(tests, a_service_without_a_listener_works);
