@@ -1,7 +1,7 @@
-/* How often a device has failed at work, kept in a small file of the data directory:
- * device-<uuid>.failures, a line for each failure, "<seconds since 1970> <what it said>", the
- * newest last. One that has failed three times within ten minutes is bad, and stays bad until somebody
- * removes the file.
+/* How often a device has failed at work, kept in a small file of the data directory,
+ * device-<uuid>.failures: a line for each failure, "<seconds since 1970> <what it said>", the
+ * newest last. One that has failed three times within ten minutes is bad, and stays bad until
+ * somebody removes the file.
  *
  * Threads:  one at a time; servers of one device that share the folder may lose a line to each
  *           other.
