@@ -35,6 +35,11 @@
  * its newest that is unanswered (docs/wire.md). */
 #define PS_BUNDLE_NUMBERED_MAX 192
 
+/* Most content of one answer to a delta pull, and what it is unless told otherwise: with its head
+ * it fits gRPC's default limit of 4 MiB. Digests of so much are made in one go. */
+#define PS_DELTA_BYTES_MAX (64 * PS_BLOCK_BYTES)
+#define PS_DELTA_BYTES_DEFAULT (15 * PS_BLOCK_BYTES)
+
 /* Most shards of one job. */
 #define PS_SHARDS_MAX 4096
 

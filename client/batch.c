@@ -221,6 +221,7 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
     case PS_METHOD_SAVE:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
+    case PS_METHOD_SINCE:
     case PS_METHOD_COUNT:
         return;
     }
@@ -243,6 +244,7 @@ struct ps_request_id *ps_call_request_id(struct ps_engine_call *call)
     case PS_METHOD_SAVE:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
+    case PS_METHOD_SINCE:
     case PS_METHOD_COUNT:
         break;
     }
@@ -273,6 +275,7 @@ void ps_call_name_shard(struct ps_engine_call *call)
     case PS_METHOD_SAVE:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
+    case PS_METHOD_SINCE:
     case PS_METHOD_COUNT:
         return;
     }

@@ -44,6 +44,7 @@ void ps_flight_encode(const struct ps_call_request *request, struct ps_buffer *h
     case PS_METHOD_SAVE:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
+    case PS_METHOD_SINCE:
     case PS_METHOD_PUSH_PULL: /* several calls: channel_grpc_bundle.c */
     case PS_METHOD_COUNT:
         return; /* their requests are empty */
@@ -295,6 +296,7 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
     case PS_METHOD_FINISH:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
+    case PS_METHOD_SINCE:
     case PS_METHOD_PUSH_PULL:
     case PS_METHOD_COUNT:
         break;

@@ -114,6 +114,7 @@ enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *c
     case PS_METHOD_FINISH:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
+    case PS_METHOD_SINCE:
     case PS_METHOD_COUNT:
         break;
     }

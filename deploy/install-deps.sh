@@ -24,7 +24,7 @@ test_packages=(
     check valgrind python3 python3-grpcio python3-protobuf python3-yaml
     protobuf-compiler-grpc libgrpc++-dev golang-go golang-google-grpc-dev golang-goprotobuf-dev
     nodejs npm prometheus libclang-rt-14-dev clang-format binutils man-db
-    iproute2 nftables strace systemd xfsprogs
+    iproute2 nftables strace systemd xfsprogs libxxhash0
 )
 image_packages=(buildah crun debootstrap ca-certificates)
 

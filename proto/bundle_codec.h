@@ -29,7 +29,10 @@ PS_MUST_USE enum ps_status ps_decode_bundle_reply(struct ps_view bytes,
                                                   struct ps_error *error);
 
 /* Most bytes that one item adds to a head. */
-enum { PS_BUNDLE_ITEM_BYTES_MAX = PS_NAME_BYTES_MAX + PS_CLIENT_ID_BYTES_MAX + 256 };
+enum {
+    PS_BUNDLE_ITEM_BYTES_MAX =
+        PS_NAME_BYTES_MAX + PS_CLIENT_ID_BYTES_MAX + 256 + 8 * PS_DELTA_BYTES_MAX / PS_BLOCK_BYTES
+};
 
 /* What a request begins with: the id under which its pushes count (`present` unset: none). */
 void ps_encode_bundle_id(const struct ps_request_id *base, struct ps_buffer *head);
@@ -39,6 +42,9 @@ void ps_encode_bundle_id(const struct ps_request_id *base, struct ps_buffer *hea
 void ps_encode_bundle_push(const struct ps_push_request *push, const struct ps_request_id *base,
                            size_t index, struct ps_buffer *head);
 void ps_encode_bundle_pull(const struct ps_pull_request *pull, struct ps_buffer *head);
+
+/* Of a request of delta pulls: most content of the answer. */
+void ps_encode_bundle_bytes_max(uint64_t bytes_max, struct ps_buffer *head);
 
 /* The id of a message of a stream, in its answer; anywhere between results. */
 void ps_encode_bundle_message_id(uint64_t id, struct ps_buffer *head);

@@ -15,6 +15,7 @@ struct counted {
     size_t push_count;
     size_t pull_count;
     uint64_t id;
+    uint64_t bytes_max;
     uint32_t shard;
     struct ps_request_id base;
     struct ps_wire_range client_id;
@@ -139,6 +140,7 @@ enum ps_status ps_decode_bundle(struct ps_view bytes, const struct ps_allocator 
     PS_TRY(make_store(bytes, &counted, sizeof *read.pushes, sizeof *read.pulls, memory, &store,
                       &pushes, &pulls, decoded));
     read.id = counted.id;
+    read.bytes_max = counted.bytes_max;
     read.pushes = pushes;
     read.pulls = pulls;
     enum ps_status status = read_requests(bytes, &counted, &store, &read);
@@ -217,6 +219,7 @@ static enum ps_status read_pull_result(struct store *store, const struct ps_wire
     ps_decode_pull_reply_fields(&reader, &result->reply, &found);
     PS_TRY(reader.status);
     PS_TRY(keep_name(store, &found.name, &result->reply.name));
+    PS_TRY(keep_small(store, &found.runs, &result->reply.delta.runs));
     result->reply.content = keep_content(store, &found.content);
     return PS_OK;
 }
@@ -270,6 +273,8 @@ static enum ps_status count_items(struct ps_view bytes, struct counted *counted,
     while (ps_wire_next(&reader, &field)) {
         if (field.number == 3)
             counted->id = ps_wire_uint(&reader, &field, UINT64_MAX, "id");
+        if (field.number == 4)
+            counted->bytes_max = ps_wire_uint(&reader, &field, UINT64_MAX, "bytes_max");
         if (field.number == 14)
             counted->shard = (uint32_t)ps_wire_uint(&reader, &field, UINT32_MAX, "shard");
         if (field.number == 15)

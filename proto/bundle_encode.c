@@ -6,7 +6,13 @@
 #include "proto/wire.h"
 
 /* Of every message that carries items. */
-enum { FIELD_PUSHES = 1, FIELD_PULLS = 2, FIELD_MESSAGE_ID = 3, FIELD_ID = 15 };
+enum {
+    FIELD_PUSHES = 1,
+    FIELD_PULLS = 2,
+    FIELD_MESSAGE_ID = 3,
+    FIELD_BYTES_MAX = 4,
+    FIELD_ID = 15
+};
 /* Of every result. */
 enum { FIELD_REPLY = 1, FIELD_STATUS = 2 };
 
@@ -62,6 +68,11 @@ void ps_encode_bundle_pull(const struct ps_pull_request *pull, struct ps_buffer 
     nest_begin(&item);
     ps_encode_pull(pull, &item.buffer);
     nest_end(&item, FIELD_PULLS, 0, head);
+}
+
+void ps_encode_bundle_bytes_max(uint64_t bytes_max, struct ps_buffer *head)
+{
+    ps_wire_put_uint(head, FIELD_BYTES_MAX, bytes_max);
 }
 
 void ps_encode_bundle_message_id(uint64_t id, struct ps_buffer *head)

@@ -9,6 +9,7 @@
 #include "base/bounds.h"
 #include "proto/arena.h"
 #include "proto/decode_parts.h"
+#include "proto/delta_codec.h"
 #include "proto/shared_range.h"
 #include "proto/wire.h"
 
@@ -17,6 +18,7 @@ struct kept {
     struct ps_bytes name;
     struct ps_bytes config;
     struct ps_bytes client_id;
+    struct ps_bytes runs;
     struct ps_view content;
 };
 
@@ -222,6 +224,8 @@ void ps_decode_pull_fields(struct ps_wire_reader *reader, struct ps_pull_request
             read->range.count = ps_wire_uint(reader, &field, UINT64_MAX, "count");
         else if (field.number == 5)
             read->version = ps_wire_uint(reader, &field, UINT64_MAX, "version");
+        else if (field.number == 6)
+            ps_held_read(reader, &field, &read->held);
         else if (field.number == 12)
             ps_shared_range_read(reader, &field, &read->shared);
         else if (field.number == 14)
@@ -270,6 +274,8 @@ void ps_decode_pull_reply_fields(struct ps_wire_reader *reader, struct ps_pull_r
             read->range.count = ps_wire_uint(reader, &field, UINT64_MAX, "count");
         else if (field.number == 8)
             read->total = ps_wire_uint(reader, &field, UINT64_MAX, "total");
+        else if (field.number == 9)
+            ps_delta_read(reader, &field, &read->delta, &found->runs);
     }
 }
 
@@ -288,6 +294,7 @@ enum ps_status ps_decode_pull_reply(struct ps_view bytes, const struct ps_alloca
     PS_TRY(keep(&found, memory, &kept, decoded, error));
     read.name = kept.name;
     read.content = kept.content;
+    read.delta.runs = kept.runs;
     *reply = read;
     return PS_OK;
 }
@@ -390,8 +397,9 @@ static enum ps_status keep(const struct ps_found *found, const struct ps_allocat
 static enum ps_status keep_small(const struct ps_found *found, struct kept *kept,
                                  struct ps_decoded *decoded, struct ps_error *error)
 {
-    const struct ps_wire_range *const ranges[] = {&found->name, &found->config, &found->client_id};
-    struct ps_bytes *const runs[] = {&kept->name, &kept->config, &kept->client_id};
+    const struct ps_wire_range *const ranges[] = {&found->name, &found->config, &found->client_id,
+                                                  &found->runs};
+    struct ps_bytes *const runs[] = {&kept->name, &kept->config, &kept->client_id, &kept->runs};
     bool split[PS_ARRAY_COUNT(ranges)];
     size_t split_size = 0;
     for (size_t i = 0; i < PS_ARRAY_COUNT(ranges); i++) {

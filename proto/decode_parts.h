@@ -17,6 +17,7 @@ struct ps_found {
     struct ps_wire_range config;
     struct ps_wire_range client_id;
     struct ps_wire_range content;
+    struct ps_wire_range runs;
 };
 
 /* Each reads to the end of its message: numbers into `read`, bytes into `found`. */

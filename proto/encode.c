@@ -2,6 +2,7 @@
 #include "proto/codec.h"
 
 #include "base/bounds.h"
+#include "proto/delta_codec.h"
 #include "proto/shared_range.h"
 #include "proto/wire.h"
 
@@ -78,6 +79,7 @@ void ps_encode_pull(const struct ps_pull_request *request, struct ps_buffer *hea
     ps_wire_put_uint(head, 3, request->range.first);
     ps_wire_put_uint(head, 4, request->range.count);
     ps_wire_put_uint(head, 5, request->version);
+    ps_held_put(head, 6, &request->held);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
 }
 
@@ -91,6 +93,7 @@ void ps_encode_pull_reply(const struct ps_pull_reply *reply, struct ps_buffer *h
     ps_wire_put_uint(head, 6, reply->range.first);
     ps_wire_put_uint(head, 7, reply->range.count);
     ps_wire_put_uint(head, 8, reply->total);
+    ps_delta_put(head, 9, &reply->delta);
     ps_wire_put_head(head, FIELD_CONTENT, reply->content.size);
 }
 

@@ -27,6 +27,7 @@
     X(PS_METHOD_PUSHES, "pserver.v1.ParameterServer", "SendGrads")        \
     X(PS_METHOD_PULLS, "pserver.v1.ParameterServer", "GetParams")         \
     X(PS_METHOD_PUSH_PULL, "pserver.v1.ParameterServer", "PushPull")      \
+    X(PS_METHOD_SINCE, "pserver.v1.ParameterServer", "GetParamsSince")    \
     X(PS_METHOD_STATUS, "pserver.v1.Admin", "GetStatus")                  \
     X(PS_METHOD_LIST, "pserver.v1.Admin", "ListParams")                   \
     X(PS_METHOD_SAVE, "pserver.v1.Admin", "SaveCheckpoint")
@@ -104,6 +105,42 @@ struct ps_push_reply {
     bool staged;               /* a range that waits for the others: nothing was applied */
 };
 
+/* One life of a shard: within it a version of a parameter is one content. Of another life the same
+ * version may be another content: what a crash has lost is numbered again. */
+struct ps_chain {
+    uint64_t epoch;
+    uint64_t life; /* random; 0: none at all */
+};
+
+/* What the caller of a delta pull has. */
+struct ps_held {
+    bool present;     /* this is a delta pull */
+    uint64_t version; /* 1 + the one that he has; 0: none */
+    struct ps_chain chain;
+    uint64_t target; /* 1 + the version whose first blocks came already; 0: none did */
+    uint64_t block;  /* of that version: the first that is still to come */
+};
+
+/* Why a delta has every block. */
+enum ps_whole {
+    PS_WHOLE_NOT,
+    PS_WHOLE_NOTHING_HELD,
+    PS_WHOLE_OTHER_CHAIN,
+    PS_WHOLE_NEWER_THAN_HERE,
+    PS_WHOLE_COUNT
+};
+
+/* What the content of a delta pull's reply is. */
+struct ps_delta {
+    bool present;
+    struct ps_chain chain;
+    uint64_t block_bytes;
+    struct ps_bytes runs; /* little-endian uint32 in pairs: first block, how many */
+    enum ps_whole whole;
+    uint64_t next;   /* the first block that is still to come; 0: none is */
+    uint64_t digest; /* of all blocks, when none is to come: the chain of base/digest.h */
+};
+
 struct ps_pull_request {
     struct ps_bytes name;
     enum ps_encoding encoding;     /* that the reply shall have */
@@ -111,7 +148,10 @@ struct ps_pull_request {
     size_t size_wish; /* bytes that the caller expects; 0: not known; not on the wire */
     struct ps_elements range;
     uint64_t version; /* 1 + the one that is wanted; 0: the present one */
-    uint32_t shard;   /* as of an init */
+    struct ps_held held;
+    uint64_t bytes_max; /* of a delta pull: most content; 0: PS_DELTA_BYTES_DEFAULT. Not on the
+                           wire: of the whole message there */
+    uint32_t shard;     /* as of an init */
 };
 
 struct ps_pull_reply {
@@ -122,7 +162,8 @@ struct ps_pull_reply {
     enum ps_encoding encoding; /* of the content */
     uint64_t shared_size;      /* bytes of it that lie in the request's shared range; 0: none */
     struct ps_elements range;  /* count 0: whole */
-    uint64_t total;            /* of a range: elements of the whole parameter */
+    uint64_t total;            /* of a range or a delta: elements of the whole parameter */
+    struct ps_delta delta;
 };
 
 /* What became of one item of a bundle. */
@@ -145,7 +186,8 @@ struct ps_pull_result {
 
 /* Many requests in one message: what SendGrads, GetParams and PushPull carry. */
 struct ps_bundle_request {
-    uint64_t id; /* of a message of a stream, given back in its answer; 0: none */
+    uint64_t id;        /* of a message of a stream, given back in its answer; 0: none */
+    uint64_t bytes_max; /* of delta pulls: most content of the answer; 0: not said */
     struct ps_push_request *pushes; /* each with the id that it counts under */
     size_t push_count;
     struct ps_pull_request *pulls;

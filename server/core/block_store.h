@@ -25,6 +25,7 @@ struct ps_block {
     _Atomic uint32_t references;        /* lists that have it; kept by blocks.c */
     const struct ps_block_store *store; /* that it goes back to; NULL: the heap */
     uint8_t *data;                      /* PS_BLOCK_BYTES; less from the heap */
+    _Atomic uint64_t digest;            /* ps_digest_block of it; 0: not known. blocks.c */
 };
 
 struct ps_block_store {

@@ -3,6 +3,7 @@
 #include "server/core/blocks.h"
 
 #include "base/assert.h"
+#include "base/digest.h"
 
 #include <string.h>
 
@@ -13,6 +14,7 @@ static void share_block(const struct ps_blocks *from, struct ps_blocks *to, size
 static void release_block(const struct ps_blocks *blocks, struct ps_block *block);
 static void free_list(struct ps_blocks *blocks);
 static bool is_held(struct ps_block *block);
+static void *open_block(struct ps_block_entry *entry, uint64_t version);
 
 struct ps_blocks *ps_blocks_create(struct ps_parameter_spec *spec)
 {
@@ -57,6 +59,7 @@ static bool take_block(struct ps_blocks *blocks, size_t i)
     if (block == NULL)
         return false;
     atomic_store_explicit(&block->references, 1, memory_order_relaxed);
+    atomic_store_explicit(&block->digest, 0, memory_order_relaxed);
     blocks->entries[i].block = block;
     blocks->pieces[i] = (struct ps_bytes){block->data, size};
     return true;
@@ -149,13 +152,40 @@ struct ps_view ps_blocks_view(const struct ps_blocks *blocks)
         .pieces = blocks->pieces, .piece_count = blocks->block_count, .size = blocks->size};
 }
 
+/* Whoever asks holds the list, so nobody writes the block meanwhile; two who ask at once find the
+ * same. */
+uint64_t ps_blocks_digest(const struct ps_blocks *blocks, size_t i)
+{
+    PS_ASSERT(i < blocks->block_count);
+    struct ps_block *block = blocks->entries[i].block;
+    uint64_t digest = atomic_load_explicit(&block->digest, memory_order_relaxed);
+    if (digest == 0) {
+        digest = ps_digest_block(blocks->pieces[i]);
+        atomic_store_explicit(&block->digest, digest, memory_order_relaxed);
+    }
+    return digest;
+}
+
+bool ps_blocks_digest_known(const struct ps_blocks *blocks, size_t i)
+{
+    PS_ASSERT(i < blocks->block_count);
+    return atomic_load_explicit(&blocks->entries[i].block->digest, memory_order_relaxed) != 0;
+}
+
+/* For a writer: what was known of the content is over. */
+static void *open_block(struct ps_block_entry *entry, uint64_t version)
+{
+    PS_ASSERT(!is_held(entry->block));
+    entry->version = version;
+    atomic_store_explicit(&entry->block->digest, 0, memory_order_relaxed);
+    return entry->block->data;
+}
+
 void *ps_blocks_write(struct ps_blocks *blocks, size_t i, uint64_t version)
 {
     PS_ASSERT(i < blocks->block_count);
     PS_ASSERT(!ps_blocks_shared(blocks));
-    PS_ASSERT(!is_held(blocks->entries[i].block));
-    blocks->entries[i].version = version;
-    return blocks->entries[i].block->data;
+    return open_block(&blocks->entries[i], version);
 }
 
 static bool is_in_place(struct ps_blocks *blocks, const bool *touched)
@@ -201,9 +231,7 @@ void *ps_blocks_update(struct ps_blocks *from, struct ps_blocks *to, size_t i, u
     } else if (to != from && entry->version != version) {
         memcpy(entry->block->data, source->block->data, to->pieces[i].size);
     }
-    PS_ASSERT(!is_held(entry->block));
-    entry->version = version;
-    return entry->block->data;
+    return open_block(entry, version);
 }
 
 void ps_blocks_end_update(struct ps_blocks *from, struct ps_blocks *to)

@@ -58,6 +58,13 @@ void ps_blocks_let_go(struct ps_blocks *blocks, uint64_t bytes);
 /* The content; valid while the caller's reference is. */
 struct ps_view ps_blocks_view(const struct ps_blocks *blocks);
 
+/* What ps_digest_block says of block `i`. It reads the block unless somebody has asked before; what
+ * it finds is remembered with the block, by all lists that have it, until it is written. */
+uint64_t ps_blocks_digest(const struct ps_blocks *blocks, size_t i);
+
+/* Has somebody asked? */
+bool ps_blocks_digest_known(const struct ps_blocks *blocks, size_t i);
+
 /* Block `i` for writing, at `version`. The caller must hold the one reference of the list, and the
  * list that of the block: as after create. */
 void *ps_blocks_write(struct ps_blocks *blocks, size_t i, uint64_t version);

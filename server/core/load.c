@@ -232,6 +232,7 @@ static void begin_loaded(struct ps_service *service, const struct ps_parameter_t
     service->bytes_used += table->host_bytes;
     service->position_at_begin = position - versions;
     ps_journal_queue_begin(&service->queue, position);
+    ps_service_begin_chain(service);
     atomic_store(&service->life, PS_LIFE_RECOVERING);
     ps_service_count_table(service);
     ps_rwlock_unlock(&service->cut);

@@ -88,7 +88,7 @@ static struct ps_pin *make_room(struct ps_pins *pins, uint64_t bytes, struct lea
     }
 }
 
-void ps_pins_begin(struct ps_pins *pins, struct ps_blocks *values, uint64_t version,
+void ps_pins_begin(struct ps_pins *pins, struct ps_blocks *values, uint64_t version, uint64_t bytes,
                    uint64_t now_ms)
 {
     struct leaving leaving = {.count = 0};
@@ -101,7 +101,7 @@ void ps_pins_begin(struct ps_pins *pins, struct ps_blocks *values, uint64_t vers
         pins->bytes += values->size;
         pins->count++;
     }
-    pin->owed += values->size;
+    pin->owed += bytes;
     pin->used_ms = now_ms;
     ps_mutex_unlock(&pins->lock);
     let_go(&leaving);

@@ -40,9 +40,9 @@ void ps_pins_init(struct ps_pins *pins);
 void ps_pins_fini(struct ps_pins *pins);
 void ps_pins_clear(struct ps_pins *pins);
 
-/* A reader begins to read `values`, which are `version` of their parameter. Borrowed; a reference
- * is taken. */
-void ps_pins_begin(struct ps_pins *pins, struct ps_blocks *values, uint64_t version,
+/* A reader begins to read `bytes` of `values`, which are `version` of their parameter. Borrowed; a
+ * reference is taken. */
+void ps_pins_begin(struct ps_pins *pins, struct ps_blocks *values, uint64_t version, uint64_t bytes,
                    uint64_t now_ms);
 
 /* Returns a reference to that version of the parameter of `spec`; end it with ps_blocks_release.

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "optimizer/encoded.h"
+#include "server/core/delta_pull.h"
 #include "server/core/encoded_values.h"
 #include "server/core/service_state.h"
 
@@ -12,9 +13,12 @@
 /* Content of one message: gRPC counts its bytes in 32 bits, and some clients in 31. */
 #define REPLY_BYTES_MAX (((size_t)2 << 30) - ((size_t)1 << 20))
 
-static enum ps_status pick_version(struct ps_service *service,
-                                   const struct ps_pull_request *request, struct ps_blocks **values,
-                                   uint64_t *version, struct ps_error *error);
+static enum ps_status wanted_version(const struct ps_pull_request *request,
+                                     const struct ps_chain *chain, uint64_t *wanted,
+                                     struct ps_error *error);
+static enum ps_status pick_version(struct ps_service *service, uint64_t wanted,
+                                   struct ps_blocks **values, uint64_t *version,
+                                   struct ps_error *error);
 static enum ps_status check_whole(const struct ps_pull_request *request, struct ps_error *error);
 static enum ps_status cut_range(struct ps_service *service, const struct ps_pull_request *request,
                                 struct ps_pull *pull, struct ps_error *error);
@@ -23,6 +27,9 @@ static enum ps_status cut_view(struct ps_pull *pull, size_t offset, size_t size,
 static enum ps_status find_ready(struct ps_service *service, const struct ps_pull_request *request,
                                  struct ps_parameter **parameter, struct ps_error *error);
 
+static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull_request *request,
+                                const struct ps_chain *chain, struct ps_pull *pull,
+                                struct ps_error *error);
 static void give(struct ps_blocks *values, enum ps_encoding encoding, struct ps_pull *pull);
 static enum ps_status encode(struct ps_service *service, const struct ps_blocks *values,
                              enum ps_encoding encoding, struct ps_pull *pull,
@@ -33,14 +40,18 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
 {
     struct ps_blocks *values = NULL;
     uint64_t version = 0;
+    uint64_t wanted = 0;
     struct ps_parameter *parameter = NULL;
     ps_rwlock_read(&service->cut);
+    const struct ps_chain chain = service->chain;
     enum ps_status status = find_ready(service, request, &parameter, error);
+    if (status == PS_OK)
+        status = wanted_version(request, &chain, &wanted, error);
     if (status == PS_OK)
         status = ps_parameter_hold_values(parameter, &values, &version, error);
     ps_rwlock_unlock(&service->cut);
     if (status == PS_OK)
-        status = pick_version(service, request, &values, &version, error);
+        status = pick_version(service, wanted, &values, &version, error);
     if (status != PS_OK)
         return status;
 
@@ -54,7 +65,8 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
     } else {
         give(values, request->encoding, pull);
         pull->reply.version = version;
-        status = cut_range(service, request, pull, error);
+        status = request->held.present ? cut_delta(service, request, &chain, pull, error)
+                                       : cut_range(service, request, pull, error);
         if (status != PS_OK) {
             ps_pull_release(pull);
             return status;
@@ -70,6 +82,9 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
 /* An encoding is of all elements. */
 static enum ps_status check_whole(const struct ps_pull_request *request, struct ps_error *error)
 {
+    if (request->held.present)
+        return ps_fail(error, PS_ERR_UNSUPPORTED,
+                       "a delta pull is made in the parameter's own encoding");
     if (request->range.first == 0 && request->range.count == 0)
         return PS_OK;
     return ps_fail(error, PS_ERR_UNSUPPORTED, "ranges are read in the parameter's own encoding");
@@ -104,26 +119,80 @@ static enum ps_status encode(struct ps_service *service, const struct ps_blocks 
     return PS_OK;
 }
 
-/* Takes `*values`, the present ones, and gives those that are wanted. */
-static enum ps_status pick_version(struct ps_service *service,
-                                   const struct ps_pull_request *request, struct ps_blocks **values,
-                                   uint64_t *version, struct ps_error *error)
+/* 1 + the version that the reader has begun with; 0: he begins. */
+static enum ps_status wanted_version(const struct ps_pull_request *request,
+                                     const struct ps_chain *chain, uint64_t *wanted,
+                                     struct ps_error *error)
 {
-    if (request->version == 0 || request->version - 1 == *version)
+    const struct ps_held *held = &request->held;
+    *wanted = request->version;
+    if (!held->present)
+        return PS_OK;
+    if (request->version != 0 || request->range.first != 0 || request->range.count != 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "a delta pull is of the present version, of the whole parameter");
+    if (held->target == 0 && held->block != 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "a delta pull that goes on, but not of what");
+    *wanted = held->target;
+    if (held->target != 0 && !ps_chain_is_same(&held->chain, chain))
+        return ps_fail(error, PS_ERR_CONFLICT,
+                       "parameter: %.*s was begun in another life of the shard: begin again",
+                       ps_service_name_width(request->name), (const char *)request->name.data);
+    return PS_OK;
+}
+
+/* Takes `*values`, the present ones, and gives those that are wanted. */
+static enum ps_status pick_version(struct ps_service *service, uint64_t wanted,
+                                   struct ps_blocks **values, uint64_t *version,
+                                   struct ps_error *error)
+{
+    if (wanted == 0 || wanted - 1 == *version)
         return PS_OK;
     struct ps_blocks *present = *values;
-    uint64_t wanted = request->version - 1;
     struct ps_blocks *pinned =
-        ps_pins_find(&service->pins, present->spec, wanted, ps_now_ms(service->clock));
+        ps_pins_find(&service->pins, present->spec, wanted - 1, ps_now_ms(service->clock));
     enum ps_status status = PS_OK;
     if (pinned == NULL)
         status = ps_fail(error, PS_ERR_CONFLICT,
                          "parameter: %s has no version %" PRIu64 " any more: begin again",
-                         (const char *)present->spec->name.data, wanted);
+                         (const char *)present->spec->name.data, wanted - 1);
     ps_blocks_release(present);
     *values = pinned;
-    *version = wanted;
+    *version = wanted - 1;
     return status;
+}
+
+/* Of a delta pull: the blocks that have changed since, and while some are left behind the version
+ * stays readable. */
+static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull_request *request,
+                                const struct ps_chain *chain, struct ps_pull *pull,
+                                struct ps_error *error)
+{
+    struct ps_blocks *values = pull->held;
+    struct ps_delta_cut cut;
+    uint64_t bytes_max = request->bytes_max > 0 ? request->bytes_max : PS_DELTA_BYTES_DEFAULT;
+    if (bytes_max > PS_DELTA_BYTES_MAX)
+        bytes_max = PS_DELTA_BYTES_MAX;
+    PS_TRY(
+        ps_delta_cut(values, pull->reply.version, &request->held, chain, bytes_max, &cut, error));
+    pull->cut = cut.pieces;
+    pull->reply.content = cut.content;
+    pull->reply.total = values->spec->count;
+    pull->reply.delta = cut.delta;
+    if (request->held.target == 0) {
+        ps_counter_add(service->metrics.deltas, 1);
+        ps_counter_add(service->metrics.deltas_whole, cut.delta.whole != PS_WHOLE_NOT);
+        ps_counter_add(service->metrics.delta_saved_bytes,
+                       values->size - cut.content.size - cut.left_bytes);
+        if (cut.left_bytes == 0)
+            return PS_OK;
+        ps_pins_begin(&service->pins, values, pull->reply.version, cut.left_bytes,
+                      ps_now_ms(service->clock));
+    } else {
+        ps_pins_gave(&service->pins, values->spec, pull->reply.version, cut.content.size);
+    }
+    ps_service_count_ranges(service);
+    return PS_OK;
 }
 
 /* Of a range: only its bytes in the view, and the version stays readable until the reader has got
@@ -154,7 +223,8 @@ static enum ps_status cut_range(struct ps_service *service, const struct ps_pull
     pull->reply.range = range;
     pull->reply.total = total;
     if (request->version == 0)
-        ps_pins_begin(&service->pins, values, pull->reply.version, ps_now_ms(service->clock));
+        ps_pins_begin(&service->pins, values, pull->reply.version, values->size,
+                      ps_now_ms(service->clock));
     ps_pins_gave(&service->pins, values->spec, pull->reply.version, pull->reply.content.size);
     ps_service_count_ranges(service);
     return PS_OK;

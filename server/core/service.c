@@ -115,9 +115,23 @@ void ps_service_begin_empty(struct ps_service *service)
     PS_ASSERT(ps_service_life(service) == PS_LIFE_STARTING);
     PS_ASSERT(service->shard_count > 0);
     ps_journal_queue_begin(&service->queue, 0);
+    ps_service_begin_chain(service);
     atomic_store(&service->life, PS_LIFE_UNINITIALIZED);
     ps_rwlock_unlock(&service->cut);
     ps_service_tell_changed(service);
+}
+
+/* The epoch alone would do if no store were ever lost with all that it had counted. */
+void ps_service_begin_chain(struct ps_service *service)
+{
+    uint64_t life = 0;
+    while (life == 0) {
+        if (service->random != NULL)
+            life = ps_random_next(service->random);
+        else
+            ps_random_system(&life, sizeof life);
+    }
+    service->chain = (struct ps_chain){service->epoch, life};
 }
 
 enum ps_life ps_service_life(const struct ps_service *service)

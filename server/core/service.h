@@ -258,10 +258,15 @@ struct ps_pull {
     struct ps_bytes *cut; /* private: of a range */
 };
 
-/* A range is of the present version, which then stays readable for a while, or of the one that the
+/* A delta pull (request->held) is answered as delta_pull.h says: with the blocks that have changed
+ * since the version held, all of them when that is of another life of the shard. While some did
+ * not fit into one answer, the version stays readable for a while, as with ranges.
+ *
+ * A range is of the present version, which then stays readable for a while, or of the one that the
  * request names (pins.h).
  *
  * PS_ERR_CONFLICT     that version is gone: begin again
+ * PS_ERR_BUSY         of a delta pull: not one block fits into bytes_max
  * PS_ERR_OUT_OF_RANGE the parameter takes more than one message: ask for ranges
  * PS_ERR_BAD_INPUT    a range beyond the parameter's end
  * PS_ERR_NOT_READY    not initialised yet: park and ask again

@@ -52,6 +52,7 @@ struct ps_service {
     uint32_t index;
     uint32_t shard_count;
     uint64_t epoch;
+    struct ps_chain chain; /* of this life; delta pulls */
     char address[PS_ADDRESS_BYTES_MAX];
 
     /* Read from any thread without the cut. */
@@ -122,6 +123,9 @@ void ps_service_tell_journal_wanted(const struct ps_service *service);
  */
 PS_MUST_USE enum ps_status ps_service_journal_covers(struct ps_service *service, uint64_t life,
                                                      uint64_t position, struct ps_error *error);
+
+/* A life of the shard begins, with the cut held alone: what versions meant before is over. */
+void ps_service_begin_chain(struct ps_service *service);
 
 /* Sets the gauge of what is durable. */
 void ps_service_count_durable(struct ps_service *service);

@@ -42,6 +42,7 @@ struct ps_bundle_run {
     bool applied;             /* some push was: `wait` holds */
     struct ps_push_wait wait; /* of the life in which the first was applied */
     size_t reply_bytes;
+    uint64_t delta_bytes_left; /* of what delta pulls may take of the reply */
     struct ps_arena texts;
     struct pull_slot *pulls;
     struct ps_push_result pushes[]; /* then the pull slots */
@@ -55,6 +56,22 @@ static void note_failure(struct ps_bundle_run *run, struct ps_item_status *to,
 static void encode_results(struct ps_bundle_run *run, struct ps_buffer *heads);
 static grpc_byte_buffer *make_message(struct ps_bundle_run *run, const struct ps_buffer *heads);
 static void drop_reference(void *argument);
+
+/* One block always fits. */
+static uint64_t delta_budget(uint64_t wish)
+{
+    if (wish == 0)
+        return PS_DELTA_BYTES_DEFAULT;
+    if (wish < PS_BLOCK_BYTES)
+        return PS_BLOCK_BYTES;
+    return wish < PS_DELTA_BYTES_MAX ? wish : PS_DELTA_BYTES_MAX;
+}
+
+void ps_bundle_run_since(struct ps_bundle_run *run)
+{
+    for (size_t i = 0; i < run->request.pull_count; i++)
+        run->request.pulls[i].held.present = true;
+}
 
 enum ps_status ps_bundle_run_create(struct ps_rpc_context *context, struct ps_view view,
                                     struct ps_hold hold, struct ps_bundle_run **out,
@@ -76,6 +93,7 @@ enum ps_status ps_bundle_run_create(struct ps_rpc_context *context, struct ps_vi
     run->decoded = decoded;
     run->request = request;
     run->pulls = (struct pull_slot *)(void *)((uint8_t *)run->pushes + pushes_size);
+    run->delta_bytes_left = delta_budget(request.bytes_max);
     ps_arena_init(&run->texts, context->memory,
                   PS_BUNDLE_ITEMS_MAX * sizeof((struct ps_error){0}.text));
     *out = run;
@@ -184,9 +202,11 @@ static enum ps_status give_shared(struct ps_bundle_run *run, struct pull_slot *s
 static bool pull_next(struct ps_bundle_run *run, size_t *work)
 {
     struct pull_slot *slot = &run->pulls[run->next];
+    struct ps_pull_request *request = &run->request.pulls[run->next];
     struct ps_error error;
-    enum ps_status status =
-        ps_service_pull(run->context->service, &run->request.pulls[run->next], &slot->pull, &error);
+    /* 0 would be no limit at all. */
+    request->bytes_max = run->delta_bytes_left > 0 ? run->delta_bytes_left : 1;
+    enum ps_status status = ps_service_pull(run->context->service, request, &slot->pull, &error);
     if (status == PS_ERR_NOT_READY && may_wait(run))
         return false;
     if (status == PS_OK)
@@ -202,9 +222,15 @@ static bool pull_next(struct ps_bundle_run *run, size_t *work)
         size = 0;
     }
     run->reply_bytes += size;
+    if (request->held.present) {
+        run->delta_bytes_left -= size;
+        *work += size; /* its digests were made */
+    }
     slot->status.status = status;
     if (status != PS_OK)
         note_failure(run, &slot->status, &error);
+    if (request->held.present && status == PS_ERR_BUSY)
+        slot->status.retry_ms = 0; /* at once: only this reply is full */
     return true;
 }
 

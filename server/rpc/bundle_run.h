@@ -25,6 +25,9 @@ PS_MUST_USE enum ps_status ps_bundle_run_create(struct ps_rpc_context *context, 
                                                 struct ps_hold hold, struct ps_bundle_run **run,
                                                 struct ps_error *error);
 
+/* Before the first step: every pull is a delta pull. */
+void ps_bundle_run_since(struct ps_bundle_run *run);
+
 enum ps_bundle_progress {
     PS_BUNDLE_GOES_ON, /* step again, after others had their turn */
     PS_BUNDLE_WAITS,   /* step again after the next wake */

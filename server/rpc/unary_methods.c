@@ -3,6 +3,7 @@
 #include "server/rpc/unary_call.h"
 
 #include "base/bounds.h"
+#include "proto/bundle_codec.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/shared_content.h"
 
@@ -11,7 +12,7 @@
 /* A reply to the four calls is a name and a few numbers; one to an operator's may be long. */
 enum {
     MANY_SLOTS = 160, /* more than one connection may have streams: none can take them all */
-    SMALL_REPLY_BYTES_MAX = PS_NAME_BYTES_MAX + 128,
+    SMALL_REPLY_BYTES_MAX = PS_BUNDLE_ITEM_BYTES_MAX,
     STATUS_REPLY_BYTES_MAX = 8 * 1024,
     LIST_REPLY_BYTES_MAX = PS_MESSAGE_BYTES_DEFAULT
 };
@@ -131,18 +132,36 @@ static bool answer_pull(struct ps_exchange *exchange)
     return true;
 }
 
-/* Many of them: every push, then one wait, then every pull; a long one in several turns. */
-static bool answer_bundle(struct ps_exchange *exchange)
+static bool begin_bundle(struct ps_exchange *exchange)
 {
-    if (exchange->bundle == NULL)
-        exchange->status =
-            ps_bundle_run_create(exchange->context, exchange->request, exchange->hold,
-                                 &exchange->bundle, &exchange->error);
-    if (exchange->status != PS_OK)
-        return true;
+    exchange->status = ps_bundle_run_create(exchange->context, exchange->request, exchange->hold,
+                                            &exchange->bundle, &exchange->error);
+    return exchange->status == PS_OK;
+}
+
+static bool step_bundle(struct ps_exchange *exchange)
+{
     enum ps_bundle_progress progress = ps_bundle_run_step(exchange->bundle);
     exchange->goes_on = progress == PS_BUNDLE_GOES_ON;
     return progress == PS_BUNDLE_DONE;
+}
+
+/* Many of them: every push, then one wait, then every pull; a long one in several turns. */
+static bool answer_bundle(struct ps_exchange *exchange)
+{
+    if (exchange->bundle == NULL && !begin_bundle(exchange))
+        return true;
+    return step_bundle(exchange);
+}
+
+static bool answer_since(struct ps_exchange *exchange)
+{
+    if (exchange->bundle == NULL) {
+        if (!begin_bundle(exchange))
+            return true;
+        ps_bundle_run_since(exchange->bundle);
+    }
+    return step_bundle(exchange);
 }
 
 static bool answer_status(struct ps_exchange *exchange)
@@ -233,6 +252,8 @@ const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
     {SERVICE_PATH("GetParams"), answer_bundle, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_PULLS},
     {SERVICE_PATH("PushPull"), answer_bundle, MANY_SLOTS, SMALL_REPLY_BYTES_MAX,
      PS_METHOD_PUSH_PULL},
+    {SERVICE_PATH("GetParamsSince"), answer_since, MANY_SLOTS, SMALL_REPLY_BYTES_MAX,
+     PS_METHOD_SINCE},
     {ADMIN_PATH("GetStatus"), answer_status, MANY_SLOTS, STATUS_REPLY_BYTES_MAX, PS_METHOD_STATUS},
     {ADMIN_PATH("ListParams"), answer_list, 2, LIST_REPLY_BYTES_MAX, PS_METHOD_LIST},
     {ADMIN_PATH("SaveCheckpoint"), answer_save, 8, STATUS_REPLY_BYTES_MAX, PS_METHOD_SAVE},

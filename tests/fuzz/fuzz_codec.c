@@ -97,15 +97,48 @@ static void fuzz_push(struct ps_view view, struct ps_buffer *head)
     ps_decoded_release(&decoded);
 }
 
+static void same_delta(const struct ps_delta *a, const struct ps_delta *b)
+{
+    expect(a->present == b->present && a->whole == b->whole);
+    expect(ps_bytes_equal(a->runs, b->runs) && a->digest == b->digest && a->next == b->next);
+    expect(a->block_bytes == b->block_bytes);
+}
+
 static void fuzz_pull_reply(struct ps_view view, struct ps_buffer *head)
 {
     struct ps_pull_reply first;
+    struct ps_pull_reply second;
     struct ps_decoded decoded;
-    (void)head;
+    struct ps_decoded again;
     if (ps_decode_pull_reply(view, ps_allocator_heap(), &first, &decoded, NULL) != PS_OK)
         return;
     check_name(first.name);
     expect(first.content.size <= view.size);
+    ps_encode_pull_reply(&first, head);
+    struct ps_bytes bytes = join(head, first.content);
+    struct ps_view whole = ps_view_of(&bytes);
+    expect(ps_decode_pull_reply(whole, ps_allocator_heap(), &second, &again, NULL) == PS_OK);
+    same_delta(&first.delta, &second.delta);
+    ps_decoded_release(&again);
+    ps_decoded_release(&decoded);
+}
+
+static void fuzz_pull(struct ps_view view, struct ps_buffer *head)
+{
+    struct ps_pull_request first;
+    struct ps_pull_request second;
+    struct ps_decoded decoded;
+    struct ps_decoded again;
+    if (ps_decode_pull(view, ps_allocator_heap(), &first, &decoded, NULL) != PS_OK)
+        return;
+    check_name(first.name);
+    ps_encode_pull(&first, head);
+    struct ps_bytes bytes = join(head, (struct ps_view){0});
+    expect(ps_decode_pull(ps_view_of(&bytes), ps_allocator_heap(), &second, &again, NULL) == PS_OK);
+    expect(first.held.present == second.held.present);
+    expect(first.held.version == second.held.version && first.held.target == second.held.target);
+    expect(first.held.block == second.held.block);
+    ps_decoded_release(&again);
     ps_decoded_release(&decoded);
 }
 
@@ -156,7 +189,8 @@ static void fuzz_small(struct ps_view view, struct ps_buffer *head)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const targets[])(struct ps_view view, struct ps_buffer * head) = {
-        fuzz_init, fuzz_push, fuzz_pull_reply, fuzz_list_reply, fuzz_status_reply, fuzz_small,
+        fuzz_init,         fuzz_push,  fuzz_pull_reply, fuzz_list_reply,
+        fuzz_status_reply, fuzz_small, fuzz_pull,
     };
     struct ps_bytes pieces[PIECES_MAX];
     if (size < 2)

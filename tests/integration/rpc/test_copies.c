@@ -148,6 +148,24 @@ START_TEST(batches_copy_nothing)
 }
 END_TEST
 
+/* For who holds nothing: every block, with its digest. */
+START_TEST(a_delta_pull_copies_nothing)
+{
+    struct rig rig;
+    const struct ps_pull_request pull = {.name = ps_bytes_of_text("w")};
+    start(&rig);
+    atomic_store(&copied, 0);
+    for (size_t i = 0; i < ROUNDS; i++) {
+        struct ps_buffer wire;
+        ps_buffer_init(&wire, ps_allocator_heap(), 1 << 16);
+        ps_encode_bundle_pull(&pull, &wire);
+        call(&rig, PS_METHOD_SINCE, wire);
+    }
+    expect_none(ROUNDS);
+    finish(&rig);
+}
+END_TEST
+
 /* The counter itself works: an initialisation copies into the blocks, once. */
 START_TEST(what_is_copied_is_seen)
 {
@@ -166,6 +184,7 @@ int main(void)
     tcase_add_test(t, a_push_copies_nothing);
     tcase_add_test(t, a_pull_copies_nothing);
     tcase_add_test(t, batches_copy_nothing);
+    tcase_add_test(t, a_delta_pull_copies_nothing);
     tcase_add_test(t, what_is_copied_is_seen);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);

@@ -42,7 +42,9 @@ def fill(message, chance):
     for field in message.DESCRIPTOR.fields:
         if chance.random() < 0.2:
             continue
-        if field.label == field.LABEL_REPEATED:
+        if field.label == field.LABEL_REPEATED and field.type != field.TYPE_MESSAGE:
+            getattr(message, field.name).extend(chance.randrange(2 ** 32) for _ in range(4))
+        elif field.label == field.LABEL_REPEATED:
             for _ in range(chance.randrange(4)):
                 fill(getattr(message, field.name).add(), chance)
         elif field.type == field.TYPE_MESSAGE:
@@ -64,6 +66,8 @@ def value_of(field, chance):
     if field.type == field.TYPE_STRING:
         return "".join(chance.choice("ab/_é漢😀") for _ in range(chance.randrange(40)))
     if field.type == field.TYPE_BYTES:
+        if field.name == "chain":  # ours, or none
+            return chance.choice([b"", chance.randbytes(16)])
         longest = 64 if field.name == "client_id" else 300
         return chance.randbytes(chance.randrange(longest + 1))
     return chance.randrange(2 ** chance.choice([1, 7, 8, 31]))

@@ -1,0 +1,103 @@
+/* A chain is 16 bytes on the wire, which nobody but the server looks into. */
+#include "proto/delta_codec.h"
+
+static void put_chain(struct ps_buffer *to, uint32_t number, const struct ps_chain *chain)
+{
+    _Static_assert(sizeof *chain == 16, "no gaps");
+    if (chain->life != 0)
+        ps_wire_put_bytes(to, number, (struct ps_bytes){(const uint8_t *)chain, sizeof *chain});
+}
+
+static void read_chain(struct ps_wire_reader *reader, const struct ps_wire_field *field,
+                       struct ps_chain *chain)
+{
+    struct ps_wire_range range = ps_wire_bytes(reader, field, SIZE_MAX, "chain");
+    *chain = (struct ps_chain){0};
+    if (range.size == sizeof *chain)
+        ps_wire_range_copy(&range, chain);
+}
+
+static void put_nested(struct ps_buffer *head, uint32_t number, const struct ps_buffer *nested)
+{
+    ps_wire_put_head(head, number, nested->size);
+    ps_buffer_append(head, (struct ps_bytes){(const uint8_t *)nested->text, nested->size});
+    head->failed = head->failed || nested->failed;
+}
+
+void ps_held_put(struct ps_buffer *head, uint32_t number, const struct ps_held *held)
+{
+    char text[PS_DELTA_HEAD_BYTES_MAX];
+    struct ps_buffer nested;
+    if (!held->present)
+        return;
+    ps_buffer_init_fixed(&nested, text, sizeof text);
+    ps_wire_put_uint(&nested, 1, held->version);
+    put_chain(&nested, 2, &held->chain);
+    ps_wire_put_uint(&nested, 3, held->target);
+    ps_wire_put_uint(&nested, 4, held->block);
+    put_nested(head, number, &nested);
+}
+
+void ps_delta_put(struct ps_buffer *head, uint32_t number, const struct ps_delta *delta)
+{
+    char text[PS_DELTA_HEAD_BYTES_MAX];
+    struct ps_buffer nested;
+    if (!delta->present)
+        return;
+    ps_buffer_init_fixed(&nested, text, sizeof text);
+    put_chain(&nested, 1, &delta->chain);
+    ps_wire_put_uint(&nested, 2, delta->block_bytes);
+    ps_wire_put_bytes(&nested, 3, delta->runs);
+    ps_wire_put_uint(&nested, 4, delta->whole);
+    ps_wire_put_uint(&nested, 5, delta->next);
+    ps_wire_put_uint(&nested, 6, delta->digest);
+    put_nested(head, number, &nested);
+}
+
+void ps_held_read(struct ps_wire_reader *reader, const struct ps_wire_field *field,
+                  struct ps_held *held)
+{
+    struct ps_wire_range range = ps_wire_bytes(reader, field, SIZE_MAX, "held");
+    struct ps_wire_reader nested;
+    struct ps_wire_field part;
+    ps_wire_reader_nested(&nested, &range, reader->error);
+    while (ps_wire_next(&nested, &part)) {
+        if (part.number == 1)
+            held->version = ps_wire_uint(&nested, &part, UINT64_MAX, "version");
+        else if (part.number == 2)
+            read_chain(&nested, &part, &held->chain);
+        else if (part.number == 3)
+            held->target = ps_wire_uint(&nested, &part, UINT64_MAX, "target");
+        else if (part.number == 4)
+            held->block = ps_wire_uint(&nested, &part, UINT64_MAX, "block");
+    }
+    held->present = true;
+    if (reader->status == PS_OK)
+        reader->status = nested.status;
+}
+
+void ps_delta_read(struct ps_wire_reader *reader, const struct ps_wire_field *field,
+                   struct ps_delta *delta, struct ps_wire_range *runs)
+{
+    struct ps_wire_range range = ps_wire_bytes(reader, field, SIZE_MAX, "delta");
+    struct ps_wire_reader nested;
+    struct ps_wire_field part;
+    ps_wire_reader_nested(&nested, &range, reader->error);
+    while (ps_wire_next(&nested, &part)) {
+        if (part.number == 1)
+            read_chain(&nested, &part, &delta->chain);
+        else if (part.number == 2)
+            delta->block_bytes = ps_wire_uint(&nested, &part, UINT64_MAX, "block bytes");
+        else if (part.number == 3)
+            *runs = ps_wire_bytes(&nested, &part, PS_DELTA_RUNS_BYTES_MAX, "runs");
+        else if (part.number == 4)
+            delta->whole = (enum ps_whole)ps_wire_uint(&nested, &part, PS_WHOLE_COUNT - 1, "whole");
+        else if (part.number == 5)
+            delta->next = ps_wire_uint(&nested, &part, UINT64_MAX, "next");
+        else if (part.number == 6)
+            delta->digest = ps_wire_uint(&nested, &part, UINT64_MAX, "digest");
+    }
+    delta->present = true;
+    if (reader->status == PS_OK)
+        reader->status = nested.status;
+}
