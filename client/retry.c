@@ -5,8 +5,8 @@
 
 bool ps_method_is_reading(enum ps_method method)
 {
-    return method == PS_METHOD_PULL || method == PS_METHOD_PULLS || method == PS_METHOD_STATUS ||
-           method == PS_METHOD_LIST;
+    return method == PS_METHOD_PULL || method == PS_METHOD_PULLS || method == PS_METHOD_SINCE ||
+           method == PS_METHOD_STATUS || method == PS_METHOD_LIST;
 }
 
 bool ps_method_is_numbered(enum ps_method method)
