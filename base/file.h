@@ -53,6 +53,9 @@ struct ps_files {
     /* Reads `size` bytes at `offset`; `*got` is less only at the end of the file. */
     enum ps_status (*read)(void *self, struct ps_file file, uint64_t offset, void *destination,
                            size_t size, size_t *got, struct ps_error *error);
+    /* A hint: what was read there will not be read again soon, so the system may use the memory in
+     * which it keeps it for something else. Later reads give the same bytes, only slower. */
+    void (*forget)(void *self, struct ps_file file, uint64_t offset, uint64_t size);
     enum ps_status (*size)(void *self, struct ps_file file, uint64_t *size, struct ps_error *error);
     /* Data and length are on the disk. After a failure the file must be given up: never sync the
      * same one again and call it saved (PostgreSQL's lesson of 2018). */

@@ -168,6 +168,14 @@ static enum ps_status real_read(void *self, struct ps_file file, uint64_t offset
     return PS_OK;
 }
 
+static void real_forget(void *self, struct ps_file file, uint64_t offset, uint64_t size)
+{
+    (void)self;
+    /* A size of 0 would be the whole file. What the system makes of it is its own affair. */
+    if (size > 0)
+        (void)posix_fadvise((int)file.handle, (off_t)offset, (off_t)size, POSIX_FADV_DONTNEED);
+}
+
 static enum ps_status real_size(void *self, struct ps_file file, uint64_t *size,
                                 struct ps_error *error)
 {
@@ -290,6 +298,7 @@ static const struct ps_files real_files = {
     .write_view = real_write_view,
     .write_over = real_write_over,
     .read = real_read,
+    .forget = real_forget,
     .size = real_size,
     .sync = real_sync,
     .close = real_close,

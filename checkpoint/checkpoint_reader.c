@@ -182,6 +182,16 @@ enum ps_status ps_checkpoint_read_part(struct ps_checkpoint_reader *reader, size
     return PS_OK;
 }
 
+void ps_checkpoint_forget_part(const struct ps_checkpoint_reader *reader, size_t i, int32_t state,
+                               uint64_t offset, uint64_t bytes)
+{
+    PS_ASSERT(i < reader->header.count);
+    const struct ps_header_parameter *parameter = &reader->header.parameters[i];
+    PS_ASSERT(bytes <= parameter->array_bytes && offset <= parameter->array_bytes - bytes);
+    reader->files->forget(reader->files->self, reader->file,
+                          array_offset(parameter, state) + offset, bytes);
+}
+
 enum ps_status ps_checkpoint_check_array(const struct ps_checkpoint_reader *reader, size_t i,
                                          int32_t state, uint32_t crc32c, struct ps_error *error)
 {

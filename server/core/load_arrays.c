@@ -131,8 +131,13 @@ static enum ps_status read_part(const struct arrays *arrays, struct part *part,
         pieces[count] = (struct ps_checkpoint_piece){
             .data = ps_blocks_write(blocks, first + count, parameter->version),
             .size = blocks->pieces[first + count].size};
-    return ps_checkpoint_read_part(arrays->reader, part->parameter, part->state, part->offset,
-                                   pieces, count, &part->crc32c, error);
+    PS_TRY(ps_checkpoint_read_part(arrays->reader, part->parameter, part->state, part->offset,
+                                   pieces, count, &part->crc32c, error));
+    /* What the system kept of the file becomes the memory of the next part: that was touched
+     * before, and a recovery needs the shard's size once, not twice. */
+    ps_checkpoint_forget_part(arrays->reader, part->parameter, part->state, part->offset,
+                              part->bytes);
+    return PS_OK;
 }
 
 /* By way of memory of the host that is as large as the part. */

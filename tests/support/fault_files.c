@@ -76,6 +76,12 @@ static enum ps_status fault_read(void *self, struct ps_file file, uint64_t offse
     return fault->under->read(fault->under->self, file, offset, destination, size, got, error);
 }
 
+static void fault_forget(void *self, struct ps_file file, uint64_t offset, uint64_t size)
+{
+    struct fault_files *fault = self;
+    fault->under->forget(fault->under->self, file, offset, size);
+}
+
 static enum ps_status fault_size(void *self, struct ps_file file, uint64_t *size,
                                  struct ps_error *error)
 {
@@ -150,6 +156,7 @@ struct ps_files fault_files_files(struct fault_files *fault)
         .write_view = fault_write_view,
         .write_over = fault_write_over,
         .read = fault_read,
+        .forget = fault_forget,
         .size = fault_size,
         .sync = fault_sync,
         .close = fault_close,

@@ -64,6 +64,7 @@ struct memory_files_knobs {
     uint64_t count[MEMORY_OPERATION_COUNT];
     uint64_t bytes_written;
     uint64_t bytes_read;
+    uint64_t bytes_forgotten;
 };
 
 struct memory_files;

@@ -132,6 +132,23 @@ START_TEST(a_file_written_past_the_cache_is_like_any)
 }
 END_TEST
 
+START_TEST(what_was_forgotten_reads_the_same)
+{
+    char content[9] = {0};
+    size_t got = 0;
+    write_once(PS_FILE_CREATE_NEW, "contents");
+    struct ps_file file = open_as(PS_FILE_READ);
+
+    files->forget(files->self, file, 0, 8);
+    files->forget(files->self, file, 4, 0);
+    files->forget(files->self, file, 100, 4096);
+
+    ck_assert_int_eq(files->read(files->self, file, 0, content, 8, &got, &error), PS_OK);
+    ck_assert_str_eq(content, "contents");
+    files->close(files->self, file);
+}
+END_TEST
+
 START_TEST(a_file_past_the_cache_must_not_exist)
 {
     struct ps_file file;
@@ -271,6 +288,7 @@ int main(void)
     tcase_add_test(tests, missing_file_is_not_found_and_named);
     tcase_add_test(tests, new_file_must_not_exist);
     tcase_add_test(tests, a_file_written_past_the_cache_is_like_any);
+    tcase_add_test(tests, what_was_forgotten_reads_the_same);
     tcase_add_test(tests, a_file_past_the_cache_must_not_exist);
     tcase_add_test(tests, writing_over_a_file_for_reading_fails);
     tcase_add_test(tests, full_disk_is_told_with_the_path);

@@ -78,6 +78,14 @@ START_TEST(a_crew_brings_the_same)
 }
 END_TEST
 
+START_TEST(the_system_may_forget_every_byte_that_was_read)
+{
+    ck_assert_msg(load_by(NULL) == PS_OK, "%s", loaded.error.text);
+
+    ck_assert_uint_eq(memory_files_knobs(disk)->bytes_forgotten, 2 * BYTES);
+}
+END_TEST
+
 /* One bit in each part of the values and of the state, near its beginning or its end. */
 static const uint64_t damages[] = {0,
                                    BYTES / 2,
@@ -125,6 +133,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, an_array_of_several_parts_comes_back);
     tcase_add_test(tests, a_crew_brings_the_same);
+    tcase_add_test(tests, the_system_may_forget_every_byte_that_was_read);
     tcase_add_loop_test(tests, damage_in_any_part_is_found_and_named, 0,
                         (int)(sizeof damages / sizeof damages[0]));
     tcase_add_test(tests, a_disk_that_fails_in_the_middle_is_told);
