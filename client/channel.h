@@ -85,10 +85,15 @@ ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_wish busy_poll,
  * this says no. Of a channel by ps_channel_grpc_create, before its first route. */
 void ps_channel_grpc_share(struct ps_channel *channel, bool shares);
 
-/* What went that way so far. */
+/* Whether calls may go through a server's unix socket where that is on this host; they do unless
+ * this says no. When, as above. */
+void ps_channel_grpc_near(struct ps_channel *channel, bool near);
+
+/* What went those ways so far. */
 struct ps_channel_shared {
     uint64_t calls;
     uint64_t bytes;
+    uint64_t near_calls; /* through a unix socket */
 };
 struct ps_channel_shared ps_channel_grpc_shared(const struct ps_channel *channel);
 

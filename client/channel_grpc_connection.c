@@ -7,19 +7,21 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 /* A state watch is renewed after this long. */
 #define WATCH_MS 1000
 
-static grpc_channel *open_channel(struct ps_grpc_side *side, const char *address)
+grpc_channel_args ps_channel_args(grpc_arg list[PS_CHANNEL_ARGS_MAX], bool is_near)
 {
-    grpc_arg args[] = {
+    const grpc_arg args[] = {
         {.key = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, .value.integer = INT_MAX},
         /* Deadlines are the engine's, sizes are what we asked for, nothing is compressed: no filter
          * is needed for them. */
         {.key = GRPC_ARG_MINIMAL_STACK, .value.integer = 1},
         {.key = GRPC_ARG_ENABLE_RETRIES, .value.integer = 0},
         {.key = GRPC_ARG_ENABLE_CHANNELZ, .value.integer = 0},
+        /* From here on: what finds servers and stays connected to them. */
         {.key = GRPC_ARG_ENABLE_HTTP_PROXY, .value.integer = 0},
         {.key = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, .value.integer = 1},
         /* A new connection is a new one, also to the same address. */
@@ -36,10 +38,20 @@ static grpc_channel *open_channel(struct ps_grpc_side *side, const char *address
         {.key = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, .value.integer = 1000},
         {.key = GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, .value.integer = 1000},
     };
-    for (size_t i = 0; i < PS_ARRAY_COUNT(args); i++)
-        args[i].type = GRPC_ARG_INTEGER;
-    const grpc_channel_args channel_args = {PS_ARRAY_COUNT(args), args};
-    return grpc_channel_create(address, side->credentials, &channel_args);
+    enum { COMMON = 4 };
+    _Static_assert(PS_ARRAY_COUNT(args) <= PS_CHANNEL_ARGS_MAX, "there is room for all");
+    size_t count = is_near ? COMMON : PS_ARRAY_COUNT(args);
+    memcpy(list, args, sizeof args);
+    for (size_t i = 0; i < count; i++)
+        list[i].type = GRPC_ARG_INTEGER;
+    return (grpc_channel_args){count, list};
+}
+
+static grpc_channel *open_channel(struct ps_grpc_side *side, const char *address)
+{
+    grpc_arg list[PS_CHANNEL_ARGS_MAX];
+    const grpc_channel_args args = ps_channel_args(list, false);
+    return grpc_channel_create(address, side->credentials, &args);
 }
 
 struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t shard,
@@ -56,6 +68,7 @@ struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t s
         }
     }
     connection->kind = PS_TAG_CONNECTION;
+    connection->asks_near = side->nears;
     connection->shard = shard;
     snprintf(connection->address, sizeof connection->address, "%s", address);
     connection->channel = open_channel(side, connection->address);
@@ -95,9 +108,11 @@ static bool is_repeatable(enum ps_method method)
 
 static void give_up_call(struct ps_flight *flight)
 {
-    if (flight->call != NULL)
-        grpc_call_cancel_with_status(flight->call, GRPC_STATUS_UNAVAILABLE,
-                                     "the connection was given up", NULL);
+    if (flight->call == NULL)
+        return;
+    grpc_call_cancel_with_status(flight->call, GRPC_STATUS_UNAVAILABLE,
+                                 "the connection was given up", NULL);
+    ps_near_break(flight);
 }
 
 /* Moves from an old connection to a new one. What the new server would know again by its request
@@ -141,6 +156,7 @@ void ps_connection_retire(struct ps_connection *connection)
     connection->detached = true;
     for (struct ps_flight *flight = connection->flights; flight != NULL; flight = flight->next)
         give_up_call(flight);
+    ps_near_lost(connection, true);
     if (connection->channel != NULL)
         grpc_channel_destroy(connection->channel);
     connection->channel = NULL;

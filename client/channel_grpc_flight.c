@@ -94,9 +94,13 @@ void ps_flight_make_call(struct ps_flight *flight)
     if (left_ms < INT_MAX - DEADLINE_SLACK_MS)
         deadline = ps_grpc_after_ms(left_ms + DEADLINE_SLACK_MS);
     flight->state = PS_FLIGHT_RUNNING;
-    flight->call = grpc_channel_create_registered_call(
-        connection->channel, NULL, GRPC_PROPAGATE_DEFAULTS, side->queue,
-        connection->methods[flight->method], deadline, NULL);
+    flight->asks_near = connection->asks_near;
+    bool is_near = ps_near_takes(flight);
+    grpc_channel *channel = is_near ? flight->near->channel : connection->channel;
+    void *method =
+        is_near ? flight->near->methods[flight->method] : connection->methods[flight->method];
+    flight->call = grpc_channel_create_registered_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS,
+                                                       side->queue, method, deadline, NULL);
 }
 
 static void content_released(void *argument)
@@ -131,14 +135,24 @@ static grpc_byte_buffer *make_message(struct ps_flight *flight)
     return message;
 }
 
+static grpc_metadata ask_for(const char *key)
+{
+    return (grpc_metadata){.key = grpc_slice_from_static_string(key),
+                           .value = grpc_slice_from_static_string(PS_SHARED_METADATA_ASK)};
+}
+
 void ps_flight_launch(struct ps_flight *flight)
 {
     ps_flight_share(flight);
     flight->message =
         flight->parts != NULL ? ps_flight_bundle_message(flight) : make_message(flight);
     flight->asks = ps_shared_link_asks(flight->connection->shared);
-    grpc_metadata ask = {.key = grpc_slice_from_static_string(PS_SHARED_METADATA_KEY),
-                         .value = grpc_slice_from_static_string(PS_SHARED_METADATA_ASK)};
+    grpc_metadata asks[2];
+    size_t ask_count = 0;
+    if (flight->asks)
+        asks[ask_count++] = ask_for(PS_SHARED_METADATA_KEY);
+    if (flight->asks_near)
+        asks[ask_count++] = ask_for(PS_LOCAL_METADATA_KEY);
     grpc_metadata_array_init(&flight->first_metadata);
     grpc_metadata_array_init(&flight->last_metadata);
     grpc_op ops[6];
@@ -146,8 +160,8 @@ void ps_flight_launch(struct ps_flight *flight)
     ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
     ops[0].flags =
         GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET;
-    ops[0].data.send_initial_metadata.count = flight->asks ? 1 : 0;
-    ops[0].data.send_initial_metadata.metadata = &ask;
+    ops[0].data.send_initial_metadata.count = ask_count;
+    ops[0].data.send_initial_metadata.metadata = asks;
     ops[1].op = GRPC_OP_SEND_MESSAGE;
     ops[1].data.send_message.send_message = flight->message;
     ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
@@ -219,16 +233,20 @@ void ps_flight_ended(struct ps_flight *flight)
         ps_shared_link_answered(flight->connection->shared,
                                 find_metadata(&flight->first_metadata, PS_SHARED_METADATA_KEY));
     ps_flight_shared_ended(flight);
-    grpc_metadata_array_destroy(&flight->first_metadata);
-    grpc_metadata_array_destroy(&flight->last_metadata);
-    grpc_byte_buffer_destroy(flight->message);
-    flight->message = NULL;
 
     ps_mutex_lock(&side->mutex);
+    if (flight->asks_near && flight->answered)
+        ps_near_answered(side, flight->connection,
+                         find_metadata(&flight->first_metadata, PS_LOCAL_METADATA_KEY));
+    ps_near_ended(flight);
     grpc_call *call = flight->call;
     flight->call = NULL;
     ps_mutex_unlock(&side->mutex);
     grpc_call_unref(call);
+    grpc_metadata_array_destroy(&flight->first_metadata);
+    grpc_metadata_array_destroy(&flight->last_metadata);
+    grpc_byte_buffer_destroy(flight->message);
+    flight->message = NULL;
 
     ps_flight_drop_pin(flight);
 }

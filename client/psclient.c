@@ -166,7 +166,8 @@ PS_EXPORT void psclient_get_counters(const struct psclient *client,
                                            .resends = inside->resends,
                                            .duplicates = inside->duplicates,
                                            .shared_calls = shared.calls,
-                                           .shared_bytes = shared.bytes};
+                                           .shared_bytes = shared.bytes,
+                                           .unix_calls = shared.near_calls};
     ps_mutex_unlock(&unlocked->mutex);
     counters->feedback_bytes = ps_push_encoder_bytes(&unlocked->encoder);
 }
@@ -193,8 +194,12 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
                                   client->memory, &client->channel, error));
     ps_bell_tell(&client->bell, client->channel.interrupt, client->channel.self);
     ps_channel_grpc_share(&client->channel, options->shared_memory != PSCLIENT_SHARED_MEMORY_OFF);
+    ps_channel_grpc_near(&client->channel, options->unix_socket != PSCLIENT_UNIX_SOCKET_OFF);
     return PS_OK;
 }
+
+/* As the kernel has it: sun_path of struct sockaddr_un, with its end. */
+enum { UNIX_PATH_BYTES_MAX = 108 };
 
 /* The next of the comma-separated addresses; its size is 0 when it is empty. */
 static struct ps_bytes next_address(const char **list)
@@ -205,9 +210,14 @@ static struct ps_bytes next_address(const char **list)
     return (struct ps_bytes){(const uint8_t *)start, size};
 }
 
-/* A host, a colon and a port from 1 to 65535; gRPC would cut a larger one down to another port. */
+/* A host, a colon and a port from 1 to 65535; gRPC would cut a larger one down to another port. Or
+ * the path of a unix socket. */
 static bool is_address(struct ps_bytes text)
 {
+    static const char local[] = "unix:";
+    size_t path = sizeof local - 1;
+    if (text.size > path && memcmp(text.data, local, path) == 0)
+        return text.size < PS_ADDRESS_BYTES_MAX && text.size - path < UNIX_PATH_BYTES_MAX;
     size_t digits = 0;
     uint32_t port = 0;
     uint32_t place = 1;
@@ -227,7 +237,8 @@ static enum ps_status open_fixed(struct psclient *client, const struct psclient_
     for (const char *list = options->servers; list != NULL; client->shard_count++) {
         struct ps_bytes address = next_address(&list);
         if (!is_address(address))
-            return ps_fail(error, PS_ERR_BAD_INPUT, "server %u: \"%.*s\" is no HOST:PORT",
+            return ps_fail(error, PS_ERR_BAD_INPUT,
+                           "server %u: \"%.*s\" is no HOST:PORT and no unix:PATH",
                            client->shard_count, (int)(address.size < 100 ? address.size : 100),
                            (const char *)address.data);
     }

@@ -106,12 +106,20 @@ enum psclient_shared_memory {
     PSCLIENT_SHARED_MEMORY_OFF = 1
 };
 
+/* Calls to a server on this host go through a unix socket, which the server names and which is
+ * known on its host only, instead of through TCP. What is promised does not depend on it. */
+enum psclient_unix_socket {
+    PSCLIENT_UNIX_SOCKET_AUTO = 0, /* where it is possible */
+    PSCLIENT_UNIX_SOCKET_OFF = 1
+};
+
 /* Zero-initialise; name either etcd or servers. */
 struct psclient_options {
     const char *etcd;      /* URL[,URL]: find the servers and follow them when they move */
     const char *etcd_user; /* NULL: no authentication */
     const char *etcd_password;
-    const char *servers;      /* HOST:PORT[,HOST:PORT]: position = index of the shard */
+    const char *servers;      /* HOST:PORT[,HOST:PORT]: position = index of the shard. unix:PATH
+                                   is a socket of a server on this host */
     const char *job;          /* NULL or "": none */
     uint64_t open_timeout_ms; /* wait this long for the number of shards; 0: 30000 */
     uint64_t split_bytes;     /* larger parameters are cut over all shards; 0: 16 MiB. The same for
@@ -127,6 +135,7 @@ struct psclient_options {
     uint64_t feedback_bytes_max;           /* of what is left out and kept; 0: 1 GiB. Beyond it:
                                     PSCLIENT_EXHAUSTED */
     enum psclient_shared_memory shared_memory;
+    enum psclient_unix_socket unix_socket;
 };
 
 int psclient_open(const struct psclient_options *options, struct psclient **client,
@@ -253,6 +262,7 @@ struct psclient_counters {
     uint64_t feedback_bytes; /* kept at the moment: what encodings have left out */
     uint64_t shared_calls;   /* whose content went through shared memory; 0: none did */
     uint64_t shared_bytes;   /* of that content */
+    uint64_t unix_calls;     /* messages that went through unix sockets; 0: none did */
 };
 void psclient_get_counters(const struct psclient *client, struct psclient_counters *counters);
 

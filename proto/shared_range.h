@@ -19,6 +19,9 @@
 #define PS_SHARED_METADATA_KEY "ps-shared-memory"
 #define PS_SHARED_METADATA_ASK "?"
 
+/* In the same way: the abstract name of the unix socket at which the server takes calls. */
+#define PS_LOCAL_METADATA_KEY "ps-unix-socket"
+
 /* The SharedRange that a field of a message holds. */
 void ps_shared_range_read(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                           struct ps_shared_range *range);

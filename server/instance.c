@@ -284,6 +284,8 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .log = instance->log,
         .metrics = instance->metrics,
         .listen = options->listen,
+        .listens_locally = strcmp(options->listen_unix, "off") != 0,
+        .listen_file = strchr(options->listen_unix, '/') != NULL ? options->listen_unix : NULL,
         .lane_count = (uint32_t)options->lanes,
         .busy_poll = options->busy_poll,
         .client_bytes_max = options->client_bytes,

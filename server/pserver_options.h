@@ -21,9 +21,10 @@
 
 struct ps_pserver_options {
     const char *listen;
-    const char *advertise; /* NULL: the bound address */
-    const char *http;      /* NULL: no HTTP port */
-    const char *etcd;      /* NULL: alone */
+    const char *listen_unix; /* "auto", "off", or a path */
+    const char *advertise;   /* NULL: the bound address */
+    const char *http;        /* NULL: no HTTP port */
+    const char *etcd;        /* NULL: alone */
     const char *etcd_user;
     const char *etcd_password;
     uint64_t etcd_ttl_ms;

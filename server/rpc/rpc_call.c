@@ -37,7 +37,8 @@ void ps_rpc_call_clear(struct ps_rpc_call *call)
     ps_rpc_call_drop_request(call);
     grpc_byte_buffer_destroy(call->reply);
     grpc_metadata_array_destroy(&call->metadata);
-    grpc_slice_unref(call->offer.value);
+    for (size_t i = 0; i < call->offer_count; i++)
+        grpc_slice_unref(call->offers[i].value);
     if (call->call != NULL)
         grpc_call_unref(call->call);
     if (call->counted)
@@ -135,15 +136,22 @@ static grpc_op *add(struct ps_rpc_batch *batch, grpc_op_type type)
 }
 
 /* Only a client that does not know the answer yet asks. */
-static bool asks_for_shared_memory(const struct ps_rpc_call *call)
+static bool asks_for(const struct ps_rpc_call *call, const char *key)
 {
-    if (call->lane->context->shared == NULL)
-        return false;
     for (size_t i = 0; i < call->metadata.count; i++) {
-        if (grpc_slice_str_cmp(call->metadata.metadata[i].key, PS_SHARED_METADATA_KEY) == 0)
+        if (grpc_slice_str_cmp(call->metadata.metadata[i].key, key) == 0)
             return true;
     }
     return false;
+}
+
+static void offer(struct ps_rpc_call *call, const char *key, const char *name)
+{
+    if (name == NULL || !asks_for(call, key))
+        return;
+    PS_ASSERT(call->offer_count < PS_ARRAY_COUNT(call->offers));
+    call->offers[call->offer_count++] = (grpc_metadata){
+        .key = grpc_slice_from_static_string(key), .value = grpc_slice_from_copied_string(name)};
 }
 
 void ps_rpc_batch_headers(struct ps_rpc_batch *batch)
@@ -152,13 +160,12 @@ void ps_rpc_batch_headers(struct ps_rpc_batch *batch)
     if (call->headers_sent)
         return;
     grpc_op *op = add(batch, GRPC_OP_SEND_INITIAL_METADATA);
-    if (asks_for_shared_memory(call)) {
-        call->offer.key = grpc_slice_from_static_string(PS_SHARED_METADATA_KEY);
-        call->offer.value =
-            grpc_slice_from_copied_string(ps_shared_memory_name(call->lane->context->shared));
-        op->data.send_initial_metadata.count = 1;
-        op->data.send_initial_metadata.metadata = &call->offer;
-    }
+    const struct ps_rpc_context *context = call->lane->context;
+    offer(call, PS_SHARED_METADATA_KEY,
+          context->shared != NULL ? ps_shared_memory_name(context->shared) : NULL);
+    offer(call, PS_LOCAL_METADATA_KEY, context->local_name[0] != '\0' ? context->local_name : NULL);
+    op->data.send_initial_metadata.count = call->offer_count;
+    op->data.send_initial_metadata.metadata = call->offers;
     call->headers_sent = true;
 }
 

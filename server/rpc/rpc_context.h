@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/busy_poll.h"
+#include "base/local_socket.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "proto/health_codec.h"
@@ -32,7 +33,8 @@ struct ps_rpc_context {
     struct ps_helpers helpers; /* for large requests */
     struct ps_peer_limits limits;
     struct ps_busy_poll_wish busy_poll;
-    struct ps_shared_memory *shared; /* NULL: none is offered */
+    struct ps_shared_memory *shared;              /* NULL: none is offered */
+    char local_name[PS_LOCAL_NAME_BYTES_MAX + 1]; /* of the unix socket; empty: none */
     uint64_t message_bytes_max;
     uint64_t reply_ms_max; /* a client that leaves a reply alone for longer is given up */
     atomic_bool draining;

@@ -107,6 +107,7 @@ static enum ps_status connect_client(struct ps_bench_load *load, struct ps_error
         .split_bytes = UINT64_C(2) << 30,
         .busy_poll = load->wish.busy_poll_text,
         .encoding = (enum psclient_encoding)load->wish.encoding,
+        .unix_socket = load->wish.nears ? PSCLIENT_UNIX_SOCKET_AUTO : PSCLIENT_UNIX_SOCKET_OFF,
         .shared_memory =
             load->wish.shares ? PSCLIENT_SHARED_MEMORY_AUTO : PSCLIENT_SHARED_MEMORY_OFF,
     };
@@ -114,13 +115,13 @@ static enum ps_status connect_client(struct ps_bench_load *load, struct ps_error
     return ps_bench_load_status(psclient_open(&options, &load->client, &reason), &reason, error);
 }
 
-uint64_t ps_bench_load_shared_bytes(const struct ps_bench_load *load)
+struct ps_bench_ways ps_bench_load_ways(const struct ps_bench_load *load)
 {
     struct psclient_counters counters;
     if (load->wish.via == PS_BENCH_VIA_CHANNEL)
-        return load->channel_shared_bytes;
+        return load->channel_ways;
     psclient_get_counters(load->client, &counters);
-    return counters.shared_bytes;
+    return (struct ps_bench_ways){counters.shared_bytes, counters.unix_calls};
 }
 
 enum ps_status ps_bench_load_reconnect(struct ps_bench_load *load, const char *servers,

@@ -46,8 +46,8 @@ struct ps_bench_load {
     uint64_t thread_count; /* of those that were started */
     uint64_t started_ns;
     enum ps_bench_operation operation;
-    bool inexact;                  /* some gradients were encoded with a loss */
-    uint64_t channel_shared_bytes; /* of the bare channels that were closed */
+    bool inexact;                      /* some gradients were encoded with a loss */
+    struct ps_bench_ways channel_ways; /* of the bare channels that were closed */
     atomic_bool stop;
     atomic_llong left; /* operations that may still begin */
 };

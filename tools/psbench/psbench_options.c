@@ -45,9 +45,11 @@ static const struct ps_option table[] = {
         "client: libpsclient, from one thread that does not wait. threads: from one that waits for "
         "each operation in flight. channel: the library's gRPC channel without what decides about "
         "retries, from one thread."),
-    OPTION(transport, "transport", PS_OPTION_CHOICE, "WAY", "wire", "wire|shm|auto",
-           "How content gets to the server. wire: in messages. shm: through memory shared with it. "
-           "auto: as libpsclient chooses by itself."),
+    OPTION(
+        transport, "transport", PS_OPTION_CHOICE, "WAY", "tcp", "tcp|unix|shared|auto",
+        "How calls get to the server. tcp: all in messages, over TCP. unix: in messages, through "
+        "a unix socket. shared: over TCP, large content through memory shared with the server. "
+        "auto: as libpsclient chooses by itself. The report says what was used."),
     OPTION(program, "pserver", PS_OPTION_TEXT, "FILE", NULL, NULL,
            "The server to start; without it the pserver beside this program."),
     OPTION(folder, "dir", PS_OPTION_TEXT, "DIR", NULL, NULL,

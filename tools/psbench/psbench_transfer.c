@@ -30,6 +30,7 @@ static enum ps_status open_run(struct transfer_run *run, struct ps_error *error)
 static void close_run(struct transfer_run *run);
 static enum ps_status measure(struct transfer_run *run, const struct transfer *transfer,
                               struct ps_error *error);
+static enum ps_status check_ways(const struct transfer_run *run, struct ps_error *error);
 static enum ps_status compare(struct transfer_run *run, const struct transfer *transfer,
                               struct ps_bench_row *row, struct ps_error *error);
 static enum ps_status compare_grpc(struct transfer_run *run, const struct transfer *transfer,
@@ -58,12 +59,8 @@ enum ps_status ps_bench_transfer(struct ps_bench *bench, struct ps_error *error)
     }
     if (status == PS_OK)
         status = ps_bench_load_check(run.load, error);
-    if (status == PS_OK && strcmp(bench->options->transport, "shm") == 0 &&
-        ps_bench_load_shared_bytes(run.load) == 0)
-        status = ps_fail(error, PS_ERR_UNAVAILABLE,
-                         "nothing went through shared memory: %llu bytes are too few, or the "
-                         "server takes none here",
-                         (unsigned long long)bench->options->size);
+    if (status == PS_OK)
+        status = check_ways(&run, error);
     close_run(&run);
     return status;
 }
@@ -116,21 +113,38 @@ static void close_run(struct transfer_run *run)
     ps_bench_peer_close(&run->peer);
 }
 
+/* A way that was asked for and not taken is no measurement of it. */
+static enum ps_status check_ways(const struct transfer_run *run, struct ps_error *error)
+{
+    const struct ps_bench_options *options = run->bench->options;
+    struct ps_bench_ways ways = ps_bench_load_ways(run->load);
+    if (strcmp(options->transport, "shared") == 0 && ways.shared_bytes == 0)
+        return ps_fail(error, PS_ERR_UNAVAILABLE,
+                       "nothing went through shared memory: %llu bytes are too few, or the server "
+                       "takes none here",
+                       (unsigned long long)options->size);
+    if (strcmp(options->transport, "unix") == 0 && ways.unix_calls == 0)
+        return ps_fail(error, PS_ERR_UNAVAILABLE,
+                       "nothing went through a unix socket: the server offers none here");
+    return PS_OK;
+}
+
 static enum ps_status measure(struct transfer_run *run, const struct transfer *transfer,
                               struct ps_error *error)
 {
     struct ps_bench *bench = run->bench;
     ps_bench_progress(bench, transfer->row);
     struct ps_bench_figures figures;
-    uint64_t shared_bytes = ps_bench_load_shared_bytes(run->load);
+    struct ps_bench_ways before = ps_bench_load_ways(run->load);
     PS_TRY(ps_bench_load_run(run->load, transfer->operation, bench->options->time_ms, &figures,
                              error));
-    shared_bytes = ps_bench_load_shared_bytes(run->load) - shared_bytes;
+    struct ps_bench_ways ways = ps_bench_load_ways(run->load);
     struct ps_bench_row *row = ps_bench_report_row(
         &bench->report, transfer->row, bench->options->size, bench->options->outstanding);
     ps_bench_row_add(row, &figures);
     ps_bench_row_detail(row, "longest_us", figures.longest_us);
-    ps_bench_row_detail(row, "shared_bytes", (double)shared_bytes);
+    ps_bench_row_detail(row, "shared_bytes", (double)(ways.shared_bytes - before.shared_bytes));
+    ps_bench_row_detail(row, "unix_calls", (double)(ways.unix_calls - before.unix_calls));
     return compare(run, transfer, row, error);
 }
 
@@ -144,7 +158,8 @@ static enum ps_status compare(struct transfer_run *run, const struct transfer *t
     PS_TRY(compare_stream(run, transfer, row, error));
     struct ps_bench_figures figures = ps_bench_alone_copy(&run->alone, side_ms);
     ps_bench_report_beside(&run->bench->report, row, "memcpy", "memcpy", 1, &figures);
-    if (strcmp(run->bench->options->transport, "wire") != 0) {
+    if (strcmp(run->bench->options->transport, "shared") == 0 ||
+        strcmp(run->bench->options->transport, "auto") == 0) {
         PS_TRY(ps_bench_alone_copy_far(&run->alone, side_ms, &figures, error));
         ps_bench_report_beside(&run->bench->report, row, "memcpy_far", "memcpy_far", 1, &figures);
     }

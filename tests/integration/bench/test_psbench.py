@@ -121,13 +121,13 @@ class PsbenchTest(unittest.TestCase):
         arguments = ["--size", "256KiB", "--time", "300ms", "--repeat", "2", "--outstanding", "4"]
         for via in ("client", "channel"):
             for name in ("push", "pull"):
-                document = self.measure(name, *arguments, "--transport", "shm", "--via", via)
+                document = self.measure(name, *arguments, "--transport", "shared", "--via", via)
                 row = self.row(document, name)
                 self.assertIn("shared_bytes", row["details"])
                 self.assertGreater(row["ratios"]["memcpy_far"], 0)
 
     def test_content_too_small_for_shared_memory_is_said_to_be(self):
-        done = run("push", *TINY, "--transport", "shm")
+        done = run("push", *TINY, "--transport", "shared")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("nothing went through shared memory", done.stderr)
 

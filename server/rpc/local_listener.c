@@ -1,0 +1,115 @@
+/* Names and files of unix sockets. gRPC would remove the file of a living server as well: whether
+ * one is alive is found out before, and by one server of a folder at a time. */
+#include "server/rpc/local_listener.h"
+
+#include "base/random.h"
+
+#include <grpc/grpc_security.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* For the owner and the group, as far as the folder lets them. */
+#define FILE_MASK (S_IXUSR | S_IXGRP | S_IRWXO)
+
+static bool add_port(grpc_server *server, const char *address);
+static enum ps_status lock_folder(const char *path, int *folder, struct ps_error *error);
+static enum ps_status check_nobody_listens(const struct sockaddr_un *address,
+                                           struct ps_error *error);
+
+enum ps_status ps_local_listener_open(grpc_server *server, char name[PS_LOCAL_NAME_BYTES_MAX + 1],
+                                      struct ps_error *error)
+{
+    uint64_t number[2];
+    char chosen[PS_LOCAL_NAME_BYTES_MAX + 1];
+    char address[sizeof chosen + sizeof "unix-abstract:"];
+    ps_random_system(number, sizeof number);
+    (void)snprintf(chosen, sizeof chosen, "pserver-grpc-%016" PRIx64 "%016" PRIx64, number[0],
+                   number[1]);
+    (void)snprintf(address, sizeof address, "unix-abstract:%s", chosen);
+    if (!add_port(server, address))
+        return ps_fail(error, PS_ERR_IO, "cannot listen on %s", address);
+    memcpy(name, chosen, sizeof chosen);
+    return PS_OK;
+}
+
+static bool add_port(grpc_server *server, const char *address)
+{
+    grpc_server_credentials *credentials = grpc_insecure_server_credentials_create();
+    int port = grpc_server_add_http2_port(server, address, credentials);
+    grpc_server_credentials_release(credentials);
+    return port > 0;
+}
+
+enum ps_status ps_local_listener_open_file(grpc_server *server, const char *path,
+                                           struct ps_error *error)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char text[sizeof address.sun_path + sizeof "unix:"];
+    int folder;
+    if (strlen(path) >= sizeof address.sun_path)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "a socket's path has at most %zu bytes: %.40s...",
+                       sizeof address.sun_path - 1, path);
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    (void)snprintf(text, sizeof text, "unix:%s", path);
+    PS_TRY(lock_folder(path, &folder, error));
+    enum ps_status status = check_nobody_listens(&address, error);
+    if (status == PS_OK) {
+        /* No other thread makes files yet. */
+        mode_t before = umask(FILE_MASK);
+        if (!add_port(server, text))
+            status = ps_fail(error, PS_ERR_IO, "cannot listen on %s", text);
+        (void)umask(before);
+    }
+    (void)close(folder);
+    return status;
+}
+
+/* Until `*folder` is closed no other server looks at sockets there. */
+static enum ps_status lock_folder(const char *path, int *folder, struct ps_error *error)
+{
+    char name[sizeof((struct sockaddr_un){0}.sun_path)];
+    const char *slash = strrchr(path, '/');
+    size_t size = slash == NULL ? 0 : (size_t)(slash - path);
+    (void)snprintf(name, sizeof name, "%.*s", (int)size, path);
+    if (size == 0)
+        (void)snprintf(name, sizeof name, "%s", slash == NULL ? "." : "/");
+    *folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*folder >= 0 && flock(*folder, LOCK_EX) == 0)
+        return PS_OK;
+    int reason = errno;
+    if (*folder >= 0)
+        (void)close(*folder);
+    return ps_fail(error, PS_ERR_IO, "folder of the socket %s: %s", path, strerror(reason));
+}
+
+static enum ps_status check_nobody_listens(const struct sockaddr_un *address,
+                                           struct ps_error *error)
+{
+    struct stat file;
+    if (lstat(address->sun_path, &file) != 0)
+        return errno == ENOENT
+                   ? PS_OK
+                   : ps_fail(error, PS_ERR_IO, "socket %s: %s", address->sun_path, strerror(errno));
+    if (!S_ISSOCK(file.st_mode))
+        return ps_fail(error, PS_ERR_EXISTS, "%s exists and is no socket", address->sun_path);
+    int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (probe < 0)
+        return ps_fail(error, PS_ERR_IO, "socket: %s", strerror(errno));
+    int failed = connect(probe, (const struct sockaddr *)address, sizeof *address);
+    int reason = errno;
+    (void)close(probe);
+    if (failed != 0 && reason == ECONNREFUSED)
+        return PS_OK; /* left by a server that was killed */
+    if (failed == 0 || reason == EAGAIN)
+        return ps_fail(error, PS_ERR_EXISTS, "a server listens on %s already", address->sun_path);
+    return ps_fail(error, PS_ERR_IO, "socket %s: %s", address->sun_path, strerror(reason));
+}
