@@ -17,8 +17,21 @@
 /* xxHash64 with seed 0. */
 uint64_t ps_digest_xxh64(struct ps_bytes bytes);
 
+/* The same of bytes that come in pieces. */
+struct ps_digest {
+    uint64_t lanes[4];
+    uint64_t size;
+    uint8_t rest[32]; /* size % 32 of them wait for more */
+};
+void ps_digest_begin(struct ps_digest *digest);
+void ps_digest_add(struct ps_digest *digest, struct ps_bytes bytes);
+uint64_t ps_digest_end(const struct ps_digest *digest);
+
 /* Of one block: its xxHash64, but 1 instead of 0. 0 is no block's. */
 uint64_t ps_digest_block(struct ps_bytes block);
+
+/* The same of the next `size` bytes of a view, which are then consumed. */
+uint64_t ps_digest_next_block(struct ps_view_cursor *cursor, size_t size);
 
 /* The chain over blocks, in order: 0, then after each block this. */
 uint64_t ps_digest_chain(uint64_t chain, uint64_t block);

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "client/placement.h"
+#include "client/replica.h"
 #include "client/retry.h"
 
 #include <string.h>
@@ -213,6 +214,9 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
         request->list =
             (struct ps_list_request){.after = name, .limit = (uint32_t)item->list->count_max};
         return;
+    case PS_METHOD_SINCE:
+        request->since = item->since->request;
+        return;
     case PS_METHOD_FINISH:
         if (batch->request.init_epochs != NULL)
             request->finish.epoch = batch->request.init_epochs[call->shard];
@@ -221,7 +225,6 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
     case PS_METHOD_SAVE:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
-    case PS_METHOD_SINCE:
     case PS_METHOD_COUNT:
         return;
     }
@@ -270,12 +273,14 @@ void ps_call_name_shard(struct ps_engine_call *call)
     case PS_METHOD_PULL:
         call->request.pull.shard = call->shard + 1;
         return;
+    case PS_METHOD_SINCE:
+        call->request.since.shard = call->shard + 1;
+        return;
     case PS_METHOD_STATUS:
     case PS_METHOD_LIST:
     case PS_METHOD_SAVE:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
-    case PS_METHOD_SINCE:
     case PS_METHOD_COUNT:
         return;
     }

@@ -20,6 +20,7 @@ struct ps_call_request {
         struct ps_push_request push;
         struct ps_pull_request pull;
         struct ps_list_request list;
+        struct ps_since_request since;
         struct {
             struct ps_push_request push;
             struct ps_pull_request pull; /* of the same parameter, after the push */
@@ -46,6 +47,7 @@ struct ps_call_reply {
         struct ps_status_reply status;
         struct ps_list_reply list;
         struct ps_save_reply save;
+        struct ps_bundle_reply since; /* an answer to each pull */
         struct {
             struct ps_push_reply push;
             struct ps_pull_reply pull;

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "client/retry.h"
+#include "proto/bundle_codec.h"
 #include "proto/shared_range.h"
 #include "proto/status_codes.h"
 
@@ -40,11 +41,13 @@ void ps_flight_encode(const struct ps_call_request *request, struct ps_buffer *h
     case PS_METHOD_FINISH:
         ps_encode_finish(&request->finish, head);
         return;
+    case PS_METHOD_SINCE:
+        ps_encode_since(&request->since, head);
+        return;
     case PS_METHOD_STATUS:
     case PS_METHOD_SAVE:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
-    case PS_METHOD_SINCE:
     case PS_METHOD_PUSH_PULL: /* several calls: channel_grpc_bundle.c */
     case PS_METHOD_COUNT:
         return; /* their requests are empty */
@@ -68,8 +71,10 @@ struct ps_flight *ps_flight_create_empty(struct ps_grpc_side *side, enum ps_meth
 
 struct ps_flight *ps_flight_create(struct ps_grpc_side *side, const struct ps_call_request *request)
 {
-    struct ps_flight *flight = ps_flight_create_empty(
-        side, request->method, PS_NAME_BYTES_MAX + PS_CONFIG_BYTES_MAX + 256);
+    size_t head_max = PS_NAME_BYTES_MAX + PS_CONFIG_BYTES_MAX + 256;
+    if (request->method == PS_METHOD_SINCE)
+        head_max += request->since.pull_count * PS_BUNDLE_ITEM_BYTES_MAX;
+    struct ps_flight *flight = ps_flight_create_empty(side, request->method, head_max);
     if (flight == NULL)
         return NULL;
     flight->request = request;
@@ -311,10 +316,11 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
         return ps_decode_list_reply(view, memory, &reply->list, decoded, error);
     case PS_METHOD_SAVE:
         return ps_decode_save_reply(view, memory, &reply->save, decoded, error);
+    case PS_METHOD_SINCE:
+        return ps_decode_bundle_reply(view, memory, &reply->since, decoded, error);
     case PS_METHOD_FINISH:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
-    case PS_METHOD_SINCE:
     case PS_METHOD_PUSH_PULL:
     case PS_METHOD_COUNT:
         break;

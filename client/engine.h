@@ -121,6 +121,8 @@ struct ps_list_rows {
     bool more;    /* filled in */
 };
 
+struct ps_since_message;
+
 /* A gradient as it is sent, cut into the ranges that its parameter is cut into. */
 struct ps_encoded_push {
     enum ps_encoding encoding;
@@ -139,11 +141,12 @@ struct ps_item {
     struct ps_bytes config;    /* INIT */
     enum ps_encoding encoding; /* PULL, PUSH_PULL: that the reply shall have */
     const struct ps_encoded_push *encoded; /* PUSH, PUSH_PULL: sent instead of content; or NULL */
-    uint32_t shard;                        /* FINISH, STATUS, LIST, SAVE: which server is asked */
+    uint32_t shard;                        /* FINISH, STATUS, LIST, SAVE, SINCE: which server */
     union {                                /* where the answer goes */
         struct psclient_server_status *server_status; /* STATUS */
         struct ps_list_rows *list;                    /* LIST */
         struct psclient_saved *saved;                 /* SAVE */
+        const struct ps_since_message *since;         /* SINCE: and what is asked (replica.h) */
     };
 
     enum ps_status status;       /* of the first range that failed */

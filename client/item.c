@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "client/pull_decoder.h"
+#include "client/replica.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -110,11 +111,12 @@ enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *c
     case PS_METHOD_SAVE:
         take_saved(item->saved, &reply->save);
         return PS_OK;
+    case PS_METHOD_SINCE:
+        return ps_replica_take(item->since, &reply->since, error);
     case PS_METHOD_INIT:
     case PS_METHOD_FINISH:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
-    case PS_METHOD_SINCE:
     case PS_METHOD_COUNT:
         break;
     }

@@ -43,8 +43,8 @@ void ps_encode_bundle_push(const struct ps_push_request *push, const struct ps_r
                            size_t index, struct ps_buffer *head);
 void ps_encode_bundle_pull(const struct ps_pull_request *pull, struct ps_buffer *head);
 
-/* Of a request of delta pulls: most content of the answer. */
-void ps_encode_bundle_bytes_max(uint64_t bytes_max, struct ps_buffer *head);
+/* A whole GetParamsSinceRequest. */
+void ps_encode_since(const struct ps_since_request *request, struct ps_buffer *head);
 
 /* The id of a message of a stream, in its answer; anywhere between results. */
 void ps_encode_bundle_message_id(uint64_t id, struct ps_buffer *head);

@@ -11,6 +11,7 @@ enum {
     FIELD_PULLS = 2,
     FIELD_MESSAGE_ID = 3,
     FIELD_BYTES_MAX = 4,
+    FIELD_SHARD = 14,
     FIELD_ID = 15
 };
 /* Of every result. */
@@ -70,9 +71,12 @@ void ps_encode_bundle_pull(const struct ps_pull_request *pull, struct ps_buffer 
     nest_end(&item, FIELD_PULLS, 0, head);
 }
 
-void ps_encode_bundle_bytes_max(uint64_t bytes_max, struct ps_buffer *head)
+void ps_encode_since(const struct ps_since_request *request, struct ps_buffer *head)
 {
-    ps_wire_put_uint(head, FIELD_BYTES_MAX, bytes_max);
+    for (size_t i = 0; i < request->pull_count; i++)
+        ps_encode_bundle_pull(&request->pulls[i], head);
+    ps_wire_put_uint(head, FIELD_BYTES_MAX, request->bytes_max);
+    ps_wire_put_uint(head, FIELD_SHARD, request->shard);
 }
 
 void ps_encode_bundle_message_id(uint64_t id, struct ps_buffer *head)

@@ -194,6 +194,14 @@ struct ps_bundle_request {
     size_t pull_count;
 };
 
+/* What GetParamsSince carries. */
+struct ps_since_request {
+    const struct ps_pull_request *pulls; /* delta pulls */
+    size_t pull_count;
+    uint64_t bytes_max; /* most content of the answer; 0: PS_DELTA_BYTES_DEFAULT */
+    uint32_t shard;     /* of all pulls, as of an init */
+};
+
 struct ps_bundle_reply {
     struct ps_push_result *pushes; /* in the order of the requests */
     size_t push_count;

@@ -34,6 +34,30 @@ START_TEST(the_digest_is_xxh64)
 }
 END_TEST
 
+START_TEST(the_digest_does_not_depend_on_how_bytes_are_cut)
+{
+    uint8_t bytes[1000];
+    struct ps_bytes pieces[1000];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * i);
+    size_t count = 0;
+    for (size_t at = 0; at < sizeof bytes;) {
+        size_t size = at % (size_t)(_i + 2); /* empty ones, too */
+        size = count % 2 == 0 ? size : size + 1;
+        size = size < sizeof bytes - at ? size : sizeof bytes - at;
+        pieces[count++] = (struct ps_bytes){bytes + at, size};
+        at += size;
+    }
+    const struct ps_view view = {pieces, count, sizeof bytes};
+    struct ps_view_cursor cursor = {.view = view};
+
+    ck_assert_uint_eq(ps_digest_next_block(&cursor, 700),
+                      ps_digest_block((struct ps_bytes){bytes, 700}));
+    ck_assert_uint_eq(ps_digest_next_block(&cursor, 300),
+                      ps_digest_block((struct ps_bytes){bytes + 700, 300}));
+}
+END_TEST
+
 START_TEST(every_bit_counts)
 {
     uint8_t bytes[100] = {0};
@@ -65,6 +89,7 @@ int main(void)
     Suite *suite = suite_create("digest");
     TCase *tests = tcase_create("digest");
     tcase_add_loop_test(tests, the_digest_is_xxh64, 0, (int)(sizeof vectors / sizeof vectors[0]));
+    tcase_add_loop_test(tests, the_digest_does_not_depend_on_how_bytes_are_cut, 0, 70);
     tcase_add_test(tests, every_bit_counts);
     tcase_add_test(tests, the_chain_is_the_digest_of_both);
     tcase_add_test(tests, the_chain_knows_the_order);

@@ -1,0 +1,253 @@
+/* libpsclient: parameters that are kept up to date by delta pulls. */
+#include "client/psclient.h"
+
+#include "client/client_state.h"
+#include "client/placement.h"
+#include "client/replica.h"
+#include "client/status_map.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Before servers that could not answer are asked again. */
+#define PAUSE_MS 20
+
+struct psclient_replica {
+    struct psclient *client;               /* borrowed */
+    struct psclient_parameter *parameters; /* borrowed */
+    size_t count;
+    struct ps_replica *replica; /* owned */
+};
+
+static enum ps_status check_parameter(const struct psclient_parameter *parameter,
+                                      struct ps_error *error);
+static struct ps_placement placement_of(const struct psclient *client,
+                                        const struct psclient_parameter *parameter);
+static enum ps_status add_parts(struct psclient_replica *handle, uint32_t i,
+                                struct ps_error *error);
+static enum ps_status pull_round(struct psclient_replica *handle, uint64_t deadline_ms, bool *more,
+                                 struct ps_error *error);
+static int tell_results(struct psclient_replica *handle, struct psclient_result *results,
+                        struct psclient_error *error);
+
+/* Parts that the parameters make together; an upper bound where they are wrong. */
+static size_t count_parts(const struct psclient *client,
+                          const struct psclient_parameter *parameters, size_t count)
+{
+    size_t parts = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct ps_error ignored;
+        if (check_parameter(&parameters[i], &ignored) == PS_OK)
+            parts += placement_of(client, &parameters[i]).range_count;
+    }
+    return parts;
+}
+
+PS_EXPORT int psclient_replica_open(struct psclient *client, struct psclient_parameter *parameters,
+                                    size_t count, struct psclient_replica **out,
+                                    struct psclient_error *error)
+{
+    struct ps_error why = {PS_ERR_NO_MEMORY, "no memory for a replica"};
+    enum ps_status status = PS_ERR_NO_MEMORY;
+    struct psclient_replica *handle = ps_zeroed(client->memory, sizeof *handle);
+    if (handle != NULL) {
+        handle->client = client;
+        handle->parameters = parameters;
+        handle->count = count;
+        status = ps_replica_create(client->memory, count_parts(client, parameters, count),
+                                   &handle->replica, &why);
+    }
+    for (size_t i = 0; i < count && status == PS_OK; i++)
+        status = add_parts(handle, (uint32_t)i, &why);
+    if (status != PS_OK) {
+        psclient_replica_close(handle);
+        return ps_client_fail(error, status, why.text);
+    }
+    *out = handle;
+    return ps_client_succeed(error);
+}
+
+PS_EXPORT void psclient_replica_close(struct psclient_replica *handle)
+{
+    if (handle == NULL)
+        return;
+    ps_replica_destroy(handle->replica);
+    ps_release(handle->client->memory, handle);
+}
+
+static enum ps_status check_parameter(const struct psclient_parameter *parameter,
+                                      struct ps_error *error)
+{
+    const char *name = parameter->name != NULL ? parameter->name : "";
+    if ((unsigned)parameter->type >= PS_DTYPE_COUNT)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.100s: %u is no element type", name,
+                       (unsigned)parameter->type);
+    if (parameter->content == NULL || parameter->content_size == 0 ||
+        parameter->content_size % ps_dtype_size((enum ps_dtype)parameter->type) != 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.100s: %zu bytes are no elements", name,
+                       parameter->content_size);
+    return PS_OK;
+}
+
+static struct ps_placement placement_of(const struct psclient *client,
+                                        const struct psclient_parameter *parameter)
+{
+    return ps_placement_of(parameter->content_size, ps_dtype_size((enum ps_dtype)parameter->type),
+                           client->split_bytes, client->shard_count);
+}
+
+static enum ps_status add_parts(struct psclient_replica *handle, uint32_t i, struct ps_error *error)
+{
+    struct psclient_parameter *parameter = &handle->parameters[i];
+    PS_TRY(check_parameter(parameter, error));
+    const struct ps_bytes name = ps_bytes_of_text(parameter->name);
+    struct ps_placement placement = placement_of(handle->client, parameter);
+    PS_TRY(ps_placement_check_name(name, placement.range_count > 1, error));
+    parameter->version = 0;
+    for (uint32_t k = 0; k < placement.range_count; k++) {
+        char text[PS_NAME_BYTES_MAX];
+        struct ps_range range = ps_placement_range(&placement, name, k);
+        const struct ps_replica_part part = {
+            .name = {(const uint8_t *)text, ps_placement_name(&placement, name, k, text)},
+            .shard = range.shard,
+            .parameter = i,
+            .dtype = (enum ps_dtype)parameter->type,
+            .content = (uint8_t *)parameter->content + range.offset,
+            .size = range.size};
+        PS_TRY(ps_replica_add(handle->replica, &part, error));
+    }
+    return PS_OK;
+}
+
+/* ---- Pulling ---- */
+
+PS_EXPORT int psclient_pull_since(struct psclient_replica *handle, uint64_t timeout_ms,
+                                  struct psclient_result *results, struct psclient_error *error)
+{
+    struct psclient *client = handle->client;
+    uint64_t deadline_ms = ps_deadline_after(client->clock, timeout_ms);
+    struct ps_error why = {PS_OK, ""};
+    bool more = true;
+    ps_replica_begin(handle->replica);
+    while (more) {
+        uint64_t heard = ps_bell_count(&client->bell);
+        enum ps_status status = pull_round(handle, deadline_ms, &more, &why);
+        if (status != PS_OK) {
+            (void)tell_results(handle, results, NULL);
+            return ps_client_fail(error, status, why.text);
+        }
+        if (more && !handle->replica->advanced)
+            ps_bell_wait(&client->bell, heard, PAUSE_MS);
+    }
+    return tell_results(handle, results, error);
+}
+
+static enum ps_status run_messages(struct psclient *client, struct ps_since_message *messages,
+                                   struct ps_item *items, size_t count, uint64_t deadline_ms,
+                                   struct ps_error *error)
+{
+    for (size_t i = 0; i < count; i++)
+        items[i] = (struct ps_item){.shard = messages[i].shard, .since = &messages[i]};
+    const struct ps_batch_request request = {
+        .method = PS_METHOD_SINCE, .items = items, .item_count = count, .deadline_ms = deadline_ms};
+    PS_TRY(ps_client_run(client, &request, error));
+    for (size_t i = 0; i < count; i++)
+        if (items[i].status != PS_OK)
+            ps_replica_fail(&messages[i], items[i].status, items[i].text);
+    return PS_OK;
+}
+
+/* A server that says so of a part knows better than we who owns the shard. */
+static void look_again(struct psclient *client, const struct ps_replica *replica)
+{
+    bool moved = false;
+    for (size_t i = 0; i < replica->part_count; i++)
+        moved = moved || (replica->parts[i].state == PS_PART_STALE &&
+                          replica->parts[i].status == PS_ERR_NOT_OWNER);
+    if (moved && client->follower != NULL)
+        ps_follower_look_again(client->follower);
+}
+
+/* Asks for all that is stale, once. */
+static enum ps_status pull_round(struct psclient_replica *handle, uint64_t deadline_ms, bool *more,
+                                 struct ps_error *error)
+{
+    struct psclient *client = handle->client;
+    struct ps_since_message *messages;
+    size_t count;
+    PS_TRY(ps_replica_ask(handle->replica, &messages, &count, error));
+    *more = count > 0;
+    enum ps_status status = PS_OK;
+    struct ps_item *items = ps_zeroed_array(client->memory, count, sizeof *items);
+    if (items == NULL)
+        status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
+    else if (count > 0)
+        status = run_messages(client, messages, items, count, deadline_ms, error);
+    ps_release(client->memory, items);
+    ps_replica_release(handle->replica, messages, count);
+    look_again(client, handle->replica);
+    return status;
+}
+
+/* ---- What became of it ---- */
+
+static void add_result(const struct ps_replica_part *part, struct psclient_parameter *parameter,
+                       struct psclient_result *result)
+{
+    uint64_t version = part->version > 0 ? part->version - 1 : 0;
+    if (version < parameter->version)
+        parameter->version = version;
+    result->version = parameter->version;
+    if (part->state == PS_PART_FRESH || result->status != PSCLIENT_OK)
+        return;
+    result->status =
+        part->status != PS_OK ? ps_client_status_of(part->status) : PSCLIENT_UNAVAILABLE;
+    _Static_assert(sizeof result->text == sizeof part->text, "a text fits");
+    memcpy(result->text, part->text, sizeof result->text);
+}
+
+/* Parts lie in the order of their parameters. The first failure in that order counts. */
+static int tell_results(struct psclient_replica *handle, struct psclient_result *results,
+                        struct psclient_error *error)
+{
+    const struct ps_replica *replica = handle->replica;
+    const struct ps_replica_part *failed = NULL;
+    size_t part = 0;
+    for (size_t i = 0; i < handle->count; i++) {
+        struct psclient_result result = {.status = PSCLIENT_OK};
+        handle->parameters[i].version = UINT64_MAX;
+        for (; part < replica->part_count && replica->parts[part].parameter == i; part++) {
+            add_result(&replica->parts[part], &handle->parameters[i], &result);
+            if (failed == NULL && replica->parts[part].state != PS_PART_FRESH)
+                failed = &replica->parts[part];
+        }
+        if (results != NULL)
+            results[i] = result;
+    }
+    if (failed == NULL)
+        return ps_client_succeed(error);
+    char text[256];
+    snprintf(text, sizeof text, "parameter %.100s: %s", handle->parameters[failed->parameter].name,
+             failed->text);
+    return ps_client_fail(error, failed->status != PS_OK ? failed->status : PS_ERR_UNAVAILABLE,
+                          text);
+}
+
+PS_EXPORT int psclient_replica_verify(struct psclient_replica *handle, struct psclient_error *error)
+{
+    if (ps_replica_verify(handle->replica))
+        return ps_client_succeed(error);
+    return ps_client_fail(error, PS_ERR_CORRUPT,
+                          "a parameter is not what it was: the next pull brings it whole");
+}
+
+PS_EXPORT void psclient_replica_get_counters(const struct psclient_replica *handle,
+                                             struct psclient_replica_counters *counters)
+{
+    const struct ps_replica_counters *inside = &handle->replica->counters;
+    *counters = (struct psclient_replica_counters){.received_bytes = inside->received,
+                                                   .saved_bytes = inside->saved,
+                                                   .copies = inside->copies,
+                                                   .anchors = inside->anchors,
+                                                   .mismatches = inside->mismatches};
+}
