@@ -26,7 +26,7 @@ static const struct benchmark benchmarks[] = {
     {"journal", ps_bench_journal},   {"checkpoint", ps_bench_checkpoint},
     {"recover", ps_bench_recover},   {"scale", ps_bench_scale},
     {"update", ps_bench_update},     {"batch", ps_bench_batch},
-    {"encoding", ps_bench_encoding},
+    {"encoding", ps_bench_encoding}, {"delta", ps_bench_delta},
 };
 
 static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *));

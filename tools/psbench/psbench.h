@@ -31,6 +31,9 @@ PS_MUST_USE enum ps_status ps_bench_encoding(struct ps_bench *bench, struct ps_e
 /* Many parameters as one step, beside single calls. */
 PS_MUST_USE enum ps_status ps_bench_batch(struct ps_bench *bench, struct ps_error *error);
 
+/* Replicas that are brought up to date, beside full pulls. */
+PS_MUST_USE enum ps_status ps_bench_delta(struct ps_bench *bench, struct ps_error *error);
+
 /* What it costs to have pushes on disk before they are acknowledged. */
 PS_MUST_USE enum ps_status ps_bench_journal(struct ps_bench *bench, struct ps_error *error);
 

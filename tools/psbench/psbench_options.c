@@ -82,7 +82,7 @@ static const struct ps_option_set set = {
     .summary =
         "Measures a server of its own, checks the results, and prints every figure beside what the "
         "machine can do, measured in the same run. Names: push, pull, pushpull, batch, latency, "
-        "journal, checkpoint, recover, scale, update, encoding.",
+        "journal, checkpoint, recover, scale, update, encoding, delta.",
     .examples = "  psbench pushpull --size 64KiB\n"
                 "  psbench push --size 1MiB --outstanding 8 --namespace reno\n"
                 "  psbench checkpoint --shard-size 1GiB --output json\n"
@@ -114,7 +114,7 @@ enum ps_status ps_bench_options_init(struct ps_bench_options *options, int argc,
     if (words != 1)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "name one benchmark (push, pull, pushpull, batch, latency, journal, "
-                       "checkpoint, recover, scale, update, encoding); see psbench --help");
+                       "checkpoint, recover, scale, update, encoding, delta); see psbench --help");
     options->name = argv[1];
     options->json = strcmp(options->output, "json") == 0;
     options->csv = strcmp(options->output, "csv") == 0;
@@ -126,13 +126,15 @@ static enum ps_status check(struct ps_bench_options *options, struct ps_error *e
     PS_TRY(ps_busy_poll_parse("--busy-poll", options->busy_poll_text, &options->busy_poll, error));
     bool stored = is_one_of(options->name, "journal checkpoint recover");
     bool transfer = is_one_of(options->name, "push pull pushpull latency");
-    if (!stored && !transfer && !is_one_of(options->name, "scale batch update encoding"))
+    if (!stored && !transfer && !is_one_of(options->name, "scale batch update encoding delta"))
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "unknown benchmark \"%s\": choose push, pull, pushpull, batch, latency, "
-                       "journal, checkpoint, recover, scale, update or encoding",
+                       "journal, checkpoint, recover, scale, update, encoding or delta",
                        options->name);
     if (options->size == 0 && strcmp(options->name, "batch") == 0)
         options->size = 16 * 1024;
+    if (options->size == 0 && strcmp(options->name, "delta") == 0)
+        options->size = 256 * 1024;
     if (options->size == 0 && strcmp(options->name, "update") != 0)
         options->size = strcmp(options->name, "latency") == 0 ? 4096 : 1 << 20;
     if (options->outstanding == 0)

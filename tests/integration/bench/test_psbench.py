@@ -152,6 +152,14 @@ class PsbenchTest(unittest.TestCase):
             self.assertGreater(row["per_second"], 0)
             self.assertEqual("float32" in row["ratios"], name != "float32")
 
+    def test_delta_pulls_stand_beside_full_ones(self):
+        document = self.measure("delta", "--size", "4KiB", "--time", "30ms", "--repeat", "1")
+        for name, changed in (("0", 0), ("0.1_percent", 1), ("10_percent", 100),
+                              ("100_percent", 1000)):
+            row = self.row(document, f"delta_{name}")
+            self.assertEqual(row["details"]["received_bytes"], changed * 4096)
+            self.assertIn("full_pull", row["ratios"])
+
     def test_update_loops_stand_beside_memory(self):
         document = self.measure("update", "--size", "2MiB", "--time", "30ms", "--repeat", "2")
         for rule, traffic in (("sgd", 3), ("adam", 7)):
