@@ -3,21 +3,23 @@
 #include "optimizer/cuda/rules.cuh"
 #include "optimizer/encoded.h"
 
-#define RUN_KERNEL(TAG, rule, states_, suffix, T)                                        \
-    PS_WIDE_KERNEL run_##rule##_##suffix(const struct ps_cuda_run run,                   \
-                                         const struct ps_cuda_verdict *verdict,          \
-                                         struct STEP_##suffix step)                      \
+#define RUN_KERNEL(TAG, rule, states_, suffix, T)                                \
+    PS_WIDE_KERNEL run_##rule##_##suffix(const struct ps_cuda_run run,           \
+                                         const struct ps_cuda_verdict *verdict,  \
+                                         struct STEP_##suffix step)              \
+    {                                                                            \
+        if (admit(verdict, &step))                                               \
+            span_##rule##_##suffix(&step, &run, span_of_run(run.count, PACK(T)), \
+                                   AT_ONCE(TAG, states_, T));                    \
+    }
+#define ENCODED_KERNEL(TAG, rule, states_, suffix, T)                                    \
+    PS_WIDE_KERNEL encoded_##rule##_##suffix(const struct ps_cuda_run run,               \
+                                             const struct ps_cuda_verdict *verdict,      \
+                                             struct STEP_##suffix step)                  \
     {                                                                                    \
         if (admit(verdict, &step))                                                       \
-            span_##rule##_##suffix(&step, &run, span_of_run(run.count, PACK(T)), false); \
-    }
-#define ENCODED_KERNEL(TAG, rule, states_, suffix, T)                                   \
-    PS_WIDE_KERNEL encoded_##rule##_##suffix(const struct ps_cuda_run run,              \
-                                             const struct ps_cuda_verdict *verdict,     \
-                                             struct STEP_##suffix step)                 \
-    {                                                                                   \
-        if (admit(verdict, &step))                                                      \
-            span_##rule##_##suffix(&step, &run, span_of_run(run.count, PACK(T)), true); \
+            encoded_span_##rule##_##suffix(&step, &run, span_of_run(run.count, PAIR(T)), \
+                                           AT_ONCE_ENCODED(T));                          \
     }
 PS_FLOAT_RULES(RUN_KERNEL, f32, float)
 PS_FLOAT_RULES(RUN_KERNEL, f64, double)
@@ -30,33 +32,39 @@ PS_WHOLE_RULES(RUN_KERNEL, u64, uint64_t)
 #undef RUN_KERNEL
 #undef ENCODED_KERNEL
 
-#define LAUNCH_RUN(TAG, rule, states_, suffix, T) \
-    case TAG:                                     \
-        return PS_LAUNCH(run_##rule##_##suffix, grid, stream, apply->run, apply->verdict, step);
-#define LAUNCH_ENCODED(TAG, rule, states_, suffix, T) \
-    case TAG:                                         \
-        return PS_LAUNCH(encoded_##rule##_##suffix, grid, stream, run, apply->verdict, step);
+/* Blocks in which every thread has something to do. */
+#define BLOCKS_FOR(elements, each) ((elements) / (each) / PS_THREADS + 1)
 
-#define FLOAT_APPLY(suffix, T, f)                                                               \
-    static int encoded_##suffix(const struct ps_cuda_apply *apply, unsigned grid, void *stream) \
-    {                                                                                           \
-        const struct ps_step_##suffix step = apply->step->suffix;                               \
-        struct ps_cuda_run run = apply->run;                                                    \
-        run.gradient.named_only = ps_encoding_touches_named_only(apply->step->settings);        \
-        switch ((int)apply->step->settings->rule) {                                             \
-            PS_FLOAT_RULES(LAUNCH_ENCODED, suffix, T)                                           \
-        }                                                                                       \
-        PS_NO_SUCH("unknown rule");                                                             \
-    }                                                                                           \
-    static int apply_##suffix(const struct ps_cuda_apply *apply, unsigned grid, void *stream)   \
-    {                                                                                           \
-        const struct ps_step_##suffix step = apply->step->suffix;                               \
-        if (apply->run.gradient.encoding != PS_ENCODING_NATIVE)                                 \
-            return encoded_##suffix(apply, grid, stream);                                       \
-        switch ((int)apply->step->settings->rule) {                                             \
-            PS_FLOAT_RULES(LAUNCH_RUN, suffix, T)                                               \
-        }                                                                                       \
-        PS_NO_SUCH("unknown rule");                                                             \
+#define LAUNCH_RUN(TAG, rule, states_, suffix, T)                                               \
+    case TAG:                                                                                   \
+        return PS_LAUNCH_MANY(run_##rule##_##suffix,                                            \
+                              BLOCKS_FOR(apply->run.count, PACK(T) * AT_ONCE(TAG, states_, T)), \
+                              apply->grid, stream, apply->run, apply->verdict, step);
+#define LAUNCH_ENCODED(TAG, rule, states_, suffix, T)                                    \
+    case TAG:                                                                            \
+        return PS_LAUNCH_MANY(encoded_##rule##_##suffix, BLOCKS_FOR(run.count, PAIR(T)), \
+                              apply->grid, stream, run, apply->verdict, step);
+
+#define FLOAT_APPLY(suffix, T, f)                                                        \
+    static int encoded_##suffix(const struct ps_cuda_apply *apply, void *stream)         \
+    {                                                                                    \
+        const struct ps_step_##suffix step = apply->step->suffix;                        \
+        struct ps_cuda_run run = apply->run;                                             \
+        run.gradient.named_only = ps_encoding_touches_named_only(apply->step->settings); \
+        switch ((int)apply->step->settings->rule) {                                      \
+            PS_FLOAT_RULES(LAUNCH_ENCODED, suffix, T)                                    \
+        }                                                                                \
+        PS_NO_SUCH("unknown rule");                                                      \
+    }                                                                                    \
+    static int apply_##suffix(const struct ps_cuda_apply *apply, void *stream)           \
+    {                                                                                    \
+        const struct ps_step_##suffix step = apply->step->suffix;                        \
+        if (apply->run.gradient.encoding != PS_ENCODING_NATIVE)                          \
+            return encoded_##suffix(apply, stream);                                      \
+        switch ((int)apply->step->settings->rule) {                                      \
+            PS_FLOAT_RULES(LAUNCH_RUN, suffix, T)                                        \
+        }                                                                                \
+        PS_NO_SUCH("unknown rule");                                                      \
     }
 PS_FLOAT_TABLE(FLOAT_APPLY)
 #undef FLOAT_APPLY
@@ -67,15 +75,15 @@ static int rule_of(const struct ps_optimizer_settings *settings)
     return wraps ? (int)ADD_WRAPPING : (int)settings->rule;
 }
 
-#define WHOLE_APPLY(suffix, T)                                                                \
-    static int apply_##suffix(const struct ps_cuda_apply *apply, unsigned grid, void *stream) \
-    {                                                                                         \
-        const struct ps_step_whole step = apply->step->whole;                                 \
-        PS_ASSERT(apply->run.gradient.encoding == PS_ENCODING_NATIVE);                        \
-        switch (rule_of(apply->step->settings)) {                                             \
-            PS_WHOLE_RULES(LAUNCH_RUN, suffix, T)                                             \
-        }                                                                                     \
-        PS_NO_SUCH("a rule that whole numbers do not have");                                  \
+#define WHOLE_APPLY(suffix, T)                                                 \
+    static int apply_##suffix(const struct ps_cuda_apply *apply, void *stream) \
+    {                                                                          \
+        const struct ps_step_whole step = apply->step->whole;                  \
+        PS_ASSERT(apply->run.gradient.encoding == PS_ENCODING_NATIVE);         \
+        switch (rule_of(apply->step->settings)) {                              \
+            PS_WHOLE_RULES(LAUNCH_RUN, suffix, T)                              \
+        }                                                                      \
+        PS_NO_SUCH("a rule that whole numbers do not have");                   \
     }
 WHOLE_APPLY(i32, int32_t)
 WHOLE_APPLY(u32, uint32_t)
@@ -97,8 +105,7 @@ int ps_cuda_launch_apply(const struct ps_cuda_apply *apply, void *stream)
     switch (apply->step->dtype) {
 #define APPLY(TAG, suffix, T, SUM, label) \
     case TAG:                             \
-        return apply_##suffix(            \
-            apply, ps_cuda_blocks(run->count / PACK(T) / PS_THREADS + 1, apply->grid), stream);
+        return apply_##suffix(apply, stream);
         PS_DTYPE_TABLE(APPLY)
 #undef APPLY
     case PS_DTYPE_COUNT:

@@ -60,6 +60,83 @@ PS_FLOAT_TABLE(DECODE_INT8)
 #undef DECODE_INT8
 #undef BATCH
 
+/* Elements that one thread decodes together: two packs for a float32, which are 8 or 16 bytes of the
+ * narrow encodings; a double has no registers to spare for a second one. */
+#define PAIR_PACKS(T) (sizeof(T) == 4 ? 2 : 1)
+#define PAIR(T) (PAIR_PACKS(T) * PACK(T))
+
+/* Number `i` of the pieces of sizeof *to bytes, in accesses of 16 bytes or of all there is. */
+struct alignas(16) words_4 {
+    uint32_t word[4];
+};
+#define LOAD_WIDE(to, from, i)                                                             \
+    do {                                                                                   \
+        if (sizeof *(to) < sizeof(struct words_4))                                         \
+            *(to) = (from)[i];                                                             \
+        PS_UNROLL                                                                          \
+        for (unsigned j = 0; (j + 1) * sizeof(struct words_4) <= sizeof *(to); j++) {      \
+            const struct words_4 piece =                                                   \
+                ((const struct words_4 *)(from))[(i) * (sizeof *(to) / sizeof piece) + j]; \
+            memcpy((char *)(to) + j * sizeof piece, &piece, sizeof piece);                 \
+        }                                                                                  \
+    } while (0)
+
+/* A pair of the parameter's type. */
+#define PAIRS(suffix, T, f)                                               \
+    struct pair_##suffix {                                                \
+        struct pack_##suffix pack[PAIR_PACKS(T)];                         \
+    };                                                                    \
+    PS_DEVICE T *pair_at_##suffix(struct pair_##suffix *pair, unsigned k) \
+    {                                                                     \
+        return &pair->pack[k / PACK(T)].element[k % PACK(T)];             \
+    }
+PS_FLOAT_TABLE(PAIRS)
+#undef PAIRS
+
+/* The same as it is sent. */
+#define WIRED(suffix, T, wire, W)                                                                 \
+    struct alignas(sizeof(W) * PAIR(T) > 16 ? 16 : sizeof(W) * PAIR(T)) wired_##wire##_##suffix { \
+        W element[PAIR(T)];                                                                       \
+    };
+#define DECODE_PAIR(suffix, T, wire, W)                                                          \
+    WIRED(suffix, T, wire, W)                                                                    \
+    PS_DEVICE struct pair_##suffix pair_from_##wire##_##suffix(const void *elements, uint64_t i) \
+    {                                                                                            \
+        struct wired_##wire##_##suffix from;                                                     \
+        struct pair_##suffix to;                                                                 \
+        LOAD_WIDE(&from, (const struct wired_##wire##_##suffix *)elements, i);                   \
+        PS_UNROLL                                                                                \
+        for (unsigned k = 0; k < PAIR(T); k++)                                                   \
+            *pair_at_##suffix(&to, k) = ps_decode_##wire##_##suffix(from.element[k]);            \
+        return to;                                                                               \
+    }
+#define PAIR_F32(wire, W) DECODE_PAIR(f32, float, wire, W)
+#define PAIR_F64(wire, W) DECODE_PAIR(f64, double, wire, W)
+PS_WIRE_TABLE(PAIR_F32)
+PS_WIRE_TABLE(PAIR_F64)
+#undef PAIR_F32
+#undef PAIR_F64
+#undef DECODE_PAIR
+
+/* A pair has one scale. */
+#define PAIR_INT8(suffix, T, f)                                                          \
+    WIRED(suffix, T, int8, int8_t)                                                       \
+    PS_DEVICE struct pair_##suffix pair_from_int8_##suffix(                              \
+        const struct ps_cuda_gradient *gradient, uint64_t i)                             \
+    {                                                                                    \
+        struct wired_int8_##suffix from;                                                 \
+        struct pair_##suffix to;                                                         \
+        LOAD_WIDE(&from, (const struct wired_int8_##suffix *)gradient->elements, i);     \
+        const float scale = gradient->scales[i / (PS_ENCODING_GROUP / PAIR(T))];         \
+        PS_UNROLL                                                                        \
+        for (unsigned k = 0; k < PAIR(T); k++)                                           \
+            *pair_at_##suffix(&to, k) = ps_decode_int8_##suffix(scale, from.element[k]); \
+        return to;                                                                       \
+    }
+PS_FLOAT_TABLE(PAIR_INT8)
+#undef PAIR_INT8
+#undef WIRED
+
 /* Where in the list of a TOP_K the first element at or behind `index` stands. */
 PS_DEVICE uint64_t listed_from(const struct ps_cuda_gradient *gradient, uint64_t index)
 {
@@ -108,8 +185,44 @@ PS_DEVICE bool leaves_unnamed(const struct ps_cuda_gradient *gradient)
 PS_FLOAT_TABLE(DECODE_TOP_K)
 #undef DECODE_TOP_K
 
-/* Pack and element number i of a run's gradient, in whichever encoding. */
+#define PAIR_TOP_K(suffix, T, f)                                                           \
+    PS_DEVICE struct pair_##suffix pair_from_top_k_##suffix(const struct ps_cuda_run *run, \
+                                                            uint64_t i)                    \
+    {                                                                                      \
+        const uint64_t index = run->first + i * PAIR(T);                                   \
+        uint64_t at = listed_from(&run->gradient, index);                                  \
+        struct pair_##suffix to;                                                           \
+        PS_UNROLL                                                                          \
+        for (unsigned k = 0; k < PAIR(T); k++)                                             \
+            *pair_at_##suffix(&to, k) = listed_##suffix(&run->gradient, index + k, &at);   \
+        return to;                                                                         \
+    }
+PS_FLOAT_TABLE(PAIR_TOP_K)
+#undef PAIR_TOP_K
+
+/* Pair, pack and element number i of a run's gradient, in whichever encoding. */
 #define GRADIENT(suffix, T, f)                                                           \
+    PS_DEVICE struct pair_##suffix gradient_pair_##suffix(const struct ps_cuda_run *run, \
+                                                          uint64_t i)                    \
+    {                                                                                    \
+        const void *elements = run->gradient.elements;                                   \
+        switch (run->gradient.encoding) {                                                \
+        case PS_ENCODING_FLOAT32:                                                        \
+            return pair_from_f32_##suffix(elements, i);                                  \
+        case PS_ENCODING_FLOAT64:                                                        \
+            return pair_from_f64_##suffix(elements, i);                                  \
+        case PS_ENCODING_BFLOAT16:                                                       \
+            return pair_from_bf16_##suffix(elements, i);                                 \
+        case PS_ENCODING_FLOAT16:                                                        \
+            return pair_from_f16_##suffix(elements, i);                                  \
+        case PS_ENCODING_INT8:                                                           \
+            return pair_from_int8_##suffix(&run->gradient, i);                           \
+        case PS_ENCODING_TOP_K:                                                          \
+            return pair_from_top_k_##suffix(run, i);                                     \
+        default:                                                                         \
+            return pair_from_##suffix##_##suffix(elements, i);                           \
+        }                                                                                \
+    }                                                                                    \
     PS_DEVICE struct pack_##suffix gradient_pack_##suffix(const struct ps_cuda_run *run, \
                                                           uint64_t i)                    \
     {                                                                                    \
@@ -156,27 +269,5 @@ PS_FLOAT_TABLE(DECODE_TOP_K)
     }
 PS_FLOAT_TABLE(GRADIENT)
 #undef GRADIENT
-
-/* Whole numbers have no encoding but their own. */
-#define WHOLE_GRADIENT(suffix, T)                                                        \
-    PS_DEVICE struct pack_##suffix gradient_pack_##suffix(const struct ps_cuda_run *run, \
-                                                          uint64_t i)                    \
-    {                                                                                    \
-        return load_##suffix(run->gradient.elements, i);                                 \
-    }                                                                                    \
-    PS_DEVICE T gradient_one_##suffix(const struct ps_cuda_run *run, uint64_t i)         \
-    {                                                                                    \
-        return ((const T *)run->gradient.elements)[i];                                   \
-    }                                                                                    \
-    PS_DEVICE T named_##suffix(const struct ps_cuda_gradient *gradient, uint64_t at)     \
-    {                                                                                    \
-        (void)gradient, (void)at;                                                        \
-        return 0;                                                                        \
-    }
-WHOLE_GRADIENT(i32, int32_t)
-WHOLE_GRADIENT(u32, uint32_t)
-WHOLE_GRADIENT(i64, int64_t)
-WHOLE_GRADIENT(u64, uint64_t)
-#undef WHOLE_GRADIENT
 
 #endif

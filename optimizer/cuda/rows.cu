@@ -119,7 +119,7 @@ PS_FLOAT_TABLE(SUM_ROW)
                                                 unsigned lane)                                 \
     {                                                                                          \
         for (unsigned i = lane; i < width / PACK(T); i += PS_WARP)                             \
-            pack_##rule##_##suffix(step, &run, i, load_##suffix(run.gradient.elements, i));    \
+            native_##rule##_##suffix(step, &run, i, 1, 1);                                     \
     }                                                                                          \
     PS_DEVICE void ragged_row_##rule##_##suffix(const struct STEP_##suffix *step,              \
                                                 const struct ps_cuda_run &run, uint64_t width, \
@@ -150,35 +150,38 @@ PS_FLOAT_RULES(ROW_KERNELS, f64, double)
 #undef ROWS_KERNEL
 #undef APPLY_ROW
 
-#define LAUNCH_PACKED(TAG, rule, states_, suffix, T) \
-    case TAG:                                        \
-        return PS_LAUNCH(packed_##rule##_##suffix, grid, stream, *rows, rows->step->suffix);
-#define LAUNCH_RAGGED(TAG, rule, states_, suffix, T) \
-    case TAG:                                        \
-        return PS_LAUNCH(ragged_##rule##_##suffix, grid, stream, *rows, rows->step->suffix);
+#define LAUNCH_PACKED(TAG, rule, states_, suffix, T)                                       \
+    case TAG:                                                                              \
+        return PS_LAUNCH_MANY(packed_##rule##_##suffix, blocks, rows->grid, stream, *rows, \
+                              rows->step->suffix);
+#define LAUNCH_RAGGED(TAG, rule, states_, suffix, T)                                       \
+    case TAG:                                                                              \
+        return PS_LAUNCH_MANY(ragged_##rule##_##suffix, blocks, rows->grid, stream, *rows, \
+                              rows->step->suffix);
 
-#define ROWS(suffix, T, f)                                                                         \
-    static int ragged_##suffix(const struct ps_cuda_rows *rows, unsigned grid, void *stream)       \
-    {                                                                                              \
-        switch ((int)rows->step->settings->rule) {                                                 \
-            PS_FLOAT_RULES(LAUNCH_RAGGED, suffix, T)                                               \
-        }                                                                                          \
-        PS_NO_SUCH("unknown rule");                                                                \
-    }                                                                                              \
-    static int packed_##suffix(const struct ps_cuda_rows *rows, unsigned grid, void *stream)       \
-    {                                                                                              \
-        switch ((int)rows->step->settings->rule) {                                                 \
-            PS_FLOAT_RULES(LAUNCH_PACKED, suffix, T)                                               \
-        }                                                                                          \
-        PS_NO_SUCH("unknown rule");                                                                \
-    }                                                                                              \
-    static int rows_##suffix(const struct ps_cuda_rows *rows, unsigned grid, void *stream)         \
-    {                                                                                              \
-        const bool ragged = rows->width % PACK(T) != 0 || rows->stride % PACK(T) != 0;             \
-        int error = PS_LAUNCH(sum_##suffix, grid, stream, *rows);                                  \
-        if (error != 0)                                                                            \
-            return error;                                                                          \
-        return ragged ? ragged_##suffix(rows, grid, stream) : packed_##suffix(rows, grid, stream); \
+#define ROWS(suffix, T, f)                                                                     \
+    static int ragged_##suffix(const struct ps_cuda_rows *rows, uint64_t blocks, void *stream) \
+    {                                                                                          \
+        switch ((int)rows->step->settings->rule) {                                             \
+            PS_FLOAT_RULES(LAUNCH_RAGGED, suffix, T)                                           \
+        }                                                                                      \
+        PS_NO_SUCH("unknown rule");                                                            \
+    }                                                                                          \
+    static int packed_##suffix(const struct ps_cuda_rows *rows, uint64_t blocks, void *stream) \
+    {                                                                                          \
+        switch ((int)rows->step->settings->rule) {                                             \
+            PS_FLOAT_RULES(LAUNCH_PACKED, suffix, T)                                           \
+        }                                                                                      \
+        PS_NO_SUCH("unknown rule");                                                            \
+    }                                                                                          \
+    static int rows_##suffix(const struct ps_cuda_rows *rows, uint64_t blocks, void *stream)   \
+    {                                                                                          \
+        const bool ragged = rows->width % PACK(T) != 0 || rows->stride % PACK(T) != 0;         \
+        int error = PS_LAUNCH_MANY(sum_##suffix, blocks, rows->grid, stream, *rows);           \
+        if (error != 0)                                                                        \
+            return error;                                                                      \
+        return ragged ? ragged_##suffix(rows, blocks, stream)                                  \
+                      : packed_##suffix(rows, blocks, stream);                                 \
     }
 PS_FLOAT_TABLE(ROWS)
 #undef ROWS
@@ -193,9 +196,9 @@ int ps_cuda_launch_rows(const struct ps_cuda_rows *rows, void *stream)
     PS_ASSERT(rows->width <= UINT32_MAX);
     PS_ASSERT(aligned(rows->values) && aligned(rows->states[0]) && aligned(rows->states[1]));
     PS_ASSERT(aligned(rows->gradient));
-    unsigned grid = ps_cuda_blocks(rows->count / PS_THREADS + 1, rows->grid);
+    uint64_t blocks = rows->count / PS_THREADS + 1;
     if (rows->step->dtype == PS_F32)
-        return rows_f32(rows, grid, stream);
+        return rows_f32(rows, blocks, stream);
     PS_ASSERT(rows->step->dtype == PS_F64);
-    return rows_f64(rows, grid, stream);
+    return rows_f64(rows, blocks, stream);
 }

@@ -131,24 +131,47 @@ PS_UNSIGNED_TABLE(ONE_UNSIGNED)
 #undef ONE_UNSIGNED
 #undef ONE
 
-/* Pack and element number i of a run, in place. */
+/* Packs that a thread has on their way at once. All are loaded before the first is stored: a
+ * multiprocessor needs some forty kilobytes on their way to keep its share of the memory busy, and a
+ * compiler that cannot know whether arrays overlap moves no load across a store. More would need
+ * more than the 64 registers that four blocks leave to a thread; in a table, where the step's numbers
+ * are in registers, too, there is room for fewer. */
+#define AT_ONCE_MAX 4
+#define AT_ONCE(TAG, states_, T) \
+    ((TAG) == PS_RULE_ASSIGN ? 4 : (states_) < 2 || sizeof(T) == 4 ? 2 : 1)
+#define AT_ONCE_ENCODED(T) PAIR_PACKS(T)
+#define AT_ONCE_IN_TABLE(states_, T) (sizeof(T) == 4 && (states_) < 2 ? 2 : 1)
+
+/* `n` packs (a constant) and one element of a run, in place: pack i, i + stride and so on. */
 #define UPDATE(TAG, rule, states_, suffix, T)                                                    \
-    PS_DEVICE void pack_##rule##_##suffix(const struct STEP_##suffix *step,                      \
-                                          const struct ps_cuda_run *run, uint64_t i,             \
-                                          const struct pack_##suffix &gradient)                  \
+    PS_DEVICE void packs_##rule##_##suffix(                                                      \
+        const struct STEP_##suffix *step, const struct ps_cuda_run *run, uint64_t i,             \
+        uint64_t stride, unsigned n, const struct pack_##suffix *gradient)                       \
     {                                                                                            \
-        struct pack_##suffix value = load_##suffix(run->values, i);                              \
-        struct pack_##suffix first = states_ > 0 ? load_##suffix(run->states[0], i) : value;     \
-        struct pack_##suffix second = states_ > 1 ? load_##suffix(run->states[1], i) : value;    \
+        struct pack_##suffix value[AT_ONCE_MAX], first[AT_ONCE_MAX], second[AT_ONCE_MAX];        \
         PS_UNROLL                                                                                \
-        for (unsigned k = 0; k < PACK(T); k++)                                                   \
-            one_##rule##_##suffix(step, run->first + i * PACK(T) + k, &value.element[k],         \
-                                  &first.element[k], &second.element[k], gradient.element[k]);   \
-        store_##suffix(run->values, i, value);                                                   \
-        if (states_ > 0)                                                                         \
-            store_##suffix(run->states[0], i, first);                                            \
-        if (states_ > 1)                                                                         \
-            store_##suffix(run->states[1], i, second);                                           \
+        for (unsigned j = 0; j < n; j++) {                                                       \
+            const uint64_t at = i + j * stride;                                                  \
+            value[j] = load_##suffix(run->values, at);                                           \
+            first[j] = states_ > 0 ? load_##suffix(run->states[0], at) : value[j];               \
+            second[j] = states_ > 1 ? load_##suffix(run->states[1], at) : value[j];              \
+        }                                                                                        \
+        PS_UNROLL                                                                                \
+        for (unsigned j = 0; j < n; j++) {                                                       \
+            PS_UNROLL                                                                            \
+            for (unsigned k = 0; k < PACK(T); k++)                                               \
+                one_##rule##_##suffix(step, run->first + (i + j * stride) * PACK(T) + k,         \
+                                      &value[j].element[k], &first[j].element[k],                \
+                                      &second[j].element[k], gradient[j].element[k]);            \
+        }                                                                                        \
+        PS_UNROLL                                                                                \
+        for (unsigned j = 0; j < n; j++) {                                                       \
+            store_##suffix(run->values, i + j * stride, value[j]);                               \
+            if (states_ > 0)                                                                     \
+                store_##suffix(run->states[0], i + j * stride, first[j]);                        \
+            if (states_ > 1)                                                                     \
+                store_##suffix(run->states[1], i + j * stride, second[j]);                       \
+        }                                                                                        \
     }                                                                                            \
     PS_DEVICE void element_##rule##_##suffix(                                                    \
         const struct STEP_##suffix *step, const struct ps_cuda_run *run, uint64_t i, T gradient) \
@@ -160,39 +183,66 @@ PS_UNSIGNED_TABLE(ONE_UNSIGNED)
         one_##rule##_##suffix(step, run->first + i, value, first, second, gradient);             \
     }
 
-/* What one thread does of a run. `encoded` is a constant: the native encoding asks no questions. A
- * TOP_K that leaves alone what it does not name goes by its list. */
-#define SPAN(TAG, rule, states_, suffix, T)                                                       \
-    PS_DEVICE void names_##rule##_##suffix(const struct STEP_##suffix *step,                      \
-                                           const struct ps_cuda_run *run,                         \
-                                           const struct ps_span &span)                            \
-    {                                                                                             \
-        const struct ps_cuda_gradient *gradient = &run->gradient;                                 \
-        uint64_t at = listed_from(gradient, run->first + span.begin) + span.thread;               \
-        for (; at < gradient->kept; at += span.stride) {                                          \
-            const uint64_t i = gradient->indices[at] - run->first;                                \
-            if (i >= span.end)                                                                    \
-                break;                                                                            \
-            element_##rule##_##suffix(step, run, i, named_##suffix(gradient, at));                \
-        }                                                                                         \
-    }                                                                                             \
-    PS_DEVICE void span_##rule##_##suffix(const struct STEP_##suffix *step,                       \
-                                          const struct ps_cuda_run *run,                          \
-                                          const struct ps_span &span, bool encoded)               \
-    {                                                                                             \
-        if (encoded && leaves_unnamed(&run->gradient)) {                                          \
-            names_##rule##_##suffix(step, run, span);                                             \
-            return;                                                                               \
-        }                                                                                         \
-        for (uint64_t i = span.pack; i < span.packs; i += span.stride) {                          \
-            const struct pack_##suffix gradient = encoded                                         \
-                                                      ? gradient_pack_##suffix(run, i)            \
-                                                      : load_##suffix(run->gradient.elements, i); \
-            pack_##rule##_##suffix(step, run, i, gradient);                                       \
-        }                                                                                         \
-        if (span.tail < span.count)                                                               \
-            element_##rule##_##suffix(step, run, span.tail,                                       \
-                                      gradient_one_##suffix(run, span.tail));                     \
+/* What one thread does of a run with a native gradient: `n` packs at once (a constant), then one by
+ * one, and perhaps an element of the tail. The span is in packs. */
+#define SPAN(TAG, rule, states_, suffix, T)                                            \
+    PS_DEVICE void native_##rule##_##suffix(const struct STEP_##suffix *step,          \
+                                            const struct ps_cuda_run *run, uint64_t i, \
+                                            uint64_t stride, unsigned n)               \
+    {                                                                                  \
+        struct pack_##suffix gradient[AT_ONCE_MAX];                                    \
+        PS_UNROLL                                                                      \
+        for (unsigned j = 0; j < n; j++)                                               \
+            gradient[j] = load_##suffix(run->gradient.elements, i + j * stride);       \
+        packs_##rule##_##suffix(step, run, i, stride, n, gradient);                    \
+    }                                                                                  \
+    PS_DEVICE void span_##rule##_##suffix(const struct STEP_##suffix *step,            \
+                                          const struct ps_cuda_run *run,               \
+                                          const struct ps_span &span, unsigned n)      \
+    {                                                                                  \
+        uint64_t i = span.pack;                                                        \
+        for (; i + (n - 1) * span.stride < span.packs; i += n * span.stride)           \
+            native_##rule##_##suffix(step, run, i, span.stride, n);                    \
+        for (; n > 1 && i < span.packs; i += span.stride)                              \
+            native_##rule##_##suffix(step, run, i, span.stride, 1);                    \
+        if (span.tail < span.count)                                                    \
+            element_##rule##_##suffix(step, run, span.tail,                            \
+                                      ((const T *)run->gradient.elements)[span.tail]); \
+    }
+
+/* The same with any encoding; `n` divides a pair's packs, and the span is in pairs. A TOP_K that leaves alone what it does not
+ * name goes by its list. */
+#define ENCODED_SPAN(TAG, rule, states_, suffix, T)                                                \
+    PS_DEVICE void names_##rule##_##suffix(const struct STEP_##suffix *step,                       \
+                                           const struct ps_cuda_run *run,                          \
+                                           const struct ps_span &span)                             \
+    {                                                                                              \
+        const struct ps_cuda_gradient *gradient = &run->gradient;                                  \
+        uint64_t at = listed_from(gradient, run->first + span.begin) + span.thread;                \
+        for (; at < gradient->kept; at += span.stride) {                                           \
+            const uint64_t i = gradient->indices[at] - run->first;                                 \
+            if (i >= span.end)                                                                     \
+                break;                                                                             \
+            element_##rule##_##suffix(step, run, i, named_##suffix(gradient, at));                 \
+        }                                                                                          \
+    }                                                                                              \
+    PS_DEVICE void encoded_span_##rule##_##suffix(const struct STEP_##suffix *step,                \
+                                                  const struct ps_cuda_run *run,                   \
+                                                  const struct ps_span &span, unsigned n)          \
+    {                                                                                              \
+        if (leaves_unnamed(&run->gradient)) {                                                      \
+            names_##rule##_##suffix(step, run, span);                                              \
+            return;                                                                                \
+        }                                                                                          \
+        for (uint64_t i = span.pack; i < span.packs; i += span.stride) {                           \
+            const struct pair_##suffix gradient = gradient_pair_##suffix(run, i);                  \
+            PS_UNROLL                                                                              \
+            for (unsigned j = 0; j < PAIR_PACKS(T); j += n)                                        \
+                packs_##rule##_##suffix(step, run, i *PAIR_PACKS(T) + j, 1, n, &gradient.pack[j]); \
+        }                                                                                          \
+        if (span.tail < span.count)                                                                \
+            element_##rule##_##suffix(step, run, span.tail,                                        \
+                                      gradient_one_##suffix(run, span.tail));                      \
     }
 
 #define UPDATE_AND_SPAN(TAG, rule, states_, suffix, T) \
@@ -204,8 +254,11 @@ PS_WHOLE_RULES(UPDATE_AND_SPAN, i32, int32_t)
 PS_WHOLE_RULES(UPDATE_AND_SPAN, u32, uint32_t)
 PS_WHOLE_RULES(UPDATE_AND_SPAN, i64, int64_t)
 PS_WHOLE_RULES(UPDATE_AND_SPAN, u64, uint64_t)
+PS_FLOAT_RULES(ENCODED_SPAN, f32, float)
+PS_FLOAT_RULES(ENCODED_SPAN, f64, double)
 #undef UPDATE_AND_SPAN
 #undef UPDATE
 #undef SPAN
+#undef ENCODED_SPAN
 
 #endif

@@ -218,10 +218,10 @@ int ps_cuda_launch_scan(const struct ps_cuda_scan *scan, void *stream)
     PS_ASSERT(scan->sums != NULL || !looking.sums);
     uint64_t groups = groups_of(scan->run.count, PS_SUM_ELEMENTS);
     switch (scan->dtype) {
-#define SCAN(TAG, suffix, T)                                                                     \
-    case TAG:                                                                                    \
-        return PS_LAUNCH(scan_##suffix, ps_cuda_blocks(groups_of(groups, TEAMS(T)), scan->grid), \
-                         stream, scan->run, looking, scan->sums, scan->verdict);
+#define SCAN(TAG, suffix, T)                                                                  \
+    case TAG:                                                                                 \
+        return PS_LAUNCH_MANY(scan_##suffix, groups_of(groups, TEAMS(T)), scan->grid, stream, \
+                              scan->run, looking, scan->sums, scan->verdict);
         SCAN(PS_F32, f32, float)
         SCAN(PS_F64, f64, double)
 #undef SCAN
@@ -255,11 +255,10 @@ int ps_cuda_launch_overflows(const struct ps_cuda_apply *apply, struct ps_cuda_v
         return 0;
     PS_ASSERT(aligned(run->values) && aligned(run->gradient.elements));
     switch (apply->step->dtype) {
-#define BY_TYPE(TAG, suffix, T, SUM, label)                                                  \
-    case TAG:                                                                                \
-        return PS_LAUNCH(overflows_##suffix,                                                 \
-                         ps_cuda_blocks(run->count / PACK(T) / PS_THREADS + 1, apply->grid), \
-                         stream, *run, verdict);
+#define BY_TYPE(TAG, suffix, T, SUM, label)                                              \
+    case TAG:                                                                            \
+        return PS_LAUNCH_MANY(overflows_##suffix, run->count / PACK(T) / PS_THREADS + 1, \
+                              apply->grid, stream, *run, verdict);
         PS_DTYPE_TABLE(BY_TYPE)
 #undef BY_TYPE
     case PS_DTYPE_COUNT:
@@ -274,11 +273,10 @@ int ps_cuda_launch_fill(const struct ps_cuda_fill *fill, void *stream)
         return 0;
     PS_ASSERT(aligned(fill->array));
     switch (fill->dtype) {
-#define BY_TYPE(TAG, suffix, T, SUM, label)                                                  \
-    case TAG:                                                                                \
-        return PS_LAUNCH(fill_##suffix,                                                      \
-                         ps_cuda_blocks(fill->count / PACK(T) / PS_THREADS + 1, fill->grid), \
-                         stream, fill->array, (T)fill->value, fill->count);
+#define BY_TYPE(TAG, suffix, T, SUM, label)                                                      \
+    case TAG:                                                                                    \
+        return PS_LAUNCH_MANY(fill_##suffix, fill->count / PACK(T) / PS_THREADS + 1, fill->grid, \
+                              stream, fill->array, (T)fill->value, fill->count);
         PS_DTYPE_TABLE(BY_TYPE)
 #undef BY_TYPE
     case PS_DTYPE_COUNT:

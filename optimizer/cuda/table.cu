@@ -9,41 +9,75 @@
 #define STEP_IN_ENTRY_f32 f32
 #define STEP_IN_ENTRY_f64 f64
 
-#define TABLE_KERNEL(TAG, rule, states_, suffix, T)                                           \
-    PS_KERNEL table_##rule##_##suffix(const struct ps_cuda_entry *entries,                    \
-                                      const struct ps_cuda_chunk *chunks, uint64_t count)     \
-    {                                                                                         \
-        for (uint64_t i = blockIdx.x; i < count; i += gridDim.x) {                            \
-            const struct ps_cuda_chunk chunk = chunks[i];                                     \
-            const struct ps_cuda_entry *entry = &entries[chunk.entry];                        \
-            const struct ps_cuda_run run = entry->run;                                        \
-            struct STEP_##suffix step = entry->step.STEP_IN_ENTRY_##suffix;                   \
-            if (admit(entry->verdict, &step))                                                 \
-                span_##rule##_##suffix(&step, &run,                                           \
-                                       span_of_chunk(run.count, PACK(T), chunk.chunk), true); \
-        }                                                                                     \
+/* A native gradient in packs, any other one in pairs. A double's pair is a pack, native or not. */
+#define FLOAT_CHUNK(rule, states_, suffix, T)                                               \
+    if (PAIR_PACKS(T) > 1 && run.gradient.encoding == PS_ENCODING_NATIVE)                   \
+        span_##rule##_##suffix(&step, &run, span_of_chunk(run.count, PACK(T), chunk.chunk), \
+                               AT_ONCE_IN_TABLE(states_, T));                               \
+    else                                                                                    \
+        encoded_span_##rule##_##suffix(&step, &run,                                         \
+                                       span_of_chunk(run.count, PAIR(T), chunk.chunk),      \
+                                       AT_ONCE_IN_TABLE(states_, T));
+#define WHOLE_CHUNK(rule, states_, suffix, T)                                           \
+    span_##rule##_##suffix(&step, &run, span_of_chunk(run.count, PACK(T), chunk.chunk), \
+                           AT_ONCE_IN_TABLE(states_, T));
+
+/* The block's entry, in memory that its threads share: the step's numbers would fill each thread's
+ * registers. Everybody comes here. */
+PS_DEVICE void fetch_entry(const struct ps_cuda_entry *from, struct ps_cuda_entry *to)
+{
+    __syncthreads(); /* Nobody needs the one before any more. */
+    for (unsigned i = threadIdx.x; i < sizeof *to / sizeof(uint64_t); i += blockDim.x)
+        ((uint64_t *)to)[i] = ((const uint64_t *)from)[i];
+    __syncthreads();
+}
+
+#define TABLE_KERNEL(KERNEL, CHUNK, rule, states_, suffix, T)                          \
+    KERNEL table_##rule##_##suffix(const struct ps_cuda_entry *entries,                \
+                                   const struct ps_cuda_chunk *chunks, uint64_t count) \
+    {                                                                                  \
+        PS_SHARED struct ps_cuda_entry entry;                                          \
+        for (uint64_t i = blockIdx.x; i < count; i += gridDim.x) {                     \
+            const struct ps_cuda_chunk chunk = chunks[i];                              \
+            fetch_entry(&entries[chunk.entry], &entry);                                \
+            const struct ps_cuda_run run = entry.run;                                  \
+            struct STEP_##suffix step = entry.step.STEP_IN_ENTRY_##suffix;             \
+            if (admit(entry.verdict, &step)) {                                         \
+                CHUNK(rule, states_, suffix, T)                                        \
+            }                                                                          \
+        }                                                                              \
     }
-PS_FLOAT_RULES(TABLE_KERNEL, f32, float)
-PS_FLOAT_RULES(TABLE_KERNEL, f64, double)
-PS_WHOLE_RULES(TABLE_KERNEL, i32, int32_t)
-PS_WHOLE_RULES(TABLE_KERNEL, u32, uint32_t)
-PS_WHOLE_RULES(TABLE_KERNEL, i64, int64_t)
-PS_WHOLE_RULES(TABLE_KERNEL, u64, uint64_t)
+/* ptxas finds room for all of a double's numbers only where nobody tells it how much there is. */
+#define KERNEL_f32 PS_WIDE_KERNEL
+#define KERNEL_f64 PS_KERNEL
+#define FLOAT_TABLE_KERNEL(TAG, rule, states_, suffix, T) \
+    TABLE_KERNEL(KERNEL_##suffix, FLOAT_CHUNK, rule, states_, suffix, T)
+#define WHOLE_TABLE_KERNEL(TAG, rule, states_, suffix, T) \
+    TABLE_KERNEL(PS_WIDE_KERNEL, WHOLE_CHUNK, rule, states_, suffix, T)
+PS_FLOAT_RULES(FLOAT_TABLE_KERNEL, f32, float)
+PS_FLOAT_RULES(FLOAT_TABLE_KERNEL, f64, double)
+PS_WHOLE_RULES(WHOLE_TABLE_KERNEL, i32, int32_t)
+PS_WHOLE_RULES(WHOLE_TABLE_KERNEL, u32, uint32_t)
+PS_WHOLE_RULES(WHOLE_TABLE_KERNEL, i64, int64_t)
+PS_WHOLE_RULES(WHOLE_TABLE_KERNEL, u64, uint64_t)
+#undef FLOAT_TABLE_KERNEL
+#undef WHOLE_TABLE_KERNEL
 #undef TABLE_KERNEL
+#undef FLOAT_CHUNK
+#undef WHOLE_CHUNK
 
-#define LAUNCH_TABLE(TAG, rule, states_, suffix, T)                                            \
-    case TAG:                                                                                  \
-        return PS_LAUNCH(table_##rule##_##suffix, grid, stream, table->entries, table->chunks, \
-                         table->chunk_count);
+#define LAUNCH_TABLE(TAG, rule, states_, suffix, T)                                             \
+    case TAG:                                                                                   \
+        return PS_LAUNCH_MANY(table_##rule##_##suffix, table->chunk_count, table->grid, stream, \
+                              table->entries, table->chunks, table->chunk_count);
 
-#define TABLE(RULES, suffix, T)                                                           \
-    static int table_##suffix(const struct ps_cuda_table *table, int rule, unsigned grid, \
-                              void *stream)                                               \
-    {                                                                                     \
-        switch (rule) {                                                                   \
-            RULES(LAUNCH_TABLE, suffix, T)                                                \
-        }                                                                                 \
-        PS_NO_SUCH("a rule that the type does not have");                                 \
+#define TABLE(RULES, suffix, T)                                                          \
+    static int table_##suffix(const struct ps_cuda_table *table, int rule, void *stream) \
+    {                                                                                    \
+        switch (rule) {                                                                  \
+            RULES(LAUNCH_TABLE, suffix, T)                                               \
+        }                                                                                \
+        PS_NO_SUCH("a rule that the type does not have");                                \
     }
 TABLE(PS_FLOAT_RULES, f32, float)
 TABLE(PS_FLOAT_RULES, f64, double)
@@ -65,11 +99,10 @@ int ps_cuda_launch_table(const struct ps_cuda_table *table, void *stream)
     int rule = wraps && !is_float(table->dtype) ? (int)ADD_WRAPPING : (int)table->rule;
     if (table->chunk_count == 0)
         return 0;
-    unsigned grid = ps_cuda_blocks(table->chunk_count, table->grid);
     switch (table->dtype) {
 #define BY_TYPE(TAG, suffix, T, SUM, label) \
     case TAG:                               \
-        return table_##suffix(table, rule, grid, stream);
+        return table_##suffix(table, rule, stream);
         PS_DTYPE_TABLE(BY_TYPE)
 #undef BY_TYPE
     case PS_DTYPE_COUNT:

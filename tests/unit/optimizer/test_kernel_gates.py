@@ -3,7 +3,8 @@
 
 In the PTX: no fused multiply-add of floats, nothing approximate, nothing flushed to zero. Of the
 machine code, per architecture: no spills, no stack, at most 64 registers. Bulk accesses of native
-gradients: 16 bytes each; single elements only for the tail.
+gradients: 16 bytes each, 64 bytes loaded before the first store, single elements only for the tail.
+Encoded gradients of float32 parameters: 16 bytes of bfloat16 and float16 at once, 8 of int8.
 
 usage: test_kernel_gates.py NVCC INCLUDE_ROOT FLAGS KERNEL_FILE...
 """
@@ -17,7 +18,7 @@ REGISTERS_MAX = 64
 STATES = {"momentum": 1, "nesterov": 1, "adagrad": 1, "rmsprop": 1,
           "adadelta": 2, "adam": 2, "adamw": 2, "ftrl": 2}
 FORBIDDEN = re.compile(r"\b(?:fma|mad)\.[a-z0-9.]*f(?:32|64)|\.approx|\.ftz|\bdiv\.full")
-ENTRY = re.compile(r"\.entry _Z\d+(\w+?)_([iuf]\d\d)[0-9]")
+ENTRY = re.compile(r"\.entry _Z\d+(\w+?)_([iuf]\d\d)[0-9P]")
 
 
 def compile_file(nvcc, root, flags, architecture, path, folder):
@@ -51,23 +52,67 @@ def machine_faults(said):
     return faults
 
 
+WIDE_STORE = re.compile(r"st\.global\.v(?:4\.[fu]32|2\.[fu]64)")
+WIDE_LOAD = re.compile(r"ld\.global\.v(?:4\.[fu]32|2\.[fu]64)")
+LOADS_MIN = 4  # of 16 bytes, before a thread stores what came of them
+
+
+def native_faults(rule, body):
+    """Of a kernel run_RULE_TYPE: what it loads and stores, and in which order."""
+    stores_min = 1 + STATES.get(rule, 0)
+    wide = len(WIDE_STORE.findall(body))
+    single = len(re.findall(r"st\.global\.[fusb]\d\d", body))
+    odd = re.findall(r"(?:ld|st)\.global\.(?:v2\.[fu]32|v\d\.[us](?:8|16))", body)
+    if wide < stores_min or single > stores_min or odd:
+        return [f"{wide} stores of 16 bytes, {single} of one element, {len(odd)} of other widths; "
+                f"{stores_min} arrays are written"]
+    loads = len(WIDE_LOAD.findall(body[:WIDE_STORE.search(body).start()]))
+    return [f"{loads} loads of 16 bytes before a store"] if loads < LOADS_MIN else []
+
+
+def encoded_faults(rule, kind, body):
+    """Of a kernel encoded_RULE_TYPE. Accesses of one element are those of lists and tails."""
+    packs = 2 if kind == "f32" else 1
+    stores_min = packs * (1 + STATES.get(rule, 0))
+    faults = []
+    if len(WIDE_STORE.findall(body)) < stores_min:
+        faults.append(f"fewer than {stores_min} stores of 16 bytes")
+    if kind == "f32" and len(re.findall(r"ld\.global\.v4\.u32", body)) < 2:
+        faults.append("bfloat16 and float16 are not loaded 16 bytes at a time")
+    if kind == "f32" and not re.search(r"ld\.global\.(?:v4\.u16|v2\.u32|u64)", body):
+        faults.append("int8 is not loaded 8 bytes at a time")
+    if kind == "f32" and re.search(r"ld\.global\.v\d\.[us]8|ld\.global\.v2\.[us]16", body):
+        faults.append("a load of 4 bytes or less in the bulk")
+    return faults
+
+
+def table_faults(rule, body):
+    """Of a kernel table_RULE_TYPE."""
+    stores_min = 1 + STATES.get(rule, 0)
+    stores = len(WIDE_STORE.findall(body))
+    return [f"{stores} stores of 16 bytes, {stores_min} arrays"] if stores < stores_min else []
+
+
 def width_faults(ptx):
-    """Of each kernel run_RULE_TYPE: what it loads and stores."""
+    """How many kernels were looked at, and what is wrong with their accesses."""
     faults = []
     kernels = 0
     for body in re.split(r"(?=\.entry )", ptx)[1:]:
         name = ENTRY.match(body)
-        if not name or not name.group(1).startswith("run_"):
+        if not name or "_" not in name.group(1):
             continue
-        kernels += 1
-        rule = name.group(1)[len("run_"):]
-        stores_min = 1 + STATES.get(rule, 0)
-        wide = len(re.findall(r"st\.global\.v(?:4\.[fu]32|2\.[fu]64)", body))
-        single = len(re.findall(r"st\.global\.[fusb]\d\d", body))
-        odd = re.findall(r"(?:ld|st)\.global\.(?:v2\.[fu]32|v\d\.[us](?:8|16))", body)
-        if wide < stores_min or single > stores_min or odd:
-            faults.append(f"{rule}_{name.group(2)}: {wide} stores of 16 bytes, {single} of one "
-                          f"element, {len(odd)} of other widths; {stores_min} arrays are written")
+        form, rule = name.group(1).split("_", 1)
+        kind = name.group(2)
+        found = None
+        if form == "run":
+            found = native_faults(rule, body)
+        elif form == "encoded":
+            found = encoded_faults(rule, kind, body)
+        elif form == "table":
+            found = table_faults(rule, body)
+        if found is not None:
+            kernels += 1
+            faults += [f"{form}_{rule}_{kind}: {fault}" for fault in found]
     return kernels, faults
 
 
@@ -85,7 +130,7 @@ def main():
                 found = arithmetic_faults(ptx) + machine_faults(said) + narrow
                 faults += [f"{path} (sm_{architecture}): {fault}" for fault in found]
     print("\n".join(faults))
-    print(f"{checked} kernels for native gradients looked at, {len(faults)} fault(s)")
+    print(f"the accesses of {checked} kernels looked at, {len(faults)} fault(s)")
     # Without any kernel the patterns above would have missed them all.
     sys.exit(1 if faults or checked == 0 else 0)
 
