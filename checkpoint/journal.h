@@ -65,8 +65,11 @@ struct ps_journal_facts {
     uint32_t index;
     uint32_t shard_count;
     uint64_t epoch;
-    uint64_t position;       /* applied so far: the first record has position + 1 */
+    uint64_t position;       /* behind which the epoch begins: the first record has position + 1 */
     uint64_t previous_epoch; /* whose journal (or checkpoint) this goes on from; 0: from nothing */
+    /* Records of former epochs up to here, that could be read but are not known to be on the disk,
+     * are the first of this one. Not above position: there are none. Not in the file. */
+    uint64_t repeat_to;
 };
 
 /* Default size at which a segment is closed and another begun. */
@@ -74,11 +77,14 @@ struct ps_journal_facts {
 
 struct ps_journal_writer;
 
-/* Begins the journal of an epoch: its first segment is durable when this returns PS_OK, and so is
- * everything that a reader could have read of former epochs (a process that was killed leaves bytes
- * that can be read but are not on the disk yet). `folder` is made when missing, and copied.
+/* Begins the journal of an epoch: its first segment is durable when this returns PS_OK, with the
+ * records behind facts->position up to facts->repeat_to in it. Syncing the file that these were
+ * read from would not do: a process that was killed leaves bytes that can be read but are not on
+ * the disk yet, and after a sync that failed they may never get there, while the next sync, by
+ * whomever, says that all is well. `folder` is made when missing, and copied.
  *
  * PS_ERR_EXISTS       a segment of that epoch and position is there already
+ * PS_ERR_CORRUPT      a record to be repeated is not there
  * PS_ERR_OUT_OF_RANGE facts->position is the highest number
  * PS_ERR_IO, PS_ERR_NO_MEMORY
  */
@@ -180,6 +186,10 @@ PS_MUST_USE enum ps_status ps_journal_next(struct ps_journal_reader *reader,
  * use ps_journal_row_move, which overwrites `to` and zeroes `from`. */
 void ps_journal_row_release(struct ps_journal_row *row);
 void ps_journal_row_move(struct ps_journal_row *to, struct ps_journal_row *from);
+
+/* The highest position that a record read (or passed over on the way) calls durable: its writer had
+ * synced that far. What was read behind it may be on the disk or not. */
+uint64_t ps_journal_reader_durable(const struct ps_journal_reader *reader);
 
 /* The epoch of the last record read, or of the segment that reading began in; 0: none. */
 uint64_t ps_journal_reader_epoch(const struct ps_journal_reader *reader);

@@ -32,6 +32,7 @@ struct ps_journal_reader {
     uint64_t wanted;   /* position of the next record for the caller; more while skipping */
     uint64_t end;      /* where the next epoch begins; UINT64_MAX: nowhere */
     uint64_t epoch;
+    uint64_t durable; /* by what the records say */
     uint64_t cut;
     bool has_index;
     uint32_t index;          /* of the shard, by the first segment read */
@@ -54,6 +55,7 @@ static enum ps_status read_first_record(struct ps_journal_reader *reader,
                                         struct ps_journal_head *head,
                                         struct ps_journal_facts *facts, const char **bad,
                                         struct ps_error *error);
+static void note_durable(struct ps_journal_reader *reader, const struct ps_journal_head *head);
 static bool next_begins(const struct ps_journal_reader *reader);
 static enum ps_status next_segment(struct ps_journal_reader *reader, struct ps_error *error);
 static enum ps_status read_record(struct ps_journal_reader *reader, struct ps_journal_row *row,
@@ -112,6 +114,12 @@ uint64_t ps_journal_reader_epoch(const struct ps_journal_reader *reader)
 {
     PS_ASSERT(reader != NULL);
     return reader->epoch;
+}
+
+uint64_t ps_journal_reader_durable(const struct ps_journal_reader *reader)
+{
+    PS_ASSERT(reader != NULL);
+    return reader->durable;
 }
 
 static enum ps_status open_at(struct ps_journal_reader *reader, const struct ps_files *files,
@@ -250,6 +258,12 @@ static enum ps_status next_record(struct ps_journal_reader *reader, struct ps_jo
     return PS_OK;
 }
 
+static void note_durable(struct ps_journal_reader *reader, const struct ps_journal_head *head)
+{
+    if (head->durable > reader->durable)
+        reader->durable = head->durable;
+}
+
 /* Opens the present segment and reads its first record. */
 static enum ps_status enter(struct ps_journal_reader *reader, struct ps_error *error)
 {
@@ -261,6 +275,7 @@ static enum ps_status enter(struct ps_journal_reader *reader, struct ps_error *e
         return settle_bad(reader, PS_JOURNAL_ALIGNMENT, bad, error);
     reader->offset = head.record_bytes;
     reader->entered = true;
+    note_durable(reader, &head);
     return PS_OK;
 }
 
@@ -351,6 +366,7 @@ static enum ps_status read_record(struct ps_journal_reader *reader, struct ps_jo
         reader->epoch = head.record.epoch;
         *given = true;
     }
+    note_durable(reader, &head);
     reader->offset += head.record_bytes;
     reader->expected++;
     return PS_OK;
@@ -476,21 +492,4 @@ static enum ps_status unsupported(struct ps_journal_reader *reader, struct ps_er
                    "journal: %s, offset %" PRIu64 ", position %" PRIu64
                    ": a record that this version does not know",
                    reader->damage.segment, reader->damage.offset, reader->damage.position);
-}
-
-void ps_journal_row_release(struct ps_journal_row *row)
-{
-    if (row == NULL || row->memory == NULL)
-        return;
-    ps_release(row->memory, row->block);
-    *row = (struct ps_journal_row){0};
-}
-
-void ps_journal_row_move(struct ps_journal_row *to, struct ps_journal_row *from)
-{
-    PS_ASSERT(to != NULL && from != NULL && to != from);
-    *to = *from;
-    if (to->memory != NULL)
-        to->record.content = ps_view_of(&to->piece);
-    *from = (struct ps_journal_row){0};
 }

@@ -167,6 +167,23 @@ void ps_journal_segment_read(const uint8_t from[PS_JOURNAL_SEGMENT_CONTENT_BYTES
     facts->previous_epoch = take(from + 16, 8);
 }
 
+void ps_journal_row_release(struct ps_journal_row *row)
+{
+    if (row == NULL || row->memory == NULL)
+        return;
+    ps_release(row->memory, row->block);
+    *row = (struct ps_journal_row){0};
+}
+
+void ps_journal_row_move(struct ps_journal_row *to, struct ps_journal_row *from)
+{
+    PS_ASSERT(to != NULL && from != NULL && to != from);
+    *to = *from;
+    if (to->memory != NULL)
+        to->record.content = ps_view_of(&to->piece);
+    *from = (struct ps_journal_row){0};
+}
+
 /* Little-endian, on every machine. */
 static void put(uint8_t *to, size_t bytes, uint64_t value)
 {

@@ -9,6 +9,7 @@
 #include "checkpoint/journal_record.h"
 #include "checkpoint/journal_segments.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,17 +42,18 @@ struct ps_journal_writer {
 };
 
 static enum ps_status begin(struct ps_journal_writer *writer, struct ps_error *error);
+static enum ps_status begin_repeating(struct ps_journal_writer *writer, struct ps_error *error);
 static void remove_segment(const struct ps_journal_writer *writer);
-static enum ps_status settle_former_epochs(const struct ps_journal_writer *writer,
-                                           struct ps_error *error);
-static enum ps_status settle(const struct ps_journal_writer *writer,
-                             struct ps_journal_segment segment, struct ps_error *error);
 static enum ps_status write_records(struct ps_journal_writer *writer,
                                     const struct ps_record *records, size_t record_count,
                                     struct ps_error *error);
 static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_error *error);
-static enum ps_status replace_segment(struct ps_journal_writer *writer, const char *path,
-                                      const char *temporary, struct ps_error *error);
+static enum ps_status replace_segment(struct ps_journal_writer *writer, struct ps_error *error);
+static enum ps_status fill_segment(struct ps_journal_writer *writer, const char *temporary,
+                                   struct ps_error *error);
+static enum ps_status repeat_records(struct ps_journal_writer *writer, struct ps_error *error);
+static enum ps_status repeat_record(struct ps_journal_writer *writer,
+                                    struct ps_journal_reader *reader, struct ps_error *error);
 static enum ps_status begin_first_record(struct ps_journal_writer *writer, struct ps_error *error);
 static enum ps_status put_record(struct ps_journal_writer *writer, const struct ps_record *record,
                                  struct ps_error *error);
@@ -117,10 +119,33 @@ static enum ps_status begin(struct ps_journal_writer *writer, struct ps_error *e
 {
     const struct ps_files *files = writer->files;
     PS_TRY(files->make_folder(files->self, writer->folder, error));
-    PS_TRY(settle_former_epochs(writer, error));
+    if (writer->facts.repeat_to > writer->position)
+        return begin_repeating(writer, error);
     enum ps_status status = begin_segment(writer, error);
     if (status == PS_OK)
         status = sync(writer, error);
+    if (status != PS_OK && writer->is_open)
+        remove_segment(writer);
+    return status;
+}
+
+/* The segment must not be there before what it repeats is on the disk: it would hide the former
+ * epoch's records. */
+static enum ps_status begin_repeating(struct ps_journal_writer *writer, struct ps_error *error)
+{
+    const struct ps_files *files = writer->files;
+    struct ps_journal_segment segment = {writer->facts.epoch, writer->position + 1};
+    char path[PS_JOURNAL_PATH_BYTES];
+    struct ps_file file;
+    PS_TRY(ps_journal_path_write(writer->folder, segment, path, error));
+    enum ps_status status = files->open(files->self, path, PS_FILE_READ, &file, error);
+    if (status == PS_OK) {
+        files->close(files->self, file);
+        return ps_fail(error, PS_ERR_EXISTS, "journal: %s is there already", path);
+    }
+    if (status != PS_ERR_NOT_FOUND)
+        return status;
+    status = replace_segment(writer, error);
     if (status != PS_OK)
         remove_segment(writer);
     return status;
@@ -131,44 +156,8 @@ static void remove_segment(const struct ps_journal_writer *writer)
 {
     struct ps_journal_segment segment = {writer->facts.epoch, writer->position + 1};
     char path[PS_JOURNAL_PATH_BYTES];
-    if (writer->is_open && ps_journal_path_write(writer->folder, segment, path, NULL) == PS_OK)
+    if (ps_journal_path_write(writer->folder, segment, path, NULL) == PS_OK)
         (void)writer->files->remove(writer->files->self, path, NULL);
-}
-
-/* A process that died left bytes that a reader finds in the page cache but that are not on the
- * disk. This epoch builds on what was read: it must not outlive it. Segments that have a successor
- * were synced before that began; those of other names, by the sync of the folder that follows. */
-static enum ps_status settle_former_epochs(const struct ps_journal_writer *writer,
-                                           struct ps_error *error)
-{
-    struct ps_journal_segments segments;
-    PS_TRY(ps_journal_segments_init(&segments, writer->files, writer->folder, writer->facts.epoch,
-                                    writer->memory, error));
-    enum ps_status status = PS_OK;
-    for (size_t i = 0; i < segments.count && status == PS_OK; i++) {
-        if (ps_journal_segments_last(&segments, i) &&
-            segments.entries[i].epoch != writer->facts.epoch)
-            status = settle(writer, segments.entries[i], error);
-    }
-    ps_journal_segments_fini(&segments);
-    return status;
-}
-
-static enum ps_status settle(const struct ps_journal_writer *writer,
-                             struct ps_journal_segment segment, struct ps_error *error)
-{
-    const struct ps_files *files = writer->files;
-    char path[PS_JOURNAL_PATH_BYTES];
-    struct ps_file file;
-    PS_TRY(ps_journal_path_write(writer->folder, segment, path, error));
-    enum ps_status status = files->open(files->self, path, PS_FILE_READ, &file, error);
-    if (status == PS_ERR_NOT_FOUND)
-        return PS_OK; /* A sweep was quicker. */
-    if (status != PS_OK)
-        return status;
-    status = files->sync(files->self, file, error);
-    files->close(files->self, file);
-    return status;
 }
 
 enum ps_status ps_journal_write(struct ps_journal_writer *writer, const struct ps_record *records,
@@ -198,27 +187,40 @@ enum ps_status ps_journal_writer_revive(struct ps_journal_writer *writer, struct
 {
     PS_ASSERT(writer != NULL);
     PS_ASSERT(writer->death.status != PS_OK && !writer->is_open);
+    PS_TRY(replace_segment(writer, error));
+    writer->death = (struct ps_error){0};
+    return PS_OK;
+}
+
+/* Makes the segment behind writer->position under another name, and renames it when it is synced. */
+static enum ps_status replace_segment(struct ps_journal_writer *writer, struct ps_error *error)
+{
+    const struct ps_files *files = writer->files;
+    struct ps_journal_segment segment = {writer->facts.epoch, writer->position + 1};
     char path[PS_JOURNAL_PATH_BYTES];
     char temporary[PS_JOURNAL_PATH_BYTES + sizeof TEMPORARY];
-    struct ps_journal_segment segment = {writer->facts.epoch, writer->position + 1};
     PS_TRY(ps_journal_path_write(writer->folder, segment, path, error));
     (void)snprintf(temporary, sizeof temporary, "%s%s", path, TEMPORARY);
     writer->written = writer->position;
     writer->head_count = 0;
     writer->piece_count = 0;
     writer->batch_bytes = 0;
-    enum ps_status status = replace_segment(writer, path, temporary, error);
+    enum ps_status status = fill_segment(writer, temporary, error);
+    if (status == PS_OK)
+        status = files->rename(files->self, temporary, path, error);
+    if (status == PS_OK)
+        status = files->sync_folder(files->self, writer->folder, error);
     if (status != PS_OK) {
         close_segment(writer);
-        (void)writer->files->remove(writer->files->self, temporary, NULL);
+        (void)files->remove(files->self, temporary, NULL);
         return status;
     }
-    writer->death = (struct ps_error){0};
+    writer->position = writer->written;
     return PS_OK;
 }
 
-static enum ps_status replace_segment(struct ps_journal_writer *writer, const char *path,
-                                      const char *temporary, struct ps_error *error)
+static enum ps_status fill_segment(struct ps_journal_writer *writer, const char *temporary,
+                                   struct ps_error *error)
 {
     const struct ps_files *files = writer->files;
     (void)files->remove(files->self, temporary, NULL); /* of a try that a crash cut short */
@@ -226,9 +228,44 @@ static enum ps_status replace_segment(struct ps_journal_writer *writer, const ch
     writer->is_open = true;
     writer->size = 0;
     PS_TRY(begin_first_record(writer, error));
-    PS_TRY(sync(writer, error));
-    PS_TRY(files->rename(files->self, temporary, path, error));
-    return files->sync_folder(files->self, writer->folder, error);
+    if (writer->facts.repeat_to > writer->written)
+        PS_TRY(repeat_records(writer, error));
+    return sync(writer, error);
+}
+
+static enum ps_status repeat_records(struct ps_journal_writer *writer, struct ps_error *error)
+{
+    PS_ASSERT(writer->facts.epoch > 0);
+    struct ps_journal_reader *reader = NULL;
+    PS_TRY(ps_journal_reader_open(writer->files, writer->folder, writer->written,
+                                  writer->facts.epoch - 1, writer->memory, &reader, error));
+    enum ps_status status = PS_OK;
+    while (status == PS_OK && writer->written < writer->facts.repeat_to)
+        status = repeat_record(writer, reader, error);
+    ps_journal_reader_close(reader);
+    return status;
+}
+
+static enum ps_status repeat_record(struct ps_journal_writer *writer,
+                                    struct ps_journal_reader *reader, struct ps_error *error)
+{
+    struct ps_journal_row row = {0};
+    uint64_t cut = 0;
+    uint64_t position = writer->written + 1;
+    enum ps_status status = ps_journal_next(reader, &row, &cut, NULL, error);
+    if (status == PS_ERR_NOT_FOUND || (status == PS_OK && row.record.position != position))
+        status = ps_fail(error, PS_ERR_CORRUPT,
+                         "journal: position %" PRIu64 " was there and is not any more", position);
+    row.record.epoch = writer->facts.epoch;
+    if (status == PS_OK)
+        status = put_record(writer, &row.record, error);
+    /* The content lies in the row. */
+    if (status == PS_OK)
+        status = flush(writer, error);
+    ps_journal_row_release(&row);
+    if (status == PS_OK)
+        writer->written = position;
+    return status;
 }
 
 static enum ps_status write_records(struct ps_journal_writer *writer,

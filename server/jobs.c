@@ -356,8 +356,9 @@ static enum ps_status open_journal(struct ps_jobs *jobs, const struct job *job, 
         .index = job->claim.index,
         .shard_count = job->shard_count,
         .epoch = jobs->epoch,
-        .position = loaded->position,
+        .position = loaded->durable,
         .previous_epoch = loaded->epoch,
+        .repeat_to = loaded->position,
     };
     return ps_journal_thread_open(jobs->options.journal, folder, &facts, error);
 }

@@ -18,6 +18,11 @@
  * segment of them in the folder: when a checkpoint of such an epoch is damaged, the next older one
  * is taken, the loss is logged and counted in ps_loaded. It is bounded by the interval.
  *
+ * What can be read of the journal need not be on the disk (checkpoint/journal.h): up to
+ * ps_loaded.durable it is, by what checkpoint and records say. The journal of the next epoch begins
+ * behind that and repeats the rest, so that nothing is answered on the ground of what a power loss
+ * would take back.
+ *
  * Threads:  none inside; run it before calls arrive.
  * Blocking: reads files.
  * Errors:   said at the function.
@@ -55,9 +60,10 @@ struct ps_loader {
 struct ps_loaded {
     struct ps_checkpoint_place place; /* crc32 and bytes only when the pointer said them */
     size_t damaged_count;             /* newer ones that could not be used */
-    uint64_t missing_count;  /* pushes known of and lost: epochs without a journal, see above */
-    uint64_t position;       /* of the state now: begin_recovered is to be told */
-    uint64_t epoch;          /* of the last push in it: this epoch's journal goes on from that */
+    uint64_t missing_count; /* pushes known of and lost: epochs without a journal, see above */
+    uint64_t position;      /* of the state now: begin_recovered is to be told */
+    uint64_t durable; /* up to here it is known to be on the disk: the rest is to be repeated */
+    uint64_t epoch;   /* of the last push in it: this epoch's journal goes on from that */
     uint64_t replayed_count; /* records, behind place.position up to position */
     uint64_t cut_bytes;      /* of a torn end of the journal, which no reply ever covered */
     uint64_t load_ms;        /* how long the checkpoint took */

@@ -11,6 +11,7 @@ static enum ps_status put_all(const struct ps_replay_sink *sink,
                               const struct ps_journal_segments *segments,
                               struct ps_journal_reader *reader, struct ps_loaded *loaded,
                               struct ps_error *error);
+static uint64_t durable_in(const struct ps_journal_reader *reader, const struct ps_loaded *loaded);
 static enum ps_status end_at_former(const struct ps_journal_segments *segments,
                                     const struct ps_loaded *loaded, struct ps_error *error);
 static enum ps_status apply_here(void *self, struct ps_journal_row *row, struct ps_error *error);
@@ -64,6 +65,7 @@ enum ps_status ps_loader_replay(const struct ps_loader *loader,
     PS_TRY(open_reader(loader, loaded->position, &reader, error));
     enum ps_status status = put_all(sink, segments, reader, loaded, error);
     enum ps_status finished = sink->finish(sink->self, &unfinished);
+    loaded->durable = durable_in(reader, loaded);
     ps_journal_reader_close(reader);
     loaded->replay_ms = ps_now_ms(clock) - start_ms;
     if (finished != PS_OK && (status == PS_OK || status == PS_ERR_CORRUPT))
@@ -114,6 +116,15 @@ static enum ps_status put_all(const struct ps_replay_sink *sink,
         loaded->epoch = epoch;
         loaded->replayed_count++;
     }
+}
+
+/* A checkpoint is made when its journal is durable. */
+static uint64_t durable_in(const struct ps_journal_reader *reader, const struct ps_loaded *loaded)
+{
+    uint64_t durable = ps_journal_reader_durable(reader);
+    if (durable < loaded->place.position)
+        return loaded->place.position;
+    return durable < loaded->position ? durable : loaded->position;
 }
 
 /* The checkpoint's epoch ran without a journal, and a former owner wrote on into its own. That is

@@ -8,7 +8,7 @@
  *     'f'  writes fail with ENOSPC, the first half of each having been written
  *     'd'  fsync and fdatasync take 50 ms longer
  *     'z'  writes take 300 ms and then fail with EIO
- *     'c'  fsync fails with EIO for files that end in ".tmp": checkpoints, but not the journal
+ *     'c'  fsync fails with EIO for checkpoints, but not for the journal
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -72,9 +72,9 @@ static void *next(const char *name)
         type;            \
     } real = {.object = next(name)};
 
-static bool is_temporary(int descriptor)
+static bool is_checkpoint(int descriptor)
 {
-    static const char ending[] = ".tmp";
+    static const char ending[] = ".safetensors.tmp";
     char link[64], path[4096];
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
     ssize_t size = readlink(link, path, sizeof path);
@@ -89,7 +89,7 @@ static int sync_with(int descriptor, const char *name)
     char fault = fault_of(descriptor);
     if (fault == 'd')
         (void)poll(NULL, 0, DELAY_MS);
-    if (fault == 's' || (fault == 'c' && is_temporary(descriptor))) {
+    if (fault == 's' || (fault == 'c' && is_checkpoint(descriptor))) {
         errno = EIO;
         return -1;
     }

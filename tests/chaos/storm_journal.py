@@ -1,8 +1,9 @@
 """Reads journals without any code of the server: written from docs/journal-format.md alone.
 
 A segment is a row of records: 80 fixed bytes, the client's id, the parameter's name, zeros to a
-multiple of 8, the content, zeros to a multiple of 8. Of each epoch counts what lies before the
-first position of any later epoch.
+multiple of 8, the content, zeros to a multiple of 8. An epoch says which one it goes on from; those
+between the two are void. Of each other epoch counts what lies before the first position of any
+later one.
 """
 
 import dataclasses
@@ -13,6 +14,7 @@ import struct
 MAGIC = 0x524A5350
 HEAD = struct.Struct("<IIBBBBHxxIxxxxQQQQQQQ")
 NAME = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})\.journal")
+FACTS = struct.Struct("<IIQQ")  # of a segment's first record: shard, shards, begin, previous epoch
 SEGMENT, PUSH = 1, 2
 
 
@@ -82,9 +84,33 @@ def segments_of(folder):
     return epochs
 
 
+def previous_epoch(path):
+    """That the epoch of this first segment goes on from; 0: none, or it cannot be read."""
+    with open(path, "rb") as file:
+        data = file.read(HEAD.size + FACTS.size)
+    if len(data) < HEAD.size + FACTS.size:
+        return 0
+    magic, crc, _, kind, _, _, _, content_crc, *_ = HEAD.unpack(data[:HEAD.size])
+    good = (magic == MAGIC and kind == SEGMENT and crc32c(data[8:HEAD.size]) == crc and
+            crc32c(data[HEAD.size:]) == content_crc)
+    return FACTS.unpack(data[HEAD.size:])[3] if good else 0
+
+
+def current_epochs(folder):
+    """segments_of the epochs that are not void"""
+    epochs = segments_of(folder)
+    newest_first = sorted(epochs, reverse=True)
+    while newest_first:
+        epoch = newest_first.pop(0)
+        previous = previous_epoch(epochs[epoch][0][1])
+        while previous and newest_first and newest_first[0] > previous:
+            del epochs[newest_first.pop(0)]
+    return epochs
+
+
 def read_journal(folder):
     """Yields the current records of one shard, in order."""
-    epochs = segments_of(folder)
+    epochs = current_epochs(folder)
     for epoch in sorted(epochs):
         limit = min((rows[0][0] for later, rows in epochs.items() if later > epoch),
                     default=1 << 64)

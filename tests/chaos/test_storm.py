@@ -175,6 +175,16 @@ def record(position, epoch, name=b"w", version=1, content=b"\0" * 12):
     return bytes(head) + content + b"\0" * (storm_journal.padded(len(content)) - len(content))
 
 
+def beginning(first, epoch, previous):
+    """A segment's first record: the epoch begins at `first` and goes on from `previous`."""
+    content = storm_journal.FACTS.pack(0, 1, first - 1, previous)
+    head = bytearray(storm_journal.HEAD.pack(storm_journal.MAGIC, 0, 1, storm_journal.SEGMENT, 0, 0,
+                                             0, storm_journal.crc32c(content), len(content), first,
+                                             epoch, first - 1, 0, 0, 0))
+    struct.pack_into("<I", head, 4, storm_journal.crc32c(head[8:]))
+    return bytes(head) + content
+
+
 class JournalFiles(unittest.TestCase):
     def positions(self, files):
         with tempfile.TemporaryDirectory() as folder:
@@ -197,6 +207,24 @@ class JournalFiles(unittest.TestCase):
     def test_what_an_old_owner_wrote_behind_a_takeover_does_not_count(self):
         self.assertEqual(self.positions({(1, 1): record(1, 1) + record(2, 1),
                                          (5, 2): record(2, 5)}), [(1, 1), (5, 2)])
+
+    def test_an_epoch_that_nobody_went_on_from_is_void(self):
+        self.assertEqual(self.positions({(1, 1): beginning(1, 1, 0) + record(1, 1) + record(2, 1),
+                                         (3, 2): beginning(2, 3, 1),
+                                         (5, 3): beginning(3, 5, 1) + record(3, 5)}),
+                         [(1, 1), (1, 2), (5, 3)])
+
+    def test_an_epoch_that_cannot_be_read_voids_nothing(self):
+        torn = beginning(3, 5, 1)[:-1]
+        self.assertEqual(self.positions({(1, 1): beginning(1, 1, 0) + record(1, 1) + record(2, 1),
+                                         (3, 2): beginning(2, 3, 1) + record(2, 3),
+                                         (5, 3): torn}),
+                         [(1, 1), (3, 2)])
+
+    def test_records_that_the_next_epoch_repeats_count_once(self):
+        self.assertEqual(self.positions({(1, 1): beginning(1, 1, 0) + record(1, 1) + record(2, 1),
+                                         (4, 2): beginning(2, 4, 1) + record(2, 4) + record(3, 4)}),
+                         [(1, 1), (4, 2), (4, 3)])
 
     def test_a_gradient_tells_who_pushed_it(self):
         values = [-1.0] + [0.0] * 3 + [-1.0, -2.0, -5.0]

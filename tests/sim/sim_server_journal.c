@@ -49,14 +49,14 @@ void sim_journal_close(struct sim_server *server)
     server->journal = (struct sim_journal){0};
 }
 
-static enum ps_status open_writer(struct sim_server *server, uint64_t position,
-                                  uint64_t previous_epoch)
+static enum ps_status open_writer(struct sim_server *server, const struct ps_loaded *loaded)
 {
     const struct ps_journal_facts facts = {.index = server->claim.index,
                                            .shard_count = server->world->options.shard_count,
                                            .epoch = server->claim.epoch,
-                                           .position = position,
-                                           .previous_epoch = previous_epoch};
+                                           .position = loaded->durable,
+                                           .previous_epoch = loaded->epoch,
+                                           .repeat_to = loaded->position};
     return ps_journal_writer_open(sim_journal_files(server, server->claim.index), FOLDER, &facts,
                                   SEGMENT_BYTES, &server->world->memory, &server->journal.writer,
                                   NULL);
@@ -71,7 +71,7 @@ enum ps_status sim_journal_open(struct sim_server *server, const struct ps_loade
     ps_journal_writer_close(journal->writer);
     journal->writer = NULL;
     journal->failed = false;
-    return open_writer(server, loaded->position, loaded->epoch);
+    return open_writer(server, loaded);
 }
 
 /* ---- Writing ---- */

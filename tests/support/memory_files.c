@@ -55,6 +55,8 @@ struct memory_files_knobs *memory_files_knobs(struct memory_files *disk)
 void memory_files_crash(struct memory_files *disk, enum memory_crash mode)
 {
     handles_drop(disk);
+    if (mode == MEMORY_CRASH_PROCESS)
+        return;
     for (size_t i = 0; i < disk->change_count; i++) {
         bool kept = mode == MEMORY_CRASH_KEEPS_ALL ||
                     (mode == MEMORY_CRASH_SEEDED && ps_random_below(&disk->random, 2) == 1);

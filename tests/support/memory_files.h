@@ -43,7 +43,9 @@ enum memory_files_operation { MEMORY_FILES_OPERATIONS(MEMORY_FILES_ENUM) MEMORY_
 enum memory_crash {
     MEMORY_CRASH_SEEDED,    /* each doubtful thing by a coin of the disk's seed */
     MEMORY_CRASH_LOSES_ALL, /* only what was synced is left */
-    MEMORY_CRASH_KEEPS_ALL  /* as if everything had been synced: a process died, not the machine */
+    MEMORY_CRASH_KEEPS_ALL, /* as if everything had been synced just before */
+    MEMORY_CRASH_PROCESS    /* a process died, not the machine: all can be read and stays in doubt,
+                             * and a file of which a sync failed is never durable any more */
 };
 
 /* Called before each operation with the path concerned (of an open file: the one it was opened

@@ -1,5 +1,6 @@
 """Disks that fail or end while a real server saves: it says so, goes on, and loses no whole state.
-Without a journal, so that only checkpoints are at stake; tests/chaos/ fails the journal's disk.
+Mostly without a journal, so that only checkpoints are at stake; tests/chaos/ fails the journal's
+disk at any time, and here is the one case of it that needs a power loss as well.
 
 Each call that a save makes on the data directory fails once, or from then on, or kills the
 process. The parameter counts pushes, so that its value tells which state was loaded.
@@ -15,8 +16,12 @@ import tempfile
 import unittest
 
 import faults
+import grpc
 from blackbox import Server, patiently
-from cluster import wait_until
+from cluster import BIN, wait_until
+
+SHIM = os.path.join(BIN, "..", "tests", "fault_shim.so")  # tests/chaos/fault_shim.c
+LOGGED = 2
 
 SAVE = "/pserver.v1.Admin/SaveCheckpoint"
 MESSAGES = {"EIO": "Input/output error", "ENOSPC": "No space left on device"}
@@ -194,6 +199,50 @@ class Faults(unittest.TestCase):
         for path in paths:
             command += ["-P", path]
         return server.cluster.run(f"without-{len(paths)}", command + server.process.child.args)
+
+
+@unittest.skipUnless(os.path.exists(SHIM), "the fault shim is not built")
+class FailedSync(unittest.TestCase):
+    """A sync fails, the process ends, the machine goes on: the record can be read, and no later
+    sync will put it on the disk."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="pserver-test-")
+        self.addCleanup(folder.cleanup)
+        self.control = os.path.join(folder.name, "fault")
+        self.disk("0")
+
+    def disk(self, letter):
+        with open(self.control, "w", encoding="ascii") as file:
+            file.write(letter)
+
+    def segments(self, server):
+        return sorted(glob.glob(os.path.join(server.data, "shard-0", "*.journal")))
+
+    def test_what_the_next_owner_read_of_it_survives_a_power_loss(self):
+        environment = {"LD_PRELOAD": SHIM, "PS_FAULT_SHIM": self.control,
+                       "ASAN_OPTIONS": "verify_asan_link_order=0"}
+        with Server(ttl="1s", environment=environment) as server:
+            server.make_ready(values=[0.0])
+            self.assertEqual(patiently(lambda: server.calls.push("w", [-1.0], LOGGED)), 1)
+            first, = self.segments(server)
+            synced = os.path.getsize(first)
+            self.disk("s")
+            with self.assertRaises(grpc.RpcError):
+                server.calls.push("w", [-1.0], LOGGED, timeout=1)
+            server.process.kill()
+            # No checkpoint comes to help.
+            self.disk("c")
+            server.start()
+            self.assertEqual(count(server), 2)
+            self.assertEqual(patiently(lambda: server.calls.push("w", [-1.0], LOGGED)), 3)
+            server.process.kill()
+            # What the power loss would have left of the file whose sync failed.
+            self.assertGreater(os.path.getsize(first), synced)
+            os.truncate(first, synced)
+            self.disk("0")
+            server.start()
+            self.assertEqual(count(server), 3)
 
 
 class Limits(unittest.TestCase):

@@ -147,8 +147,10 @@ struct sample_result sample_read_on(const struct ps_files *files, const struct s
             sample_assert_row(&row, shape, ++result.last);
         ps_journal_row_release(&row);
     }
-    if (reader != NULL)
+    if (reader != NULL) {
         result.epoch = ps_journal_reader_epoch(reader);
+        result.durable = ps_journal_reader_durable(reader);
+    }
     ps_journal_reader_close(reader);
     return result;
 }

@@ -46,6 +46,7 @@ struct sample_result {
     enum ps_status status; /* how it ended: PS_ERR_NOT_FOUND, or the failure; of opening too */
     uint64_t last;         /* position of the last record; `position` when there was none */
     uint64_t epoch;        /* of the reader, at the end */
+    uint64_t durable;      /* by what the records say */
     uint64_t cut;
     struct ps_journal_damage damage;
     struct ps_error error;

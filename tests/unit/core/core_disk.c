@@ -70,8 +70,9 @@ enum ps_status disk_recover(struct core_world *world, struct memory_files *disk,
     const struct ps_journal_facts facts = {.index = 0,
                                            .shard_count = 1,
                                            .epoch = epoch,
-                                           .position = found ? loaded->position : 0,
-                                           .previous_epoch = found ? loaded->epoch : 0};
+                                           .position = found ? loaded->durable : 0,
+                                           .previous_epoch = found ? loaded->epoch : 0,
+                                           .repeat_to = found ? loaded->position : 0};
     status = ps_journal_writer_open(memory_files_files(disk), DISK_FOLDER, &facts, 1024,
                                     &world->memory, writer, &world->error);
     if (status != PS_OK && found)

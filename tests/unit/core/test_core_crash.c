@@ -179,7 +179,7 @@ static bool lose_power_at(int64_t call, bool for_good, enum memory_crash mode)
     } else {
         expect_kept();
         /* And once more: what was applied again is remembered, too. */
-        next_owner(3, mode);
+        next_owner(3, mode == MEMORY_CRASH_PROCESS ? MEMORY_CRASH_LOSES_ALL : mode);
         expect_kept();
     }
     ps_journal_writer_close(writer);
@@ -198,7 +198,7 @@ static void sweep(bool for_good, enum memory_crash mode)
 }
 
 static const enum memory_crash modes[] = {MEMORY_CRASH_LOSES_ALL, MEMORY_CRASH_KEEPS_ALL,
-                                          MEMORY_CRASH_SEEDED};
+                                          MEMORY_CRASH_SEEDED, MEMORY_CRASH_PROCESS};
 
 START_TEST(p1_p2_hold_when_the_power_goes_at_any_call_of_the_disk)
 {
@@ -301,9 +301,9 @@ int main(void)
 {
     TCase *tests = tcase_create("core_crash");
     tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, p1_p2_hold_when_the_power_goes_at_any_call_of_the_disk, 0, 3);
+    tcase_add_loop_test(tests, p1_p2_hold_when_the_power_goes_at_any_call_of_the_disk, 0, 4);
     tcase_add_loop_test(
-        tests, p1_p2_hold_when_any_one_call_of_the_disk_fails_and_the_power_goes_later, 0, 3);
+        tests, p1_p2_hold_when_any_one_call_of_the_disk_fails_and_the_power_goes_later, 0, 4);
     tcase_add_loop_test(tests, p4_whatever_a_former_owner_writes_is_never_read_as_current, 0, 200);
     return run_tests("core_crash", tests);
 }

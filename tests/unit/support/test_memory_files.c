@@ -202,6 +202,19 @@ START_TEST(a_killed_process_loses_nothing)
 }
 END_TEST
 
+START_TEST(what_a_killed_process_wrote_can_be_read_and_is_lost_with_the_power)
+{
+    make_file("data/a", "synced", " and not");
+    sync_folder("data");
+
+    memory_files_crash(disk, MEMORY_CRASH_PROCESS);
+
+    assert_content("data/a", "synced and not");
+    memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
+    assert_content("data/a", "synced");
+}
+END_TEST
+
 START_TEST(a_rename_without_sync_can_come_back_as_an_empty_file)
 {
     struct ps_file file = opened("data/a.tmp", PS_FILE_CREATE_NEW);
@@ -398,6 +411,7 @@ int main(void)
     tcase_add_test(tests, crash_undoes_a_rename_whose_folder_was_not_synced);
     tcase_add_test(tests, crash_brings_a_removed_file_back);
     tcase_add_test(tests, a_killed_process_loses_nothing);
+    tcase_add_test(tests, what_a_killed_process_wrote_can_be_read_and_is_lost_with_the_power);
     tcase_add_test(tests, a_rename_without_sync_can_come_back_as_an_empty_file);
     tcase_add_test(tests, a_failed_sync_is_not_healed_by_a_later_one);
     tcase_add_test(tests, bytes_are_written_over_in_their_place);
