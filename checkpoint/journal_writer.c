@@ -192,7 +192,7 @@ enum ps_status ps_journal_writer_revive(struct ps_journal_writer *writer, struct
     return PS_OK;
 }
 
-/* Makes the segment behind writer->position under another name, and renames it when it is synced. */
+/* Makes the segment behind writer->position under another name, and renames it once synced. */
 static enum ps_status replace_segment(struct ps_journal_writer *writer, struct ps_error *error)
 {
     const struct ps_files *files = writer->files;

@@ -2,14 +2,17 @@
 #include "client/follower.h"
 
 #include "base/assert.h"
+#include "client/retry.h"
 
 /* Most for one look at the store; it is asked again afterwards in any case. */
 #define LOOK_MS 5000
 /* Without any change, everything is read again after this long. */
 #define REFRESH_MS 30000
-/* Pauses between failures double between these. */
+/* Pauses between failures double between these, half of each by chance. A store that does not
+ * answer is asked more often: to learn that it is back costs it nothing before. */
 #define PAUSE_MIN_MS 50
 #define PAUSE_MAX_MS 2000
+#define PAUSE_AWAY_MAX_MS 250
 
 struct ps_follower {
     const struct ps_allocator *memory; /* borrowed */
@@ -18,7 +21,8 @@ struct ps_follower {
     struct ps_kv *kv;                  /* owned; the thread's */
     struct ps_registry registry;       /* the thread's */
     struct ps_thread thread;
-    struct ps_bell stop; /* rung once, at the end */
+    struct ps_random random; /* the thread's */
+    struct ps_bell stop;     /* rung once, at the end */
 
     struct ps_mutex mutex;
     struct ps_members latest; /* owned */
@@ -40,6 +44,9 @@ enum ps_status ps_follower_create(struct ps_kv *kv, const char *job, struct ps_b
     follower->clock = clock;
     follower->bell = bell;
     follower->latest.memory = memory;
+    uint64_t seed = 0;
+    ps_random_system(&seed, sizeof seed);
+    ps_random_init(&follower->random, seed);
     ps_bell_init(&follower->stop);
     ps_mutex_init(&follower->mutex, PS_RANK_QUEUE);
     ps_fail(&follower->why, PS_ERR_NOT_FOUND, "the store was not read yet");
@@ -154,15 +161,17 @@ static void run(void *argument)
 {
     struct ps_follower *follower = argument;
     bool watching = false;
-    uint64_t pause_ms = PAUSE_MIN_MS;
+    uint32_t failures = 0;
     while (ps_bell_count(&follower->stop) == 0) {
         struct ps_error error = {PS_OK, ""};
         if (follow_once(follower, &watching, &error) == PS_OK) {
-            pause_ms = PAUSE_MIN_MS;
+            failures = 0;
             continue;
         }
         note_failure(follower, &error);
-        ps_bell_wait(&follower->stop, 0, pause_ms);
-        pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
+        bool away = error.status == PS_ERR_UNAVAILABLE || error.status == PS_ERR_TIMEOUT;
+        ps_bell_wait(&follower->stop, 0,
+                     ps_retry_pause_ms(&follower->random, ++failures, PAUSE_MIN_MS,
+                                       away ? PAUSE_AWAY_MAX_MS : PAUSE_MAX_MS));
     }
 }

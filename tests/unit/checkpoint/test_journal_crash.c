@@ -126,7 +126,7 @@ START_TEST(any_single_failure_ends_the_writer_and_loses_nothing_durable)
 }
 END_TEST
 
-/* Makes a durable journal of one batch of `last` records and cuts it to its first `size` bytes, which it then
+/* Makes a durable journal of one batch of `last` records and cuts it to a half, whose rest it then
  * writes on to the whole again without a sync: as a process does that is killed in between. */
 static void write_without_sync(struct memory_files *disk, uint64_t last)
 {
