@@ -124,12 +124,13 @@ class ManyClients(unittest.TestCase):
             time.sleep(SECONDS / 4)
             beside = result(start(server.address, "small", 0, SECONDS / 2))
             pushed = result(pusher)
-        print(f"4 KiB pulls: p99 {alone['p99_ms']:.2f} ms alone, {beside['p99_ms']:.2f} ms beside "
-              f"64 MiB pushes of {pushed['p50_ms']:.0f} ms", end=" ")
+        print(f"4 KiB pulls: p50 {alone['p50_ms']:.2f}, p99 {alone['p99_ms']:.2f} ms alone; p50 "
+              f"{beside['p50_ms']:.2f}, p99 {beside['p99_ms']:.2f} ms beside 64 MiB pushes of "
+              f"{pushed['p50_ms']:.0f} ms", end=" ")
         self.assertGreater(pushed["count"], 0)
-        # What is measured is the server and a busy machine together: the server's own share is in
-        # docs/performance.md. Without fairness a pull waits for whole pushes.
-        self.assertLess(beside["p50_ms"], 5)
+        # Times are printed, not asserted: they are the machine's as well (docs/performance.md has
+        # them). Without fairness each pull waits for a whole push, and there are no more of them.
+        self.assertGreater(beside["count"], 4 * pushed["count"])
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #include "tests/support/temp_folder.h"
 
 #include <check.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,6 +222,49 @@ START_TEST(a_server_that_is_stopped_loses_no_push_that_was_acknowledged)
 }
 END_TEST
 
+#define MEGABYTES 8
+#define WIDE ((size_t)MEGABYTES * 1024 * 1024 / sizeof(float))
+#define STOPPED_PUSHES 4
+
+static float wide[WIDE];
+
+/* SIGSTOP: the kernel still takes what its sockets have room for, and nobody answers. The content
+ * is more than that, so that gRPC holds it. Each push may have happened, none twice. */
+START_TEST(a_large_push_to_a_server_that_stands_still_ends_with_its_timeout)
+{
+    struct psclient_parameter parameter = {
+        .name = "wide", .type = PSCLIENT_FLOAT32, .content = wide, .content_size = sizeof wide};
+    struct psclient_gradient gradient = {"wide", PSCLIENT_FLOAT32, wide, sizeof wide};
+    temp_folder_init(&folder);
+    start_alone(0, "127.0.0.1:0");
+    const struct psclient_options options = {.servers = servers[0].address,
+                                             .open_timeout_ms = LONG_MS,
+                                             .shared_memory = PSCLIENT_SHARED_MEMORY_OFF};
+    ck_assert_int_eq(psclient_open(&options, &client, &error), PSCLIENT_OK);
+    int selected = 0;
+    ck_assert_int_eq(psclient_begin_init(client, LONG_MS, &selected, &error), PSCLIENT_OK);
+    ck_assert_int_eq(psclient_init(client, &parameter, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
+    ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_OK);
+    for (size_t i = 0; i < WIDE; i++)
+        wide[i] = 1;
+    ck_assert_int_eq(kill(servers[0].pid, SIGSTOP), 0);
+    uint64_t start_ms = ps_now_ms(ps_clock_real());
+
+    for (int i = 0; i < STOPPED_PUSHES; i++)
+        ck_assert_int_eq(psclient_push(client, &gradient, 1, 200, NULL, &error), PSCLIENT_UNKNOWN);
+
+    ck_assert_uint_lt(ps_now_ms(ps_clock_real()) - start_ms, 10000);
+    ck_assert_int_eq(kill(servers[0].pid, SIGCONT), 0);
+    ck_assert_int_eq(psclient_push(client, &gradient, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
+    ck_assert_int_eq(psclient_pull(client, &parameter, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
+    ck_assert_uint_ge(parameter.version, 1);
+    ck_assert_uint_le(parameter.version, 1 + STOPPED_PUSHES);
+    for (size_t i = 0; i < WIDE; i++)
+        ck_assert(wide[i] == -(float)parameter.version);
+    finish();
+}
+END_TEST
+
 int main(void)
 {
     if (!etcd_process_available())
@@ -233,6 +277,7 @@ int main(void)
     tcase_add_test(tests, b17_a_pull_before_initialisation_waits_no_longer_than_its_timeout);
     tcase_add_test(tests, b11_a_server_killed_and_restarted_on_the_same_port_is_used_again);
     tcase_add_test(tests, b10_a_server_killed_and_restarted_on_another_port_is_found_by_the_store);
+    tcase_add_test(tests, a_large_push_to_a_server_that_stands_still_ends_with_its_timeout);
     tcase_add_test(tests, a_server_that_is_stopped_loses_no_push_that_was_acknowledged);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
