@@ -190,6 +190,12 @@ static uint64_t durable_of(const struct ps_journal_queue *queue)
     return queue->has_base ? queue->written : 0;
 }
 
+static bool lags(const struct ps_journal_queue *queue)
+{
+    return !queue->failed &&
+           (queue->bytes > queue->bytes_max / 2 || queue->count > PS_JOURNAL_QUEUE_RECORDS / 2);
+}
+
 void ps_journal_queue_look(struct ps_journal_queue *queue, struct ps_journal_state *state)
 {
     ps_mutex_lock(&queue->lock);
@@ -197,6 +203,7 @@ void ps_journal_queue_look(struct ps_journal_queue *queue, struct ps_journal_sta
                                        .position = queue->position,
                                        .written = queue->written,
                                        .durable = durable_of(queue),
+                                       .lags = lags(queue),
                                        .failed = queue->failed};
     if (queue->failed)
         memcpy(state->failure, queue->failure, sizeof state->failure);
@@ -276,7 +283,11 @@ size_t ps_journal_queue_take(struct ps_journal_queue *queue, struct ps_record *r
     ps_mutex_lock(&queue->lock);
     PS_ASSERT(queue->taken == NULL);
     struct ps_journal_entry **end = &queue->waiting;
+    uint64_t bytes = 0;
     while (*end != NULL && count < record_count_max) {
+        bytes += (*end)->bytes;
+        if (count > 0 && bytes > PS_JOURNAL_BATCH_BYTES)
+            break;
         records[count++] = (*end)->record;
         end = &(*end)->next;
     }

@@ -7,6 +7,11 @@
  * What is durable: a push is, when its record is in the journal AND there is a checkpoint that
  * recovery can begin with. Before the first checkpoint of a shard is saved nothing is.
  *
+ * How far behind: a push that is answered before its record is written (ACK_MEMORY) is not refused
+ * when the disk is slower than the pushes, but answered later: while more than half of bytes_max
+ * waits (`lags`), each waits until that is less, or until its own record is written. So everybody
+ * waits about as long as one write takes. Refused is only what finds the whole of it full.
+ *
  * Threads:  every function is safe from any thread, but for init and fini.
  * Blocking: never.
  * Errors:   said at each function.
@@ -27,6 +32,10 @@
 
 /* Content of this size and more is held, not copied, when the request says how. */
 #define PS_JOURNAL_HOLD_BYTES 4096
+
+/* Records of more than this are not written in one go, though a single one may be larger: who waits
+ * for the disk is told in small steps. */
+#define PS_JOURNAL_BATCH_BYTES ((uint64_t)4 << 20)
 
 /* One record with what it needs to live on; private. */
 struct ps_journal_entry;
@@ -87,6 +96,7 @@ struct ps_journal_state {
     uint64_t position;
     uint64_t written; /* pushes up to here are in files */
     uint64_t durable; /* pushes up to here survive a crash */
+    bool lags;        /* so much waits for the disk that pushes are to slow down */
     bool failed;
     char failure[160];
 };

@@ -232,6 +232,7 @@ static void begin_wait(struct ps_service *service, enum ps_ack ack, struct outco
     ps_journal_queue_look(&service->queue, &state);
     bool logged = (ack == PS_ACK_DEFAULT ? service->ack : ack) == PS_ACK_LOGGED;
     *wait = (struct ps_push_wait){.position = logged ? outcome->reply.position : 0,
+                                  .lagging = state.lags ? outcome->reply.position : 0,
                                   .life = state.life,
                                   .ticket = outcome->ticket};
     outcome->reply.durable_position = state.durable;

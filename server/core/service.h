@@ -224,8 +224,9 @@ PS_MUST_USE enum ps_status ps_service_finish(struct ps_service *service,
  * in tests that wait for nothing).
  */
 struct ps_push_wait {
-    uint64_t position;              /* to become durable first; 0: nothing */
-    uint64_t life;                  /* of the shard in this process */
+    uint64_t position; /* to become durable first; 0: nothing */
+    uint64_t lagging;  /* to be written first, or the journal to catch up; 0: nothing */
+    uint64_t life;     /* of the shard in this process */
     struct ps_device_ticket ticket; /* of the device, to be done first; 0: nothing */
 };
 PS_MUST_USE enum ps_status ps_service_push(struct ps_service *service,

@@ -13,6 +13,8 @@ void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
         return;
     if (one->position > all->position)
         all->position = one->position;
+    if (one->lagging > all->lagging)
+        all->lagging = one->lagging;
     /* The device's pushes are done in the order of their tickets. */
     if (one->ticket.compute > all->ticket.compute)
         all->ticket = one->ticket;
@@ -41,6 +43,8 @@ enum ps_status ps_service_settle(struct ps_service *service, struct ps_push_wait
     if (owned != PS_OK)
         return owned;
     PS_TRY(check_durable(&before, wait->position, error));
+    if (before.lags && wait->lagging > before.written)
+        return ps_fail(error, PS_ERR_NOT_READY, "the journal is too far behind");
     reply->durable_position = before.durable;
     return PS_OK;
 }

@@ -100,6 +100,27 @@ START_TEST(content_that_is_small_or_cannot_be_held_is_copied)
 }
 END_TEST
 
+START_TEST(few_bytes_are_taken_at_once_but_always_a_record)
+{
+    static struct ps_record records[512];
+    const size_t most = PS_JOURNAL_BATCH_BYTES / sizeof letters;
+    ps_journal_queue_fini(&queue);
+    ps_journal_queue_init(&queue, &memory, true, 4 * PS_JOURNAL_BATCH_BYTES);
+    for (uint64_t version = 1; version <= 2 * most; version++)
+        ck_assert_int_eq(put(sizeof letters, version), PS_OK);
+
+    size_t first = ps_journal_queue_take(&queue, records, 512);
+
+    ck_assert_uint_ge(first, most - 2);
+    ck_assert_uint_le(first, most);
+    ps_journal_queue_written(&queue, PS_OK, NULL);
+    ck_assert_uint_eq(ps_journal_queue_take(&queue, records, 512), first);
+    ck_assert_uint_eq(records[0].position, first + 1);
+    ps_journal_queue_check(&queue);
+    ps_journal_queue_written(&queue, PS_OK, NULL);
+}
+END_TEST
+
 START_TEST(records_are_taken_in_order_and_in_parts)
 {
     struct ps_record records[3];
@@ -202,6 +223,7 @@ int main(void)
     tcase_add_checked_fixture(tests, begin_test, end_test);
     tcase_add_test(tests, large_content_is_held_where_it_is);
     tcase_add_loop_test(tests, content_that_is_small_or_cannot_be_held_is_copied, 0, 2);
+    tcase_add_test(tests, few_bytes_are_taken_at_once_but_always_a_record);
     tcase_add_test(tests, records_are_taken_in_order_and_in_parts);
     tcase_add_test(tests, p6_held_content_counts_and_one_record_always_fits);
     tcase_add_test(tests, what_the_writer_has_taken_still_counts);

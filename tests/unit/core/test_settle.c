@@ -73,6 +73,58 @@ START_TEST(a_push_that_asks_for_memory_does_not_wait)
 }
 END_TEST
 
+/* Pushes with ACK_MEMORY until one is not answered at once. */
+static void fall_behind(void)
+{
+    uint64_t sequence = 1;
+    enum ps_status status = PS_OK;
+    while (status == PS_OK) {
+        ck_assert_int_eq(push_with(PS_ACK_MEMORY, sequence++), PS_OK);
+        status = world_settle(&world);
+    }
+    ck_assert_int_eq(status, PS_ERR_NOT_READY);
+    ck_assert_uint_gt(sequence, 3);
+}
+
+START_TEST(a_push_that_asks_for_memory_waits_while_the_journal_is_far_behind)
+{
+    fall_behind();
+
+    ck_assert_uint_gt(world_write_journal(&world), 0);
+
+    ck_assert_int_eq(world_settle(&world), PS_OK);
+}
+END_TEST
+
+/* Those behind it keep the journal busy; that does not hold it back. */
+START_TEST(it_waits_for_its_own_record_at_most)
+{
+    struct ps_record records[64];
+    fall_behind();
+    struct ps_push_wait wait = world.wait;
+    ck_assert_uint_gt(ps_service_journal_take(world.service, records, 64), 0);
+    uint64_t sequence = 1000;
+    while (push_with(PS_ACK_MEMORY, ++sequence) == PS_OK)
+        continue;
+    ck_assert_uint_gt(sequence, 1001);
+
+    ps_service_journal_written(world.service, PS_OK, NULL);
+
+    world.wait = wait;
+    ck_assert_int_eq(world_settle(&world), PS_OK);
+}
+END_TEST
+
+START_TEST(it_does_not_wait_for_a_journal_that_fails)
+{
+    fall_behind();
+
+    world_fail_journal(&world);
+
+    ck_assert_int_eq(world_settle(&world), PS_OK);
+}
+END_TEST
+
 START_TEST(levels_that_the_server_does_not_offer_are_unsupported)
 {
     ck_assert_int_eq(push_with(PS_ACK_REPLICATED, 1), PS_ERR_UNSUPPORTED);
@@ -398,6 +450,9 @@ int main(void)
     tcase_add_test(tests, p1_a_reply_waits_until_its_record_is_durable);
     tcase_add_test(tests, p1_nothing_is_durable_before_there_is_a_checkpoint);
     tcase_add_test(tests, a_push_that_asks_for_memory_does_not_wait);
+    tcase_add_test(tests, a_push_that_asks_for_memory_waits_while_the_journal_is_far_behind);
+    tcase_add_test(tests, it_waits_for_its_own_record_at_most);
+    tcase_add_test(tests, it_does_not_wait_for_a_journal_that_fails);
     tcase_add_test(tests, levels_that_the_server_does_not_offer_are_unsupported);
     tcase_add_test(tests, p2_a_repeat_is_answered_and_not_applied);
     tcase_add_test(tests, p1_a_repeat_waits_for_its_original);
