@@ -100,9 +100,11 @@ static enum ps_status open_device(const struct ps_device_choice_options *options
                                            .died = options->died,
                                            .self = options->self};
     PS_TRY(plugin->open(&wish, &device, error));
-    choice->store =
-        (struct ps_device_store){.plugin = plugin, .device = device, .log = options->log};
-    return PS_OK;
+    enum ps_status status =
+        ps_device_store_open(&choice->store, plugin, device, options->log, error);
+    if (status != PS_OK)
+        plugin->close(device);
+    return status;
 }
 
 /* A device that computes when it is tried, and yet fails at work again and again. */
@@ -182,7 +184,10 @@ static void tell_device(const struct ps_device_choice_options *options,
 
 void ps_device_choice_close(struct ps_device_choice *choice)
 {
-    if (choice->store.device != NULL)
-        choice->store.plugin->close(choice->store.device);
+    const struct ps_device_plugin *plugin = choice->store.plugin;
+    struct ps_device *device = choice->store.device;
+    ps_device_store_close(&choice->store);
+    if (device != NULL)
+        plugin->close(device);
     *choice = (struct ps_device_choice){0};
 }

@@ -33,6 +33,7 @@ enum fill { FILL_FULL, FILL_PARTIAL, FILL_EMPTY, FILL_COUNT };
 
 struct ps_block_pool {
     const struct ps_allocator *memory; /* borrowed; outlives the last block */
+    struct ps_slab_source source;
     struct ps_block_store store;
     struct ps_mutex lock; /* PS_RANK_LEAF; guards what follows */
     struct slab *lists[FILL_COUNT];
@@ -44,6 +45,10 @@ struct ps_block_pool {
     struct ps_gauge *used_gauge, *reserved_gauge;
 };
 
+static struct ps_block_pool *create(const struct ps_slab_source *source,
+                                    const struct ps_allocator *memory);
+static void *take_slab(void *self);
+static void give_slab(void *self, void *slab);
 static struct ps_block *take(void *self);
 static void give(void *self, struct ps_block *block);
 static void expect_copies(void *self);
@@ -62,13 +67,12 @@ static void free_pool(struct ps_block_pool *pool);
 struct ps_block_pool *ps_block_pool_create(const struct ps_allocator *memory,
                                            struct ps_metrics *metrics)
 {
-    struct ps_block_pool *pool = ps_zeroed(memory, sizeof *pool);
+    const struct ps_slab_source system = {take_slab, give_slab, NULL};
+    struct ps_block_pool *pool = create(&system, memory);
     if (pool == NULL)
         return NULL;
-    pool->memory = memory;
-    pool->store = (struct ps_block_store){take, give, expect_copies, pool};
+    pool->store.expect_copies = expect_copies;
     pool->slack_count = PS_POOL_SLACK_SLABS;
-    ps_mutex_init(&pool->lock, PS_RANK_LEAF);
     if (metrics != NULL) {
         pool->used_gauge = ps_metrics_gauge(metrics, "ps_block_used_bytes",
                                             "Bytes of parameter blocks in use.", NULL);
@@ -77,6 +81,42 @@ struct ps_block_pool *ps_block_pool_create(const struct ps_allocator *memory,
                              "Bytes that the pool of parameter blocks has from the system.", NULL);
     }
     return pool;
+}
+
+struct ps_block_pool *ps_block_pool_create_over(const struct ps_slab_source *source,
+                                                const struct ps_allocator *memory)
+{
+    struct ps_block_pool *pool = create(source, memory);
+    if (pool == NULL)
+        return NULL;
+    pool->store.takes_tails = true;
+    pool->slack_count = UINT64_MAX;
+    return pool;
+}
+
+static struct ps_block_pool *create(const struct ps_slab_source *source,
+                                    const struct ps_allocator *memory)
+{
+    struct ps_block_pool *pool = ps_zeroed(memory, sizeof *pool);
+    if (pool == NULL)
+        return NULL;
+    pool->memory = memory;
+    pool->source = *source;
+    pool->store = (struct ps_block_store){.take = take, .give = give, .self = pool};
+    ps_mutex_init(&pool->lock, PS_RANK_LEAF);
+    return pool;
+}
+
+static void *take_slab(void *self)
+{
+    (void)self;
+    return ps_slab_take();
+}
+
+static void give_slab(void *self, void *slab)
+{
+    (void)self;
+    ps_slab_give(slab);
 }
 
 void ps_block_pool_destroy(struct ps_block_pool *pool)
@@ -207,7 +247,7 @@ static struct slab *create_slab(struct ps_block_pool *pool)
     struct slab *slab = ps_zeroed(pool->memory, sizeof *slab);
     if (slab == NULL)
         return NULL;
-    slab->memory = ps_slab_take();
+    slab->memory = pool->source.take(pool->source.self);
     if (slab->memory == NULL) {
         ps_release(pool->memory, slab);
         return NULL;
@@ -223,7 +263,7 @@ static struct slab *create_slab(struct ps_block_pool *pool)
 static void destroy_slab(const struct ps_block_pool *pool, struct slab *slab)
 {
     PS_ASSERT(slab->free_bits == ALL_FREE);
-    ps_slab_give(slab->memory);
+    pool->source.give(pool->source.self, slab->memory);
     ps_release(pool->memory, slab);
 }
 

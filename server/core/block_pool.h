@@ -36,6 +36,18 @@ struct ps_block_pool;
 struct ps_block_pool *ps_block_pool_create(const struct ps_allocator *memory,
                                            struct ps_metrics *metrics);
 
+/* Where slabs come from, if not from the system. */
+struct ps_slab_source {
+    void *(*take)(void *self); /* PS_SLAB_BYTES, or NULL when memory is refused */
+    void (*give)(void *self, void *slab);
+    void *self;
+};
+
+/* The same over slabs of `source`, which is copied. They are slow to get and to give back: the pool
+ * keeps those that it has, and takes tails (block_store.h). */
+struct ps_block_pool *ps_block_pool_create_over(const struct ps_slab_source *source,
+                                                const struct ps_allocator *memory);
+
 /* Takes `pool`. Nothing may be taken from it any more. NULL is allowed. */
 void ps_block_pool_destroy(struct ps_block_pool *pool);
 

@@ -1,14 +1,10 @@
 /* Where the blocks of parameters come from: an interface, so that they may come from a pool of
- * large pages (block_pool.h), from the heap (no store at all), or from a device.
+ * large pages (block_pool.h), from the heap (no store at all), or from memory that a device copies
+ * into by itself (device_store.h).
  *
  * A block is a run of bytes with a count of its references. Nobody but the store knows how its
  * memory was made: it is read through ps_blocks_view, written through ps_blocks_write and
  * ps_blocks_update alone (blocks.h), and goes back to the store that gave it.
- *
- * A store on a device gives structs of its own that begin with struct ps_block, with device memory
- * besides; `data` is the host's shadow (pinned memory). It would be asked at two more places, both
- * in blocks.c: ps_blocks_view, before the host reads, to bring the shadow up to date; and
- * ps_blocks_update, to copy a held block on the device.
  *
  * Threads:  take and give from any thread.
  * Blocking: take, for the kernel.
@@ -19,6 +15,7 @@
 #define PS_SERVER_CORE_BLOCK_STORE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ps_block {
@@ -36,6 +33,8 @@ struct ps_block_store {
      * moment to have memory ready, so that no update waits for it. May take long; NULL: nothing
      * can be done. */
     void (*expect_copies)(void *self);
+    /* Also the last, shorter block of an array that has whole ones comes from here. */
+    bool takes_tails;
     void *self;
 };
 

@@ -53,9 +53,11 @@ static bool take_block(struct ps_blocks *blocks, size_t i)
     const struct ps_parameter_spec *spec = blocks->spec;
     size_t rest = blocks->size - i * PS_BLOCK_BYTES;
     size_t size = rest < PS_BLOCK_BYTES ? rest : PS_BLOCK_BYTES;
-    struct ps_block *block = spec->store != NULL && size == PS_BLOCK_BYTES
-                                 ? spec->store->take(spec->store->self)
-                                 : take_from_heap(spec->memory, size);
+    const struct ps_block_store *store = spec->store;
+    bool from_store = store != NULL &&
+                      (size == PS_BLOCK_BYTES || (store->takes_tails && blocks->block_count > 1));
+    struct ps_block *block =
+        from_store ? store->take(store->self) : take_from_heap(spec->memory, size);
     if (block == NULL)
         return false;
     atomic_store_explicit(&block->references, 1, memory_order_relaxed);

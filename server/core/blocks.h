@@ -13,7 +13,8 @@
  * Blocking: never.
  * Errors:   NULL when memory is refused.
  * Memory:   whole blocks come from the store of the spec (block_store.h), shorter ones (an array's
- *           last, or its only one) from its allocator. All go with the last reference.
+ *           last, or its only one) from its allocator, unless the store takes tails. All go with
+ *           the last reference.
  */
 #ifndef PS_SERVER_CORE_BLOCKS_H
 #define PS_SERVER_CORE_BLOCKS_H

@@ -2,13 +2,47 @@
 #include "server/core/device_store.h"
 
 #include "base/assert.h"
+#include "base/slab.h"
+#include "server/core/block_pool.h"
 
+static void *take_pinned(void *self);
+static void give_pinned(void *self, void *slab);
 static enum ps_status refill(struct ps_resident *resident, uint64_t version,
                              struct ps_error *error);
+static void raise_to(_Atomic uint64_t *most, uint64_t value);
 
-enum ps_status ps_resident_place(const struct ps_device_store *store,
-                                 const struct ps_parameter_spec *spec, struct ps_resident *resident,
-                                 struct ps_error *reason)
+enum ps_status ps_device_store_open(struct ps_device_store *store,
+                                    const struct ps_device_plugin *plugin, struct ps_device *device,
+                                    const struct ps_log *log, struct ps_error *error)
+{
+    const struct ps_slab_source source = {take_pinned, give_pinned, store};
+    *store = (struct ps_device_store){.plugin = plugin, .device = device, .log = log};
+    store->pinned = ps_block_pool_create_over(&source, ps_allocator_heap());
+    if (store->pinned == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the device's store");
+    return PS_OK;
+}
+
+void ps_device_store_close(struct ps_device_store *store)
+{
+    ps_block_pool_destroy(store->pinned);
+    *store = (struct ps_device_store){0};
+}
+
+static void *take_pinned(void *self)
+{
+    const struct ps_device_store *store = self;
+    return store->plugin->host_acquire(store->device, PS_SLAB_BYTES);
+}
+
+static void give_pinned(void *self, void *slab)
+{
+    const struct ps_device_store *store = self;
+    store->plugin->host_release(store->device, slab, PS_SLAB_BYTES);
+}
+
+enum ps_status ps_resident_place(struct ps_device_store *store, struct ps_parameter_spec *spec,
+                                 struct ps_resident *resident, struct ps_error *reason)
 {
     *resident = (struct ps_resident){0};
     if (store == NULL)
@@ -20,6 +54,7 @@ enum ps_status ps_resident_place(const struct ps_device_store *store,
         status = store->plugin->parameter_create(store->device, &wish, &resident->handle, reason);
     if (status == PS_OK) {
         resident->store = store;
+        spec->store = ps_block_pool_store(store->pinned);
         return PS_OK;
     }
     if (status == PS_ERR_UNAVAILABLE)
@@ -59,7 +94,8 @@ enum ps_status ps_resident_push(struct ps_resident *resident, struct ps_gradient
 
 /* While a reader holds the shadow it stays as it is, and there will be another. */
 enum ps_status ps_resident_look(struct ps_resident *resident, struct ps_parameter_spec *spec,
-                                uint64_t version, struct ps_blocks **values, struct ps_error *error)
+                                uint64_t version, struct ps_blocks **values,
+                                struct ps_device_ticket *ready, struct ps_error *error)
 {
     struct ps_blocks *shadow = resident->shadow;
     bool is_old = shadow == NULL || resident->shadow_version != version;
@@ -74,31 +110,50 @@ enum ps_status ps_resident_look(struct ps_resident *resident, struct ps_paramete
     if (is_old)
         PS_TRY(refill(resident, version, error));
     *values = ps_blocks_acquire(resident->shadow);
+    *ready = resident->shadow_ready;
     return PS_OK;
 }
 
+/* What is smaller than a block lies in the heap, and is waited for; into the pinned memory of the
+ * rest the device copies when it comes to it. */
 static enum ps_status refill(struct ps_resident *resident, uint64_t version, struct ps_error *error)
 {
     const struct ps_device_plugin *plugin = resident->store->plugin;
     struct ps_blocks *shadow = resident->shadow;
-    uint64_t offset = 0;
-    /* Until it is done, the shadow is of no version. */
+    struct ps_device_ticket ready = {0};
+    /* Until it is begun, the shadow is of no version. */
     resident->shadow_version = UINT64_MAX;
-    for (size_t i = 0; i < shadow->block_count; i++) {
-        size_t size = shadow->pieces[i].size;
-        PS_TRY(plugin->read(resident->handle, PS_DEVICE_VALUES, offset,
-                            ps_blocks_write(shadow, i, version), size, error));
-        offset += size;
-    }
+    for (size_t i = 0; i < shadow->block_count; i++)
+        (void)ps_blocks_write(shadow, i, version);
+    if (shadow->size < PS_BLOCK_BYTES)
+        PS_TRY(plugin->read(resident->handle, PS_DEVICE_VALUES, 0,
+                            ps_blocks_write(shadow, 0, version), shadow->size, error));
+    else
+        PS_TRY(plugin->read_begin(resident->handle, PS_DEVICE_VALUES, shadow->pieces,
+                                  shadow->block_count, &ready, error));
     resident->shadow_version = version;
+    resident->shadow_ready = ready;
     return PS_OK;
 }
 
-enum ps_status ps_device_store_wait(const struct ps_device_store *store,
-                                    struct ps_device_ticket ticket, struct ps_error *error)
+enum ps_status ps_device_store_wait(struct ps_device_store *store, struct ps_device_ticket ticket,
+                                    struct ps_error *error)
 {
     if (ticket.compute == 0 && ticket.copy_out == 0)
         return PS_OK;
     PS_ASSERT(store != NULL);
-    return store->plugin->wait(store->device, ticket, error);
+    if (ticket.compute <= atomic_load(&store->compute_done) &&
+        ticket.copy_out <= atomic_load(&store->copy_out_done))
+        return PS_OK;
+    PS_TRY(store->plugin->wait(store->device, ticket, error));
+    raise_to(&store->compute_done, ticket.compute);
+    raise_to(&store->copy_out_done, ticket.copy_out);
+    return PS_OK;
+}
+
+static void raise_to(_Atomic uint64_t *most, uint64_t value)
+{
+    uint64_t present = atomic_load(most);
+    while (present < value && !atomic_compare_exchange_weak(most, &present, value)) {
+    }
 }

@@ -5,13 +5,16 @@
  *
  * A push is queued and not waited for; its acknowledgement waits for the newest ticket. Readers get
  * a shadow, a list of blocks on the host, which is brought up to date when somebody reads and the
- * version has changed since; whoever holds it keeps it.
+ * version has changed since; whoever holds it keeps it. A large one lies in memory that the device
+ * copies into by itself: readers wait for that without any lock, and pushes go on.
  *
- * Threads:  place from any thread; the rest with the parameter's lock, or before it is shared. wait
- *           and what is said of a snapshot need no lock.
- * Blocking: set, look and wait wait for the device; push when the device is far behind.
+ * Threads:  open, close, place and wait from any thread; the rest with the parameter's lock, or
+ *           before it is shared.
+ * Blocking: set and wait wait for the device, look where the shadow is small; push when the device
+ *           is far behind.
  * Errors:   PS_ERR_UNAVAILABLE: the device is dead, and what is in its memory is lost.
- * Memory:   a resident belongs to its parameter.
+ * Memory:   a resident belongs to its parameter. The store's own memory for shadows is never given
+ *           back before close: that would stop the device.
  */
 #ifndef PS_SERVER_CORE_DEVICE_STORE_H
 #define PS_SERVER_CORE_DEVICE_STORE_H
@@ -22,32 +25,49 @@
 #include "server/core/gradient_runs.h"
 #include "server/core/parameter_spec.h"
 
-/* The device of a server; whoever opened it fills this in. */
+struct ps_block_pool;
+
+/* The device of a server. */
 struct ps_device_store {
     const struct ps_device_plugin *plugin; /* borrowed; outlives this */
-    struct ps_device *device;              /* borrowed; outlives all residents and snapshots */
+    struct ps_device *device;              /* borrowed; outlives this */
     const struct ps_log *log;              /* borrowed; may be NULL */
+    struct ps_block_pool *pinned;          /* owned; where large shadows lie */
+    /* Tickets are done in their order: up to here they are. */
+    _Atomic uint64_t compute_done;
+    _Atomic uint64_t copy_out_done;
 };
 
+/* PS_ERR_NO_MEMORY. `store` stays where it is until close. */
+PS_MUST_USE enum ps_status ps_device_store_open(struct ps_device_store *store,
+                                                const struct ps_device_plugin *plugin,
+                                                struct ps_device *device, const struct ps_log *log,
+                                                struct ps_error *error);
+
+/* Everything that lived there has ended, and nobody holds a shadow. Accepts a zeroed one. */
+void ps_device_store_close(struct ps_device_store *store);
+
 struct ps_resident {
-    const struct ps_device_store *store; /* borrowed; NULL: the parameter lives on the host */
-    struct ps_device_parameter *handle;  /* owned */
-    struct ps_device_ticket newest;      /* of the last push */
-    struct ps_blocks *shadow;            /* a reference; NULL: nobody has read yet */
-    uint64_t shadow_version;             /* of the parameter, which the shadow has */
+    struct ps_device_store *store;        /* borrowed; NULL: the parameter lives on the host */
+    struct ps_device_parameter *handle;   /* owned */
+    struct ps_device_ticket newest;       /* of the last push */
+    struct ps_blocks *shadow;             /* a reference; NULL: nobody has read yet */
+    uint64_t shadow_version;              /* of the parameter, which the shadow has or will have */
+    struct ps_device_ticket shadow_ready; /* when it has */
 };
 
 /* Puts a parameter on the device, values undefined, states at their start, if the device supports
  * it and has room. Otherwise `resident` is zeroed, and a line in the log and `reason` say why.
  *
  * store               borrowed; NULL: there is no device
+ * spec                its blocks are those of shadows from now on, if it gets a place
  * reason              may not be NULL; untouched without a reason
  *
  * PS_OK               on the device, or to be kept on the host
  * PS_ERR_UNAVAILABLE  the device is dead
  */
-PS_MUST_USE enum ps_status ps_resident_place(const struct ps_device_store *store,
-                                             const struct ps_parameter_spec *spec,
+PS_MUST_USE enum ps_status ps_resident_place(struct ps_device_store *store,
+                                             struct ps_parameter_spec *spec,
                                              struct ps_resident *resident, struct ps_error *reason);
 
 /* Accepts a zeroed one. */
@@ -64,14 +84,16 @@ PS_MUST_USE enum ps_status ps_resident_push(struct ps_resident *resident,
                                             const struct ps_optimizer_step *step,
                                             struct ps_error *error);
 
-/* Returns a reference to the values, which are at `version`; end it with ps_blocks_release.
- * PS_ERR_NO_MEMORY: the host has none for the shadow. */
+/* Returns a reference to the values, which are at `version` when `*ready` is done; end it with
+ * ps_blocks_release, and not before that is so. PS_ERR_NO_MEMORY: the host has none for the shadow.
+ */
 PS_MUST_USE enum ps_status ps_resident_look(struct ps_resident *resident,
                                             struct ps_parameter_spec *spec, uint64_t version,
-                                            struct ps_blocks **values, struct ps_error *error);
+                                            struct ps_blocks **values,
+                                            struct ps_device_ticket *ready, struct ps_error *error);
 
 /* Returns when the work is done. A ticket of 0 is done. `store` may be NULL for that one. */
-PS_MUST_USE enum ps_status ps_device_store_wait(const struct ps_device_store *store,
+PS_MUST_USE enum ps_status ps_device_store_wait(struct ps_device_store *store,
                                                 struct ps_device_ticket ticket,
                                                 struct ps_error *error);
 

@@ -113,14 +113,16 @@ struct ps_device_ticket ps_parameter_ticket(struct ps_parameter *parameter)
 }
 
 enum ps_status ps_parameter_hold_values(struct ps_parameter *parameter, struct ps_blocks **values,
-                                        uint64_t *version, struct ps_error *error)
+                                        uint64_t *version, struct ps_device_ticket *ready,
+                                        struct ps_error *error)
 {
     enum ps_status status = PS_OK;
+    *ready = (struct ps_device_ticket){0};
     ps_mutex_lock(&parameter->lock);
     *version = parameter->version;
     if (ps_parameter_on_device(parameter))
         status = ps_resident_look(&parameter->resident, parameter->spec, parameter->version, values,
-                                  error);
+                                  ready, error);
     else
         *values = ps_blocks_acquire(parameter->values);
     ps_mutex_unlock(&parameter->lock);

@@ -34,7 +34,7 @@ struct ps_parameter_version {
     struct ps_parameter_spec *spec;
     struct ps_blocks *values;
     struct ps_blocks *states[PS_STATES_MAX];
-    const struct ps_device_store *store; /* on a device, instead of the blocks */
+    struct ps_device_store *store; /* on a device, instead of the blocks */
     struct ps_device_snapshot *snapshot;
     uint64_t version;
     uint64_t step;
@@ -84,9 +84,10 @@ PS_MUST_USE enum ps_status ps_parameter_push(struct ps_parameter *parameter,
 struct ps_device_ticket ps_parameter_ticket(struct ps_parameter *parameter);
 
 /* Returns a reference to the present values; end it with ps_blocks_release. On the host it cannot
- * fail; on a device what ps_resident_look gives. */
+ * fail, and `*ready` is 0; on a device what ps_resident_look says. */
 PS_MUST_USE enum ps_status ps_parameter_hold_values(struct ps_parameter *parameter,
                                                     struct ps_blocks **values, uint64_t *version,
+                                                    struct ps_device_ticket *ready,
                                                     struct ps_error *error);
 
 /* The same with the states; end it with ps_parameter_version_release. On a device it is a snapshot

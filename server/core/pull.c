@@ -13,12 +13,22 @@
 /* Content of one message: gRPC counts its bytes in 32 bits, and some clients in 31. */
 #define REPLY_BYTES_MAX (((size_t)2 << 30) - ((size_t)1 << 20))
 
+/* What a reader has got hold of. */
+struct reading {
+    struct ps_blocks *values; /* a reference */
+    uint64_t version;
+    struct ps_device_ticket ready; /* to be done before they are read */
+};
+
 static enum ps_status wanted_version(const struct ps_pull_request *request,
                                      const struct ps_chain *chain, uint64_t *wanted,
                                      struct ps_error *error);
-static enum ps_status pick_version(struct ps_service *service, uint64_t wanted,
-                                   struct ps_blocks **values, uint64_t *version,
+static enum ps_status hold_version(struct ps_service *service, struct ps_parameter *parameter,
+                                   uint64_t wanted, struct reading *reading,
                                    struct ps_error *error);
+static enum ps_status reply(struct ps_service *service, const struct ps_pull_request *request,
+                            const struct ps_chain *chain, const struct reading *reading,
+                            struct ps_pull *pull, struct ps_error *error);
 static enum ps_status check_whole(const struct ps_pull_request *request, struct ps_error *error);
 static enum ps_status cut_range(struct ps_service *service, const struct ps_pull_request *request,
                                 struct ps_pull *pull, struct ps_error *error);
@@ -38,8 +48,7 @@ static enum ps_status encode(struct ps_service *service, const struct ps_blocks 
 enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_request *request,
                                struct ps_pull *pull, struct ps_error *error)
 {
-    struct ps_blocks *values = NULL;
-    uint64_t version = 0;
+    struct reading reading = {0};
     uint64_t wanted = 0;
     struct ps_parameter *parameter = NULL;
     ps_rwlock_read(&service->cut);
@@ -48,35 +57,43 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
     if (status == PS_OK)
         status = wanted_version(request, &chain, &wanted, error);
     if (status == PS_OK)
-        status = ps_parameter_hold_values(parameter, &values, &version, error);
+        status = hold_version(service, parameter, wanted, &reading, error);
     ps_rwlock_unlock(&service->cut);
     if (status == PS_OK)
-        status = pick_version(service, wanted, &values, &version, error);
-    if (status != PS_OK)
+        status = ps_device_store_wait(service->device_store, reading.ready, error);
+    if (status != PS_OK) {
+        ps_blocks_release(reading.values);
         return status;
-
-    if (!ps_encoding_is_native(request->encoding, values->spec->dtype)) {
-        status = check_whole(request, error);
-        if (status == PS_OK)
-            status = encode(service, values, request->encoding, pull, error);
-        ps_blocks_release(values);
-        if (status != PS_OK)
-            return status;
-    } else {
-        give(values, request->encoding, pull);
-        pull->reply.version = version;
-        status = request->held.present ? cut_delta(service, request, &chain, pull, error)
-                                       : cut_range(service, request, pull, error);
-        if (status != PS_OK) {
-            ps_pull_release(pull);
-            return status;
-        }
     }
-    pull->reply.version = version;
+    PS_TRY(reply(service, request, &chain, &reading, pull, error));
+    pull->reply.version = reading.version;
     atomic_fetch_add(&service->pull_count, 1);
     ps_counter_add(service->metrics.pulls, 1);
     ps_counter_add(service->metrics.pull_bytes, pull->reply.content.size);
     return PS_OK;
+}
+
+/* Takes the values. */
+static enum ps_status reply(struct ps_service *service, const struct ps_pull_request *request,
+                            const struct ps_chain *chain, const struct reading *reading,
+                            struct ps_pull *pull, struct ps_error *error)
+{
+    struct ps_blocks *values = reading->values;
+    enum ps_status status = PS_OK;
+    if (ps_encoding_is_native(request->encoding, values->spec->dtype)) {
+        give(values, request->encoding, pull);
+        pull->reply.version = reading->version;
+        status = request->held.present ? cut_delta(service, request, chain, pull, error)
+                                       : cut_range(service, request, pull, error);
+        if (status != PS_OK)
+            ps_pull_release(pull);
+        return status;
+    }
+    status = check_whole(request, error);
+    if (status == PS_OK)
+        status = encode(service, values, request->encoding, pull, error);
+    ps_blocks_release(values);
+    return status;
 }
 
 /* An encoding is of all elements. */
@@ -141,25 +158,25 @@ static enum ps_status wanted_version(const struct ps_pull_request *request,
     return PS_OK;
 }
 
-/* Takes `*values`, the present ones, and gives those that are wanted. */
-static enum ps_status pick_version(struct ps_service *service, uint64_t wanted,
-                                   struct ps_blocks **values, uint64_t *version,
-                                   struct ps_error *error)
+/* The version that is wanted: one that is pinned, or the present one. What is pinned is looked for
+ * first, since bringing the present one from a device takes time. */
+static enum ps_status hold_version(struct ps_service *service, struct ps_parameter *parameter,
+                                   uint64_t wanted, struct reading *reading, struct ps_error *error)
 {
-    if (wanted == 0 || wanted - 1 == *version)
+    struct ps_parameter_spec *spec = parameter->spec;
+    if (wanted != 0)
+        reading->values = ps_pins_find(&service->pins, spec, wanted - 1, ps_now_ms(service->clock));
+    if (reading->values != NULL) {
+        reading->version = wanted - 1;
         return PS_OK;
-    struct ps_blocks *present = *values;
-    struct ps_blocks *pinned =
-        ps_pins_find(&service->pins, present->spec, wanted - 1, ps_now_ms(service->clock));
-    enum ps_status status = PS_OK;
-    if (pinned == NULL)
-        status = ps_fail(error, PS_ERR_CONFLICT,
-                         "parameter: %s has no version %" PRIu64 " any more: begin again",
-                         (const char *)present->spec->name.data, wanted - 1);
-    ps_blocks_release(present);
-    *values = pinned;
-    *version = wanted - 1;
-    return status;
+    }
+    PS_TRY(ps_parameter_hold_values(parameter, &reading->values, &reading->version, &reading->ready,
+                                    error));
+    if (wanted == 0 || reading->version == wanted - 1)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_CONFLICT,
+                   "parameter: %s has no version %" PRIu64 " any more: begin again",
+                   (const char *)spec->name.data, wanted - 1);
 }
 
 /* Of a delta pull: the blocks that have changed since, and while some are left behind the version

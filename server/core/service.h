@@ -56,7 +56,7 @@ struct ps_service_options {
     const struct ps_block_store *store;
     /* Borrowed; outlives the service. Where parameters live that it supports and has room for;
      * NULL: all live on the host. */
-    const struct ps_device_store *device_store;
+    struct ps_device_store *device_store;
     const struct ps_clock *clock; /* borrowed; outlives the service */
     const struct ps_log *log;     /* borrowed; may be NULL */
     struct ps_metrics *metrics;   /* borrowed; may be NULL */
@@ -247,7 +247,8 @@ void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
  *                     lost. The client repeats the request, here or at the next owner, and is told
  *                     then
  */
-PS_MUST_USE enum ps_status ps_service_settle(struct ps_service *service, struct ps_push_wait *wait,
+PS_MUST_USE enum ps_status ps_service_settle(struct ps_service *service,
+                                             const struct ps_push_wait *wait,
                                              struct ps_push_reply *reply, struct ps_error *error);
 
 /* One consistent version of one parameter. The reply's view and name stay valid, whatever happens

@@ -26,11 +26,11 @@
 enum ps_life { PS_LIFE_STARTING, PS_LIFE_UNINITIALIZED, PS_LIFE_RECOVERING, PS_LIFE_READY };
 
 struct ps_service {
-    const struct ps_allocator *memory;          /* borrowed; outlives this */
-    const struct ps_block_store *store;         /* borrowed; outlives all blocks; may be NULL */
-    const struct ps_device_store *device_store; /* borrowed; outlives this; may be NULL */
-    const struct ps_clock *clock;               /* borrowed; outlives this */
-    const struct ps_log *log;                   /* borrowed; may be NULL */
+    const struct ps_allocator *memory;    /* borrowed; outlives this */
+    const struct ps_block_store *store;   /* borrowed; outlives all blocks; may be NULL */
+    struct ps_device_store *device_store; /* borrowed; outlives this; may be NULL */
+    const struct ps_clock *clock;         /* borrowed; outlives this */
+    const struct ps_log *log;             /* borrowed; may be NULL */
     struct ps_core_metrics metrics;
     uint64_t bytes_max; /* UINT64_MAX: no limit */
     bool saves;

@@ -25,13 +25,12 @@ void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
  * the lease might run out and the next owner read the journal just before the record gets there.
  * Last: is it still the same life? Otherwise the shard was lost and
  * won back in between, and the record may have come too late for whoever owned it meanwhile. */
-enum ps_status ps_service_settle(struct ps_service *service, struct ps_push_wait *wait,
+enum ps_status ps_service_settle(struct ps_service *service, const struct ps_push_wait *wait,
                                  struct ps_push_reply *reply, struct ps_error *error)
 {
     struct ps_journal_state before;
     struct ps_journal_state after;
     PS_TRY(ps_device_store_wait(service->device_store, wait->ticket, error));
-    wait->ticket = (struct ps_device_ticket){0};
     ps_journal_queue_look(&service->queue, &before);
     enum ps_status owned = ps_service_owns(service, error);
     ps_journal_queue_look(&service->queue, &after);

@@ -137,8 +137,7 @@ static bool settle_push(struct sim_server *server, const struct sim_message *mes
 {
     struct ps_error error = {0};
     struct ps_call_reply answer = {.method = PS_METHOD_PUSH, .push = parked->push};
-    struct ps_push_wait wait = parked->wait;
-    enum ps_status status = ps_service_settle(server->service, &wait, &answer.push, &error);
+    enum ps_status status = ps_service_settle(server->service, &parked->wait, &answer.push, &error);
     if (server->world->options.mutation == SIM_MUTATION_REPLY_UNSETTLED)
         status = status == PS_ERR_NOT_READY ? PS_OK : status;
     if (status == PS_ERR_NOT_READY)

@@ -18,19 +18,25 @@ void core_device_open(struct core_device *device, uint64_t budget, const char *f
     struct ps_error error = {0};
     if (fail != NULL)
         (void)setenv("PS_EMULATOR_FAIL", fail, 1);
-    *device = (struct core_device){.store.plugin = ps_device_entry(PS_DEVICE_ABI)};
+    const struct ps_device_plugin *plugin = ps_device_entry(PS_DEVICE_ABI);
+    struct ps_device *opened = NULL;
+    *device = (struct core_device){.deaths = 0};
     const struct ps_device_options options = {.memory_bytes = budget,
                                               .pinned_bytes = 128u << 10,
                                               .memory = ps_allocator_heap(),
                                               .died = count_death,
                                               .self = device};
-    enum ps_status status = device->store.plugin->open(&options, &device->store.device, &error);
+    enum ps_status status = plugin->open(&options, &opened, &error);
     ck_assert_msg(status == PS_OK, "%s", error.text);
+    ck_assert_int_eq(ps_device_store_open(&device->store, plugin, opened, NULL, NULL), PS_OK);
 }
 
 void core_device_close(struct core_device *device)
 {
-    device->store.plugin->close(device->store.device);
+    const struct ps_device_plugin *plugin = device->store.plugin;
+    struct ps_device *opened = device->store.device;
+    ps_device_store_close(&device->store);
+    plugin->close(opened);
 }
 
 struct ps_device_stats core_device_stats(const struct core_device *device)
@@ -40,7 +46,7 @@ struct ps_device_stats core_device_stats(const struct core_device *device)
     return stats;
 }
 
-void core_device_world(struct core_world *world, const struct core_device *device, uint64_t epoch,
+void core_device_world(struct core_world *world, struct core_device *device, uint64_t epoch,
                        bool journals, uint64_t bytes_max)
 {
     struct ps_service_options options = {

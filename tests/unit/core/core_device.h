@@ -24,7 +24,7 @@ struct ps_device_stats core_device_stats(const struct core_device *device);
 
 /* A world that owns shard 0 of 1 under `epoch`, still STARTING, whose parameters live on the device
  * where they can; `device` may be NULL. It saves, and `journals` if asked to. */
-void core_device_world(struct core_world *world, const struct core_device *device, uint64_t epoch,
+void core_device_world(struct core_world *world, struct core_device *device, uint64_t epoch,
                        bool journals, uint64_t bytes_max);
 
 #endif

@@ -169,53 +169,6 @@ END_TEST
 
 static const struct kind adam = {PS_CONFIG_ADAM, PS_F32, false};
 
-START_TEST(a_pull_reads_the_device_when_something_changed_and_only_then)
-{
-    static float values[ELEMENTS];
-    size_t size = 0;
-    uint64_t version = 0;
-    begin(0, NULL, 0);
-    init_both(&adam);
-    push(&resident, &adam, 1);
-    uint64_t before = core_device_stats(&device).bytes_out;
-
-    for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(world_pull(&resident, "p", values, sizeof values, &size, &version), PS_OK);
-
-    ck_assert_uint_eq(version, 1);
-    ck_assert_uint_eq(core_device_stats(&device).bytes_out - before, sizeof values);
-    push(&resident, &adam, 2);
-    ck_assert_int_eq(world_pull(&resident, "p", values, sizeof values, &size, &version), PS_OK);
-    ck_assert_uint_eq(version, 2);
-    ck_assert_uint_eq(core_device_stats(&device).bytes_out - before, 2 * sizeof values);
-    end();
-}
-END_TEST
-
-START_TEST(a_pull_that_is_held_stays_what_it_was)
-{
-    static float first[ELEMENTS];
-    static float held[ELEMENTS];
-    static float second[ELEMENTS];
-    size_t size = 0;
-    struct ps_pull pull = {0};
-    const struct ps_pull_request request = {.name = text("p")};
-    begin(0, NULL, 0);
-    init_both(&adam);
-    ck_assert_int_eq(world_pull(&resident, "p", first, sizeof first, &size, NULL), PS_OK);
-    ck_assert_int_eq(ps_service_pull(resident.service, &request, &pull, NULL), PS_OK);
-
-    push(&resident, &adam, 1);
-    ck_assert_int_eq(world_pull(&resident, "p", second, sizeof second, &size, NULL), PS_OK);
-
-    ps_view_copy(pull.reply.content, 0, held, sizeof held);
-    ck_assert_mem_eq(held, first, sizeof first);
-    ck_assert_mem_ne(second, first, sizeof first);
-    ps_pull_release(&pull);
-    end();
-}
-END_TEST
-
 START_TEST(a_reply_waits_for_the_device_and_so_does_that_to_a_repeat)
 {
     begin(0, NULL, 0);
@@ -232,7 +185,6 @@ START_TEST(a_reply_waits_for_the_device_and_so_does_that_to_a_repeat)
     const struct ps_checkpoint_place place = {.epoch = 1, .position = 1};
     ps_service_saved(resident.service, (struct ps_ticket){0}, &place);
     ck_assert_int_eq(world_settle(&resident), PS_OK);
-    ck_assert_uint_eq(resident.wait.ticket.compute, 0);
     end();
 }
 END_TEST
@@ -368,23 +320,6 @@ START_TEST(init_survives_any_refused_allocation)
 }
 END_TEST
 
-START_TEST(a_pull_survives_any_refused_allocation)
-{
-    static float values[ELEMENTS];
-    size_t size = 0;
-    begin(0, NULL, 0);
-    init_both(&adam);
-    resident.heap.refuse_at = resident.heap.seen + _i;
-
-    enum ps_status status = world_pull(&resident, "p", values, sizeof values, &size, NULL);
-
-    resident.heap.refuse_at = -1;
-    ck_assert_int_eq(status, _i < 2 ? PS_ERR_NO_MEMORY : PS_OK);
-    ck_assert_int_eq(world_pull(&resident, "p", values, sizeof values, &size, NULL), PS_OK);
-    end();
-}
-END_TEST
-
 START_TEST(a_save_and_a_load_survive_any_refused_allocation)
 {
     struct core_world loaded_world;
@@ -444,8 +379,6 @@ int main(void)
     tcase_add_loop_test(tests, every_encoding_has_the_bits_of_the_host, 0, KIND_COUNT);
     tcase_add_loop_test(tests, a_state_moves_between_device_and_host_with_the_same_bits, 0,
                         KIND_COUNT);
-    tcase_add_test(tests, a_pull_reads_the_device_when_something_changed_and_only_then);
-    tcase_add_test(tests, a_pull_that_is_held_stays_what_it_was);
     tcase_add_test(tests, a_reply_waits_for_the_device_and_so_does_that_to_a_repeat);
     tcase_add_test(tests, what_has_no_room_on_the_device_lives_on_the_host);
     tcase_add_test(tests, what_has_room_nowhere_is_refused_with_both_reasons);
@@ -454,7 +387,6 @@ int main(void)
     tcase_add_test(tests, a_lost_shard_gives_the_memory_of_the_device_back);
     tcase_add_test(tests, a_second_init_takes_the_place_of_the_first);
     tcase_add_loop_test(tests, init_survives_any_refused_allocation, 0, 24);
-    tcase_add_loop_test(tests, a_pull_survives_any_refused_allocation, 0, 4);
     tcase_add_loop_test(tests, a_save_and_a_load_survive_any_refused_allocation, 0, 40);
     tcase_add_test(tests, after_the_device_died_nothing_is_acknowledged_read_or_saved);
     return run_tests("device_store", tests);

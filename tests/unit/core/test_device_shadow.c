@@ -1,0 +1,229 @@
+/* server/core/device_store.c: what readers get of a parameter that lives on a device. */
+#include "tests/unit/core/core_device.h"
+
+#include <string.h>
+
+#define SMALL 1000
+
+static struct core_device device;
+static struct core_world resident;
+
+static void begin(const char *fail)
+{
+    core_device_open(&device, 0, fail);
+    core_device_world(&resident, &device, 1, false, 0);
+    ps_service_begin_empty(resident.service);
+}
+
+static void end(void)
+{
+    world_fini(&resident);
+    core_device_close(&device);
+}
+
+static void init_small(void)
+{
+    static float zeros[SMALL];
+    ck_assert_int_eq(world_init_param(&resident, "small", PS_F32, zeros, sizeof zeros,
+                                      config_of(PS_CONFIG_ADAM, 1)),
+                     PS_OK);
+    ck_assert_int_eq(world_finish(&resident), PS_OK);
+}
+
+static void push_small(void)
+{
+    static float ones[SMALL];
+    for (size_t i = 0; i < SMALL; i++)
+        ones[i] = 1;
+    ck_assert_int_eq(world_push(&resident, "small", PS_F32, ones, sizeof ones, NULL), PS_OK);
+}
+
+START_TEST(a_pull_reads_the_device_when_something_changed_and_only_then)
+{
+    static float values[SMALL];
+    size_t size = 0;
+    uint64_t version = 0;
+    begin(NULL);
+    init_small();
+    push_small();
+    uint64_t before = core_device_stats(&device).bytes_out;
+
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(world_pull(&resident, "small", values, sizeof values, &size, &version),
+                         PS_OK);
+
+    ck_assert_uint_eq(version, 1);
+    ck_assert_uint_eq(core_device_stats(&device).bytes_out - before, sizeof values);
+    push_small();
+    ck_assert_int_eq(world_pull(&resident, "small", values, sizeof values, &size, &version), PS_OK);
+    ck_assert_uint_eq(version, 2);
+    ck_assert_uint_eq(core_device_stats(&device).bytes_out - before, 2 * sizeof values);
+    end();
+}
+END_TEST
+
+START_TEST(a_pull_that_is_held_stays_what_it_was)
+{
+    static float first[SMALL];
+    static float held[SMALL];
+    static float second[SMALL];
+    size_t size = 0;
+    struct ps_pull pull = {0};
+    const struct ps_pull_request request = {.name = text("small")};
+    begin(NULL);
+    init_small();
+    ck_assert_int_eq(world_pull(&resident, "small", first, sizeof first, &size, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_pull(resident.service, &request, &pull, NULL), PS_OK);
+
+    push_small();
+    ck_assert_int_eq(world_pull(&resident, "small", second, sizeof second, &size, NULL), PS_OK);
+
+    ps_view_copy(pull.reply.content, 0, held, sizeof held);
+    ck_assert_mem_eq(held, first, sizeof first);
+    ck_assert_mem_ne(second, first, sizeof first);
+    ps_pull_release(&pull);
+    end();
+}
+END_TEST
+
+START_TEST(a_pull_survives_any_refused_allocation)
+{
+    static float values[SMALL];
+    size_t size = 0;
+    begin(NULL);
+    init_small();
+    resident.heap.refuse_at = resident.heap.seen + _i;
+
+    enum ps_status status = world_pull(&resident, "small", values, sizeof values, &size, NULL);
+
+    resident.heap.refuse_at = -1;
+    ck_assert_int_eq(status, _i < 2 ? PS_ERR_NO_MEMORY : PS_OK);
+    ck_assert_int_eq(world_pull(&resident, "small", values, sizeof values, &size, NULL), PS_OK);
+    end();
+}
+END_TEST
+
+/* ---- Shadows of several blocks, which the device fills by itself ---- */
+
+/* Three whole blocks and a rest. */
+#define LARGE 200001
+static float large_values[LARGE];
+
+static void init_large(void)
+{
+    for (size_t i = 0; i < LARGE; i++)
+        large_values[i] = (float)(i % 977) / 8;
+    ck_assert_int_eq(world_init_param(&resident, "large", PS_F32, large_values, sizeof large_values,
+                                      config_of(PS_CONFIG_SGD, 1)),
+                     PS_OK);
+    ck_assert_int_eq(world_finish(&resident), PS_OK);
+}
+
+/* Pushes ones, and counts them in `large_values`, too. */
+static void push_large(void)
+{
+    static float ones[LARGE];
+    for (size_t i = 0; i < LARGE; i++) {
+        ones[i] = 1;
+        large_values[i] -= 1;
+    }
+    ck_assert_int_eq(world_push(&resident, "large", PS_F32, ones, sizeof ones, NULL), PS_OK);
+    world_write_journal(&resident);
+}
+
+START_TEST(a_large_shadow_lies_in_pinned_memory_and_is_used_again)
+{
+    begin(NULL);
+    init_large();
+    uint64_t ring = core_device_stats(&device).pinned_bytes;
+    uint64_t bytes_out = core_device_stats(&device).bytes_out;
+
+    for (int i = 0; i < 3; i++) {
+        push_large();
+        world_expect_f32(&resident, "large", large_values, LARGE);
+    }
+
+    ck_assert_uint_eq(core_device_stats(&device).pinned_bytes - ring, 2 << 20);
+    ck_assert_uint_eq(core_device_stats(&device).bytes_out - bytes_out, 3 * sizeof large_values);
+    end();
+}
+END_TEST
+
+START_TEST(a_large_shadow_that_is_held_stays_what_it_was)
+{
+    static float before[LARGE];
+    static float held[LARGE];
+    struct ps_pull pull = {0};
+    const struct ps_pull_request request = {.name = text("large")};
+    begin(NULL);
+    init_large();
+    ck_assert_int_eq(ps_service_pull(resident.service, &request, &pull, NULL), PS_OK);
+    memcpy(before, large_values, sizeof before);
+
+    for (int i = 0; i < 3; i++) {
+        push_large();
+        world_expect_f32(&resident, "large", large_values, LARGE);
+    }
+
+    ps_view_copy(pull.reply.content, 0, held, sizeof held);
+    ck_assert_mem_eq(held, before, sizeof held);
+    ps_pull_release(&pull);
+    end();
+}
+END_TEST
+
+START_TEST(ranges_of_a_version_are_read_from_the_device_once)
+{
+    static float before[LARGE];
+    static float read[LARGE];
+    begin(NULL);
+    init_large();
+    memcpy(before, large_values, sizeof before);
+    uint64_t bytes_out = core_device_stats(&device).bytes_out;
+
+    for (uint64_t first = 0; first < LARGE; first += 50000) {
+        uint64_t count = LARGE - first < 50000 ? LARGE - first : 50000;
+        const struct ps_pull_request request = {
+            .name = text("large"), .range = {first, count}, .version = first == 0 ? 0 : 1};
+        struct ps_pull pull = {0};
+        ck_assert_int_eq(ps_service_pull(resident.service, &request, &pull, NULL), PS_OK);
+        ck_assert_uint_eq(pull.reply.version, 0);
+        ps_view_copy(pull.reply.content, 0, read + first, (size_t)count * 4);
+        ps_pull_release(&pull);
+        push_large();
+    }
+
+    ck_assert_mem_eq(read, before, sizeof read);
+    ck_assert_uint_eq(core_device_stats(&device).bytes_out - bytes_out, sizeof read);
+    end();
+}
+END_TEST
+
+START_TEST(refused_pinned_memory_is_no_memory_for_a_pull)
+{
+    static float values[LARGE];
+    size_t size = 0;
+    begin("memory:5"); /* after two for the ring, one for the probe, one for "large" */
+    init_large();
+
+    ck_assert_int_eq(world_pull(&resident, "large", values, sizeof values, &size, NULL),
+                     PS_ERR_NO_MEMORY);
+    ck_assert_int_eq(world_pull(&resident, "large", values, sizeof values, &size, NULL), PS_OK);
+    ck_assert_mem_eq(values, large_values, sizeof values);
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("device_shadow");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, a_pull_reads_the_device_when_something_changed_and_only_then);
+    tcase_add_test(tests, a_pull_that_is_held_stays_what_it_was);
+    tcase_add_loop_test(tests, a_pull_survives_any_refused_allocation, 0, 4);
+    tcase_add_test(tests, a_large_shadow_lies_in_pinned_memory_and_is_used_again);
+    tcase_add_test(tests, a_large_shadow_that_is_held_stays_what_it_was);
+    tcase_add_test(tests, ranges_of_a_version_are_read_from_the_device_once);
+    tcase_add_test(tests, refused_pinned_memory_is_no_memory_for_a_pull);
+    return run_tests("device_shadow", tests);
+}
