@@ -9,6 +9,7 @@ static void *take_pinned(void *self);
 static void give_pinned(void *self, void *slab);
 static enum ps_status refill(struct ps_resident *resident, uint64_t version,
                              struct ps_error *error);
+static enum ps_status flush(struct ps_resident *resident, struct ps_error *error);
 static void raise_to(_Atomic uint64_t *most, uint64_t value);
 
 enum ps_status ps_device_store_open(struct ps_device_store *store,
@@ -20,11 +21,15 @@ enum ps_status ps_device_store_open(struct ps_device_store *store,
     store->pinned = ps_block_pool_create_over(&source, ps_allocator_heap());
     if (store->pinned == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the device's store");
-    return PS_OK;
+    enum ps_status status = ps_device_gather_open(&store->gather, plugin, device, error);
+    if (status != PS_OK)
+        ps_device_store_close(store);
+    return status;
 }
 
 void ps_device_store_close(struct ps_device_store *store)
 {
+    ps_device_gather_close(&store->gather);
     ps_block_pool_destroy(store->pinned);
     *store = (struct ps_device_store){0};
 }
@@ -70,6 +75,7 @@ enum ps_status ps_resident_place(struct ps_device_store *store, struct ps_parame
 void ps_resident_release(struct ps_resident *resident)
 {
     ps_blocks_release(resident->shadow);
+    (void)!flush(resident, NULL);
     if (resident->store != NULL)
         resident->store->plugin->parameter_destroy(resident->handle);
     *resident = (struct ps_resident){0};
@@ -84,18 +90,38 @@ enum ps_status ps_resident_set(struct ps_resident *resident, uint32_t array, uin
 enum ps_status ps_resident_push(struct ps_resident *resident, struct ps_gradient gradient,
                                 const struct ps_optimizer_step *step, struct ps_error *error)
 {
-    const struct ps_device_store *store = resident->store;
+    struct ps_device_store *store = resident->store;
     const struct ps_device_push push = {.parameter = resident->handle,
                                         .gradient = gradient.content,
                                         .encoding = gradient.encoding,
                                         .step = step};
-    return store->plugin->push(store->device, &push, 1, &resident->newest, error);
+    struct ps_device_due due = {0};
+    if (gradient.content.size <= PS_GATHER_GRADIENT_BYTES) {
+        PS_TRY(ps_device_gather_put(&store->gather, &push, &due.gather, error));
+    } else {
+        PS_TRY(flush(resident, error));
+        PS_TRY(store->plugin->push(store->device, &push, 1, &due.ticket, error));
+    }
+    resident->newest = due;
+    return PS_OK;
+}
+
+/* Nothing of this parameter is gathered any more. */
+static enum ps_status flush(struct ps_resident *resident, struct ps_error *error)
+{
+    struct ps_device_due *newest = &resident->newest;
+    if (newest->gather == 0)
+        return PS_OK;
+    PS_TRY(
+        ps_device_gather_flush(&resident->store->gather, newest->gather, &newest->ticket, error));
+    newest->gather = 0;
+    return PS_OK;
 }
 
 /* While a reader holds the shadow it stays as it is, and there will be another. */
 enum ps_status ps_resident_look(struct ps_resident *resident, struct ps_parameter_spec *spec,
                                 uint64_t version, struct ps_blocks **values,
-                                struct ps_device_ticket *ready, struct ps_error *error)
+                                struct ps_device_due *ready, struct ps_error *error)
 {
     struct ps_blocks *shadow = resident->shadow;
     bool is_old = shadow == NULL || resident->shadow_version != version;
@@ -120,9 +146,10 @@ static enum ps_status refill(struct ps_resident *resident, uint64_t version, str
 {
     const struct ps_device_plugin *plugin = resident->store->plugin;
     struct ps_blocks *shadow = resident->shadow;
-    struct ps_device_ticket ready = {0};
+    struct ps_device_due ready = {0};
     /* Until it is begun, the shadow is of no version. */
     resident->shadow_version = UINT64_MAX;
+    PS_TRY(flush(resident, error));
     for (size_t i = 0; i < shadow->block_count; i++)
         (void)ps_blocks_write(shadow, i, version);
     if (shadow->size < PS_BLOCK_BYTES)
@@ -130,24 +157,48 @@ static enum ps_status refill(struct ps_resident *resident, uint64_t version, str
                             ps_blocks_write(shadow, 0, version), shadow->size, error));
     else
         PS_TRY(plugin->read_begin(resident->handle, PS_DEVICE_VALUES, shadow->pieces,
-                                  shadow->block_count, &ready, error));
+                                  shadow->block_count, &ready.ticket, error));
     resident->shadow_version = version;
     resident->shadow_ready = ready;
     return PS_OK;
 }
 
-enum ps_status ps_device_store_wait(struct ps_device_store *store, struct ps_device_ticket ticket,
+enum ps_status ps_resident_snapshot(struct ps_resident *resident,
+                                    struct ps_device_snapshot **snapshot, struct ps_error *error)
+{
+    PS_TRY(flush(resident, error));
+    return resident->store->plugin->snapshot(resident->handle, snapshot, error);
+}
+
+static uint64_t most_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+void ps_device_due_join(struct ps_device_due *all, const struct ps_device_due *one)
+{
+    all->gather = most_of(all->gather, one->gather);
+    all->ticket.compute = most_of(all->ticket.compute, one->ticket.compute);
+    all->ticket.copy_out = most_of(all->ticket.copy_out, one->ticket.copy_out);
+}
+
+enum ps_status ps_device_store_wait(struct ps_device_store *store, struct ps_device_due due,
                                     struct ps_error *error)
 {
-    if (ticket.compute == 0 && ticket.copy_out == 0)
+    if (due.gather == 0 && due.ticket.compute == 0 && due.ticket.copy_out == 0)
         return PS_OK;
     PS_ASSERT(store != NULL);
-    if (ticket.compute <= atomic_load(&store->compute_done) &&
-        ticket.copy_out <= atomic_load(&store->copy_out_done))
-        return PS_OK;
-    PS_TRY(store->plugin->wait(store->device, ticket, error));
-    raise_to(&store->compute_done, ticket.compute);
-    raise_to(&store->copy_out_done, ticket.copy_out);
+    if (due.gather > atomic_load(&store->gather_done)) {
+        struct ps_device_ticket ticket;
+        PS_TRY(ps_device_gather_flush(&store->gather, due.gather, &ticket, error));
+        due.ticket.compute = most_of(due.ticket.compute, ticket.compute);
+    }
+    if (due.ticket.compute > atomic_load(&store->compute_done) ||
+        due.ticket.copy_out > atomic_load(&store->copy_out_done))
+        PS_TRY(store->plugin->wait(store->device, due.ticket, error));
+    raise_to(&store->gather_done, due.gather);
+    raise_to(&store->compute_done, due.ticket.compute);
+    raise_to(&store->copy_out_done, due.ticket.copy_out);
     return PS_OK;
 }
 

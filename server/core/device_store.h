@@ -3,7 +3,8 @@
  * decided once, when it is made; it is whole on the device or whole on the host, and the bits are
  * the same.
  *
- * A push is queued and not waited for; its acknowledgement waits for the newest ticket. Readers get
+ * A push is queued and not waited for, a small one gathered with others before that; its
+ * acknowledgement waits until it is done. Readers get
  * a shadow, a list of blocks on the host, which is brought up to date when somebody reads and the
  * version has changed since; whoever holds it keeps it. A large one lies in memory that the device
  * copies into by itself: readers wait for that without any lock, and pushes go on.
@@ -22,6 +23,7 @@
 #include "base/log.h"
 #include "optimizer/device.h"
 #include "server/core/blocks.h"
+#include "server/core/device_gather.h"
 #include "server/core/gradient_runs.h"
 #include "server/core/parameter_spec.h"
 
@@ -33,7 +35,9 @@ struct ps_device_store {
     struct ps_device *device;              /* borrowed; outlives this */
     const struct ps_log *log;              /* borrowed; may be NULL */
     struct ps_block_pool *pinned;          /* owned; where large shadows lie */
-    /* Tickets are done in their order: up to here they are. */
+    struct ps_device_gather gather;
+    /* Gathers and tickets are done in their order: up to here they are. */
+    _Atomic uint64_t gather_done;
     _Atomic uint64_t compute_done;
     _Atomic uint64_t copy_out_done;
 };
@@ -47,13 +51,19 @@ PS_MUST_USE enum ps_status ps_device_store_open(struct ps_device_store *store,
 /* Everything that lived there has ended, and nobody holds a shadow. Accepts a zeroed one. */
 void ps_device_store_close(struct ps_device_store *store);
 
+/* Work to be waited for: a gather that has no ticket yet (0: none), and a ticket. */
+struct ps_device_due {
+    uint64_t gather;
+    struct ps_device_ticket ticket;
+};
+
 struct ps_resident {
-    struct ps_device_store *store;        /* borrowed; NULL: the parameter lives on the host */
-    struct ps_device_parameter *handle;   /* owned */
-    struct ps_device_ticket newest;       /* of the last push */
-    struct ps_blocks *shadow;             /* a reference; NULL: nobody has read yet */
-    uint64_t shadow_version;              /* of the parameter, which the shadow has or will have */
-    struct ps_device_ticket shadow_ready; /* when it has */
+    struct ps_device_store *store;      /* borrowed; NULL: the parameter lives on the host */
+    struct ps_device_parameter *handle; /* owned */
+    struct ps_device_due newest;        /* of the last push */
+    struct ps_blocks *shadow;           /* a reference; NULL: nobody has read yet */
+    uint64_t shadow_version;            /* of the parameter, which the shadow has or will have */
+    struct ps_device_due shadow_ready;  /* when it has */
 };
 
 /* Puts a parameter on the device, values undefined, states at their start, if the device supports
@@ -89,12 +99,19 @@ PS_MUST_USE enum ps_status ps_resident_push(struct ps_resident *resident,
  */
 PS_MUST_USE enum ps_status ps_resident_look(struct ps_resident *resident,
                                             struct ps_parameter_spec *spec, uint64_t version,
-                                            struct ps_blocks **values,
-                                            struct ps_device_ticket *ready, struct ps_error *error);
+                                            struct ps_blocks **values, struct ps_device_due *ready,
+                                            struct ps_error *error);
 
-/* Returns when the work is done. A ticket of 0 is done. `store` may be NULL for that one. */
-PS_MUST_USE enum ps_status ps_device_store_wait(struct ps_device_store *store,
-                                                struct ps_device_ticket ticket,
+/* All of it as it is now (optimizer/device.h); the plugin's snapshot_release ends it. */
+PS_MUST_USE enum ps_status ps_resident_snapshot(struct ps_resident *resident,
+                                                struct ps_device_snapshot **snapshot,
                                                 struct ps_error *error);
+
+/* `*all` becomes what `one` needs as well. */
+void ps_device_due_join(struct ps_device_due *all, const struct ps_device_due *one);
+
+/* Returns when the work is done. For nothing `store` may be NULL. */
+PS_MUST_USE enum ps_status ps_device_store_wait(struct ps_device_store *store,
+                                                struct ps_device_due due, struct ps_error *error);
 
 #endif

@@ -102,22 +102,22 @@ enum ps_status ps_parameter_set(struct ps_parameter *parameter, struct ps_view c
     return PS_OK;
 }
 
-struct ps_device_ticket ps_parameter_ticket(struct ps_parameter *parameter)
+struct ps_device_due ps_parameter_due(struct ps_parameter *parameter)
 {
     if (!ps_parameter_on_device(parameter))
-        return (struct ps_device_ticket){0};
+        return (struct ps_device_due){0};
     ps_mutex_lock(&parameter->lock);
-    struct ps_device_ticket ticket = parameter->resident.newest;
+    struct ps_device_due due = parameter->resident.newest;
     ps_mutex_unlock(&parameter->lock);
-    return ticket;
+    return due;
 }
 
 enum ps_status ps_parameter_hold_values(struct ps_parameter *parameter, struct ps_blocks **values,
-                                        uint64_t *version, struct ps_device_ticket *ready,
+                                        uint64_t *version, struct ps_device_due *ready,
                                         struct ps_error *error)
 {
     enum ps_status status = PS_OK;
-    *ready = (struct ps_device_ticket){0};
+    *ready = (struct ps_device_due){0};
     ps_mutex_lock(&parameter->lock);
     *version = parameter->version;
     if (ps_parameter_on_device(parameter))
@@ -157,9 +157,8 @@ static void hold_blocks(struct ps_parameter *parameter, struct ps_parameter_vers
 static enum ps_status hold_snapshot(struct ps_parameter *parameter,
                                     struct ps_parameter_version *held, struct ps_error *error)
 {
-    struct ps_resident *resident = &parameter->resident;
-    held->store = resident->store;
-    return held->store->plugin->snapshot(resident->handle, &held->snapshot, error);
+    held->store = parameter->resident.store;
+    return ps_resident_snapshot(&parameter->resident, &held->snapshot, error);
 }
 
 void ps_parameter_version_release(struct ps_parameter_version *held)

@@ -72,8 +72,8 @@ PS_MUST_USE enum ps_status ps_parameter_set(struct ps_parameter *parameter, stru
  * PS_ERR_NO_MEMORY     somebody holds the present version and there is no memory for another
  *                      or what ps_journal_queue_put gave
  * PS_ERR_UNAVAILABLE   the device is dead: nobody may be told anything of this parameter any more
- * On any other failure nothing has changed. On a device the push is queued: it is done when the
- * ticket is.
+ * On any other failure nothing has changed. On a device the push is queued, and
+ * ps_parameter_due says when it is done.
  */
 PS_MUST_USE enum ps_status ps_parameter_push(struct ps_parameter *parameter,
                                              struct ps_gradient gradient,
@@ -81,13 +81,13 @@ PS_MUST_USE enum ps_status ps_parameter_push(struct ps_parameter *parameter,
                                              struct ps_error *error);
 
 /* What must be waited for before the pushes so far may be acknowledged; 0 on the host. */
-struct ps_device_ticket ps_parameter_ticket(struct ps_parameter *parameter);
+struct ps_device_due ps_parameter_due(struct ps_parameter *parameter);
 
 /* Returns a reference to the present values; end it with ps_blocks_release. On the host it cannot
  * fail, and `*ready` is 0; on a device what ps_resident_look says. */
 PS_MUST_USE enum ps_status ps_parameter_hold_values(struct ps_parameter *parameter,
                                                     struct ps_blocks **values, uint64_t *version,
-                                                    struct ps_device_ticket *ready,
+                                                    struct ps_device_due *ready,
                                                     struct ps_error *error);
 
 /* The same with the states; end it with ps_parameter_version_release. On a device it is a snapshot

@@ -17,7 +17,7 @@
 struct reading {
     struct ps_blocks *values; /* a reference */
     uint64_t version;
-    struct ps_device_ticket ready; /* to be done before they are read */
+    struct ps_device_due ready; /* to be done before they are read */
 };
 
 static enum ps_status wanted_version(const struct ps_pull_request *request,

@@ -11,7 +11,7 @@
 /* What became of one push. */
 struct outcome {
     struct ps_push_reply reply;
-    struct ps_device_ticket ticket; /* of the parameter: also a repeat waits for the first */
+    struct ps_device_due due; /* of the parameter: also a repeat waits for the first */
     bool wakes_writer;
 };
 
@@ -76,7 +76,7 @@ static enum ps_status push_in_cut(struct ps_service *service, const struct ps_pu
     else
         PS_TRY(push_whole(service, parameter, request, outcome, error));
     if (!outcome->reply.staged)
-        outcome->ticket = ps_parameter_ticket(parameter);
+        outcome->due = ps_parameter_due(parameter);
 
     /* The lease may have run out meanwhile (a stopped process wakes up here): then another server
      * may own the shard, and what was applied is not acknowledged. */
@@ -234,7 +234,7 @@ static void begin_wait(struct ps_service *service, enum ps_ack ack, struct outco
     *wait = (struct ps_push_wait){.position = logged ? outcome->reply.position : 0,
                                   .lagging = state.lags ? outcome->reply.position : 0,
                                   .life = state.life,
-                                  .ticket = outcome->ticket};
+                                  .due = outcome->due};
     outcome->reply.durable_position = state.durable;
 }
 

@@ -32,13 +32,11 @@
 #include "base/status.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/journal.h"
-#include "optimizer/device.h"
 #include "proto/messages.h"
-#include "server/core/block_store.h"
 #include "server/core/crew.h"
+#include "server/core/device_store.h"
 
 struct ps_service;
-struct ps_device_store; /* device_store.h */
 
 /* Told when something happened that parked calls or the checkpointer wait for. Called without any
  * lock held, from the thread that caused it; must not block and must not call back. */
@@ -224,10 +222,10 @@ PS_MUST_USE enum ps_status ps_service_finish(struct ps_service *service,
  * in tests that wait for nothing).
  */
 struct ps_push_wait {
-    uint64_t position; /* to become durable first; 0: nothing */
-    uint64_t lagging;  /* to be written first, or the journal to catch up; 0: nothing */
-    uint64_t life;     /* of the shard in this process */
-    struct ps_device_ticket ticket; /* of the device, to be done first; 0: nothing */
+    uint64_t position;        /* to become durable first; 0: nothing */
+    uint64_t lagging;         /* to be written first, or the journal to catch up; 0: nothing */
+    uint64_t life;            /* of the shard in this process */
+    struct ps_device_due due; /* of the device, to be done first */
 };
 PS_MUST_USE enum ps_status ps_service_push(struct ps_service *service,
                                            const struct ps_push_request *request,

@@ -15,9 +15,7 @@ void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
         all->position = one->position;
     if (one->lagging > all->lagging)
         all->lagging = one->lagging;
-    /* The device's pushes are done in the order of their tickets. */
-    if (one->ticket.compute > all->ticket.compute)
-        all->ticket = one->ticket;
+    ps_device_due_join(&all->due, &one->due);
 }
 
 /* The device comes before all else, since that may take a while. Then the order matters. First: was
@@ -30,7 +28,7 @@ enum ps_status ps_service_settle(struct ps_service *service, const struct ps_pus
 {
     struct ps_journal_state before;
     struct ps_journal_state after;
-    PS_TRY(ps_device_store_wait(service->device_store, wait->ticket, error));
+    PS_TRY(ps_device_store_wait(service->device_store, wait->due, error));
     ps_journal_queue_look(&service->queue, &before);
     enum ps_status owned = ps_service_owns(service, error);
     ps_journal_queue_look(&service->queue, &after);

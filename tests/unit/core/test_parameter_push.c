@@ -102,7 +102,7 @@ START_TEST(a_held_version_keeps_its_bits)
     struct ps_parameter *parameter = create_small(ps_allocator_heap(), PS_F32, &settings);
     uint64_t version;
     struct ps_blocks *held = NULL;
-    struct ps_device_ticket ready;
+    struct ps_device_due ready;
     ck_assert_int_eq(ps_parameter_hold_values(parameter, &held, &version, &ready, NULL), PS_OK);
 
     push_twice(parameter, ps_view_of(&piece));

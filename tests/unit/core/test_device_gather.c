@@ -1,0 +1,257 @@
+/* server/core/device_gather.c: small gradients that go to the device together. */
+#include "base/thread.h"
+#include "tests/unit/core/core_device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT 100   /* elements of a small parameter */
+#define MANY 100    /* small parameters */
+#define LARGE 20000 /* elements of one that is not gathered */
+
+static struct core_device device;
+static struct core_world world;
+static float ones[LARGE];
+
+static void begin(const char *fail)
+{
+    for (size_t i = 0; i < LARGE; i++)
+        ones[i] = 1;
+    core_device_open(&device, 0, fail);
+    core_device_world(&world, &device, 1, false, 0);
+    ps_service_begin_empty(world.service);
+}
+
+static void end(void)
+{
+    world_fini(&world);
+    core_device_close(&device);
+}
+
+/* "0", "1" ... all zeros under Adam, and "large". */
+static void init(size_t many)
+{
+    static float zeros[LARGE];
+    for (size_t i = 0; i < many; i++) {
+        char name[24];
+        (void)snprintf(name, sizeof name, "%zu", i);
+        ck_assert_int_eq(
+            world_init_param(&world, name, PS_F32, zeros, COUNT * 4, config_of(PS_CONFIG_ADAM, 1)),
+            PS_OK);
+    }
+    ck_assert_int_eq(
+        world_init_param(&world, "large", PS_F32, zeros, sizeof zeros, config_of(PS_CONFIG_SGD, 1)),
+        PS_OK);
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+}
+
+/* Pushes ones; what to wait for is joined to `wait`. */
+static void push(const char *name, size_t elements, struct ps_push_wait *wait)
+{
+    const struct ps_bytes piece = {(const uint8_t *)ones, elements * 4};
+    const struct ps_push_request request = {
+        .name = text(name), .dtype = PS_F32, .content = ps_view_of(&piece)};
+    struct ps_push_wait one;
+    ck_assert_int_eq(ps_service_push(world.service, &request, &world.reply, &one, &world.error),
+                     PS_OK);
+    if (wait->life == 0)
+        *wait = one;
+    else
+        ps_push_wait_join(wait, &one);
+}
+
+static void push_number(size_t number, struct ps_push_wait *wait)
+{
+    char name[24];
+    (void)snprintf(name, sizeof name, "%zu", number);
+    push(name, COUNT, wait);
+}
+
+static enum ps_status settle(const struct ps_push_wait *wait)
+{
+    return ps_service_settle(world.service, wait, &world.reply, &world.error);
+}
+
+/* The ring of these tests is small: 16 parameters are a launch. */
+START_TEST(small_gradients_of_many_parameters_share_launches)
+{
+    struct ps_push_wait wait = {0};
+    begin(NULL);
+    init(MANY);
+    uint64_t launches = core_device_stats(&device).launch_count;
+
+    for (size_t i = 0; i < MANY; i++)
+        push_number(i, &wait);
+    ck_assert_uint_eq(core_device_stats(&device).launch_count, launches);
+    ck_assert_int_eq(settle(&wait), PS_OK);
+
+    launches += (MANY + 15) / 16;
+    ck_assert_uint_eq(core_device_stats(&device).launch_count, launches);
+    ck_assert_uint_eq(core_device_stats(&device).push_count, MANY + 1);
+    ck_assert_int_eq(settle(&wait), PS_OK);
+    ck_assert_uint_eq(core_device_stats(&device).launch_count, launches);
+    end();
+}
+END_TEST
+
+START_TEST(pushes_of_one_parameter_keep_their_order)
+{
+    static float expected[LARGE];
+    struct ps_push_wait wait = {0};
+    begin(NULL);
+    init(1);
+
+    /* Small, large, small again: a top-k of one pair is small whatever it is pushed to. */
+    for (int i = 0; i < 3; i++) {
+        const uint32_t pair[2] = {3, 0x3f800000};
+        const struct ps_bytes piece = {(const uint8_t *)pair, sizeof pair};
+        const struct ps_push_request request = {.name = text("large"),
+                                                .dtype = PS_F32,
+                                                .encoding = PS_ENCODING_TOP_K,
+                                                .content = ps_view_of(&piece)};
+        ck_assert_int_eq(ps_service_push(world.service, &request, &world.reply, NULL, &world.error),
+                         PS_OK);
+        push("large", LARGE, &wait);
+    }
+    ck_assert_int_eq(settle(&wait), PS_OK);
+
+    for (size_t i = 0; i < LARGE; i++)
+        expected[i] = i == 3 ? -6 : -3;
+    world_expect_f32(&world, "large", expected, LARGE);
+    end();
+}
+END_TEST
+
+START_TEST(more_than_has_room_goes_by_itself)
+{
+    struct ps_push_wait wait = {0};
+    begin(NULL);
+    init(MANY);
+
+    for (size_t i = 0; i < 3 * PS_GATHER_PUSHES; i++)
+        push_number(i % MANY, &wait);
+
+    ck_assert_uint_gt(core_device_stats(&device).push_count, 2 * PS_GATHER_PUSHES);
+    ck_assert_int_eq(settle(&wait), PS_OK);
+    ck_assert_uint_eq(core_device_stats(&device).push_count, 3 * PS_GATHER_PUSHES + 1);
+    end();
+}
+END_TEST
+
+START_TEST(a_parameter_that_goes_takes_what_is_gathered_along)
+{
+    struct ps_push_wait wait = {0};
+    begin(NULL);
+    init(2);
+    push_number(0, &wait);
+    push_number(1, &wait);
+
+    ps_service_reset(world.service);
+
+    ck_assert_uint_eq(core_device_stats(&device).parameter_count, 0);
+    ck_assert_int_eq(settle(&wait), PS_ERR_UNAVAILABLE);
+    end();
+}
+END_TEST
+
+/* The probe launches one kernel, the first flush the second. */
+START_TEST(what_a_failed_flush_had_is_never_acknowledged)
+{
+    struct ps_push_wait first = {0};
+    struct ps_push_wait second = {0};
+    begin("launch:2:719");
+    init(2);
+    push_number(0, &first);
+    push_number(1, &second);
+
+    ck_assert_int_eq(settle(&second), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(settle(&first), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(settle(&second), PS_ERR_UNAVAILABLE);
+
+    ck_assert_int_eq(device.deaths, 1);
+    end();
+}
+END_TEST
+
+/* ---- Many threads ---- */
+
+#define THREADS 4
+#define ROUNDS 60
+
+static struct ps_service *shared;
+
+static void train(void *argument)
+{
+    (void)argument;
+    ps_service_enter_thread();
+    for (size_t i = 0; i < ROUNDS; i++) {
+        struct ps_push_reply reply;
+        struct ps_push_wait wait;
+        struct ps_pull pull = {0};
+        const bool large = i % 7 == 0;
+        const struct ps_bytes piece = {(const uint8_t *)ones, large ? sizeof ones : COUNT * 4};
+        const struct ps_push_request request = {.name = text(large ? "large" : "small"),
+                                                .dtype = PS_F32,
+                                                .content = ps_view_of(&piece)};
+        const struct ps_pull_request pulled = {.name = text(i % 2 == 0 ? "large" : "small")};
+        ck_assert_int_eq(ps_service_push(shared, &request, &reply, &wait, NULL), PS_OK);
+        ck_assert_int_eq(ps_service_settle(shared, &wait, &reply, NULL), PS_OK);
+        ck_assert_int_eq(ps_service_pull(shared, &pulled, &pull, NULL), PS_OK);
+        /* Whatever version it is, all elements are of it. */
+        float expected = -(float)pull.reply.version;
+        float values[COUNT];
+        ps_view_copy(pull.reply.content, pull.reply.content.size - sizeof values, values,
+                     sizeof values);
+        for (size_t k = 0; k < COUNT; k++)
+            ck_assert_float_eq(values[k], expected);
+        ps_pull_release(&pull);
+    }
+}
+
+START_TEST(threads_that_push_and_pull_see_whole_versions)
+{
+    static float zeros[LARGE];
+    struct ps_thread threads[THREADS] = {0};
+    begin(NULL);
+    struct core_world unused = world;
+    struct ps_service_options options = {
+        .memory = ps_allocator_heap(), .clock = &unused.clock, .device_store = &device.store};
+    ck_assert_int_eq(ps_service_create(&options, &shared, NULL), PS_OK);
+    ps_service_own(shared, 0, 1, 1, "");
+    ps_service_prove(shared, PS_DEADLINE_NEVER);
+    ps_service_begin_empty(shared);
+    const char *const names[] = {"small", "large"};
+    for (size_t i = 0; i < 2; i++) {
+        const struct ps_bytes piece = {(const uint8_t *)zeros, i == 0 ? COUNT * 4 : sizeof zeros};
+        const struct ps_init_request request = {.name = text(names[i]),
+                                                .dtype = PS_F32,
+                                                .content = ps_view_of(&piece),
+                                                .config = config_of(PS_CONFIG_SGD, 1)};
+        ck_assert_int_eq(ps_service_init(shared, &request, NULL, NULL), PS_OK);
+    }
+    struct ps_ticket ticket;
+    ck_assert_int_eq(ps_service_finish(shared, NULL, &ticket, NULL), PS_OK);
+
+    for (size_t i = 0; i < THREADS; i++)
+        ck_assert_int_eq(ps_thread_start(&threads[i], "trainer", train, NULL, NULL), PS_OK);
+    for (size_t i = 0; i < THREADS; i++)
+        ps_thread_join(&threads[i]);
+
+    ps_service_check(shared);
+    ps_service_destroy(shared);
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("device_gather");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, small_gradients_of_many_parameters_share_launches);
+    tcase_add_test(tests, pushes_of_one_parameter_keep_their_order);
+    tcase_add_test(tests, more_than_has_room_goes_by_itself);
+    tcase_add_test(tests, a_parameter_that_goes_takes_what_is_gathered_along);
+    tcase_add_test(tests, what_a_failed_flush_had_is_never_acknowledged);
+    tcase_add_test(tests, threads_that_push_and_pull_see_whole_versions);
+    return run_tests("device_gather", tests);
+}
