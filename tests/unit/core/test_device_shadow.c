@@ -199,6 +199,43 @@ START_TEST(ranges_of_a_version_are_read_from_the_device_once)
 }
 END_TEST
 
+/* A delta pull by one who has version `held` of "large" (1 + it; 0: none). */
+static struct ps_delta pull_delta(uint64_t held, struct ps_chain chain)
+{
+    const struct ps_pull_request request = {
+        .name = text("large"), .held = {true, held, chain, 0, 0}, .bytes_max = 16 << 20};
+    struct ps_pull pull = {0};
+    enum ps_status status = ps_service_pull(resident.service, &request, &pull, &resident.error);
+    ck_assert_msg(status == PS_OK, "%s", resident.error.text);
+    struct ps_delta delta = pull.reply.delta;
+    delta.runs.data = NULL;
+    ps_pull_release(&pull);
+    return delta;
+}
+
+/* All blocks of a new version count as changed; the digest is that of the content, also when the
+ * blocks of the one before were written over. */
+START_TEST(a_delta_of_a_version_that_is_held_is_empty_and_of_a_newer_one_whole)
+{
+    const struct ps_chain none = {0};
+    begin(NULL);
+    init_large();
+    struct ps_delta first = pull_delta(0, none);
+    ck_assert_uint_eq(first.runs.size, 8);
+
+    struct ps_delta same = pull_delta(1, first.chain);
+    push_large();
+    struct ps_delta second = pull_delta(1, first.chain);
+
+    ck_assert_uint_eq(same.runs.size, 0);
+    ck_assert_uint_eq(same.digest, first.digest);
+    ck_assert_uint_eq(second.runs.size, 8);
+    ck_assert_uint_ne(second.digest, first.digest);
+    ck_assert_uint_eq(pull_delta(2, first.chain).digest, second.digest);
+    end();
+}
+END_TEST
+
 START_TEST(refused_pinned_memory_is_no_memory_for_a_pull)
 {
     static float values[LARGE];
@@ -224,6 +261,7 @@ int main(void)
     tcase_add_test(tests, a_large_shadow_lies_in_pinned_memory_and_is_used_again);
     tcase_add_test(tests, a_large_shadow_that_is_held_stays_what_it_was);
     tcase_add_test(tests, ranges_of_a_version_are_read_from_the_device_once);
+    tcase_add_test(tests, a_delta_of_a_version_that_is_held_is_empty_and_of_a_newer_one_whole);
     tcase_add_test(tests, refused_pinned_memory_is_no_memory_for_a_pull);
     return run_tests("device_shadow", tests);
 }
