@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/bounds.h"
+#include "base/hash.h"
 #include "proto/arena.h"
 #include "proto/bundle_codec.h"
 #include "server/rpc/shared_content.h"
@@ -25,6 +26,12 @@ enum { RETRY_MS = 50 };
 
 enum run_stage { PUSHING, SETTLING, PULLING, DONE };
 
+/* A set of names, with chance hits. */
+enum { NAME_BITS = 1024 };
+struct name_set {
+    uint64_t words[NAME_BITS / 64];
+};
+
 struct pull_slot {
     struct ps_item_status status;
     struct ps_pull pull;
@@ -43,6 +50,8 @@ struct ps_bundle_run {
     struct ps_push_wait wait; /* of the life in which the first was applied */
     size_t reply_bytes;
     uint64_t delta_bytes_left; /* of what delta pulls may take of the reply */
+    bool named;                /* the sets are made */
+    struct name_set push_names, pull_names;
     struct ps_arena texts;
     struct pull_slot *pulls;
     struct ps_push_result pushes[]; /* then the pull slots */
@@ -125,6 +134,42 @@ enum ps_bundle_progress ps_bundle_run_step(struct ps_bundle_run *run)
     }
     run->stage = DONE;
     return PS_BUNDLE_DONE;
+}
+
+/* ---- Order ---- */
+
+static void add_name(struct name_set *set, struct ps_bytes name)
+{
+    uint32_t bit = ps_hash_fnv1a32(name) % NAME_BITS;
+    set->words[bit / 64] |= (uint64_t)1 << bit % 64;
+}
+
+static void make_sets(struct ps_bundle_run *run)
+{
+    for (size_t i = 0; i < run->request.push_count && !run->named; i++)
+        add_name(&run->push_names, run->request.pushes[i].name);
+    for (size_t i = 0; i < run->request.pull_count && !run->named; i++)
+        add_name(&run->pull_names, run->request.pulls[i].name);
+    run->named = true;
+}
+
+bool ps_bundle_run_may_follow(struct ps_bundle_run *later, struct ps_bundle_run *earlier)
+{
+    if (earlier->stage == PUSHING)
+        return false;
+    if (earlier->stage == DONE)
+        return true;
+    make_sets(later);
+    make_sets(earlier);
+    for (size_t i = 0; i < NAME_BITS / 64; i++)
+        if ((later->push_names.words[i] & earlier->pull_names.words[i]) != 0)
+            return false;
+    return true;
+}
+
+size_t ps_bundle_run_reply_bytes(const struct ps_bundle_run *run)
+{
+    return run->reply_bytes;
 }
 
 /* ---- Pushes ---- */

@@ -24,7 +24,10 @@ struct ps_rpc_metrics {
     struct ps_counter *bytes_sent;
     struct ps_gauge *parked;
     struct ps_gauge *dropped;
+    struct ps_counter *stream_messages;
+    struct ps_gauge *stream_messages_open;
     atomic_uint parked_count;
+    atomic_uint stream_message_count;
 };
 
 /* Zeroed first. `registry` may be NULL. */
@@ -37,6 +40,9 @@ void ps_rpc_metrics_handled(struct ps_rpc_metrics *metrics, enum ps_method metho
 
 /* So many connections were dropped so far for want of descriptors. */
 void ps_rpc_metrics_dropped(struct ps_rpc_metrics *metrics, uint64_t connections);
+
+/* A message of a stream of batches has come (+1), or its answer was sent, or never will be (-1). */
+void ps_rpc_metrics_stream_message(struct ps_rpc_metrics *metrics, int change);
 
 /* A call was parked (+1) or is so no longer (-1). */
 void ps_rpc_metrics_parked(struct ps_rpc_metrics *metrics, int change);

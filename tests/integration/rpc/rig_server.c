@@ -3,6 +3,10 @@
  *
  *     fence      the lease has run out        prove      it is proved again
  *     drain MS   as on SIGTERM, calls in flight have MS milliseconds
+ *     save       a checkpoint of what is there is said to be saved
+ *     write      the journal's records are said to be on disk
+ *
+ * With the argument "journals" it keeps a journal that nobody writes but that order.
  *
  * The end of its input ends it. */
 #include "rig.h"
@@ -12,6 +16,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void save(struct rig *rig)
+{
+    struct ps_snapshot snapshot = {0};
+    const struct ps_checkpoint_place place = {.epoch = 7};
+    if (ps_service_snapshot(rig->service, &snapshot, NULL) != PS_OK)
+        return;
+    ps_service_saved(rig->service, snapshot.ticket, &place);
+    ps_snapshot_release(&snapshot);
+}
+
+static void write_journal(struct rig *rig)
+{
+    struct ps_record records[16];
+    while (ps_service_journal_take(rig->service, records, 16) > 0)
+        ps_service_journal_written(rig->service, PS_OK, NULL);
+}
+
 static void obey(struct rig *rig, const char *line)
 {
     const struct ps_clock *clock = ps_clock_real();
@@ -19,6 +40,10 @@ static void obey(struct rig *rig, const char *line)
         ps_service_prove(rig->service, ps_now_ms(clock));
     else if (strncmp(line, "prove", 5) == 0)
         ps_service_prove(rig->service, PS_DEADLINE_NEVER);
+    else if (strncmp(line, "save", 4) == 0)
+        save(rig);
+    else if (strncmp(line, "write", 5) == 0)
+        write_journal(rig);
     else if (strncmp(line, "drain ", 6) == 0) {
         ps_service_drain(rig->service);
         ps_rpc_server_drain(rig->server, ps_deadline_after(clock, strtoull(line + 6, NULL, 10)));
@@ -34,13 +59,15 @@ static void print_done(struct rig *rig)
     printf("done %llu\n", (unsigned long long)status.push_count);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    bool journals = argc > 1 && strcmp(argv[1], "journals") == 0;
     char line[100];
     struct rig rig;
     (void)signal(SIGPIPE, SIG_IGN);
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
-    rig_start(&rig, &(struct rig_options){.lane_count = 2});
+    rig_start(&rig,
+              &(struct rig_options){.lane_count = 2, .saves = journals, .journals = journals});
     printf("port %u\n", ps_rpc_server_port(rig.server));
     while (fgets(line, sizeof line, stdin) != NULL) {
         obey(&rig, line);

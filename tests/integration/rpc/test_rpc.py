@@ -68,8 +68,10 @@ def word_of(error):
 
 
 class RpcTest(unittest.TestCase):
+    RIG_ARGUMENTS = []
+
     def setUp(self):
-        self.server = subprocess.Popen([RIG_SERVER], stdin=subprocess.PIPE,
+        self.server = subprocess.Popen([RIG_SERVER, *self.RIG_ARGUMENTS], stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, text=True)
         self.port = int(self.server.stdout.readline().split()[1])
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}")
