@@ -80,7 +80,7 @@ static void begin(void *memory)
     PS_ASSERT(failed == GRPC_CALL_OK);
 }
 
-/* A stream has opened, or the server is stopping; or the status was sent, or the client has gone. */
+/* A stream has opened, or the server stops; or the status was sent, or the client has gone. */
 static void exchange_step(void *owner, bool ok)
 {
     struct exchange_call *call = owner;
