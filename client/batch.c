@@ -177,6 +177,17 @@ static void add_call(struct ps_batch *batch, uint32_t item, uint32_t shard, stru
     ps_call_queue_push(batch, &batch->lanes[shard].ready, index);
 }
 
+static struct ps_pull_request pull_of(const struct ps_item *item, const struct ps_engine_call *call,
+                                      struct ps_bytes name)
+{
+    return (struct ps_pull_request){.name = name,
+                                    .encoding = item->encoding,
+                                    .size_wish = call->size,
+                                    .destination =
+                                        item->any_dtype ? NULL : item->destination + call->offset,
+                                    .dtype = item->dtype};
+}
+
 static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, struct ps_bytes name)
 {
     const struct ps_item *item = &batch->request.items[call->item];
@@ -199,16 +210,14 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
                                                  .ack = batch->request.ack};
         return;
     case PS_METHOD_PULL:
-        request->pull = (struct ps_pull_request){
-            .name = name, .encoding = item->encoding, .size_wish = call->size};
+        request->pull = pull_of(item, call, name);
         return;
     case PS_METHOD_PUSH_PULL:
         request->push_pull.push = (struct ps_push_request){.name = name,
                                                            .dtype = item->dtype,
                                                            .content = ps_view_of(&call->content),
                                                            .ack = batch->request.ack};
-        request->push_pull.pull = (struct ps_pull_request){
-            .name = name, .encoding = item->encoding, .size_wish = call->size};
+        request->push_pull.pull = pull_of(item, call, name);
         return;
     case PS_METHOD_LIST:
         request->list =

@@ -66,8 +66,10 @@ struct ps_connection {
 /* A call that goes in several messages: channel_grpc_train.c. */
 struct ps_train;
 
-/* Content beyond this goes in ranges: it may not fit what a server takes unless told otherwise. */
-#define PS_TRAIN_BYTES_MIN (PS_MESSAGE_BYTES_DEFAULT - 1024 * 1024)
+/* Content beyond this goes in ranges. */
+#define PS_TRAIN_BYTES_MIN ((size_t)2 * 1024 * 1024)
+/* Unless it goes through shared memory: content beyond this does so in ranges, too. */
+#define PS_TRAIN_SHARED_BYTES_MIN ((size_t)PS_MESSAGE_BYTES_DEFAULT - 1024 * 1024)
 
 /* Content of one call in memory that the server shares: of its push, of its pull's reply, or of
  * both in one slot, since the server pushes before it pulls. */
@@ -110,6 +112,7 @@ struct ps_flight {
     atomic_uint pins;            /* the batch, and gRPC's hold on the content */
     grpc_call *call;             /* owned while RUNNING; NULL once the batch ended */
     struct ps_shared_way shared; /* of a flight without parts */
+    struct ps_bytes whole;       /* of a train's last: the content that its ranges have made */
     bool asks;                   /* for the name of the server's local socket */
     bool asks_near;              /* for that of its unix socket */
     struct ps_near *near;        /* a reference; NULL: over TCP */
@@ -228,8 +231,9 @@ void ps_flight_begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32
 /* Makes the flights of this call come back soon. */
 void ps_flight_cancel(struct ps_grpc_side *side, uint64_t call);
 
-/* Does this call go in ranges? Those without a request id cannot. */
-bool ps_train_carries(const struct ps_call_request *request);
+/* Can this call go in ranges (those without a request id cannot), and how many bytes is the larger
+ * of its contents? 0: it cannot. */
+size_t ps_train_bytes(const struct ps_call_request *request);
 PS_MUST_USE enum ps_status ps_train_start(struct ps_grpc_side *side, uint64_t id, uint32_t shard,
                                           const struct ps_call_request *request,
                                           uint64_t deadline_ms);

@@ -117,7 +117,16 @@ void ps_grpc_poll(struct ps_grpc_side *side, uint64_t timeout_ms)
     struct ps_grpc_role *role = &side->role;
     if (!become_caller(side, timeout_ms))
         return;
-    grpc_event event = look(side);
+    struct ps_busy_poll *poll = &role->busy_poll;
+    grpc_event event = {.type = GRPC_QUEUE_TIMEOUT};
+    if (poll->wish.spin_ns != 0)
+        event = look(side);
+    uint64_t until_ns = event.type == GRPC_QUEUE_TIMEOUT ? ps_busy_poll_begin(poll) : 0;
+    if (until_ns != 0) {
+        while (event.type == GRPC_QUEUE_TIMEOUT && ps_busy_poll_again(poll, until_ns))
+            event = look(side);
+        ps_busy_poll_end(poll, event.type != GRPC_QUEUE_TIMEOUT);
+    }
     if (event.type == GRPC_QUEUE_TIMEOUT) {
         gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
         if (timeout_ms != PS_DEADLINE_NEVER)
@@ -130,19 +139,10 @@ void ps_grpc_poll(struct ps_grpc_side *side, uint64_t timeout_ms)
     ps_mutex_unlock(&role->mutex);
 }
 
-/* What comes while busy polling allows to look without sleeping. */
+/* What is there already. */
 static grpc_event look(struct ps_grpc_side *side)
 {
-    struct ps_busy_poll *poll = &side->role.busy_poll;
-    grpc_event event = {.type = GRPC_QUEUE_TIMEOUT};
-    uint64_t until_ns = ps_busy_poll_begin(poll);
-    if (until_ns == 0)
-        return event;
-    do
-        event = grpc_completion_queue_next(side->queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
-    while (event.type == GRPC_QUEUE_TIMEOUT && ps_busy_poll_again(poll, until_ns));
-    ps_busy_poll_end(poll, event.type != GRPC_QUEUE_TIMEOUT);
-    return event;
+    return grpc_completion_queue_next(side->queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
 }
 
 /* False when there is a reason to return instead: the keeper has handled something, somebody

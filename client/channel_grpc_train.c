@@ -1,62 +1,32 @@
-/* A call whose content is too large for a message goes in ranges, a few at a time, all under its
- * request id: the server puts them together and applies them as one. What comes back is one
- * outcome: that of the range which completed it, or the first failure. Whoever repeats the call
- * sends all ranges again, which is harmless.
+/* A call whose content is large goes in ranges, a few at a time, all under its request id: while
+ * one is on the network, the server looks at the one before; it puts them together and applies them
+ * as one. A pull comes in ranges, too (channel_grpc_train_pull.c). What comes back is one outcome:
+ * that of the range which completed the push, with what the pull has brought, or the first failure.
+ * Whoever repeats the call sends all ranges again, which is harmless.
  *
- *   ranges ──all answered, one of them not as "staged"──► (the pull of a PUSH_PULL ──►) outcome */
-#include "client/channel_grpc.h"
+ *   ranges ──all answered, one not as "staged"──► (ranges of a pull ──►) outcome */
+#include "client/channel_grpc_train.h"
 
 #include "base/assert.h"
 
 #include <stdio.h>
-#include <string.h>
 
-/* Ranges of one call that are out at once, and their size: what every gRPC takes. */
-enum { WINDOW = 4, PART_BYTES = 4 * 1024 * 1024 - 64 * 1024 };
-
-struct slot {
-    struct ps_call_request request;
-    struct ps_bytes piece;
-    bool busy;
-};
-
-struct ps_train {
-    struct ps_grpc_side *side; /* borrowed */
-    uint64_t id;
-    uint32_t shard;
-    uint64_t deadline_ms;
-    const struct ps_call_request *request; /* borrowed until the outcome */
-    struct ps_bytes content;
-    size_t element_size;
-    size_t next;    /* bytes that have left */
-    size_t running; /* flights */
-    bool has_pulled;
-    bool failed;
-    bool has_reply; /* a range was not only staged: the whole is done */
-    struct ps_call_outcome outcome;
-    struct slot slots[WINDOW];
-};
-
-static const struct ps_push_request *push_of(const struct ps_call_request *request)
+size_t ps_train_bytes(const struct ps_call_request *request)
 {
-    if (request->method == PS_METHOD_PUSH)
-        return &request->push;
-    return request->method == PS_METHOD_PUSH_PULL ? &request->push_pull.push : NULL;
+    const struct ps_push_request *push = ps_call_push_of(request);
+    const struct ps_pull_request *pull = ps_call_pull_of(request);
+    if (request->method == PS_METHOD_INIT)
+        return request->init.request.present ? request->init.content.size : 0;
+    if (push != NULL && (!push->request.present || push->encoding != PS_ENCODING_NATIVE))
+        return 0;
+    size_t push_bytes = push != NULL ? push->content.size : 0;
+    size_t pull_bytes = pull != NULL && ps_train_pull_carries(pull) ? pull->size_wish : 0;
+    return push_bytes > pull_bytes ? push_bytes : pull_bytes;
 }
 
-bool ps_train_carries(const struct ps_call_request *request)
+static void fill_part(const struct ps_train *train, struct ps_train_slot *slot)
 {
-    const struct ps_push_request *push = push_of(request);
-    if (push != NULL)
-        return push->request.present && push->encoding == PS_ENCODING_NATIVE &&
-               push->content.size > PS_TRAIN_BYTES_MIN;
-    return request->method == PS_METHOD_INIT && request->init.request.present &&
-           request->init.content.size > PS_TRAIN_BYTES_MIN;
-}
-
-static void fill_part(const struct ps_train *train, struct slot *slot)
-{
-    const struct ps_push_request *push = push_of(train->request);
+    const struct ps_push_request *push = ps_call_push_of(train->request);
     struct ps_elements range = {train->next / train->element_size,
                                 slot->piece.size / train->element_size};
     if (push != NULL) {
@@ -73,9 +43,7 @@ static void fill_part(const struct ps_train *train, struct slot *slot)
     slot->request.init.total = train->content.size / train->element_size;
 }
 
-/* The first failure is the call's. It was refused only if every failure was a refusal: another
- * range may have completed what an earlier attempt had begun. */
-static void fail(struct ps_train *train, enum ps_status status, bool refused, const char *text)
+void ps_train_fail(struct ps_train *train, enum ps_status status, bool refused, const char *text)
 {
     train->outcome.refused = train->outcome.refused && refused;
     if (train->failed)
@@ -86,11 +54,11 @@ static void fail(struct ps_train *train, enum ps_status status, bool refused, co
     (void)snprintf(train->outcome.text, sizeof train->outcome.text, "%s", text);
 }
 
-static void launch(struct ps_train *train, struct slot *slot)
+void ps_train_launch(struct ps_train *train, struct ps_train_slot *slot)
 {
     struct ps_flight *flight = ps_flight_create(train->side, &slot->request);
     if (flight == NULL) {
-        fail(train, PS_ERR_NO_MEMORY, false, "no memory for a range");
+        ps_train_fail(train, PS_ERR_NO_MEMORY, false, "no memory for a range");
         return;
     }
     slot->busy = true;
@@ -100,45 +68,50 @@ static void launch(struct ps_train *train, struct slot *slot)
     ps_flight_begin(train->side, flight, train->shard, train->deadline_ms);
 }
 
-/* Sends what may be sent now: further ranges, or, behind the last of them, the pull. */
+/* Sends what may be sent now: further ranges, or, behind the last of them, the pull. Who cancels
+ * the call meets the ranges that are out: none follow once its time is over. */
 static void go_on(struct ps_train *train)
 {
-    for (size_t i = 0; i < WINDOW && !train->failed; i++) {
-        struct slot *slot = &train->slots[i];
-        if (slot->busy || train->next == train->content.size)
+    bool has_more = train->next < train->content.size;
+    if (ps_time_left_ms(train->side->clock, train->deadline_ms) == 0)
+        ps_train_fail(train, PS_ERR_UNAVAILABLE, false, "no time for all ranges");
+    for (size_t i = 0; i < PS_TRAIN_WINDOW && has_more && !train->failed; i++) {
+        struct ps_train_slot *slot = &train->slots[i];
+        if (slot->busy)
             continue;
         size_t left = train->content.size - train->next;
         slot->piece = (struct ps_bytes){train->content.data + train->next,
-                                        left < PART_BYTES ? left : PART_BYTES};
+                                        left < PS_TRAIN_PART_BYTES ? left : PS_TRAIN_PART_BYTES};
         fill_part(train, slot);
         train->next += slot->piece.size;
-        launch(train, slot);
+        has_more = train->next < train->content.size;
+        ps_train_launch(train, slot);
     }
-    bool pulls = train->request->method == PS_METHOD_PUSH_PULL && !train->has_pulled;
-    if (!pulls || train->failed || !train->has_reply || train->running > 0)
-        return;
-    train->has_pulled = true;
-    train->slots[0].request =
-        (struct ps_call_request){.method = PS_METHOD_PULL, .pull = train->request->push_pull.pull};
-    launch(train, &train->slots[0]);
+    bool is_pushed = train->content.size == 0 || train->has_reply;
+    if (train->pull.wish != NULL && is_pushed && !train->failed)
+        ps_train_pull_go_on(train);
 }
 
 enum ps_status ps_train_start(struct ps_grpc_side *side, uint64_t id, uint32_t shard,
                               const struct ps_call_request *request, uint64_t deadline_ms)
 {
-    const struct ps_push_request *push = push_of(request);
-    const struct ps_view *content = push != NULL ? &push->content : &request->init.content;
+    const struct ps_push_request *push = ps_call_push_of(request);
+    bool is_init = request->method == PS_METHOD_INIT;
     struct ps_train *train = ps_zeroed(side->memory, sizeof *train);
     if (train == NULL)
         return PS_ERR_NO_MEMORY;
-    PS_ASSERT(content->piece_count == 1);
     train->side = side;
     train->id = id;
     train->shard = shard;
     train->deadline_ms = deadline_ms;
     train->request = request;
-    train->content = content->pieces[0];
-    train->element_size = ps_dtype_size(push != NULL ? push->dtype : request->init.dtype);
+    if (push != NULL || is_init) {
+        const struct ps_view *content = is_init ? &request->init.content : &push->content;
+        PS_ASSERT(content->piece_count == 1);
+        train->content = content->pieces[0];
+        train->element_size = ps_dtype_size(is_init ? request->init.dtype : push->dtype);
+    }
+    train->pull.wish = ps_call_pull_of(request);
     train->outcome.reply.method = request->method;
     go_on(train);
     if (train->running > 0)
@@ -147,16 +120,12 @@ enum ps_status ps_train_start(struct ps_grpc_side *side, uint64_t id, uint32_t s
     return PS_ERR_NO_MEMORY;
 }
 
-/* What the answer to a range, or to the pull, says about the whole. */
+/* What the answer to a range of the push or the initialisation says about the whole. */
 static void note(struct ps_train *train, const struct ps_call_outcome *outcome)
 {
     struct ps_call_reply *reply = &train->outcome.reply;
     if (outcome->status != PS_OK) {
-        fail(train, outcome->status, outcome->refused, outcome->text);
-        return;
-    }
-    if (outcome->reply.method == PS_METHOD_PULL) {
-        reply->push_pull.pull = outcome->reply.pull;
+        ps_train_fail(train, outcome->status, outcome->refused, outcome->text);
         return;
     }
     bool is_init = outcome->reply.method == PS_METHOD_INIT;
@@ -171,26 +140,48 @@ static void note(struct ps_train *train, const struct ps_call_outcome *outcome)
         reply->push_pull.push = outcome->reply.push;
 }
 
+static struct ps_train_slot *slot_of(struct ps_train *train, const struct ps_flight *flight)
+{
+    for (size_t i = 0; i < PS_TRAIN_WINDOW; i++)
+        if (&train->slots[i].request == flight->request)
+            return &train->slots[i];
+    PS_ASSERT(false && "a flight of another train");
+    return NULL;
+}
+
+/* Further ranges leave before this one's content is moved. */
+static void take_range(struct ps_train *train, struct ps_flight *flight)
+{
+    struct ps_train_slot *slot = slot_of(train, flight);
+    struct ps_call_outcome outcome;
+    bool failed_before = train->failed;
+    ps_flight_outcome(flight, &outcome);
+    train->running--;
+    if (slot->request.method == PS_METHOD_PULL)
+        ps_train_pull_note(train, &slot->request.pull, &outcome);
+    else
+        note(train, &outcome);
+    if (train->failed && !failed_before)
+        ps_flight_cancel(train->side, train->id);
+    if (slot->request.method == PS_METHOD_PULL && outcome.status == PS_OK) {
+        go_on(train);
+        ps_train_pull_keep(train, &slot->request.pull, &outcome.reply.pull);
+    }
+    slot->busy = false;
+    go_on(train);
+}
+
 bool ps_train_took(struct ps_flight *flight, struct ps_call_outcome *outcome)
 {
     struct ps_train *train = flight->train;
     const struct ps_allocator *memory = train->side->memory;
-    struct ps_call_outcome part;
-    ps_flight_outcome(flight, &part);
-    for (size_t i = 0; i < WINDOW; i++)
-        if (&train->slots[i].request == flight->request)
-            train->slots[i].busy = false;
-    train->running--;
-    bool failed_before = train->failed;
-    note(train, &part);
-    if (train->failed && !failed_before)
-        ps_flight_cancel(train->side, train->id);
-    go_on(train);
+    take_range(train, flight);
     if (train->running > 0)
         return false;
-    if (!train->has_reply)
-        fail(train, PS_ERR_UNAVAILABLE, false, "the server has lost ranges of this call");
+    if (train->content.size > 0 && !train->has_reply)
+        ps_train_fail(train, PS_ERR_UNAVAILABLE, false, "the server has lost ranges of this call");
     train->outcome.refused = train->outcome.refused && !train->has_reply;
+    ps_train_pull_end(train, &flight->whole);
     *outcome = train->outcome;
     ps_release(memory, train);
     return true;

@@ -7,6 +7,7 @@
 #define PIECE 1024
 _Static_assert(PIECE % PS_ENCODING_GROUP == 0, "a piece is whole groups");
 
+static void copy(struct ps_view content, uint8_t *destination);
 static void decode_plain(const struct ps_pull_reply *reply, uint8_t *destination, size_t count);
 static void decode_groups(const struct ps_pull_reply *reply, uint8_t *destination, size_t count);
 
@@ -24,12 +25,19 @@ enum ps_status ps_pull_reply_take(const struct ps_pull_reply *reply, struct ps_b
                        (int)name.size, (const char *)name.data, reply->content.size,
                        (size_t)expected);
     if (is_native)
-        ps_view_copy(reply->content, 0, destination, size);
+        copy(reply->content, destination);
     else if (reply->encoding == PS_ENCODING_INT8)
         decode_groups(reply, destination, count);
     else
         decode_plain(reply, destination, count);
     return PS_OK;
+}
+
+/* What came in ranges lies there already. */
+static void copy(struct ps_view content, uint8_t *destination)
+{
+    if (content.piece_count != 1 || content.pieces[0].data != destination)
+        ps_view_copy(content, 0, destination, content.size);
 }
 
 static void decode_plain(const struct ps_pull_reply *reply, uint8_t *destination, size_t count)

@@ -96,6 +96,11 @@ void ps_shared_link_answered(struct ps_shared_link *link, struct ps_bytes name)
     ps_mutex_unlock(&link->lock);
 }
 
+bool ps_shared_link_works(struct ps_shared_link *link)
+{
+    return link != NULL && atomic_load(&link->state) == OPEN;
+}
+
 bool ps_shared_link_take(struct ps_shared_link *link, size_t size, struct ps_shared_slot *slot)
 {
     *slot = (struct ps_shared_slot){0};

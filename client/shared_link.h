@@ -48,6 +48,9 @@ void ps_shared_link_lost(struct ps_shared_link *link);
 /* The server has answered a call that asked: with its name, or (empty) without. */
 void ps_shared_link_answered(struct ps_shared_link *link, struct ps_bytes name);
 
+/* Will content go through shared memory, as far as can be told now? `link` may be NULL. */
+bool ps_shared_link_works(struct ps_shared_link *link);
+
 /* Room for one call's content. */
 struct ps_shared_slot {
     struct ps_shared_range range; /* as the server is told */

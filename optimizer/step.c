@@ -23,9 +23,10 @@ static bool is_adam(enum ps_rule rule)
 
 /* Decides about a push that holds something not finite: refuse, skip or go on. */
 static enum ps_status judge(const struct ps_optimizer_settings *settings,
-                            const struct ps_gradient_scan *scan, bool *skip, struct ps_error *error)
+                            const struct ps_gradient_scan *scan, double square_sum, bool *skip,
+                            struct ps_error *error)
 {
-    bool norm_overflows = ps_norm_overflows(settings->clip_norm, ps_sum_total(scan));
+    bool norm_overflows = ps_norm_overflows(settings->clip_norm, square_sum);
     *skip = false;
     if (settings->nonfinite == PS_NONFINITE_ALLOW || (!scan->nonfinite && !norm_overflows))
         return PS_OK;
@@ -47,8 +48,9 @@ enum ps_status ps_optimizer_prepare(const struct ps_optimizer_settings *settings
     PS_ASSERT(number > 0);
     PS_ASSERT(scan != NULL);
     bool skip = false;
+    double square_sum = settings->clip_norm > 0 ? ps_sum_total(scan) : 0;
     if (ps_optimizer_scans(settings, dtype))
-        PS_TRY(judge(settings, scan, &skip, error));
+        PS_TRY(judge(settings, scan, square_sum, &skip, error));
 
     memset(step, 0, sizeof *step);
     step->settings = settings;
@@ -60,7 +62,7 @@ enum ps_status ps_optimizer_prepare(const struct ps_optimizer_settings *settings
     if (is_adam(settings->rule))
         fill_adam(settings, number, &step->f64);
     fill_epsilon(settings, number, &step->f64);
-    step->f64.scale = ps_norm_scale(settings->clip_norm, ps_sum_total(scan));
+    step->f64.scale = ps_norm_scale(settings->clip_norm, square_sum);
 #define ROUND_ONCE(name) step->f32.name = (float)step->f64.name;
     PS_STEP_TABLE(ROUND_ONCE)
 #undef ROUND_ONCE

@@ -95,6 +95,7 @@ struct ps_push_request {
     uint32_t shard; /* as of an init */
     struct ps_request_id request;
     struct ps_hold hold; /* of the content; not on the wire */
+    bool is_plain;       /* the content was looked at and has nothing to refuse; not on the wire */
 };
 
 struct ps_push_reply {
@@ -145,7 +146,9 @@ struct ps_pull_request {
     struct ps_bytes name;
     enum ps_encoding encoding;     /* that the reply shall have */
     struct ps_shared_range shared; /* room for the content, if it fits */
-    size_t size_wish; /* bytes that the caller expects; 0: not known; not on the wire */
+    size_t size_wish;     /* bytes that the caller expects; 0: not known; not on the wire */
+    uint8_t *destination; /* room for them, where content may be put as it comes; NULL: none */
+    enum ps_dtype dtype;  /* of the elements there; like the destination not on the wire */
     struct ps_elements range;
     uint64_t version; /* 1 + the one that is wanted; 0: the present one */
     struct ps_held held;

@@ -59,7 +59,7 @@ static enum ps_status check_indices(const struct ps_parameter_spec *spec, struct
 void ps_gradient_scan(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                       struct ps_gradient_scan *scan)
 {
-    if (!ps_optimizer_scans(&spec->settings, spec->dtype))
+    if (gradient.is_plain || !ps_optimizer_scans(&spec->settings, spec->dtype))
         return;
     /* A norm is a sum of a fixed shape, in which every element has its place. */
     bool has_norm = spec->settings.clip_norm > 0;
@@ -67,6 +67,21 @@ void ps_gradient_scan(const struct ps_parameter_spec *spec, struct ps_gradient g
         scan_values(spec, gradient.content, scan);
     else if (has_norm || !is_plainly_finite(spec, gradient))
         scan_elements(spec, gradient, scan);
+}
+
+bool ps_gradient_range_is_plain(const struct ps_parameter_spec *spec, struct ps_view content)
+{
+    struct ps_gradient_scan scan = {0};
+    if (spec->settings.clip_norm > 0)
+        return false;
+    struct ps_element_runs runs;
+    ps_element_runs_init(&runs, content, ps_dtype_size(spec->dtype));
+    struct ps_element_run run = ps_element_runs_next(&runs, SIZE_MAX / 8);
+    while (run.count > 0 && !scan.nonfinite) {
+        ps_optimizer_scan(&spec->settings, spec->dtype, run.elements, run.count, &scan);
+        run = ps_element_runs_next(&runs, SIZE_MAX / 8);
+    }
+    return !scan.nonfinite;
 }
 
 /* Most gradients are seen to be finite without being decoded for it. Where that says nothing, or

@@ -25,7 +25,11 @@ PS_MUST_USE enum ps_status ps_gradient_check(const struct ps_parameter_spec *spe
                                              struct ps_gradient gradient, bool *touched,
                                              struct ps_error *error);
 
-/* ps_optimizer_scan over the whole gradient. */
+/* Looks at a range of a native gradient ahead of the rest, while it is in the cache. True: if all
+ * ranges are like this one, a scan of the whole finds nothing. */
+bool ps_gradient_range_is_plain(const struct ps_parameter_spec *spec, struct ps_view content);
+
+/* ps_optimizer_scan over the whole gradient, unless that is known to find nothing. */
 void ps_gradient_scan(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                       struct ps_gradient_scan *scan);
 

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "optimizer/encoded.h"
+#include "server/core/gradient_check.h"
 #include "server/core/service_state.h"
 
 #include <inttypes.h>
@@ -60,6 +61,19 @@ enum ps_status ps_service_push(struct ps_service *service, const struct ps_push_
     *reply = outcome.reply;
     count(service, request, reply, start_unix_ns);
     return PS_OK;
+}
+
+uint64_t ps_service_push_work(struct ps_service *service, const struct ps_push_request *request)
+{
+    if (request->range.count == 0 || !request->request.present)
+        return request->content.size;
+    uint64_t present = ps_staging_present(&service->staging, &request->request);
+    ps_rwlock_read(&service->cut);
+    const struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
+    uint64_t total = parameter != NULL ? parameter->spec->count : 0;
+    uint64_t bytes = parameter != NULL ? ps_parameter_spec_bytes(parameter->spec) : 0;
+    ps_rwlock_unlock(&service->cut);
+    return total <= request->range.count || present < total - request->range.count ? 0 : bytes;
 }
 
 static enum ps_status push_in_cut(struct ps_service *service, const struct ps_push_request *request,
@@ -146,14 +160,14 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
                                 struct ps_error *error)
 {
     struct ps_push_request whole = *request;
-    const struct ps_part part = {.method = PS_METHOD_PUSH,
-                                 .id = &request->request,
-                                 .name = request->name,
-                                 .dtype = request->dtype,
-                                 .total = parameter->spec->count,
-                                 .range = request->range,
-                                 .content = request->content,
-                                 .hold = request->hold};
+    struct ps_part part = {.method = PS_METHOD_PUSH,
+                           .id = &request->request,
+                           .name = request->name,
+                           .dtype = request->dtype,
+                           .total = parameter->spec->count,
+                           .range = request->range,
+                           .content = request->content,
+                           .hold = request->hold};
     struct ps_staged *staged = NULL;
     bool is_repeat = false;
     PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, PS_ENCODING_NATIVE,
@@ -166,9 +180,12 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
         PS_TRY(ps_sessions_look(&service->sessions, &request->request, &is_repeat, error));
     if (is_repeat)
         return push_once(service, parameter, request, outcome, error);
+    part.is_plain = request->content.size % ps_dtype_size(request->dtype) == 0 &&
+                    ps_gradient_range_is_plain(parameter->spec, request->content);
     enum ps_status status = ps_staging_add(&service->staging, &part, ps_now_ms(service->clock),
                                            &staged, &whole.content, &whole.hold, error);
     if (status == PS_OK && staged != NULL) {
+        whole.is_plain = ps_staged_is_plain(staged);
         status = push_once(service, parameter, &whole, outcome, error);
         ps_staging_end(&service->staging, staged, status);
     } else if (status == PS_OK) {
@@ -210,7 +227,7 @@ static enum ps_status apply(struct ps_service *service, struct ps_parameter *par
     struct ps_journal_place place;
     PS_TRY(ps_journal_place_init(&place, &service->queue, request, service->epoch, error));
     uint64_t version = 0;
-    const struct ps_gradient gradient = {request->content, request->encoding};
+    const struct ps_gradient gradient = {request->content, request->encoding, request->is_plain};
     enum ps_status status = ps_parameter_push(parameter, gradient, &place, &version, error);
     ps_journal_place_release(&place);
     if (status != PS_OK)

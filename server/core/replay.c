@@ -47,7 +47,7 @@ static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_
                                      record->content.size, reason));
     PS_TRY(check_version(parameter, record->version, reason));
     uint64_t version = 0;
-    const struct ps_gradient gradient = {record->content, record->encoding};
+    const struct ps_gradient gradient = {.content = record->content, .encoding = record->encoding};
     PS_TRY(ps_parameter_push(parameter, gradient, NULL, &version, reason));
     PS_ASSERT(version == record->version);
     return remember(service, record, reason);

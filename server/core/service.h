@@ -235,6 +235,10 @@ PS_MUST_USE enum ps_status ps_service_push(struct ps_service *service,
 /* One wait for both: `*all` becomes what `one` needs as well, if both are of the same life. */
 void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one);
 
+/* Bytes of the gradient that this push would apply now: of a range that completes its push, those
+ * of all ranges; of another range 0. A guess, for who decides where it is done. */
+uint64_t ps_service_push_work(struct ps_service *service, const struct ps_push_request *request);
+
 /* May the reply to a push be sent now? Asked after the push, and again whenever the listener was
  * told `changed`. The first time it waits for the device, if there is one: as long as an update
  * takes.

@@ -15,6 +15,7 @@
 struct part {
     struct part *next; /* the next range */
     struct ps_elements range;
+    bool is_plain;
     void *kept;
     void (*drop)(void *kept);
     struct ps_view content;
@@ -57,6 +58,12 @@ static void unlink_staged(struct ps_staging *staging, struct ps_staged *staged);
 static void release_part(const struct ps_allocator *memory, struct part *part);
 static void *keep_staged(void *self);
 static void release_staged(void *argument);
+
+static bool is_of(const struct ps_staged *staged, const struct ps_request_id *id)
+{
+    return staged->sequence == id->sequence && staged->session == id->session &&
+           ps_bytes_equal(staged->client_id, id->client_id);
+}
 
 void ps_staging_init(struct ps_staging *staging, const struct ps_allocator *memory,
                      uint64_t bytes_max)
@@ -113,6 +120,25 @@ enum ps_status ps_staging_add(struct ps_staging *staging, const struct ps_part *
     return status;
 }
 
+uint64_t ps_staging_present(struct ps_staging *staging, const struct ps_request_id *id)
+{
+    uint64_t present = 0;
+    ps_mutex_lock(&staging->lock);
+    for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
+        if (is_of(it, id))
+            present = it->present;
+    ps_mutex_unlock(&staging->lock);
+    return present;
+}
+
+bool ps_staged_is_plain(const struct ps_staged *staged)
+{
+    bool is_plain = true;
+    for (const struct part *part = staged->parts; part != NULL; part = part->next)
+        is_plain = is_plain && part->is_plain;
+    return is_plain;
+}
+
 void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum ps_status status)
 {
     enum ps_remedy remedy = ps_status_remedy(status);
@@ -167,12 +193,6 @@ static void drop_idle(struct ps_staging *staging, uint64_t now_ms)
         staging->expired_count++;
         unlink_staged(staging, staged);
     }
-}
-
-static bool is_of(const struct ps_staged *staged, const struct ps_request_id *id)
-{
-    return staged->sequence == id->sequence && staged->session == id->session &&
-           ps_bytes_equal(staged->client_id, id->client_id);
 }
 
 static enum ps_status check_same(const struct ps_staged *staged, const struct ps_part *part,
@@ -267,7 +287,8 @@ static struct part *make_part(const struct ps_allocator *memory, const struct ps
             from->hold.drop(kept);
         return NULL;
     }
-    *part = (struct part){.range = from->range, .kept = kept, .drop = from->hold.drop};
+    *part = (struct part){
+        .range = from->range, .is_plain = from->is_plain, .kept = kept, .drop = from->hold.drop};
     if (kept != NULL) {
         memcpy(part->pieces, from->content.pieces, piece_count * sizeof(struct ps_bytes));
     } else {

@@ -60,6 +60,7 @@ struct ps_part {
     struct ps_elements range;
     struct ps_view content;
     struct ps_hold hold;
+    bool is_plain; /* ps_gradient_range_is_plain */
 };
 
 /* Is a range asked for that is not the whole? */
@@ -79,6 +80,12 @@ PS_MUST_USE enum ps_status ps_staging_add(struct ps_staging *staging, const stru
                                           uint64_t now_ms, struct ps_staged **staged,
                                           struct ps_view *content, struct ps_hold *hold,
                                           struct ps_error *error);
+
+/* How many elements of a request are there. */
+uint64_t ps_staging_present(struct ps_staging *staging, const struct ps_request_id *id);
+
+/* Of what is whole: are all its parts plain? */
+bool ps_staged_is_plain(const struct ps_staged *staged);
 
 /* What became of it. PS_OK, or a failure that no repetition mends: it is gone. Otherwise it stays,
  * but for the part that was added last: when that one comes again, it is whole again. */

@@ -12,8 +12,12 @@ enum { TAG_MAGIC = 0x70737467 };
 /* So many events may come between two turns of those who have more to do. */
 enum { EVENTS_PER_TURN = 16 };
 
+/* And so many between two looks at the clock. */
+enum { EVENTS_PER_LOOK = 16 };
+
 static void run(void *argument);
 static grpc_event next_event(struct ps_lane *lane);
+static grpc_event look(struct ps_lane *lane);
 static gpr_timespec next_look(const struct ps_lane *lane);
 static void give_turn(struct ps_lane *lane, bool idle);
 static void look_at_limits(struct ps_lane *lane);
@@ -75,6 +79,7 @@ static void run(void *argument)
     struct ps_lane *lane = argument;
     ps_service_enter_thread();
     ps_busy_poll_init(&lane->poll, lane->context->busy_poll);
+    uint32_t events = 0;
     lane->live = lane->slot_count;
     for (size_t i = 0; i < lane->slot_count; i++)
         lane->slots[i].begin(lane->slots[i].memory);
@@ -86,34 +91,38 @@ static void run(void *argument)
             tag->step(tag->owner, event.success != 0);
         }
         give_turn(lane, event.type != GRPC_OP_COMPLETE);
-        look_at_limits(lane);
+        if (event.type != GRPC_OP_COMPLETE || ++events % EVENTS_PER_LOOK == 0)
+            look_at_limits(lane);
     }
 }
 
-/* Looks for an event for as long as busy polling allows, then sleeps until there is one. */
+/* What is there already; else looks for as long as busy polling allows, then sleeps. */
 static grpc_event next_event(struct ps_lane *lane)
 {
-    gpr_timespec deadline = next_look(lane);
-    uint64_t until_ns = ps_busy_poll_begin(&lane->poll);
     grpc_event event = {.type = GRPC_QUEUE_TIMEOUT};
+    if (lane->turns != NULL)
+        return look(lane);
+    if (lane->poll.wish.spin_ns != 0)
+        event = look(lane);
+    uint64_t until_ns = event.type == GRPC_QUEUE_TIMEOUT ? ps_busy_poll_begin(&lane->poll) : 0;
     if (until_ns != 0) {
-        do
-            event =
-                grpc_completion_queue_next(lane->queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
-        while (event.type == GRPC_QUEUE_TIMEOUT && lane->turns == NULL &&
-               ps_busy_poll_again(&lane->poll, until_ns));
+        while (event.type == GRPC_QUEUE_TIMEOUT && ps_busy_poll_again(&lane->poll, until_ns))
+            event = look(lane);
         ps_busy_poll_end(&lane->poll, event.type != GRPC_QUEUE_TIMEOUT);
     }
     if (event.type == GRPC_QUEUE_TIMEOUT)
-        event = grpc_completion_queue_next(lane->queue, deadline, NULL);
+        event = grpc_completion_queue_next(lane->queue, next_look(lane), NULL);
     PS_ASSERT(event.type != GRPC_QUEUE_SHUTDOWN);
     return event;
 }
 
+static grpc_event look(struct ps_lane *lane)
+{
+    return grpc_completion_queue_next(lane->queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
+}
+
 static gpr_timespec next_look(const struct ps_lane *lane)
 {
-    if (lane->turns != NULL)
-        return gpr_inf_past(GPR_CLOCK_MONOTONIC); /* what is there now, then the turn */
     return lane->limits != NULL ? lane->look : gpr_inf_future(GPR_CLOCK_MONOTONIC);
 }
 
@@ -143,10 +152,7 @@ static void look_at_limits(struct ps_lane *lane)
 
 static bool may_end(struct ps_lane *lane)
 {
-    ps_mutex_lock(&lane->bell_lock);
-    bool end = lane->stopping && lane->live == 0;
-    ps_mutex_unlock(&lane->bell_lock);
-    return end;
+    return lane->live == 0 && atomic_load(&lane->stopping);
 }
 
 /* The lock is held over the empty batch, which only queues an event: it never blocks, calls nobody
@@ -270,9 +276,7 @@ void ps_lane_unlimit(struct ps_lane *lane, struct ps_limit *limit)
 
 void ps_lane_stop(struct ps_lane *lane)
 {
-    ps_mutex_lock(&lane->bell_lock);
-    lane->stopping = true;
-    ps_mutex_unlock(&lane->bell_lock);
+    atomic_store(&lane->stopping, true);
     ps_lane_ring(lane);
     ps_thread_join(&lane->thread);
     PS_ASSERT(lane->live == 0 && lane->waiters == NULL && lane->limits == NULL &&

@@ -20,6 +20,8 @@
 
 #include <grpc/grpc.h>
 
+#include <stdatomic.h>
+
 struct ps_lane;
 struct ps_rpc_context;
 
@@ -71,12 +73,12 @@ struct ps_lane {
     struct ps_waiter *turns_last;
     uint32_t events_since_turn;
     struct ps_limit *limits;
-    gpr_timespec look;         /* when the limits are looked at next, if there are any */
-    struct ps_mutex bell_lock; /* guards the four below */
+    gpr_timespec look; /* when the limits are looked at next, if there are any */
+    atomic_bool stopping;
+    struct ps_mutex bell_lock; /* guards the three below */
     grpc_channel *bell_channel;
     grpc_call *bell; /* no call goes over it: an empty batch on it is an event at once */
     bool rung;
-    bool stopping;
     struct ps_tag bell_tag;
 };
 

@@ -4,7 +4,7 @@
  *      │                   │  └─no─► PARKED ──woken, answered──► REPLYING
  *      │                   │            └──client gave up──► WAITING
  *      │                   ├─not yet─► WORKING ──its turn comes again──► answered?
- *      │                   └─large─► AWAY ──a helper has been asked──► answered?
+ *      │                   └─long──► AWAY ──a helper has been asked──► answered?
  *      └──server stops──► ENDED
  *
  * A parked call has a second batch in flight, which completes when the client gives up or the
@@ -25,10 +25,6 @@
 
 /* So much of a reply's memory a free slot keeps. */
 enum { REPLY_KEPT_BYTES_MAX = 16 * 1024 };
-
-/* A request from this size on is answered by a helper: it would keep the lane from others for about
- * a millisecond and more. */
-enum { LARGE_BYTES = 8 * 1024 * 1024 };
 
 enum unary_state { WAITING, WORKING, AWAY, PARKED, REPLYING, ENDED };
 
@@ -205,7 +201,9 @@ static void try_answer(struct unary_call *call)
 {
     ps_lane_drop_turn(call->call.lane, &call->turn);
     call->exchange.goes_on = false;
-    if (call->exchange.request.size >= LARGE_BYTES && call->state != PARKED)
+    call->exchange.leaves = false;
+    call->exchange.may_leave = call->state != PARKED;
+    if (call->exchange.may_leave && call->exchange.request.size >= PS_LARGE_WORK_BYTES)
         send_away(call);
     else
         take_answer(call, call->method->answer(&call->exchange));
@@ -215,6 +213,7 @@ static void try_answer(struct unary_call *call)
 static void send_away(struct unary_call *call)
 {
     call->state = AWAY;
+    call->exchange.may_leave = false;
     atomic_store(&call->done, false);
     ps_lane_wait(call->call.lane, &call->waiter);
     ps_helpers_submit(&call->call.lane->context->helpers, &call->job);
@@ -233,7 +232,9 @@ static void help(void *owner)
 static void take_answer(struct unary_call *call, bool answered)
 {
     if (!answered) {
-        if (call->exchange.goes_on)
+        if (call->exchange.may_leave && call->exchange.leaves)
+            send_away(call);
+        else if (call->exchange.goes_on)
             take_turn(call);
         else if (call->state != PARKED)
             park(call);

@@ -41,10 +41,16 @@ struct ps_exchange {
     bool has_pull;
     struct ps_bundle_run *bundle; /* of many items; released by the call */
     bool goes_on;                 /* false was said only so that others have their turn */
+    bool may_leave;               /* a helper could do it */
+    bool leaves;                  /* false was said because one should: it would take long */
 };
 
+/* A request that moves so many bytes is answered by a helper: it would keep the lane from others
+ * for about a millisecond and more. */
+#define PS_LARGE_WORK_BYTES ((size_t)8 * 1024 * 1024)
+
 /* True: answered, as the exchange says. False: ask again after the next wake, or, when the exchange
- * goes on, after others on the lane had their turn. */
+ * goes on, after others on the lane had their turn, or, when it leaves, in a helper's thread. */
 typedef bool (*ps_answer_fn)(struct ps_exchange *exchange);
 
 struct ps_unary_method {

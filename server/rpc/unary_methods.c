@@ -79,6 +79,12 @@ static bool answer_push(struct ps_exchange *exchange)
                                       &decoded, &exchange->error);
     if (exchange->status != PS_OK)
         return true;
+    exchange->leaves = exchange->may_leave && ps_service_push_work(exchange->context->service,
+                                                                   &request) >= PS_LARGE_WORK_BYTES;
+    if (exchange->leaves) {
+        ps_decoded_release(&decoded);
+        return false;
+    }
     request.hold = exchange->hold;
     exchange->asked = true;
     exchange->status =

@@ -79,13 +79,14 @@ static void push_both(struct ps_parameter *whole, struct ps_parameter *parts,
                       enum ps_encoding encoding, struct ps_bytes bytes, size_t piece_size)
 {
     static struct cut cut;
-    const struct ps_gradient gradient = {ps_view_of(&bytes), encoding};
+    const struct ps_gradient gradient = {.content = ps_view_of(&bytes), .encoding = encoding};
     uint64_t version = 0;
     enum ps_status status = ps_parameter_push(whole, gradient, NULL, &version, NULL);
     expect(status == PS_OK || status == PS_ERR_BAD_INPUT);
     expect(whole->version == (status == PS_OK ? 1 : 0));
     cut_up(&cut, bytes, piece_size);
-    const struct ps_gradient in_parts = {{cut.pieces, cut.count, bytes.size}, encoding};
+    const struct ps_gradient in_parts = {.content = {cut.pieces, cut.count, bytes.size},
+                                         .encoding = encoding};
     expect(ps_parameter_push(parts, in_parts, NULL, &version, NULL) == status);
     ps_parameter_check(parts);
     expect(same_values(whole, parts));

@@ -105,14 +105,17 @@ static void submit(struct lane *lane, uint64_t number, enum ps_method method)
     slot->piece = (struct ps_bytes){lane->load->gradient, lane->load->wish.size};
     const struct ps_push_request push = {
         .name = name, .dtype = PS_F32, .content = ps_view_of(&slot->piece)};
+    const struct ps_pull_request pull = {.name = name,
+                                         .size_wish = lane->load->wish.size,
+                                         .destination = slot->worker->destination,
+                                         .dtype = PS_F32};
     if (method == PS_METHOD_PULL) {
-        slot->request.pull.name = name;
-        slot->request.pull.size_wish = lane->load->wish.size;
+        slot->request.pull = pull;
     } else if (method == PS_METHOD_PUSH) {
         slot->request.push = push;
     } else {
         slot->request.push_pull.push = push;
-        slot->request.push_pull.pull.name = name;
+        slot->request.push_pull.pull = pull;
     }
     uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), PS_BENCH_ANSWER_MS);
     enum ps_status status =
@@ -167,6 +170,7 @@ static bool keep_pulled(const struct slot *slot, const struct ps_pull_reply *rep
 {
     if (reply->content.size != slot->worker->load->wish.size)
         return false;
-    ps_view_copy(reply->content, 0, slot->worker->destination, reply->content.size);
+    if (reply->content.pieces[0].data != slot->worker->destination)
+        ps_view_copy(reply->content, 0, slot->worker->destination, reply->content.size);
     return true;
 }

@@ -55,14 +55,15 @@ void encoded_make(struct encoded *encoded, enum ps_encoding encoding, enum ps_dt
 struct ps_gradient encoded_whole(struct encoded *encoded)
 {
     encoded->piece = (struct ps_bytes){encoded->content, encoded->bytes};
-    return (struct ps_gradient){ps_view_of(&encoded->piece), encoded->encoding};
+    return (struct ps_gradient){.content = ps_view_of(&encoded->piece),
+                                .encoding = encoded->encoding};
 }
 
 struct ps_gradient encoded_native(struct encoded *encoded)
 {
     encoded->piece = (struct ps_bytes){(const uint8_t *)encoded->decoded,
                                        encoded->count * ps_dtype_size(encoded->dtype)};
-    return (struct ps_gradient){ps_view_of(&encoded->piece), PS_ENCODING_NATIVE};
+    return (struct ps_gradient){.content = ps_view_of(&encoded->piece)};
 }
 
 /* Half of the pieces are of a few bytes, some are empty. */
@@ -77,6 +78,6 @@ struct ps_gradient encoded_cut(struct encoded *encoded, uint64_t seed)
         encoded->pieces[i] = (struct ps_bytes){encoded->content + at, size};
         at += size;
     }
-    return (struct ps_gradient){{encoded->pieces, ENCODED_PIECES, encoded->bytes},
-                                encoded->encoding};
+    return (struct ps_gradient){.content = {encoded->pieces, ENCODED_PIECES, encoded->bytes},
+                                .encoding = encoded->encoding};
 }

@@ -90,7 +90,8 @@ START_TEST(blocks_that_are_named_are_flagged_and_no_others)
     memcpy(content, indices, sizeof indices);
 
     ck_assert_int_eq(ps_gradient_check(spec,
-                                       (struct ps_gradient){ps_view_of(&piece), PS_ENCODING_TOP_K},
+                                       (struct ps_gradient){.content = ps_view_of(&piece),
+                                                            .encoding = PS_ENCODING_TOP_K},
                                        touched, NULL),
                      PS_OK);
 

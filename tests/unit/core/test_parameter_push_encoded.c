@@ -170,7 +170,8 @@ START_TEST(elements_that_are_not_named_keep_their_bits)
     struct ps_bytes pushed = {(const uint8_t *)content, sizeof content};
     ck_assert_int_eq(ps_parameter_set(parameter, ps_view_of(&piece), NULL), PS_OK);
 
-    ck_assert_int_eq(push(parameter, (struct ps_gradient){ps_view_of(&pushed), PS_ENCODING_TOP_K}),
+    ck_assert_int_eq(push(parameter, (struct ps_gradient){.content = ps_view_of(&pushed),
+                                                          .encoding = PS_ENCODING_TOP_K}),
                      PS_OK);
 
     ck_assert_mem_eq(parameter->values->pieces[0].data, expected, sizeof expected);

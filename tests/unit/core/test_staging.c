@@ -77,6 +77,38 @@ static void expect_whole(const struct added *added)
     free(copy);
 }
 
+static struct added add_looked_at(uint64_t first, uint64_t count, bool is_plain)
+{
+    struct added added = {0};
+    const struct ps_request_id id = {
+        .present = true, .client_id = text("a"), .session = 1, .sequence = 1};
+    struct ps_bytes piece = {(const uint8_t *)(values + first), count * sizeof(float)};
+    const struct ps_part part = {.method = PS_METHOD_PUSH,
+                                 .id = &id,
+                                 .name = text("w"),
+                                 .dtype = PS_F32,
+                                 .total = TOTAL,
+                                 .range = {first, count},
+                                 .content = ps_view_of(&piece),
+                                 .is_plain = is_plain};
+    added.status = ps_staging_add(&staging, &part, 0, &added.staged, &added.content, &added.hold,
+                                  &added.error);
+    return added;
+}
+
+START_TEST(the_whole_is_plain_when_every_part_is)
+{
+    bool first_is_plain = (_i & 1) != 0, second_is_plain = (_i & 2) != 0;
+    begin(SIZE_MAX);
+    ck_assert_ptr_null(add_looked_at(0, TOTAL / 2, first_is_plain).staged);
+    struct added added = add_looked_at(TOTAL / 2, TOTAL - TOTAL / 2, second_is_plain);
+    ck_assert_ptr_nonnull(added.staged);
+    ck_assert_int_eq(ps_staged_is_plain(added.staged), first_is_plain && second_is_plain);
+    ps_staging_end(&staging, added.staged, PS_OK);
+    end();
+}
+END_TEST
+
 START_TEST(parts_in_any_order_become_one)
 {
     const uint64_t orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {2, 0, 1}};
@@ -288,6 +320,7 @@ int main(void)
 {
     TCase *t = tcase_create("staging");
     tcase_add_loop_test(t, parts_in_any_order_become_one, 0, 4);
+    tcase_add_loop_test(t, the_whole_is_plain_when_every_part_is, 0, 4);
     tcase_add_test(t, a_part_that_comes_again_is_harmless);
     tcase_add_test(t, parts_that_overlap_are_refused);
     tcase_add_test(t, parts_of_something_else_are_refused);

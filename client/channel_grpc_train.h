@@ -1,0 +1,76 @@
+/* A call that goes in several messages, and the way of its parts. Private to channel_grpc_train*.c.
+ *
+ * Threads:  as the channel's take: one at a time.
+ * Blocking: never.
+ * Errors:   the first failure is the call's.
+ * Memory:   a train lives from its start until its last flight was taken.
+ */
+#ifndef PS_CLIENT_CHANNEL_GRPC_TRAIN_H
+#define PS_CLIENT_CHANNEL_GRPC_TRAIN_H
+
+#include "client/channel_grpc.h"
+
+/* Ranges of one call that are out at once, and their size: what stays in a processor's cache from
+ * the network to the update, and a multiple of a block. */
+#define PS_TRAIN_WINDOW 4
+#define PS_TRAIN_PART_BYTES ((size_t)1024 * 1024)
+
+struct ps_train_slot {
+    struct ps_call_request request;
+    struct ps_bytes piece;
+    bool busy;
+};
+
+struct ps_train_pull {
+    const struct ps_pull_request *wish; /* borrowed with the request; NULL: there is no pull */
+    size_t next;                        /* bytes that were asked for */
+    uint64_t version;                   /* 1 + that of the first range; 0: not known yet */
+    bool in_ranges;                     /* what came first was the range that was asked for */
+    bool is_stale;                      /* that version has gone */
+    uint32_t begins;                    /* how often that has happened */
+};
+
+struct ps_train {
+    struct ps_grpc_side *side; /* borrowed */
+    uint64_t id;
+    uint32_t shard;
+    uint64_t deadline_ms;
+    const struct ps_call_request *request; /* borrowed until the outcome */
+    struct ps_bytes content;               /* of the push or the initialisation; empty: a pull */
+    size_t element_size;                   /* of it */
+    size_t next;                           /* bytes of it that have left */
+    size_t running;                        /* flights */
+    bool failed;
+    bool has_reply; /* a range was not only staged: the whole is done */
+    struct ps_train_pull pull;
+    struct ps_call_outcome outcome;
+    struct ps_train_slot slots[PS_TRAIN_WINDOW];
+};
+
+/* Sends the range in `slot`. */
+void ps_train_launch(struct ps_train *train, struct ps_train_slot *slot);
+
+/* The first failure is the call's. It was refused only if every failure was a refusal: another
+ * range may have completed what an earlier attempt had begun. */
+void ps_train_fail(struct ps_train *train, enum ps_status status, bool refused, const char *text);
+
+/* ---- The pull: channel_grpc_train_pull.c ---- */
+
+/* Can its content come in ranges, and is it large enough for that? */
+bool ps_train_pull_carries(const struct ps_pull_request *pull);
+
+/* Sends what may be sent now; the push is done. */
+void ps_train_pull_go_on(struct ps_train *train);
+
+/* What an outcome says of the pull. */
+void ps_train_pull_note(struct ps_train *train, const struct ps_pull_request *request,
+                        const struct ps_call_outcome *outcome);
+
+/* Puts a range that was noted where it belongs. */
+void ps_train_pull_keep(const struct ps_train *train, const struct ps_pull_request *request,
+                        const struct ps_pull_reply *reply);
+
+/* Makes what came in ranges one reply, whose content is `piece`, which the caller lends it. */
+void ps_train_pull_end(struct ps_train *train, struct ps_bytes *piece);
+
+#endif
