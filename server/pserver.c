@@ -1,6 +1,7 @@
 /* pserver: the program. Reads the options, builds the parts, waits for signals. */
 #include "base/alloc.h"
 #include "base/output.h"
+#include "base/program.h"
 #include "server/instance.h"
 #include "server/pserver_options.h"
 
@@ -13,16 +14,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Freed message buffers stay in the process: giving each back to the kernel costs a 1 MiB message
- * more than half its speed (docs/performance.md). */
-
 /* Signals that come this close together are one request to stop. */
 #define SAME_REQUEST_MS 1000
 
 /* Longest that a server whose device has failed tries to give its shard back. */
 #define BROKEN_MS 1500
 
-static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *));
 static int print_options(const struct ps_pserver_options *options);
 static int serve(const struct ps_pserver_options *options);
 static void block_signals(sigset_t *signals);
@@ -42,9 +39,9 @@ int main(int argc, char **argv)
     }
     int code = EXIT_SUCCESS;
     if (options.help)
-        code = print_page(ps_options_help);
+        code = ps_program_print(ps_pserver_option_set(), ps_options_help);
     else if (options.man)
-        code = print_page(ps_options_man);
+        code = ps_program_print(ps_pserver_option_set(), ps_options_man);
     else if (options.version)
         (void)printf("pserver %s\n", PS_VERSION);
     else if (options.print_config)
@@ -55,16 +52,6 @@ int main(int argc, char **argv)
         code = serve(&options);
     ps_pserver_options_fini(&options);
     return ps_output_end("pserver", code);
-}
-
-static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *))
-{
-    struct ps_buffer text;
-    ps_buffer_init(&text, ps_allocator_heap(), 1 << 20);
-    write(ps_pserver_option_set(), &text);
-    (void)fputs(text.text != NULL ? text.text : "", stdout);
-    ps_buffer_fini(&text);
-    return EXIT_SUCCESS;
 }
 
 static int print_options(const struct ps_pserver_options *options)
@@ -83,6 +70,8 @@ static int print_options(const struct ps_pserver_options *options)
 
 static int serve(const struct ps_pserver_options *options)
 {
+    /* Freed message buffers stay in the process: giving each back to the kernel costs a 1 MiB
+     * message more than half its speed (docs/performance.md). */
     if (options->tune_malloc)
         ps_allocator_keep_freed();
     /* The gRPC library writes lines of its own to standard error, which no log parser knows. */

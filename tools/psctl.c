@@ -1,7 +1,7 @@
 /* psctl: looks at a running job and asks it for things. */
-#include "base/alloc.h"
 #include "base/options.h"
 #include "base/output.h"
+#include "base/program.h"
 #include "client/psclient.h"
 #include "tools/psctl_commands.h"
 
@@ -50,19 +50,17 @@ static const struct ps_option_set options_set = {
 };
 
 struct command {
-    const char *name;
-    int argument_count;
+    struct ps_command about;
     int (*run)(const struct psctl *control);
 };
 
 static const struct command commands[] = {
-    {"status", 0, psctl_status}, {"members", 0, psctl_members},       {"params", 0, psctl_params},
-    {"get", 1, psctl_get},       {"checkpoint", 0, psctl_checkpoint},
+    {{"status", 0}, psctl_status},         {{"members", 0}, psctl_members},
+    {{"params", 0}, psctl_params},         {{"get", 1}, psctl_get},
+    {{"checkpoint", 0}, psctl_checkpoint},
 };
 
 static int obey(int argc, char **argv);
-static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *));
-static const struct command *find_command(int word_count, char **argv);
 static int run(const struct command *command, struct psctl *control);
 
 int main(int argc, char **argv)
@@ -74,60 +72,16 @@ static int obey(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     struct psctl control = {0};
-    struct ps_error error = {0};
     int words = 0;
-    enum ps_status status = ps_options_defaults(&options_set, &control.options, &error);
-    if (status == PS_OK)
-        status = ps_options_environment(&options_set, &control.options, &error);
-    if (status == PS_OK)
-        status = ps_options_arguments(&options_set, &control.options, argc, argv, &words, &error);
-    if (status != PS_OK) {
-        (void)fprintf(stderr, "psctl: %s\n", error.text);
-        return EX_USAGE;
-    }
-    if (control.options.help)
-        return print_page(ps_options_help);
-    if (control.options.man)
-        return print_page(ps_options_man);
-    if (control.options.version) {
-        (void)printf("psctl %s\n", PS_VERSION);
-        return EXIT_SUCCESS;
-    }
-    const struct command *command = find_command(words, argv);
+    int code = EXIT_SUCCESS;
+    if (!ps_program_begin(&options_set, &control.options, argc, argv, &words, &code))
+        return code;
+    const struct command *command = ps_program_command(
+        &options_set, commands, PS_ARRAY_COUNT(commands), sizeof commands[0], words, argv);
     if (command == NULL)
         return EX_USAGE;
     control.argument = words > 1 ? argv[2] : NULL;
     return run(command, &control);
-}
-
-static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *))
-{
-    struct ps_buffer text;
-    ps_buffer_init(&text, ps_allocator_heap(), 1 << 20);
-    write(&options_set, &text);
-    (void)fputs(text.text != NULL ? text.text : "", stdout);
-    ps_buffer_fini(&text);
-    return EXIT_SUCCESS;
-}
-
-static const struct command *find_command(int word_count, char **argv)
-{
-    if (word_count == 0) {
-        (void)fprintf(stderr, "psctl: which command? status, members, params, get or checkpoint; "
-                              "see psctl --help\n");
-        return NULL;
-    }
-    for (size_t i = 0; i < PS_ARRAY_COUNT(commands); i++) {
-        if (strcmp(commands[i].name, argv[1]) != 0)
-            continue;
-        if (word_count - 1 == commands[i].argument_count)
-            return &commands[i];
-        (void)fprintf(stderr, "psctl %s takes %d argument(s), not %d\n", argv[1],
-                      commands[i].argument_count, word_count - 1);
-        return NULL;
-    }
-    (void)fprintf(stderr, "psctl: unknown command \"%s\"; see psctl --help\n", argv[1]);
-    return NULL;
 }
 
 static int run(const struct command *command, struct psctl *control)

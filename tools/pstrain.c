@@ -6,6 +6,7 @@
 #include "base/encoding.h"
 #include "base/options.h"
 #include "base/output.h"
+#include "base/program.h"
 #include "base/thread.h"
 #include "tools/generate.h"
 #include "tools/json_document.h"
@@ -113,9 +114,6 @@ struct invocation {
 };
 
 static int obey(int argc, char **argv);
-static enum ps_status parse(int argc, char **argv, struct pstrain_options *options, int *word_count,
-                            struct ps_error *error);
-static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *));
 static int generate(const struct pstrain_options *options);
 static void print_generated(const struct pstrain_options *options, double best);
 static int run(struct invocation *invocation);
@@ -138,45 +136,19 @@ static int obey(int argc, char **argv)
     ps_allocator_keep_freed();
     static const struct invocation empty;
     struct invocation invocation = empty;
-    struct ps_error error = {0};
     int word_count = 0;
-    if (parse(argc, argv, &invocation.options, &word_count, &error) != PS_OK)
-        return complain("arguments", &error, EX_USAGE);
-    if (invocation.options.help)
-        return print_page(ps_options_help);
-    if (invocation.options.man)
-        return print_page(ps_options_man);
-    if (invocation.options.version) {
-        (void)printf("pstrain %s\n", PS_VERSION);
-        return EXIT_SUCCESS;
-    }
+    int code = EXIT_SUCCESS;
+    if (!ps_program_begin(&options_set, &invocation.options, argc, argv, &word_count, &code))
+        return code;
     if (word_count == 1 && strcmp(argv[1], "generate") == 0)
         return generate(&invocation.options);
     if (word_count > 0) {
         (void)fprintf(stderr, "pstrain: unknown command \"%s\"; see pstrain --help\n", argv[1]);
         return EX_USAGE;
     }
-    int code = run(&invocation);
+    code = run(&invocation);
     release(&invocation);
     return code;
-}
-
-static enum ps_status parse(int argc, char **argv, struct pstrain_options *options, int *word_count,
-                            struct ps_error *error)
-{
-    PS_TRY(ps_options_defaults(&options_set, options, error));
-    PS_TRY(ps_options_environment(&options_set, options, error));
-    return ps_options_arguments(&options_set, options, argc, argv, word_count, error);
-}
-
-static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *))
-{
-    struct ps_buffer text;
-    ps_buffer_init(&text, ps_allocator_heap(), 1 << 20);
-    write(&options_set, &text);
-    (void)fputs(text.text != NULL ? text.text : "", stdout);
-    ps_buffer_fini(&text);
-    return EXIT_SUCCESS;
 }
 
 static int generate(const struct pstrain_options *options)

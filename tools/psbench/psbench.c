@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/output.h"
+#include "base/program.h"
 #include "tools/psbench/psbench_guard.h"
 #include "tools/psbench/psbench_output.h"
 
@@ -12,8 +13,6 @@
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
-
-/* As the server does: blocks up to here are kept when freed. */
 
 struct benchmark {
     const char *name;
@@ -29,7 +28,6 @@ static const struct benchmark benchmarks[] = {
     {"encoding", ps_bench_encoding}, {"delta", ps_bench_delta},
 };
 
-static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *));
 static int run_guarded(struct ps_bench_options *options);
 static int measure(void *context, const char *folder);
 static void forget_server_settings(void);
@@ -47,24 +45,14 @@ int main(int argc, char **argv)
         return EX_USAGE;
     }
     if (options.help)
-        return print_page(ps_options_help);
+        return ps_output_end("psbench", ps_program_print(ps_bench_option_set(), ps_options_help));
     if (options.man)
-        return print_page(ps_options_man);
+        return ps_output_end("psbench", ps_program_print(ps_bench_option_set(), ps_options_man));
     if (options.version) {
         (void)printf("psbench %s (%s)\n", PS_VERSION, ps_bench_commit);
         return ps_output_end("psbench", EXIT_SUCCESS);
     }
     return run_guarded(&options);
-}
-
-static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *))
-{
-    struct ps_buffer text;
-    ps_buffer_init(&text, ps_allocator_heap(), 1 << 20);
-    write(ps_bench_option_set(), &text);
-    (void)fputs(text.text != NULL ? text.text : "", stdout);
-    ps_buffer_fini(&text);
-    return ps_output_end("psbench", EXIT_SUCCESS);
 }
 
 static int run_guarded(struct ps_bench_options *options)

@@ -1,6 +1,7 @@
 /* psckpt: looks at checkpoints and journals on a disk, and makes new ones of them. */
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/program.h"
 #include "tools/optimizer_choice.h"
 #include "tools/psckpt/psckpt_commands.h"
 
@@ -90,79 +91,35 @@ static const struct ps_option_set options_set = {
 };
 
 struct command {
-    const char *name;
-    int argument_count;
+    struct ps_command about;
     int (*run)(const struct psckpt *tool);
 };
 
 static const struct command commands[] = {
-    {"list", 1, psckpt_list},       {"verify", 1, psckpt_verify}, {"show", 1, psckpt_show},
-    {"diff", 2, psckpt_diff},       {"digest", 1, psckpt_digest}, {"replay", 1, psckpt_replay},
-    {"repair", 1, psckpt_repair},   {"export", 1, psckpt_export}, {"import", 1, psckpt_import},
-    {"reshard", 1, psckpt_reshard}, {"prune", 1, psckpt_prune},
+    {{"list", 1}, psckpt_list},     {{"verify", 1}, psckpt_verify},
+    {{"show", 1}, psckpt_show},     {{"diff", 2}, psckpt_diff},
+    {{"digest", 1}, psckpt_digest}, {{"replay", 1}, psckpt_replay},
+    {{"repair", 1}, psckpt_repair}, {{"export", 1}, psckpt_export},
+    {{"import", 1}, psckpt_import}, {{"reshard", 1}, psckpt_reshard},
+    {{"prune", 1}, psckpt_prune},
 };
 
-static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *));
-static const struct command *find_command(int word_count, char **argv);
 static int run(const struct command *command, struct psckpt *tool);
 
 int main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     struct psckpt tool = {.files = ps_files_real(), .memory = ps_allocator_heap()};
-    struct ps_error error = {0};
     int words = 0;
-    enum ps_status status = ps_options_defaults(&options_set, &tool.options, &error);
-    if (status == PS_OK)
-        status = ps_options_environment(&options_set, &tool.options, &error);
-    if (status == PS_OK)
-        status = ps_options_arguments(&options_set, &tool.options, argc, argv, &words, &error);
-    if (status != PS_OK) {
-        (void)fprintf(stderr, "psckpt: %s\n", error.text);
-        return EX_USAGE;
-    }
-    if (tool.options.help)
-        return print_page(ps_options_help);
-    if (tool.options.man)
-        return print_page(ps_options_man);
-    if (tool.options.version) {
-        (void)printf("psckpt %s\n", PS_VERSION);
-        return EXIT_SUCCESS;
-    }
-    const struct command *command = find_command(words, argv);
+    int code = EXIT_SUCCESS;
+    if (!ps_program_begin(&options_set, &tool.options, argc, argv, &words, &code))
+        return code;
+    const struct command *command = ps_program_command(
+        &options_set, commands, PS_ARRAY_COUNT(commands), sizeof commands[0], words, argv);
     if (command == NULL)
         return EX_USAGE;
     tool.arguments = (const char *const *)argv + 2;
     return run(command, &tool);
-}
-
-static int print_page(void (*write)(const struct ps_option_set *, struct ps_buffer *))
-{
-    struct ps_buffer text;
-    ps_buffer_init(&text, ps_allocator_heap(), 1 << 20);
-    write(&options_set, &text);
-    (void)fputs(text.text != NULL ? text.text : "", stdout);
-    ps_buffer_fini(&text);
-    return EXIT_SUCCESS;
-}
-
-static const struct command *find_command(int word_count, char **argv)
-{
-    if (word_count == 0) {
-        (void)fprintf(stderr, "psckpt: which command? See psckpt --help\n");
-        return NULL;
-    }
-    for (size_t i = 0; i < PS_ARRAY_COUNT(commands); i++) {
-        if (strcmp(commands[i].name, argv[1]) != 0)
-            continue;
-        if (word_count - 1 == commands[i].argument_count)
-            return &commands[i];
-        (void)fprintf(stderr, "psckpt %s takes %d argument(s), not %d\n", argv[1],
-                      commands[i].argument_count, word_count - 1);
-        return NULL;
-    }
-    (void)fprintf(stderr, "psckpt: unknown command \"%s\"; see psckpt --help\n", argv[1]);
-    return NULL;
 }
 
 /* What was printed counts only when it arrived. */
