@@ -1,0 +1,150 @@
+/* Loading: from the files of a shard to a service that may begin, with a journal behind it. */
+#include "server/job.h"
+
+#include "base/file.h"
+#include "server/core/loader.h"
+#include "server/core/shard_epoch.h"
+#include "server/forecast.h"
+#include "server/replay_pool.h"
+#include "server/thread_crew.h"
+
+#include <unistd.h>
+
+static enum ps_status load_state(struct ps_jobs *jobs, const struct ps_job *job, const char *folder,
+                                 struct ps_loaded *loaded, struct ps_error *error);
+static enum ps_status load_in_threads(struct ps_loader *loader, struct ps_loaded *loaded,
+                                      struct ps_error *error);
+static enum ps_status replay_record(void *self, const struct ps_record *record,
+                                    struct ps_error *error);
+static enum ps_status begin_epoch(struct ps_jobs *jobs, const struct ps_job *job,
+                                  const char *folder, struct ps_error *error);
+static enum ps_status open_journal(struct ps_jobs *jobs, const struct ps_job *job,
+                                   const char *folder, const struct ps_loaded *loaded,
+                                   struct ps_error *error);
+
+/* While the server waits for a shard: memory that is touched for the first time is the larger part
+ * of a load. Half of what the machine has free at most: it may never come to loading. */
+void ps_jobs_prepare_memory(struct ps_jobs *jobs)
+{
+    const struct ps_jobs_options *options = &jobs->options;
+    if (options->pool == NULL || options->data_dir == NULL)
+        return;
+    char folder[PS_JOB_FOLDER_BYTES];
+    ps_job_folder(jobs, folder);
+    uint64_t bytes = ps_forecast_bytes(ps_files_real(), folder, options->memory);
+    uint64_t most = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+    if (options->memory_bytes > 0 && options->memory_bytes < most)
+        most = options->memory_bytes;
+    bytes = bytes < most ? bytes : most;
+    while (ps_jobs_idle(jobs) && ps_block_pool_prepare(options->pool, bytes)) {
+    }
+}
+
+enum ps_status ps_job_load(struct ps_jobs *jobs, const struct ps_job *job, struct ps_error *error)
+{
+    if (jobs->options.data_dir == NULL)
+        return ps_fail(error, PS_ERR_NOT_FOUND, "no --data-dir: nothing was ever saved");
+    char folder[PS_JOB_FOLDER_BYTES];
+    struct ps_loaded loaded = {0};
+    ps_job_shard_folder(jobs, job->claim.index, folder);
+    PS_TRY(begin_epoch(jobs, job, folder, error));
+    enum ps_status status = load_state(jobs, job, folder, &loaded, error);
+    if (status != PS_OK && status != PS_ERR_NOT_FOUND)
+        return status;
+    /* A shard without state begins empty; so does its journal. */
+    enum ps_status opened = open_journal(jobs, job, folder, &loaded, error);
+    if (status == PS_OK && opened == PS_OK)
+        ps_service_begin_recovered(jobs->options.service, loaded.position);
+    if (status == PS_OK && opened != PS_OK)
+        ps_service_give_up_recovery(jobs->options.service);
+    return opened == PS_OK ? status : opened;
+}
+
+static enum ps_status load_state(struct ps_jobs *jobs, const struct ps_job *job, const char *folder,
+                                 struct ps_loaded *loaded, struct ps_error *error)
+{
+    const struct ps_jobs_options *options = &jobs->options;
+    struct ps_kv_entries pointer = {0};
+    enum ps_status status = ps_registry_read_checkpoint(
+        options->registry, job->claim.index,
+        ps_deadline_after(options->clock, PS_JOB_STORE_TIMEOUT_MS), &pointer, error);
+    if (status != PS_OK && status != PS_ERR_NOT_FOUND)
+        return status;
+    struct ps_loader loader = {
+        .service = options->service,
+        .files = ps_files_real(),
+        .folder = folder,
+        .memory = options->memory,
+        .log = options->log,
+    };
+    if (pointer.count > 0)
+        loader.pointer = (struct ps_bytes){pointer.entries[0].value, pointer.entries[0].value_size};
+    status = load_in_threads(&loader, loaded, error);
+    ps_kv_entries_release(&pointer);
+    return status;
+}
+
+/* Nobody is served before it is done, so it may have the whole machine. */
+static enum ps_status load_in_threads(struct ps_loader *loader, struct ps_loaded *loaded,
+                                      struct ps_error *error)
+{
+    uint32_t thread_count = ps_crew_thread_count();
+    const struct ps_replay_pool_options options = {.memory = loader->memory,
+                                                   .thread_count = thread_count,
+                                                   .apply = replay_record,
+                                                   .self = loader->service};
+    struct ps_replay_pool *pool = NULL;
+    PS_TRY(ps_replay_pool_create(&options, &pool, error));
+    const struct ps_replay_sink sink = ps_replay_pool_sink(pool);
+    const struct ps_crew crew = ps_thread_crew(&thread_count);
+    loader->sink = &sink;
+    loader->crew = &crew;
+    enum ps_status status = ps_loader_load(loader, loaded, error);
+    loader->sink = NULL;
+    loader->crew = NULL;
+    ps_replay_pool_destroy(pool);
+    return status;
+}
+
+static enum ps_status replay_record(void *self, const struct ps_record *record,
+                                    struct ps_error *error)
+{
+    return ps_service_replay(self, record, error);
+}
+
+/* The store may have begun its history anew since the files were written. */
+static enum ps_status begin_epoch(struct ps_jobs *jobs, const struct ps_job *job,
+                                  const char *folder, struct ps_error *error)
+{
+    const struct ps_jobs_options *options = &jobs->options;
+    PS_TRY(ps_shard_epoch(ps_files_real(), folder, job->claim.epoch, options->memory, &jobs->epoch,
+                          error));
+    if (jobs->epoch == job->claim.epoch)
+        return PS_OK;
+    PS_LOG(options->log, PS_LOG_WARN, "checkpoint",
+           "the store is younger than the files of this shard: going on above their epoch",
+           PS_FIELD_UINT("claim_epoch", job->claim.epoch), PS_FIELD_UINT("epoch", jobs->epoch));
+    ps_service_own(options->service, job->claim.index, job->shard_count, jobs->epoch, "");
+    return PS_OK;
+}
+
+static enum ps_status open_journal(struct ps_jobs *jobs, const struct ps_job *job,
+                                   const char *folder, const struct ps_loaded *loaded,
+                                   struct ps_error *error)
+{
+    if (jobs->options.journal == NULL)
+        return PS_OK;
+    /* Loading takes time, and the process may have been stopped meanwhile: when the shard is
+     * another's, a segment of ours would only be in the way. */
+    if (!ps_service_is_proved(jobs->options.service))
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "the lease ran out while the shard was loaded");
+    const struct ps_journal_facts facts = {
+        .index = job->claim.index,
+        .shard_count = job->shard_count,
+        .epoch = jobs->epoch,
+        .position = loaded->durable,
+        .previous_epoch = loaded->epoch,
+        .repeat_to = loaded->position,
+    };
+    return ps_journal_thread_open(jobs->options.journal, folder, &facts, error);
+}

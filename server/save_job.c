@@ -1,0 +1,109 @@
+/* Saving: one checkpoint, with rests, behind the journal. */
+#include "server/job.h"
+
+#include "base/file.h"
+#include "server/core/saver.h"
+
+/* Most that a save waits for the journal; the coordinator tries again. */
+#define JOURNAL_TIMEOUT_MS 5000
+
+/* A rest between pieces of a checkpoint: shorter ones are not worth a wake-up, and after a longer
+ * piece the disk was what took the time. */
+#define REST_MS_MIN 4
+#define REST_MS_MAX 50
+
+/* Of one checkpoint that is being written. */
+struct pace {
+    struct ps_jobs *jobs;
+    uint64_t since_ns; /* at work without a rest */
+};
+
+static void rest(void *self);
+static enum ps_status write_file(struct ps_jobs *jobs, const struct ps_saver *saver,
+                                 struct ps_saving *saving, struct ps_error *error);
+static enum ps_status wait_for_journal(struct ps_jobs *jobs, const struct ps_saver *saver,
+                                       const struct ps_saving *saving, struct ps_error *error);
+
+enum ps_status ps_job_save(struct ps_jobs *jobs, const struct ps_job *job, struct ps_error *error)
+{
+    const struct ps_jobs_options *options = &jobs->options;
+    char folder[PS_JOB_FOLDER_BYTES];
+    ps_job_shard_folder(jobs, job->claim.index, folder);
+    struct pace pace = {.jobs = jobs, .since_ns = ps_clock_precise_ns()};
+    const struct ps_saver saver = {
+        .service = options->service,
+        .files = ps_files_real(),
+        .folder = folder,
+        .registry = options->registry,
+        .claim = &job->claim,
+        .epoch = jobs->epoch,
+        .keeps_journal = options->journal_keep,
+        .memory = options->memory,
+        .clock = options->clock,
+        .log = options->log,
+        .rest = rest,
+        .rest_self = &pace,
+    };
+    struct ps_saving saving;
+    enum ps_status status = write_file(jobs, &saver, &saving, error);
+    if (status == PS_OK && job->publish)
+        status = ps_saver_publish(
+            &saver, &saving, ps_deadline_after(options->clock, PS_JOB_STORE_TIMEOUT_MS), error);
+    return status;
+}
+
+/* Work and rest take turns, equally long: a checkpoint takes twice its time and half of what it
+ * costs the pushes. Nobody rests while the server waits for this checkpoint to end. */
+static void rest(void *self)
+{
+    struct pace *pace = self;
+    struct ps_jobs *jobs = pace->jobs;
+    uint64_t worked_ms = (ps_clock_precise_ns() - pace->since_ns) / 1000000;
+    if (worked_ms < REST_MS_MIN)
+        return;
+    uint64_t until_ms =
+        ps_deadline_after(jobs->options.clock, worked_ms < REST_MS_MAX ? worked_ms : REST_MS_MAX);
+    ps_mutex_lock(&jobs->mutex);
+    while (!jobs->ending && !jobs->hurries) {
+        uint64_t left_ms = ps_time_left_ms(jobs->options.clock, until_ms);
+        if (left_ms == 0)
+            break;
+        (void)ps_condition_wait(&jobs->changed, &jobs->mutex, left_ms);
+    }
+    ps_mutex_unlock(&jobs->mutex);
+    pace->since_ns = ps_clock_precise_ns();
+}
+
+static enum ps_status write_file(struct ps_jobs *jobs, const struct ps_saver *saver,
+                                 struct ps_saving *saving, struct ps_error *error)
+{
+    PS_TRY(ps_saver_begin(saver, saving, error));
+    enum ps_status status = wait_for_journal(jobs, saver, saving, error);
+    if (status == PS_OK)
+        return ps_saver_write(saver, saving, error);
+    ps_saver_give_up(saving);
+    return status;
+}
+
+/* It is a few milliseconds behind, or as far as the queue of the journal is long. */
+static enum ps_status wait_for_journal(struct ps_jobs *jobs, const struct ps_saver *saver,
+                                       const struct ps_saving *saving, struct ps_error *error)
+{
+    uint64_t deadline_ms = ps_deadline_after(jobs->options.clock, JOURNAL_TIMEOUT_MS);
+    for (;;) {
+        ps_mutex_lock(&jobs->mutex);
+        jobs->woken = false;
+        bool ending = jobs->ending;
+        ps_mutex_unlock(&jobs->mutex);
+        enum ps_status status = ps_saver_may_write(saver, saving, error);
+        uint64_t left_ms = ps_time_left_ms(jobs->options.clock, deadline_ms);
+        if (status == PS_ERR_NOT_READY && (left_ms == 0 || ending))
+            return ps_fail(error, PS_ERR_TIMEOUT, "the journal does not get as far as the state");
+        if (status != PS_ERR_NOT_READY)
+            return status;
+        ps_mutex_lock(&jobs->mutex);
+        if (!jobs->woken && !jobs->ending)
+            (void)ps_condition_wait(&jobs->changed, &jobs->mutex, left_ms);
+        ps_mutex_unlock(&jobs->mutex);
+    }
+}
