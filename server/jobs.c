@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* After so long without a checkpoint, memory that is ready for one goes back to the system. */
+#define RELAX_MS 300000
+
 static void worker_main(void *argument);
 static bool take_job(struct ps_jobs *jobs, struct ps_job *job);
 static void run_job(struct ps_jobs *jobs, const struct ps_job *job);
@@ -94,18 +97,29 @@ static void worker_main(void *argument)
     struct ps_jobs *jobs = argument;
     ps_service_enter_thread();
     ps_jobs_prepare_memory(jobs);
-    struct ps_job job;
-    while (take_job(jobs, &job)) {
+    struct ps_job job = {.kind = PS_JOB_NONE};
+    while (take_job(jobs, &job))
         run_job(jobs, &job);
-    }
 }
 
-/* Waits for a job; false when there will be none. */
+/* Waits for a job; false when there will be none. `job` is the one before. */
 static bool take_job(struct ps_jobs *jobs, struct ps_job *job)
 {
+    const struct ps_clock *clock = jobs->options.clock;
+    bool may_relax = job->kind == PS_JOB_SAVE && jobs->options.pool != NULL;
+    uint64_t relax_ms = ps_deadline_after(clock, RELAX_MS);
     ps_mutex_lock(&jobs->mutex);
-    while (jobs->due.kind == PS_JOB_NONE && !jobs->ending)
-        (void)ps_condition_wait(&jobs->changed, &jobs->mutex, PS_DEADLINE_NEVER);
+    while (jobs->due.kind == PS_JOB_NONE && !jobs->ending) {
+        uint64_t left_ms = may_relax ? ps_time_left_ms(clock, relax_ms) : PS_DEADLINE_NEVER;
+        if (left_ms > 0) {
+            (void)ps_condition_wait(&jobs->changed, &jobs->mutex, left_ms);
+            continue;
+        }
+        may_relax = false;
+        ps_mutex_unlock(&jobs->mutex);
+        ps_block_pool_relax(jobs->options.pool);
+        ps_mutex_lock(&jobs->mutex);
+    }
     *job = jobs->due;
     jobs->due.kind = PS_JOB_NONE;
     ps_mutex_unlock(&jobs->mutex);

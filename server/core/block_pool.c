@@ -40,6 +40,8 @@ struct ps_block_pool {
     uint64_t slab_count;
     uint64_t empty_count; /* slabs in the list FILL_EMPTY */
     uint64_t slack_count; /* of them that are kept */
+    uint64_t ready_count; /* of them, as many as the next snapshot is to find; 0: there was none */
+    uint64_t least_count; /* of them since the last snapshot */
     uint64_t block_count; /* blocks that are out */
     bool closed;          /* destroyed; goes with the last block */
     struct ps_gauge *used_gauge, *reserved_gauge;
@@ -52,6 +54,9 @@ static void give_slab(void *self, void *slab);
 static struct ps_block *take(void *self);
 static void give(void *self, struct ps_block *block);
 static void expect_copies(void *self);
+static void set_ready(struct ps_block_pool *pool, uint64_t ready_count);
+static uint64_t wanted_count(const struct ps_block_pool *pool);
+static bool drop_slab(struct ps_block_pool *pool);
 static bool wants_slab(struct ps_block_pool *pool);
 static bool add_slab(struct ps_block_pool *pool);
 static struct slab *create_slab(struct ps_block_pool *pool);
@@ -201,8 +206,59 @@ static void give(void *self, struct ps_block *block)
 static void expect_copies(void *self)
 {
     struct ps_block_pool *pool = self;
+    ps_mutex_lock(&pool->lock);
+    set_ready(pool, wanted_count(pool));
+    ps_mutex_unlock(&pool->lock);
+    while (drop_slab(pool)) {
+    }
     while (wants_slab(pool) && add_slab(pool)) {
     }
+    ps_mutex_lock(&pool->lock);
+    pool->least_count = pool->empty_count;
+    ps_mutex_unlock(&pool->lock);
+}
+
+void ps_block_pool_relax(struct ps_block_pool *pool)
+{
+    ps_mutex_lock(&pool->lock);
+    set_ready(pool, 0);
+    ps_mutex_unlock(&pool->lock);
+    while (drop_slab(pool)) {
+    }
+}
+
+static void set_ready(struct ps_block_pool *pool, uint64_t ready_count)
+{
+    pool->ready_count = ready_count;
+    pool->slack_count = ready_count > PS_POOL_SLACK_SLABS ? ready_count : PS_POOL_SLACK_SLABS;
+}
+
+/* As much free as there is in use, less half of what was there the last time and not needed. */
+static uint64_t wanted_count(const struct ps_block_pool *pool)
+{
+    uint64_t used = (pool->block_count + SLAB_BLOCKS - 1) / SLAB_BLOCKS;
+    uint64_t most = used < PS_POOL_READY_SLABS_MAX ? used : PS_POOL_READY_SLABS_MAX;
+    uint64_t unneeded = pool->least_count / 2;
+    if (pool->ready_count == 0 || unneeded == 0)
+        return most;
+    uint64_t fewer = pool->ready_count > unneeded ? pool->ready_count - unneeded : 1;
+    return fewer < most ? fewer : most;
+}
+
+/* Gives one slab back that is free and not kept; false when there is none. */
+static bool drop_slab(struct ps_block_pool *pool)
+{
+    ps_mutex_lock(&pool->lock);
+    struct slab *slab = pool->empty_count > pool->slack_count ? pool->lists[FILL_EMPTY] : NULL;
+    if (slab != NULL) {
+        leave(pool, slab);
+        pool->slab_count--;
+        show(pool);
+    }
+    ps_mutex_unlock(&pool->lock);
+    if (slab != NULL)
+        destroy_slab(pool, slab);
+    return slab != NULL;
 }
 
 bool ps_block_pool_prepare(struct ps_block_pool *pool, uint64_t bytes)
@@ -229,15 +285,10 @@ static bool add_slab(struct ps_block_pool *pool)
     return true;
 }
 
-/* As much free as there is in use. */
 static bool wants_slab(struct ps_block_pool *pool)
 {
     ps_mutex_lock(&pool->lock);
-    uint64_t wanted = (pool->block_count + SLAB_BLOCKS - 1) / SLAB_BLOCKS;
-    if (wanted > PS_POOL_READY_SLABS_MAX)
-        wanted = PS_POOL_READY_SLABS_MAX;
-    bool is_short = pool->empty_count < wanted;
-    pool->slack_count = wanted > PS_POOL_SLACK_SLABS ? wanted : PS_POOL_SLACK_SLABS;
+    bool is_short = pool->empty_count < pool->ready_count;
     ps_mutex_unlock(&pool->lock);
     return is_short;
 }
@@ -325,6 +376,8 @@ static void leave(struct ps_block_pool *pool, struct slab *slab)
     if (slab->next != NULL)
         slab->next->previous = slab->previous;
     pool->empty_count -= slab->free_bits == ALL_FREE;
+    if (pool->empty_count < pool->least_count)
+        pool->least_count = pool->empty_count;
 }
 
 static void show(const struct ps_block_pool *pool)

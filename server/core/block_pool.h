@@ -6,7 +6,9 @@
  *
  * From the first snapshot on more are kept, and made ready before it: as many as are in use, at
  * most PS_POOL_READY_SLABS_MAX. Memory that is touched for the first time is slow, in a virtual
- * machine 1 to 2 ms for a megabyte, and it would be the pushes that wait for it.
+ * machine 1 to 2 ms for a megabyte, and it would be the pushes that wait for it. Of those that
+ * nobody needed from one snapshot to the next, half go back; when all were needed, it is as many as
+ * are in use again. Without snapshots they stay until ps_block_pool_relax.
  *
  * Threads:  any, but for create and destroy.
  * Blocking: for a lock held for a few instructions; for the kernel when a slab is taken or given.
@@ -57,6 +59,9 @@ const struct ps_block_store *ps_block_pool_store(const struct ps_block_pool *poo
 /* For a shard that will be loaded: adds one slab while less than `bytes` are free, and returns true
  * while there is more to do. What is made ready so stays until it was used. */
 bool ps_block_pool_prepare(struct ps_block_pool *pool, uint64_t bytes);
+
+/* There will be no snapshot for a while: gives back what is kept ready for the next. */
+void ps_block_pool_relax(struct ps_block_pool *pool);
 
 struct ps_block_pool_state {
     uint64_t bytes_used;     /* of blocks that are out */

@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "tests/unit/core/core_world.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define PER_SLAB (PS_SLAB_BYTES / PS_BLOCK_BYTES)
@@ -149,6 +150,63 @@ START_TEST(memory_that_is_ready_stays_until_it_is_not_wanted)
     give(more);
     give(blocks[0]);
     ck_assert_uint_lt(ps_block_pool_look(pool).bytes_reserved, 2 * SLABS * (uint64_t)PS_SLAB_BYTES);
+    ps_block_pool_destroy(pool);
+}
+END_TEST
+
+/* Takes `blocks` and gives them back, as the copies of one snapshot. */
+static void copy(struct ps_block_pool *pool, size_t count)
+{
+    struct ps_block **copies = calloc(count, sizeof *copies);
+    ck_assert_ptr_nonnull(copies);
+    for (size_t i = 0; i < count; i++)
+        copies[i] = take(pool);
+    for (size_t i = 0; i < count; i++)
+        give(copies[i]);
+    free(copies);
+}
+
+START_TEST(memory_that_no_snapshot_needed_goes_back_by_and_by)
+{
+    enum { SLABS = 4 * PS_POOL_SLACK_SLABS, BLOCKS = SLABS * PER_SLAB };
+    static struct ps_block *blocks[BLOCKS];
+    struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
+    for (size_t i = 0; i < BLOCKS; i++)
+        blocks[i] = take(pool);
+    expect_copies(pool);
+    expect(pool, BLOCKS, 2 * SLABS);
+
+    expect_copies(pool);
+    expect(pool, BLOCKS, SLABS + SLABS / 2);
+    for (int i = 0; i < 5; i++)
+        expect_copies(pool);
+
+    expect(pool, BLOCKS, SLABS + PS_POOL_SLACK_SLABS);
+    copy(pool, BLOCKS);
+    expect_copies(pool);
+    expect(pool, BLOCKS, 2 * SLABS);
+    for (size_t i = 0; i < BLOCKS; i++)
+        give(blocks[i]);
+    ps_block_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_relaxed_pool_keeps_the_slack_only_and_is_ready_again_when_asked)
+{
+    enum { SLABS = 2 * PS_POOL_SLACK_SLABS, BLOCKS = SLABS * PER_SLAB };
+    static struct ps_block *blocks[BLOCKS];
+    struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
+    for (size_t i = 0; i < BLOCKS; i++)
+        blocks[i] = take(pool);
+    expect_copies(pool);
+
+    ps_block_pool_relax(pool);
+
+    expect(pool, BLOCKS, SLABS + PS_POOL_SLACK_SLABS);
+    expect_copies(pool);
+    expect(pool, BLOCKS, 2 * SLABS);
+    for (size_t i = 0; i < BLOCKS; i++)
+        give(blocks[i]);
     ps_block_pool_destroy(pool);
 }
 END_TEST
@@ -343,6 +401,8 @@ int main(void)
     tcase_add_test(tests, free_slabs_beyond_the_slack_go_back_to_the_system);
     tcase_add_test(tests, copies_that_are_expected_find_memory_ready);
     tcase_add_test(tests, memory_that_is_ready_stays_until_it_is_not_wanted);
+    tcase_add_test(tests, memory_that_no_snapshot_needed_goes_back_by_and_by);
+    tcase_add_test(tests, a_relaxed_pool_keeps_the_slack_only_and_is_ready_again_when_asked);
     tcase_add_test(tests, what_is_prepared_stays_until_it_was_used);
     tcase_add_test(tests, expecting_survives_any_refused_allocation);
     tcase_add_test(tests, the_last_block_takes_a_destroyed_pool_with_it);
