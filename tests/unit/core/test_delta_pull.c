@@ -80,7 +80,8 @@ static void put_runs(const struct ps_pull *pull)
     size_t from = 0;
     receiver.run_count = pull->reply.delta.runs.size / 8;
     ck_assert_uint_le(receiver.run_count, BLOCKS);
-    memcpy(receiver.runs, pull->reply.delta.runs.data, pull->reply.delta.runs.size);
+    if (receiver.run_count > 0)
+        memcpy(receiver.runs, pull->reply.delta.runs.data, pull->reply.delta.runs.size);
     for (size_t i = 0; i < receiver.run_count; i++) {
         size_t at = (size_t)receiver.runs[2 * i] * PS_BLOCK_BYTES;
         size_t size = (size_t)receiver.runs[2 * i + 1] * PS_BLOCK_BYTES;
