@@ -76,6 +76,7 @@ struct ps_train;
 struct ps_shared_way {
     struct ps_shared_slot slot; /* none: zeroed */
     size_t push_size;           /* 0: the push's content is in the message */
+    bool push_finite;           /* all elements of it are */
     size_t pull_size;           /* 0: no room for the pull's */
     struct ps_bytes pulled;     /* once the reply was read */
 };

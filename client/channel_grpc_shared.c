@@ -4,6 +4,7 @@
 #include "client/channel_grpc.h"
 
 #include "base/assert.h"
+#include "client/finite_copy.h"
 
 #include <string.h>
 
@@ -30,6 +31,7 @@ struct ps_push_request ps_shared_way_push(const struct ps_shared_way *way,
     told.content = (struct ps_view){NULL, 0, 0};
     told.shared = way->slot.range;
     told.shared.size = way->push_size;
+    told.shared.finite = way->push_finite;
     return told;
 }
 
@@ -65,7 +67,11 @@ static bool take(struct ps_flight *flight, const struct ps_call_request *request
     if (push_size == 0)
         return true;
     PS_ASSERT(push->content.piece_count == 1);
-    memcpy(way->slot.bytes, push->content.pieces[0].data, push_size);
+    const uint8_t *content = push->content.pieces[0].data;
+    if (push->encoding == PS_ENCODING_NATIVE)
+        way->push_finite = ps_finite_copy(way->slot.bytes, content, push_size, push->dtype);
+    else
+        memcpy(way->slot.bytes, content, push_size);
     return true;
 }
 

@@ -59,6 +59,7 @@ struct ps_shared_range {
     uint64_t segment; /* 0: nowhere */
     uint64_t offset;
     uint64_t size;
+    bool finite; /* of a push: the client has looked, and every element is */
 };
 
 struct ps_init_request {

@@ -22,6 +22,8 @@ void ps_shared_range_read(struct ps_wire_reader *reader, const struct ps_wire_fi
             range->offset = ps_wire_uint(&nested, &part, UINT64_MAX, "offset");
         else if (part.number == 3)
             range->size = ps_wire_uint(&nested, &part, UINT64_MAX, "size");
+        else if (part.number == 4)
+            range->finite = ps_wire_uint(&nested, &part, UINT64_MAX, "finite") != 0;
     }
     if (reader->status == PS_OK)
         reader->status = nested.status;
@@ -38,6 +40,7 @@ void ps_shared_range_put(struct ps_buffer *head, uint32_t number,
     ps_wire_put_uint(&entry, 1, range->segment);
     ps_wire_put_uint(&entry, 2, range->offset);
     ps_wire_put_uint(&entry, 3, range->size);
+    ps_wire_put_uint(&entry, 4, range->finite);
     ps_wire_put_bytes(head, number, (struct ps_bytes){(const uint8_t *)entry.text, entry.size});
 }
 

@@ -59,10 +59,12 @@ static enum ps_status check_indices(const struct ps_parameter_spec *spec, struct
 void ps_gradient_scan(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                       struct ps_gradient_scan *scan)
 {
-    if (gradient.is_plain || !ps_optimizer_scans(&spec->settings, spec->dtype))
+    if (!ps_optimizer_scans(&spec->settings, spec->dtype))
         return;
     /* A norm is a sum of a fixed shape, in which every element has its place. */
     bool has_norm = spec->settings.clip_norm > 0;
+    if (gradient.is_plain && !has_norm)
+        return;
     if (gradient.encoding == PS_ENCODING_TOP_K && !has_norm)
         scan_values(spec, gradient.content, scan);
     else if (has_norm || !is_plainly_finite(spec, gradient))

@@ -20,7 +20,7 @@
 struct ps_gradient {
     struct ps_view content;
     enum ps_encoding encoding;
-    bool is_plain; /* it was looked at before: there is nothing that a scan would find */
+    bool is_plain; /* it was looked at before: all elements are finite */
 };
 
 /* Bytes that are decoded at a time: half of a first-level cache. */

@@ -57,6 +57,7 @@ static enum ps_status use(struct ps_rpc_context *context, struct ps_push_request
         content->piece.data = content->copy->bytes;
         request->hold = (struct ps_hold){keep, drop, content->copy};
     }
+    request->is_plain = !copies && request->shared.finite;
     request->content = ps_view_of(&content->piece);
     ps_shared_memory_count(context->shared, true, content->piece.size, copies);
     return PS_OK;

@@ -9,7 +9,8 @@
  *   for content in any encoding but the parameter's own: from some of these an index is taken.
  * - Everything else is not kept beyond the call, and the update reads it where it lies, as plain
  *   numbers. A client that changes it meanwhile gets other numbers into a parameter that it may
- *   write anyway. Only the check for non-finite elements can be passed by that.
+ *   write anyway. Only the check for non-finite elements can be passed by that; so a client is
+ *   believed there that says it has made that check itself.
  *
  * Threads:  any; what a content holds may be dropped on another thread.
  * Blocking: never.

@@ -182,6 +182,27 @@ START_TEST(the_journal_gets_what_was_applied_whatever_the_client_does_meanwhile)
 }
 END_TEST
 
+/* A replay looks for itself, too: it must see what was seen. */
+START_TEST(a_server_that_keeps_a_journal_looks_for_itself)
+{
+    static const float zeros[COUNT];
+    rig_start(&rig, &(struct rig_options){
+                        .shared_memory_bytes = LIMIT_BYTES, .saves = true, .journals = true});
+    struct ps_bytes start = {(const uint8_t *)zeros, sizeof zeros};
+    call_expect(PS_METHOD_INIT, rig_init("w", PS_F32, start, (struct ps_bytes){NULL, 0}), "");
+    wait_for_first_checkpoint();
+    learn_name();
+    share(&mine, SEGMENT_BYTES);
+    fill(0, 1);
+    ((float *)(void *)mine.segment.bytes)[COUNT - 1] = 1.0f / 0.0f;
+    struct ps_shared_range range = range_at(0);
+    range.finite = true;
+    call_expect(PS_METHOD_PUSH, push_of(range, 0), "bad_input");
+    leave(&mine);
+    rig_stop(&rig);
+}
+END_TEST
+
 /* Indices that change after they were looked at would lead anywhere. */
 START_TEST(encoded_content_is_judged_and_used_as_one_copy)
 {
@@ -249,6 +270,7 @@ int main(void)
     suite_add_tcase(suite, tests);
     TCase *journal = tcase_create("journal");
     tcase_add_test(journal, the_journal_gets_what_was_applied_whatever_the_client_does_meanwhile);
+    tcase_add_test(journal, a_server_that_keeps_a_journal_looks_for_itself);
     suite_add_tcase(suite, journal);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -175,6 +175,27 @@ START_TEST(a_norm_is_that_of_the_decoded_gradient)
 }
 END_TEST
 
+/* Only a norm needs every element then. */
+START_TEST(what_is_known_to_be_finite_is_looked_at_for_its_norm_alone)
+{
+    static float strange[3] = {3, 4, 0};
+    const struct ps_bytes bytes = {(const uint8_t *)strange, sizeof strange};
+    const struct ps_gradient gradient = {.content = ps_view_of(&bytes), .is_plain = true};
+    const struct ps_optimizer_settings with_norm = {.learning_rate.rate = 1, .clip_norm = 1};
+    struct ps_parameter_spec *plain = plain_spec(PS_F32, 3);
+    struct ps_parameter_spec *clipped = spec_of(PS_F32, 3, &with_norm);
+    struct ps_gradient_scan scan = {0};
+    strange[2] = NAN;
+    ps_gradient_scan(plain, gradient, &scan);
+    ck_assert(!scan.nonfinite);
+    ps_gradient_scan(clipped, gradient, &scan);
+    ck_assert(scan.nonfinite);
+    ck_assert_uint_eq(scan.nonfinite_index, 2);
+    ps_parameter_spec_release(plain);
+    ps_parameter_spec_release(clipped);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("gradient_check");
@@ -183,6 +204,7 @@ int main(void)
     tcase_add_loop_test(tests, an_index_that_repeats_falls_or_is_too_high_is_refused, 0, 3);
     tcase_add_test(tests, blocks_that_are_named_are_flagged_and_no_others);
     tcase_add_test(tests, an_element_that_is_not_finite_is_named);
+    tcase_add_test(tests, what_is_known_to_be_finite_is_looked_at_for_its_norm_alone);
     tcase_add_loop_test(tests, what_decodes_to_something_not_finite_is_found_in_every_encoding, 0,
                         4);
     tcase_add_loop_test(tests, a_norm_is_that_of_the_decoded_gradient, 0, PS_ENCODING_COUNT);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct ps_shared_range range = {UINT64_MAX - 1, 1 << 20, 4096};
+static const struct ps_shared_range range = {UINT64_MAX - 1, 1 << 20, 4096, true};
 static struct ps_buffer head;
 static struct ps_decoded decoded;
 static struct ps_error error;
@@ -36,6 +36,7 @@ static void expect_range(struct ps_shared_range read)
     ck_assert_uint_eq(read.segment, range.segment);
     ck_assert_uint_eq(read.offset, range.offset);
     ck_assert_uint_eq(read.size, range.size);
+    ck_assert_int_eq(read.finite, range.finite);
 }
 
 START_TEST(a_push_says_where_its_content_lies)
