@@ -1,6 +1,8 @@
 /* Ranges of shared memory in messages, and how such memory is agreed on. */
 #include "proto/shared_range.h"
 
+#include "base/bounds.h"
+
 #include <string.h>
 
 /* Both messages: a word of eight bytes that says what it is, and a number, little-endian. */
@@ -27,6 +29,41 @@ void ps_shared_range_read(struct ps_wire_reader *reader, const struct ps_wire_fi
     }
     if (reader->status == PS_OK)
         reader->status = nested.status;
+}
+
+/* In pushes and pulls alike. */
+enum { FIELD_SHARED = 12 };
+/* Of bundles. */
+enum { FIELD_PUSHES = 1, FIELD_PULLS = 2 };
+
+static uint64_t total_of_item(struct ps_wire_reader *item, uint64_t bytes_max)
+{
+    struct ps_wire_field field;
+    struct ps_shared_range range = {0};
+    while (ps_wire_next(item, &field))
+        if (field.number == FIELD_SHARED && field.type == PS_WIRE_BYTES)
+            ps_shared_range_read(item, &field, &range);
+    return range.size < bytes_max ? range.size : bytes_max;
+}
+
+uint64_t ps_shared_range_total(struct ps_view message, bool is_bundle, uint64_t bytes_max)
+{
+    struct ps_wire_reader reader, item;
+    struct ps_wire_field field;
+    uint64_t total = 0;
+    size_t items = 0;
+    ps_wire_reader_init(&reader, message, NULL);
+    if (!is_bundle)
+        return total_of_item(&reader, bytes_max);
+    while (items < PS_BUNDLE_ITEMS_MAX && ps_wire_next(&reader, &field)) {
+        if (field.type != PS_WIRE_BYTES ||
+            (field.number != FIELD_PUSHES && field.number != FIELD_PULLS))
+            continue;
+        ps_wire_reader_nested(&item, &field.bytes, NULL);
+        items++;
+        total += total_of_item(&item, bytes_max);
+    }
+    return total;
 }
 
 void ps_shared_range_put(struct ps_buffer *head, uint32_t number,

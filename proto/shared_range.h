@@ -26,6 +26,11 @@
 void ps_shared_range_read(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                           struct ps_shared_range *range);
 
+/* How many bytes of shared memory a push or a pull names, or the items of a bundle of such; each
+ * range counts for `bytes_max` at most. What cannot be read counts for nothing: the decoder will
+ * refuse it. */
+uint64_t ps_shared_range_total(struct ps_view message, bool is_bundle, uint64_t bytes_max);
+
 /* Appends it as field `number`; nothing when all of it is 0. */
 void ps_shared_range_put(struct ps_buffer *head, uint32_t number,
                          const struct ps_shared_range *range);

@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "proto/shared_range.h"
 #include "server/rpc/pull_message.h"
 #include "server/rpc/rpc_call.h"
 #include "server/rpc/rpc_context.h"
@@ -45,8 +46,9 @@ struct unary_call {
     atomic_bool done;
     bool close_pending;
     bool reply_pending;
-    uint32_t peer;  /* whose call it is; holds while something is counted */
-    size_t counted; /* bytes on their way, of those that its client may have */
+    uint32_t peer;       /* whose call it is; holds while something is counted */
+    size_t shared_bytes; /* that the request names in shared memory */
+    size_t counted;      /* bytes on their way, of those that its client may have */
     gpr_timespec began;
     size_t reply_bytes;
 };
@@ -56,6 +58,7 @@ static void ask_for_request(struct unary_call *call);
 static void unary_step(void *owner, bool ok);
 static void close_step(void *owner, bool ok);
 static void start(struct unary_call *call);
+static size_t shared_bytes_of(const struct unary_call *call);
 static bool is_counted(struct unary_call *call, size_t bytes, bool refusable);
 static void try_answer(struct unary_call *call);
 static void take_answer(struct unary_call *call, bool answered);
@@ -168,11 +171,27 @@ static void start(struct unary_call *call)
     if (exchange->status == PS_OK && ps_rpc_call_is_late(&call->call))
         exchange->status = ps_fail(&exchange->error, PS_ERR_TIMEOUT,
                                    "the deadline passed before the call was looked at");
-    if (exchange->status != PS_OK || !is_counted(call, size, true)) {
+    call->shared_bytes = shared_bytes_of(call);
+    if (exchange->status != PS_OK || !is_counted(call, size + call->shared_bytes, true)) {
         send_reply(call);
         return;
     }
     try_answer(call);
+}
+
+/* What lies in shared memory is the client's own, but it is as much on its way, and takes as long,
+ * as what comes in a message. */
+static size_t shared_bytes_of(const struct unary_call *call)
+{
+    const struct ps_rpc_context *context = call->call.lane->context;
+    enum ps_method method = call->method->method;
+    bool is_bundle =
+        method == PS_METHOD_PUSHES || method == PS_METHOD_PULLS || method == PS_METHOD_PUSH_PULL;
+    if (context->shared == NULL || call->exchange.status != PS_OK ||
+        !(is_bundle || method == PS_METHOD_PUSH || method == PS_METHOD_PULL))
+        return 0;
+    return (size_t)ps_shared_range_total(call->exchange.request, is_bundle,
+                                         context->message_bytes_max);
 }
 
 /* False when the client has too much on its way: the exchange then says so. */
@@ -203,7 +222,8 @@ static void try_answer(struct unary_call *call)
     call->exchange.goes_on = false;
     call->exchange.leaves = false;
     call->exchange.may_leave = call->state != PARKED;
-    if (call->exchange.may_leave && call->exchange.request.size >= PS_LARGE_WORK_BYTES)
+    if (call->exchange.may_leave &&
+        call->exchange.request.size + call->shared_bytes >= PS_LARGE_WORK_BYTES)
         send_away(call);
     else
         take_answer(call, call->method->answer(&call->exchange));

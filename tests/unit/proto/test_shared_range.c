@@ -1,6 +1,8 @@
 /* Ranges of shared memory in messages, and the two messages that agree on such memory. */
 #include "proto/shared_range.h"
 
+#include "proto/bundle_codec.h"
+
 #include "proto/codec.h"
 
 #include <check.h>
@@ -91,6 +93,32 @@ START_TEST(a_message_without_a_range_has_none)
 }
 END_TEST
 
+START_TEST(what_a_message_names_is_known_without_decoding_it)
+{
+    struct ps_shared_range mebibyte = {1, 0, 1 << 20, false};
+    const struct ps_push_request push = {.name = ps_bytes_of_text("w"), .shared = mebibyte};
+    const struct ps_pull_request pull = {.name = ps_bytes_of_text("w"), .shared = mebibyte};
+    const struct ps_push_request plain = {.name = ps_bytes_of_text("w")};
+    ps_encode_push(&push, &head);
+    ck_assert_uint_eq(ps_shared_range_total(written(), false, 1 << 30), 1 << 20);
+    ck_assert_uint_eq(ps_shared_range_total(written(), false, 4096), 4096);
+    ps_buffer_clear(&head);
+    ps_encode_push(&plain, &head);
+    ck_assert_uint_eq(ps_shared_range_total(written(), false, 1 << 30), 0);
+
+    ps_buffer_clear(&head);
+    const struct ps_request_id none = {0};
+    ps_encode_bundle_push(&push, &none, 0, &head);
+    ps_encode_bundle_push(&plain, &none, 1, &head);
+    ps_encode_bundle_pull(&pull, &head);
+    ck_assert_uint_eq(ps_shared_range_total(written(), true, 1 << 30), 2 << 20);
+
+    /* Cut anywhere it is no message, and no reason to count more. */
+    for (size_t size = head.size; head.size > 0; head.size--)
+        ck_assert_uint_le(ps_shared_range_total(written(), true, 1 << 30), size << 20);
+}
+END_TEST
+
 /* Field 12 of SendGradRequest, with these bytes in it. */
 static enum ps_status decode_with(const char *bytes, size_t size)
 {
@@ -162,6 +190,7 @@ int main(void)
     tcase_add_test(tests, a_push_says_where_its_content_lies);
     tcase_add_test(tests, a_pull_says_where_there_is_room_and_its_reply_how_much_was_used);
     tcase_add_test(tests, a_message_without_a_range_has_none);
+    tcase_add_test(tests, what_a_message_names_is_known_without_decoding_it);
     tcase_add_test(tests, malformed_ranges_are_refused);
     tcase_add_test(tests, hello_and_welcome_come_back);
     tcase_add_test(tests, other_bytes_are_no_hello);
