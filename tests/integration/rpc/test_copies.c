@@ -176,7 +176,7 @@ START_TEST(what_is_copied_is_seen)
 }
 END_TEST
 
-int main(void)
+static Suite *make_suite(void)
 {
     Suite *suite = suite_create("copies");
     TCase *t = tcase_create("copies");
@@ -187,9 +187,95 @@ int main(void)
     tcase_add_test(t, a_delta_pull_copies_nothing);
     tcase_add_test(t, what_is_copied_is_seen);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
+    return suite;
+}
+
+#ifndef PS_COPIES_ARE_ADDED
+
+int main(void)
+{
+    SRunner *runner = srunner_create(make_suite());
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
+
+#else
+
+/* The same tests against a server that copies: they must fail where the copy is, and only there.
+ * The linker puts a copy before every push, or behind every pull. */
+static enum { NOWHERE, IN_PUSHES, IN_PULLS } added;
+
+enum ps_status __real_ps_service_push(struct ps_service *service,
+                                      const struct ps_push_request *request,
+                                      struct ps_push_reply *reply, struct ps_push_wait *wait,
+                                      struct ps_error *error);
+enum ps_status __real_ps_service_pull(struct ps_service *service,
+                                      const struct ps_pull_request *request, struct ps_pull *pull,
+                                      struct ps_error *error);
+
+static uint8_t *copy_of(struct ps_view view)
+{
+    uint8_t *copy = malloc(view.size);
+    ck_assert_ptr_nonnull(copy);
+    size_t at = 0;
+    for (size_t i = 0; i < view.piece_count; at += view.pieces[i].size, i++)
+        __wrap_memcpy(copy + at, view.pieces[i].data, view.pieces[i].size);
+    return copy;
+}
+
+enum ps_status __wrap_ps_service_push(struct ps_service *service,
+                                      const struct ps_push_request *request,
+                                      struct ps_push_reply *reply, struct ps_push_wait *wait,
+                                      struct ps_error *error)
+{
+    if (added != IN_PUSHES)
+        return __real_ps_service_push(service, request, reply, wait, error);
+    struct ps_push_request copied_request = *request;
+    struct ps_bytes piece = {copy_of(request->content), request->content.size};
+    copied_request.content = ps_view_of(&piece);
+    copied_request.hold = (struct ps_hold){NULL, NULL, NULL};
+    enum ps_status status = __real_ps_service_push(service, &copied_request, reply, wait, error);
+    free((void *)(uintptr_t)piece.data);
+    return status;
+}
+
+enum ps_status __wrap_ps_service_pull(struct ps_service *service,
+                                      const struct ps_pull_request *request, struct ps_pull *pull,
+                                      struct ps_error *error)
+{
+    enum ps_status status = __real_ps_service_pull(service, request, pull, error);
+    if (added == IN_PULLS && status == PS_OK)
+        free(copy_of(pull->reply.content));
+    return status;
+}
+
+/* Runs all tests: so many must fail, each by an assertion. */
+static bool is_noticed(int where, int tests)
+{
+    added = where;
+    SRunner *runner = srunner_create(make_suite());
+    srunner_run_all(runner, CK_SILENT);
+    int failed = srunner_ntests_failed(runner);
+    TestResult **results = srunner_failures(runner);
+    bool by_assertion = true;
+    for (int i = 0; i < failed; i++) {
+        printf("copies added in %s: %s\n", where == IN_PUSHES ? "pushes" : "pulls",
+               tr_msg(results[i]));
+        by_assertion = by_assertion && tr_rtype(results[i]) == CK_FAILURE;
+    }
+    free(results);
+    srunner_free(runner);
+    return failed == tests && by_assertion;
+}
+
+int main(void)
+{
+    bool noticed = is_noticed(NOWHERE, 0);
+    noticed = is_noticed(IN_PUSHES, 2) && noticed; /* alone and in a batch */
+    noticed = is_noticed(IN_PULLS, 3) && noticed;  /* and in a delta pull */
+    return noticed ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+#endif
