@@ -15,12 +15,16 @@
 /* What gathering entries of a folder needs between calls. */
 struct gathering {
     struct ps_journal_segments *segments;
+    const char *suffix;
     uint64_t epoch_max;
     size_t capacity;
     bool refused; /* no memory */
 };
 
+static enum ps_status gather(struct gathering *gathering, const struct ps_files *files,
+                             const char *folder, struct ps_error *error);
 static void gather_one(void *context, const char *name);
+static bool read_name(const char *name, const char *suffix, struct ps_journal_segment *segment);
 static bool make_room(struct gathering *gathering);
 static int compare_age(const void *a, const void *b);
 
@@ -31,13 +35,32 @@ enum ps_status ps_journal_segments_init(struct ps_journal_segments *segments,
 {
     PS_ASSERT(segments != NULL && files != NULL && folder != NULL && memory != NULL);
     *segments = (struct ps_journal_segments){.memory = memory};
-    struct gathering gathering = {.segments = segments, .epoch_max = epoch_max};
-    enum ps_status status = files->list(files->self, folder, gather_one, &gathering, error);
+    struct gathering gathering = {segments, PS_JOURNAL_SUFFIX, epoch_max, 0, false};
+    return gather(&gathering, files, folder, error);
+}
+
+enum ps_status ps_journal_leftovers_init(struct ps_journal_segments *leftovers,
+                                         const struct ps_files *files, const char *folder,
+                                         uint64_t epoch_max, const struct ps_allocator *memory,
+                                         struct ps_error *error)
+{
+    PS_ASSERT(leftovers != NULL && files != NULL && folder != NULL && memory != NULL);
+    *leftovers = (struct ps_journal_segments){.memory = memory};
+    struct gathering gathering = {leftovers, PS_JOURNAL_SUFFIX PS_JOURNAL_TEMPORARY, epoch_max, 0,
+                                  false};
+    return gather(&gathering, files, folder, error);
+}
+
+static enum ps_status gather(struct gathering *gathering, const struct ps_files *files,
+                             const char *folder, struct ps_error *error)
+{
+    struct ps_journal_segments *segments = gathering->segments;
+    enum ps_status status = files->list(files->self, folder, gather_one, gathering, error);
     if (status == PS_ERR_NOT_FOUND)
         return PS_OK;
-    if (status == PS_OK && gathering.refused)
+    if (status == PS_OK && gathering->refused)
         status = ps_fail(error, PS_ERR_NO_MEMORY, "journal: no memory for more than %zu segments",
-                         gathering.capacity);
+                         gathering->capacity);
     if (status != PS_OK) {
         ps_journal_segments_fini(segments);
         return status;
@@ -59,7 +82,7 @@ static void gather_one(void *context, const char *name)
 {
     struct gathering *gathering = context;
     struct ps_journal_segment segment = {0};
-    if (!ps_journal_name_read(name, &segment) || segment.epoch > gathering->epoch_max)
+    if (!read_name(name, gathering->suffix, &segment) || segment.epoch > gathering->epoch_max)
         return;
     if (!make_room(gathering))
         return;
@@ -112,13 +135,18 @@ void ps_journal_name_write(struct ps_journal_segment segment, char name[PS_JOURN
 bool ps_journal_name_read(const char *name, struct ps_journal_segment *segment)
 {
     PS_ASSERT(name != NULL && segment != NULL);
+    return read_name(name, PS_JOURNAL_SUFFIX, segment);
+}
+
+static bool read_name(const char *name, const char *suffix, struct ps_journal_segment *segment)
+{
     struct ps_journal_segment read = {0};
     size_t digits = PS_CHECKPOINT_NUMBER_DIGITS;
-    if (strlen(name) != digits + 1 + digits + sizeof PS_JOURNAL_SUFFIX - 1)
+    if (strlen(name) != digits + 1 + digits + strlen(suffix))
         return false;
     if (!ps_checkpoint_number_read(name, &read.epoch) || name[digits] != '-' ||
         !ps_checkpoint_number_read(name + digits + 1, &read.first) ||
-        strcmp(name + digits + 1 + digits, PS_JOURNAL_SUFFIX) != 0)
+        strcmp(name + digits + 1 + digits, suffix) != 0)
         return false;
     *segment = read;
     return true;

@@ -14,6 +14,9 @@
 
 #define PS_JOURNAL_SUFFIX ".journal"
 
+/* Behind the name of a file that is to become a segment. */
+#define PS_JOURNAL_TEMPORARY ".tmp"
+
 /* Room for a segment's name, and for its path; NUL included. */
 #define PS_JOURNAL_NAME_BYTES 64
 #define PS_JOURNAL_PATH_BYTES 1024
@@ -36,6 +39,12 @@ PS_MUST_USE enum ps_status ps_journal_segments_init(struct ps_journal_segments *
                                                     const char *folder, uint64_t epoch_max,
                                                     const struct ps_allocator *memory,
                                                     struct ps_error *error);
+/* The same for files that were to become segments. */
+PS_MUST_USE enum ps_status ps_journal_leftovers_init(struct ps_journal_segments *leftovers,
+                                                     const struct ps_files *files,
+                                                     const char *folder, uint64_t epoch_max,
+                                                     const struct ps_allocator *memory,
+                                                     struct ps_error *error);
 void ps_journal_segments_fini(struct ps_journal_segments *segments);
 
 /* Segment `i` is the last one of its epoch. */

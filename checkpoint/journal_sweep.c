@@ -6,11 +6,14 @@
 #include "checkpoint/journal_segments.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 static enum ps_status sweep_void(const struct ps_files *files, const char *folder,
                                  const struct ps_journal_segments *segments,
                                  const struct ps_allocator *memory, size_t *removed,
                                  struct ps_error *error);
+static void sweep_leftovers(const struct ps_files *files, const char *folder, uint64_t epoch,
+                            const struct ps_allocator *memory);
 static bool has(const struct ps_journal_segments *segments, struct ps_journal_segment segment);
 static uint64_t successor_of(const struct ps_journal_segments *segments, size_t i);
 static enum ps_status remove_segment(const struct ps_files *files, const char *folder,
@@ -40,6 +43,8 @@ enum ps_status ps_journal_sweep(const struct ps_files *files, const char *folder
         enum ps_status status = remove_segment(files, folder, segments.entries[i], &count, error);
         result = status != PS_OK ? status : result;
     }
+    if (result == PS_OK)
+        sweep_leftovers(files, folder, epoch, memory);
     *removed = count;
     ps_journal_segments_fini(&segments);
     return result;
@@ -62,6 +67,26 @@ static enum ps_status sweep_void(const struct ps_files *files, const char *folde
     }
     ps_journal_segments_fini(&all);
     return result;
+}
+
+/* What a crash left of a segment that was being made. Of former epochs only: this one's writer may
+ * be at work. Nobody reads them, so that one which cannot be removed is left to the next sweep. */
+static void sweep_leftovers(const struct ps_files *files, const char *folder, uint64_t epoch,
+                            const struct ps_allocator *memory)
+{
+    struct ps_journal_segments leftovers;
+    char path[PS_JOURNAL_PATH_BYTES];
+    char temporary[PS_JOURNAL_PATH_BYTES + sizeof PS_JOURNAL_TEMPORARY];
+    if (epoch == 0 ||
+        ps_journal_leftovers_init(&leftovers, files, folder, epoch - 1, memory, NULL) != PS_OK)
+        return;
+    for (size_t i = 0; i < leftovers.count; i++) {
+        if (ps_journal_path_write(folder, leftovers.entries[i], path, NULL) != PS_OK)
+            continue;
+        (void)snprintf(temporary, sizeof temporary, "%s%s", path, PS_JOURNAL_TEMPORARY);
+        (void)files->remove(files->self, temporary, NULL);
+    }
+    ps_journal_segments_fini(&leftovers);
 }
 
 static bool has(const struct ps_journal_segments *segments, struct ps_journal_segment segment)

@@ -17,9 +17,6 @@
 #define BATCH_HEADS 64
 #define BATCH_PIECES 1024
 
-/* Ends the name of a file that is to become a segment. */
-#define TEMPORARY ".tmp"
-
 struct ps_journal_writer {
     const struct ps_allocator *memory; /* borrowed; outlives this */
     const struct ps_files *files;      /* borrowed; outlives this */
@@ -198,9 +195,9 @@ static enum ps_status replace_segment(struct ps_journal_writer *writer, struct p
     const struct ps_files *files = writer->files;
     struct ps_journal_segment segment = {writer->facts.epoch, writer->position + 1};
     char path[PS_JOURNAL_PATH_BYTES];
-    char temporary[PS_JOURNAL_PATH_BYTES + sizeof TEMPORARY];
+    char temporary[PS_JOURNAL_PATH_BYTES + sizeof PS_JOURNAL_TEMPORARY];
     PS_TRY(ps_journal_path_write(writer->folder, segment, path, error));
-    (void)snprintf(temporary, sizeof temporary, "%s%s", path, TEMPORARY);
+    (void)snprintf(temporary, sizeof temporary, "%s%s", path, PS_JOURNAL_TEMPORARY);
     writer->written = writer->position;
     writer->head_count = 0;
     writer->piece_count = 0;

@@ -4,6 +4,7 @@
 #include "tests/support/memory_files.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,6 +153,28 @@ START_TEST(other_files_stay)
 }
 END_TEST
 
+START_TEST(segments_that_were_never_finished_go_with_their_epoch)
+{
+    char path[128];
+    char left[3][160];
+    struct ps_bytes content;
+    size_t removed = 9;
+    journal(3, 1, 2);
+    for (uint64_t epoch = 2; epoch <= 4; epoch++) {
+        (void)snprintf(left[epoch - 2], sizeof left[0], "%s.tmp", sample_segment(epoch, 1, path));
+        memory_files_put(disk, left[epoch - 2], ps_bytes_of_text("begun"));
+    }
+
+    ck_assert_int_eq(sweep(3, 0, &removed), PS_OK);
+
+    ck_assert(!memory_files_get(disk, left[0], &content));
+    ck_assert(memory_files_get(disk, left[1], &content));
+    ck_assert(memory_files_get(disk, left[2], &content));
+    ck_assert_uint_eq(removed, 0);
+    assert_reads(0, 2);
+}
+END_TEST
+
 START_TEST(a_folder_that_is_not_there_has_nothing_to_sweep)
 {
     size_t removed = 7;
@@ -231,6 +254,7 @@ int main(void)
     tcase_add_test(tests, a_former_owner_removes_nothing);
     tcase_add_test(tests, a_void_epoch_goes_and_takes_nothing_with_it);
     tcase_add_test(tests, other_files_stay);
+    tcase_add_test(tests, segments_that_were_never_finished_go_with_their_epoch);
     tcase_add_test(tests, a_folder_that_is_not_there_has_nothing_to_sweep);
     tcase_add_test(tests, a_file_that_cannot_be_removed_does_not_keep_the_others);
     tcase_add_test(tests, a_crash_at_any_call_of_a_sweep_leaves_the_journal_readable);

@@ -195,6 +195,21 @@ enum ps_status world_push_as(struct core_world *world, const char *name, uint64_
     return status;
 }
 
+enum ps_status world_push_with(struct core_world *world, enum ps_ack ack, uint64_t sequence)
+{
+    static const float ones[] = {1, 1, 1, 1};
+    struct ps_bytes piece = {(const uint8_t *)ones, sizeof ones};
+    const struct ps_push_request request = {.name = text("w"),
+                                            .dtype = PS_F32,
+                                            .content = ps_view_of(&piece),
+                                            .ack = ack,
+                                            .request = {.present = sequence > 0,
+                                                        .client_id = text("client"),
+                                                        .session = 1,
+                                                        .sequence = sequence}};
+    return ps_service_push(world->service, &request, &world->reply, &world->wait, &world->error);
+}
+
 enum ps_status world_settle(struct core_world *world)
 {
     return ps_service_settle(world->service, &world->wait, &world->reply, &world->error);

@@ -63,6 +63,9 @@ enum ps_status world_push(struct core_world *world, const char *name, enum ps_dt
  * world->reply and what to wait for to world->wait; `reply` may be NULL. */
 enum ps_status world_push_as(struct core_world *world, const char *name, uint64_t session,
                              uint64_t sequence, struct ps_push_reply *reply);
+/* The same to "w" in session 1 with another acknowledgement level than the server's; sequence 0:
+ * without an id. */
+enum ps_status world_push_with(struct core_world *world, enum ps_ack ack, uint64_t sequence);
 /* Whether the reply to the last of these may go. */
 enum ps_status world_settle(struct core_world *world);
 /* A service with a journal, acknowledging LOGGED, that owns shard 0 of 1, with "w" as in

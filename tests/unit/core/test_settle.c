@@ -18,17 +18,6 @@ static void end_test(void)
 
 static const float once[] = {0, 1, 2, 3};
 
-/* A push with another acknowledgement level than the server's. */
-static enum ps_status push_with(enum ps_ack ack, uint64_t sequence)
-{
-    static const float ones[] = {1, 1, 1, 1};
-    struct ps_bytes piece = {(const uint8_t *)ones, sizeof ones};
-    struct ps_push_request request = {
-        .name = text("w"), .dtype = PS_F32, .content = ps_view_of(&piece), .ack = ack};
-    request.request = (struct ps_request_id){sequence > 0, text("client"), 1, sequence};
-    return ps_service_push(world.service, &request, &world.reply, &world.wait, &world.error);
-}
-
 START_TEST(p1_a_reply_waits_until_its_record_is_durable)
 {
     ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
@@ -64,7 +53,7 @@ END_TEST
 
 START_TEST(a_push_that_asks_for_memory_does_not_wait)
 {
-    ck_assert_int_eq(push_with(PS_ACK_MEMORY, 1), PS_OK);
+    ck_assert_int_eq(world_push_with(&world, PS_ACK_MEMORY, 1), PS_OK);
 
     ck_assert_int_eq(world_settle(&world), PS_OK);
     ck_assert_uint_eq(world.reply.position, 1);
@@ -79,7 +68,7 @@ static void fall_behind(void)
     uint64_t sequence = 1;
     enum ps_status status = PS_OK;
     while (status == PS_OK) {
-        ck_assert_int_eq(push_with(PS_ACK_MEMORY, sequence++), PS_OK);
+        ck_assert_int_eq(world_push_with(&world, PS_ACK_MEMORY, sequence++), PS_OK);
         status = world_settle(&world);
     }
     ck_assert_int_eq(status, PS_ERR_NOT_READY);
@@ -104,7 +93,7 @@ START_TEST(it_waits_for_its_own_record_at_most)
     struct ps_push_wait wait = world.wait;
     ck_assert_uint_gt(ps_service_journal_take(world.service, records, 64), 0);
     uint64_t sequence = 1000;
-    while (push_with(PS_ACK_MEMORY, ++sequence) == PS_OK)
+    while (world_push_with(&world, PS_ACK_MEMORY, ++sequence) == PS_OK)
         continue;
     ck_assert_uint_gt(sequence, 1001);
 
@@ -127,9 +116,9 @@ END_TEST
 
 START_TEST(levels_that_the_server_does_not_offer_are_unsupported)
 {
-    ck_assert_int_eq(push_with(PS_ACK_REPLICATED, 1), PS_ERR_UNSUPPORTED);
+    ck_assert_int_eq(world_push_with(&world, PS_ACK_REPLICATED, 1), PS_ERR_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(world.error.text, "ACK_LOGGED"));
-    ck_assert_int_eq(push_with(PS_ACK_LOGGED, 1), PS_OK);
+    ck_assert_int_eq(world_push_with(&world, PS_ACK_LOGGED, 1), PS_OK);
     ck_assert_uint_eq(world.wait.position, 1);
 }
 END_TEST
@@ -182,8 +171,8 @@ END_TEST
 START_TEST(pushes_without_an_id_are_applied_each_time)
 {
     static const float twice[] = {-1, 0, 1, 2};
-    ck_assert_int_eq(push_with(PS_ACK_DEFAULT, 0), PS_OK);
-    ck_assert_int_eq(push_with(PS_ACK_DEFAULT, 0), PS_OK);
+    ck_assert_int_eq(world_push_with(&world, PS_ACK_DEFAULT, 0), PS_OK);
+    ck_assert_int_eq(world_push_with(&world, PS_ACK_DEFAULT, 0), PS_OK);
 
     ck_assert(!world.reply.duplicate);
     ck_assert_uint_eq(world.reply.position, 2);
@@ -243,7 +232,7 @@ END_TEST
 
 START_TEST(p4_a_reply_of_a_former_life_never_goes)
 {
-    ck_assert_int_eq(push_with(_i == 0 ? PS_ACK_MEMORY : PS_ACK_LOGGED, 1), PS_OK);
+    ck_assert_int_eq(world_push_with(&world, _i == 0 ? PS_ACK_MEMORY : PS_ACK_LOGGED, 1), PS_OK);
     world_write_journal(&world);
     struct ps_push_wait wait = world.wait;
     ps_service_reset(world.service);

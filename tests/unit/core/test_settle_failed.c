@@ -15,17 +15,6 @@ static void end_test(void)
 
 static const float once[] = {0, 1, 2, 3};
 
-/* A push with another acknowledgement level than the server's. */
-static enum ps_status push_with(enum ps_ack ack, uint64_t sequence)
-{
-    static const float ones[] = {1, 1, 1, 1};
-    struct ps_bytes piece = {(const uint8_t *)ones, sizeof ones};
-    struct ps_push_request request = {
-        .name = text("w"), .dtype = PS_F32, .content = ps_view_of(&piece), .ack = ack};
-    request.request = (struct ps_request_id){sequence > 0, text("client"), 1, sequence};
-    return ps_service_push(world.service, &request, &world.reply, &world.wait, &world.error);
-}
-
 START_TEST(p1_after_a_failure_nothing_is_acknowledged_and_pushes_are_refused)
 {
     ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
@@ -34,7 +23,7 @@ START_TEST(p1_after_a_failure_nothing_is_acknowledged_and_pushes_are_refused)
 
     ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
     ck_assert_str_eq(world.error.text, "journal failed: the disk is gone");
-    ck_assert_int_eq(push_with(PS_ACK_MEMORY, 2), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(world_push_with(&world, PS_ACK_MEMORY, 2), PS_ERR_UNAVAILABLE);
     ck_assert_str_eq(world.error.text, "journal failed: the disk is gone");
     /* The repeat is known, and no more durable than before. */
     ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
@@ -108,9 +97,9 @@ START_TEST(a_checkpoint_acknowledges_what_a_failed_journal_could_not_write)
     ps_service_saved(world.service, (struct ps_ticket){0}, &place);
 
     ck_assert_int_eq(world_settle(&world), PS_OK);
-    ck_assert_int_eq(push_with(PS_ACK_MEMORY, 2), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(world_push_with(&world, PS_ACK_MEMORY, 2), PS_ERR_UNAVAILABLE);
     ck_assert_uint_eq(world_write_journal(&world), 1);
-    ck_assert_int_eq(push_with(PS_ACK_MEMORY, 2), PS_OK);
+    ck_assert_int_eq(world_push_with(&world, PS_ACK_MEMORY, 2), PS_OK);
 }
 END_TEST
 
