@@ -67,18 +67,43 @@ static void update_row(const struct ps_rows *rows, uint64_t row, const void *sum
     ps_optimizer_apply(rows->step, 0, rows->width, (char *)rows->values + start, states, sum);
 }
 
+static char *gradient_at(const struct ps_rows *rows, size_t position)
+{
+    size_t bytes = rows->width * ps_dtype_size(rows->step->dtype);
+    return (char *)rows->gradient + rows->scratch[position] * bytes;
+}
+
+static uint64_t row_at(const struct ps_rows *rows, size_t position)
+{
+    return rows->rows[rows->scratch[position]];
+}
+
+/* Adds up at most PS_ROWS_PART gradients of one row, from sorted position `begin` on, into the
+ * first of them; returns where the part ends. */
+static size_t add_part(const struct ps_rows *rows, size_t begin)
+{
+    size_t most = least(rows->count, begin + PS_ROWS_PART);
+    size_t end = begin + 1;
+    for (; end < most && row_at(rows, end) == row_at(rows, begin); end++)
+        add_row(rows->step->dtype, gradient_at(rows, begin), gradient_at(rows, end), rows->width);
+    return end;
+}
+
 void ps_optimizer_rows(const struct ps_rows *rows)
 {
     enum ps_dtype dtype = rows->step->dtype;
     PS_ASSERT(ps_dtype_is_float(dtype));
     PS_ASSERT(rows->count <= UINT32_MAX);
-    size_t bytes = rows->width * ps_dtype_size(dtype);
     ps_rows_sort(rows->rows, rows->count, rows->scratch, rows->scratch + rows->count);
     for (size_t begin = 0, end = 0; begin < rows->count; begin = end) {
-        uint64_t row = rows->rows[rows->scratch[begin]];
-        char *sum = (char *)rows->gradient + rows->scratch[begin] * bytes;
-        for (end = begin + 1; end < rows->count && rows->rows[rows->scratch[end]] == row; end++)
-            add_row(dtype, sum, (char *)rows->gradient + rows->scratch[end] * bytes, rows->width);
+        uint64_t row = row_at(rows, begin);
+        char *sum = gradient_at(rows, begin);
+        end = add_part(rows, begin);
+        while (end < rows->count && row_at(rows, end) == row) {
+            const char *part = gradient_at(rows, end);
+            end = add_part(rows, end);
+            add_row(dtype, sum, part, rows->width);
+        }
         if (row < rows->row_count)
             update_row(rows, row, sum);
     }

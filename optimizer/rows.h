@@ -2,7 +2,9 @@
  * once. What the kernels of cuda/rows.cu do, on the CPU.
  *
  * The gradients of one row are added up in the order of arrival, in the table's type, and the rule
- * is applied once to the row. So the result depends on neither sorting nor threads.
+ * is applied once to the row. So the result depends on neither sorting nor threads. A row that
+ * comes more than PS_ROWS_PART times is added up in parts of so many, each in the order of arrival,
+ * and then the parts in theirs: parts can be worked on side by side.
  *
  * Threads:  pure but for the memory they are given.
  * Blocking: never.
@@ -13,6 +15,8 @@
 #define PS_OPTIMIZER_ROWS_H
 
 #include "optimizer/optimizer.h"
+
+#define PS_ROWS_PART 1024
 
 struct ps_rows {
     const struct ps_optimizer_step *step; /* of a float type */

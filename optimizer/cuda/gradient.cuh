@@ -60,8 +60,8 @@ PS_FLOAT_TABLE(DECODE_INT8)
 #undef DECODE_INT8
 #undef BATCH
 
-/* Elements that one thread decodes together: two packs for a float32, which are 8 or 16 bytes of the
- * narrow encodings; a double has no registers to spare for a second one. */
+/* Elements that one thread decodes together: two packs for a float32, which are 8 or 16 bytes of
+ * the narrow encodings; a double has no registers to spare for a second one. */
 #define PAIR_PACKS(T) (sizeof(T) == 4 ? 2 : 1)
 #define PAIR(T) (PAIR_PACKS(T) * PACK(T))
 

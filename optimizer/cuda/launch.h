@@ -182,8 +182,9 @@ size_t ps_cuda_sort_scratch(uint64_t count, uint32_t bits);
 int ps_cuda_launch_sort(const struct ps_cuda_sort *sort, void *stream);
 
 /* Updates the rows of a sparse push: the gradients of one row are added up in the order of arrival,
- * and the rule is applied once to the row. A row beyond row_count is left out. Float types and
- * their rules; every gradient is of the native type. The bits are those of ps_optimizer_rows. */
+ * those that come often in parts (rows.h), and the rule is applied once to the row. A row beyond
+ * row_count is left out. Float types and their rules; every gradient is of the native type. The
+ * bits are those of ps_optimizer_rows. */
 struct ps_cuda_rows {
     const struct ps_optimizer_step *step; /* on the host */
     const uint64_t *sorted;               /* both as ps_cuda_launch_sort leaves them */

@@ -1,13 +1,15 @@
-/* The update of the rows of a sparse push, in two kernels: one adds up the gradients of each row in
- * the order of arrival, the other applies the rule. In both a warp looks at 32 sorted positions at
- * a time, and where a row begins, the whole warp does that row. No row is ever shared, so there are
- * no atomics and any grid gives the same bits. */
+/* The update of the rows of a sparse push, in three kernels: one adds up the gradients of each part
+ * of a row (rows.h) in the order of arrival, one the parts of rows that have several, the last
+ * applies the rule. In each a warp looks at 32 sorted positions at a time, and where a part or a
+ * row begins, the whole warp does it. Nothing is ever shared, so there are no atomics and any grid
+ * gives the same bits. */
 #include "optimizer/cuda/rules.cuh"
+#include "optimizer/rows.h"
 
 #define ALL 0xffffffffu
 
-/* The gradients of one row are those at sorted positions [begin, end). */
-struct row {
+/* Gradients of one row: those at sorted positions [begin, end). */
+struct part {
     uint64_t begin;
     uint64_t end;
 };
@@ -38,21 +40,58 @@ PS_DEVICE unsigned rows_begin(const struct ps_cuda_rows *rows, uint64_t base, un
     return __ballot_sync(ALL, begins);
 }
 
-/* The row that begins at `begin`; the warp looks for its end at 32 positions at once. */
-PS_DEVICE struct row row_from(const struct ps_cuda_rows *rows, uint64_t begin, unsigned lane)
+/* The first position of the row that is at `at`. */
+PS_DEVICE uint64_t row_begin(const struct ps_cuda_rows *rows, uint64_t at)
+{
+    uint64_t low = 0;
+    uint64_t high = at;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (rows->sorted[middle] < rows->sorted[at])
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Does a part begin here? Most positions know from their neighbours; only those of a row with many
+ * gradients look for its beginning. */
+PS_DEVICE bool part_begins(const struct ps_cuda_rows *rows, uint64_t at)
+{
+    if (at >= rows->count || rows->sorted[at] >= rows->row_count)
+        return false;
+    if (at == 0 || rows->sorted[at - 1] != rows->sorted[at])
+        return true;
+    if (at < PS_ROWS_PART || rows->sorted[at - PS_ROWS_PART] != rows->sorted[at])
+        return false;
+    return (at - row_begin(rows, at)) % PS_ROWS_PART == 0;
+}
+
+/* The part that begins at `begin`; the warp looks for its end at 32 positions at once. */
+PS_DEVICE struct part part_from(const struct ps_cuda_rows *rows, uint64_t begin, unsigned lane)
 {
     const uint64_t number = rows->sorted[begin];
-    for (uint64_t at = begin;; at += PS_WARP) {
+    for (uint64_t at = begin; at < begin + PS_ROWS_PART; at += PS_WARP) {
         bool same = at + lane < rows->count && rows->sorted[at + lane] == number;
         unsigned mask = __ballot_sync(ALL, same);
         if (mask != ALL)
             return {begin, at + lowest(~mask)};
     }
+    return {begin, begin + PS_ROWS_PART};
 }
 
-/* Adds a row's gradients into that of the first to arrive, where nobody else reads or writes. */
+/* Has the row that begins here another part? */
+PS_DEVICE bool has_parts(const struct ps_cuda_rows *rows, uint64_t begin)
+{
+    return begin + PS_ROWS_PART < rows->count &&
+           rows->sorted[begin + PS_ROWS_PART] == rows->sorted[begin];
+}
+
+/* Adds a part's gradients into that of the first to arrive, where nobody else reads or writes; then
+ * a row's parts into its first one. */
 #define SUM_ROW(suffix, T, f)                                                                   \
-    PS_DEVICE void sum_pack_##suffix(const struct ps_cuda_rows *rows, const struct row &row,    \
+    PS_DEVICE void sum_pack_##suffix(const struct ps_cuda_rows *rows, const struct part &row,   \
                                      uint64_t pack)                                             \
     {                                                                                           \
         const uint64_t packs = rows->width / PACK(T);                                           \
@@ -67,7 +106,7 @@ PS_DEVICE struct row row_from(const struct ps_cuda_rows *rows, uint64_t begin, u
         }                                                                                       \
         store_##suffix(rows->gradient, to, sum);                                                \
     }                                                                                           \
-    PS_DEVICE void sum_one_##suffix(const struct ps_cuda_rows *rows, const struct row &row,     \
+    PS_DEVICE void sum_one_##suffix(const struct ps_cuda_rows *rows, const struct part &row,    \
                                     uint64_t i)                                                 \
     {                                                                                           \
         T *gradient = (T *)rows->gradient + i;                                                  \
@@ -77,7 +116,7 @@ PS_DEVICE struct row row_from(const struct ps_cuda_rows *rows, uint64_t begin, u
             sum = sum + gradient[rows->arrival[at] * rows->width];                              \
         gradient[to] = sum;                                                                     \
     }                                                                                           \
-    PS_DEVICE void sum_row_##suffix(const struct ps_cuda_rows *rows, const struct row &row,     \
+    PS_DEVICE void sum_row_##suffix(const struct ps_cuda_rows *rows, const struct part &row,    \
                                     unsigned lane)                                              \
     {                                                                                           \
         if (row.end - row.begin == 1)                                                           \
@@ -93,9 +132,35 @@ PS_DEVICE struct row row_from(const struct ps_cuda_rows *rows, uint64_t begin, u
         const unsigned lane = threadIdx.x % PS_WARP;                                            \
         if (forbids(rows.verdict))                                                              \
             return;                                                                             \
+        for (uint64_t base = first_position(); base < rows.count; base += positions()) {        \
+            unsigned mask = __ballot_sync(ALL, part_begins(&rows, base + lane));                \
+            for (; mask != 0; mask &= mask - 1)                                                 \
+                sum_row_##suffix(&rows, part_from(&rows, base + lowest(mask), lane), lane);     \
+        }                                                                                       \
+    }                                                                                           \
+    PS_DEVICE void join_parts_##suffix(const struct ps_cuda_rows *rows, uint64_t begin,         \
+                                       unsigned lane)                                           \
+    {                                                                                           \
+        const uint64_t number = rows->sorted[begin];                                            \
+        for (uint64_t i = lane; i < rows->width; i += PS_WARP) {                                \
+            T *gradient = (T *)rows->gradient + i;                                              \
+            const uint64_t to = rows->arrival[begin] * rows->width;                             \
+            T sum = gradient[to];                                                               \
+            for (uint64_t at = begin + PS_ROWS_PART;                                            \
+                 at < rows->count && rows->sorted[at] == number; at += PS_ROWS_PART)            \
+                sum = sum + gradient[rows->arrival[at] * rows->width];                          \
+            gradient[to] = sum;                                                                 \
+        }                                                                                       \
+    }                                                                                           \
+    PS_WIDE_KERNEL join_##suffix(const struct ps_cuda_rows rows)                                \
+    {                                                                                           \
+        const unsigned lane = threadIdx.x % PS_WARP;                                            \
+        if (forbids(rows.verdict))                                                              \
+            return;                                                                             \
         for (uint64_t base = first_position(); base < rows.count; base += positions())          \
             for (unsigned mask = rows_begin(&rows, base, lane); mask != 0; mask &= mask - 1)    \
-                sum_row_##suffix(&rows, row_from(&rows, base + lowest(mask), lane), lane);      \
+                if (has_parts(&rows, base + lowest(mask)))                                      \
+                    join_parts_##suffix(&rows, base + lowest(mask), lane);                      \
     }                                                                                           \
     /* The row that begins at a position, as a run with its sum for a gradient. */              \
     PS_DEVICE struct ps_cuda_run run_of_row_##suffix(const struct ps_cuda_rows *rows,           \
@@ -178,6 +243,8 @@ PS_FLOAT_RULES(ROW_KERNELS, f64, double)
     {                                                                                          \
         const bool ragged = rows->width % PACK(T) != 0 || rows->stride % PACK(T) != 0;         \
         int error = PS_LAUNCH_MANY(sum_##suffix, blocks, rows->grid, stream, *rows);           \
+        if (error == 0 && rows->count > PS_ROWS_PART)                                          \
+            error = PS_LAUNCH_MANY(join_##suffix, blocks, rows->grid, stream, *rows);          \
         if (error != 0)                                                                        \
             return error;                                                                      \
         return ragged ? ragged_##suffix(rows, blocks, stream)                                  \

@@ -132,10 +132,10 @@ PS_UNSIGNED_TABLE(ONE_UNSIGNED)
 #undef ONE
 
 /* Packs that a thread has on their way at once. All are loaded before the first is stored: a
- * multiprocessor needs some forty kilobytes on their way to keep its share of the memory busy, and a
- * compiler that cannot know whether arrays overlap moves no load across a store. More would need
- * more than the 64 registers that four blocks leave to a thread; in a table, where the step's numbers
- * are in registers, too, there is room for fewer. */
+ * multiprocessor needs some twenty kilobytes on their way to keep its share of the memory busy, and
+ * a compiler that cannot know whether arrays overlap moves no load across a store. More would need
+ * more than the 64 registers that four blocks leave to a thread; in a table, where the step's
+ * numbers are in registers, too, there is room for fewer. */
 #define AT_ONCE_MAX 4
 #define AT_ONCE(TAG, states_, T) \
     ((TAG) == PS_RULE_ASSIGN ? 4 : (states_) < 2 || sizeof(T) == 4 ? 2 : 1)
@@ -210,8 +210,8 @@ PS_UNSIGNED_TABLE(ONE_UNSIGNED)
                                       ((const T *)run->gradient.elements)[span.tail]); \
     }
 
-/* The same with any encoding; `n` divides a pair's packs, and the span is in pairs. A TOP_K that leaves alone what it does not
- * name goes by its list. */
+/* The same with any encoding; `n` divides a pair's packs, and the span is in pairs. A TOP_K that
+ * leaves alone what it does not name goes by its list. */
 #define ENCODED_SPAN(TAG, rule, states_, suffix, T)                                                \
     PS_DEVICE void names_##rule##_##suffix(const struct STEP_##suffix *step,                       \
                                            const struct ps_cuda_run *run,                          \

@@ -51,6 +51,15 @@ function(ps_kernel_tests)
         add_test(NAME ${name} COMMAND ${name})
         set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT 300)
     endforeach()
+    # What a thread of a grid works on, as device.cuh says it.
+    add_executable(test_kernel_spans ${here}/test_kernel_spans.cpp)
+    target_compile_definitions(test_kernel_spans PRIVATE PS_EMULATOR)
+    target_include_directories(test_kernel_spans PRIVATE ${here})
+    target_link_libraries(test_kernel_spans PRIVATE ps_kernel_emulator)
+    set_target_properties(test_kernel_spans PROPERTIES
+                          RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_test(NAME test_kernel_spans COMMAND test_kernel_spans)
+    set_tests_properties(test_kernel_spans PROPERTIES LABELS unit TIMEOUT 120)
     # Ten million values; with a sanitizer that would take minutes.
     if(NOT PS_SANITIZE)
         add_test(NAME test_kernels_long COMMAND test_kernels long)

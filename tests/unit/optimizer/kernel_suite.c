@@ -213,6 +213,7 @@ void kernel_suite_run(struct kernel_suite *suite)
         TEST(kernels_change_nothing_against_the_verdict),
         TEST(kernels_sort_rows_stably),
         TEST(kernels_update_rows_as_the_cpu_does),
+        TEST(kernels_split_rows_that_come_often_as_the_cpu_does),
 #undef TEST
     };
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
