@@ -211,7 +211,8 @@ static void on_device_died(void *self, const char *text)
     struct ps_instance *instance = self;
     if (instance->service != NULL)
         ps_service_break(instance->service);
-    PS_LOG(instance->log, PS_LOG_ERROR, "device", "device died", PS_FIELD_TEXT("error", text));
+    PS_LOG(instance->log, PS_LOG_ERROR, "device", "device died",
+           PS_FIELD_TEXT("device", instance->device.text), PS_FIELD_TEXT("error", text));
     (void)ps_fail(&instance->death, PS_ERR_UNAVAILABLE, "%s", text);
     atomic_store(&instance->died, true);
     (void)kill(getpid(), PS_INSTANCE_BROKEN_SIGNAL);
@@ -335,7 +336,8 @@ static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *
         .journal_keep = instance->options->journal_keep,
         .data_dir = instance->options->data_dir,
         .job = instance->options->job,
-        .pool = instance->pool,
+        /* What is loaded goes to the device: no memory of the host is made ready for it. */
+        .pool = instance->device.store.device == NULL ? instance->pool : NULL,
         .memory_bytes = instance->options->memory_bytes,
     };
     return ps_jobs_create(&wish, &instance->jobs, error);

@@ -41,6 +41,7 @@ class Death(unittest.TestCase):
         self.assertLess(time.monotonic() - began, 5)
         died = process.event("device died")
         self.assertIn("(700)", died["error"])
+        self.assertEqual(died["device"], "emu: emulator, EMU-0")
 
     def test_the_next_server_goes_on_with_all_that_was_acknowledged(self):
         with Cluster(shards=1, ttl="10s", interval="1h") as cluster:
@@ -92,6 +93,27 @@ class Death(unittest.TestCase):
             for server in (device, host):
                 self.assertEqual(server.psctl("checkpoint").returncode, 0)
             self.assertEqual(digest(device.data), digest(host.data))
+
+    def test_one_that_dies_while_it_recovers_leaves_everything_as_it_was(self):
+        with Cluster(shards=1, ttl="10s", interval="1h") as cluster:
+            first = cluster.pserver("pserver-1", "--device", "emu")
+            calls = Calls(first.wait_event("listening")["address"])
+            calls.init("w", [0.0] * 4, config())
+            calls.finish()
+            for _ in range(20):
+                calls.push("w", [1.0] * 4)
+            first.kill()
+            cluster.etcdctl("del", "/ps/0")
+            before = digest(cluster.data)
+
+            second = cluster.pserver("pserver-2", "--device", "emu", environment=dies_at(2))
+            self.assertEqual(second.wait_exit(20), EX_SOFTWARE, second.log())
+            wait_until(lambda: cluster.etcdctl("get", "/ps/0") == "", 3, "the key is gone")
+            self.assertEqual(digest(cluster.data), before)
+
+            third = cluster.pserver("pserver-3", "--device", "cpu")
+            calls = Calls(third.wait_event("listening")["address"])
+            self.assertEqual(calls.pull("w")[1], 20)
 
     def test_a_batch_in_flight_is_not_acknowledged(self):
         parameters = {f"p{i}": (FLOAT32, 100, config(optimizer=4)) for i in range(8)}

@@ -97,6 +97,9 @@ class Training(unittest.TestCase):
             shows = [psckpt_json("list", server.data)[0]["checkpoints"][0]["position"]
                      for server in (device, host)]
             self.assertEqual(shows[0], shows[1])
+            self.assertEqual(device.cluster.status(device.address)[0]["device"],
+                             "emu: emulator, EMU-0")
+            self.assertEqual(host.cluster.status(host.address)[0]["device"], "cpu")
             self.assertEqual(metric(device, "ps_device_parameters"), len(PARAMETERS) - 1)
             self.assertEqual(metric(device, "ps_parameters"), len(PARAMETERS))
             self.assertGreater(metric(device, "ps_device_used_bytes"), 0)
