@@ -42,6 +42,8 @@
       "Parameters of this shard that live on a device.")                                          \
     X(gauge, device_used, "ps_device_used_bytes", "Bytes of the device that are taken.")          \
     X(gauge, device_budget, "ps_device_budget_bytes", "Bytes of the device that may be taken.")   \
+    X(gauge, device_pinned, "ps_device_pinned_bytes",                                             \
+      "Bytes of the host's memory that the device copies from and to by itself.")                 \
     X(counter, device_launches, "ps_device_launches_total", "Update kernels launched.")           \
     X(gauge, position, "ps_position", "Pushes applied in the life of the shard.")                 \
     X(gauge, durable_position, "ps_durable_position", "Pushes that would survive a crash.")       \

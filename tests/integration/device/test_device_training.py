@@ -106,6 +106,7 @@ class Training(unittest.TestCase):
             self.assertGreater(metric(device, "ps_device_budget_bytes"),
                                metric(device, "ps_device_used_bytes"))
             self.assertGreater(metric(device, "ps_device_launches_total"), 1)
+            self.assertGreater(metric(device, "ps_device_pinned_bytes"), 0)
             self.assertEqual(metric(host, "ps_device_parameters"), 0)
             self.assertEqual(metric(host, "ps_device_budget_bytes"), 0)
 
