@@ -94,8 +94,8 @@ START_TEST(small_gradients_of_many_parameters_share_launches)
 }
 END_TEST
 
-/* Small, large, small again: a top-k of one pair is small whatever it is pushed to. Under Adam no two
- * of them may change places. */
+/* Small, large, small again: a top-k of one pair is small whatever it is pushed to. Under Adam no
+ * two of them may change places. */
 static void push_mixed(struct core_world *to)
 {
     const uint32_t pair[2] = {3, 0x3f800000};
