@@ -100,6 +100,7 @@ void ps_instance_destroy(struct ps_instance *instance)
     ps_rpc_server_destroy(instance->rpc);
     ps_journal_thread_destroy(instance->journal);
     ps_coordinator_driver_destroy(instance->driver);
+    instance->driver = NULL; /* nobody is told when the device fails from here on */
     ps_store_close(instance->store);
     ps_store_close(instance->checkpoint_store);
     ps_service_destroy(instance->service);

@@ -80,7 +80,7 @@ static const struct ps_option table[] = {
            "Most memory of the GPU for values and optimizer state; 0: what is free, but for 1GiB "
            "or 5 %. A parameter beyond it lives on the CPU."),
     OPTION(memory_bytes, "memory-bytes", PS_OPTION_BYTES, "SIZE", "0", NULL,
-           "Most memory for values and optimizer state; 0: no limit."),
+           "Most memory of the host for values and optimizer state; 0: no limit."),
     OPTION(message_bytes, "message-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
            "Largest request."),
     OPTION(client_bytes, "client-bytes", PS_OPTION_BYTES, "SIZE", "1GiB", NULL,
