@@ -11,8 +11,7 @@
 #include "server/address.h"
 #include "server/core/block_pool.h"
 #include "server/core/coordinator_driver.h"
-#include "server/device_choice.h"
-#include "server/device_record.h"
+#include "server/device_guard.h"
 #include "server/jobs.h"
 #include "server/probes.h"
 #include "server/rpc/rpc_server.h"
@@ -28,7 +27,7 @@ struct ps_instance {
     const struct ps_pserver_options *options; /* borrowed */
     const struct ps_log *log;                 /* borrowed */
     struct ps_metrics *metrics;
-    struct ps_device_choice device;
+    struct ps_device_guard device;
     struct ps_block_pool *pool; /* NULL: blocks come from the heap */
     struct ps_service *service;
     struct ps_store *store;            /* of the coordinator thread */
@@ -43,13 +42,10 @@ struct ps_instance {
     bool listening;          /* coordinator thread */
     bool told_ready;         /* coordinator thread: what health watchers know */
     struct ps_error outcome; /* written by the coordinator thread before it ends */
-    struct ps_error death;   /* of the device; written by the thread that met it, and then: */
-    atomic_bool died;
 };
 
 static enum ps_status build(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status check_data_dir(const struct ps_instance *instance, struct ps_error *error);
-static enum ps_status build_device(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_service(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_pool(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_stores(struct ps_instance *instance, struct ps_error *error);
@@ -60,7 +56,6 @@ static enum ps_status build_driver(struct ps_instance *instance, struct ps_error
 static enum ps_status build_probes(struct ps_instance *instance, struct ps_error *error);
 static void coordinator_main(void *argument);
 static void tell_health(struct ps_instance *instance);
-static void on_device_died(void *self, const char *text);
 static void on_changed(void *self);
 static void on_checkpoint_wanted(void *self);
 static void on_journal_wanted(void *self);
@@ -99,12 +94,12 @@ void ps_instance_destroy(struct ps_instance *instance)
     ps_jobs_destroy(instance->jobs);
     ps_rpc_server_destroy(instance->rpc);
     ps_journal_thread_destroy(instance->journal);
+    ps_device_guard_watch(&instance->device, instance->service, NULL);
     ps_coordinator_driver_destroy(instance->driver);
-    instance->driver = NULL; /* nobody is told when the device fails from here on */
     ps_store_close(instance->store);
     ps_store_close(instance->checkpoint_store);
     ps_service_destroy(instance->service);
-    ps_device_choice_close(&instance->device);
+    ps_device_guard_close(&instance->device);
     ps_block_pool_destroy(instance->pool);
     ps_metrics_destroy(instance->metrics);
     ps_release(ps_allocator_heap(), instance);
@@ -123,22 +118,12 @@ void ps_instance_stop(struct ps_instance *instance)
 
 void ps_instance_note_death(struct ps_instance *instance)
 {
-    const char *folder = instance->options->data_dir;
-    struct ps_device_facts facts;
-    struct ps_error why = {0};
-    if (folder == NULL || !atomic_load(&instance->died))
-        return;
-    instance->device.store.plugin->facts(instance->device.store.device, &facts);
-    if (ps_device_record_add(ps_files_real(), folder, facts.uuid,
-                             ps_unix_ns(ps_clock_real()) / 1000000000, instance->death.text,
-                             &why) != PS_OK)
-        PS_LOG(instance->log, PS_LOG_WARN, "device", "the failure was not noted",
-               PS_FIELD_ERROR(&why));
+    ps_device_guard_note_death(&instance->device);
 }
 
 int ps_instance_exit_code(const struct ps_instance *instance)
 {
-    if (atomic_load(&instance->died))
+    if (ps_device_guard_died(&instance->device))
         return EX_SOFTWARE;
     switch (instance->outcome.status) {
     case PS_OK:
@@ -153,7 +138,8 @@ int ps_instance_exit_code(const struct ps_instance *instance)
 static enum ps_status build(struct ps_instance *instance, struct ps_error *error)
 {
     PS_TRY(check_data_dir(instance, error));
-    PS_TRY(build_device(instance, error));
+    PS_TRY(ps_device_guard_open(&instance->device, instance->options, instance->log,
+                                PS_INSTANCE_BROKEN_SIGNAL, error));
     PS_TRY(build_service(instance, error));
     PS_TRY(build_stores(instance, error));
     PS_TRY(build_rpc(instance, error));
@@ -192,35 +178,6 @@ static enum ps_status check_data_dir(const struct ps_instance *instance, struct 
     return PS_OK;
 }
 
-static enum ps_status build_device(struct ps_instance *instance, struct ps_error *error)
-{
-    const struct ps_device_choice_options wish = {
-        .device = instance->options->device,
-        .memory_bytes = instance->options->device_memory_bytes,
-        .data_dir = instance->options->data_dir,
-        .log = instance->log,
-        .died = on_device_died,
-        .self = instance,
-    };
-    return ps_device_choose(&wish, &instance->device, error);
-}
-
-/* First of all nothing is acknowledged any more; then the shard goes back. It may happen while the
- * parts are still being built. */
-static void on_device_died(void *self, const char *text)
-{
-    struct ps_instance *instance = self;
-    if (instance->service != NULL)
-        ps_service_break(instance->service);
-    PS_LOG(instance->log, PS_LOG_ERROR, "device", "device died",
-           PS_FIELD_TEXT("device", instance->device.text), PS_FIELD_TEXT("error", text));
-    (void)ps_fail(&instance->death, PS_ERR_UNAVAILABLE, "%s", text);
-    atomic_store(&instance->died, true);
-    (void)kill(getpid(), PS_INSTANCE_BROKEN_SIGNAL);
-    if (instance->driver != NULL)
-        ps_coordinator_driver_tell_broken(instance->driver, &instance->death);
-}
-
 static enum ps_status build_service(struct ps_instance *instance, struct ps_error *error)
 {
     const struct ps_pserver_options *options = instance->options;
@@ -229,7 +186,7 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
     const struct ps_service_options wish = {
         .memory = ps_allocator_heap(),
         .store = instance->pool != NULL ? ps_block_pool_store(instance->pool) : NULL,
-        .device_store = instance->device.store.device != NULL ? &instance->device.store : NULL,
+        .device_store = ps_device_guard_store(&instance->device),
         .clock = ps_clock_real(),
         .log = instance->log,
         .metrics = instance->metrics,
@@ -241,7 +198,7 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
         .staging_bytes = options->staging_bytes,
         .clients_max = (uint32_t)options->clients_max,
         .client_idle_ms = options->client_idle_ms,
-        .device = instance->device.text,
+        .device = instance->device.choice.text,
         .job = options->job,
     };
     return ps_service_create(&wish, &instance->service, error);
@@ -338,7 +295,7 @@ static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *
         .data_dir = instance->options->data_dir,
         .job = instance->options->job,
         /* What is loaded goes to the device: no memory of the host is made ready for it. */
-        .pool = instance->device.store.device == NULL ? instance->pool : NULL,
+        .pool = ps_device_guard_store(&instance->device) == NULL ? instance->pool : NULL,
         .memory_bytes = instance->options->memory_bytes,
     };
     return ps_jobs_create(&wish, &instance->jobs, error);
@@ -369,6 +326,7 @@ static enum ps_status build_driver(struct ps_instance *instance, struct ps_error
         .hooks = {hook_load, hook_save, hook_drain, hook_listen, instance},
     };
     PS_TRY(ps_coordinator_driver_create(&wish, &instance->driver, error));
+    ps_device_guard_watch(&instance->device, instance->service, instance->driver);
     ps_jobs_report_to(instance->jobs, instance->driver);
     const struct ps_service_listener listener = {.changed = on_changed,
                                                  .checkpoint_wanted = on_checkpoint_wanted,

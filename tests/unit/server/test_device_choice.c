@@ -1,6 +1,7 @@
-/* server/device_choice.c: the words of --device. What becomes of them is in
+/* server/device_choice.c and device_guard.c: the words of --device. What becomes of them is in
  * tests/integration/device/test_device_start_up.py, with the real program. */
 #include "server/device_choice.h"
+#include "server/device_guard.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -51,6 +52,21 @@ START_TEST(the_cpu_needs_nothing)
 }
 END_TEST
 
+START_TEST(a_server_on_the_cpu_has_no_device_that_could_die)
+{
+    struct ps_pserver_options asked = {.device = "cpu", .data_dir = "/nowhere"};
+    struct ps_device_guard guard;
+
+    ck_assert_int_eq(ps_device_guard_open(&guard, &asked, NULL, 0, &error), PS_OK);
+
+    ps_device_guard_watch(&guard, NULL, NULL);
+    ck_assert_ptr_null(ps_device_guard_store(&guard));
+    ck_assert(!ps_device_guard_died(&guard));
+    ps_device_guard_note_death(&guard);
+    ps_device_guard_close(&guard);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("device_choice");
@@ -58,6 +74,7 @@ int main(void)
     tcase_add_test(tests, words_are_taken_for_what_they_say);
     tcase_add_test(tests, other_words_are_refused);
     tcase_add_test(tests, the_cpu_needs_nothing);
+    tcase_add_test(tests, a_server_on_the_cpu_has_no_device_that_could_die);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

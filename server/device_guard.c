@@ -1,0 +1,77 @@
+/* A death is met by any thread that asks the device for something, with whatever locks it holds:
+ * nothing here waits for one but for the coordinator's mail box. */
+#include "server/device_guard.h"
+
+#include "server/device_record.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+static void on_died(void *self, const char *text);
+
+enum ps_status ps_device_guard_open(struct ps_device_guard *guard,
+                                    const struct ps_pserver_options *options,
+                                    const struct ps_log *log, int signal, struct ps_error *error)
+{
+    const struct ps_device_choice_options wish = {
+        .device = options->device,
+        .data_dir = options->data_dir,
+        .memory_bytes = options->device_memory_bytes,
+        .log = log,
+        .died = on_died,
+        .self = guard,
+    };
+    *guard = (struct ps_device_guard){.log = log, .data_dir = options->data_dir, .signal = signal};
+    return ps_device_choose(&wish, &guard->choice, error);
+}
+
+void ps_device_guard_close(struct ps_device_guard *guard)
+{
+    ps_device_choice_close(&guard->choice);
+}
+
+struct ps_device_store *ps_device_guard_store(struct ps_device_guard *guard)
+{
+    return guard->choice.store.device != NULL ? &guard->choice.store : NULL;
+}
+
+void ps_device_guard_watch(struct ps_device_guard *guard, struct ps_service *service,
+                           struct ps_coordinator_driver *driver)
+{
+    guard->service = service;
+    guard->driver = driver;
+}
+
+bool ps_device_guard_died(const struct ps_device_guard *guard)
+{
+    return atomic_load(&guard->died);
+}
+
+static void on_died(void *self, const char *text)
+{
+    struct ps_device_guard *guard = self;
+    if (guard->service != NULL)
+        ps_service_break(guard->service);
+    PS_LOG(guard->log, PS_LOG_ERROR, "device", "device died",
+           PS_FIELD_TEXT("device", guard->choice.text), PS_FIELD_TEXT("error", text));
+    (void)ps_fail(&guard->death, PS_ERR_UNAVAILABLE, "%s", text);
+    atomic_store(&guard->died, true);
+    (void)kill(getpid(), guard->signal);
+    if (guard->driver != NULL)
+        ps_coordinator_driver_tell_broken(guard->driver, &guard->death);
+}
+
+void ps_device_guard_note_death(struct ps_device_guard *guard)
+{
+    const struct ps_device_store *store = &guard->choice.store;
+    uint64_t unix_seconds = ps_unix_ns(ps_clock_real()) / 1000000000;
+    struct ps_device_facts facts;
+    struct ps_error why = {0};
+    if (guard->data_dir == NULL || !ps_device_guard_died(guard))
+        return;
+    store->plugin->facts(store->device, &facts);
+    if (ps_device_record_add(ps_files_real(), guard->data_dir, facts.uuid, unix_seconds,
+                             guard->death.text, &why) != PS_OK)
+        PS_LOG(guard->log, PS_LOG_WARN, "device", "the failure was not noted",
+               PS_FIELD_ERROR(&why));
+}
