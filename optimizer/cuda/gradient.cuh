@@ -77,7 +77,8 @@ struct alignas(16) words_4 {
         for (unsigned j = 0; (j + 1) * sizeof(struct words_4) <= sizeof *(to); j++) {      \
             const struct words_4 piece =                                                   \
                 ((const struct words_4 *)(from))[(i) * (sizeof *(to) / sizeof piece) + j]; \
-            memcpy((char *)(to) + j * sizeof piece, &piece, sizeof piece);                 \
+            memcpy((char *)(to) + j * sizeof piece, &piece,                                \
+                   sizeof piece < sizeof *(to) ? sizeof piece : sizeof *(to));             \
         }                                                                                  \
     } while (0)
 
