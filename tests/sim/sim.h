@@ -65,6 +65,7 @@ enum sim_mutation {
     SIM_MUTATION_REPLAY_BENT,        /* gradients are replayed as zeros */
     SIM_MUTATION_SHARD_UNCHECKED,    /* servers do not see for whom a request is meant */
     SIM_MUTATION_CHECKPOINT_AHEAD,   /* checkpoints do not wait for the journal */
+    SIM_MUTATION_CHAIN_FORGOTTEN,    /* servers take versions of former lives for their own */
     SIM_MUTATION_COUNT
 };
 
@@ -122,7 +123,8 @@ struct sim_world {
     struct sim_server *servers; /* server_count of them */
     struct sim_client *clients; /* client_count of them */
     struct sim_checker *checker;
-    size_t messages; /* on the way */
+    struct sim_truths *truths; /* sim_replica.h */
+    size_t messages;           /* on the way */
 
     struct ps_buffer trace;
     bool failed;

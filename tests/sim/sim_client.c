@@ -6,6 +6,7 @@
 #include "client/numbering.h"
 #include "server/core/sessions.h"
 #include "tests/sim/sim_client_calls.h"
+#include "tests/sim/sim_replica.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ _Static_assert(PS_NUMBERING_REMEMBERED == PS_SESSION_SLOTS,
 #define STORE_MS 3000   /* most that it waits for the store */
 #define TURN_MS 200     /* between two looks at the lock */
 #define BATCH_MS 8000
+#define SPLIT_BYTES 128
 
 static void step(struct sim_world *world, void *subject, uint64_t generation, uint64_t number);
 static void look_at_members(struct sim_client *client);
@@ -28,6 +30,8 @@ static void take_turn(struct sim_client *client);
 static void mark_done(struct sim_client *client);
 static void on_batch(struct sim_client *client);
 static void train(struct sim_client *client);
+static void catch_up(struct sim_client *client);
+static void fill_items(struct sim_client *client, size_t parameter, double value);
 static void start_batch(struct sim_client *client, enum ps_method method, enum sim_phase phase,
                         uint64_t timeout_ms);
 
@@ -113,6 +117,8 @@ void sim_client_crash(struct sim_client *client)
     client->running = false;
     ps_engine_destroy(client->engine);
     client->engine = NULL;
+    sim_replica_destroy(client->replica);
+    client->replica = NULL;
     ps_members_release(&client->members);
     ps_kv_destroy(&client->kv->base);
 }
@@ -155,7 +161,7 @@ static void open_engine(struct sim_client *client)
 {
     struct ps_engine_options options = {.memory = &client->world->memory,
                                         .shard_count = client->members.shard_count,
-                                        .split_bytes = 128,
+                                        .split_bytes = SPLIT_BYTES,
                                         .message_calls_max =
                                             client->world->options.message_calls_max,
                                         .seed = ps_random_next(&client->world->random)};
@@ -310,15 +316,16 @@ static void trace_items(const struct sim_client *client)
     static const char *const words[] = {[SIM_PHASE_INITIALISING] = "init",
                                         [SIM_PHASE_FINISHING] = "finish",
                                         [SIM_PHASE_PUSHING] = "push",
-                                        [SIM_PHASE_PULLING] = "pull"};
+                                        [SIM_PHASE_PULLING] = "pull",
+                                        [SIM_PHASE_CATCHING_UP] = "since"};
     for (size_t i = 0; i < client->item_count; i++) {
         const struct ps_item *item = &client->items[i];
         char what[64];
         char came[64] = "";
         snprintf(what, sizeof what, "%s %.*s", words[client->phase], (int)item->name.size,
                  item->name.size > 0 ? (const char *)item->name.data : "");
-        if (client->phase == SIM_PHASE_FINISHING)
-            snprintf(what, sizeof what, "finish shard %u", item->shard);
+        if (client->phase == SIM_PHASE_FINISHING || client->phase == SIM_PHASE_CATCHING_UP)
+            snprintf(what, sizeof what, "%s shard %u", words[client->phase], item->shard);
         if (item->status == PS_OK && client->phase == SIM_PHASE_PUSHING)
             snprintf(came, sizeof came, ", version %llu", (unsigned long long)item->version);
         if (item->status == PS_OK && client->phase == SIM_PHASE_PULLING)
@@ -337,6 +344,12 @@ static void on_batch(struct sim_client *client)
     trace_items(client);
     end_batch(client);
 
+    if (phase == SIM_PHASE_CATCHING_UP) {
+        sim_replica_finished(client->replica, client->items);
+        client->phase = SIM_PHASE_IDLE;
+        pause_for(client, client->think_ms);
+        return;
+    }
     if (phase == SIM_PHASE_PUSHING || phase == SIM_PHASE_PULLING) {
         bool again = client->trains && (status == PS_ERR_NOT_READY || status == PS_ERR_TIMEOUT);
         client->phase = again ? SIM_PHASE_QUEUEING : SIM_PHASE_IDLE;
@@ -364,10 +377,25 @@ static void on_batch(struct sim_client *client)
 static void train(struct sim_client *client)
 {
     double value = (double)sim_between(client->world, 0, 8) - 4.0;
-    if (sim_chance(client->world, 600))
+    if (sim_chance(client->world, 200)) {
+        catch_up(client);
+    } else if (sim_chance(client->world, 300)) {
+        fill_items(client, SIM_PARAMETERS_MAX, value);
+        start_batch(client, PS_METHOD_PUSH_PULL, SIM_PHASE_PUSHING, BATCH_MS);
+    } else if (sim_chance(client->world, 600)) {
         sim_client_push(client, SIM_PARAMETERS_MAX, value, BATCH_MS);
-    else
+    } else {
         sim_client_pull(client, SIM_PARAMETERS_MAX, BATCH_MS);
+    }
+}
+
+/* One message to each shard; what it does not get now it asks for the next time. */
+static void catch_up(struct sim_client *client)
+{
+    if (client->replica == NULL)
+        client->replica = sim_replica_create(client, client->members.shard_count, SPLIT_BYTES);
+    client->item_count = sim_replica_begin(client->replica, client->items);
+    start_batch(client, PS_METHOD_SINCE, SIM_PHASE_CATCHING_UP, BATCH_MS);
 }
 
 void sim_client_initialise(struct sim_client *client)

@@ -25,7 +25,8 @@ enum sim_phase {
     SIM_PHASE_FINISHING,    /* finish of every shard */
     SIM_PHASE_MARKING,      /* puts /init_ps/done */
     SIM_PHASE_PUSHING,
-    SIM_PHASE_PULLING
+    SIM_PHASE_PULLING,
+    SIM_PHASE_CATCHING_UP /* by delta pulls */
 };
 
 /* A call that is out. */
@@ -68,6 +69,7 @@ struct sim_client {
     size_t item_count;
     uint64_t values[SIM_PARAMETERS_MAX][SIM_ELEMENTS_MAX]; /* sent or received */
 
+    struct sim_replica *replica;            /* owned; NULL: it has pulled no deltas yet */
     const struct sim_parameter *parameters; /* borrowed */
     size_t parameter_count;
     bool trains; /* goes on by itself: initialise, push, pull, push ... */

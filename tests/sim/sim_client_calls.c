@@ -3,7 +3,7 @@
 
 #include "base/assert.h"
 #include "client/retry.h"
-#include "proto/codec.h"
+#include "proto/bundle_codec.h"
 #include "tests/sim/sim_server.h"
 
 #include <stdio.h>
@@ -151,6 +151,15 @@ static enum ps_status decode(const struct sim_message *message, struct ps_view b
         return ps_decode_push_reply(bytes, memory, &reply->push, NULL);
     if (message->method == PS_METHOD_PULL)
         return ps_decode_pull_reply(bytes, memory, &reply->pull, decoded, NULL);
+    if (message->method == PS_METHOD_SINCE)
+        return ps_decode_bundle_reply(bytes, memory, &reply->since, decoded, NULL);
+    if (message->method == PS_METHOD_PUSH_PULL) {
+        struct ps_bundle_reply both;
+        PS_TRY(ps_decode_bundle_reply(bytes, memory, &both, decoded, NULL));
+        PS_ASSERT(both.push_count == 1 && both.pull_count == 1);
+        reply->push_pull.push = both.pushes[0].reply;
+        reply->push_pull.pull = both.pulls[0].reply;
+    }
     return PS_OK;
 }
 

@@ -2,7 +2,7 @@
 #include "tests/sim/sim_network.h"
 
 #include "base/assert.h"
-#include "proto/codec.h"
+#include "proto/bundle_codec.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_server.h"
 
@@ -30,6 +30,38 @@ static struct sim_message *message_of(const struct ps_buffer *head, struct ps_vi
     return message;
 }
 
+static void append(struct ps_buffer *buffer, struct ps_view content)
+{
+    for (size_t i = 0; i < content.piece_count; i++)
+        ps_buffer_append(buffer, content.pieces[i]);
+}
+
+static void encode_push_pull(const struct ps_call_request *request, struct ps_buffer *bytes)
+{
+    const struct ps_push_request *push = &request->push_pull.push;
+    ps_encode_bundle_id(&push->request, bytes);
+    ps_encode_bundle_push(push, &push->request, 0, bytes);
+    append(bytes, push->content);
+    ps_encode_bundle_pull(&request->push_pull.pull, bytes);
+}
+
+static void encode_push_pull_reply(const struct ps_call_reply *reply, struct ps_buffer *bytes)
+{
+    const struct ps_push_result push = {.reply = reply->push_pull.push};
+    const struct ps_pull_result pull = {.reply = reply->push_pull.pull};
+    ps_encode_push_result(&push, bytes);
+    ps_encode_pull_result(&pull, bytes);
+    append(bytes, pull.reply.content);
+}
+
+static void encode_since_reply(const struct ps_bundle_reply *reply, struct ps_buffer *bytes)
+{
+    for (size_t i = 0; i < reply->pull_count; i++) {
+        ps_encode_pull_result(&reply->pulls[i], bytes);
+        append(bytes, reply->pulls[i].reply.content);
+    }
+}
+
 struct sim_message *sim_message_of_request(const struct ps_call_request *request)
 {
     struct ps_view content = {0};
@@ -46,6 +78,12 @@ struct sim_message *sim_message_of_request(const struct ps_call_request *request
     case PS_METHOD_PUSH:
         ps_encode_push(&request->push, &head);
         content = request->push.content;
+        break;
+    case PS_METHOD_PUSH_PULL:
+        encode_push_pull(request, &head);
+        break;
+    case PS_METHOD_SINCE:
+        ps_encode_since(&request->since, &head);
         break;
     default:
         PS_ASSERT(request->method == PS_METHOD_PULL);
@@ -72,6 +110,10 @@ struct sim_message *sim_message_of_reply(const struct sim_message *request, enum
         ps_encode_pull_reply(&reply->pull, &head);
         content = reply->pull.content;
     }
+    if (status == PS_OK && request->method == PS_METHOD_PUSH_PULL)
+        encode_push_pull_reply(reply, &head);
+    if (status == PS_OK && request->method == PS_METHOD_SINCE)
+        encode_since_reply(&reply->since, &head);
     struct sim_message *message = message_of(&head, content);
     ps_buffer_fini(&head);
     message->is_reply = true;

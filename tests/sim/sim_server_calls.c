@@ -1,7 +1,8 @@
 /* What the server's lanes do: decode, call the service, reply now or later. */
 #include "base/assert.h"
-#include "proto/codec.h"
+#include "proto/bundle_codec.h"
 #include "tests/sim/sim_checker.h"
+#include "tests/sim/sim_replica.h"
 #include "tests/sim/sim_server.h"
 
 #include <inttypes.h>
@@ -16,8 +17,16 @@ static void answer_finish(struct sim_server *server, const struct sim_message *m
                           struct ps_view bytes);
 static void answer_push(struct sim_server *server, const struct sim_message *message,
                         struct ps_view bytes);
+static void answer_push_pull(struct sim_server *server, const struct sim_message *message,
+                             struct ps_view bytes);
 static void answer_pull(struct sim_server *server, const struct sim_message *message,
                         struct ps_view bytes);
+static void answer_since(struct sim_server *server, const struct sim_message *message,
+                         struct ps_view bytes);
+static void take_push(struct sim_server *server, const struct sim_message *message,
+                      const struct ps_push_request *request);
+static void pull_after(struct sim_server *server, const struct sim_message *message,
+                       const struct ps_push_reply *pushed);
 static void park(struct sim_server *server, const struct sim_message *message,
                  const struct sim_parked *parked);
 static bool settle_push(struct sim_server *server, const struct sim_message *message,
@@ -37,6 +46,12 @@ void sim_server_answer(struct sim_server *server, const struct sim_message *mess
     case PS_METHOD_PUSH:
         answer_push(server, message, bytes);
         break;
+    case PS_METHOD_PUSH_PULL:
+        answer_push_pull(server, message, bytes);
+        break;
+    case PS_METHOD_SINCE:
+        answer_since(server, message, bytes);
+        break;
     default:
         answer_pull(server, message, bytes);
         break;
@@ -47,17 +62,30 @@ void sim_server_answer(struct sim_server *server, const struct sim_message *mess
 
 static const char *word_of(enum ps_method method)
 {
-    static const char *const words[PS_METHOD_COUNT] = {[PS_METHOD_INIT] = "init",
-                                                       [PS_METHOD_FINISH] = "finish",
-                                                       [PS_METHOD_PUSH] = "push",
-                                                       [PS_METHOD_PULL] = "pull"};
+    static const char *const words[PS_METHOD_COUNT] = {
+        [PS_METHOD_INIT] = "init", [PS_METHOD_FINISH] = "finish",      [PS_METHOD_PUSH] = "push",
+        [PS_METHOD_PULL] = "pull", [PS_METHOD_PUSH_PULL] = "pushpull", [PS_METHOD_SINCE] = "since"};
     return words[method];
+}
+
+/* What is said of the shard: of many pulls, by the best of them. */
+static enum ps_status said(const struct sim_message *message, enum ps_status status,
+                           const struct ps_call_reply *answer)
+{
+    if (status != PS_OK || message->method != PS_METHOD_SINCE)
+        return status;
+    for (size_t i = 0; i < answer->since.pull_count; i++) {
+        status = answer->since.pulls[i].status.status;
+        if (status == PS_OK)
+            break;
+    }
+    return status;
 }
 
 static void reply(struct sim_server *server, const struct sim_message *message,
                   enum ps_status status, const char *text, const struct ps_call_reply *answer)
 {
-    sim_checker_replied(server->world, server, message, status);
+    sim_checker_replied(server->world, server, message, said(message, status, answer));
     sim_trace(server->world, server->name, "answers %s of c%u: %s", word_of(message->method),
               message->client + 1, ps_status_word(status));
     struct sim_message *sent = sim_message_of_reply(message, status, text, answer);
@@ -112,22 +140,47 @@ static void answer_push(struct sim_server *server, const struct sim_message *mes
     struct ps_push_request request = {0};
     struct ps_decoded decoded = {0};
     struct ps_error error = {0};
-    struct sim_parked pushed = {.status = PS_OK};
     enum ps_status status =
         ps_decode_push(bytes, &server->world->memory, &request, &decoded, &error);
-    hide_shard(server, &request.shard);
-    if (status == PS_OK) {
-        struct ps_push_request shown = request;
-        if (server->world->options.mutation == SIM_MUTATION_ID_FORGOTTEN)
-            shown.request.present = false;
-        status = ps_service_push(server->service, &shown, &pushed.push, &pushed.wait, &error);
-    }
     if (status == PS_OK)
-        pushed.entry = sim_checker_pushed(server->world, server, &request, &pushed.push);
-    ps_decoded_release(&decoded);
-    if (status != PS_OK)
+        take_push(server, message, &request);
+    else
         reply(server, message, status, error.text, NULL);
-    else if (!settle_push(server, message, &pushed))
+    ps_decoded_release(&decoded);
+}
+
+static void answer_push_pull(struct sim_server *server, const struct sim_message *message,
+                             struct ps_view bytes)
+{
+    struct ps_bundle_request request = {0};
+    struct ps_decoded decoded = {0};
+    struct ps_error error = {0};
+    enum ps_status status =
+        ps_decode_bundle(bytes, &server->world->memory, &request, &decoded, &error);
+    if (status == PS_OK)
+        take_push(server, message, &request.pushes[0]);
+    else
+        reply(server, message, status, error.text, NULL);
+    ps_decoded_release(&decoded);
+}
+
+static void take_push(struct sim_server *server, const struct sim_message *message,
+                      const struct ps_push_request *request)
+{
+    struct ps_error error = {0};
+    struct sim_parked pushed = {.status = PS_OK};
+    struct ps_push_request shown = *request;
+    hide_shard(server, &shown.shard);
+    if (server->world->options.mutation == SIM_MUTATION_ID_FORGOTTEN)
+        shown.request.present = false;
+    enum ps_status status =
+        ps_service_push(server->service, &shown, &pushed.push, &pushed.wait, &error);
+    if (status != PS_OK) {
+        reply(server, message, status, error.text, NULL);
+        return;
+    }
+    pushed.entry = sim_checker_pushed(server->world, server, request, &pushed.push);
+    if (!settle_push(server, message, &pushed))
         park(server, message, &pushed);
 }
 
@@ -144,8 +197,35 @@ static bool settle_push(struct sim_server *server, const struct sim_message *mes
         return false;
     if (status == PS_OK)
         sim_checker_acknowledged(server->world, server, parked->entry);
-    reply(server, message, status, error.text, &answer);
+    if (status == PS_OK && message->method == PS_METHOD_PUSH_PULL)
+        pull_after(server, message, &answer.push);
+    else
+        reply(server, message, status, error.text, &answer);
     return true;
+}
+
+/* The second half of a PushPull; the first is done, whatever becomes of this. */
+static void pull_after(struct sim_server *server, const struct sim_message *message,
+                       const struct ps_push_reply *pushed)
+{
+    const struct ps_bytes piece = {message->bytes, message->size};
+    struct ps_bundle_request request = {0};
+    struct ps_decoded decoded = {0};
+    struct ps_error error = {0};
+    struct ps_pull pull = {0};
+    enum ps_status status =
+        ps_decode_bundle(ps_view_of(&piece), &server->world->memory, &request, &decoded, &error);
+    PS_ASSERT(status == PS_OK && request.pull_count == 1);
+    hide_shard(server, &request.pulls[0].shard);
+    status = ps_service_pull(server->service, &request.pulls[0], &pull, &error);
+    const struct ps_call_reply answer = {.method = PS_METHOD_PUSH_PULL,
+                                         .push_pull = {.push = *pushed, .pull = pull.reply}};
+    /* That the pull was refused does not say that the push was. */
+    if (status != PS_OK)
+        status = PS_ERR_UNAVAILABLE;
+    reply(server, message, status, error.text, &answer);
+    ps_pull_release(&pull);
+    ps_decoded_release(&decoded);
 }
 
 static void answer_pull(struct sim_server *server, const struct sim_message *message,
@@ -168,6 +248,48 @@ static void answer_pull(struct sim_server *server, const struct sim_message *mes
     const struct ps_call_reply answer = {.method = PS_METHOD_PULL, .pull = pull.reply};
     reply(server, message, status, error.text, &answer);
     ps_pull_release(&pull);
+}
+
+/* ---- Delta pulls ---- */
+
+static void since_one(struct sim_server *server, struct ps_pull_request *request,
+                      struct ps_pull *pull, struct ps_pull_result *result, struct ps_error *error)
+{
+    hide_shard(server, &request->shard);
+    sim_replica_forget_chain(server, request);
+    enum ps_status status = ps_service_pull(server->service, request, pull, error);
+    *result = (struct ps_pull_result){.status = {.status = status, .from_server = true},
+                                      .reply = pull->reply};
+    if (status == PS_OK)
+        sim_replica_told(server, request, &pull->reply);
+}
+
+/* All of it at once, as no real server does when it is much. */
+static void answer_since(struct sim_server *server, const struct sim_message *message,
+                         struct ps_view bytes)
+{
+    struct ps_bundle_request request = {0};
+    struct ps_decoded decoded = {0};
+    struct ps_error error = {0};
+    struct ps_pull pulls[SIM_PULLS_MAX] = {0};
+    struct ps_pull_result results[SIM_PULLS_MAX];
+    enum ps_status status =
+        ps_decode_bundle(bytes, &server->world->memory, &request, &decoded, &error);
+    PS_ASSERT(status == PS_OK && request.pull_count <= SIM_PULLS_MAX);
+    bool waits = false;
+    for (size_t i = 0; i < request.pull_count; i++) {
+        since_one(server, &request.pulls[i], &pulls[i], &results[i], &error);
+        waits = waits || results[i].status.status == PS_ERR_NOT_READY;
+    }
+    const struct ps_call_reply answer = {
+        .method = PS_METHOD_SINCE, .since = {.pulls = results, .pull_count = request.pull_count}};
+    if (waits)
+        park(server, message, &(struct sim_parked){.status = PS_ERR_NOT_READY});
+    else
+        reply(server, message, PS_OK, "", &answer);
+    for (size_t i = 0; i < request.pull_count; i++)
+        ps_pull_release(&pulls[i]);
+    ps_decoded_release(&decoded);
 }
 
 /* ---- Calls that wait ---- */
@@ -196,13 +318,13 @@ static bool settle(struct sim_server *server, struct sim_parked *parked)
     struct sim_message *request = parked->request;
     if (sim_now(server->world) >= request->deadline_ms)
         return true; /* its caller has given up */
-    if (request->method == PS_METHOD_PULL) {
+    if (request->method == PS_METHOD_PULL || request->method == PS_METHOD_SINCE) {
         parked->request = NULL; /* it may be parked again, in any place */
         sim_server_answer(server, request);
         free(request);
         return false;
     }
-    if (request->method == PS_METHOD_PUSH)
+    if (request->method == PS_METHOD_PUSH || request->method == PS_METHOD_PUSH_PULL)
         return settle_push(server, request, parked);
     if (ps_service_abandoned(server->service, parked->ticket)) {
         reply(server, request, PS_ERR_UNAVAILABLE, "the shard was lost", NULL);

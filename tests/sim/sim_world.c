@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_client.h"
+#include "tests/sim/sim_replica.h"
 #include "tests/sim/sim_server.h"
 
 #include <inttypes.h>
@@ -49,6 +50,7 @@ struct sim_world *sim_world_create(const struct sim_options *options)
     for (uint32_t i = 0; i < options->shard_count; i++)
         world->disks[i] = memory_files_create(options->seed * SIM_SHARDS_MAX + i);
     world->checker = sim_checker_create(world);
+    world->truths = sim_truths_create();
     world->servers = sim_servers_create(world);
     world->clients = sim_clients_create(world);
     return world;
@@ -64,6 +66,7 @@ void sim_world_destroy(struct sim_world *world)
         if (world->events[i].drop != NULL)
             world->events[i].drop(world, world->events[i].subject);
     sim_checker_destroy(world->checker);
+    sim_truths_destroy(world->truths);
     for (uint32_t i = 0; i < world->options.shard_count; i++)
         memory_files_destroy(world->disks[i]);
     ps_kv_destroy(world->truth);

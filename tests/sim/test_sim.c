@@ -55,6 +55,12 @@ START_TEST(sim_checkers_catch_a_checkpoint_of_two_instants)
 }
 END_TEST
 
+START_TEST(sim_replicas_catch_servers_that_forget_in_which_life_a_version_was)
+{
+    expect_caught(SIM_MUTATION_CHAIN_FORGOTTEN, "delta");
+}
+END_TEST
+
 START_TEST(sim_worlds_catch_a_finish_after_the_parameters_were_lost)
 {
     expect_caught(SIM_MUTATION_FINISH_UNCHECKED, "liveness");
@@ -138,6 +144,7 @@ int main(void)
     tcase_add_test(tests, sim_checkers_catch_a_clock_that_is_later_than_the_margin);
     tcase_add_test(tests, sim_checkers_catch_a_disk_that_does_not_sync);
     tcase_add_test(tests, sim_checkers_catch_a_checkpoint_of_two_instants);
+    tcase_add_test(tests, sim_replicas_catch_servers_that_forget_in_which_life_a_version_was);
     tcase_add_test(tests, sim_worlds_catch_a_finish_after_the_parameters_were_lost);
     tcase_add_test(tests, sim_checkers_catch_a_journal_that_does_not_sync);
     tcase_add_test(tests, sim_checkers_catch_pushes_that_are_acknowledged_before_they_are_durable);
