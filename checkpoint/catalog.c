@@ -25,6 +25,7 @@ static enum ps_status gather(struct ps_catalog *catalog, const struct ps_files *
 static void gather_one(void *context, const char *name);
 static bool make_room(struct gathering *gathering);
 static int compare_age(const void *a, const void *b);
+static bool is_overtaken(const struct ps_catalog *catalog, size_t i);
 static enum ps_status remove_old(const struct ps_files *files, const char *folder,
                                  const struct ps_catalog *catalog, size_t keep,
                                  const char *published_uuid, size_t *removed,
@@ -150,14 +151,31 @@ static enum ps_status remove_old(const struct ps_files *files, const char *folde
                                  struct ps_error *error)
 {
     enum ps_status result = PS_OK;
-    for (size_t i = catalog->count; i > keep; i--) {
-        const struct ps_catalog_entry *entry = &catalog->entries[i - 1];
+    size_t kept = 0;
+    for (size_t i = 0; i < catalog->count; i++) {
+        const struct ps_catalog_entry *entry = &catalog->entries[i];
+        if (kept < keep && !is_overtaken(catalog, i)) {
+            kept++;
+            continue;
+        }
         if (strcmp(entry->uuid, published_uuid) == 0)
             continue;
         enum ps_status status = remove_file(files, folder, entry->name, removed, error);
         result = status != PS_OK ? status : result;
     }
     return result;
+}
+
+/* By a later owner, who began with less or with the same: it was written late, and a recovery would
+ * not begin with it. It must not take the place of one that helps. */
+static bool is_overtaken(const struct ps_catalog *catalog, size_t i)
+{
+    const struct ps_catalog_entry *entry = &catalog->entries[i];
+    for (size_t k = 0; k < i; k++)
+        if (catalog->entries[k].epoch > entry->epoch &&
+            catalog->entries[k].position <= entry->position)
+            return true;
+    return false;
 }
 
 /* Only temporary files older than the published checkpoint are leftovers for certain: a newer one

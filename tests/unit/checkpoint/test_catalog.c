@@ -121,6 +121,19 @@ START_TEST(a_sweep_keeps_the_newest_generations)
 }
 END_TEST
 
+/* A server that was paused finished its checkpoint after the next owner had begun. */
+START_TEST(a_late_checkpoint_does_not_take_the_place_of_an_older_one)
+{
+    put_checkpoint(1, 0, "older");
+    put_checkpoint(1, 19, "late");
+    put_checkpoint(2, 19, "published");
+
+    ck_assert_uint_eq(sweep(2, "published"), 1);
+
+    ck_assert_str_eq(listed(), "published older ");
+}
+END_TEST
+
 START_TEST(b4_a_sweep_never_removes_the_published_checkpoint)
 {
     put_checkpoint(1, 1, "older");
@@ -230,6 +243,7 @@ int main(void)
     tcase_add_test(tests, other_files_are_passed_over);
     tcase_add_test(tests, a_thousand_checkpoints_are_listed_in_order);
     tcase_add_test(tests, a_sweep_keeps_the_newest_generations);
+    tcase_add_test(tests, a_late_checkpoint_does_not_take_the_place_of_an_older_one);
     tcase_add_test(tests, b4_a_sweep_never_removes_the_published_checkpoint);
     tcase_add_test_raise_signal(tests, fewer_than_two_generations_are_never_asked_for, SIGABRT);
     tcase_add_test(tests, leftovers_older_than_the_published_checkpoint_go);
