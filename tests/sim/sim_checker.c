@@ -312,6 +312,26 @@ static bool is_checkpoint(const char *path)
 }
 
 /* Names sort by age, so the greatest is the newest. */
+/* Epoch and position of a checkpoint, from its name. */
+static bool parse_name(const char *path, uint64_t *epoch, uint64_t *position)
+{
+    const char *name = strrchr(path, '/');
+    return name != NULL && is_checkpoint(path) &&
+           sscanf(name, "/%16" SCNx64 "-%16" SCNx64, epoch, position) == 2;
+}
+
+static bool came_late(const struct memory_files *disk, const char *path)
+{
+    uint64_t epoch, position, other_epoch, other_position;
+    if (!parse_name(path, &epoch, &position))
+        return false;
+    for (size_t i = 0; i < memory_files_file_count(disk); i++)
+        if (parse_name(memory_files_path(disk, i), &other_epoch, &other_position) &&
+            other_epoch > epoch && other_position <= position)
+            return true;
+    return false;
+}
+
 void sim_checker_look_at_files(struct sim_world *world, uint32_t index, struct sim_files_view *view)
 {
     const struct memory_files *disk = world->disks[index];
@@ -327,6 +347,7 @@ void sim_checker_look_at_files(struct sim_world *world, uint32_t index, struct s
             continue;
         }
         view->whole_count++;
+        view->usable_count += came_late(disk, path) ? 0 : 1;
         if (strcmp(path, view->newest) > 0)
             memcpy(view->newest, path, sizeof path);
     }

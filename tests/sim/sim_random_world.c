@@ -313,7 +313,7 @@ static void damage(struct life *life)
     struct sim_world *world = life->world;
     uint32_t shard = (uint32_t)sim_between(world, 0, world->options.shard_count - 1);
     sim_checker_look_at_files(world, shard, &view);
-    if (view.whole_count < 2 || view.damaged_count > 0 || world->brittle[shard] ||
+    if (view.usable_count < 2 || view.damaged_count > 0 || world->brittle[shard] ||
         world->failing[shard] || !memory_files_get(world->disks[shard], view.newest, &content))
         return;
     memory_files_flip(world->disks[shard], view.newest,

@@ -138,6 +138,7 @@ int main(void)
 {
     Suite *suite = suite_create("sim");
     TCase *tests = tcase_create("sim");
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, sim_checkers_catch_claims_that_the_store_does_not_compare);
     tcase_add_test(tests, sim_checkers_catch_pointers_that_the_store_does_not_compare);
     tcase_add_test(tests, sim_checkers_catch_a_lost_lease_that_is_kept_quiet);
