@@ -154,11 +154,10 @@ static enum ps_status remove_old(const struct ps_files *files, const char *folde
     size_t kept = 0;
     for (size_t i = 0; i < catalog->count; i++) {
         const struct ps_catalog_entry *entry = &catalog->entries[i];
-        if (kept < keep && !is_overtaken(catalog, i)) {
+        bool goes = kept == keep && strcmp(entry->uuid, published_uuid) != 0;
+        if (kept < keep && !is_overtaken(catalog, i))
             kept++;
-            continue;
-        }
-        if (strcmp(entry->uuid, published_uuid) == 0)
+        if (!goes)
             continue;
         enum ps_status status = remove_file(files, folder, entry->name, removed, error);
         result = status != PS_OK ? status : result;
@@ -166,8 +165,8 @@ static enum ps_status remove_old(const struct ps_files *files, const char *folde
     return result;
 }
 
-/* By a later owner, who began with less or with the same: it was written late, and a recovery would
- * not begin with it. It must not take the place of one that helps. */
+/* By a later owner, who began with less or with the same: it may have been written late, and then a
+ * recovery would not begin with it. So it must not take the place of one that helps. */
 static bool is_overtaken(const struct ps_catalog *catalog, size_t i)
 {
     const struct ps_catalog_entry *entry = &catalog->entries[i];

@@ -128,9 +128,12 @@ START_TEST(a_late_checkpoint_does_not_take_the_place_of_an_older_one)
     put_checkpoint(1, 19, "late");
     put_checkpoint(2, 19, "published");
 
-    ck_assert_uint_eq(sweep(2, "published"), 1);
+    ck_assert_uint_eq(sweep(2, "published"), 0);
+    ck_assert_str_eq(listed(), "published late older ");
 
-    ck_assert_str_eq(listed(), "published older ");
+    put_checkpoint(2, 40, "next");
+    ck_assert_uint_eq(sweep(2, "next"), 2);
+    ck_assert_str_eq(listed(), "next published ");
 }
 END_TEST
 
