@@ -32,7 +32,7 @@ tier_image() {
 }
 
 tier_asan() {
-    build asan all && ctest --preset asan -L '^unit$' -j "$jobs"
+    build asan all && ctest --preset asan -L '^(unit|asan)$' -j "$jobs"
 }
 
 # The other compiler has other warnings, and they are errors.

@@ -110,14 +110,15 @@ static atomic_bool scribbling;
 
 static void *scribble(void *argument)
 {
-    volatile uint32_t *words = (volatile uint32_t *)(void *)mine.segment.bytes;
+    atomic_uint *words = (atomic_uint *)(void *)mine.segment.bytes;
     struct ps_random random;
     ps_random_init(&random, 20260602);
     (void)argument;
     while (atomic_load(&scribbling)) {
         uint64_t number = ps_random_next(&random);
         /* Floats near 1, of every sign: always finite. */
-        words[(number >> 32) % COUNT] = (uint32_t)(number & 0x807fffff) | 0x3f800000;
+        atomic_store_explicit(&words[(number >> 32) % COUNT],
+                              (uint32_t)(number & 0x807fffff) | 0x3f800000, memory_order_relaxed);
     }
     return NULL;
 }
@@ -208,7 +209,7 @@ START_TEST(encoded_content_is_judged_and_used_as_one_copy)
 {
     enum { PAIRS = 1000 };
     static float values[COUNT];
-    uint32_t *indices = (uint32_t *)(void *)mine.segment.bytes;
+    atomic_uint *indices = (atomic_uint *)(void *)mine.segment.bytes;
     pthread_t thread;
     uint64_t applied = 0;
     for (uint32_t i = 0; i < PAIRS; i++)
@@ -224,7 +225,7 @@ START_TEST(encoded_content_is_judged_and_used_as_one_copy)
         ps_buffer_init(&request, ps_allocator_heap(), 4096);
         ps_encode_push(&fields, &request);
         for (uint32_t i = 0; i < PAIRS; i++)
-            indices[i] = i * 2;
+            atomic_store_explicit(&indices[i], i * 2, memory_order_relaxed);
         struct raw_answer answer = rig_call(&rig, PS_METHOD_PUSH, request);
         ck_assert(strcmp(answer.word, "") == 0 || strcmp(answer.word, "bad_input") == 0);
         applied += answer.code == PS_RPC_OK;
