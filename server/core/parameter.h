@@ -19,6 +19,8 @@
 #include "server/core/journal_queue.h"
 #include "server/core/parameter_spec.h"
 
+#include <stdatomic.h>
+
 struct ps_parameter {
     struct ps_mutex lock; /* PS_RANK_PARAMETER; guards all that follows but spec */
     struct ps_parameter_spec *spec;
@@ -27,6 +29,8 @@ struct ps_parameter {
     struct ps_blocks *states[PS_STATES_MAX]; /* as many as the rule has, then NULL */
     uint64_t version;                        /* pushes applied */
     uint64_t step;                           /* steps of the optimizer; a skipped push is none */
+    atomic_size_t updating; /* bytes that a push is at work on, with the lock; 0: none is. Read
+                               without it, by who can do something else meanwhile */
 };
 
 /* One version of a parameter, held. */

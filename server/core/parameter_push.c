@@ -65,7 +65,9 @@ enum ps_status ps_parameter_push(struct ps_parameter *parameter, struct ps_gradi
         look(parameter->spec, ps_parameter_on_device(parameter), &pushed, error);
     if (status == PS_OK) {
         ps_mutex_lock(&parameter->lock);
+        atomic_store(&parameter->updating, ps_parameter_spec_bytes(parameter->spec));
         status = push_locked(parameter, &pushed, place, error);
+        atomic_store(&parameter->updating, 0);
         if (status == PS_OK)
             *version = parameter->version;
         ps_mutex_unlock(&parameter->lock);

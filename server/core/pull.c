@@ -73,6 +73,15 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
     return PS_OK;
 }
 
+uint64_t ps_service_pull_work(struct ps_service *service, const struct ps_pull_request *request)
+{
+    ps_rwlock_read(&service->cut);
+    struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
+    uint64_t bytes = parameter != NULL ? atomic_load(&parameter->updating) : 0;
+    ps_rwlock_unlock(&service->cut);
+    return bytes;
+}
+
 /* Takes the values. */
 static enum ps_status reply(struct ps_service *service, const struct ps_pull_request *request,
                             const struct ps_chain *chain, const struct reading *reading,

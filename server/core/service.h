@@ -239,6 +239,10 @@ void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
  * of all ranges; of another range 0. A guess, for who decides where it is done. */
 uint64_t ps_service_push_work(struct ps_service *service, const struct ps_push_request *request);
 
+/* Bytes of an update that this pull would have to wait for: 0 when none is under way. As good a
+ * guess. */
+uint64_t ps_service_pull_work(struct ps_service *service, const struct ps_pull_request *request);
+
 /* May the reply to a push be sent now? Asked after the push, and again whenever the listener was
  * told `changed`. The first time it waits for the device, if there is one: as long as an update
  * takes.

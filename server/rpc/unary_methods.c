@@ -109,7 +109,8 @@ static bool push_is_settled(struct ps_exchange *exchange)
     return true;
 }
 
-/* Waits while the service is not initialised, unless the server is going. */
+/* Waits while the service is not initialised, unless the server is going; beside the lane while a
+ * long update has the parameter. */
 static bool answer_pull(struct ps_exchange *exchange)
 {
     struct ps_pull_request request;
@@ -118,6 +119,12 @@ static bool answer_pull(struct ps_exchange *exchange)
                                       &decoded, &exchange->error);
     if (exchange->status != PS_OK)
         return true;
+    exchange->leaves = exchange->may_leave && ps_service_pull_work(exchange->context->service,
+                                                                   &request) >= PS_LARGE_WORK_BYTES;
+    if (exchange->leaves) {
+        ps_decoded_release(&decoded);
+        return false;
+    }
     exchange->status =
         ps_service_pull(exchange->context->service, &request, &exchange->pull, &exchange->error);
     if (exchange->status == PS_OK) {

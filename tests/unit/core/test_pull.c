@@ -1,4 +1,5 @@
 /* server/core/pull.c: one version, whole, for as long as it is held. */
+#include "server/core/service_state.h"
 #include "tests/unit/core/core_world.h"
 
 static const float ones[] = {1, 1, 1, 1};
@@ -216,6 +217,25 @@ START_TEST(a_pull_allocates_nothing)
 }
 END_TEST
 
+START_TEST(a_pull_knows_of_an_update_that_it_would_wait_for)
+{
+    struct core_world world;
+    const struct ps_pull_request request = {.name = text("w")};
+    const struct ps_pull_request other = {.name = text("nobody")};
+    world_init_ready(&world);
+    struct ps_parameter *parameter = ps_parameter_table_find(&world.service->table, request.name);
+    ck_assert_uint_eq(ps_service_pull_work(world.service, &request), 0);
+
+    atomic_store(&parameter->updating, 64 << 20);
+    ck_assert_uint_eq(ps_service_pull_work(world.service, &request), 64 << 20);
+    ck_assert_uint_eq(ps_service_pull_work(world.service, &other), 0);
+
+    ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+    ck_assert_uint_eq(ps_service_pull_work(world.service, &request), 0);
+    world_fini(&world);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("pull");
@@ -230,5 +250,6 @@ int main(void)
     tcase_add_test(tests, an_encoded_pull_survives_a_refused_allocation);
     tcase_add_test(tests, a_pull_outlives_reset_and_the_service);
     tcase_add_test(tests, a_pull_allocates_nothing);
+    tcase_add_test(tests, a_pull_knows_of_an_update_that_it_would_wait_for);
     return run_tests("pull", tests);
 }
