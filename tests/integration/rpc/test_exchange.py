@@ -5,6 +5,7 @@ ids, whatever becomes of the client.
 usage: test_exchange.py RIG_SERVER DESCRIPTOR_SET
 """
 import queue
+import threading
 import time
 import unittest
 
@@ -147,6 +148,21 @@ class SideBySide(BundleTest):
             time.sleep(0.01)
         self.assertEqual(self.order("prove"), count)
 
+    def collect(self, count):
+        """So many answers, while the journal is written again and again."""
+        answers = []
+
+        def read():
+            while len(answers) < count:
+                answers.append(next(self.stream.call))
+        reader = threading.Thread(target=read)
+        reader.start()
+        while reader.is_alive():
+            self.order("write")
+            reader.join(0.002)
+        self.assertEqual(len(answers), count)
+        return answers
+
     def test_one_that_waits_for_the_disk_does_not_keep_others(self):
         self.stream.send(id=1, grads=[self.logged("a")])
         self.stream.send(id=2, params=self.pulls(["a", "b"]))
@@ -164,8 +180,7 @@ class SideBySide(BundleTest):
         self.await_pushes(1)
         time.sleep(0.05)
         self.assertEqual(self.order("prove"), 1)  # the second waits for the first one's pull
-        self.order("write")
-        answers = {a.id: a for a in (next(self.stream.call) for _ in range(3))}
+        answers = {a.id: a for a in self.collect(3)}
         self.assertEqual([r.reply.version for r in answers[1].params], [1, 0])
         self.assertEqual([r.reply.version for r in answers[2].grads], [1, 1])
         self.assertEqual(answers[3].params[0].reply.version, 1)
@@ -173,11 +188,7 @@ class SideBySide(BundleTest):
     def test_gradients_of_a_stream_are_applied_in_order(self):
         for step in range(1, 101):
             self.stream.send(id=step, grads=[self.logged("a")])
-        versions = {}
-        while len(versions) < 100:
-            self.order("write")
-            answer = next(self.stream.call)
-            versions[answer.id] = answer.grads[0].reply.version
+        versions = {a.id: a.grads[0].reply.version for a in self.collect(100)}
         self.assertEqual(versions, {step: step for step in range(1, 101)})
 
     def test_so_many_are_open_and_no_more(self):
@@ -186,9 +197,7 @@ class SideBySide(BundleTest):
         self.await_pushes(self.OPEN_MAX)
         time.sleep(0.1)
         self.assertEqual(self.order("prove"), self.OPEN_MAX)
-        for _ in range(30):
-            self.order("write")
-            next(self.stream.call)
+        self.collect(30)
         self.assertEqual(self.order("prove"), 30)
 
     def test_the_end_of_the_requests_ends_the_stream_after_the_last_answer(self):
