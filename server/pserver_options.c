@@ -63,8 +63,9 @@ static const struct ps_option table[] = {
            "Keep journal files that no recovery needs any more, as a record of all pushes."),
     OPTION(journal_segment_bytes, "journal-segment-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
            "Size at which another journal file is begun."),
-    OPTION(journal_queue_bytes, "journal-queue-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
-           "Most gradients, in bytes, that wait for the disk; beyond, pushes are refused."),
+    OPTION(
+        journal_queue_bytes, "journal-queue-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
+        "Gradients, in bytes, that may wait for the disk; when so much waits, pushes are refused."),
     OPTION(staging_bytes, "staging-bytes", PS_OPTION_BYTES, "SIZE", "1GiB", NULL,
            "Most bytes that wait for the rest of their ranges; a client may have half of it, and "
            "one request always fits."),

@@ -25,8 +25,7 @@ static struct ps_journal_entry *make_entry(const struct ps_allocator *memory,
 static uint8_t *copy_bytes(uint8_t *at, struct ps_bytes from, struct ps_bytes *copy);
 static void release_entry(struct ps_journal_entry *entry);
 static void release_all(struct ps_journal_entry *entry);
-static enum ps_status check_room(const struct ps_journal_queue *queue, uint64_t bytes,
-                                 struct ps_error *error);
+static enum ps_status check_room(const struct ps_journal_queue *queue, struct ps_error *error);
 static struct ps_journal_entry *cut_waiting(struct ps_journal_queue *queue);
 static void count_out(struct ps_journal_queue *queue, const struct ps_journal_entry *entry);
 static uint64_t durable_of(const struct ps_journal_queue *queue);
@@ -148,7 +147,7 @@ enum ps_status ps_journal_queue_put(struct ps_journal_place *place, uint64_t ver
     enum ps_status status = PS_OK;
     ps_mutex_lock(&queue->lock);
     if (entry != NULL)
-        status = check_room(queue, entry->bytes, error);
+        status = check_room(queue, error);
     if (status == PS_OK) {
         place->position = ++queue->position;
         place->is_first = entry != NULL && queue->waiting == NULL;
@@ -166,16 +165,13 @@ enum ps_status ps_journal_queue_put(struct ps_journal_place *place, uint64_t ver
     return status;
 }
 
-/* One record always fits, however large it is: otherwise it never would. */
-static enum ps_status check_room(const struct ps_journal_queue *queue, uint64_t bytes,
-                                 struct ps_error *error)
+/* What is there decides, not what comes: a record that had to fit as well would wait for an empty
+ * queue, forever beside many small ones, when it is about as large as the limit. */
+static enum ps_status check_room(const struct ps_journal_queue *queue, struct ps_error *error)
 {
     if (queue->failed)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "journal failed: %s", queue->failure);
-    if (queue->count == 0)
-        return PS_OK;
-    if (queue->count < PS_JOURNAL_QUEUE_RECORDS && queue->bytes <= queue->bytes_max &&
-        bytes <= queue->bytes_max - queue->bytes)
+    if (queue->count < PS_JOURNAL_QUEUE_RECORDS && queue->bytes < queue->bytes_max)
         return PS_OK;
     return ps_fail(error, PS_ERR_BUSY,
                    "the journal's queue is full: %" PRIu64 " bytes in %zu records wait for the "

@@ -15,8 +15,8 @@
  * Threads:  every function is safe from any thread, but for init and fini.
  * Blocking: never.
  * Errors:   said at each function.
- * Memory:   bounded by bytes_max and PS_JOURNAL_QUEUE_RECORDS; the content of larger gradients is
- *           not copied but held where it was received.
+ * Memory:   bounded by bytes_max and one record more, and by PS_JOURNAL_QUEUE_RECORDS; the content
+ *           of larger gradients is not copied but held where it was received.
  */
 #ifndef PS_SERVER_CORE_JOURNAL_QUEUE_H
 #define PS_SERVER_CORE_JOURNAL_QUEUE_H

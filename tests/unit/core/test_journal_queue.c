@@ -143,6 +143,16 @@ START_TEST(records_are_taken_in_order_and_in_parts)
 }
 END_TEST
 
+START_TEST(a_large_record_need_not_wait_for_an_empty_queue)
+{
+    ck_assert_int_eq(put(1, 1), PS_OK);
+
+    ck_assert_int_eq(put(sizeof letters, 2), PS_OK);
+
+    ck_assert_int_eq(put(1, 3), PS_ERR_BUSY);
+}
+END_TEST
+
 START_TEST(p6_held_content_counts_and_one_record_always_fits)
 {
     ck_assert_int_eq(put(sizeof letters, 1), PS_OK);
@@ -225,6 +235,7 @@ int main(void)
     tcase_add_loop_test(tests, content_that_is_small_or_cannot_be_held_is_copied, 0, 2);
     tcase_add_test(tests, few_bytes_are_taken_at_once_but_always_a_record);
     tcase_add_test(tests, records_are_taken_in_order_and_in_parts);
+    tcase_add_test(tests, a_large_record_need_not_wait_for_an_empty_queue);
     tcase_add_test(tests, p6_held_content_counts_and_one_record_always_fits);
     tcase_add_test(tests, what_the_writer_has_taken_still_counts);
     tcase_add_test(tests, a_refused_allocation_drops_what_was_held);
