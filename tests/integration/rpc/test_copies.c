@@ -205,7 +205,8 @@ int main(void)
 
 /* The same tests against a server that copies: they must fail where the copy is, and only there.
  * The linker puts a copy before every push, or behind every pull. */
-static enum { NOWHERE, IN_PUSHES, IN_PULLS } added;
+enum place { NOWHERE, IN_PUSHES, IN_PULLS };
+static enum place added;
 
 enum ps_status __real_ps_service_push(struct ps_service *service,
                                       const struct ps_push_request *request,
@@ -252,7 +253,7 @@ enum ps_status __wrap_ps_service_pull(struct ps_service *service,
 }
 
 /* Runs all tests: so many must fail, each by an assertion. */
-static bool is_noticed(int where, int tests)
+static bool is_noticed(enum place where, int tests)
 {
     added = where;
     SRunner *runner = srunner_create(make_suite());

@@ -220,7 +220,7 @@ START_TEST(encoded_content_is_judged_and_used_as_one_copy)
         const struct ps_push_request fields = {.name = ps_bytes_of_text("w"),
                                                .dtype = PS_F32,
                                                .encoding = PS_ENCODING_TOP_K,
-                                               .shared = {mine.number, 0, PAIRS * 8}};
+                                               .shared = {mine.number, 0, PAIRS * 8, false}};
         struct ps_buffer request;
         ps_buffer_init(&request, ps_allocator_heap(), 4096);
         ps_encode_push(&fields, &request);
