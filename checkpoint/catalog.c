@@ -152,11 +152,13 @@ static enum ps_status remove_old(const struct ps_files *files, const char *folde
 {
     enum ps_status result = PS_OK;
     size_t kept = 0;
+    size_t overtaken = 0;
     for (size_t i = 0; i < catalog->count; i++) {
         const struct ps_catalog_entry *entry = &catalog->entries[i];
-        bool goes = kept == keep && strcmp(entry->uuid, published_uuid) != 0;
-        if (kept < keep && !is_overtaken(catalog, i))
-            kept++;
+        size_t *like_it = is_overtaken(catalog, i) ? &overtaken : &kept;
+        bool goes = (kept == keep || *like_it == keep) && strcmp(entry->uuid, published_uuid) != 0;
+        if (*like_it < keep)
+            (*like_it)++;
         if (!goes)
             continue;
         enum ps_status status = remove_file(files, folder, entry->name, removed, error);
@@ -166,7 +168,8 @@ static enum ps_status remove_old(const struct ps_files *files, const char *folde
 }
 
 /* By a later owner, who began with less or with the same: it may have been written late, and then a
- * recovery would not begin with it. So it must not take the place of one that helps. */
+ * recovery would not begin with it. So it must not take the place of one that helps. But an owner
+ * that begins and ends without a push overtakes the one before: these are counted too, apart. */
 static bool is_overtaken(const struct ps_catalog *catalog, size_t i)
 {
     const struct ps_catalog_entry *entry = &catalog->entries[i];

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILES_MAX 12     /* of one shard: two generations, and what fences have left */
+#define FILES_MAX 14     /* of one shard: two generations, two overtaken, what faults have left */
 #define JOURNALS_MAX 120 /* segments of 4 KiB besides: a world without periodic saves keeps all */
 #define LIVE_MAX 20000   /* allocations of all servers and clients together */
 

@@ -137,6 +137,19 @@ START_TEST(a_late_checkpoint_does_not_take_the_place_of_an_older_one)
 }
 END_TEST
 
+/* Each recovery saves; a server that only falls over must not fill the disk. */
+START_TEST(p6_owners_that_come_and_go_without_a_push_leave_few_files)
+{
+    char name[2] = "a";
+    for (uint64_t epoch = 1; epoch <= 8; epoch++, name[0]++) {
+        put_checkpoint(epoch, 12, name);
+        (void)sweep(2, name);
+    }
+
+    ck_assert_str_eq(listed(), "h g f ");
+}
+END_TEST
+
 START_TEST(b4_a_sweep_never_removes_the_published_checkpoint)
 {
     put_checkpoint(1, 1, "older");
@@ -246,6 +259,7 @@ int main(void)
     tcase_add_test(tests, other_files_are_passed_over);
     tcase_add_test(tests, a_thousand_checkpoints_are_listed_in_order);
     tcase_add_test(tests, a_sweep_keeps_the_newest_generations);
+    tcase_add_test(tests, p6_owners_that_come_and_go_without_a_push_leave_few_files);
     tcase_add_test(tests, a_late_checkpoint_does_not_take_the_place_of_an_older_one);
     tcase_add_test(tests, b4_a_sweep_never_removes_the_published_checkpoint);
     tcase_add_test_raise_signal(tests, fewer_than_two_generations_are_never_asked_for, SIGABRT);
