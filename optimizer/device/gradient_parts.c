@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/bounds.h"
+#include "optimizer/encoded.h"
 
 #include <string.h>
 
@@ -17,45 +18,21 @@ static struct ps_gradient_part next_listed(const struct ps_gradient_source *sour
 static uint64_t listed_below(const struct ps_gradient_source *source, uint64_t from, uint64_t count,
                              uint64_t limit);
 
-static uint64_t groups_of(uint64_t count)
-{
-    return (count + PS_ENCODING_GROUP - 1) / PS_ENCODING_GROUP;
-}
-
 static size_t rounded_up(uint64_t bytes)
 {
     return (size_t)((bytes + 255) / 256 * 256);
 }
 
-/* Bytes of one element as it is sent; those of a scale aside. */
-static size_t element_bytes(const struct ps_gradient_source *source)
+static size_t width_of(const struct ps_gradient_source *source)
 {
-    switch (source->encoding) {
-    case PS_ENCODING_NATIVE:
-        return ps_dtype_size(source->dtype);
-    case PS_ENCODING_FLOAT32:
-    case PS_ENCODING_TOP_K:
-        return 4;
-    case PS_ENCODING_FLOAT64:
-        return 8;
-    case PS_ENCODING_BFLOAT16:
-    case PS_ENCODING_FLOAT16:
-        return 2;
-    case PS_ENCODING_INT8:
-        return 1;
-    case PS_ENCODING_COUNT:
-        break;
-    }
-    PS_ASSERT(0 && "unknown encoding");
-    return 0;
+    return ps_encoding_width(source->encoding, source->dtype);
 }
 
 uint64_t ps_gradient_source_bytes(const struct ps_gradient_source *source)
 {
     if (source->encoding == PS_ENCODING_TOP_K)
         return 0;
-    uint64_t scales = source->encoding == PS_ENCODING_INT8 ? groups_of(source->count) * 4 : 0;
-    return scales + source->count * element_bytes(source);
+    return ps_encoding_bytes(source->encoding, source->dtype, source->count);
 }
 
 struct ps_gradient_part ps_gradient_part_next(const struct ps_gradient_source *source,
@@ -67,10 +44,10 @@ struct ps_gradient_part ps_gradient_part_next(const struct ps_gradient_source *s
     uint64_t rest = source->count - part.first;
     uint64_t most = elements_max(source, room);
     part.count = rest < most ? rest : most;
-    part.extra = rounded_up(part.count * element_bytes(source));
+    part.extra = rounded_up(part.count * width_of(source));
     part.bytes = part.extra;
     if (source->encoding == PS_ENCODING_INT8)
-        part.bytes += rounded_up(groups_of(part.count) * 4);
+        part.bytes += rounded_up(ps_encoding_groups(part.count) * 4);
     return part;
 }
 
@@ -78,7 +55,7 @@ static uint64_t elements_max(const struct ps_gradient_source *source, size_t roo
 {
     PS_ASSERT(room >= 65536);
     if (source->encoding != PS_ENCODING_INT8)
-        return room / element_bytes(source) / UNIT * UNIT;
+        return room / width_of(source) / UNIT * UNIT;
     uint64_t groups = room / (PS_ENCODING_GROUP + 4);
     return groups * PS_ENCODING_GROUP / UNIT * UNIT;
 }
@@ -129,14 +106,14 @@ static uint64_t listed_below(const struct ps_gradient_source *source, uint64_t f
 void ps_gradient_part_copy(const struct ps_gradient_source *source,
                            const struct ps_gradient_part *part, uint8_t *destination)
 {
-    size_t width = element_bytes(source);
+    size_t width = width_of(source);
     struct ps_view content = source->content;
     switch (source->encoding) {
     case PS_ENCODING_INT8:
-        ps_view_copy(content, (size_t)(groups_of(source->count) * 4 + part->first), destination,
-                     (size_t)part->count);
+        ps_view_copy(content, (size_t)(ps_encoding_groups(source->count) * 4 + part->first),
+                     destination, (size_t)part->count);
         ps_view_copy(content, (size_t)(part->first / PS_ENCODING_GROUP * 4),
-                     destination + part->extra, (size_t)(groups_of(part->count) * 4));
+                     destination + part->extra, (size_t)(ps_encoding_groups(part->count) * 4));
         return;
     case PS_ENCODING_TOP_K:
         ps_view_copy(content, content.size / 8 * 4 + (size_t)part->skipped * 4, destination,
