@@ -28,8 +28,9 @@ static enum ps_encoding read_encoding(struct ps_wire_reader *reader,
 static struct ps_wire_range read_name(struct ps_wire_reader *reader,
                                       const struct ps_wire_field *field);
 static uint32_t read_shard(struct ps_wire_reader *reader, const struct ps_wire_field *field);
-static enum ps_status keep(const struct ps_found *found, const struct ps_allocator *memory,
-                           struct kept *kept, struct ps_decoded *decoded, struct ps_error *error);
+static enum ps_status keep(const struct ps_wire_reader *reader, const struct ps_found *found,
+                           const struct ps_allocator *memory, struct kept *kept,
+                           struct ps_decoded *decoded);
 static enum ps_status keep_small(const struct ps_found *found, struct kept *kept,
                                  struct ps_decoded *decoded, struct ps_error *error);
 static enum ps_status keep_content(const struct ps_wire_range *content, struct ps_view *view,
@@ -75,9 +76,7 @@ enum ps_status ps_decode_init(struct ps_view bytes, const struct ps_allocator *m
         else if (field.number == 15)
             ps_decode_request_id(&reader, &field, &read.request, &found.client_id);
     }
-    *decoded = (struct ps_decoded){0};
-    PS_TRY(reader.status);
-    PS_TRY(keep(&found, memory, &kept, decoded, error));
+    PS_TRY(keep(&reader, &found, memory, &kept, decoded));
     read.name = kept.name;
     read.content = kept.content;
     read.config = kept.config;
@@ -123,9 +122,7 @@ enum ps_status ps_decode_finish(struct ps_view bytes, const struct ps_allocator 
         else if (field.number == 15)
             ps_decode_request_id(&reader, &field, &read.request, &found.client_id);
     }
-    *decoded = (struct ps_decoded){0};
-    PS_TRY(reader.status);
-    PS_TRY(keep(&found, memory, &kept, decoded, error));
+    PS_TRY(keep(&reader, &found, memory, &kept, decoded));
     read.request.client_id = kept.client_id;
     *request = read;
     return PS_OK;
@@ -169,9 +166,7 @@ enum ps_status ps_decode_push(struct ps_view bytes, const struct ps_allocator *m
     struct ps_wire_reader reader;
     ps_wire_reader_init(&reader, bytes, error);
     ps_decode_push_fields(&reader, &read, &found);
-    *decoded = (struct ps_decoded){0};
-    PS_TRY(reader.status);
-    PS_TRY(keep(&found, memory, &kept, decoded, error));
+    PS_TRY(keep(&reader, &found, memory, &kept, decoded));
     read.name = kept.name;
     read.content = kept.content;
     read.request.client_id = kept.client_id;
@@ -243,9 +238,7 @@ enum ps_status ps_decode_pull(struct ps_view bytes, const struct ps_allocator *m
     struct ps_wire_reader reader;
     ps_wire_reader_init(&reader, bytes, error);
     ps_decode_pull_fields(&reader, &read, &found);
-    *decoded = (struct ps_decoded){0};
-    PS_TRY(reader.status);
-    PS_TRY(keep(&found, memory, &kept, decoded, error));
+    PS_TRY(keep(&reader, &found, memory, &kept, decoded));
     read.name = kept.name;
     *request = read;
     return PS_OK;
@@ -289,9 +282,7 @@ enum ps_status ps_decode_pull_reply(struct ps_view bytes, const struct ps_alloca
     struct ps_wire_reader reader;
     ps_wire_reader_init(&reader, bytes, error);
     ps_decode_pull_reply_fields(&reader, &read, &found);
-    *decoded = (struct ps_decoded){0};
-    PS_TRY(reader.status);
-    PS_TRY(keep(&found, memory, &kept, decoded, error));
+    PS_TRY(keep(&reader, &found, memory, &kept, decoded));
     read.name = kept.name;
     read.content = kept.content;
     read.delta.runs = kept.runs;
@@ -315,9 +306,7 @@ enum ps_status ps_decode_list(struct ps_view bytes, const struct ps_allocator *m
         else if (field.number == 2)
             read.limit = (uint32_t)ps_wire_uint(&reader, &field, UINT32_MAX, "limit");
     }
-    *decoded = (struct ps_decoded){0};
-    PS_TRY(reader.status);
-    PS_TRY(keep(&found, memory, &kept, decoded, error));
+    PS_TRY(keep(&reader, &found, memory, &kept, decoded));
     read.after = kept.name;
     *request = read;
     return PS_OK;
@@ -376,11 +365,15 @@ static uint32_t read_shard(struct ps_wire_reader *reader, const struct ps_wire_f
     return (uint32_t)ps_wire_uint(reader, field, UINT32_MAX, "shard");
 }
 
-/* On failure nothing is held by `decoded`. */
-static enum ps_status keep(const struct ps_found *found, const struct ps_allocator *memory,
-                           struct kept *kept, struct ps_decoded *decoded, struct ps_error *error)
+/* What was found, if the reader got to the end. On failure nothing is held by `decoded`. */
+static enum ps_status keep(const struct ps_wire_reader *reader, const struct ps_found *found,
+                           const struct ps_allocator *memory, struct kept *kept,
+                           struct ps_decoded *decoded)
 {
     PS_ASSERT(memory != NULL);
+    struct ps_error *error = reader->error;
+    *decoded = (struct ps_decoded){0};
+    PS_TRY(reader->status);
     decoded->memory = memory;
     enum ps_status status = keep_small(found, kept, decoded, error);
     if (status == PS_OK)

@@ -72,12 +72,8 @@ enum ps_status ps_exchange_calls_add(struct ps_lane *lane, uint32_t count, void 
 static void begin(void *memory)
 {
     struct exchange_call *call = memory;
-    struct ps_lane *lane = call->call.lane;
     call->phase = WAITING;
-    grpc_call_error failed = grpc_server_request_registered_call(
-        lane->context->server, call->registered, &call->call.call, &call->call.deadline,
-        &call->call.metadata, NULL, lane->queue, lane->queue, &call->tag);
-    PS_ASSERT(failed == GRPC_CALL_OK);
+    ps_rpc_call_ask(&call->call, call->registered, PS_RPC_STREAM, &call->tag);
 }
 
 /* A stream has opened, or the server stops; or the status was sent, or the client has gone. */
@@ -88,8 +84,7 @@ static void exchange_step(void *owner, bool ok)
         start(call);
     } else if (call->phase == WAITING) {
         call->phase = ENDED;
-        ps_rpc_call_clear(&call->call);
-        ps_lane_slot_ended(call->call.lane);
+        ps_rpc_call_end(&call->call);
     } else {
         PS_ASSERT(call->phase == CLOSING && call->ending);
         call->ending = false;

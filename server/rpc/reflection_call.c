@@ -49,12 +49,8 @@ enum ps_status ps_reflection_calls_add(struct ps_lane *lane, uint32_t count, voi
 static void begin(void *memory)
 {
     struct reflection_call *call = memory;
-    struct ps_lane *lane = call->call.lane;
     call->state = WAITING;
-    grpc_call_error failed = grpc_server_request_registered_call(
-        lane->context->server, call->registered, &call->call.call, &call->call.deadline,
-        &call->call.metadata, NULL, lane->queue, lane->queue, &call->tag);
-    PS_ASSERT(failed == GRPC_CALL_OK);
+    ps_rpc_call_ask(&call->call, call->registered, PS_RPC_STREAM, &call->tag);
 }
 
 static void reflection_step(void *owner, bool ok)
@@ -64,8 +60,7 @@ static void reflection_step(void *owner, bool ok)
     case WAITING: /* a stream has opened, or the server is stopping */
         if (!ok) {
             call->state = ENDED;
-            ps_rpc_call_clear(&call->call);
-            ps_lane_slot_ended(call->call.lane);
+            ps_rpc_call_end(&call->call);
             return;
         }
         ps_rpc_call_begin(&call->call);

@@ -25,6 +25,16 @@ void ps_rpc_call_init(struct ps_rpc_call *call, struct ps_lane *lane)
     grpc_metadata_array_init(&call->metadata);
 }
 
+void ps_rpc_call_ask(struct ps_rpc_call *call, void *registered, enum ps_rpc_kind kind,
+                     struct ps_tag *tag)
+{
+    struct ps_lane *lane = call->lane;
+    grpc_call_error failed = grpc_server_request_registered_call(
+        lane->context->server, registered, &call->call, &call->deadline, &call->metadata,
+        kind == PS_RPC_UNARY ? &call->request : NULL, lane->queue, lane->queue, tag);
+    PS_ASSERT(failed == GRPC_CALL_OK);
+}
+
 void ps_rpc_call_begin(struct ps_rpc_call *call)
 {
     PS_ASSERT(call->call != NULL && !call->counted);
@@ -44,6 +54,12 @@ void ps_rpc_call_clear(struct ps_rpc_call *call)
     if (call->counted)
         ps_rpc_call_went(call->lane->context);
     ps_rpc_call_init(call, call->lane);
+}
+
+void ps_rpc_call_end(struct ps_rpc_call *call)
+{
+    ps_rpc_call_clear(call);
+    ps_lane_slot_ended(call->lane);
 }
 
 enum ps_status ps_rpc_call_view(struct ps_rpc_call *call, struct ps_view *view,

@@ -44,11 +44,22 @@ struct ps_rpc_call {
 
 void ps_rpc_call_init(struct ps_rpc_call *call, struct ps_lane *lane);
 
+/* What comes with the request: its one message, or nothing yet. */
+enum ps_rpc_kind { PS_RPC_UNARY, PS_RPC_STREAM };
+
+/* The free slot invites a request of the method `registered`. `tag` comes back with it, or with
+ * false when the server stops. */
+void ps_rpc_call_ask(struct ps_rpc_call *call, void *registered, enum ps_rpc_kind kind,
+                     struct ps_tag *tag);
+
 /* A request has come into the slot. */
 void ps_rpc_call_begin(struct ps_rpc_call *call);
 
 /* Ends the call, if any, and gives back everything: the slot is free. */
 void ps_rpc_call_clear(struct ps_rpc_call *call);
+
+/* The same for good: the server stops, and the lane has one slot less. */
+void ps_rpc_call_end(struct ps_rpc_call *call);
 
 /* The request's bytes where gRPC has put them; valid until the request is given back. To be asked
  * once per request. */

@@ -104,12 +104,8 @@ static void begin(void *memory)
 
 static void ask_for_request(struct unary_call *call)
 {
-    struct ps_lane *lane = call->call.lane;
     call->state = WAITING;
-    grpc_call_error failed = grpc_server_request_registered_call(
-        lane->context->server, call->registered, &call->call.call, &call->call.deadline,
-        &call->call.metadata, &call->call.request, lane->queue, lane->queue, &call->tag);
-    PS_ASSERT(failed == GRPC_CALL_OK);
+    ps_rpc_call_ask(&call->call, call->registered, PS_RPC_UNARY, &call->tag);
 }
 
 static void unary_step(void *owner, bool ok)
@@ -413,6 +409,5 @@ static void end(struct unary_call *call)
 {
     call->state = ENDED;
     ps_buffer_fini(&call->reply);
-    ps_rpc_call_clear(&call->call);
-    ps_lane_slot_ended(call->call.lane);
+    ps_rpc_call_end(&call->call);
 }

@@ -57,8 +57,7 @@ static void unknown_step(void *owner, bool ok)
         if (!ok) {
             call->state = ENDED;
             grpc_call_details_destroy(&call->details);
-            ps_rpc_call_clear(&call->call);
-            ps_lane_slot_ended(call->call.lane);
+            ps_rpc_call_end(&call->call);
             return;
         }
         ps_rpc_call_begin(&call->call);

@@ -56,12 +56,8 @@ enum ps_status ps_watch_calls_add(struct ps_lane *lane, uint32_t count, void *re
 static void begin(void *memory)
 {
     struct watch_call *call = memory;
-    struct ps_lane *lane = call->call.lane;
     call->state = WAITING;
-    grpc_call_error failed = grpc_server_request_registered_call(
-        lane->context->server, call->registered, &call->call.call, &call->call.deadline,
-        &call->call.metadata, &call->call.request, lane->queue, lane->queue, &call->tag);
-    PS_ASSERT(failed == GRPC_CALL_OK);
+    ps_rpc_call_ask(&call->call, call->registered, PS_RPC_UNARY, &call->tag);
 }
 
 static void watch_step(void *owner, bool ok)
@@ -71,8 +67,7 @@ static void watch_step(void *owner, bool ok)
     case WAITING: /* a request has come, or the server is stopping */
         if (!ok) {
             call->state = ENDED;
-            ps_rpc_call_clear(&call->call);
-            ps_lane_slot_ended(call->call.lane);
+            ps_rpc_call_end(&call->call);
             return;
         }
         ps_rpc_call_begin(&call->call);
