@@ -2,7 +2,7 @@
 #include "client/replica_part.h"
 
 #include "base/assert.h"
-#include "base/digest.h"
+#include "proto/digest.h"
 
 #include <inttypes.h>
 #include <string.h>

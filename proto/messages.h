@@ -140,7 +140,7 @@ struct ps_delta {
     struct ps_bytes runs; /* little-endian uint32 in pairs: first block, how many */
     enum ps_whole whole;
     uint64_t next;   /* the first block that is still to come; 0: none is */
-    uint64_t digest; /* of all blocks, when none is to come: the chain of base/digest.h */
+    uint64_t digest; /* of all blocks, when none is to come: the chain of proto/digest.h */
 };
 
 struct ps_pull_request {

@@ -3,7 +3,7 @@
 #include "server/core/blocks.h"
 
 #include "base/assert.h"
-#include "base/digest.h"
+#include "proto/digest.h"
 
 #include <string.h>
 

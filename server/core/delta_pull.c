@@ -2,7 +2,7 @@
 #include "server/core/delta_pull.h"
 
 #include "base/assert.h"
-#include "base/digest.h"
+#include "proto/digest.h"
 
 #include <inttypes.h>
 

@@ -2,7 +2,7 @@
 #include "tests/sim/sim_replica.h"
 
 #include "base/assert.h"
-#include "base/digest.h"
+#include "proto/digest.h"
 #include "client/placement.h"
 
 #include <inttypes.h>

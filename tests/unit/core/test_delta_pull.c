@@ -1,7 +1,7 @@
 /* server/core/delta_pull.c: what has changed since, and never a mixture. */
 #include "server/core/delta_pull.h"
 
-#include "base/digest.h"
+#include "proto/digest.h"
 #include "server/core/service_state.h"
 #include "tests/unit/core/core_world.h"
 

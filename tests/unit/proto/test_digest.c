@@ -1,5 +1,5 @@
-/* base/digest.c: what receivers in other languages compute with a library. */
-#include "base/digest.h"
+/* proto/digest.c: what receivers in other languages compute with a library. */
+#include "proto/digest.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
  * Errors:   none.
  * Memory:   none.
  */
-#ifndef PS_BASE_DIGEST_H
-#define PS_BASE_DIGEST_H
+#ifndef PS_PROTO_DIGEST_H
+#define PS_PROTO_DIGEST_H
 
 #include "base/bytes.h"
 
@@ -16,16 +16,6 @@
 
 /* xxHash64 with seed 0. */
 uint64_t ps_digest_xxh64(struct ps_bytes bytes);
-
-/* The same of bytes that come in pieces. */
-struct ps_digest {
-    uint64_t lanes[4];
-    uint64_t size;
-    uint8_t rest[32]; /* size % 32 of them wait for more */
-};
-void ps_digest_begin(struct ps_digest *digest);
-void ps_digest_add(struct ps_digest *digest, struct ps_bytes bytes);
-uint64_t ps_digest_end(const struct ps_digest *digest);
 
 /* Of one block: its xxHash64, but 1 instead of 0. 0 is no block's. */
 uint64_t ps_digest_block(struct ps_bytes block);
