@@ -17,6 +17,7 @@ from calls import Calls
 from cluster import Cluster, wait_until
 
 HTTP = ["--http", "127.0.0.1:0"]
+MANUAL = os.path.join(os.path.dirname(__file__), "../../../docs/metrics.md")
 
 
 class Pages(unittest.TestCase):
@@ -41,6 +42,12 @@ class Pages(unittest.TestCase):
         checked = subprocess.run(["promtool", "check", "metrics"], input=self.metrics(), text=True,
                                  capture_output=True, timeout=30, check=False)
         self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""))
+
+    def test_every_metric_is_in_the_manual(self):
+        with open(MANUAL, encoding="utf-8") as manual:
+            described = re.findall(r"^\| `([a-z_]+)` \| (\w+) \| [a-z_, ]*\|", manual.read(), re.M)
+        served = re.findall(r"^# TYPE (\S+) (\S+)$", self.metrics(), re.M)
+        self.assertEqual(sorted(described), sorted(served))
 
     def test_what_is_counted_is_what_happened(self):
         text = self.metrics()
