@@ -140,19 +140,39 @@ enum ps_status ps_initialiser_begin(struct ps_initialiser *initialiser, uint64_t
     return ps_fail(error, PS_ERR_UNAVAILABLE, "not selected in time: %.200s", why.text);
 }
 
-enum ps_status ps_initialiser_check(const struct ps_initialiser *initialiser,
-                                    struct ps_error *error)
+static enum ps_status not_the_owner(struct ps_error *error)
 {
-    if (initialiser->holding && !atomic_load(&initialiser->lost))
-        return PS_OK;
     return ps_fail(error, PS_ERR_STALE_EPOCH, "no longer the owner of the lock");
+}
+
+/* The lock is still ours, as far as we know. */
+static enum ps_status go_on_keeping(struct ps_initialiser *initialiser, struct ps_error *error)
+{
+    enum ps_status started = start_keeping(initialiser, error);
+    initialiser->holding = started == PS_OK;
+    return started;
+}
+
+enum ps_status ps_initialiser_prepare(struct ps_initialiser *initialiser, uint64_t deadline_ms,
+                                      struct ps_error *error)
+{
+    if (!initialiser->holding || atomic_load(&initialiser->lost))
+        return not_the_owner(error);
+    uint64_t look_ms = ps_deadline_after(initialiser->clock, initialiser->ttl_ms);
+    if (look_ms > deadline_ms)
+        look_ms = deadline_ms;
+    stop_keeping(initialiser);
+    enum ps_status status =
+        ps_registry_init_prepare(&initialiser->registry, &initialiser->lock, look_ms, error);
+    enum ps_status started = go_on_keeping(initialiser, status == PS_OK ? error : NULL);
+    return status == PS_OK ? started : status;
 }
 
 enum ps_status ps_initialiser_finish(struct ps_initialiser *initialiser, uint64_t deadline_ms,
                                      struct ps_error *error)
 {
     if (!initialiser->holding)
-        return ps_initialiser_check(initialiser, error);
+        return not_the_owner(error);
     stop_keeping(initialiser);
     enum ps_status status =
         ps_registry_init_finish(&initialiser->registry, &initialiser->lock, deadline_ms, error);
@@ -161,9 +181,8 @@ enum ps_status ps_initialiser_finish(struct ps_initialiser *initialiser, uint64_
         initialiser->holding = false;
         return status;
     }
-    /* Still ours, as far as we know: to be tried again. */
-    enum ps_status started = start_keeping(initialiser, NULL);
-    initialiser->holding = started == PS_OK;
+    enum ps_status ignored = go_on_keeping(initialiser, NULL); /* to be tried again */
+    (void)ignored;
     return status;
 }
 

@@ -46,13 +46,15 @@ PS_MUST_USE enum ps_status ps_initialiser_begin(struct ps_initialiser *initialis
                                                 uint64_t deadline_ms, bool *selected,
                                                 struct ps_error *error);
 
-/* PS_OK while the lock is held, as far as is known; PS_ERR_STALE_EPOCH: it is not, begin again. A
- * zeroed initialiser holds none. */
-PS_MUST_USE enum ps_status ps_initialiser_check(const struct ps_initialiser *initialiser,
-                                                struct ps_error *error);
+/* Before the servers are told to finish: finish demands that none of them begins without any state
+ * from now on. PS_ERR_STALE_EPOCH: the lock is not held, begin again; a zeroed initialiser holds
+ * none. After another failure the lock is still held. */
+PS_MUST_USE enum ps_status ps_initialiser_prepare(struct ps_initialiser *initialiser,
+                                                  uint64_t deadline_ms, struct ps_error *error);
 
 /* Marks the job initialised and gives the lock up. PS_ERR_STALE_EPOCH: the lock had been lost;
- * begin again. After another failure the lock is still held. */
+ * begin again. After another failure the lock is still held; PS_ERR_CONFLICT: a server has begun
+ * without any state, so prepare and tell all of them to finish again. */
 PS_MUST_USE enum ps_status ps_initialiser_finish(struct ps_initialiser *initialiser,
                                                  uint64_t deadline_ms, struct ps_error *error);
 

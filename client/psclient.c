@@ -28,6 +28,8 @@ static enum ps_status begin_with_lock(struct psclient *client, uint64_t deadline
                                       struct ps_error *error);
 static enum ps_status begin_without_lock(struct psclient *client, uint64_t deadline_ms,
                                          bool *selected, struct ps_error *error);
+static enum ps_status finish_with_lock(struct psclient *client, uint64_t deadline_ms,
+                                       struct ps_error *error);
 static enum ps_status finish_shards(struct psclient *client, uint64_t deadline_ms,
                                     struct ps_error *error);
 
@@ -420,17 +422,29 @@ PS_EXPORT int psclient_finish_init(struct psclient *client, uint64_t timeout_ms,
     enum ps_status status = enter_initialising(client, &why);
     if (status != PS_OK)
         return ps_client_fail(error, status, why.text);
-    /* Who has lost the lock is not the one who may finish: another may be giving parameters. */
     if (client->etcd != NULL)
-        status = ps_initialiser_check(&client->initialiser, &why);
-    if (status == PS_OK)
+        status = finish_with_lock(client, deadline_ms, &why);
+    else
         status = finish_shards(client, deadline_ms, &why);
-    if (status == PS_OK && client->etcd != NULL)
-        status = ps_initialiser_finish(&client->initialiser, deadline_ms, &why);
     leave_initialising(client);
     if (status != PS_OK)
         return ps_client_fail(error, status, why.text);
     return ps_client_succeed(error);
+}
+
+/* Who has lost the lock is not the one who may finish: another may be giving parameters. When a
+ * server has begun without any state meanwhile, its answer to another finish says whether it had
+ * been given any. */
+static enum ps_status finish_with_lock(struct psclient *client, uint64_t deadline_ms,
+                                       struct ps_error *error)
+{
+    enum ps_status status;
+    do {
+        PS_TRY(ps_initialiser_prepare(&client->initialiser, deadline_ms, error));
+        PS_TRY(finish_shards(client, deadline_ms, error));
+        status = ps_initialiser_finish(&client->initialiser, deadline_ms, error);
+    } while (status == PS_ERR_CONFLICT && ps_time_left_ms(client->clock, deadline_ms) > 0);
+    return status;
 }
 
 static enum ps_status finish_shards(struct psclient *client, uint64_t deadline_ms,

@@ -6,6 +6,7 @@
  *   /checkpoints/<i>     JSON pointer to the newest checkpoint (checkpoint/catalog.h)
  *   /init_ps/lock/<id>   one leased key per trainer that wants to initialise; the oldest holds
  *   /init_ps/done        "1" once every shard is initialised
+ *   /init_ps/lost        "<i> <epoch>" of the last owner that began without any state
  *
  * --job NAME puts "/NAME" before all of them (B25).
  *
@@ -80,9 +81,11 @@ PS_MUST_USE enum ps_status
 ps_registry_publish_checkpoint(struct ps_registry *registry, const struct ps_claim *claim,
                                struct ps_bytes json, uint64_t deadline_ms, struct ps_error *error);
 
-/* Deletes /init_ps/done, only while the claim is ours and /checkpoints/<index> is absent: this
- * shard has no state, so the job must be initialised again (B6). PS_ERR_STALE_EPOCH when the claim
- * is not ours, PS_ERR_CONFLICT when there is a checkpoint; nothing was deleted then. */
+/* Deletes /init_ps/done and puts /init_ps/lost, only while the claim is ours and
+ * /checkpoints/<index> is absent: this shard has no state, so the job must be initialised again
+ * (B6), also by a trainer that has finished the shard's former owner and is about to set the mark.
+ * PS_ERR_STALE_EPOCH when the claim is not ours, PS_ERR_CONFLICT when there is a checkpoint;
+ * nothing was changed then. */
 PS_MUST_USE enum ps_status ps_registry_forget_done(struct ps_registry *registry,
                                                    const struct ps_claim *claim,
                                                    uint64_t deadline_ms, struct ps_error *error);
@@ -122,6 +125,7 @@ PS_MUST_USE enum ps_status ps_registry_watch_members(struct ps_registry *registr
 struct ps_init_lock {
     struct ps_kv_lease lease;
     int64_t create_revision; /* of our key; 0: not queued */
+    int64_t lost_revision;   /* of /init_ps/lost, as prepared */
     char key[192];
 };
 
@@ -138,8 +142,19 @@ PS_MUST_USE enum ps_status ps_registry_init_turn(struct ps_registry *registry, u
                                                  struct ps_init_lock *lock, uint64_t deadline_ms,
                                                  enum ps_init_turn *turn, struct ps_error *error);
 
+/* Before the servers are told to finish: from now on ps_registry_init_finish demands that no shard
+ * begins without any state. Of what was lost earlier the epoch in FinishInitParams tells. */
+PS_MUST_USE enum ps_status ps_registry_init_prepare(struct ps_registry *registry,
+                                                    struct ps_init_lock *lock, uint64_t deadline_ms,
+                                                    struct ps_error *error);
+
 /* Puts /init_ps/done and gives the lock up, in one transaction that demands that the lock is still
- * ours: else PS_ERR_STALE_EPOCH "no longer the owner of the lock". The lock is zeroed by both. */
+ * ours and that no shard has begun without any state since ps_registry_init_prepare.
+ *
+ * PS_ERR_STALE_EPOCH  "no longer the owner of the lock"; the lock is zeroed, as by PS_OK
+ * PS_ERR_CONFLICT     a shard has begun without any state, before its server was told to finish or
+ *                     after; the lock is still held. Prepare, and tell all to finish again: a
+ *                     server that has lost what it was given refuses that. */
 PS_MUST_USE enum ps_status ps_registry_init_finish(struct ps_registry *registry,
                                                    struct ps_init_lock *lock, uint64_t deadline_ms,
                                                    struct ps_error *error);

@@ -1,15 +1,17 @@
-/* Where a shard's newest checkpoint is: written by the shard's owner only. */
+/* Where a shard's newest checkpoint is, and that it has none: written by the shard's owner only. */
 #include "etcd/registry_keys.h"
 
-/* A transaction on `key` that demands ownership of the shard and that `key` is as it was seen. */
+#include <stdio.h>
+
+/* A put of `key` that demands ownership of the shard and that `key` is as it was seen. */
 struct owned_change {
     const struct ps_claim *claim;
     const char *owner_key;
     const char *key;
-    int64_t seen_revision;  /* modify revision of `key`; 0: absent */
-    const char *absent_key; /* must not exist; NULL: no such demand */
-    enum ps_kv_change_kind kind;
+    int64_t seen_revision; /* modify revision of `key`; 0: absent */
     struct ps_bytes value;
+    const char *absent_key;  /* must not exist; NULL: no such demand */
+    const char *deleted_key; /* goes with it; NULL: none */
 };
 
 static enum ps_status commit_owned(struct ps_registry *registry, const struct owned_change *change,
@@ -18,7 +20,6 @@ static enum ps_status change_owned(struct ps_registry *registry, struct owned_ch
                                    uint64_t deadline_ms, struct ps_error *error);
 static enum ps_status why_refused(struct ps_registry *registry, const struct owned_change *change,
                                   uint64_t deadline_ms, struct ps_error *error);
-static bool already_so(const struct owned_change *change, const struct ps_registry_fact *fact);
 
 enum ps_status ps_registry_publish_checkpoint(struct ps_registry *registry,
                                               const struct ps_claim *claim, struct ps_bytes json,
@@ -30,7 +31,6 @@ enum ps_status ps_registry_publish_checkpoint(struct ps_registry *registry,
         .claim = claim,
         .owner_key = owner.text,
         .key = key.text,
-        .kind = PS_KV_PUT,
         .value = json,
     };
     return change_owned(registry, &change, deadline_ms, error);
@@ -40,15 +40,19 @@ enum ps_status ps_registry_forget_done(struct ps_registry *registry, const struc
                                        uint64_t deadline_ms, struct ps_error *error)
 {
     struct ps_registry_key owner = ps_registry_key(registry, "/ps/%" PRIu32, claim->index);
-    struct ps_registry_key key = ps_registry_key(registry, "/init_ps/done");
+    struct ps_registry_key key = ps_registry_key(registry, "/init_ps/lost");
+    struct ps_registry_key done = ps_registry_key(registry, "/init_ps/done");
     struct ps_registry_key absent =
         ps_registry_key(registry, "/checkpoints/%" PRIu32, claim->index);
+    char who[48]; /* of no other claim */
+    (void)snprintf(who, sizeof who, "%" PRIu32 " %" PRIu64, claim->index, claim->epoch);
     struct owned_change change = {
         .claim = claim,
         .owner_key = owner.text,
         .key = key.text,
+        .value = ps_bytes_of_text(who),
         .absent_key = absent.text,
-        .kind = PS_KV_DELETE,
+        .deleted_key = done.text,
     };
     return change_owned(registry, &change, deadline_ms, error);
 }
@@ -65,7 +69,7 @@ static enum ps_status change_owned(struct ps_registry *registry, struct owned_ch
             ps_registry_look(registry, change->key, change->value, deadline_ms, &fact, error);
         if (status != PS_OK)
             return ps_registry_failed(status, unknown, error);
-        if (unknown && already_so(change, &fact))
+        if (unknown && fact.value_equal)
             return PS_OK;
 
         bool done = false;
@@ -88,11 +92,6 @@ static enum ps_status change_owned(struct ps_registry *registry, struct owned_ch
     return ps_fail(error, PS_ERR_TIMEOUT, "%s could not be changed", change->key);
 }
 
-static bool already_so(const struct owned_change *change, const struct ps_registry_fact *fact)
-{
-    return change->kind == PS_KV_PUT ? fact->value_equal : fact->modify_revision == 0;
-}
-
 static enum ps_status commit_owned(struct ps_registry *registry, const struct owned_change *change,
                                    uint64_t deadline_ms, bool *done, struct ps_error *error)
 {
@@ -101,9 +100,12 @@ static enum ps_status commit_owned(struct ps_registry *registry, const struct ow
         {change->key, PS_KV_MODIFIED_AT, change->seen_revision},
         {change->absent_key, PS_KV_CREATED_AT, 0},
     };
-    const struct ps_kv_change made = {change->kind, change->key, change->value, {0}};
+    const struct ps_kv_change changes[] = {
+        {PS_KV_PUT, change->key, change->value, {0}},
+        {PS_KV_DELETE, change->deleted_key, {NULL, 0}, {0}},
+    };
     const struct ps_kv_transaction transaction = {compares, change->absent_key == NULL ? 2 : 3,
-                                                  &made, 1};
+                                                  changes, change->deleted_key == NULL ? 1 : 2};
     int64_t revision = 0;
     return ps_kv_commit(registry->kv, &transaction, deadline_ms, done, &revision, error);
 }

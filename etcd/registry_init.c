@@ -16,6 +16,8 @@ static enum ps_status read_done(struct ps_registry *registry, uint64_t deadline_
                                 struct ps_error *error);
 static enum ps_status put_done(struct ps_registry *registry, const struct ps_init_lock *lock,
                                uint64_t deadline_ms, bool *done, struct ps_error *error);
+static enum ps_status why_not_done(struct ps_registry *registry, const struct ps_init_lock *lock,
+                                   uint64_t deadline_ms, struct ps_error *error);
 static void give_up(struct ps_registry *registry, struct ps_init_lock *lock, uint64_t deadline_ms);
 
 enum ps_status ps_registry_init_turn(struct ps_registry *registry, uint64_t ttl_ms,
@@ -125,6 +127,18 @@ static enum ps_status read_done(struct ps_registry *registry, uint64_t deadline_
     return PS_OK;
 }
 
+enum ps_status ps_registry_init_prepare(struct ps_registry *registry, struct ps_init_lock *lock,
+                                        uint64_t deadline_ms, struct ps_error *error)
+{
+    PS_ASSERT(lock != NULL);
+    struct ps_registry_key key = ps_registry_key(registry, "/init_ps/lost");
+    struct ps_registry_fact fact;
+    PS_TRY(ps_registry_look(registry, key.text, (struct ps_bytes){NULL, 0}, deadline_ms, &fact,
+                            error));
+    lock->lost_revision = fact.modify_revision;
+    return PS_OK;
+}
+
 enum ps_status ps_registry_init_finish(struct ps_registry *registry, struct ps_init_lock *lock,
                                        uint64_t deadline_ms, struct ps_error *error)
 {
@@ -145,10 +159,12 @@ enum ps_status ps_registry_init_finish(struct ps_registry *registry, struct ps_i
             if (status != PS_OK)
                 return ps_registry_failed(status, unknown, error);
         }
-        give_up(registry, lock, deadline_ms);
         if (!done)
-            return ps_fail(error, PS_ERR_STALE_EPOCH, "no longer the owner of the lock");
-        return PS_OK;
+            status = why_not_done(registry, lock, deadline_ms, error);
+        if (status != PS_OK && status != PS_ERR_STALE_EPOCH)
+            return status == PS_ERR_CONFLICT ? status : ps_registry_failed(status, unknown, error);
+        give_up(registry, lock, deadline_ms);
+        return status;
     }
     return ps_fail(error, PS_ERR_TIMEOUT, "the end of the initialisation could not be written");
 }
@@ -159,14 +175,30 @@ static enum ps_status put_done(struct ps_registry *registry, const struct ps_ini
     if (lock->create_revision == 0)
         return ps_fail(error, PS_ERR_STALE_EPOCH, "no longer the owner of the lock");
     struct ps_registry_key key = ps_registry_key(registry, "/init_ps/done");
-    const struct ps_kv_compare ours = {lock->key, PS_KV_CREATED_AT, lock->create_revision};
+    struct ps_registry_key lost = ps_registry_key(registry, "/init_ps/lost");
+    const struct ps_kv_compare compares[] = {
+        {lock->key, PS_KV_CREATED_AT, lock->create_revision},
+        {lost.text, PS_KV_MODIFIED_AT, lock->lost_revision},
+    };
     const struct ps_kv_change changes[] = {
         {PS_KV_PUT, key.text, ps_bytes_of_text("1"), {0}},
         {PS_KV_DELETE, lock->key, {NULL, 0}, {0}},
     };
-    const struct ps_kv_transaction transaction = {&ours, 1, changes, 2};
+    const struct ps_kv_transaction transaction = {compares, 2, changes, 2};
     int64_t revision = 0;
     return ps_kv_commit(registry->kv, &transaction, deadline_ms, done, &revision, error);
+}
+
+/* Which of the two demands was not met. */
+static enum ps_status why_not_done(struct ps_registry *registry, const struct ps_init_lock *lock,
+                                   uint64_t deadline_ms, struct ps_error *error)
+{
+    struct ps_registry_fact fact;
+    PS_TRY(ps_registry_look(registry, lock->key, (struct ps_bytes){NULL, 0}, deadline_ms, &fact,
+                            error));
+    if (fact.create_revision == lock->create_revision)
+        return ps_fail(error, PS_ERR_CONFLICT, "a shard has begun without any state");
+    return ps_fail(error, PS_ERR_STALE_EPOCH, "no longer the owner of the lock");
 }
 
 void ps_registry_init_abandon(struct ps_registry *registry, struct ps_init_lock *lock,

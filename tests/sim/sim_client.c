@@ -27,6 +27,7 @@ static void look_at_members(struct sim_client *client);
 static void keep_lock(struct sim_client *client);
 static void go_on(struct sim_client *client);
 static void take_turn(struct sim_client *client);
+static void finish_shards(struct sim_client *client);
 static void mark_done(struct sim_client *client);
 static void on_batch(struct sim_client *client);
 static void train(struct sim_client *client);
@@ -147,9 +148,13 @@ static void step(struct sim_world *world, void *subject, uint64_t generation, ui
         on_batch(client);
     if (now_ms >= client->busy_until_ms)
         go_on(client);
-    client->busy_until_ms = now_ms + sim_kv_take_spent(client->kv);
+    uint64_t spent_ms = sim_kv_take_spent(client->kv);
+    if (spent_ms > 0)
+        client->busy_until_ms = now_ms + spent_ms;
 
     uint64_t wake_ms = now_ms + POLL_MS;
+    if (client->busy_until_ms > now_ms && client->busy_until_ms < wake_ms)
+        wake_ms = client->busy_until_ms;
     if (client->engine != NULL && ps_engine_wake_ms(client->engine) < wake_ms)
         wake_ms = ps_engine_wake_ms(client->engine);
     if (client->finished)
@@ -213,6 +218,9 @@ static void go_on(struct sim_client *client)
     case SIM_PHASE_QUEUEING:
         take_turn(client);
         return;
+    case SIM_PHASE_PREPARING:
+        finish_shards(client);
+        return;
     case SIM_PHASE_MARKING:
         mark_done(client);
         return;
@@ -270,6 +278,19 @@ static void take_turn(struct sim_client *client)
     start_batch(client, PS_METHOD_INIT, SIM_PHASE_INITIALISING, BATCH_MS);
 }
 
+static void finish_shards(struct sim_client *client)
+{
+    if (ps_registry_init_prepare(&client->registry, &client->lock,
+                                 sim_now(client->world) + STORE_MS, NULL) != PS_OK) {
+        pause_for(client, TURN_MS);
+        return;
+    }
+    client->item_count = client->members.shard_count;
+    for (uint32_t i = 0; i < client->item_count; i++)
+        client->items[i] = (struct ps_item){.shard = i};
+    start_batch(client, PS_METHOD_FINISH, SIM_PHASE_FINISHING, BATCH_MS);
+}
+
 static void mark_done(struct sim_client *client)
 {
     struct sim_world *world = client->world;
@@ -277,7 +298,10 @@ static void mark_done(struct sim_client *client)
         ps_registry_init_finish(&client->registry, &client->lock, sim_now(world) + STORE_MS, NULL);
     sim_trace(world, client->name, "marks the job as initialised: %s", ps_status_word(status));
     client->phase = status == PS_OK ? SIM_PHASE_IDLE : SIM_PHASE_QUEUEING;
-    pause_for(client, TURN_MS);
+    if (status == PS_ERR_CONFLICT)
+        client->phase = SIM_PHASE_PREPARING;
+    else
+        pause_for(client, TURN_MS);
 }
 
 /* ---- Batches ---- */
@@ -363,14 +387,7 @@ static void on_batch(struct sim_client *client)
         pause_for(client, TURN_MS);
         return;
     }
-    if (phase == SIM_PHASE_FINISHING) {
-        client->phase = SIM_PHASE_MARKING;
-        return;
-    }
-    client->item_count = client->members.shard_count;
-    for (uint32_t i = 0; i < client->item_count; i++)
-        client->items[i] = (struct ps_item){.shard = i};
-    start_batch(client, PS_METHOD_FINISH, SIM_PHASE_FINISHING, BATCH_MS);
+    client->phase = phase == SIM_PHASE_FINISHING ? SIM_PHASE_MARKING : SIM_PHASE_PREPARING;
 }
 
 /* Small whole numbers, so that float32 sums stay exact. */

@@ -22,6 +22,7 @@ enum sim_phase {
     SIM_PHASE_IDLE,         /* open, nothing to do */
     SIM_PHASE_QUEUEING,     /* waits for its turn to initialise */
     SIM_PHASE_INITIALISING, /* init of every parameter */
+    SIM_PHASE_PREPARING,    /* reads what is lost already */
     SIM_PHASE_FINISHING,    /* finish of every shard */
     SIM_PHASE_MARKING,      /* puts /init_ps/done */
     SIM_PHASE_PUSHING,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEEDS 100
+#define SEEDS 300
 
 /* Some world notices that `promise` is broken. (One fault may break others too.) */
 static void expect_caught(enum sim_mutation mutation, const char *promise)

@@ -1,14 +1,7 @@
 /* libpsclient with a real etcd: it finds servers, follows them, and initialises a job once. The
  * servers are fakes; their keys are written by the test. */
-#include "client/psclient.h"
+#include "tests/integration/client/psclient_etcd_rig.h"
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "etcd/registry.h"
-#include "tests/support/client/fake_server.h"
-#include "tests/support/etcd/etcd_process.h"
-
-#include <check.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -18,70 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LONG_MS 30000
-#define SOON_MS 5000
-
-static struct etcd_process etcd;
-static struct ps_kv *kv;
-static struct ps_registry registry;
-static struct psclient *client;
-static struct psclient_error error;
 static const float ones[4] = {1, 1, 1, 1};
 static const struct fake_answer hold = {.kind = FAKE_HOLD};
-
-static uint64_t soon(void)
-{
-    return ps_deadline_after(ps_clock_real(), SOON_MS);
-}
-
-static void open_store(uint32_t shard_count)
-{
-    const struct ps_kv_etcd_options options = {
-        .endpoints = etcd.url, .clock = ps_clock_real(), .memory = ps_allocator_heap()};
-    uint32_t count;
-    ck_assert_int_eq(ps_kv_etcd_open(&options, &kv, NULL), PS_OK);
-    ck_assert_int_eq(ps_registry_init(&registry, kv, "", NULL), PS_OK);
-    if (shard_count > 0)
-        ck_assert_int_eq(ps_registry_desired(&registry, shard_count, soon(), &count, NULL), PS_OK);
-}
-
-static void start(uint32_t shard_count)
-{
-    etcd_process_start(&etcd, NULL);
-    open_store(shard_count);
-}
-
-static void finish(void)
-{
-    ps_kv_destroy(kv);
-    etcd_process_fini(&etcd);
-}
-
-static struct ps_claim own(uint32_t index, const char *address)
-{
-    struct ps_kv_lease lease;
-    struct ps_claim claim;
-    ck_assert_int_eq(ps_kv_lease_grant(kv, 60000, soon(), &lease, NULL), PS_OK);
-    ck_assert_int_eq(ps_registry_claim(&registry, 2, index, lease, soon(), &claim, NULL), PS_OK);
-    ck_assert_int_eq(ps_registry_publish_address(&registry, &claim, address, soon(), NULL), PS_OK);
-    return claim;
-}
-
-static void disown(const struct ps_claim *claim)
-{
-    ck_assert_int_eq(ps_kv_lease_revoke(kv, claim->lease, soon(), NULL), PS_OK);
-}
-
-static struct psclient *open_client(void)
-{
-    const struct psclient_options options = {
-        .etcd = etcd.url, .open_timeout_ms = LONG_MS, .lock_ttl_ms = 2000};
-    struct psclient *opened;
-    struct psclient_error why;
-    int status = psclient_open(&options, &opened, &why);
-    ck_assert_msg(status == PSCLIENT_OK, "%s", why.text);
-    return opened;
-}
 
 static int push(const char *name, uint64_t timeout_ms)
 {

@@ -190,6 +190,29 @@ START_TEST(one_trainer_initialises_on_etcd)
 }
 END_TEST
 
+START_TEST(a_shard_lost_before_the_mark_keeps_the_mark_away_on_etcd)
+{
+    struct ps_kv *kv = open_as(process.url, NULL, 5000);
+    struct ps_registry registry = registry_on(kv);
+    struct ps_init_lock lock = {0};
+    enum ps_init_turn turn = PS_INIT_WAIT;
+    struct ps_claim claim;
+    ck_assert_int_eq(ps_registry_init_turn(&registry, 60000, &lock, in_ms(30000), &turn, NULL),
+                     PS_OK);
+    ck_assert_int_eq(
+        ps_registry_claim(&registry, 1, UINT32_MAX, grant(kv), in_ms(30000), &claim, NULL), PS_OK);
+    ck_assert_int_eq(ps_registry_init_prepare(&registry, &lock, in_ms(30000), NULL), PS_OK);
+
+    ck_assert_int_eq(ps_registry_forget_done(&registry, &claim, in_ms(30000), NULL), PS_OK);
+    ck_assert_int_eq(ps_registry_init_finish(&registry, &lock, in_ms(30000), NULL),
+                     PS_ERR_CONFLICT);
+
+    ck_assert_int_eq(ps_registry_init_prepare(&registry, &lock, in_ms(30000), NULL), PS_OK);
+    ck_assert_int_eq(ps_registry_init_finish(&registry, &lock, in_ms(30000), NULL), PS_OK);
+    ps_kv_destroy(kv);
+}
+END_TEST
+
 int main(void)
 {
     if (!etcd_process_available()) {
@@ -204,5 +227,6 @@ int main(void)
     tcase_add_test(tests, servers_that_start_at_once_get_different_indices);
     tcase_add_test(tests, b8_a_server_whose_lease_was_revoked_is_fenced);
     tcase_add_test(tests, one_trainer_initialises_on_etcd);
+    tcase_add_test(tests, a_shard_lost_before_the_mark_keeps_the_mark_away_on_etcd);
     return run_case("registry_etcd", tests);
 }

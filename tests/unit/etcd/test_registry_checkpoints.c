@@ -1,6 +1,7 @@
 /* etcd/registry_checkpoints.c: pointers written by the owner only. */
 #include "registry_fixture.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 START_TEST(checkpoint_pointers_replace_each_other_and_outlive_the_owner)
@@ -50,6 +51,32 @@ START_TEST(the_mark_is_forgotten_only_without_a_checkpoint)
 }
 END_TEST
 
+START_TEST(forgetting_the_mark_says_who_has_lost_what)
+{
+    char who[48];
+    struct ps_claim claim = claim_any(2);
+    (void)snprintf(who, sizeof who, "0 %llu", (unsigned long long)claim.epoch);
+
+    ck_assert_int_eq(ps_registry_forget_done(&registry, &claim, soon(), NULL), PS_OK);
+
+    assert_key("/init_ps/lost", who);
+}
+END_TEST
+
+START_TEST(who_may_not_forget_the_mark_says_of_no_loss)
+{
+    struct ps_claim fenced = claim_any(2);
+    fake.now_ms += TTL_MS + 1;
+    struct ps_claim claim = claim_any(2);
+    put("/checkpoints/0", "{}");
+
+    ck_assert_int_eq(ps_registry_forget_done(&registry, &fenced, soon(), NULL), PS_ERR_STALE_EPOCH);
+    ck_assert_int_eq(ps_registry_forget_done(&registry, &claim, soon(), NULL), PS_ERR_CONFLICT);
+
+    assert_key("/init_ps/lost", NULL);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("registry_checkpoints");
@@ -58,6 +85,8 @@ int main(void)
     tcase_add_test(tests, checkpoint_pointers_replace_each_other_and_outlive_the_owner);
     tcase_add_test(tests, a_missing_checkpoint_has_its_own_words);
     tcase_add_test(tests, the_mark_is_forgotten_only_without_a_checkpoint);
+    tcase_add_test(tests, forgetting_the_mark_says_who_has_lost_what);
+    tcase_add_test(tests, who_may_not_forget_the_mark_says_of_no_loss);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -158,6 +158,18 @@ START_TEST(the_mark_is_forgotten_in_spite_of_a_lost_answer)
 }
 END_TEST
 
+/* Without a mark that goes, only this key shows whether the write happened. */
+START_TEST(a_loss_is_noted_in_spite_of_a_lost_answer)
+{
+    struct ps_claim claim = claim_any(1);
+    lossy.kind = kinds[_i];
+
+    ck_assert_int_eq(ps_registry_forget_done(&lossy_registry, &claim, soon(), NULL), PS_OK);
+
+    ck_assert_uint_eq(count_keys("/init_ps/lost"), 1);
+}
+END_TEST
+
 START_TEST(a_place_in_the_queue_is_taken_once_in_spite_of_a_lost_answer)
 {
     struct ps_init_lock lock = {0};
@@ -218,6 +230,44 @@ START_TEST(an_initialisation_unanswered_and_then_overtaken_is_not_finished)
 }
 END_TEST
 
+static void a_shard_is_lost(void *context)
+{
+    (void)context;
+    struct ps_claim claim = claim_any(1);
+    ck_assert_int_eq(ps_registry_forget_done(&registry, &claim, soon(), NULL), PS_OK);
+}
+
+START_TEST(an_initialisation_unanswered_and_then_lost_is_not_finished)
+{
+    static const enum ps_status expected[] = {PS_ERR_STALE_EPOCH, PS_ERR_CONFLICT};
+    struct ps_init_lock lock = {0};
+    enum ps_init_turn turn;
+    ck_assert_int_eq(ps_registry_init_turn(&registry, TTL_MS, &lock, soon(), &turn, NULL), PS_OK);
+    ck_assert_int_eq(ps_registry_init_prepare(&registry, &lock, soon(), NULL), PS_OK);
+    lossy.kind = kinds[_i];
+    lossy.meanwhile = a_shard_is_lost;
+
+    ck_assert_int_eq(ps_registry_init_finish(&lossy_registry, &lock, soon(), NULL), expected[_i]);
+
+    assert_key("/init_ps/done", NULL);
+    ps_registry_init_abandon(&registry, &lock, soon());
+}
+END_TEST
+
+START_TEST(why_an_initialisation_was_refused_stays_unknown_without_the_store)
+{
+    struct ps_init_lock lock = {0};
+    enum ps_init_turn turn;
+    ck_assert_int_eq(ps_registry_init_turn(&registry, TTL_MS, &lock, soon(), &turn, NULL), PS_OK);
+    lossy.kind = LOSSY_DOWN;
+
+    ck_assert_int_eq(ps_registry_init_finish(&lossy_registry, &lock, soon(), NULL), PS_ERR_TIMEOUT);
+
+    ck_assert_int_ne(lock.create_revision, 0);
+    ps_registry_init_abandon(&registry, &lock, soon());
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("registry_lost_answers");
@@ -233,10 +283,13 @@ int main(void)
     tcase_add_loop_test(tests, a_checkpoint_is_published_in_spite_of_a_lost_answer, 0, 2);
     tcase_add_test(tests, b8_a_checkpoint_unanswered_and_then_fenced_is_not_published);
     tcase_add_loop_test(tests, the_mark_is_forgotten_in_spite_of_a_lost_answer, 0, 2);
+    tcase_add_loop_test(tests, a_loss_is_noted_in_spite_of_a_lost_answer, 0, 2);
     tcase_add_loop_test(tests, a_place_in_the_queue_is_taken_once_in_spite_of_a_lost_answer, 0, 2);
     tcase_add_test(tests, a_place_that_cannot_be_read_back_is_found_by_the_next_call);
     tcase_add_loop_test(tests, an_initialisation_is_finished_in_spite_of_a_lost_answer, 0, 2);
     tcase_add_test(tests, an_initialisation_unanswered_and_then_overtaken_is_not_finished);
+    tcase_add_loop_test(tests, an_initialisation_unanswered_and_then_lost_is_not_finished, 0, 2);
+    tcase_add_test(tests, why_an_initialisation_was_refused_stays_unknown_without_the_store);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
