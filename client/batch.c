@@ -38,7 +38,7 @@ enum ps_status ps_batch_create(const struct ps_batch_request *request, uint64_t 
     batch->memory = memory;
     batch->request = *request;
     batch->wake_ms = request->deadline_ms;
-    batch->outbox = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL};
+    batch->outbox = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL, 0};
     batch->lane_count = shard_count;
 
     batch->calls = ps_zeroed_array(memory, (size_t)call_count, sizeof *batch->calls);
@@ -297,8 +297,8 @@ void ps_call_name_shard(struct ps_engine_call *call)
 
 void ps_lane_clear(struct ps_lane *lane)
 {
-    lane->again = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL};
-    lane->ready = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL};
+    lane->again = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL, 0};
+    lane->ready = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL, 0};
 }
 
 void ps_call_queue_push(struct ps_batch *batch, struct ps_call_queue *queue, uint32_t call)
@@ -309,6 +309,7 @@ void ps_call_queue_push(struct ps_batch *batch, struct ps_call_queue *queue, uin
     else
         batch->calls[queue->last].next = call;
     queue->last = call;
+    queue->count++;
 }
 
 uint32_t ps_call_queue_pop(struct ps_batch *batch, struct ps_call_queue *queue)
@@ -317,6 +318,7 @@ uint32_t ps_call_queue_pop(struct ps_batch *batch, struct ps_call_queue *queue)
     if (call == PS_NO_CALL)
         return call;
     queue->first = batch->calls[call].next;
+    queue->count--;
     if (queue->first == PS_NO_CALL)
         queue->last = PS_NO_CALL;
     return call;

@@ -49,6 +49,7 @@ struct ps_engine_call {
 /* A first-in first-out list of calls, linked by `next`. */
 struct ps_call_queue {
     uint32_t first, last;
+    uint32_t count;
 };
 
 struct ps_lane {

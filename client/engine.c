@@ -26,6 +26,7 @@ static void pass_deadline(struct ps_engine *engine, struct ps_batch *batch);
 static void give_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t index);
 static void judge_cancelled(struct ps_batch *batch, struct ps_engine_call *call,
                             const struct ps_call_outcome *outcome);
+static void fill_room(struct ps_engine *engine, uint32_t shard);
 static void tick_batch(struct ps_engine *engine, struct ps_batch *batch, uint64_t now_ms);
 
 enum ps_status ps_engine_create(const struct ps_engine_options *options, struct ps_engine **out,
@@ -198,10 +199,19 @@ void ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
         call_done(engine, batch, call);
         break;
     }
+    /* The others of its message come at once: what waits goes together, not one by one. */
+    if (batch->calls[call->lead].out > 0)
+        return;
     ps_engine_fill_lane(engine, batch, call->shard);
-    if (engine->room_was_made)
-        ps_engine_fill_shard(engine, call->shard);
-    engine->room_was_made = false;
+    fill_room(engine, call->shard);
+}
+
+/* Calls of any batch may have waited for the numbers that came back. */
+static void fill_room(struct ps_engine *engine, uint32_t shard)
+{
+    if (engine->shards[shard].has_room)
+        ps_engine_fill_shard(engine, shard);
+    engine->shards[shard].has_room = false;
 }
 
 void ps_engine_tick(struct ps_engine *engine, uint64_t now_ms)
@@ -213,7 +223,7 @@ void ps_engine_tick(struct ps_engine *engine, uint64_t now_ms)
         ps_engine_fill_lanes(engine, batch);
     }
     for (uint32_t i = 0; engine->room_was_made && i < engine->options.shard_count; i++)
-        ps_engine_fill_shard(engine, i);
+        fill_room(engine, i);
     engine->room_was_made = false;
 }
 
@@ -292,10 +302,12 @@ static void give_number_back(struct ps_engine *engine, struct ps_engine_call *ca
     struct ps_request_id *id = ps_call_request_id(call);
     if (id == NULL || !id->present)
         return;
-    struct ps_numbering *numbering = &engine->shards[call->shard].numbering;
-    PS_ASSERT(id->session == numbering->session);
-    if (ps_numbering_give_back(numbering, id->sequence))
+    struct ps_engine_shard *shard = &engine->shards[call->shard];
+    PS_ASSERT(id->session == shard->numbering.session);
+    if (ps_numbering_give_back(&shard->numbering, id->sequence)) {
+        shard->has_room = true;
         engine->room_was_made = true;
+    }
     id->present = false;
 }
 

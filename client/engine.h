@@ -49,8 +49,9 @@
  *
  * Messages. Small calls of one batch to one shard go together, up to message_calls_max and 1 MiB:
  * one action, one message, but every call keeps its number, its attempts and its outcome, and is
- * repeated, if it must be, in whatever message comes next. A server that knows no such messages
- * (outcome.no_bundles) gets its calls one by one.
+ * repeated, if it must be, in whatever message comes next. The calls of one message are expected to
+ * come back together: what waits for their numbers goes when the last of them has. A server that
+ * knows no such messages (outcome.no_bundles) gets its calls one by one.
  *
  * Threads:  one at a time.
  * Blocking: never.

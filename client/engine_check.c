@@ -48,6 +48,15 @@ static void check_batch(const struct ps_engine *engine, const struct ps_batch *b
     PS_ASSERT(messages == counted);
 }
 
+/* Room that nobody was told of is room that the end of a message will tell of. */
+static bool has_message_out(const struct ps_engine *engine, uint32_t shard)
+{
+    for (const struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next)
+        if (batch->lanes[shard].in_flight > 0)
+            return true;
+    return false;
+}
+
 void ps_engine_check(const struct ps_engine *engine)
 {
     const struct ps_batch *previous = NULL;
@@ -57,7 +66,9 @@ void ps_engine_check(const struct ps_engine *engine)
         previous = batch;
     }
     PS_ASSERT(engine->newest == previous);
-    PS_ASSERT(!engine->room_was_made);
-    for (uint32_t i = 0; i < engine->options.shard_count; i++)
+    for (uint32_t i = 0; i < engine->options.shard_count; i++) {
+        PS_ASSERT(!engine->shards[i].has_room || engine->room_was_made);
+        PS_ASSERT(!engine->shards[i].has_room || has_message_out(engine, i));
         ps_numbering_check(&engine->shards[i].numbering);
+    }
 }

@@ -6,11 +6,12 @@
 #include "client/retry.h"
 
 /* What goes together: more calls would be more numbers in use than leave room for another message,
- * more bytes gain nothing. A large call goes alone. */
+ * more content gains nothing. A large call goes alone. */
 enum { MESSAGE_BYTES = 1024 * 1024, SMALL_BYTES = 256 * 1024 };
 
-/* Beside its content, for names and numbers. */
-enum { CALL_BYTES = 64 };
+/* The first messages of a batch carry less, so that the server soon has something to do, and so do
+ * the last, so that it does not have everything to do when nothing else is left. */
+enum { FIRST_BYTES = MESSAGE_BYTES / 4, LAST_BYTES = MESSAGE_BYTES / 8 };
 
 void ps_engine_fill_lanes(struct ps_engine *engine, struct ps_batch *batch)
 {
@@ -63,21 +64,59 @@ static size_t next_size(const struct ps_batch *batch, uint32_t shard)
 {
     const struct ps_lane *lane = &batch->lanes[shard];
     uint32_t index = lane->again.first != PS_NO_CALL ? lane->again.first : lane->ready.first;
-    return index != PS_NO_CALL ? batch->calls[index].size + CALL_BYTES : SIZE_MAX;
+    return index != PS_NO_CALL ? batch->calls[index].size : SIZE_MAX;
+}
+
+static bool goes_with_others(const struct ps_engine *engine, const struct ps_batch *batch,
+                             uint32_t shard, size_t size)
+{
+    enum ps_method method = batch->request.method;
+    bool bundles =
+        method == PS_METHOD_PUSH || method == PS_METHOD_PULL || method == PS_METHOD_PUSH_PULL;
+    return bundles && engine->options.message_calls_max > 1 && !engine->shards[shard].single &&
+           size <= SMALL_BYTES;
+}
+
+/* A message of few calls costs as much as one of many: while others are out, whose end gives
+ * numbers back, it is not begun before there are numbers for a full one. */
+static bool waits_for_numbers(const struct ps_engine *engine, struct ps_batch *batch,
+                              uint32_t shard)
+{
+    const struct ps_lane *lane = &batch->lanes[shard];
+    if (lane->in_flight == 0 || lane->again.first != PS_NO_CALL || lane->ready.first == PS_NO_CALL)
+        return false;
+    struct ps_engine_call *next = &batch->calls[lane->ready.first];
+    if (ps_call_request_id(next) == NULL || !goes_with_others(engine, batch, shard, next->size))
+        return false;
+    uint32_t full = engine->options.message_calls_max;
+    if (next->size > MESSAGE_BYTES / full)
+        full = (uint32_t)(MESSAGE_BYTES / next->size);
+    if (full > lane->ready.count)
+        full = lane->ready.count;
+    return ps_numbering_room(&engine->shards[shard].numbering) < full;
+}
+
+/* Of the next message, when its calls are like one of `size`. */
+static size_t message_bytes(const struct ps_lane *lane, size_t size)
+{
+    size_t left = size * (lane->again.count + lane->ready.count + 1) / 2;
+    if (left < LAST_BYTES)
+        left = LAST_BYTES;
+    size_t most =
+        lane->in_flight < 3 ? (size_t)FIRST_BYTES << (lane->in_flight - 1) : MESSAGE_BYTES;
+    return left < most ? left : most;
 }
 
 /* Puts further small calls of the lane into the message that `lead` begins. */
 static void gather(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard, uint32_t lead)
 {
-    enum ps_method method = batch->request.method;
-    bool bundles =
-        method == PS_METHOD_PUSH || method == PS_METHOD_PULL || method == PS_METHOD_PUSH_PULL;
-    size_t bytes = batch->calls[lead].size + CALL_BYTES;
-    if (!bundles || engine->shards[shard].single || bytes > SMALL_BYTES)
+    size_t bytes = batch->calls[lead].size;
+    if (!goes_with_others(engine, batch, shard, bytes))
         return;
+    size_t bytes_max = message_bytes(&batch->lanes[shard], bytes);
     while (batch->calls[lead].out < engine->options.message_calls_max) {
         size_t size = next_size(batch, shard);
-        if (size > SMALL_BYTES || bytes + size > MESSAGE_BYTES)
+        if (size > SMALL_BYTES || bytes + size > bytes_max)
             return;
         uint32_t index = next_call(engine, batch, shard);
         if (index == PS_NO_CALL)
@@ -92,7 +131,8 @@ void ps_engine_fill_lane(struct ps_engine *engine, struct ps_batch *batch, uint3
     struct ps_lane *lane = &batch->lanes[shard];
     if (engine->shards[shard].epoch == 0)
         return;
-    while (lane->in_flight < engine->options.calls_per_shard_max) {
+    while (lane->in_flight < engine->options.calls_per_shard_max &&
+           !waits_for_numbers(engine, batch, shard)) {
         uint32_t index = next_call(engine, batch, shard);
         if (index == PS_NO_CALL)
             return;

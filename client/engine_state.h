@@ -15,6 +15,7 @@
 struct ps_engine_shard {
     uint64_t epoch; /* of its server; 0: nobody serves it */
     bool single;    /* it knows no bundles: calls go one by one */
+    bool has_room;  /* numbers came back where there were none: calls of any batch may wait */
     struct ps_client_id client_id;
     struct ps_numbering numbering;
 };
@@ -27,7 +28,7 @@ struct ps_engine {
     struct ps_batch *batches;       /* owned; a list, the oldest first */
     struct ps_batch *newest;
     uint32_t batch_number;
-    bool room_was_made; /* during this event, on some shard: calls of any batch may wait for it */
+    bool room_was_made; /* some shard may have `has_room` */
     struct ps_engine_counters counters;
     struct ps_call_part parts[PS_MESSAGE_CALLS_MAX]; /* of the last action */
 };

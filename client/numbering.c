@@ -29,7 +29,13 @@ void ps_numbering_init(struct ps_numbering *numbering, uint64_t session)
 
 bool ps_numbering_has_room(const struct ps_numbering *numbering)
 {
-    return !numbering->is_over && numbering->next - numbering->oldest < PS_NUMBERING_SPAN_MAX;
+    return ps_numbering_room(numbering) > 0;
+}
+
+uint32_t ps_numbering_room(const struct ps_numbering *numbering)
+{
+    uint64_t span = numbering->next - numbering->oldest;
+    return numbering->is_over ? 0 : (uint32_t)(PS_NUMBERING_SPAN_MAX - span);
 }
 
 uint64_t ps_numbering_take(struct ps_numbering *numbering)

@@ -35,6 +35,9 @@ void ps_numbering_init(struct ps_numbering *numbering, uint64_t session);
 /* May a number be taken now? */
 bool ps_numbering_has_room(const struct ps_numbering *numbering);
 
+/* So many. */
+uint32_t ps_numbering_room(const struct ps_numbering *numbering);
+
 /* The next sequence. There must be room. */
 uint64_t ps_numbering_take(struct ps_numbering *numbering);
 

@@ -46,6 +46,12 @@ void bench_open_together(struct bench *bench, uint32_t shard_count, uint32_t mes
     open_engine(bench, shard_count, UINT64_MAX, 2, false, message_calls_max);
 }
 
+void bench_open_wide_together(struct bench *bench, uint32_t shard_count,
+                              uint32_t calls_per_shard_max, uint32_t message_calls_max)
+{
+    open_engine(bench, shard_count, UINT64_MAX, calls_per_shard_max, false, message_calls_max);
+}
+
 void bench_close(struct bench *bench)
 {
     if (bench->batch != NULL) {

@@ -39,6 +39,9 @@ void bench_open_wide(struct bench *bench, uint32_t shard_count, uint32_t calls_p
 void bench_open_any(struct bench *bench, uint32_t shard_count);
 /* The same with so many small calls in one message. */
 void bench_open_together(struct bench *bench, uint32_t shard_count, uint32_t message_calls_max);
+/* Both. */
+void bench_open_wide_together(struct bench *bench, uint32_t shard_count,
+                              uint32_t calls_per_shard_max, uint32_t message_calls_max);
 /* Ends the batch and checks that nothing leaked. */
 void bench_close(struct bench *bench);
 

@@ -1,4 +1,5 @@
 /* Small calls go together in one message; what becomes of each is its own affair. */
+#include "client/numbering.h"
 #include "engine_bench.h"
 
 #include <check.h>
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY = 100, LARGE = 300 * 1024 / 4 };
+enum { MANY = 100, LARGE = 300 * 1024 / 4, MIDDLE = 16 * 1024 / 4, LONG = 1000 };
 
 static struct bench bench;
 static char names[MANY][24];
@@ -57,6 +58,62 @@ START_TEST(a_message_ends_with_its_last_call)
     ck_assert_uint_eq(bench.message_count, 3);
     while (bench.sent_count > 0)
         bench_succeed(&bench, 0, 1);
+    bench_close(&bench);
+}
+END_TEST
+
+/* 1,000 calls of 16 KiB: while some are out, no message is begun for the few numbers that are left.
+ * The first messages are smaller, and so are the last. */
+START_TEST(a_long_batch_goes_in_full_messages)
+{
+    static struct ps_item many[LONG];
+    static char many_names[LONG][24];
+    bench_open_wide_together(&bench, 1, 8, 64);
+    for (size_t i = 0; i < LONG; i++) {
+        (void)snprintf(many_names[i], sizeof many_names[i], "p%zu", i);
+        many[i] = bench_push_item(many_names[i], values, MIDDLE);
+    }
+    bench_start(&bench, PS_METHOD_PUSH, many, LONG, 1000);
+    ck_assert_uint_eq(bench.message_count, 4);
+    ck_assert_uint_eq(bench.sent[0].part_count, 16);
+    ck_assert_uint_eq(bench.sent[16].part_count, 32);
+    ck_assert_uint_eq(bench.sent[48].part_count, 64);
+    ck_assert_uint_eq(bench.sent[112].part_count, 64);
+
+    size_t smallest = 64;
+    for (size_t done = 0; bench.sent_count > 0; done++) {
+        if (done < LONG - 192 && bench.sent[bench.sent_count - 1].part_count < smallest)
+            smallest = bench.sent[bench.sent_count - 1].part_count;
+        ck_assert_uint_le(bench.sent[bench.sent_count - 1].part_count, 64);
+        bench_succeed(&bench, 0, 1);
+    }
+    ck_assert_uint_ge(smallest, 8);
+    ck_assert_uint_le(bench.message_count, 26);
+    for (size_t i = 0; i < LONG; i++)
+        ck_assert_int_eq(many[i].status, PS_OK);
+    bench_close(&bench);
+}
+END_TEST
+
+START_TEST(with_nothing_out_a_message_goes_for_the_numbers_that_are_left)
+{
+    static struct ps_item many[LONG];
+    bench_open_wide_together(&bench, 1, 8, 64);
+    for (size_t i = 0; i < PS_NUMBERING_SPAN_MAX - 1; i++)
+        many[i] = bench_push_item("p", values, 1);
+    bench_start(&bench, PS_METHOD_PUSH, many, PS_NUMBERING_SPAN_MAX - 1, 1000);
+    ck_assert_uint_eq(bench.sent_count, PS_NUMBERING_SPAN_MAX - 1);
+    struct ps_batch *first = bench.batch;
+
+    make_items(PS_METHOD_PUSH, 10);
+    bench_start(&bench, PS_METHOD_PUSH, items, 10, 1000);
+    ck_assert_uint_eq(bench.sent_count, PS_NUMBERING_SPAN_MAX);
+    while (bench.sent_count > 0)
+        bench_succeed(&bench, 0, 1);
+    for (size_t i = 0; i < 10; i++)
+        ck_assert_int_eq(items[i].status, PS_OK);
+    ck_assert(ps_batch_is_finished(first));
+    ps_engine_end(bench.engine, first);
     bench_close(&bench);
 }
 END_TEST
@@ -182,6 +239,8 @@ int main(void)
     TCase *t = tcase_create("engine_messages");
     tcase_add_test(t, small_calls_go_together);
     tcase_add_test(t, a_message_ends_with_its_last_call);
+    tcase_add_test(t, a_long_batch_goes_in_full_messages);
+    tcase_add_test(t, with_nothing_out_a_message_goes_for_the_numbers_that_are_left);
     tcase_add_test(t, a_large_call_goes_alone);
     tcase_add_test(t, a_call_that_broke_is_repeated_under_its_number);
     tcase_add_test(t, a_first_call_that_is_repeated_waits_for_the_others_of_its_message);

@@ -55,6 +55,21 @@ START_TEST(giving_back_says_so_only_when_there_was_no_room)
 }
 END_TEST
 
+START_TEST(room_is_what_the_span_leaves)
+{
+    ps_numbering_init(&numbering, 1);
+    ck_assert_uint_eq(ps_numbering_room(&numbering), PS_NUMBERING_SPAN_MAX);
+    for (int i = 0; i < 10; i++)
+        ps_numbering_take(&numbering);
+    ps_numbering_give_back(&numbering, 2);
+    ck_assert_uint_eq(ps_numbering_room(&numbering), PS_NUMBERING_SPAN_MAX - 10);
+    ps_numbering_give_back(&numbering, 1);
+    ck_assert_uint_eq(ps_numbering_room(&numbering), PS_NUMBERING_SPAN_MAX - 8);
+    ps_numbering_end_session(&numbering);
+    ck_assert_uint_eq(ps_numbering_room(&numbering), 0);
+}
+END_TEST
+
 START_TEST(a_number_is_in_use_from_taking_to_giving_back)
 {
     ps_numbering_init(&numbering, 3);
@@ -132,6 +147,7 @@ int main(void)
     tcase_add_test(tests, there_is_room_until_the_span_is_full);
     tcase_add_test(tests, giving_back_makes_room_only_when_it_is_the_oldest);
     tcase_add_test(tests, giving_back_says_so_only_when_there_was_no_room);
+    tcase_add_test(tests, room_is_what_the_span_leaves);
     tcase_add_test(tests, a_number_is_in_use_from_taking_to_giving_back);
     tcase_add_test(tests, a_session_ends_when_all_its_numbers_are_back);
     tcase_add_loop_test(tests, any_order_keeps_the_span, 0, 20);
