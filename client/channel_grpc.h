@@ -72,9 +72,9 @@ struct ps_train;
 #define PS_TRAIN_SHARED_BYTES_MIN ((size_t)PS_MESSAGE_BYTES_DEFAULT - 1024 * 1024)
 
 /* Content of one call in memory that the server shares: of its push, of its pull's reply, or of
- * both in one slot, since the server pushes before it pulls. */
+ * both in one place, since the server pushes before it pulls. */
 struct ps_shared_way {
-    struct ps_shared_slot slot; /* none: zeroed */
+    struct ps_shared_slot slot; /* a part of its flight's run */
     size_t push_size;           /* 0: the push's content is in the message */
     bool push_finite;           /* all elements of it are */
     size_t pull_size;           /* 0: no room for the pull's */
@@ -112,6 +112,7 @@ struct ps_flight {
     struct ps_bytes content;     /* borrowed until `pins` is 0 */
     atomic_uint pins;            /* the batch, and gRPC's hold on the content */
     grpc_call *call;             /* owned while RUNNING; NULL once the batch ended */
+    struct ps_shared_slot run;   /* shared memory for all contents; none: zeroed */
     struct ps_shared_way shared; /* of a flight without parts */
     struct ps_bytes whole;       /* of a train's last: the content that its ranges have made */
     bool asks;                   /* for the name of the server's local socket */

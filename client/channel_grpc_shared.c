@@ -8,6 +8,10 @@
 
 #include <string.h>
 
+/* Of the contents of one message in their run: those of two cores never meet in one line of the
+ * cache, and elements are aligned. */
+enum { PART_ALIGNMENT = 64 };
+
 const struct ps_push_request *ps_call_push_of(const struct ps_call_request *request)
 {
     if (request->method == PS_METHOD_PUSH)
@@ -47,32 +51,34 @@ struct ps_pull_request ps_shared_way_pull(const struct ps_shared_way *way,
 }
 
 /* Below the least size, content is as fast in the message, also beside content that is not. */
-static size_t worth(size_t size)
+static size_t worth(const struct ps_flight *flight, size_t size)
 {
-    return size >= PS_SHARED_BYTES_MIN ? size : 0;
+    size_t least = flight->parts != NULL ? PS_SHARED_PART_BYTES_MIN : PS_SHARED_BYTES_MIN;
+    return size >= least ? size : 0;
 }
 
-static bool take(struct ps_flight *flight, const struct ps_call_request *request,
-                 struct ps_shared_way *way)
+/* What would go there; how many bytes the larger of both has. */
+static size_t wish(const struct ps_flight *flight, const struct ps_call_request *request,
+                   struct ps_shared_way *way)
 {
     const struct ps_push_request *push = ps_call_push_of(request);
     const struct ps_pull_request *pull = ps_call_pull_of(request);
-    size_t push_size = push != NULL ? worth(push->content.size) : 0;
-    size_t pull_size = pull != NULL ? worth(pull->size_wish) : 0;
-    size_t size = push_size > pull_size ? push_size : pull_size;
-    if (!ps_shared_link_take(flight->connection->shared, size, &way->slot))
-        return false;
-    way->push_size = push_size;
-    way->pull_size = pull_size;
-    if (push_size == 0)
-        return true;
+    way->push_size = push != NULL ? worth(flight, push->content.size) : 0;
+    way->pull_size = pull != NULL ? worth(flight, pull->size_wish) : 0;
+    return way->push_size > way->pull_size ? way->push_size : way->pull_size;
+}
+
+static void fill(const struct ps_call_request *request, struct ps_shared_way *way)
+{
+    const struct ps_push_request *push = ps_call_push_of(request);
+    if (way->push_size == 0)
+        return;
     PS_ASSERT(push->content.piece_count == 1);
     const uint8_t *content = push->content.pieces[0].data;
     if (push->encoding == PS_ENCODING_NATIVE)
-        way->push_finite = ps_finite_copy(way->slot.bytes, content, push_size, push->dtype);
+        way->push_finite = ps_finite_copy(way->slot.bytes, content, way->push_size, push->dtype);
     else
-        memcpy(way->slot.bytes, content, push_size);
-    return true;
+        memcpy(way->slot.bytes, content, way->push_size);
 }
 
 static size_t way_count(const struct ps_flight *flight)
@@ -110,29 +116,62 @@ static void count(struct ps_flight *flight)
     uint64_t calls = 0, bytes = 0;
     for (size_t i = 0; i < way_count(flight); i++) {
         const struct ps_shared_way *way = way_of(flight, i);
-        calls += way->slot.segment != NULL;
+        calls += way->push_size + way->pull_size > 0 ? 1 : 0;
         bytes += way->push_size + way->pull_size;
     }
     atomic_fetch_add(&flight->side->shared_calls, calls);
     atomic_fetch_add(&flight->side->shared_bytes, bytes);
 }
 
-/* Nobody was told: the slots are free at once. */
+/* Nobody was told: the run is free at once. */
 static void take_back(struct ps_flight *flight)
 {
+    for (size_t i = 0; i < way_count(flight); i++)
+        *way_of(flight, i) = (struct ps_shared_way){0};
+    ps_shared_slot_release(&flight->run, true);
+}
+
+static size_t aligned(size_t size)
+{
+    return (size + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
+}
+
+/* Part i's place within the run that all of them share. */
+static size_t place(struct ps_flight *flight, size_t i, size_t offset, size_t size)
+{
+    struct ps_shared_slot *slot = &way_of(flight, i)->slot;
+    *slot =
+        (struct ps_shared_slot){.range = flight->run.range, .bytes = flight->run.bytes + offset};
+    slot->range.offset += offset;
+    slot->range.size = size;
+    return offset + aligned(size);
+}
+
+/* One run of the segment for all parts, each at its place. */
+static bool take(struct ps_flight *flight)
+{
+    size_t total = 0, offset = 0;
+    if (flight->connection->shared == NULL)
+        return false;
+    for (size_t i = 0; i < way_count(flight); i++)
+        total += aligned(wish(flight, request_of(flight, i), way_of(flight, i)));
+    if (total == 0 || !ps_shared_link_take(flight->connection->shared, total, &flight->run)) {
+        take_back(flight);
+        return false;
+    }
     for (size_t i = 0; i < way_count(flight); i++) {
         struct ps_shared_way *way = way_of(flight, i);
-        ps_shared_slot_release(&way->slot, true);
-        *way = (struct ps_shared_way){0};
+        size_t size = way->push_size > way->pull_size ? way->push_size : way->pull_size;
+        if (size > 0)
+            offset = place(flight, i, offset, size);
+        fill(request_of(flight, i), way);
     }
+    return true;
 }
 
 void ps_flight_share(struct ps_flight *flight)
 {
-    bool taken = false;
-    for (size_t i = 0; i < way_count(flight); i++)
-        taken = take(flight, request_of(flight, i), way_of(flight, i)) || taken;
-    if (!taken)
+    if (!take(flight))
         return;
     ps_buffer_clear(&flight->head);
     encode(flight, &flight->head);
@@ -160,21 +199,21 @@ enum ps_status ps_shared_way_found(struct ps_shared_way *way, struct ps_pull_rep
     return PS_OK;
 }
 
-static void release(struct ps_flight *flight, bool all)
+static bool has_room(struct ps_flight *flight)
 {
-    for (size_t i = 0; i < way_count(flight); i++) {
-        struct ps_shared_way *way = way_of(flight, i);
-        if (all || way->pull_size == 0)
-            ps_shared_slot_release(&way->slot, flight->answered);
-    }
+    for (size_t i = 0; i < way_count(flight); i++)
+        if (way_of(flight, i)->pull_size > 0)
+            return true;
+    return false;
 }
 
 void ps_flight_shared_ended(struct ps_flight *flight)
 {
-    release(flight, false);
+    if (flight->run.segment != NULL && !has_room(flight))
+        ps_flight_shared_release(flight);
 }
 
 void ps_flight_shared_release(struct ps_flight *flight)
 {
-    release(flight, true);
+    ps_shared_slot_release(&flight->run, flight->answered);
 }
