@@ -174,7 +174,7 @@ END_TEST
 
 enum { GROUP = 8, GROUP_COUNT = 20000, SMALL_COUNT = 100 };
 
-/* Several calls in one message: the large ones have places in one run, the small ones stay in it. */
+/* Several calls in one message: the large ones have places in a run, the small ones stay in it. */
 START_TEST(a_batch_shares_what_is_large_and_carries_what_is_small)
 {
     static float content[GROUP][GROUP_COUNT], steps[GROUP][GROUP_COUNT];
