@@ -17,6 +17,9 @@
 /* Most state arrays that a rule keeps beside the values (Adam: 2). */
 #define PS_STATES_MAX 2
 
+/* Most arrays of a parameter: its values, and those. */
+#define PS_ARRAYS_MAX (1 + PS_STATES_MAX)
+
 /* Bytes of one copy-on-write block: small enough that copying one stays in the L2 cache, large
  * enough that its header and its slice cost nothing. A multiple of 4,096 elements of 8 bytes, so
  * that sums of a fixed shape (optimizer/) never cross a block. */

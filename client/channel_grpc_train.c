@@ -2,7 +2,8 @@
  * one is on the network, the server looks at the one before; it puts them together and applies them
  * as one. A pull comes in ranges, too (channel_grpc_train_pull.c). What comes back is one outcome:
  * that of the range which completed the push, with what the pull has brought, or the first failure.
- * Whoever repeats the call sends all ranges again, which is harmless.
+ * Whoever repeats the call sends all ranges again, which is harmless; the train does so by itself
+ * when the server has let go of what was staged.
  *
  *   ranges ──all answered, one not as "staged"──► (ranges of a pull ──►) outcome */
 #include "client/channel_grpc_train.h"
@@ -171,11 +172,23 @@ static void take_range(struct ps_train *train, struct ps_flight *flight)
     go_on(train);
 }
 
+/* Everything was answered, and nothing was more than staged: all ranges leave once more. */
+static void begin_again(struct ps_train *train)
+{
+    bool is_lost = train->content.size > 0 && !train->has_reply && !train->failed;
+    if (!is_lost || train->running > 0 || train->rounds + 1 >= PS_TRAIN_ROUNDS_MAX)
+        return;
+    train->rounds++;
+    train->next = 0;
+    go_on(train);
+}
+
 bool ps_train_took(struct ps_flight *flight, struct ps_call_outcome *outcome)
 {
     struct ps_train *train = flight->train;
     const struct ps_allocator *memory = train->side->memory;
     take_range(train, flight);
+    begin_again(train);
     if (train->running > 0)
         return false;
     if (train->content.size > 0 && !train->has_reply)

@@ -10,9 +10,11 @@
 
 #include "client/channel_grpc.h"
 
-/* Ranges of one call that are out at once, and their size: what stays in a processor's cache from
- * the network to the update, and a multiple of a block. */
+/* Ranges of one call that are out at once, how often all are sent when the server lets go of them
+ * (another client's push was first), and their size: what stays in a processor's cache from the
+ * network to the update, and a multiple of a block. */
 #define PS_TRAIN_WINDOW 4
+#define PS_TRAIN_ROUNDS_MAX 3
 #define PS_TRAIN_PART_BYTES ((size_t)1024 * 1024)
 
 struct ps_train_slot {
@@ -41,7 +43,8 @@ struct ps_train {
     size_t next;                           /* bytes of it that have left */
     size_t running;                        /* flights */
     bool failed;
-    bool has_reply; /* a range was not only staged: the whole is done */
+    bool has_reply;  /* a range was not only staged: the whole is done */
+    uint32_t rounds; /* that are over: all ranges have left, and come to nothing */
     struct ps_train_pull pull;
     struct ps_call_outcome outcome;
     struct ps_train_slot slots[PS_TRAIN_WINDOW];

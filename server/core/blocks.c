@@ -190,6 +190,13 @@ void *ps_blocks_write(struct ps_blocks *blocks, size_t i, uint64_t version)
     return open_block(&blocks->entries[i], version);
 }
 
+void *ps_blocks_part(const struct ps_blocks *blocks, size_t i)
+{
+    PS_ASSERT(i < blocks->block_count);
+    PS_ASSERT(!is_held(blocks->entries[i].block));
+    return blocks->entries[i].block->data;
+}
+
 static bool is_in_place(struct ps_blocks *blocks, const bool *touched)
 {
     if (ps_blocks_shared(blocks))

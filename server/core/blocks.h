@@ -70,6 +70,10 @@ bool ps_blocks_digest_known(const struct ps_blocks *blocks, size_t i);
  * list that of the block: as after create. */
 void *ps_blocks_write(struct ps_blocks *blocks, size_t i, uint64_t version);
 
+/* Block `i` of such a list, for several threads that write different bytes of it. At which version
+ * was said before, by ps_blocks_write. */
+void *ps_blocks_part(const struct ps_blocks *blocks, size_t i);
+
 /* ---- An update: begin, then update every block that is touched, then end ---- */
 
 /* Returns the list to write into: `blocks` itself when nobody else holds what will be written, or a

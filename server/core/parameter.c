@@ -57,6 +57,7 @@ static struct ps_parameter *create_head(struct ps_parameter_spec *spec)
         return NULL;
     ps_mutex_init(&parameter->lock, PS_RANK_PARAMETER);
     atomic_init(&parameter->updating, 0);
+    atomic_init(&parameter->ahead_rest, 0);
     parameter->spec = ps_parameter_spec_acquire(spec);
     return parameter;
 }

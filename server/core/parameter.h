@@ -31,6 +31,7 @@ struct ps_parameter {
     uint64_t step;                           /* steps of the optimizer; a skipped push is none */
     atomic_size_t updating; /* bytes that a push is at work on, with the lock; 0: none is. Read
                                without it, by who can do something else meanwhile */
+    _Atomic uint32_t ahead_rest; /* pushes that are not to be applied ahead; without it (ahead.h) */
 };
 
 /* One version of a parameter, held. */

@@ -28,12 +28,17 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
 static enum ps_status push_part(struct ps_service *service, struct ps_parameter *parameter,
                                 const struct ps_push_request *request, struct outcome *outcome,
                                 struct ps_error *error);
+static bool is_ahead(struct ps_service *service, struct ps_parameter *parameter,
+                     const struct ps_part *part);
 static enum ps_status push_once(struct ps_service *service, struct ps_parameter *parameter,
-                                const struct ps_push_request *request, struct outcome *outcome,
-                                struct ps_error *error);
+                                const struct ps_push_request *request, struct ps_ahead *ahead,
+                                struct outcome *outcome, struct ps_error *error);
 static enum ps_status apply(struct ps_service *service, struct ps_parameter *parameter,
-                            const struct ps_push_request *request, struct outcome *outcome,
-                            struct ps_error *error);
+                            const struct ps_push_request *request, struct ps_ahead *ahead,
+                            struct outcome *outcome, struct ps_error *error);
+static enum ps_status update(struct ps_parameter *parameter, const struct ps_push_request *request,
+                             struct ps_ahead *ahead, struct ps_journal_place *place,
+                             uint64_t *version, struct ps_error *error);
 static void begin_wait(struct ps_service *service, enum ps_ack ack, struct outcome *outcome,
                        struct ps_push_wait *wait);
 static void count(const struct ps_service *service, const struct ps_push_request *request,
@@ -67,6 +72,8 @@ uint64_t ps_service_push_work(struct ps_service *service, const struct ps_push_r
 {
     if (request->range.count == 0 || !request->request.present)
         return request->content.size;
+    if (ps_staging_way(&service->staging, &request->request) == PS_STAGING_AHEAD)
+        return 0;
     uint64_t present = ps_staging_present(&service->staging, &request->request);
     ps_rwlock_read(&service->cut);
     const struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
@@ -150,7 +157,7 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
 {
     PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, request->encoding,
                                      request->content.size, error));
-    return push_once(service, parameter, request, outcome, error);
+    return push_once(service, parameter, request, NULL, outcome, error);
 }
 
 /* Puts a range to the others of its request. The last one brings all of them, which go on as one;
@@ -179,15 +186,21 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
     if (request->request.present)
         PS_TRY(ps_sessions_look(&service->sessions, &request->request, &is_repeat, error));
     if (is_repeat)
-        return push_once(service, parameter, request, outcome, error);
+        return push_once(service, parameter, request, NULL, outcome, error);
     part.is_plain = request->content.size % ps_dtype_size(request->dtype) == 0 &&
+                    !is_ahead(service, parameter, &part) &&
                     ps_gradient_range_is_plain(parameter->spec, request->content);
     enum ps_status status = ps_staging_add(&service->staging, &part, ps_now_ms(service->clock),
                                            &staged, &whole.content, &whole.hold, error);
     if (status == PS_OK && staged != NULL) {
         whole.is_plain = ps_staged_is_plain(staged);
-        status = push_once(service, parameter, &whole, outcome, error);
+        struct ps_ahead *ahead = ps_staged_ahead(staged);
+        status = push_once(service, parameter, &whole, ahead, outcome, error);
         ps_staging_end(&service->staging, staged, status);
+        if (ahead != NULL && status == PS_ERR_CONFLICT) {
+            outcome->reply.staged = true; /* forgotten: all of it is to come again */
+            status = PS_OK;
+        }
     } else if (status == PS_OK) {
         outcome->reply.staged = true;
     }
@@ -195,13 +208,32 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
     return status;
 }
 
+/* Is the part to be applied as it comes? Begins an attempt with the first one. */
+static bool is_ahead(struct ps_service *service, struct ps_parameter *parameter,
+                     const struct ps_part *part)
+{
+    if (!part->id->present)
+        return false;
+    enum ps_staging_way way = ps_staging_way(&service->staging, part->id);
+    if (way != PS_STAGING_UNKNOWN)
+        return way == PS_STAGING_AHEAD;
+    struct ps_ahead *ahead = ps_ahead_begin(parameter);
+    if (ahead == NULL)
+        return false;
+    if (ps_staging_offer(&service->staging, part, ahead, service->queue.journals,
+                         ps_now_ms(service->clock)))
+        return true;
+    ps_ahead_release(ahead);
+    return false;
+}
+
 /* A repeat is answered as it was the first time. */
 static enum ps_status push_once(struct ps_service *service, struct ps_parameter *parameter,
-                                const struct ps_push_request *request, struct outcome *outcome,
-                                struct ps_error *error)
+                                const struct ps_push_request *request, struct ps_ahead *ahead,
+                                struct outcome *outcome, struct ps_error *error)
 {
     if (!request->request.present)
-        return apply(service, parameter, request, outcome, error);
+        return apply(service, parameter, request, NULL, outcome, error);
     struct ps_sessions *sessions = &service->sessions;
     struct ps_session_call call;
     PS_TRY(ps_sessions_begin(sessions, &request->request, ps_now_ms(service->clock), &call, error));
@@ -210,7 +242,7 @@ static enum ps_status push_once(struct ps_service *service, struct ps_parameter 
             .version = call.answer.version, .duplicate = true, .position = call.answer.position};
         return PS_OK;
     }
-    enum ps_status status = apply(service, parameter, request, outcome, error);
+    enum ps_status status = apply(service, parameter, request, ahead, outcome, error);
     if (status == PS_OK)
         ps_sessions_commit(sessions, &call,
                            (struct ps_session_answer){.version = outcome->reply.version,
@@ -221,14 +253,13 @@ static enum ps_status push_once(struct ps_service *service, struct ps_parameter 
 }
 
 static enum ps_status apply(struct ps_service *service, struct ps_parameter *parameter,
-                            const struct ps_push_request *request, struct outcome *outcome,
-                            struct ps_error *error)
+                            const struct ps_push_request *request, struct ps_ahead *ahead,
+                            struct outcome *outcome, struct ps_error *error)
 {
     struct ps_journal_place place;
     PS_TRY(ps_journal_place_init(&place, &service->queue, request, service->epoch, error));
     uint64_t version = 0;
-    const struct ps_gradient gradient = {request->content, request->encoding, request->is_plain};
-    enum ps_status status = ps_parameter_push(parameter, gradient, &place, &version, error);
+    enum ps_status status = update(parameter, request, ahead, &place, &version, error);
     ps_journal_place_release(&place);
     if (status != PS_OK)
         return status;
@@ -239,6 +270,20 @@ static enum ps_status apply(struct ps_service *service, struct ps_parameter *par
     outcome->reply = (struct ps_push_reply){.version = version, .position = place.position};
     outcome->wakes_writer = place.is_first;
     return PS_OK;
+}
+
+/* The attempt, if there is one; a gradient whose attempt was overtaken in the ordinary way, if it
+ * was kept. */
+static enum ps_status update(struct ps_parameter *parameter, const struct ps_push_request *request,
+                             struct ps_ahead *ahead, struct ps_journal_place *place,
+                             uint64_t *version, struct ps_error *error)
+{
+    const struct ps_gradient gradient = {request->content, request->encoding, request->is_plain};
+    enum ps_status status =
+        ahead != NULL ? ps_ahead_commit(ahead, place, version, error) : PS_ERR_CONFLICT;
+    if (status != PS_ERR_CONFLICT || gradient.content.piece_count == 0)
+        return status;
+    return ps_parameter_push(parameter, gradient, place, version, error);
 }
 
 /* With the cut held, so that the life is that in which the push was applied. */

@@ -11,9 +11,6 @@
 #include "optimizer/optimizer.h"
 #include "server/core/gradient_pairs.h"
 
-/* Values and states, in that order. */
-#define PS_ARRAYS_MAX (1 + PS_STATES_MAX)
-
 /* Applies to elements [first, first + count) all pairs that name one of them and were not given
  * yet. The bits are those of applying each by itself.
  *

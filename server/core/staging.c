@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/bounds.h"
+#include "server/core/staged_part.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -10,17 +11,6 @@
 
 /* For texts: about as long as a few parts take. */
 #define RETRY_HINT_MS 50
-
-/* One range, held. Beside it the list of its pieces, and the bytes themselves if copied. */
-struct part {
-    struct part *next; /* the next range */
-    struct ps_elements range;
-    bool is_plain;
-    void *kept;
-    void (*drop)(void *kept);
-    struct ps_view content;
-    struct ps_bytes pieces[];
-};
 
 struct ps_staged {
     struct ps_staged *next;
@@ -34,11 +24,15 @@ struct ps_staged {
     uint64_t bytes; /* reserved: all of it */
     uint64_t used_ms;
     bool applying;
-    bool is_listed;          /* false: forgotten while it was being applied, or over */
-    uint64_t present;        /* elements that are there */
-    struct part *parts;      /* owned; by rising range */
-    struct part *newest;     /* the one added last */
-    struct ps_bytes *pieces; /* owned; of the whole, while it is one */
+    bool is_listed;                /* false: forgotten while it was being applied, or over */
+    bool keeps;                    /* the content of its parts */
+    bool has_failed;               /* the attempt */
+    struct ps_ahead *ahead;        /* owned; NULL: there is no attempt */
+    size_t working;                /* parts that are being applied ahead */
+    uint64_t present;              /* elements that are there */
+    struct ps_staged_part *parts;  /* owned; by rising range */
+    struct ps_staged_part *newest; /* the one added last */
+    struct ps_bytes *pieces;       /* owned; of the whole, while it is one */
     struct ps_bytes client_id;
     struct ps_bytes name;
     struct ps_bytes config;
@@ -49,13 +43,17 @@ static enum ps_status check_part(const struct ps_part *part, struct ps_error *er
 static void drop_idle(struct ps_staging *staging, uint64_t now_ms);
 static enum ps_status find_or_begin(struct ps_staging *staging, const struct ps_part *part,
                                     struct ps_staged **staged, struct ps_error *error);
-static enum ps_status add_part(struct ps_staged *staged, const struct ps_part *part,
-                               struct ps_error *error);
+static enum ps_status begin(struct ps_staging *staging, const struct ps_part *part, uint64_t bytes,
+                            struct ps_staged **staged, struct ps_error *error);
+static enum ps_status add_to(struct ps_staging *staging, struct ps_staged *staged,
+                             const struct ps_part *part, bool *whole, struct ps_error *error);
+static void apply_part(struct ps_staging *staging, struct ps_staged *staged,
+                       struct ps_staged_part *part, struct ps_view content);
+static void count_part(struct ps_staged *staged, struct ps_staged_part *part);
 static enum ps_status make_whole(struct ps_staged *staged, struct ps_view *content,
                                  struct ps_error *error);
 static void remove_newest(struct ps_staged *staged);
 static void unlink_staged(struct ps_staging *staging, struct ps_staged *staged);
-static void release_part(const struct ps_allocator *memory, struct part *part);
 static void *keep_staged(void *self);
 static void release_staged(void *argument);
 
@@ -104,20 +102,55 @@ enum ps_status ps_staging_add(struct ps_staging *staging, const struct ps_part *
     enum ps_status status = find_or_begin(staging, part, &found, error);
     if (status == PS_OK) {
         found->used_ms = now_ms;
-        status = add_part(found, part, error);
-        whole = status == PS_OK && found->present == found->total;
+        keep_staged(found); /* it may be forgotten meanwhile */
+        status = add_to(staging, found, part, &whole, error);
         if (whole)
             status = make_whole(found, content, error);
-        if (found->parts == NULL)
+        if (status == PS_OK && whole) {
+            found->applying = true;
+            *staged = keep_staged(found); /* for the one who applies it */
+            *hold = (struct ps_hold){keep_staged, release_staged, found};
+        }
+        if (found->parts == NULL && found->is_listed)
             unlink_staged(staging, found);
-    }
-    if (status == PS_OK && whole) {
-        found->applying = true;
-        *staged = keep_staged(found); /* for the one who applies it */
-        *hold = (struct ps_hold){keep_staged, release_staged, found};
+        release_staged(found);
     }
     ps_mutex_unlock(&staging->lock);
     return status;
+}
+
+enum ps_staging_way ps_staging_way(struct ps_staging *staging, const struct ps_request_id *id)
+{
+    enum ps_staging_way way = PS_STAGING_UNKNOWN;
+    ps_mutex_lock(&staging->lock);
+    for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
+        if (is_of(it, id))
+            way = it->ahead != NULL && !it->has_failed ? PS_STAGING_AHEAD : PS_STAGING_PARTS;
+    ps_mutex_unlock(&staging->lock);
+    return way;
+}
+
+bool ps_staging_offer(struct ps_staging *staging, const struct ps_part *part,
+                      struct ps_ahead *ahead, bool keeps, uint64_t now_ms)
+{
+    uint64_t content_bytes = part->total * ps_dtype_size(part->dtype);
+    uint64_t bytes = ps_ahead_bytes(ahead) + (keeps ? content_bytes : 0);
+    struct ps_staged *staged = NULL;
+    if (check_part(part, NULL) != PS_OK)
+        return false;
+    ps_mutex_lock(&staging->lock);
+    drop_idle(staging, now_ms);
+    bool is_wanted = bytes <= staging->bytes_max / 2;
+    for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
+        is_wanted = is_wanted && !is_of(it, part->id) &&
+                    (it->ahead == NULL || ps_ahead_spec(it->ahead) != ps_ahead_spec(ahead));
+    if (is_wanted && begin(staging, part, bytes, &staged, NULL) == PS_OK) {
+        staged->used_ms = now_ms;
+        staged->ahead = ahead;
+        staged->keeps = keeps;
+    }
+    ps_mutex_unlock(&staging->lock);
+    return staged != NULL;
 }
 
 uint64_t ps_staging_present(struct ps_staging *staging, const struct ps_request_id *id)
@@ -134,15 +167,21 @@ uint64_t ps_staging_present(struct ps_staging *staging, const struct ps_request_
 bool ps_staged_is_plain(const struct ps_staged *staged)
 {
     bool is_plain = true;
-    for (const struct part *part = staged->parts; part != NULL; part = part->next)
+    for (const struct ps_staged_part *part = staged->parts; part != NULL; part = part->next)
         is_plain = is_plain && part->is_plain;
     return is_plain;
+}
+
+struct ps_ahead *ps_staged_ahead(const struct ps_staged *staged)
+{
+    return staged->has_failed ? NULL : staged->ahead;
 }
 
 void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum ps_status status)
 {
     enum ps_remedy remedy = ps_status_remedy(status);
-    bool is_over = remedy == PS_REMEDY_DONE || remedy == PS_REMEDY_REJECT;
+    bool is_over = remedy == PS_REMEDY_DONE || remedy == PS_REMEDY_REJECT ||
+                   (status == PS_ERR_CONFLICT && !staged->keeps);
     ps_mutex_lock(&staging->lock);
     PS_ASSERT(staged->applying);
     staged->applying = false;
@@ -188,7 +227,8 @@ static void drop_idle(struct ps_staging *staging, uint64_t now_ms)
     struct ps_staged *next;
     for (struct ps_staged *staged = staging->first; staged != NULL; staged = next) {
         next = staged->next;
-        if (staged->applying || now_ms < staged->used_ms + PS_STAGING_IDLE_MS)
+        if (staged->applying || staged->working > 0 ||
+            now_ms < staged->used_ms + PS_STAGING_IDLE_MS)
             continue;
         staging->expired_count++;
         unlink_staged(staging, staged);
@@ -240,13 +280,18 @@ static struct ps_bytes put_text(uint8_t **at, struct ps_bytes from)
 static enum ps_status find_or_begin(struct ps_staging *staging, const struct ps_part *part,
                                     struct ps_staged **out, struct ps_error *error)
 {
-    uint64_t bytes = part->total * ps_dtype_size(part->dtype);
     for (struct ps_staged *it = staging->first; it != NULL; it = it->next) {
         if (!is_of(it, part->id))
             continue;
         *out = it;
         return check_same(it, part, error);
     }
+    return begin(staging, part, part->total * ps_dtype_size(part->dtype), out, error);
+}
+
+static enum ps_status begin(struct ps_staging *staging, const struct ps_part *part, uint64_t bytes,
+                            struct ps_staged **out, struct ps_error *error)
+{
     PS_TRY(check_room(staging, part->id, bytes, error));
     size_t text_size = part->id->client_id.size + part->name.size + part->config.size;
     struct ps_staged *staged = ps_zeroed(staging->memory, sizeof *staged + text_size);
@@ -261,6 +306,7 @@ static enum ps_status find_or_begin(struct ps_staging *staging, const struct ps_
     staged->sequence = part->id->sequence;
     staged->total = part->total;
     staged->bytes = bytes;
+    staged->keeps = true;
     staged->client_id = put_text(&at, part->id->client_id);
     staged->name = put_text(&at, part->name);
     staged->config = put_text(&at, part->config);
@@ -275,81 +321,59 @@ static enum ps_status find_or_begin(struct ps_staging *staging, const struct ps_
 
 /* ---- Parts ---- */
 
-static struct part *make_part(const struct ps_allocator *memory, const struct ps_part *from)
+/* What is there already makes nothing whole: it would be whole before. */
+static enum ps_status add_to(struct ps_staging *staging, struct ps_staged *staged,
+                             const struct ps_part *from, bool *whole, struct ps_error *error)
 {
-    void *kept = from->hold.keep != NULL ? from->hold.keep(from->hold.self) : NULL;
-    size_t piece_count = kept != NULL ? from->content.piece_count : 1;
-    size_t copied = kept != NULL ? 0 : from->content.size;
-    struct part *part =
-        ps_plain(memory, sizeof *part + piece_count * sizeof(struct ps_bytes) + copied);
-    if (part == NULL) {
-        if (kept != NULL)
-            from->hold.drop(kept);
-        return NULL;
-    }
-    *part = (struct part){
-        .range = from->range, .is_plain = from->is_plain, .kept = kept, .drop = from->hold.drop};
-    if (kept != NULL) {
-        memcpy(part->pieces, from->content.pieces, piece_count * sizeof(struct ps_bytes));
-    } else {
-        uint8_t *copy = (uint8_t *)(part->pieces + 1);
-        ps_view_copy(from->content, 0, copy, copied);
-        part->pieces[0] = (struct ps_bytes){copy, copied};
-    }
-    part->content = (struct ps_view){part->pieces, piece_count, from->content.size};
-    return part;
-}
-
-/* Where the part goes; NULL when it is there already, with the same range. */
-static enum ps_status find_place(struct ps_staged *staged, struct ps_elements range,
-                                 struct part ***place, struct ps_error *error)
-{
-    struct part **link = &staged->parts;
-    uint64_t end = 0; /* of the range before */
-    while (*link != NULL && (*link)->range.first < range.first) {
-        end = (*link)->range.first + (*link)->range.count;
-        link = &(*link)->next;
-    }
-    const struct part *after = *link;
-    *place = link;
-    if (after != NULL && after->range.first == range.first && after->range.count == range.count) {
-        *place = NULL;
-        return PS_OK;
-    }
-    if (end <= range.first && (after == NULL || range.first + range.count <= after->range.first))
-        return PS_OK;
-    return ps_fail(error, PS_ERR_BAD_INPUT,
-                   "Name: %.*s, %" PRIu64 " elements from %" PRIu64
-                   " on: they overlap with another range of this request",
-                   (int)staged->name.size, (const char *)staged->name.data, range.count,
-                   range.first);
-}
-
-static enum ps_status add_part(struct ps_staged *staged, const struct ps_part *from,
-                               struct ps_error *error)
-{
-    struct part **place;
-    PS_TRY(find_place(staged, from->range, &place, error));
+    struct ps_staged_part **place;
+    PS_TRY(ps_staged_part_place(&staged->parts, from, &place, error));
     if (place == NULL)
         return PS_OK;
-    struct part *part = make_part(staged->memory, from);
+    struct ps_staged_part *part = ps_staged_part_create(staged->memory, from, staged->keeps);
     if (part == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a range");
     part->next = *place;
     *place = part;
+    if (staged->ahead != NULL && !staged->has_failed)
+        apply_part(staging, staged, part, from->content);
+    else
+        count_part(staged, part);
+    *whole = staged->is_listed && staged->present == staged->total;
+    return PS_OK;
+}
+
+static void count_part(struct ps_staged *staged, struct ps_staged_part *part)
+{
+    part->is_there = true;
     staged->newest = part;
     staged->present += part->range.count;
-    return PS_OK;
+}
+
+/* The lock is not held meanwhile. What then was forgotten counts no more. */
+static void apply_part(struct ps_staging *staging, struct ps_staged *staged,
+                       struct ps_staged_part *part, struct ps_view content)
+{
+    staged->working++;
+    ps_mutex_unlock(&staging->lock);
+    enum ps_status status = ps_ahead_apply(staged->ahead, part->range, content);
+    ps_mutex_lock(&staging->lock);
+    staged->working--;
+    part->is_plain = status == PS_OK;
+    staged->has_failed = staged->has_failed || status != PS_OK;
+    if (staged->keeps || !staged->has_failed)
+        count_part(staged, part);
+    else if (staged->is_listed)
+        unlink_staged(staging, staged);
 }
 
 static void remove_newest(struct ps_staged *staged)
 {
-    struct part **link = &staged->parts;
+    struct ps_staged_part **link = &staged->parts;
     while (*link != staged->newest)
         link = &(*link)->next;
     *link = staged->newest->next;
     staged->present -= staged->newest->range.count;
-    release_part(staged->memory, staged->newest);
+    ps_staged_part_release(staged->memory, staged->newest);
     ps_release(staged->memory, staged->pieces);
     staged->pieces = NULL;
     staged->newest = NULL;
@@ -359,22 +383,25 @@ static enum ps_status make_whole(struct ps_staged *staged, struct ps_view *conte
                                  struct ps_error *error)
 {
     size_t count = 0;
-    for (const struct part *part = staged->parts; part != NULL; part = part->next)
+    for (const struct ps_staged_part *part = staged->parts; part != NULL; part = part->next)
         count += part->content.piece_count;
-    PS_ASSERT(staged->pieces == NULL && staged->newest != NULL);
+    PS_ASSERT(staged->pieces == NULL && staged->newest != NULL && staged->working == 0);
+    *content = (struct ps_view){.size = staged->total * ps_dtype_size(staged->dtype)};
+    if (!staged->keeps)
+        return PS_OK;
     staged->pieces = ps_zeroed_array(staged->memory, count, sizeof *staged->pieces);
     if (staged->pieces == NULL) {
         remove_newest(staged);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu pieces", count);
     }
     *content = (struct ps_view){staged->pieces, 0, 0};
-    for (const struct part *part = staged->parts; part != NULL; part = part->next) {
+    for (const struct ps_staged_part *part = staged->parts; part != NULL; part = part->next) {
         memcpy(staged->pieces + content->piece_count, part->pieces,
                part->content.piece_count * sizeof *staged->pieces);
         content->piece_count += part->content.piece_count;
         content->size += part->content.size;
     }
-    PS_ASSERT(content->size == staged->bytes);
+    PS_ASSERT(content->size == staged->total * ps_dtype_size(staged->dtype));
     return PS_OK;
 }
 
@@ -393,13 +420,6 @@ static void unlink_staged(struct ps_staging *staging, struct ps_staged *staged)
     release_staged(staged);
 }
 
-static void release_part(const struct ps_allocator *memory, struct part *part)
-{
-    if (part->kept != NULL)
-        part->drop(part->kept);
-    ps_release(memory, part);
-}
-
 static void *keep_staged(void *self)
 {
     struct ps_staged *staged = self;
@@ -414,10 +434,11 @@ static void release_staged(void *argument)
     if (atomic_fetch_sub(&staged->references, 1) > 1)
         return;
     while (staged->parts != NULL) {
-        struct part *part = staged->parts;
+        struct ps_staged_part *part = staged->parts;
         staged->parts = part->next;
-        release_part(staged->memory, part);
+        ps_staged_part_release(staged->memory, part);
     }
+    ps_ahead_release(staged->ahead);
     ps_release(staged->memory, staged->pieces);
     ps_release(staged->memory, staged);
 }
@@ -440,10 +461,10 @@ void ps_staging_check(struct ps_staging *staging)
     for (const struct ps_staged *it = staging->first; it != NULL; it = it->next) {
         uint64_t present = 0;
         uint64_t end = 0;
-        for (const struct part *part = it->parts; part != NULL; part = part->next) {
+        for (const struct ps_staged_part *part = it->parts; part != NULL; part = part->next) {
             PS_ASSERT(part->range.first >= end);
             end = part->range.first + part->range.count;
-            present += part->range.count;
+            present += part->is_there ? part->range.count : 0;
         }
         PS_ASSERT(end <= it->total && present == it->present);
         PS_ASSERT(it->applying == (present == it->total));

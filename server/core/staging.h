@@ -2,15 +2,22 @@
  * request id, is put together here and then applied as one. Nothing of it is applied before it is
  * whole, so that it is atomic, exactly once and one record of the journal, like any other.
  *
+ * A push may have an attempt (ahead.h): then each part is applied as it comes, and is there when it
+ * was applied; what is put together is the attempt. Where the parts are not kept beside it, a push
+ * whose attempt fails is forgotten, and its parts are answered as those of any push that is not
+ * whole yet.
+ *
  * Whole is counted before it is there: the first part reserves the bytes of all of them, and is
  * refused when they would not fit beside what else is staged, of this client or of all; what is the
  * only one always fits, however large it is. A part of something that was let in is never refused
  * for room: half-staged pushes cannot block each other.
  *
  * What got no part for PS_STAGING_IDLE_MS is dropped when the next part comes, of anybody. A client
- * whose parts were all answered as staged sends them again: the server has lost some of them.
+ * whose parts were all answered as staged sends them again: the server has lost some of them, or
+ * an attempt has failed.
  *
- * Threads:  every function is safe from any thread, but for init, fini and clear.
+ * Threads:  every function is safe from any thread, but for init, fini and clear. Parts are applied
+ *           in the thread that brings them, without a lock.
  * Blocking: never.
  * Errors:   said at each function.
  * Memory:   parts are held where they were received, when they say how; else copied. Bounded as
@@ -23,6 +30,7 @@
 #include "base/status.h"
 #include "base/thread.h"
 #include "proto/messages.h"
+#include "server/core/ahead.h"
 
 /* Smallest part, unless it is the last of its parameter: what is held with a part (the network's
  * buffers) stays in proportion. */
@@ -60,8 +68,22 @@ struct ps_part {
     struct ps_elements range;
     struct ps_view content;
     struct ps_hold hold;
-    bool is_plain; /* ps_gradient_range_is_plain */
+    bool is_plain; /* ps_gradient_range_is_plain; of one that is applied ahead not asked */
 };
+
+/* Is this request being put together, and is there an attempt? A guess that the next part of it,
+ * brought by another thread, may change. */
+enum ps_staging_way { PS_STAGING_UNKNOWN, PS_STAGING_PARTS, PS_STAGING_AHEAD };
+enum ps_staging_way ps_staging_way(struct ps_staging *staging, const struct ps_request_id *id);
+
+/* Offers an attempt to the push that `part` belongs to; the part itself is to be added afterwards.
+ * True: it is taken, and `ahead` with it. False: the push has begun already, another has an attempt
+ * on the same parameter, or there is no room for the new blocks.
+ *
+ * keeps    the parts are kept beside it
+ */
+bool ps_staging_offer(struct ps_staging *staging, const struct ps_part *part,
+                      struct ps_ahead *ahead, bool keeps, uint64_t now_ms);
 
 /* Is a range asked for that is not the whole? */
 bool ps_staging_is_part(struct ps_elements range, uint64_t total);
@@ -70,7 +92,7 @@ bool ps_staging_is_part(struct ps_elements range, uint64_t total);
  *
  * PS_OK             `*staged` is NULL: others are missing. Otherwise it is whole, `*content` and
  *                   `*hold` say how to read and keep it, and the caller applies it and then calls
- *                   ps_staging_end
+ *                   ps_staging_end. Content that was not kept has its size, and no pieces
  * PS_ERR_BAD_INPUT  no request id, a wrong range or length, parts that overlap, or one that differs
  *                   in anything that all parts share; the text says which
  * PS_ERR_BUSY       no room, or this request is being applied at this moment
@@ -87,8 +109,12 @@ uint64_t ps_staging_present(struct ps_staging *staging, const struct ps_request_
 /* Of what is whole: are all its parts plain? */
 bool ps_staged_is_plain(const struct ps_staged *staged);
 
-/* What became of it. PS_OK, or a failure that no repetition mends: it is gone. Otherwise it stays,
- * but for the part that was added last: when that one comes again, it is whole again. */
+/* Of what is whole: its attempt, to be committed; borrowed. NULL: there is none. */
+struct ps_ahead *ps_staged_ahead(const struct ps_staged *staged);
+
+/* What became of it. PS_OK, or a failure that no repetition mends: it is gone; so is what has no
+ * content when its attempt met PS_ERR_CONFLICT. Otherwise it stays, but for the part that was added
+ * last: when that one comes again, it is whole again. */
 void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum ps_status status);
 
 /* How much is staged, for metrics. */

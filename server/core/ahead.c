@@ -1,0 +1,207 @@
+/* Copies a run of each old array beside the new one's place and updates it there. */
+#include "server/core/ahead.h"
+
+#include "base/assert.h"
+#include "optimizer/optimizer.h"
+#include "server/core/element_runs.h"
+
+#include <string.h>
+
+/* Elements that are copied and updated at a time: all arrays' in the first-level cache. */
+enum { RUN_ELEMENTS = 2048 };
+
+_Static_assert(PS_STATES_MAX == 2, "apply_run names each state");
+
+struct ps_ahead {
+    const struct ps_allocator *memory; /* borrowed */
+    struct ps_parameter *parameter;    /* borrowed; not by release */
+    struct ps_parameter_version base;  /* held: the version that is read */
+    struct ps_optimizer_step step;
+    size_t array_count;
+    const struct ps_blocks *from[PS_ARRAYS_MAX]; /* of the base */
+    struct ps_mutex lock;                        /* PS_RANK_QUEUE; for who makes `to` */
+    struct ps_blocks *to[PS_ARRAYS_MAX];         /* after the commit: what was replaced */
+    bool committed;
+};
+
+static bool is_offered(const struct ps_parameter *parameter);
+static bool rests(struct ps_parameter *parameter);
+static enum ps_status take_blocks(struct ps_ahead *ahead);
+static bool make_blocks(struct ps_ahead *ahead);
+static void apply_run(struct ps_ahead *ahead, uint64_t first, struct ps_element_run run);
+static void swap(struct ps_ahead *ahead);
+
+struct ps_ahead *ps_ahead_begin(struct ps_parameter *parameter)
+{
+    const struct ps_parameter_spec *spec = parameter->spec;
+    const struct ps_gradient_scan nothing_found = {0};
+    if (!is_offered(parameter) || rests(parameter))
+        return NULL;
+    struct ps_ahead *ahead = ps_zeroed(spec->memory, sizeof *ahead);
+    if (ahead == NULL)
+        return NULL;
+    ahead->memory = spec->memory;
+    ahead->parameter = parameter;
+    ps_mutex_init(&ahead->lock, PS_RANK_QUEUE);
+    if (ps_parameter_hold(parameter, &ahead->base, NULL) != PS_OK ||
+        ps_optimizer_prepare(&spec->settings, spec->dtype, ahead->base.step + 1, spec->id,
+                             &nothing_found, &ahead->step, NULL) != PS_OK) {
+        ps_ahead_release(ahead);
+        return NULL;
+    }
+    ahead->array_count = 1 + ps_parameter_state_count(parameter);
+    ahead->from[0] = ahead->base.values;
+    for (size_t i = 1; i < ahead->array_count; i++)
+        ahead->from[i] = ahead->base.states[i - 1];
+    return ahead;
+}
+
+static bool is_offered(const struct ps_parameter *parameter)
+{
+    const struct ps_optimizer_settings *settings = &parameter->spec->settings;
+    bool can_overflow = settings->rule == PS_RULE_ADD && settings->overflow == PS_OVERFLOW_FAIL;
+    return !ps_parameter_on_device(parameter) && settings->clip_norm == 0 && !can_overflow;
+}
+
+/* One that is being updated has a newer version soon. */
+static bool rests(struct ps_parameter *parameter)
+{
+    uint32_t rest = atomic_load(&parameter->ahead_rest);
+    while (rest > 0 && !atomic_compare_exchange_weak(&parameter->ahead_rest, &rest, rest - 1))
+        ;
+    return rest > 0 || atomic_load(&parameter->updating) > 0;
+}
+
+void ps_ahead_release(struct ps_ahead *ahead)
+{
+    if (ahead == NULL)
+        return;
+    for (size_t i = 0; i < ahead->array_count; i++)
+        ps_blocks_release(ahead->to[i]);
+    ps_mutex_fini(&ahead->lock);
+    ps_parameter_version_release(&ahead->base);
+    ps_release(ahead->memory, ahead);
+}
+
+const struct ps_parameter_spec *ps_ahead_spec(const struct ps_ahead *ahead)
+{
+    return ahead->base.spec;
+}
+
+uint64_t ps_ahead_bytes(const struct ps_ahead *ahead)
+{
+    return ahead->array_count * (uint64_t)ahead->from[0]->size;
+}
+
+enum ps_status ps_ahead_apply(struct ps_ahead *ahead, struct ps_elements range,
+                              struct ps_view content)
+{
+    const struct ps_parameter_spec *spec = ahead->base.spec;
+    struct ps_gradient_scan scan = {0};
+    struct ps_element_runs runs;
+    enum ps_status status = take_blocks(ahead);
+    PS_ASSERT(!ahead->committed);
+    PS_ASSERT(content.size == range.count * ps_dtype_size(spec->dtype));
+    PS_ASSERT(range.first <= spec->count && range.count <= spec->count - range.first);
+    ps_element_runs_init(&runs, content, ps_dtype_size(spec->dtype));
+    uint64_t at = range.first;
+    while (status == PS_OK) {
+        struct ps_element_run run = ps_element_runs_next(&runs, RUN_ELEMENTS);
+        if (run.count == 0)
+            return PS_OK;
+        ps_optimizer_scan(&spec->settings, spec->dtype, run.elements, run.count, &scan);
+        if (scan.nonfinite)
+            status = PS_ERR_BAD_INPUT;
+        else
+            apply_run(ahead, at, run);
+        at += run.count;
+    }
+    atomic_store(&ahead->parameter->ahead_rest, PS_AHEAD_REST);
+    return status;
+}
+
+/* Whoever comes first takes them for all. */
+static enum ps_status take_blocks(struct ps_ahead *ahead)
+{
+    ps_mutex_lock(&ahead->lock);
+    bool there = ahead->to[0] != NULL || make_blocks(ahead);
+    ps_mutex_unlock(&ahead->lock);
+    return there ? PS_OK : PS_ERR_NO_MEMORY;
+}
+
+static bool make_blocks(struct ps_ahead *ahead)
+{
+    struct ps_blocks *made[PS_ARRAYS_MAX] = {NULL};
+    for (size_t i = 0; i < ahead->array_count; i++) {
+        made[i] = ps_blocks_create(ahead->base.spec);
+        if (made[i] == NULL) {
+            while (i-- > 0)
+                ps_blocks_release(made[i]);
+            return false;
+        }
+        for (size_t block = 0; block < made[i]->block_count; block++)
+            (void)ps_blocks_write(made[i], block, ahead->base.version + 1);
+    }
+    memcpy(ahead->to, made, sizeof made);
+    return true;
+}
+
+static void apply_run(struct ps_ahead *ahead, uint64_t first, struct ps_element_run run)
+{
+    const size_t element_size = ps_dtype_size(ahead->base.spec->dtype);
+    const uint64_t block_elements = PS_BLOCK_BYTES / element_size;
+    for (size_t done = 0; done < run.count;) {
+        size_t block = (size_t)((first + done) / block_elements);
+        size_t offset = (size_t)((first + done) % block_elements);
+        size_t rest = (size_t)block_elements - offset;
+        size_t count = rest < run.count - done ? rest : run.count - done;
+        void *at[PS_ARRAYS_MAX] = {NULL};
+        for (size_t i = 0; i < ahead->array_count; i++) {
+            at[i] = (uint8_t *)ps_blocks_part(ahead->to[i], block) + offset * element_size;
+            memcpy(at[i], ahead->from[i]->pieces[block].data + offset * element_size,
+                   count * element_size);
+        }
+        void *const states[PS_STATES_MAX] = {at[1], at[2]};
+        ps_optimizer_apply(&ahead->step, first + done, count, at[0], states,
+                           (const uint8_t *)run.elements + done * element_size);
+        done += count;
+    }
+}
+
+enum ps_status ps_ahead_commit(struct ps_ahead *ahead, struct ps_journal_place *place,
+                               uint64_t *version, struct ps_error *error)
+{
+    struct ps_parameter *parameter = ahead->parameter;
+    const uint64_t next = ahead->base.version + 1;
+    enum ps_status status = PS_OK;
+    PS_ASSERT(!ahead->committed && ahead->to[0] != NULL);
+    ps_mutex_lock(&parameter->lock);
+    if (parameter->version != ahead->base.version)
+        status = ps_fail(error, PS_ERR_CONFLICT, "Name: %s, another push came first",
+                         (const char *)parameter->spec->name.data);
+    else if (place != NULL)
+        status = ps_journal_queue_put(place, next, error);
+    if (status == PS_OK) {
+        swap(ahead);
+        parameter->step++;
+        parameter->version = next;
+        *version = next;
+    }
+    ps_mutex_unlock(&parameter->lock);
+    if (status == PS_ERR_CONFLICT)
+        atomic_store(&parameter->ahead_rest, PS_AHEAD_REST);
+    return status;
+}
+
+static void swap(struct ps_ahead *ahead)
+{
+    struct ps_parameter *parameter = ahead->parameter;
+    for (size_t i = 0; i < ahead->array_count; i++) {
+        struct ps_blocks **array = i == 0 ? &parameter->values : &parameter->states[i - 1];
+        PS_ASSERT(*array == ahead->from[i]);
+        struct ps_blocks *replaced = *array;
+        *array = ahead->to[i];
+        ahead->to[i] = replaced;
+    }
+    ahead->committed = true;
+}
