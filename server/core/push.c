@@ -28,6 +28,9 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
 static enum ps_status push_part(struct ps_service *service, struct ps_parameter *parameter,
                                 const struct ps_push_request *request, struct outcome *outcome,
                                 struct ps_error *error);
+static enum ps_status note_staged(struct ps_service *service, struct ps_parameter *parameter,
+                                  const struct ps_push_request *request, struct outcome *outcome,
+                                  struct ps_error *error);
 static bool is_ahead(struct ps_service *service, struct ps_parameter *parameter,
                      const struct ps_part *part);
 static enum ps_status push_once(struct ps_service *service, struct ps_parameter *parameter,
@@ -202,10 +205,25 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
             status = PS_OK;
         }
     } else if (status == PS_OK) {
-        outcome->reply.staged = true;
+        status = note_staged(service, parameter, request, outcome, error);
     }
     ps_service_count_ranges(service);
     return status;
+}
+
+/* The push may have been applied between our looking and our adding: then what we added to is a
+ * second beginning of it, which nobody will complete. */
+static enum ps_status note_staged(struct ps_service *service, struct ps_parameter *parameter,
+                                  const struct ps_push_request *request, struct outcome *outcome,
+                                  struct ps_error *error)
+{
+    bool is_repeat = false;
+    PS_TRY(ps_sessions_look(&service->sessions, &request->request, &is_repeat, error));
+    outcome->reply.staged = !is_repeat;
+    if (!is_repeat)
+        return PS_OK;
+    ps_staging_forget(&service->staging, &request->request);
+    return push_once(service, parameter, request, NULL, outcome, error);
 }
 
 /* Is the part to be applied as it comes? Begins an attempt with the first one. */

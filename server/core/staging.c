@@ -193,6 +193,17 @@ void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum p
     release_staged(staged);
 }
 
+void ps_staging_forget(struct ps_staging *staging, const struct ps_request_id *id)
+{
+    ps_mutex_lock(&staging->lock);
+    struct ps_staged *staged = staging->first;
+    while (staged != NULL && !is_of(staged, id))
+        staged = staged->next;
+    if (staged != NULL && !staged->applying)
+        unlink_staged(staging, staged);
+    ps_mutex_unlock(&staging->lock);
+}
+
 /* ---- Finding ---- */
 
 static enum ps_status check_part(const struct ps_part *part, struct ps_error *error)

@@ -117,6 +117,9 @@ struct ps_ahead *ps_staged_ahead(const struct ps_staged *staged);
  * last: when that one comes again, it is whole again. */
 void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum ps_status status);
 
+/* Forgets a request, unless it is being applied. */
+void ps_staging_forget(struct ps_staging *staging, const struct ps_request_id *id);
+
 /* How much is staged, for metrics. */
 void ps_staging_look(struct ps_staging *staging, uint64_t *bytes, size_t *count,
                      uint64_t *expired_count);

@@ -3,6 +3,7 @@
 
 #include "base/thread.h"
 #include "tests/support/client/pserver_process.h"
+#include "tests/support/temp_folder.h"
 
 #include <check.h>
 #include <math.h>
@@ -52,9 +53,8 @@ static int push(struct psclient *by, struct psclient_result *result)
 }
 
 /* The parameter is its index, each gradient takes 1 away. */
-static void start(void)
+static void start_with(const char *const *arguments)
 {
-    const char *const arguments[] = {"--message-bytes", "4194304", NULL};
     pserver_process_start(&server, PSERVER_PROGRAM, "127.0.0.1:0", arguments);
     client = open_client();
     gradient = malloc(COUNT * sizeof *gradient);
@@ -70,6 +70,12 @@ static void start(void)
     expect_ok(psclient_init(client, &large, 1, LONG_MS, NULL, &error));
     expect_ok(psclient_finish_init(client, LONG_MS, &error));
     memset(content, 0, COUNT * sizeof *content);
+}
+
+static void start(void)
+{
+    const char *const arguments[] = {"--message-bytes", "4194304", NULL};
+    start_with(arguments);
 }
 
 static void finish(void)
@@ -153,6 +159,77 @@ START_TEST(what_is_pulled_while_others_push_is_one_version)
 }
 END_TEST
 
+static void push_five_times(void *argument)
+{
+    struct psclient *other = argument;
+    struct psclient_error reason;
+    const struct psclient_gradient one = {"large", PSCLIENT_FLOAT32, gradient,
+                                          COUNT * sizeof(float)};
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(psclient_push(other, &one, 1, LONG_MS, NULL, &reason), PSCLIENT_OK);
+}
+
+START_TEST(two_who_push_at_the_same_time_are_both_applied_once)
+{
+    struct ps_thread thread = {0};
+    start();
+    struct psclient *other = open_client();
+    struct psclient_parameter large = parameter(content);
+    ck_assert_int_eq(ps_thread_start(&thread, "pusher", push_five_times, other, NULL), PS_OK);
+    push_five_times(client);
+    ps_thread_join(&thread);
+
+    expect_ok(psclient_pull(client, &large, 1, LONG_MS, NULL, &error));
+    ck_assert_uint_eq(large.version, 10);
+    expect_content(10);
+    psclient_close(other);
+    finish();
+}
+END_TEST
+
+static atomic_uint acknowledged;
+
+static void push_and_count(void *argument)
+{
+    struct psclient_error reason;
+    const struct psclient_gradient one = {"large", PSCLIENT_FLOAT32, gradient,
+                                          COUNT * sizeof(float)};
+    while (!atomic_load(&stop)) {
+        ck_assert_int_eq(psclient_push(argument, &one, 1, LONG_MS, NULL, &reason), PSCLIENT_OK);
+        atomic_fetch_add(&acknowledged, 1);
+    }
+}
+
+/* Kills the server between two ranges, as it comes: the next one has whole pushes only. */
+START_TEST(acknowledged_pushes_in_ranges_are_applied_once_through_kills)
+{
+    struct temp_folder folder;
+    struct ps_thread thread = {0};
+    temp_folder_init(&folder);
+    const char *const arguments[] = {"--data-dir", folder.path, "--ack", "logged", NULL};
+    char address[64];
+    start_with(arguments);
+    struct psclient_parameter large = parameter(content);
+    memcpy(address, server.address, sizeof address);
+    atomic_store(&stop, false);
+    ck_assert_int_eq(ps_thread_start(&thread, "pusher", push_and_count, client, NULL), PS_OK);
+    for (unsigned kills = 1; kills <= 4; kills++) {
+        while (atomic_load(&acknowledged) < 2 * kills)
+            expect_ok(psclient_pull(client, &large, 1, LONG_MS, NULL, &error));
+        pserver_process_kill(&server);
+        pserver_process_start(&server, PSERVER_PROGRAM, address, arguments);
+    }
+    atomic_store(&stop, true);
+    ps_thread_join(&thread);
+
+    expect_ok(psclient_pull(client, &large, 1, LONG_MS, NULL, &error));
+    ck_assert_uint_eq(large.version, atomic_load(&acknowledged));
+    expect_content(large.version);
+    finish();
+    temp_folder_fini(&folder);
+}
+END_TEST
+
 START_TEST(an_element_that_is_not_finite_refuses_all_of_it)
 {
     struct psclient_parameter large = parameter(NULL);
@@ -221,6 +298,8 @@ int main(void)
     tcase_add_test(t, a_parameter_above_the_largest_message_is_pushed_and_pulled);
     tcase_add_test(t, a_step_brings_the_parameter_as_it_is_after_it);
     tcase_add_test(t, what_is_pulled_while_others_push_is_one_version);
+    tcase_add_test(t, two_who_push_at_the_same_time_are_both_applied_once);
+    tcase_add_test(t, acknowledged_pushes_in_ranges_are_applied_once_through_kills);
     tcase_add_test(t, an_element_that_is_not_finite_refuses_all_of_it);
     tcase_add_test(t, memory_of_another_size_or_type_is_not_written);
     tcase_add_test(t, a_parameter_that_is_not_there_is_named);
