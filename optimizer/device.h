@@ -15,8 +15,8 @@
  *
  * Threads:  any, for everything that has a device; calls for one parameter or one snapshot come
  *           one after another (the parameter's lock). open and close by one thread.
- * Blocking: wait, read, write, snapshot_read, close and a push whose ring is full wait for the
- *           device. The rest does not.
+ * Blocking: wait, read, write, snapshot_read, push_judged, close and a push whose ring is full wait
+ *           for the device. The rest does not.
  * Errors:   PS_ERR_BUSY the budget; PS_ERR_NO_MEMORY the device or the host refused memory that the
  *           budget had room for; PS_ERR_UNSUPPORTED; PS_ERR_UNAVAILABLE the device is dead. After
  *           any of them nothing has changed, but for a device that is dead.
@@ -32,7 +32,7 @@
 #include "optimizer/optimizer.h"
 
 /* Rises with every change of this header that an older or newer other side would stumble over. */
-#define PS_DEVICE_ABI 1
+#define PS_DEVICE_ABI 2
 
 /* The exported symbol, a ps_device_entry_fn. */
 #define PS_DEVICE_ENTRY "ps_device_entry"
@@ -83,7 +83,8 @@ struct ps_device_stats {
     uint64_t bytes_out;      /* reads */
 };
 
-/* One parameter's part of a push. All is borrowed for the call. */
+/* One parameter's part of a push. All is borrowed for the call. The gradient was checked
+ * (ps_encoding_check and what it names), and but for push_judged scanned. */
 struct ps_device_push {
     struct ps_device_parameter *parameter;
     struct ps_view gradient; /* of the size that encoding, type and count ask for */
@@ -148,6 +149,25 @@ struct ps_device_plugin {
     PS_MUST_USE enum ps_status (*push)(struct ps_device *device,
                                        const struct ps_device_push *pushes, size_t count,
                                        struct ps_device_ticket *ticket, struct ps_error *error);
+
+    /* May such a gradient be pushed without anybody having looked at it? The device has to hold all
+     * of it before it changes anything: false for one that takes more than half of the ring. */
+    bool (*judges)(const struct ps_device_parameter *parameter, struct ps_view gradient,
+                   enum ps_encoding encoding);
+
+    /* Applies one gradient that nobody has looked at, of those that `judges` allows. What
+     * ps_optimizer_scan looks for is looked for on the device, in front of the update, which takes
+     * the factor of clip_norm from what was found, and changes nothing where the push is to be
+     * skipped or refused. Returns when that is known; the update may be under way still, as after
+     * push. The step is prepared from an empty scan.
+     *
+     * scan   gets what was found, for ps_optimizer_prepare: it decides as the device did
+     */
+    PS_MUST_USE enum ps_status (*push_judged)(struct ps_device *device,
+                                              const struct ps_device_push *push,
+                                              struct ps_gradient_scan *scan,
+                                              struct ps_device_ticket *ticket,
+                                              struct ps_error *error);
 
     /* Returns when the work is done. */
     PS_MUST_USE enum ps_status (*wait)(struct ps_device *device, struct ps_device_ticket ticket,

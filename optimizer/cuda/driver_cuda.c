@@ -205,6 +205,25 @@ static int apply_table(void *self, const struct ps_cuda_table *table,
     return ps_cuda_launch_table(table, stream);
 }
 
+static int verdict_open(void *self, struct ps_cuda_verdict *verdict,
+                        struct ps_driver_stream *stream)
+{
+    (void)self;
+    return ps_cuda_launch_open(verdict, stream);
+}
+
+static int scan(void *self, const struct ps_cuda_scan *scan, struct ps_driver_stream *stream)
+{
+    (void)self;
+    return ps_cuda_launch_scan(scan, stream);
+}
+
+static int judge(void *self, const struct ps_cuda_judge *judge, struct ps_driver_stream *stream)
+{
+    (void)self;
+    return ps_cuda_launch_judge(judge, stream);
+}
+
 static void close_driver(void *self)
 {
     struct cuda_driver *driver = self;
@@ -249,6 +268,9 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
         .fill = fill,
         .apply = apply,
         .table = apply_table,
+        .verdict_open = verdict_open,
+        .scan = scan,
+        .judge = judge,
         .close = close_driver,
         .self = made,
     };

@@ -1,6 +1,5 @@
 /* Gradients on their way: cut into parts, copied once from wherever the message left them into a
  * slot, and applied by one launch for each slot. What fits into one slot together goes together. */
-#include "optimizer/device/gradient_parts.h"
 #include "optimizer/device/runtime.h"
 
 #include "base/assert.h"
@@ -23,13 +22,11 @@ static enum ps_status add_part(struct pack *pack, const struct ps_device_push *p
 static bool goes_in(const struct pack *pack, const struct ps_device_push *push,
                     const struct ps_gradient_part *part);
 static enum ps_status open_pack(struct pack *pack, struct ps_error *error);
+static enum ps_status await_readers(struct ps_device_parameter *parameter, struct ps_error *error);
 static void add_entry(struct pack *pack, const struct ps_optimizer_step *step,
                       const struct ps_cuda_run *run);
-static enum ps_status await_readers(struct pack *pack, struct ps_device_parameter *parameter,
-                                    struct ps_error *error);
 static enum ps_status close_pack(struct pack *pack, struct ps_error *error);
 static size_t fill_chunks(struct pack *pack, uint64_t *chunk_count);
-static enum ps_status queue_copy(struct pack *pack, size_t table_bytes, struct ps_error *error);
 static enum ps_status queue_launch(struct pack *pack, uint64_t chunk_count, struct ps_error *error);
 static enum ps_status mark_push(struct ps_device *device, struct ps_device_ticket *ticket,
                                 struct ps_error *error);
@@ -84,9 +81,20 @@ static enum ps_status add_part(struct pack *pack, const struct ps_device_push *p
     if (!goes_in(pack, push, part))
         PS_TRY(close_pack(pack, error));
     PS_TRY(open_pack(pack, error));
-    PS_TRY(await_readers(pack, parameter, error));
+    PS_TRY(await_readers(parameter, error));
     uint8_t *place = pack->slot->device + pack->used;
     ps_gradient_part_copy(source, part, pack->slot->host + pack->used);
+    struct ps_cuda_run run = ps_device_run(parameter, source, part, place);
+    add_entry(pack, push->step, &run);
+    pack->used += part->bytes;
+    parameter->pack = pack->number;
+    return PS_OK;
+}
+
+struct ps_cuda_run ps_device_run(const struct ps_device_parameter *parameter,
+                                 const struct ps_gradient_source *source,
+                                 const struct ps_gradient_part *part, const uint8_t *place)
+{
     struct ps_cuda_run run = {.first = part->first,
                               .count = part->count,
                               .gradient = ps_gradient_part_at(source, part, place)};
@@ -94,10 +102,7 @@ static enum ps_status add_part(struct pack *pack, const struct ps_device_push *p
     run.values = ps_device_parameter_array(parameter, 0) + offset;
     for (uint32_t i = 1; i < parameter->array_count; i++)
         run.states[i - 1] = ps_device_parameter_array(parameter, i) + offset;
-    add_entry(pack, push->step, &run);
-    pack->used += part->bytes;
-    parameter->pack = pack->number;
-    return PS_OK;
+    return run;
 }
 
 /* One launch has one rule and one type, and never two gradients for one element. A list has no
@@ -143,19 +148,27 @@ static void add_entry(struct pack *pack, const struct ps_optimizer_step *step,
     pack->entry_count++;
 }
 
-/* W5: somebody may still be reading what this update is going to overwrite. */
-static enum ps_status await_readers(struct pack *pack, struct ps_device_parameter *parameter,
-                                    struct ps_error *error)
+static enum ps_status await_readers(struct ps_device_parameter *parameter, struct ps_error *error)
 {
-    struct ps_device *device = pack->device;
-    if (parameter->reading == 0 || PS_DEVICE_MISSING_WAIT == 5)
+    struct ps_device *device = parameter->device;
+    if (parameter->reading == 0)
         return PS_OK;
     ps_mutex_lock(&device->lock);
-    enum ps_status status = ps_timeline_await(device, &device->copy_out, parameter->reading,
-                                              device->compute.stream, error);
+    enum ps_status status = ps_device_await_readers(parameter, error);
     ps_mutex_unlock(&device->lock);
-    parameter->reading = 0;
     return status;
+}
+
+/* Somebody may still be reading what an update is going to overwrite. */
+enum ps_status ps_device_await_readers(struct ps_device_parameter *parameter,
+                                       struct ps_error *error)
+{
+    struct ps_device *device = parameter->device;
+    if (parameter->reading == 0 || PS_DEVICE_MISSING_WAIT == 5)
+        return PS_OK;
+    uint64_t ticket = parameter->reading;
+    parameter->reading = 0;
+    return ps_timeline_await(device, &device->copy_out, ticket, device->compute.stream, error);
 }
 
 static enum ps_status close_pack(struct pack *pack, struct ps_error *error)
@@ -166,7 +179,7 @@ static enum ps_status close_pack(struct pack *pack, struct ps_error *error)
     uint64_t chunk_count = 0;
     size_t table_bytes = pack->entry_count > 1 ? fill_chunks(pack, &chunk_count) : 0;
     ps_mutex_lock(&device->lock);
-    enum ps_status status = queue_copy(pack, table_bytes, error);
+    enum ps_status status = ps_slot_send(device, pack->slot, pack->used, table_bytes, error);
     if (status == PS_OK)
         status = queue_launch(pack, chunk_count, error);
     ps_mutex_unlock(&device->lock);
@@ -187,28 +200,8 @@ static size_t fill_chunks(struct pack *pack, uint64_t *chunk_count)
         *chunk_count +=
             ps_cuda_chunks_fill((uint32_t)i, entries[i].run.count, &chunks[*chunk_count]);
     size_t bytes = entry_bytes + (size_t)*chunk_count * sizeof *chunks;
-    PS_ASSERT(bytes <= ring->table_bytes);
+    PS_ASSERT(bytes <= ring->behind_bytes);
     return bytes;
-}
-
-static enum ps_status queue_copy(struct pack *pack, size_t table_bytes, struct ps_error *error)
-{
-    struct ps_device *device = pack->device;
-    struct ps_driver *driver = &device->driver;
-    struct ps_slot *slot = pack->slot;
-    int code = 0;
-    if (PS_DEVICE_MISSING_WAIT != 2)
-        code = driver->stream_wait(driver->self, device->copy_in, slot->done); /* W2 */
-    if (code == 0)
-        code = driver->copy(driver->self, slot->device, slot->host, pack->used, PS_DRIVER_TO_DEVICE,
-                            device->copy_in);
-    size_t behind = device->ring.slot_bytes;
-    if (code == 0 && table_bytes > 0)
-        code = driver->copy(driver->self, slot->device + behind, slot->host + behind, table_bytes,
-                            PS_DRIVER_TO_DEVICE, device->copy_in);
-    if (code == 0)
-        code = driver->record(driver->self, slot->copied, device->copy_in);
-    return ps_device_check_code(device, code, "copying a gradient", error);
 }
 
 static enum ps_status queue_launch(struct pack *pack, uint64_t chunk_count, struct ps_error *error)

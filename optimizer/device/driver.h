@@ -49,6 +49,10 @@ struct ps_driver {
     int (*fill)(void *self, const struct ps_cuda_fill *fill, struct ps_driver_stream *stream);
     int (*apply)(void *self, const struct ps_cuda_apply *apply, struct ps_driver_stream *stream);
     int (*table)(void *self, const struct ps_cuda_table *table, struct ps_driver_stream *stream);
+    int (*verdict_open)(void *self, struct ps_cuda_verdict *verdict,
+                        struct ps_driver_stream *stream);
+    int (*scan)(void *self, const struct ps_cuda_scan *scan, struct ps_driver_stream *stream);
+    int (*judge)(void *self, const struct ps_cuda_judge *judge, struct ps_driver_stream *stream);
 
     /* Frees what `self` points to. Everything above has ended. */
     void (*close)(void *self);

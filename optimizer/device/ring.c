@@ -8,6 +8,8 @@
 #define ENTRY_GRADIENT_BYTES 4096
 
 static void choose_sizes(struct ps_ring *ring, uint64_t pinned_bytes);
+static size_t table_bytes(const struct ps_ring *ring);
+static size_t judge_bytes(const struct ps_ring *ring);
 static enum ps_status acquire_memory(struct ps_device *device, struct ps_error *error);
 static enum ps_status open_slots(struct ps_device *device, struct ps_error *error);
 
@@ -18,28 +20,43 @@ enum ps_status ps_ring_open(struct ps_device *device, uint64_t pinned_bytes, str
     return open_slots(device, error);
 }
 
-/* Two slots at least: one is filled while the other is on its way. */
+/* Eight slots where the memory allows it, two at least: one is filled while the other is on its
+ * way. A gradient that is to be looked at may fill half of them. */
 static void choose_sizes(struct ps_ring *ring, uint64_t pinned_bytes)
 {
-    uint64_t half = pinned_bytes / 2 / PS_SLOT_BYTES_MIN * PS_SLOT_BYTES_MIN;
-    uint64_t size = half < PS_SLOT_BYTES ? half : PS_SLOT_BYTES;
+    uint64_t share = pinned_bytes / 8 / PS_SLOT_BYTES_MIN * PS_SLOT_BYTES_MIN;
+    uint64_t size = share < PS_SLOT_BYTES ? share : PS_SLOT_BYTES;
     ring->slot_bytes = size > 0 ? (size_t)size : PS_SLOT_BYTES_MIN;
-    /* Every element has a byte at least, and every run one chunk that is not full. */
-    ring->entries_max = ring->slot_bytes / ENTRY_GRADIENT_BYTES;
-    size_t chunks_max = ring->entries_max + ring->slot_bytes / PS_CUDA_CHUNK;
-    ring->table_bytes = ring->entries_max * sizeof(struct ps_cuda_entry) +
-                        chunks_max * sizeof(struct ps_cuda_chunk);
-    ring->table_bytes += PS_DEVICE_ALIGNMENT - ring->table_bytes % PS_DEVICE_ALIGNMENT;
     uint64_t count = pinned_bytes / ring->slot_bytes;
     count = count < PS_SLOTS_MAX ? count : PS_SLOTS_MAX;
     ring->slot_count = count > 2 ? (size_t)count : 2;
+    ring->judged_slots_max = ring->slot_count / 2;
+    ring->entries_max = ring->slot_bytes / ENTRY_GRADIENT_BYTES;
+    size_t table = table_bytes(ring);
+    size_t judge = judge_bytes(ring);
+    ring->behind_bytes = table > judge ? table : judge;
+    ring->behind_bytes += PS_DEVICE_ALIGNMENT - ring->behind_bytes % PS_DEVICE_ALIGNMENT;
+}
+
+/* Every element has a byte at least, and every run one chunk that is not full. */
+static size_t table_bytes(const struct ps_ring *ring)
+{
+    size_t chunks_max = ring->entries_max + ring->slot_bytes / PS_CUDA_CHUNK;
+    return ring->entries_max * sizeof(struct ps_cuda_entry) +
+           chunks_max * sizeof(struct ps_cuda_chunk);
+}
+
+static size_t judge_bytes(const struct ps_ring *ring)
+{
+    return PS_VERDICT_BYTES +
+           (size_t)ps_cuda_sums(ring->judged_slots_max * ring->slot_bytes) * sizeof(double);
 }
 
 static enum ps_status acquire_memory(struct ps_device *device, struct ps_error *error)
 {
     struct ps_ring *ring = &device->ring;
     struct ps_driver *driver = &device->driver;
-    size_t size = (ring->slot_bytes + ring->table_bytes) * ring->slot_count;
+    size_t size = (ring->slot_bytes + ring->behind_bytes) * ring->slot_count;
     void *memory = NULL;
     int code = driver->host_acquire(driver->self, size, &memory);
     PS_TRY(ps_device_check_memory(device, code, "the ring's pinned half", size, error));
@@ -55,7 +72,7 @@ static enum ps_status open_slots(struct ps_device *device, struct ps_error *erro
 {
     struct ps_ring *ring = &device->ring;
     struct ps_driver *driver = &device->driver;
-    size_t stride = ring->slot_bytes + ring->table_bytes;
+    size_t stride = ring->slot_bytes + ring->behind_bytes;
     for (size_t i = 0; i < ring->slot_count; i++) {
         struct ps_slot *slot = &ring->slots[i];
         slot->host = ring->host + i * stride;
@@ -63,6 +80,8 @@ static enum ps_status open_slots(struct ps_device *device, struct ps_error *erro
         int code = driver->event_create(driver->self, &slot->copied);
         if (code == 0)
             code = driver->event_create(driver->self, &slot->done);
+        if (code == 0)
+            code = driver->event_create(driver->self, &slot->judged);
         PS_TRY(ps_device_check_memory(device, code, "creating an event", 0, error));
         ring->idle[i] = slot;
     }
@@ -77,6 +96,7 @@ void ps_ring_close(struct ps_device *device)
     for (size_t i = 0; i < ring->slot_count; i++) {
         driver->event_destroy(driver->self, ring->slots[i].copied);
         driver->event_destroy(driver->self, ring->slots[i].done);
+        driver->event_destroy(driver->self, ring->slots[i].judged);
     }
     if (ring->device != NULL)
         (void)driver->device_release(driver->self, ring->device);
@@ -86,25 +106,61 @@ void ps_ring_close(struct ps_device *device)
 
 enum ps_status ps_slot_take(struct ps_device *device, struct ps_slot **out, struct ps_error *error)
 {
-    struct ps_ring *ring = &device->ring;
-    ps_mutex_lock(&device->lock);
-    while (ring->idle_count == 0)
-        (void)ps_condition_wait(&ring->returned, &device->lock, PS_DEADLINE_NEVER);
-    struct ps_slot *slot = ring->idle[ring->idle_first];
-    ring->idle_first = (ring->idle_first + 1) % ring->slot_count;
-    ring->idle_count--;
-    ps_mutex_unlock(&device->lock);
-
-    int code = 0;
-    if (PS_DEVICE_MISSING_WAIT != 1)
-        code = device->driver.event_synchronize(device->driver.self, slot->copied); /* W1 */
-    enum ps_status status = ps_device_check_code(device, code, "waiting for a slot", error);
+    struct ps_slot *slot = NULL;
+    ps_slots_take(device, &slot, 1);
+    enum ps_status status = ps_slot_await(device, slot, error);
     if (status != PS_OK) {
         ps_slot_return(device, slot);
         return status;
     }
     *out = slot;
     return PS_OK;
+}
+
+/* In turn, so that who asks for many gets them, too. */
+void ps_slots_take(struct ps_device *device, struct ps_slot **slots, size_t count)
+{
+    struct ps_ring *ring = &device->ring;
+    PS_ASSERT(count <= ring->slot_count);
+    ps_mutex_lock(&device->lock);
+    uint64_t turn = ring->turn_newest++;
+    while (ring->turn != turn || ring->idle_count < count)
+        (void)ps_condition_wait(&ring->returned, &device->lock, PS_DEADLINE_NEVER);
+    for (size_t i = 0; i < count; i++) {
+        slots[i] = ring->idle[ring->idle_first];
+        ring->idle_first = (ring->idle_first + 1) % ring->slot_count;
+    }
+    ring->idle_count -= count;
+    ring->turn++;
+    ps_condition_signal_all(&ring->returned);
+    ps_mutex_unlock(&device->lock);
+}
+
+enum ps_status ps_slot_await(struct ps_device *device, struct ps_slot *slot, struct ps_error *error)
+{
+    int code = 0;
+    if (PS_DEVICE_MISSING_WAIT != 1)
+        code = device->driver.event_synchronize(device->driver.self, slot->copied); /* W1 */
+    return ps_device_check_code(device, code, "waiting for a slot", error);
+}
+
+enum ps_status ps_slot_send(struct ps_device *device, struct ps_slot *slot, size_t size,
+                            size_t behind, struct ps_error *error)
+{
+    struct ps_driver *driver = &device->driver;
+    size_t offset = device->ring.slot_bytes;
+    int code = 0;
+    if (PS_DEVICE_MISSING_WAIT != 2)
+        code = driver->stream_wait(driver->self, device->copy_in, slot->done); /* W2 */
+    if (code == 0)
+        code = driver->copy(driver->self, slot->device, slot->host, size, PS_DRIVER_TO_DEVICE,
+                            device->copy_in);
+    if (code == 0 && behind > 0)
+        code = driver->copy(driver->self, slot->device + offset, slot->host + offset, behind,
+                            PS_DRIVER_TO_DEVICE, device->copy_in);
+    if (code == 0)
+        code = driver->record(driver->self, slot->copied, device->copy_in);
+    return ps_device_check_code(device, code, "copying a gradient", error);
 }
 
 void ps_slot_return(struct ps_device *device, struct ps_slot *slot)

@@ -73,6 +73,8 @@ static enum ps_status open_streams(struct ps_device *device, struct ps_error *er
 {
     struct ps_driver *driver = &device->driver;
     int code = driver->stream_create(driver->self, &device->copy_in);
+    if (code == 0)
+        code = driver->stream_create(driver->self, &device->look);
     PS_TRY(ps_device_check_memory(device, code, "creating a stream", 0, error));
     PS_TRY(open_timeline(device, &device->compute, error));
     return open_timeline(device, &device->copy_out, error);
@@ -116,6 +118,7 @@ void ps_device_close(struct ps_device *device)
         ps_ring_close(device);
         close_timeline(device, &device->copy_out);
         close_timeline(device, &device->compute);
+        driver->stream_destroy(driver->self, device->look);
         driver->stream_destroy(driver->self, device->copy_in);
         driver->close(driver->self);
     }

@@ -1,7 +1,8 @@
-/* The device runtime from the inside: three streams, a ring of slots, tickets. What a driver does
+/* The device runtime from the inside: four streams, a ring of slots, tickets. What a driver does
  * is in driver.h; what users see is in optimizer/device.h.
  *
  *   copy_in    a gradient from a slot's host half to its device half
+ *   look       a gradient that nobody has looked at, and the verdict about it
  *   compute    updates, snapshots, loads: whatever touches a parameter, in the order of the calls
  *   copy_out   reads
  *
@@ -12,6 +13,9 @@
  *   W3  an update reads a slot     after the copy into it                  (slot->copied)
  *   W4  a read begins              after the updates queued before it      (compute's timeline)
  *   W5  an update writes           after reads of the parameter begun before (copy_out's timeline)
+ *   W6  a gradient is looked at    after the copy into its slot            (slot->copied)
+ *   W7  an update asks a verdict   after it was given                      (slot->judged)
+ *   W8  the host reads a verdict   after it was copied to the host         (slot->judged)
  *
  * Threads:  any; `lock` guards the order in which work is queued.
  * Blocking: ps_slot_take waits for the device.
@@ -27,16 +31,21 @@
 #include "optimizer/device/budget.h"
 #include "optimizer/device/driver.h"
 #include "optimizer/device/fault.h"
+#include "optimizer/device/gradient_parts.h"
 
 #define PS_SLOTS_MAX 64
 #define PS_SLOT_BYTES (4u << 20)
 #define PS_SLOT_BYTES_MIN (64u << 10)
 
+/* Room for a verdict; the sums that it is made from come behind it, on the device. */
+#define PS_VERDICT_BYTES 256
+_Static_assert(sizeof(struct ps_cuda_verdict) <= PS_VERDICT_BYTES, "a verdict has room");
+
 /* Records that are told apart; older tickets wait for a newer record of the same stream, which is
  * as good since a stream runs in order. */
 #define PS_TIMELINE_EVENTS 256
 
-/* The tests' switch: leaves out one of W1 to W5, so that one can see them notice. 0 in every build
+/* The tests' switch: leaves out one of W1 to W8, so that one can see them notice. 0 in every build
  * that is used. */
 #ifndef PS_DEVICE_MISSING_WAIT
 #define PS_DEVICE_MISSING_WAIT 0
@@ -48,26 +57,32 @@ struct ps_timeline {
     struct ps_driver_event *events[PS_TIMELINE_EVENTS];
 };
 
-/* Each half has `slot_bytes` for gradients, and behind them room for the table of a launch. */
+/* Each half has `slot_bytes` for gradients, and behind them room for the table of a launch, or for
+ * a verdict and what it is made from. */
 struct ps_slot {
     uint8_t *host;
     uint8_t *device;
     struct ps_driver_event *copied; /* the host half may be written again */
     struct ps_driver_event *done;   /* the device half may be */
+    struct ps_driver_event *judged; /* the verdict behind the device half, and its copy behind the
+                                       host half */
 };
 
 struct ps_ring {
     uint8_t *host;
     uint8_t *device;
     size_t slot_bytes;
-    size_t entries_max; /* of a table */
-    size_t table_bytes; /* entries and their chunks */
+    size_t entries_max;  /* of a table */
+    size_t behind_bytes; /* entries and their chunks, or a verdict and its sums */
     size_t slot_count;
+    size_t judged_slots_max; /* that one gradient may take at once, to be looked at */
     struct ps_slot slots[PS_SLOTS_MAX];
     /* Slots that nobody fills, the longest unused first; guarded by the device's lock. */
     struct ps_slot *idle[PS_SLOTS_MAX];
     size_t idle_first;
     size_t idle_count;
+    uint64_t turn; /* whose it is to take slots: they are given out in the order of asking */
+    uint64_t turn_newest;
     struct ps_condition returned;
 };
 
@@ -79,6 +94,7 @@ struct ps_device {
     struct ps_device_facts facts;
     struct ps_mutex lock; /* PS_RANK_QUEUE */
     struct ps_driver_stream *copy_in;
+    struct ps_driver_stream *look;
     struct ps_timeline compute;
     struct ps_timeline copy_out;
     struct ps_ring ring;
@@ -138,13 +154,37 @@ PS_MUST_USE enum ps_status ps_ring_open(struct ps_device *device, uint64_t pinne
                                         struct ps_error *error);
 void ps_ring_close(struct ps_device *device);
 
-/* A slot whose host half may be written (W1). Waits for one; the caller holds no slot but the one
- * it fills. */
+/* A slot whose host half may be written. Waits for one; the caller holds none. */
 PS_MUST_USE enum ps_status ps_slot_take(struct ps_device *device, struct ps_slot **slot,
                                         struct ps_error *error);
 
+/* The same for `count` slots at once, each of which is to be waited for before it is written.
+ * Whoever holds slots waits for the device alone, never for another slot. */
+void ps_slots_take(struct ps_device *device, struct ps_slot **slots, size_t count);
+
+/* Returns when the host half may be written (W1). */
+PS_MUST_USE enum ps_status ps_slot_await(struct ps_device *device, struct ps_slot *slot,
+                                         struct ps_error *error);
+
+/* Queues the copy of a gradient of `size` bytes, and of what is behind it, to the device half
+ * (W2). Under the lock. */
+PS_MUST_USE enum ps_status ps_slot_send(struct ps_device *device, struct ps_slot *slot, size_t size,
+                                        size_t behind, struct ps_error *error);
+
 /* The slot is filled and queued, or was not needed. NULL is allowed. */
 void ps_slot_return(struct ps_device *device, struct ps_slot *slot);
+
+/* ---- device_push.c ---- */
+
+/* What the kernels are told about a part whose gradient lies at `place` on the device. */
+struct ps_cuda_run ps_device_run(const struct ps_device_parameter *parameter,
+                                 const struct ps_gradient_source *source,
+                                 const struct ps_gradient_part *part, const uint8_t *place);
+
+/* Lets what comes next in the compute stream wait for reads of the parameter that were begun (W5).
+ * Under the lock. */
+PS_MUST_USE enum ps_status ps_device_await_readers(struct ps_device_parameter *parameter,
+                                                   struct ps_error *error);
 
 /* ---- device_transfer.c ---- */
 
@@ -178,6 +218,14 @@ PS_MUST_USE enum ps_status ps_device_push_all(struct ps_device *device,
                                               const struct ps_device_push *pushes, size_t count,
                                               struct ps_device_ticket *ticket,
                                               struct ps_error *error);
+
+bool ps_device_judges(const struct ps_device_parameter *parameter, struct ps_view gradient,
+                      enum ps_encoding encoding);
+PS_MUST_USE enum ps_status ps_device_push_judged(struct ps_device *device,
+                                                 const struct ps_device_push *push,
+                                                 struct ps_gradient_scan *scan,
+                                                 struct ps_device_ticket *ticket,
+                                                 struct ps_error *error);
 
 PS_MUST_USE enum ps_status ps_device_read_begin(struct ps_device_parameter *parameter,
                                                 uint32_t array, const struct ps_bytes *pieces,

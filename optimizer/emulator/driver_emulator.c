@@ -253,14 +253,38 @@ static int apply_table(void *self, const struct ps_cuda_table *table,
     return queue_work(self, stream, &work);
 }
 
+static int verdict_open(void *self, struct ps_cuda_verdict *verdict,
+                        struct ps_driver_stream *stream)
+{
+    const struct ps_stream_work work = {.kind = PS_WORK_OPEN, .to = verdict};
+    return queue_work(self, stream, &work);
+}
+
+static int scan(void *self, const struct ps_cuda_scan *scan, struct ps_driver_stream *stream)
+{
+    const struct ps_stream_work work = {
+        .kind = PS_WORK_SCAN, .scan = *scan, .settings = *scan->settings};
+    return queue_work(self, stream, &work);
+}
+
+static int judge(void *self, const struct ps_cuda_judge *judge, struct ps_driver_stream *stream)
+{
+    const struct ps_stream_work work = {
+        .kind = PS_WORK_JUDGE, .judge = *judge, .settings = *judge->settings};
+    return queue_work(self, stream, &work);
+}
+
+static bool is_launch(enum ps_work_kind kind)
+{
+    return kind >= PS_WORK_FILL && kind <= PS_WORK_JUDGE;
+}
+
 static int queue_work(struct emulator *emulator, struct ps_driver_stream *stream,
                       const struct ps_stream_work *work)
 {
     ps_mutex_lock(&emulator->lock);
     struct ps_stream_work copy = *work;
-    bool launches =
-        work->kind == PS_WORK_FILL || work->kind == PS_WORK_APPLY || work->kind == PS_WORK_TABLE;
-    if (launches && emulator->fault.launch_at > 0 && --emulator->fault.launch_at == 0)
+    if (is_launch(work->kind) && emulator->fault.launch_at > 0 && --emulator->fault.launch_at == 0)
         copy.breaks = emulator->fault.launch_code;
     int code = ps_stream_emulator_put(&emulator->streams, stream, &copy);
     ps_mutex_unlock(&emulator->lock);
@@ -312,6 +336,9 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
         .fill = fill,
         .apply = apply,
         .table = apply_table,
+        .verdict_open = verdict_open,
+        .scan = scan,
+        .judge = judge,
         .close = close_emulator,
         .self = emulator,
     };

@@ -128,6 +128,9 @@ static int run(struct ps_stream_work *work)
     case PS_WORK_FILL:
     case PS_WORK_APPLY:
     case PS_WORK_TABLE:
+    case PS_WORK_OPEN:
+    case PS_WORK_SCAN:
+    case PS_WORK_JUDGE:
         return work->breaks != 0 ? work->breaks : run_kernel(work);
     }
     PS_ASSERT(0 && "unknown work");
@@ -136,11 +139,22 @@ static int run(struct ps_stream_work *work)
 
 static int run_kernel(struct ps_stream_work *work)
 {
-    if (work->kind == PS_WORK_FILL)
-        return ps_cuda_launch_fill(&work->fill, NULL);
-    if (work->kind == PS_WORK_TABLE)
-        return ps_cuda_launch_table(&work->table, NULL);
     work->step.settings = &work->settings;
     work->apply.step = &work->step;
-    return ps_cuda_launch_apply(&work->apply, NULL);
+    work->scan.settings = &work->settings;
+    work->judge.settings = &work->settings;
+    switch (work->kind) {
+    case PS_WORK_FILL:
+        return ps_cuda_launch_fill(&work->fill, NULL);
+    case PS_WORK_TABLE:
+        return ps_cuda_launch_table(&work->table, NULL);
+    case PS_WORK_OPEN:
+        return ps_cuda_launch_open(work->to, NULL);
+    case PS_WORK_SCAN:
+        return ps_cuda_launch_scan(&work->scan, NULL);
+    case PS_WORK_JUDGE:
+        return ps_cuda_launch_judge(&work->judge, NULL);
+    default:
+        return ps_cuda_launch_apply(&work->apply, NULL);
+    }
 }

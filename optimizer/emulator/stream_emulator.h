@@ -24,9 +24,12 @@ struct ps_driver_event {
 enum ps_work_kind {
     PS_WORK_COPY,
     PS_WORK_ZERO,
-    PS_WORK_FILL,
+    PS_WORK_FILL, /* from here on kernels ... */
     PS_WORK_APPLY,
     PS_WORK_TABLE,
+    PS_WORK_OPEN,
+    PS_WORK_SCAN,
+    PS_WORK_JUDGE, /* ... up to here */
     PS_WORK_RECORD,
     PS_WORK_WAIT
 };
@@ -43,6 +46,8 @@ struct ps_stream_work {
     struct ps_cuda_fill fill;
     struct ps_cuda_table table;
     struct ps_cuda_apply apply;
+    struct ps_cuda_scan scan;
+    struct ps_cuda_judge judge;
     struct ps_optimizer_step step;
     struct ps_optimizer_settings settings;
 };

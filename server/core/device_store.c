@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/slab.h"
 #include "server/core/block_pool.h"
+#include "server/core/gradient_check.h"
 
 static void *take_pinned(void *self);
 static void give_pinned(void *self, void *slab);
@@ -87,14 +88,43 @@ enum ps_status ps_resident_set(struct ps_resident *resident, uint32_t array, uin
     return resident->store->plugin->write(resident->handle, array, offset, content, error);
 }
 
+bool ps_resident_judges(const struct ps_resident *resident, const struct ps_parameter_spec *spec,
+                        struct ps_gradient gradient)
+{
+    const struct ps_device_store *store = resident->store;
+    return store != NULL && gradient.content.size > PS_GATHER_GRADIENT_BYTES &&
+           ps_gradient_scan_is_long(spec, gradient) &&
+           store->plugin->judges(resident->handle, gradient.content, gradient.encoding);
+}
+
+static struct ps_device_push push_of(const struct ps_resident *resident,
+                                     struct ps_gradient gradient,
+                                     const struct ps_optimizer_step *step)
+{
+    return (struct ps_device_push){.parameter = resident->handle,
+                                   .gradient = gradient.content,
+                                   .encoding = gradient.encoding,
+                                   .step = step};
+}
+
+enum ps_status ps_resident_push_judged(struct ps_resident *resident, struct ps_gradient gradient,
+                                       const struct ps_optimizer_step *step,
+                                       struct ps_gradient_scan *scan, struct ps_error *error)
+{
+    struct ps_device_store *store = resident->store;
+    const struct ps_device_push push = push_of(resident, gradient, step);
+    struct ps_device_due due = {0};
+    PS_TRY(flush(resident, error));
+    PS_TRY(store->plugin->push_judged(store->device, &push, scan, &due.ticket, error));
+    resident->newest = due;
+    return PS_OK;
+}
+
 enum ps_status ps_resident_push(struct ps_resident *resident, struct ps_gradient gradient,
                                 const struct ps_optimizer_step *step, struct ps_error *error)
 {
     struct ps_device_store *store = resident->store;
-    const struct ps_device_push push = {.parameter = resident->handle,
-                                        .gradient = gradient.content,
-                                        .encoding = gradient.encoding,
-                                        .step = step};
+    const struct ps_device_push push = push_of(resident, gradient, step);
     struct ps_device_due due = {0};
     if (gradient.content.size <= PS_GATHER_GRADIENT_BYTES) {
         PS_TRY(ps_device_gather_put(&store->gather, &push, &due.gather, error));

@@ -4,15 +4,18 @@
  * the same.
  *
  * A push is queued and not waited for, a small one gathered with others before that; its
- * acknowledgement waits until it is done. Readers get
- * a shadow, a list of blocks on the host, which is brought up to date when somebody reads and the
- * version has changed since; whoever holds it keeps it. A large one lies in memory that the device
- * copies into by itself: readers wait for that without any lock, and pushes go on.
+ * acknowledgement waits until it is done. Whether it counts is known before it gets its version and
+ * its record in the journal: where the device looks at the gradient, the push waits for that
+ * verdict, with the parameter's lock held, while the update behind it is under way already.
+ *
+ * Readers get a shadow, a list of blocks on the host, which is brought up to date when somebody
+ * reads and the version has changed since; whoever holds it keeps it. A large one lies in memory
+ * that the device copies into by itself: readers wait for that without any lock, and pushes go on.
  *
  * Threads:  open, close, place and wait from any thread; the rest with the parameter's lock, or
  *           before it is shared.
- * Blocking: set and wait wait for the device, look where the shadow is small; push when the device
- *           is far behind.
+ * Blocking: set, wait and push_judged wait for the device, look where the shadow is small; push
+ *           when the device is far behind.
  * Errors:   PS_ERR_UNAVAILABLE: the device is dead, and what is in its memory is lost.
  * Memory:   a resident belongs to its parameter. The store's own memory for shadows is never given
  *           back before close: that would stop the device.
@@ -88,11 +91,31 @@ PS_MUST_USE enum ps_status ps_resident_set(struct ps_resident *resident, uint32_
                                            uint64_t offset, struct ps_view content,
                                            struct ps_error *error);
 
+/* Does the device itself look whether the gradient is finite, and what its norm is? Otherwise
+ * whoever pushes does so before (ps_gradient_scan), on the host:
+ *   - small gradients, which are gathered: their bytes have just come and are in the cache, and
+ *     what is gathered could not wait for verdicts;
+ *   - those of which a small part tells (ps_gradient_scan_is_long);
+ *   - those that fill more than half of the ring: before anything changes, all of it has to be
+ *     seen, and the device has no room to keep it so long.
+ * Scales and indices that cannot be (ps_gradient_check) are always found on the host. */
+bool ps_resident_judges(const struct ps_resident *resident, const struct ps_parameter_spec *spec,
+                        struct ps_gradient gradient);
+
 /* Queues an update. The gradient was checked and scanned, the step is not to be skipped. */
 PS_MUST_USE enum ps_status ps_resident_push(struct ps_resident *resident,
                                             struct ps_gradient gradient,
                                             const struct ps_optimizer_step *step,
                                             struct ps_error *error);
+
+/* Queues an update of a gradient that was checked and not scanned (ps_resident_judges); the step is
+ * prepared from an empty scan. Returns when the device has given its verdict: `scan` is what
+ * ps_optimizer_prepare says from, also that the device has changed nothing. */
+PS_MUST_USE enum ps_status ps_resident_push_judged(struct ps_resident *resident,
+                                                   struct ps_gradient gradient,
+                                                   const struct ps_optimizer_step *step,
+                                                   struct ps_gradient_scan *scan,
+                                                   struct ps_error *error);
 
 /* Returns a reference to the values, which are at `version` when `*ready` is done; end it with
  * ps_blocks_release, and not before that is so. PS_ERR_NO_MEMORY: the host has none for the shadow.

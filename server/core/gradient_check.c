@@ -9,6 +9,7 @@
 static enum ps_status check_scales(struct ps_view content, uint64_t groups, struct ps_error *error);
 static enum ps_status check_indices(const struct ps_parameter_spec *spec, struct ps_view content,
                                     bool *touched, struct ps_error *error);
+static bool is_asked(const struct ps_parameter_spec *spec, struct ps_gradient gradient);
 static bool is_plainly_finite(const struct ps_parameter_spec *spec, struct ps_gradient gradient);
 static bool scales_are_small(struct ps_view content, uint64_t groups);
 static void scan_elements(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
@@ -56,15 +57,30 @@ static enum ps_status check_indices(const struct ps_parameter_spec *spec, struct
     }
 }
 
+bool ps_gradient_scan_is_long(const struct ps_parameter_spec *spec, struct ps_gradient gradient)
+{
+    if (!is_asked(spec, gradient))
+        return false;
+    if (spec->settings.clip_norm > 0)
+        return true;
+    if (gradient.encoding == PS_ENCODING_INT8)
+        return !scales_are_small(gradient.content, ps_encoding_groups(spec->count));
+    return gradient.encoding != PS_ENCODING_TOP_K;
+}
+
+/* A norm is a sum of a fixed shape, in which every element has its place. */
+static bool is_asked(const struct ps_parameter_spec *spec, struct ps_gradient gradient)
+{
+    return ps_optimizer_scans(&spec->settings, spec->dtype) &&
+           (!gradient.is_plain || spec->settings.clip_norm > 0);
+}
+
 void ps_gradient_scan(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                       struct ps_gradient_scan *scan)
 {
-    if (!ps_optimizer_scans(&spec->settings, spec->dtype))
+    if (!is_asked(spec, gradient))
         return;
-    /* A norm is a sum of a fixed shape, in which every element has its place. */
     bool has_norm = spec->settings.clip_norm > 0;
-    if (gradient.is_plain && !has_norm)
-        return;
     if (gradient.encoding == PS_ENCODING_TOP_K && !has_norm)
         scan_values(spec, gradient.content, scan);
     else if (has_norm || !is_plainly_finite(spec, gradient))

@@ -29,6 +29,10 @@ PS_MUST_USE enum ps_status ps_gradient_check(const struct ps_parameter_spec *spe
  * ranges are like this one, a scan of the whole finds nothing. */
 bool ps_gradient_range_is_plain(const struct ps_parameter_spec *spec, struct ps_view content);
 
+/* Would ps_gradient_scan look at every element? Not where there is nothing to find, and not where a
+ * small part of the bytes tells: scales, or the elements that are named. */
+bool ps_gradient_scan_is_long(const struct ps_parameter_spec *spec, struct ps_gradient gradient);
+
 /* ps_optimizer_scan over the whole gradient, unless that is known to find nothing. */
 void ps_gradient_scan(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                       struct ps_gradient_scan *scan);

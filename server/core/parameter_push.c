@@ -19,6 +19,7 @@ struct pushed {
     struct ps_gradient gradient;
     bool *touched; /* owned; a flag for each block: only these are updated. NULL: all are */
     struct ps_gradient_scan scan;
+    bool judged_there; /* the scan is empty: the device will look at the elements */
 };
 
 /* The arrays that an update reads, and those that it writes: the same while nobody else holds
@@ -31,11 +32,15 @@ struct update {
     size_t array_count;
 };
 
-static enum ps_status look(const struct ps_parameter_spec *spec, bool on_device,
-                           struct pushed *pushed, struct ps_error *error);
+static enum ps_status look(const struct ps_parameter *parameter, struct pushed *pushed,
+                           struct ps_error *error);
 static enum ps_status push_locked(struct ps_parameter *parameter, const struct pushed *pushed,
                                   struct ps_journal_place *place, struct ps_error *error);
 static enum ps_status queue_update(struct ps_parameter *parameter,
+                                   const struct ps_optimizer_step *step,
+                                   const struct pushed *pushed, struct ps_journal_place *place,
+                                   struct ps_error *error);
+static enum ps_status queue_judged(struct ps_parameter *parameter,
                                    const struct ps_optimizer_step *step,
                                    const struct pushed *pushed, struct ps_journal_place *place,
                                    struct ps_error *error);
@@ -61,8 +66,7 @@ enum ps_status ps_parameter_push(struct ps_parameter *parameter, struct ps_gradi
 {
     /* What the gradient looks like does not depend on the values: no lock yet. */
     struct pushed pushed = {.gradient = gradient};
-    enum ps_status status =
-        look(parameter->spec, ps_parameter_on_device(parameter), &pushed, error);
+    enum ps_status status = look(parameter, &pushed, error);
     if (status == PS_OK) {
         ps_mutex_lock(&parameter->lock);
         atomic_store(&parameter->updating, ps_parameter_spec_bytes(parameter->spec));
@@ -76,10 +80,11 @@ enum ps_status ps_parameter_push(struct ps_parameter *parameter, struct ps_gradi
     return status;
 }
 
-static enum ps_status look(const struct ps_parameter_spec *spec, bool on_device,
-                           struct pushed *pushed, struct ps_error *error)
+static enum ps_status look(const struct ps_parameter *parameter, struct pushed *pushed,
+                           struct ps_error *error)
 {
-    if (!on_device && pushed->gradient.encoding == PS_ENCODING_TOP_K &&
+    const struct ps_parameter_spec *spec = parameter->spec;
+    if (!ps_parameter_on_device(parameter) && pushed->gradient.encoding == PS_ENCODING_TOP_K &&
         ps_encoding_touches_named_only(&spec->settings)) {
         size_t blocks = ps_parameter_spec_bytes(spec) / PS_BLOCK_BYTES + 1;
         pushed->touched = ps_zeroed(spec->memory, blocks);
@@ -87,7 +92,9 @@ static enum ps_status look(const struct ps_parameter_spec *spec, bool on_device,
             return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a gradient of pairs");
     }
     PS_TRY(ps_gradient_check(spec, pushed->gradient, pushed->touched, error));
-    ps_gradient_scan(spec, pushed->gradient, &pushed->scan);
+    pushed->judged_there = ps_resident_judges(&parameter->resident, spec, pushed->gradient);
+    if (!pushed->judged_there)
+        ps_gradient_scan(spec, pushed->gradient, &pushed->scan);
     return PS_OK;
 }
 
@@ -130,10 +137,35 @@ static enum ps_status queue_update(struct ps_parameter *parameter,
                                    const struct pushed *pushed, struct ps_journal_place *place,
                                    struct ps_error *error)
 {
+    if (pushed->judged_there)
+        return queue_judged(parameter, step, pushed, place, error);
     PS_TRY(go_in(parameter, place, error));
     parameter->step++;
     parameter->version++;
     return ps_resident_push(&parameter->resident, pushed->gradient, step, error);
+}
+
+/* The device has begun the update when it says what it saw in the gradient. So the push has its
+ * room in the journal before it is asked, and gets its place, its version and its step when it is
+ * known to count. */
+static enum ps_status queue_judged(struct ps_parameter *parameter,
+                                   const struct ps_optimizer_step *step,
+                                   const struct pushed *pushed, struct ps_journal_place *place,
+                                   struct ps_error *error)
+{
+    const struct ps_parameter_spec *spec = parameter->spec;
+    struct ps_gradient_scan scan;
+    struct ps_optimizer_step judged;
+    if (place != NULL)
+        PS_TRY(ps_journal_queue_reserve(place, error));
+    PS_TRY(ps_resident_push_judged(&parameter->resident, pushed->gradient, step, &scan, error));
+    PS_TRY(ps_optimizer_prepare(&spec->settings, spec->dtype, parameter->step + 1, spec->id, &scan,
+                                &judged, error));
+    enum ps_status status = go_in(parameter, place, error);
+    PS_ASSERT(status == PS_OK);
+    parameter->step += judged.skip ? 0 : 1;
+    parameter->version++;
+    return PS_OK;
 }
 
 static enum ps_status go_in(const struct ps_parameter *parameter, struct ps_journal_place *place,

@@ -22,7 +22,7 @@ void core_device_open(struct core_device *device, uint64_t budget, const char *f
     struct ps_device *opened = NULL;
     *device = (struct core_device){.deaths = 0};
     const struct ps_device_options options = {.memory_bytes = budget,
-                                              .pinned_bytes = 128u << 10,
+                                              .pinned_bytes = 512u << 10,
                                               .memory = ps_allocator_heap(),
                                               .died = count_death,
                                               .self = device};

@@ -189,13 +189,12 @@ END_TEST
 
 START_TEST(what_is_gathered_for_a_dead_device_is_never_acknowledged)
 {
-    struct ps_push_wait large = {0};
     struct ps_push_wait first = {0};
     struct ps_push_wait second = {0};
     begin("launch:2:719");
     init(2);
-    push("large", LARGE, &large);
-    ck_assert_int_eq(settle(&large), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(world_push(&world, "large", PS_F32, ones, sizeof ones, NULL),
+                     PS_ERR_UNAVAILABLE);
 
     push_number(0, &first);
     push_number(1, &second);

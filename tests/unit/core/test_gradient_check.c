@@ -196,6 +196,32 @@ START_TEST(what_is_known_to_be_finite_is_looked_at_for_its_norm_alone)
 }
 END_TEST
 
+/* Only a norm, or bytes that say nothing themselves, need every element. */
+START_TEST(a_scan_is_long_where_no_small_part_of_the_bytes_tells)
+{
+    const enum ps_encoding encoding = (enum ps_encoding)_i;
+    const struct ps_optimizer_settings clips = {.learning_rate.rate = 1, .clip_norm = 1};
+    const struct ps_optimizer_settings allows = {.learning_rate.rate = 1,
+                                                 .nonfinite = PS_NONFINITE_ALLOW};
+    struct ps_parameter_spec *plain = plain_spec(PS_F32, 3000);
+    struct ps_parameter_spec *clipped = spec_of(PS_F32, 3000, &clips);
+    struct ps_parameter_spec *careless = spec_of(PS_F32, 3000, &allows);
+    encoded_make(&encoded, encoding, PS_F32, 3000, 100, 5);
+    struct ps_gradient gradient = encoded_whole(&encoded);
+    bool tells = encoding == PS_ENCODING_INT8 || encoding == PS_ENCODING_TOP_K;
+
+    ck_assert_int_eq(ps_gradient_scan_is_long(plain, gradient), !tells);
+    ck_assert(ps_gradient_scan_is_long(clipped, gradient));
+    ck_assert(!ps_gradient_scan_is_long(careless, gradient));
+    gradient.is_plain = true;
+    ck_assert(!ps_gradient_scan_is_long(plain, gradient));
+    ck_assert(ps_gradient_scan_is_long(clipped, gradient));
+    ps_parameter_spec_release(plain);
+    ps_parameter_spec_release(clipped);
+    ps_parameter_spec_release(careless);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("gradient_check");
@@ -208,5 +234,7 @@ int main(void)
     tcase_add_loop_test(tests, what_decodes_to_something_not_finite_is_found_in_every_encoding, 0,
                         4);
     tcase_add_loop_test(tests, a_norm_is_that_of_the_decoded_gradient, 0, PS_ENCODING_COUNT);
+    tcase_add_loop_test(tests, a_scan_is_long_where_no_small_part_of_the_bytes_tells, 0,
+                        PS_ENCODING_COUNT);
     return run_tests("gradient_check", tests);
 }

@@ -1,22 +1,28 @@
-/* Two parameters, pushed to in turn and together, read and copied while pushes go on. The larger
- * one takes two slots of the ring for each gradient, so that slots are used again. */
+/* Three parameters, pushed to in turn and together, read and copied while pushes go on. The larger
+ * one takes two slots of the ring for each gradient, so that slots are used again. To the third
+ * go gradients that nobody has looked at, one of which is refused. */
 #include "device_orders.h"
 
 #include "base/assert.h"
 #include "base/random.h"
 #include "optimizer/device.h"
 #include "optimizer/encoded.h"
+#include "optimizer/sum.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LARGE 20003
 #define SMALL 301
+#define ROOM 32768 /* for the largest */
 #define PUSHES 4
 
-/* As small as a ring can be: two slots of 64 KiB. */
+/* As small as a ring can be, two slots of 64 KiB, and one of four. A gradient that is to be looked
+ * at fills half of it. */
 #define RING_BYTES (128u << 10)
+#define JUDGED(slots) ((slots) / 2 * 16384 - 97)
 
 extern ps_device_entry_fn ps_device_entry;
 
@@ -26,8 +32,8 @@ struct reference {
     size_t count;
     struct ps_device_parameter *parameter;
     uint64_t step;
-    float values[LARGE];
-    float states[PS_STATES_MAX][LARGE];
+    float values[ROOM];
+    float states[PS_STATES_MAX][ROOM];
 };
 
 struct training {
@@ -36,9 +42,11 @@ struct training {
     struct ps_random random;
     struct reference large;
     struct reference small;
-    float gradient[2][LARGE];
-    uint8_t encoded[2][LARGE * sizeof(float)];
-    float seen[LARGE];
+    struct reference judged;
+    float gradient[2][ROOM];
+    uint8_t encoded[2][ROOM * sizeof(float)];
+    size_t slots;
+    float seen[ROOM];
     float kept[LARGE];    /* what a read that was begun should see */
     struct ps_bytes read; /* pinned */
     bool right;
@@ -59,7 +67,8 @@ static bool open_device(struct training *training, uint64_t seed)
     struct ps_error error = {0};
     (void)snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
     (void)setenv("PS_EMULATOR_SEED", text, 1);
-    const struct ps_device_options options = {.pinned_bytes = RING_BYTES,
+    training->slots = seed % 2 == 0 ? 2 : 4;
+    const struct ps_device_options options = {.pinned_bytes = RING_BYTES / 2 * training->slots,
                                               .memory = ps_allocator_heap()};
     training->plugin = ps_device_entry(PS_DEVICE_ABI);
     enum ps_status status = training->plugin->open(&options, &training->device, &error);
@@ -130,6 +139,44 @@ static void push_both(struct training *training, enum ps_encoding encoding)
     must(training->plugin->push(training->device, pushes, 2, &ticket, &error), &error);
 }
 
+/* As it comes, with everything that there is to be found. */
+static void push_judged(struct training *training, bool refused)
+{
+    struct ps_error error = {0};
+    struct reference *reference = &training->judged;
+    const struct ps_gradient_scan nothing = {0};
+    struct ps_gradient_scan scan = {0};
+    struct ps_optimizer_step step;
+    struct ps_device_ticket ticket;
+    float *gradient = training->gradient[0];
+    for (size_t i = 0; i < reference->count; i++)
+        gradient[i] = (float)((int64_t)(ps_random_next(&training->random) % 4001) - 2000) / 64.0F;
+    if (refused)
+        gradient[ps_random_next(&training->random) % reference->count] = NAN;
+    const struct ps_bytes content = {(const uint8_t *)gradient, reference->count * sizeof(float)};
+    must(ps_optimizer_prepare(&reference->settings, PS_F32, reference->step + 1, 0, &nothing, &step,
+                              &error),
+         &error);
+    const struct ps_device_push push = {
+        .parameter = reference->parameter, .gradient = ps_view_of(&content), .step = &step};
+    PS_ASSERT(training->plugin->judges(push.parameter, push.gradient, push.encoding));
+    must(training->plugin->push_judged(training->device, &push, &scan, &ticket, &error), &error);
+
+    struct ps_gradient_scan expected = {0};
+    ps_optimizer_scan(&reference->settings, PS_F32, gradient, reference->count, &expected);
+    double sum = ps_sum_total(&expected);
+    training->right = training->right && scan.nonfinite == refused &&
+                      scan.nonfinite_index == expected.nonfinite_index &&
+                      (refused || memcmp(&scan.square_sum, &sum, sizeof sum) == 0);
+    if (refused)
+        return;
+    must(ps_optimizer_prepare(&reference->settings, PS_F32, ++reference->step, 0, &expected, &step,
+                              &error),
+         &error);
+    void *const states[PS_STATES_MAX] = {reference->states[0], reference->states[1]};
+    ps_optimizer_apply(&step, 0, reference->count, reference->values, states, gradient);
+}
+
 static void compare(struct training *training, struct reference *reference, uint32_t array)
 {
     struct ps_error error = {0};
@@ -147,6 +194,8 @@ static void train(struct training *training)
                                                        PS_ENCODING_INT8, PS_ENCODING_FLOAT16};
     struct ps_error error = {0};
     struct ps_device_ticket ticket = {0};
+    push_judged(training, false);
+    push_judged(training, true);
     push_both(training, encodings[0]);
     push_both(training, encodings[1]);
     memcpy(training->kept, training->large.values, sizeof training->kept);
@@ -155,6 +204,7 @@ static void train(struct training *training)
          &error);
     push_both(training, encodings[2]);
     push_both(training, encodings[3]);
+    push_judged(training, false);
     must(training->plugin->wait(training->device, ticket, &error), &error);
     training->right =
         training->right && memcmp(training->read.data, training->kept, sizeof training->kept) == 0;
@@ -164,6 +214,7 @@ static void close_device(struct training *training)
 {
     training->plugin->parameter_destroy(training->large.parameter);
     training->plugin->parameter_destroy(training->small.parameter);
+    training->plugin->parameter_destroy(training->judged.parameter);
     training->plugin->host_release(training->device, (void *)training->read.data,
                                    training->read.size);
     training->plugin->close(training->device);
@@ -176,10 +227,13 @@ static bool run(struct training *training, uint64_t seed)
     training->right = true;
     create(training, &training->large, PS_RULE_ADAM, LARGE);
     create(training, &training->small, PS_RULE_ADAM, SMALL);
+    create(training, &training->judged, PS_RULE_ADAM, JUDGED(training->slots));
+    training->judged.settings.clip_norm = 10;
     train(training);
     for (uint32_t array = 0; array < 3; array++) {
         compare(training, &training->large, array);
         compare(training, &training->small, array);
+        compare(training, &training->judged, array);
     }
     close_device(training);
     return training->right;
