@@ -47,6 +47,7 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
     side->nears = true;
     atomic_init(&side->shared_calls, 0);
     atomic_init(&side->shared_bytes, 0);
+    atomic_init(&side->placed_bytes, 0);
     atomic_init(&side->near_calls, 0);
     side->routes = ps_zeroed_array(memory, shard_count, sizeof *side->routes);
     if (side->routes == NULL) {
@@ -73,6 +74,12 @@ void ps_channel_grpc_share(struct ps_channel *channel, bool shares)
     side->shares = shares;
 }
 
+void ps_channel_grpc_lend(struct ps_channel *channel, struct ps_caller_memories *callers)
+{
+    struct ps_grpc_side *side = channel->self;
+    side->callers = callers;
+}
+
 void ps_channel_grpc_near(struct ps_channel *channel, bool near)
 {
     struct ps_grpc_side *side = channel->self;
@@ -84,6 +91,7 @@ struct ps_channel_shared ps_channel_grpc_shared(const struct ps_channel *channel
     struct ps_grpc_side *side = channel->self;
     return (struct ps_channel_shared){.calls = atomic_load(&side->shared_calls),
                                       .bytes = atomic_load(&side->shared_bytes),
+                                      .placed_bytes = atomic_load(&side->placed_bytes),
                                       .near_calls = atomic_load(&side->near_calls)};
 }
 

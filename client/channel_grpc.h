@@ -72,13 +72,16 @@ struct ps_train;
 #define PS_TRAIN_SHARED_BYTES_MIN ((size_t)PS_MESSAGE_BYTES_DEFAULT - 1024 * 1024)
 
 /* Content of one call in memory that the server shares: of its push, of its pull's reply, or of
- * both in one place, since the server pushes before it pulls. */
+ * both in one slot, since the server pushes before it pulls. What lies in memory that was made for
+ * the caller stays there, and needs no slot. */
 struct ps_shared_way {
-    struct ps_shared_slot slot; /* a part of its flight's run */
-    size_t push_size;           /* 0: the push's content is in the message */
-    bool push_finite;           /* all elements of it are */
-    size_t pull_size;           /* 0: no room for the pull's */
-    struct ps_bytes pulled;     /* once the reply was read */
+    struct ps_shared_slot slot;        /* a part of its flight's run */
+    struct ps_caller_place push_place; /* instead of the slot; none: zeroed */
+    struct ps_caller_place pull_place;
+    size_t push_size;       /* 0: the push's content is in the message */
+    bool push_finite;       /* all elements of it are */
+    size_t pull_size;       /* 0: no room for the pull's */
+    struct ps_bytes pulled; /* once the reply was read */
 };
 
 /* One call of a flight that carries several. */
@@ -160,7 +163,8 @@ struct ps_grpc_side {
     uint32_t shard_count;
     bool shares; /* memory, with servers on this host */
     bool nears;  /* unix sockets */
-    atomic_uint_fast64_t shared_calls, shared_bytes, near_calls;
+    atomic_uint_fast64_t shared_calls, shared_bytes, placed_bytes, near_calls;
+    struct ps_caller_memories *callers; /* borrowed; NULL: none */
     grpc_completion_queue *queue;
     grpc_channel_credentials *credentials;
     struct ps_grpc_role role;

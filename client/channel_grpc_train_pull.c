@@ -107,7 +107,9 @@ static bool is_asked_for(const struct ps_pull_request *request, const struct ps_
 void ps_train_pull_keep(const struct ps_train *train, const struct ps_pull_request *request,
                         const struct ps_pull_reply *reply)
 {
-    if (!train->failed && !train->pull.is_stale && train->pull.in_ranges)
+    bool is_there =
+        reply->content.piece_count == 1 && reply->content.pieces[0].data == request->destination;
+    if (!train->failed && !train->pull.is_stale && train->pull.in_ranges && !is_there)
         ps_view_copy(reply->content, 0, request->destination, request->size_wish);
 }
 

@@ -9,7 +9,7 @@
 #include "proto/shared_range.h"
 
 #include <stdatomic.h>
-#include <string.h>
+#include <stdio.h>
 #include <unistd.h>
 
 _Static_assert(PS_SHARED_SEGMENT_BYTES == PS_SLOT_UNITS_MAX * PS_SLOT_UNIT_BYTES,
@@ -29,10 +29,11 @@ struct ps_client_segment {
 };
 
 struct ps_shared_link {
-    const struct ps_allocator *memory; /* borrowed */
-    atomic_int state;                  /* enum state; written under the lock */
-    atomic_bool lost;                  /* ASKING is next, whatever the state is */
-    struct ps_mutex lock;              /* PS_RANK_QUEUE */
+    const struct ps_allocator *memory;  /* borrowed */
+    struct ps_caller_memories *callers; /* borrowed; NULL: none */
+    atomic_int state;                   /* enum state; written under the lock */
+    atomic_bool lost;                   /* ASKING is next, whatever the state is */
+    struct ps_mutex lock;               /* PS_RANK_QUEUE */
     char name[PS_LOCAL_NAME_BYTES_MAX + 1];
     struct ps_client_segment *segment; /* a reference; OPENING and OPEN */
 };
@@ -48,12 +49,14 @@ static enum ps_status create_segment(const struct ps_allocator *memory, struct p
 static bool take_slot(struct ps_client_segment *segment, size_t size, struct ps_shared_slot *slot);
 static void drop_reference(struct ps_client_segment *segment);
 
-struct ps_shared_link *ps_shared_link_create(const struct ps_allocator *memory)
+struct ps_shared_link *ps_shared_link_create(const struct ps_allocator *memory,
+                                             struct ps_caller_memories *callers)
 {
     struct ps_shared_link *link = ps_zeroed(memory, sizeof *link);
     if (link == NULL)
         return NULL;
     link->memory = memory;
+    link->callers = callers;
     atomic_init(&link->state, ASKING);
     atomic_init(&link->lost, false);
     ps_mutex_init(&link->lock, PS_RANK_QUEUE);
@@ -65,6 +68,7 @@ void ps_shared_link_destroy(struct ps_shared_link *link)
     if (link == NULL)
         return;
     leave_segment(link, OFF);
+    ps_caller_memories_forget(link->callers, link);
     ps_mutex_fini(&link->lock);
     ps_release(link->memory, link);
 }
@@ -90,7 +94,8 @@ void ps_shared_link_answered(struct ps_shared_link *link, struct ps_bytes name)
     if (atomic_load(&link->state) == ASKING) {
         bool usable = name.size > 0 && name.size <= PS_LOCAL_NAME_BYTES_MAX;
         if (usable)
-            memcpy(link->name, name.data, name.size);
+            (void)snprintf(link->name, sizeof link->name, "%.*s", (int)name.size,
+                           (const char *)name.data);
         atomic_store(&link->state, usable ? OFFERED : OFF);
     }
     ps_mutex_unlock(&link->lock);
@@ -116,10 +121,28 @@ bool ps_shared_link_take(struct ps_shared_link *link, size_t size, struct ps_sha
     return taken;
 }
 
+bool ps_shared_link_place(struct ps_shared_link *link, const void *content, size_t size,
+                          struct ps_caller_place *place)
+{
+    *place = (struct ps_caller_place){0};
+    if (link == NULL || size < PS_SHARED_BYTES_MIN || atomic_load(&link->state) != OPEN ||
+        atomic_load(&link->lost))
+        return false;
+    ps_mutex_lock(&link->lock);
+    move_on(link);
+    bool is_there = atomic_load(&link->state) == OPEN &&
+                    ps_caller_place_acquire(link->callers, link, ps_bytes_of_text(link->name),
+                                            content, size, place);
+    ps_mutex_unlock(&link->lock);
+    return is_there;
+}
+
 static void begin_anew(struct ps_shared_link *link)
 {
-    if (atomic_exchange(&link->lost, false))
-        leave_segment(link, ASKING);
+    if (!atomic_exchange(&link->lost, false))
+        return;
+    leave_segment(link, ASKING);
+    ps_caller_memories_forget(link->callers, link);
 }
 
 /* As far as it goes without waiting. */

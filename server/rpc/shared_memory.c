@@ -30,6 +30,7 @@ struct ps_shared_mapping {
     struct ps_shared_segment segment;
     uint64_t number;
     atomic_uint references;
+    int socket; /* the client's; its end says that nobody uses the memory any more */
 };
 
 struct client {
@@ -258,6 +259,7 @@ static enum ps_status take(struct ps_shared_memory *shared, struct client *clien
         return PS_ERR_BAD_INPUT;
 
     /* Known before the client is told, so that its first call finds it. */
+    mapping->socket = client->socket;
     ps_mutex_lock(&shared->lock);
     client->mapping = mapping;
     ps_mutex_unlock(&shared->lock);
@@ -292,6 +294,7 @@ static struct ps_shared_mapping *map(struct ps_shared_memory *shared, uint64_t s
     }
     mapping->memory = shared->options.memory;
     mapping->owner = shared;
+    mapping->socket = PS_NO_DESCRIPTOR;
     atomic_init(&mapping->references, 1);
     while (mapping->number == 0)
         ps_random_system(&mapping->number, sizeof mapping->number);
@@ -300,7 +303,8 @@ static struct ps_shared_mapping *map(struct ps_shared_memory *shared, uint64_t s
     return mapping;
 }
 
-/* Calls that hold the memory keep it until they end. */
+/* Calls that hold the memory keep it until they end, and with it the socket: a client that sees it
+ * closed knows that nobody reads or writes its memory. */
 static void drop(struct ps_shared_memory *shared, struct client *client)
 {
     if (client->socket == PS_NO_DESCRIPTOR)
@@ -314,8 +318,9 @@ static void drop(struct ps_shared_memory *shared, struct client *client)
         PS_LOG(shared->options.log, PS_LOG_INFO, "shared memory", "a client's memory is given back",
                PS_FIELD_INT("process", client->process));
         release_mapping(mapping);
+    } else {
+        (void)close(client->socket);
     }
-    (void)close(client->socket);
     client->socket = PS_NO_DESCRIPTOR;
 }
 
@@ -387,6 +392,7 @@ static void release_mapping(struct ps_shared_mapping *mapping)
     struct ps_shared_memory *owner = mapping->owner;
     uint64_t size = mapping->segment.size;
     ps_shared_segment_close(&mapping->segment);
+    (void)close(mapping->socket);
     ps_release(mapping->memory, mapping);
     ps_gauge_add(owner->mapped_bytes, -(double)size);
     atomic_fetch_sub(&owner->bytes, size);

@@ -2,7 +2,8 @@
  * meant. Clients find the socket by the name that a reply's metadata gives them
  * (proto/shared_range.h), hand over sealed memory and are told a number for it. What the number
  * names lasts as long as the client's connection to that socket, and until the last call that uses
- * it is over.
+ * it is over. Then, and not before, the server closes its end of that connection: a client that has
+ * shut its own down and sees this knows that its memory is its own again.
  *
  * Only processes of the server's own user, or of root, are let in. A number is random, and nobody
  * but the client is told it: it is what keeps one client out of another's memory.
@@ -22,7 +23,7 @@
 #include "base/status.h"
 #include "proto/messages.h"
 
-#define PS_SHARED_CLIENTS_MAX 64
+#define PS_SHARED_CLIENTS_MAX 256
 
 struct ps_shared_memory;
 

@@ -30,7 +30,8 @@ struct ps_bench_parameter {
 struct ps_bench_worker {
     struct ps_bench_load *load;
     uint64_t number;
-    uint8_t *destination; /* owned; of pulls */
+    uint8_t *destination; /* of pulls; owned, by the client when that lends */
+    uint8_t *gradient;    /* what is pushed: the load's, or a copy in the client's memory */
     struct ps_thread thread;
     uint64_t count;
     struct ps_bench_times times;
@@ -41,7 +42,7 @@ struct ps_bench_load {
     struct ps_bench_load_wish wish; /* texts are borrowed */
     struct psclient *client;        /* owned */
     struct ps_bench_parameter *parameters;
-    uint8_t *gradient;
+    uint8_t *gradient; /* owned */
     struct ps_bench_worker *workers;
     uint64_t thread_count; /* of those that were started */
     uint64_t started_ns;
@@ -54,6 +55,9 @@ struct ps_bench_load {
 
 /* May another operation begin? Counts it if so. However short the time is, each worker gets one. */
 bool ps_bench_load_may_go_on(const struct ps_bench_worker *worker);
+
+/* The gradient that the worker pushes next. */
+const uint8_t *ps_bench_load_gradient(const struct ps_bench_worker *worker);
 
 /* Notes that the push was acknowledged as the parameter's `version`. */
 void ps_bench_load_acknowledged(struct ps_bench_parameter *parameter);

@@ -104,6 +104,37 @@ START_TEST(there_is_room_for_so_many_clients_and_those_who_say_nothing_lose_it)
 }
 END_TEST
 
+/* A client that has shut its end down may use its memory for something else when the server has
+ * closed the other: not while a call is reading there. */
+START_TEST(the_server_hangs_up_when_no_call_uses_the_memory_any_more)
+{
+    struct ps_shared_memory *shared;
+    struct ps_shared_hold hold, another;
+    const struct ps_shared_memory_options options = {
+        .memory = ps_allocator_heap(), .clock = ps_clock_real(), .bytes_max = LIMIT_BYTES};
+    ck_assert_int_eq(ps_shared_memory_create(&options, &shared, NULL), PS_OK);
+    strcpy(name, ps_shared_memory_name(shared));
+    struct sharer sharer;
+    share(&sharer, SEGMENT_BYTES);
+    const struct ps_shared_range range = {.segment = sharer.number, .size = 1};
+    ck_assert_int_eq(ps_shared_memory_find(shared, &range, &hold, NULL), PS_OK);
+
+    ps_local_socket_finish(sharer.socket);
+
+    uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), SHARER_WAIT_MS);
+    while (ps_shared_memory_find(shared, &range, &another, NULL) == PS_OK) {
+        ps_shared_memory_release(&another);
+        ck_assert_uint_gt(ps_time_left_ms(ps_clock_real(), deadline_ms), 0);
+    }
+    ck_assert(!ps_local_socket_await_end(sharer.socket, 0));
+    hold.bytes[0] = 1; /* still there */
+    ps_shared_memory_release(&hold);
+    ck_assert(ps_local_socket_await_end(sharer.socket, SHARER_WAIT_MS));
+    leave(&sharer);
+    ps_shared_memory_destroy(shared);
+}
+END_TEST
+
 /* ---- The one that changes its memory while the server reads ---- */
 
 static atomic_bool scribbling;
@@ -273,6 +304,9 @@ int main(void)
     tcase_add_test(journal, the_journal_gets_what_was_applied_whatever_the_client_does_meanwhile);
     tcase_add_test(journal, a_server_that_keeps_a_journal_looks_for_itself);
     suite_add_tcase(suite, journal);
+    TCase *ends = tcase_create("ends");
+    tcase_add_test(ends, the_server_hangs_up_when_no_call_uses_the_memory_any_more);
+    suite_add_tcase(suite, ends);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
