@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "checkpoint/checkpoint_name.h"
+#include "checkpoint/journal_segments.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +26,11 @@ static enum ps_status gather(struct ps_catalog *catalog, const struct ps_files *
 static void gather_one(void *context, const char *name);
 static bool make_room(struct gathering *gathering);
 static int compare_age(const void *a, const void *b);
-static bool is_overtaken(const struct ps_catalog *catalog, size_t i);
+static bool is_overtaken(const struct ps_catalog *catalog,
+                         const struct ps_journal_segments *journal, size_t i);
 static enum ps_status remove_old(const struct ps_files *files, const char *folder,
-                                 const struct ps_catalog *catalog, size_t keep,
+                                 const struct ps_catalog *catalog,
+                                 const struct ps_journal_segments *journal, size_t keep,
                                  const char *published_uuid, size_t *removed,
                                  struct ps_error *error);
 static enum ps_status remove_leftovers(const struct ps_files *files, const char *folder,
@@ -128,25 +131,31 @@ enum ps_status ps_catalog_sweep(const struct ps_files *files, const char *folder
     PS_ASSERT(published_uuid != NULL && removed != NULL);
     struct ps_catalog catalog;
     struct ps_catalog leftovers = {0};
+    struct ps_journal_segments journal = {0};
     size_t count = 0;
     PS_TRY(gather(&catalog, files, folder, PS_CHECKPOINT_SUFFIX, memory, error));
     enum ps_status status =
         gather(&leftovers, files, folder, PS_CHECKPOINT_TEMPORARY_SUFFIX, memory, error);
+    if (status == PS_OK)
+        status = ps_journal_segments_init(&journal, files, folder, UINT64_MAX, memory, error);
     if (status == PS_OK) {
         const struct ps_catalog_entry *published = find(&catalog, published_uuid);
-        status = remove_old(files, folder, &catalog, keep, published_uuid, &count, error);
+        status = remove_old(files, folder, &catalog, &journal, keep, published_uuid, &count, error);
         enum ps_status second =
             remove_leftovers(files, folder, &leftovers, published, &count, error);
         status = status != PS_OK ? status : second;
         *removed = count;
     }
+    if (journal.memory != NULL)
+        ps_journal_segments_fini(&journal);
     ps_catalog_fini(&leftovers);
     ps_catalog_fini(&catalog);
     return status;
 }
 
 static enum ps_status remove_old(const struct ps_files *files, const char *folder,
-                                 const struct ps_catalog *catalog, size_t keep,
+                                 const struct ps_catalog *catalog,
+                                 const struct ps_journal_segments *journal, size_t keep,
                                  const char *published_uuid, size_t *removed,
                                  struct ps_error *error)
 {
@@ -155,7 +164,7 @@ static enum ps_status remove_old(const struct ps_files *files, const char *folde
     size_t overtaken = 0;
     for (size_t i = 0; i < catalog->count; i++) {
         const struct ps_catalog_entry *entry = &catalog->entries[i];
-        size_t *like_it = is_overtaken(catalog, i) ? &overtaken : &kept;
+        size_t *like_it = is_overtaken(catalog, journal, i) ? &overtaken : &kept;
         bool goes = (kept == keep || *like_it == keep) && strcmp(entry->uuid, published_uuid) != 0;
         if (*like_it < keep)
             (*like_it)++;
@@ -167,12 +176,19 @@ static enum ps_status remove_old(const struct ps_files *files, const char *folde
     return result;
 }
 
-/* By a later owner, who began with less or with the same: it may have been written late, and then a
- * recovery would not begin with it. So it must not take the place of one that helps. But an owner
- * that begins and ends without a push overtakes the one before: these are counted too, apart. */
-static bool is_overtaken(const struct ps_catalog *catalog, size_t i)
+/* By a later owner, who began with less or with the same, as a checkpoint of his says or where his
+ * journal begins (which is before the place he read up to, when he repeats what may not be on the
+ * disk): it may have been written late, and then a recovery would not begin with it. So it must not
+ * take the place of one that helps. But an owner that begins and ends without a push overtakes the
+ * one before: these are counted too, apart. */
+static bool is_overtaken(const struct ps_catalog *catalog,
+                         const struct ps_journal_segments *journal, size_t i)
 {
     const struct ps_catalog_entry *entry = &catalog->entries[i];
+    for (size_t k = 0; k < journal->count; k++)
+        if (journal->entries[k].epoch > entry->epoch &&
+            journal->entries[k].first <= entry->position)
+            return true;
     for (size_t k = 0; k < i; k++)
         if (catalog->entries[k].epoch > entry->epoch &&
             catalog->entries[k].position <= entry->position)

@@ -190,6 +190,36 @@ START_TEST(leftovers_older_than_the_published_checkpoint_go)
 }
 END_TEST
 
+/* The next owner read up to position 12 and repeats the last record: no recovery would begin with
+ * what the former one wrote late, at 12. */
+START_TEST(a_checkpoint_behind_the_next_owners_first_record_takes_nobodys_place)
+{
+    put_checkpoint(1, 9, "old");
+    put_checkpoint(1, 10, "good");
+    put_checkpoint(1, 12, "late");
+    put_checkpoint(2, 15, "published");
+    memory_files_put(disk, "ck/0000000000000002-000000000000000c.journal", ps_bytes_of_text("x"));
+
+    ck_assert_uint_eq(sweep(2, "published"), 1);
+
+    ck_assert_str_eq(listed(), "published late good ");
+}
+END_TEST
+
+START_TEST(a_checkpoint_before_the_next_owners_first_record_is_one_of_those_kept)
+{
+    put_checkpoint(1, 10, "old");
+    put_checkpoint(1, 12, "good");
+    put_checkpoint(2, 15, "published");
+    memory_files_put(disk, "ck/0000000000000001-000000000000000b.journal", ps_bytes_of_text("x"));
+    memory_files_put(disk, "ck/0000000000000002-000000000000000d.journal", ps_bytes_of_text("x"));
+
+    ck_assert_uint_eq(sweep(2, "published"), 1);
+
+    ck_assert_str_eq(listed(), "published good ");
+}
+END_TEST
+
 START_TEST(other_files_are_never_swept)
 {
     for (uint64_t i = 0; i < 5; i++)
@@ -264,6 +294,8 @@ int main(void)
     tcase_add_test(tests, b4_a_sweep_never_removes_the_published_checkpoint);
     tcase_add_test_raise_signal(tests, fewer_than_two_generations_are_never_asked_for, SIGABRT);
     tcase_add_test(tests, leftovers_older_than_the_published_checkpoint_go);
+    tcase_add_test(tests, a_checkpoint_behind_the_next_owners_first_record_takes_nobodys_place);
+    tcase_add_test(tests, a_checkpoint_before_the_next_owners_first_record_is_one_of_those_kept);
     tcase_add_test(tests, other_files_are_never_swept);
     tcase_add_test(tests, a_file_that_cannot_be_removed_does_not_stop_the_sweep);
     tcase_add_test(tests, a_folder_that_cannot_be_listed_is_an_error);
