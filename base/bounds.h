@@ -20,13 +20,19 @@
 /* Most arrays of a parameter: its values, and those. */
 #define PS_ARRAYS_MAX (1 + PS_STATES_MAX)
 
-/* Bytes of one copy-on-write block: small enough that copying one stays in the L2 cache, large
- * enough that its header and its slice cost nothing. A multiple of 4,096 elements of 8 bytes, so
- * that sums of a fixed shape (optimizer/) never cross a block. */
-#define PS_BLOCK_BYTES (256 * 1024)
-
 /* Elements over which one partial sum runs (the shape of clip_norm's sum). */
 #define PS_SUM_ELEMENTS 4096
+
+/* Bytes of one copy-on-write block: small enough that copying one stays in the L2 cache, large
+ * enough that its header and its slice cost nothing. A multiple of 4,096 elements of 8 bytes, so
+ * that sums of a fixed shape (optimizer/) never cross a block. Only the simulator, which clips
+ * nothing, is built with smaller ones. */
+#ifndef PS_BLOCK_BYTES
+#define PS_BLOCK_BYTES (256 * 1024)
+#ifndef __cplusplus
+_Static_assert(PS_BLOCK_BYTES % (PS_SUM_ELEMENTS * 8) == 0, "a partial sum never crosses a block");
+#endif
+#endif
 
 /* Largest message that a server takes unless told otherwise (--message-bytes). */
 #define PS_MESSAGE_BYTES_DEFAULT (64 * 1024 * 1024)
@@ -56,7 +62,6 @@
 #define PS_ADDRESS_BYTES_MAX 280
 
 #ifndef __cplusplus
-_Static_assert(PS_BLOCK_BYTES % (PS_SUM_ELEMENTS * 8) == 0, "a partial sum never crosses a block");
 _Static_assert(PS_NAME_BYTES_MAX + PS_CONFIG_BYTES_MAX < PS_MESSAGE_BYTES_DEFAULT,
                "an InitParam header fits in a message");
 #endif

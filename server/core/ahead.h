@@ -26,7 +26,10 @@
 #include "proto/messages.h"
 #include "server/core/parameter.h"
 
+/* Fewer in the simulator, whose lives are short. */
+#ifndef PS_AHEAD_REST
 #define PS_AHEAD_REST 64
+#endif
 
 struct ps_ahead;
 

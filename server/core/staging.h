@@ -27,6 +27,7 @@
 #define PS_SERVER_CORE_STAGING_H
 
 #include "base/alloc.h"
+#include "base/bounds.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "proto/messages.h"
@@ -34,7 +35,7 @@
 
 /* Smallest part, unless it is the last of its parameter: what is held with a part (the network's
  * buffers) stays in proportion. */
-#define PS_STAGING_PART_BYTES (64 * 1024)
+#define PS_STAGING_PART_BYTES (PS_BLOCK_BYTES / 4)
 
 #define PS_STAGING_IDLE_MS 60000
 

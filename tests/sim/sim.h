@@ -24,7 +24,8 @@
 #define SIM_SERVERS_MAX 8
 #define SIM_CLIENTS_MAX 4
 #define SIM_PARAMETERS_MAX 6
-#define SIM_ELEMENTS_MAX 64
+#define SIM_ELEMENTS_MAX 2048
+#define SIM_ELEMENTS_SMALL 64
 #define SIM_EVENTS_MAX 4096
 
 /* Who can be cut off from whom: the store, servers, clients, in this order. */
@@ -66,6 +67,8 @@ enum sim_mutation {
     SIM_MUTATION_SHARD_UNCHECKED,    /* servers do not see for whom a request is meant */
     SIM_MUTATION_CHECKPOINT_AHEAD,   /* checkpoints do not wait for the journal */
     SIM_MUTATION_CHAIN_FORGOTTEN,    /* servers take versions of former lives for their own */
+    SIM_MUTATION_RANGE_BENT,         /* some ranges of gradients come as zeros */
+    SIM_MUTATION_VERSION_IGNORED,    /* ranges are read of the version that is there */
     SIM_MUTATION_COUNT
 };
 
@@ -82,8 +85,10 @@ struct sim_options {
     uint32_t message_calls_max;          /* of a trainer, in one message; 0: each alone */
     uint32_t unclear_permille;           /* of calls to the store: answered with a time-out */
     bool keeps_addresses;                /* a server that comes back has the address it had */
-    bool opens_late;  /* servers take their time between loading and opening the journal */
-    uint64_t disk_ms; /* one load or save lasts up to that long */
+    bool large;             /* parameters are of several blocks, and trainers send ranges */
+    uint64_t staging_bytes; /* as of a service */
+    bool opens_late;        /* servers take their time between loading and opening the journal */
+    uint64_t disk_ms;       /* one load or save lasts up to that long */
     enum sim_mutation mutation;
     bool traces; /* keep the lines */
 };

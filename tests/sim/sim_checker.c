@@ -3,7 +3,9 @@
 
 #include "base/assert.h"
 #include "checkpoint/catalog.h"
+#include "proto/digest.h"
 #include "tests/sim/sim_history.h"
+#include "tests/sim/sim_replica.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,6 +19,7 @@
 /* What a shard's whole state was at one position of one epoch. */
 struct instant {
     uint64_t epoch, position, hash;
+    bool mixed; /* a parameter is of more than one version */
 };
 
 struct shard_view {
@@ -75,10 +78,7 @@ void sim_checker_after_event(struct sim_world *world)
 
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
 {
-    const uint8_t *bytes = data;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ bytes[i]) * 1099511628211u;
-    return hash;
+    return (hash ^ ps_digest_xxh64((struct ps_bytes){data, size})) * 1099511628211u;
 }
 
 static uint64_t hash_view(uint64_t hash, struct ps_view view)
@@ -102,6 +102,17 @@ static uint64_t hash_parameter(uint64_t hash, const struct ps_checkpoint_paramet
     return hash;
 }
 
+/* Every element of a parameter gets the same gradients, so that no two may differ: neither half a
+ * push was applied, nor two of them mixed. */
+static bool is_mixed(const struct ps_checkpoint_parameter *parameter)
+{
+    size_t element_size = ps_dtype_size(parameter->dtype);
+    bool uniform = sim_is_uniform(parameter->values, element_size);
+    for (uint32_t i = 0; i < parameter->state_count; i++)
+        uniform = uniform && sim_is_uniform(parameter->states[i], element_size);
+    return !uniform;
+}
+
 /* False while the server has no state. */
 static bool read_instant(const struct sim_server *server, struct instant *instant, uint32_t *index)
 {
@@ -109,10 +120,12 @@ static bool read_instant(const struct sim_server *server, struct instant *instan
     if (ps_service_snapshot(server->service, &snapshot, NULL) != PS_OK)
         return false;
     *index = snapshot.facts.index;
-    *instant =
-        (struct instant){snapshot.facts.epoch, snapshot.facts.position, 14695981039346656037u};
-    for (size_t i = 0; i < snapshot.parameter_count; i++)
+    *instant = (struct instant){snapshot.facts.epoch, snapshot.facts.position,
+                                14695981039346656037u, false};
+    for (size_t i = 0; i < snapshot.parameter_count; i++) {
         instant->hash = hash_parameter(instant->hash, &snapshot.parameters[i]);
+        instant->mixed = instant->mixed || is_mixed(&snapshot.parameters[i]);
+    }
     ps_snapshot_release(&snapshot);
     return true;
 }
@@ -142,6 +155,9 @@ void sim_checker_state(struct sim_world *world, const struct sim_server *server)
     uint32_t index;
     if (!read_instant(server, &instant, &index))
         return;
+    if (instant.mixed)
+        sim_fail(world, "ranges: %s has a parameter that is of two versions at position %" PRIu64,
+                 server->name, instant.position);
     struct shard_view *shard = &world->checker->shards[index];
     const struct instant *known = find_instant(shard, instant.epoch, instant.position);
     if (known == NULL)

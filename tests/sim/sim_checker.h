@@ -73,7 +73,7 @@ void sim_checker_disk_changed(struct sim_world *world, uint32_t index);
 struct sim_files_view {
     size_t whole_count, damaged_count;
     size_t usable_count; /* whole ones but those that came late, after a later owner's of less */
-    char newest[256]; /* path of the newest whole one; "" without */
+    char newest[256];    /* path of the newest whole one; "" without */
 };
 void sim_checker_look_at_files(struct sim_world *world, uint32_t index,
                                struct sim_files_view *view);

@@ -160,7 +160,7 @@ size_t sim_checker_pushed(struct sim_world *world, const struct sim_server *serv
 {
     struct ps_status_reply now;
     char uuid[37];
-    if (!world->options.journals)
+    if (!world->options.journals || reply->staged)
         return NO_ENTRY;
     ps_service_status(server->service, &now, uuid);
     struct sim_history *history = sim_checker_history(world, now.index);

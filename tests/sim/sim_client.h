@@ -14,7 +14,7 @@
 #include "tests/sim/sim_kv.h"
 #include "tests/sim/sim_network.h"
 
-#define SIM_ATTEMPTS_MAX 64
+#define SIM_ATTEMPTS_MAX 256
 
 /* What it is at. */
 enum sim_phase {
@@ -30,11 +30,15 @@ enum sim_phase {
     SIM_PHASE_CATCHING_UP /* by delta pulls */
 };
 
-/* A call that is out. */
+struct sim_train;
+
+/* A message that is out. */
 struct sim_attempt {
     uint64_t number; /* 0: a free place */
     uint64_t call;
     uint32_t shard;
+    struct sim_train *train; /* that it belongs to; NULL: it is the whole call */
+    uint32_t slot;           /* of the train */
 };
 
 struct sim_parameter {
@@ -68,12 +72,14 @@ struct sim_client {
     bool finished; /* the batch */
     struct ps_item items[SIM_PARAMETERS_MAX];
     size_t item_count;
-    uint64_t values[SIM_PARAMETERS_MAX][SIM_ELEMENTS_MAX]; /* sent or received */
+    uint64_t values[SIM_PARAMETERS_MAX][SIM_ELEMENTS_MAX]; /* sent */
+    uint64_t pulled[SIM_PARAMETERS_MAX][SIM_ELEMENTS_MAX]; /* received */
 
     struct sim_replica *replica;            /* owned; NULL: it has pulled no deltas yet */
     const struct sim_parameter *parameters; /* borrowed */
     size_t parameter_count;
-    bool trains; /* goes on by itself: initialise, push, pull, push ... */
+    size_t part_bytes; /* larger calls go in ranges of so many bytes; 0: none do */
+    bool trains;       /* goes on by itself: initialise, push, pull, push ... */
     uint64_t think_ms;
     uint64_t next_ms;
     uint64_t rounds; /* pulls that went well */

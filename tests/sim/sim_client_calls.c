@@ -4,13 +4,18 @@
 #include "base/assert.h"
 #include "client/retry.h"
 #include "proto/bundle_codec.h"
+#include "tests/sim/sim_replica.h"
 #include "tests/sim/sim_server.h"
+#include "tests/sim/sim_train.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static void send_calls(struct sim_client *client, const struct ps_engine_action *action);
+static void send_together(struct sim_client *client, const struct sim_server *server,
+                          const struct ps_engine_action *action, const struct ps_call_part *parts,
+                          size_t count);
 static struct sim_attempt *find_attempt(struct sim_client *client, uint64_t number);
 
 void sim_client_do_actions(struct sim_client *client)
@@ -42,25 +47,37 @@ static void give(struct sim_client *client, uint64_t call, enum ps_status status
     ps_engine_outcome(client->engine, call, &outcome, sim_now(client->world));
 }
 
-void sim_client_break_attempt(struct sim_client *client, struct sim_attempt *attempt)
+static void end_attempt(struct sim_client *client, struct sim_attempt *attempt,
+                        enum ps_status status, const char *text)
 {
-    uint64_t call = attempt->call;
-    if (attempt->number == 0)
+    const struct sim_attempt ended = *attempt;
+    if (ended.number == 0)
         return;
     *attempt = (struct sim_attempt){0};
-    give(client, call, PS_ERR_CANCELLED, false, "given up");
+    if (ended.train != NULL)
+        sim_train_break(client, ended.train, status, text);
+    else
+        give(client, ended.call, status, false, text);
+}
+
+void sim_client_break_attempt(struct sim_client *client, struct sim_attempt *attempt)
+{
+    end_attempt(client, attempt, PS_ERR_CANCELLED, "given up");
+}
+
+void sim_client_forget_train(struct sim_client *client, const struct sim_train *train)
+{
+    for (size_t i = 0; i < SIM_ATTEMPTS_MAX; i++)
+        if (client->attempts[i].train == train)
+            client->attempts[i] = (struct sim_attempt){0};
 }
 
 void sim_client_leave(struct sim_client *client, uint32_t shard)
 {
-    for (size_t i = 0; i < SIM_ATTEMPTS_MAX; i++) {
-        struct sim_attempt *attempt = &client->attempts[i];
-        uint64_t call = attempt->call;
-        if (attempt->number == 0 || attempt->shard != shard)
-            continue;
-        *attempt = (struct sim_attempt){0};
-        give(client, call, PS_ERR_UNAVAILABLE, false, "the connection was given up");
-    }
+    for (size_t i = 0; i < SIM_ATTEMPTS_MAX; i++)
+        if (client->attempts[i].shard == shard)
+            end_attempt(client, &client->attempts[i], PS_ERR_UNAVAILABLE,
+                        "the connection was given up");
     sim_client_do_actions(client);
 }
 
@@ -83,11 +100,13 @@ static void refuse_calls(struct sim_client *client, const struct ps_call_part *p
 }
 
 static struct sim_message *make_message(struct sim_client *client, const struct sim_server *server,
-                                        const struct ps_engine_action *action,
-                                        const struct ps_call_part *part)
+                                        uint32_t shard, uint64_t deadline_ms,
+                                        const struct ps_call_part *part,
+                                        struct sim_attempt **attempt_made)
 {
     struct sim_attempt *attempt = find_attempt(client, 0);
-    *attempt = (struct sim_attempt){++client->attempt_number, part->call, action->shard};
+    *attempt = (struct sim_attempt){
+        .number = ++client->attempt_number, .call = part->call, .shard = shard};
     struct sim_message *message = sim_message_of_request(part->request);
     message->client = client->number;
     message->server = server->number;
@@ -95,8 +114,9 @@ static struct sim_message *make_message(struct sim_client *client, const struct 
     message->server_generation = server->generation;
     message->call = part->call;
     message->attempt = attempt->number;
-    message->shard = action->shard;
-    message->deadline_ms = action->deadline_ms;
+    message->shard = shard;
+    message->deadline_ms = deadline_ms;
+    *attempt_made = attempt;
     return message;
 }
 
@@ -113,23 +133,60 @@ static size_t free_attempts(const struct sim_client *client)
 static void send_calls(struct sim_client *client, const struct ps_engine_action *action)
 {
     struct ps_call_part parts[PS_MESSAGE_CALLS_MAX];
-    struct sim_message *messages[PS_MESSAGE_CALLS_MAX];
+    struct ps_call_part small[PS_MESSAGE_CALLS_MAX];
     struct sim_server *server = server_of(client, action->shard);
     size_t count = action->part_count;
+    size_t small_count = 0;
     memcpy(parts, action->parts, count * sizeof *parts);
     if (!client->running || server == NULL) {
         refuse_calls(client, parts, count, PS_ERR_UNAVAILABLE, "no connection");
         return;
     }
-    if (free_attempts(client) < count) {
-        sim_fail(client->world, "P6: %s has more than %d calls out", client->name,
-                 SIM_ATTEMPTS_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (sim_train_carries(client, parts[i].request))
+            sim_train_start(client, action->shard, action->deadline_ms, &parts[i]);
+        else
+            small[small_count++] = parts[i];
+    if (small_count > 0)
+        send_together(client, server, action, small, small_count);
+}
+
+static bool has_room(struct sim_client *client, size_t count)
+{
+    if (free_attempts(client) >= count)
+        return true;
+    sim_fail(client->world, "P6: %s has more than %d messages out", client->name, SIM_ATTEMPTS_MAX);
+    return false;
+}
+
+static void send_together(struct sim_client *client, const struct sim_server *server,
+                          const struct ps_engine_action *action, const struct ps_call_part *parts,
+                          size_t count)
+{
+    struct sim_message *messages[PS_MESSAGE_CALLS_MAX];
+    struct sim_attempt *attempt;
+    if (!has_room(client, count)) {
         refuse_calls(client, parts, count, PS_ERR_BUSY, "too many calls");
         return;
     }
     for (size_t i = 0; i < count; i++)
-        messages[i] = make_message(client, server, action, &parts[i]);
+        messages[i] =
+            make_message(client, server, action->shard, action->deadline_ms, &parts[i], &attempt);
     sim_send_together(client->world, messages, count);
+}
+
+bool sim_client_send_part(struct sim_client *client, uint32_t shard, uint64_t deadline_ms,
+                          const struct ps_call_part *part, struct sim_train *train, uint32_t slot)
+{
+    struct sim_server *server = server_of(client, shard);
+    struct sim_attempt *attempt;
+    if (!client->running || server == NULL || !has_room(client, 1))
+        return false;
+    struct sim_message *message = make_message(client, server, shard, deadline_ms, part, &attempt);
+    attempt->train = train;
+    attempt->slot = slot;
+    sim_send(client->world, message);
+    return true;
 }
 
 static struct sim_attempt *find_attempt(struct sim_client *client, uint64_t number)
@@ -163,6 +220,19 @@ static enum ps_status decode(const struct sim_message *message, struct ps_view b
     return PS_OK;
 }
 
+/* What came as one reply; ranges are looked at by their train. */
+static void judge_pull(struct sim_client *client, const struct sim_message *message,
+                       const struct ps_call_outcome *outcome)
+{
+    const struct ps_pull_reply *reply = NULL;
+    if (message->method == PS_METHOD_PULL)
+        reply = &outcome->reply.pull;
+    if (message->method == PS_METHOD_PUSH_PULL)
+        reply = &outcome->reply.push_pull.pull;
+    if (reply != NULL && outcome->status == PS_OK)
+        sim_truths_judge(client, reply->name, &message->chain, reply);
+}
+
 void sim_client_take(struct sim_world *world, const struct sim_message *message)
 {
     struct sim_client *client = &world->clients[message->client];
@@ -171,6 +241,7 @@ void sim_client_take(struct sim_world *world, const struct sim_message *message)
     struct sim_attempt *attempt = find_attempt(client, message->attempt);
     if (attempt == NULL)
         return; /* given up, or answered before */
+    const struct sim_attempt answered = *attempt;
     PS_ASSERT(attempt->call == message->call);
     *attempt = (struct sim_attempt){0};
 
@@ -182,7 +253,12 @@ void sim_client_take(struct sim_world *world, const struct sim_message *message)
     if (outcome.status == PS_OK)
         outcome.status =
             decode(message, ps_view_of(&piece), &world->memory, &outcome.reply, &decoded);
-    ps_engine_outcome(client->engine, message->call, &outcome, sim_now(world));
+    if (answered.train != NULL) {
+        sim_train_took(client, &answered, &outcome, &message->chain);
+    } else {
+        judge_pull(client, message, &outcome);
+        ps_engine_outcome(client->engine, message->call, &outcome, sim_now(world));
+    }
     ps_decoded_release(&decoded);
     sim_client_do_actions(client);
     ps_engine_check(client->engine);
@@ -212,13 +288,13 @@ void sim_client_fill(struct sim_client *client, size_t i, size_t parameter, doub
     client->items[i] = (struct ps_item){.name = ps_bytes_of_text(about->name),
                                         .dtype = about->dtype,
                                         .content = values,
-                                        .destination = values,
+                                        .destination = (uint8_t *)client->pulled[i],
                                         .size = about->count * ps_dtype_size(about->dtype)};
 }
 
 double sim_client_first_value(const struct sim_client *client, size_t i)
 {
-    const void *values = client->values[i];
+    const void *values = client->pulled[i];
     switch (client->items[i].dtype) {
 #define FIRST(TAG, suffix, T, SUM, label) \
     case TAG:                             \

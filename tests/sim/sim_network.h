@@ -18,9 +18,10 @@ struct sim_message {
     bool refused;               /* the server itself said no */
     uint64_t server_generation; /* the process that the connection leads to */
     uint64_t client_generation;
-    uint64_t call;    /* the client's name for it */
-    uint64_t attempt; /* which of its attempts */
-    uint32_t shard;   /* for whom it is meant: for the checker, no server sees it */
+    uint64_t call;         /* the client's name for it */
+    uint64_t attempt;      /* which of its attempts */
+    uint32_t shard;        /* for whom it is meant: for the checker, no server sees it */
+    struct ps_chain chain; /* of whoever answered a pull: for the checker */
     uint64_t deadline_ms;
     enum ps_method method;
     enum ps_status status; /* replies */

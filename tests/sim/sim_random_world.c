@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "proto/optimizer_config.h"
+#include "server/core/staging.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_server.h"
@@ -15,6 +16,7 @@
 #define FAULTS_MS 60000 /* how long things go wrong */
 #define HEAL_MS 60000   /* within which every client must get on */
 #define CONFIG_BYTES_MAX 1024
+#define STAGING_BYTES_SMALL 32768 /* about what two parameters take */
 
 struct life {
     struct sim_world *world;
@@ -92,6 +94,9 @@ static struct sim_options random_options(struct ps_random *random, uint64_t seed
     options.keeps_addresses = pick(random, 0, 1) > 0;
     options.opens_late = pick(random, 0, 1) > 0;
     options.message_calls_max = (uint32_t)(pick(random, 0, 1) * pick(random, 2, 8));
+    options.large = pick(random, 0, 3) == 0;
+    if (options.large && pick(random, 0, 3) == 0)
+        options.staging_bytes = STAGING_BYTES_SMALL;
     return options;
 }
 
@@ -135,7 +140,8 @@ static void choose_parameters(struct life *life)
     for (size_t i = 0; i < life->parameter_count; i++) {
         struct sim_parameter *parameter = &life->parameters[i];
         snprintf(parameter->name, sizeof parameter->name, "p%zu", i);
-        parameter->count = (size_t)sim_between(life->world, 1, SIM_ELEMENTS_MAX);
+        parameter->count = (size_t)sim_between(
+            life->world, 1, life->world->options.large ? SIM_ELEMENTS_MAX : SIM_ELEMENTS_SMALL);
         choose_config(life, i);
     }
 }
@@ -161,9 +167,18 @@ static void resume_server(struct sim_world *world, void *subject, uint64_t gener
         sim_server_resume(server);
 }
 
+/* All parts but the last have at least a quarter of a block; blocks and parts may cross. */
+static size_t choose_part_bytes(struct sim_world *world)
+{
+    if (!world->options.large || sim_chance(world, 200))
+        return 0;
+    return PS_STAGING_PART_BYTES * (size_t)sim_between(world, 1, 5);
+}
+
 static void start_client(struct life *life, struct sim_client *client)
 {
     client->think_ms = sim_between(life->world, 10, 500);
+    client->part_bytes = choose_part_bytes(life->world);
     sim_client_start(client, life->parameters, life->parameter_count, true);
 }
 
@@ -418,7 +433,9 @@ static void expect_progress(struct life *life)
 {
     struct sim_world *world = life->world;
     uint64_t rounds[SIM_CLIENTS_MAX];
-    uint64_t end_ms = sim_now(world) + HEAL_MS;
+    /* What a trainer has given up may keep its room for so long. */
+    uint64_t idle_ms = world->options.staging_bytes > 0 ? PS_STAGING_IDLE_MS : 0;
+    uint64_t end_ms = sim_now(world) + HEAL_MS + idle_ms;
     for (uint32_t i = 0; i < world->options.client_count; i++)
         rounds[i] = world->clients[i].rounds;
     while (!world->failed && !all_got_on(world, rounds) && sim_now(world) < end_ms) {
@@ -426,5 +443,6 @@ static void expect_progress(struct life *life)
         sim_run(world, 500);
     }
     if (!all_got_on(world, rounds))
-        sim_fail(world, "liveness: a client does not get on within %d ms of the healing", HEAL_MS);
+        sim_fail(world, "liveness: a client does not get on within %" PRIu64 " ms of the healing",
+                 HEAL_MS + idle_ms);
 }

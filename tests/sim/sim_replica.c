@@ -2,8 +2,8 @@
 #include "tests/sim/sim_replica.h"
 
 #include "base/assert.h"
-#include "proto/digest.h"
 #include "client/placement.h"
+#include "proto/digest.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -177,21 +177,78 @@ static uint64_t digest_now(struct sim_server *server, struct ps_bytes name)
     return ps_digest_xxh64(bytes);
 }
 
+/* What the server has now is that version of the chain. */
+static void remember(struct sim_server *server, struct ps_bytes name, const struct ps_chain *chain,
+                     uint64_t version)
+{
+    struct sim_truths *truths = server->world->truths;
+    struct sim_truth truth = {.chain = *chain, .version = version};
+    PS_ASSERT(name.size < sizeof truth.name);
+    memcpy(truth.name, name.data, name.size);
+    truth.digest = digest_now(server, name);
+    const struct sim_truth *before = find_truth(truths, name, chain, version);
+    if (before != NULL && before->digest != truth.digest)
+        sim_fail(server->world, "delta: %s gives another version %" PRIu64 " of %s than before",
+                 server->name, version, truth.name);
+    if (before == NULL)
+        truths->list[truths->count++ % TRUTHS_MAX] = truth;
+}
+
 void sim_replica_told(struct sim_server *server, const struct ps_pull_request *request,
                       const struct ps_pull_reply *reply)
 {
-    struct sim_truths *truths = server->world->truths;
-    const struct ps_chain *chain = &reply->delta.chain;
-    struct sim_truth truth = {.chain = *chain, .version = reply->version};
-    PS_ASSERT(reply->delta.next == 0 && request->name.size < sizeof truth.name);
-    memcpy(truth.name, request->name.data, request->name.size);
-    truth.digest = digest_now(server, request->name);
-    const struct sim_truth *before = find_truth(truths, request->name, chain, reply->version);
-    if (before != NULL && before->digest != truth.digest)
-        sim_fail(server->world, "delta: %s gives another version %" PRIu64 " of %s than before",
-                 server->name, reply->version, truth.name);
-    if (before == NULL)
-        truths->list[truths->count++ % TRUTHS_MAX] = truth;
+    PS_ASSERT(reply->delta.next == 0);
+    remember(server, request->name, &reply->delta.chain, reply->version);
+}
+
+/* ---- Ordinary pulls ---- */
+
+void sim_truths_pulled(struct sim_server *server, const struct ps_pull_request *request,
+                       const struct ps_pull_reply *reply, struct ps_chain *chain)
+{
+    const struct ps_pull_request delta = {.name = request->name, .held = {.present = true}};
+    struct ps_pull pull = {0};
+    enum ps_status status = ps_service_pull(server->service, &delta, &pull, NULL);
+    PS_ASSERT(status == PS_OK);
+    *chain = pull.reply.delta.chain;
+    uint64_t version = pull.reply.version;
+    ps_pull_release(&pull);
+    /* What is read in ranges may have become an older version since the first of them. */
+    if (version == reply->version)
+        remember(server, request->name, chain, version);
+}
+
+bool sim_is_uniform(struct ps_view content, size_t element_size)
+{
+    uint8_t first[8];
+    PS_ASSERT(element_size <= sizeof first && content.size >= element_size);
+    ps_view_copy(content, 0, first, element_size);
+    for (size_t i = 0; i < content.piece_count; i++) {
+        const struct ps_bytes piece = content.pieces[i];
+        if (piece.size == 0)
+            continue;
+        if (piece.size % element_size != 0 || memcmp(piece.data, first, element_size) != 0 ||
+            memcmp(piece.data, piece.data + element_size, piece.size - element_size) != 0)
+            return false;
+    }
+    return true;
+}
+
+void sim_truths_judge(struct sim_client *client, struct ps_bytes name, const struct ps_chain *chain,
+                      const struct ps_pull_reply *reply)
+{
+    uint8_t bytes[SIM_ELEMENTS_MAX * 8];
+    struct sim_world *world = client->world;
+    const struct ps_bytes content = {bytes, reply->content.size};
+    const struct sim_truth *truth = find_truth(world->truths, name, chain, reply->version);
+    PS_ASSERT(content.size <= sizeof bytes);
+    ps_view_copy(reply->content, 0, bytes, content.size);
+    if (!sim_is_uniform(reply->content, ps_dtype_size(reply->dtype)))
+        sim_fail(world, "ranges: %s pulled a mixture as version %" PRIu64 " of %.*s", client->name,
+                 reply->version, (int)name.size, (const char *)name.data);
+    else if (truth == NULL || truth->digest != ps_digest_xxh64(content))
+        sim_fail(world, "ranges: %s pulled what never was version %" PRIu64 " of %.*s",
+                 client->name, reply->version, (int)name.size, (const char *)name.data);
 }
 
 void sim_replica_forget_chain(struct sim_server *server, struct ps_pull_request *request)

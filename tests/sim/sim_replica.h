@@ -34,6 +34,18 @@ void sim_replica_finished(struct sim_replica *replica, const struct ps_item *ite
 void sim_replica_told(struct sim_server *server, const struct ps_pull_request *request,
                       const struct ps_pull_reply *reply);
 
+/* The same of an ordinary pull: says in which chain its version is. */
+void sim_truths_pulled(struct sim_server *server, const struct ps_pull_request *request,
+                       const struct ps_pull_reply *reply, struct ps_chain *chain);
+
+/* A trainer has pulled that: is it what the server had in that version, and all of one version?
+ * (All elements of a parameter begin equal, and all gradients are of equal elements.) */
+void sim_truths_judge(struct sim_client *client, struct ps_bytes name, const struct ps_chain *chain,
+                      const struct ps_pull_reply *reply);
+
+/* Are all elements of the content the same? */
+bool sim_is_uniform(struct ps_view content, size_t element_size);
+
 /* Under its mutation: the request says the life of the server that has it. */
 void sim_replica_forget_chain(struct sim_server *server, struct ps_pull_request *request);
 

@@ -68,6 +68,7 @@ static void create_service(struct sim_server *server)
                                                .journals = world->options.journals,
                                                .ack = world->options.journals ? PS_ACK_LOGGED
                                                                               : PS_ACK_MEMORY,
+                                               .staging_bytes = world->options.staging_bytes,
                                                .device = "cpu",
                                                .job = ""};
     const struct ps_service_listener listener = {.changed = on_changed,

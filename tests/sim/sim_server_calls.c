@@ -82,13 +82,37 @@ static enum ps_status said(const struct sim_message *message, enum ps_status sta
     return status;
 }
 
+static bool is_staged(const struct sim_message *message, const struct ps_call_reply *answer)
+{
+    return (message->method == PS_METHOD_INIT && answer->init.staged) ||
+           (message->method == PS_METHOD_PUSH && answer->push.staged);
+}
+
+/* For the checker: which version of which life has left. */
+static void note_pull(struct sim_server *server, const struct sim_message *message,
+                      struct sim_message *sent, const struct ps_call_reply *answer)
+{
+    const struct ps_pull_reply *pull = NULL;
+    if (message->method == PS_METHOD_PULL)
+        pull = &answer->pull;
+    if (message->method == PS_METHOD_PUSH_PULL)
+        pull = &answer->push_pull.pull;
+    if (pull == NULL)
+        return;
+    const struct ps_pull_request request = {.name = pull->name};
+    sim_truths_pulled(server, &request, pull, &sent->chain);
+}
+
 static void reply(struct sim_server *server, const struct sim_message *message,
                   enum ps_status status, const char *text, const struct ps_call_reply *answer)
 {
     sim_checker_replied(server->world, server, message, said(message, status, answer));
-    sim_trace(server->world, server->name, "answers %s of c%u: %s", word_of(message->method),
-              message->client + 1, ps_status_word(status));
+    sim_trace(server->world, server->name, "answers %s of c%u: %s%s", word_of(message->method),
+              message->client + 1, ps_status_word(status),
+              status == PS_OK && is_staged(message, answer) ? ", waits for the rest" : "");
     struct sim_message *sent = sim_message_of_reply(message, status, text, answer);
+    if (status == PS_OK)
+        note_pull(server, message, sent, answer);
     sent->refused = status != PS_OK; /* the server's own word */
     sim_send(server->world, sent);
 }
@@ -164,13 +188,26 @@ static void answer_push_pull(struct sim_server *server, const struct sim_message
     ps_decoded_release(&decoded);
 }
 
+static void bend_range(struct sim_server *server, struct ps_push_request *request,
+                       struct ps_bytes *piece)
+{
+    static const uint8_t zeros[SIM_ELEMENTS_MAX * 8];
+    if (server->world->options.mutation != SIM_MUTATION_RANGE_BENT || request->range.count == 0 ||
+        !sim_chance(server->world, 100))
+        return;
+    *piece = (struct ps_bytes){zeros, request->content.size};
+    request->content = ps_view_of(piece);
+}
+
 static void take_push(struct sim_server *server, const struct sim_message *message,
                       const struct ps_push_request *request)
 {
     struct ps_error error = {0};
     struct sim_parked pushed = {.status = PS_OK};
     struct ps_push_request shown = *request;
+    struct ps_bytes piece = {NULL, 0};
     hide_shard(server, &shown.shard);
+    bend_range(server, &shown, &piece);
     if (server->world->options.mutation == SIM_MUTATION_ID_FORGOTTEN)
         shown.request.present = false;
     enum ps_status status =
@@ -238,8 +275,13 @@ static void answer_pull(struct sim_server *server, const struct sim_message *mes
     enum ps_status status =
         ps_decode_pull(bytes, &server->world->memory, &request, &decoded, &error);
     hide_shard(server, &request.shard);
+    uint64_t wanted = request.version;
+    if (server->world->options.mutation == SIM_MUTATION_VERSION_IGNORED)
+        request.version = 0;
     if (status == PS_OK)
         status = ps_service_pull(server->service, &request, &pull, &error);
+    if (wanted != request.version)
+        pull.reply.version = wanted - 1;
     ps_decoded_release(&decoded);
     if (status == PS_ERR_NOT_READY) {
         park(server, message, &(struct sim_parked){.status = status});

@@ -10,9 +10,10 @@
 #define PAUSED_MS 5        /* a paused process looks again after that */
 #define RETRY_MS_MIN 20    /* before another try to write; it doubles */
 #define RETRY_MS_MAX 1000  /* up to this */
-#define SEGMENT_BYTES 4096 /* small, so that worlds see many */
-#define WRITE_MS 20        /* most that a write is waited for, each way */
-#define FOLDER "/data"     /* as for checkpoints */
+#define SEGMENT_BYTES 4096 /* small, so that worlds see many; larger for large gradients */
+#define SEGMENT_BYTES_LARGE (16 * SEGMENT_BYTES)
+#define WRITE_MS 20    /* most that a write is waited for, each way */
+#define FOLDER "/data" /* as for checkpoints */
 
 static void take(struct sim_world *world, void *subject, uint64_t generation, uint64_t b);
 static void written(struct sim_world *world, void *subject, uint64_t generation, uint64_t status);
@@ -58,8 +59,9 @@ static enum ps_status open_writer(struct sim_server *server, const struct ps_loa
                                            .previous_epoch = loaded->epoch,
                                            .repeat_to = loaded->position};
     return ps_journal_writer_open(sim_journal_files(server, server->claim.index), FOLDER, &facts,
-                                  SEGMENT_BYTES, &server->world->memory, &server->journal.writer,
-                                  NULL);
+                                  server->world->options.large ? SEGMENT_BYTES_LARGE
+                                                               : SEGMENT_BYTES,
+                                  &server->world->memory, &server->journal.writer, NULL);
 }
 
 enum ps_status sim_journal_open(struct sim_server *server, const struct ps_loaded *loaded)

@@ -61,6 +61,18 @@ START_TEST(sim_replicas_catch_servers_that_forget_in_which_life_a_version_was)
 }
 END_TEST
 
+START_TEST(sim_checkers_catch_a_range_of_another_gradient)
+{
+    expect_caught(SIM_MUTATION_RANGE_BENT, "ranges");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_ranges_that_are_read_of_different_versions)
+{
+    expect_caught(SIM_MUTATION_VERSION_IGNORED, "ranges");
+}
+END_TEST
+
 START_TEST(sim_worlds_catch_a_finish_after_the_parameters_were_lost)
 {
     expect_caught(SIM_MUTATION_FINISH_UNCHECKED, "liveness");
@@ -146,6 +158,8 @@ int main(void)
     tcase_add_test(tests, sim_checkers_catch_a_disk_that_does_not_sync);
     tcase_add_test(tests, sim_checkers_catch_a_checkpoint_of_two_instants);
     tcase_add_test(tests, sim_replicas_catch_servers_that_forget_in_which_life_a_version_was);
+    tcase_add_test(tests, sim_checkers_catch_a_range_of_another_gradient);
+    tcase_add_test(tests, sim_checkers_catch_ranges_that_are_read_of_different_versions);
     tcase_add_test(tests, sim_worlds_catch_a_finish_after_the_parameters_were_lost);
     tcase_add_test(tests, sim_checkers_catch_a_journal_that_does_not_sync);
     tcase_add_test(tests, sim_checkers_catch_pushes_that_are_acknowledged_before_they_are_durable);

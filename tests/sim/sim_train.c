@@ -1,0 +1,295 @@
+/* Ranges of one call: those of the gradient first, then those of what is pulled. */
+#include "tests/sim/sim_train.h"
+
+#include "base/assert.h"
+#include "tests/sim/sim_client_calls.h"
+#include "tests/sim/sim_replica.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WINDOW 4 /* ranges that are out at once */
+#define ROUNDS 3 /* so often all ranges leave while the server only puts them by */
+#define BEGINS 3 /* after so many versions that went a pull is read in one message */
+
+struct slot {
+    struct ps_call_request request;
+    struct ps_bytes piece;
+    bool busy;
+};
+
+struct pull {
+    const struct ps_pull_request *wish; /* NULL: there is none */
+    struct ps_pull_reply reply;         /* of the whole, once the first range has come */
+    struct ps_chain chain;              /* of whom that came from; for the checker */
+    size_t next;                        /* bytes that were asked for */
+    size_t got;
+    bool begun; /* the version is known */
+    bool stale; /* and has gone */
+    uint32_t begins;
+};
+
+struct sim_train {
+    uint64_t call;
+    uint32_t shard;
+    uint64_t deadline_ms;
+    const struct ps_call_request *request; /* borrowed until the outcome */
+    struct ps_bytes content;               /* of the push or the initialisation; or empty */
+    size_t element_size;
+    size_t next; /* bytes of it that have left */
+    uint32_t rounds;
+    size_t running;
+    bool failed;
+    bool has_reply; /* a range was more than put by: the whole is done */
+    struct pull pull;
+    struct ps_call_outcome outcome;
+    struct slot slots[WINDOW];
+};
+
+static void go_on(struct sim_client *client, struct sim_train *train);
+static void ask_for_range(struct sim_client *client, struct sim_train *train, struct slot *slot);
+static void end(struct sim_client *client, struct sim_train *train);
+
+static const struct ps_push_request *push_of(const struct ps_call_request *request)
+{
+    if (request->method == PS_METHOD_PUSH)
+        return &request->push;
+    return request->method == PS_METHOD_PUSH_PULL ? &request->push_pull.push : NULL;
+}
+
+static const struct ps_pull_request *pull_of(const struct ps_call_request *request)
+{
+    if (request->method == PS_METHOD_PULL)
+        return &request->pull;
+    return request->method == PS_METHOD_PUSH_PULL ? &request->push_pull.pull : NULL;
+}
+
+bool sim_train_carries(const struct sim_client *client, const struct ps_call_request *request)
+{
+    const struct ps_push_request *push = push_of(request);
+    const struct ps_pull_request *pull = pull_of(request);
+    size_t size = 0;
+    if (request->method == PS_METHOD_INIT)
+        size = request->init.content.size;
+    else if (push != NULL)
+        size = push->content.size;
+    else if (pull != NULL)
+        size = pull->size_wish;
+    return client->part_bytes > 0 && size > client->part_bytes;
+}
+
+void sim_train_start(struct sim_client *client, uint32_t shard, uint64_t deadline_ms,
+                     const struct ps_call_part *call)
+{
+    const struct ps_call_request *request = call->request;
+    const struct ps_push_request *push = push_of(request);
+    struct sim_train *train = calloc(1, sizeof *train);
+    PS_ASSERT(train != NULL);
+    train->call = call->call;
+    train->shard = shard;
+    train->deadline_ms = deadline_ms;
+    train->request = request;
+    if (push != NULL || request->method == PS_METHOD_INIT) {
+        train->content = push != NULL ? push->content.pieces[0] : request->init.content.pieces[0];
+        train->element_size = ps_dtype_size(push != NULL ? push->dtype : request->init.dtype);
+    }
+    train->pull.wish = pull_of(request);
+    train->outcome.reply.method = request->method;
+    go_on(client, train);
+    if (train->running == 0)
+        end(client, train);
+}
+
+/* ---- Outcomes ---- */
+
+static void fail(struct sim_train *train, enum ps_status status, bool refused, const char *text)
+{
+    if (train->failed)
+        return;
+    train->failed = true;
+    train->outcome.status = status;
+    /* What is out, or was before, may have completed the whole. */
+    train->outcome.refused = refused && train->running == 0 && !train->has_reply;
+    snprintf(train->outcome.text, sizeof train->outcome.text, "%s", text);
+}
+
+/* The train is gone afterwards. */
+static void end(struct sim_client *client, struct sim_train *train)
+{
+    const struct ps_pull_request *wish = train->pull.wish;
+    struct ps_bytes piece = {NULL, 0};
+    sim_client_forget_train(client, train);
+    if (!train->failed && train->content.size > 0 && !train->has_reply)
+        fail(train, PS_ERR_UNAVAILABLE, false, "the server has lost ranges of this call");
+    if (!train->failed && wish != NULL) {
+        bool alone = train->request->method == PS_METHOD_PULL;
+        struct ps_pull_reply *to =
+            alone ? &train->outcome.reply.pull : &train->outcome.reply.push_pull.pull;
+        PS_ASSERT(train->pull.got == wish->size_wish);
+        piece = (struct ps_bytes){wish->destination, wish->size_wish};
+        *to = train->pull.reply;
+        to->content = ps_view_of(&piece);
+        to->range = (struct ps_elements){0, 0};
+        sim_truths_judge(client, wish->name, &train->pull.chain, to);
+    }
+    ps_engine_outcome(client->engine, train->call, &train->outcome, sim_now(client->world));
+    free(train);
+}
+
+void sim_train_break(struct sim_client *client, struct sim_train *train, enum ps_status status,
+                     const char *text)
+{
+    fail(train, status, false, text);
+    end(client, train);
+}
+
+static void note_push(struct sim_train *train, const struct ps_call_outcome *outcome)
+{
+    struct ps_call_reply *reply = &train->outcome.reply;
+    bool is_init = outcome->reply.method == PS_METHOD_INIT;
+    if (is_init ? outcome->reply.init.staged : outcome->reply.push.staged)
+        return;
+    train->has_reply = true;
+    if (is_init)
+        reply->init = outcome->reply.init;
+    else if (train->request->method == PS_METHOD_PUSH)
+        reply->push = outcome->reply.push;
+    else
+        reply->push_pull.push = outcome->reply.push;
+}
+
+static void note_pull(struct sim_client *client, struct sim_train *train, const struct slot *slot,
+                      const struct ps_pull_reply *reply, const struct ps_chain *about)
+{
+    struct pull *pull = &train->pull;
+    const struct ps_pull_request *asked = &slot->request.pull;
+    if (!pull->begun) {
+        pull->reply = *reply;
+        pull->chain = *about;
+        pull->begun = true;
+    }
+    if (reply->version != pull->reply.version || reply->content.size != asked->size_wish ||
+        reply->range.first != asked->range.first || reply->range.count != asked->range.count)
+        sim_fail(client->world, "ranges: %s got other elements, or of another version",
+                 client->name);
+    ps_view_copy(reply->content, 0, asked->destination,
+                 reply->content.size < asked->size_wish ? reply->content.size : asked->size_wish);
+    pull->got += asked->size_wish;
+}
+
+void sim_train_took(struct sim_client *client, const struct sim_attempt *attempt,
+                    const struct ps_call_outcome *outcome, const struct ps_chain *about)
+{
+    struct sim_train *train = attempt->train;
+    struct slot *slot = &train->slots[attempt->slot];
+    bool is_pull = slot->request.method == PS_METHOD_PULL;
+    PS_ASSERT(slot->busy && train->running > 0);
+    slot->busy = false;
+    train->running--;
+    if (is_pull && outcome->status == PS_ERR_CONFLICT && slot->request.pull.version != 0)
+        train->pull.stale = true;
+    else if (outcome->status != PS_OK)
+        fail(train, outcome->status, outcome->refused, outcome->text);
+    else if (is_pull)
+        note_pull(client, train, slot, &outcome->reply.pull, about);
+    else
+        note_push(train, outcome);
+    go_on(client, train);
+    if (train->failed || train->running == 0)
+        end(client, train);
+}
+
+/* ---- Sending ---- */
+
+static void launch(struct sim_client *client, struct sim_train *train, struct slot *slot)
+{
+    const struct ps_call_part part = {train->call, &slot->request};
+    slot->busy = true;
+    train->running++;
+    if (sim_client_send_part(client, train->shard, train->deadline_ms, &part, train,
+                             (uint32_t)(slot - train->slots)))
+        return;
+    slot->busy = false;
+    train->running--;
+    fail(train, PS_ERR_UNAVAILABLE, train->next <= slot->piece.size, "no connection");
+}
+
+static void send_range(struct sim_client *client, struct sim_train *train, struct slot *slot)
+{
+    const struct ps_push_request *push = push_of(train->request);
+    size_t left = train->content.size - train->next;
+    size_t size = left < client->part_bytes ? left : client->part_bytes;
+    const struct ps_elements range = {train->next / train->element_size,
+                                      size / train->element_size};
+    slot->piece = (struct ps_bytes){train->content.data + train->next, size};
+    if (push != NULL) {
+        slot->request = (struct ps_call_request){.method = PS_METHOD_PUSH, .push = *push};
+        slot->request.push.content = ps_view_of(&slot->piece);
+        slot->request.push.range = range;
+    } else {
+        slot->request = *train->request;
+        slot->request.init.content = ps_view_of(&slot->piece);
+        slot->request.init.range = range;
+        slot->request.init.total = train->content.size / train->element_size;
+    }
+    train->next += size;
+    launch(client, train, slot);
+}
+
+/* Everything was answered and nothing was more than put by: all ranges leave once more. */
+static void send_again(struct sim_train *train)
+{
+    bool is_lost = train->content.size > 0 && train->next == train->content.size &&
+                   !train->has_reply && train->running == 0;
+    if (is_lost && train->rounds + 1 < ROUNDS) {
+        train->rounds++;
+        train->next = 0;
+    }
+}
+
+static void pull_again(struct sim_train *train)
+{
+    struct pull *pull = &train->pull;
+    if (pull->stale && train->running == 0)
+        *pull = (struct pull){.wish = pull->wish, .begins = pull->begins + 1};
+}
+
+/* Whatever may be sent now. */
+static void go_on(struct sim_client *client, struct sim_train *train)
+{
+    struct pull *pull = &train->pull;
+    if (train->failed)
+        return;
+    send_again(train);
+    pull_again(train);
+    for (size_t i = 0; i < WINDOW && !train->failed; i++) {
+        bool is_pushed = train->content.size == 0 || train->has_reply;
+        if (train->slots[i].busy)
+            continue;
+        if (train->next < train->content.size)
+            send_range(client, train, &train->slots[i]);
+        else if (is_pushed && pull->wish != NULL && !pull->stale &&
+                 pull->next < pull->wish->size_wish && (pull->begun || pull->next == 0))
+            ask_for_range(client, train, &train->slots[i]);
+    }
+}
+
+static void ask_for_range(struct sim_client *client, struct sim_train *train, struct slot *slot)
+{
+    struct pull *pull = &train->pull;
+    const struct ps_pull_request *wish = pull->wish;
+    size_t element_size = ps_dtype_size(wish->dtype);
+    size_t left = wish->size_wish - pull->next;
+    size_t size = left < client->part_bytes || pull->begins >= BEGINS ? left : client->part_bytes;
+    slot->request = (struct ps_call_request){.method = PS_METHOD_PULL, .pull = *wish};
+    struct ps_pull_request *asked = &slot->request.pull;
+    asked->size_wish = size;
+    asked->destination += pull->next;
+    if (size < wish->size_wish) {
+        asked->range = (struct ps_elements){pull->next / element_size, size / element_size};
+        asked->version = pull->begun ? 1 + pull->reply.version : 0;
+    }
+    pull->next += size;
+    slot->piece = (struct ps_bytes){NULL, 0};
+    launch(client, train, slot);
+}
