@@ -52,7 +52,8 @@ static void start_server(const char *listen, bool journal)
 {
     char data[600];
     temp_folder_path(&folder, "data", data, sizeof data);
-    const char *const arguments[] = {"--etcd-ttl", "1s", journal ? "--data-dir" : NULL, data, NULL};
+    /* One that is stopped must not lose its shard by that. */
+    const char *const arguments[] = {journal ? "--data-dir" : NULL, data, "--etcd-ttl", "1s", NULL};
     pserver_process_start(&server, PSERVER_PROGRAM, listen, arguments);
 }
 
