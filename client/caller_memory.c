@@ -195,6 +195,21 @@ bool ps_caller_place_acquire(struct ps_caller_memories *memories, const void *li
     return place->held != NULL;
 }
 
+bool ps_caller_memories_hold(struct ps_caller_memories *memories, const void *link,
+                             const void *content, size_t size)
+{
+    bool holds = false;
+    if (memories == NULL || size == 0 || atomic_load(&memories->shared_count) == 0)
+        return false;
+    ps_mutex_lock(&memories->lock);
+    const struct caller_memory *memory = find_memory(memories, content, size);
+    if (memory != NULL)
+        for (const struct ps_caller_attachment *it = memory->attachments; it != NULL; it = it->next)
+            holds = holds || (it->link == link && it->state == OPEN);
+    ps_mutex_unlock(&memories->lock);
+    return holds;
+}
+
 /* Only at the beginning of a page: what else lies in a page may be written meanwhile, and would be
  * lost if the page had to be replaced. */
 static struct caller_memory *find_memory(const struct ps_caller_memories *memories,

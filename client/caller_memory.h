@@ -78,6 +78,11 @@ bool ps_caller_place_acquire(struct ps_caller_memories *memories, const void *li
                              struct ps_bytes name, const void *content, size_t size,
                              struct ps_caller_place *place);
 
+/* Would there be a place at once? A guess: the server may go at any time. `memories` may be
+ * NULL. */
+bool ps_caller_memories_hold(struct ps_caller_memories *memories, const void *link,
+                             const void *content, size_t size);
+
 /* The call is over; `answered`: by the server itself, so that it reads and writes there no more.
  * When this returns it does not in any case. Accepts a zeroed place, and one that was released. */
 void ps_caller_place_release(struct ps_caller_place *place, bool answered);

@@ -148,25 +148,12 @@ static void refuse(struct ps_flight *flight, const char *address)
              address);
 }
 
-static bool goes_in_ranges(struct ps_grpc_side *side, uint32_t shard,
-                           const struct ps_call_request *request)
-{
-    size_t bytes = ps_train_bytes(request);
-    if (bytes <= PS_TRAIN_BYTES_MIN || bytes > PS_TRAIN_SHARED_BYTES_MIN)
-        return bytes > PS_TRAIN_BYTES_MIN;
-    ps_mutex_lock(&side->mutex);
-    const struct ps_connection *connection = side->routes[shard];
-    bool is_shared = connection != NULL && ps_shared_link_works(connection->shared);
-    ps_mutex_unlock(&side->mutex);
-    return !is_shared;
-}
-
 static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
                              const struct ps_call_request *request, uint64_t deadline_ms)
 {
     struct ps_grpc_side *side = self;
     const struct ps_call_part part = {call, request};
-    if (goes_in_ranges(side, shard, request))
+    if (ps_train_carries(side, shard, request))
         return ps_train_start(side, call, shard, request, deadline_ms);
     if (request->method == PS_METHOD_PUSH_PULL)
         return submit_together(self, shard, &part, 1, deadline_ms);

@@ -59,6 +59,7 @@ struct ps_connection {
     grpc_connectivity_state watched; /* the state whose end it waits for */
     struct ps_shared_link *shared;   /* owned; NULL: content goes in messages only */
     struct ps_near *near;            /* a reference; NULL: none, or not yet */
+    uint32_t train_rest;             /* contents that go as one: PS_TRAIN_REST */
     bool asks_near;                  /* the next call asks for the name of its socket */
     uint32_t near_breaks;            /* since a call was answered that way */
 };
@@ -68,7 +69,11 @@ struct ps_train;
 
 /* Content beyond this goes in ranges. */
 #define PS_TRAIN_BYTES_MIN ((size_t)2 * 1024 * 1024)
-/* Unless it goes through shared memory: content beyond this does so in ranges, too. */
+/* Unless it lies in memory of the caller's that the server sees: then it goes as one up to this. */
+#define PS_TRAIN_PLACED_BYTES_MIN ((size_t)PS_MESSAGE_BYTES_DEFAULT)
+/* Or unless other clients push to the same parameter, so that the server has applied ranges in
+ * vain: then so many contents go as one through shared memory, up to this. */
+#define PS_TRAIN_REST 64
 #define PS_TRAIN_SHARED_BYTES_MIN ((size_t)PS_MESSAGE_BYTES_DEFAULT - 1024 * 1024)
 
 /* Content of one call in memory that the server shares: of its push, of its pull's reply, or of
@@ -240,6 +245,9 @@ void ps_flight_cancel(struct ps_grpc_side *side, uint64_t call);
 /* Can this call go in ranges (those without a request id cannot), and how many bytes is the larger
  * of its contents? 0: it cannot. */
 size_t ps_train_bytes(const struct ps_call_request *request);
+/* Does it? Counts it, where contents of this kind are counted. */
+bool ps_train_carries(struct ps_grpc_side *side, uint32_t shard,
+                      const struct ps_call_request *request);
 PS_MUST_USE enum ps_status ps_train_start(struct ps_grpc_side *side, uint64_t id, uint32_t shard,
                                           const struct ps_call_request *request,
                                           uint64_t deadline_ms);
@@ -295,6 +303,14 @@ struct ps_push_request ps_shared_way_push(const struct ps_shared_way *way,
                                           const struct ps_push_request *push);
 struct ps_pull_request ps_shared_way_pull(const struct ps_shared_way *way,
                                           const struct ps_pull_request *pull);
+
+/* Does the request's content, as far as it is large, lie where the server sees it? A guess, since
+ * the server may go at any time. */
+bool ps_call_is_placed(struct ps_shared_link *link, const struct ps_call_request *request);
+
+/* Can the call not leave, since it was to go as one that names its content, which the server sees
+ * no more? It is to come again, in ranges. */
+bool ps_flight_is_stranded(struct ps_flight *flight);
 
 /* Makes the content of a reply what the server has put into our memory, if it has. */
 PS_MUST_USE enum ps_status ps_shared_way_found(struct ps_shared_way *way,

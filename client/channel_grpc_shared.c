@@ -57,6 +57,12 @@ static size_t worth(const struct ps_flight *flight, size_t size)
     return size >= least ? size : 0;
 }
 
+/* At a range the server looks in any case, while it applies it. */
+static bool is_looked_at(const struct ps_push_request *push)
+{
+    return push->encoding == PS_ENCODING_NATIVE && push->range.count == 0;
+}
+
 /* What lies in memory that the server shares already. */
 static void find_places(const struct ps_flight *flight, const struct ps_push_request *push,
                         const struct ps_pull_request *pull, struct ps_shared_way *way)
@@ -64,8 +70,8 @@ static void find_places(const struct ps_flight *flight, const struct ps_push_req
     struct ps_shared_link *link = flight->connection->shared;
     const uint8_t *content = way->push_size > 0 ? push->content.pieces[0].data : NULL;
     if (way->push_size > 0 && ps_shared_link_place(link, content, way->push_size, &way->push_place))
-        way->push_finite = push->encoding == PS_ENCODING_NATIVE &&
-                           ps_finite_look(content, way->push_size, push->dtype);
+        way->push_finite =
+            is_looked_at(push) && ps_finite_look(content, way->push_size, push->dtype);
     /* What comes in another encoding is decoded on its way there. */
     if (way->pull_size > 0 && pull->destination != NULL && pull->encoding == PS_ENCODING_NATIVE)
         (void)ps_shared_link_place(link, pull->destination, way->pull_size, &way->pull_place);
@@ -107,7 +113,7 @@ static void fill(const struct ps_call_request *request, struct ps_shared_way *wa
     if (push_rest(way) == 0)
         return;
     const uint8_t *content = push->content.pieces[0].data;
-    if (push->encoding == PS_ENCODING_NATIVE)
+    if (is_looked_at(push))
         way->push_finite = ps_finite_copy(way->slot.bytes, content, way->push_size, push->dtype);
     else
         memcpy(way->slot.bytes, content, way->push_size);
@@ -126,6 +132,24 @@ static struct ps_shared_way *way_of(struct ps_flight *flight, size_t i)
 static const struct ps_call_request *request_of(const struct ps_flight *flight, size_t i)
 {
     return flight->parts != NULL ? flight->parts[i].part.request : flight->request;
+}
+
+bool ps_call_is_placed(struct ps_shared_link *link, const struct ps_call_request *request)
+{
+    const struct ps_push_request *push = ps_call_push_of(request);
+    const struct ps_pull_request *pull = ps_call_pull_of(request);
+    bool push_is = push == NULL || push->content.size <= PS_TRAIN_BYTES_MIN ||
+                   ps_shared_link_holds(link, push->content.pieces[0].data, push->content.size);
+    return push_is && (pull == NULL || pull->size_wish <= PS_TRAIN_BYTES_MIN ||
+                       ps_shared_link_holds(link, pull->destination, pull->size_wish));
+}
+
+bool ps_flight_is_stranded(struct ps_flight *flight)
+{
+    const struct ps_push_request *push = ps_call_push_of(flight->request);
+    return push != NULL && way_count(flight) == 1 && way_of(flight, 0)->push_size == 0 &&
+           ps_train_bytes(flight->request) > PS_TRAIN_SHARED_BYTES_MIN &&
+           push->content.size > PS_TRAIN_SHARED_BYTES_MIN;
 }
 
 static void encode(struct ps_flight *flight, struct ps_buffer *head)

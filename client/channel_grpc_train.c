@@ -25,6 +25,34 @@ size_t ps_train_bytes(const struct ps_call_request *request)
     return push_bytes > pull_bytes ? push_bytes : pull_bytes;
 }
 
+bool ps_train_carries(struct ps_grpc_side *side, uint32_t shard,
+                      const struct ps_call_request *request)
+{
+    size_t bytes = ps_train_bytes(request);
+    if (bytes <= PS_TRAIN_BYTES_MIN || bytes > PS_TRAIN_PLACED_BYTES_MIN)
+        return bytes > PS_TRAIN_BYTES_MIN;
+    ps_mutex_lock(&side->mutex);
+    struct ps_connection *connection = side->routes[shard];
+    bool is_shared = connection != NULL && ps_shared_link_works(connection->shared);
+    bool as_one = is_shared && ps_call_is_placed(connection->shared, request);
+    if (is_shared && !as_one && connection->train_rest > 0 && bytes <= PS_TRAIN_SHARED_BYTES_MIN) {
+        connection->train_rest--;
+        as_one = true;
+    }
+    ps_mutex_unlock(&side->mutex);
+    return !as_one;
+}
+
+/* Another client's push came first. */
+static void rest(struct ps_train *train)
+{
+    ps_mutex_lock(&train->side->mutex);
+    struct ps_connection *connection = train->side->routes[train->shard];
+    if (connection != NULL)
+        connection->train_rest = PS_TRAIN_REST;
+    ps_mutex_unlock(&train->side->mutex);
+}
+
 static void fill_part(const struct ps_train *train, struct ps_train_slot *slot)
 {
     const struct ps_push_request *push = ps_call_push_of(train->request);
@@ -178,6 +206,7 @@ static void begin_again(struct ps_train *train)
     bool is_lost = train->content.size > 0 && !train->has_reply && !train->failed;
     if (!is_lost || train->running > 0 || train->rounds + 1 >= PS_TRAIN_ROUNDS_MAX)
         return;
+    rest(train);
     train->rounds++;
     train->next = 0;
     go_on(train);

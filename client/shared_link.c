@@ -137,6 +137,12 @@ bool ps_shared_link_place(struct ps_shared_link *link, const void *content, size
     return is_there;
 }
 
+bool ps_shared_link_holds(struct ps_shared_link *link, const void *content, size_t size)
+{
+    return ps_shared_link_works(link) && !atomic_load(&link->lost) &&
+           ps_caller_memories_hold(link->callers, link, content, size);
+}
+
 static void begin_anew(struct ps_shared_link *link)
 {
     if (!atomic_exchange(&link->lost, false))

@@ -56,6 +56,10 @@ void ps_shared_link_answered(struct ps_shared_link *link, struct ps_bytes name);
 /* Will content go through shared memory, as far as can be told now? `link` may be NULL. */
 bool ps_shared_link_works(struct ps_shared_link *link);
 
+/* Is that content in memory of the caller's that this server has been handed and has taken? A
+ * guess: it may go at any time. */
+bool ps_shared_link_holds(struct ps_shared_link *link, const void *content, size_t size);
+
 /* Room for one call's content. */
 struct ps_shared_slot {
     struct ps_shared_range range; /* as the server is told */

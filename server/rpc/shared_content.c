@@ -44,8 +44,8 @@ enum ps_status ps_shared_content_open(struct ps_rpc_context *context,
 static enum ps_status use(struct ps_rpc_context *context, struct ps_push_request *request,
                           struct ps_shared_content *content, struct ps_error *error)
 {
-    bool copies = ps_service_journals(context->service) || request->range.count > 0 ||
-                  request->encoding != PS_ENCODING_NATIVE;
+    bool copies =
+        ps_service_journals(context->service) || request->encoding != PS_ENCODING_NATIVE;
     content->piece = (struct ps_bytes){content->hold.bytes, content->hold.size};
     request->hold = (struct ps_hold){0};
     if (copies) {

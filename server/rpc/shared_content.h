@@ -5,9 +5,10 @@
  * - Where a journal is kept, the content is copied once, and the copy is what the update reads and
  *   what the journal writes: they can never differ (promise P5), whatever the client does to its
  *   memory meanwhile.
- * - The same goes for a range of a gradient, which is kept until its other ranges have come, and
- *   for content in any encoding but the parameter's own: from some of these an index is taken.
- * - Everything else is not kept beyond the call, and the update reads it where it lies, as plain
+ * - The same goes for content in any encoding but the parameter's own: from some of these an index
+ *   is taken.
+ * - Everything else is not kept beyond the call (who keeps a range until others have come copies
+ *   it), and the update reads it where it lies, as plain
  *   numbers. A client that changes it meanwhile gets other numbers into a parameter that it may
  *   write anyway. Only the check for non-finite elements can be passed by that; so a client is
  *   believed there that says it has made that check itself.

@@ -3,6 +3,7 @@
 
 #include "proto/codec.h"
 #include "proto/status_codes.h"
+#include "server/core/staging.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -93,6 +94,52 @@ START_TEST(a_pull_that_finds_no_room_comes_in_the_message)
         ps_decoded_release(&decoded);
         raw_answer_release(&answer);
     }
+}
+END_TEST
+
+/* The content of a range, as large as it may be but for the last. */
+static void push_range(uint64_t sequence, uint64_t first, uint64_t count)
+{
+    struct ps_buffer request;
+    ps_buffer_init(&request, ps_allocator_heap(), 4096);
+    const struct ps_push_request fields = {
+        .name = ps_bytes_of_text("w"),
+        .dtype = PS_F32,
+        .shared = {mine.number, first * sizeof(float), count * sizeof(float), false},
+        .range = {first, count},
+        .request = {.present = true,
+                    .client_id = ps_bytes_of_text("shared"),
+                    .session = 1,
+                    .sequence = sequence}};
+    ps_encode_push(&fields, &request);
+    call_expect(PS_METHOD_PUSH, request, "");
+}
+
+/* The range is free when its call was answered: what is written there then is not the push's. */
+static void push_in_ranges(uint64_t sequence)
+{
+    enum { FIRST = PS_STAGING_PART_BYTES / sizeof(float) };
+    fill(0, -1);
+    push_range(sequence, 0, FIRST);
+    memset(mine.segment.bytes, 0xff, FIRST * sizeof(float));
+    push_range(sequence, FIRST, COUNT - FIRST);
+    memset(mine.segment.bytes, 0xff, CONTENT_BYTES);
+}
+
+START_TEST(a_range_is_read_while_its_call_lasts_and_not_afterwards)
+{
+    push_in_ranges(1); /* applied as they come */
+    expect_values(1, 1);
+
+    fill(0, -1);
+    push_range(2, 0, PS_STAGING_PART_BYTES / sizeof(float));
+    call_expect(PS_METHOD_PUSH, push_of(range_at(0), 3), "");
+    push_range(2, PS_STAGING_PART_BYTES / sizeof(float),
+               COUNT - PS_STAGING_PART_BYTES / sizeof(float));
+    expect_values(2, 2); /* the whole push came first */
+
+    push_in_ranges(4); /* kept until all are there */
+    expect_values(3, 3);
 }
 END_TEST
 
@@ -237,6 +284,7 @@ int main(void)
     tcase_add_test(tests, a_push_in_shared_memory_is_applied_like_any_other);
     tcase_add_test(tests, a_repeat_is_not_applied_again_whatever_the_range_holds_by_then);
     tcase_add_test(tests, a_pull_comes_into_the_range_that_was_offered);
+    tcase_add_test(tests, a_range_is_read_while_its_call_lasts_and_not_afterwards);
     tcase_add_test(tests, a_pull_that_finds_no_room_comes_in_the_message);
     tcase_add_test(tests, ranges_that_leave_the_memory_are_refused);
     tcase_add_test(tests, ranges_of_the_wrong_length_are_refused_like_content_of_it);

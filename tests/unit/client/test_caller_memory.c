@@ -123,6 +123,10 @@ START_TEST(content_is_where_the_server_sees_it)
 
     ck_assert(place.range.offset == 2 * PAGE && place.range.size == 3 * PAGE);
     ck_assert_ptr_eq(place.bytes, bytes + 2 * PAGE);
+    ck_assert(ps_caller_memories_hold(memories, &first_link, bytes, SIZE));
+    ck_assert(!ps_caller_memories_hold(memories, &first_link, bytes + 1, PAGE));
+    ck_assert(!ps_caller_memories_hold(memories, &second_link, bytes, SIZE));
+    ck_assert(!ps_caller_memories_hold(NULL, &first_link, bytes, SIZE));
     memset(bytes + 2 * PAGE, 5, 3 * PAGE);
     server.segment.bytes[0] = 9;
 

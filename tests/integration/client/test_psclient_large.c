@@ -1,0 +1,272 @@
+/* Large contents through shared memory, in ranges and as one, from memory of the caller's own and
+ * of psclient_memory_new: exact, once, and whole, whoever is killed or comes first. */
+#include "client/psclient.h"
+
+#include "tests/support/client/pserver_process.h"
+#include "tests/support/temp_folder.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LONG_MS 60000
+
+static struct temp_folder folder;
+static struct pserver_process server;
+static struct psclient *client;
+static struct psclient_error error;
+
+static void start_server(const char *listen, bool journal)
+{
+    char data[600];
+    temp_folder_path(&folder, "data", data, sizeof data);
+    const char *const arguments[] = {journal ? "--data-dir" : NULL, data, "--etcd-ttl", "1s", NULL};
+    pserver_process_start(&server, PSERVER_PROGRAM, listen, arguments);
+}
+
+static void check_ok(int status)
+{
+    ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
+}
+
+static struct psclient_counters counters(void)
+{
+    struct psclient_counters now;
+    psclient_get_counters(client, &now);
+    return now;
+}
+
+static struct psclient *open_client(void)
+{
+    const struct psclient_options options = {.servers = server.address};
+    struct psclient *opened = NULL;
+    check_ok(psclient_open(&options, &opened, &error));
+    return opened;
+}
+
+static void finish(void)
+{
+    psclient_close(client);
+    pserver_process_kill(&server);
+    temp_folder_fini(&folder);
+}
+
+#define LARGE_MAX ((size_t)17 * 1024 * 1024)
+
+/* Of 4 MiB and some, of 64 MiB, and of more than goes as one in any way. */
+static const size_t large_counts[] = {(1 << 20) + 4321, 16 << 20, LARGE_MAX};
+
+struct large {
+    size_t count;
+    float *gradient, *values;
+    void *memory; /* NULL: they are the C library's */
+};
+
+static struct large make_large(size_t count, bool placed)
+{
+    struct large large = {.count = count};
+    size_t bytes = count * sizeof(float);
+    size_t step = (bytes + 4095) / 4096 * 4096;
+    if (placed) {
+        check_ok(psclient_memory_new(client, 2 * step, &large.memory, &error));
+        large.gradient = large.memory;
+        large.values = (float *)(void *)((char *)large.memory + step);
+        return large;
+    }
+    large.gradient = calloc(count, sizeof(float));
+    large.values = calloc(count, sizeof(float));
+    ck_assert(large.gradient != NULL && large.values != NULL);
+    return large;
+}
+
+static void end_large(struct large *large)
+{
+    if (large->memory != NULL) {
+        check_ok(psclient_memory_free(client, large->memory));
+        return;
+    }
+    free(large->gradient);
+    free(large->values);
+}
+
+static void begin_large(struct large *large, size_t count, bool placed, bool journal)
+{
+    int selected = 0;
+    temp_folder_init(&folder);
+    start_server("127.0.0.1:0", journal);
+    client = open_client();
+    *large = make_large(count, placed);
+    const struct psclient_parameter w = {.name = "w",
+                                         .content = large->values,
+                                         .content_size = count * sizeof(float),
+                                         .type = PSCLIENT_FLOAT32};
+    check_ok(psclient_begin_init(client, LONG_MS, &selected, &error));
+    check_ok(psclient_init(client, &w, 1, LONG_MS, NULL, &error));
+    check_ok(psclient_finish_init(client, LONG_MS, &error));
+}
+
+/* From any thread. */
+static int step_with(struct psclient *with, const struct large *large, uint64_t *version,
+                     struct psclient_error *why)
+{
+    size_t bytes = large->count * sizeof(float);
+    const struct psclient_gradient gradient = {"w", PSCLIENT_FLOAT32, large->gradient, bytes};
+    struct psclient_parameter w = {
+        .name = "w", .type = PSCLIENT_FLOAT32, .content = large->values, .content_size = bytes};
+    int status = psclient_push_pull(with, &gradient, &w, 1, LONG_MS, NULL, why);
+    *version = w.version;
+    return status;
+}
+
+static int step(const struct large *large, uint64_t *version)
+{
+    return step_with(client, large, version, &error);
+}
+
+START_TEST(large_contents_are_exact_wherever_they_lie)
+{
+    struct large large;
+    uint64_t version;
+    size_t count = large_counts[_i / 2];
+    bool placed = _i % 2 == 1;
+    begin_large(&large, count, placed, false);
+    for (int turn = 1; turn <= 4; turn++) {
+        size_t wrong = 0;
+        for (size_t i = 0; i < count; i++)
+            large.gradient[i] = -(float)(i % 1000 + (size_t)turn);
+        check_ok(step(&large, &version));
+        ck_assert_uint_eq(version, (uint64_t)turn);
+        for (size_t i = 0; i < count; i++)
+            wrong +=
+                large.values[i] != (float)turn * (float)(i % 1000) + (float)(turn * (turn + 1)) / 2;
+        ck_assert_uint_eq(wrong, 0);
+    }
+    ck_assert_uint_gt(counters().shared_bytes, 0);
+    ck_assert((counters().placed_bytes > 0) == placed);
+    end_large(&large);
+    finish();
+}
+END_TEST
+
+START_TEST(a_large_gradient_that_is_not_finite_changes_nothing)
+{
+    struct large large;
+    uint64_t version;
+    begin_large(&large, large_counts[0], _i == 1, false);
+    for (int turn = 1; turn <= 3; turn++) {
+        memset(large.gradient, 0, large.count * sizeof(float));
+        large.gradient[0] = -1;
+        check_ok(step(&large, &version));
+        ck_assert_uint_eq(version, (uint64_t)turn);
+        large.gradient[large.count - 1] = 0.0f / 0.0f;
+        ck_assert_int_eq(step(&large, &version), PSCLIENT_INVALID);
+    }
+    large.gradient[large.count - 1] = 0;
+    check_ok(step(&large, &version));
+    ck_assert(large.values[0] == 4 && large.values[large.count - 1] == 0);
+    end_large(&large);
+    finish();
+}
+END_TEST
+
+/* Kill -9 in the middle of a large step: it counts once, whatever ranges of it had been applied. */
+START_TEST(large_steps_count_once_when_the_server_is_killed)
+{
+    struct large large;
+    uint64_t version;
+    char address[64];
+    float sum = 0;
+    begin_large(&large, large_counts[0], _i == 1, true);
+    strcpy(address, server.address);
+    size_t bytes = large.count * sizeof(float);
+    for (int turn = 1; turn <= 12; turn++) {
+        const struct psclient_gradient gradient = {"w", PSCLIENT_FLOAT32, large.gradient, bytes};
+        struct psclient_operation *operation;
+        for (size_t i = 0; i < large.count; i++)
+            large.gradient[i] = -(float)turn;
+        sum += (float)turn;
+        check_ok(psclient_push_begin(client, &gradient, 1, LONG_MS, NULL, &operation, &error));
+        if (turn % 4 == 0) {
+            (void)psclient_next(client, (uint64_t)turn % 3);
+            pserver_process_kill(&server);
+            start_server(address, true);
+        }
+        check_ok(psclient_end(operation, NULL, &error));
+    }
+    memset(large.gradient, 0, bytes);
+    check_ok(step(&large, &version));
+    ck_assert_uint_eq(version, 13);
+    size_t wrong = 0;
+    for (size_t i = 0; i < large.count; i++)
+        wrong += large.values[i] != sum;
+    ck_assert_uint_eq(wrong, 0);
+    end_large(&large);
+    finish();
+}
+END_TEST
+
+struct rival {
+    struct psclient *client;
+    struct large large;
+    bool failed;
+};
+
+static void *compete(void *argument)
+{
+    struct rival *rival = argument;
+    uint64_t version;
+    for (unsigned i = 0; i < 30 && !rival->failed; i++)
+        rival->failed = step_with(rival->client, &rival->large, &version, NULL) != PSCLIENT_OK;
+    return NULL;
+}
+
+/* Ranges of one are applied in vain when the other's push comes first. */
+START_TEST(two_clients_that_push_the_same_large_parameter_both_count)
+{
+    struct large large;
+    struct rival rivals[2];
+    pthread_t threads[2];
+    uint64_t version;
+    begin_large(&large, large_counts[0], false, _i == 1);
+    for (int i = 0; i < 2; i++) {
+        rivals[i] =
+            (struct rival){.client = open_client(), .large = make_large(large.count, false)};
+        for (size_t k = 0; k < large.count; k++)
+            rivals[i].large.gradient[k] = -1;
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, compete, &rivals[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert(!rivals[i].failed);
+        psclient_close(rivals[i].client);
+        end_large(&rivals[i].large);
+    }
+    check_ok(step(&large, &version));
+    ck_assert_uint_eq(version, 61);
+    size_t wrong = 0;
+    for (size_t i = 0; i < large.count; i++)
+        wrong += large.values[i] != 60;
+    ck_assert_uint_eq(wrong, 0);
+    end_large(&large);
+    finish();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("psclient_large");
+    TCase *tests = tcase_create("psclient_large");
+    tcase_set_timeout(tests, 180);
+    tcase_add_loop_test(tests, large_contents_are_exact_wherever_they_lie, 0, 6);
+    tcase_add_loop_test(tests, a_large_gradient_that_is_not_finite_changes_nothing, 0, 2);
+    tcase_add_loop_test(tests, large_steps_count_once_when_the_server_is_killed, 0, 2);
+    tcase_add_loop_test(tests, two_clients_that_push_the_same_large_parameter_both_count, 0, 2);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failures = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
