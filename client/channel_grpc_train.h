@@ -27,6 +27,7 @@ struct ps_train_pull {
     const struct ps_pull_request *wish; /* borrowed with the request; NULL: there is no pull */
     size_t next;                        /* bytes that were asked for */
     uint64_t version;                   /* 1 + that of the first range; 0: not known yet */
+    uint64_t life;                      /* of the shard, with that range */
     bool in_ranges;                     /* what came first was the range that was asked for */
     bool is_stale;                      /* that version has gone */
     uint32_t begins;                    /* how often that has happened */

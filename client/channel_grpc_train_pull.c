@@ -54,6 +54,7 @@ static void ask_for_range(struct ps_train *train, struct ps_train_slot *slot)
         struct ps_pull_request *range = &slot->request.pull;
         range->range = (struct ps_elements){pull->next / element_size, size / element_size};
         range->version = pull->version;
+        range->life = pull->life;
         range->size_wish = size;
         range->destination += pull->next;
     }
@@ -88,6 +89,7 @@ static void note_first(struct ps_train *train, const struct ps_pull_request *req
                                       : &train->outcome.reply.push_pull.pull;
     *whole = *reply;
     pull->version = reply->version + 1;
+    pull->life = reply->life;
     pull->in_ranges = is_asked_for(request, reply) &&
                       reply->total == wish->size_wish / ps_dtype_size(wish->dtype);
     if (pull->in_ranges)

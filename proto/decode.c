@@ -221,6 +221,8 @@ void ps_decode_pull_fields(struct ps_wire_reader *reader, struct ps_pull_request
             read->version = ps_wire_uint(reader, &field, UINT64_MAX, "version");
         else if (field.number == 6)
             ps_held_read(reader, &field, &read->held);
+        else if (field.number == 7)
+            read->life = ps_wire_uint(reader, &field, UINT64_MAX, "life");
         else if (field.number == 12)
             ps_shared_range_read(reader, &field, &read->shared);
         else if (field.number == 14)
@@ -269,6 +271,8 @@ void ps_decode_pull_reply_fields(struct ps_wire_reader *reader, struct ps_pull_r
             read->total = ps_wire_uint(reader, &field, UINT64_MAX, "total");
         else if (field.number == 9)
             ps_delta_read(reader, &field, &read->delta, &found->runs);
+        else if (field.number == 10)
+            read->life = ps_wire_uint(reader, &field, UINT64_MAX, "life");
     }
 }
 

@@ -80,6 +80,7 @@ void ps_encode_pull(const struct ps_pull_request *request, struct ps_buffer *hea
     ps_wire_put_uint(head, 4, request->range.count);
     ps_wire_put_uint(head, 5, request->version);
     ps_held_put(head, 6, &request->held);
+    ps_wire_put_uint(head, 7, request->life);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
 }
 
@@ -94,6 +95,7 @@ void ps_encode_pull_reply(const struct ps_pull_reply *reply, struct ps_buffer *h
     ps_wire_put_uint(head, 7, reply->range.count);
     ps_wire_put_uint(head, 8, reply->total);
     ps_delta_put(head, 9, &reply->delta);
+    ps_wire_put_uint(head, 10, reply->life);
     ps_wire_put_head(head, FIELD_CONTENT, reply->content.size);
 }
 

@@ -152,6 +152,7 @@ struct ps_pull_request {
     enum ps_dtype dtype;  /* of the elements there; like the destination not on the wire */
     struct ps_elements range;
     uint64_t version; /* 1 + the one that is wanted; 0: the present one */
+    uint64_t life;    /* in which it is wanted: that of a chain; 0: in any */
     struct ps_held held;
     uint64_t bytes_max; /* of a delta pull: most content; 0: PS_DELTA_BYTES_DEFAULT. Not on the
                            wire: of the whole message there */
@@ -167,6 +168,7 @@ struct ps_pull_reply {
     uint64_t shared_size;      /* bytes of it that lie in the request's shared range; 0: none */
     struct ps_elements range;  /* count 0: whole */
     uint64_t total;            /* of a range or a delta: elements of the whole parameter */
+    uint64_t life;             /* of a range: the chain's */
     struct ps_delta delta;
 };
 

@@ -23,6 +23,7 @@ struct reading {
 static enum ps_status wanted_version(const struct ps_pull_request *request,
                                      const struct ps_chain *chain, uint64_t *wanted,
                                      struct ps_error *error);
+static enum ps_status begun_before(const struct ps_pull_request *request, struct ps_error *error);
 static enum ps_status hold_version(struct ps_service *service, struct ps_parameter *parameter,
                                    uint64_t wanted, struct reading *reading,
                                    struct ps_error *error);
@@ -31,7 +32,8 @@ static enum ps_status reply(struct ps_service *service, const struct ps_pull_req
                             struct ps_pull *pull, struct ps_error *error);
 static enum ps_status check_whole(const struct ps_pull_request *request, struct ps_error *error);
 static enum ps_status cut_range(struct ps_service *service, const struct ps_pull_request *request,
-                                struct ps_pull *pull, struct ps_error *error);
+                                const struct ps_chain *chain, struct ps_pull *pull,
+                                struct ps_error *error);
 static enum ps_status cut_view(struct ps_pull *pull, size_t offset, size_t size,
                                struct ps_error *error);
 static enum ps_status find_ready(struct ps_service *service, const struct ps_pull_request *request,
@@ -93,7 +95,7 @@ static enum ps_status reply(struct ps_service *service, const struct ps_pull_req
         give(values, request->encoding, pull);
         pull->reply.version = reading->version;
         status = request->held.present ? cut_delta(service, request, chain, pull, error)
-                                       : cut_range(service, request, pull, error);
+                                       : cut_range(service, request, chain, pull, error);
         if (status != PS_OK)
             ps_pull_release(pull);
         return status;
@@ -151,9 +153,10 @@ static enum ps_status wanted_version(const struct ps_pull_request *request,
                                      struct ps_error *error)
 {
     const struct ps_held *held = &request->held;
+    bool other_life = request->version != 0 && request->life != 0 && request->life != chain->life;
     *wanted = request->version;
     if (!held->present)
-        return PS_OK;
+        return other_life ? begun_before(request, error) : PS_OK;
     if (request->version != 0 || request->range.first != 0 || request->range.count != 0)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "a delta pull is of the present version, of the whole parameter");
@@ -161,10 +164,16 @@ static enum ps_status wanted_version(const struct ps_pull_request *request,
         return ps_fail(error, PS_ERR_BAD_INPUT, "a delta pull that goes on, but not of what");
     *wanted = held->target;
     if (held->target != 0 && !ps_chain_is_same(&held->chain, chain))
-        return ps_fail(error, PS_ERR_CONFLICT,
-                       "parameter: %.*s was begun in another life of the shard: begin again",
-                       ps_service_name_width(request->name), (const char *)request->name.data);
+        return begun_before(request, error);
     return PS_OK;
+}
+
+/* The same version may be another content here. */
+static enum ps_status begun_before(const struct ps_pull_request *request, struct ps_error *error)
+{
+    return ps_fail(error, PS_ERR_CONFLICT,
+                   "parameter: %.*s was begun in another life of the shard: begin again",
+                   ps_service_name_width(request->name), (const char *)request->name.data);
 }
 
 /* The version that is wanted: one that is pinned, or the present one. What is pinned is looked for
@@ -224,7 +233,8 @@ static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull
 /* Of a range: only its bytes in the view, and the version stays readable until the reader has got
  * the rest. */
 static enum ps_status cut_range(struct ps_service *service, const struct ps_pull_request *request,
-                                struct ps_pull *pull, struct ps_error *error)
+                                const struct ps_chain *chain, struct ps_pull *pull,
+                                struct ps_error *error)
 {
     struct ps_blocks *values = pull->held;
     uint64_t total = values->spec->count;
@@ -248,6 +258,7 @@ static enum ps_status cut_range(struct ps_service *service, const struct ps_pull
                     error));
     pull->reply.range = range;
     pull->reply.total = total;
+    pull->reply.life = chain->life;
     if (request->version == 0)
         ps_pins_begin(&service->pins, values, pull->reply.version, values->size,
                       ps_now_ms(service->clock));

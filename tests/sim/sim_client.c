@@ -76,6 +76,7 @@ void sim_client_start(struct sim_client *client, const struct sim_parameter *par
     client->parameter_count = parameter_count;
     client->trains = trains;
     client->next_ms = client->busy_until_ms = client->members_due_ms = 0;
+    client->paused_until_ms = 0;
     client->watching = false;
     memset(client->epochs, 0, sizeof client->epochs);
     client->lock = (struct ps_init_lock){0};
@@ -124,6 +125,22 @@ void sim_client_crash(struct sim_client *client)
     ps_kv_destroy(&client->kv->base);
 }
 
+void sim_client_pause(struct sim_client *client, uint64_t span_ms)
+{
+    PS_ASSERT(client->running);
+    client->paused_until_ms = sim_now(client->world) + span_ms;
+    sim_trace(client->world, client->name, "is paused for %llu ms", (unsigned long long)span_ms);
+}
+
+uint64_t sim_client_pause_left_ms(const struct sim_world *world, const struct sim_message *reply)
+{
+    const struct sim_client *client = &world->clients[reply->client];
+    bool is_his = client->running && client->generation == reply->client_generation;
+    return is_his && client->paused_until_ms > sim_now(world)
+               ? client->paused_until_ms - sim_now(world)
+               : 0;
+}
+
 /* ---- Steps ---- */
 
 void sim_client_wake(struct sim_client *client, uint64_t after_ms)
@@ -137,6 +154,10 @@ static void step(struct sim_world *world, void *subject, uint64_t generation, ui
     if (!client->running || client->generation != generation || client->step_number != number)
         return;
     uint64_t now_ms = sim_now(world);
+    if (now_ms < client->paused_until_ms) {
+        sim_client_wake(client, client->paused_until_ms - now_ms);
+        return;
+    }
     if (now_ms >= client->busy_until_ms)
         look_at_members(client);
     if (client->engine != NULL) {

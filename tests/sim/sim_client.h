@@ -64,6 +64,8 @@ struct sim_client {
     uint64_t members_due_ms; /* read them again then, whatever the watch says */
     uint64_t busy_until_ms;  /* the store has not answered before */
 
+    uint64_t paused_until_ms;
+
     enum sim_phase phase;
     struct ps_init_lock lock;
     uint64_t lock_kept_ms;
@@ -105,6 +107,10 @@ void sim_client_initialise(struct sim_client *client);
 void sim_client_push(struct sim_client *client, size_t parameter, double value,
                      uint64_t timeout_ms);
 void sim_client_pull(struct sim_client *client, size_t parameter, uint64_t timeout_ms);
+
+/* As SIGSTOP, and SIGCONT so much later: replies wait. */
+void sim_client_pause(struct sim_client *client, uint64_t span_ms);
+uint64_t sim_client_pause_left_ms(const struct sim_world *world, const struct sim_message *reply);
 
 /* A reply arrives. */
 void sim_client_take(struct sim_world *world, const struct sim_message *message);

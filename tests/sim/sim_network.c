@@ -214,6 +214,11 @@ static void deliver(struct sim_world *world, void *subject, uint64_t a, uint64_t
     (void)a;
     (void)b;
     world->messages--;
+    uint64_t wait_ms = message->is_reply ? sim_client_pause_left_ms(world, message) : 0;
+    if (wait_ms > 0) {
+        post(world, wait_ms, message);
+        return;
+    }
     if (message->is_reply) {
         sim_client_take(world, message);
     } else if (!sim_server_take(world, message)) {

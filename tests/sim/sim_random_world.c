@@ -362,6 +362,13 @@ static void client_dies(struct life *life)
     start_client(life, client);
 }
 
+static void client_pauses(struct life *life)
+{
+    struct sim_client *client = any_client(life);
+    if (client->running)
+        sim_client_pause(client, sim_between(life->world, 100, 12000));
+}
+
 static void go_wrong(struct life *life)
 {
     static const fault_fn faults[] = {
@@ -379,6 +386,7 @@ static void go_wrong(struct life *life)
         cut_client_from_server,
         store_goes_down,
         client_dies,
+        client_pauses,
         cut_client_from_store,
         journal_goes_wrong,
         journal_goes_wrong,

@@ -278,6 +278,9 @@ static bool play_open(struct sim_player *player)
     if (client == NULL || client->running || count > SIM_PARAMETERS_MAX)
         return false;
     struct sim_parameter *parameters = player->parameters[client->number];
+    client->part_bytes = (size_t)option(player, "parts", 0);
+    if (client->part_bytes > 0)
+        count--; /* the last word */
     for (size_t i = 0; i < count; i++) {
         char *colon = strchr(player->words[2 + i], ':');
         uint64_t elements;
@@ -288,6 +291,16 @@ static bool play_open(struct sim_player *player)
         snprintf(parameters[i].name, sizeof parameters[i].name, "%s", player->words[2 + i]);
     }
     sim_client_start(client, parameters, count, false);
+    return true;
+}
+
+static bool play_freeze(struct sim_player *player)
+{
+    struct sim_client *client = client_of(player, 1);
+    uint64_t span_ms;
+    if (client == NULL || !client->running || !number(word(player, 2), &span_ms))
+        return false;
+    sim_client_pause(client, span_ms);
     return true;
 }
 
@@ -350,7 +363,7 @@ static const struct command commands[] = {
     {"next", 3, play_next},       {"open", 2, play_open},
     {"die", 2, play_die},         {"initialise", 2, play_initialise},
     {"push", 4, play_batch},      {"pull", 3, play_batch},
-    {"journal", 3, play_journal},
+    {"journal", 3, play_journal}, {"freeze", 3, play_freeze},
 };
 
 bool sim_player_play(struct sim_player *player, char *line)

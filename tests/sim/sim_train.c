@@ -288,6 +288,7 @@ static void ask_for_range(struct sim_client *client, struct sim_train *train, st
     if (size < wish->size_wish) {
         asked->range = (struct ps_elements){pull->next / element_size, size / element_size};
         asked->version = pull->begun ? 1 + pull->reply.version : 0;
+        asked->life = pull->begun ? pull->reply.life : 0;
     }
     pull->next += size;
     slot->piece = (struct ps_bytes){NULL, 0};

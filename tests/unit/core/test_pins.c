@@ -192,6 +192,59 @@ START_TEST(ranges_beyond_the_end_are_refused)
 }
 END_TEST
 
+/* What the former life had pushed is lost; another push makes the same version again. */
+static void come_to_version_1_again(void)
+{
+    ps_service_reset(world.service);
+    world_own(&world, 8);
+    ps_service_begin_empty(world.service);
+    values[COUNT - 1] = -5;
+    ck_assert_int_eq(world_init_param(&world, "big", PS_F32, values, COUNT * sizeof *values,
+                                      (struct ps_bytes){NULL, 0}),
+                     PS_OK);
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+    push_ones();
+}
+
+START_TEST(a_version_of_another_life_is_none_of_this_one)
+{
+    struct ps_pull pulled;
+    struct ps_pull_request rest = {.name = text("big"), .range = {HALF, 0}, .version = 1 + 1};
+    begin();
+    push_ones();
+    ck_assert_int_eq(pull(0, HALF, 0, &pulled), PS_OK);
+    rest.life = pulled.reply.life;
+    ck_assert_uint_ne(rest.life, 0);
+    ps_pull_release(&pulled);
+    come_to_version_1_again();
+
+    ck_assert_int_eq(ps_service_pull(world.service, &rest, &pulled, &world.error), PS_ERR_CONFLICT);
+
+    ck_assert_str_eq(world.error.text,
+                     "parameter: big was begun in another life of the shard: begin again");
+    ck_assert_int_eq(pull(0, HALF, 0, &pulled), PS_OK);
+    rest.life = pulled.reply.life;
+    expect(&pulled, 0, HALF, 1);
+    ck_assert_int_eq(ps_service_pull(world.service, &rest, &pulled, &world.error), PS_OK);
+    expect(&pulled, HALF, COUNT - HALF, 1);
+    end();
+}
+END_TEST
+
+START_TEST(a_reader_who_says_no_life_is_not_asked_for_one)
+{
+    struct ps_pull pulled;
+    begin();
+    push_ones();
+    come_to_version_1_again();
+
+    ck_assert_int_eq(pull(HALF, 0, 1 + 1, &pulled), PS_OK);
+
+    expect(&pulled, HALF, COUNT - HALF, 1);
+    end();
+}
+END_TEST
+
 START_TEST(a_lost_shard_keeps_no_pins)
 {
     struct ps_pull pulled;
@@ -214,6 +267,8 @@ int main(void)
     tcase_add_test(t, two_readers_of_a_version_do_not_end_each_others_pin);
     tcase_add_test(t, a_whole_pull_pins_nothing);
     tcase_add_test(t, ranges_beyond_the_end_are_refused);
+    tcase_add_test(t, a_version_of_another_life_is_none_of_this_one);
+    tcase_add_test(t, a_reader_who_says_no_life_is_not_asked_for_one);
     tcase_add_test(t, a_lost_shard_keeps_no_pins);
     return run_tests("pins", t);
 }

@@ -252,6 +252,38 @@ START_TEST(replies_come_back)
 }
 END_TEST
 
+START_TEST(ranges_of_a_pull_come_back)
+{
+    const struct ps_pull_request request = {
+        .name = text("w"), .range = {3, 9}, .version = 5, .life = UINT64_MAX};
+    const struct ps_pull_reply reply = {
+        .name = text("w"), .range = {3, 9}, .total = 70, .version = 4, .life = 1ULL << 63};
+    struct ps_pull_request read_request;
+    struct ps_pull_reply read_reply;
+    struct ps_decoded decoded;
+
+    struct ps_buffer head = new_head();
+    ps_encode_pull(&request, &head);
+    struct ps_bytes bytes = join(&head, (struct ps_view){NULL, 0, 0});
+    ck_assert_int_eq(
+        ps_decode_pull(ps_view_of(&bytes), ps_allocator_heap(), &read_request, &decoded, NULL),
+        PS_OK);
+    ps_decoded_release(&decoded);
+    head = new_head();
+    ps_encode_pull_reply(&reply, &head);
+    bytes = join(&head, reply.content);
+    ck_assert_int_eq(
+        ps_decode_pull_reply(ps_view_of(&bytes), ps_allocator_heap(), &read_reply, &decoded, NULL),
+        PS_OK);
+    ps_decoded_release(&decoded);
+
+    ck_assert_uint_eq(read_request.version, 5);
+    ck_assert_uint_eq(read_request.life, UINT64_MAX);
+    ck_assert_uint_eq(read_reply.life, 1ULL << 63);
+    ck_assert_uint_eq(read_reply.total, 70);
+}
+END_TEST
+
 START_TEST(push_reply_comes_back)
 {
     const struct ps_push_reply reply = {
@@ -399,6 +431,7 @@ int main(void)
     tcase_add_test(tests, finish_comes_back_with_its_epoch_and_request_id);
     tcase_add_test(tests, encodings_come_back);
     tcase_add_test(tests, replies_come_back);
+    tcase_add_test(tests, ranges_of_a_pull_come_back);
     tcase_add_test(tests, push_reply_comes_back);
     tcase_add_test(tests, an_empty_message_has_every_default);
     tcase_add_test(tests, the_last_of_a_repeated_field_counts);
