@@ -2,9 +2,9 @@
  * pushes, reads and snapshots of them. A plugin is a shared library with one exported symbol,
  * PS_DEVICE_ENTRY, which gives a constant table of functions; nothing of CUDA is seen here.
  *
- * Work is put in and waited for apart: push, read_begin and snapshot return a ticket as soon as
- * everything is queued on the device, in the order of the calls for one parameter; wait says
- * whether it was done. Nothing that depends on the work may be acknowledged before.
+ * Work is put in and waited for apart: push and read_begin return a ticket as soon as everything
+ * is queued on the device, in the order of the calls for one parameter; wait says whether it was
+ * done. Nothing that depends on the work may be acknowledged before.
  *
  * Memory is counted before the device is asked for any: what passes the budget is refused with
  * PS_ERR_BUSY and the numbers, and the device notices nothing.
@@ -15,8 +15,9 @@
  *
  * Threads:  any, for everything that has a device; calls for one parameter or one snapshot come
  *           one after another (the parameter's lock). open and close by one thread.
- * Blocking: wait, read, write, snapshot_read, push_judged, close and a push whose ring is full wait
- *           for the device. The rest does not.
+ * Blocking: wait, read, write, snapshot_read, push_judged, close, a snapshot_take to the host and a
+ *           push whose ring is full wait for the device; what gives it memory back may. The rest
+ *           does not.
  * Errors:   PS_ERR_BUSY the budget; PS_ERR_NO_MEMORY the device or the host refused memory that the
  *           budget had room for; PS_ERR_UNSUPPORTED; PS_ERR_UNAVAILABLE the device is dead. After
  *           any of them nothing has changed, but for a device that is dead.
@@ -32,7 +33,7 @@
 #include "optimizer/optimizer.h"
 
 /* Rises with every change of this header that an older or newer other side would stumble over. */
-#define PS_DEVICE_ABI 2
+#define PS_DEVICE_ABI 3
 
 /* The exported symbol, a ps_device_entry_fn. */
 #define PS_DEVICE_ENTRY "ps_device_entry"
@@ -190,12 +191,20 @@ struct ps_device_plugin {
                                         uint64_t offset, struct ps_view content,
                                         struct ps_error *error);
 
-    /* Values and states as they are after everything pushed so far: a copy on the device where the
-     * budget has room, otherwise one in the host's memory, for which this call waits. End it with
-     * snapshot_release, before the device is closed; the parameter may end before it. */
-    PS_MUST_USE enum ps_status (*snapshot)(struct ps_device_parameter *parameter,
-                                           struct ps_device_snapshot **snapshot,
-                                           struct ps_error *error);
+    /* Memory for a copy of values and states: on the device where the budget has room, otherwise
+     * on the host. Asking a device for memory may take long; to be done while nobody waits. End it
+     * with snapshot_release, taken or not, before the device is closed; the parameter may end
+     * before it. */
+    PS_MUST_USE enum ps_status (*snapshot_reserve)(struct ps_device_parameter *parameter,
+                                                   struct ps_device_snapshot **snapshot,
+                                                   struct ps_error *error);
+
+    /* Fills a snapshot that was reserved for this parameter, once, with everything as it is after
+     * what was pushed so far. Asks nobody for memory. A copy on the device is queued; for one on
+     * the host this call waits. */
+    PS_MUST_USE enum ps_status (*snapshot_take)(struct ps_device_parameter *parameter,
+                                                struct ps_device_snapshot *snapshot,
+                                                struct ps_error *error);
     PS_MUST_USE enum ps_status (*snapshot_read)(struct ps_device_snapshot *snapshot, uint32_t array,
                                                 uint64_t offset, void *destination, size_t size,
                                                 struct ps_error *error);

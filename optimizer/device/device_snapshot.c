@@ -1,6 +1,6 @@
-/* A parameter as it was at one moment. The copy on the device takes its place in the compute stream
- * and nobody waits; where there is no room for one, the bytes come to the host while the caller
- * holds the parameter still. */
+/* A parameter as it was at one moment. Memory for the copy is there before that moment. A copy on the
+ * device takes its place in the compute stream and nobody waits; where there was no room for one, the
+ * bytes come to the host while the caller holds the parameter still. */
 #include "optimizer/device/runtime.h"
 
 #include "base/assert.h"
@@ -15,17 +15,13 @@ struct ps_device_snapshot {
     uint8_t *host_arrays;
 };
 
-static enum ps_status copy_on_device(struct ps_device_snapshot *snapshot,
-                                     const struct ps_device_parameter *parameter,
-                                     struct ps_error *error);
-static enum ps_status acquire_copy(struct ps_device_snapshot *snapshot, uint64_t size,
-                                   struct ps_error *error);
-static enum ps_status copy_to_host(struct ps_device_snapshot *snapshot,
-                                   const struct ps_device_parameter *parameter,
-                                   struct ps_error *error);
+static enum ps_status reserve_on_device(struct ps_device_snapshot *snapshot,
+                                        struct ps_error *error);
+static enum ps_status reserve_on_host(struct ps_device_snapshot *snapshot, struct ps_error *error);
+static uint64_t size_of(const struct ps_device_snapshot *snapshot);
 
-enum ps_status ps_device_snapshot(struct ps_device_parameter *parameter,
-                                  struct ps_device_snapshot **out, struct ps_error *error)
+enum ps_status ps_device_snapshot_reserve(struct ps_device_parameter *parameter,
+                                          struct ps_device_snapshot **out, struct ps_error *error)
 {
     struct ps_device *device = parameter->device;
     PS_TRY(ps_device_enter(device, error));
@@ -36,9 +32,9 @@ enum ps_status ps_device_snapshot(struct ps_device_parameter *parameter,
     snapshot->array_bytes = parameter->array_bytes;
     snapshot->array_count = parameter->array_count;
     atomic_fetch_add(&device->snapshot_count, 1);
-    enum ps_status status = copy_on_device(snapshot, parameter, error);
+    enum ps_status status = reserve_on_device(snapshot, error);
     if (status == PS_ERR_BUSY || status == PS_ERR_NO_MEMORY)
-        status = copy_to_host(snapshot, parameter, error);
+        status = reserve_on_host(snapshot, error);
     if (status != PS_OK) {
         ps_device_snapshot_release(snapshot);
         return status;
@@ -47,26 +43,10 @@ enum ps_status ps_device_snapshot(struct ps_device_parameter *parameter,
     return PS_OK;
 }
 
-static enum ps_status copy_on_device(struct ps_device_snapshot *snapshot,
-                                     const struct ps_device_parameter *parameter,
-                                     struct ps_error *error)
+static enum ps_status reserve_on_device(struct ps_device_snapshot *snapshot, struct ps_error *error)
 {
     struct ps_device *device = snapshot->device;
-    struct ps_driver *driver = &device->driver;
-    uint64_t size = snapshot->array_bytes * snapshot->array_count;
-    PS_TRY(acquire_copy(snapshot, size, error));
-    ps_mutex_lock(&device->lock);
-    int code = driver->copy(driver->self, snapshot->device_arrays, parameter->arrays, (size_t)size,
-                            PS_DRIVER_ON_DEVICE, device->compute.stream);
-    enum ps_status status = ps_device_check_code(device, code, "copying a snapshot", error);
-    ps_mutex_unlock(&device->lock);
-    return status;
-}
-
-static enum ps_status acquire_copy(struct ps_device_snapshot *snapshot, uint64_t size,
-                                   struct ps_error *error)
-{
-    struct ps_device *device = snapshot->device;
+    uint64_t size = size_of(snapshot);
     PS_TRY(ps_budget_reserve(&device->budget, size, error));
     void *memory = NULL;
     int code = device->driver.device_acquire(device->driver.self, (size_t)size, &memory);
@@ -78,18 +58,39 @@ static enum ps_status acquire_copy(struct ps_device_snapshot *snapshot, uint64_t
     return status;
 }
 
-static enum ps_status copy_to_host(struct ps_device_snapshot *snapshot,
-                                   const struct ps_device_parameter *parameter,
-                                   struct ps_error *error)
+static enum ps_status reserve_on_host(struct ps_device_snapshot *snapshot, struct ps_error *error)
 {
-    struct ps_device *device = snapshot->device;
-    size_t size = (size_t)(snapshot->array_bytes * snapshot->array_count);
-    snapshot->host_arrays = ps_plain(device->memory, size);
+    size_t size = (size_t)size_of(snapshot);
+    snapshot->host_arrays = ps_plain(snapshot->device->memory, size);
     if (snapshot->host_arrays == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY,
                        "neither the device nor the host has %zu bytes for a snapshot", size);
-    atomic_fetch_add(&device->streamed_count, 1);
-    return ps_device_fetch(device, snapshot->host_arrays, parameter->arrays, size, error);
+    atomic_fetch_add(&snapshot->device->streamed_count, 1);
+    return PS_OK;
+}
+
+static uint64_t size_of(const struct ps_device_snapshot *snapshot)
+{
+    return snapshot->array_bytes * snapshot->array_count;
+}
+
+enum ps_status ps_device_snapshot_take(struct ps_device_parameter *parameter,
+                                       struct ps_device_snapshot *snapshot, struct ps_error *error)
+{
+    struct ps_device *device = snapshot->device;
+    struct ps_driver *driver = &device->driver;
+    size_t size = (size_t)size_of(snapshot);
+    PS_ASSERT(snapshot->array_bytes == parameter->array_bytes);
+    PS_ASSERT(snapshot->array_count == parameter->array_count);
+    PS_TRY(ps_device_enter(device, error));
+    if (snapshot->host_arrays != NULL)
+        return ps_device_fetch(device, snapshot->host_arrays, parameter->arrays, size, error);
+    ps_mutex_lock(&device->lock);
+    int code = driver->copy(driver->self, snapshot->device_arrays, parameter->arrays, size,
+                            PS_DRIVER_ON_DEVICE, device->compute.stream);
+    enum ps_status status = ps_device_check_code(device, code, "copying a snapshot", error);
+    ps_mutex_unlock(&device->lock);
+    return status;
 }
 
 enum ps_status ps_device_snapshot_read(struct ps_device_snapshot *snapshot, uint32_t array,
@@ -116,7 +117,7 @@ void ps_device_snapshot_release(struct ps_device_snapshot *snapshot)
             int code = device->driver.device_release(device->driver.self, snapshot->device_arrays);
             (void)!ps_device_check_code(device, code, "giving memory back", NULL);
         }
-        ps_budget_release(&device->budget, snapshot->array_bytes * snapshot->array_count);
+        ps_budget_release(&device->budget, size_of(snapshot));
     }
     ps_release(device->memory, snapshot->host_arrays);
     atomic_fetch_sub(&device->snapshot_count, 1);

@@ -238,9 +238,12 @@ PS_MUST_USE enum ps_status ps_device_write(struct ps_device_parameter *parameter
                                            uint64_t offset, struct ps_view content,
                                            struct ps_error *error);
 
-PS_MUST_USE enum ps_status ps_device_snapshot(struct ps_device_parameter *parameter,
-                                              struct ps_device_snapshot **snapshot,
-                                              struct ps_error *error);
+PS_MUST_USE enum ps_status ps_device_snapshot_reserve(struct ps_device_parameter *parameter,
+                                                      struct ps_device_snapshot **snapshot,
+                                                      struct ps_error *error);
+PS_MUST_USE enum ps_status ps_device_snapshot_take(struct ps_device_parameter *parameter,
+                                                   struct ps_device_snapshot *snapshot,
+                                                   struct ps_error *error);
 PS_MUST_USE enum ps_status ps_device_snapshot_read(struct ps_device_snapshot *snapshot,
                                                    uint32_t array, uint64_t offset,
                                                    void *destination, size_t size,

@@ -194,10 +194,10 @@ static enum ps_status refill(struct ps_resident *resident, uint64_t version, str
 }
 
 enum ps_status ps_resident_snapshot(struct ps_resident *resident,
-                                    struct ps_device_snapshot **snapshot, struct ps_error *error)
+                                    struct ps_device_snapshot *snapshot, struct ps_error *error)
 {
     PS_TRY(flush(resident, error));
-    return resident->store->plugin->snapshot(resident->handle, snapshot, error);
+    return resident->store->plugin->snapshot_take(resident->handle, snapshot, error);
 }
 
 static uint64_t most_of(uint64_t a, uint64_t b)

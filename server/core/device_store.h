@@ -125,9 +125,9 @@ PS_MUST_USE enum ps_status ps_resident_look(struct ps_resident *resident,
                                             struct ps_blocks **values, struct ps_device_due *ready,
                                             struct ps_error *error);
 
-/* All of it as it is now (optimizer/device.h); the plugin's snapshot_release ends it. */
+/* Fills a snapshot that the plugin reserved for it with all of it as it is now. */
 PS_MUST_USE enum ps_status ps_resident_snapshot(struct ps_resident *resident,
-                                                struct ps_device_snapshot **snapshot,
+                                                struct ps_device_snapshot *snapshot,
                                                 struct ps_error *error);
 
 /* `*all` becomes what `one` needs as well. */

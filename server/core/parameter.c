@@ -7,8 +7,6 @@
 static struct ps_parameter *create_head(struct ps_parameter_spec *spec);
 static void fill_state(struct ps_blocks *blocks, double start);
 static void hold_blocks(struct ps_parameter *parameter, struct ps_parameter_version *held);
-static enum ps_status hold_snapshot(struct ps_parameter *parameter,
-                                    struct ps_parameter_version *held, struct ps_error *error);
 
 struct ps_parameter *ps_parameter_create(struct ps_parameter_spec *spec)
 {
@@ -135,12 +133,16 @@ enum ps_status ps_parameter_hold(struct ps_parameter *parameter, struct ps_param
                                  struct ps_error *error)
 {
     enum ps_status status = PS_OK;
-    *held = (struct ps_parameter_version){.spec = ps_parameter_spec_acquire(parameter->spec)};
+    bool on_device = ps_parameter_on_device(parameter);
+    if (!on_device)
+        *held = (struct ps_parameter_version){0};
+    PS_ASSERT(held->store == parameter->resident.store);
+    held->spec = ps_parameter_spec_acquire(parameter->spec);
     ps_mutex_lock(&parameter->lock);
     held->version = parameter->version;
     held->step = parameter->step;
-    if (ps_parameter_on_device(parameter))
-        status = hold_snapshot(parameter, held, error);
+    if (on_device)
+        status = ps_resident_snapshot(&parameter->resident, held->snapshot, error);
     else
         hold_blocks(parameter, held);
     ps_mutex_unlock(&parameter->lock);
@@ -156,11 +158,18 @@ static void hold_blocks(struct ps_parameter *parameter, struct ps_parameter_vers
         held->states[i] = ps_blocks_acquire(parameter->states[i]);
 }
 
-static enum ps_status hold_snapshot(struct ps_parameter *parameter,
-                                    struct ps_parameter_version *held, struct ps_error *error)
+enum ps_status ps_parameter_hold_reserve(struct ps_parameter *parameter,
+                                         struct ps_parameter_version *held, struct ps_error *error)
 {
-    held->store = parameter->resident.store;
-    return ps_resident_snapshot(&parameter->resident, &held->snapshot, error);
+    const struct ps_resident *resident = &parameter->resident;
+    struct ps_device_snapshot *snapshot = NULL;
+    *held = (struct ps_parameter_version){0};
+    if (!ps_parameter_on_device(parameter))
+        return PS_OK;
+    PS_TRY(resident->store->plugin->snapshot_reserve(resident->handle, &snapshot, error));
+    held->store = resident->store;
+    held->snapshot = snapshot;
+    return PS_OK;
 }
 
 void ps_parameter_version_release(struct ps_parameter_version *held)

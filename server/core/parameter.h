@@ -29,7 +29,7 @@ struct ps_parameter {
     struct ps_blocks *states[PS_STATES_MAX]; /* as many as the rule has, then NULL */
     uint64_t version;                        /* pushes applied */
     uint64_t step;                           /* steps of the optimizer; a skipped push is none */
-    atomic_size_t updating; /* bytes that a push is at work on, with the lock; 0: none is. Read
+    atomic_size_t updating;      /* bytes that a push is at work on, with the lock; 0: none is. Read
                                without it, by who can do something else meanwhile */
     _Atomic uint32_t ahead_rest; /* pushes that are not to be applied ahead; without it (ahead.h) */
 };
@@ -96,10 +96,18 @@ PS_MUST_USE enum ps_status ps_parameter_hold_values(struct ps_parameter *paramet
                                                     struct ps_error *error);
 
 /* The same with the states; end it with ps_parameter_version_release. On a device it is a snapshot
- * (optimizer/device.h): PS_ERR_NO_MEMORY, PS_ERR_UNAVAILABLE. After a failure `held` is zeroed. */
+ * (optimizer/device.h), whose memory has to be there already: `held` is as ps_parameter_hold_reserve
+ * left it. On the host it may be anything. PS_ERR_UNAVAILABLE: the device. After a failure `held` is
+ * zeroed. */
 PS_MUST_USE enum ps_status ps_parameter_hold(struct ps_parameter *parameter,
                                              struct ps_parameter_version *held,
                                              struct ps_error *error);
+
+/* Gets the memory that ps_parameter_hold will need; needs no lock. `held` is ended in the same way,
+ * whether anything was held or not. PS_ERR_NO_MEMORY, PS_ERR_UNAVAILABLE: `held` is zeroed. */
+PS_MUST_USE enum ps_status ps_parameter_hold_reserve(struct ps_parameter *parameter,
+                                                     struct ps_parameter_version *held,
+                                                     struct ps_error *error);
 void ps_parameter_version_release(struct ps_parameter_version *held);
 
 /* Bytes of the host's memory that count for it: values and states, or on a device the values, of

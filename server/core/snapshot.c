@@ -1,5 +1,6 @@
 /* One instant across all parameters. The cut is held alone only while references are counted up:
- * no byte of a parameter is copied, and pushes go on as soon as that is done. */
+ * no byte of a parameter is copied, and pushes go on as soon as that is done. What a device needs
+ * memory for is reserved before, while pushes go on. */
 #include "server/core/service.h"
 
 #include "base/assert.h"
@@ -13,15 +14,22 @@
 /* What a snapshot holds on to. */
 struct holding {
     const struct ps_allocator *memory;
+    uint64_t life; /* of the shard, in which the memory was reserved */
     size_t capacity;
-    size_t count;
+    size_t count; /* parameters that are held; of the others there may be a reservation */
     struct ps_checkpoint_parameter *parameters;
     struct ps_sessions_copy sessions;
     uint8_t *session_bytes;
     struct ps_parameter_version versions[];
 };
 
+static enum ps_status reserve(struct ps_service *service, struct holding **out,
+                              struct ps_error *error);
+static enum ps_status check_ready(const struct ps_service *service, struct ps_error *error);
+static uint64_t life_of(struct ps_service *service);
 static struct holding *create_holding(const struct ps_allocator *memory, size_t capacity);
+static enum ps_status reserve_all(struct ps_service *service, struct holding *holding,
+                                  struct ps_error *error);
 static void release_holding(struct holding *holding);
 static enum ps_status take_instant(struct ps_service *service, struct holding *holding,
                                    struct ps_snapshot *snapshot, struct ps_error *error);
@@ -39,20 +47,16 @@ enum ps_status ps_service_snapshot(struct ps_service *service, struct ps_snapsho
                                    struct ps_error *error)
 {
     *snapshot = (struct ps_snapshot){0};
-    /* The table does not change while READY, so the count stays right; when it does not (the shard
-     * was lost meanwhile), take_instant says so. */
+    struct holding *holding = NULL;
     ps_rwlock_read(&service->cut);
-    size_t capacity = service->table.count;
+    enum ps_status status = reserve(service, &holding, error);
     ps_rwlock_unlock(&service->cut);
-    struct holding *holding = create_holding(service->memory, capacity);
-    if (holding == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a snapshot of %zu parameters",
-                       capacity);
-
+    if (status != PS_OK)
+        return status;
     if (service->store != NULL && service->store->expect_copies != NULL)
         service->store->expect_copies(service->store->self);
     ps_rwlock_write(&service->cut);
-    enum ps_status status = take_instant(service, holding, snapshot, error);
+    status = take_instant(service, holding, snapshot, error);
     ps_rwlock_unlock(&service->cut);
     if (status == PS_OK)
         status = encode_sessions(holding, &snapshot->facts, error);
@@ -74,6 +78,41 @@ enum ps_status ps_service_snapshot(struct ps_service *service, struct ps_snapsho
     return PS_OK;
 }
 
+/* The table does not change while READY, so that what is reserved stays right; when it does not (the
+ * shard was lost meanwhile), take_instant says so. */
+static enum ps_status reserve(struct ps_service *service, struct holding **out,
+                              struct ps_error *error)
+{
+    size_t capacity = service->table.count;
+    PS_TRY(check_ready(service, error));
+    struct holding *holding = create_holding(service->memory, capacity);
+    if (holding == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a snapshot of %zu parameters",
+                       capacity);
+    holding->life = life_of(service);
+    enum ps_status status = reserve_all(service, holding, error);
+    if (status != PS_OK) {
+        release_holding(holding);
+        return status;
+    }
+    *out = holding;
+    return PS_OK;
+}
+
+static enum ps_status check_ready(const struct ps_service *service, struct ps_error *error)
+{
+    if (ps_service_life(service) == PS_LIFE_READY)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
+}
+
+static uint64_t life_of(struct ps_service *service)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    return state.life;
+}
+
 static struct holding *create_holding(const struct ps_allocator *memory, size_t capacity)
 {
     struct holding *holding =
@@ -90,11 +129,24 @@ static struct holding *create_holding(const struct ps_allocator *memory, size_t 
     return holding;
 }
 
+/* For each parameter in the order of the table. */
+static enum ps_status reserve_all(struct ps_service *service, struct holding *holding,
+                                  struct ps_error *error)
+{
+    struct ps_parameter_version *version = holding->versions;
+    for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
+         entry != NULL; entry = ps_parameter_table_next(entry))
+        PS_TRY(ps_parameter_hold_reserve(ps_parameter_entry_parameter(entry), version++, error));
+    return PS_OK;
+}
+
 static enum ps_status take_instant(struct ps_service *service, struct holding *holding,
                                    struct ps_snapshot *snapshot, struct ps_error *error)
 {
-    if (ps_service_life(service) != PS_LIFE_READY || service->table.count != holding->capacity)
-        return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
+    PS_TRY(check_ready(service, error));
+    if (life_of(service) != holding->life)
+        return ps_fail(error, PS_ERR_NOT_READY, "the shard was lost meanwhile");
+    PS_ASSERT(service->table.count == holding->capacity);
     PS_TRY(ps_sessions_copy(&service->sessions, holding->memory, &holding->sessions, error));
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
          entry != NULL; entry = ps_parameter_table_next(entry)) {
@@ -222,7 +274,7 @@ void ps_snapshot_release(struct ps_snapshot *snapshot)
 
 static void release_holding(struct holding *holding)
 {
-    for (size_t i = 0; i < holding->count; i++)
+    for (size_t i = 0; i < holding->capacity; i++)
         ps_parameter_version_release(&holding->versions[i]);
     ps_release(holding->memory, holding->sessions.clients);
     ps_release(holding->memory, holding->session_bytes);

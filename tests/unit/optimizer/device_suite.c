@@ -105,7 +105,8 @@ static void take_snapshot(struct expect *expect, bool room)
     struct ps_device_parameter *parameter = zeros(device, COUNT);
     EXPECT(expect, parameter != NULL && push_all(device, &parameter, 1, COUNT, 1));
 
-    EXPECT(expect, plugin()->snapshot(parameter, &snapshot, NULL) == PS_OK);
+    EXPECT(expect, plugin()->snapshot_reserve(parameter, &snapshot, NULL) == PS_OK &&
+                       plugin()->snapshot_take(parameter, snapshot, NULL) == PS_OK);
     EXPECT(expect, push_all(device, &parameter, 1, COUNT, 1));
 
     EXPECT(expect,

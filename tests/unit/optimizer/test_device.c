@@ -159,7 +159,7 @@ START_TEST(after_a_kernel_that_broke_nothing_is_acknowledged_any_more)
     ck_assert_int_eq(push_ones(device, parameter, 2, &error), PS_ERR_UNAVAILABLE);
     ck_assert_int_eq(plugin()->read(parameter, 0, 0, &value, sizeof value, &error),
                      PS_ERR_UNAVAILABLE);
-    ck_assert_int_eq(plugin()->snapshot(parameter, &snapshot, &error), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(plugin()->snapshot_reserve(parameter, &snapshot, &error), PS_ERR_UNAVAILABLE);
     ck_assert_int_eq(deaths, 1);
     plugin()->parameter_destroy(parameter);
     plugin()->close(device);
@@ -193,10 +193,13 @@ START_TEST(a_snapshot_is_one_moment_whatever_is_pushed_afterwards)
     struct ps_device_parameter *others[FILLING];
     for (size_t i = 0; i < FILLING; i++)
         others[i] = zeros(device);
+    ck_assert_int_eq(plugin()->snapshot_reserve(parameter, &snapshot, &error), PS_OK);
+    uint64_t reserved = used(device);
     ck_assert_int_eq(push_ones(device, parameter, 1, &error), PS_OK);
 
-    ck_assert_int_eq(plugin()->snapshot(parameter, &snapshot, &error), PS_OK);
+    ck_assert_int_eq(plugin()->snapshot_take(parameter, snapshot, &error), PS_OK);
     ck_assert_int_eq(push_ones(device, parameter, 2, &error), PS_OK);
+    ck_assert_uint_eq(used(device), reserved);
 
     ck_assert_int_eq(plugin()->snapshot_read(snapshot, 0, last, &then, sizeof then, &error), PS_OK);
     ck_assert_int_eq(plugin()->read(parameter, 0, last, &now, sizeof now, &error), PS_OK);
@@ -208,6 +211,46 @@ START_TEST(a_snapshot_is_one_moment_whatever_is_pushed_afterwards)
     plugin()->parameter_destroy(parameter);
     plugin()->snapshot_release(snapshot);
     ck_assert_uint_eq(used(device), 0);
+    plugin()->close(device);
+}
+END_TEST
+
+START_TEST(a_snapshot_that_is_never_taken_gives_its_memory_back)
+{
+    struct ps_error error = {0};
+    struct ps_device *device = NULL;
+    struct ps_device_snapshot *snapshot = NULL;
+    int deaths = 0;
+    ck_assert_int_eq(open_with(NULL, 1 << 20, &deaths, &device, &error), PS_OK);
+    struct ps_device_parameter *parameter = zeros(device);
+    uint64_t before = used(device);
+    ck_assert_int_eq(plugin()->snapshot_reserve(parameter, &snapshot, &error), PS_OK);
+    ck_assert_uint_eq(used(device), before + plugin()->parameter_bytes(&wish));
+
+    plugin()->snapshot_release(snapshot);
+
+    ck_assert_uint_eq(used(device), before);
+    plugin()->parameter_destroy(parameter);
+    plugin()->close(device);
+}
+END_TEST
+
+/* The copy was promised; it is the device that does not live to make it. */
+START_TEST(a_snapshot_of_a_dead_device_is_not_taken)
+{
+    struct ps_error error = {0};
+    struct ps_device *device = NULL;
+    struct ps_device_snapshot *snapshot = NULL;
+    int deaths = 0;
+    ck_assert_int_eq(open_with("launch:2:700", 0, &deaths, &device, &error), PS_OK);
+    struct ps_device_parameter *parameter = zeros(device);
+    ck_assert_int_eq(plugin()->snapshot_reserve(parameter, &snapshot, &error), PS_OK);
+    ck_assert_int_eq(push_ones(device, parameter, 1, &error), PS_ERR_UNAVAILABLE);
+
+    ck_assert_int_eq(plugin()->snapshot_take(parameter, snapshot, &error), PS_ERR_UNAVAILABLE);
+
+    plugin()->snapshot_release(snapshot);
+    plugin()->parameter_destroy(parameter);
     plugin()->close(device);
 }
 END_TEST
@@ -235,6 +278,8 @@ int main(void)
     tcase_add_test(device, after_a_kernel_that_broke_nothing_is_acknowledged_any_more);
     tcase_add_test(device, a_device_that_computes_nonsense_is_not_opened);
     tcase_add_loop_test(device, a_snapshot_is_one_moment_whatever_is_pushed_afterwards, 0, 2);
+    tcase_add_test(device, a_snapshot_that_is_never_taken_gives_its_memory_back);
+    tcase_add_test(device, a_snapshot_of_a_dead_device_is_not_taken);
     tcase_add_test(device, overflow_fail_stays_with_the_cpu);
     suite_add_tcase(suite, device);
     SRunner *runner = srunner_create(suite);
