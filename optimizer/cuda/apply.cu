@@ -19,7 +19,7 @@
     {                                                                                    \
         if (admit(verdict, &step))                                                       \
             encoded_span_##rule##_##suffix(&step, &run, span_of_run(run.count, PAIR(T)), \
-                                           AT_ONCE_ENCODED(T));                          \
+                                           AT_ONCE_ENCODED(states_, T), true);           \
     }
 PS_FLOAT_RULES(RUN_KERNEL, f32, float)
 PS_FLOAT_RULES(RUN_KERNEL, f64, double)

@@ -60,10 +60,11 @@ PS_FLOAT_TABLE(DECODE_INT8)
 #undef DECODE_INT8
 #undef BATCH
 
-/* Elements that one thread decodes together: two packs for a float32, which are 8 or 16 bytes of
- * the narrow encodings; a double has no registers to spare for a second one. */
-#define PAIR_PACKS(T) (sizeof(T) == 4 ? 2 : 1)
-#define PAIR(T) (PAIR_PACKS(T) * PACK(T))
+/* Elements that one thread decodes together, which are two packs of the parameter's: 32 bytes, what
+ * the memory gives out at once. Of bfloat16 and float16 that is 16 bytes for a float32 parameter and
+ * 8 for a float64 one, of int8 half of it. */
+#define PAIR_PACKS 2
+#define PAIR(T) (PAIR_PACKS * PACK(T))
 
 /* Number `i` of the pieces of sizeof *to bytes, in accesses of 16 bytes or of all there is. */
 struct alignas(16) words_4 {
@@ -85,7 +86,7 @@ struct alignas(16) words_4 {
 /* A pair of the parameter's type. */
 #define PAIRS(suffix, T, f)                                               \
     struct pair_##suffix {                                                \
-        struct pack_##suffix pack[PAIR_PACKS(T)];                         \
+        struct pack_##suffix pack[PAIR_PACKS];                            \
     };                                                                    \
     PS_DEVICE T *pair_at_##suffix(struct pair_##suffix *pair, unsigned k) \
     {                                                                     \

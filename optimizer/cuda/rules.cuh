@@ -139,7 +139,7 @@ PS_UNSIGNED_TABLE(ONE_UNSIGNED)
 #define AT_ONCE_MAX 4
 #define AT_ONCE(TAG, states_, T) \
     ((TAG) == PS_RULE_ASSIGN ? 4 : (states_) < 2 || sizeof(T) == 4 ? 2 : 1)
-#define AT_ONCE_ENCODED(T) PAIR_PACKS(T)
+#define AT_ONCE_ENCODED(states_, T) ((states_) < 2 || sizeof(T) == 4 ? PAIR_PACKS : 1)
 #define AT_ONCE_IN_TABLE(states_, T) (sizeof(T) == 4 && (states_) < 2 ? 2 : 1)
 
 /* `n` packs (a constant) and one element of a run, in place: pack i, i + stride and so on. */
@@ -210,39 +210,43 @@ PS_UNSIGNED_TABLE(ONE_UNSIGNED)
                                       ((const T *)run->gradient.elements)[span.tail]); \
     }
 
-/* The same with any encoding; `n` divides a pair's packs, and the span is in pairs. A TOP_K that
- * leaves alone what it does not name goes by its list. */
-#define ENCODED_SPAN(TAG, rule, states_, suffix, T)                                                \
-    PS_DEVICE void names_##rule##_##suffix(const struct STEP_##suffix *step,                       \
-                                           const struct ps_cuda_run *run,                          \
-                                           const struct ps_span &span)                             \
-    {                                                                                              \
-        const struct ps_cuda_gradient *gradient = &run->gradient;                                  \
-        uint64_t at = listed_from(gradient, run->first + span.begin) + span.thread;                \
-        for (; at < gradient->kept; at += span.stride) {                                           \
-            const uint64_t i = gradient->indices[at] - run->first;                                 \
-            if (i >= span.end)                                                                     \
-                break;                                                                             \
-            element_##rule##_##suffix(step, run, i, named_##suffix(gradient, at));                 \
-        }                                                                                          \
-    }                                                                                              \
-    PS_DEVICE void encoded_span_##rule##_##suffix(const struct STEP_##suffix *step,                \
-                                                  const struct ps_cuda_run *run,                   \
-                                                  const struct ps_span &span, unsigned n)          \
-    {                                                                                              \
-        if (leaves_unnamed(&run->gradient)) {                                                      \
-            names_##rule##_##suffix(step, run, span);                                              \
-            return;                                                                                \
-        }                                                                                          \
-        for (uint64_t i = span.pack; i < span.packs; i += span.stride) {                           \
-            const struct pair_##suffix gradient = gradient_pair_##suffix(run, i);                  \
-            PS_UNROLL                                                                              \
-            for (unsigned j = 0; j < PAIR_PACKS(T); j += n)                                        \
-                packs_##rule##_##suffix(step, run, i *PAIR_PACKS(T) + j, 1, n, &gradient.pack[j]); \
-        }                                                                                          \
-        if (span.tail < span.count)                                                                \
-            element_##rule##_##suffix(step, run, span.tail,                                        \
-                                      gradient_one_##suffix(run, span.tail));                      \
+/* The same with any encoding. The span is in pairs, and `n` divides a pair's packs; or in packs. A
+ * TOP_K that leaves alone what it does not name goes by its list. */
+#define ENCODED_SPAN(TAG, rule, states_, suffix, T)                                             \
+    PS_DEVICE void names_##rule##_##suffix(const struct STEP_##suffix *step,                    \
+                                           const struct ps_cuda_run *run,                       \
+                                           const struct ps_span &span)                          \
+    {                                                                                           \
+        const struct ps_cuda_gradient *gradient = &run->gradient;                               \
+        uint64_t at = listed_from(gradient, run->first + span.begin) + span.thread;             \
+        for (; at < gradient->kept; at += span.stride) {                                        \
+            const uint64_t i = gradient->indices[at] - run->first;                              \
+            if (i >= span.end)                                                                  \
+                break;                                                                          \
+            element_##rule##_##suffix(step, run, i, named_##suffix(gradient, at));              \
+        }                                                                                       \
+    }                                                                                           \
+    PS_DEVICE void encoded_span_##rule##_##suffix(                                              \
+        const struct STEP_##suffix *step, const struct ps_cuda_run *run,                        \
+        const struct ps_span &span, unsigned n, bool pairs)                                     \
+    {                                                                                           \
+        if (leaves_unnamed(&run->gradient)) {                                                   \
+            names_##rule##_##suffix(step, run, span);                                           \
+            return;                                                                             \
+        }                                                                                       \
+        for (uint64_t i = span.pack; pairs && i < span.packs; i += span.stride) {               \
+            const struct pair_##suffix gradient = gradient_pair_##suffix(run, i);               \
+            PS_UNROLL                                                                           \
+            for (unsigned j = 0; j < PAIR_PACKS; j += n)                                        \
+                packs_##rule##_##suffix(step, run, i *PAIR_PACKS + j, 1, n, &gradient.pack[j]); \
+        }                                                                                       \
+        for (uint64_t i = span.pack; !pairs && i < span.packs; i += span.stride) {              \
+            const struct pack_##suffix gradient = gradient_pack_##suffix(run, i);               \
+            packs_##rule##_##suffix(step, run, i, 1, 1, &gradient);                             \
+        }                                                                                       \
+        if (span.tail < span.count)                                                             \
+            element_##rule##_##suffix(step, run, span.tail,                                     \
+                                      gradient_one_##suffix(run, span.tail));                   \
     }
 
 #define UPDATE_AND_SPAN(TAG, rule, states_, suffix, T) \

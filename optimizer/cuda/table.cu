@@ -9,15 +9,17 @@
 #define STEP_IN_ENTRY_f32 f32
 #define STEP_IN_ENTRY_f64 f64
 
-/* A native gradient in packs, any other one in pairs. A double's pair is a pack, native or not. */
+/* A native gradient in packs, any other one in pairs. A double has no registers to spare for that:
+ * packs, native or not. */
 #define FLOAT_CHUNK(rule, states_, suffix, T)                                               \
-    if (PAIR_PACKS(T) > 1 && run.gradient.encoding == PS_ENCODING_NATIVE)                   \
+    if (sizeof(T) == 4 && run.gradient.encoding == PS_ENCODING_NATIVE)                      \
         span_##rule##_##suffix(&step, &run, span_of_chunk(run.count, PACK(T), chunk.chunk), \
                                AT_ONCE_IN_TABLE(states_, T));                               \
     else                                                                                    \
-        encoded_span_##rule##_##suffix(&step, &run,                                         \
-                                       span_of_chunk(run.count, PAIR(T), chunk.chunk),      \
-                                       AT_ONCE_IN_TABLE(states_, T));
+        encoded_span_##rule##_##suffix(                                                     \
+            &step, &run,                                                                    \
+            span_of_chunk(run.count, sizeof(T) == 4 ? PAIR(T) : PACK(T), chunk.chunk),      \
+            AT_ONCE_IN_TABLE(states_, T), sizeof(T) == 4);
 #define WHOLE_CHUNK(rule, states_, suffix, T)                                           \
     span_##rule##_##suffix(&step, &run, span_of_chunk(run.count, PACK(T), chunk.chunk), \
                            AT_ONCE_IN_TABLE(states_, T));

@@ -4,7 +4,8 @@
 In the PTX: no fused multiply-add of floats, nothing approximate, nothing flushed to zero. Of the
 machine code, per architecture: no spills, no stack, at most 64 registers. Bulk accesses of native
 gradients: 16 bytes each, 64 bytes loaded before the first store, single elements only for the tail.
-Encoded gradients of float32 parameters: 16 bytes of bfloat16 and float16 at once, 8 of int8.
+Encoded gradients of float32 parameters: 16 bytes of bfloat16 and float16 at once, 8 of int8; of
+float64 ones 16 of float32, and half as much of the others.
 
 usage: test_kernel_gates.py NVCC INCLUDE_ROOT FLAGS KERNEL_FILE...
 """
@@ -70,19 +71,28 @@ def native_faults(rule, body):
     return [f"{loads} loads of 16 bytes before a store"] if loads < LOADS_MIN else []
 
 
+# By the parameter's type: what is loaded, how often at least, in how many bytes at a time.
+ENCODED_LOADS = {
+    "f32": [("bfloat16 and float16", 2, 16, r"v4\.u32"),
+            ("int8", 1, 8, r"(?:v4\.u16|v2\.u32|u64)")],
+    "f64": [("float32", 1, 16, r"v4\.(?:f32|u32)"),
+            ("bfloat16 and float16", 2, 8, r"(?:v4\.u16|v2\.u32)"),
+            ("int8", 1, 4, r"v4\.[us]8")]}
+NARROW = {"f32": r"v\d\.[us]8|v2\.[us]16", "f64": r"v2\.(?:[us]8|[us]16|[us]32|f32)"}
+
+
 def encoded_faults(rule, kind, body):
     """Of a kernel encoded_RULE_TYPE. Accesses of one element are those of lists and tails."""
-    packs = 2 if kind == "f32" else 1
-    stores_min = packs * (1 + STATES.get(rule, 0))
+    stores_min = 2 * (1 + STATES.get(rule, 0))
     faults = []
     if len(WIDE_STORE.findall(body)) < stores_min:
         faults.append(f"fewer than {stores_min} stores of 16 bytes")
-    if kind == "f32" and len(re.findall(r"ld\.global\.v4\.u32", body)) < 2:
-        faults.append("bfloat16 and float16 are not loaded 16 bytes at a time")
-    if kind == "f32" and not re.search(r"ld\.global\.(?:v4\.u16|v2\.u32|u64)", body):
-        faults.append("int8 is not loaded 8 bytes at a time")
-    if kind == "f32" and re.search(r"ld\.global\.v\d\.[us]8|ld\.global\.v2\.[us]16", body):
-        faults.append("a load of 4 bytes or less in the bulk")
+    for what, count, width, form in ENCODED_LOADS[kind]:
+        if len(re.findall(rf"ld\.global\.{form}", body)) < count:
+            faults.append(f"{what} not loaded {width} bytes at a time")
+    narrow = re.findall(rf"ld\.global\.(?:{NARROW[kind]})", body)
+    if narrow:
+        faults.append(f"narrow loads in the bulk: {', '.join(sorted(set(narrow)))}")
     return faults
 
 
