@@ -134,6 +134,8 @@ PS_DEVICE struct ps_span span_of_chunk(uint64_t count, uint64_t width, uint64_t 
 
 PS_DEVICE bool forbids(const struct ps_cuda_verdict *verdict)
 {
+    if (PS_MUTATED(PS_KERNELS_NO_VERDICT, true, false))
+        return false;
     return verdict != NULL && (verdict->skip != 0 || verdict->overflow_index != UINT64_MAX);
 }
 

@@ -84,7 +84,7 @@ PS_DEVICE struct part part_from(const struct ps_cuda_rows *rows, uint64_t begin,
 /* Has the row that begins here another part? */
 PS_DEVICE bool has_parts(const struct ps_cuda_rows *rows, uint64_t begin)
 {
-    return begin + PS_ROWS_PART < rows->count &&
+    return PS_MUTATED(PS_KERNELS_PARTS_LEFT, false, begin + PS_ROWS_PART < rows->count) &&
            rows->sorted[begin + PS_ROWS_PART] == rows->sorted[begin];
 }
 

@@ -20,7 +20,8 @@ struct looking {
     bool judges;
 };
 
-/* Adds lane j + 128 to lane j, then j + 64, and so on: ps_sum_fold by `threads` threads. */
+/* Adds lane j + 128 to lane j, then j + 64, and so on: ps_sum_fold by `threads` threads. When it
+ * returns, all but lane 0 may be written again. */
 PS_DEVICE void fold(double *lanes, unsigned thread, unsigned threads)
 {
     for (unsigned half = PS_SUM_LANES / 2; half > 0; half /= 2) {
@@ -117,7 +118,6 @@ PS_FLOAT_TABLE(LANES)
             fold(mine, thread, TEAM(T));                                                         \
             if (thread == 0 && base + team < groups)                                             \
                 sums[run.first / PS_SUM_ELEMENTS + base + team] = mine[0];                       \
-            __syncthreads();                                                                     \
         }                                                                                        \
     }
 PS_FLOAT_TABLE(LOOK)

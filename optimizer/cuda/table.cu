@@ -28,10 +28,12 @@
  * registers. Everybody comes here. */
 PS_DEVICE void fetch_entry(const struct ps_cuda_entry *from, struct ps_cuda_entry *to)
 {
-    __syncthreads(); /* Nobody needs the one before any more. */
+    if (PS_MUTATED(PS_KERNELS_ENTRY_LATE, false, true))
+        __syncthreads(); /* Nobody needs the one before any more. */
     for (unsigned i = threadIdx.x; i < sizeof *to / sizeof(uint64_t); i += blockDim.x)
         ((uint64_t *)to)[i] = ((const uint64_t *)from)[i];
-    __syncthreads();
+    if (PS_MUTATED(PS_KERNELS_ENTRY_EARLY, false, true))
+        __syncthreads();
 }
 
 #define TABLE_KERNEL(KERNEL, CHUNK, rule, states_, suffix, T)                          \

@@ -1,6 +1,6 @@
-/* A parameter as it was at one moment. Memory for the copy is there before that moment. A copy on the
- * device takes its place in the compute stream and nobody waits; where there was no room for one, the
- * bytes come to the host while the caller holds the parameter still. */
+/* A parameter as it was at one moment. Memory for the copy is there before that moment. A copy on
+ * the device takes its place in the compute stream and nobody waits; where there was no room for
+ * one, the bytes come to the host while the caller holds the parameter still. */
 #include "optimizer/device/runtime.h"
 
 #include "base/assert.h"

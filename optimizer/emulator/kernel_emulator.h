@@ -32,6 +32,10 @@ enum ps_kernels_error {
     PS_KERNELS_LAST_SKIPPED, /* the last whole pack is left out */
     PS_KERNELS_WRONG_STRIDE, /* one too many from pack to pack */
     PS_KERNELS_NO_BARRIER,   /* lanes are folded without waiting */
+    PS_KERNELS_ENTRY_EARLY,  /* a table's entry is used before all of it was fetched */
+    PS_KERNELS_ENTRY_LATE,   /* ... or fetched while somebody uses the one before */
+    PS_KERNELS_PARTS_LEFT,   /* the parts of a row that comes often are not joined */
+    PS_KERNELS_NO_VERDICT,   /* an update goes ahead whatever the verdict */
     PS_KERNELS_ERROR_COUNT
 };
 void ps_kernels_mutate(int number);

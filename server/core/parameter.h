@@ -96,9 +96,9 @@ PS_MUST_USE enum ps_status ps_parameter_hold_values(struct ps_parameter *paramet
                                                     struct ps_error *error);
 
 /* The same with the states; end it with ps_parameter_version_release. On a device it is a snapshot
- * (optimizer/device.h), whose memory has to be there already: `held` is as ps_parameter_hold_reserve
- * left it. On the host it may be anything. PS_ERR_UNAVAILABLE: the device. After a failure `held` is
- * zeroed. */
+ * (optimizer/device.h), whose memory has to be there already: `held` is as
+ * ps_parameter_hold_reserve left it. On the host it may be anything. PS_ERR_UNAVAILABLE: the
+ * device. After a failure `held` is zeroed. */
 PS_MUST_USE enum ps_status ps_parameter_hold(struct ps_parameter *parameter,
                                              struct ps_parameter_version *held,
                                              struct ps_error *error);

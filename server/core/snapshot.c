@@ -78,8 +78,8 @@ enum ps_status ps_service_snapshot(struct ps_service *service, struct ps_snapsho
     return PS_OK;
 }
 
-/* The table does not change while READY, so that what is reserved stays right; when it does not (the
- * shard was lost meanwhile), take_instant says so. */
+/* The table does not change while READY, so that what is reserved stays right; when it does not
+ * (the shard was lost meanwhile), take_instant says so. */
 static enum ps_status reserve(struct ps_service *service, struct holding **out,
                               struct ps_error *error)
 {

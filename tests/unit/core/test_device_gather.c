@@ -1,5 +1,4 @@
 /* server/core/device_gather.c: small gradients that go to the device together. */
-#include "base/thread.h"
 #include "tests/unit/core/core_device.h"
 
 #include <stdio.h>
@@ -206,76 +205,6 @@ START_TEST(what_is_gathered_for_a_dead_device_is_never_acknowledged)
 }
 END_TEST
 
-/* ---- Many threads ---- */
-
-#define THREADS 4
-#define ROUNDS 60
-
-static struct ps_service *shared;
-
-static void train(void *argument)
-{
-    (void)argument;
-    ps_service_enter_thread();
-    for (size_t i = 0; i < ROUNDS; i++) {
-        struct ps_push_reply reply;
-        struct ps_push_wait wait;
-        struct ps_pull pull = {0};
-        const bool large = i % 7 == 0;
-        const struct ps_bytes piece = {(const uint8_t *)ones, large ? sizeof ones : COUNT * 4};
-        const struct ps_push_request request = {.name = text(large ? "large" : "small"),
-                                                .dtype = PS_F32,
-                                                .content = ps_view_of(&piece)};
-        const struct ps_pull_request pulled = {.name = text(i % 2 == 0 ? "large" : "small")};
-        ck_assert_int_eq(ps_service_push(shared, &request, &reply, &wait, NULL), PS_OK);
-        ck_assert_int_eq(ps_service_settle(shared, &wait, &reply, NULL), PS_OK);
-        ck_assert_int_eq(ps_service_pull(shared, &pulled, &pull, NULL), PS_OK);
-        /* Whatever version it is, all elements are of it. */
-        float expected = -(float)pull.reply.version;
-        float values[COUNT];
-        ps_view_copy(pull.reply.content, pull.reply.content.size - sizeof values, values,
-                     sizeof values);
-        for (size_t k = 0; k < COUNT; k++)
-            ck_assert_float_eq(values[k], expected);
-        ps_pull_release(&pull);
-    }
-}
-
-START_TEST(threads_that_push_and_pull_see_whole_versions)
-{
-    static float zeros[LARGE];
-    struct ps_thread threads[THREADS] = {0};
-    begin(NULL);
-    struct core_world unused = world;
-    struct ps_service_options options = {
-        .memory = ps_allocator_heap(), .clock = &unused.clock, .device_store = &device.store};
-    ck_assert_int_eq(ps_service_create(&options, &shared, NULL), PS_OK);
-    ps_service_own(shared, 0, 1, 1, "");
-    ps_service_prove(shared, PS_DEADLINE_NEVER);
-    ps_service_begin_empty(shared);
-    const char *const names[] = {"small", "large"};
-    for (size_t i = 0; i < 2; i++) {
-        const struct ps_bytes piece = {(const uint8_t *)zeros, i == 0 ? COUNT * 4 : sizeof zeros};
-        const struct ps_init_request request = {.name = text(names[i]),
-                                                .dtype = PS_F32,
-                                                .content = ps_view_of(&piece),
-                                                .config = config_of(PS_CONFIG_SGD, 1)};
-        ck_assert_int_eq(ps_service_init(shared, &request, NULL, NULL), PS_OK);
-    }
-    struct ps_ticket ticket;
-    ck_assert_int_eq(ps_service_finish(shared, NULL, &ticket, NULL), PS_OK);
-
-    for (size_t i = 0; i < THREADS; i++)
-        ck_assert_int_eq(ps_thread_start(&threads[i], "trainer", train, NULL, NULL), PS_OK);
-    for (size_t i = 0; i < THREADS; i++)
-        ps_thread_join(&threads[i]);
-
-    ps_service_check(shared);
-    ps_service_destroy(shared);
-    end();
-}
-END_TEST
-
 int main(void)
 {
     TCase *tests = tcase_create("device_gather");
@@ -286,6 +215,5 @@ int main(void)
     tcase_add_test(tests, a_parameter_that_goes_takes_what_is_gathered_along);
     tcase_add_test(tests, what_a_failed_flush_had_is_never_acknowledged);
     tcase_add_test(tests, what_is_gathered_for_a_dead_device_is_never_acknowledged);
-    tcase_add_test(tests, threads_that_push_and_pull_see_whole_versions);
     return run_tests("device_gather", tests);
 }

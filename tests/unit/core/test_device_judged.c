@@ -1,6 +1,5 @@
 /* server/core/device_store.c: pushes whose gradient the device looks at. Whatever becomes of one,
  * status, text, version, sessions, journal and bits are those of a shard on the host. */
-#include "base/thread.h"
 #include "tests/unit/core/core_device.h"
 #include "tests/unit/core/core_disk.h"
 #include "tests/unit/core/core_encoded.h"
@@ -250,49 +249,6 @@ START_TEST(a_device_that_breaks_under_a_push_leaves_nothing_to_acknowledge)
 }
 END_TEST
 
-/* ---- Several at once ---- */
-
-#define THREADS 4
-#define PUSHES 12
-
-/* Every third push of a thread is refused. */
-static void push_many(void *self)
-{
-    const size_t thread = (size_t)(uintptr_t)self;
-    float *elements = calloc(COUNT, sizeof *elements);
-    const struct ps_bytes piece = {(const uint8_t *)elements, COUNT * sizeof *elements};
-    for (uint64_t i = 1; i <= PUSHES; i++) {
-        struct ps_push_reply reply;
-        struct ps_error error = {0};
-        const struct ps_push_request request = {
-            .name = text("p"), .dtype = PS_F32, .content = ps_view_of(&piece)};
-        elements[thread] = i % 3 == 0 ? NAN : 1;
-        enum ps_status status = ps_service_push(resident.service, &request, &reply, NULL, &error);
-        ck_assert_int_eq(status, i % 3 == 0 ? PS_ERR_BAD_INPUT : PS_OK);
-    }
-    free(elements);
-}
-
-START_TEST(refused_pushes_between_others_are_neither_versions_nor_records)
-{
-    struct ps_thread threads[THREADS];
-    begin(NULL, 0, 0);
-    for (size_t i = 0; i < THREADS; i++)
-        ck_assert_int_eq(
-            ps_thread_start(&threads[i], "push", push_many, (void *)(uintptr_t)i, &resident.error),
-            PS_OK);
-    for (size_t i = 0; i < THREADS; i++)
-        ps_thread_join(&threads[i]);
-
-    const uint64_t counted = THREADS * PUSHES / 3 * 2;
-    ck_assert_uint_eq(world_write_journal(&resident), counted);
-    ck_assert_int_eq(push(&resident, 1, COUNT, 0), PS_OK);
-    ck_assert_uint_eq(resident.reply.version, counted + 1);
-    ck_assert_uint_eq(resident.reply.position, counted + 1);
-    end();
-}
-END_TEST
-
 int main(void)
 {
     TCase *tests = tcase_create("device_judged");
@@ -306,6 +262,5 @@ int main(void)
     tcase_add_test(tests, a_full_journal_refuses_before_the_device_is_asked);
     tcase_add_loop_test(tests, a_device_that_breaks_under_a_push_leaves_nothing_to_acknowledge, 0,
                         6);
-    tcase_add_test(tests, refused_pushes_between_others_are_neither_versions_nor_records);
     return run_tests("device_judged", tests);
 }
