@@ -102,10 +102,19 @@ void sim_replica_destroy(struct sim_replica *replica)
     free(replica);
 }
 
+static bool has_stale(const struct ps_replica *replica)
+{
+    for (size_t i = 0; i < replica->part_count; i++)
+        if (replica->parts[i].state == PS_PART_STALE)
+            return true;
+    return false;
+}
+
 size_t sim_replica_begin(struct sim_replica *replica, struct ps_item *items)
 {
     release_messages(replica);
-    ps_replica_begin(replica->replica);
+    if (!has_stale(replica->replica) || !sim_chance(replica->client->world, 800))
+        ps_replica_begin(replica->replica);
     enum ps_status status =
         ps_replica_ask(replica->replica, &replica->messages, &replica->message_count, NULL);
     PS_ASSERT(status == PS_OK && replica->message_count <= SIM_PARAMETERS_MAX);
@@ -194,15 +203,6 @@ static void remember(struct sim_server *server, struct ps_bytes name, const stru
         truths->list[truths->count++ % TRUTHS_MAX] = truth;
 }
 
-void sim_replica_told(struct sim_server *server, const struct ps_pull_request *request,
-                      const struct ps_pull_reply *reply)
-{
-    PS_ASSERT(reply->delta.next == 0);
-    remember(server, request->name, &reply->delta.chain, reply->version);
-}
-
-/* ---- Ordinary pulls ---- */
-
 void sim_truths_pulled(struct sim_server *server, const struct ps_pull_request *request,
                        const struct ps_pull_reply *reply, struct ps_chain *chain)
 {
@@ -213,7 +213,7 @@ void sim_truths_pulled(struct sim_server *server, const struct ps_pull_request *
     *chain = pull.reply.delta.chain;
     uint64_t version = pull.reply.version;
     ps_pull_release(&pull);
-    /* What is read in ranges may have become an older version since the first of them. */
+    /* What comes in several answers may have become an older version since the first of them. */
     if (version == reply->version)
         remember(server, request->name, chain, version);
 }

@@ -24,17 +24,14 @@ struct sim_replica *sim_replica_create(struct sim_client *client, uint32_t shard
                                        uint64_t split_bytes);
 void sim_replica_destroy(struct sim_replica *replica);
 
-/* Fills in one item for each shard that is asked; how many. */
+/* Fills in one item for each shard that is asked; how many. What has begun to come goes on, as a
+ * rule; else everything is asked for anew. */
 size_t sim_replica_begin(struct sim_replica *replica, struct ps_item *items);
 
 /* The batch of these items is over: looks at what came of it. */
 void sim_replica_finished(struct sim_replica *replica, const struct ps_item *items);
 
-/* The server answers so. */
-void sim_replica_told(struct sim_server *server, const struct ps_pull_request *request,
-                      const struct ps_pull_reply *reply);
-
-/* The same of an ordinary pull: says in which chain its version is. */
+/* The server answers so: says in which chain its version is. */
 void sim_truths_pulled(struct sim_server *server, const struct ps_pull_request *request,
                        const struct ps_pull_reply *reply, struct ps_chain *chain);
 

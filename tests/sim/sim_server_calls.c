@@ -295,18 +295,23 @@ static void answer_pull(struct sim_server *server, const struct sim_message *mes
 /* ---- Delta pulls ---- */
 
 static void since_one(struct sim_server *server, struct ps_pull_request *request,
-                      struct ps_pull *pull, struct ps_pull_result *result, struct ps_error *error)
+                      uint64_t *bytes_left, struct ps_pull *pull, struct ps_pull_result *result,
+                      struct ps_error *error)
 {
+    struct ps_chain chain;
     hide_shard(server, &request->shard);
+    request->bytes_max = *bytes_left > 0 ? *bytes_left : 1;
     sim_replica_forget_chain(server, request);
     enum ps_status status = ps_service_pull(server->service, request, pull, error);
     *result = (struct ps_pull_result){.status = {.status = status, .from_server = true},
                                       .reply = pull->reply};
-    if (status == PS_OK)
-        sim_replica_told(server, request, &pull->reply);
+    if (status != PS_OK)
+        return;
+    *bytes_left -= pull->reply.content.size;
+    sim_truths_pulled(server, request, &pull->reply, &chain);
 }
 
-/* All of it at once, as no real server does when it is much. */
+/* As much as goes into one answer: of large parameters a few blocks. */
 static void answer_since(struct sim_server *server, const struct sim_message *message,
                          struct ps_view bytes)
 {
@@ -319,8 +324,11 @@ static void answer_since(struct sim_server *server, const struct sim_message *me
         ps_decode_bundle(bytes, &server->world->memory, &request, &decoded, &error);
     PS_ASSERT(status == PS_OK && request.pull_count <= SIM_PULLS_MAX);
     bool waits = false;
+    uint64_t bytes_left = PS_DELTA_BYTES_DEFAULT;
+    if (server->world->options.large)
+        bytes_left = PS_BLOCK_BYTES * sim_between(server->world, 1, 4);
     for (size_t i = 0; i < request.pull_count; i++) {
-        since_one(server, &request.pulls[i], &pulls[i], &results[i], &error);
+        since_one(server, &request.pulls[i], &bytes_left, &pulls[i], &results[i], &error);
         waits = waits || results[i].status.status == PS_ERR_NOT_READY;
     }
     const struct ps_call_reply answer = {
