@@ -77,7 +77,7 @@ static struct sim_options random_options(struct ps_random *random, uint64_t seed
         .seed = seed,
         .shard_count = shards,
         .server_count = shards + (uint32_t)pick(random, 0, 2),
-        .client_count = (uint32_t)pick(random, 1, 2),
+        .client_count = (uint32_t)pick(random, 1, 3),
         .ttl_ms = pick(random, 1, 6) * 1000,
         .save_interval_ms = pick(random, 0, 4) * 1000,
         /* A save after every fence would find a lost lease out at once. */
