@@ -199,6 +199,8 @@ int main(int argc, char **argv)
     gpu_bench_copies(&bench);
     gpu_bench_rules(&bench);
     gpu_bench_scan(&bench);
+    if (number_after(argc, argv, "--grids", 0) > 0)
+        gpu_bench_grids(&bench);
     gpu_bench_small(&bench);
     gpu_bench_close(&bench);
     gpu_bench_ring(bench.size_max, bench.samples);

@@ -68,6 +68,9 @@ void gpu_bench_print_seconds(const double *seconds, uint32_t count);
 void gpu_bench_copies(struct gpu_bench *bench);
 void gpu_bench_rules(struct gpu_bench *bench);
 void gpu_bench_scan(struct gpu_bench *bench);
+
+/* Some updates with other numbers of blocks than the kernels choose. */
+void gpu_bench_grids(struct gpu_bench *bench);
 void gpu_bench_small(struct gpu_bench *bench);
 
 /* Through the runtime of optimizer/device.h, which opens the device by itself. */

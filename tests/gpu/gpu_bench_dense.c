@@ -56,6 +56,7 @@ struct updating {
     uint64_t count;
     uint64_t size;       /* of the parameter, rounded down to what divides the largest */
     const float *scales; /* INT8: of the gradient's bytes */
+    uint32_t grid;       /* 0: as the kernel chooses */
 };
 
 static struct ps_optimizer_settings settings_of(enum ps_rule rule)
@@ -91,8 +92,29 @@ static void run_update(struct gpu_bench *bench, void *self, uint64_t call)
                 .states = {bench->arrays[1] + offset, bench->arrays[2] + offset},
                 .gradient = {.encoding = updating->encoding,
                              .elements = bench->arrays[GPU_BENCH_GRADIENT] + offset,
-                             .scales = updating->scales}}};
+                             .scales = updating->scales}},
+        .grid = updating->grid};
     gpu_bench_must(driver->apply(driver->self, &apply, bench->stream), "launching an update");
+}
+
+/* False when the type does not have the rule. Otherwise everything is filled. */
+static bool open_update(struct gpu_bench *bench, enum ps_rule rule, enum ps_dtype dtype,
+                        enum ps_encoding encoding, struct updating *updating)
+{
+    const struct ps_gradient_scan nothing = {0};
+    updating->settings = settings_of(rule);
+    updating->encoding = encoding;
+    updating->scales =
+        (const float *)(const void *)(bench->arrays[GPU_BENCH_GRADIENT] + bench->size_max / 2);
+    if (ps_optimizer_settings_check(&updating->settings, dtype, NULL) != PS_OK)
+        return false;
+    if (ps_optimizer_prepare(&updating->settings, dtype, 10, 0, &nothing, &updating->step, NULL) !=
+        PS_OK)
+        gpu_bench_fail("a step cannot be prepared");
+    gpu_bench_fill(bench, dtype);
+    if (encoding != PS_ENCODING_NATIVE)
+        gpu_bench_fill_encoded(bench, encoding);
+    return true;
 }
 
 /* `more` elements than fill the size. */
@@ -100,22 +122,9 @@ static void measure_rule(struct gpu_bench *bench, enum ps_rule rule, enum ps_dty
                          enum ps_encoding encoding, uint64_t size, uint64_t more)
 {
     double seconds[GPU_BENCH_SAMPLES_MAX];
-    const struct ps_gradient_scan nothing = {0};
-    struct updating updating = {
-        .settings = settings_of(rule),
-        .encoding = encoding,
-        .size = size,
-        .scales =
-            (const float *)(const void *)(bench->arrays[GPU_BENCH_GRADIENT] + bench->size_max / 2),
-        .count = size / ps_dtype_size(dtype) + more};
-    if (ps_optimizer_settings_check(&updating.settings, dtype, NULL) != PS_OK)
+    struct updating updating = {.size = size, .count = size / ps_dtype_size(dtype) + more};
+    if (!open_update(bench, rule, dtype, encoding, &updating))
         return;
-    if (ps_optimizer_prepare(&updating.settings, dtype, 10, 0, &nothing, &updating.step, NULL) !=
-        PS_OK)
-        gpu_bench_fail("a step cannot be prepared");
-    gpu_bench_fill(bench, dtype);
-    if (encoding != PS_ENCODING_NATIVE)
-        gpu_bench_fill_encoded(bench, encoding);
     uint32_t calls = (uint32_t)(bench->size_max / size);
     gpu_bench_sample(bench, run_update, &updating, calls, seconds);
     printf("{\"row\":\"rule\",\"rule\":\"%s\",\"type\":\"%s\",\"encoding\":\"%s\","
@@ -136,6 +145,37 @@ void gpu_bench_rules(struct gpu_bench *bench)
         measure_rule(bench, PS_RULE_ADAMW, PS_F32, encoding, bench->size_max, 0);
     measure_rule(bench, PS_RULE_ADAMW, PS_F32, PS_ENCODING_NATIVE, bench->size_max, 1);
     measure_rule(bench, PS_RULE_ADAMW, PS_F32, PS_ENCODING_NATIVE, bench->size_max, 0);
+}
+
+static void measure_grids(struct gpu_bench *bench, enum ps_rule rule, enum ps_dtype dtype,
+                          enum ps_encoding encoding)
+{
+    static const uint32_t each[] = {0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64};
+    double seconds[GPU_BENCH_SAMPLES_MAX];
+    struct updating updating = {.size = bench->size_max,
+                                .count = bench->size_max / ps_dtype_size(dtype)};
+    if (!open_update(bench, rule, dtype, encoding, &updating))
+        return;
+    for (size_t i = 0; i < sizeof each / sizeof each[0]; i++) {
+        updating.grid = each[i] * gpu_multiprocessors();
+        gpu_bench_sample(bench, run_update, &updating, 1, seconds);
+        printf("{\"row\":\"grid\",\"rule\":\"%s\",\"type\":\"%s\",\"encoding\":\"%s\","
+               "\"blocks_each\":%u,",
+               ps_rule_name(rule), ps_dtype_name(dtype), ps_encoding_name(encoding), each[i]);
+        gpu_bench_print_seconds(seconds, bench->samples);
+    }
+}
+
+void gpu_bench_grids(struct gpu_bench *bench)
+{
+    static const enum ps_rule rules[] = {PS_RULE_ASSIGN, PS_RULE_SGD, PS_RULE_MOMENTUM,
+                                         PS_RULE_ADAMW};
+    for (enum ps_dtype dtype = PS_F32; dtype <= PS_F64; dtype++) {
+        for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+            measure_grids(bench, rules[i], dtype, PS_ENCODING_NATIVE);
+        measure_grids(bench, PS_RULE_ADAMW, dtype, PS_ENCODING_BFLOAT16);
+        measure_grids(bench, PS_RULE_ADAMW, dtype, PS_ENCODING_INT8);
+    }
 }
 
 struct scanning {

@@ -24,6 +24,7 @@ struct pushing {
     struct ps_optimizer_settings settings;
     enum ps_encoding encoding;
     uint64_t count; /* elements of each parameter */
+    bool judged;    /* the device looks at the gradients */
     pthread_barrier_t begin;
     pthread_barrier_t end;
 };
@@ -58,7 +59,11 @@ static void push_once(struct pusher *pusher, struct ps_device_ticket *ticket)
                                         .gradient = ps_view_of(&content),
                                         .encoding = pushing->encoding,
                                         .step = &step};
-    must(pushing->plugin->push(pushing->device, &push, 1, ticket, &error), &error);
+    struct ps_gradient_scan scan;
+    if (pushing->judged)
+        must(pushing->plugin->push_judged(pushing->device, &push, &scan, ticket, &error), &error);
+    else
+        must(pushing->plugin->push(pushing->device, &push, 1, ticket, &error), &error);
 }
 
 static void push_and_wait(struct pusher *pusher, uint32_t rounds)
@@ -133,10 +138,11 @@ static void measure_threads(struct pushing *pushing, uint32_t threads, uint32_t 
     (void)pthread_barrier_destroy(&pushing->begin);
     (void)pthread_barrier_destroy(&pushing->end);
     uint64_t bytes = ps_encoding_bytes(pushing->encoding, PS_F32, pushing->count);
-    printf("{\"row\":\"ring\",\"encoding\":\"%s\",\"threads\":%u,\"elements\":%llu,"
-           "\"bytes\":%llu,\"pushes\":%u,",
-           ps_encoding_name(pushing->encoding), threads, (unsigned long long)pushing->count,
-           (unsigned long long)(bytes * threads * ROUNDS), threads * ROUNDS);
+    printf("{\"row\":\"ring\",\"encoding\":\"%s\",\"judged\":%s,\"threads\":%u,"
+           "\"elements\":%llu,\"bytes\":%llu,\"pushes\":%u,",
+           ps_encoding_name(pushing->encoding), pushing->judged ? "true" : "false", threads,
+           (unsigned long long)pushing->count, (unsigned long long)(bytes * threads * ROUNDS),
+           threads * ROUNDS);
     gpu_bench_print_seconds(seconds, samples);
 }
 
@@ -180,6 +186,15 @@ void gpu_bench_ring(uint64_t size_max, uint32_t samples)
     measure_threads(&pushing, 8, few);
     pushing.encoding = PS_ENCODING_INT8;
     measure_threads(&pushing, 8, few);
+    /* A quarter of the size: the ring has to hold all of a gradient that is looked at. */
+    pushing.encoding = PS_ENCODING_NATIVE;
+    pushing.count /= 4;
+    for (int judged = 0; judged < 2; judged++) {
+        pushing.judged = judged != 0;
+        measure_threads(&pushing, 1, few);
+        measure_threads(&pushing, 8, few);
+    }
+    pushing.judged = false;
     measure_latency(&pushing, samples);
     pushing.plugin->close(pushing.device);
 }

@@ -23,4 +23,7 @@ void gpu_clock_start(struct gpu_clock *clock);
 /* ... to here; in seconds. */
 double gpu_clock_stop(struct gpu_clock *clock);
 
+/* How many the present device has; the emulator: one. */
+uint32_t gpu_multiprocessors(void);
+
 #endif

@@ -52,3 +52,13 @@ double gpu_clock_stop(struct gpu_clock *clock)
     must(cudaEventElapsedTime(&milliseconds, clock->begin, clock->end), "reading the time");
     return (double)milliseconds / 1e3;
 }
+
+uint32_t gpu_multiprocessors(void)
+{
+    int device = 0;
+    int count = 0;
+    must(cudaGetDevice(&device), "asking for the device");
+    must(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
+         "counting multiprocessors");
+    return (uint32_t)count;
+}

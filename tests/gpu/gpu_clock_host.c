@@ -47,3 +47,8 @@ double gpu_clock_stop(struct gpu_clock *clock)
     finish(clock);
     return (double)(ps_clock_precise_ns() - clock->begin) / 1e9;
 }
+
+uint32_t gpu_multiprocessors(void)
+{
+    return 1;
+}

@@ -234,11 +234,14 @@ def other_lines(rows, limit):
                          f"elements: {seconds(row) * 1e3:.3f} ms, {rate(row) / limit:.1%}")
     for row in of_kind(rows, "scan"):
         lines.append(f"scan and norm {row['type']}: {rate(row) / limit:.1%} of the copy")
+    lines += grid_lines(rows)
     for row in of_kind(rows, "small"):
         lines.append(f"{row['tensors']} tensors in one launch, {row['clock']}: "
                      f"{seconds(row) * 1e6:.1f} us")
     for row in of_kind(rows, "ring"):
-        lines.append(f"ring {row['encoding']}, {row['threads']} threads: "
+        looked = ", looked at on the device" if row.get("judged") else ""
+        lines.append(f"ring {row['encoding']}, {row['threads']} threads, {row['elements']} "
+                     f"elements{looked}: "
                      f"{rate(row) / 1e9:.1f} GB/s of gradients")
     for row in of_kind(rows, "push"):
         lines.append(f"push of {row['size']} bytes: {seconds(row) * 1e6:.1f} us")
@@ -247,6 +250,22 @@ def other_lines(rows, limit):
                      f"{seconds(row) * 1e3:.3f} ms")
     for row in of_kind(rows, "torch_small"):
         lines.append(f"torch AdamW, {row['tensors']} tensors, wall: {seconds(row) * 1e6:.1f} us")
+    return lines
+
+
+def grid_lines(rows):
+    """For each kernel that was tried with other numbers of blocks: the best, beside its own choice
+    (0 blocks for each multiprocessor)."""
+    lines = []
+    seen = dict.fromkeys((row["rule"], row["type"], row["encoding"])
+                         for row in of_kind(rows, "grid"))
+    for rule, type_, encoding in seen:
+        mine = of_kind(rows, "grid", rule=rule, type=type_, encoding=encoding)
+        chosen = next(row for row in mine if row["blocks_each"] == 0)
+        best = min((row for row in mine if row["blocks_each"] > 0), key=seconds)
+        lines.append(f"grid {rule} {type_} {encoding}: best {best['blocks_each']} blocks for each "
+                     f"multiprocessor, {seconds(best) * 1e3:.3f} ms; its own choice "
+                     f"{seconds(chosen) * 1e3:.3f} ms")
     return lines
 
 

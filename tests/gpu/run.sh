@@ -5,6 +5,8 @@
 # made and which were missed.
 #
 #   tests/gpu/run.sh [FOLDER]                          results and logs: FOLDER, $OUT or build/gpu
+#   tests/gpu/run.sh --grids [FOLDER]                  also with other numbers of blocks than the
+#                                                      kernels choose, and which is the best
 #   tests/gpu/run.sh --emulator PROGRAMS [FOLDER]      tries the script itself where there is no
 #                                                      GPU, with the programs in PROGRAMS
 #
@@ -27,6 +29,11 @@ if [ "${1:-}" = --emulator ]; then
     size_max=$((1 << 20))
     samples=3
     shift 2
+fi
+grids=0
+if [ "${1:-}" = --grids ]; then
+    grids=1
+    shift
 fi
 out=${1:-${OUT:-build/gpu}}
 
@@ -133,7 +140,7 @@ sanitize_all() {
 measure() {
     local status
     timeout "$(seconds_left 150)" "$programs/gpu_bench$suffix" --size-max $size_max \
-        --samples $samples >"$out/bench.jsonl" 2>"$out/bench.log"
+        --samples $samples --grids $grids >"$out/bench.jsonl" 2>"$out/bench.log"
     status=$?
     [ $status -eq 0 ] || echo "gpu_bench failed, exit status $status: $(tail -n 3 "$out/bench.log")"
     echo "bench      done (at $SECONDS s)"

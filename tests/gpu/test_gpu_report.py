@@ -77,6 +77,15 @@ class Arithmetic(unittest.TestCase):
         copy["what"] = "to_device"
         self.assertEqual(report.rate(copy), 50)
 
+    def test_the_best_grid_is_shown_beside_the_one_that_is_chosen(self):
+        rows = [{"row": "grid", "rule": "sgd", "type": "f32", "encoding": "native",
+                 "blocks_each": each, "seconds": [time]}
+                for each, time in ((0, 2e-3), (4, 3e-3), (8, 1e-3), (16, 2.5e-3))]
+        self.assertEqual(report.grid_lines(rows),
+                         ["grid sgd f32 native: best 8 blocks for each multiprocessor, 1.000 ms; "
+                          "its own choice 2.000 ms"])
+        self.assertEqual(report.grid_lines([]), [])
+
     def test_noise_is_the_spread_of_the_row_measured_twice_and_bounded(self):
         rows = [rule_row("adamw", "f32", 0.9), rule_row("adamw", "f32", 0.9)]
         rows[1]["seconds"] = [rows[0]["seconds"][0] * 1.004]

@@ -42,6 +42,13 @@ fi
 status=$?
 expect "with the emulator every check passes" [ $status -eq 0 ]
 [ $status -eq 0 ] || tail -n 40 "$folder/emulator.log"
+expect "grids are left out unless asked for" \
+    [ "$(grep -c '"row":"grid"' "$folder/emulator/bench.jsonl")" -eq 0 ]
+"$programs/gpu_bench_emulator" --size-max 1048576 --samples 1 --grids 1 >"$folder/grids.jsonl"
+status=$?
+expect "a bench that tries grids goes through" [ $status -eq 0 ]
+expect "with its own choice and eleven others of twelve updates" \
+    [ "$(grep -c '"row":"grid"' "$folder/grids.jsonl")" -eq 144 ]
 expect "the end says how many marks were made" \
     grep -q '3 made, 0 MISSED' "$folder/emulator.log"
 expect "there is a picture" grep -q '<svg' "$folder/emulator/results.svg"

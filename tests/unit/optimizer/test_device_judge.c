@@ -264,7 +264,11 @@ static size_t strange_place(const struct trial *trial, size_t which)
 
 #define PLACES 10
 
-static const size_t counts[] = {3, 4097, 10007, COUNT_MAX};
+/* The long one goes through several slots: the beginning of the second and the end are what is
+ * special in it. */
+static const size_t counts[] = {3, 4097, COUNT_MAX};
+#define FIRST_PLACE(count) ((count) < COUNT_MAX ? 0 : 7)
+#define PLACES_OF(count) ((count) < COUNT_MAX ? PLACES : 9)
 
 /* _i: type, encoding and whether there is a clip_norm. */
 START_TEST(the_device_finds_what_the_cpu_finds_and_does_what_it_does)
@@ -279,7 +283,8 @@ START_TEST(the_device_finds_what_the_cpu_finds_and_does_what_it_does)
     size_t refused = 0;
     begin();
     for (size_t length = 0; length < sizeof counts / sizeof counts[0]; length++) {
-        for (size_t place = 0; place < PLACES; place++, number++) {
+        for (size_t place = FIRST_PLACE(counts[length]); place < PLACES_OF(counts[length]);
+             place++, number++) {
             trial.count = counts[length];
             /* Half of the ring holds so many doubles. */
             if (trial.encoding == PS_ENCODING_FLOAT64 || trial.encoding == PS_ENCODING_NATIVE)
