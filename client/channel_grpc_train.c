@@ -53,7 +53,7 @@ static void rest(struct ps_train *train)
     ps_mutex_unlock(&train->side->mutex);
 }
 
-static void fill_part(const struct ps_train *train, struct ps_train_slot *slot)
+static void fill_part(struct ps_train *train, struct ps_train_slot *slot)
 {
     const struct ps_push_request *push = ps_call_push_of(train->request);
     struct ps_elements range = {train->next / train->element_size,
@@ -63,6 +63,8 @@ static void fill_part(const struct ps_train *train, struct ps_train_slot *slot)
         slot->request.push = *push;
         slot->request.push.content = ps_view_of(&slot->piece);
         slot->request.push.range = range;
+        if (train->made.asks)
+            ps_train_made_ask(train, &slot->request, train->next);
         return;
     }
     slot->request.method = PS_METHOD_INIT;
@@ -85,7 +87,10 @@ void ps_train_fail(struct ps_train *train, enum ps_status status, bool refused, 
 
 void ps_train_launch(struct ps_train *train, struct ps_train_slot *slot)
 {
-    struct ps_flight *flight = ps_flight_create(train->side, &slot->request);
+    const struct ps_call_part part = {train->id, &slot->request};
+    struct ps_flight *flight = slot->request.method == PS_METHOD_PUSH_PULL
+                                   ? ps_flight_create_bundle(train->side, &part, 1)
+                                   : ps_flight_create(train->side, &slot->request);
     if (flight == NULL) {
         ps_train_fail(train, PS_ERR_NO_MEMORY, false, "no memory for a range");
         return;
@@ -117,8 +122,13 @@ static void go_on(struct ps_train *train)
         ps_train_launch(train, slot);
     }
     bool is_pushed = train->content.size == 0 || train->has_reply;
-    if (train->pull.wish != NULL && is_pushed && !train->failed)
-        ps_train_pull_go_on(train);
+    if (train->pull.wish == NULL || !is_pushed || train->failed)
+        return;
+    if (train->made.asked && train->running > 0)
+        return;
+    if (train->made.asked)
+        ps_train_made_settle(train);
+    ps_train_pull_go_on(train);
 }
 
 enum ps_status ps_train_start(struct ps_grpc_side *side, uint64_t id, uint32_t shard,
@@ -142,6 +152,7 @@ enum ps_status ps_train_start(struct ps_grpc_side *side, uint64_t id, uint32_t s
     }
     train->pull.wish = ps_call_pull_of(request);
     train->outcome.reply.method = request->method;
+    ps_train_made_begin(train);
     go_on(train);
     if (train->running > 0)
         return PS_OK;
@@ -178,23 +189,48 @@ static struct ps_train_slot *slot_of(struct ps_train *train, const struct ps_fli
     return NULL;
 }
 
+/* What a range brought: notes it. True: there is content to be kept. */
+static bool note_range(struct ps_train *train, struct ps_flight *flight,
+                       const struct ps_call_request *request, struct ps_call_outcome *outcome)
+{
+    bool has_made = false;
+    if (request->method == PS_METHOD_PUSH_PULL)
+        has_made = ps_train_made_outcome(train, flight, outcome);
+    else
+        ps_flight_outcome(flight, outcome);
+    if (request->method == PS_METHOD_PULL) {
+        ps_train_pull_note(train, &request->pull, outcome);
+        return outcome->status == PS_OK && ps_train_pull_keeps(train);
+    }
+    note(train, outcome);
+    return has_made &&
+           ps_train_made_note(train, &request->push_pull.pull, &outcome->reply.push_pull.pull);
+}
+
+/* Puts what came where it belongs, unless the server has done so (caller_memory.h). */
+static void keep(const struct ps_call_request *request, const struct ps_call_reply *reply)
+{
+    const struct ps_pull_request *pull = ps_call_pull_of(request);
+    struct ps_view content =
+        request->method == PS_METHOD_PULL ? reply->pull.content : reply->push_pull.pull.content;
+    bool is_there = content.piece_count == 1 && content.pieces[0].data == pull->destination;
+    if (!is_there)
+        ps_view_copy(content, 0, pull->destination, pull->size_wish);
+}
+
 /* Further ranges leave before this one's content is moved. */
 static void take_range(struct ps_train *train, struct ps_flight *flight)
 {
     struct ps_train_slot *slot = slot_of(train, flight);
     struct ps_call_outcome outcome;
     bool failed_before = train->failed;
-    ps_flight_outcome(flight, &outcome);
     train->running--;
-    if (slot->request.method == PS_METHOD_PULL)
-        ps_train_pull_note(train, &slot->request.pull, &outcome);
-    else
-        note(train, &outcome);
+    bool has_content = note_range(train, flight, &slot->request, &outcome);
     if (train->failed && !failed_before)
         ps_flight_cancel(train->side, train->id);
-    if (slot->request.method == PS_METHOD_PULL && outcome.status == PS_OK) {
+    if (has_content && !train->failed) {
         go_on(train);
-        ps_train_pull_keep(train, &slot->request.pull, &outcome.reply.pull);
+        keep(&slot->request, &outcome.reply);
     }
     slot->busy = false;
     go_on(train);
@@ -209,6 +245,7 @@ static void begin_again(struct ps_train *train)
     rest(train);
     train->rounds++;
     train->next = 0;
+    train->made = (struct ps_train_made){0};
     go_on(train);
 }
 

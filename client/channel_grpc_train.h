@@ -11,11 +11,11 @@
 #include "client/channel_grpc.h"
 
 /* Ranges of one call that are out at once, how often all are sent when the server lets go of them
- * (another client's push was first), and their size: what stays in a processor's cache from the
- * network to the update, and a multiple of a block. */
+ * (another client's push was first), and their size: what is out together stays in a
+ * processor's cache from the network to the update and back; and a multiple of a block. */
 #define PS_TRAIN_WINDOW 4
 #define PS_TRAIN_ROUNDS_MAX 3
-#define PS_TRAIN_PART_BYTES ((size_t)1024 * 1024)
+#define PS_TRAIN_PART_BYTES ((size_t)512 * 1024)
 
 struct ps_train_slot {
     struct ps_call_request request;
@@ -33,6 +33,15 @@ struct ps_train_pull {
     uint32_t begins;                    /* how often that has happened */
 };
 
+/* What the ranges of a push have brought back of a pull: channel_grpc_train_made.c. */
+struct ps_train_made {
+    bool asks;        /* further ranges ask for it */
+    bool asked;       /* a range did, and it is not settled what holds */
+    bool missing;     /* some range brought nothing, or of another version */
+    uint64_t version; /* 1 + that of the first; 0: none came */
+    uint64_t life;    /* of the shard, with that one */
+};
+
 struct ps_train {
     struct ps_grpc_side *side; /* borrowed */
     uint64_t id;
@@ -47,6 +56,7 @@ struct ps_train {
     bool has_reply;  /* a range was not only staged: the whole is done */
     uint32_t rounds; /* that are over: all ranges have left, and come to nothing */
     struct ps_train_pull pull;
+    struct ps_train_made made;
     struct ps_call_outcome outcome;
     struct ps_train_slot slots[PS_TRAIN_WINDOW];
 };
@@ -70,11 +80,33 @@ void ps_train_pull_go_on(struct ps_train *train);
 void ps_train_pull_note(struct ps_train *train, const struct ps_pull_request *request,
                         const struct ps_call_outcome *outcome);
 
-/* Puts a range that was noted where it belongs. */
-void ps_train_pull_keep(const struct ps_train *train, const struct ps_pull_request *request,
-                        const struct ps_pull_reply *reply);
+/* Does a range that was noted belong to what is wanted? */
+bool ps_train_pull_keeps(const struct ps_train *train);
 
 /* Makes what came in ranges one reply, whose content is `piece`, which the caller lends it. */
 void ps_train_pull_end(struct ps_train *train, struct ps_bytes *piece);
+
+/* Is a reply what was asked for? */
+bool ps_train_pull_is_asked_for(const struct ps_pull_request *request,
+                                const struct ps_pull_reply *reply);
+
+/* ---- The pull that comes with the push: channel_grpc_train_made.c ---- */
+
+/* Finds out whether ranges may ask for it. */
+void ps_train_made_begin(struct ps_train *train);
+
+/* Makes the request for a range of the push, at byte `offset`, ask for it, too. */
+void ps_train_made_ask(struct ps_train *train, struct ps_call_request *request, size_t offset);
+
+/* The outcome of the push of such a range. True: it holds, and there is a reply to the pull. */
+bool ps_train_made_outcome(struct ps_train *train, struct ps_flight *flight,
+                           struct ps_call_outcome *outcome);
+
+/* What the reply says. True: its content may be kept. */
+bool ps_train_made_note(struct ps_train *train, const struct ps_pull_request *request,
+                        const struct ps_pull_reply *reply);
+
+/* The push has its reply, and all ranges are back: what they brought is the pull's, or nothing. */
+void ps_train_made_settle(struct ps_train *train);
 
 #endif

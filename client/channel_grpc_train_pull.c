@@ -12,7 +12,6 @@ static void begin_again(struct ps_train *train);
 static void ask_for_range(struct ps_train *train, struct ps_train_slot *slot);
 static void note_first(struct ps_train *train, const struct ps_pull_request *request,
                        const struct ps_pull_reply *reply);
-static bool is_asked_for(const struct ps_pull_request *request, const struct ps_pull_reply *reply);
 
 bool ps_train_pull_carries(const struct ps_pull_request *pull)
 {
@@ -73,7 +72,7 @@ void ps_train_pull_note(struct ps_train *train, const struct ps_pull_request *re
         ps_train_fail(train, outcome->status, outcome->refused, outcome->text);
     else if (pull->version == 0)
         note_first(train, request, reply);
-    else if (!is_asked_for(request, reply) || reply->version + 1 != pull->version)
+    else if (!ps_train_pull_is_asked_for(request, reply) || reply->version + 1 != pull->version)
         ps_train_fail(train, PS_ERR_INTERNAL, false, "the reply is of another range");
 }
 
@@ -90,7 +89,7 @@ static void note_first(struct ps_train *train, const struct ps_pull_request *req
     *whole = *reply;
     pull->version = reply->version + 1;
     pull->life = reply->life;
-    pull->in_ranges = is_asked_for(request, reply) &&
+    pull->in_ranges = ps_train_pull_is_asked_for(request, reply) &&
                       reply->total == wish->size_wish / ps_dtype_size(wish->dtype);
     if (pull->in_ranges)
         return;
@@ -99,20 +98,17 @@ static void note_first(struct ps_train *train, const struct ps_pull_request *req
         whole->content = (struct ps_view){.size = reply->total * ps_dtype_size(reply->dtype)};
 }
 
-static bool is_asked_for(const struct ps_pull_request *request, const struct ps_pull_reply *reply)
+bool ps_train_pull_is_asked_for(const struct ps_pull_request *request,
+                                const struct ps_pull_reply *reply)
 {
     return request->range.count != 0 && reply->range.first == request->range.first &&
            reply->range.count == request->range.count && reply->dtype == request->dtype &&
            reply->content.size == request->size_wish && reply->encoding == PS_ENCODING_NATIVE;
 }
 
-void ps_train_pull_keep(const struct ps_train *train, const struct ps_pull_request *request,
-                        const struct ps_pull_reply *reply)
+bool ps_train_pull_keeps(const struct ps_train *train)
 {
-    bool is_there =
-        reply->content.piece_count == 1 && reply->content.pieces[0].data == request->destination;
-    if (!train->failed && !train->pull.is_stale && train->pull.in_ranges && !is_there)
-        ps_view_copy(reply->content, 0, request->destination, request->size_wish);
+    return !train->pull.is_stale && train->pull.in_ranges;
 }
 
 void ps_train_pull_end(struct ps_train *train, struct ps_bytes *piece)

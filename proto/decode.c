@@ -223,6 +223,8 @@ void ps_decode_pull_fields(struct ps_wire_reader *reader, struct ps_pull_request
             ps_held_read(reader, &field, &read->held);
         else if (field.number == 7)
             read->life = ps_wire_uint(reader, &field, UINT64_MAX, "life");
+        else if (field.number == 8)
+            read->of_push = ps_wire_uint(reader, &field, UINT64_MAX, "of_push") != 0;
         else if (field.number == 12)
             ps_shared_range_read(reader, &field, &read->shared);
         else if (field.number == 14)

@@ -81,6 +81,7 @@ void ps_encode_pull(const struct ps_pull_request *request, struct ps_buffer *hea
     ps_wire_put_uint(head, 5, request->version);
     ps_held_put(head, 6, &request->held);
     ps_wire_put_uint(head, 7, request->life);
+    ps_wire_put_uint(head, 8, request->of_push ? 1 : 0);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
 }
 

@@ -153,6 +153,7 @@ struct ps_pull_request {
     struct ps_elements range;
     uint64_t version; /* 1 + the one that is wanted; 0: the present one */
     uint64_t life;    /* in which it is wanted: that of a chain; 0: in any */
+    bool of_push;     /* of a range: what the push at the same place of the message makes of it */
     struct ps_held held;
     uint64_t bytes_max; /* of a delta pull: most content; 0: PS_DELTA_BYTES_DEFAULT. Not on the
                            wire: of the whole message there */

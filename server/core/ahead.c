@@ -120,6 +120,13 @@ enum ps_status ps_ahead_apply(struct ps_ahead *ahead, struct ps_elements range,
     return status;
 }
 
+struct ps_blocks *ps_ahead_made(const struct ps_ahead *ahead, uint64_t *version)
+{
+    PS_ASSERT(!ahead->committed && ahead->to[0] != NULL);
+    *version = ahead->base.version + 1;
+    return ps_blocks_acquire(ahead->to[0]);
+}
+
 /* Whoever comes first takes them for all. */
 static enum ps_status take_blocks(struct ps_ahead *ahead)
 {

@@ -55,6 +55,10 @@ uint64_t ps_ahead_bytes(const struct ps_ahead *ahead);
 PS_MUST_USE enum ps_status ps_ahead_apply(struct ps_ahead *ahead, struct ps_elements range,
                                           struct ps_view content);
 
+/* Returns a reference to the values that it makes, and which version they will be; only elements
+ * that were applied may be read. After ps_ahead_apply. End it with ps_blocks_release. */
+struct ps_blocks *ps_ahead_made(const struct ps_ahead *ahead, uint64_t *version);
+
 /* Makes what was applied the parameter's next version; all elements were. Once. `place` as in
  * ps_parameter_push.
  *

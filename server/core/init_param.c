@@ -89,7 +89,7 @@ static enum ps_status init_part(struct ps_service *service, const struct ps_init
                                  .range = request->range,
                                  .content = request->content,
                                  .hold = request->hold};
-    struct ps_staged *staged = NULL;
+    struct ps_added added;
     bool is_repeat = false;
     whole.range = (struct ps_elements){0};
     if (request->request.present)
@@ -99,11 +99,13 @@ static enum ps_status init_part(struct ps_service *service, const struct ps_init
     PS_TRY(check_open(service, error));
     PS_TRY(ps_service_check_name(request->name, error));
     PS_TRY(check_total(service, request, error));
-    enum ps_status status = ps_staging_add(&service->staging, &part, ps_now_ms(service->clock),
-                                           &staged, &whole.content, &whole.hold, error);
-    if (status == PS_OK && staged != NULL) {
+    enum ps_status status =
+        ps_staging_add(&service->staging, &part, ps_now_ms(service->clock), &added, error);
+    if (status == PS_OK && added.staged != NULL) {
+        whole.content = added.content;
+        whole.hold = added.hold;
         status = ps_service_init(service, &whole, reply, error);
-        ps_staging_end(&service->staging, staged, status);
+        ps_staging_end(&service->staging, added.staged, status);
     } else if (status == PS_OK) {
         status = answer_repeat(service, reply, error);
         if (reply != NULL)

@@ -267,6 +267,22 @@ static enum ps_status cut_range(struct ps_service *service, const struct ps_pull
     return PS_OK;
 }
 
+void ps_pull_made(struct ps_blocks *values, uint64_t version, struct ps_elements range,
+                  struct ps_pull *pull)
+{
+    size_t element_size = ps_dtype_size(values->spec->dtype);
+    struct ps_pull made;
+    give(ps_blocks_acquire(values), PS_ENCODING_NATIVE, &made);
+    made.reply.version = version;
+    made.reply.range = range;
+    made.reply.total = values->spec->count;
+    if (cut_view(&made, (size_t)range.first * element_size, (size_t)range.count * element_size,
+                 NULL) == PS_OK)
+        *pull = made;
+    else
+        ps_pull_release(&made);
+}
+
 static enum ps_status cut_view(struct ps_pull *pull, size_t offset, size_t size,
                                struct ps_error *error)
 {

@@ -14,6 +14,7 @@ struct outcome {
     struct ps_push_reply reply;
     struct ps_device_due due; /* of the parameter: also a repeat waits for the first */
     bool wakes_writer;
+    struct ps_pull *made; /* borrowed; where the caller wants what a range has made, or NULL */
 };
 
 static enum ps_status push_in_cut(struct ps_service *service, const struct ps_push_request *request,
@@ -28,6 +29,11 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
 static enum ps_status push_part(struct ps_service *service, struct ps_parameter *parameter,
                                 const struct ps_push_request *request, struct outcome *outcome,
                                 struct ps_error *error);
+static void give_made(struct ps_service *service, const struct ps_added *added,
+                      struct ps_elements range, struct ps_pull *made);
+static enum ps_status push_staged(struct ps_service *service, struct ps_parameter *parameter,
+                                  struct ps_push_request *whole, struct ps_staged *staged,
+                                  struct outcome *outcome, struct ps_error *error);
 static enum ps_status note_staged(struct ps_service *service, struct ps_parameter *parameter,
                                   const struct ps_push_request *request, struct outcome *outcome,
                                   struct ps_error *error);
@@ -51,8 +57,16 @@ enum ps_status ps_service_push(struct ps_service *service, const struct ps_push_
                                struct ps_push_reply *reply, struct ps_push_wait *wait,
                                struct ps_error *error)
 {
+    return ps_service_push_range(service, request, reply, wait, NULL, error);
+}
+
+enum ps_status ps_service_push_range(struct ps_service *service,
+                                     const struct ps_push_request *request,
+                                     struct ps_push_reply *reply, struct ps_push_wait *wait,
+                                     struct ps_pull *made, struct ps_error *error)
+{
     struct ps_push_wait unused;
-    struct outcome outcome = {0};
+    struct outcome outcome = {.made = made};
     uint64_t start_unix_ns = ps_unix_ns(service->clock);
     ps_rwlock_read(&service->cut);
     enum ps_status status = push_in_cut(service, request, &outcome, error);
@@ -178,7 +192,7 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
                            .range = request->range,
                            .content = request->content,
                            .hold = request->hold};
-    struct ps_staged *staged = NULL;
+    struct ps_added added;
     bool is_repeat = false;
     PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, PS_ENCODING_NATIVE,
                                      ps_parameter_spec_bytes(parameter->spec), error));
@@ -193,22 +207,43 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
     part.is_plain = request->content.size % ps_dtype_size(request->dtype) == 0 &&
                     !is_ahead(service, parameter, &part) &&
                     ps_gradient_range_is_plain(parameter->spec, request->content);
-    enum ps_status status = ps_staging_add(&service->staging, &part, ps_now_ms(service->clock),
-                                           &staged, &whole.content, &whole.hold, error);
-    if (status == PS_OK && staged != NULL) {
-        whole.is_plain = ps_staged_is_plain(staged);
-        struct ps_ahead *ahead = ps_staged_ahead(staged);
-        status = push_once(service, parameter, &whole, ahead, outcome, error);
-        ps_staging_end(&service->staging, staged, status);
-        if (ahead != NULL && status == PS_ERR_CONFLICT) {
-            outcome->reply.staged = true; /* forgotten: all of it is to come again */
-            status = PS_OK;
-        }
-    } else if (status == PS_OK) {
+    enum ps_status status =
+        ps_staging_add(&service->staging, &part, ps_now_ms(service->clock), &added, error);
+    whole.content = added.content;
+    whole.hold = added.hold;
+    if (status == PS_OK && added.staged != NULL)
+        status = push_staged(service, parameter, &whole, added.staged, outcome, error);
+    else if (status == PS_OK)
         status = note_staged(service, parameter, request, outcome, error);
-    }
+    if (status == PS_OK && added.made != NULL && outcome->made != NULL &&
+        (outcome->reply.staged || outcome->reply.version == added.version))
+        give_made(service, &added, request->range, outcome->made);
+    ps_blocks_release(added.made);
     ps_service_count_ranges(service);
     return status;
+}
+
+static void give_made(struct ps_service *service, const struct ps_added *added,
+                      struct ps_elements range, struct ps_pull *made)
+{
+    ps_pull_made(added->made, added->version, range, made);
+    made->reply.life = service->chain.life;
+    ps_counter_add(service->metrics.pull_bytes, made->reply.content.size);
+}
+
+/* All ranges are there. */
+static enum ps_status push_staged(struct ps_service *service, struct ps_parameter *parameter,
+                                  struct ps_push_request *whole, struct ps_staged *staged,
+                                  struct outcome *outcome, struct ps_error *error)
+{
+    struct ps_ahead *ahead = ps_staged_ahead(staged);
+    whole->is_plain = ps_staged_is_plain(staged);
+    enum ps_status status = push_once(service, parameter, whole, ahead, outcome, error);
+    ps_staging_end(&service->staging, staged, status);
+    if (ahead == NULL || status != PS_ERR_CONFLICT)
+        return status;
+    outcome->reply.staged = true; /* forgotten: all of it is to come again */
+    return PS_OK;
 }
 
 /* The push may have been applied between our looking and our adding: then what we added to is a

@@ -232,6 +232,17 @@ PS_MUST_USE enum ps_status ps_service_push(struct ps_service *service,
                                            struct ps_push_reply *reply, struct ps_push_wait *wait,
                                            struct ps_error *error);
 
+/* The same for a range of a gradient whose caller wants the values that come of it. Where the range
+ * was applied ahead of the rest (ahead.h), `*made` has them: its content is theirs, its version the
+ * one that they will be part of. They are no version's yet: they hold if the push gets that
+ * version in the end. Otherwise `*made` is left alone. NULL: not wanted. */
+struct ps_pull;
+PS_MUST_USE enum ps_status ps_service_push_range(struct ps_service *service,
+                                                 const struct ps_push_request *request,
+                                                 struct ps_push_reply *reply,
+                                                 struct ps_push_wait *wait, struct ps_pull *made,
+                                                 struct ps_error *error);
+
 /* One wait for both: `*all` becomes what `one` needs as well, if both are of the same life. */
 void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one);
 

@@ -46,9 +46,10 @@ static enum ps_status find_or_begin(struct ps_staging *staging, const struct ps_
 static enum ps_status begin(struct ps_staging *staging, const struct ps_part *part, uint64_t bytes,
                             struct ps_staged **staged, struct ps_error *error);
 static enum ps_status add_to(struct ps_staging *staging, struct ps_staged *staged,
-                             const struct ps_part *part, bool *whole, struct ps_error *error);
+                             const struct ps_part *part, struct ps_added *added, bool *whole,
+                             struct ps_error *error);
 static void apply_part(struct ps_staging *staging, struct ps_staged *staged,
-                       struct ps_staged_part *part, struct ps_view content);
+                       struct ps_staged_part *part, struct ps_view content, struct ps_added *added);
 static void count_part(struct ps_staged *staged, struct ps_staged_part *part);
 static enum ps_status make_whole(struct ps_staged *staged, struct ps_view *content,
                                  struct ps_error *error);
@@ -90,12 +91,11 @@ bool ps_staging_is_part(struct ps_elements range, uint64_t total)
 }
 
 enum ps_status ps_staging_add(struct ps_staging *staging, const struct ps_part *part,
-                              uint64_t now_ms, struct ps_staged **staged, struct ps_view *content,
-                              struct ps_hold *hold, struct ps_error *error)
+                              uint64_t now_ms, struct ps_added *added, struct ps_error *error)
 {
     struct ps_staged *found = NULL;
     bool whole = false;
-    *staged = NULL;
+    *added = (struct ps_added){0};
     PS_TRY(check_part(part, error));
     ps_mutex_lock(&staging->lock);
     drop_idle(staging, now_ms);
@@ -103,13 +103,13 @@ enum ps_status ps_staging_add(struct ps_staging *staging, const struct ps_part *
     if (status == PS_OK) {
         found->used_ms = now_ms;
         keep_staged(found); /* it may be forgotten meanwhile */
-        status = add_to(staging, found, part, &whole, error);
+        status = add_to(staging, found, part, added, &whole, error);
         if (whole)
-            status = make_whole(found, content, error);
+            status = make_whole(found, &added->content, error);
         if (status == PS_OK && whole) {
             found->applying = true;
-            *staged = keep_staged(found); /* for the one who applies it */
-            *hold = (struct ps_hold){keep_staged, release_staged, found};
+            added->staged = keep_staged(found); /* for the one who applies it */
+            added->hold = (struct ps_hold){keep_staged, release_staged, found};
         }
         if (found->parts == NULL && found->is_listed)
             unlink_staged(staging, found);
@@ -334,7 +334,8 @@ static enum ps_status begin(struct ps_staging *staging, const struct ps_part *pa
 
 /* What is there already makes nothing whole: it would be whole before. */
 static enum ps_status add_to(struct ps_staging *staging, struct ps_staged *staged,
-                             const struct ps_part *from, bool *whole, struct ps_error *error)
+                             const struct ps_part *from, struct ps_added *added, bool *whole,
+                             struct ps_error *error)
 {
     struct ps_staged_part **place;
     PS_TRY(ps_staged_part_place(&staged->parts, from, &place, error));
@@ -346,7 +347,7 @@ static enum ps_status add_to(struct ps_staging *staging, struct ps_staged *stage
     part->next = *place;
     *place = part;
     if (staged->ahead != NULL && !staged->has_failed)
-        apply_part(staging, staged, part, from->content);
+        apply_part(staging, staged, part, from->content, added);
     else
         count_part(staged, part);
     *whole = staged->is_listed && staged->present == staged->total;
@@ -362,11 +363,13 @@ static void count_part(struct ps_staged *staged, struct ps_staged_part *part)
 
 /* The lock is not held meanwhile. What then was forgotten counts no more. */
 static void apply_part(struct ps_staging *staging, struct ps_staged *staged,
-                       struct ps_staged_part *part, struct ps_view content)
+                       struct ps_staged_part *part, struct ps_view content, struct ps_added *added)
 {
     staged->working++;
     ps_mutex_unlock(&staging->lock);
     enum ps_status status = ps_ahead_apply(staged->ahead, part->range, content);
+    if (status == PS_OK)
+        added->made = ps_ahead_made(staged->ahead, &added->version);
     ps_mutex_lock(&staging->lock);
     staged->working--;
     part->is_plain = status == PS_OK;

@@ -89,19 +89,27 @@ bool ps_staging_offer(struct ps_staging *staging, const struct ps_part *part,
 /* Is a range asked for that is not the whole? */
 bool ps_staging_is_part(struct ps_elements range, uint64_t total);
 
+/* What adding a part has brought. */
+struct ps_added {
+    struct ps_staged *staged; /* NULL: others are missing. Otherwise it is whole */
+    struct ps_view content;   /* of the whole; if it was not kept it has its size, and no pieces */
+    struct ps_hold hold;      /* of that */
+    struct ps_blocks *made;   /* a reference to what the attempt makes, where this part was applied
+                                 ahead; only its elements may be read. Else NULL */
+    uint64_t version;         /* that `made` will be */
+};
+
 /* Adds a part. The same part may come again, with the same content.
  *
- * PS_OK             `*staged` is NULL: others are missing. Otherwise it is whole, `*content` and
- *                   `*hold` say how to read and keep it, and the caller applies it and then calls
- *                   ps_staging_end. Content that was not kept has its size, and no pieces
+ * PS_OK             when it is whole the caller applies it, and then calls ps_staging_end. Always
+ *                   he releases added->made
  * PS_ERR_BAD_INPUT  no request id, a wrong range or length, parts that overlap, or one that differs
  *                   in anything that all parts share; the text says which
  * PS_ERR_BUSY       no room, or this request is being applied at this moment
  * PS_ERR_NO_MEMORY
  */
 PS_MUST_USE enum ps_status ps_staging_add(struct ps_staging *staging, const struct ps_part *part,
-                                          uint64_t now_ms, struct ps_staged **staged,
-                                          struct ps_view *content, struct ps_hold *hold,
+                                          uint64_t now_ms, struct ps_added *added,
                                           struct ps_error *error);
 
 /* How many elements of a request are there. */

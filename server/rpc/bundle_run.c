@@ -59,6 +59,20 @@ struct ps_bundle_run {
 
 static size_t push_next(struct ps_bundle_run *run);
 static bool settle(struct ps_bundle_run *run);
+/* What the push has made, if it has, and of what was asked for. */
+static enum ps_status look_at_made(const struct ps_pull_request *request, struct ps_pull *pull,
+                                   struct ps_error *error)
+{
+    const struct ps_pull_reply *made = &pull->reply;
+    if (pull->held != NULL && ps_bytes_equal(made->name, request->name) &&
+        made->range.first == request->range.first && made->range.count == request->range.count &&
+        request->encoding == PS_ENCODING_NATIVE)
+        return PS_OK;
+    ps_pull_release(pull);
+    return ps_fail(error, PS_ERR_CONFLICT,
+                   "what the gradient makes of this range is not known before all of it is there");
+}
+
 static bool pull_next(struct ps_bundle_run *run, size_t *work);
 static void note_failure(struct ps_bundle_run *run, struct ps_item_status *to,
                          const struct ps_error *error);
@@ -174,6 +188,13 @@ size_t ps_bundle_run_reply_bytes(const struct ps_bundle_run *run)
 
 /* ---- Pushes ---- */
 
+/* Where the pull beside this push waits for what it makes; NULL: there is none. */
+static struct ps_pull *room_for(struct ps_bundle_run *run)
+{
+    bool is_wanted = run->next < run->request.pull_count && run->request.pulls[run->next].of_push;
+    return is_wanted ? &run->pulls[run->next].pull : NULL;
+}
+
 static size_t push_next(struct ps_bundle_run *run)
 {
     struct ps_push_request *request = &run->request.pushes[run->next];
@@ -181,14 +202,14 @@ static size_t push_next(struct ps_bundle_run *run)
     struct ps_shared_content content;
     struct ps_push_wait wait;
     struct ps_error error;
-    run->next++;
     request->hold = run->hold;
     result->status.status = ps_shared_content_open(run->context, request, &content, &error);
     size_t work = request->content.size + ITEM_WORK;
     if (result->status.status == PS_OK)
-        result->status.status =
-            ps_service_push(run->context->service, request, &result->reply, &wait, &error);
+        result->status.status = ps_service_push_range(run->context->service, request,
+                                                      &result->reply, &wait, room_for(run), &error);
     ps_shared_content_close(&content);
+    run->next++;
     if (result->status.status != PS_OK) {
         note_failure(run, &result->status, &error);
         return ITEM_WORK;
@@ -251,7 +272,9 @@ static bool pull_next(struct ps_bundle_run *run, size_t *work)
     struct ps_error error;
     /* 0 would be no limit at all. */
     request->bytes_max = run->delta_bytes_left > 0 ? run->delta_bytes_left : 1;
-    enum ps_status status = ps_service_pull(run->context->service, request, &slot->pull, &error);
+    enum ps_status status =
+        request->of_push ? look_at_made(request, &slot->pull, &error)
+                         : ps_service_pull(run->context->service, request, &slot->pull, &error);
     if (status == PS_ERR_NOT_READY && may_wait(run))
         return false;
     if (status == PS_OK)

@@ -187,6 +187,49 @@ START_TEST(two_who_push_at_the_same_time_are_both_applied_once)
 }
 END_TEST
 
+static void take_steps(struct psclient *by, float *to)
+{
+    struct psclient_error reason;
+    const struct psclient_gradient one = {"large", PSCLIENT_FLOAT32, gradient,
+                                          COUNT * sizeof(float)};
+    for (int step = 0; step < 5; step++) {
+        struct psclient_parameter large = parameter(to);
+        struct psclient_result result;
+        ck_assert_int_eq(psclient_push_pull(by, &one, &large, 1, LONG_MS, &result, &reason),
+                         PSCLIENT_OK);
+        ck_assert_uint_ge(large.version, result.version);
+        size_t i = 0;
+        while (i < COUNT && to[i] == (float)i - (float)large.version)
+            i++;
+        ck_assert_uint_eq(i, COUNT);
+    }
+}
+
+static void take_steps_beside(void *argument)
+{
+    float *own = malloc(COUNT * sizeof *own);
+    ck_assert_ptr_nonnull(own);
+    take_steps(argument, own);
+    free(own);
+}
+
+START_TEST(steps_of_two_bring_each_a_version_that_is_whole)
+{
+    struct ps_thread thread = {0};
+    start();
+    struct psclient *other = open_client();
+    ck_assert_int_eq(ps_thread_start(&thread, "stepper", take_steps_beside, other, NULL), PS_OK);
+    take_steps(client, content);
+    ps_thread_join(&thread);
+
+    struct psclient_parameter large = parameter(content);
+    expect_ok(psclient_pull(client, &large, 1, LONG_MS, NULL, &error));
+    ck_assert_uint_eq(large.version, 10);
+    psclient_close(other);
+    finish();
+}
+END_TEST
+
 static atomic_uint acknowledged;
 
 static void push_and_count(void *argument)
@@ -299,6 +342,7 @@ int main(void)
     tcase_add_test(t, a_step_brings_the_parameter_as_it_is_after_it);
     tcase_add_test(t, what_is_pulled_while_others_push_is_one_version);
     tcase_add_test(t, two_who_push_at_the_same_time_are_both_applied_once);
+    tcase_add_test(t, steps_of_two_bring_each_a_version_that_is_whole);
     tcase_add_test(t, acknowledged_pushes_in_ranges_are_applied_once_through_kills);
     tcase_add_test(t, an_element_that_is_not_finite_refuses_all_of_it);
     tcase_add_test(t, memory_of_another_size_or_type_is_not_written);

@@ -98,6 +98,41 @@ class Ranges(RangeTest):
         self.assertEqual(reply.version, 1)
         self.assertEqual(reply.content, floats(v - 1.0 for v in range(self.SMALL)))
 
+    def step_range(self, name, start, content, sequence):
+        """A range of a gradient, and what it makes of its elements."""
+        count = len(content) // 4
+        reply = self.call("PushPull", message(
+            "PushPullRequest", request=self.id(sequence),
+            grads=[message("SendGradRequest", name=name, element_type=4, offset=start, count=count,
+                           content=content)],
+            params=[message("GetParamRequest", name=name, offset=start, count=count,
+                            of_push=True)]))
+        return reply.grads[0].reply, reply.params[0]
+
+    def test_a_range_brings_what_it_makes_while_others_are_missing(self):
+        self.make_small()
+        ones = floats([1.0] * self.SMALL)
+        for start in range(0, self.SMALL, self.STEP):
+            end = min(start + self.STEP, self.SMALL)
+            pushed, pulled = self.step_range("w", start, ones[4 * start:4 * end], 2)
+            self.assertEqual(pushed.staged, end < self.SMALL)
+            self.assertEqual((pulled.reply.version, pulled.reply.offset, pulled.reply.count,
+                              pulled.reply.total), (1, start, end - start, self.SMALL))
+            self.assertEqual(pulled.reply.content, floats(v - 1.0 for v in range(start, end)))
+            self.assertEqual(self.call("GetParam", self.pull("w")).version, int(end == self.SMALL))
+
+    def test_what_a_range_makes_is_not_told_where_it_is_not_known(self):
+        self.make_small()
+        ones = floats([1.0] * self.SMALL)
+        self.step_range("w", 0, ones[:4 * self.STEP], 2)
+        pushed, pulled = self.step_range("w", 0, ones[:4 * self.STEP], 2)
+        self.assertTrue(pushed.staged)
+        self.assertEqual(pulled.status.word, "conflict")
+        reply = self.call("PushPull", message(
+            "PushPullRequest", params=[message("GetParamRequest", name="w", offset=0,
+                                               count=self.STEP, of_push=True)]))
+        self.assertEqual(reply.params[0].status.word, "conflict")
+
     def test_ranges_that_come_after_the_last_are_answered_as_it_was(self):
         self.make_small()
         ones = floats([1.0] * self.SMALL)

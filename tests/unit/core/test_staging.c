@@ -34,9 +34,7 @@ static void end(void)
 /* What one part gave. */
 struct added {
     enum ps_status status;
-    struct ps_staged *staged;
-    struct ps_view content;
-    struct ps_hold hold;
+    struct ps_added got;
     struct ps_error error;
 };
 
@@ -54,8 +52,7 @@ static struct added add_as(const char *client, uint64_t sequence, const char *na
                                  .total = total,
                                  .range = {first, count},
                                  .content = ps_view_of(&piece)};
-    added.status = ps_staging_add(&staging, &part, now_ms, &added.staged, &added.content,
-                                  &added.hold, &added.error);
+    added.status = ps_staging_add(&staging, &part, now_ms, &added.got, &added.error);
     ps_staging_check(&staging);
     return added;
 }
@@ -68,11 +65,11 @@ static struct added add(uint64_t first, uint64_t count)
 static void expect_whole(const struct added *added)
 {
     ck_assert_int_eq(added->status, PS_OK);
-    ck_assert_ptr_nonnull(added->staged);
-    ck_assert_uint_eq(added->content.size, sizeof values);
+    ck_assert_ptr_nonnull(added->got.staged);
+    ck_assert_uint_eq(added->got.content.size, sizeof values);
     float *copy = malloc(sizeof values);
     ck_assert_ptr_nonnull(copy);
-    ps_view_copy(added->content, 0, copy, sizeof values);
+    ps_view_copy(added->got.content, 0, copy, sizeof values);
     ck_assert(memcmp(copy, values, sizeof values) == 0);
     free(copy);
 }
@@ -91,8 +88,7 @@ static struct added add_looked_at(uint64_t first, uint64_t count, bool is_plain)
                                  .range = {first, count},
                                  .content = ps_view_of(&piece),
                                  .is_plain = is_plain};
-    added.status = ps_staging_add(&staging, &part, 0, &added.staged, &added.content, &added.hold,
-                                  &added.error);
+    added.status = ps_staging_add(&staging, &part, 0, &added.got, &added.error);
     return added;
 }
 
@@ -100,11 +96,11 @@ START_TEST(the_whole_is_plain_when_every_part_is)
 {
     bool first_is_plain = (_i & 1) != 0, second_is_plain = (_i & 2) != 0;
     begin(SIZE_MAX);
-    ck_assert_ptr_null(add_looked_at(0, TOTAL / 2, first_is_plain).staged);
+    ck_assert_ptr_null(add_looked_at(0, TOTAL / 2, first_is_plain).got.staged);
     struct added added = add_looked_at(TOTAL / 2, TOTAL - TOTAL / 2, second_is_plain);
-    ck_assert_ptr_nonnull(added.staged);
-    ck_assert_int_eq(ps_staged_is_plain(added.staged), first_is_plain && second_is_plain);
-    ps_staging_end(&staging, added.staged, PS_OK);
+    ck_assert_ptr_nonnull(added.got.staged);
+    ck_assert_int_eq(ps_staged_is_plain(added.got.staged), first_is_plain && second_is_plain);
+    ps_staging_end(&staging, added.got.staged, PS_OK);
     end();
 }
 END_TEST
@@ -118,11 +114,11 @@ START_TEST(parts_in_any_order_become_one)
         uint64_t k = orders[_i][i];
         last = add(k * PART, k == 2 ? REST : PART);
         ck_assert_int_eq(last.status, PS_OK);
-        ck_assert(i == 2 || last.staged == NULL);
+        ck_assert(i == 2 || last.got.staged == NULL);
     }
 
     expect_whole(&last);
-    ps_staging_end(&staging, last.staged, PS_OK);
+    ps_staging_end(&staging, last.got.staged, PS_OK);
     ck_assert_uint_eq(staging.bytes, 0);
     end();
 }
@@ -134,12 +130,12 @@ START_TEST(a_part_that_comes_again_is_harmless)
     (void)add(0, PART);
     struct added again = add(0, PART);
     ck_assert_int_eq(again.status, PS_OK);
-    ck_assert_ptr_null(again.staged);
+    ck_assert_ptr_null(again.got.staged);
     (void)add(2 * PART, REST);
     struct added last = add(PART, PART);
 
     expect_whole(&last);
-    ps_staging_end(&staging, last.staged, PS_OK);
+    ps_staging_end(&staging, last.got.staged, PS_OK);
     end();
 }
 END_TEST
@@ -194,8 +190,7 @@ START_TEST(a_part_without_a_request_id_is_refused)
                                  .range = {0, PART},
                                  .content = ps_view_of(&piece)};
     struct added added = {0};
-    ck_assert_int_eq(ps_staging_add(&staging, &part, 0, &added.staged, &added.content, &added.hold,
-                                    &added.error),
+    ck_assert_int_eq(ps_staging_add(&staging, &part, 0, &added.got, &added.error),
                      PS_ERR_BAD_INPUT);
     end();
 }
@@ -214,7 +209,7 @@ START_TEST(what_would_not_fit_is_refused_at_its_first_part)
     ck_assert_int_eq(add_as("a", 1, "w", TOTAL, PART, PART, 0).status, PS_OK);
     struct added last = add_as("a", 1, "w", TOTAL, 2 * PART, REST, 0);
     expect_whole(&last);
-    ps_staging_end(&staging, last.staged, PS_OK);
+    ps_staging_end(&staging, last.got.staged, PS_OK);
     ck_assert_int_eq(add_as("d", 1, "w", TOTAL, 0, PART, 0).status, PS_OK);
     end();
 }
@@ -227,7 +222,7 @@ START_TEST(the_only_one_always_fits)
     (void)add(PART, PART);
     struct added last = add(2 * PART, REST);
     expect_whole(&last);
-    ps_staging_end(&staging, last.staged, PS_OK);
+    ps_staging_end(&staging, last.got.staged, PS_OK);
     end();
 }
 END_TEST
@@ -252,14 +247,14 @@ START_TEST(a_refused_whole_waits_for_its_last_part_again)
     (void)add(0, PART);
     (void)add(PART, PART);
     struct added last = add(2 * PART, REST);
-    ck_assert_ptr_nonnull(last.staged);
+    ck_assert_ptr_nonnull(last.got.staged);
     ck_assert_int_eq(add(0, PART).status, PS_ERR_BUSY); /* it is being applied */
-    ps_staging_end(&staging, last.staged, PS_ERR_BUSY);
+    ps_staging_end(&staging, last.got.staged, PS_ERR_BUSY);
 
-    ck_assert_ptr_null(add(0, PART).staged);
+    ck_assert_ptr_null(add(0, PART).got.staged);
     last = add(2 * PART, REST);
     expect_whole(&last);
-    ps_staging_end(&staging, last.staged, PS_ERR_BAD_INPUT);
+    ps_staging_end(&staging, last.got.staged, PS_ERR_BAD_INPUT);
     ck_assert_uint_eq(staging.count, 0);
     end();
 }
@@ -274,7 +269,7 @@ START_TEST(what_is_applied_may_be_forgotten_meanwhile)
     struct added last = add(2 * PART, REST);
     ps_staging_clear(&staging);
     expect_whole(&last);
-    ps_staging_end(&staging, last.staged, statuses[_i]);
+    ps_staging_end(&staging, last.got.staged, statuses[_i]);
     end();
 }
 END_TEST
@@ -285,11 +280,11 @@ START_TEST(a_hold_keeps_the_whole_beyond_its_end)
     (void)add(0, PART);
     (void)add(PART, PART);
     struct added last = add(2 * PART, REST);
-    void *kept = last.hold.keep(last.hold.self);
-    ps_staging_end(&staging, last.staged, PS_OK);
+    void *kept = last.got.hold.keep(last.got.hold.self);
+    ps_staging_end(&staging, last.got.staged, PS_OK);
 
     expect_whole(&last);
-    last.hold.drop(kept);
+    last.got.hold.drop(kept);
     end();
 }
 END_TEST
@@ -311,7 +306,7 @@ START_TEST(staging_survives_any_refused_allocation)
     }
     ck_assert_int_eq(refused, heap.seen > _i);
     expect_whole(&parts[2]);
-    ps_staging_end(&staging, parts[2].staged, PS_OK);
+    ps_staging_end(&staging, parts[2].got.staged, PS_OK);
     end();
 }
 END_TEST

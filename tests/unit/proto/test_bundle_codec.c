@@ -54,8 +54,8 @@ static struct ps_buffer sample(const uint8_t *content, size_t size)
         ps_encode_bundle_push(&push, &base, i, &wire);
         ps_buffer_append(&wire, part);
     }
-    const struct ps_pull_request pulls[] = {{.name = text("a")},
-                                            {.name = text("e"), .range = {5, 6}, .version = 8}};
+    const struct ps_pull_request pulls[] = {
+        {.name = text("a")}, {.name = text("e"), .range = {5, 6}, .version = 8, .of_push = true}};
     for (size_t i = 0; i < PS_ARRAY_COUNT(pulls); i++)
         ps_encode_bundle_pull(&pulls[i], &wire);
     return wire;
@@ -95,6 +95,7 @@ START_TEST(a_bundle_comes_back_wherever_it_is_cut)
     ck_assert_uint_eq(read.pulls[1].range.first, 5);
     ck_assert_uint_eq(read.pulls[1].range.count, 6);
     ck_assert_uint_eq(read.pulls[1].version, 8);
+    ck_assert(read.pulls[1].of_push && !read.pulls[0].of_push);
     ps_decoded_release(&decoded);
     pieces_release(&pieces);
     ps_buffer_fini(&wire);

@@ -1,0 +1,81 @@
+/* A push and the pull behind it as one: each range of the gradient brings back what it makes of its
+ * elements, while the next is on its way. That holds when all of them did, and the push got the
+ * version that they have said; else the pull goes on as any other. */
+#include "client/channel_grpc_train.h"
+
+#include "base/assert.h"
+
+void ps_train_made_begin(struct ps_train *train)
+{
+    const struct ps_push_request *push = ps_call_push_of(train->request);
+    const struct ps_pull_request *pull = train->pull.wish;
+    train->made.asks = push != NULL && pull != NULL && ps_train_pull_carries(pull) &&
+                       pull->size_wish == train->content.size &&
+                       ps_dtype_size(pull->dtype) == train->element_size;
+}
+
+void ps_train_made_ask(struct ps_train *train, struct ps_call_request *request, size_t offset)
+{
+    const struct ps_push_request push = request->push;
+    request->method = PS_METHOD_PUSH_PULL;
+    request->push_pull.push = push;
+    request->push_pull.pull = *train->pull.wish;
+    request->push_pull.pull.range = push.range;
+    request->push_pull.pull.of_push = true;
+    request->push_pull.pull.size_wish = push.content.size;
+    request->push_pull.pull.destination += offset;
+    train->made.asked = true;
+}
+
+/* The push's own outcome, whatever became of the pull. A server that has no such call has not
+ * looked at the range: as if it had let go of it. */
+bool ps_train_made_outcome(struct ps_train *train, struct ps_flight *flight,
+                           struct ps_call_outcome *outcome)
+{
+    ps_flight_bundle_outcome(flight, 0, outcome);
+    if (outcome->no_bundles) {
+        outcome->status = PS_OK;
+        outcome->reply.method = PS_METHOD_PUSH_PULL;
+        outcome->reply.push_pull.push = (struct ps_push_reply){.staged = true};
+    }
+    bool is_pushed = flight->status == PS_OK && flight->bundle.pushes[0].status.status == PS_OK;
+    bool has_made = is_pushed && outcome->status == PS_OK;
+    if (is_pushed && !has_made && flight->bundle.pulls[0].status.status != PS_OK) {
+        outcome->status = PS_OK;
+        outcome->refused = false;
+        outcome->reply.push_pull.push = flight->bundle.pushes[0].reply;
+    }
+    train->made.asks = train->made.asks && has_made;
+    train->made.missing = train->made.missing || !has_made;
+    return has_made;
+}
+
+bool ps_train_made_note(struct ps_train *train, const struct ps_pull_request *request,
+                        const struct ps_pull_reply *reply)
+{
+    struct ps_train_made *made = &train->made;
+    bool fits = ps_train_pull_is_asked_for(request, reply) &&
+                reply->total == train->pull.wish->size_wish / train->element_size;
+    if (made->version == 0)
+        train->outcome.reply.push_pull.pull = *reply;
+    if (made->version == 0) {
+        made->version = reply->version + 1;
+        made->life = reply->life;
+    }
+    made->missing = made->missing || !fits || made->version != reply->version + 1 ||
+                    made->life != reply->life;
+    return !made->missing;
+}
+
+void ps_train_made_settle(struct ps_train *train)
+{
+    struct ps_train_made *made = &train->made;
+    const struct ps_push_reply *push = &train->outcome.reply.push_pull.push;
+    PS_ASSERT(train->running == 0 && train->has_reply);
+    if (made->asked && !made->missing && made->version == push->version + 1) {
+        train->pull.in_ranges = true;
+        train->pull.version = made->version;
+        train->pull.next = train->pull.wish->size_wish;
+    }
+    made->asked = false;
+}
