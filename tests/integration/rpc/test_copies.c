@@ -208,10 +208,10 @@ int main(void)
 enum place { NOWHERE, IN_PUSHES, IN_PULLS };
 static enum place added;
 
-enum ps_status __real_ps_service_push(struct ps_service *service,
-                                      const struct ps_push_request *request,
-                                      struct ps_push_reply *reply, struct ps_push_wait *wait,
-                                      struct ps_error *error);
+enum ps_status __real_ps_service_push_range(struct ps_service *service,
+                                            const struct ps_push_request *request,
+                                            struct ps_push_reply *reply, struct ps_push_wait *wait,
+                                            struct ps_pull *made, struct ps_error *error);
 enum ps_status __real_ps_service_pull(struct ps_service *service,
                                       const struct ps_pull_request *request, struct ps_pull *pull,
                                       struct ps_error *error);
@@ -226,20 +226,29 @@ static uint8_t *copy_of(struct ps_view view)
     return copy;
 }
 
+enum ps_status __wrap_ps_service_push_range(struct ps_service *service,
+                                            const struct ps_push_request *request,
+                                            struct ps_push_reply *reply, struct ps_push_wait *wait,
+                                            struct ps_pull *made, struct ps_error *error)
+{
+    if (added != IN_PUSHES)
+        return __real_ps_service_push_range(service, request, reply, wait, made, error);
+    struct ps_push_request copied_request = *request;
+    struct ps_bytes piece = {copy_of(request->content), request->content.size};
+    copied_request.content = ps_view_of(&piece);
+    copied_request.hold = (struct ps_hold){NULL, NULL, NULL};
+    enum ps_status status =
+        __real_ps_service_push_range(service, &copied_request, reply, wait, made, error);
+    free((void *)(uintptr_t)piece.data);
+    return status;
+}
+
 enum ps_status __wrap_ps_service_push(struct ps_service *service,
                                       const struct ps_push_request *request,
                                       struct ps_push_reply *reply, struct ps_push_wait *wait,
                                       struct ps_error *error)
 {
-    if (added != IN_PUSHES)
-        return __real_ps_service_push(service, request, reply, wait, error);
-    struct ps_push_request copied_request = *request;
-    struct ps_bytes piece = {copy_of(request->content), request->content.size};
-    copied_request.content = ps_view_of(&piece);
-    copied_request.hold = (struct ps_hold){NULL, NULL, NULL};
-    enum ps_status status = __real_ps_service_push(service, &copied_request, reply, wait, error);
-    free((void *)(uintptr_t)piece.data);
-    return status;
+    return __wrap_ps_service_push_range(service, request, reply, wait, NULL, error);
 }
 
 enum ps_status __wrap_ps_service_pull(struct ps_service *service,
