@@ -56,14 +56,13 @@ bool ps_train_made_note(struct ps_train *train, const struct ps_pull_request *re
     struct ps_train_made *made = &train->made;
     bool fits = ps_train_pull_is_asked_for(request, reply) &&
                 reply->total == train->pull.wish->size_wish / train->element_size;
-    if (made->version == 0)
-        train->outcome.reply.push_pull.pull = *reply;
     if (made->version == 0) {
+        train->outcome.reply.push_pull.pull = *reply;
         made->version = reply->version + 1;
         made->life = reply->life;
     }
-    made->missing = made->missing || !fits || made->version != reply->version + 1 ||
-                    made->life != reply->life;
+    made->missing =
+        made->missing || !fits || made->version != reply->version + 1 || made->life != reply->life;
     return !made->missing;
 }
 

@@ -21,6 +21,7 @@ START_TEST(a_range_brings_what_it_makes_before_the_push_is_whole)
     for (size_t i = 0; i < RANGES; i++) {
         const struct ps_pull_reply *reply = &made[i].reply;
         ck_assert_uint_eq(reply->version, 1);
+        ck_assert_uint_eq(reply->life, world.service->chain.life);
         ck_assert_uint_eq(reply->range.first, ranges[i].first);
         ck_assert_uint_eq(reply->range.count, ranges[i].count);
         ck_assert_uint_eq(reply->total, COUNT);
