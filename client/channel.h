@@ -100,6 +100,9 @@ struct ps_channel_shared {
     uint64_t bytes;
     uint64_t placed_bytes; /* of these, what was not copied here */
     uint64_t near_calls;   /* through a unix socket */
+    uint32_t servers;      /* that are connected now; and of these, */
+    uint32_t near_servers; /* through a unix socket, too */
+    uint32_t shared_servers;
 };
 struct ps_channel_shared ps_channel_grpc_shared(const struct ps_channel *channel);
 

@@ -89,10 +89,22 @@ void ps_channel_grpc_near(struct ps_channel *channel, bool near)
 struct ps_channel_shared ps_channel_grpc_shared(const struct ps_channel *channel)
 {
     struct ps_grpc_side *side = channel->self;
-    return (struct ps_channel_shared){.calls = atomic_load(&side->shared_calls),
-                                      .bytes = atomic_load(&side->shared_bytes),
-                                      .placed_bytes = atomic_load(&side->placed_bytes),
-                                      .near_calls = atomic_load(&side->near_calls)};
+    struct ps_channel_shared told = {.calls = atomic_load(&side->shared_calls),
+                                     .bytes = atomic_load(&side->shared_bytes),
+                                     .placed_bytes = atomic_load(&side->placed_bytes),
+                                     .near_calls = atomic_load(&side->near_calls)};
+    ps_mutex_lock(&side->mutex);
+    for (uint32_t i = 0; i < side->shard_count; i++) {
+        const struct ps_connection *connection = side->routes[i];
+        if (connection == NULL ||
+            grpc_channel_check_connectivity_state(connection->channel, 0) != GRPC_CHANNEL_READY)
+            continue;
+        told.servers++;
+        told.near_servers += connection->near != NULL;
+        told.shared_servers += ps_shared_link_works(connection->shared);
+    }
+    ps_mutex_unlock(&side->mutex);
+    return told;
 }
 
 static void destroy(void *self)

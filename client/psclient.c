@@ -171,7 +171,10 @@ PS_EXPORT void psclient_get_counters(const struct psclient *client,
                                            .shared_calls = shared.calls,
                                            .shared_bytes = shared.bytes,
                                            .placed_bytes = shared.placed_bytes,
-                                           .unix_calls = shared.near_calls};
+                                           .unix_calls = shared.near_calls,
+                                           .tcp_servers = shared.servers,
+                                           .unix_servers = shared.near_servers,
+                                           .shared_servers = shared.shared_servers};
     ps_mutex_unlock(&unlocked->mutex);
     counters->feedback_bytes = ps_push_encoder_bytes(&unlocked->encoder);
 }

@@ -337,6 +337,10 @@ struct psclient_counters {
     uint64_t unix_calls;     /* messages that went through unix sockets; 0: none did */
     uint64_t placed_bytes;   /* of shared_bytes, what lay in memory of psclient_memory_new, and was
                                 not copied here */
+    /* Shards whose server is reached so at the moment; each counts wherever it is. */
+    uint32_t tcp_servers;
+    uint32_t unix_servers;
+    uint32_t shared_servers; /* content goes through shared memory */
 };
 void psclient_get_counters(const struct psclient *client, struct psclient_counters *counters);
 

@@ -345,6 +345,7 @@ static enum ps_status build_probes(struct ps_instance *instance, struct ps_error
         .log = instance->log,
         .metrics = instance->metrics,
         .service = instance->service,
+        .rpc = instance->rpc,
     };
     return ps_probes_create(&wish, &instance->probes, error);
 }

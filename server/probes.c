@@ -147,5 +147,6 @@ static void render(void *self, struct ps_buffer *page)
 {
     struct ps_probes *probes = self;
     ps_service_count(probes->options.service);
+    ps_rpc_server_count(probes->options.rpc);
     ps_metrics_render(probes->options.metrics, page);
 }

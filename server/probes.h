@@ -14,6 +14,7 @@
 #include "base/metrics.h"
 #include "server/core/coordinator.h"
 #include "server/core/service.h"
+#include "server/rpc/rpc_server.h"
 
 struct ps_probes;
 
@@ -24,6 +25,7 @@ struct ps_probes_options {
     const struct ps_log *log;
     struct ps_metrics *metrics;
     struct ps_service *service;
+    struct ps_rpc_server *rpc;
 };
 
 PS_MUST_USE enum ps_status ps_probes_create(const struct ps_probes_options *options,

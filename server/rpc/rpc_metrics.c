@@ -59,6 +59,11 @@ void ps_rpc_metrics_register(struct ps_rpc_metrics *metrics, struct ps_metrics *
     metrics->dropped =
         ps_metrics_gauge(registry, "ps_rpc_dropped_connections",
                          "Connections that were closed at once for want of descriptors.", NULL);
+    static const char connections[] = "Connections of clients that are open.";
+    metrics->tcp_connections =
+        ps_metrics_gauge(registry, "ps_rpc_connections", connections, "transport=\"tcp\"");
+    metrics->local_connections =
+        ps_metrics_gauge(registry, "ps_rpc_connections", connections, "transport=\"unix\"");
 }
 
 void ps_rpc_metrics_started(struct ps_rpc_metrics *metrics, enum ps_method method,
@@ -92,4 +97,10 @@ void ps_rpc_metrics_stream_message(struct ps_rpc_metrics *metrics, int change)
 void ps_rpc_metrics_dropped(struct ps_rpc_metrics *metrics, uint64_t connections)
 {
     ps_gauge_set(metrics->dropped, (double)connections);
+}
+
+void ps_rpc_metrics_connections(struct ps_rpc_metrics *metrics, uint32_t tcp, uint32_t local)
+{
+    ps_gauge_set(metrics->tcp_connections, tcp);
+    ps_gauge_set(metrics->local_connections, local);
 }

@@ -24,6 +24,8 @@ struct ps_rpc_metrics {
     struct ps_counter *bytes_sent;
     struct ps_gauge *parked;
     struct ps_gauge *dropped;
+    struct ps_gauge *tcp_connections;
+    struct ps_gauge *local_connections;
     struct ps_counter *stream_messages;
     struct ps_gauge *stream_messages_open;
     atomic_uint parked_count;
@@ -40,6 +42,9 @@ void ps_rpc_metrics_handled(struct ps_rpc_metrics *metrics, enum ps_method metho
 
 /* So many connections were dropped so far for want of descriptors. */
 void ps_rpc_metrics_dropped(struct ps_rpc_metrics *metrics, uint64_t connections);
+
+/* So many connections are open at the moment. */
+void ps_rpc_metrics_connections(struct ps_rpc_metrics *metrics, uint32_t tcp, uint32_t local);
 
 /* A message of a stream of batches has come (+1), or its answer was sent, or never will be (-1). */
 void ps_rpc_metrics_stream_message(struct ps_rpc_metrics *metrics, int change);

@@ -7,6 +7,7 @@
 #include "base/bounds.h"
 #include "proto/reflection_codec.h"
 #include "server/rpc/accept_guard.h"
+#include "server/rpc/connection_count.h"
 #include "server/rpc/local_listener.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/server_arguments.h"
@@ -262,6 +263,12 @@ void ps_rpc_server_wake(struct ps_rpc_server *server)
     ps_rpc_metrics_dropped(&server->context.metrics, ps_accept_guard_dropped());
     for (uint32_t i = 0; i < server->lane_count; i++)
         ps_lane_ring(server->lanes[i]);
+}
+
+void ps_rpc_server_count(struct ps_rpc_server *server)
+{
+    struct ps_connection_count count = ps_connection_count(server->port);
+    ps_rpc_metrics_connections(&server->context.metrics, count.tcp, count.local);
 }
 
 void ps_rpc_call_came(struct ps_rpc_context *context)

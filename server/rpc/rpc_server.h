@@ -51,6 +51,9 @@ uint16_t ps_rpc_server_port(const struct ps_rpc_server *server);
 PS_MUST_USE enum ps_status ps_rpc_server_start(struct ps_rpc_server *server,
                                                struct ps_error *error);
 
+/* Brings the metrics of connections up to date: for whoever shows them. Any thread. */
+void ps_rpc_server_count(struct ps_rpc_server *server);
+
 /* Tells the lanes that parked calls may go on (the service's listener calls this), and that health
  * may have changed. Who notices that the lease has run out calls it, too: nothing else tells
  * health's watchers. Any thread, from create until destroy; never blocks. */

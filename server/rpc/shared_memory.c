@@ -50,7 +50,7 @@ struct ps_shared_memory {
     struct client clients[PS_SHARED_CLIENTS_MAX];
     atomic_uint_fast64_t bytes; /* mapped */
     bool told_refusal;          /* the thread's: further ones are logged for debugging only */
-    struct ps_gauge *client_count, *mapped_bytes;
+    struct ps_gauge *client_count, *segment_count, *mapped_bytes;
     struct ps_counter *refused, *push_bytes, *pull_bytes, *copied_bytes;
 };
 
@@ -65,6 +65,7 @@ static enum ps_status take(struct ps_shared_memory *shared, struct client *clien
                            struct ps_bytes message, int descriptor, struct ps_error *error);
 static struct ps_shared_mapping *map(struct ps_shared_memory *shared, uint64_t size, int descriptor,
                                      struct ps_error *error);
+static void count_clients(struct ps_shared_memory *shared);
 static void drop(struct ps_shared_memory *shared, struct client *client);
 static void drop_silent(struct ps_shared_memory *shared);
 static void refuse(struct ps_shared_memory *shared, const struct ps_error *why);
@@ -115,6 +116,9 @@ static void register_metrics(struct ps_shared_memory *shared)
         return;
     shared->client_count = ps_metrics_gauge(metrics, "ps_shared_memory_clients",
                                             "Clients that share memory with this server.", NULL);
+    shared->segment_count =
+        ps_metrics_gauge(metrics, "ps_shared_memory_segments",
+                         "Memories that they share; each of psclient_memory_new is one.", NULL);
     shared->mapped_bytes =
         ps_metrics_gauge(metrics, "ps_shared_memory_bytes", "Bytes that they share.", NULL);
     shared->refused = ps_metrics_counter(metrics, "ps_shared_memory_refused_total",
@@ -263,7 +267,7 @@ static enum ps_status take(struct ps_shared_memory *shared, struct client *clien
     ps_mutex_lock(&shared->lock);
     client->mapping = mapping;
     ps_mutex_unlock(&shared->lock);
-    ps_gauge_add(shared->client_count, 1);
+    count_clients(shared);
     ps_shared_welcome_write(mapping->number, answer);
     PS_LOG(shared->options.log, PS_LOG_INFO, "shared memory", "a client on this host shares memory",
            PS_FIELD_INT("process", client->process), PS_FIELD_UINT("bytes", bytes));
@@ -303,6 +307,24 @@ static struct ps_shared_mapping *map(struct ps_shared_memory *shared, uint64_t s
     return mapping;
 }
 
+/* A process is one client, however many memories it shares; one that the kernel does not name here
+ * (of another container, say) counts for each. The thread's. */
+static void count_clients(struct ps_shared_memory *shared)
+{
+    uint32_t clients = 0, segments = 0;
+    for (size_t i = 0; i < PS_SHARED_CLIENTS_MAX; i++) {
+        const struct client *client = &shared->clients[i];
+        bool is_first = client->mapping != NULL;
+        segments += client->mapping != NULL;
+        for (size_t k = 0; k < i && is_first && client->process > 0; k++)
+            is_first =
+                shared->clients[k].mapping == NULL || shared->clients[k].process != client->process;
+        clients += is_first;
+    }
+    ps_gauge_set(shared->client_count, clients);
+    ps_gauge_set(shared->segment_count, segments);
+}
+
 /* Calls that hold the memory keep it until they end, and with it the socket: a client that sees it
  * closed knows that nobody reads or writes its memory. */
 static void drop(struct ps_shared_memory *shared, struct client *client)
@@ -314,7 +336,7 @@ static void drop(struct ps_shared_memory *shared, struct client *client)
     client->mapping = NULL;
     ps_mutex_unlock(&shared->lock);
     if (mapping != NULL) {
-        ps_gauge_add(shared->client_count, -1);
+        count_clients(shared);
         PS_LOG(shared->options.log, PS_LOG_INFO, "shared memory", "a client's memory is given back",
                PS_FIELD_INT("process", client->process));
         release_mapping(mapping);

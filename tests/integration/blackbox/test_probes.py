@@ -1,5 +1,6 @@
 """How machines see a server: /metrics, /livez, /readyz, and the service manager's socket."""
 
+import fcntl
 import http.client
 import os
 import re
@@ -103,6 +104,69 @@ class Pages(unittest.TestCase):
         finally:
             for visitor in visitors:
                 visitor.close()
+
+
+class Ways(unittest.TestCase):
+    """How many clients come which way."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = os.path.join(self.folder.name, "socket")
+        self.server = Server("--listen-unix", self.path, http=True)
+        self.addCleanup(self.server.__exit__)
+        self.server.make_ready()
+
+    def wait_for(self, **wanted):
+        names = {"tcp": r'ps_rpc_connections{transport="tcp"}',
+                 "unix": r'ps_rpc_connections{transport="unix"}',
+                 "clients": "ps_shared_memory_clients", "segments": "ps_shared_memory_segments"}
+
+        def numbers():
+            text = self.server.get("/metrics")[1]
+            return {way: int(re.search(rf"^{re.escape(names[way])} (\d+)$", text, re.M)[1])
+                    for way in wanted}
+
+        wait_until(lambda: numbers() == wanted, 20, f"{wanted}; it says {numbers()}")
+
+    def test_connections_are_counted_by_transport_while_they_last(self):
+        self.wait_for(tcp=1, unix=0, clients=0, segments=0)
+        host, port = self.server.address.rsplit(":", 1)
+        with socket.create_connection((host, int(port))):
+            with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as two:
+                one.connect(self.path)
+                two.connect(self.path)
+                self.wait_for(tcp=2, unix=2)
+            self.wait_for(tcp=2, unix=0)
+        self.wait_for(tcp=1, unix=0)
+
+    def name_of_the_local_socket(self):
+        """As the server tells it to a call that asks; this one is refused."""
+        pull = self.server.calls.channel.unary_unary("/pserver.v1.ParameterServer/GetParam")
+        call = pull.future(b"", timeout=20, metadata=[("ps-shared-memory", "?")])
+        self.assertEqual(call.code(), grpc.StatusCode.NOT_FOUND)
+        return dict(call.initial_metadata())["ps-shared-memory"]
+
+    def share(self, name):
+        memory = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(memory, 1 << 20)
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        way = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        way.settimeout(20)
+        way.connect(b"\0" + name.encode())
+        socket.send_fds(way, [b"PSSHARE1" + (1 << 20).to_bytes(8, "little")], [memory])
+        os.close(memory)
+        self.assertEqual(way.recv(64)[:8], b"PSTAKEN1")
+        return way
+
+    def test_a_client_that_shares_two_memories_is_one_client(self):
+        name = self.name_of_the_local_socket()
+        with self.share(name):
+            self.wait_for(clients=1, segments=1)
+            with self.share(name):
+                self.wait_for(clients=1, segments=2)
+            self.wait_for(clients=1, segments=1)
+        self.wait_for(clients=0, segments=0)
 
 
 class Life(unittest.TestCase):

@@ -153,6 +153,9 @@ static void train(const struct way *way, float *result)
         ck_assert_uint_eq(pull(), (uint64_t)turn + 1);
     }
     bool shares = way->shared_memory == PSCLIENT_SHARED_MEMORY_AUTO;
+    ck_assert_uint_eq(counters().tcp_servers, 1);
+    ck_assert_uint_eq(counters().unix_servers, way->unix_socket == PSCLIENT_UNIX_SOCKET_AUTO);
+    ck_assert_uint_eq(counters().shared_servers, shares);
     ck_assert((counters().placed_bytes > 0) == shares);
     ck_assert_uint_le(counters().placed_bytes, counters().shared_bytes);
     memcpy(result, values, BYTES);

@@ -1,0 +1,57 @@
+/* A connection that was accepted has the name of its listener, a port or the name of a unix socket;
+ * the ends of other connections of this process have none of these. */
+#include "server/rpc/connection_count.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+static bool is_stream(int descriptor)
+{
+    int type = 0, listens = 0;
+    socklen_t type_size = sizeof type, listens_size = sizeof listens;
+    return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0 &&
+           type == SOCK_STREAM &&
+           getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_size) == 0 &&
+           listens == 0;
+}
+
+static void look_at(int descriptor, uint16_t port, struct ps_connection_count *count)
+{
+    union {
+        struct sockaddr head;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+        struct sockaddr_un local;
+    } name = {.local = {0}};
+    socklen_t size = sizeof name;
+    if (!is_stream(descriptor) || getsockname(descriptor, &name.head, &size) != 0)
+        return;
+    if (name.head.sa_family == AF_INET)
+        count->tcp += ntohs(name.four.sin_port) == port;
+    else if (name.head.sa_family == AF_INET6)
+        count->tcp += ntohs(name.six.sin6_port) == port;
+    else if (name.head.sa_family == AF_UNIX)
+        count->local += size > offsetof(struct sockaddr_un, sun_path);
+}
+
+struct ps_connection_count ps_connection_count(uint16_t port)
+{
+    struct ps_connection_count count = {0};
+    DIR *folder = opendir("/proc/self/fd");
+    if (folder == NULL)
+        return count;
+    for (struct dirent *next = readdir(folder); next != NULL; next = readdir(folder)) {
+        char *end;
+        long descriptor = strtol(next->d_name, &end, 10);
+        if (end != next->d_name && *end == '\0')
+            look_at((int)descriptor, port, &count);
+    }
+    (void)closedir(folder);
+    return count;
+}
