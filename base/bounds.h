@@ -55,6 +55,9 @@ _Static_assert(PS_BLOCK_BYTES % (PS_SUM_ELEMENTS * 8) == 0, "a partial sum never
 /* Most lanes (threads that serve calls) of one server. */
 #define PS_LANES_MAX 64
 
+/* Threads at one update: more find the memory's bandwidth used up. */
+#define PS_UPDATE_THREADS_MAX 8
+
 /* Longest client id of a request. */
 #define PS_CLIENT_ID_BYTES_MAX 64
 

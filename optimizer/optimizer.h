@@ -49,6 +49,14 @@ struct ps_gradient_scan {
 void ps_optimizer_scan(const struct ps_optimizer_settings *settings, enum ps_dtype dtype,
                        const void *gradient, size_t count, struct ps_gradient_scan *scan);
 
+/* A part of a push that may be scanned beside others: it begins at a multiple of this. */
+#define PS_SCAN_PART_ELEMENTS ((uint64_t)PS_SUM_LANES * PS_SUM_ELEMENTS)
+
+/* Adds to `scan` what was found in the elements that follow it, as if it had gone on itself: the
+ * sum has the same bits. `part` was scanned from zero; both begin at multiples of
+ * PS_SCAN_PART_ELEMENTS, where a norm is asked for, and `part` is not longer than that. */
+void ps_optimizer_scan_join(struct ps_gradient_scan *scan, const struct ps_gradient_scan *part);
+
 /* True when ps_optimizer_scan would do anything at all for these settings. */
 bool ps_optimizer_scans(const struct ps_optimizer_settings *settings, enum ps_dtype dtype);
 

@@ -1,7 +1,11 @@
 /* The one order in which partial sums are added up (the bit contract, B7). */
 #include "optimizer/sum.h"
 
+#include "base/assert.h"
+
 #include <string.h>
+
+static void close_groups(struct ps_gradient_scan *scan);
 
 double ps_sum_fold(double lanes[PS_SUM_LANES])
 {
@@ -19,10 +23,33 @@ void ps_sum_close(struct ps_gradient_scan *scan)
     uint64_t group = scan->count / PS_SUM_ELEMENTS - 1;
     scan->groups[group % PS_SUM_LANES] += ps_sum_fold(scan->lanes);
     memset(scan->lanes, 0, sizeof scan->lanes);
-    if ((group + 1) % PS_SUM_ELEMENTS != 0)
+    close_groups(scan);
+}
+
+/* After whole groups. */
+static void close_groups(struct ps_gradient_scan *scan)
+{
+    if (scan->count / PS_SUM_ELEMENTS % PS_SUM_ELEMENTS != 0)
         return;
     scan->square_sum += ps_sum_fold(scan->groups);
     memset(scan->groups, 0, sizeof scan->groups);
+}
+
+/* A part's groups have a lane each, so that adding them up one lane at a time is what a scan that
+ * went on would have done; only the last part can end within a group. */
+void ps_optimizer_scan_join(struct ps_gradient_scan *scan, const struct ps_gradient_scan *part)
+{
+    PS_ASSERT(part->square_sum == 0);
+    if (part->nonfinite && !scan->nonfinite) {
+        scan->nonfinite = true;
+        scan->nonfinite_index = scan->count + part->nonfinite_index;
+    }
+    for (size_t i = 0; i < PS_SUM_LANES; i++)
+        scan->groups[i] += part->groups[i];
+    memcpy(scan->lanes, part->lanes, sizeof scan->lanes);
+    scan->count += part->count;
+    if (scan->count % PS_SUM_ELEMENTS == 0)
+        close_groups(scan);
 }
 
 double ps_sum_total(const struct ps_gradient_scan *scan)

@@ -246,6 +246,7 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .listens_locally = strcmp(options->listen_unix, "off") != 0,
         .listen_file = strchr(options->listen_unix, '/') != NULL ? options->listen_unix : NULL,
         .lane_count = (uint32_t)options->lanes,
+        .update_threads = options->update_threads,
         .busy_poll = options->busy_poll,
         .client_bytes_max = options->client_bytes,
         .client_calls_max = (uint32_t)options->client_calls,

@@ -92,6 +92,9 @@ static const struct ps_option table[] = {
            "Most calls of one connection at once; more wait at the client."),
     OPTION(lanes, "lanes", PS_OPTION_UINT, "N", "0", NULL,
            "Threads that serve calls; 0: one for every two cores."),
+    OPTION(update_threads_text, "update-threads", PS_OPTION_TEXT, "N|auto", "auto", NULL,
+           "Most threads at one update of 4MiB or more; 1: each is done by one thread. auto: one "
+           "for each core, at most 4. The bits do not depend on it."),
     OPTION(
         busy_poll_text, "busy-poll", PS_OPTION_TEXT, "TIME|auto|off", "auto", NULL,
         "How long such a thread looks for the next call before it sleeps: 50us, say. It costs a "
@@ -153,6 +156,8 @@ static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps
 static enum ps_status check_store(const struct ps_pserver_options *options, struct ps_error *error);
 static enum ps_status check_journal(struct ps_pserver_options *options, struct ps_error *error);
 static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_error *error);
+static enum ps_status parse_update_threads(struct ps_pserver_options *options,
+                                           struct ps_error *error);
 
 const struct ps_option_set *ps_pserver_option_set(void)
 {
@@ -267,6 +272,7 @@ static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps
     if (options->lanes > PS_LANES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--lanes must be 0 to %d, not %llu", PS_LANES_MAX,
                        (unsigned long long)options->lanes);
+    PS_TRY(parse_update_threads(options, error));
     PS_TRY(ps_busy_poll_parse("--busy-poll", options->busy_poll_text, &options->busy_poll, error));
     if (options->shared_memory_bytes < 1 << 20)
         return ps_fail(
@@ -329,5 +335,20 @@ static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_
                        "--index %s: expected a number below --num-pservers (%llu)",
                        options->index_text, (unsigned long long)options->num_pservers);
     options->index = (int64_t)index;
+    return PS_OK;
+}
+
+static enum ps_status parse_update_threads(struct ps_pserver_options *options,
+                                           struct ps_error *error)
+{
+    const char *text = options->update_threads_text;
+    options->update_threads = 0;
+    if (strcmp(text, "auto") == 0)
+        return PS_OK;
+    if (text[0] < '1' || text[0] > '0' + PS_UPDATE_THREADS_MAX || text[1] != '\0')
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--update-threads \"%.40s\": expected auto, or a number from 1 to %d", text,
+                       PS_UPDATE_THREADS_MAX);
+    options->update_threads = (uint32_t)(text[0] - '0');
     return PS_OK;
 }

@@ -49,6 +49,8 @@ struct ps_pserver_options {
     uint64_t client_bytes;
     uint64_t client_calls;
     uint64_t lanes;
+    const char *update_threads_text;
+    uint32_t update_threads; /* 0: auto */
     const char *busy_poll_text;
     struct ps_busy_poll_wish busy_poll;
     uint64_t reply_ms;

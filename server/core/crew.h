@@ -1,6 +1,6 @@
 /* Who does work that many can do at once: a server lends threads, a test or a tool does it alone.
  *
- * Threads:  run is called by one thread at a time.
+ * Threads:  run is called by one thread at a time, unless the one who lends says otherwise.
  * Blocking: run, until the work is done.
  * Errors:   none: with fewer threads it only takes longer.
  * Memory:   borrowed for the call.

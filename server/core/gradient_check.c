@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "optimizer/encoded.h"
+#include "server/core/spread.h"
 
 #include <string.h>
 
@@ -14,6 +15,10 @@ static bool is_plainly_finite(const struct ps_parameter_spec *spec, struct ps_gr
 static bool scales_are_small(struct ps_view content, uint64_t groups);
 static void scan_elements(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                           struct ps_gradient_scan *scan);
+static bool scan_together(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
+                          struct ps_gradient_scan *scan);
+static void scan_part(const struct ps_parameter_spec *spec, struct ps_gradient_runs *runs,
+                      uint64_t count, struct ps_gradient_scan *scan);
 static void scan_values(const struct ps_parameter_spec *spec, struct ps_view content,
                         struct ps_gradient_scan *scan);
 
@@ -135,13 +140,64 @@ static bool scales_are_small(struct ps_view content, uint64_t groups)
 static void scan_elements(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                           struct ps_gradient_scan *scan)
 {
+    if (ps_spread_pays(spec) && scan_together(spec, gradient, scan))
+        return;
     struct ps_gradient_runs runs;
     ps_gradient_runs_init(&runs, gradient, spec->dtype, spec->count);
-    struct ps_element_run run = ps_gradient_runs_next(&runs, SIZE_MAX / 8);
-    while (run.count > 0) {
+    scan_part(spec, &runs, spec->count, scan);
+}
+
+/* The next `count` elements. */
+static void scan_part(const struct ps_parameter_spec *spec, struct ps_gradient_runs *runs,
+                      uint64_t count, struct ps_gradient_scan *scan)
+{
+    while (count > 0) {
+        size_t wanted = count < SIZE_MAX / 8 ? (size_t)count : SIZE_MAX / 8;
+        struct ps_element_run run = ps_gradient_runs_next(runs, wanted);
+        PS_ASSERT(run.count > 0);
         ps_optimizer_scan(&spec->settings, spec->dtype, run.elements, run.count, scan);
-        run = ps_gradient_runs_next(&runs, SIZE_MAX / 8);
+        count -= run.count;
     }
+}
+
+/* A scan by several threads. */
+struct scan_work {
+    const struct ps_parameter_spec *spec;
+    struct ps_gradient gradient;
+    struct ps_spread spread;
+    struct ps_gradient_scan *parts;
+};
+
+static void scan_some(void *argument)
+{
+    struct scan_work *work = argument;
+    const struct ps_parameter_spec *spec = work->spec;
+    struct ps_gradient_runs runs;
+    struct ps_elements part;
+    ps_gradient_runs_init(&runs, work->gradient, spec->dtype, spec->count);
+    while (ps_spread_next(&work->spread, &part)) {
+        ps_gradient_runs_skip_to(&runs, part.first);
+        scan_part(spec, &runs, part.count, &work->parts[part.first / work->spread.part]);
+    }
+}
+
+/* False: there is no memory for it. */
+static bool scan_together(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
+                          struct ps_gradient_scan *scan)
+{
+    struct scan_work work = {.spec = spec, .gradient = gradient};
+    bool has_norm = spec->settings.clip_norm > 0;
+    ps_spread_init(&work.spread, spec,
+                   has_norm ? PS_SCAN_PART_ELEMENTS : PS_SCAN_PART_ELEMENTS / 4);
+    size_t part_count = (size_t)((spec->count + work.spread.part - 1) / work.spread.part);
+    work.parts = ps_zeroed_array(spec->memory, part_count, sizeof work.parts[0]);
+    if (work.parts == NULL)
+        return false;
+    ps_spread_run(spec, scan_some, &work);
+    for (size_t i = 0; i < part_count; i++)
+        ps_optimizer_scan_join(scan, &work.parts[i]);
+    ps_release(spec->memory, work.parts);
+    return true;
 }
 
 /* Zeros are finite: only what is named need be looked at. */

@@ -37,4 +37,7 @@ void ps_gradient_pairs_init(struct ps_gradient_pairs *pairs, struct ps_view cont
  * Count 0: there is none below it. */
 struct ps_gradient_pair_run ps_gradient_pairs_next(struct ps_gradient_pairs *pairs, uint64_t limit);
 
+/* Passes over the pairs whose indices are below `index`. */
+void ps_gradient_pairs_skip_to(struct ps_gradient_pairs *pairs, uint64_t index);
+
 #endif

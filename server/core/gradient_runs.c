@@ -55,6 +55,24 @@ struct ps_element_run ps_gradient_runs_next(struct ps_gradient_runs *runs, size_
     return (struct ps_element_run){runs->scratch, count};
 }
 
+void ps_gradient_runs_skip_to(struct ps_gradient_runs *runs, uint64_t at)
+{
+    PS_ASSERT(at >= runs->at && at <= runs->count);
+    if (at == runs->at)
+        return;
+    PS_ASSERT(at % PS_ENCODING_GROUP == 0 && runs->at % PS_ENCODING_GROUP == 0);
+    size_t count = (size_t)(at - runs->at);
+    runs->at = at;
+    if (runs->encoding == PS_ENCODING_TOP_K) {
+        ps_gradient_pairs_skip_to(&runs->pairs, at);
+        return;
+    }
+    PS_ASSERT(runs->elements.carried == 0); /* the last run went up to `at` */
+    ps_view_skip(&runs->elements.cursor, count * runs->elements.element_size);
+    if (runs->encoding == PS_ENCODING_INT8)
+        ps_view_skip(&runs->scales, count / PS_ENCODING_GROUP * sizeof runs->scale);
+}
+
 /* One piece of the message at a time. */
 static size_t decode_plain(struct ps_gradient_runs *runs, size_t count)
 {

@@ -42,6 +42,10 @@ struct ps_gradient_runs {
 void ps_gradient_runs_init(struct ps_gradient_runs *runs, struct ps_gradient gradient,
                            enum ps_dtype dtype, uint64_t count);
 
+/* Passes over all elements before `at`. Both that and where the last run ended are multiples of
+ * PS_ENCODING_GROUP. */
+void ps_gradient_runs_skip_to(struct ps_gradient_runs *runs, uint64_t at);
+
 /* The next run of at most `count_max` (not 0) elements; count 0 at the end. */
 struct ps_element_run ps_gradient_runs_next(struct ps_gradient_runs *runs, size_t count_max);
 

@@ -238,6 +238,7 @@ static enum ps_status build(struct ps_service *service, struct wish *wish,
     if (spec == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for another parameter");
     spec->store = service->store;
+    spec->crew = &service->crew;
     struct ps_resident resident;
     struct ps_error spilled = {0};
     enum ps_status status = ps_resident_place(service->device_store, spec, &resident, &spilled);

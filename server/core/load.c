@@ -182,6 +182,7 @@ static enum ps_status build(const struct ps_service *service,
     if (spec == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for another parameter");
     spec->store = service->store;
+    spec->crew = &service->crew;
     /* The random numbers go on where they stopped, whatever made the id. */
     spec->id = row->id;
     struct ps_resident resident;

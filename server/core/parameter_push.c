@@ -9,6 +9,7 @@
 #include "optimizer/optimizer.h"
 #include "server/core/gradient_check.h"
 #include "server/core/sparse_apply.h"
+#include "server/core/spread.h"
 
 #include <inttypes.h>
 
@@ -53,9 +54,10 @@ static enum ps_status begin_update(struct update *update, struct ps_parameter *p
                                    const struct ps_optimizer_step *step, const bool *touched,
                                    struct ps_error *error);
 static void abandon_update(struct update *update);
-static void apply_all(struct update *update, const struct ps_parameter_spec *spec,
-                      struct ps_gradient gradient);
-static void apply_touched(struct update *update, const struct pushed *pushed);
+static void apply(const struct update *update, const struct ps_parameter_spec *spec,
+                  const struct pushed *pushed);
+static void apply_all(void *argument);
+static void apply_touched(void *argument);
 static void apply_to_block(const struct update *update, size_t block,
                            struct ps_gradient_runs *runs);
 static void end_update(struct update *update, struct ps_parameter *parameter);
@@ -121,10 +123,7 @@ static enum ps_status push_locked(struct ps_parameter *parameter, const struct p
         abandon_update(&update);
         return status;
     }
-    if (pushed->touched != NULL)
-        apply_touched(&update, pushed);
-    else
-        apply_all(&update, spec, pushed->gradient);
+    apply(&update, spec, pushed);
     end_update(&update, parameter);
     parameter->step++;
     parameter->version++;
@@ -232,13 +231,33 @@ static void abandon_update(struct update *update)
         ps_blocks_abandon_update(update->from[i], update->to[i]);
 }
 
-static void apply_all(struct update *update, const struct ps_parameter_spec *spec,
-                      struct ps_gradient gradient)
+/* An update by one thread or several: each takes the next block that nobody has taken, and walks
+ * through the gradient by itself. */
+struct apply_work {
+    const struct update *update;
+    const struct ps_parameter_spec *spec;
+    const struct pushed *pushed;
+    struct ps_spread spread;
+};
+
+static void apply(const struct update *update, const struct ps_parameter_spec *spec,
+                  const struct pushed *pushed)
 {
+    struct apply_work work = {.update = update, .spec = spec, .pushed = pushed};
+    ps_spread_init(&work.spread, spec, PS_BLOCK_BYTES / ps_dtype_size(spec->dtype));
+    ps_spread_run(spec, pushed->touched != NULL ? apply_touched : apply_all, &work);
+}
+
+static void apply_all(void *argument)
+{
+    struct apply_work *work = argument;
     struct ps_gradient_runs runs;
-    ps_gradient_runs_init(&runs, gradient, spec->dtype, spec->count);
-    for (size_t block = 0; block < update->from[0]->block_count; block++)
-        apply_to_block(update, block, &runs);
+    struct ps_elements part;
+    ps_gradient_runs_init(&runs, work->pushed->gradient, work->spec->dtype, work->spec->count);
+    while (ps_spread_next(&work->spread, &part)) {
+        ps_gradient_runs_skip_to(&runs, part.first);
+        apply_to_block(work->update, (size_t)(part.first / work->spread.part), &runs);
+    }
 }
 
 /* Where block `block` of each array is to be written. */
@@ -248,18 +267,21 @@ static void open_block(const struct update *update, size_t block, void *arrays[P
         arrays[i] = ps_blocks_update(update->from[i], update->to[i], block, update->version);
 }
 
-static void apply_touched(struct update *update, const struct pushed *pushed)
+static void apply_touched(void *argument)
 {
-    const size_t elements = PS_BLOCK_BYTES / ps_dtype_size(update->step->dtype);
+    struct apply_work *work = argument;
+    const struct update *update = work->update;
     struct ps_gradient_pairs pairs;
-    ps_gradient_pairs_init(&pairs, pushed->gradient.content);
-    for (size_t block = 0; block < update->from[0]->block_count; block++) {
-        if (!pushed->touched[block])
+    struct ps_elements part;
+    ps_gradient_pairs_init(&pairs, work->pushed->gradient.content);
+    while (ps_spread_next(&work->spread, &part)) {
+        size_t block = (size_t)(part.first / work->spread.part);
+        if (!work->pushed->touched[block])
             continue;
         void *arrays[PS_ARRAYS_MAX] = {NULL};
         open_block(update, block, arrays);
-        ps_sparse_apply(update->step, (uint64_t)block * elements, elements, arrays,
-                        update->array_count, &pairs);
+        ps_gradient_pairs_skip_to(&pairs, part.first);
+        ps_sparse_apply(update->step, part.first, part.count, arrays, update->array_count, &pairs);
     }
 }
 

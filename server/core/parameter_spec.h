@@ -22,6 +22,9 @@ struct ps_parameter_spec {
     const struct ps_allocator *memory; /* borrowed; outlives this */
     /* Of whole blocks; borrowed, outlives this. NULL, as create leaves it: `memory`. */
     const struct ps_block_store *store;
+    /* Lends threads to large updates, if it has a run; borrowed, outlives the last push. NULL, as
+     * create leaves it: whoever pushes is alone. */
+    const struct ps_crew *crew;
     struct ps_bytes name;   /* a NUL follows it */
     struct ps_bytes config; /* serialized OptimizerConfig, as it came */
     enum ps_dtype dtype;

@@ -71,6 +71,11 @@ void ps_service_listen(struct ps_service *service, const struct ps_service_liste
     service->listener = *listener;
 }
 
+void ps_service_set_crew(struct ps_service *service, const struct ps_crew *crew)
+{
+    service->crew = crew != NULL ? *crew : (struct ps_crew){NULL, NULL};
+}
+
 void ps_service_enter_thread(void)
 {
     ps_optimizer_enter_thread();

@@ -82,6 +82,11 @@ void ps_service_destroy(struct ps_service *service);
  * `rpc` hears `changed`, `checkpointer` hears `checkpoint_wanted`. Copied. */
 void ps_service_listen(struct ps_service *service, const struct ps_service_listener *listener);
 
+/* For whoever has threads to lend to large updates, which are spread over them with the bits of one
+ * thread: set before calls arrive, and taken back (NULL) when none can be in flight. Copied. Its
+ * run must be safe from any thread, and its threads must have entered as below. */
+void ps_service_set_crew(struct ps_service *service, const struct ps_crew *crew);
+
 /* Call at the start of every thread that calls push: sets the floating-point mode. */
 void ps_service_enter_thread(void);
 

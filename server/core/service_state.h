@@ -29,6 +29,7 @@ struct ps_service {
     const struct ps_allocator *memory;    /* borrowed; outlives this */
     const struct ps_block_store *store;   /* borrowed; outlives all blocks; may be NULL */
     struct ps_device_store *device_store; /* borrowed; outlives this; may be NULL */
+    struct ps_crew crew;                  /* for large updates; its run may be NULL */
     const struct ps_clock *clock;         /* borrowed; outlives this */
     const struct ps_log *log;             /* borrowed; may be NULL */
     struct ps_core_metrics metrics;

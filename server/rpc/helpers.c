@@ -1,49 +1,65 @@
-/* A queue, and threads that empty it. */
+/* A queue of jobs, a list of work that is shared, and threads that empty both. */
 #include "server/rpc/helpers.h"
 
 #include "base/assert.h"
+#include "base/busy_poll.h"
 #include "base/clock.h"
 #include "server/core/service.h"
+
+#include <stdatomic.h>
+
+/* Whoever shares his work looks so long for the others' end before he sleeps. */
+#define SHARE_SPIN_NS 200000
+
+/* Work that several do at once; lives on the stack of the one whose it is. */
+struct ps_helper_share {
+    void (*work)(void *argument);
+    void *argument;
+    uint32_t wanted;       /* helpers that may still join */
+    _Atomic uint32_t busy; /* helpers at it; written with the lock */
+    struct ps_helper_share *next;
+};
+
+/* What a helper does next; neither: nothing any more. */
+struct task {
+    struct ps_helper_job *job;
+    struct ps_helper_share *share;
+};
+
+static void run(void *argument);
+static struct task next_task(struct ps_helpers *helpers);
+static struct ps_helper_share *join_share(struct ps_helpers *helpers);
+static struct ps_helper_job *take_job(struct ps_helpers *helpers);
+static void end_task(struct ps_helpers *helpers, struct task task);
+static void share_work(void *self, void (*work)(void *argument), void *argument);
+static void invite(struct ps_helpers *helpers, struct ps_helper_share *share);
+static void withdraw(struct ps_helpers *helpers, struct ps_helper_share *share);
+static void wait_for_helpers(struct ps_helpers *helpers, struct ps_helper_share *share);
 
 void ps_helpers_init(struct ps_helpers *helpers)
 {
     *helpers = (struct ps_helpers){0};
     ps_mutex_init(&helpers->lock, PS_RANK_QUEUE);
     ps_condition_init(&helpers->changed);
+    ps_condition_init(&helpers->shared);
 }
 
 void ps_helpers_fini(struct ps_helpers *helpers)
 {
-    PS_ASSERT(helpers->first == NULL);
+    PS_ASSERT(helpers->first == NULL && helpers->shares == NULL);
+    ps_condition_fini(&helpers->shared);
     ps_condition_fini(&helpers->changed);
     ps_mutex_fini(&helpers->lock);
 }
 
-/* The next job; NULL when there will be none. */
-static struct ps_helper_job *next_job(struct ps_helpers *helpers)
+enum ps_status ps_helpers_start(struct ps_helpers *helpers, uint32_t jobs, uint32_t update_threads,
+                                struct ps_error *error)
 {
-    ps_mutex_lock(&helpers->lock);
-    while (helpers->first == NULL && !helpers->stopping)
-        (void)ps_condition_wait(&helpers->changed, &helpers->lock, PS_DEADLINE_NEVER);
-    struct ps_helper_job *job = helpers->first;
-    if (job != NULL)
-        helpers->first = job->next;
-    ps_mutex_unlock(&helpers->lock);
-    return job;
-}
-
-static void run(void *argument)
-{
-    struct ps_helpers *helpers = argument;
-    ps_service_enter_thread();
-    for (struct ps_helper_job *job = next_job(helpers); job != NULL; job = next_job(helpers))
-        job->work(job->owner);
-}
-
-enum ps_status ps_helpers_start(struct ps_helpers *helpers, uint32_t count, struct ps_error *error)
-{
-    PS_ASSERT(count >= 1 && count <= PS_HELPERS_MAX);
-    for (uint32_t i = 0; i < count; i++)
+    PS_ASSERT(jobs >= 1 && jobs <= PS_HELPER_JOBS_MAX);
+    PS_ASSERT(update_threads >= 1 && update_threads <= PS_UPDATE_THREADS_MAX);
+    helpers->jobs_max = jobs;
+    helpers->update_threads_max = update_threads;
+    for (uint32_t i = 0; i < jobs + update_threads - 1; i++)
         PS_TRY(ps_thread_start(&helpers->threads[i], "rpc helper", run, helpers, error));
     return PS_OK;
 }
@@ -70,4 +86,135 @@ void ps_helpers_stop(struct ps_helpers *helpers)
     ps_mutex_unlock(&helpers->lock);
     for (size_t i = 0; i < PS_HELPERS_MAX; i++)
         ps_thread_join(&helpers->threads[i]);
+}
+
+/* ---- A helper's thread ---- */
+
+static void run(void *argument)
+{
+    struct ps_helpers *helpers = argument;
+    ps_service_enter_thread();
+    for (;;) {
+        struct task task = next_task(helpers);
+        if (task.share != NULL)
+            task.share->work(task.share->argument);
+        else if (task.job != NULL)
+            task.job->work(task.job->owner);
+        else
+            return;
+        end_task(helpers, task);
+    }
+}
+
+/* To help with what is under way comes before what has not begun. */
+static struct task next_task(struct ps_helpers *helpers)
+{
+    struct task task = {NULL, NULL};
+    ps_mutex_lock(&helpers->lock);
+    for (;;) {
+        task.share = join_share(helpers);
+        if (task.share == NULL)
+            task.job = take_job(helpers);
+        if (task.share != NULL || task.job != NULL)
+            break;
+        if (helpers->stopping && helpers->first == NULL)
+            break;
+        helpers->idle++;
+        (void)ps_condition_wait(&helpers->changed, &helpers->lock, PS_DEADLINE_NEVER);
+        helpers->idle--;
+    }
+    ps_mutex_unlock(&helpers->lock);
+    return task;
+}
+
+static struct ps_helper_share *join_share(struct ps_helpers *helpers)
+{
+    struct ps_helper_share *share = helpers->shares;
+    if (share == NULL)
+        return NULL;
+    atomic_fetch_add(&share->busy, 1);
+    if (--share->wanted == 0)
+        helpers->shares = share->next;
+    return share;
+}
+
+static struct ps_helper_job *take_job(struct ps_helpers *helpers)
+{
+    struct ps_helper_job *job = helpers->first;
+    if (job == NULL || helpers->jobs == helpers->jobs_max)
+        return NULL;
+    helpers->jobs++;
+    helpers->first = job->next;
+    return job;
+}
+
+/* A job is its owner's again since its work has ended, and so is a share once nobody is at it. */
+static void end_task(struct ps_helpers *helpers, struct task task)
+{
+    ps_mutex_lock(&helpers->lock);
+    if (task.share == NULL) {
+        helpers->jobs--;
+        ps_condition_signal_all(&helpers->changed);
+    } else if (atomic_fetch_sub(&task.share->busy, 1) == 1) {
+        ps_condition_signal_all(&helpers->shared);
+    }
+    ps_mutex_unlock(&helpers->lock);
+}
+
+/* ---- The crew ---- */
+
+struct ps_crew ps_helpers_crew(struct ps_helpers *helpers)
+{
+    return (struct ps_crew){share_work, helpers};
+}
+
+static void share_work(void *self, void (*work)(void *argument), void *argument)
+{
+    struct ps_helpers *helpers = self;
+    struct ps_helper_share share = {.work = work, .argument = argument};
+    invite(helpers, &share);
+    work(argument);
+    withdraw(helpers, &share);
+    wait_for_helpers(helpers, &share);
+}
+
+/* Only who has nothing to do: the work is never kept waiting for somebody. */
+static void invite(struct ps_helpers *helpers, struct ps_helper_share *share)
+{
+    ps_mutex_lock(&helpers->lock);
+    uint32_t others = helpers->update_threads_max > 1 ? helpers->update_threads_max - 1 : 0;
+    share->wanted = helpers->idle < others ? helpers->idle : others;
+    if (share->wanted > 0) {
+        share->next = helpers->shares;
+        helpers->shares = share;
+        ps_condition_signal_all(&helpers->changed);
+    }
+    ps_mutex_unlock(&helpers->lock);
+}
+
+/* Who has not come by now would find nothing to do. */
+static void withdraw(struct ps_helpers *helpers, struct ps_helper_share *share)
+{
+    ps_mutex_lock(&helpers->lock);
+    struct ps_helper_share **link = &helpers->shares;
+    while (*link != NULL && *link != share)
+        link = &(*link)->next;
+    if (*link != NULL)
+        *link = share->next;
+    ps_mutex_unlock(&helpers->lock);
+}
+
+/* They are at their last parts, which take some 20 us: about as long as to sleep and be woken. The
+ * lock says that the last of them has let go of the share. */
+static void wait_for_helpers(struct ps_helpers *helpers, struct ps_helper_share *share)
+{
+    struct ps_busy_poll poll;
+    ps_busy_poll_init(&poll, (struct ps_busy_poll_wish){SHARE_SPIN_NS, .adaptive = true});
+    uint64_t until_ns = ps_busy_poll_begin(&poll);
+    while (until_ns != 0 && atomic_load(&share->busy) > 0 && ps_busy_poll_again(&poll, until_ns))
+        continue;
+    ps_mutex_lock(&helpers->lock);
+    while (atomic_load(&share->busy) > 0)
+        (void)ps_condition_wait(&helpers->shared, &helpers->lock, PS_DEADLINE_NEVER);
+    ps_mutex_unlock(&helpers->lock);
 }

@@ -38,6 +38,7 @@ struct ps_rpc_server {
     grpc_completion_queue *drained; /* only for the server's own shutdown; owned */
     struct ps_lane *lanes[LANES_MAX];
     uint32_t lane_count;
+    uint32_t update_threads;
     void *unary_handles[PS_UNARY_METHOD_COUNT];
     void *watch_handle;
     void *exchange_handle;
@@ -64,7 +65,8 @@ static enum ps_status offer_shared_memory(struct ps_rpc_server *server,
                                           const struct ps_rpc_server_options *options,
                                           struct ps_error *error);
 static uint32_t default_lane_count(void);
-static uint32_t helper_count(void);
+static uint32_t job_count(void);
+static uint32_t update_thread_count(uint32_t wish);
 
 enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
                                     struct ps_rpc_server **out, struct ps_error *error)
@@ -85,6 +87,10 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     ps_mutex_init(&server->context.idle_lock, PS_RANK_QUEUE);
     ps_condition_init(&server->context.idle);
     ps_helpers_init(&server->context.helpers);
+    server->update_threads = update_thread_count(options->update_threads);
+    const struct ps_crew crew = ps_helpers_crew(&server->context.helpers);
+    if (server->update_threads > 1)
+        ps_service_set_crew(options->service, &crew);
     ps_peer_limits_init(&server->context.limits, options->client_bytes_max);
     ps_rpc_metrics_register(&server->context.metrics, options->metrics);
 
@@ -236,10 +242,19 @@ static uint32_t default_lane_count(void)
 }
 
 /* As many large updates at once as leave the lanes their processors. */
-static uint32_t helper_count(void)
+static uint32_t job_count(void)
 {
     uint32_t count = default_lane_count();
-    return count < PS_HELPERS_MAX ? count : PS_HELPERS_MAX;
+    return count < PS_HELPER_JOBS_MAX ? count : PS_HELPER_JOBS_MAX;
+}
+
+/* More than four find the memory busy on most machines: who has others says so. */
+static uint32_t update_thread_count(uint32_t wish)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (wish == 0)
+        wish = cores < 1 ? 1 : cores < 4 ? (uint32_t)cores : 4;
+    return wish < PS_UPDATE_THREADS_MAX ? wish : PS_UPDATE_THREADS_MAX;
 }
 
 uint16_t ps_rpc_server_port(const struct ps_rpc_server *server)
@@ -251,7 +266,7 @@ enum ps_status ps_rpc_server_start(struct ps_rpc_server *server, struct ps_error
 {
     PS_ASSERT(!server->started);
     server->started = true;
-    PS_TRY(ps_helpers_start(&server->context.helpers, helper_count(), error));
+    PS_TRY(ps_helpers_start(&server->context.helpers, job_count(), server->update_threads, error));
     grpc_server_start(server->context.server);
     for (uint32_t i = 0; i < server->lane_count; i++)
         PS_TRY(ps_lane_start(server->lanes[i], error));
@@ -344,6 +359,7 @@ void ps_rpc_server_destroy(struct ps_rpc_server *server)
         ps_rpc_server_drain(server, 0);
     for (uint32_t i = 0; i < server->lane_count; i++)
         ps_lane_stop(server->lanes[i]);
+    ps_service_set_crew(server->context.service, NULL);
     ps_helpers_stop(&server->context.helpers);
     if (server->context.server != NULL)
         grpc_server_destroy(server->context.server);

@@ -30,6 +30,7 @@ struct ps_rpc_server_options {
     bool listens_locally;               /* under a name that clients on this host are told */
     const char *listen_file;            /* a unix socket's path; NULL: none */
     uint32_t lane_count;                /* 0: one per two cores, at least 1 */
+    uint32_t update_threads;            /* at one update; 0: up to 4, where there are cores */
     struct ps_busy_poll_wish busy_poll; /* of the lanes' threads */
     uint64_t message_bytes_max;         /* largest request; 0: PS_MESSAGE_BYTES_DEFAULT */
     uint64_t client_bytes_max;          /* on their way of one connection, at once; 0: no limit */

@@ -56,6 +56,7 @@ class Options(unittest.TestCase):
                        "/tmp/with \"quotes\" and \\ and: # ü", "--etcd",
                        "http://127.0.0.1:1,https://[::1]:2", "--etcd-user", "me: # \"",
                        "--message-bytes", "65537", "--memory-bytes", "1TiB", "--lanes", "64",
+                       "--update-threads", "8",
                        "--drain", "1ms", "--no-tune-malloc", "--log-format", "json"]]
         for wish in wishes:
             first = self.printed(*wish)
@@ -110,6 +111,8 @@ class Options(unittest.TestCase):
                 ("index", "99999999999999999999"), ("etcd-ttl", "999ms"), ("etcd-ttl", "2h"),
                 ("checkpoint-interval", "99ms"), ("checkpoint-interval", "0"),
                 ("message-bytes", "1"), ("message-bytes", "4GiB"), ("lanes", "65"),
+                ("update-threads", "0"), ("update-threads", "9"), ("update-threads", "many"),
+                ("update-threads", "2x"), ("update-threads", ""),
                 ("client-calls", "0"), ("busy-poll", "soon"), ("reply-timeout", "999ms"),
                 ("ack", "logged"), ("ack", "replicated"), ("device", "cuda:"),
                 ("device", "tpu"), ("drain", "10"), ("drain", "-1s"), ("drain", "1d"),

@@ -12,7 +12,7 @@ static uint64_t next(uint64_t *state)
 /* What TOP_K stands for: zeros, and what is named. */
 static void decode_pairs(struct encoded *encoded, size_t kept)
 {
-    memset(encoded->decoded, 0, sizeof encoded->decoded);
+    memset(encoded->decoded, 0, encoded->count * ps_dtype_size(encoded->dtype));
     for (size_t i = 0; i < kept; i++) {
         uint32_t index;
         float value;

@@ -13,7 +13,7 @@
 #include "server/core/gradient_runs.h"
 #include "tests/unit/core/core_world.h"
 
-#define ENCODED_MAX 150000
+#define ENCODED_MAX 1200000
 #define ENCODED_PIECES 64
 
 struct encoded {

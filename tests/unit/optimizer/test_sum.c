@@ -88,6 +88,50 @@ START_TEST(as_many_groups_as_a_group_has_elements_go_into_the_sum)
 }
 END_TEST
 
+/* A part of elements that differ, over and over: 17 parts finish the upper sums once. */
+START_TEST(parts_joined_sum_up_as_one_scan)
+{
+    enum { PARTS = 17, REST = 70001 };
+    static float elements[PS_SCAN_PART_ELEMENTS];
+    static struct ps_gradient_scan whole, joined;
+    const struct ps_optimizer_settings settings = {.rule = PS_RULE_SGD, .clip_norm = 1};
+    for (size_t i = 0; i < PS_SCAN_PART_ELEMENTS; i++)
+        elements[i] = (float)(i % 8191) * 1e-3F + 1e3F / (float)(i + 1);
+    for (size_t i = 0; i <= PARTS; i++) {
+        size_t count = i < PARTS ? PS_SCAN_PART_ELEMENTS : REST;
+        struct ps_gradient_scan part = {0};
+        ps_optimizer_scan(&settings, PS_F32, elements, count, &whole);
+        ps_optimizer_scan(&settings, PS_F32, elements, count, &part);
+
+        ps_optimizer_scan_join(&joined, &part);
+
+        ck_assert_uint_eq(joined.count, whole.count);
+        double expected = ps_sum_total(&whole);
+        double total = ps_sum_total(&joined);
+        ck_assert_mem_eq(&total, &expected, sizeof total);
+    }
+    ck_assert_mem_eq(joined.groups, whole.groups, sizeof whole.groups);
+    ck_assert_mem_eq(joined.lanes, whole.lanes, sizeof whole.lanes);
+    ck_assert_double_gt(joined.square_sum, 0);
+}
+END_TEST
+
+START_TEST(what_a_part_found_is_counted_over_the_push)
+{
+    struct ps_gradient_scan scan = {.count = PS_SCAN_PART_ELEMENTS};
+    const struct ps_gradient_scan first = {
+        .count = PS_SCAN_PART_ELEMENTS, .nonfinite = true, .nonfinite_index = 5};
+    const struct ps_gradient_scan second = {.count = 7, .nonfinite = true, .nonfinite_index = 1};
+
+    ps_optimizer_scan_join(&scan, &first);
+    ps_optimizer_scan_join(&scan, &second);
+
+    ck_assert(scan.nonfinite);
+    ck_assert_uint_eq(scan.nonfinite_index, PS_SCAN_PART_ELEMENTS + 5);
+    ck_assert_uint_eq(scan.count, 2 * PS_SCAN_PART_ELEMENTS + 7);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("sum");
@@ -99,6 +143,8 @@ int main(void)
     tcase_add_test(cases, a_finished_group_goes_to_its_lane_one_level_up);
     tcase_add_test(cases, an_open_group_stays_where_it_is);
     tcase_add_test(cases, as_many_groups_as_a_group_has_elements_go_into_the_sum);
+    tcase_add_test(cases, parts_joined_sum_up_as_one_scan);
+    tcase_add_test(cases, what_a_part_found_is_counted_over_the_push);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
