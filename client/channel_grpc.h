@@ -67,6 +67,11 @@ struct ps_connection {
 /* A call that goes in several messages: channel_grpc_train.c. */
 struct ps_train;
 
+/* Below this, copying is cheaper than keeping track of who still reads the caller's memory; for one
+ * of many contents, which are kept track of together, it is below the second. */
+#define PS_COPIED_BYTES_MAX ((size_t)16 * 1024)
+#define PS_COPIED_PART_BYTES_MAX ((size_t)2 * 1024)
+
 /* Content beyond this goes in ranges. */
 #define PS_TRAIN_BYTES_MIN ((size_t)2 * 1024 * 1024)
 /* Unless it lies in memory of the caller's that the server sees: then it goes as one up to this. */
@@ -268,7 +273,9 @@ void ps_flight_bundle_outcome(struct ps_flight *flight, size_t i, struct ps_call
 /* Parts of the other file. */
 struct ps_flight *ps_flight_create_empty(struct ps_grpc_side *side, enum ps_method method,
                                          size_t head_bytes_max);
-grpc_slice ps_flight_content_slice(struct ps_flight *flight, struct ps_bytes content);
+/* The content in place, or, up to `copied_max` bytes, a copy. */
+grpc_slice ps_flight_content_slice(struct ps_flight *flight, struct ps_bytes content,
+                                   size_t copied_max);
 PS_MUST_USE enum ps_status ps_flight_view_reply(struct ps_flight *flight, struct ps_view *view,
                                                 struct ps_error *error);
 void ps_flight_encode(const struct ps_call_request *request, struct ps_buffer *head,

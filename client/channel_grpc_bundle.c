@@ -73,6 +73,7 @@ grpc_byte_buffer *ps_flight_bundle_message(struct ps_flight *flight)
     grpc_slice head = grpc_slice_from_copied_buffer(flight->head.text, flight->head.size);
     grpc_byte_buffer *message = grpc_raw_byte_buffer_create(NULL, 0);
     grpc_slice_buffer *slices = &message->data.raw.slice_buffer;
+    size_t copied_max = flight->part_count > 1 ? PS_COPIED_PART_BYTES_MAX : PS_COPIED_BYTES_MAX;
     size_t done = 0;
     for (size_t i = 0; i < flight->part_count; i++) {
         const struct ps_push_request *push = ps_call_push_of(flight->parts[i].part.request);
@@ -80,7 +81,8 @@ grpc_byte_buffer *ps_flight_bundle_message(struct ps_flight *flight)
             continue;
         PS_ASSERT(push->content.piece_count == 1);
         grpc_slice_buffer_add(slices, grpc_slice_sub(head, done, flight->parts[i].head_end));
-        grpc_slice_buffer_add(slices, ps_flight_content_slice(flight, push->content.pieces[0]));
+        grpc_slice_buffer_add(slices,
+                              ps_flight_content_slice(flight, push->content.pieces[0], copied_max));
         done = flight->parts[i].head_end;
     }
     if (done < flight->head.size)

@@ -14,9 +14,6 @@
 #include <limits.h>
 #include <string.h>
 
-/* Below this, copying is cheaper than keeping track of who still reads the caller's memory. */
-#define COPY_BYTES_MAX ((size_t)16 * 1024)
-
 /* gRPC's own deadline comes a little later than ours, so that it is always we who decide. */
 #define DEADLINE_SLACK_MS 100
 
@@ -114,10 +111,10 @@ static void content_released(void *argument)
     ps_flight_drop_pin(argument);
 }
 
-/* The content in place, or, when it is short, a copy. */
-grpc_slice ps_flight_content_slice(struct ps_flight *flight, struct ps_bytes content)
+grpc_slice ps_flight_content_slice(struct ps_flight *flight, struct ps_bytes content,
+                                   size_t copied_max)
 {
-    if (content.size <= COPY_BYTES_MAX)
+    if (content.size <= copied_max)
         return grpc_slice_from_copied_buffer((const char *)content.data, content.size);
     atomic_fetch_add(&flight->pins, 1);
     PS_TAG_GIVE(flight);
@@ -133,7 +130,7 @@ static grpc_byte_buffer *make_message(struct ps_flight *flight)
     slices[0] = grpc_slice_from_copied_buffer(flight->head.size > 0 ? flight->head.text : "",
                                               flight->head.size);
     if (flight->content.size > 0)
-        slices[count++] = ps_flight_content_slice(flight, flight->content);
+        slices[count++] = ps_flight_content_slice(flight, flight->content, PS_COPIED_BYTES_MAX);
     grpc_byte_buffer *message = grpc_raw_byte_buffer_create(slices, count);
     for (size_t i = 0; i < count; i++)
         grpc_slice_unref(slices[i]);

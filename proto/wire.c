@@ -12,6 +12,7 @@ static bool read_tag(struct ps_wire_reader *reader, struct ps_wire_field *field)
 static bool read_value(struct ps_wire_reader *reader, struct ps_wire_field *field);
 static bool read_fixed(struct ps_wire_reader *reader, size_t size, uint64_t *value);
 static bool read_varint(struct ps_wire_reader *reader, uint64_t *value);
+static uint8_t take_byte(struct ps_view_cursor *cursor);
 static void skip(struct ps_view_cursor *cursor, size_t size);
 
 void ps_wire_reader_init(struct ps_wire_reader *reader, struct ps_view view, struct ps_error *error)
@@ -92,13 +93,21 @@ static bool read_fixed(struct ps_wire_reader *reader, size_t size, uint64_t *val
         return false;
     }
     *value = 0;
-    for (size_t i = 0; i < size; i++) {
-        struct ps_bytes byte = ps_view_next(&reader->cursor, 1);
-        PS_ASSERT(byte.size == 1);
-        *value |= (uint64_t)byte.data[0] << (8 * i);
-    }
+    for (size_t i = 0; i < size; i++)
+        *value |= (uint64_t)take_byte(&reader->cursor) << (8 * i);
     reader->left -= size;
     return true;
+}
+
+/* There is one. It mostly lies in the piece in which the last one lay. */
+static uint8_t take_byte(struct ps_view_cursor *cursor)
+{
+    const struct ps_bytes *piece = &cursor->view.pieces[cursor->piece];
+    if (cursor->offset < piece->size)
+        return piece->data[cursor->offset++];
+    struct ps_bytes byte = ps_view_next(cursor, 1);
+    PS_ASSERT(byte.size == 1);
+    return byte.data[0];
 }
 
 static bool read_varint(struct ps_wire_reader *reader, uint64_t *value)
@@ -109,13 +118,12 @@ static bool read_varint(struct ps_wire_reader *reader, uint64_t *value)
             ps_wire_refuse(reader, "malformed message: it ends inside a number");
             return false;
         }
-        struct ps_bytes byte = ps_view_next(&reader->cursor, 1);
-        PS_ASSERT(byte.size == 1);
+        uint8_t byte = take_byte(&reader->cursor);
         reader->left--;
-        if (shift == 63 && byte.data[0] > 1)
+        if (shift == 63 && byte > 1)
             break;
-        *value |= (uint64_t)(byte.data[0] & 0x7f) << shift;
-        if (byte.data[0] < 0x80)
+        *value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80)
             return true;
     }
     ps_wire_refuse(reader, "malformed message: a number has more than 64 bits");
@@ -234,27 +242,42 @@ size_t ps_wire_varint_size(uint64_t value)
     return size;
 }
 
-void ps_wire_put_varint(struct ps_buffer *buffer, uint64_t value)
+/* Of a varint, and of a tag: the number of a field has 29 bits. */
+enum { VARINT_BYTES_MAX = 10, TAG_BYTES_MAX = 5 };
+
+static size_t write_varint(uint64_t value, uint8_t *bytes)
 {
-    uint8_t bytes[10];
     size_t size = 0;
     for (; value >= 0x80; value >>= 7)
         bytes[size++] = (uint8_t)(value | 0x80);
     bytes[size++] = (uint8_t)value;
-    ps_buffer_append(buffer, (struct ps_bytes){bytes, size});
+    return size;
 }
 
-static void put_tag(struct ps_buffer *buffer, uint32_t number, enum ps_wire_type type)
+void ps_wire_put_varint(struct ps_buffer *buffer, uint64_t value)
 {
-    ps_wire_put_varint(buffer, (uint64_t)number << 3 | (uint64_t)type);
+    uint8_t bytes[VARINT_BYTES_MAX];
+    ps_buffer_append(buffer, (struct ps_bytes){bytes, write_varint(value, bytes)});
+}
+
+static size_t write_tag(uint32_t number, enum ps_wire_type type, uint8_t *bytes)
+{
+    return write_varint((uint64_t)number << 3 | (uint64_t)type, bytes);
+}
+
+static void put_pair(struct ps_buffer *buffer, uint32_t number, enum ps_wire_type type,
+                     uint64_t value)
+{
+    uint8_t bytes[TAG_BYTES_MAX + VARINT_BYTES_MAX];
+    size_t size = write_tag(number, type, bytes);
+    size += write_varint(value, bytes + size);
+    ps_buffer_append(buffer, (struct ps_bytes){bytes, size});
 }
 
 void ps_wire_put_uint(struct ps_buffer *buffer, uint32_t number, uint64_t value)
 {
-    if (value == 0)
-        return;
-    put_tag(buffer, number, PS_WIRE_VARINT);
-    ps_wire_put_varint(buffer, value);
+    if (value != 0)
+        put_pair(buffer, number, PS_WIRE_VARINT, value);
 }
 
 void ps_wire_put_double(struct ps_buffer *buffer, uint32_t number, double value)
@@ -263,11 +286,11 @@ void ps_wire_put_double(struct ps_buffer *buffer, uint32_t number, double value)
     memcpy(&bits, &value, sizeof bits);
     if (bits == 0)
         return;
-    put_tag(buffer, number, PS_WIRE_FIXED64);
-    uint8_t bytes[8];
-    for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = (uint8_t)(bits >> (8 * i));
-    ps_buffer_append(buffer, (struct ps_bytes){bytes, sizeof bytes});
+    uint8_t bytes[TAG_BYTES_MAX + sizeof bits];
+    size_t size = write_tag(number, PS_WIRE_FIXED64, bytes);
+    for (size_t i = 0; i < sizeof bits; i++)
+        bytes[size++] = (uint8_t)(bits >> (8 * i));
+    ps_buffer_append(buffer, (struct ps_bytes){bytes, size});
 }
 
 void ps_wire_put_bytes(struct ps_buffer *buffer, uint32_t number, struct ps_bytes bytes)
@@ -285,6 +308,5 @@ void ps_wire_put_text(struct ps_buffer *buffer, uint32_t number, const char *tex
 
 void ps_wire_put_head(struct ps_buffer *buffer, uint32_t number, size_t size)
 {
-    put_tag(buffer, number, PS_WIRE_BYTES);
-    ps_wire_put_varint(buffer, size);
+    put_pair(buffer, number, PS_WIRE_BYTES, size);
 }

@@ -420,6 +420,11 @@ static void release_mapping(struct ps_shared_mapping *mapping)
     atomic_fetch_sub(&owner->bytes, size);
 }
 
+bool ps_shared_memory_is_used(const struct ps_shared_memory *shared)
+{
+    return atomic_load(&shared->bytes) > 0;
+}
+
 void ps_shared_memory_count(struct ps_shared_memory *shared, bool is_push, uint64_t bytes,
                             bool copied)
 {

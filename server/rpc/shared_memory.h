@@ -67,6 +67,9 @@ PS_MUST_USE enum ps_status ps_shared_memory_find(struct ps_shared_memory *shared
 /* Accepts a zeroed hold, and one that was released. */
 void ps_shared_memory_release(struct ps_shared_hold *hold);
 
+/* Does any client share memory now? Where none does, no request names a range that is known. */
+bool ps_shared_memory_is_used(const struct ps_shared_memory *shared);
+
 /* For metrics: content of so many bytes went this way; `copied`: the server copied it. */
 void ps_shared_memory_count(struct ps_shared_memory *shared, bool is_push, uint64_t bytes,
                             bool copied);

@@ -183,7 +183,8 @@ static size_t shared_bytes_of(const struct unary_call *call)
     enum ps_method method = call->method->method;
     bool is_bundle =
         method == PS_METHOD_PUSHES || method == PS_METHOD_PULLS || method == PS_METHOD_PUSH_PULL;
-    if (context->shared == NULL || call->exchange.status != PS_OK ||
+    if (context->shared == NULL || !ps_shared_memory_is_used(context->shared) ||
+        call->exchange.status != PS_OK ||
         !(is_bundle || method == PS_METHOD_PUSH || method == PS_METHOD_PULL))
         return 0;
     return (size_t)ps_shared_range_total(call->exchange.request, is_bundle,
