@@ -18,6 +18,9 @@
 /* Part of libpsclient's public symbols; everything else stays hidden. */
 #define PS_EXPORT __attribute__((visibility("default")))
 
+/* Has the processor fetch the line at `address` into its cache, whatever it is; nothing waits. */
+#define PS_PREFETCH(address) __builtin_prefetch(address)
+
 /* Built with -fsanitize=address or thread: 1, otherwise 0. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PS_SANITIZED 1

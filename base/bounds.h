@@ -44,6 +44,9 @@ _Static_assert(PS_BLOCK_BYTES % (PS_SUM_ELEMENTS * 8) == 0, "a partial sum never
  * its newest that is unanswered (docs/wire.md). */
 #define PS_BUNDLE_NUMBERED_MAX 192
 
+/* Most parameters that are looked up ahead at once. */
+#define PS_EXPECTED_NAMES_MAX 16
+
 /* Most content of one answer to a delta pull, and what it is unless told otherwise: with its head
  * it fits gRPC's default limit of 4 MiB. Digests of so much are made in one go. */
 #define PS_DELTA_BYTES_MAX (64 * PS_BLOCK_BYTES)

@@ -2,6 +2,7 @@
 #include "server/core/parameter_table.h"
 
 #include "base/assert.h"
+#include "base/attributes.h"
 
 /* uthash takes its memory from the table's allocator, and a refusal leaves the table as it was. */
 #define HASH_NONFATAL_OOM 1
@@ -20,6 +21,8 @@ static void uncount_parameter(struct ps_parameter_table *table,
                               const struct ps_parameter *parameter);
 static struct ps_parameter_entry *find_entry(const struct ps_parameter_table *table,
                                              struct ps_bytes name);
+struct expected;
+static void expect_parameters(const struct expected *expected, size_t count, ptrdiff_t offset);
 
 void ps_parameter_table_init(struct ps_parameter_table *table, const struct ps_allocator *memory)
 {
@@ -52,6 +55,76 @@ static struct ps_parameter_entry *find_entry(const struct ps_parameter_table *ta
     struct ps_parameter_entry *entry;
     HASH_FIND(hh, table->entries, name.data, name.size, entry);
     return entry;
+}
+
+/* ---- Looking ahead: step by step for all names, each step on lines that the last one fetched ---- */
+
+enum { CACHE_LINE_BYTES = 64 };
+
+static void fetch(const void *memory, size_t size)
+{
+    for (size_t i = 0; i < size; i += CACHE_LINE_BYTES)
+        PS_PREFETCH((const uint8_t *)memory + i);
+}
+
+/* Where to look for a name. */
+struct expected {
+    unsigned hash;
+    const UT_hash_bucket *bucket;
+    const UT_hash_handle *handle; /* NULL: there is none */
+};
+
+/* The next handle, unless this is (most likely) the right one already. */
+static void follow(struct expected *name)
+{
+    if (name->handle == NULL || name->handle->hashv == name->hash)
+        return;
+    name->handle = name->handle->hh_next;
+    PS_PREFETCH(name->handle);
+}
+
+/* Few chains are longer than this; who stands behind is found all the same, later. */
+enum { FOLLOWED = 3 };
+
+void ps_parameter_table_expect(const struct ps_parameter_table *table, const struct ps_bytes *names,
+                               size_t count)
+{
+    struct expected expected[PS_EXPECTED_NAMES_MAX];
+    PS_ASSERT(count <= PS_EXPECTED_NAMES_MAX);
+    if (table->entries == NULL)
+        return;
+    const UT_hash_table *index = table->entries->hh.tbl;
+    for (size_t i = 0; i < count; i++) {
+        unsigned place;
+        HASH_VALUE(names[i].data, names[i].size, expected[i].hash);
+        HASH_TO_BKT(expected[i].hash, index->num_buckets, place);
+        expected[i].bucket = &index->buckets[place];
+        PS_PREFETCH(expected[i].bucket);
+    }
+    for (size_t i = 0; i < count; i++) {
+        expected[i].handle = expected[i].bucket->hh_head;
+        PS_PREFETCH(expected[i].handle);
+    }
+    for (size_t step = 0; step < FOLLOWED; step++)
+        for (size_t i = 0; i < count; i++)
+            follow(&expected[i]);
+    expect_parameters(expected, count, index->hho);
+}
+
+static void expect_parameters(const struct expected *expected, size_t count, ptrdiff_t offset)
+{
+    const struct ps_parameter *parameters[PS_EXPECTED_NAMES_MAX];
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        const UT_hash_handle *handle = expected[i].handle;
+        if (handle == NULL || handle->hashv != expected[i].hash)
+            continue;
+        const void *entry = (const uint8_t *)handle - offset;
+        parameters[found] = ((const struct ps_parameter_entry *)entry)->parameter;
+        fetch(parameters[found++], sizeof(struct ps_parameter));
+    }
+    for (size_t i = 0; i < found; i++)
+        fetch(parameters[i]->spec, sizeof *parameters[i]->spec + CACHE_LINE_BYTES); /* the name */
 }
 
 enum ps_status ps_parameter_table_insert(struct ps_parameter_table *table,

@@ -31,6 +31,11 @@ void ps_parameter_table_fini(struct ps_parameter_table *table);
 struct ps_parameter *ps_parameter_table_find(const struct ps_parameter_table *table,
                                              struct ps_bytes name);
 
+/* These will be looked up soon: a lookup waits for memory several times, one wait after the other,
+ * but those of PS_EXPECTED_NAMES_MAX names can wait together. Changes nothing. */
+void ps_parameter_table_expect(const struct ps_parameter_table *table, const struct ps_bytes *names,
+                               size_t count);
+
 /* Takes `parameter`. One of the same name that was there before is handed back in `*replaced`
  * (else NULL), for the caller to destroy. PS_ERR_NO_MEMORY: the table is as before. */
 PS_MUST_USE enum ps_status ps_parameter_table_insert(struct ps_parameter_table *table,

@@ -85,6 +85,13 @@ enum ps_status ps_service_push_range(struct ps_service *service,
     return PS_OK;
 }
 
+void ps_service_expect(struct ps_service *service, const struct ps_bytes *names, size_t count)
+{
+    ps_rwlock_read(&service->cut);
+    ps_parameter_table_expect(&service->table, names, count);
+    ps_rwlock_unlock(&service->cut);
+}
+
 uint64_t ps_service_push_work(struct ps_service *service, const struct ps_push_request *request)
 {
     if (request->range.count == 0 || !request->request.present)

@@ -251,6 +251,10 @@ PS_MUST_USE enum ps_status ps_service_push_range(struct ps_service *service,
 /* One wait for both: `*all` becomes what `one` needs as well, if both are of the same life. */
 void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one);
 
+/* Pushes or pulls of these names come next, PS_EXPECTED_NAMES_MAX at most: what they read first is
+ * fetched for all of them at once. Changes nothing. */
+void ps_service_expect(struct ps_service *service, const struct ps_bytes *names, size_t count);
+
 /* Bytes of the gradient that this push would apply now: of a range that completes its push, those
  * of all ranges; of another range 0. A guess, for who decides where it is done. */
 uint64_t ps_service_push_work(struct ps_service *service, const struct ps_push_request *request);

@@ -24,6 +24,9 @@ enum { REPLY_BYTES_MAX = PS_MESSAGE_BYTES_DEFAULT };
 /* About as long as a full queue or a full heap takes to have room again. */
 enum { RETRY_MS = 50 };
 
+/* So many names are looked up ahead, when there are enough for it to pay. */
+enum { EXPECTED = PS_EXPECTED_NAMES_MAX, EXPECTED_MIN = 4 };
+
 enum run_stage { PUSHING, SETTLING, PULLING, DONE };
 
 /* A set of names, with chance hits. */
@@ -195,8 +198,26 @@ static struct ps_pull *room_for(struct ps_bundle_run *run)
     return is_wanted ? &run->pulls[run->next].pull : NULL;
 }
 
+/* Every so many items, those up to the next time. Pulls behind pushes are mostly of the same names,
+ * which were looked up a moment ago. */
+static void look_ahead(struct ps_bundle_run *run)
+{
+    struct ps_bytes names[EXPECTED];
+    size_t push_count = run->request.push_count;
+    size_t left = (push_count > 0 ? push_count : run->request.pull_count) - run->next;
+    if (run->next % EXPECTED != 0 || left < EXPECTED_MIN ||
+        (run->stage == PULLING && push_count > 0))
+        return;
+    size_t count = left < EXPECTED ? left : EXPECTED;
+    for (size_t i = 0; i < count; i++)
+        names[i] = push_count > 0 ? run->request.pushes[run->next + i].name
+                                  : run->request.pulls[run->next + i].name;
+    ps_service_expect(run->context->service, names, count);
+}
+
 static size_t push_next(struct ps_bundle_run *run)
 {
+    look_ahead(run);
     struct ps_push_request *request = &run->request.pushes[run->next];
     struct ps_push_result *result = &run->pushes[run->next];
     struct ps_shared_content content;
@@ -270,6 +291,7 @@ static bool pull_next(struct ps_bundle_run *run, size_t *work)
     struct pull_slot *slot = &run->pulls[run->next];
     struct ps_pull_request *request = &run->request.pulls[run->next];
     struct ps_error error;
+    look_ahead(run);
     /* 0 would be no limit at all. */
     request->bytes_max = run->delta_bytes_left > 0 ? run->delta_bytes_left : 1;
     enum ps_status status =

@@ -60,6 +60,36 @@ START_TEST(a_second_parameter_of_a_name_replaces_the_first)
 }
 END_TEST
 
+START_TEST(looking_ahead_changes_nothing)
+{
+    struct ps_parameter_table table;
+    struct ps_parameter *replaced;
+    struct ps_parameter *parameters[200];
+    char names[200][16];
+    struct ps_bytes expected[PS_EXPECTED_NAMES_MAX] = {text("p0"), text("nobody")};
+    ps_parameter_table_init(&table, ps_allocator_heap());
+    ps_parameter_table_expect(&table, expected, 2); /* nobody is there */
+    for (int i = 0; i < 200; i++) {
+        snprintf(names[i], sizeof names[i], "p%d", i);
+        parameters[i] = create(ps_allocator_heap(), names[i], 1);
+        ck_assert_int_eq(ps_parameter_table_insert(&table, parameters[i], &replaced), PS_OK);
+    }
+
+    ps_parameter_table_expect(&table, expected, 0);
+    for (int i = 0; i + PS_EXPECTED_NAMES_MAX <= 200; i++) {
+        for (int k = 0; k < PS_EXPECTED_NAMES_MAX; k++)
+            expected[k] = k % 5 == 3 ? text("nobody") : text(names[i + k]);
+        expected[7] = text("");
+        ps_parameter_table_expect(&table, expected, PS_EXPECTED_NAMES_MAX);
+    }
+
+    for (int i = 0; i < 200; i++)
+        ck_assert_ptr_eq(ps_parameter_table_find(&table, text(names[i])), parameters[i]);
+    ps_parameter_table_check(&table);
+    ps_parameter_table_fini(&table);
+}
+END_TEST
+
 START_TEST(a_table_goes_through_its_parameters_in_order_of_insertion)
 {
     struct ps_parameter_table table;
@@ -122,6 +152,7 @@ int main(void)
     TCase *tests = tcase_create("parameter_table");
     tcase_add_test(tests, a_parameter_is_found_by_its_name_alone);
     tcase_add_test(tests, a_second_parameter_of_a_name_replaces_the_first);
+    tcase_add_test(tests, looking_ahead_changes_nothing);
     tcase_add_test(tests, a_table_goes_through_its_parameters_in_order_of_insertion);
     tcase_add_loop_test(tests, insert_survives_any_refused_allocation, 0, 60);
     return run_tests("parameter_table", tests);
