@@ -12,8 +12,18 @@ static bool read_tag(struct ps_wire_reader *reader, struct ps_wire_field *field)
 static bool read_value(struct ps_wire_reader *reader, struct ps_wire_field *field);
 static bool read_fixed(struct ps_wire_reader *reader, size_t size, uint64_t *value);
 static bool read_varint(struct ps_wire_reader *reader, uint64_t *value);
-static uint8_t take_byte(struct ps_view_cursor *cursor);
 static void skip(struct ps_view_cursor *cursor, size_t size);
+
+/* There is one. It mostly lies in the piece in which the last one lay. */
+static inline uint8_t take_byte(struct ps_view_cursor *cursor)
+{
+    const struct ps_bytes *piece = &cursor->view.pieces[cursor->piece];
+    if (cursor->offset < piece->size)
+        return piece->data[cursor->offset++];
+    struct ps_bytes byte = ps_view_next(cursor, 1);
+    PS_ASSERT(byte.size == 1);
+    return byte.data[0];
+}
 
 void ps_wire_reader_init(struct ps_wire_reader *reader, struct ps_view view, struct ps_error *error)
 {
@@ -97,17 +107,6 @@ static bool read_fixed(struct ps_wire_reader *reader, size_t size, uint64_t *val
         *value |= (uint64_t)take_byte(&reader->cursor) << (8 * i);
     reader->left -= size;
     return true;
-}
-
-/* There is one. It mostly lies in the piece in which the last one lay. */
-static uint8_t take_byte(struct ps_view_cursor *cursor)
-{
-    const struct ps_bytes *piece = &cursor->view.pieces[cursor->piece];
-    if (cursor->offset < piece->size)
-        return piece->data[cursor->offset++];
-    struct ps_bytes byte = ps_view_next(cursor, 1);
-    PS_ASSERT(byte.size == 1);
-    return byte.data[0];
 }
 
 static bool read_varint(struct ps_wire_reader *reader, uint64_t *value)
