@@ -57,7 +57,7 @@ static struct ps_parameter_entry *find_entry(const struct ps_parameter_table *ta
     return entry;
 }
 
-/* ---- Looking ahead: in steps, each for all names, on lines that the one before has fetched ---- */
+/* ---- Looking ahead in steps, each for all names, on lines that the one before has fetched ---- */
 
 enum { CACHE_LINE_BYTES = 64 };
 
