@@ -36,6 +36,7 @@ function(ps_test name)
     endif()
     add_executable(${name} ${ARG_SOURCES})
     target_link_libraries(${name} PRIVATE ${ARG_USES} PkgConfig::CHECK)
+    target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/support/check)
     # Check's macros pass no-argument variadics, which -Wpedantic refuses.
     target_compile_options(${name} PRIVATE -Wno-gnu-zero-variadic-macro-arguments
                                            -Wno-missing-prototypes)

@@ -1,4 +1,5 @@
 /* kv_memory.c does what every store does. */
+#include "run_suite.h"
 #include "tests/conformance/kv_conformance.h"
 #include "tests/support/fake_clock.h"
 
@@ -48,9 +49,5 @@ int main(void)
     Suite *suite = suite_create("kv_memory_conformance");
     suite_add_tcase(suite, kv_conformance_case(&world, setup, teardown));
     suite_add_tcase(suite, kv_conformance_case(&world, setup_late, teardown));
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,4 +1,5 @@
 /* The simulator itself: its checkers notice every deliberate fault, and its worlds repeat. */
+#include "run_suite.h"
 #include "tests/sim/sim_random_world.h"
 
 #include <check.h>
@@ -170,9 +171,5 @@ int main(void)
     tcase_add_test(tests, equal_seeds_live_equal_lives);
     tcase_add_test(tests, other_seeds_live_other_lives);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

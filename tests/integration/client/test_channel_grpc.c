@@ -3,6 +3,7 @@
 #include "client/channel.h"
 
 #include "base/clock.h"
+#include "run_suite.h"
 #include "tests/support/client/fake_server.h"
 
 #include <check.h>
@@ -475,9 +476,5 @@ int main(void)
     tcase_add_test(tests, a_server_that_stops_reading_does_not_keep_a_cancelled_push);
     tcase_add_test(tests, many_calls_at_once_all_come_back);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "run_suite.h"
 #include "tests/support/client/fake_server.h"
 
 #include <check.h>
@@ -136,9 +137,5 @@ int main(void)
     tcase_add_test(tests, a_poll_without_an_answer_ends_in_time);
     tcase_add_test(tests, callers_that_come_and_go_get_every_answer);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

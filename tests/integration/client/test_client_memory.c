@@ -1,6 +1,7 @@
 /* libpsclient when memory runs out: nothing leaks, nothing hangs, and the caller is told. */
 #include "client/client_state.h"
 
+#include "run_suite.h"
 #include "tests/support/client/fake_server.h"
 #include "tests/support/fault_heap.h"
 
@@ -93,9 +94,5 @@ int main(void)
     tcase_add_loop_test(tests, beginning_an_operation_survives_any_refused_allocation, 0,
                         SWEEP_MAX);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* The old client interface under its own names, against a real server. */
 #include "client/paddle_compat.h"
 
+#include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/temp_folder.h"
 
@@ -236,9 +237,5 @@ int main(void)
     tcase_add_test(tests, a_released_handle_is_none);
     tcase_add_test(tests, a_list_without_addresses_gives_no_handle);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

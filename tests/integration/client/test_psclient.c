@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "proto/codec.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -373,9 +374,5 @@ int main(void)
     tcase_add_test(tests, an_etcd_that_is_not_there_is_waited_for_until_the_timeout);
     tcase_add_test(tests, operators_calls_go_to_the_server_they_name);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* libpsclient in batches, with a real server, and with one that knows none. */
 #include "client/psclient.h"
 
+#include "run_suite.h"
 #include "tests/support/client/fake_server.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/temp_folder.h"
@@ -213,9 +214,5 @@ int main(void)
     tcase_add_test(t, a_parameter_above_any_message_goes_in_ranges);
     tcase_add_test(t, a_server_without_batches_is_served_with_single_calls);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "client/psclient.h"
 
 #include "optimizer/encoded.h"
+#include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/temp_folder.h"
 
@@ -245,9 +246,5 @@ int main(void)
     tcase_add_test(tests, options_that_cannot_be_are_refused);
     tcase_add_test(tests, a_gradient_that_cannot_be_encoded_fails_alone);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* libpsclient with a real etcd: it finds servers, follows them, and initialises a job once. The
  * servers are fakes; their keys are written by the test. */
+#include "run_suite.h"
 #include "tests/integration/client/psclient_etcd_rig.h"
 
 #include <pthread.h>
@@ -400,9 +401,5 @@ int main(void)
     tcase_add_test(tests, closing_gives_the_lock_up);
     tcase_add_test(tests, finishing_with_a_lost_lock_says_begin_again);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,4 +1,5 @@
 /* psclient_finish_init with a real etcd, while servers lose what they were given. */
+#include "run_suite.h"
 #include "tests/integration/client/psclient_etcd_rig.h"
 
 #include <pthread.h>
@@ -147,9 +148,5 @@ int main(void)
                    a_server_that_lost_what_it_was_given_after_it_finished_is_initialised_again);
     tcase_add_test(tests, without_the_store_no_server_is_finished);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,4 +1,5 @@
 /* Initialisation through libpsclient, against servers that do as they are told. */
+#include "run_suite.h"
 #include "tests/integration/client/psclient_rig.h"
 
 #include <check.h>
@@ -99,9 +100,5 @@ int main(void)
     tcase_add_test(tests, a_finish_refused_for_lost_parameters_says_initialise_again);
     tcase_add_test(tests, after_a_loss_a_finish_is_refused_until_the_parameters_are_sent_again);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

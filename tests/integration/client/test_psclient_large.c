@@ -2,6 +2,7 @@
  * of psclient_memory_new: exact, once, and whole, whoever is killed or comes first. */
 #include "client/psclient.h"
 
+#include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/temp_folder.h"
 
@@ -264,9 +265,5 @@ int main(void)
     tcase_add_loop_test(tests, large_steps_count_once_when_the_server_is_killed, 0, 2);
     tcase_add_loop_test(tests, two_clients_that_push_the_same_large_parameter_both_count, 0, 2);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "client/psclient.h"
 
 #include "base/clock.h"
+#include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/etcd/etcd_process.h"
 #include "tests/support/temp_folder.h"
@@ -280,9 +281,5 @@ int main(void)
     tcase_add_test(tests, a_large_push_to_a_server_that_stands_still_ends_with_its_timeout);
     tcase_add_test(tests, a_server_that_is_stopped_loses_no_push_that_was_acknowledged);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

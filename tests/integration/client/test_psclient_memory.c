@@ -3,6 +3,7 @@
 #include "client/psclient.h"
 
 #include "client/client_state.h"
+#include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/temp_folder.h"
@@ -413,9 +414,5 @@ int main(void)
     tcase_set_timeout(sweep, 120);
     tcase_add_loop_test(sweep, any_refused_allocation_leaves_a_client_that_works, 0, SWEEP_MAX);
     suite_add_tcase(suite, sweep);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

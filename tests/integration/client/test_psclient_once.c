@@ -2,6 +2,7 @@
  * acknowledged was applied exactly once (promises P1 and P2). */
 #include "client/psclient.h"
 
+#include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/temp_folder.h"
 
@@ -132,9 +133,5 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, acknowledged_pushes_are_applied_exactly_once_through_kills);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "tests/integration/client/psclient_rig.h"
 
 #include "base/clock.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -174,9 +175,5 @@ int main(void)
     tcase_add_test(tests, a_wrong_gradient_is_judged_when_the_operation_is_ended);
     tcase_add_test(tests, threads_that_wait_and_one_that_does_not_share_a_client);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "client/psclient.h"
 
 #include "base/thread.h"
+#include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/temp_folder.h"
 
@@ -349,9 +350,5 @@ int main(void)
     tcase_add_test(t, a_parameter_that_is_not_there_is_named);
     tcase_add_test(t, a_server_that_has_gone_ends_the_call_at_its_deadline);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

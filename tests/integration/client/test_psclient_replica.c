@@ -2,6 +2,7 @@
  * has what the server has, and at no time a mixture of two versions. */
 #include "client/psclient.h"
 
+#include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/temp_folder.h"
 
@@ -365,9 +366,5 @@ int main(void)
     tcase_add_test(tests, a_pull_that_is_not_answered_leaves_what_was_there);
     tcase_add_test(tests, copies_are_never_mixtures_through_kills);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "client/psclient.h"
 
 #include "base/clock.h"
+#include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/temp_folder.h"
 
@@ -452,9 +453,5 @@ int main(int argc, char **argv)
     tcase_add_test(tests, a_clients_memory_is_given_back_when_it_is_killed);
     tcase_add_test(tests, a_slot_that_the_server_may_still_read_is_not_used_again);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

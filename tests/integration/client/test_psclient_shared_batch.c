@@ -2,6 +2,7 @@
  * when it is large together, and a batch keeps its promises there. */
 #include "client/psclient.h"
 
+#include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/temp_folder.h"
 
@@ -287,9 +288,5 @@ int main(void)
     tcase_add_test(tests, each_item_counts_once_when_the_server_is_killed);
     tcase_add_test(tests, places_that_the_server_may_still_read_are_not_used_again);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "client/psclient.h"
 
 #include "base/clock.h"
+#include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/temp_folder.h"
 
@@ -321,9 +322,5 @@ int main(void)
     tcase_add_loop_test(tests, a_server_is_found_at_the_file_that_both_name, 0, 2);
     tcase_add_test(tests, in_another_network_the_way_that_works_is_kept);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -11,6 +11,7 @@
 #include "etcd/kv.h"
 #include "tests/support/etcd/etcd_process.h"
 #include "tests/support/etcd/fake_gateway.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -77,11 +78,7 @@ static inline int run_case(const char *name, TCase *tests)
 {
     Suite *suite = suite_create(name);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }
 
 #endif

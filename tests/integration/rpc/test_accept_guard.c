@@ -2,6 +2,7 @@
 #include "server/rpc/accept_guard.h"
 
 #include "rig.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <netinet/in.h>
@@ -110,9 +111,5 @@ int main(void)
     TCase *tests = tcase_create("accept guard");
     tcase_add_test(tests, a_server_without_descriptors_serves_again);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "rig.h"
 
 #include "proto/bundle_codec.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -194,11 +195,7 @@ static Suite *make_suite(void)
 
 int main(void)
 {
-    SRunner *runner = srunner_create(make_suite());
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(make_suite());
 }
 
 #else

@@ -1,4 +1,5 @@
 /* What one client may have on its way. */
+#include "run_suite.h"
 #include "server/rpc/peer_limits.h"
 
 #include <check.h>
@@ -86,9 +87,5 @@ int main(void)
     tcase_add_test(tests, what_must_be_answered_is_counted_but_not_refused);
     tcase_add_test(tests, without_a_limit_nobody_is_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

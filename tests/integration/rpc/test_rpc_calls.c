@@ -3,6 +3,7 @@
 
 #include "proto/codec.h"
 #include "proto/status_codes.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -488,9 +489,5 @@ int main(void)
     tcase_add_test(tests, operators_see_status_and_parameters);
     tcase_add_test(tests, a_thousand_calls_leave_nothing_behind);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

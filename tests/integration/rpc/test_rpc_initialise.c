@@ -3,6 +3,7 @@
 
 #include "proto/codec.h"
 #include "proto/status_codes.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -96,9 +97,5 @@ int main(void)
     tcase_add_test(tests, a_finish_under_an_epoch_that_is_gone_is_refused_and_changes_nothing);
     tcase_add_test(tests, a_finish_of_an_initialised_server_has_one_answer_under_any_epoch);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "base/thread.h"
 #include "proto/codec.h"
 #include "proto/status_codes.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -257,9 +258,5 @@ int main(void)
     tcase_add_test(tests, wakes_from_many_threads_are_safe_up_to_the_end);
     tcase_add_test(tests, b19_a_pull_in_flight_keeps_what_it_reads);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -7,6 +7,7 @@
 #include "proto/codec.h"
 #include "proto/shared_range.h"
 #include "proto/status_codes.h"
+#include "run_suite.h"
 #include "server/rpc/shared_memory.h"
 
 #include <check.h>
@@ -307,9 +308,5 @@ int main(void)
     TCase *ends = tcase_create("ends");
     tcase_add_test(ends, the_server_hangs_up_when_no_call_uses_the_memory_any_more);
     suite_add_tcase(suite, ends);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

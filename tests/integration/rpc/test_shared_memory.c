@@ -3,6 +3,7 @@
 
 #include "proto/codec.h"
 #include "proto/status_codes.h"
+#include "run_suite.h"
 #include "server/core/staging.h"
 
 #include <check.h>
@@ -296,9 +297,5 @@ int main(void)
     tcase_add_test(tests, one_clients_memory_is_not_anothers);
     tcase_add_test(tests, a_server_that_shares_none_says_so);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

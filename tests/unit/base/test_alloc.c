@@ -3,6 +3,7 @@
 
 #include "base/attributes.h"
 
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -133,9 +134,5 @@ int main(void)
     if (!PS_SANITIZED)
         tcase_add_test(tests, what_was_freed_is_had_again_without_the_kernel);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

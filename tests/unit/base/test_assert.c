@@ -1,5 +1,6 @@
 /* base/assert.c: assertions stop the process. */
 #include "base/assert.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -28,9 +29,5 @@ int main(void)
     tcase_add_test(tests, true_condition_goes_on);
     tcase_add_test_raise_signal(tests, broken_condition_aborts, SIGABRT);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "base/base64.h"
 
 #include "base/random.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -79,9 +80,5 @@ int main(void)
     tcase_add_test(tests, every_length_comes_back);
     tcase_add_test(tests, text_that_no_encoder_writes_is_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

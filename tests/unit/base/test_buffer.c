@@ -1,6 +1,7 @@
 /* base/buffer.c: text that grows up to a bound. */
 #include "base/buffer.h"
 
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -144,9 +145,5 @@ int main(void)
     tcase_add_test(tests, fixed_buffer_stays_in_the_memory_of_its_caller);
     tcase_add_loop_test(tests, refused_allocation_marks_the_buffer_and_loses_nothing, 0, 4);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "base/busy_poll.h"
 
 #include "base/clock.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -132,9 +133,5 @@ int main(void)
     tcase_add_test(tests, looking_that_does_not_pay_becomes_rare_until_it_does);
     tcase_add_test(tests, it_does_not_look_beyond_its_time);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* base/bytes.c: borrowed bytes in one or in many pieces. */
 #include "base/bytes.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -50,9 +51,5 @@ int main(void)
     tcase_add_test(tests, cursor_passes_over_empty_pieces);
     tcase_add_test(tests, shorter_bytes_sort_first);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* base/clock.c: deadlines on a clock. */
 #include "base/clock.h"
 
+#include "run_suite.h"
 #include "tests/support/fake_clock.h"
 
 #include <check.h>
@@ -84,9 +85,5 @@ int main(void)
     tcase_add_test(tests, endless_timeouts_never_wrap);
     tcase_add_test(tests, time_left_ends_at_nothing);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

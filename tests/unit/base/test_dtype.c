@@ -1,5 +1,6 @@
 /* base/dtype.c: the six element types. */
 #include "base/dtype.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -73,9 +74,5 @@ int main(void)
     tcase_add_test(tests, other_labels_are_not);
     tcase_add_test_raise_signal(tests, seventh_type_is_a_bug, SIGABRT);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

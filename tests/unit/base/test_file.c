@@ -1,6 +1,7 @@
 /* base/file.c: whole files on any file system. */
 #include "base/file.h"
 
+#include "run_suite.h"
 #include "tests/support/fault_files.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/temp_folder.h"
@@ -187,9 +188,5 @@ int main(void)
     tcase_add_loop_test(tests, any_failure_of_reading_leaks_nothing, 0, 4);
     tcase_add_test(tests, refused_allocation_is_told);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

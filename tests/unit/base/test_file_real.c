@@ -1,6 +1,7 @@
 /* base/file_real.c: the machine's file system. */
 #include "base/file.h"
 
+#include "run_suite.h"
 #include "tests/support/temp_folder.h"
 
 #include <check.h>
@@ -300,9 +301,5 @@ int main(void)
     tcase_add_test(tests, list_names_every_entry_once);
     tcase_add_test(tests, list_of_no_folder_is_told);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

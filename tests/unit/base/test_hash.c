@@ -1,5 +1,6 @@
 /* base/hash.c: placement is part of the public contract. */
 #include "base/hash.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -82,9 +83,5 @@ int main(void)
     tcase_add_test(tests, bytes_above_127_count_as_unsigned);
     tcase_add_test_raise_signal(tests, placement_over_no_shards_is_a_bug, SIGABRT);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* base/json_writer.c: JSON out. */
 #include "base/json_writer.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -191,9 +192,5 @@ int main(void)
     tcase_add_test_raise_signal(tests, member_without_key_is_a_bug, SIGABRT);
     tcase_add_test_raise_signal(tests, closing_the_wrong_container_is_a_bug, SIGABRT);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "base/local_socket.h"
 
 #include "base/random.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -209,9 +210,5 @@ int main(void)
     tcase_add_test(tests, nobody_under_a_name_is_unavailable_and_a_taken_one_exists);
     tcase_add_test(tests, who_comes_to_a_full_queue_is_told_at_once);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

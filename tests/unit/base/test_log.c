@@ -1,6 +1,7 @@
 /* base/log.c: one line per event. */
 #include "base/log.h"
 
+#include "run_suite.h"
 #include "tests/support/fake_clock.h"
 
 #include <check.h>
@@ -271,9 +272,5 @@ int main(void)
     tcase_add_test(tests, level_words_are_found);
     tcase_add_test(tests, other_words_are_no_level);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

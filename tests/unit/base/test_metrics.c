@@ -2,6 +2,7 @@
 #include "base/metrics.h"
 
 #include "base/metrics_rows.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -280,9 +281,5 @@ int main(void)
     tcase_add_test(tests, updates_of_many_threads_are_all_counted);
     tcase_add_test(tests, promtool_accepts_the_page);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

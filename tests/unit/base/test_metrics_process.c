@@ -1,5 +1,6 @@
 /* base/metrics_process.c: what the kernel knows about us. */
 #include "base/metrics_process.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -106,9 +107,5 @@ int main(void)
     tcase_add_test(tests, name_with_brackets_and_spaces_is_passed_over);
     tcase_add_test(tests, other_lines_are_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* base/nearest.c: how far words lie apart. */
 #include "base/nearest.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -62,9 +63,5 @@ int main(void)
     tcase_add_test(tests, very_long_words_are_compared_by_their_beginning);
     tcase_add_test(tests, only_small_distances_are_near);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* base/options_help.c: --help. */
 #include "base/options.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -103,9 +104,5 @@ int main(void)
     tcase_add_test(tests, examples_stand_as_they_are);
     tcase_add_test(tests, program_without_environment_or_examples_mentions_neither);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* base/options_man.c: the man page. */
 #include "base/options.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -116,9 +117,5 @@ int main(void)
     tcase_add_test(tests, program_without_environment_or_examples_has_no_such_sections);
     tcase_add_test(tests, man_renders_the_page_without_a_warning);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* base/options_parse.c: where options come from, and which of them wins. */
 #include "base/options.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -331,9 +332,5 @@ int main(void)
     tcase_add_test(tests, unknown_pair_names_the_nearest);
     tcase_add_test(tests, bad_default_is_told);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

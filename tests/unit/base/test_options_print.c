@@ -1,5 +1,6 @@
 /* base/options_print.c: values out again. */
 #include "base/options.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -122,9 +123,5 @@ int main(void)
                         (int)PS_ARRAY_COUNT(samples));
     tcase_add_loop_test(tests, units_read_back_as_the_same_values, 0, (int)PS_ARRAY_COUNT(samples));
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

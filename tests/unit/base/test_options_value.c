@@ -1,5 +1,6 @@
 /* base/options_value.c: one text becomes one value. */
 #include "base/options_value.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -141,9 +142,5 @@ int main(void)
     tcase_add_test(tests, flags_have_three_spellings);
     tcase_add_test(tests, every_choice_is_taken);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

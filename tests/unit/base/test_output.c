@@ -1,6 +1,7 @@
 /* base/output.c: exit codes of programs whose output goes nowhere. Check runs each test in a
  * process of its own, so that each may spoil its standard output. */
 #include "base/output.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -54,9 +55,5 @@ int main(void)
     tcase_add_test(tests, output_that_failed_earlier_is_no_success);
     tcase_add_test(tests, a_failure_keeps_its_own_code);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "base/program.h"
 
 #include "base/bytes.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -202,9 +203,5 @@ int main(void)
     tcase_add_test(tests, an_unknown_command_is_named);
     tcase_add_test(tests, no_command_at_all_lists_them);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* base/random.c: numbers that repeat, and identities that do not. */
 #include "base/random.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <ctype.h>
@@ -139,9 +140,5 @@ int main(void)
     tcase_add_test(tests, uuid_has_version_four_and_its_dashes);
     tcase_add_test(tests, uuids_differ);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "base/shared_segment.h"
 
 #include "base/local_socket.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -174,9 +175,5 @@ int main(void)
     tcase_add_test(tests, memory_of_large_pages_is_refused);
     tcase_add_test(tests, closing_nothing_is_allowed);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* base/slab.c: large aligned pieces of memory from the system. */
 #include "base/slab.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdint.h>
@@ -57,9 +58,5 @@ int main(void)
     tcase_add_test(tests, nothing_may_be_given);
     tcase_add_test_raise_signal(tests, giving_what_is_no_slab_aborts, 6);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return run_suite(suite);
 }

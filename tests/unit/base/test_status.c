@@ -1,5 +1,6 @@
 /* base/status.c: the table of failures. */
 #include "base/status.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -100,9 +101,5 @@ int main(void)
     tcase_add_test(tests, try_returns_failures_at_once);
     tcase_add_test_raise_signal(tests, failing_with_success_is_a_bug, SIGABRT);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

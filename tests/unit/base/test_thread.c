@@ -2,6 +2,7 @@
 #include "base/thread.h"
 
 #include "base/clock.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -210,9 +211,5 @@ int main(void)
     tcase_add_test_raise_signal(tests, unlocking_what_is_not_held_is_a_bug, SIGABRT);
     tcase_add_test(tests, readers_hold_a_lock_together);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* base/utf8.c: which bytes are characters. */
 #include "base/utf8.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -93,9 +94,5 @@ int main(void)
     tcase_add_test(tests, text_is_valid_up_to_its_last_byte);
     tcase_add_test(tests, cut_falls_between_characters);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

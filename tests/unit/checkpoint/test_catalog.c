@@ -2,6 +2,7 @@
 #include "checkpoint/catalog.h"
 
 #include "checkpoint/checkpoint_name.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/memory_files.h"
 
@@ -301,9 +302,5 @@ int main(void)
     tcase_add_test(tests, a_folder_that_cannot_be_listed_is_an_error);
     tcase_add_loop_test(tests, a_refused_allocation_removes_nothing, 0, 6);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

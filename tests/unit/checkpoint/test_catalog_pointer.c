@@ -1,5 +1,6 @@
 /* checkpoint/catalog_pointer.c: the JSON of /checkpoints/<i>. */
 #include "checkpoint/catalog.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -140,9 +141,5 @@ int main(void)
     tcase_add_test(tests, anything_else_is_corrupt_and_changes_nothing);
     tcase_add_test(tests, a_path_that_is_too_long_is_corrupt);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* checkpoint/: what a crash at any moment of writing and sweeping leaves. */
 #include "checkpoint/catalog.h"
+#include "run_suite.h"
 #include "sample_checkpoint.h"
 #include "tests/support/memory_files.h"
 
@@ -150,9 +151,5 @@ int main(void)
     tcase_add_test(tests, b4_the_published_checkpoint_survives_a_crash_at_any_call_of_a_sweep);
     tcase_add_test(tests, a_leftover_of_a_crash_is_swept_after_the_next_checkpoint);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "checkpoint/checkpoint_name.h"
 
 #include "base/attributes.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -102,9 +103,5 @@ int main(void)
     tcase_add_test(tests, only_harmless_characters_make_a_uuid);
     tcase_add_test(tests, names_sort_by_age);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

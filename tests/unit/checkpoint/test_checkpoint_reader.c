@@ -3,6 +3,7 @@
 
 #include "base/random.h"
 #include "checkpoint/header_writer.h"
+#include "run_suite.h"
 #include "sample_checkpoint.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/memory_files.h"
@@ -355,9 +356,5 @@ int main(void)
     tcase_add_loop_test(tests, a_refused_allocation_leaves_nothing_open, 0, 6);
     tcase_add_test(tests, a_failing_disk_is_an_error_and_leaves_nothing_open);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

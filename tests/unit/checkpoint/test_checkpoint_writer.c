@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "checkpoint/checksum.h"
+#include "run_suite.h"
 #include "sample_checkpoint.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/memory_files.h"
@@ -428,9 +429,5 @@ int main(void)
     tcase_add_test(tests, what_the_watcher_is_told_of_is_not_read_again);
     tcase_add_test(tests, the_header_is_written_last);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* checkpoint/checksum.c: CRC-32C and CRC-32. */
 #include "checkpoint/checksum.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -74,9 +75,5 @@ int main(void)
     tcase_add_test(tests, a_continued_checksum_is_that_of_the_whole);
     tcase_add_test(tests, checksums_of_long_runs_are_joined);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

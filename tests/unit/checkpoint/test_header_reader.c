@@ -2,6 +2,7 @@
 #include "checkpoint/header_reader.h"
 
 #include "checkpoint/header_writer.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -394,9 +395,5 @@ int main(void)
     tcase_add_test(tests, a_header_too_short_for_its_checksum_is_corrupt);
     tcase_add_loop_test(tests, a_refused_allocation_leaves_nothing, 0, 4);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

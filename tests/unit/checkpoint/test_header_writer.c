@@ -1,6 +1,7 @@
 /* checkpoint/header_writer.c: the head of a checkpoint file. */
 #include "checkpoint/header_writer.h"
 
+#include "run_suite.h"
 #include "sample_checkpoint.h"
 #include "tests/support/fault_heap.h"
 #include "json/json_reader.h"
@@ -181,9 +182,5 @@ int main(void)
     tcase_add_test(tests, state_stands_under_a_name_of_its_own);
     tcase_add_loop_test(tests, a_refused_allocation_gives_no_header, 0, 16);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,4 +1,5 @@
 /* checkpoint/journal*: after any crash, everything that was called durable is there. */
+#include "run_suite.h"
 #include "sample_journal.h"
 #include "tests/support/fault_files.h"
 #include "tests/support/memory_files.h"
@@ -328,9 +329,5 @@ int main(void)
     tcase_add_test(tests, an_epoch_does_not_begin_without_what_it_repeats);
     tcase_add_test(tests, an_epoch_that_repeats_is_not_begun_twice);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* checkpoint/journal_reader.c: what is damaged is named, what is torn is cut. */
 #include "base/random.h"
 #include "checkpoint/journal_record.h"
+#include "run_suite.h"
 #include "sample_journal.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/memory_files.h"
@@ -346,9 +347,5 @@ int main(void)
     tcase_add_test(tests, a_segment_under_a_wrong_name_is_damage);
     tcase_add_test(tests, a_huge_stated_content_asks_for_no_memory);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,4 +1,5 @@
 /* checkpoint/journal_reader.c: which epoch is current at which position. */
+#include "run_suite.h"
 #include "sample_journal.h"
 #include "tests/support/memory_files.h"
 
@@ -369,9 +370,5 @@ int main(void)
     tcase_add_test(tests, a_later_epoch_with_a_damaged_beginning_is_damage);
     tcase_add_test(tests, a_segment_of_another_shard_is_damage);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

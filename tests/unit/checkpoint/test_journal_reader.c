@@ -1,4 +1,5 @@
 /* checkpoint/journal_reader.c: what was written comes back. */
+#include "run_suite.h"
 #include "sample_journal.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/memory_files.h"
@@ -245,9 +246,5 @@ int main(void)
     tcase_add_test(tests, a_failing_disk_is_an_error_and_leaves_nothing_open);
     tcase_add_test(tests, a_read_that_failed_can_be_repeated);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

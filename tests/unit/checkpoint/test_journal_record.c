@@ -1,6 +1,7 @@
 /* checkpoint/journal_record.c: heads to bytes and back. */
 #include "checkpoint/checksum.h"
 #include "checkpoint/journal_record.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -223,9 +224,5 @@ int main(void)
     tcase_add_test(tests, facts_of_a_segment_come_back);
     tcase_add_test(tests, padding_fills_up_to_eight);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "checkpoint/journal_record.h"
 #include "checkpoint/journal_scan.h"
 #include "checkpoint/journal_window.h"
+#include "run_suite.h"
 #include "sample_journal.h"
 #include "tests/support/memory_files.h"
 
@@ -243,9 +244,5 @@ int main(void)
     tcase_add_test(tests, old_records_behind_a_torn_end_are_no_followers);
     tcase_add_test(tests, a_failed_read_while_looking_is_an_error);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

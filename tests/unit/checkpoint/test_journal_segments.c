@@ -1,5 +1,6 @@
 /* checkpoint/journal_segments.c: names of segments, and lists of them. */
 #include "checkpoint/journal_segments.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/memory_files.h"
 
@@ -178,9 +179,5 @@ int main(void)
     tcase_add_test(tests, a_refused_allocation_leaves_nothing);
     tcase_add_test(tests, a_path_that_is_too_long_is_an_error);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

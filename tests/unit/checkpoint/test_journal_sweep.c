@@ -1,4 +1,5 @@
 /* checkpoint/journal_sweep.c: what a recovery needs stays. */
+#include "run_suite.h"
 #include "sample_journal.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/memory_files.h"
@@ -260,9 +261,5 @@ int main(void)
     tcase_add_test(tests, a_crash_at_any_call_of_a_sweep_leaves_the_journal_readable);
     tcase_add_test(tests, a_refused_allocation_removes_nothing);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "base/random.h"
 #include "checkpoint/checksum.h"
 #include "checkpoint/journal_window.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/memory_files.h"
 
@@ -163,9 +164,5 @@ int main(void)
     tcase_add_test(tests, another_file_takes_the_place_of_the_first);
     tcase_add_test(tests, a_window_without_memory_is_none);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

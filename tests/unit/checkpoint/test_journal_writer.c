@@ -1,4 +1,5 @@
 /* checkpoint/journal_writer.c: what is durable when, and what a failure does. */
+#include "run_suite.h"
 #include "sample_journal.h"
 #include "tests/support/fault_files.h"
 #include "tests/support/fault_heap.h"
@@ -406,9 +407,5 @@ int main(void)
     tcase_add_test(tests, a_refused_allocation_touches_no_file);
     tcase_add_test(tests, writing_allocates_nothing);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

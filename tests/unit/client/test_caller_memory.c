@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "base/shared_segment.h"
 #include "proto/shared_range.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -449,9 +450,5 @@ int main(void)
     tcase_add_checked_fixture(impatient, set_up_impatient, tear_down);
     tcase_add_test(impatient, a_server_that_stands_still_keeps_what_was_there_and_sees_nothing_new);
     suite_add_tcase(suite, impatient);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

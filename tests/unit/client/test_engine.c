@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "engine_bench.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -407,9 +408,5 @@ int main(void)
     tcase_add_test(tests, a_client_of_a_fixed_list_takes_whatever_servers_are_there);
     tcase_add_test(tests, a_push_that_met_another_shards_server_was_certainly_not_applied);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

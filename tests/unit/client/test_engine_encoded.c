@@ -2,6 +2,7 @@
 #include "client/engine.h"
 
 #include "engine_bench.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -83,9 +84,5 @@ int main(void)
     tcase_add_test(tests, a_gradient_that_could_not_be_encoded_is_not_sent);
     tcase_add_test(tests, a_pull_says_which_encoding_it_wants);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

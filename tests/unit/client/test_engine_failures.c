@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "engine_bench.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -362,9 +363,5 @@ int main(void)
     tcase_add_test(tests, a_push_whose_server_was_replaced_goes_to_the_next_one_at_once);
     tcase_add_test(tests, a_push_that_fails_at_the_present_server_pauses);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

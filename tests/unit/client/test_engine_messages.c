@@ -1,6 +1,7 @@
 /* Small calls go together in one message; what becomes of each is its own affair. */
 #include "client/numbering.h"
 #include "engine_bench.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -248,9 +249,5 @@ int main(void)
     tcase_add_test(t, pushes_that_pull_take_both_answers);
     tcase_add_test(t, a_deadline_cancels_every_call_of_a_message);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

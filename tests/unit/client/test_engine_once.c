@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "client/numbering.h"
 #include "engine_bench.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -486,9 +487,5 @@ int main(void)
     tcase_add_test(tests, a_server_that_never_remembers_is_given_up_at_the_deadline);
     tcase_add_test(tests, an_engine_begins_with_the_session_it_is_given);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

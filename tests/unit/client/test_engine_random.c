@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "client/numbering.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -412,9 +413,5 @@ int main(void)
     TCase *tests = tcase_create("engine_random");
     tcase_add_loop_test(tests, any_sequence_of_events_ends_with_honest_results, 0, WORLDS);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "client/numbering.h"
 #include "engine_bench.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -112,9 +113,5 @@ int main(void)
     TCase *tests = tcase_create("engine_window");
     tcase_add_loop_test(tests, a_server_can_always_tell_a_repeat, 0, 10);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* Copies that look: nothing is changed on the way, and nothing strange is missed. */
 #include "client/finite_copy.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -106,9 +107,5 @@ int main(void)
     tcase_add_test(tests, halves_of_a_double_are_no_floats);
     tcase_add_test(tests, whole_numbers_are_finite_whatever_their_bits);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

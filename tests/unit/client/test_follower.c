@@ -1,6 +1,7 @@
 /* client/follower.c: what it reads, what it hears, and that it never hurries. */
 #include "client/follower.h"
 
+#include "run_suite.h"
 #include "tests/support/client/scripted_kv.h"
 #include "tests/support/fault_heap.h"
 
@@ -210,9 +211,5 @@ int main(void)
     tcase_add_test(tests, a_bad_job_name_is_refused_and_the_store_stays_the_callers);
     tcase_add_test(tests, create_survives_a_refused_allocation);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "client/init_epoch.h"
 
 #include "engine_bench.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -184,9 +185,5 @@ int main(void)
     tcase_add_test(tests, a_server_that_was_lost_between_two_parameters_is_noticed);
     tcase_add_test(tests, an_init_that_failed_notes_nothing);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "client/numbering.h"
 
 #include "base/random.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -152,9 +153,5 @@ int main(void)
     tcase_add_test(tests, a_session_ends_when_all_its_numbers_are_back);
     tcase_add_loop_test(tests, any_order_keeps_the_span, 0, 20);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "client/placement.h"
 
 #include "base/random.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -151,9 +152,5 @@ int main(void)
     tcase_add_test(tests, names_that_could_meet_a_range_are_refused);
     tcase_add_test(tests, empty_long_and_nul_names_are_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* client/pull_decoder.c: a reply in any encoding, cut anywhere, and replies that cannot be. */
 #include "client/pull_decoder.h"
 #include "optimizer/encoded.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -87,9 +88,5 @@ int main(void)
     tcase_add_test(tests, a_reply_of_another_length_is_refused);
     tcase_add_test(tests, a_reply_in_pairs_or_of_encoded_whole_numbers_is_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "client/placement.h"
 #include "client/push_encoder.h"
 #include "optimizer/encoded.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -328,9 +329,5 @@ int main(void)
     tcase_add_test(tests, what_needs_no_encoding_is_left_as_it_is);
     tcase_add_test(tests, any_refused_allocation_fails_the_one_gradient);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "replica_world.h"
 
 #include "base/random.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -236,9 +237,5 @@ int main(void)
     tcase_add_loop_test(tests, a_replica_survives_a_refused_allocation, 0, 4);
     tcase_add_loop_test(tests, a_replica_always_has_what_the_server_has, 0, 30);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

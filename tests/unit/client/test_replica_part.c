@@ -2,6 +2,7 @@
 #include "client/replica_part.h"
 
 #include "replica_world.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -253,9 +254,5 @@ int main(void)
     tcase_add_test(tests, a_server_that_cannot_answer_now_is_asked_again);
     tcase_add_test(tests, an_answer_of_another_length_is_none);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* client/retry.c: what is repeated, and when. */
 #include "client/retry.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -159,9 +160,5 @@ int main(void)
     tcase_add_test(tests, pauses_double_up_to_the_longest_and_are_spread);
     tcase_add_test(tests, equal_seeds_pause_alike_and_others_do_not);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

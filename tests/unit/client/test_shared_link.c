@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "base/shared_segment.h"
 #include "proto/shared_range.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -329,9 +330,5 @@ int main(void)
     tcase_add_test(tests, a_slot_outlives_its_link);
     tcase_add_loop_test(tests, a_refused_allocation_leaves_the_message, 0, 3);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

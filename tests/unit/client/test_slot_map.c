@@ -2,6 +2,7 @@
 #include "client/slot_map.h"
 
 #include "base/random.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -120,9 +121,5 @@ int main(void)
     tcase_add_test(tests, no_two_that_are_in_use_overlap);
     tcase_add_test_raise_signal(tests, giving_back_what_is_not_taken_is_a_bug, 6);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* client/status_map.c: every status inside has one outside. */
 #include "client/status_map.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -58,9 +59,5 @@ int main(void)
     tcase_add_test(tests, every_status_has_a_name_of_its_own);
     tcase_add_test(tests, errors_are_optional_and_cut);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

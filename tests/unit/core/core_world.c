@@ -2,6 +2,7 @@
 #include "tests/unit/core/core_world.h"
 
 #include "base/buffer.h"
+#include "run_suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -273,9 +274,5 @@ int run_tests(const char *name, TCase *tests)
 {
     Suite *suite = suite_create(name);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

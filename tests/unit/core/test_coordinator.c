@@ -1,5 +1,6 @@
 /* server/core/coordinator.c: from the first tick to serving, and the lease on the way. */
 #include "coordinator_script.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -313,9 +314,5 @@ int main(void)
     tcase_add_test(claims, a_spare_whose_lease_is_lost_starts_over_without_a_reset);
     tcase_add_test(claims, a_grant_of_unknown_fate_is_asked_for_again);
     suite_add_tcase(suite, claims);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

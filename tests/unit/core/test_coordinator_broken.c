@@ -1,6 +1,7 @@
 /* server/core/coordinator.c: a server that has lost what was in its memory gives the shard back at
  * once, whatever it was doing. */
 #include "coordinator_script.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -125,9 +126,5 @@ int main(void)
     tcase_add_test(tests, a_clean_stop_that_is_under_way_becomes_a_broken_end);
     tcase_add_test(tests, a_store_that_does_not_answer_is_asked_three_times);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

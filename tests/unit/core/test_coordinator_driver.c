@@ -1,6 +1,7 @@
 /* server/core/coordinator_driver.c and coordinator_hands.c: the coordinator on a store in memory
  * and a real service, with hooks that the test answers. */
 #include "base/thread.h"
+#include "run_suite.h"
 #include "server/core/coordinator_driver.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fault_heap.h"
@@ -444,9 +445,5 @@ int main(void)
     tcase_add_test(tests, create_refuses_what_cannot_work);
     tcase_add_loop_test(tests, create_survives_any_refused_allocation, 0, 3);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* server/core/coordinator.c: proofs, their end, losing a claim, and stopping. */
 #include "coordinator_script.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -439,9 +440,5 @@ int main(void)
     tcase_add_test(stopping, a_stop_without_the_store_ends_all_the_same);
     tcase_add_loop_test(stopping, a_stop_on_the_way_up_ends, 0, 6);
     suite_add_tcase(suite, stopping);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "coordinator_script.h"
 
 #include "base/random.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <inttypes.h>
@@ -280,9 +281,5 @@ int main(void)
     tcase_add_test(tests, a_stop_at_any_moment_of_a_random_life_ends_it_owning_nothing);
     tcase_add_test(tests, equal_events_give_equal_actions);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,4 +1,5 @@
 /* server/core/shard_epoch.c: epochs rise even when the store's history begins anew. */
+#include "run_suite.h"
 #include "server/core/shard_epoch.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/memory_files.h"
@@ -110,9 +111,5 @@ int main(void)
     tcase_add_test(tests, of_two_owners_the_later_is_above_whatever_the_earlier_wrote);
     tcase_add_loop_test(tests, any_refused_allocation_is_survived, 0, 6);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 
 #include "base/thread.h"
 #include "optimizer/optimizer.h"
+#include "run_suite.h"
 #include "server/core/crew.h"
 #include "server/core/parameter.h"
 #include "tests/unit/core/core_encoded.h"
@@ -296,9 +297,5 @@ int main(void)
     tcase_add_test(tests, a_crew_that_was_taken_back_is_not_asked);
     tcase_add_test(tests, parts_are_given_out_once_and_in_order);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

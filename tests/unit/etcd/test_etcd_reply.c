@@ -1,5 +1,6 @@
 /* etcd/etcd_reply.c: replies as etcd writes them, and replies that nobody should write. */
 #include "etcd/etcd_reply.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -239,9 +240,5 @@ int main(void)
     tcase_add_test(tests, a_token_that_would_add_a_header_is_refused);
     tcase_add_test(tests, lines_of_a_watch_are_told_apart);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* etcd/etcd_reply_error.c: errors recorded from etcd 3.4 and 3.5, and what they mean to us. */
 #include "etcd/etcd_reply.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -102,9 +103,5 @@ int main(void)
                         (int)PS_ARRAY_COUNT(recorded));
     tcase_add_test(tests, words_of_an_error_are_printable_and_bounded);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* etcd/etcd_request.c: the JSON that etcd's gateway reads. */
 #include "etcd/etcd_request.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -150,9 +151,5 @@ int main(void)
     tcase_add_test(tests, a_heartbeat_asks_for_no_values);
     tcase_add_test(tests, a_body_beyond_its_bound_is_marked);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* etcd/kv_entries.c: results of reads, with every allocation refused once. */
 #include "etcd/kv_entries.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -49,9 +50,5 @@ int main(void)
     tcase_add_loop_test(tests, what_was_added_can_always_be_released, 0, 7);
     tcase_add_test(tests, no_room_is_asked_for_when_nothing_comes);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -8,6 +8,7 @@
 
 #include "base/thread.h"
 #include "etcd/kv_file_text.h"
+#include "run_suite.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -425,9 +426,5 @@ int main(void)
     tcase_add_test(tests, a_folder_that_cannot_be_made_is_reported);
     tcase_add_loop_test(tests, any_refused_allocation_is_survived, 0, 80);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

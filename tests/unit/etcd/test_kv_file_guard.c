@@ -2,6 +2,7 @@
 #include "etcd/kv_file_guard.h"
 
 #include "file_store_words.h"
+#include "run_suite.h"
 #include "tests/support/temp_folder.h"
 
 #include <signal.h>
@@ -193,9 +194,5 @@ int main(void)
     tcase_add_test(tests, a_watch_hears_of_a_process_that_was_killed);
     tcase_add_test(tests, a_lease_ends_with_the_store_it_was_granted_through);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

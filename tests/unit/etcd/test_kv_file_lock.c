@@ -4,6 +4,7 @@
 #include "tests/support/temp_folder.h"
 
 #include "etcd/kv_file_lock.h"
+#include "run_suite.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -81,9 +82,5 @@ int main(void)
     tcase_add_test(tests, a_lock_file_that_cannot_be_made_is_reported);
     tcase_add_test(tests, a_lock_held_elsewhere_is_waited_for_until_the_deadline);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "etcd/kv_file_text.h"
 
 #include "base/hash.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -137,9 +138,5 @@ int main(void)
     tcase_add_loop_test(tests, content_that_does_not_fit_together_is_refused, 0,
                         (int)(sizeof documents / sizeof documents[0]));
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

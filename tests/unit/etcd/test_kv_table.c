@@ -1,6 +1,7 @@
 /* etcd/kv_table*.c: what the conformance suite cannot reach: history, bounds, refused memory. */
 #include "table_fixture.h"
 
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <stdio.h>
@@ -63,9 +64,5 @@ int main(void)
     tcase_add_test(tests, forgotten_history_is_a_conflict);
     tcase_add_loop_test(tests, any_refused_allocation_leaves_the_table_as_it_was, 0, 16);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

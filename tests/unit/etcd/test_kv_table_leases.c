@@ -1,4 +1,5 @@
 /* etcd/kv_table_leases.c: the time of leases and the keys that go with them. */
+#include "run_suite.h"
 #include "table_fixture.h"
 
 #include <stdlib.h>
@@ -67,9 +68,5 @@ int main(void)
     tcase_add_test(tests, a_clock_that_began_anew_leaves_a_lease_its_length);
     tcase_add_test(tests, a_full_table_says_busy_and_stays_whole);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* etcd/registry*.c: the job's keys and the conditions under which they are written. */
 #include "registry_fixture.h"
+#include "run_suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,9 +131,5 @@ int main(void)
     tcase_add_test(tests, b25_two_jobs_share_one_store_without_meeting);
     tcase_add_test(tests, b25_a_job_name_that_could_meet_other_keys_is_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* etcd/registry_checkpoints.c: pointers written by the owner only. */
 #include "registry_fixture.h"
+#include "run_suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,9 +89,5 @@ int main(void)
     tcase_add_test(tests, forgetting_the_mark_says_who_has_lost_what);
     tcase_add_test(tests, who_may_not_forget_the_mark_says_of_no_loss);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

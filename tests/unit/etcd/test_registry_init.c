@@ -1,5 +1,6 @@
 /* etcd/registry_init.c: one trainer at a time initialises. */
 #include "registry_fixture.h"
+#include "run_suite.h"
 
 #include <stdlib.h>
 
@@ -175,9 +176,5 @@ int main(void)
     tcase_add_test(tests, a_lost_lock_is_reported_before_a_lost_shard);
     tcase_add_test(tests, a_mark_that_is_none_is_reported);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* etcd/registry*.c when the answer of a write is lost: the write may have happened or not. */
 #include "registry_fixture.h"
+#include "run_suite.h"
 
 #include <stdlib.h>
 
@@ -291,9 +292,5 @@ int main(void)
     tcase_add_loop_test(tests, an_initialisation_unanswered_and_then_lost_is_not_finished, 0, 2);
     tcase_add_test(tests, why_an_initialisation_was_refused_stays_unknown_without_the_store);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* etcd/registry_servers.c: claims, addresses and the list of servers. */
 #include "registry_fixture.h"
+#include "run_suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -261,9 +262,5 @@ int main(void)
     tcase_add_test(tests, members_stay_as_they_were_when_reading_fails);
     tcase_add_test(tests, a_watch_on_members_sees_a_server_come_and_go);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

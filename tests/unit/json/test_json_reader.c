@@ -3,6 +3,7 @@
 
 #include "base/json_writer.h"
 #include "base/random.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <cjson/cJSON.h>
@@ -405,9 +406,5 @@ int main(void)
     tcase_add_loop_test(tests, random_damage_is_refused_or_read_without_harm, 0, 20);
     tcase_add_loop_test(tests, refused_allocation_leaks_nothing, 0, 10);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

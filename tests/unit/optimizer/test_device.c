@@ -1,6 +1,7 @@
 /* The plugin's table over the emulator: memory that is refused, errors that end the device,
  * snapshots. */
 #include "optimizer/device.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -282,9 +283,5 @@ int main(void)
     tcase_add_test(device, a_snapshot_of_a_dead_device_is_not_taken);
     tcase_add_test(device, overflow_fail_stays_with_the_cpu);
     suite_add_tcase(suite, device);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

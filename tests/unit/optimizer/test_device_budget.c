@@ -1,5 +1,6 @@
 /* Device memory is counted before the device hears of it. */
 #include "optimizer/device/budget.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -66,9 +67,5 @@ int main(void)
     tcase_add_test(budget, without_a_wish_a_twentieth_or_a_gibibyte_stays_free);
     tcase_add_test(budget, arrays_are_whole_lines_and_never_nothing);
     suite_add_tcase(suite, budget);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

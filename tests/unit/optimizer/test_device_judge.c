@@ -4,6 +4,7 @@
 #include "optimizer/device.h"
 #include "optimizer/encoded.h"
 #include "rule_cases.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -402,9 +403,5 @@ int main(void)
                    a_list_for_more_elements_than_there_is_room_for_sums_is_not_for_the_device);
     tcase_add_loop_test(tests, when_a_kernel_breaks_the_push_fails_or_its_ticket_does, 0, 6);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

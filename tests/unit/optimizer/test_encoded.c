@@ -1,5 +1,6 @@
 /* Sizes, refusals and whole contents. */
 #include "optimizer/encoded.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <float.h>
@@ -240,9 +241,5 @@ int main(void)
     tcase_add_test(tests, int8_refuses_what_is_not_finite);
     tcase_add_test_raise_signal(tests, decoding_pairs_as_a_run_is_a_bug, SIGABRT);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* The choice of the greatest magnitudes, against sorting. */
 #include "optimizer/encoded.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -111,9 +112,5 @@ int main(void)
     tcase_add_loop_test(tests, zeros_are_kept_when_there_is_nothing_else, 0, 7);
     tcase_add_test(tests, what_is_not_finite_is_never_left_behind);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* A thread whose floating-point unit somebody has put into a fast and wrong mode is put right. */
 #include "optimizer/optimizer.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <fenv.h>
@@ -51,9 +52,5 @@ int main(void)
 #endif
     tcase_add_test(cases, rounding_is_to_nearest_again);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

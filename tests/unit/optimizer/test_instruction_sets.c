@@ -2,6 +2,7 @@
 #include "optimizer/encoding_loops.h"
 #include "optimizer/instruction_sets.h"
 #include "optimizer/loops.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -31,9 +32,5 @@ int main(void)
     tcase_add_test(cases, there_is_always_the_baseline);
     tcase_add_test(cases, there_are_loops_of_either_kind_for_each_set_and_no_more);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* The learning-rate policies, each against its formula. */
 #include "optimizer/settings.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -167,9 +168,5 @@ int main(void)
     tcase_add_test(cases, schedules_count_samples);
     tcase_add_test(cases, a_count_of_samples_beyond_64_bits_stops_at_the_end);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

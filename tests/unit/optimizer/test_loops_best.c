@@ -1,5 +1,6 @@
 /* The choice of loops. */
 #include "optimizer/loops.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -41,9 +42,5 @@ int main(void)
     tcase_add_test(cases, the_baseline_runs_everywhere);
     tcase_add_test(cases, each_set_of_loops_is_listed_once);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

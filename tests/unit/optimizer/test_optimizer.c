@@ -1,5 +1,6 @@
 /* The calls of optimizer.h at their edges; what they compute is tested rule by rule elsewhere. */
 #include "push.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -112,9 +113,5 @@ int main(void)
     tcase_add_test(cases, nothing_outside_the_run_is_touched);
     tcase_add_test_raise_signal(cases, applying_a_skipped_step_is_a_bug, SIGABRT);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

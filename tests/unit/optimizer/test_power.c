@@ -1,5 +1,6 @@
 /* Our power against the C library's, which is a good one but not the same one everywhere. */
 #include "optimizer/power.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -90,9 +91,5 @@ int main(void)
     tcase_add_test(cases, the_edges_are_the_library_s);
     tcase_add_test(cases, the_bits_are_these_everywhere);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* Rows of a sparse push on the CPU: sorted stably, added up in their order and in parts. */
 #include "optimizer/rows.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -118,9 +119,5 @@ int main(void)
     tcase_add_test(rows, a_row_that_comes_as_often_as_a_part_has_is_added_up_in_one);
     tcase_add_test(rows, a_row_beyond_the_table_changes_nothing);
     suite_add_tcase(suite, rows);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* What the check of an optimizer's settings lets through, and what it refuses with which words. */
 #include "optimizer/settings.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <float.h>
@@ -394,9 +395,5 @@ int main(void)
     tcase_add_test(cases, rules_have_names_and_states);
     tcase_add_test(cases, only_the_first_accumulator_of_adagrad_and_ftrl_starts_high);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

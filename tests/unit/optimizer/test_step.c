@@ -1,5 +1,6 @@
 /* What a push goes through before the arithmetic: non-finite elements, clips, the rates. */
 #include "push.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <float.h>
@@ -307,9 +308,5 @@ int main(void)
     tcase_add_test(cases, a_mask_of_infinity_survives_decay_of_0);
     tcase_add_loop_test(cases, b14_state_is_binary_exact, PS_RULE_SGD, PS_RULE_FTRL + 1);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

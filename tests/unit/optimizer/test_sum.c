@@ -1,5 +1,6 @@
 /* Sums of a fixed shape. */
 #include "optimizer/sum.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -146,9 +147,5 @@ int main(void)
     tcase_add_test(cases, parts_joined_sum_up_as_one_scan);
     tcase_add_test(cases, what_a_part_found_is_counted_over_the_push);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "proto/bundle_codec.h"
 
 #include "pieces.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -309,9 +310,5 @@ int main(void)
     tcase_add_test(t, an_empty_bundle_is_a_bundle);
     tcase_add_loop_test(t, decoding_survives_any_refused_allocation, 0, 16);
     suite_add_tcase(suite, t);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return run_suite(suite);
 }

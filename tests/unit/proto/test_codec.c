@@ -3,6 +3,7 @@
 
 #include "base/bounds.h"
 #include "pieces.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -441,9 +442,5 @@ int main(void)
     tcase_add_test(tests, encoding_into_a_full_buffer_marks_it);
     tcase_add_test(tests, methods_have_their_paths);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 
 #include "base/bounds.h"
 #include "pieces.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -271,9 +272,5 @@ int main(void)
     tcase_add_test(tests, lists_that_blow_up_are_refused);
     tcase_add_loop_test(tests, lists_survive_any_refused_allocation, 0, 80);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

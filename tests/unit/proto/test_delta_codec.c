@@ -3,6 +3,7 @@
 
 #include "pieces.h"
 #include "proto/codec.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -220,9 +221,5 @@ int main(void)
     tcase_add_test(tests, malformed_ones_are_refused);
     tcase_add_test(tests, a_malformed_delta_is_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "proto/health_codec.h"
 #include "proto/reflection_codec.h"
 #include "proto/wire.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -152,9 +153,5 @@ int main(void)
     tcase_add_test(tests, malformed_questions_are_refused);
     tcase_add_test(tests, health_names_its_service);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* proto/digest.c: what receivers in other languages compute with a library. */
 #include "proto/digest.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -94,9 +95,5 @@ int main(void)
     tcase_add_test(tests, the_chain_is_the_digest_of_both);
     tcase_add_test(tests, the_chain_knows_the_order);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 
 #include "base/bounds.h"
 #include "base/random.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -271,9 +272,5 @@ int main(void)
     tcase_add_loop_test(tests, decoding_survives_any_refused_allocation, 0, 40);
     tcase_add_loop_test(tests, random_bytes_are_read_or_refused_but_never_more, 0, 300);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 #include "proto/bundle_codec.h"
 
 #include "proto/codec.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -195,9 +196,5 @@ int main(void)
     tcase_add_test(tests, hello_and_welcome_come_back);
     tcase_add_test(tests, other_bytes_are_no_hello);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* Every status goes over the wire and comes back. */
 #include "proto/status_codes.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -87,9 +88,5 @@ int main(void)
     tcase_add_test(tests, a_failure_that_says_ok_is_no_success);
     tcase_add_test(tests, codes_have_the_contracts_numbers);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 
 #include "pieces.h"
 #include "proto/arena.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -160,9 +161,5 @@ int main(void)
     tcase_add_test(tests, an_arena_gives_up_to_its_cap);
     tcase_add_test(tests, what_an_arena_gives_is_aligned_for_anything);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,4 +1,5 @@
 /* tools/psbench_rows.c, psbench_values.c, psbench_options.c: what is printed was measured. */
+#include "run_suite.h"
 #include "tools/psbench/psbench_options.h"
 #include "tools/psbench/psbench_rows.h"
 #include "tools/psbench/psbench_values.h"
@@ -218,9 +219,5 @@ int main(void)
     tcase_add_loop_test(tests, a_wrong_line_is_refused, 0,
                         (int)(sizeof wrong_lines / sizeof wrong_lines[0]));
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

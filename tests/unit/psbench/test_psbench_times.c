@@ -1,4 +1,5 @@
 /* tools/psbench_times.c: percentiles without keeping every time. */
+#include "run_suite.h"
 #include "tools/psbench/psbench_times.h"
 
 #include <check.h>
@@ -84,9 +85,5 @@ int main(void)
     tcase_add_test(tests, any_time_has_a_bucket);
     tcase_add_test(tests, times_of_several_threads_add_up);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,4 +1,5 @@
 /* server/address.c: which address clients are told. */
+#include "run_suite.h"
 #include "server/address.h"
 
 #include <check.h>
@@ -76,9 +77,5 @@ int main(void)
                         sizeof malformed / sizeof malformed[0]);
     tcase_add_test(tests, what_does_not_fit_is_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

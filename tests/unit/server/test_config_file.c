@@ -1,6 +1,7 @@
 /* server/config_file.c: options from YAML. */
 #include "server/config_file.h"
 
+#include "run_suite.h"
 #include "tests/support/fault_files.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/temp_folder.h"
@@ -286,9 +287,5 @@ int main(void)
     tcase_add_loop_test(tests, any_failure_of_the_file_is_told, 0, 4);
     tcase_add_test(tests, file_never_read_may_be_ended);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

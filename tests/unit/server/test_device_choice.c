@@ -1,5 +1,6 @@
 /* server/device_choice.c and device_guard.c: the words of --device. What becomes of them is in
  * tests/integration/device/test_device_start_up.py, with the real program. */
+#include "run_suite.h"
 #include "server/device_choice.h"
 #include "server/device_guard.h"
 
@@ -76,9 +77,5 @@ int main(void)
     tcase_add_test(tests, the_cpu_needs_nothing);
     tcase_add_test(tests, a_server_on_the_cpu_has_no_device_that_could_die);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

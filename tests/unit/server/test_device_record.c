@@ -1,6 +1,7 @@
 /* server/device_record.c: three failures within ten minutes, on a disk that fails, too. */
 #include "server/device_record.h"
 
+#include "run_suite.h"
 #include "tests/support/memory_files.h"
 
 #include <check.h>
@@ -176,9 +177,5 @@ int main(void)
     tcase_add_loop_test(tests, a_file_that_is_none_of_ours_counts_for_nothing, 0, 8);
     tcase_add_test(tests, a_disk_that_fails_leaves_the_old_record);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* server/forecast.c: the largest shard of a folder. */
 #include "server/forecast.h"
 
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/temp_folder.h"
 
@@ -101,9 +102,5 @@ int main(void)
     tcase_add_test(tests, the_largest_shard_counts);
     tcase_add_test(tests, a_refused_allocation_counts_as_nothing);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "server/rpc/helpers.h"
 
 #include "base/assert.h"
+#include "run_suite.h"
 
 #include <check.h>
 #include <stdatomic.h>
@@ -169,9 +170,5 @@ int main(void)
     tcase_add_loop_test(tests, every_job_is_done_once_and_a_bounded_number_at_a_time, 1, 3);
     tcase_add_test(tests, helpers_that_were_never_asked_end);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

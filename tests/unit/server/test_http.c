@@ -2,6 +2,7 @@
 #include "server/http.h"
 
 #include "base/metrics.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -349,9 +350,5 @@ int main(void)
     tcase_add_test(tests, page_without_memory_is_an_error_of_the_server);
     tcase_add_test(tests, promtool_accepts_the_page_as_served);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

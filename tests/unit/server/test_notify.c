@@ -1,6 +1,7 @@
 /* server/notify.c: messages to the service manager, over real datagram sockets. */
 #include "server/notify.h"
 
+#include "run_suite.h"
 #include "tests/support/temp_folder.h"
 
 #include <check.h>
@@ -196,9 +197,5 @@ int main(void)
     tcase_add_loop_test(tests, watchdog_is_due_at_half_its_limit, 0,
                         (int)PS_ARRAY_COUNT(watchdogs));
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "server/replay_pool.h"
 
 #include "base/thread.h"
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -311,9 +312,5 @@ int main(void)
     tcase_add_test(tests, a_record_above_the_bound_goes_alone);
     tcase_add_test(tests, memory_that_is_refused_is_said);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* server/store.c: which store, and that no process meets the epochs of another. */
 #include "server/store.h"
 
+#include "run_suite.h"
 #include "tests/support/temp_folder.h"
 
 #include <check.h>
@@ -86,9 +87,5 @@ int main(void)
     tcase_add_test(tests, in_a_folder_epochs_rise_from_life_to_life);
     tcase_add_test(tests, a_folder_whose_name_is_too_long_is_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,4 +1,5 @@
 /* server/thread_crew.c: work is done once, by whoever is there. */
+#include "run_suite.h"
 #include "server/thread_crew.h"
 
 #include <check.h>
@@ -52,9 +53,5 @@ int main(void)
     tcase_add_loop_test(tests, every_call_has_ended_when_run_returns, 1, PS_CREW_THREADS_MAX + 1);
     tcase_add_test(tests, a_machine_runs_at_least_one_thread);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* tests/support/fault_files.c: the file system that fails on demand. */
 #include "tests/support/fault_files.h"
 
+#include "run_suite.h"
 #include "tests/support/temp_folder.h"
 
 #include <check.h>
@@ -126,9 +127,5 @@ int main(void)
     tcase_add_test(tests, crash_fails_every_later_call);
     tcase_add_loop_test(tests, replace_survives_a_failure_of_any_call, 0, 14);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

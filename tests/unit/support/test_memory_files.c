@@ -1,4 +1,5 @@
 /* tests/support/memory_files.c: the disk that forgets what was not synced. */
+#include "run_suite.h"
 #include "tests/support/memory_files.h"
 
 #include <check.h>
@@ -423,9 +424,5 @@ int main(void)
     tcase_add_test(tests, equal_seeds_crash_equally);
     tcase_add_test(tests, a_replaced_file_is_old_or_new_after_any_crash);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* Damage of every kind is found, and named. */
 #include "tools/psckpt/checkpoint_survey.h"
 
+#include "run_suite.h"
 #include "shard_fixture.h"
 #include "tests/support/fault_files.h"
 #include "tests/support/fault_heap.h"
@@ -216,9 +217,5 @@ int main(void)
     tcase_add_test(tcase, any_failed_read_is_reported_and_closes_the_file);
     tcase_add_test(tcase, any_refused_allocation_is_reported_and_leaves_nothing);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

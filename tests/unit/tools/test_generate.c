@@ -1,4 +1,5 @@
 /* tools/generate.c: data whose best accuracy is known. */
+#include "run_suite.h"
 #include "tools/generate.h"
 #include "tools/libsvm.h"
 
@@ -59,9 +60,5 @@ int main(void)
     tcase_add_test(tests, noise_sets_the_best_accuracy);
     tcase_add_test(tests, impossible_wishes_are_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

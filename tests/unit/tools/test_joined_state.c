@@ -1,6 +1,7 @@
 /* Ranges are joined when they fit together, and named when they do not. */
 #include "tools/psckpt/joined_state.h"
 
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 #include "tools/psckpt/spread_state.h"
 #include "tools/psckpt/state_digest.h"
@@ -222,9 +223,5 @@ int main(void)
     tcase_add_test(tcase, spreading_and_joining_is_the_identity);
     tcase_add_test(tcase, any_refused_allocation_is_reported_and_leaves_nothing);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,4 +1,5 @@
 /* tools/libsvm.c: reading data sets. */
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 #include "tools/libsvm.h"
 
@@ -77,9 +78,5 @@ int main(void)
                         sizeof malformed / sizeof malformed[0]);
     tcase_add_loop_test(tests, parsing_survives_any_refused_allocation, 0, 5);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,4 +1,5 @@
 /* tools/linear_model.c: the gradient is the derivative of the loss, for both models. */
+#include "run_suite.h"
 #include "tools/linear_model.h"
 
 #include <check.h>
@@ -112,9 +113,5 @@ int main(void)
     tcase_add_test(tests, accuracy_counts_rows_whose_likeliest_class_is_theirs);
     tcase_add_test(tests, one_label_alone_is_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* Plain files are whole or absent, and come back as they went; names fit every file system. */
 #include "tools/psckpt/plain_file.h"
 
+#include "run_suite.h"
 #include "shard_fixture.h"
 #include "tests/support/fault_files.h"
 #include "tests/support/fault_heap.h"
@@ -160,9 +161,5 @@ int main(void)
     tcase_add_test(tcase, names_of_files_hold_no_folder_and_nothing_hidden);
     tcase_add_test(tcase, long_names_stay_different_and_fit);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 
 #include "checkpoint/journal.h"
 #include "checkpoint/journal_segments.h"
+#include "run_suite.h"
 #include "shard_fixture.h"
 #include "tests/support/fault_files.h"
 #include "tests/support/fault_heap.h"
@@ -314,9 +315,5 @@ int main(void)
     tcase_add_test(tcase, any_refused_allocation_is_reported_and_leaves_nothing);
     tcase_add_test(tcase, a_written_state_is_read_back_equal);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* Sessions are counted, and ended when shards are put together. */
 #include "tools/psckpt/session_summary.h"
 
+#include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
 #include <check.h>
@@ -180,9 +181,5 @@ int main(void)
     tcase_add_test(tcase, a_session_that_none_can_follow_is_refused);
     tcase_add_test(tcase, any_refused_allocation_is_reported_and_leaves_nothing);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

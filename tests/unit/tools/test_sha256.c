@@ -1,4 +1,5 @@
 /* The examples of the standard, and every way to cut a message. */
+#include "run_suite.h"
 #include "tools/psckpt/sha256.h"
 
 #include <check.h>
@@ -90,9 +91,5 @@ int main(void)
     tcase_add_test(tcase, it_does_not_matter_where_a_message_is_cut);
     tcase_add_test(tcase, numbers_are_added_lowest_byte_first);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* Folders of shards are found wherever a server puts them. */
 #include "tools/psckpt/shard_folders.h"
 
+#include "run_suite.h"
 #include "shard_fixture.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/temp_folder.h"
@@ -143,9 +144,5 @@ int main(void)
     tcase_add_test(tcase, a_folder_that_is_not_there_is_said_so);
     tcase_add_test(tcase, any_refused_allocation_is_reported_and_leaves_nothing);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }
