@@ -2,6 +2,7 @@
 #include "server/rpc/shared_content.h"
 
 #include "base/assert.h"
+#include "server/core/spread.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -13,9 +14,19 @@ struct ps_shared_copy {
     uint8_t bytes[];
 };
 
+/* Parts of a content that are copied to the caller's room, by whoever has time. */
+struct giving {
+    struct ps_view content;
+    uint8_t *room;
+    atomic_size_t next; /* first byte that nobody has taken */
+};
+
+enum { GIVEN_PART_BYTES = 1024 * 1024 };
+
 static enum ps_status use(struct ps_rpc_context *context, struct ps_push_request *request,
                           struct ps_shared_content *content, struct ps_error *error);
 static struct ps_shared_copy *copy_of(const struct ps_allocator *memory, struct ps_bytes bytes);
+static void give_parts(void *argument);
 static void *keep(void *self);
 static void drop(void *kept);
 
@@ -44,8 +55,7 @@ enum ps_status ps_shared_content_open(struct ps_rpc_context *context,
 static enum ps_status use(struct ps_rpc_context *context, struct ps_push_request *request,
                           struct ps_shared_content *content, struct ps_error *error)
 {
-    bool copies =
-        ps_service_journals(context->service) || request->encoding != PS_ENCODING_NATIVE;
+    bool copies = ps_service_journals(context->service) || request->encoding != PS_ENCODING_NATIVE;
     content->piece = (struct ps_bytes){content->hold.bytes, content->hold.size};
     request->hold = (struct ps_hold){0};
     if (copies) {
@@ -111,10 +121,26 @@ enum ps_status ps_shared_content_give(struct ps_rpc_context *context,
         return PS_OK;
     if (status != PS_OK)
         return status;
-    ps_view_copy(content, 0, hold.bytes, content.size);
+    struct giving giving = {.content = content, .room = hold.bytes};
+    const struct ps_crew crew = ps_helpers_crew(&context->helpers);
+    if (content.size < PS_SPREAD_BYTES_MIN)
+        give_parts(&giving);
+    else
+        crew.run(crew.self, give_parts, &giving);
     ps_shared_memory_release(&hold);
     reply->shared_size = content.size;
     reply->content = (struct ps_view){NULL, 0, 0};
     ps_shared_memory_count(context->shared, false, content.size, true);
     return PS_OK;
+}
+
+static void give_parts(void *argument)
+{
+    struct giving *giving = argument;
+    size_t size = giving->content.size;
+    size_t at;
+    while ((at = atomic_fetch_add(&giving->next, GIVEN_PART_BYTES)) < size) {
+        size_t part = size - at < GIVEN_PART_BYTES ? size - at : GIVEN_PART_BYTES;
+        ps_view_copy(giving->content, at, giving->room + at, part);
+    }
 }

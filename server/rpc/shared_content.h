@@ -14,7 +14,7 @@
  *   believed there that says it has made that check itself.
  *
  * Threads:  any; what a content holds may be dropped on another thread.
- * Blocking: never.
+ * Blocking: giving large content, until the helpers that copy with the caller are done.
  * Errors:   those of shared_memory.h, and PS_ERR_NO_MEMORY.
  * Memory:   a copy lives until the content is closed and the last keeper has dropped it.
  */
