@@ -71,6 +71,15 @@ tier_valgrind() {
     [ "$bad" -eq 0 ]
 }
 
+# What failing tests have printed, at most 60 lines of each. Other tests run beside them: theirs
+# ends where ctest speaks of the next one.
+print_failures() { # LOG
+    awk '/^ *[0-9]+\/[0-9]+ Test +#/ { left = /\*\*\*/ && !/Skipped/ ? 60 : 0 }
+         /^ +Start +[0-9]+: / { next }
+         left > 0 { print; left-- }' "$1"
+    grep -E ' error: |^FAILED: |^valgrind FAILED' "$1" | head -20
+}
+
 # Runs one tier and adds what it says to the sum. A build that fails is one failure.
 run_tier() { # NAME
     local log=$logs/$1.log start=$SECONDS status=0 bad=0 count=0 left_out summary
@@ -94,8 +103,8 @@ run_tier() { # NAME
     printf '%-9s %4d passed, %d failed  %4d s\n' "$1" $((count - bad)) "$bad" \
         $((SECONDS - start))
     if [ "$bad" -ne 0 ]; then
-        grep -E ' error: |^FAILED: |\*\*\*|^valgrind FAILED' "$log" | head -20
-        tail -30 "$log"
+        print_failures "$log"
+        tail -12 "$log"
     fi
 }
 
