@@ -84,6 +84,29 @@ enum ps_status ps_encoding_check(enum ps_encoding encoding, enum ps_dtype dtype,
                    ps_encoding_name(encoding), bytes);
 }
 
+enum ps_status ps_encoding_check_range(enum ps_encoding encoding, uint64_t first, uint64_t count,
+                                       uint64_t total, struct ps_error *error)
+{
+    PS_ASSERT(first <= total && count <= total - first);
+    if (encoding == PS_ENCODING_TOP_K)
+        return check_pairs(total, 0, error);
+    uint64_t end = first + count;
+    if (encoding != PS_ENCODING_INT8 ||
+        (first % PS_ENCODING_GROUP == 0 && (end % PS_ENCODING_GROUP == 0 || end == total)))
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BAD_INPUT,
+                   "elements %" PRIu64 " to %" PRIu64 " of %" PRIu64
+                   ": a range of int8 begins and ends at a multiple of %d, or at the end",
+                   first, end, total, PS_ENCODING_GROUP);
+}
+
+uint64_t ps_encoding_first_half(enum ps_encoding encoding, uint64_t count, uint64_t bytes)
+{
+    if (encoding == PS_ENCODING_INT8)
+        return ps_encoding_groups(count) * sizeof(float);
+    return encoding == PS_ENCODING_TOP_K ? bytes / 2 : bytes;
+}
+
 enum ps_status ps_encoding_check_scales(const float *scales, size_t count, uint64_t first,
                                         struct ps_error *error)
 {

@@ -53,6 +53,20 @@ PS_MUST_USE enum ps_status ps_encoding_check(enum ps_encoding encoding, enum ps_
                                              uint64_t count, uint64_t bytes,
                                              struct ps_error *error);
 
+/* Ranges: the contents of the ranges of one gradient, put together, are the content of the whole.
+ * What has two halves, scales and quanta or indices and values, is put together half by half: first
+ * those of all ranges, then the others of all ranges. Pairs of TOP_K belong to the range that their
+ * index lies in, and count from the whole's beginning. */
+
+/* Can [first, first + count), which lies in `total` elements, be encoded by itself? INT8 is cut
+ * between groups, and TOP_K counts no further than 2^32.  PS_ERR_BAD_INPUT */
+PS_MUST_USE enum ps_status ps_encoding_check_range(enum ps_encoding encoding, uint64_t first,
+                                                   uint64_t count, uint64_t total,
+                                                   struct ps_error *error);
+
+/* Of a content of `bytes` for `count` elements, those of the first half; all, if it has but one. */
+uint64_t ps_encoding_first_half(enum ps_encoding encoding, uint64_t count, uint64_t bytes);
+
 /* Every scale of INT8 is finite; `first` is the group of scales[0].  PS_ERR_BAD_INPUT */
 PS_MUST_USE enum ps_status ps_encoding_check_scales(const float *scales, size_t count,
                                                     uint64_t first, struct ps_error *error);

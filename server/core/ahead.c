@@ -2,8 +2,9 @@
 #include "server/core/ahead.h"
 
 #include "base/assert.h"
+#include "optimizer/encoded.h"
 #include "optimizer/optimizer.h"
-#include "server/core/element_runs.h"
+#include "server/core/gradient_check.h"
 
 #include <string.h>
 
@@ -94,22 +95,25 @@ uint64_t ps_ahead_bytes(const struct ps_ahead *ahead)
 }
 
 enum ps_status ps_ahead_apply(struct ps_ahead *ahead, struct ps_elements range,
-                              struct ps_view content)
+                              struct ps_gradient gradient)
 {
     const struct ps_parameter_spec *spec = ahead->base.spec;
     struct ps_gradient_scan scan = {0};
-    struct ps_element_runs runs;
+    struct ps_gradient_runs runs;
     enum ps_status status = take_blocks(ahead);
-    PS_ASSERT(!ahead->committed);
-    PS_ASSERT(content.size == range.count * ps_dtype_size(spec->dtype));
+    PS_ASSERT(!ahead->committed && gradient.encoding != PS_ENCODING_TOP_K);
+    PS_ASSERT(gradient.content.size ==
+              ps_encoding_bytes(gradient.encoding, spec->dtype, range.count));
     PS_ASSERT(range.first <= spec->count && range.count <= spec->count - range.first);
-    ps_element_runs_init(&runs, content, ps_dtype_size(spec->dtype));
+    bool is_finite = ps_gradient_is_plainly_finite(gradient, range.count);
+    ps_gradient_runs_init(&runs, gradient, spec->dtype, range.count);
     uint64_t at = range.first;
     while (status == PS_OK) {
-        struct ps_element_run run = ps_element_runs_next(&runs, RUN_ELEMENTS);
+        struct ps_element_run run = ps_gradient_runs_next(&runs, RUN_ELEMENTS);
         if (run.count == 0)
             return PS_OK;
-        ps_optimizer_scan(&spec->settings, spec->dtype, run.elements, run.count, &scan);
+        if (!is_finite)
+            ps_optimizer_scan(&spec->settings, spec->dtype, run.elements, run.count, &scan);
         if (scan.nonfinite)
             status = PS_ERR_BAD_INPUT;
         else

@@ -24,6 +24,7 @@
 
 #include "base/bytes.h"
 #include "proto/messages.h"
+#include "server/core/gradient_runs.h"
 #include "server/core/parameter.h"
 
 /* Fewer in the simulator, whose lives are short. */
@@ -46,14 +47,14 @@ const struct ps_parameter_spec *ps_ahead_spec(const struct ps_ahead *ahead);
 /* What its new blocks take, or will take. */
 uint64_t ps_ahead_bytes(const struct ps_ahead *ahead);
 
-/* Applies elements of a gradient in the parameter's own encoding, which `content` has exactly.
- * `content` is borrowed. Again with the same: the same.
+/* Applies a range of a gradient, in any encoding but TOP_K, whose content was checked
+ * (ps_gradient_check_range). Borrowed. Again with the same: the same.
  *
  * PS_ERR_BAD_INPUT    an element is not finite: not for this attempt to decide. It has failed
  * PS_ERR_NO_MEMORY    it has failed
  */
 PS_MUST_USE enum ps_status ps_ahead_apply(struct ps_ahead *ahead, struct ps_elements range,
-                                          struct ps_view content);
+                                          struct ps_gradient gradient);
 
 /* Returns a reference to the values that it makes, and which version they will be; only elements
  * that were applied may be read. After ps_ahead_apply. End it with ps_blocks_release. */

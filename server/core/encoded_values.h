@@ -1,5 +1,5 @@
-/* One version of a parameter's values, encoded for a reply: the one kind of pull that copies. What
- * it was made from is let go of at once, so that pushes go on in place.
+/* Elements of one version of a parameter, encoded for a reply: the one kind of pull that copies.
+ * What it was made from is let go of at once, so that pushes go on in place.
  *
  * Threads:  made by one thread, released by any.
  * Blocking: never.
@@ -11,6 +11,7 @@
 
 #include "base/encoding.h"
 #include "base/status.h"
+#include "proto/messages.h"
 #include "server/core/blocks.h"
 
 struct ps_encoded_values {
@@ -19,13 +20,16 @@ struct ps_encoded_values {
     uint8_t content[];
 };
 
-/* Returns the values in that encoding; end it with ps_encoded_values_release. `values` is borrowed.
+/* Returns the elements of `range`, which the values have, in that encoding; end it with
+ * ps_encoded_values_release. `values` is borrowed; only that range of it is read.
  *
- * PS_ERR_BAD_INPUT     TOP_K, which is for gradients; an encoding that the type does not allow
+ * PS_ERR_BAD_INPUT     TOP_K, which is for gradients; an encoding that the type does not allow; a
+ *                      range that cannot be encoded by itself (ps_encoding_check_range)
  * PS_ERR_OUT_OF_RANGE  INT8, and an element is not finite or too large
  * PS_ERR_NO_MEMORY
  */
 PS_MUST_USE enum ps_status ps_encoded_values_create(const struct ps_blocks *values,
+                                                    struct ps_elements range,
                                                     enum ps_encoding encoding,
                                                     struct ps_encoded_values **encoded,
                                                     struct ps_error *error);

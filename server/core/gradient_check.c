@@ -5,13 +5,16 @@
 #include "optimizer/encoded.h"
 #include "server/core/spread.h"
 
+#include <inttypes.h>
 #include <string.h>
 
-static enum ps_status check_scales(struct ps_view content, uint64_t groups, struct ps_error *error);
+static enum ps_status check_scales(struct ps_view content, struct ps_elements range,
+                                   struct ps_error *error);
 static enum ps_status check_indices(const struct ps_parameter_spec *spec, struct ps_view content,
                                     bool *touched, struct ps_error *error);
+static enum ps_status check_indices_in(struct ps_view content, struct ps_elements range,
+                                       struct ps_error *error);
 static bool is_asked(const struct ps_parameter_spec *spec, struct ps_gradient gradient);
-static bool is_plainly_finite(const struct ps_parameter_spec *spec, struct ps_gradient gradient);
 static bool scales_are_small(struct ps_view content, uint64_t groups);
 static void scan_elements(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                           struct ps_gradient_scan *scan);
@@ -26,21 +29,39 @@ enum ps_status ps_gradient_check(const struct ps_parameter_spec *spec, struct ps
                                  bool *touched, struct ps_error *error)
 {
     if (gradient.encoding == PS_ENCODING_INT8)
-        return check_scales(gradient.content, ps_encoding_groups(spec->count), error);
+        return check_scales(gradient.content, (struct ps_elements){0, spec->count}, error);
     if (gradient.encoding == PS_ENCODING_TOP_K)
         return check_indices(spec, gradient.content, touched, error);
     return PS_OK;
 }
 
-static enum ps_status check_scales(struct ps_view content, uint64_t groups, struct ps_error *error)
+enum ps_status ps_gradient_check_range(const struct ps_parameter_spec *spec,
+                                       struct ps_gradient gradient, struct ps_elements range,
+                                       struct ps_error *error)
+{
+    enum ps_status status = PS_OK;
+    struct ps_error reason;
+    if (gradient.encoding == PS_ENCODING_INT8)
+        status = check_scales(gradient.content, range, &reason);
+    if (gradient.encoding == PS_ENCODING_TOP_K)
+        status = check_indices_in(gradient.content, range, &reason);
+    return status == PS_OK ? PS_OK
+                           : ps_fail(error, status, "Name: %s, %.180s",
+                                     (const char *)spec->name.data, reason.text);
+}
+
+static enum ps_status check_scales(struct ps_view content, struct ps_elements range,
+                                   struct ps_error *error)
 {
     float scales[PS_GRADIENT_PAIRS];
     struct ps_view_cursor cursor = {.view = content};
+    uint64_t groups = ps_encoding_groups(range.count);
+    uint64_t groups_before = range.first / PS_ENCODING_GROUP;
     for (uint64_t first = 0; first < groups; first += PS_GRADIENT_PAIRS) {
         uint64_t rest = groups - first;
         size_t count = rest < PS_GRADIENT_PAIRS ? (size_t)rest : PS_GRADIENT_PAIRS;
         ps_view_read(&cursor, scales, count * sizeof scales[0]);
-        PS_TRY(ps_encoding_check_scales(scales, count, first, error));
+        PS_TRY(ps_encoding_check_scales(scales, count, groups_before + first, error));
     }
     return PS_OK;
 }
@@ -59,6 +80,27 @@ static enum ps_status check_indices(const struct ps_parameter_spec *spec, struct
         PS_TRY(ps_encoding_check_indices(run.indices, run.count, spec->count, &least, error));
         for (size_t i = 0; touched != NULL && i < run.count; i++)
             touched[run.indices[i] / block_elements] = true;
+    }
+}
+
+static enum ps_status check_indices_in(struct ps_view content, struct ps_elements range,
+                                       struct ps_error *error)
+{
+    struct ps_gradient_pairs pairs;
+    uint64_t least = range.first;
+    uint64_t end = range.first + range.count;
+    ps_gradient_pairs_init(&pairs, content);
+    for (;;) {
+        struct ps_gradient_pair_run run = ps_gradient_pairs_next(&pairs, UINT64_MAX);
+        if (run.count == 0)
+            return PS_OK;
+        for (size_t i = 0; i < run.count; i++)
+            if (run.indices[i] < range.first || run.indices[i] >= end)
+                return ps_fail(error, PS_ERR_BAD_INPUT,
+                               "index %" PRIu32 " in a range of elements %" PRIu64 " to %" PRIu64
+                               " (top_k)",
+                               run.indices[i], range.first, end - 1);
+        PS_TRY(ps_encoding_check_indices(run.indices, run.count, end, &least, error));
     }
 }
 
@@ -88,31 +130,34 @@ void ps_gradient_scan(const struct ps_parameter_spec *spec, struct ps_gradient g
     bool has_norm = spec->settings.clip_norm > 0;
     if (gradient.encoding == PS_ENCODING_TOP_K && !has_norm)
         scan_values(spec, gradient.content, scan);
-    else if (has_norm || !is_plainly_finite(spec, gradient))
+    else if (has_norm || !ps_gradient_is_plainly_finite(gradient, spec->count))
         scan_elements(spec, gradient, scan);
 }
 
-bool ps_gradient_range_is_plain(const struct ps_parameter_spec *spec, struct ps_view content)
+bool ps_gradient_range_is_plain(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
+                                uint64_t count)
 {
     struct ps_gradient_scan scan = {0};
-    if (spec->settings.clip_norm > 0)
+    struct ps_gradient_runs runs;
+    if (spec->settings.clip_norm > 0 || gradient.encoding == PS_ENCODING_TOP_K)
         return false;
-    struct ps_element_runs runs;
-    ps_element_runs_init(&runs, content, ps_dtype_size(spec->dtype));
-    struct ps_element_run run = ps_element_runs_next(&runs, SIZE_MAX / 8);
+    if (ps_gradient_is_plainly_finite(gradient, count))
+        return true;
+    ps_gradient_runs_init(&runs, gradient, spec->dtype, count);
+    struct ps_element_run run = ps_gradient_runs_next(&runs, SIZE_MAX / 8);
     while (run.count > 0 && !scan.nonfinite) {
         ps_optimizer_scan(&spec->settings, spec->dtype, run.elements, run.count, &scan);
-        run = ps_element_runs_next(&runs, SIZE_MAX / 8);
+        run = ps_gradient_runs_next(&runs, SIZE_MAX / 8);
     }
     return !scan.nonfinite;
 }
 
 /* Most gradients are seen to be finite without being decoded for it. Where that says nothing, or
  * no, the elements themselves are asked: they know which one it is. */
-static bool is_plainly_finite(const struct ps_parameter_spec *spec, struct ps_gradient gradient)
+bool ps_gradient_is_plainly_finite(struct ps_gradient gradient, uint64_t count)
 {
     if (gradient.encoding == PS_ENCODING_INT8)
-        return scales_are_small(gradient.content, ps_encoding_groups(spec->count));
+        return scales_are_small(gradient.content, ps_encoding_groups(count));
     if (gradient.encoding != PS_ENCODING_BFLOAT16 && gradient.encoding != PS_ENCODING_FLOAT16)
         return false;
     struct ps_element_runs runs;

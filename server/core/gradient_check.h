@@ -10,6 +10,7 @@
 #define PS_SERVER_CORE_GRADIENT_CHECK_H
 
 #include "optimizer/optimizer.h"
+#include "proto/messages.h"
 #include "server/core/gradient_runs.h"
 #include "server/core/parameter_spec.h"
 
@@ -25,9 +26,20 @@ PS_MUST_USE enum ps_status ps_gradient_check(const struct ps_parameter_spec *spe
                                              struct ps_gradient gradient, bool *touched,
                                              struct ps_error *error);
 
-/* Looks at a range of a native gradient ahead of the rest, while it is in the cache. True: if all
+/* The same of one range's content, before the others are there. */
+PS_MUST_USE enum ps_status ps_gradient_check_range(const struct ps_parameter_spec *spec,
+                                                   struct ps_gradient gradient,
+                                                   struct ps_elements range,
+                                                   struct ps_error *error);
+
+/* Are `count` elements known to be finite without looking at each of them? Scales and elements of
+ * two bytes tell; of other contents it says no. */
+bool ps_gradient_is_plainly_finite(struct ps_gradient gradient, uint64_t count);
+
+/* Looks at a range of `count` elements ahead of the rest, while it is in the cache. True: if all
  * ranges are like this one, a scan of the whole finds nothing. */
-bool ps_gradient_range_is_plain(const struct ps_parameter_spec *spec, struct ps_view content);
+bool ps_gradient_range_is_plain(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
+                                uint64_t count);
 
 /* Would ps_gradient_scan look at every element? Not where there is nothing to find, and not where a
  * small part of the bytes tells: scales, or the elements that are named. */

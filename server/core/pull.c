@@ -30,7 +30,9 @@ static enum ps_status hold_version(struct ps_service *service, struct ps_paramet
 static enum ps_status reply(struct ps_service *service, const struct ps_pull_request *request,
                             const struct ps_chain *chain, const struct reading *reading,
                             struct ps_pull *pull, struct ps_error *error);
-static enum ps_status check_whole(const struct ps_pull_request *request, struct ps_error *error);
+static enum ps_status check_range(const struct ps_parameter_spec *spec,
+                                  const struct ps_pull_request *request, struct ps_elements *range,
+                                  struct ps_error *error);
 static enum ps_status cut_range(struct ps_service *service, const struct ps_pull_request *request,
                                 const struct ps_chain *chain, struct ps_pull *pull,
                                 struct ps_error *error);
@@ -42,8 +44,15 @@ static enum ps_status find_ready(struct ps_service *service, const struct ps_pul
 static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull_request *request,
                                 const struct ps_chain *chain, struct ps_pull *pull,
                                 struct ps_error *error);
+static enum ps_status encode_range(struct ps_service *service,
+                                   const struct ps_pull_request *request,
+                                   const struct ps_chain *chain, const struct reading *reading,
+                                   struct ps_pull *pull, struct ps_error *error);
+static void note_range(struct ps_service *service, const struct ps_pull_request *request,
+                       const struct ps_chain *chain, struct ps_blocks *values,
+                       struct ps_elements range, struct ps_pull *pull);
 static void give(struct ps_blocks *values, enum ps_encoding encoding, struct ps_pull *pull);
-static enum ps_status encode(struct ps_service *service, const struct ps_blocks *values,
+static enum ps_status encode(const struct ps_blocks *values, struct ps_elements range,
                              enum ps_encoding encoding, struct ps_pull *pull,
                              struct ps_error *error);
 
@@ -100,22 +109,9 @@ static enum ps_status reply(struct ps_service *service, const struct ps_pull_req
             ps_pull_release(pull);
         return status;
     }
-    status = check_whole(request, error);
-    if (status == PS_OK)
-        status = encode(service, values, request->encoding, pull, error);
+    status = encode_range(service, request, chain, reading, pull, error);
     ps_blocks_release(values);
     return status;
-}
-
-/* An encoding is of all elements. */
-static enum ps_status check_whole(const struct ps_pull_request *request, struct ps_error *error)
-{
-    if (request->held.present)
-        return ps_fail(error, PS_ERR_UNSUPPORTED,
-                       "a delta pull is made in the parameter's own encoding");
-    if (request->range.first == 0 && request->range.count == 0)
-        return PS_OK;
-    return ps_fail(error, PS_ERR_UNSUPPORTED, "ranges are read in the parameter's own encoding");
 }
 
 /* Takes `values`. */
@@ -130,12 +126,31 @@ static void give(struct ps_blocks *values, enum ps_encoding encoding, struct ps_
     pull->cut = NULL;
 }
 
-static enum ps_status encode(struct ps_service *service, const struct ps_blocks *values,
+static enum ps_status encode_range(struct ps_service *service,
+                                   const struct ps_pull_request *request,
+                                   const struct ps_chain *chain, const struct reading *reading,
+                                   struct ps_pull *pull, struct ps_error *error)
+{
+    struct ps_blocks *values = reading->values;
+    struct ps_elements range;
+    if (request->held.present)
+        return ps_fail(error, PS_ERR_UNSUPPORTED,
+                       "a delta pull is made in the parameter's own encoding");
+    PS_TRY(check_range(values->spec, request, &range, error));
+    PS_TRY(encode(values, range, request->encoding, pull, error));
+    pull->reply.version = reading->version;
+    ps_counter_add(service->metrics.pull_encoded_bytes, pull->reply.content.size);
+    if (range.count != values->spec->count)
+        note_range(service, request, chain, values, range, pull);
+    return PS_OK;
+}
+
+static enum ps_status encode(const struct ps_blocks *values, struct ps_elements range,
                              enum ps_encoding encoding, struct ps_pull *pull,
                              struct ps_error *error)
 {
     struct ps_encoded_values *encoded;
-    PS_TRY(ps_encoded_values_create(values, encoding, &encoded, error));
+    PS_TRY(ps_encoded_values_create(values, range, encoding, &encoded, error));
     pull->reply = (struct ps_pull_reply){.name = encoded->spec->name,
                                          .dtype = encoded->spec->dtype,
                                          .content = ps_view_of(&encoded->piece),
@@ -143,7 +158,6 @@ static enum ps_status encode(struct ps_service *service, const struct ps_blocks 
     pull->held = NULL;
     pull->cut = NULL;
     pull->encoded = encoded;
-    ps_counter_add(service->metrics.pull_encoded_bytes, encoded->piece.size);
     return PS_OK;
 }
 
@@ -230,57 +244,82 @@ static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull
     return PS_OK;
 }
 
-/* Of a range: only its bytes in the view, and the version stays readable until the reader has got
- * the rest. */
+/* Of a range: only its bytes in the view. */
 static enum ps_status cut_range(struct ps_service *service, const struct ps_pull_request *request,
                                 const struct ps_chain *chain, struct ps_pull *pull,
                                 struct ps_error *error)
 {
     struct ps_blocks *values = pull->held;
-    uint64_t total = values->spec->count;
-    struct ps_elements range = request->range;
-    if (range.first > total || range.count > total - range.first)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "parameter: %s has %" PRIu64 " elements, asked for %" PRIu64 " from %" PRIu64
-                       " on",
-                       (const char *)values->spec->name.data, total, range.count, range.first);
-    if (range.count == 0)
-        range.count = total - range.first;
     size_t element_size = ps_dtype_size(values->spec->dtype);
-    if (range.count > REPLY_BYTES_MAX / element_size)
-        return ps_fail(error, PS_ERR_OUT_OF_RANGE,
-                       "parameter: %s, %" PRIu64
-                       " elements take more than one message: ask for ranges",
-                       (const char *)values->spec->name.data, range.count);
-    if (range.count == total)
+    struct ps_elements range;
+    PS_TRY(check_range(values->spec, request, &range, error));
+    if (range.count == values->spec->count)
         return PS_OK;
     PS_TRY(cut_view(pull, (size_t)range.first * element_size, (size_t)range.count * element_size,
                     error));
-    pull->reply.range = range;
-    pull->reply.total = total;
-    pull->reply.life = chain->life;
-    if (request->version == 0)
-        ps_pins_begin(&service->pins, values, pull->reply.version, values->size,
-                      ps_now_ms(service->clock));
-    ps_pins_gave(&service->pins, values->spec, pull->reply.version, pull->reply.content.size);
-    ps_service_count_ranges(service);
+    note_range(service, request, chain, values, range, pull);
     return PS_OK;
 }
 
-void ps_pull_made(struct ps_blocks *values, uint64_t version, struct ps_elements range,
-                  struct ps_pull *pull)
+/* The elements that are asked for: there are so many, and one message takes them. */
+static enum ps_status check_range(const struct ps_parameter_spec *spec,
+                                  const struct ps_pull_request *request, struct ps_elements *range,
+                                  struct ps_error *error)
+{
+    uint64_t total = spec->count;
+    *range = request->range;
+    if (range->first > total || range->count > total - range->first)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "parameter: %s has %" PRIu64 " elements, asked for %" PRIu64 " from %" PRIu64
+                       " on",
+                       (const char *)spec->name.data, total, range->count, range->first);
+    if (range->count == 0)
+        range->count = total - range->first;
+    if (ps_encoding_bytes(request->encoding, spec->dtype, range->count) > REPLY_BYTES_MAX)
+        return ps_fail(error, PS_ERR_OUT_OF_RANGE,
+                       "parameter: %s, %" PRIu64
+                       " elements take more than one message: ask for ranges",
+                       (const char *)spec->name.data, range->count);
+    return PS_OK;
+}
+
+/* A range goes out: the version stays readable until the reader has got the rest, which is counted
+ * in the values' own bytes. */
+static void note_range(struct ps_service *service, const struct ps_pull_request *request,
+                       const struct ps_chain *chain, struct ps_blocks *values,
+                       struct ps_elements range, struct ps_pull *pull)
+{
+    const struct ps_parameter_spec *spec = values->spec;
+    uint64_t version = pull->reply.version;
+    pull->reply.range = range;
+    pull->reply.total = spec->count;
+    pull->reply.life = chain->life;
+    if (request->version == 0)
+        ps_pins_begin(&service->pins, values, version, values->size, ps_now_ms(service->clock));
+    ps_pins_gave(&service->pins, spec, version, range.count * ps_dtype_size(spec->dtype));
+    ps_service_count_ranges(service);
+}
+
+bool ps_pull_made(struct ps_blocks *values, uint64_t version, struct ps_elements range,
+                  enum ps_encoding encoding, struct ps_pull *pull)
 {
     size_t element_size = ps_dtype_size(values->spec->dtype);
     struct ps_pull made;
-    give(ps_blocks_acquire(values), PS_ENCODING_NATIVE, &made);
+    if (ps_encoding_is_native(encoding, values->spec->dtype)) {
+        give(ps_blocks_acquire(values), encoding, &made);
+        if (cut_view(&made, (size_t)range.first * element_size, (size_t)range.count * element_size,
+                     NULL) != PS_OK) {
+            ps_pull_release(&made);
+            return false;
+        }
+    } else if (encode(values, range, encoding, &made, NULL) != PS_OK) {
+        return false;
+    }
     made.reply.version = version;
     made.reply.range = range;
     made.reply.total = values->spec->count;
-    if (cut_view(&made, (size_t)range.first * element_size, (size_t)range.count * element_size,
-                 NULL) == PS_OK)
-        *pull = made;
-    else
-        ps_pull_release(&made);
+    *pull = made;
+    return true;
 }
 
 static enum ps_status cut_view(struct ps_pull *pull, size_t offset, size_t size,

@@ -6,6 +6,7 @@
 #include "optimizer/encoded.h"
 #include "server/core/gradient_check.h"
 #include "server/core/service_state.h"
+#include "server/core/staged_part.h"
 
 #include <inttypes.h>
 
@@ -29,6 +30,8 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
 static enum ps_status push_part(struct ps_service *service, struct ps_parameter *parameter,
                                 const struct ps_push_request *request, struct outcome *outcome,
                                 struct ps_error *error);
+static enum ps_status look_at_part(struct ps_service *service, struct ps_parameter *parameter,
+                                   struct ps_part *part, struct ps_error *error);
 static void give_made(struct ps_service *service, const struct ps_added *added,
                       struct ps_elements range, struct ps_pull *made);
 static enum ps_status push_staged(struct ps_service *service, struct ps_parameter *parameter,
@@ -191,10 +194,12 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
                                 struct ps_error *error)
 {
     struct ps_push_request whole = *request;
+    bool is_native = ps_encoding_is_native(request->encoding, request->dtype);
     struct ps_part part = {.method = PS_METHOD_PUSH,
                            .id = &request->request,
                            .name = request->name,
                            .dtype = request->dtype,
+                           .encoding = is_native ? PS_ENCODING_NATIVE : request->encoding,
                            .total = parameter->spec->count,
                            .range = request->range,
                            .content = request->content,
@@ -203,17 +208,11 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
     bool is_repeat = false;
     PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, PS_ENCODING_NATIVE,
                                      ps_parameter_spec_bytes(parameter->spec), error));
-    if (!ps_encoding_is_native(request->encoding, request->dtype))
-        return ps_fail(error, PS_ERR_UNSUPPORTED,
-                       "Name: %s, ranges are pushed in the parameter's own encoding",
-                       (const char *)parameter->spec->name.data);
     if (request->request.present)
         PS_TRY(ps_sessions_look(&service->sessions, &request->request, &is_repeat, error));
     if (is_repeat)
         return push_once(service, parameter, request, NULL, outcome, error);
-    part.is_plain = request->content.size % ps_dtype_size(request->dtype) == 0 &&
-                    !is_ahead(service, parameter, &part) &&
-                    ps_gradient_range_is_plain(parameter->spec, request->content);
+    PS_TRY(look_at_part(service, parameter, &part, error));
     enum ps_status status =
         ps_staging_add(&service->staging, &part, ps_now_ms(service->clock), &added, error);
     whole.content = added.content;
@@ -230,12 +229,27 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
     return status;
 }
 
+/* What can be said of a range before the others are there. */
+static enum ps_status look_at_part(struct ps_service *service, struct ps_parameter *parameter,
+                                   struct ps_part *part, struct ps_error *error)
+{
+    const struct ps_gradient gradient = {.content = part->content, .encoding = part->encoding};
+    PS_TRY(ps_staged_part_check(part, error));
+    PS_TRY(ps_gradient_check_range(parameter->spec, gradient, part->range, error));
+    part->is_plain = !is_ahead(service, parameter, part) &&
+                     ps_gradient_range_is_plain(parameter->spec, gradient, part->range.count);
+    return PS_OK;
+}
+
 static void give_made(struct ps_service *service, const struct ps_added *added,
                       struct ps_elements range, struct ps_pull *made)
 {
-    ps_pull_made(added->made, added->version, range, made);
+    if (!ps_pull_made(added->made, added->version, range, made->reply.encoding, made))
+        return;
     made->reply.life = service->chain.life;
     ps_counter_add(service->metrics.pull_bytes, made->reply.content.size);
+    if (made->encoded != NULL)
+        ps_counter_add(service->metrics.pull_encoded_bytes, made->reply.content.size);
 }
 
 /* All ranges are there. */
@@ -268,7 +282,8 @@ static enum ps_status note_staged(struct ps_service *service, struct ps_paramete
     return push_once(service, parameter, request, NULL, outcome, error);
 }
 
-/* Is the part to be applied as it comes? Begins an attempt with the first one. */
+/* Is the part to be applied as it comes? Begins an attempt with the first one. Not with pairs,
+ * which leave most blocks alone: an attempt makes all of them anew. */
 static bool is_ahead(struct ps_service *service, struct ps_parameter *parameter,
                      const struct ps_part *part)
 {
@@ -277,7 +292,7 @@ static bool is_ahead(struct ps_service *service, struct ps_parameter *parameter,
     enum ps_staging_way way = ps_staging_way(&service->staging, part->id);
     if (way != PS_STAGING_UNKNOWN)
         return way == PS_STAGING_AHEAD;
-    struct ps_ahead *ahead = ps_ahead_begin(parameter);
+    struct ps_ahead *ahead = part->encoding != PS_ENCODING_TOP_K ? ps_ahead_begin(parameter) : NULL;
     if (ahead == NULL)
         return false;
     if (ps_staging_offer(&service->staging, part, ahead, service->queue.journals,
@@ -339,10 +354,12 @@ static enum ps_status update(struct ps_parameter *parameter, const struct ps_pus
                              uint64_t *version, struct ps_error *error)
 {
     const struct ps_gradient gradient = {request->content, request->encoding, request->is_plain};
-    enum ps_status status =
-        ahead != NULL ? ps_ahead_commit(ahead, place, version, error) : PS_ERR_CONFLICT;
-    if (status != PS_ERR_CONFLICT || gradient.content.piece_count == 0)
-        return status;
+    if (ahead != NULL) {
+        enum ps_status status = ps_ahead_commit(ahead, place, version, error);
+        bool was_kept = gradient.content.piece_count > 0;
+        if (status != PS_ERR_CONFLICT || !was_kept)
+            return status;
+    }
     return ps_parameter_push(parameter, gradient, place, version, error);
 }
 

@@ -240,7 +240,8 @@ PS_MUST_USE enum ps_status ps_service_push(struct ps_service *service,
 /* The same for a range of a gradient whose caller wants the values that come of it. Where the range
  * was applied ahead of the rest (ahead.h), `*made` has them: its content is theirs, its version the
  * one that they will be part of. They are no version's yet: they hold if the push gets that
- * version in the end. Otherwise `*made` is left alone. NULL: not wanted. */
+ * version in the end. Otherwise `*made`, which was zeroed but for reply.encoding, that they are
+ * wanted in, is left alone. NULL: not wanted. */
 struct ps_pull;
 PS_MUST_USE enum ps_status ps_service_push_range(struct ps_service *service,
                                                  const struct ps_push_request *request,

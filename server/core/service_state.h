@@ -111,10 +111,10 @@ int ps_service_name_width(struct ps_bytes name);
 
 enum ps_life ps_service_life(const struct ps_service *service);
 
-/* Makes `*pull` a range of `values`, of which a reference is taken. Without memory for that it is
- * left alone. */
-void ps_pull_made(struct ps_blocks *values, uint64_t version, struct ps_elements range,
-                  struct ps_pull *pull);
+/* Makes `*pull` a range of `values`, in that encoding; what it keeps of them it takes a reference
+ * to. False: it cannot be had, without memory or in that encoding, and `*pull` is left alone. */
+bool ps_pull_made(struct ps_blocks *values, uint64_t version, struct ps_elements range,
+                  enum ps_encoding encoding, struct ps_pull *pull);
 
 /* Tell the listener, without any lock held. */
 void ps_service_tell_changed(const struct ps_service *service);

@@ -18,10 +18,12 @@ struct ps_staged {
     const struct ps_allocator *memory; /* borrowed */
     enum ps_method method;
     enum ps_dtype dtype;
+    enum ps_encoding encoding;
     uint64_t session;
     uint64_t sequence;
     uint64_t total;
-    uint64_t bytes; /* reserved: all of it */
+    uint64_t content_bytes; /* of all of it; of TOP_K the most */
+    uint64_t bytes;         /* reserved: all of it */
     uint64_t used_ms;
     bool applying;
     bool is_listed;                /* false: forgotten while it was being applied, or over */
@@ -39,7 +41,6 @@ struct ps_staged {
     uint8_t text[]; /* the three above */
 };
 
-static enum ps_status check_part(const struct ps_part *part, struct ps_error *error);
 static void drop_idle(struct ps_staging *staging, uint64_t now_ms);
 static enum ps_status find_or_begin(struct ps_staging *staging, const struct ps_part *part,
                                     struct ps_staged **staged, struct ps_error *error);
@@ -96,7 +97,7 @@ enum ps_status ps_staging_add(struct ps_staging *staging, const struct ps_part *
     struct ps_staged *found = NULL;
     bool whole = false;
     *added = (struct ps_added){0};
-    PS_TRY(check_part(part, error));
+    PS_TRY(ps_staged_part_check(part, error));
     ps_mutex_lock(&staging->lock);
     drop_idle(staging, now_ms);
     enum ps_status status = find_or_begin(staging, part, &found, error);
@@ -133,11 +134,10 @@ enum ps_staging_way ps_staging_way(struct ps_staging *staging, const struct ps_r
 bool ps_staging_offer(struct ps_staging *staging, const struct ps_part *part,
                       struct ps_ahead *ahead, bool keeps, uint64_t now_ms)
 {
-    uint64_t content_bytes = part->total * ps_dtype_size(part->dtype);
-    uint64_t bytes = ps_ahead_bytes(ahead) + (keeps ? content_bytes : 0);
     struct ps_staged *staged = NULL;
-    if (check_part(part, NULL) != PS_OK)
+    if (ps_staged_part_check(part, NULL) != PS_OK)
         return false;
+    uint64_t bytes = ps_ahead_bytes(ahead) + (keeps ? ps_staged_part_whole_bytes(part) : 0);
     ps_mutex_lock(&staging->lock);
     drop_idle(staging, now_ms);
     bool is_wanted = bytes <= staging->bytes_max / 2;
@@ -206,33 +206,6 @@ void ps_staging_forget(struct ps_staging *staging, const struct ps_request_id *i
 
 /* ---- Finding ---- */
 
-static enum ps_status check_part(const struct ps_part *part, struct ps_error *error)
-{
-    uint64_t element_size = ps_dtype_size(part->dtype);
-    struct ps_elements range = part->range;
-    int name_size =
-        (int)(part->name.size < PS_NAME_BYTES_MAX ? part->name.size : PS_NAME_BYTES_MAX);
-    const char *name = (const char *)part->name.data;
-    if (!part->id->present)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "Name: %.*s, a range needs a request id: the same for all ranges", name_size,
-                       name);
-    if (range.first > part->total || range.count > part->total - range.first)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "Name: %.*s, %" PRIu64 " elements from %" PRIu64 " on: there are %" PRIu64,
-                       name_size, name, range.count, range.first, part->total);
-    if (part->total > UINT64_MAX / element_size ||
-        part->content.size / element_size != range.count || part->content.size % element_size != 0)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "Name: %.*s, a range of %" PRIu64 " elements with %zu bytes of content",
-                       name_size, name, range.count, part->content.size);
-    if (part->content.size < PS_STAGING_PART_BYTES && range.first + range.count != part->total)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "Name: %.*s, a range of %zu bytes: all but the last have at least %d",
-                       name_size, name, part->content.size, PS_STAGING_PART_BYTES);
-    return PS_OK;
-}
-
 static void drop_idle(struct ps_staging *staging, uint64_t now_ms)
 {
     struct ps_staged *next;
@@ -259,6 +232,13 @@ static enum ps_status check_same(const struct ps_staged *staged, const struct ps
                        "this request id is that of ranges of something else: Name: %.*s, %" PRIu64
                        " elements",
                        (int)staged->name.size, (const char *)staged->name.data, staged->total);
+    if (staged->encoding != part->encoding)
+        return ps_fail(
+            error, PS_ERR_BAD_INPUT,
+            "Name: %.*s, a range in %s among ranges in %s: all ranges of a request are in "
+            "one encoding",
+            (int)staged->name.size, (const char *)staged->name.data,
+            ps_encoding_name(part->encoding), ps_encoding_name(staged->encoding));
     return PS_OK;
 }
 
@@ -297,7 +277,7 @@ static enum ps_status find_or_begin(struct ps_staging *staging, const struct ps_
         *out = it;
         return check_same(it, part, error);
     }
-    return begin(staging, part, part->total * ps_dtype_size(part->dtype), out, error);
+    return begin(staging, part, ps_staged_part_whole_bytes(part), out, error);
 }
 
 static enum ps_status begin(struct ps_staging *staging, const struct ps_part *part, uint64_t bytes,
@@ -313,9 +293,11 @@ static enum ps_status begin(struct ps_staging *staging, const struct ps_part *pa
     staged->memory = staging->memory;
     staged->method = part->method;
     staged->dtype = part->dtype;
+    staged->encoding = part->encoding;
     staged->session = part->id->session;
     staged->sequence = part->id->sequence;
     staged->total = part->total;
+    staged->content_bytes = ps_staged_part_whole_bytes(part);
     staged->bytes = bytes;
     staged->keeps = true;
     staged->client_id = put_text(&at, part->id->client_id);
@@ -367,7 +349,8 @@ static void apply_part(struct ps_staging *staging, struct ps_staged *staged,
 {
     staged->working++;
     ps_mutex_unlock(&staging->lock);
-    enum ps_status status = ps_ahead_apply(staged->ahead, part->range, content);
+    const struct ps_gradient gradient = {.content = content, .encoding = staged->encoding};
+    enum ps_status status = ps_ahead_apply(staged->ahead, part->range, gradient);
     if (status == PS_OK)
         added->made = ps_ahead_made(staged->ahead, &added->version);
     ps_mutex_lock(&staging->lock);
@@ -396,26 +379,16 @@ static void remove_newest(struct ps_staged *staged)
 static enum ps_status make_whole(struct ps_staged *staged, struct ps_view *content,
                                  struct ps_error *error)
 {
-    size_t count = 0;
-    for (const struct ps_staged_part *part = staged->parts; part != NULL; part = part->next)
-        count += part->content.piece_count;
     PS_ASSERT(staged->pieces == NULL && staged->newest != NULL && staged->working == 0);
-    *content = (struct ps_view){.size = staged->total * ps_dtype_size(staged->dtype)};
+    *content = (struct ps_view){.size = (size_t)staged->content_bytes};
     if (!staged->keeps)
         return PS_OK;
-    staged->pieces = ps_zeroed_array(staged->memory, count, sizeof *staged->pieces);
+    staged->pieces = ps_staged_part_join(staged->memory, staged->parts, staged->encoding, content);
     if (staged->pieces == NULL) {
         remove_newest(staged);
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu pieces", count);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the pieces of a whole");
     }
-    *content = (struct ps_view){staged->pieces, 0, 0};
-    for (const struct ps_staged_part *part = staged->parts; part != NULL; part = part->next) {
-        memcpy(staged->pieces + content->piece_count, part->pieces,
-               part->content.piece_count * sizeof *staged->pieces);
-        content->piece_count += part->content.piece_count;
-        content->size += part->content.size;
-    }
-    PS_ASSERT(content->size == staged->total * ps_dtype_size(staged->dtype));
+    PS_ASSERT(content->size == staged->content_bytes || staged->encoding == PS_ENCODING_TOP_K);
     return PS_OK;
 }
 

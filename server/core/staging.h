@@ -63,9 +63,10 @@ struct ps_part {
     enum ps_method method; /* PS_METHOD_INIT or PS_METHOD_PUSH */
     const struct ps_request_id *id;
     struct ps_bytes name;
-    struct ps_bytes config; /* of an initialisation */
-    enum ps_dtype dtype;    /* of the content */
-    uint64_t total;         /* elements */
+    struct ps_bytes config;    /* of an initialisation */
+    enum ps_dtype dtype;       /* of the elements */
+    enum ps_encoding encoding; /* of the content; the element type's own is NATIVE */
+    uint64_t total;            /* elements */
     struct ps_elements range;
     struct ps_view content;
     struct ps_hold hold;

@@ -67,9 +67,9 @@ static enum ps_status look_at_made(const struct ps_pull_request *request, struct
                                    struct ps_error *error)
 {
     const struct ps_pull_reply *made = &pull->reply;
-    if (pull->held != NULL && ps_bytes_equal(made->name, request->name) &&
-        made->range.first == request->range.first && made->range.count == request->range.count &&
-        request->encoding == PS_ENCODING_NATIVE)
+    bool is_known = pull->held != NULL || pull->encoded != NULL;
+    if (is_known && ps_bytes_equal(made->name, request->name) &&
+        made->range.first == request->range.first && made->range.count == request->range.count)
         return PS_OK;
     ps_pull_release(pull);
     return ps_fail(error, PS_ERR_CONFLICT,
@@ -194,8 +194,11 @@ size_t ps_bundle_run_reply_bytes(const struct ps_bundle_run *run)
 /* Where the pull beside this push waits for what it makes; NULL: there is none. */
 static struct ps_pull *room_for(struct ps_bundle_run *run)
 {
-    bool is_wanted = run->next < run->request.pull_count && run->request.pulls[run->next].of_push;
-    return is_wanted ? &run->pulls[run->next].pull : NULL;
+    if (run->next >= run->request.pull_count || !run->request.pulls[run->next].of_push)
+        return NULL;
+    struct ps_pull *pull = &run->pulls[run->next].pull;
+    pull->reply.encoding = run->request.pulls[run->next].encoding;
+    return pull;
 }
 
 /* Every so many items, those up to the next time. Pulls behind pushes are mostly of the same names,

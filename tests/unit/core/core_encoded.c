@@ -81,3 +81,39 @@ struct ps_gradient encoded_cut(struct encoded *encoded, uint64_t seed)
     return (struct ps_gradient){.content = {encoded->pieces, ENCODED_PIECES, encoded->bytes},
                                 .encoding = encoded->encoding};
 }
+
+/* The first pair whose index is at least `index`. */
+static size_t pair_at(const struct encoded *encoded, uint64_t index)
+{
+    size_t pair = 0;
+    for (; pair < encoded->bytes / PS_ENCODING_PAIR_BYTES; pair++) {
+        uint32_t named;
+        memcpy(&named, encoded->content + pair * sizeof named, sizeof named);
+        if (named >= index)
+            break;
+    }
+    return pair;
+}
+
+struct ps_view encoded_range(const struct encoded *encoded, uint64_t first, uint64_t count,
+                             struct ps_bytes pieces[2])
+{
+    const uint8_t *content = encoded->content;
+    if (encoded->encoding == PS_ENCODING_TOP_K) {
+        size_t begin = pair_at(encoded, first);
+        size_t pairs = pair_at(encoded, first + count) - begin;
+        pieces[0] = (struct ps_bytes){content + begin * 4, pairs * 4};
+        pieces[1] = (struct ps_bytes){content + encoded->bytes / 2 + begin * 4, pairs * 4};
+    } else if (encoded->encoding == PS_ENCODING_INT8) {
+        size_t scales = (size_t)ps_encoding_groups(encoded->count) * sizeof(float);
+        pieces[0] = (struct ps_bytes){content + first / PS_ENCODING_GROUP * sizeof(float),
+                                      (size_t)ps_encoding_groups(count) * sizeof(float)};
+        pieces[1] = (struct ps_bytes){content + scales + first, (size_t)count};
+    } else {
+        size_t width = ps_encoding_width(encoded->encoding, encoded->dtype);
+        size_t half = (size_t)count / 2 * width;
+        pieces[0] = (struct ps_bytes){content + first * width, half};
+        pieces[1] = (struct ps_bytes){pieces[0].data + half, (size_t)count * width - half};
+    }
+    return (struct ps_view){pieces, 2, pieces[0].size + pieces[1].size};
+}

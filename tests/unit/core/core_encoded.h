@@ -36,4 +36,9 @@ struct ps_gradient encoded_whole(struct encoded *encoded);
 struct ps_gradient encoded_native(struct encoded *encoded);
 struct ps_gradient encoded_cut(struct encoded *encoded, uint64_t seed);
 
+/* The content of one range, as docs/encodings.md says: in two pieces, of which either may be empty.
+ * INT8: between groups. */
+struct ps_view encoded_range(const struct encoded *encoded, uint64_t first, uint64_t count,
+                             struct ps_bytes pieces[2]);
+
 #endif

@@ -7,6 +7,7 @@
 
 #define COUNT 140001 /* three blocks of float32, five of float64 */
 
+static const struct ps_elements all = {0, COUNT};
 static double elements[COUNT];
 static uint8_t expected[COUNT * 8];
 
@@ -41,7 +42,7 @@ START_TEST(blocks_do_not_show_in_the_bytes)
         struct ps_encoded_values *encoded;
         ck_assert_int_eq(ps_encode_all(encoding, dtype, elements, COUNT, expected, NULL), PS_OK);
 
-        ck_assert_int_eq(ps_encoded_values_create(values, encoding, &encoded, NULL), PS_OK);
+        ck_assert_int_eq(ps_encoded_values_create(values, all, encoding, &encoded, NULL), PS_OK);
 
         ps_blocks_release(values);
         ck_assert_uint_eq(encoded->piece.size, ps_encoding_bytes(encoding, dtype, COUNT));
@@ -52,6 +53,50 @@ START_TEST(blocks_do_not_show_in_the_bytes)
 }
 END_TEST
 
+/* Across blocks, and where elements of two bytes are cut at no group's end. */
+START_TEST(a_range_has_the_bytes_of_encoding_it_alone)
+{
+    static const struct ps_elements ranges[] = {
+        {0, 256},      {65280, 512}, {139776, COUNT - 139776},
+        {512, 131072}, {65535, 2},   {70001, 70000}};
+    enum ps_encoding encoding = (enum ps_encoding)_i;
+    struct ps_blocks *values = create(ps_allocator_heap(), PS_F32);
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        struct ps_encoded_values *encoded = NULL;
+        bool fits = encoding != PS_ENCODING_INT8 || i < 4;
+        ck_assert_int_eq(ps_encoded_values_create(values, ranges[i], encoding, &encoded, NULL),
+                         fits ? PS_OK : PS_ERR_BAD_INPUT);
+        if (!fits)
+            continue;
+        const float *from = (const float *)elements + ranges[i].first;
+        size_t size = (size_t)ps_encoding_bytes(encoding, PS_F32, ranges[i].count);
+        ck_assert_int_eq(
+            ps_encode_all(encoding, PS_F32, from, (size_t)ranges[i].count, expected, NULL), PS_OK);
+        ck_assert_uint_eq(encoded->piece.size, size);
+        ck_assert_mem_eq(encoded->piece.data, expected, size);
+        ps_encoded_values_release(encoded);
+    }
+    ps_blocks_release(values);
+}
+END_TEST
+
+START_TEST(what_int8_cannot_say_in_a_range_is_named_from_its_begin)
+{
+    const struct ps_elements range = {65536, 1024};
+    struct ps_blocks *values = create(ps_allocator_heap(), PS_F32);
+    struct ps_encoded_values *encoded = NULL;
+    struct ps_error error;
+    ((float *)ps_blocks_write(values, 1, 0))[300] = INFINITY;
+
+    ck_assert_int_eq(ps_encoded_values_create(values, range, PS_ENCODING_INT8, &encoded, &error),
+                     PS_ERR_OUT_OF_RANGE);
+
+    ck_assert_str_eq(error.text, "parameter: w, counted from element 65536: of elements 256 to 511 "
+                                 "one is not finite or too large for int8");
+    ps_blocks_release(values);
+}
+END_TEST
+
 START_TEST(values_that_int8_cannot_say_are_named)
 {
     struct ps_blocks *values = create(ps_allocator_heap(), PS_F32);
@@ -59,7 +104,7 @@ START_TEST(values_that_int8_cannot_say_are_named)
     struct ps_error error;
     ((float *)ps_blocks_write(values, 1, 0))[300] = INFINITY;
 
-    ck_assert_int_eq(ps_encoded_values_create(values, PS_ENCODING_INT8, &encoded, &error),
+    ck_assert_int_eq(ps_encoded_values_create(values, all, PS_ENCODING_INT8, &encoded, &error),
                      PS_ERR_OUT_OF_RANGE);
 
     ck_assert_str_eq(error.text,
@@ -78,7 +123,7 @@ START_TEST(a_refused_allocation_leaves_nothing)
     struct ps_encoded_values *encoded = NULL;
     heap.refuse_at = heap.seen;
 
-    ck_assert_int_eq(ps_encoded_values_create(values, PS_ENCODING_INT8, &encoded, NULL),
+    ck_assert_int_eq(ps_encoded_values_create(values, all, PS_ENCODING_INT8, &encoded, NULL),
                      PS_ERR_NO_MEMORY);
 
     ps_encoded_values_release(encoded);
@@ -91,6 +136,8 @@ int main(void)
 {
     TCase *tests = tcase_create("encoded_values");
     tcase_add_loop_test(tests, blocks_do_not_show_in_the_bytes, 0, PS_ENCODING_TOP_K);
+    tcase_add_loop_test(tests, a_range_has_the_bytes_of_encoding_it_alone, 0, PS_ENCODING_TOP_K);
+    tcase_add_test(tests, what_int8_cannot_say_in_a_range_is_named_from_its_begin);
     tcase_add_test(tests, values_that_int8_cannot_say_are_named);
     tcase_add_test(tests, a_refused_allocation_leaves_nothing);
     return run_tests("encoded_values", tests);

@@ -38,6 +38,82 @@ START_TEST(what_was_encoded_is_possible)
 }
 END_TEST
 
+/* Elements [first, first + count) of `encoded` in int8, as a range. */
+static struct ps_gradient int8_range(size_t first, size_t count, struct ps_bytes pieces[2])
+{
+    size_t scales = (size_t)ps_encoding_groups(encoded.count) * sizeof(float);
+    pieces[0] = (struct ps_bytes){encoded.content + first / 256 * sizeof(float),
+                                  (size_t)ps_encoding_groups(count) * sizeof(float)};
+    pieces[1] = (struct ps_bytes){encoded.content + scales + first, count};
+    return (struct ps_gradient){.content = {pieces, 2, pieces[0].size + pieces[1].size},
+                                .encoding = PS_ENCODING_INT8};
+}
+
+START_TEST(a_range_names_its_scale_as_the_whole_would)
+{
+    const float bad = NAN;
+    const struct ps_elements range = {2560, 440};
+    struct ps_parameter_spec *spec = plain_spec(PS_F32, 3000);
+    struct ps_bytes pieces[2];
+    struct ps_error error;
+    encoded_make(&encoded, PS_ENCODING_INT8, PS_F32, 3000, 0, 5);
+    struct ps_gradient gradient = int8_range(range.first, range.count, pieces);
+    ck_assert_int_eq(ps_gradient_check_range(spec, gradient, range, NULL), PS_OK);
+    memcpy(encoded.content + 11 * sizeof(float), &bad, sizeof bad);
+
+    ck_assert_int_eq(ps_gradient_check_range(spec, gradient, range, &error), PS_ERR_BAD_INPUT);
+
+    ck_assert_ptr_nonnull(strstr(error.text, "Name: w, the scale of elements 2816 "));
+    ps_parameter_spec_release(spec);
+}
+END_TEST
+
+START_TEST(pairs_of_a_range_lie_in_it_and_rise)
+{
+    static const struct {
+        uint32_t indices[2];
+        const char *reason; /* NULL: they are possible */
+    } cases[] = {{{100, 199}, NULL},           {{150, 151}, NULL},
+                 {{99, 150}, "index 99 in a"}, {{100, 200}, "index 200"},
+                 {{150, 150}, "indices rise"}, {{151, 150}, "rise"}};
+    const struct ps_elements range = {100, 100};
+    struct ps_parameter_spec *spec = plain_spec(PS_F32, 1000);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t content[16] = {0};
+        struct ps_bytes piece = {content, sizeof content};
+        const struct ps_gradient gradient = {.content = ps_view_of(&piece),
+                                             .encoding = PS_ENCODING_TOP_K};
+        struct ps_error error;
+        memcpy(content, cases[i].indices, 8);
+        enum ps_status status = ps_gradient_check_range(spec, gradient, range, &error);
+        ck_assert_int_eq(status, cases[i].reason == NULL ? PS_OK : PS_ERR_BAD_INPUT);
+        if (status != PS_OK)
+            ck_assert_ptr_nonnull(strstr(error.text, cases[i].reason));
+    }
+    const struct ps_gradient none = {.encoding = PS_ENCODING_TOP_K};
+    ck_assert_int_eq(ps_gradient_check_range(spec, none, range, NULL), PS_OK);
+    ps_parameter_spec_release(spec);
+}
+END_TEST
+
+/* A range is plain exactly when a scan of it finds nothing. */
+START_TEST(a_range_in_any_encoding_is_looked_at_ahead)
+{
+    enum ps_encoding encoding = (enum ps_encoding)_i;
+    struct ps_parameter_spec *spec = plain_spec(PS_F32, 3000);
+    encoded_make(&encoded, encoding, PS_F32, 3000, 100, 5);
+    bool is_plain = ps_gradient_range_is_plain(spec, encoded_cut(&encoded, 4), 3000);
+    ck_assert(is_plain == (encoding != PS_ENCODING_TOP_K));
+    /* All ones is a NaN of every float type; products with such a scale are infinite. */
+    if (encoding == PS_ENCODING_INT8)
+        memcpy(encoded.content, (const float[]){FLT_MAX, FLT_MAX}, 8);
+    else
+        memset(encoded.content + encoded.bytes / 2, 0xff, 8);
+    ck_assert(!ps_gradient_range_is_plain(spec, encoded_cut(&encoded, 4), 3000));
+    ps_parameter_spec_release(spec);
+}
+END_TEST
+
 /* Wherever it is, also behind what is read at a time. */
 START_TEST(a_scale_that_is_not_finite_is_refused)
 {
@@ -226,6 +302,9 @@ int main(void)
 {
     TCase *tests = tcase_create("gradient_check");
     tcase_add_loop_test(tests, what_was_encoded_is_possible, 0, PS_ENCODING_COUNT);
+    tcase_add_test(tests, a_range_names_its_scale_as_the_whole_would);
+    tcase_add_test(tests, pairs_of_a_range_lie_in_it_and_rise);
+    tcase_add_loop_test(tests, a_range_in_any_encoding_is_looked_at_ahead, 0, PS_ENCODING_COUNT);
     tcase_add_loop_test(tests, a_scale_that_is_not_finite_is_refused, 0, 5);
     tcase_add_loop_test(tests, an_index_that_repeats_falls_or_is_too_high_is_refused, 0, 3);
     tcase_add_test(tests, blocks_that_are_named_are_flagged_and_no_others);

@@ -49,6 +49,43 @@ START_TEST(top_k_may_name_any_number_of_elements)
 }
 END_TEST
 
+START_TEST(int8_is_cut_between_groups_and_the_others_anywhere)
+{
+    static const struct {
+        uint64_t first, count;
+        bool fits;
+    } cuts[] = {{0, 256, true},  {256, 512, true},  {512, 488, true}, {0, 1000, true},
+                {1, 256, false}, {256, 100, false}, {0, 999, false},  {255, 745, false},
+                {999, 1, false}, {768, 232, true}};
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        struct ps_error error;
+        enum ps_status status =
+            ps_encoding_check_range(PS_ENCODING_INT8, cuts[i].first, cuts[i].count, 1000, &error);
+        ck_assert_int_eq(status, cuts[i].fits ? PS_OK : PS_ERR_BAD_INPUT);
+        if (!cuts[i].fits)
+            ck_assert_ptr_nonnull(strstr(error.text, "multiple of 256"));
+        for (enum ps_encoding other = 0; other < PS_ENCODING_COUNT; other++)
+            if (other != PS_ENCODING_INT8)
+                ck_assert_int_eq(
+                    ps_encoding_check_range(other, cuts[i].first, cuts[i].count, 1000, NULL),
+                    PS_OK);
+    }
+    ck_assert_int_eq(
+        ps_encoding_check_range(PS_ENCODING_TOP_K, 0, 5, (UINT64_C(1) << 32) + 1, NULL),
+        PS_ERR_BAD_INPUT);
+}
+END_TEST
+
+START_TEST(contents_of_two_halves_say_where_the_second_begins)
+{
+    ck_assert_uint_eq(ps_encoding_first_half(PS_ENCODING_INT8, 257, 265), 8);
+    ck_assert_uint_eq(ps_encoding_first_half(PS_ENCODING_TOP_K, 1000, 80), 40);
+    ck_assert_uint_eq(ps_encoding_first_half(PS_ENCODING_TOP_K, 1000, 0), 0);
+    ck_assert_uint_eq(ps_encoding_first_half(PS_ENCODING_BFLOAT16, 1000, 2000), 2000);
+    ck_assert_uint_eq(ps_encoding_first_half(PS_ENCODING_NATIVE, 1000, 4000), 4000);
+}
+END_TEST
+
 START_TEST(whole_numbers_travel_as_they_are)
 {
     for (enum ps_encoding encoding = 1; encoding < PS_ENCODING_COUNT; encoding++) {
@@ -227,6 +264,8 @@ int main(void)
     tcase_add_test(tests, every_encoding_has_its_length);
     tcase_add_test(tests, the_length_that_an_encoding_has_is_taken);
     tcase_add_test(tests, top_k_may_name_any_number_of_elements);
+    tcase_add_test(tests, int8_is_cut_between_groups_and_the_others_anywhere);
+    tcase_add_test(tests, contents_of_two_halves_say_where_the_second_begins);
     tcase_add_test(tests, whole_numbers_travel_as_they_are);
     tcase_add_test(tests, scales_are_finite);
     tcase_add_test(tests, what_is_finite_is_seen_without_decoding);
