@@ -245,7 +245,7 @@ static void begin_again(struct ps_train *train)
     rest(train);
     train->rounds++;
     train->next = 0;
-    train->made = (struct ps_train_made){0};
+    train->made = (struct ps_made){0};
     go_on(train);
 }
 

@@ -9,6 +9,7 @@
 #define PS_CLIENT_CHANNEL_GRPC_TRAIN_H
 
 #include "client/channel_grpc.h"
+#include "client/made.h"
 
 /* Ranges of one call that are out at once, how often all are sent when the server lets go of them
  * (another client's push was first), and their size: what is out together stays in a
@@ -33,15 +34,6 @@ struct ps_train_pull {
     uint32_t begins;                    /* how often that has happened */
 };
 
-/* What the ranges of a push have brought back of a pull: channel_grpc_train_made.c. */
-struct ps_train_made {
-    bool asks;        /* further ranges ask for it */
-    bool asked;       /* a range did, and it is not settled what holds */
-    bool missing;     /* some range brought nothing, or of another version */
-    uint64_t version; /* 1 + that of the first; 0: none came */
-    uint64_t life;    /* of the shard, with that one */
-};
-
 struct ps_train {
     struct ps_grpc_side *side; /* borrowed */
     uint64_t id;
@@ -56,7 +48,7 @@ struct ps_train {
     bool has_reply;  /* a range was not only staged: the whole is done */
     uint32_t rounds; /* that are over: all ranges have left, and come to nothing */
     struct ps_train_pull pull;
-    struct ps_train_made made;
+    struct ps_made made; /* of the round under way: channel_grpc_train_made.c */
     struct ps_call_outcome outcome;
     struct ps_train_slot slots[PS_TRAIN_WINDOW];
 };

@@ -45,33 +45,27 @@ bool ps_train_made_outcome(struct ps_train *train, struct ps_flight *flight,
         outcome->refused = false;
         outcome->reply.push_pull.push = flight->bundle.pushes[0].reply;
     }
-    train->made.asks = train->made.asks && has_made;
-    train->made.missing = train->made.missing || !has_made;
+    if (!has_made)
+        ps_made_miss(&train->made);
     return has_made;
 }
 
 bool ps_train_made_note(struct ps_train *train, const struct ps_pull_request *request,
                         const struct ps_pull_reply *reply)
 {
-    struct ps_train_made *made = &train->made;
+    struct ps_made *made = &train->made;
     bool fits = ps_train_pull_is_asked_for(request, reply) &&
                 reply->total == train->pull.wish->size_wish / train->element_size;
-    if (made->version == 0) {
+    if (made->version == 0)
         train->outcome.reply.push_pull.pull = *reply;
-        made->version = reply->version + 1;
-        made->life = reply->life;
-    }
-    made->missing =
-        made->missing || !fits || made->version != reply->version + 1 || made->life != reply->life;
-    return !made->missing;
+    return ps_made_note(made, reply, fits);
 }
 
 void ps_train_made_settle(struct ps_train *train)
 {
-    struct ps_train_made *made = &train->made;
-    const struct ps_push_reply *push = &train->outcome.reply.push_pull.push;
+    struct ps_made *made = &train->made;
     PS_ASSERT(train->running == 0 && train->has_reply);
-    if (made->asked && !made->missing && made->version == push->version + 1) {
+    if (ps_made_holds(made, &train->outcome.reply.push_pull.push)) {
         train->pull.in_ranges = true;
         train->pull.version = made->version;
         train->pull.next = train->pull.wish->size_wish;

@@ -69,6 +69,8 @@ enum sim_mutation {
     SIM_MUTATION_CHAIN_FORGOTTEN,    /* servers take versions of former lives for their own */
     SIM_MUTATION_RANGE_BENT,         /* some ranges of gradients come as zeros */
     SIM_MUTATION_VERSION_IGNORED,    /* ranges are read of the version that is there */
+    SIM_MUTATION_MADE_BELIEVED,      /* trainers believe what ranges make, whatever became of it */
+    SIM_MUTATION_MADE_BEFORE,        /* ranges make what was there before */
     SIM_MUTATION_COUNT
 };
 

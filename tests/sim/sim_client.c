@@ -418,8 +418,7 @@ static void train(struct sim_client *client)
     if (sim_chance(client->world, 200)) {
         catch_up(client);
     } else if (sim_chance(client->world, 300)) {
-        fill_items(client, SIM_PARAMETERS_MAX, value);
-        start_batch(client, PS_METHOD_PUSH_PULL, SIM_PHASE_PUSHING, BATCH_MS);
+        sim_client_push_pull(client, SIM_PARAMETERS_MAX, value, BATCH_MS);
     } else if (sim_chance(client->world, 600)) {
         sim_client_push(client, SIM_PARAMETERS_MAX, value, BATCH_MS);
     } else {
@@ -462,4 +461,11 @@ void sim_client_pull(struct sim_client *client, size_t parameter, uint64_t timeo
 {
     fill_items(client, parameter, 0.0);
     start_batch(client, PS_METHOD_PULL, SIM_PHASE_PULLING, timeout_ms);
+}
+
+void sim_client_push_pull(struct sim_client *client, size_t parameter, double value,
+                          uint64_t timeout_ms)
+{
+    fill_items(client, parameter, value);
+    start_batch(client, PS_METHOD_PUSH_PULL, SIM_PHASE_PUSHING, timeout_ms);
 }

@@ -81,6 +81,7 @@ struct sim_client {
     const struct sim_parameter *parameters; /* borrowed */
     size_t parameter_count;
     size_t part_bytes; /* larger calls go in ranges of so many bytes; 0: none do */
+    bool asks_made;    /* ranges of a push bring back what they make, where it wants to know */
     bool trains;       /* goes on by itself: initialise, push, pull, push ... */
     uint64_t think_ms;
     uint64_t next_ms;
@@ -107,6 +108,9 @@ void sim_client_initialise(struct sim_client *client);
 void sim_client_push(struct sim_client *client, size_t parameter, double value,
                      uint64_t timeout_ms);
 void sim_client_pull(struct sim_client *client, size_t parameter, uint64_t timeout_ms);
+/* Both in one. */
+void sim_client_push_pull(struct sim_client *client, size_t parameter, double value,
+                          uint64_t timeout_ms);
 
 /* As SIGSTOP, and SIGCONT so much later: replies wait. */
 void sim_client_pause(struct sim_client *client, uint64_t span_ms);

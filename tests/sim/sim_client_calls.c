@@ -215,7 +215,8 @@ static enum ps_status decode(const struct sim_message *message, struct ps_view b
         PS_TRY(ps_decode_bundle_reply(bytes, memory, &both, decoded, NULL));
         PS_ASSERT(both.push_count == 1 && both.pull_count == 1);
         reply->push_pull.push = both.pushes[0].reply;
-        reply->push_pull.pull = both.pulls[0].reply;
+        reply->push_pull.pull =
+            both.pulls[0].status.status == PS_OK ? both.pulls[0].reply : (struct ps_pull_reply){0};
     }
     return PS_OK;
 }

@@ -48,7 +48,9 @@ static void encode_push_pull(const struct ps_call_request *request, struct ps_bu
 static void encode_push_pull_reply(const struct ps_call_reply *reply, struct ps_buffer *bytes)
 {
     const struct ps_push_result push = {.reply = reply->push_pull.push};
-    const struct ps_pull_result pull = {.reply = reply->push_pull.pull};
+    const struct ps_pull_result pull = {
+        .status = {.status = sim_has_pull(reply) ? PS_OK : PS_ERR_CONFLICT},
+        .reply = reply->push_pull.pull};
     ps_encode_push_result(&push, bytes);
     ps_encode_pull_result(&pull, bytes);
     append(bytes, pull.reply.content);
@@ -60,6 +62,11 @@ static void encode_since_reply(const struct ps_bundle_reply *reply, struct ps_bu
         ps_encode_pull_result(&reply->pulls[i], bytes);
         append(bytes, reply->pulls[i].reply.content);
     }
+}
+
+bool sim_has_pull(const struct ps_call_reply *reply)
+{
+    return reply->push_pull.pull.name.size > 0;
 }
 
 struct sim_message *sim_message_of_request(const struct ps_call_request *request)

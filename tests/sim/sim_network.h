@@ -33,6 +33,10 @@ struct sim_message {
 /* Encodes a request. The rest of the message is the caller's to fill in. */
 struct sim_message *sim_message_of_request(const struct ps_call_request *request);
 
+/* The reply to a push and pull: was there something to be pulled? (What a range makes may not be
+ * known.) */
+bool sim_has_pull(const struct ps_call_reply *reply);
+
 /* Encodes a reply to `request`: an empty one when `status` is not PS_OK. */
 struct sim_message *sim_message_of_reply(const struct sim_message *request, enum ps_status status,
                                          const char *text, const struct ps_call_reply *reply);

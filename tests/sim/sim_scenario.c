@@ -279,6 +279,7 @@ static bool play_open(struct sim_player *player)
         return false;
     struct sim_parameter *parameters = player->parameters[client->number];
     client->part_bytes = (size_t)option(player, "parts", 0);
+    client->asks_made = client->part_bytes > 0;
     if (client->part_bytes > 0)
         count--; /* the last word */
     for (size_t i = 0; i < count; i++) {
@@ -344,6 +345,8 @@ static bool play_batch(struct sim_player *player)
         return false;
     if (strcmp(word(player, 0), "push") == 0)
         sim_client_push(client, parameter, strtod(word(player, 3), NULL), timeout_ms);
+    else if (strcmp(word(player, 0), "pushpull") == 0)
+        sim_client_push_pull(client, parameter, strtod(word(player, 3), NULL), timeout_ms);
     else
         sim_client_pull(client, parameter, timeout_ms);
     return true;
@@ -364,6 +367,7 @@ static const struct command commands[] = {
     {"die", 2, play_die},         {"initialise", 2, play_initialise},
     {"push", 4, play_batch},      {"pull", 3, play_batch},
     {"journal", 3, play_journal}, {"freeze", 3, play_freeze},
+    {"pushpull", 4, play_batch},
 };
 
 bool sim_player_play(struct sim_player *player, char *line)

@@ -24,7 +24,10 @@ struct sim_parked {
     enum ps_status status;       /* ... and is then answered with this */
     struct ps_push_wait wait;    /* of a push */
     struct ps_push_reply push;
-    size_t entry; /* of the push in the checker's history */
+    bool is_of_push;       /* it is a range that is to bring back what it makes */
+    struct ps_pull made;   /* that, where it is known */
+    struct ps_chain chain; /* in which it was made */
+    size_t entry;          /* of the push in the checker's history */
 };
 
 #define SIM_RECORDS_MAX 64

@@ -11,6 +11,9 @@
 
 static void reply(struct sim_server *server, const struct sim_message *message,
                   enum ps_status status, const char *text, const struct ps_call_reply *reply);
+static void reply_in_chain(struct sim_server *server, const struct sim_message *message,
+                           enum ps_status status, const char *text,
+                           const struct ps_call_reply *reply, const struct ps_chain *chain);
 static void answer_init(struct sim_server *server, const struct sim_message *message,
                         struct ps_view bytes);
 static void answer_finish(struct sim_server *server, const struct sim_message *message,
@@ -24,11 +27,16 @@ static void answer_pull(struct sim_server *server, const struct sim_message *mes
 static void answer_since(struct sim_server *server, const struct sim_message *message,
                          struct ps_view bytes);
 static void take_push(struct sim_server *server, const struct sim_message *message,
-                      const struct ps_push_request *request);
+                      const struct ps_push_request *request, const struct ps_pull_request *of_push);
+static void note_made(struct sim_server *server, const struct ps_pull_request *wish,
+                      struct sim_parked *pushed);
 static void pull_after(struct sim_server *server, const struct sim_message *message,
                        const struct ps_push_reply *pushed);
+static void reply_made(struct sim_server *server, const struct sim_message *message,
+                       const struct sim_parked *parked, const struct ps_push_reply *pushed);
 static void park(struct sim_server *server, const struct sim_message *message,
-                 const struct sim_parked *parked);
+                 struct sim_parked *parked);
+static void end_parked(struct sim_parked *parked);
 static bool settle_push(struct sim_server *server, const struct sim_message *message,
                         const struct sim_parked *parked);
 
@@ -85,12 +93,13 @@ static enum ps_status said(const struct sim_message *message, enum ps_status sta
 static bool is_staged(const struct sim_message *message, const struct ps_call_reply *answer)
 {
     return (message->method == PS_METHOD_INIT && answer->init.staged) ||
-           (message->method == PS_METHOD_PUSH && answer->push.staged);
+           (message->method == PS_METHOD_PUSH && answer->push.staged) ||
+           (message->method == PS_METHOD_PUSH_PULL && answer->push_pull.push.staged);
 }
 
-/* For the checker: which version of which life has left. */
+/* For the checker: which version of which life leaves. */
 static void note_pull(struct sim_server *server, const struct sim_message *message,
-                      struct sim_message *sent, const struct ps_call_reply *answer)
+                      const struct ps_call_reply *answer, struct ps_chain *chain)
 {
     const struct ps_pull_reply *pull = NULL;
     if (message->method == PS_METHOD_PULL)
@@ -100,19 +109,28 @@ static void note_pull(struct sim_server *server, const struct sim_message *messa
     if (pull == NULL)
         return;
     const struct ps_pull_request request = {.name = pull->name};
-    sim_truths_pulled(server, &request, pull, &sent->chain);
+    sim_truths_pulled(server, &request, pull, chain);
 }
 
 static void reply(struct sim_server *server, const struct sim_message *message,
                   enum ps_status status, const char *text, const struct ps_call_reply *answer)
+{
+    struct ps_chain chain = {0};
+    if (status == PS_OK)
+        note_pull(server, message, answer, &chain);
+    reply_in_chain(server, message, status, text, answer, &chain);
+}
+
+static void reply_in_chain(struct sim_server *server, const struct sim_message *message,
+                           enum ps_status status, const char *text,
+                           const struct ps_call_reply *answer, const struct ps_chain *chain)
 {
     sim_checker_replied(server->world, server, message, said(message, status, answer));
     sim_trace(server->world, server->name, "answers %s of c%u: %s%s", word_of(message->method),
               message->client + 1, ps_status_word(status),
               status == PS_OK && is_staged(message, answer) ? ", waits for the rest" : "");
     struct sim_message *sent = sim_message_of_reply(message, status, text, answer);
-    if (status == PS_OK)
-        note_pull(server, message, sent, answer);
+    sent->chain = *chain;
     sent->refused = status != PS_OK; /* the server's own word */
     sim_send(server->world, sent);
 }
@@ -167,7 +185,7 @@ static void answer_push(struct sim_server *server, const struct sim_message *mes
     enum ps_status status =
         ps_decode_push(bytes, &server->world->memory, &request, &decoded, &error);
     if (status == PS_OK)
-        take_push(server, message, &request);
+        take_push(server, message, &request, NULL);
     else
         reply(server, message, status, error.text, NULL);
     ps_decoded_release(&decoded);
@@ -182,7 +200,8 @@ static void answer_push_pull(struct sim_server *server, const struct sim_message
     enum ps_status status =
         ps_decode_bundle(bytes, &server->world->memory, &request, &decoded, &error);
     if (status == PS_OK)
-        take_push(server, message, &request.pushes[0]);
+        take_push(server, message, &request.pushes[0],
+                  request.pulls[0].of_push ? &request.pulls[0] : NULL);
     else
         reply(server, message, status, error.text, NULL);
     ps_decoded_release(&decoded);
@@ -200,7 +219,7 @@ static void bend_range(struct sim_server *server, struct ps_push_request *reques
 }
 
 static void take_push(struct sim_server *server, const struct sim_message *message,
-                      const struct ps_push_request *request)
+                      const struct ps_push_request *request, const struct ps_pull_request *of_push)
 {
     struct ps_error error = {0};
     struct sim_parked pushed = {.status = PS_OK};
@@ -211,14 +230,35 @@ static void take_push(struct sim_server *server, const struct sim_message *messa
     if (server->world->options.mutation == SIM_MUTATION_ID_FORGOTTEN)
         shown.request.present = false;
     enum ps_status status =
-        ps_service_push(server->service, &shown, &pushed.push, &pushed.wait, &error);
+        ps_service_push_range(server->service, &shown, &pushed.push, &pushed.wait,
+                              of_push != NULL ? &pushed.made : NULL, &error);
     if (status != PS_OK) {
         reply(server, message, status, error.text, NULL);
         return;
     }
     pushed.entry = sim_checker_pushed(server->world, server, request, &pushed.push);
+    pushed.is_of_push = of_push != NULL;
+    if (pushed.made.held != NULL)
+        note_made(server, of_push, &pushed);
     if (!settle_push(server, message, &pushed))
         park(server, message, &pushed);
+    else
+        ps_pull_release(&pushed.made);
+}
+
+/* A version that has become true is known to the checker before it may be replaced. */
+static void note_made(struct sim_server *server, const struct ps_pull_request *wish,
+                      struct sim_parked *pushed)
+{
+    const struct ps_pull_request before = {.name = wish->name, .range = wish->range};
+    uint64_t version = pushed->made.reply.version;
+    sim_truths_pulled(server, &before, &pushed->made.reply, &pushed->chain);
+    if (server->world->options.mutation != SIM_MUTATION_MADE_BEFORE)
+        return;
+    ps_pull_release(&pushed->made);
+    enum ps_status status = ps_service_pull(server->service, &before, &pushed->made, NULL);
+    PS_ASSERT(status == PS_OK);
+    pushed->made.reply.version = version;
 }
 
 /* True when the push is answered. */
@@ -234,11 +274,21 @@ static bool settle_push(struct sim_server *server, const struct sim_message *mes
         return false;
     if (status == PS_OK)
         sim_checker_acknowledged(server->world, server, parked->entry);
-    if (status == PS_OK && message->method == PS_METHOD_PUSH_PULL)
+    if (status == PS_OK && parked->is_of_push)
+        reply_made(server, message, parked, &answer.push);
+    else if (status == PS_OK && message->method == PS_METHOD_PUSH_PULL)
         pull_after(server, message, &answer.push);
     else
         reply(server, message, status, error.text, &answer);
     return true;
+}
+
+static void reply_made(struct sim_server *server, const struct sim_message *message,
+                       const struct sim_parked *parked, const struct ps_push_reply *pushed)
+{
+    const struct ps_call_reply answer = {
+        .method = PS_METHOD_PUSH_PULL, .push_pull = {.push = *pushed, .pull = parked->made.reply}};
+    reply_in_chain(server, message, PS_OK, "", &answer, &parked->chain);
 }
 
 /* The second half of a PushPull; the first is done, whatever becomes of this. */
@@ -344,14 +394,16 @@ static void answer_since(struct sim_server *server, const struct sim_message *me
 
 /* ---- Calls that wait ---- */
 
+/* Takes what the call has. */
 static void park(struct sim_server *server, const struct sim_message *message,
-                 const struct sim_parked *parked)
+                 struct sim_parked *parked)
 {
     size_t i = 0;
     while (i < SIM_PARKED_MAX && server->parked[i].request != NULL)
         i++;
     if (i == SIM_PARKED_MAX) {
         reply(server, message, PS_ERR_BUSY, "every slot is in use", NULL);
+        ps_pull_release(&parked->made);
         return;
     }
     size_t size = sizeof *message + message->size;
@@ -393,11 +445,16 @@ void sim_server_ask_parked(struct sim_server *server)
     server->changed = false;
     for (size_t i = 0; i < SIM_PARKED_MAX; i++) {
         struct sim_parked *parked = &server->parked[i];
-        if (parked->request == NULL || !settle(server, parked))
-            continue;
-        free(parked->request);
-        parked->request = NULL;
+        if (parked->request != NULL && settle(server, parked))
+            end_parked(parked);
     }
+}
+
+static void end_parked(struct sim_parked *parked)
+{
+    ps_pull_release(&parked->made);
+    free(parked->request);
+    *parked = (struct sim_parked){0};
 }
 
 void sim_server_forget_calls(struct sim_server *server)
@@ -405,8 +462,7 @@ void sim_server_forget_calls(struct sim_server *server)
     for (size_t i = 0; i < SIM_PARKED_MAX; i++) {
         if (server->parked[i].request != NULL)
             sim_break(server->world, server->parked[i].request);
-        free(server->parked[i].request);
-        server->parked[i].request = NULL;
+        end_parked(&server->parked[i]);
     }
     for (size_t i = 0; i < server->inbox_count; i++)
         free(server->inbox[i]);

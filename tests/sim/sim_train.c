@@ -1,7 +1,9 @@
-/* Ranges of one call: those of the gradient first, then those of what is pulled. */
+/* Ranges of one call: those of the gradient first, then those of what is pulled, unless the first
+ * have brought it back (client/made.h is the real one). */
 #include "tests/sim/sim_train.h"
 
 #include "base/assert.h"
+#include "client/made.h"
 #include "tests/sim/sim_client_calls.h"
 #include "tests/sim/sim_replica.h"
 
@@ -29,6 +31,14 @@ struct pull {
     uint32_t begins;
 };
 
+/* What the ranges of a gradient have brought of the pull. */
+struct bounty {
+    struct ps_made made;
+    struct ps_pull_reply reply; /* of the first */
+    struct ps_chain chain;      /* of whom it came from; for the checker */
+    size_t bytes;
+};
+
 struct sim_train {
     uint64_t call;
     uint32_t shard;
@@ -42,6 +52,7 @@ struct sim_train {
     bool failed;
     bool has_reply; /* a range was more than put by: the whole is done */
     struct pull pull;
+    struct bounty bounty; /* of the round under way */
     struct ps_call_outcome outcome;
     struct slot slots[WINDOW];
 };
@@ -94,6 +105,7 @@ void sim_train_start(struct sim_client *client, uint32_t shard, uint64_t deadlin
         train->element_size = ps_dtype_size(push != NULL ? push->dtype : request->init.dtype);
     }
     train->pull.wish = pull_of(request);
+    train->bounty.made.asks = client->asks_made && request->method == PS_METHOD_PUSH_PULL;
     train->outcome.reply.method = request->method;
     go_on(client, train);
     if (train->running == 0)
@@ -143,19 +155,72 @@ void sim_train_break(struct sim_client *client, struct sim_train *train, enum ps
     end(client, train);
 }
 
-static void note_push(struct sim_train *train, const struct ps_call_outcome *outcome)
+static void note_init(struct sim_train *train, const struct ps_init_reply *came)
 {
-    struct ps_call_reply *reply = &train->outcome.reply;
-    bool is_init = outcome->reply.method == PS_METHOD_INIT;
-    if (is_init ? outcome->reply.init.staged : outcome->reply.push.staged)
+    if (came->staged)
         return;
     train->has_reply = true;
-    if (is_init)
-        reply->init = outcome->reply.init;
-    else if (train->request->method == PS_METHOD_PUSH)
-        reply->push = outcome->reply.push;
+    train->outcome.reply.init = *came;
+}
+
+static void note_push(struct sim_train *train, const struct ps_push_reply *came)
+{
+    struct ps_call_reply *reply = &train->outcome.reply;
+    if (came->staged)
+        return;
+    train->has_reply = true;
+    if (train->request->method == PS_METHOD_PUSH)
+        reply->push = *came;
     else
-        reply->push_pull.push = outcome->reply.push;
+        reply->push_pull.push = *came;
+}
+
+static bool is_asked_for(const struct ps_pull_request *asked, const struct ps_pull_reply *reply)
+{
+    return reply->content.size == asked->size_wish && reply->range.first == asked->range.first &&
+           reply->range.count == asked->range.count;
+}
+
+/* A range of a push is back, and perhaps what it makes. */
+static void note_made(struct sim_client *client, struct sim_train *train, const struct slot *slot,
+                      const struct ps_pull_reply *reply, const struct ps_chain *about)
+{
+    struct bounty *bounty = &train->bounty;
+    const struct ps_pull_request *asked = &slot->request.push_pull.pull;
+    bool believes = client->world->options.mutation == SIM_MUTATION_MADE_BELIEVED;
+    if (reply->range.count == 0) {
+        ps_made_miss(&bounty->made);
+        return;
+    }
+    if (bounty->made.version == 0) {
+        bounty->reply = *reply;
+        bounty->chain = *about;
+    }
+    if (!is_asked_for(asked, reply))
+        sim_fail(client->world, "ranges: %s got what another range makes", client->name);
+    if (!ps_made_note(&bounty->made, reply, is_asked_for(asked, reply)) && !believes)
+        return;
+    ps_view_copy(reply->content, 0, asked->destination, asked->size_wish);
+    bounty->bytes += asked->size_wish;
+}
+
+/* All ranges of the push are back: what they brought is the pull's, or nothing. */
+static void settle_made(struct sim_client *client, struct sim_train *train)
+{
+    struct pull *pull = &train->pull;
+    struct bounty *bounty = &train->bounty;
+    bool believes = client->world->options.mutation == SIM_MUTATION_MADE_BELIEVED &&
+                    bounty->bytes == pull->wish->size_wish;
+    if (ps_made_holds(&bounty->made, &train->outcome.reply.push_pull.push) || believes) {
+        sim_trace(client->world, client->name, "believes what its ranges brought as version %llu",
+                  (unsigned long long)bounty->reply.version);
+        pull->reply = bounty->reply;
+        pull->chain = bounty->chain;
+        pull->begun = true;
+        pull->next = pull->got = pull->wish->size_wish;
+    }
+    bounty->made.asked = false;
+    bounty->bytes = 0;
 }
 
 static void note_pull(struct sim_client *client, struct sim_train *train, const struct slot *slot,
@@ -168,8 +233,7 @@ static void note_pull(struct sim_client *client, struct sim_train *train, const 
         pull->chain = *about;
         pull->begun = true;
     }
-    if (reply->version != pull->reply.version || reply->content.size != asked->size_wish ||
-        reply->range.first != asked->range.first || reply->range.count != asked->range.count)
+    if (reply->version != pull->reply.version || !is_asked_for(asked, reply))
         sim_fail(client->world, "ranges: %s got other elements, or of another version",
                  client->name);
     ps_view_copy(reply->content, 0, asked->destination,
@@ -182,7 +246,8 @@ void sim_train_took(struct sim_client *client, const struct sim_attempt *attempt
 {
     struct sim_train *train = attempt->train;
     struct slot *slot = &train->slots[attempt->slot];
-    bool is_pull = slot->request.method == PS_METHOD_PULL;
+    enum ps_method method = slot->request.method;
+    bool is_pull = method == PS_METHOD_PULL;
     PS_ASSERT(slot->busy && train->running > 0);
     slot->busy = false;
     train->running--;
@@ -192,8 +257,14 @@ void sim_train_took(struct sim_client *client, const struct sim_attempt *attempt
         fail(train, outcome->status, outcome->refused, outcome->text);
     else if (is_pull)
         note_pull(client, train, slot, &outcome->reply.pull, about);
+    else if (method == PS_METHOD_INIT)
+        note_init(train, &outcome->reply.init);
+    else if (method == PS_METHOD_PUSH)
+        note_push(train, &outcome->reply.push);
     else
-        note_push(train, outcome);
+        note_push(train, &outcome->reply.push_pull.push);
+    if (method == PS_METHOD_PUSH_PULL && outcome->status == PS_OK)
+        note_made(client, train, slot, &outcome->reply.push_pull.pull, about);
     go_on(client, train);
     if (train->failed || train->running == 0)
         end(client, train);
@@ -214,6 +285,20 @@ static void launch(struct sim_client *client, struct sim_train *train, struct sl
     fail(train, PS_ERR_UNAVAILABLE, train->next <= slot->piece.size, "no connection");
 }
 
+/* The range of the push asks for what it makes, too. */
+static void ask_for_made(struct sim_train *train, struct ps_call_request *request, size_t offset)
+{
+    const struct ps_push_request push = request->push;
+    *request = (struct ps_call_request){.method = PS_METHOD_PUSH_PULL};
+    request->push_pull.push = push;
+    request->push_pull.pull = *train->pull.wish;
+    request->push_pull.pull.range = push.range;
+    request->push_pull.pull.of_push = true;
+    request->push_pull.pull.size_wish = push.content.size;
+    request->push_pull.pull.destination += offset;
+    train->bounty.made.asked = true;
+}
+
 static void send_range(struct sim_client *client, struct sim_train *train, struct slot *slot)
 {
     const struct ps_push_request *push = push_of(train->request);
@@ -226,6 +311,8 @@ static void send_range(struct sim_client *client, struct sim_train *train, struc
         slot->request = (struct ps_call_request){.method = PS_METHOD_PUSH, .push = *push};
         slot->request.push.content = ps_view_of(&slot->piece);
         slot->request.push.range = range;
+        if (train->bounty.made.asks)
+            ask_for_made(train, &slot->request, train->next);
     } else {
         slot->request = *train->request;
         slot->request.init.content = ps_view_of(&slot->piece);
@@ -237,13 +324,16 @@ static void send_range(struct sim_client *client, struct sim_train *train, struc
 }
 
 /* Everything was answered and nothing was more than put by: all ranges leave once more. */
-static void send_again(struct sim_train *train)
+static void send_again(struct sim_client *client, struct sim_train *train)
 {
     bool is_lost = train->content.size > 0 && train->next == train->content.size &&
                    !train->has_reply && train->running == 0;
     if (is_lost && train->rounds + 1 < ROUNDS) {
         train->rounds++;
         train->next = 0;
+        if (client->world->options.mutation != SIM_MUTATION_MADE_BELIEVED)
+            train->bounty = (struct bounty){0};
+        train->bounty.made.asks = false;
     }
 }
 
@@ -260,10 +350,13 @@ static void go_on(struct sim_client *client, struct sim_train *train)
     struct pull *pull = &train->pull;
     if (train->failed)
         return;
-    send_again(train);
+    send_again(client, train);
     pull_again(train);
+    if (train->bounty.made.asked && train->has_reply && train->running == 0)
+        settle_made(client, train);
     for (size_t i = 0; i < WINDOW && !train->failed; i++) {
-        bool is_pushed = train->content.size == 0 || train->has_reply;
+        bool is_pushed =
+            train->content.size == 0 || (train->has_reply && !train->bounty.made.asked);
         if (train->slots[i].busy)
             continue;
         if (train->next < train->content.size)

@@ -74,6 +74,18 @@ START_TEST(sim_checkers_catch_ranges_that_are_read_of_different_versions)
 }
 END_TEST
 
+START_TEST(sim_checkers_catch_trainers_that_believe_in_versions_that_never_came_true)
+{
+    expect_caught(SIM_MUTATION_MADE_BELIEVED, "ranges");
+}
+END_TEST
+
+START_TEST(sim_checkers_catch_ranges_that_bring_back_what_was_there_before)
+{
+    expect_caught(SIM_MUTATION_MADE_BEFORE, "ranges");
+}
+END_TEST
+
 START_TEST(sim_worlds_catch_a_finish_after_the_parameters_were_lost)
 {
     expect_caught(SIM_MUTATION_FINISH_UNCHECKED, "liveness");
@@ -161,6 +173,9 @@ int main(void)
     tcase_add_test(tests, sim_replicas_catch_servers_that_forget_in_which_life_a_version_was);
     tcase_add_test(tests, sim_checkers_catch_a_range_of_another_gradient);
     tcase_add_test(tests, sim_checkers_catch_ranges_that_are_read_of_different_versions);
+    tcase_add_test(tests,
+                   sim_checkers_catch_trainers_that_believe_in_versions_that_never_came_true);
+    tcase_add_test(tests, sim_checkers_catch_ranges_that_bring_back_what_was_there_before);
     tcase_add_test(tests, sim_worlds_catch_a_finish_after_the_parameters_were_lost);
     tcase_add_test(tests, sim_checkers_catch_a_journal_that_does_not_sync);
     tcase_add_test(tests, sim_checkers_catch_pushes_that_are_acknowledged_before_they_are_durable);
