@@ -14,10 +14,11 @@
  * wait succeeds any more. The process is to end; the device's memory must not be read.
  *
  * Threads:  any, for everything that has a device; calls for one parameter or one snapshot come
- *           one after another (the parameter's lock). open and close by one thread.
- * Blocking: wait, read, write, snapshot_read, push_judged, close, a snapshot_take to the host and a
- *           push whose ring is full wait for the device; what gives it memory back may. The rest
- *           does not.
+ *           one after another (the parameter's lock), but for judges and judge, which need no lock.
+ *           open and close by one thread.
+ * Blocking: wait, read, write, snapshot_read, judge, close, a snapshot_take to the host and a push
+ *           whose ring is full wait for the device; what gives it memory back may. The rest does
+ *           not.
  * Errors:   PS_ERR_BUSY the budget; PS_ERR_NO_MEMORY the device or the host refused memory that the
  *           budget had room for; PS_ERR_UNSUPPORTED; PS_ERR_UNAVAILABLE the device is dead. After
  *           any of them nothing has changed, but for a device that is dead.
@@ -33,7 +34,7 @@
 #include "optimizer/optimizer.h"
 
 /* Rises with every change of this header that an older or newer other side would stumble over. */
-#define PS_DEVICE_ABI 3
+#define PS_DEVICE_ABI 4
 
 /* The exported symbol, a ps_device_entry_fn. */
 #define PS_DEVICE_ENTRY "ps_device_entry"
@@ -41,6 +42,7 @@
 struct ps_device;
 struct ps_device_parameter;
 struct ps_device_snapshot;
+struct ps_device_judged; /* a gradient that the device has looked at */
 
 /* Work that was queued; 0 is done already. */
 struct ps_device_ticket {
@@ -85,7 +87,7 @@ struct ps_device_stats {
 };
 
 /* One parameter's part of a push. All is borrowed for the call. The gradient was checked
- * (ps_encoding_check and what it names), and but for push_judged scanned. */
+ * (ps_encoding_check and what it names) and scanned. */
 struct ps_device_push {
     struct ps_device_parameter *parameter;
     struct ps_view gradient; /* of the size that encoding, type and count ask for */
@@ -151,24 +153,34 @@ struct ps_device_plugin {
                                        const struct ps_device_push *pushes, size_t count,
                                        struct ps_device_ticket *ticket, struct ps_error *error);
 
-    /* May such a gradient be pushed without anybody having looked at it? The device has to hold all
+    /* May such a gradient come here without anybody having looked at it? The device has to hold all
      * of it before it changes anything: false for one that takes more than half of the ring. */
-    bool (*judges)(const struct ps_device_parameter *parameter, struct ps_view gradient,
+    bool (*judges)(struct ps_device_parameter *parameter, struct ps_view gradient,
                    enum ps_encoding encoding);
 
-    /* Applies one gradient that nobody has looked at, of those that `judges` allows. What
-     * ps_optimizer_scan looks for is looked for on the device, in front of the update, which takes
-     * the factor of clip_norm from what was found, and changes nothing where the push is to be
-     * skipped or refused. Returns when that is known; the update may be under way still, as after
-     * push. The step is prepared from an empty scan.
+    /* Brings a gradient that nobody has looked at, of those that `judges` allows, to the device,
+     * which looks for what ps_optimizer_scan looks for. Nothing changes: several threads may do so
+     * for one parameter. Returns when the verdict is known. End it with judged_release, soon: it
+     * takes room in the ring.
      *
-     * scan   gets what was found, for ps_optimizer_prepare: it decides as the device did
+     * settings   borrowed, until judged_release
+     * gradient   borrowed; was checked (ps_encoding_check and what it names)
+     * scan       gets what was found, for ps_optimizer_prepare
      */
-    PS_MUST_USE enum ps_status (*push_judged)(struct ps_device *device,
-                                              const struct ps_device_push *push,
-                                              struct ps_gradient_scan *scan,
+    PS_MUST_USE enum ps_status (*judge)(struct ps_device_parameter *parameter,
+                                        const struct ps_optimizer_settings *settings,
+                                        struct ps_view gradient, enum ps_encoding encoding,
+                                        struct ps_device_judged **judged,
+                                        struct ps_gradient_scan *scan, struct ps_error *error);
+
+    /* Applies such a gradient, once; waits for nothing. The step was prepared from `scan`, and is
+     * not to be skipped. The update asks the device's verdict all the same: it takes the factor of
+     * clip_norm from there, and would change nothing where that says no. */
+    PS_MUST_USE enum ps_status (*push_judged)(struct ps_device_judged *judged,
+                                              const struct ps_optimizer_step *step,
                                               struct ps_device_ticket *ticket,
                                               struct ps_error *error);
+    void (*judged_release)(struct ps_device_judged *judged); /* NULL is allowed */
 
     /* Returns when the work is done. */
     PS_MUST_USE enum ps_status (*wait)(struct ps_device *device, struct ps_device_ticket ticket,

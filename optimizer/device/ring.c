@@ -12,6 +12,9 @@ static size_t table_bytes(const struct ps_ring *ring);
 static size_t judge_bytes(const struct ps_ring *ring);
 static enum ps_status acquire_memory(struct ps_device *device, struct ps_error *error);
 static enum ps_status open_slots(struct ps_device *device, struct ps_error *error);
+static void take(struct ps_device *device, struct ps_slot **slots, size_t count);
+static void enter_room(struct ps_device *device, struct ps_slot_room *room, size_t count);
+static void put_back(struct ps_ring *ring, struct ps_slot *slot);
 
 enum ps_status ps_ring_open(struct ps_device *device, uint64_t pinned_bytes, struct ps_error *error)
 {
@@ -21,7 +24,8 @@ enum ps_status ps_ring_open(struct ps_device *device, uint64_t pinned_bytes, str
 }
 
 /* Eight slots where the memory allows it, two at least: one is filled while the other is on its
- * way. A gradient that is to be looked at may fill half of them. */
+ * way. A gradient that is to be looked at may fill half of them, all of those together all but one
+ * in eight. */
 static void choose_sizes(struct ps_ring *ring, uint64_t pinned_bytes)
 {
     uint64_t share = pinned_bytes / 8 / PS_SLOT_BYTES_MIN * PS_SLOT_BYTES_MIN;
@@ -31,6 +35,7 @@ static void choose_sizes(struct ps_ring *ring, uint64_t pinned_bytes)
     count = count < PS_SLOTS_MAX ? count : PS_SLOTS_MAX;
     ring->slot_count = count > 2 ? (size_t)count : 2;
     ring->judged_slots_max = ring->slot_count / 2;
+    ring->judged_room.free = ring->slot_count - (ring->slot_count + 7) / 8;
     ring->entries_max = ring->slot_bytes / ENTRY_GRADIENT_BYTES;
     size_t table = table_bytes(ring);
     size_t judge = judge_bytes(ring);
@@ -85,7 +90,7 @@ static enum ps_status open_slots(struct ps_device *device, struct ps_error *erro
         PS_TRY(ps_device_check_memory(device, code, "creating an event", 0, error));
         ring->idle[i] = slot;
     }
-    ring->idle_count = ring->slot_count;
+    ring->room.free = ring->slot_count;
     return PS_OK;
 }
 
@@ -107,7 +112,9 @@ void ps_ring_close(struct ps_device *device)
 enum ps_status ps_slot_take(struct ps_device *device, struct ps_slot **out, struct ps_error *error)
 {
     struct ps_slot *slot = NULL;
-    ps_slots_take(device, &slot, 1);
+    ps_mutex_lock(&device->lock);
+    take(device, &slot, 1);
+    ps_mutex_unlock(&device->lock);
     enum ps_status status = ps_slot_await(device, slot, error);
     if (status != PS_OK) {
         ps_slot_return(device, slot);
@@ -117,23 +124,35 @@ enum ps_status ps_slot_take(struct ps_device *device, struct ps_slot **out, stru
     return PS_OK;
 }
 
-/* In turn, so that who asks for many gets them, too. */
-void ps_slots_take(struct ps_device *device, struct ps_slot **slots, size_t count)
+/* The room for such gradients first: nobody is kept from a slot by one that waits for its room. */
+void ps_slots_take_judged(struct ps_device *device, struct ps_slot **slots, size_t count)
+{
+    PS_ASSERT(count <= device->ring.judged_slots_max);
+    ps_mutex_lock(&device->lock);
+    enter_room(device, &device->ring.judged_room, count);
+    take(device, slots, count);
+    ps_mutex_unlock(&device->lock);
+}
+
+static void take(struct ps_device *device, struct ps_slot **slots, size_t count)
 {
     struct ps_ring *ring = &device->ring;
-    PS_ASSERT(count <= ring->slot_count);
-    ps_mutex_lock(&device->lock);
-    uint64_t turn = ring->turn_newest++;
-    while (ring->turn != turn || ring->idle_count < count)
-        (void)ps_condition_wait(&ring->returned, &device->lock, PS_DEADLINE_NEVER);
+    enter_room(device, &ring->room, count);
     for (size_t i = 0; i < count; i++) {
         slots[i] = ring->idle[ring->idle_first];
         ring->idle_first = (ring->idle_first + 1) % ring->slot_count;
     }
-    ring->idle_count -= count;
-    ring->turn++;
-    ps_condition_signal_all(&ring->returned);
-    ps_mutex_unlock(&device->lock);
+}
+
+/* In turn, so that who asks for many gets them, too. */
+static void enter_room(struct ps_device *device, struct ps_slot_room *room, size_t count)
+{
+    uint64_t turn = room->turn_newest++;
+    while (room->turn != turn || room->free < count)
+        (void)ps_condition_wait(&device->ring.returned, &device->lock, PS_DEADLINE_NEVER);
+    room->free -= count;
+    room->turn++;
+    ps_condition_signal_all(&device->ring.returned);
 }
 
 enum ps_status ps_slot_await(struct ps_device *device, struct ps_slot *slot, struct ps_error *error)
@@ -167,11 +186,24 @@ void ps_slot_return(struct ps_device *device, struct ps_slot *slot)
 {
     if (slot == NULL)
         return;
-    struct ps_ring *ring = &device->ring;
     ps_mutex_lock(&device->lock);
-    PS_ASSERT(ring->idle_count < ring->slot_count);
-    ring->idle[(ring->idle_first + ring->idle_count) % ring->slot_count] = slot;
-    ring->idle_count++;
-    ps_condition_signal_all(&ring->returned);
+    put_back(&device->ring, slot);
     ps_mutex_unlock(&device->lock);
+}
+
+void ps_slots_return_judged(struct ps_device *device, struct ps_slot **slots, size_t count)
+{
+    ps_mutex_lock(&device->lock);
+    for (size_t i = 0; i < count; i++)
+        put_back(&device->ring, slots[i]);
+    device->ring.judged_room.free += count;
+    ps_mutex_unlock(&device->lock);
+}
+
+static void put_back(struct ps_ring *ring, struct ps_slot *slot)
+{
+    PS_ASSERT(ring->room.free < ring->slot_count);
+    ring->idle[(ring->idle_first + ring->room.free) % ring->slot_count] = slot;
+    ring->room.free++;
+    ps_condition_signal_all(&ring->returned);
 }

@@ -14,8 +14,10 @@
  *   W4  a read begins              after the updates queued before it      (compute's timeline)
  *   W5  an update writes           after reads of the parameter begun before (copy_out's timeline)
  *   W6  a gradient is looked at    after the copy into its slot            (slot->copied)
- *   W7  an update asks a verdict   after it was given                      (slot->judged)
- *   W8  the host reads a verdict   after it was copied to the host         (slot->judged)
+ *   W7  the host reads a verdict   after it was copied to the host         (slot->judged)
+ *
+ * Slots that hold a gradient which was looked at wait for whoever pushes it, who may wait for the
+ * parameter's lock, whose holder may wait for a slot: so some are never given for that purpose.
  *
  * Threads:  any; `lock` guards the order in which work is queued.
  * Blocking: ps_slot_take waits for the device.
@@ -45,7 +47,7 @@ _Static_assert(sizeof(struct ps_cuda_verdict) <= PS_VERDICT_BYTES, "a verdict ha
  * as good since a stream runs in order. */
 #define PS_TIMELINE_EVENTS 256
 
-/* The tests' switch: leaves out one of W1 to W8, so that one can see them notice. 0 in every build
+/* The tests' switch: leaves out one of W1 to W7, so that one can see them notice. 0 in every build
  * that is used. */
 #ifndef PS_DEVICE_MISSING_WAIT
 #define PS_DEVICE_MISSING_WAIT 0
@@ -64,8 +66,14 @@ struct ps_slot {
     uint8_t *device;
     struct ps_driver_event *copied; /* the host half may be written again */
     struct ps_driver_event *done;   /* the device half may be */
-    struct ps_driver_event *judged; /* the verdict behind the device half, and its copy behind the
-                                       host half */
+    struct ps_driver_event *judged; /* the verdict's copy behind the host half may be read */
+};
+
+/* So many slots that are given out in the order of asking; guarded by the device's lock. */
+struct ps_slot_room {
+    size_t free;
+    uint64_t turn; /* whose it is to take some */
+    uint64_t turn_newest;
 };
 
 struct ps_ring {
@@ -80,9 +88,8 @@ struct ps_ring {
     /* Slots that nobody fills, the longest unused first; guarded by the device's lock. */
     struct ps_slot *idle[PS_SLOTS_MAX];
     size_t idle_first;
-    size_t idle_count;
-    uint64_t turn; /* whose it is to take slots: they are given out in the order of asking */
-    uint64_t turn_newest;
+    struct ps_slot_room room;        /* of all slots */
+    struct ps_slot_room judged_room; /* of those that gradients to be looked at may take */
     struct ps_condition returned;
 };
 
@@ -158,9 +165,11 @@ void ps_ring_close(struct ps_device *device);
 PS_MUST_USE enum ps_status ps_slot_take(struct ps_device *device, struct ps_slot **slot,
                                         struct ps_error *error);
 
-/* The same for `count` slots at once, each of which is to be waited for before it is written.
- * Whoever holds slots waits for the device alone, never for another slot. */
-void ps_slots_take(struct ps_device *device, struct ps_slot **slots, size_t count);
+/* The same for `count` slots at once, for a gradient to be looked at; each is to be waited for
+ * before it is written. Whoever holds such slots may wait for the device, for locks, and for a slot
+ * of ps_slot_take; whoever holds one of those, for the device alone. */
+void ps_slots_take_judged(struct ps_device *device, struct ps_slot **slots, size_t count);
+void ps_slots_return_judged(struct ps_device *device, struct ps_slot **slots, size_t count);
 
 /* Returns when the host half may be written (W1). */
 PS_MUST_USE enum ps_status ps_slot_await(struct ps_device *device, struct ps_slot *slot,
@@ -219,13 +228,18 @@ PS_MUST_USE enum ps_status ps_device_push_all(struct ps_device *device,
                                               struct ps_device_ticket *ticket,
                                               struct ps_error *error);
 
-bool ps_device_judges(const struct ps_device_parameter *parameter, struct ps_view gradient,
+bool ps_device_judges(struct ps_device_parameter *parameter, struct ps_view gradient,
                       enum ps_encoding encoding);
-PS_MUST_USE enum ps_status ps_device_push_judged(struct ps_device *device,
-                                                 const struct ps_device_push *push,
-                                                 struct ps_gradient_scan *scan,
+PS_MUST_USE enum ps_status ps_device_judge(struct ps_device_parameter *parameter,
+                                           const struct ps_optimizer_settings *settings,
+                                           struct ps_view gradient, enum ps_encoding encoding,
+                                           struct ps_device_judged **judged,
+                                           struct ps_gradient_scan *scan, struct ps_error *error);
+PS_MUST_USE enum ps_status ps_device_push_judged(struct ps_device_judged *judged,
+                                                 const struct ps_optimizer_step *step,
                                                  struct ps_device_ticket *ticket,
                                                  struct ps_error *error);
+void ps_device_judged_release(struct ps_device_judged *judged);
 
 PS_MUST_USE enum ps_status ps_device_read_begin(struct ps_device_parameter *parameter,
                                                 uint32_t array, const struct ps_bytes *pieces,

@@ -97,34 +97,40 @@ bool ps_resident_judges(const struct ps_resident *resident, const struct ps_para
            store->plugin->judges(resident->handle, gradient.content, gradient.encoding);
 }
 
-static struct ps_device_push push_of(const struct ps_resident *resident,
-                                     struct ps_gradient gradient,
-                                     const struct ps_optimizer_step *step)
+enum ps_status ps_resident_judge(const struct ps_resident *resident,
+                                 const struct ps_parameter_spec *spec, struct ps_gradient gradient,
+                                 struct ps_device_judged **judged, struct ps_gradient_scan *scan,
+                                 struct ps_error *error)
 {
-    return (struct ps_device_push){.parameter = resident->handle,
-                                   .gradient = gradient.content,
-                                   .encoding = gradient.encoding,
-                                   .step = step};
+    return resident->store->plugin->judge(resident->handle, &spec->settings, gradient.content,
+                                          gradient.encoding, judged, scan, error);
 }
 
-enum ps_status ps_resident_push_judged(struct ps_resident *resident, struct ps_gradient gradient,
-                                       const struct ps_optimizer_step *step,
-                                       struct ps_gradient_scan *scan, struct ps_error *error)
+enum ps_status ps_resident_push_judged(struct ps_resident *resident,
+                                       struct ps_device_judged *judged,
+                                       const struct ps_optimizer_step *step, struct ps_error *error)
 {
-    struct ps_device_store *store = resident->store;
-    const struct ps_device_push push = push_of(resident, gradient, step);
     struct ps_device_due due = {0};
     PS_TRY(flush(resident, error));
-    PS_TRY(store->plugin->push_judged(store->device, &push, scan, &due.ticket, error));
+    PS_TRY(resident->store->plugin->push_judged(judged, step, &due.ticket, error));
     resident->newest = due;
     return PS_OK;
+}
+
+void ps_resident_judged_release(const struct ps_resident *resident, struct ps_device_judged *judged)
+{
+    if (judged != NULL)
+        resident->store->plugin->judged_release(judged);
 }
 
 enum ps_status ps_resident_push(struct ps_resident *resident, struct ps_gradient gradient,
                                 const struct ps_optimizer_step *step, struct ps_error *error)
 {
     struct ps_device_store *store = resident->store;
-    const struct ps_device_push push = push_of(resident, gradient, step);
+    const struct ps_device_push push = {.parameter = resident->handle,
+                                        .gradient = gradient.content,
+                                        .encoding = gradient.encoding,
+                                        .step = step};
     struct ps_device_due due = {0};
     if (gradient.content.size <= PS_GATHER_GRADIENT_BYTES) {
         PS_TRY(ps_device_gather_put(&store->gather, &push, &due.gather, error));

@@ -5,17 +5,18 @@
  *
  * A push is queued and not waited for, a small one gathered with others before that; its
  * acknowledgement waits until it is done. Whether it counts is known before it gets its version and
- * its record in the journal: where the device looks at the gradient, the push waits for that
- * verdict, with the parameter's lock held, while the update behind it is under way already.
+ * its record in the journal: where the device looks at the gradient, that is done before the
+ * parameter's lock is taken, as the host does it, and by several threads at once. Under the lock
+ * only the update is queued.
  *
  * Readers get a shadow, a list of blocks on the host, which is brought up to date when somebody
  * reads and the version has changed since; whoever holds it keeps it. A large one lies in memory
  * that the device copies into by itself: readers wait for that without any lock, and pushes go on.
  *
- * Threads:  open, close, place and wait from any thread; the rest with the parameter's lock, or
- *           before it is shared.
- * Blocking: set, wait and push_judged wait for the device, look where the shadow is small; push
- *           when the device is far behind.
+ * Threads:  open, close, place, judges, judge, judged_release and wait from any thread; the rest
+ *           with the parameter's lock, or before it is shared.
+ * Blocking: set, wait and judge wait for the device, look where the shadow is small; push when the
+ *           device is far behind.
  * Errors:   PS_ERR_UNAVAILABLE: the device is dead, and what is in its memory is lost.
  * Memory:   a resident belongs to its parameter. The store's own memory for shadows is never given
  *           back before close: that would stop the device.
@@ -108,14 +109,25 @@ PS_MUST_USE enum ps_status ps_resident_push(struct ps_resident *resident,
                                             const struct ps_optimizer_step *step,
                                             struct ps_error *error);
 
-/* Queues an update of a gradient that was checked and not scanned (ps_resident_judges); the step is
- * prepared from an empty scan. Returns when the device has given its verdict: `scan` is what
- * ps_optimizer_prepare says from, also that the device has changed nothing. */
+/* Brings a gradient that was checked and not scanned (ps_resident_judges) to the device, and
+ * returns when that has looked at it: `scan` is what ps_gradient_scan would find. Nothing changes.
+ * End `*judged` with ps_resident_judged_release: it holds a part of the ring. PS_ERR_NO_MEMORY: the
+ * host's. */
+PS_MUST_USE enum ps_status ps_resident_judge(const struct ps_resident *resident,
+                                             const struct ps_parameter_spec *spec,
+                                             struct ps_gradient gradient,
+                                             struct ps_device_judged **judged,
+                                             struct ps_gradient_scan *scan, struct ps_error *error);
+
+/* Queues an update with it; the step is prepared from what was found, and not to be skipped. */
 PS_MUST_USE enum ps_status ps_resident_push_judged(struct ps_resident *resident,
-                                                   struct ps_gradient gradient,
+                                                   struct ps_device_judged *judged,
                                                    const struct ps_optimizer_step *step,
-                                                   struct ps_gradient_scan *scan,
                                                    struct ps_error *error);
+
+/* Takes `judged`; NULL is allowed, also on the host. */
+void ps_resident_judged_release(const struct ps_resident *resident,
+                                struct ps_device_judged *judged);
 
 /* Returns a reference to the values, which are at `version` when `*ready` is done; end it with
  * ps_blocks_release, and not before that is so. PS_ERR_NO_MEMORY: the host has none for the shadow.

@@ -25,7 +25,6 @@ static struct ps_journal_entry *make_entry(const struct ps_allocator *memory,
 static uint8_t *copy_bytes(uint8_t *at, struct ps_bytes from, struct ps_bytes *copy);
 static void release_entry(struct ps_journal_entry *entry);
 static void release_all(struct ps_journal_entry *entry);
-static void end_reservation(struct ps_journal_place *place);
 static enum ps_status check_room(const struct ps_journal_queue *queue, struct ps_error *error);
 static struct ps_journal_entry *cut_waiting(struct ps_journal_queue *queue);
 static void count_out(struct ps_journal_queue *queue, const struct ps_journal_entry *entry);
@@ -119,24 +118,9 @@ static uint8_t *copy_bytes(uint8_t *at, struct ps_bytes from, struct ps_bytes *c
 
 void ps_journal_place_release(struct ps_journal_place *place)
 {
-    if (place->is_reserved) {
-        ps_mutex_lock(&place->queue->lock);
-        end_reservation(place);
-        ps_mutex_unlock(&place->queue->lock);
-    }
     if (place->entry != NULL)
         release_entry(place->entry);
     place->entry = NULL;
-}
-
-static void end_reservation(struct ps_journal_place *place)
-{
-    struct ps_journal_queue *queue = place->queue;
-    PS_ASSERT(queue->reserved_count > 0);
-    PS_ASSERT(queue->reserved_bytes >= place->entry->bytes);
-    queue->reserved_count--;
-    queue->reserved_bytes -= place->entry->bytes;
-    place->is_reserved = false;
 }
 
 static void release_entry(struct ps_journal_entry *entry)
@@ -155,23 +139,6 @@ static void release_all(struct ps_journal_entry *entry)
     }
 }
 
-enum ps_status ps_journal_queue_reserve(struct ps_journal_place *place, struct ps_error *error)
-{
-    struct ps_journal_queue *queue = place->queue;
-    PS_ASSERT(!place->is_reserved);
-    if (place->entry == NULL)
-        return PS_OK;
-    ps_mutex_lock(&queue->lock);
-    enum ps_status status = check_room(queue, error);
-    if (status == PS_OK) {
-        queue->reserved_count++;
-        queue->reserved_bytes += place->entry->bytes;
-        place->is_reserved = true;
-    }
-    ps_mutex_unlock(&queue->lock);
-    return status;
-}
-
 enum ps_status ps_journal_queue_put(struct ps_journal_place *place, uint64_t version,
                                     struct ps_error *error)
 {
@@ -179,9 +146,7 @@ enum ps_status ps_journal_queue_put(struct ps_journal_place *place, uint64_t ver
     struct ps_journal_entry *entry = place->entry;
     enum ps_status status = PS_OK;
     ps_mutex_lock(&queue->lock);
-    if (place->is_reserved)
-        end_reservation(place);
-    else if (entry != NULL)
+    if (entry != NULL)
         status = check_room(queue, error);
     if (status == PS_OK) {
         place->position = ++queue->position;
@@ -206,8 +171,7 @@ static enum ps_status check_room(const struct ps_journal_queue *queue, struct ps
 {
     if (queue->failed)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "journal failed: %s", queue->failure);
-    if (queue->count + queue->reserved_count < PS_JOURNAL_QUEUE_RECORDS &&
-        queue->bytes + queue->reserved_bytes < queue->bytes_max)
+    if (queue->count < PS_JOURNAL_QUEUE_RECORDS && queue->bytes < queue->bytes_max)
         return PS_OK;
     return ps_fail(error, PS_ERR_BUSY,
                    "the journal's queue is full: %" PRIu64 " bytes in %zu records wait for the "

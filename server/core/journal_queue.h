@@ -57,8 +57,6 @@ struct ps_journal_queue {
     bool taken_is_stale;            /* they are of a former life */
     size_t count;                   /* of both lists */
     uint64_t bytes;                 /* of both lists */
-    size_t reserved_count;          /* places that were reserved and not filled yet */
-    uint64_t reserved_bytes;
 };
 
 void ps_journal_queue_init(struct ps_journal_queue *queue, const struct ps_allocator *memory,
@@ -72,7 +70,6 @@ struct ps_journal_place {
     uint64_t position;              /* given by ps_journal_queue_put */
     uint64_t copied_bytes;          /* of the content: 0 when it is held where it was received */
     bool is_first;                  /* nothing waited: the writer is to be told */
-    bool is_reserved;               /* there is room for the entry, whatever comes */
 };
 
 /* Makes the record of a push, outside all locks. Without a journal there is none. End it with
@@ -82,12 +79,6 @@ PS_MUST_USE enum ps_status ps_journal_place_init(struct ps_journal_place *place,
                                                  const struct ps_push_request *request,
                                                  uint64_t epoch, struct ps_error *error);
 void ps_journal_place_release(struct ps_journal_place *place);
-
-/* Sees to it that ps_journal_queue_put will succeed: for a push that is known to count only when it
- * cannot be taken back any more. The room is given back by ps_journal_place_release, if the push
- * was not put. Fails as ps_journal_queue_put does. */
-PS_MUST_USE enum ps_status ps_journal_queue_reserve(struct ps_journal_place *place,
-                                                    struct ps_error *error);
 
 /* Gives the next position to the push that makes `version` of its parameter.
  *

@@ -20,7 +20,7 @@ struct pushed {
     struct ps_gradient gradient;
     bool *touched; /* owned; a flag for each block: only these are updated. NULL: all are */
     struct ps_gradient_scan scan;
-    bool judged_there; /* the scan is empty: the device will look at the elements */
+    struct ps_device_judged *judged; /* owned; it is on the device, which made the scan */
 };
 
 /* The arrays that an update reads, and those that it writes: the same while nobody else holds
@@ -38,10 +38,6 @@ static enum ps_status look(const struct ps_parameter *parameter, struct pushed *
 static enum ps_status push_locked(struct ps_parameter *parameter, const struct pushed *pushed,
                                   struct ps_journal_place *place, struct ps_error *error);
 static enum ps_status queue_update(struct ps_parameter *parameter,
-                                   const struct ps_optimizer_step *step,
-                                   const struct pushed *pushed, struct ps_journal_place *place,
-                                   struct ps_error *error);
-static enum ps_status queue_judged(struct ps_parameter *parameter,
                                    const struct ps_optimizer_step *step,
                                    const struct pushed *pushed, struct ps_journal_place *place,
                                    struct ps_error *error);
@@ -78,6 +74,7 @@ enum ps_status ps_parameter_push(struct ps_parameter *parameter, struct ps_gradi
             *version = parameter->version;
         ps_mutex_unlock(&parameter->lock);
     }
+    ps_resident_judged_release(&parameter->resident, pushed.judged);
     ps_release(parameter->spec->memory, pushed.touched);
     return status;
 }
@@ -94,9 +91,10 @@ static enum ps_status look(const struct ps_parameter *parameter, struct pushed *
             return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a gradient of pairs");
     }
     PS_TRY(ps_gradient_check(spec, pushed->gradient, pushed->touched, error));
-    pushed->judged_there = ps_resident_judges(&parameter->resident, spec, pushed->gradient);
-    if (!pushed->judged_there)
-        ps_gradient_scan(spec, pushed->gradient, &pushed->scan);
+    if (ps_resident_judges(&parameter->resident, spec, pushed->gradient))
+        return ps_resident_judge(&parameter->resident, spec, pushed->gradient, &pushed->judged,
+                                 &pushed->scan, error);
+    ps_gradient_scan(spec, pushed->gradient, &pushed->scan);
     return PS_OK;
 }
 
@@ -136,35 +134,12 @@ static enum ps_status queue_update(struct ps_parameter *parameter,
                                    const struct pushed *pushed, struct ps_journal_place *place,
                                    struct ps_error *error)
 {
-    if (pushed->judged_there)
-        return queue_judged(parameter, step, pushed, place, error);
+    struct ps_resident *resident = &parameter->resident;
     PS_TRY(go_in(parameter, place, error));
     parameter->step++;
     parameter->version++;
-    return ps_resident_push(&parameter->resident, pushed->gradient, step, error);
-}
-
-/* The device has begun the update when it says what it saw in the gradient. So the push has its
- * room in the journal before it is asked, and gets its place, its version and its step when it is
- * known to count. */
-static enum ps_status queue_judged(struct ps_parameter *parameter,
-                                   const struct ps_optimizer_step *step,
-                                   const struct pushed *pushed, struct ps_journal_place *place,
-                                   struct ps_error *error)
-{
-    const struct ps_parameter_spec *spec = parameter->spec;
-    struct ps_gradient_scan scan;
-    struct ps_optimizer_step judged;
-    if (place != NULL)
-        PS_TRY(ps_journal_queue_reserve(place, error));
-    PS_TRY(ps_resident_push_judged(&parameter->resident, pushed->gradient, step, &scan, error));
-    PS_TRY(ps_optimizer_prepare(&spec->settings, spec->dtype, parameter->step + 1, spec->id, &scan,
-                                &judged, error));
-    enum ps_status status = go_in(parameter, place, error);
-    PS_ASSERT(status == PS_OK);
-    parameter->step += judged.skip ? 0 : 1;
-    parameter->version++;
-    return PS_OK;
+    return pushed->judged != NULL ? ps_resident_push_judged(resident, pushed->judged, step, error)
+                                  : ps_resident_push(resident, pushed->gradient, step, error);
 }
 
 static enum ps_status go_in(const struct ps_parameter *parameter, struct ps_journal_place *place,

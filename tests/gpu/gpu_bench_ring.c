@@ -47,23 +47,27 @@ static void must(enum ps_status status, const struct ps_error *error)
 static void push_once(struct pusher *pusher, struct ps_device_ticket *ticket)
 {
     struct pushing *pushing = pusher->pushing;
-    const struct ps_gradient_scan nothing = {0};
     const struct ps_bytes content = {
         pusher->content, (size_t)ps_encoding_bytes(pushing->encoding, PS_F32, pushing->count)};
+    struct ps_device_judged *judged = NULL;
+    struct ps_gradient_scan scan = {0};
     struct ps_optimizer_step step;
     struct ps_error error = {0};
-    must(ps_optimizer_prepare(&pushing->settings, PS_F32, ++pusher->step, 0, &nothing, &step,
-                              &error),
+    if (pushing->judged)
+        must(pushing->plugin->judge(pusher->parameter, &pushing->settings, ps_view_of(&content),
+                                    pushing->encoding, &judged, &scan, &error),
+             &error);
+    must(ps_optimizer_prepare(&pushing->settings, PS_F32, ++pusher->step, 0, &scan, &step, &error),
          &error);
     const struct ps_device_push push = {.parameter = pusher->parameter,
                                         .gradient = ps_view_of(&content),
                                         .encoding = pushing->encoding,
                                         .step = &step};
-    struct ps_gradient_scan scan;
-    if (pushing->judged)
-        must(pushing->plugin->push_judged(pushing->device, &push, &scan, ticket, &error), &error);
+    if (judged != NULL)
+        must(pushing->plugin->push_judged(judged, &step, ticket, &error), &error);
     else
         must(pushing->plugin->push(pushing->device, &push, 1, ticket, &error), &error);
+    pushing->plugin->judged_release(judged);
 }
 
 static void push_and_wait(struct pusher *pusher, uint32_t rounds)

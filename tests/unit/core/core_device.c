@@ -12,8 +12,14 @@ static void count_death(void *self, const char *text)
     device->deaths++;
 }
 
-/* Check runs each test in a process of its own, so the environment is the test's. */
 void core_device_open(struct core_device *device, uint64_t budget, const char *fail)
+{
+    core_device_open_ring(device, budget, fail, 512u << 10);
+}
+
+/* Check runs each test in a process of its own, so the environment is the test's. */
+void core_device_open_ring(struct core_device *device, uint64_t budget, const char *fail,
+                           uint64_t ring_bytes)
 {
     struct ps_error error = {0};
     if (fail != NULL)
@@ -22,7 +28,7 @@ void core_device_open(struct core_device *device, uint64_t budget, const char *f
     struct ps_device *opened = NULL;
     *device = (struct core_device){.deaths = 0};
     const struct ps_device_options options = {.memory_bytes = budget,
-                                              .pinned_bytes = 512u << 10,
+                                              .pinned_bytes = ring_bytes,
                                               .memory = ps_allocator_heap(),
                                               .died = count_death,
                                               .self = device};

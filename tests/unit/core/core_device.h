@@ -18,6 +18,10 @@ struct core_device {
 
 /* `fail` is what goes wrong (optimizer/emulator/emulator.h); NULL: nothing. */
 void core_device_open(struct core_device *device, uint64_t budget, const char *fail);
+
+/* The same with a ring of `ring_bytes` (two slots of 64 KiB at least) instead of eight slots. */
+void core_device_open_ring(struct core_device *device, uint64_t budget, const char *fail,
+                           uint64_t ring_bytes);
 void core_device_close(struct core_device *device);
 
 struct ps_device_stats core_device_stats(const struct core_device *device);

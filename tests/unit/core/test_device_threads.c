@@ -1,5 +1,6 @@
 /* A shard on a device with many threads at work: small gradients, large ones that the device looks
- * at and some of which it refuses, readers, and snapshots in between. */
+ * at and some of which it refuses, readers, and snapshots in between; also with a ring in which one
+ * of the large ones leaves no room for another. */
 #include "base/thread.h"
 #include "tests/unit/core/core_device.h"
 
@@ -8,6 +9,7 @@
 
 #define SMALL 100   /* elements: gathered */
 #define LARGE 20011 /* looked at by the device, in two slots */
+#define NARROW (((LARGE + 255) / 256) * sizeof(float) + LARGE) /* bytes of it: gathered again */
 #define TRAINERS 4
 #define ROUNDS 14
 #define SNAPSHOTS 8
@@ -23,11 +25,11 @@ static struct ps_bytes of(const float *elements, bool large)
 }
 
 /* SGD with rate 1 and gradients of ones: whatever the version is, every element is minus that. */
-static void begin(void)
+static void begin(uint64_t slots)
 {
     static float zeros[LARGE];
     struct ps_ticket ticket;
-    core_device_open(&device, 0, NULL);
+    core_device_open_ring(&device, 0, NULL, slots * (64u << 10));
     fake = (struct fake_clock){.now_ms = 1000};
     world_clock = fake_clock_clock(&fake);
     struct ps_service_options options = {.memory = ps_allocator_heap(),
@@ -79,6 +81,27 @@ static enum ps_status push(const float *elements, bool large)
     return ps_device_store_wait(&device.store, wait.due, NULL);
 }
 
+/* Ones as well: every scale is 1, and so is every factor. */
+static enum ps_status push_narrow(void)
+{
+    uint8_t content[NARROW];
+    const size_t scales = NARROW - LARGE;
+    const float one = 1;
+    struct ps_push_reply reply;
+    struct ps_push_wait wait;
+    const struct ps_bytes piece = {content, sizeof content};
+    const struct ps_push_request request = {.name = text("large"),
+                                            .dtype = PS_F32,
+                                            .encoding = PS_ENCODING_INT8,
+                                            .content = ps_view_of(&piece),
+                                            .ack = PS_ACK_MEMORY};
+    for (size_t i = 0; i < scales; i += sizeof one)
+        memcpy(content + i, &one, sizeof one);
+    memset(content + scales, 1, LARGE);
+    PS_TRY(ps_service_push(service, &request, &reply, &wait, NULL));
+    return reply.version % 2 == 0 ? PS_OK : ps_device_store_wait(&device.store, wait.due, NULL);
+}
+
 static void pull(bool large)
 {
     float values[SMALL];
@@ -103,6 +126,7 @@ static void train(void *argument)
         elements[LARGE - 1 - i] = i % 3 == 0 ? NAN : 1;
         ck_assert_int_eq(push(elements, true), i % 3 == 0 ? PS_ERR_BAD_INPUT : PS_OK);
         elements[LARGE - 1 - i] = 1;
+        ck_assert_int_eq(push_narrow(), PS_OK);
         pull(i % 2 == 0);
     }
 }
@@ -135,7 +159,7 @@ START_TEST(whoever_looks_sees_whole_versions_and_no_refused_gradient)
     static float elements[TRAINERS][LARGE];
     struct ps_thread trainers[TRAINERS] = {0};
     struct ps_thread saver = {0};
-    begin();
+    begin(_i == 0 ? 8 : 4);
 
     for (size_t i = 0; i < TRAINERS; i++)
         ck_assert_int_eq(ps_thread_start(&trainers[i], "trainer", train, elements[i], NULL), PS_OK);
@@ -150,9 +174,9 @@ START_TEST(whoever_looks_sees_whole_versions_and_no_refused_gradient)
     uint64_t durable = 0;
     uint64_t refused = TRAINERS * ((ROUNDS + 2) / 3);
     ps_service_positions(service, &position, &durable);
-    ck_assert_uint_eq(position, 2 * TRAINERS * ROUNDS - refused);
+    ck_assert_uint_eq(position, 3 * TRAINERS * ROUNDS - refused);
     ck_assert_int_eq(ps_service_pull(service, &request, &pull, NULL), PS_OK);
-    ck_assert_uint_eq(pull.reply.version, TRAINERS * ROUNDS - refused);
+    ck_assert_uint_eq(pull.reply.version, 2 * TRAINERS * ROUNDS - refused);
     ps_pull_release(&pull);
     ck_assert_uint_eq(core_device_stats(&device).snapshot_count, 0);
     end();
@@ -163,6 +187,6 @@ int main(void)
 {
     TCase *tests = tcase_create("device_threads");
     tcase_set_timeout(tests, 100);
-    tcase_add_test(tests, whoever_looks_sees_whole_versions_and_no_refused_gradient);
+    tcase_add_loop_test(tests, whoever_looks_sees_whole_versions_and_no_refused_gradient, 0, 2);
     return run_tests("device_threads", tests);
 }

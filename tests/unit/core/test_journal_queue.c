@@ -164,56 +164,6 @@ START_TEST(p6_held_content_counts_and_one_record_always_fits)
 }
 END_TEST
 
-/* For a push that is begun before it is known to count. */
-START_TEST(what_is_reserved_counts_until_it_is_put_or_given_back)
-{
-    struct ps_record record;
-    struct ps_journal_place place;
-    const struct ps_bytes piece = {letters, sizeof letters};
-    const struct ps_push_request request = {
-        .name = text("w"), .content = ps_view_of(&piece), .hold = {keep, drop, &queue}};
-    ck_assert_int_eq(ps_journal_place_init(&place, &queue, &request, 5, &error), PS_OK);
-    ck_assert_int_eq(ps_journal_queue_reserve(&place, &error), PS_OK);
-    ck_assert_int_eq(put(1, 1), PS_ERR_BUSY);
-    ck_assert_uint_eq(ps_journal_queue_take(&queue, &record, 1), 0);
-    if (_i == 0) {
-        ps_journal_place_release(&place);
-        ck_assert_int_eq(put(1, 1), PS_OK);
-        return;
-    }
-
-    ck_assert_int_eq(ps_journal_queue_put(&place, 1, &error), PS_OK);
-
-    ck_assert_uint_eq(place.position, 1);
-    ck_assert(place.is_first);
-    ck_assert_uint_eq(queue.reserved_count + queue.reserved_bytes, 0);
-    ck_assert_int_eq(put(1, 2), PS_ERR_BUSY);
-    ps_journal_place_release(&place);
-}
-END_TEST
-
-/* Whatever happens to the disk in between. */
-START_TEST(what_is_reserved_can_be_put_after_the_disk_failed)
-{
-    struct ps_record record;
-    struct ps_journal_place place;
-    const struct ps_bytes piece = {letters, 9000};
-    const struct ps_error why = {.text = "disk"};
-    const struct ps_push_request request = {.name = text("w"), .content = ps_view_of(&piece)};
-    ck_assert_int_eq(put(9000, 1), PS_OK);
-    ck_assert_int_eq(ps_journal_place_init(&place, &queue, &request, 5, &error), PS_OK);
-    ck_assert_int_eq(ps_journal_queue_reserve(&place, &error), PS_OK);
-    ck_assert_uint_eq(ps_journal_queue_take(&queue, &record, 1), 1);
-    ps_journal_queue_written(&queue, PS_ERR_IO, &why);
-    ck_assert_int_eq(put(1, 2), PS_ERR_UNAVAILABLE);
-
-    ck_assert_int_eq(ps_journal_queue_put(&place, 2, &error), PS_OK);
-
-    ck_assert_uint_eq(place.position, 2);
-    ps_journal_place_release(&place);
-}
-END_TEST
-
 START_TEST(what_the_writer_has_taken_still_counts)
 {
     struct ps_record record;
@@ -288,8 +238,6 @@ int main(void)
     tcase_add_test(tests, a_large_record_need_not_wait_for_an_empty_queue);
     tcase_add_test(tests, p6_held_content_counts_and_one_record_always_fits);
     tcase_add_test(tests, what_the_writer_has_taken_still_counts);
-    tcase_add_loop_test(tests, what_is_reserved_counts_until_it_is_put_or_given_back, 0, 2);
-    tcase_add_test(tests, what_is_reserved_can_be_put_after_the_disk_failed);
     tcase_add_test(tests, a_refused_allocation_drops_what_was_held);
     tcase_add_test(tests, without_a_journal_only_positions_are_given);
     tcase_add_test(tests, destroying_a_queue_gives_everything_back);

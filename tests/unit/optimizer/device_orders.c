@@ -144,7 +144,7 @@ static void push_judged(struct training *training, bool refused)
 {
     struct ps_error error = {0};
     struct reference *reference = &training->judged;
-    const struct ps_gradient_scan nothing = {0};
+    struct ps_device_judged *judged = NULL;
     struct ps_gradient_scan scan = {0};
     struct ps_optimizer_step step;
     struct ps_device_ticket ticket;
@@ -154,13 +154,11 @@ static void push_judged(struct training *training, bool refused)
     if (refused)
         gradient[ps_random_next(&training->random) % reference->count] = NAN;
     const struct ps_bytes content = {(const uint8_t *)gradient, reference->count * sizeof(float)};
-    must(ps_optimizer_prepare(&reference->settings, PS_F32, reference->step + 1, 0, &nothing, &step,
-                              &error),
+    const struct ps_view view = ps_view_of(&content);
+    PS_ASSERT(training->plugin->judges(reference->parameter, view, PS_ENCODING_NATIVE));
+    must(training->plugin->judge(reference->parameter, &reference->settings, view,
+                                 PS_ENCODING_NATIVE, &judged, &scan, &error),
          &error);
-    const struct ps_device_push push = {
-        .parameter = reference->parameter, .gradient = ps_view_of(&content), .step = &step};
-    PS_ASSERT(training->plugin->judges(push.parameter, push.gradient, push.encoding));
-    must(training->plugin->push_judged(training->device, &push, &scan, &ticket, &error), &error);
 
     struct ps_gradient_scan expected = {0};
     ps_optimizer_scan(&reference->settings, PS_F32, gradient, reference->count, &expected);
@@ -168,11 +166,15 @@ static void push_judged(struct training *training, bool refused)
     training->right = training->right && scan.nonfinite == refused &&
                       scan.nonfinite_index == expected.nonfinite_index &&
                       (refused || memcmp(&scan.square_sum, &sum, sizeof sum) == 0);
-    if (refused)
+    if (refused || !training->right) {
+        training->plugin->judged_release(judged);
         return;
+    }
     must(ps_optimizer_prepare(&reference->settings, PS_F32, ++reference->step, 0, &expected, &step,
                               &error),
          &error);
+    must(training->plugin->push_judged(judged, &step, &ticket, &error), &error);
+    training->plugin->judged_release(judged);
     void *const states[PS_STATES_MAX] = {reference->states[0], reference->states[1]};
     ps_optimizer_apply(&step, 0, reference->count, reference->values, states, gradient);
 }
