@@ -62,21 +62,9 @@ struct ps_bundle_run {
 
 static size_t push_next(struct ps_bundle_run *run);
 static bool settle(struct ps_bundle_run *run);
-/* What the push has made, if it has, and of what was asked for. */
-static enum ps_status look_at_made(const struct ps_pull_request *request, struct ps_pull *pull,
-                                   struct ps_error *error)
-{
-    const struct ps_pull_reply *made = &pull->reply;
-    bool is_known = pull->held != NULL || pull->encoded != NULL;
-    if (is_known && ps_bytes_equal(made->name, request->name) &&
-        made->range.first == request->range.first && made->range.count == request->range.count)
-        return PS_OK;
-    ps_pull_release(pull);
-    return ps_fail(error, PS_ERR_CONFLICT,
-                   "what the gradient makes of this range is not known before all of it is there");
-}
-
 static bool pull_next(struct ps_bundle_run *run, size_t *work);
+static enum ps_status look_at_made(const struct ps_pull_request *request, struct ps_pull *pull,
+                                   struct ps_error *error);
 static void note_failure(struct ps_bundle_run *run, struct ps_item_status *to,
                          const struct ps_error *error);
 static void encode_results(struct ps_bundle_run *run, struct ps_buffer *heads);
@@ -325,6 +313,20 @@ static bool pull_next(struct ps_bundle_run *run, size_t *work)
     if (request->held.present && status == PS_ERR_BUSY)
         slot->status.retry_ms = 0; /* at once: only this reply is full */
     return true;
+}
+
+/* What the push has made, if it has, and of what was asked for. */
+static enum ps_status look_at_made(const struct ps_pull_request *request, struct ps_pull *pull,
+                                   struct ps_error *error)
+{
+    const struct ps_pull_reply *made = &pull->reply;
+    bool is_known = pull->held != NULL || pull->encoded != NULL;
+    if (is_known && ps_bytes_equal(made->name, request->name) &&
+        made->range.first == request->range.first && made->range.count == request->range.count)
+        return PS_OK;
+    ps_pull_release(pull);
+    return ps_fail(error, PS_ERR_CONFLICT,
+                   "what the gradient makes of this range is not known before all of it is there");
 }
 
 /* Without memory for the text the word alone says it. */

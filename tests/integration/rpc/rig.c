@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WAIT_MS 20000
+
 static void changed(void *self)
 {
     struct rig *rig = self;
@@ -20,7 +22,7 @@ static void wanted(void *self)
 
 void rig_start(struct rig *rig, const struct rig_options *options)
 {
-    memset(rig, 0, sizeof *rig);
+    *rig = (struct rig){.saves = options->saves};
     rig->metrics = ps_metrics_create(ps_allocator_heap());
     const struct ps_service_options service_options = {.memory = ps_allocator_heap(),
                                                        .clock = ps_clock_real(),
@@ -103,7 +105,7 @@ struct raw_answer rig_call(struct rig *rig, enum ps_method method, struct ps_buf
     struct raw_answer answer;
     PS_ASSERT(!request.failed);
     raw_call(&rig->client, ps_method_path(method),
-             (struct ps_bytes){(const uint8_t *)request.text, request.size}, 20000, &answer);
+             (struct ps_bytes){(const uint8_t *)request.text, request.size}, WAIT_MS, &answer);
     ps_buffer_fini(&request);
     return answer;
 }
@@ -118,8 +120,30 @@ void rig_make_ready(struct rig *rig, size_t count)
                           (struct ps_bytes){NULL, 0}));
     PS_ASSERT(answer.code == 0);
     raw_answer_release(&answer);
-    answer = rig_call(rig, PS_METHOD_FINISH, new_buffer());
+    free(zeros);
+    rig_finish(rig);
+}
+
+static void save_first_checkpoint(struct rig *rig)
+{
+    struct ps_snapshot snapshot;
+    const struct ps_checkpoint_place place = {.position = 0};
+    uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), WAIT_MS);
+    while (ps_service_snapshot(rig->service, &snapshot, NULL) != PS_OK)
+        PS_ASSERT(ps_time_left_ms(ps_clock_real(), deadline_ms) > 0);
+    ps_service_saved(rig->service, snapshot.ticket, &place);
+    ps_snapshot_release(&snapshot);
+}
+
+void rig_finish(struct rig *rig)
+{
+    struct raw_pending pending;
+    struct raw_answer answer;
+    raw_start(&rig->client, &pending, ps_method_path(PS_METHOD_FINISH), (struct ps_bytes){NULL, 0},
+              WAIT_MS);
+    if (rig->saves)
+        save_first_checkpoint(rig);
+    PS_ASSERT(raw_wait(&rig->client, &pending, WAIT_MS, &answer));
     PS_ASSERT(answer.code == 0);
     raw_answer_release(&answer);
-    free(zeros);
 }

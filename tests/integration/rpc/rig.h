@@ -20,6 +20,7 @@ struct rig {
     struct ps_service *service;
     struct ps_rpc_server *server;
     struct raw_client client;
+    bool saves;
 };
 
 struct rig_options {
@@ -44,7 +45,10 @@ struct ps_buffer rig_pull(const char *name);
 /* Sends the request, ends it, and returns the answer. */
 struct raw_answer rig_call(struct rig *rig, enum ps_method method, struct ps_buffer request);
 
-/* One parameter "w" of `count` zeros (f32), and FinishInitParams. */
+/* FinishInitParams, with the checkpoint that it may have to wait for. */
+void rig_finish(struct rig *rig);
+
+/* One parameter "w" of `count` zeros (f32), and rig_finish. */
 void rig_make_ready(struct rig *rig, size_t count);
 
 #endif

@@ -155,24 +155,6 @@ static void *scribble(void *argument)
     return NULL;
 }
 
-static void wait_for_first_checkpoint(void)
-{
-    struct raw_pending pending;
-    struct raw_answer answer;
-    struct ps_snapshot snapshot;
-    const struct ps_checkpoint_place place = {.position = 0};
-    raw_start(&rig.client, &pending, ps_method_path(PS_METHOD_FINISH), (struct ps_bytes){NULL, 0},
-              SHARER_WAIT_MS);
-    uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), SHARER_WAIT_MS);
-    while (ps_service_snapshot(rig.service, &snapshot, NULL) != PS_OK)
-        ck_assert_uint_gt(ps_time_left_ms(ps_clock_real(), deadline_ms), 0);
-    ps_service_saved(rig.service, snapshot.ticket, &place);
-    ps_snapshot_release(&snapshot);
-    ck_assert(raw_wait(&rig.client, &pending, SHARER_WAIT_MS, &answer));
-    ck_assert_int_eq(answer.code, PS_RPC_OK);
-    raw_answer_release(&answer);
-}
-
 /* Takes one record and applies it to `values` as a replay would. */
 static void replay_into(float *values)
 {
@@ -193,7 +175,7 @@ START_TEST(the_journal_gets_what_was_applied_whatever_the_client_does_meanwhile)
                         .shared_memory_bytes = LIMIT_BYTES, .saves = true, .journals = true});
     struct ps_bytes start = {(const uint8_t *)zeros, sizeof zeros};
     call_expect(PS_METHOD_INIT, rig_init("w", PS_F32, start, (struct ps_bytes){NULL, 0}), "");
-    wait_for_first_checkpoint();
+    rig_finish(&rig);
     learn_name();
     share(&mine, SEGMENT_BYTES);
     fill(0, 0);
@@ -223,7 +205,7 @@ START_TEST(a_server_that_keeps_a_journal_looks_for_itself)
                         .shared_memory_bytes = LIMIT_BYTES, .saves = true, .journals = true});
     struct ps_bytes start = {(const uint8_t *)zeros, sizeof zeros};
     call_expect(PS_METHOD_INIT, rig_init("w", PS_F32, start, (struct ps_bytes){NULL, 0}), "");
-    wait_for_first_checkpoint();
+    rig_finish(&rig);
     learn_name();
     share(&mine, SEGMENT_BYTES);
     fill(0, 1);
