@@ -277,6 +277,13 @@ static enum ps_status give_shared(struct ps_bundle_run *run, struct pull_slot *s
     return status;
 }
 
+/* What comes first always has, and may be more than the limit by itself. */
+static bool has_room(const struct ps_bundle_run *run, size_t size)
+{
+    size_t left = run->reply_bytes < REPLY_BYTES_MAX ? REPLY_BYTES_MAX - run->reply_bytes : 0;
+    return run->reply_bytes == 0 || size <= left;
+}
+
 static bool pull_next(struct ps_bundle_run *run, size_t *work)
 {
     struct pull_slot *slot = &run->pulls[run->next];
@@ -295,7 +302,7 @@ static bool pull_next(struct ps_bundle_run *run, size_t *work)
     run->next++;
     *work += ITEM_WORK + (size_t)slot->pull.reply.shared_size;
     size_t size = status == PS_OK ? slot->pull.reply.content.size : 0;
-    if (run->reply_bytes > 0 && size > REPLY_BYTES_MAX - run->reply_bytes) {
+    if (!has_room(run, size)) {
         ps_pull_release(&slot->pull);
         status = ps_fail(&error, PS_ERR_BUSY,
                          "the reply of this batch is full, at %zu bytes: ask for this one again",

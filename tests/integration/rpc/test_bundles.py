@@ -154,6 +154,24 @@ class Bounds(BundleTest):
         self.assertGreater(reply.params[64].status.retry_ms, 0)
         channel.close()
 
+    def test_a_parameter_larger_than_any_reply_fills_one_alone(self):
+        size, part = 65 << 20, 13 << 20
+        for offset in range(0, size, part):
+            self.call("InitParam", message("InitParamRequest", name="w", element_type=4,
+                                           content=bytes(part), offset=offset // 4, count=part // 4,
+                                           total=size // 4, request=self.request_id(1)))
+        self.call("InitParam", message("InitParamRequest", name="small", element_type=4,
+                                       content=bytes(16)))
+        self.call("FinishInitParams")
+        channel = grpc.insecure_channel(f"127.0.0.1:{self.port}",
+                                        [("grpc.max_receive_message_length", -1)])
+        stub = TYPES.stub(channel, "/pserver.v1.ParameterServer/GetParams")
+        reply = stub(message("GetParamsRequest", params=self.pulls(["w", "w", "small"])),
+                     timeout=TIMEOUT)
+        self.assertEqual([r.status.word for r in reply.params], ["", "busy", "busy"])
+        self.assertEqual(len(reply.params[0].reply.content), size)
+        channel.close()
+
     def test_a_long_batch_leaves_room_for_others(self):
         self.call("InitParam", message("InitParamRequest", name="w", element_type=4,
                                        content=bytes(1 << 18)))
