@@ -2,6 +2,7 @@
 #include "tests/sim/sim.h"
 
 #include "base/assert.h"
+#include "tests/sim/sim_chance.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_replica.h"
@@ -42,6 +43,7 @@ struct sim_world *sim_world_create(const struct sim_options *options)
     world->heap.refuse_at = -1;
     world->memory = fault_heap_allocator(&world->heap);
     ps_random_init(&world->random, options->seed);
+    sim_chance_begin(options->seed);
     ps_buffer_init(&world->trace, ps_allocator_heap(), TRACE_BYTES_MAX);
     enum ps_status status = ps_kv_hub_create(&world->clock, ps_allocator_heap(), &world->hub);
     PS_ASSERT(status == PS_OK);

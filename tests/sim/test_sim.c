@@ -128,17 +128,20 @@ START_TEST(sim_checkers_catch_checkpoints_that_do_not_wait_for_the_journal)
 }
 END_TEST
 
+/* In the worlds of 49 and 52, one shard has two checkpoints of the same position: which of them
+ * goes first is up to their names. */
 START_TEST(equal_seeds_live_equal_lives)
 {
+    static const uint64_t seeds[] = {7, 49, 52};
     struct sim_world_report report;
     char *first;
     char *second;
 
-    sim_random_world(7, SIM_MUTATION_NONE, &report, &first);
-    sim_random_world(7, SIM_MUTATION_NONE, &report, &second);
+    sim_random_world(seeds[_i], SIM_MUTATION_NONE, &report, &first);
+    sim_random_world(seeds[_i], SIM_MUTATION_NONE, &report, &second);
 
     ck_assert_uint_gt(strlen(first), 1000);
-    ck_assert_str_eq(first, second);
+    ck_assert(strcmp(first, second) == 0); /* too long to be printed */
     free(first);
     free(second);
 }
@@ -153,7 +156,7 @@ START_TEST(other_seeds_live_other_lives)
     sim_random_world(7, SIM_MUTATION_NONE, &report, &first);
     sim_random_world(8, SIM_MUTATION_NONE, &report, &second);
 
-    ck_assert_str_ne(first, second);
+    ck_assert(strcmp(first, second) != 0);
     free(first);
     free(second);
 }
@@ -183,7 +186,7 @@ int main(void)
     tcase_add_test(tests, sim_checkers_catch_a_journal_that_is_replayed_wrongly);
     tcase_add_test(tests, sim_worlds_catch_servers_that_take_what_is_meant_for_another_shard);
     tcase_add_test(tests, sim_checkers_catch_checkpoints_that_do_not_wait_for_the_journal);
-    tcase_add_test(tests, equal_seeds_live_equal_lives);
+    tcase_add_loop_test(tests, equal_seeds_live_equal_lives, 0, 3);
     tcase_add_test(tests, other_seeds_live_other_lives);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
