@@ -58,19 +58,29 @@ static size_t measure(const struct ps_sessions_copy *copy)
     return size;
 }
 
+/* To the front, those that are in use alone: most rings are far from full. */
+static size_t gather_slots(struct ps_session_slot *slots)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < PS_SESSION_SLOTS; i++)
+        if (slots[i].sequence != 0)
+            slots[count++] = slots[i];
+    return count;
+}
+
 static void put_client(struct writer *writer, struct ps_session_client *client)
 {
-    size_t slot_count = count_slots(client);
+    struct ps_session_slot *slots = client->slots;
+    size_t slot_count = gather_slots(slots);
     put_number(writer, client->id_size, 1);
     put_bytes(writer, client->id, client->id_size);
     put_number(writer, client->session, 8);
     put_number(writer, slot_count, 2);
-    /* Empty slots have sequence 0 and come first. */
-    qsort(client->slots, PS_SESSION_SLOTS, sizeof client->slots[0], compare_sequences);
-    for (size_t i = PS_SESSION_SLOTS - slot_count; i < PS_SESSION_SLOTS; i++) {
-        put_number(writer, client->slots[i].sequence, 8);
-        put_number(writer, client->slots[i].answer.version, 8);
-        put_number(writer, client->slots[i].answer.position, 8);
+    qsort(slots, slot_count, sizeof slots[0], compare_sequences);
+    for (size_t i = 0; i < slot_count; i++) {
+        put_number(writer, slots[i].sequence, 8);
+        put_number(writer, slots[i].answer.version, 8);
+        put_number(writer, slots[i].answer.position, 8);
     }
 }
 
