@@ -26,7 +26,7 @@ function(ps_floor_include target folder result)
     set(${result} ${root} PARENT_SCOPE)
 endfunction()
 
-# Compiles every header of the folder by itself. Once is enough: the sanitizers' builds leave it out.
+# Compiles every header of the folder by itself. Once is enough: other builds leave it out.
 option(PS_HEADERS_ALONE "Compile every header by itself" ON)
 function(ps_headers_alone target folder)
     if(NOT PS_HEADERS_ALONE)

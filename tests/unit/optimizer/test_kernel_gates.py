@@ -9,6 +9,7 @@ float64 ones 16 of float32, and half as much of the others.
 
 usage: test_kernel_gates.py NVCC INCLUDE_ROOT FLAGS KERNEL_FILE...
 """
+import pathlib
 import re
 import subprocess
 import sys
@@ -23,13 +24,12 @@ ENTRY = re.compile(r"\.entry _Z\d+(\w+?)_([iuf]\d\d)[0-9P]")
 
 
 def compile_file(nvcc, root, flags, architecture, path, folder):
-    """The PTX, and what ptxas says about the machine code."""
-    ptx = f"{folder}/kernels.ptx"
-    base = [nvcc, "-std=c++17", "-O3", f"-I{root}", f"-arch=sm_{architecture}", *flags]
-    subprocess.run([*base, "-ptx", path, "-o", ptx], check=True)
-    said = subprocess.run([*base, "-Xptxas", "-v", "-cubin", path, "-o", f"{folder}/kernels.cubin"],
+    """The PTX, and what ptxas says about the machine code that it makes of it."""
+    said = subprocess.run([nvcc, "-std=c++17", "-O3", f"-I{root}", f"-arch=sm_{architecture}",
+                           *flags, "-Xptxas", "-v", "-cubin", path, "-o", f"{folder}/kernels.cubin",
+                           "--keep", "--keep-dir", folder],
                           check=True, capture_output=True, text=True).stderr
-    with open(ptx, encoding="ascii") as file:
+    with open(f"{folder}/{pathlib.Path(path).stem}.ptx", encoding="ascii") as file:
         return file.read(), said
 
 
