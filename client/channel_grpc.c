@@ -49,6 +49,7 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
     atomic_init(&side->shared_bytes, 0);
     atomic_init(&side->placed_bytes, 0);
     atomic_init(&side->near_calls, 0);
+    atomic_init(&side->running, 0);
     side->routes = ps_zeroed_array(memory, shard_count, sizeof *side->routes);
     if (side->routes == NULL) {
         ps_release(memory, side);

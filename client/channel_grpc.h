@@ -72,6 +72,9 @@ struct ps_train;
 #define PS_COPIED_BYTES_MAX ((size_t)16 * 1024)
 #define PS_COPIED_PART_BYTES_MAX ((size_t)2 * 1024)
 
+/* A flight that carries no more, both ways together, is small. */
+#define PS_SMALL_FLIGHT_BYTES ((size_t)256 * 1024)
+
 /* Content beyond this goes in ranges. */
 #define PS_TRAIN_BYTES_MIN ((size_t)2 * 1024 * 1024)
 /* Unless it lies in memory of the caller's that the server sees: then it goes as one up to this. */
@@ -155,6 +158,7 @@ struct ps_grpc_role {
     enum ps_poller poller;
     pthread_t caller;  /* while that is who polls */
     bool handling;     /* the poller's own: an event, outside of the queue */
+    bool small;        /* the poller's own: the last flight that ended was one of few bytes */
     bool caller_waits; /* for what the keeper finds */
     bool called;       /* the next poll is to return at once */
     bool ending;
@@ -175,6 +179,7 @@ struct ps_grpc_side {
     bool nears;  /* unix sockets */
     atomic_uint_fast64_t shared_calls, shared_bytes, placed_bytes, near_calls;
     struct ps_caller_memories *callers; /* borrowed; NULL: none */
+    atomic_uint running;                /* flights */
     grpc_completion_queue *queue;
     grpc_channel_credentials *credentials;
     struct ps_grpc_role role;

@@ -96,6 +96,7 @@ void ps_flight_make_call(struct ps_flight *flight)
     if (left_ms < INT_MAX - DEADLINE_SLACK_MS)
         deadline = ps_grpc_after_ms(left_ms + DEADLINE_SLACK_MS);
     flight->state = PS_FLIGHT_RUNNING;
+    atomic_fetch_add(&side->running, 1);
     flight->asks_near = connection->asks_near;
     bool is_near = ps_near_takes(flight);
     grpc_channel *channel = is_near ? flight->near->channel : connection->channel;
@@ -230,9 +231,19 @@ static void note_status(struct ps_flight *flight)
     flight->text[size] = '\0';
 }
 
+static bool is_small(const struct ps_flight *flight)
+{
+    size_t bytes = grpc_byte_buffer_length(flight->message);
+    if (flight->reply != NULL)
+        bytes += grpc_byte_buffer_length(flight->reply);
+    return bytes <= PS_SMALL_FLIGHT_BYTES;
+}
+
 void ps_flight_ended(struct ps_flight *flight)
 {
     struct ps_grpc_side *side = flight->side;
+    atomic_fetch_sub(&side->running, 1);
+    side->role.small = is_small(flight);
     note_status(flight);
     if (flight->asks && flight->answered)
         ps_shared_link_answered(flight->connection->shared,

@@ -16,9 +16,13 @@
 /* A caller is in the queue for long: the keeper looks less often whether he still is. */
 #define KEEPER_LONG_PAUSE_MS 200
 
+/* Who polls takes what is there already, but not more at once. */
+enum { EVENTS_PER_POLL = 16 };
+
 static void keep(void *argument);
 static bool handle_next(struct ps_grpc_side *side, gpr_timespec deadline);
 static bool handle(struct ps_grpc_side *side, grpc_event event);
+static bool has_company(struct ps_grpc_side *side);
 static grpc_event look(struct ps_grpc_side *side);
 static bool become_caller(struct ps_grpc_side *side, uint64_t timeout_ms);
 
@@ -134,9 +138,21 @@ void ps_grpc_poll(struct ps_grpc_side *side, uint64_t timeout_ms)
         event = grpc_completion_queue_next(side->queue, deadline, NULL);
     }
     (void)handle(side, event);
+    for (int i = 1; event.type == GRPC_OP_COMPLETE && has_company(side) && i < EVENTS_PER_POLL;
+         i++) {
+        event = look(side);
+        (void)handle(side, event);
+    }
     ps_mutex_lock(&role->mutex);
     role->poller = PS_POLLER_NOBODY;
     ps_mutex_unlock(&role->mutex);
+}
+
+/* What has just been handled was small, and there may be more like it: what is there together is
+ * told together, so that what follows it can leave together (holding.h). */
+static bool has_company(struct ps_grpc_side *side)
+{
+    return side->role.small && atomic_load(&side->running) > 0;
 }
 
 /* What is there already. */

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool is_held(struct psclient *client, const struct ps_batch_request *request,
+                    const struct ps_client_job *job);
 static void follow_members(struct psclient *client);
 static bool take_outcomes(struct psclient *client);
 static bool act(struct psclient *client);
@@ -21,6 +23,8 @@ static void forget_announcement(struct psclient *client, const struct ps_client_
 /* Does everything there is to do now. Under the mutex. */
 static void pump(struct psclient *client)
 {
+    if (client->holding.held > 0)
+        ps_holding_release(&client->holding, ps_clock_precise_ns());
     follow_members(client);
     ps_engine_tick(client->engine, ps_now_ms(client->clock));
     bool busy = true;
@@ -47,10 +51,20 @@ enum ps_status ps_client_begin(struct psclient *client, const struct ps_batch_re
     ps_mutex_lock(&client->mutex);
     enum ps_status status =
         ps_engine_start(client->engine, &owned, ps_now_ms(client->clock), &job->batch, error);
-    if (status == PS_OK)
+    if (status == PS_OK && is_held(client, &owned, job))
+        ps_holding_add(&client->holding, client->holding.held == 0 ? ps_clock_precise_ns() : 0);
+    else if (status == PS_OK)
         pump(client);
     ps_mutex_unlock(&client->mutex);
     return status;
+}
+
+/* Does the operation wait for others? While finished ones are to be fetched: holding.h. */
+static bool is_held(struct psclient *client, const struct ps_batch_request *request,
+                    const struct ps_client_job *job)
+{
+    return job->announced && client->finished != NULL &&
+           ps_holding_takes(&client->holding, request);
 }
 
 void ps_client_end(struct psclient *client, struct ps_client_job *job)
@@ -69,6 +83,8 @@ struct ps_client_job *ps_client_next(struct psclient *client, uint64_t deadline_
     struct ps_client_job *job = client->finished;
     if (job != NULL)
         client->finished = job->next;
+    if (client->finished == NULL && client->holding.held > 0)
+        pump(client);
     ps_mutex_unlock(&client->mutex);
     return job;
 }
@@ -77,6 +93,10 @@ struct ps_client_job *ps_client_next(struct psclient *client, uint64_t deadline_
  * Under the mutex, but for the waiting. */
 static void wait_for(struct psclient *client, const struct ps_client_job *job, uint64_t deadline_ms)
 {
+    if (has_come(client, job))
+        return;
+    if (client->holding.held > 0)
+        pump(client);
     if (has_come(client, job))
         return;
     struct ps_client_waiter waiter = {.job = job};

@@ -16,6 +16,7 @@
 #include "client/channel.h"
 #include "client/engine.h"
 #include "client/follower.h"
+#include "client/holding.h"
 #include "client/initialiser.h"
 #include "client/push_encoder.h"
 
@@ -58,7 +59,7 @@ struct psclient {
     uint64_t split_bytes;
     struct ps_push_encoder encoder; /* has a lock of its own */
     uint32_t shard_count;
-    struct ps_bell bell; /* rung when servers move */
+    struct ps_bell bell;                 /* rung when servers move */
     struct ps_caller_memories *memories; /* made for the caller; have a lock of their own */
     struct ps_channel channel;
     struct ps_follower *follower; /* NULL: fixed servers */
@@ -67,6 +68,7 @@ struct psclient {
     bool led; /* somebody polls the channel */
     struct ps_client_waiter *waiters;
     struct ps_client_job *finished, *finished_last; /* announced, and told to nobody yet */
+    struct ps_holding holding;
     struct ps_engine *engine;
     struct ps_route *routes; /* owned; of each shard */
     uint64_t route_number;

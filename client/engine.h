@@ -49,7 +49,9 @@
  *
  * Messages. Small calls of one batch to one shard go together, up to message_calls_max and 1 MiB:
  * one action, one message, but every call keeps its number, its attempts and its outcome, and is
- * repeated, if it must be, in whatever message comes next. The calls of one message are expected to
+ * repeated, if it must be, in whatever message comes next. So do calls of up to 16 KiB of several
+ * batches, which leave at the same moment: up to 128 KiB, in the order of their batches, each with
+ * its own deadline (when one is cancelled, the others of its message are repeated). The calls of one message are expected to
  * come back together: what waits for their numbers goes when the last of them has. A server that
  * knows no such messages (outcome.no_bundles) gets its calls one by one.
  *
@@ -207,7 +209,7 @@ enum ps_engine_action_type {
 
 struct ps_engine_action {
     enum ps_engine_action_type type;
-    struct ps_batch *batch;                /* that it belongs to */
+    struct ps_batch *batch;                /* that it belongs to; of its first part */
     void *owner;                           /* FINISHED: of the batch's request */
     uint64_t call;                         /* SEND, CANCEL: names the call; one attempt at a time */
     uint32_t shard;                        /* SEND, CANCEL */

@@ -13,6 +13,10 @@ enum { MESSAGE_BYTES = 1024 * 1024, SMALL_BYTES = 256 * 1024 };
  * the last, so that it does not have everything to do when nothing else is left. */
 enum { FIRST_BYTES = MESSAGE_BYTES / 4, LAST_BYTES = MESSAGE_BYTES / 8 };
 
+/* Calls of different batches that leave at the same time: what one of them gains is a message less,
+ * which is next to nothing beside more bytes than these. */
+enum { JOINED_CALL_BYTES = 16 * 1024, JOINED_BYTES = 128 * 1024 };
+
 void ps_engine_fill_lanes(struct ps_engine *engine, struct ps_batch *batch)
 {
     for (uint32_t shard = 0; shard < batch->lane_count; shard++)
@@ -179,17 +183,23 @@ static void note_sent(struct ps_engine *engine, struct ps_batch *batch, struct p
     engine->counters.resends += push && call->ambiguous ? 1 : 0;
 }
 
+static void add_part(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
+                     struct ps_engine_action *action)
+{
+    struct ps_engine_call *call = &batch->calls[index];
+    PS_ASSERT(action->part_count < PS_MESSAGE_CALLS_MAX);
+    note_sent(engine, batch, call);
+    engine->parts[action->part_count++] =
+        (struct ps_call_part){id_of(batch, index), &call->request};
+}
+
 /* The call and those of its message that stand behind it in the outbox. */
 static void take_message(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
                          struct ps_engine_action *action)
 {
     uint32_t lead = batch->calls[index].lead;
     for (;;) {
-        struct ps_engine_call *call = &batch->calls[index];
-        PS_ASSERT(action->part_count < PS_MESSAGE_CALLS_MAX);
-        note_sent(engine, batch, call);
-        engine->parts[action->part_count++] =
-            (struct ps_call_part){id_of(batch, index), &call->request};
+        add_part(engine, batch, index, action);
         index = batch->outbox.first;
         if (index == PS_NO_CALL || batch->calls[index].lead != lead ||
             batch->calls[index].state != PS_CALL_TO_SEND)
@@ -200,6 +210,42 @@ static void take_message(struct ps_engine *engine, struct ps_batch *batch, uint3
     action->parts = engine->parts;
     action->request = action->parts[0].request;
     action->deadline_ms = batch->request.deadline_ms;
+}
+
+/* May this call of a later batch go in the same message? In the order in which it would have gone
+ * by itself. */
+static bool joins(const struct ps_engine *engine, const struct ps_batch *batch, uint32_t index,
+                  const struct ps_engine_action *action, size_t bytes)
+{
+    const struct ps_engine_call *call = &batch->calls[index];
+    return call->state == PS_CALL_TO_SEND && call->shard == action->shard &&
+           batch->request.method == action->batch->request.method &&
+           call->size <= JOINED_CALL_BYTES && bytes + call->size <= JOINED_BYTES &&
+           action->part_count < engine->options.message_calls_max;
+}
+
+/* What other batches have to send at this moment goes in the same message. */
+static void join_others(struct ps_engine *engine, struct ps_engine_action *action)
+{
+    struct ps_batch *batch = action->batch;
+    size_t bytes = 0;
+    for (size_t i = 0; i < action->part_count; i++)
+        bytes += batch->calls[(uint32_t)action->parts[i].call].size;
+    if (batch->outbox.first != PS_NO_CALL ||
+        !goes_with_others(engine, batch, action->shard, bytes / action->part_count))
+        return;
+    for (batch = batch->next; batch != NULL; batch = batch->next) {
+        while (batch->outbox.first != PS_NO_CALL) {
+            uint32_t index = batch->outbox.first;
+            if (!joins(engine, batch, index, action, bytes))
+                return;
+            (void)ps_call_queue_pop(batch, &batch->outbox);
+            bytes += batch->calls[index].size;
+            add_part(engine, batch, index, action);
+            if (batch->request.deadline_ms > action->deadline_ms)
+                action->deadline_ms = batch->request.deadline_ms;
+        }
+    }
 }
 
 static bool next_of_batch(struct ps_engine *engine, struct ps_batch *batch,
@@ -214,6 +260,7 @@ static bool next_of_batch(struct ps_engine *engine, struct ps_batch *batch,
             .batch = batch, .call = id_of(batch, index), .shard = call->shard};
         if (call->state == PS_CALL_TO_SEND) {
             take_message(engine, batch, index, action);
+            join_others(engine, action);
             return true;
         }
         if (call->state == PS_CALL_TO_CANCEL) {

@@ -138,6 +138,37 @@ START_TEST(a_batch_outlives_its_server_and_counts_once)
 }
 END_TEST
 
+/* 32 pushes of 8 parameters are kept in flight; they go in messages of many. */
+START_TEST(operations_that_go_together_outlive_their_server_and_count_once)
+{
+    enum { FLIGHT = 32, PARAMETERS = 8, PUSHES = 1500 };
+    char address[64];
+    start();
+    (void)snprintf(address, sizeof address, "%s", server.address);
+    int begun = 0;
+    for (int ended = 0; ended < PUSHES; ended++) {
+        struct psclient_operation *operation;
+        for (; begun < PUSHES && begun - ended < FLIGHT; begun++)
+            expect_ok(psclient_push_begin(client, &gradients[begun % PARAMETERS], 1, LONG_MS, NULL,
+                                          &operation, &error));
+        if (ended % 500 == 250) {
+            pserver_process_kill(&server);
+            start_server(address);
+        }
+        operation = psclient_next(client, LONG_MS);
+        ck_assert_ptr_nonnull(operation);
+        expect_ok(psclient_end(operation, NULL, &error));
+    }
+    expect_ok(psclient_pull(client, parameters, PARAMETERS, LONG_MS, NULL, &error));
+    for (int i = 0; i < PARAMETERS; i++) {
+        uint64_t pushes = PUSHES / PARAMETERS + (i < PUSHES % PARAMETERS);
+        ck_assert_uint_eq(parameters[i].version, pushes);
+        ck_assert(values[i][0] == (float)i - (float)pushes);
+    }
+    finish();
+}
+END_TEST
+
 /* 100 MiB; the server takes messages of 64. */
 START_TEST(a_parameter_above_any_message_goes_in_ranges)
 {
@@ -211,6 +242,7 @@ int main(void)
     tcase_add_test(t, pushes_and_pulls_go_in_batches);
     tcase_add_test(t, one_bad_item_does_not_spoil_the_others);
     tcase_add_test(t, a_batch_outlives_its_server_and_counts_once);
+    tcase_add_test(t, operations_that_go_together_outlive_their_server_and_count_once);
     tcase_add_test(t, a_parameter_above_any_message_goes_in_ranges);
     tcase_add_test(t, a_server_without_batches_is_served_with_single_calls);
     suite_add_tcase(suite, t);

@@ -2,6 +2,7 @@
 #include "tests/integration/client/psclient_rig.h"
 
 #include "base/clock.h"
+#include "proto/bundle_codec.h"
 #include "run_suite.h"
 
 #include <check.h>
@@ -162,6 +163,105 @@ START_TEST(threads_that_wait_and_one_that_does_not_share_a_client)
 }
 END_TEST
 
+/* ---- Small ones that leave together ---- */
+
+static struct ps_buffer two_results;
+
+/* A client whose server answers messages of two pushes, and an operation that is finished and not
+ * fetched yet: what is begun beside it is held. */
+static struct psclient_operation *open_with_one_finished(void)
+{
+    struct psclient_operation *operation;
+    struct ps_push_result results[2] = {{.reply = {.version = 3}}, {.reply = {.version = 4}}};
+    open_client(1, "ready");
+    ps_buffer_init(&two_results, ps_allocator_heap(), 1000);
+    for (int i = 0; i < 2; i++)
+        ps_encode_push_result(&results[i], &two_results);
+    fake_server_answer(
+        servers[0], PS_METHOD_PUSHES,
+        (struct fake_answer){.kind = FAKE_REPLY,
+                             .bytes = {(const uint8_t *)two_results.text, two_results.size}});
+    ck_assert_int_eq(psclient_push_begin(client, NULL, 0, LONG_MS, NULL, &operation, &error),
+                     PSCLIENT_OK);
+    return operation;
+}
+
+static void close_client_of_two(void)
+{
+    close_client();
+    ps_buffer_fini(&two_results);
+}
+
+START_TEST(what_is_begun_before_the_finished_ones_are_fetched_leaves_as_one)
+{
+    struct psclient_gradient one = gradient("a"), other = gradient("b");
+    struct psclient_operation *first, *second, *finished = open_with_one_finished();
+    struct psclient_result results[2];
+    psclient_push_begin(client, &one, 1, LONG_MS, NULL, &first, &error);
+    psclient_push_begin(client, &other, 1, LONG_MS, NULL, &second, &error);
+    ck_assert_ptr_eq(psclient_next(client, LONG_MS), finished);
+    ck_assert_int_eq(psclient_end(finished, NULL, &error), PSCLIENT_OK);
+
+    ck_assert_ptr_eq(psclient_next(client, LONG_MS), first);
+    ck_assert_ptr_eq(psclient_next(client, LONG_MS), second);
+    ck_assert_int_eq(psclient_end(first, &results[0], &error), PSCLIENT_OK);
+    ck_assert_int_eq(psclient_end(second, &results[1], &error), PSCLIENT_OK);
+
+    ck_assert_uint_eq(results[0].version, 3);
+    ck_assert_uint_eq(results[1].version, 4);
+    ck_assert_uint_eq(fake_server_calls(servers[0], PS_METHOD_PUSHES), 1);
+    ck_assert_uint_eq(fake_server_calls(servers[0], PS_METHOD_PUSH), 0);
+    close_client_of_two();
+}
+END_TEST
+
+START_TEST(one_that_is_held_leaves_when_it_is_waited_for)
+{
+    struct psclient_gradient one = gradient("a");
+    struct psclient_operation *held, *finished = open_with_one_finished();
+    psclient_push_begin(client, &one, 1, LONG_MS, NULL, &held, &error);
+
+    ck_assert_int_eq(psclient_end(held, NULL, &error), PSCLIENT_OK);
+
+    ck_assert_uint_eq(fake_server_calls(servers[0], PS_METHOD_PUSH), 1);
+    ck_assert_int_eq(psclient_end(finished, NULL, &error), PSCLIENT_OK);
+    close_client_of_two();
+}
+END_TEST
+
+START_TEST(one_that_is_held_leaves_with_a_call_that_waits)
+{
+    struct psclient_gradient one = gradient("a"), waits = gradient("b");
+    struct psclient_operation *held, *finished = open_with_one_finished();
+    psclient_push_begin(client, &one, 1, LONG_MS, NULL, &held, &error);
+
+    ck_assert_int_eq(psclient_push(client, &waits, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
+
+    ck_assert_uint_eq(fake_server_calls(servers[0], PS_METHOD_PUSHES), 1);
+    ck_assert_int_eq(psclient_end(held, NULL, &error), PSCLIENT_OK);
+    ck_assert_int_eq(psclient_end(finished, NULL, &error), PSCLIENT_OK);
+    close_client_of_two();
+}
+END_TEST
+
+START_TEST(with_nothing_to_fetch_each_leaves_when_it_is_begun)
+{
+    struct psclient_gradient one = gradient("a"), other = gradient("b");
+    struct psclient_operation *operations[2];
+    open_client(1, "ready");
+    fake_server_answer(servers[0], PS_METHOD_PUSH, hold);
+    ck_assert_int_eq(psclient_push(client, NULL, 0, LONG_MS, NULL, &error), PSCLIENT_OK);
+    psclient_push_begin(client, &one, 1, 300, NULL, &operations[0], &error);
+    psclient_push_begin(client, &other, 1, 300, NULL, &operations[1], &error);
+
+    fake_server_await(servers[0], PS_METHOD_PUSH, 2);
+
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(psclient_end(operations[i], NULL, &error), PSCLIENT_UNKNOWN);
+    close_client();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("psclient_operation");
@@ -174,6 +274,10 @@ int main(void)
     tcase_add_test(tests, a_server_that_never_answers_ends_an_operation_at_its_timeout);
     tcase_add_test(tests, a_wrong_gradient_is_judged_when_the_operation_is_ended);
     tcase_add_test(tests, threads_that_wait_and_one_that_does_not_share_a_client);
+    tcase_add_test(tests, what_is_begun_before_the_finished_ones_are_fetched_leaves_as_one);
+    tcase_add_test(tests, one_that_is_held_leaves_when_it_is_waited_for);
+    tcase_add_test(tests, one_that_is_held_leaves_with_a_call_that_waits);
+    tcase_add_test(tests, with_nothing_to_fetch_each_leaves_when_it_is_begun);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -65,14 +65,21 @@ void bench_close(struct bench *bench)
 void bench_start(struct bench *bench, enum ps_method method, struct ps_item *items, size_t count,
                  uint64_t timeout_ms)
 {
+    bench->batch = bench_begin(bench, method, items, count, timeout_ms);
+    bench_pump(bench);
+}
+
+struct ps_batch *bench_begin(struct bench *bench, enum ps_method method, struct ps_item *items,
+                             size_t count, uint64_t timeout_ms)
+{
+    struct ps_batch *batch;
     const struct ps_batch_request request = {.method = method,
                                              .items = items,
                                              .item_count = count,
                                              .deadline_ms = bench->now_ms + timeout_ms,
                                              .init_epochs = bench->init_epochs};
-    ck_assert_int_eq(ps_engine_start(bench->engine, &request, bench->now_ms, &bench->batch, NULL),
-                     PS_OK);
-    bench_pump(bench);
+    ck_assert_int_eq(ps_engine_start(bench->engine, &request, bench->now_ms, &batch, NULL), PS_OK);
+    return batch;
 }
 
 void bench_pump(struct bench *bench)

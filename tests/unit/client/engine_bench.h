@@ -49,6 +49,10 @@ void bench_close(struct bench *bench);
 void bench_start(struct bench *bench, enum ps_method method, struct ps_item *items, size_t count,
                  uint64_t timeout_ms);
 
+/* The same without collecting; the batch is the caller's to end. */
+struct ps_batch *bench_begin(struct bench *bench, enum ps_method method, struct ps_item *items,
+                             size_t count, uint64_t timeout_ms);
+
 /* Collects actions. */
 void bench_pump(struct bench *bench);
 
