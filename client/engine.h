@@ -49,11 +49,12 @@
  *
  * Messages. Small calls of one batch to one shard go together, up to message_calls_max and 1 MiB:
  * one action, one message, but every call keeps its number, its attempts and its outcome, and is
- * repeated, if it must be, in whatever message comes next. So do calls of up to 16 KiB of several
- * batches, which leave at the same moment: up to 128 KiB, in the order of their batches, each with
- * its own deadline (when one is cancelled, the others of its message are repeated). The calls of one message are expected to
- * come back together: what waits for their numbers goes when the last of them has. A server that
- * knows no such messages (outcome.no_bundles) gets its calls one by one.
+ * repeated, if it must be, in whatever message comes next. Calls of up to 16 KiB of several batches
+ * that leave at the same moment do as well, up to 128 KiB and in the order of their batches; each
+ * keeps its deadline, and when one is cancelled, the others of its message are repeated. The calls
+ * of one message are expected to come back together: what waits for their numbers goes when the
+ * last of them has. A server that knows no such messages (outcome.no_bundles) gets its calls one by
+ * one.
  *
  * Threads:  one at a time.
  * Blocking: never.

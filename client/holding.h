@@ -1,11 +1,12 @@
-/* Whether small operations that a caller begins wait for the next ones, to leave together with them.
+/* Whether small operations that a caller begins wait for the next ones, to leave together with
+ * them.
  *
- * They do while finished operations are there for him to fetch: he is about to ask for one of these,
- * and mostly begins another for each. What was held leaves when he has fetched the last of them,
- * when he waits, when as many are held as make a good message, or when anybody else does something
- * with the client: no time is waited for. A caller who goes away for longer with operations held
- * keeps them waiting; he is found out, and for the next ones (32, then 64 and so on up to 4,096 each
- * time that happens again) nothing is held.
+ * They do while finished operations are there for him to fetch: he is about to ask for one of
+ * these, and mostly begins another for each. What was held leaves when he has fetched the last of
+ * them, when he waits, when as many are held as make a good message, or when anybody else does
+ * something with the client: no time is waited for. A caller who goes away for longer with
+ * operations held keeps them waiting; he is found out, and of the next ones (32, then 64 and so on
+ * up to 4,096 each time that happens again) none is held.
  *
  *     begun ──may hold──► held ──release──► sent
  *
