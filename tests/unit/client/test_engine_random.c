@@ -53,6 +53,7 @@ struct world {
     uint32_t flight_count;
     uint32_t per_shard[BATCHES][SHARDS_MAX];
     struct ps_batch *batches[BATCHES];
+    uint32_t numbers[BATCHES], started;
     bool finished[BATCHES];
     uint64_t deadlines_ms[BATCHES];
     struct ps_item items[BATCHES][ITEMS_MAX];
@@ -75,10 +76,14 @@ static uint64_t below(uint64_t bound)
     return ps_random_below(&world.random, bound);
 }
 
+/* A message may carry calls of several batches. The upper half of a call's id is its batch's
+ * number; they are counted from 1 on. */
 static uint32_t batch_of(const struct ps_engine_action *action)
 {
     for (uint32_t i = 0; i < BATCHES; i++) {
-        if (world.batches[i] == action->batch)
+        bool is_finished = action->type == PS_ENGINE_FINISHED;
+        if (is_finished ? world.batches[i] == action->batch
+                        : world.numbers[i] == (uint32_t)(action->call >> 32))
             return i;
     }
     ck_abort_msg("an action of an unknown batch");
@@ -108,7 +113,9 @@ static void launch(const struct ps_engine_action *action, const struct ps_call_p
     own.request = part->request;
     uint32_t together = world.message_calls_max > 0 ? world.message_calls_max : 1;
     ck_assert_uint_le(action->part_count, together);
-    ck_assert_uint_le(++world.per_shard[batch_of(action)][action->shard], 2 * together);
+    uint32_t batch = batch_of(&own);
+    ck_assert_uint_lt(world.now_ms, world.deadlines_ms[batch]);
+    ck_assert_uint_le(++world.per_shard[batch][action->shard], 2 * together);
     world.flights[world.flight_count++] = (struct flight){own, false};
 }
 
@@ -122,7 +129,6 @@ static void pump(void)
             ck_assert(!world.finished[batch]);
             world.finished[batch] = true;
         } else if (action.type == PS_ENGINE_SEND) {
-            ck_assert_uint_lt(world.now_ms, world.deadlines_ms[batch]);
             for (size_t i = 0; i < action.part_count; i++)
                 launch(&action, &action.parts[i]);
             check_span();
@@ -308,6 +314,7 @@ static void start(uint32_t batch)
                                              .deadline_ms = world.deadlines_ms[batch]};
     ck_assert_int_eq(
         ps_engine_start(world.engine, &request, world.now_ms, &world.batches[batch], NULL), PS_OK);
+    world.numbers[batch] = ++world.started;
 }
 
 static uint32_t ranges_of(const struct ps_item *item)
