@@ -60,9 +60,9 @@ enum ps_status ps_replica_part_take(struct ps_replica_part *part, const struct p
 {
     const struct ps_delta *delta = &reply->delta;
     PS_TRY(check_delta(part, reply, error));
+    PS_TRY(check_runs(part, reply, error));
     if (part->block_bytes != delta->block_bytes)
         PS_TRY(make_lists(part, delta->block_bytes, error));
-    PS_TRY(check_runs(part, reply, error));
     if (part->coming.target == 0)
         begin_version(part, delta);
     part->counters->answers++;
@@ -109,7 +109,8 @@ static enum ps_status check_delta(const struct ps_replica_part *part,
                                   const struct ps_pull_reply *reply, struct ps_error *error)
 {
     const struct ps_delta *delta = &reply->delta;
-    if (!delta->present || !ps_bytes_equal(reply->name, part->name) || delta->chain.life == 0)
+    if (!delta->present || !ps_bytes_equal(reply->name, part->name) || delta->chain.life == 0 ||
+        reply->version == UINT64_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "the answer is no delta of this parameter");
     size_t element_size = ps_dtype_size(part->dtype);
     if (reply->dtype != part->dtype || reply->total != part->size / element_size)
@@ -127,11 +128,16 @@ static enum ps_status check_delta(const struct ps_replica_part *part,
     return PS_OK;
 }
 
+static size_t blocks_in(size_t size, uint64_t block_bytes)
+{
+    return (size + (size_t)block_bytes - 1) / (size_t)block_bytes;
+}
+
 /* For another size of blocks nothing that is held can be a base. */
 static enum ps_status make_lists(struct ps_replica_part *part, uint64_t block_bytes,
                                  struct ps_error *error)
 {
-    size_t count = (part->size + (size_t)block_bytes - 1) / (size_t)block_bytes;
+    size_t count = blocks_in(part->size, block_bytes);
     ps_replica_part_release(part);
     part->digests = ps_zeroed_array(part->memory, count, sizeof *part->digests);
     part->next_digests = ps_zeroed_array(part->memory, count, sizeof *part->next_digests);
@@ -145,10 +151,15 @@ static enum ps_status make_lists(struct ps_replica_part *part, uint64_t block_by
     return PS_OK;
 }
 
+static size_t size_of_block(size_t size, uint64_t block_bytes, size_t i)
+{
+    size_t rest = size - i * (size_t)block_bytes;
+    return rest < block_bytes ? rest : (size_t)block_bytes;
+}
+
 static size_t block_size(const struct ps_replica_part *part, size_t i)
 {
-    size_t rest = part->size - i * (size_t)part->block_bytes;
-    return rest < part->block_bytes ? rest : (size_t)part->block_bytes;
+    return size_of_block(part->size, part->block_bytes, i);
 }
 
 /* ---- Runs ---- */
@@ -176,21 +187,23 @@ static bool next_block(struct run_reader *reader, size_t *block)
     return true;
 }
 
-/* In order, each once, in the parameter, in what this answer is about, and as long as they say. */
+/* In order, each once, in the parameter, in what this answer is about, and as long as they say.
+ * Nothing is changed before that is clear: the answer's blocks may have another size than ours. */
 static enum ps_status check_runs(const struct ps_replica_part *part,
                                  const struct ps_pull_reply *reply, struct ps_error *error)
 {
     const struct ps_delta *delta = &reply->delta;
-    uint64_t end = delta->next > 0 ? delta->next : part->block_count;
+    uint64_t block_count = blocks_in(part->size, delta->block_bytes);
+    uint64_t end = delta->next > 0 ? delta->next : block_count;
     uint64_t first = part->coming.block;
     uint64_t bytes = 0;
-    bool good = end <= part->block_count && delta->runs.size % (2 * sizeof(uint32_t)) == 0;
+    bool good = end <= block_count && delta->runs.size % (2 * sizeof(uint32_t)) == 0;
     for (size_t at = 0; good && at < delta->runs.size; at += 2 * sizeof(uint32_t)) {
         uint32_t run[2];
         memcpy(run, delta->runs.data + at, sizeof run);
         good = run[0] >= first && run[0] < end && run[1] > 0 && run[1] <= end - run[0];
         for (uint32_t k = 0; good && k < run[1]; k++)
-            bytes += block_size(part, run[0] + k);
+            bytes += size_of_block(part->size, delta->block_bytes, run[0] + k);
         first = (uint64_t)run[0] + run[1];
     }
     if (!good || bytes != reply->content.size)

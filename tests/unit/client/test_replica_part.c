@@ -88,6 +88,12 @@ static void bend_version(struct ps_pull_result *result)
 {
     result->reply.version = 0;
 }
+/* One more would be the mark of a part that holds nothing. */
+static void bend_version_to_the_last(struct ps_pull_result *result)
+{
+    result->reply.version = UINT64_MAX;
+    result->reply.delta.whole = PS_WHOLE_OTHER_CHAIN;
+}
 static void bend_chain(struct ps_pull_result *result)
 {
     result->reply.delta.chain.life ^= 1;
@@ -139,15 +145,34 @@ static void bend_runs_twice(struct ps_pull_result *result)
     static const uint32_t twice[] = {1, 1, 1, 1};
     result->reply.delta.runs = (struct ps_bytes){(const uint8_t *)twice, sizeof twice};
 }
+/* A full copy in blocks of another size, but there is no such block. */
+static void bend_blocks_and_runs(struct ps_pull_result *result)
+{
+    result->reply.delta.whole = PS_WHOLE_OTHER_CHAIN;
+    bend_blocks(result);
+    bend_runs(result);
+}
 static void bend_next(struct ps_pull_result *result)
 {
     result->reply.delta.next = UINT64_MAX;
 }
 
-static const bend_fn bends[] = {bend_version, bend_chain,     bend_name,      bend_type,
-                                bend_total,   bend_presence,  bend_blocks,    bend_tiny_blocks,
-                                bend_runs,    bend_runs_size, bend_runs_none, bend_runs_long,
-                                bend_next,    bend_runs_twice};
+static const bend_fn bends[] = {bend_version,
+                                bend_chain,
+                                bend_name,
+                                bend_type,
+                                bend_total,
+                                bend_presence,
+                                bend_blocks,
+                                bend_tiny_blocks,
+                                bend_runs,
+                                bend_runs_size,
+                                bend_runs_none,
+                                bend_runs_long,
+                                bend_next,
+                                bend_runs_twice,
+                                bend_blocks_and_runs,
+                                bend_version_to_the_last};
 enum { BENDS = sizeof bends / sizeof bends[0] };
 
 static int bend_number;
@@ -168,6 +193,7 @@ START_TEST(an_answer_that_does_not_fit_fails_its_part_and_changes_nothing)
     float *before = malloc(replica->parts[2].size);
     ck_assert_ptr_nonnull(before);
     memcpy(before, contents[2], replica->parts[2].size);
+    uint64_t version = replica->parts[2].version;
     push(2, elements, 2);
     push_one(0, 0);
     bend_number = _i;
@@ -177,6 +203,7 @@ START_TEST(an_answer_that_does_not_fit_fails_its_part_and_changes_nothing)
     ck_assert_int_eq(replica->parts[2].state, PS_PART_FAILED);
     ck_assert_int_eq(replica->parts[2].status, PS_ERR_BAD_INPUT);
     ck_assert(replica->parts[2].text[0] != 0);
+    ck_assert_uint_eq(replica->parts[2].version, version);
     ck_assert_mem_eq(before, contents[2], replica->parts[2].size);
     expect_same(0);
     free(before);
