@@ -48,13 +48,15 @@ static enum ps_status push_once(struct ps_service *service, struct ps_parameter 
 static enum ps_status apply(struct ps_service *service, struct ps_parameter *parameter,
                             const struct ps_push_request *request, struct ps_ahead *ahead,
                             struct outcome *outcome, struct ps_error *error);
-static enum ps_status update(struct ps_parameter *parameter, const struct ps_push_request *request,
-                             struct ps_ahead *ahead, struct ps_journal_place *place,
-                             uint64_t *version, struct ps_error *error);
+static enum ps_status update(const struct ps_service *service, struct ps_parameter *parameter,
+                             const struct ps_push_request *request, struct ps_ahead *ahead,
+                             struct ps_journal_place *place, uint64_t *version,
+                             struct ps_error *error);
 static void begin_wait(struct ps_service *service, enum ps_ack ack, struct outcome *outcome,
                        struct ps_push_wait *wait);
 static void count(const struct ps_service *service, const struct ps_push_request *request,
                   const struct ps_push_reply *reply, uint64_t start_unix_ns);
+static void count_attempt(const struct ps_service *service, enum ps_status status);
 
 enum ps_status ps_service_push(struct ps_service *service, const struct ps_push_request *request,
                                struct ps_push_reply *reply, struct ps_push_wait *wait,
@@ -215,6 +217,8 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
     PS_TRY(look_at_part(service, parameter, &part, error));
     enum ps_status status =
         ps_staging_add(&service->staging, &part, ps_now_ms(service->clock), &added, error);
+    if (added.ahead_failed != PS_OK)
+        count_attempt(service, added.ahead_failed);
     whole.content = added.content;
     whole.hold = added.hold;
     if (status == PS_OK && added.staged != NULL)
@@ -334,7 +338,7 @@ static enum ps_status apply(struct ps_service *service, struct ps_parameter *par
     struct ps_journal_place place;
     PS_TRY(ps_journal_place_init(&place, &service->queue, request, service->epoch, error));
     uint64_t version = 0;
-    enum ps_status status = update(parameter, request, ahead, &place, &version, error);
+    enum ps_status status = update(service, parameter, request, ahead, &place, &version, error);
     ps_journal_place_release(&place);
     if (status != PS_OK)
         return status;
@@ -349,14 +353,16 @@ static enum ps_status apply(struct ps_service *service, struct ps_parameter *par
 
 /* The attempt, if there is one; a gradient whose attempt was overtaken in the ordinary way, if it
  * was kept. */
-static enum ps_status update(struct ps_parameter *parameter, const struct ps_push_request *request,
-                             struct ps_ahead *ahead, struct ps_journal_place *place,
-                             uint64_t *version, struct ps_error *error)
+static enum ps_status update(const struct ps_service *service, struct ps_parameter *parameter,
+                             const struct ps_push_request *request, struct ps_ahead *ahead,
+                             struct ps_journal_place *place, uint64_t *version,
+                             struct ps_error *error)
 {
     const struct ps_gradient gradient = {request->content, request->encoding, request->is_plain};
     if (ahead != NULL) {
         enum ps_status status = ps_ahead_commit(ahead, place, version, error);
         bool was_kept = gradient.content.piece_count > 0;
+        count_attempt(service, status);
         if (status != PS_ERR_CONFLICT || !was_kept)
             return status;
     }
@@ -393,4 +399,18 @@ static void count(const struct ps_service *service, const struct ps_push_request
         ps_counter_add(metrics->pushes_without_id, 1);
     ps_histogram_observe(metrics->push_seconds,
                          now > start_unix_ns ? (double)(now - start_unix_ns) / 1e9 : 0);
+}
+
+/* What became of an attempt; one that may be made again is not over. */
+static void count_attempt(const struct ps_service *service, enum ps_status status)
+{
+    const struct ps_core_metrics *metrics = &service->metrics;
+    if (status == PS_OK)
+        ps_counter_add(metrics->pushes_ahead, 1);
+    else if (status == PS_ERR_CONFLICT)
+        ps_counter_add(metrics->ahead_overtaken, 1);
+    else if (status == PS_ERR_BAD_INPUT)
+        ps_counter_add(metrics->ahead_not_finite, 1);
+    else if (status == PS_ERR_NO_MEMORY)
+        ps_counter_add(metrics->ahead_without_memory, 1);
 }

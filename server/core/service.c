@@ -277,12 +277,12 @@ void ps_service_count_table(struct ps_service *service)
 
 void ps_service_count_ranges(struct ps_service *service)
 {
-    uint64_t bytes, expired_count;
+    uint64_t bytes, newly_expired;
     size_t count;
-    ps_staging_look(&service->staging, &bytes, &count, &expired_count);
+    ps_staging_look(&service->staging, &bytes, &count, &newly_expired);
     ps_gauge_set(service->metrics.staged_bytes, (double)bytes);
     ps_gauge_set(service->metrics.staged, (double)count);
-    ps_gauge_set(service->metrics.staged_expired, (double)expired_count);
+    ps_counter_add(service->metrics.staged_expired, newly_expired);
     ps_pins_look(&service->pins, &bytes, &count);
     ps_gauge_set(service->metrics.pinned_bytes, (double)bytes);
 }

@@ -3,67 +3,22 @@
 
 #include "base/assert.h"
 #include "base/bounds.h"
-#include "server/core/staged_part.h"
+#include "server/core/staged.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
-#include <string.h>
-
-/* For texts: about as long as a few parts take. */
-#define RETRY_HINT_MS 50
-
-struct ps_staged {
-    struct ps_staged *next;
-    _Atomic uint32_t references;       /* of the list or the one who applies it, and of holds */
-    const struct ps_allocator *memory; /* borrowed */
-    enum ps_method method;
-    enum ps_dtype dtype;
-    enum ps_encoding encoding;
-    uint64_t session;
-    uint64_t sequence;
-    uint64_t total;
-    uint64_t content_bytes; /* of all of it; of TOP_K the most */
-    uint64_t bytes;         /* reserved: all of it */
-    uint64_t used_ms;
-    bool applying;
-    bool is_listed;                /* false: forgotten while it was being applied, or over */
-    bool keeps;                    /* the content of its parts */
-    bool has_failed;               /* the attempt */
-    struct ps_ahead *ahead;        /* owned; NULL: there is no attempt */
-    size_t working;                /* parts that are being applied ahead */
-    uint64_t present;              /* elements that are there */
-    struct ps_staged_part *parts;  /* owned; by rising range */
-    struct ps_staged_part *newest; /* the one added last */
-    struct ps_bytes *pieces;       /* owned; of the whole, while it is one */
-    struct ps_bytes client_id;
-    struct ps_bytes name;
-    struct ps_bytes config;
-    uint8_t text[]; /* the three above */
-};
 
 static void drop_idle(struct ps_staging *staging, uint64_t now_ms);
 static enum ps_status find_or_begin(struct ps_staging *staging, const struct ps_part *part,
-                                    struct ps_staged **staged, struct ps_error *error);
+                                    uint64_t now_ms, struct ps_staged **staged,
+                                    struct ps_error *error);
 static enum ps_status begin(struct ps_staging *staging, const struct ps_part *part, uint64_t bytes,
-                            struct ps_staged **staged, struct ps_error *error);
+                            uint64_t now_ms, struct ps_staged **staged, struct ps_error *error);
 static enum ps_status add_to(struct ps_staging *staging, struct ps_staged *staged,
                              const struct ps_part *part, struct ps_added *added, bool *whole,
                              struct ps_error *error);
 static void apply_part(struct ps_staging *staging, struct ps_staged *staged,
                        struct ps_staged_part *part, struct ps_view content, struct ps_added *added);
-static void count_part(struct ps_staged *staged, struct ps_staged_part *part);
-static enum ps_status make_whole(struct ps_staged *staged, struct ps_view *content,
-                                 struct ps_error *error);
-static void remove_newest(struct ps_staged *staged);
 static void unlink_staged(struct ps_staging *staging, struct ps_staged *staged);
-static void *keep_staged(void *self);
-static void release_staged(void *argument);
-
-static bool is_of(const struct ps_staged *staged, const struct ps_request_id *id)
-{
-    return staged->sequence == id->sequence && staged->session == id->session &&
-           ps_bytes_equal(staged->client_id, id->client_id);
-}
 
 void ps_staging_init(struct ps_staging *staging, const struct ps_allocator *memory,
                      uint64_t bytes_max)
@@ -100,21 +55,21 @@ enum ps_status ps_staging_add(struct ps_staging *staging, const struct ps_part *
     PS_TRY(ps_staged_part_check(part, error));
     ps_mutex_lock(&staging->lock);
     drop_idle(staging, now_ms);
-    enum ps_status status = find_or_begin(staging, part, &found, error);
+    enum ps_status status = find_or_begin(staging, part, now_ms, &found, error);
     if (status == PS_OK) {
         found->used_ms = now_ms;
-        keep_staged(found); /* it may be forgotten meanwhile */
+        ps_staged_keep(found); /* it may be forgotten meanwhile */
         status = add_to(staging, found, part, added, &whole, error);
         if (whole)
-            status = make_whole(found, &added->content, error);
+            status = ps_staged_make_whole(found, &added->content, error);
         if (status == PS_OK && whole) {
             found->applying = true;
-            added->staged = keep_staged(found); /* for the one who applies it */
-            added->hold = (struct ps_hold){keep_staged, release_staged, found};
+            added->staged = ps_staged_keep(found); /* for the one who applies it */
+            added->hold = (struct ps_hold){ps_staged_keep, ps_staged_release, found};
         }
         if (found->parts == NULL && found->is_listed)
             unlink_staged(staging, found);
-        release_staged(found);
+        ps_staged_release(found);
     }
     ps_mutex_unlock(&staging->lock);
     return status;
@@ -125,7 +80,7 @@ enum ps_staging_way ps_staging_way(struct ps_staging *staging, const struct ps_r
     enum ps_staging_way way = PS_STAGING_UNKNOWN;
     ps_mutex_lock(&staging->lock);
     for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
-        if (is_of(it, id))
+        if (ps_staged_is_of(it, id))
             way = it->ahead != NULL && !it->has_failed ? PS_STAGING_AHEAD : PS_STAGING_PARTS;
     ps_mutex_unlock(&staging->lock);
     return way;
@@ -142,10 +97,9 @@ bool ps_staging_offer(struct ps_staging *staging, const struct ps_part *part,
     drop_idle(staging, now_ms);
     bool is_wanted = bytes <= staging->bytes_max / 2;
     for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
-        is_wanted = is_wanted && !is_of(it, part->id) &&
+        is_wanted = is_wanted && !ps_staged_is_of(it, part->id) &&
                     (it->ahead == NULL || ps_ahead_spec(it->ahead) != ps_ahead_spec(ahead));
-    if (is_wanted && begin(staging, part, bytes, &staged, NULL) == PS_OK) {
-        staged->used_ms = now_ms;
+    if (is_wanted && begin(staging, part, bytes, now_ms, &staged, NULL) == PS_OK) {
         staged->ahead = ahead;
         staged->keeps = keeps;
     }
@@ -158,23 +112,10 @@ uint64_t ps_staging_present(struct ps_staging *staging, const struct ps_request_
     uint64_t present = 0;
     ps_mutex_lock(&staging->lock);
     for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
-        if (is_of(it, id))
+        if (ps_staged_is_of(it, id))
             present = it->present;
     ps_mutex_unlock(&staging->lock);
     return present;
-}
-
-bool ps_staged_is_plain(const struct ps_staged *staged)
-{
-    bool is_plain = true;
-    for (const struct ps_staged_part *part = staged->parts; part != NULL; part = part->next)
-        is_plain = is_plain && part->is_plain;
-    return is_plain;
-}
-
-struct ps_ahead *ps_staged_ahead(const struct ps_staged *staged)
-{
-    return staged->has_failed ? NULL : staged->ahead;
 }
 
 void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum ps_status status)
@@ -188,16 +129,16 @@ void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum p
     if (is_over && staged->is_listed)
         unlink_staged(staging, staged);
     else if (!is_over)
-        remove_newest(staged);
+        ps_staged_remove_newest(staged);
     ps_mutex_unlock(&staging->lock);
-    release_staged(staged);
+    ps_staged_release(staged);
 }
 
 void ps_staging_forget(struct ps_staging *staging, const struct ps_request_id *id)
 {
     ps_mutex_lock(&staging->lock);
     struct ps_staged *staged = staging->first;
-    while (staged != NULL && !is_of(staged, id))
+    while (staged != NULL && !ps_staged_is_of(staged, id))
         staged = staged->next;
     if (staged != NULL && !staged->applying)
         unlink_staged(staging, staged);
@@ -206,40 +147,26 @@ void ps_staging_forget(struct ps_staging *staging, const struct ps_request_id *i
 
 /* ---- Finding ---- */
 
+/* Has it got no part for so long? */
+static bool is_idle(const struct ps_staged *staged, uint64_t idle_ms, uint64_t now_ms)
+{
+    return !ps_staged_is_busy(staged) && now_ms >= staged->used_ms + idle_ms;
+}
+
+static void expire(struct ps_staging *staging, struct ps_staged *staged)
+{
+    staging->expired_count++;
+    unlink_staged(staging, staged);
+}
+
 static void drop_idle(struct ps_staging *staging, uint64_t now_ms)
 {
     struct ps_staged *next;
     for (struct ps_staged *staged = staging->first; staged != NULL; staged = next) {
         next = staged->next;
-        if (staged->applying || staged->working > 0 ||
-            now_ms < staged->used_ms + PS_STAGING_IDLE_MS)
-            continue;
-        staging->expired_count++;
-        unlink_staged(staging, staged);
+        if (is_idle(staged, PS_STAGING_IDLE_MS, now_ms))
+            expire(staging, staged);
     }
-}
-
-static enum ps_status check_same(const struct ps_staged *staged, const struct ps_part *part,
-                                 struct ps_error *error)
-{
-    if (staged->applying)
-        return ps_fail(error, PS_ERR_BUSY, "the same request is being applied; try again in %d ms",
-                       RETRY_HINT_MS);
-    if (staged->method != part->method || !ps_bytes_equal(staged->name, part->name) ||
-        !ps_bytes_equal(staged->config, part->config) || staged->dtype != part->dtype ||
-        staged->total != part->total)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "this request id is that of ranges of something else: Name: %.*s, %" PRIu64
-                       " elements",
-                       (int)staged->name.size, (const char *)staged->name.data, staged->total);
-    if (staged->encoding != part->encoding)
-        return ps_fail(
-            error, PS_ERR_BAD_INPUT,
-            "Name: %.*s, a range in %s among ranges in %s: all ranges of a request are in "
-            "one encoding",
-            (int)staged->name.size, (const char *)staged->name.data,
-            ps_encoding_name(part->encoding), ps_encoding_name(staged->encoding));
-    return PS_OK;
 }
 
 static enum ps_status check_room(const struct ps_staging *staging, const struct ps_request_id *id,
@@ -256,53 +183,61 @@ static enum ps_status check_room(const struct ps_staging *staging, const struct 
     return ps_fail(error, PS_ERR_BUSY,
                    "%" PRIu64 " bytes in ranges wait for the rest, limit %" PRIu64
                    "; try again in %d ms",
-                   fits ? own : staging->bytes, fits ? max / 2 : max, RETRY_HINT_MS);
+                   fits ? own : staging->bytes, fits ? max / 2 : max, PS_STAGED_RETRY_HINT_MS);
 }
 
-static struct ps_bytes put_text(uint8_t **at, struct ps_bytes from)
+/* The oldest request of this client, if `id` is newer and nothing has come for it for a while. */
+static struct ps_staged *find_given_up(const struct ps_staging *staging,
+                                       const struct ps_request_id *id, uint64_t now_ms)
 {
-    struct ps_bytes copy = {*at, from.size};
-    if (from.size > 0)
-        memcpy(*at, from.data, from.size);
-    *at += from.size;
-    return copy;
+    struct ps_staged *oldest = NULL;
+    struct ps_request_id before = *id;
+    for (struct ps_staged *it = staging->first; it != NULL; it = it->next) {
+        if (!ps_staged_is_before(it, &before) || !is_idle(it, PS_STAGING_YIELD_MS, now_ms))
+            continue;
+        oldest = it;
+        before.session = it->session;
+        before.sequence = it->sequence;
+    }
+    return oldest;
+}
+
+/* What the client has given up gives way to what it begins. Only the older to the newer, so that
+ * two that are both wanted do not drive each other out. */
+static enum ps_status make_room(struct ps_staging *staging, const struct ps_request_id *id,
+                                uint64_t bytes, uint64_t now_ms, struct ps_error *error)
+{
+    enum ps_status status = check_room(staging, id, bytes, error);
+    while (status != PS_OK) {
+        struct ps_staged *given_up = find_given_up(staging, id, now_ms);
+        if (given_up == NULL)
+            return status;
+        expire(staging, given_up);
+        status = check_room(staging, id, bytes, error);
+    }
+    return PS_OK;
 }
 
 static enum ps_status find_or_begin(struct ps_staging *staging, const struct ps_part *part,
-                                    struct ps_staged **out, struct ps_error *error)
+                                    uint64_t now_ms, struct ps_staged **out, struct ps_error *error)
 {
     for (struct ps_staged *it = staging->first; it != NULL; it = it->next) {
-        if (!is_of(it, part->id))
+        if (!ps_staged_is_of(it, part->id))
             continue;
         *out = it;
-        return check_same(it, part, error);
+        return ps_staged_check_same(it, part, error);
     }
-    return begin(staging, part, ps_staged_part_whole_bytes(part), out, error);
+    return begin(staging, part, ps_staged_part_whole_bytes(part), now_ms, out, error);
 }
 
 static enum ps_status begin(struct ps_staging *staging, const struct ps_part *part, uint64_t bytes,
-                            struct ps_staged **out, struct ps_error *error)
+                            uint64_t now_ms, struct ps_staged **out, struct ps_error *error)
 {
-    PS_TRY(check_room(staging, part->id, bytes, error));
-    size_t text_size = part->id->client_id.size + part->name.size + part->config.size;
-    struct ps_staged *staged = ps_zeroed(staging->memory, sizeof *staged + text_size);
+    PS_TRY(make_room(staging, part->id, bytes, now_ms, error));
+    struct ps_staged *staged = ps_staged_create(staging->memory, part, bytes);
     if (staged == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a request in ranges");
-    uint8_t *at = staged->text;
-    atomic_init(&staged->references, 1);
-    staged->memory = staging->memory;
-    staged->method = part->method;
-    staged->dtype = part->dtype;
-    staged->encoding = part->encoding;
-    staged->session = part->id->session;
-    staged->sequence = part->id->sequence;
-    staged->total = part->total;
-    staged->content_bytes = ps_staged_part_whole_bytes(part);
-    staged->bytes = bytes;
-    staged->keeps = true;
-    staged->client_id = put_text(&at, part->id->client_id);
-    staged->name = put_text(&at, part->name);
-    staged->config = put_text(&at, part->config);
+    staged->used_ms = now_ms;
     staged->is_listed = true;
     staged->next = staging->first;
     staging->first = staged;
@@ -331,16 +266,9 @@ static enum ps_status add_to(struct ps_staging *staging, struct ps_staged *stage
     if (staged->ahead != NULL && !staged->has_failed)
         apply_part(staging, staged, part, from->content, added);
     else
-        count_part(staged, part);
+        ps_staged_count(staged, part);
     *whole = staged->is_listed && staged->present == staged->total;
     return PS_OK;
-}
-
-static void count_part(struct ps_staged *staged, struct ps_staged_part *part)
-{
-    part->is_there = true;
-    staged->newest = part;
-    staged->present += part->range.count;
 }
 
 /* The lock is not held meanwhile. What then was forgotten counts no more. */
@@ -356,40 +284,12 @@ static void apply_part(struct ps_staging *staging, struct ps_staged *staged,
     ps_mutex_lock(&staging->lock);
     staged->working--;
     part->is_plain = status == PS_OK;
+    added->ahead_failed = staged->has_failed ? PS_OK : status;
     staged->has_failed = staged->has_failed || status != PS_OK;
     if (staged->keeps || !staged->has_failed)
-        count_part(staged, part);
+        ps_staged_count(staged, part);
     else if (staged->is_listed)
         unlink_staged(staging, staged);
-}
-
-static void remove_newest(struct ps_staged *staged)
-{
-    struct ps_staged_part **link = &staged->parts;
-    while (*link != staged->newest)
-        link = &(*link)->next;
-    *link = staged->newest->next;
-    staged->present -= staged->newest->range.count;
-    ps_staged_part_release(staged->memory, staged->newest);
-    ps_release(staged->memory, staged->pieces);
-    staged->pieces = NULL;
-    staged->newest = NULL;
-}
-
-static enum ps_status make_whole(struct ps_staged *staged, struct ps_view *content,
-                                 struct ps_error *error)
-{
-    PS_ASSERT(staged->pieces == NULL && staged->newest != NULL && staged->working == 0);
-    *content = (struct ps_view){.size = (size_t)staged->content_bytes};
-    if (!staged->keeps)
-        return PS_OK;
-    staged->pieces = ps_staged_part_join(staged->memory, staged->parts, staged->encoding, content);
-    if (staged->pieces == NULL) {
-        remove_newest(staged);
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the pieces of a whole");
-    }
-    PS_ASSERT(content->size == staged->content_bytes || staged->encoding == PS_ENCODING_TOP_K);
-    return PS_OK;
 }
 
 /* ---- Ends ---- */
@@ -404,39 +304,17 @@ static void unlink_staged(struct ps_staging *staging, struct ps_staged *staged)
     PS_ASSERT(staging->bytes >= staged->bytes && staging->count > 0);
     staging->bytes -= staged->bytes;
     staging->count--;
-    release_staged(staged);
-}
-
-static void *keep_staged(void *self)
-{
-    struct ps_staged *staged = self;
-    atomic_fetch_add(&staged->references, 1);
-    return staged;
-}
-
-/* Whoever keeps the whole reads its pieces; the last one ends it. */
-static void release_staged(void *argument)
-{
-    struct ps_staged *staged = argument;
-    if (atomic_fetch_sub(&staged->references, 1) > 1)
-        return;
-    while (staged->parts != NULL) {
-        struct ps_staged_part *part = staged->parts;
-        staged->parts = part->next;
-        ps_staged_part_release(staged->memory, part);
-    }
-    ps_ahead_release(staged->ahead);
-    ps_release(staged->memory, staged->pieces);
-    ps_release(staged->memory, staged);
+    ps_staged_release(staged);
 }
 
 void ps_staging_look(struct ps_staging *staging, uint64_t *bytes, size_t *count,
-                     uint64_t *expired_count)
+                     uint64_t *newly_expired)
 {
     ps_mutex_lock(&staging->lock);
     *bytes = staging->bytes;
     *count = staging->count;
-    *expired_count = staging->expired_count;
+    *newly_expired = staging->expired_count - staging->expired_told;
+    staging->expired_told = staging->expired_count;
     ps_mutex_unlock(&staging->lock);
 }
 
@@ -446,15 +324,8 @@ void ps_staging_check(struct ps_staging *staging)
     size_t count = 0;
     ps_mutex_lock(&staging->lock);
     for (const struct ps_staged *it = staging->first; it != NULL; it = it->next) {
-        uint64_t present = 0;
-        uint64_t end = 0;
-        for (const struct ps_staged_part *part = it->parts; part != NULL; part = part->next) {
-            PS_ASSERT(part->range.first >= end);
-            end = part->range.first + part->range.count;
-            present += part->is_there ? part->range.count : 0;
-        }
-        PS_ASSERT(end <= it->total && present == it->present);
-        PS_ASSERT(it->applying == (present == it->total));
+        PS_ASSERT(it->is_listed);
+        ps_staged_check(it);
         bytes += it->bytes;
         count++;
     }

@@ -12,9 +12,11 @@
  * only one always fits, however large it is. A part of something that was let in is never refused
  * for room: half-staged pushes cannot block each other.
  *
- * What got no part for PS_STAGING_IDLE_MS is dropped when the next part comes, of anybody. A client
- * whose parts were all answered as staged sends them again: the server has lost some of them, or
- * an attempt has failed.
+ * What got no part for PS_STAGING_IDLE_MS is dropped when the next part comes, of anybody. Where
+ * room is missing, what a client has given up gives way to what it begins: the oldest first, of its
+ * requests with lower numbers that got no part for PS_STAGING_YIELD_MS. A client whose parts were
+ * all answered as staged sends them again: the server has lost some of them, or an attempt has
+ * failed.
  *
  * Threads:  every function is safe from any thread, but for init, fini and clear. Parts are applied
  *           in the thread that brings them, without a lock.
@@ -38,6 +40,7 @@
 #define PS_STAGING_PART_BYTES (PS_BLOCK_BYTES / 4)
 
 #define PS_STAGING_IDLE_MS 60000
+#define PS_STAGING_YIELD_MS 1000
 
 struct ps_staged;
 
@@ -49,6 +52,7 @@ struct ps_staging {
     uint64_t bytes;                    /* reserved */
     size_t count;
     uint64_t expired_count; /* dropped because nothing came for too long */
+    uint64_t expired_told;  /* of these, by ps_staging_look */
 };
 
 void ps_staging_init(struct ps_staging *staging, const struct ps_allocator *memory,
@@ -98,6 +102,7 @@ struct ps_added {
     struct ps_blocks *made;   /* a reference to what the attempt makes, where this part was applied
                                  ahead; only its elements may be read. Else NULL */
     uint64_t version;         /* that `made` will be */
+    enum ps_status ahead_failed; /* why the attempt has failed with this part; PS_OK: it has not */
 };
 
 /* Adds a part. The same part may come again, with the same content.
@@ -130,9 +135,9 @@ void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum p
 /* Forgets a request, unless it is being applied. */
 void ps_staging_forget(struct ps_staging *staging, const struct ps_request_id *id);
 
-/* How much is staged, for metrics. */
+/* How much is staged, and how many requests were dropped since the last look; for metrics. */
 void ps_staging_look(struct ps_staging *staging, uint64_t *bytes, size_t *count,
-                     uint64_t *expired_count);
+                     uint64_t *newly_expired);
 
 /* Asserts every invariant. */
 void ps_staging_check(struct ps_staging *staging);

@@ -57,8 +57,8 @@ void ps_rpc_metrics_register(struct ps_rpc_metrics *metrics, struct ps_metrics *
         ps_metrics_gauge(registry, "ps_rpc_stream_messages",
                          "Messages of streams of batches that are not answered yet.", NULL);
     metrics->dropped =
-        ps_metrics_gauge(registry, "ps_rpc_dropped_connections",
-                         "Connections that were closed at once for want of descriptors.", NULL);
+        ps_metrics_counter(registry, "ps_rpc_dropped_connections_total",
+                           "Connections that were closed at once for want of descriptors.", NULL);
     static const char connections[] = "Connections of clients that are open.";
     metrics->tcp_connections =
         ps_metrics_gauge(registry, "ps_rpc_connections", connections, "transport=\"tcp\"");
@@ -96,7 +96,12 @@ void ps_rpc_metrics_stream_message(struct ps_rpc_metrics *metrics, int change)
 
 void ps_rpc_metrics_dropped(struct ps_rpc_metrics *metrics, uint64_t connections)
 {
-    ps_gauge_set(metrics->dropped, (double)connections);
+    uint64_t told = atomic_load(&metrics->dropped_told);
+    while (told < connections &&
+           !atomic_compare_exchange_weak(&metrics->dropped_told, &told, connections))
+        continue;
+    if (told < connections)
+        ps_counter_add(metrics->dropped, connections - told);
 }
 
 void ps_rpc_metrics_connections(struct ps_rpc_metrics *metrics, uint32_t tcp, uint32_t local)

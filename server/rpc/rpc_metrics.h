@@ -23,11 +23,12 @@ struct ps_rpc_metrics {
     struct ps_counter *bytes_received;
     struct ps_counter *bytes_sent;
     struct ps_gauge *parked;
-    struct ps_gauge *dropped;
+    struct ps_counter *dropped;
     struct ps_gauge *tcp_connections;
     struct ps_gauge *local_connections;
     struct ps_counter *stream_messages;
     struct ps_gauge *stream_messages_open;
+    _Atomic uint64_t dropped_told;
     atomic_uint parked_count;
     atomic_uint stream_message_count;
 };
@@ -40,7 +41,7 @@ void ps_rpc_metrics_started(struct ps_rpc_metrics *metrics, enum ps_method metho
 void ps_rpc_metrics_handled(struct ps_rpc_metrics *metrics, enum ps_method method,
                             enum ps_rpc_code code, size_t reply_bytes, double seconds);
 
-/* So many connections were dropped so far for want of descriptors. */
+/* So many connections were dropped so far for want of descriptors. Any thread. */
 void ps_rpc_metrics_dropped(struct ps_rpc_metrics *metrics, uint64_t connections);
 
 /* So many connections are open at the moment. */

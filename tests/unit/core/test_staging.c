@@ -38,15 +38,13 @@ struct added {
     struct ps_error error;
 };
 
-static struct added add_as(const char *client, uint64_t sequence, const char *name, uint64_t total,
-                           uint64_t first, uint64_t count, uint64_t now_ms)
+static struct added add_with(const struct ps_request_id *id, const char *name, uint64_t total,
+                             uint64_t first, uint64_t count, uint64_t now_ms)
 {
     struct added added = {0};
-    const struct ps_request_id id = {
-        .present = true, .client_id = text(client), .session = 1, .sequence = sequence};
     struct ps_bytes piece = {(const uint8_t *)(values + first % TOTAL), count * sizeof(float)};
     const struct ps_part part = {.method = PS_METHOD_PUSH,
-                                 .id = &id,
+                                 .id = id,
                                  .name = text(name),
                                  .dtype = PS_F32,
                                  .total = total,
@@ -55,6 +53,23 @@ static struct added add_as(const char *client, uint64_t sequence, const char *na
     added.status = ps_staging_add(&staging, &part, now_ms, &added.got, &added.error);
     ps_staging_check(&staging);
     return added;
+}
+
+static struct added add_as(const char *client, uint64_t sequence, const char *name, uint64_t total,
+                           uint64_t first, uint64_t count, uint64_t now_ms)
+{
+    const struct ps_request_id id = {
+        .present = true, .client_id = text(client), .session = 1, .sequence = sequence};
+    return add_with(&id, name, total, first, count, now_ms);
+}
+
+/* A range of "w", of one client. */
+static struct added add_of(uint64_t session, uint64_t sequence, uint64_t first, uint64_t count,
+                           uint64_t now_ms)
+{
+    const struct ps_request_id id = {
+        .present = true, .client_id = text("a"), .session = session, .sequence = sequence};
+    return add_with(&id, "w", TOTAL, first, count, now_ms);
 }
 
 static struct added add(uint64_t first, uint64_t count)
@@ -241,6 +256,126 @@ START_TEST(what_gets_no_part_for_long_is_dropped)
 }
 END_TEST
 
+/* Room for one request of a client. */
+static void begin_narrow(void)
+{
+    begin(3 * sizeof values);
+}
+
+START_TEST(what_a_client_has_given_up_gives_way_to_what_it_begins)
+{
+    begin_narrow();
+    ck_assert_int_eq(add_as("a", 1, "w", TOTAL, 0, PART, 0).status, PS_OK);
+
+    ck_assert_int_eq(add_as("a", 2, "v", TOTAL, 0, PART, PS_STAGING_YIELD_MS - 1).status,
+                     PS_ERR_BUSY);
+    ck_assert_int_eq(add_as("a", 2, "v", TOTAL, 0, PART, PS_STAGING_YIELD_MS).status, PS_OK);
+    ck_assert_uint_eq(staging.count, 1);
+    ck_assert_uint_eq(staging.expired_count, 1);
+    end();
+}
+END_TEST
+
+START_TEST(a_newer_session_is_newer_whatever_its_numbers)
+{
+    begin_narrow();
+    ck_assert_int_eq(add_of(1, 9, 0, PART, 0).status, PS_OK);
+
+    ck_assert_int_eq(add_of(2, 1, 0, PART, PS_STAGING_YIELD_MS).status, PS_OK);
+    ck_assert_int_eq(add_of(1, 10, 0, PART, 3 * PS_STAGING_YIELD_MS).status, PS_ERR_BUSY);
+    ck_assert_uint_eq(staging.expired_count, 1);
+    end();
+}
+END_TEST
+
+START_TEST(the_older_never_drives_out_the_newer)
+{
+    begin_narrow();
+    ck_assert_int_eq(add_as("a", 2, "w", TOTAL, 0, PART, 0).status, PS_OK);
+
+    ck_assert_int_eq(add_as("a", 1, "v", TOTAL, 0, PART, PS_STAGING_IDLE_MS - 1).status,
+                     PS_ERR_BUSY);
+    ck_assert_uint_eq(staging.expired_count, 0);
+    end();
+}
+END_TEST
+
+START_TEST(what_still_gets_parts_is_not_given_up)
+{
+    begin_narrow();
+    ck_assert_int_eq(add_as("a", 1, "w", TOTAL, 0, PART, 0).status, PS_OK);
+    ck_assert_int_eq(add_as("a", 1, "w", TOTAL, PART, PART, PS_STAGING_YIELD_MS).status, PS_OK);
+
+    ck_assert_int_eq(add_as("a", 2, "v", TOTAL, 0, PART, 2 * PS_STAGING_YIELD_MS - 1).status,
+                     PS_ERR_BUSY);
+    struct added last = add_as("a", 1, "w", TOTAL, 2 * PART, REST, 2 * PS_STAGING_YIELD_MS);
+    expect_whole(&last);
+    /* Nor is what is being applied. */
+    ck_assert_int_eq(add_as("a", 2, "v", TOTAL, 0, PART, 9 * PS_STAGING_YIELD_MS).status,
+                     PS_ERR_BUSY);
+    ps_staging_end(&staging, last.got.staged, PS_OK);
+    ck_assert_uint_eq(staging.expired_count, 0);
+    end();
+}
+END_TEST
+
+START_TEST(nobody_gives_way_to_another_client)
+{
+    begin_narrow();
+    const char *const clients[] = {"a", "b", "c"};
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(add_as(clients[i], 1, "w", TOTAL, 0, PART, 0).status, PS_OK);
+
+    ck_assert_int_eq(add_as("d", 2, "w", TOTAL, 0, PART, PS_STAGING_IDLE_MS - 1).status,
+                     PS_ERR_BUSY);
+    ck_assert_uint_eq(staging.count, 3);
+    end();
+}
+END_TEST
+
+START_TEST(only_as_much_gives_way_as_is_needed_and_the_oldest_first)
+{
+    begin(6 * sizeof values);
+    for (uint64_t sequence = 1; sequence <= 3; sequence++)
+        ck_assert_int_eq(add_as("a", 4 - sequence, "w", TOTAL, 0, PART, 0).status, PS_OK);
+
+    ck_assert_int_eq(add_as("a", 7, "v", TOTAL, 0, PART, PS_STAGING_YIELD_MS).status, PS_OK);
+    ck_assert_uint_eq(staging.count, 3);
+    /* The first has gone; the second and third go on. */
+    struct added added = add_as("a", 2, "w", TOTAL, PART, PART, PS_STAGING_YIELD_MS);
+    ck_assert_int_eq(added.status, PS_OK);
+    added = add_as("a", 2, "w", TOTAL, 2 * PART, REST, PS_STAGING_YIELD_MS);
+    expect_whole(&added);
+    ps_staging_end(&staging, added.got.staged, PS_OK);
+    end();
+}
+END_TEST
+
+/* Its parts are answered as those of any request that is not whole yet. */
+START_TEST(what_gave_way_may_come_again)
+{
+    begin_narrow();
+    ck_assert_int_eq(add_as("a", 1, "w", TOTAL, 0, PART, 0).status, PS_OK);
+    ck_assert_int_eq(add_as("a", 1, "w", TOTAL, PART, PART, 0).status, PS_OK);
+    struct added other = add_as("a", 2, "v", TOTAL, 0, PART, PS_STAGING_YIELD_MS);
+    ck_assert_int_eq(add_as("a", 1, "w", TOTAL, 2 * PART, REST, PS_STAGING_YIELD_MS).status,
+                     PS_ERR_BUSY);
+    (void)add_as("a", 2, "v", TOTAL, PART, PART, PS_STAGING_YIELD_MS);
+    other = add_as("a", 2, "v", TOTAL, 2 * PART, REST, PS_STAGING_YIELD_MS);
+    expect_whole(&other);
+    ps_staging_end(&staging, other.got.staged, PS_OK);
+
+    struct added added = add_as("a", 1, "w", TOTAL, 2 * PART, REST, PS_STAGING_YIELD_MS);
+    ck_assert_int_eq(added.status, PS_OK);
+    ck_assert_ptr_null(added.got.staged);
+    (void)add_as("a", 1, "w", TOTAL, 0, PART, PS_STAGING_YIELD_MS);
+    added = add_as("a", 1, "w", TOTAL, PART, PART, PS_STAGING_YIELD_MS);
+    expect_whole(&added);
+    ps_staging_end(&staging, added.got.staged, PS_OK);
+    end();
+}
+END_TEST
+
 START_TEST(a_refused_whole_waits_for_its_last_part_again)
 {
     begin(1 << 20);
@@ -324,6 +459,13 @@ int main(void)
     tcase_add_test(t, what_would_not_fit_is_refused_at_its_first_part);
     tcase_add_test(t, the_only_one_always_fits);
     tcase_add_test(t, what_gets_no_part_for_long_is_dropped);
+    tcase_add_test(t, what_a_client_has_given_up_gives_way_to_what_it_begins);
+    tcase_add_test(t, a_newer_session_is_newer_whatever_its_numbers);
+    tcase_add_test(t, the_older_never_drives_out_the_newer);
+    tcase_add_test(t, what_still_gets_parts_is_not_given_up);
+    tcase_add_test(t, nobody_gives_way_to_another_client);
+    tcase_add_test(t, only_as_much_gives_way_as_is_needed_and_the_oldest_first);
+    tcase_add_test(t, what_gave_way_may_come_again);
     tcase_add_test(t, a_refused_whole_waits_for_its_last_part_again);
     tcase_add_loop_test(t, what_is_applied_may_be_forgotten_meanwhile, 0, 2);
     tcase_add_test(t, a_hold_keeps_the_whole_beyond_its_end);
