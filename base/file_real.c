@@ -116,7 +116,7 @@ static enum ps_status real_write_view(void *self, struct ps_file file, struct ps
         if (wrote < 0 && errno == EINTR)
             wrote = 0;
         if (wrote < 0)
-            return fail_with_errno(error, "write", "file");
+            return fail_on_file(error, "write", file);
         /* The rest of a short write goes piece by piece: it is rare. */
         for (size_t i = 0; i < count; i++) {
             size_t done = (size_t)wrote < vectors[i].iov_len ? (size_t)wrote : vectors[i].iov_len;
@@ -246,6 +246,8 @@ static enum ps_status make_one_folder(void *self, const char *path, const char *
         return real_sync_folder(self, parent, error);
     if (errno == EEXIST && is_folder(path))
         return PS_OK;
+    if (errno == EEXIST)
+        return ps_fail(error, PS_ERR_EXISTS, "make folder %s: what is there is no folder", path);
     return fail_with_errno(error, "make folder", path);
 }
 

@@ -47,6 +47,8 @@ struct ps_option_set {
     const char *program;     /* "pserver" */
     const char *usage;       /* "pserver [--option VALUE]..." */
     const char *summary;     /* what the program does, one sentence */
+    const char *commands;    /* lines for --help: what the first word may be; may be NULL */
+    const char *statuses;    /* lines for --help: what exit statuses mean; may be NULL */
     const char *examples;    /* lines for --help; may be NULL */
     const char *environment; /* prefix of environment names: "PSERVER_"; NULL: none */
     const struct ps_option *options;

@@ -10,17 +10,22 @@
 
 static void append_option(const struct ps_option_set *set, const struct ps_option *option,
                           struct ps_buffer *text);
+static void append_choices(struct ps_buffer *facts, const struct ps_option *option);
 
 void ps_options_help(const struct ps_option_set *set, struct ps_buffer *text)
 {
     PS_ASSERT(set != NULL && text != NULL);
-    ps_buffer_append_format(text, "%s - %s\n\nUsage: %s\n\nOptions:\n", set->program, set->summary,
-                            set->usage);
+    ps_buffer_append_format(text, "%s - %s\n\nUsage: %s\n", set->program, set->summary, set->usage);
+    if (set->commands != NULL)
+        ps_buffer_append_format(text, "\nCommands:\n%s", set->commands);
+    ps_buffer_append_text(text, "\nOptions:\n");
     for (size_t i = 0; i < set->option_count; i++)
         append_option(set, &set->options[i], text);
     if (set->environment != NULL)
         ps_buffer_append_text(text, "\nAn option wins over its environment variable, which wins "
                                     "over the\nconfiguration file, which wins over the default.\n");
+    if (set->statuses != NULL)
+        ps_buffer_append_format(text, "\nExit status:\n%s", set->statuses);
     if (set->examples != NULL)
         ps_buffer_append_format(text, "\nExamples:\n%s", set->examples);
 }
@@ -59,9 +64,10 @@ static void append_option(const struct ps_option_set *set, const struct ps_optio
 
     size_t column = 0;
     append_wrapped(text, option->help, &column);
-    char last[256];
+    char last[512];
     struct ps_buffer facts;
     ps_buffer_init_fixed(&facts, last, sizeof last);
+    append_choices(&facts, option);
     if (option->fallback != NULL && option->fallback[0] != '\0')
         ps_buffer_append_format(&facts, "Default: %s. ", option->fallback);
     char name[128];
@@ -69,4 +75,15 @@ static void append_option(const struct ps_option_set *set, const struct ps_optio
         ps_buffer_append_format(&facts, "Environment: %s.", name);
     append_wrapped(text, last, &column);
     ps_buffer_append_text(text, "\n");
+}
+
+/* Where the option's own line does not show them. */
+static void append_choices(struct ps_buffer *facts, const struct ps_option *option)
+{
+    if (option->type != PS_OPTION_CHOICE || option->value_name == NULL ||
+        strcmp(option->value_name, option->choices) == 0)
+        return;
+    ps_buffer_append_text(facts, "One of ");
+    ps_option_append_choices(option, facts);
+    ps_buffer_append_text(facts, ". ");
 }

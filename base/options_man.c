@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
+static void append_lines(struct ps_buffer *page, const char *title, const char *lines);
 static void append_options(const struct ps_option_set *set, struct ps_buffer *page);
 static void append_escaped(struct ps_buffer *page, const char *text);
 
@@ -22,16 +23,25 @@ void ps_options_man(const struct ps_option_set *set, struct ps_buffer *page)
     append_escaped(page, set->summary);
     ps_buffer_append_text(page, "\n.SH SYNOPSIS\n");
     append_escaped(page, set->usage);
-    ps_buffer_append_text(page, "\n.SH OPTIONS\n");
+    ps_buffer_append_text(page, "\n");
+    append_lines(page, "COMMANDS", set->commands);
+    ps_buffer_append_text(page, ".SH OPTIONS\n");
     append_options(set, page);
     if (set->environment != NULL)
         ps_buffer_append_text(page, ".SH PRECEDENCE\nAn option wins over its environment variable, "
                                     "which wins over the configuration file, which wins over "
                                     "the default.\n");
-    if (set->examples == NULL)
+    append_lines(page, "EXIT STATUS", set->statuses);
+    append_lines(page, "EXAMPLES", set->examples);
+}
+
+/* A section of lines that stand as they are. */
+static void append_lines(struct ps_buffer *page, const char *title, const char *lines)
+{
+    if (lines == NULL)
         return;
-    ps_buffer_append_text(page, ".SH EXAMPLES\n.nf\n");
-    append_escaped(page, set->examples);
+    ps_buffer_append_format(page, ".SH %s\n.nf\n", title);
+    append_escaped(page, lines);
     ps_buffer_append_text(page, ".fi\n");
 }
 
@@ -50,6 +60,11 @@ static void append_option(const struct ps_option_set *set, const struct ps_optio
     }
     ps_buffer_append_text(page, "\n");
     append_escaped(page, option->help);
+    if (option->type == PS_OPTION_CHOICE && option->value_name != NULL) {
+        ps_buffer_append_text(page, "\nOne of ");
+        ps_option_append_choices(option, page);
+        ps_buffer_append_text(page, ".");
+    }
     if (option->fallback != NULL && option->fallback[0] != '\0') {
         ps_buffer_append_text(page, "\nDefault: ");
         append_escaped(page, option->fallback);

@@ -181,3 +181,16 @@ bool ps_option_environment_name(const struct ps_option_set *set, const struct ps
         *letter = *letter == '-' ? '_' : (char)toupper((unsigned char)*letter);
     return true;
 }
+
+void ps_option_append_choices(const struct ps_option *option, struct ps_buffer *text)
+{
+    PS_ASSERT(option->type == PS_OPTION_CHOICE);
+    for (const char *choice = option->choices;; choice++) {
+        size_t size = strcspn(choice, "|");
+        ps_buffer_append(text, (struct ps_bytes){(const uint8_t *)choice, size});
+        choice += size;
+        if (*choice == '\0')
+            return;
+        ps_buffer_append_text(text, ", ");
+    }
+}

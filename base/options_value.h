@@ -20,6 +20,9 @@ PS_MUST_USE enum ps_status ps_option_set_value(const struct ps_option *option, c
 const struct ps_option *ps_option_find(const struct ps_option_set *set, const char *name,
                                        size_t name_size);
 
+/* Appends the choices of an option as words that can be wrapped: "a, b, c". */
+void ps_option_append_choices(const struct ps_option *option, struct ps_buffer *text);
+
 /* PS_ERR_NOT_FOUND with the nearest name. `prefix` stands before names: "--" or "". */
 enum ps_status ps_option_unknown(const struct ps_option_set *set, const char *prefix,
                                  const char *name, struct ps_error *error);

@@ -85,8 +85,9 @@ const void *ps_program_command(const struct ps_option_set *set, const void *tabl
             continue;
         if (word_count - 1 == command->argument_count)
             return entry;
-        (void)fprintf(stderr, "%s %s takes %d argument(s), not %d\n", set->program, command->name,
-                      command->argument_count, word_count - 1);
+        (void)fprintf(stderr, "%s: %s takes %d argument%s, not %d; see %s --help\n", set->program,
+                      command->name, command->argument_count,
+                      command->argument_count == 1 ? "" : "s", word_count - 1, set->program);
         return NULL;
     }
     (void)fprintf(stderr, "%s: unknown command \"%s\"; see %s --help\n", set->program, argv[1],

@@ -37,9 +37,12 @@ static const struct ps_option table[] = {
 static const struct ps_option_set options_set = {
     .program = "psctl",
     .usage = "psctl COMMAND (--etcd URL | --servers HOST:PORT,...) [OPTION]...",
-    .summary = "Looks at a running job and asks it for things. Commands: status (every server's "
-               "state), members (who serves which index), params (all parameters), get NAME "
-               "(a parameter's values), checkpoint (write one now on every server).",
+    .summary = "Looks at a running job and asks it for things.",
+    .commands = "  status      every server's state\n"
+                "  members     who serves which index\n"
+                "  params      all parameters\n"
+                "  get NAME    a parameter's values\n"
+                "  checkpoint  write one now on every server\n",
     .examples = "  psctl status --etcd http://127.0.0.1:2379\n"
                 "  psctl params --servers 127.0.0.1:8000 --output json\n"
                 "  psctl get linear/bias --etcd http://127.0.0.1:2379\n"

@@ -87,8 +87,19 @@ static const struct ps_option_set set = {
     .usage = "psbench NAME [OPTION]...",
     .summary =
         "Measures a server of its own, checks the results, and prints every figure beside what the "
-        "machine can do, measured in the same run. Names: push, pull, pushpull, batch, latency, "
-        "journal, checkpoint, recover, scale, update, encoding, delta.",
+        "machine can do, measured in the same run.",
+    .commands = "  push        gradients to a server\n"
+                "  pull        parameters from it\n"
+                "  pushpull    both in one\n"
+                "  batch       many small parameters in one call\n"
+                "  latency     one small push or pull at a time\n"
+                "  journal     pushes that are acknowledged when they are on the disk\n"
+                "  checkpoint  what saving takes, and pushes meanwhile\n"
+                "  recover     loading a checkpoint and replaying a journal\n"
+                "  scale       several clients and servers\n"
+                "  update      the optimizer's loops alone\n"
+                "  encoding    pushes in each encoding\n"
+                "  delta       pulls of what has changed\n",
     .examples = "  psbench pushpull --size 64KiB\n"
                 "  psbench push --size 1MiB --outstanding 8 --namespace reno\n"
                 "  psbench checkpoint --shard-size 1GiB --output json\n"

@@ -21,11 +21,18 @@ static const struct ps_option table[] = {
      .fallback = "memory",
      .help = ".dot at the start, a back\\slash and a da-sh."},
     {.name = "count", .type = PS_OPTION_UINT, .help = "How many."},
+    {.name = "rule",
+     .type = PS_OPTION_CHOICE,
+     .value_name = "NAME",
+     .choices = "sgd|adam",
+     .help = "Which."},
 };
 
 static const struct ps_option_set set = {.program = "prog",
                                          .usage = "prog [--option VALUE]...",
                                          .summary = "tests options",
+                                         .commands = "  look DIR   looks\n",
+                                         .statuses = "  64   wrong usage\n",
                                          .examples = "  prog --count 3\n.hidden\n",
                                          .environment = "PROGTEST_",
                                          .options = table,
@@ -48,7 +55,9 @@ START_TEST(help_begins_with_what_and_how)
     render(&set);
 
     ck_assert_mem_eq(memory,
-                     "prog - tests options\n\nUsage: prog [--option VALUE]...\n\nOptions:\n", 61);
+                     "prog - tests options\n\nUsage: prog [--option VALUE]...\n\nCommands:\n"
+                     "  look DIR   looks\n\nOptions:\n",
+                     92);
 }
 END_TEST
 
@@ -61,6 +70,23 @@ START_TEST(every_option_shows_its_value_default_and_environment)
     ASSERT_HAS("\n  --[no-]reflection\n        Offer reflection. Default: true. Environment: ");
     ASSERT_HAS("\n  --ack memory|logged\n");
     ASSERT_HAS("\n  --count VALUE\n        How many. Environment: PROGTEST_COUNT.\n");
+}
+END_TEST
+
+START_TEST(a_choice_whose_value_has_a_name_says_what_there_is)
+{
+    render(&set);
+
+    ASSERT_HAS("\n  --rule NAME\n        Which. One of sgd, adam. Environment: PROGTEST_RULE.\n");
+    ck_assert_ptr_null(strstr(memory, "One of memory"));
+}
+END_TEST
+
+START_TEST(exit_statuses_stand_as_they_are)
+{
+    render(&set);
+
+    ASSERT_HAS("\nExit status:\n  64   wrong usage\n");
 }
 END_TEST
 
@@ -86,11 +112,15 @@ START_TEST(program_without_environment_or_examples_mentions_neither)
     struct ps_option_set bare = set;
     bare.environment = NULL;
     bare.examples = NULL;
+    bare.commands = NULL;
+    bare.statuses = NULL;
 
     render(&bare);
 
     ck_assert_ptr_null(strstr(memory, "nvironment"));
     ck_assert_ptr_null(strstr(memory, "Examples"));
+    ck_assert_ptr_null(strstr(memory, "Commands"));
+    ck_assert_ptr_null(strstr(memory, "Exit"));
 }
 END_TEST
 
@@ -100,6 +130,8 @@ int main(void)
     TCase *tests = tcase_create("options_help");
     tcase_add_test(tests, help_begins_with_what_and_how);
     tcase_add_test(tests, every_option_shows_its_value_default_and_environment);
+    tcase_add_test(tests, a_choice_whose_value_has_a_name_says_what_there_is);
+    tcase_add_test(tests, exit_statuses_stand_as_they_are);
     tcase_add_test(tests, no_line_is_wider_than_a_terminal);
     tcase_add_test(tests, examples_stand_as_they_are);
     tcase_add_test(tests, program_without_environment_or_examples_mentions_neither);

@@ -22,11 +22,18 @@ static const struct ps_option table[] = {
      .fallback = "memory",
      .help = ".dot at the start, a back\\slash and a da-sh."},
     {.name = "count", .type = PS_OPTION_UINT, .help = "How many."},
+    {.name = "rule",
+     .type = PS_OPTION_CHOICE,
+     .value_name = "NAME",
+     .choices = "sgd|adam",
+     .help = "Which."},
 };
 
 static const struct ps_option_set set = {.program = "prog",
                                          .usage = "prog [--option VALUE]...",
                                          .summary = "tests options",
+                                         .commands = "  look DIR   looks\n",
+                                         .statuses = "  64   wrong usage\n",
                                          .examples = "  prog --count 3\n.hidden\n",
                                          .environment = "PROGTEST_",
                                          .options = table,
@@ -46,9 +53,14 @@ static void render(const struct ps_option_set *options)
 
 START_TEST(page_has_its_sections_in_order)
 {
-    static const char *const sections[] = {".TH PROG 1 ",    ".SH NAME\nprog \\- tests options\n",
-                                           ".SH SYNOPSIS\n", ".SH OPTIONS\n.TP\n",
-                                           ".SH PRECEDENCE", ".SH EXAMPLES\n"};
+    static const char *const sections[] = {".TH PROG 1 ",
+                                           ".SH NAME\nprog \\- tests options\n",
+                                           ".SH SYNOPSIS\n",
+                                           ".SH COMMANDS\n.nf\n",
+                                           ".SH OPTIONS\n.TP\n",
+                                           ".SH PRECEDENCE",
+                                           ".SH EXIT STATUS\n.nf\n",
+                                           ".SH EXAMPLES\n"};
     render(&set);
 
     const char *from = memory;
@@ -66,6 +78,7 @@ START_TEST(options_show_their_values)
     ASSERT_HAS(".TP\n\\fB\\-\\-listen\\fR \\fIHOST:PORT\\fR\nAddress");
     ASSERT_HAS(".TP\n\\fB\\-\\-[no\\-]reflection\\fR\nOffer");
     ASSERT_HAS("\\fImemory|logged\\fR");
+    ASSERT_HAS("\\fINAME\\fR\nWhich.\nOne of sgd, adam.\n");
     ASSERT_HAS("\nDefault: 0.0.0.0:8000.\nEnvironment: PROGTEST_LISTEN.\n");
 }
 END_TEST
@@ -84,11 +97,15 @@ START_TEST(program_without_environment_or_examples_has_no_such_sections)
     struct ps_option_set bare = set;
     bare.environment = NULL;
     bare.examples = NULL;
+    bare.commands = NULL;
+    bare.statuses = NULL;
 
     render(&bare);
 
     ck_assert_ptr_null(strstr(memory, ".SH PRECEDENCE"));
     ck_assert_ptr_null(strstr(memory, ".SH EXAMPLES"));
+    ck_assert_ptr_null(strstr(memory, ".SH COMMANDS"));
+    ck_assert_ptr_null(strstr(memory, ".SH EXIT"));
 }
 END_TEST
 

@@ -171,7 +171,7 @@ END_TEST
 START_TEST(a_command_with_other_words_is_refused)
 {
     ck_assert_ptr_null(command(2, "take"));
-    ck_assert_str_eq(written, "example take takes 2 argument(s), not 1\n");
+    ck_assert_str_eq(written, "example: take takes 2 arguments, not 1; see example --help\n");
 }
 END_TEST
 
