@@ -27,7 +27,7 @@ enum ps_status ps_service_finish(struct ps_service *service,
 
     if (status == PS_OK) {
         ps_service_tell_changed(service);
-        if (service->saves)
+        if (!ps_service_satisfied(service, *ticket)) /* a repeat needs no other checkpoint */
             ps_service_tell_checkpoint_wanted(service);
     }
     return status;

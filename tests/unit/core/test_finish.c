@@ -64,6 +64,28 @@ START_TEST(a_second_finish_is_refused_and_waits_for_the_same_checkpoint)
 }
 END_TEST
 
+START_TEST(a_repeated_finish_asks_for_no_other_checkpoint)
+{
+    const struct ps_finish_request request = {.request = {true, {(const uint8_t *)"c", 1}, 1, 1}};
+    struct core_world world;
+    struct ps_ticket ticket;
+    struct ps_snapshot snapshot;
+    world_init(&world, true, 0);
+    world_own(&world, 1);
+    ps_service_begin_empty(world.service);
+    ck_assert_int_eq(ps_service_finish(world.service, &request, &ticket, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+    ps_service_saved(world.service, snapshot.ticket, &place);
+    ps_snapshot_release(&snapshot);
+
+    ck_assert_int_eq(ps_service_finish(world.service, &request, &ticket, NULL), PS_OK);
+
+    ck_assert(ps_service_satisfied(world.service, ticket));
+    ck_assert_int_eq(world.wanted_count, 1);
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(finish_under_the_epoch_that_took_the_parameters_is_fine)
 {
     struct core_world world;
@@ -263,6 +285,7 @@ int main(void)
     tcase_add_test(tests, finish_without_checkpoints_waits_for_nothing);
     tcase_add_test(tests, b6_finish_waits_for_the_first_checkpoint);
     tcase_add_test(tests, a_second_finish_is_refused_and_waits_for_the_same_checkpoint);
+    tcase_add_test(tests, a_repeated_finish_asks_for_no_other_checkpoint);
     tcase_add_test(tests, finish_under_the_epoch_that_took_the_parameters_is_fine);
     tcase_add_test(tests, finish_after_the_parameters_were_lost_is_refused_and_changes_nothing);
     tcase_add_test(tests, finish_under_no_epoch_is_not_checked);
