@@ -69,6 +69,13 @@ PS_MUST_USE enum ps_status ps_registry_claim(struct ps_registry *registry, uint3
                                              uint64_t deadline_ms, struct ps_claim *claim,
                                              struct ps_error *error);
 
+/* Keeps the lease, and sees that the key is still the one that was made by the claim: somebody may
+ * have deleted it by hand, and then the next server claims the shard while the lease lives on.
+ * PS_ERR_STALE_EPOCH when it is not; PS_ERR_LEASE_LOST as ps_kv_lease_keep. */
+PS_MUST_USE enum ps_status ps_registry_keep(struct ps_registry *registry,
+                                            const struct ps_claim *claim, uint64_t deadline_ms,
+                                            struct ps_error *error);
+
 /* Puts the address, once loaded and listening. PS_ERR_STALE_EPOCH when the claim is no longer ours;
  * PS_ERR_BAD_INPUT for an address that is empty, too long or not printable ASCII. */
 PS_MUST_USE enum ps_status ps_registry_publish_address(struct ps_registry *registry,

@@ -126,6 +126,19 @@ static enum ps_status put_claim(struct ps_registry *registry, uint32_t index,
     return ps_kv_commit(registry->kv, &transaction, deadline_ms, done, revision, error);
 }
 
+enum ps_status ps_registry_keep(struct ps_registry *registry, const struct ps_claim *claim,
+                                uint64_t deadline_ms, struct ps_error *error)
+{
+    struct ps_registry_key key = ps_registry_key(registry, "/ps/%" PRIu32, claim->index);
+    const struct ps_bytes nothing = {NULL, 0};
+    struct ps_registry_fact fact;
+    PS_TRY(ps_kv_lease_keep(registry->kv, claim->lease, deadline_ms, error));
+    PS_TRY(ps_registry_look(registry, key.text, nothing, deadline_ms, &fact, error));
+    if ((uint64_t)fact.create_revision != claim->epoch)
+        return ps_fail(error, PS_ERR_STALE_EPOCH, "%s is no longer ours", key.text);
+    return PS_OK;
+}
+
 enum ps_status ps_registry_publish_address(struct ps_registry *registry,
                                            const struct ps_claim *claim, const char *address,
                                            uint64_t deadline_ms, struct ps_error *error)

@@ -19,12 +19,15 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 struct ps_instance {
-    const struct ps_pserver_options *options; /* borrowed */
+    const struct ps_pserver_options *options; /* `own` */
+    struct ps_pserver_options own;            /* a copy; its texts are borrowed */
+    char data_dir[4096];                      /* as a path from the root */
     const struct ps_log *log;                 /* borrowed */
     struct ps_metrics *metrics;
     struct ps_device_guard device;
@@ -45,7 +48,7 @@ struct ps_instance {
 };
 
 static enum ps_status build(struct ps_instance *instance, struct ps_error *error);
-static enum ps_status check_data_dir(const struct ps_instance *instance, struct ps_error *error);
+static enum ps_status check_data_dir(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_service(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_pool(struct ps_instance *instance, struct ps_error *error);
 static enum ps_status build_stores(struct ps_instance *instance, struct ps_error *error);
@@ -71,8 +74,16 @@ enum ps_status ps_instance_create(const struct ps_pserver_options *options,
     struct ps_instance *instance = ps_zeroed(ps_allocator_heap(), sizeof *instance);
     if (instance == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the server");
-    instance->options = options;
+    instance->own = *options;
+    instance->options = &instance->own;
     instance->log = log;
+    PS_LOG(log, PS_LOG_INFO, "server", "starting", PS_FIELD_TEXT("version", PS_VERSION),
+           PS_FIELD_UINT("pid", (uint64_t)getpid()),
+           PS_FIELD_TEXT("data_dir", options->data_dir != NULL ? options->data_dir : ""),
+           PS_FIELD_TEXT("etcd", options->etcd != NULL ? options->etcd : ""));
+    if (options->data_dir == NULL)
+        PS_LOG0(log, PS_LOG_WARN, "server",
+                "no --data-dir: parameters live in memory only, and end with this process");
     enum ps_status status = build(instance, error);
     if (status == PS_OK)
         status = ps_thread_start(&instance->coordinator, "coordinator", coordinator_main, instance,
@@ -130,6 +141,8 @@ int ps_instance_exit_code(const struct ps_instance *instance)
         return 0;
     case PS_ERR_CORRUPT:
         return EX_DATAERR;
+    case PS_ERR_BAD_INPUT:
+        return EX_USAGE;
     default:
         return EX_UNAVAILABLE;
     }
@@ -149,8 +162,9 @@ static enum ps_status build(struct ps_instance *instance, struct ps_error *error
     return build_probes(instance, error);
 }
 
-/* Makes and removes a file: better to refuse now than to find out at the first checkpoint. */
-static enum ps_status check_data_dir(const struct ps_instance *instance, struct ps_error *error)
+/* Makes and removes a file: better to refuse now than to find out at the first checkpoint. Paths go
+ * into etcd, where servers in other folders read them. */
+static enum ps_status check_data_dir(struct ps_instance *instance, struct ps_error *error)
 {
     const char *folder = instance->options->data_dir;
     if (folder == NULL)
@@ -175,6 +189,8 @@ static enum ps_status check_data_dir(const struct ps_instance *instance, struct 
     if (status != PS_OK)
         return ps_fail(error, PS_ERR_IO, "--data-dir %s cannot be written: %s", folder,
                        reason.text);
+    if (realpath(folder, instance->data_dir) != NULL)
+        instance->own.data_dir = instance->data_dir;
     return PS_OK;
 }
 
@@ -369,6 +385,10 @@ static void coordinator_main(void *argument)
         PS_LOG0(instance->log, PS_LOG_INFO, "server", "ended");
     else
         PS_LOG(instance->log, PS_LOG_ERROR, "server", "ended", PS_FIELD_ERROR(&instance->outcome));
+    if (instance->outcome.status == PS_ERR_CORRUPT)
+        PS_LOG0(instance->log, PS_LOG_ERROR, "server",
+                "psckpt verify DATA-DIR names what is damaged, psckpt repair DATA-DIR --out NEWDIR "
+                "makes a folder of the last good state");
     (void)kill(getpid(), PS_INSTANCE_ENDED_SIGNAL);
 }
 

@@ -192,8 +192,9 @@ static void on_kept(struct ps_coordinator *c, const struct ps_event *event,
                     struct ps_actions *actions)
 {
     PS_ASSERT(event->started_ms <= c->now_ms);
-    if (event->status == PS_ERR_LEASE_LOST) {
-        ps_coordinator_lose(c, true, actions);
+    bool lease_is_gone = event->status == PS_ERR_LEASE_LOST;
+    if (lease_is_gone || ps_status_remedy(event->status) == PS_REMEDY_REROUTE) {
+        ps_coordinator_lose(c, lease_is_gone, actions);
         return;
     }
     c->lease_gone_ms = ps_coordinator_lease_gone_ms(c);

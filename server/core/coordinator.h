@@ -78,7 +78,7 @@ enum ps_coordinator_state {
     X(PS_ACTION_GRANT, "grant")             /* asks: GRANTED, a lease */                        \
     X(PS_ACTION_CLAIM, "claim")             /* asks: CLAIMED, an index */                       \
     X(PS_ACTION_WATCH, "watch")             /* asks: WATCHED; changes under /ps/ from now on */ \
-    X(PS_ACTION_KEEP, "keep")               /* asks: KEPT, the lease */                         \
+    X(PS_ACTION_KEEP, "keep")               /* asks: KEPT, lease and claim */                   \
     X(PS_ACTION_FORGET, "forget")           /* asks: FORGOTTEN, /init_ps/done (B6) */           \
     X(PS_ACTION_LISTEN, "listen")           /* asks: LISTENING; calls are answered */           \
     X(PS_ACTION_PUBLISH, "publish")         /* asks: PUBLISHED, the address */                  \

@@ -9,6 +9,8 @@
 static void ask(struct ps_coordinator_driver *driver, const struct ps_action *action);
 static enum ps_status ask_shard_count(struct ps_coordinator_driver *driver, uint64_t until_ms,
                                       uint32_t *shard_count, struct ps_error *error);
+static enum ps_status ask_forget(struct ps_coordinator_driver *driver, uint64_t until_ms,
+                                 struct ps_error *error);
 static enum ps_status ask_watch(struct ps_coordinator_driver *driver, uint64_t until_ms,
                                 struct ps_error *error);
 
@@ -81,11 +83,13 @@ static void ask(struct ps_coordinator_driver *driver, const struct ps_action *ac
         break;
     case PS_ACTION_KEEP:
         answer->type = PS_EVENT_KEPT;
-        answer->status = ps_kv_lease_keep(registry->kv, coordinator->lease, until_ms, &error);
+        answer->status = coordinator->claim.epoch != 0
+                             ? ps_registry_keep(registry, &coordinator->claim, until_ms, &error)
+                             : ps_kv_lease_keep(registry->kv, coordinator->lease, until_ms, &error);
         break;
     case PS_ACTION_FORGET:
         answer->type = PS_EVENT_FORGOTTEN;
-        answer->status = ps_registry_forget_done(registry, &driver->claim, until_ms, &error);
+        answer->status = ask_forget(driver, until_ms, &error);
         break;
     case PS_ACTION_LISTEN:
         answer->type = PS_EVENT_LISTENING;
@@ -122,6 +126,20 @@ static enum ps_status ask_shard_count(struct ps_coordinator_driver *driver, uint
     return PS_OK;
 }
 
+/* A server that saves nothing has looked for no checkpoint either. */
+static enum ps_status ask_forget(struct ps_coordinator_driver *driver, uint64_t until_ms,
+                                 struct ps_error *error)
+{
+    enum ps_status status =
+        ps_registry_forget_done(driver->registry, &driver->claim, until_ms, error);
+    if (status == PS_ERR_CONFLICT && !driver->coordinator.options.saves)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "shard %u has a checkpoint, which cannot be loaded without --data-dir: "
+                       "name the folder that it is in",
+                       driver->claim.index);
+    return status;
+}
+
 /* Reads first and watches from there on, so that no change falls between the two. */
 static enum ps_status ask_watch(struct ps_coordinator_driver *driver, uint64_t until_ms,
                                 struct ps_error *error)
@@ -140,6 +158,20 @@ static enum ps_status ask_watch(struct ps_coordinator_driver *driver, uint64_t u
 }
 
 /* ---- What people read ---- */
+
+static const char *const doing_what[PS_ACTION_COUNT] = {
+    [PS_ACTION_LEARN] = "learn how many shards there are",
+    [PS_ACTION_GRANT] = "get a lease",
+    [PS_ACTION_CLAIM] = "claim a shard",
+    [PS_ACTION_WATCH] = "watch for free shards",
+    [PS_ACTION_KEEP] = "keep the shard",
+    [PS_ACTION_FORGET] = "have the job initialised",
+    [PS_ACTION_LISTEN] = "listen",
+    [PS_ACTION_PUBLISH] = "publish the address",
+    [PS_ACTION_REVOKE] = "give the lease back",
+    [PS_ACTION_LOAD] = "load the shard",
+    [PS_ACTION_SAVE] = "save a checkpoint",
+};
 
 /* A spare that finds no free index, a shard without a checkpoint, a save of nothing. */
 static bool is_no_trouble(enum ps_action_type type, enum ps_status status)
@@ -160,12 +192,12 @@ void ps_coordinator_hands_note(struct ps_coordinator_driver *driver, enum ps_act
         return;
     if (now == PS_OK) {
         PS_LOG(driver->log, PS_LOG_INFO, COMPONENT, "goes on",
-               PS_FIELD_TEXT("doing", ps_action_word(type)));
+               PS_FIELD_TEXT("doing", doing_what[type]));
         return;
     }
     driver->last_error = *error;
     PS_LOG(driver->log, PS_LOG_WARN, COMPONENT, "cannot go on",
-           PS_FIELD_TEXT("doing", ps_action_word(type)), PS_FIELD_ERROR(error));
+           PS_FIELD_TEXT("doing", doing_what[type]), PS_FIELD_ERROR(error));
 }
 
 void ps_coordinator_hands_note_state(struct ps_coordinator_driver *driver,

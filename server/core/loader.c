@@ -30,6 +30,7 @@ struct search {
     struct pointer pointer;
     enum fate *fates; /* one per entry of the catalog */
     size_t damaged_count;
+    bool pointer_is_absent;  /* the file that the pointer names is not there */
     char damaged[160];       /* their names, as many as fit */
     uint64_t needed;         /* position that recovery must reach */
     uint64_t known;          /* position that it should reach, of epochs without a journal */
@@ -198,6 +199,7 @@ static enum outcome try_place(struct search *search, const char *name, struct ps
     enum ps_status status = load_checkpoint(search->loader, loaded, &reason);
     if (is_damage(status)) {
         *fate = FATE_DAMAGED;
+        search->pointer_is_absent = status == PS_ERR_NOT_FOUND;
         note_damage(search, name, &reason);
         note_missing(search, place);
         return OUTCOME_NEXT;
@@ -272,6 +274,11 @@ static enum ps_status find_nothing(const struct search *search, struct ps_error 
 {
     if (search->journal.status != PS_OK)
         return ps_fail(error, search->journal.status, "%s", search->journal.text);
+    if (search->damaged_count == 1 && search->pointer_is_absent)
+        return ps_fail(error, PS_ERR_CORRUPT,
+                       "the published checkpoint is not there; is this the folder that it was "
+                       "saved in? %.170s",
+                       search->pointer.place.path);
     if (search->damaged_count > 0)
         return ps_fail(error, PS_ERR_CORRUPT,
                        "none of the checkpoints of this shard is whole (%zu tried): %s",

@@ -55,7 +55,7 @@ enum sim_mutation {
     SIM_MUTATION_NONE,
     SIM_MUTATION_CLAIM_UNCOMPARED,   /* the store makes every claim, free or not */
     SIM_MUTATION_POINTER_UNCOMPARED, /* the store moves the pointer for whoever asks */
-    SIM_MUTATION_LEASE_IMMORTAL,     /* a keepalive of a lost lease is answered with success */
+    SIM_MUTATION_LEASE_IMMORTAL,     /* who has lost a lease is told that he has it */
     SIM_MUTATION_CLOCK_LATE,         /* the services' clocks are behind, by more than the margin */
     SIM_MUTATION_SYNC_IGNORED,       /* the disk says that it has synced, and has not */
     SIM_MUTATION_SNAPSHOT_TORN,      /* one value in a checkpoint is of another instant */

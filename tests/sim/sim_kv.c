@@ -62,6 +62,20 @@ static enum ps_status unheard(struct ps_error *error)
     return ps_fail(error, PS_ERR_TIMEOUT, "no answer from the store");
 }
 
+/* Who had the lease is shown the key as he knows it, whoever has made it since. */
+static void keep_quiet(struct sim_kv *kv, struct ps_kv_entries *entries)
+{
+    for (size_t i = 0; i < entries->count; i++) {
+        struct ps_kv_entry *entry = &entries->entries[i];
+        if (entry->lease.id == 0)
+            continue; /* no claim */
+        if (entry->lease.id == kv->kept.id)
+            kv->kept_revision = entry->create_revision;
+        else if (kv->kept_revision != 0)
+            entry->create_revision = kv->kept_revision;
+    }
+}
+
 static enum ps_status read(struct ps_kv *base, const char *key, bool prefix, uint64_t deadline_ms,
                            struct ps_kv_entries *entries, struct ps_error *error)
 {
@@ -73,7 +87,10 @@ static enum ps_status read(struct ps_kv *base, const char *key, bool prefix, uin
     if (kv->world->options.mutation == SIM_MUTATION_CLAIM_UNCOMPARED && prefix &&
         sim_chance(kv->world, 300))
         key = "/nothing/"; /* a reader that sees nobody, and a store that does not mind */
-    return ps_kv_read(kv->inner, key, prefix, deadline_ms, entries, error);
+    PS_TRY(ps_kv_read(kv->inner, key, prefix, deadline_ms, entries, error));
+    if (kv->world->options.mutation == SIM_MUTATION_LEASE_IMMORTAL && !prefix)
+        keep_quiet(kv, entries);
+    return PS_OK;
 }
 
 /* ---- Writes that land late ---- */
@@ -216,6 +233,9 @@ static enum ps_status lease_keep(struct ps_kv *base, struct ps_kv_lease lease, u
         return unheard(error);
     }
     enum ps_status status = ps_kv_lease_keep(kv->inner, lease, deadline_ms, error);
+    if (kv->kept.id != lease.id)
+        kv->kept_revision = 0;
+    kv->kept = lease;
     if (kv->world->options.mutation == SIM_MUTATION_LEASE_IMMORTAL)
         status = PS_OK;
     return fate == SIM_FATE_AFTER ? unheard(error) : status;

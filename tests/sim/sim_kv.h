@@ -20,6 +20,8 @@ struct sim_kv {
     uint32_t node;
     uint64_t spent_ms;
     enum sim_fate next_commit; /* of the next transaction; GOOD: as the world has it */
+    struct ps_kv_lease kept;   /* LEASE_IMMORTAL: the lease kept last, and the claim that it held */
+    int64_t kept_revision;
 };
 
 /* Aborts when memory is refused. */

@@ -262,6 +262,21 @@ class Limits(unittest.TestCase):
             server.start()
             self.assertEqual(count(server), 2)
 
+    def test_without_room_for_its_lease_a_server_answers_nothing_and_comes_back(self):
+        with Server(http=True, ttl="2s") as server:
+            server.make_ready(values=[0.0])
+            self.assertEqual(push(server), 1)
+            _, most = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (0, most))
+            wait_until(lambda: server.get("/readyz")[0] == 503, 20, "the lease cannot be kept")
+            with self.assertRaises(grpc.RpcError) as refused:
+                server.calls.pull("w")
+            self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE)
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (most, most))
+            wait_until(lambda: server.get("/readyz")[0] == 200, 20, "there is room again")
+            self.assertEqual(count(server), 1)
+            self.assertEqual(push(server), 2)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -263,6 +263,55 @@ START_TEST(b8_a_lease_that_ran_out_unnoticed_is_found_out_and_another_claim_made
 }
 END_TEST
 
+static void change_by_hand(const struct ps_kv_change *change)
+{
+    const struct ps_kv_transaction transaction = {NULL, 0, change, 1};
+    bool done;
+    int64_t revision;
+    ck_assert_int_eq(
+        ps_kv_commit(servers[1].kv, &transaction, PS_DEADLINE_NEVER, &done, &revision, NULL),
+        PS_OK);
+}
+
+START_TEST(b8_two_servers_never_go_on_together_after_a_key_was_deleted_by_hand)
+{
+    settle(&servers[0]);
+    change_by_hand(&(struct ps_kv_change){PS_KV_DELETE, "/ps/0", {NULL, 0}, {0}});
+    settle(&servers[1]);
+    ck_assert_int_eq(state_of(&servers[1]), PS_COORDINATOR_SERVING);
+
+    fake.now_ms = servers[0].next_ms; /* the next time that the lease is due */
+    settle(&servers[0]);
+
+    ck_assert_int_eq(state_of(&servers[0]), PS_COORDINATOR_SPARE);
+    ck_assert_uint_eq(servers[0].saves, 1);
+    ck_assert_uint_eq(servers[0].published_saves, 0);
+    settle(&servers[1]);
+    ck_assert_int_eq(state_of(&servers[1]), PS_COORDINATOR_SERVING);
+}
+END_TEST
+
+START_TEST(a_server_that_cannot_load_the_checkpoint_that_there_is_ends_and_says_so)
+{
+    struct ps_coordinator_driver_options options = options_of(&servers[0]);
+    struct ps_error why;
+    change_by_hand(
+        &(struct ps_kv_change){PS_KV_PUT, "/checkpoints/0", ps_bytes_of_text("{}"), {0}});
+    ps_coordinator_driver_destroy(servers[0].driver);
+    options.coordinator.saves = false;
+    ck_assert_int_eq(ps_coordinator_driver_create(&options, &servers[0].driver, NULL), PS_OK);
+
+    settle(&servers[0]);
+
+    ck_assert(ps_coordinator_driver_ended(servers[0].driver, &why));
+    ck_assert_int_eq(why.status, PS_ERR_BAD_INPUT);
+    ck_assert_ptr_nonnull(strstr(why.text, "--data-dir"));
+    servers[1].load_status = PS_OK;
+    settle(&servers[1]); /* the shard is free for one that can */
+    ck_assert_int_eq(state_of(&servers[1]), PS_COORDINATOR_SERVING);
+}
+END_TEST
+
 /* Lines go to a pipe; how often does `words` stand in them? */
 static int count_lines(int descriptor, const char *words)
 {
@@ -435,6 +484,8 @@ int main(void)
     tcase_add_test(tests, the_lease_is_kept_while_a_long_load_is_at_work);
     tcase_add_test(tests, a_stop_drains_saves_and_gives_the_index_back);
     tcase_add_test(tests, a_spare_takes_the_index_over_as_soon_as_it_is_free);
+    tcase_add_test(tests, b8_two_servers_never_go_on_together_after_a_key_was_deleted_by_hand);
+    tcase_add_test(tests, a_server_that_cannot_load_the_checkpoint_that_there_is_ends_and_says_so);
     tcase_add_test(tests, b8_a_lease_that_ran_out_unnoticed_is_found_out_and_another_claim_made);
     tcase_add_test(tests, a_reason_to_wait_is_logged_once);
     tcase_add_test(tests, state_of_which_nothing_is_whole_ends_with_the_loaders_words);

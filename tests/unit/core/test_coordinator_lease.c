@@ -165,6 +165,18 @@ START_TEST(b8_a_lost_lease_stops_serving_at_once_and_starts_over)
 }
 END_TEST
 
+START_TEST(a_lease_without_its_key_loses_the_shard_and_is_given_back)
+{
+    serve();
+    script_sleep(&script);
+
+    script_expect(&script, event(PS_EVENT_KEPT, PS_ERR_STALE_EPOCH), "prove=0 save-local");
+    ck_assert(!ps_coordinator_is_proved(&script.coordinator, script.now_ms));
+    script_expect(&script, event(PS_EVENT_SAVED, PS_OK), "reset revoke");
+    script_expect(&script, event(PS_EVENT_REVOKED, PS_OK), "learn");
+}
+END_TEST
+
 START_TEST(a_lost_lease_after_a_local_save_needs_no_second_one)
 {
     lose_proof();
@@ -417,6 +429,7 @@ int main(void)
     TCase *losing = tcase_create("losing");
     tcase_add_checked_fixture(losing, set_up, NULL);
     tcase_add_test(losing, b8_a_lost_lease_stops_serving_at_once_and_starts_over);
+    tcase_add_test(losing, a_lease_without_its_key_loses_the_shard_and_is_given_back);
     tcase_add_test(losing, a_lost_lease_after_a_local_save_needs_no_second_one);
     tcase_add_test(losing, a_save_at_work_is_waited_for_before_the_state_is_dropped);
     tcase_add_test(losing, a_pointer_that_the_store_refuses_means_that_the_claim_is_gone);

@@ -115,14 +115,62 @@ START_TEST(b8_a_server_whose_lease_ended_publishes_nothing)
 }
 END_TEST
 
-START_TEST(b8_an_owner_replaced_by_hand_publishes_nothing)
+static void delete_by_hand(const char *key)
 {
-    struct ps_claim claim = claim_any(1);
-    const struct ps_kv_change erase = {PS_KV_DELETE, "/ps/0", {NULL, 0}, {0}};
+    const struct ps_kv_change erase = {PS_KV_DELETE, key, {NULL, 0}, {0}};
     const struct ps_kv_transaction transaction = {NULL, 0, &erase, 1};
     bool done;
     int64_t revision;
     ck_assert_int_eq(ps_kv_commit(kv, &transaction, soon(), &done, &revision, NULL), PS_OK);
+}
+
+START_TEST(a_claim_is_kept_while_its_key_is_its_own)
+{
+    struct ps_claim claim = claim_any(2);
+    for (int i = 0; i < 3; i++) {
+        fake.now_ms += TTL_MS - 1;
+        ck_assert_int_eq(ps_registry_keep(&registry, &claim, soon(), NULL), PS_OK);
+    }
+    assert_key("/ps/0", "");
+}
+END_TEST
+
+START_TEST(a_claim_whose_lease_ended_is_not_kept)
+{
+    struct ps_claim claim = claim_any(1);
+    fake.now_ms += TTL_MS + 1;
+
+    ck_assert_int_eq(ps_registry_keep(&registry, &claim, soon(), NULL), PS_ERR_LEASE_LOST);
+}
+END_TEST
+
+START_TEST(a_claim_whose_key_was_deleted_by_hand_is_not_kept)
+{
+    struct ps_claim claim = claim_any(1);
+    struct ps_error error;
+    delete_by_hand("/ps/0");
+
+    ck_assert_int_eq(ps_registry_keep(&registry, &claim, soon(), &error), PS_ERR_STALE_EPOCH);
+
+    ck_assert_str_eq(error.text, "/ps/0 is no longer ours");
+}
+END_TEST
+
+START_TEST(a_claim_whose_key_another_server_has_made_is_not_kept)
+{
+    struct ps_claim claim = claim_any(1);
+    delete_by_hand("/ps/0");
+    struct ps_claim other = claim_any(1);
+
+    ck_assert_int_eq(ps_registry_keep(&registry, &claim, soon(), NULL), PS_ERR_STALE_EPOCH);
+    ck_assert_int_eq(ps_registry_keep(&registry, &other, soon(), NULL), PS_OK);
+}
+END_TEST
+
+START_TEST(b8_an_owner_replaced_by_hand_publishes_nothing)
+{
+    struct ps_claim claim = claim_any(1);
+    delete_by_hand("/ps/0");
 
     ck_assert_int_eq(ps_registry_publish_address(&registry, &claim, "old:1", soon(), NULL),
                      PS_ERR_STALE_EPOCH);
@@ -255,6 +303,10 @@ int main(void)
     tcase_add_test(tests, an_address_is_published_under_the_claim);
     tcase_add_test(tests, an_address_that_is_none_is_refused);
     tcase_add_test(tests, b8_a_server_whose_lease_ended_publishes_nothing);
+    tcase_add_test(tests, a_claim_is_kept_while_its_key_is_its_own);
+    tcase_add_test(tests, a_claim_whose_lease_ended_is_not_kept);
+    tcase_add_test(tests, a_claim_whose_key_was_deleted_by_hand_is_not_kept);
+    tcase_add_test(tests, a_claim_whose_key_another_server_has_made_is_not_kept);
     tcase_add_test(tests, b8_an_owner_replaced_by_hand_publishes_nothing);
     tcase_add_test(tests, members_have_one_row_per_shard);
     tcase_add_test(tests, b9_a_missing_server_leaves_the_rows_of_others_alone);
