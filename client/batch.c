@@ -207,16 +207,19 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
         request->push = (struct ps_push_request){.name = name,
                                                  .dtype = item->dtype,
                                                  .content = ps_view_of(&call->content),
+                                                 .total = call->size / ps_dtype_size(item->dtype),
                                                  .ack = batch->request.ack};
         return;
     case PS_METHOD_PULL:
         request->pull = pull_of(item, call, name);
         return;
     case PS_METHOD_PUSH_PULL:
-        request->push_pull.push = (struct ps_push_request){.name = name,
-                                                           .dtype = item->dtype,
-                                                           .content = ps_view_of(&call->content),
-                                                           .ack = batch->request.ack};
+        request->push_pull.push =
+            (struct ps_push_request){.name = name,
+                                     .dtype = item->dtype,
+                                     .content = ps_view_of(&call->content),
+                                     .total = call->size / ps_dtype_size(item->dtype),
+                                     .ack = batch->request.ack};
         request->push_pull.pull = pull_of(item, call, name);
         return;
     case PS_METHOD_LIST:

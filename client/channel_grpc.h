@@ -125,7 +125,7 @@ struct ps_flight {
     bool has_bundle; /* `bundle` was decoded, or could not be: then `status` says so */
     struct ps_bundle_reply bundle;
     struct ps_buffer head;       /* owned; the message without the content */
-    struct ps_bytes content;     /* borrowed until `pins` is 0 */
+    struct ps_view content;      /* borrowed until `pins` is 0 */
     atomic_uint pins;            /* the batch, and gRPC's hold on the content */
     grpc_call *call;             /* owned while RUNNING; NULL once the batch ended */
     struct ps_shared_slot run;   /* shared memory for all contents; none: zeroed */
@@ -252,8 +252,8 @@ void ps_flight_begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32
 /* Makes the flights of this call come back soon. */
 void ps_flight_cancel(struct ps_grpc_side *side, uint64_t call);
 
-/* Can this call go in ranges (those without a request id cannot), and how many bytes is the larger
- * of its contents? 0: it cannot. */
+/* Can this call go in ranges (those without a request id cannot), and how many bytes of a message
+ * is the larger of its contents? 0: it cannot. */
 size_t ps_train_bytes(const struct ps_call_request *request);
 /* Does it? Counts it, where contents of this kind are counted. */
 bool ps_train_carries(struct ps_grpc_side *side, uint32_t shard,

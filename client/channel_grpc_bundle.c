@@ -79,10 +79,10 @@ grpc_byte_buffer *ps_flight_bundle_message(struct ps_flight *flight)
         const struct ps_push_request *push = ps_call_push_of(flight->parts[i].part.request);
         if (push == NULL || push->content.size == 0 || flight->parts[i].shared.push_size > 0)
             continue;
-        PS_ASSERT(push->content.piece_count == 1);
         grpc_slice_buffer_add(slices, grpc_slice_sub(head, done, flight->parts[i].head_end));
-        grpc_slice_buffer_add(slices,
-                              ps_flight_content_slice(flight, push->content.pieces[0], copied_max));
+        for (size_t k = 0; k < push->content.piece_count; k++)
+            grpc_slice_buffer_add(
+                slices, ps_flight_content_slice(flight, push->content.pieces[k], copied_max));
         done = flight->parts[i].head_end;
     }
     if (done < flight->head.size)

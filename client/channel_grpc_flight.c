@@ -2,6 +2,7 @@
 #include "client/channel_grpc.h"
 
 #include "base/assert.h"
+#include "client/range_cut.h"
 #include "client/retry.h"
 #include "proto/bundle_codec.h"
 #include "proto/shared_range.h"
@@ -77,9 +78,8 @@ struct ps_flight *ps_flight_create(struct ps_grpc_side *side, const struct ps_ca
     flight->request = request;
     struct ps_view content = {NULL, 0, 0};
     ps_flight_encode(request, &flight->head, &content);
-    PS_ASSERT(content.piece_count <= 1);
-    if (content.piece_count == 1)
-        flight->content = content.pieces[0];
+    PS_ASSERT(content.piece_count <= PS_RANGE_PIECES_MAX);
+    flight->content = content;
     if (ps_buffer_status(&flight->head, NULL) != PS_OK) {
         ps_flight_destroy(flight);
         return NULL;
@@ -126,12 +126,14 @@ grpc_slice ps_flight_content_slice(struct ps_flight *flight, struct ps_bytes con
 
 static grpc_byte_buffer *make_message(struct ps_flight *flight)
 {
-    grpc_slice slices[2];
+    grpc_slice slices[1 + PS_RANGE_PIECES_MAX];
     size_t count = 1;
     slices[0] = grpc_slice_from_copied_buffer(flight->head.size > 0 ? flight->head.text : "",
                                               flight->head.size);
-    if (flight->content.size > 0)
-        slices[count++] = ps_flight_content_slice(flight, flight->content, PS_COPIED_BYTES_MAX);
+    for (size_t i = 0; i < flight->content.piece_count; i++)
+        if (flight->content.pieces[i].size > 0)
+            slices[count++] =
+                ps_flight_content_slice(flight, flight->content.pieces[i], PS_COPIED_BYTES_MAX);
     grpc_byte_buffer *message = grpc_raw_byte_buffer_create(slices, count);
     for (size_t i = 0; i < count; i++)
         grpc_slice_unref(slices[i]);

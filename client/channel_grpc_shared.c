@@ -68,8 +68,9 @@ static void find_places(const struct ps_flight *flight, const struct ps_push_req
                         const struct ps_pull_request *pull, struct ps_shared_way *way)
 {
     struct ps_shared_link *link = flight->connection->shared;
-    const uint8_t *content = way->push_size > 0 ? push->content.pieces[0].data : NULL;
-    if (way->push_size > 0 && ps_shared_link_place(link, content, way->push_size, &way->push_place))
+    bool is_one = way->push_size > 0 && push->content.piece_count == 1;
+    const uint8_t *content = is_one ? push->content.pieces[0].data : NULL;
+    if (is_one && ps_shared_link_place(link, content, way->push_size, &way->push_place))
         way->push_finite =
             is_looked_at(push) && ps_finite_look(content, way->push_size, push->dtype);
     /* What comes in another encoding is decoded on its way there. */
@@ -100,7 +101,6 @@ static size_t wish(const struct ps_flight *flight, const struct ps_call_request 
 {
     const struct ps_push_request *push = ps_call_push_of(request);
     const struct ps_pull_request *pull = ps_call_pull_of(request);
-    PS_ASSERT(push == NULL || push->content.piece_count <= 1);
     way->push_size = push != NULL ? worth(flight, push->content.size) : 0;
     way->pull_size = pull != NULL ? worth(flight, pull->size_wish) : 0;
     find_places(flight, push, pull, way);
@@ -112,11 +112,11 @@ static void fill(const struct ps_call_request *request, struct ps_shared_way *wa
     const struct ps_push_request *push = ps_call_push_of(request);
     if (push_rest(way) == 0)
         return;
-    const uint8_t *content = push->content.pieces[0].data;
     if (is_looked_at(push))
-        way->push_finite = ps_finite_copy(way->slot.bytes, content, way->push_size, push->dtype);
+        way->push_finite = ps_finite_copy(way->slot.bytes, push->content.pieces[0].data,
+                                          way->push_size, push->dtype);
     else
-        memcpy(way->slot.bytes, content, way->push_size);
+        ps_view_copy(push->content, 0, way->slot.bytes, way->push_size);
 }
 
 static size_t way_count(const struct ps_flight *flight)
@@ -258,7 +258,7 @@ void ps_flight_share(struct ps_flight *flight)
         return;
     }
     if (flight->shared.push_size > 0)
-        flight->content = (struct ps_bytes){NULL, 0};
+        flight->content = (struct ps_view){NULL, 0, 0};
     count(flight);
 }
 

@@ -9,6 +9,7 @@
 #include "client/channel_grpc_train.h"
 
 #include "base/assert.h"
+#include "client/pull_decoder.h"
 
 #include <stdio.h>
 
@@ -18,10 +19,10 @@ size_t ps_train_bytes(const struct ps_call_request *request)
     const struct ps_pull_request *pull = ps_call_pull_of(request);
     if (request->method == PS_METHOD_INIT)
         return request->init.request.present ? request->init.content.size : 0;
-    if (push != NULL && (!push->request.present || push->encoding != PS_ENCODING_NATIVE))
+    if (push != NULL && !push->request.present)
         return 0;
     size_t push_bytes = push != NULL ? push->content.size : 0;
-    size_t pull_bytes = pull != NULL && ps_train_pull_carries(pull) ? pull->size_wish : 0;
+    size_t pull_bytes = pull != NULL ? (size_t)ps_train_pull_bytes(pull) : 0;
     return push_bytes > pull_bytes ? push_bytes : pull_bytes;
 }
 
@@ -56,22 +57,22 @@ static void rest(struct ps_train *train)
 static void fill_part(struct ps_train *train, struct ps_train_slot *slot)
 {
     const struct ps_push_request *push = ps_call_push_of(train->request);
-    struct ps_elements range = {train->next / train->element_size,
-                                slot->piece.size / train->element_size};
+    struct ps_view content;
+    struct ps_elements range = ps_range_cut_next(&train->cut, slot->pieces, &content);
     if (push != NULL) {
         slot->request.method = PS_METHOD_PUSH;
         slot->request.push = *push;
-        slot->request.push.content = ps_view_of(&slot->piece);
+        slot->request.push.content = content;
         slot->request.push.range = range;
         if (train->made.asks)
-            ps_train_made_ask(train, &slot->request, train->next);
+            ps_train_made_ask(train, &slot->request);
         return;
     }
     slot->request.method = PS_METHOD_INIT;
     slot->request.init = train->request->init;
-    slot->request.init.content = ps_view_of(&slot->piece);
+    slot->request.init.content = content;
     slot->request.init.range = range;
-    slot->request.init.total = train->content.size / train->element_size;
+    slot->request.init.total = train->cut.total;
 }
 
 void ps_train_fail(struct ps_train *train, enum ps_status status, bool refused, const char *text)
@@ -102,26 +103,25 @@ void ps_train_launch(struct ps_train *train, struct ps_train_slot *slot)
     ps_flight_begin(train->side, flight, train->shard, train->deadline_ms);
 }
 
+static bool has_more(const struct ps_train *train)
+{
+    return train->cut.next < train->cut.total;
+}
+
 /* Sends what may be sent now: further ranges, or, behind the last of them, the pull. Who cancels
  * the call meets the ranges that are out: none follow once its time is over. */
 static void go_on(struct ps_train *train)
 {
-    bool has_more = train->next < train->content.size;
     if (ps_time_left_ms(train->side->clock, train->deadline_ms) == 0)
         ps_train_fail(train, PS_ERR_UNAVAILABLE, false, "no time for all ranges");
-    for (size_t i = 0; i < PS_TRAIN_WINDOW && has_more && !train->failed; i++) {
+    for (size_t i = 0; i < PS_TRAIN_WINDOW && has_more(train) && !train->failed; i++) {
         struct ps_train_slot *slot = &train->slots[i];
         if (slot->busy)
             continue;
-        size_t left = train->content.size - train->next;
-        slot->piece = (struct ps_bytes){train->content.data + train->next,
-                                        left < PS_TRAIN_PART_BYTES ? left : PS_TRAIN_PART_BYTES};
         fill_part(train, slot);
-        train->next += slot->piece.size;
-        has_more = train->next < train->content.size;
         ps_train_launch(train, slot);
     }
-    bool is_pushed = train->content.size == 0 || train->has_reply;
+    bool is_pushed = train->cut.total == 0 || train->has_reply;
     if (train->pull.wish == NULL || !is_pushed || train->failed)
         return;
     if (train->made.asked && train->running > 0)
@@ -129,6 +129,20 @@ static void go_on(struct ps_train *train)
     if (train->made.asked)
         ps_train_made_settle(train);
     ps_train_pull_go_on(train);
+}
+
+static void begin_cut(struct ps_train *train, enum ps_encoding encoding, enum ps_dtype dtype,
+                      const struct ps_view *content, uint64_t total)
+{
+    PS_ASSERT(content->piece_count == 1);
+    train->cut =
+        (struct ps_range_cut){.encoding = encoding,
+                              .dtype = dtype,
+                              .content = content->pieces[0],
+                              .total = total,
+                              .part = ps_range_cut_part(encoding, dtype, PS_TRAIN_PART_BYTES)};
+    if (encoding == PS_ENCODING_NATIVE)
+        train->cut.total = content->size / ps_dtype_size(dtype);
 }
 
 enum ps_status ps_train_start(struct ps_grpc_side *side, uint64_t id, uint32_t shard,
@@ -144,13 +158,13 @@ enum ps_status ps_train_start(struct ps_grpc_side *side, uint64_t id, uint32_t s
     train->shard = shard;
     train->deadline_ms = deadline_ms;
     train->request = request;
-    if (push != NULL || is_init) {
-        const struct ps_view *content = is_init ? &request->init.content : &push->content;
-        PS_ASSERT(content->piece_count == 1);
-        train->content = content->pieces[0];
-        train->element_size = ps_dtype_size(is_init ? request->init.dtype : push->dtype);
-    }
+    if (push != NULL)
+        begin_cut(train, push->encoding, push->dtype, &push->content, push->total);
+    if (is_init)
+        begin_cut(train, PS_ENCODING_NATIVE, request->init.dtype, &request->init.content, 0);
     train->pull.wish = ps_call_pull_of(request);
+    if (train->pull.wish != NULL)
+        train->pull.total = train->pull.wish->size_wish / ps_dtype_size(train->pull.wish->dtype);
     train->outcome.reply.method = request->method;
     ps_train_made_begin(train);
     go_on(train);
@@ -211,11 +225,11 @@ static bool note_range(struct ps_train *train, struct ps_flight *flight,
 static void keep(const struct ps_call_request *request, const struct ps_call_reply *reply)
 {
     const struct ps_pull_request *pull = ps_call_pull_of(request);
-    struct ps_view content =
-        request->method == PS_METHOD_PULL ? reply->pull.content : reply->push_pull.pull.content;
-    bool is_there = content.piece_count == 1 && content.pieces[0].data == pull->destination;
-    if (!is_there)
-        ps_view_copy(content, 0, pull->destination, pull->size_wish);
+    const struct ps_pull_reply *from =
+        request->method == PS_METHOD_PULL ? &reply->pull : &reply->push_pull.pull;
+    size_t size = (size_t)pull->range.count * ps_dtype_size(pull->dtype);
+    enum ps_status status = ps_pull_reply_take(from, pull->name, pull->destination, size, NULL);
+    PS_ASSERT(status == PS_OK); /* it is what was asked for */
 }
 
 /* Further ranges leave before this one's content is moved. */
@@ -239,12 +253,12 @@ static void take_range(struct ps_train *train, struct ps_flight *flight)
 /* Everything was answered, and nothing was more than staged: all ranges leave once more. */
 static void begin_again(struct ps_train *train)
 {
-    bool is_lost = train->content.size > 0 && !train->has_reply && !train->failed;
+    bool is_lost = train->cut.total > 0 && !train->has_reply && !train->failed;
     if (!is_lost || train->running > 0 || train->rounds + 1 >= PS_TRAIN_ROUNDS_MAX)
         return;
     rest(train);
     train->rounds++;
-    train->next = 0;
+    ps_range_cut_rewind(&train->cut);
     train->made = (struct ps_made){0};
     go_on(train);
 }
@@ -257,7 +271,7 @@ bool ps_train_took(struct ps_flight *flight, struct ps_call_outcome *outcome)
     begin_again(train);
     if (train->running > 0)
         return false;
-    if (train->content.size > 0 && !train->has_reply)
+    if (train->cut.total > 0 && !train->has_reply)
         ps_train_fail(train, PS_ERR_UNAVAILABLE, false, "the server has lost ranges of this call");
     train->outcome.refused = train->outcome.refused && !train->has_reply;
     ps_train_pull_end(train, &flight->whole);

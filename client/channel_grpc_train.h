@@ -10,23 +10,26 @@
 
 #include "client/channel_grpc.h"
 #include "client/made.h"
+#include "client/range_cut.h"
 
 /* Ranges of one call that are out at once, how often all are sent when the server lets go of them
- * (another client's push was first), and their size: what is out together stays in a
- * processor's cache from the network to the update and back; and a multiple of a block. */
+ * (another client's push was first), and their size on the network, the way on which it is larger:
+ * what is out together stays in a processor's cache from the network to the update and back; and a
+ * multiple of a block. */
 #define PS_TRAIN_WINDOW 4
 #define PS_TRAIN_ROUNDS_MAX 3
 #define PS_TRAIN_PART_BYTES ((size_t)512 * 1024)
 
 struct ps_train_slot {
     struct ps_call_request request;
-    struct ps_bytes piece;
+    struct ps_bytes pieces[PS_RANGE_PIECES_MAX]; /* of its content */
     bool busy;
 };
 
 struct ps_train_pull {
     const struct ps_pull_request *wish; /* borrowed with the request; NULL: there is no pull */
-    size_t next;                        /* bytes that were asked for */
+    uint64_t total;                     /* elements that are wanted */
+    uint64_t next;                      /* those of them that were asked for */
     uint64_t version;                   /* 1 + that of the first range; 0: not known yet */
     uint64_t life;                      /* of the shard, with that range */
     bool in_ranges;                     /* what came first was the range that was asked for */
@@ -40,9 +43,7 @@ struct ps_train {
     uint32_t shard;
     uint64_t deadline_ms;
     const struct ps_call_request *request; /* borrowed until the outcome */
-    struct ps_bytes content;               /* of the push or the initialisation; empty: a pull */
-    size_t element_size;                   /* of it */
-    size_t next;                           /* bytes of it that have left */
+    struct ps_range_cut cut;               /* the push or the initialisation; empty: a pull */
     size_t running;                        /* flights */
     bool failed;
     bool has_reply;  /* a range was not only staged: the whole is done */
@@ -62,8 +63,11 @@ void ps_train_fail(struct ps_train *train, enum ps_status status, bool refused, 
 
 /* ---- The pull: channel_grpc_train_pull.c ---- */
 
-/* Can its content come in ranges, and is it large enough for that? */
-bool ps_train_pull_carries(const struct ps_pull_request *pull);
+/* Bytes of its content, if it can come in ranges; else 0. */
+uint64_t ps_train_pull_bytes(const struct ps_pull_request *pull);
+
+/* Makes a range of it out of the request for all of it. */
+void ps_train_pull_cut(struct ps_pull_request *pull, struct ps_elements range);
 
 /* Sends what may be sent now; the push is done. */
 void ps_train_pull_go_on(struct ps_train *train);
@@ -87,8 +91,8 @@ bool ps_train_pull_is_asked_for(const struct ps_pull_request *request,
 /* Finds out whether ranges may ask for it. */
 void ps_train_made_begin(struct ps_train *train);
 
-/* Makes the request for a range of the push, at byte `offset`, ask for it, too. */
-void ps_train_made_ask(struct ps_train *train, struct ps_call_request *request, size_t offset);
+/* Makes the request for a range of the push ask for it, too. */
+void ps_train_made_ask(struct ps_train *train, struct ps_call_request *request);
 
 /* The outcome of the push of such a range. True: it holds, and there is a reply to the pull. */
 bool ps_train_made_outcome(struct ps_train *train, struct ps_flight *flight,

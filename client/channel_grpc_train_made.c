@@ -9,21 +9,23 @@ void ps_train_made_begin(struct ps_train *train)
 {
     const struct ps_push_request *push = ps_call_push_of(train->request);
     const struct ps_pull_request *pull = train->pull.wish;
-    train->made.asks = push != NULL && pull != NULL && ps_train_pull_carries(pull) &&
-                       pull->size_wish == train->content.size &&
-                       ps_dtype_size(pull->dtype) == train->element_size;
+    train->made.asks = push != NULL && pull != NULL && ps_train_pull_bytes(pull) > 0 &&
+                       push->encoding != PS_ENCODING_TOP_K && pull->dtype == push->dtype &&
+                       train->pull.total == train->cut.total;
+    if (!train->made.asks)
+        return;
+    uint64_t part = ps_range_cut_part(pull->encoding, pull->dtype, PS_TRAIN_PART_BYTES);
+    train->cut.part = part < train->cut.part ? part : train->cut.part;
 }
 
-void ps_train_made_ask(struct ps_train *train, struct ps_call_request *request, size_t offset)
+void ps_train_made_ask(struct ps_train *train, struct ps_call_request *request)
 {
     const struct ps_push_request push = request->push;
     request->method = PS_METHOD_PUSH_PULL;
     request->push_pull.push = push;
     request->push_pull.pull = *train->pull.wish;
-    request->push_pull.pull.range = push.range;
     request->push_pull.pull.of_push = true;
-    request->push_pull.pull.size_wish = push.content.size;
-    request->push_pull.pull.destination += offset;
+    ps_train_pull_cut(&request->push_pull.pull, push.range);
     train->made.asked = true;
 }
 
@@ -54,8 +56,7 @@ bool ps_train_made_note(struct ps_train *train, const struct ps_pull_request *re
                         const struct ps_pull_reply *reply)
 {
     struct ps_made *made = &train->made;
-    bool fits = ps_train_pull_is_asked_for(request, reply) &&
-                reply->total == train->pull.wish->size_wish / train->element_size;
+    bool fits = ps_train_pull_is_asked_for(request, reply) && reply->total == train->pull.total;
     if (made->version == 0)
         train->outcome.reply.push_pull.pull = *reply;
     return ps_made_note(made, reply, fits);
@@ -68,7 +69,7 @@ void ps_train_made_settle(struct ps_train *train)
     if (ps_made_holds(made, &train->outcome.reply.push_pull.push)) {
         train->pull.in_ranges = true;
         train->pull.version = made->version;
-        train->pull.next = train->pull.wish->size_wish;
+        train->pull.next = train->pull.total;
     }
     made->asked = false;
 }

@@ -96,6 +96,7 @@ struct ps_push_request {
     uint32_t shard; /* as of an init */
     struct ps_request_id request;
     struct ps_hold hold; /* of the content; not on the wire */
+    uint64_t total;      /* of one that goes out: elements of the gradient; not on the wire */
     bool is_plain;       /* the content was looked at and has nothing to refuse; not on the wire */
 };
 
