@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -14,7 +15,7 @@ import unittest
 import grpc
 
 from blackbox import Server, fetch, run
-from calls import Calls
+from calls import MESSAGES, Calls
 from cluster import Cluster, wait_until
 
 HTTP = ["--http", "127.0.0.1:0"]
@@ -167,6 +168,37 @@ class Ways(unittest.TestCase):
                 self.wait_for(clients=1, segments=2)
             self.wait_for(clients=1, segments=1)
         self.wait_for(clients=0, segments=0)
+
+
+class GivenUp(unittest.TestCase):
+    """A push in ranges whose client gives it up takes half of what may be staged."""
+    COUNT = 128 * 1024  # elements: 512 KiB
+    HALF = COUNT // 2
+
+    def range(self, sequence, offset):
+        """The reply; None when there is no room."""
+        request_id = MESSAGES["pserver.v1.RequestId"]
+        request = MESSAGES["pserver.v1.SendGradRequest"](
+            name="w", element_type=4, content=struct.pack(f"<{self.HALF}f", *[1.0] * self.HALF),
+            offset=offset, count=self.HALF,
+            request=request_id(client_id=b"one client", session=1, sequence=sequence))
+        try:
+            reply = self.server.calls.call("SendGrad", request, 20)
+        except grpc.RpcError as error:
+            self.assertEqual(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+            return None
+        return MESSAGES["pserver.v1.SendGradResponse"].FromString(reply)
+
+    def test_it_makes_room_for_the_next_long_before_it_expires(self):
+        self.server = Server("--staging-bytes", "1MiB", http=True)
+        self.addCleanup(self.server.__exit__)
+        self.server.make_ready(values=[0.0] * self.COUNT)
+        self.assertTrue(self.range(1, 0).staged)
+        wait_until(lambda: self.range(2, 0) is not None, 45, "a newer push gets no room")
+        self.assertEqual(self.range(2, self.HALF).version, 1)
+        text = self.server.get("/metrics")[1]
+        self.assertIn("\nps_staged_expired_requests_total 1\n", text)
+        self.assertIn("\nps_staged_requests 0\n", text)
 
 
 class Life(unittest.TestCase):
