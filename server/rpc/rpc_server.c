@@ -275,7 +275,6 @@ enum ps_status ps_rpc_server_start(struct ps_rpc_server *server, struct ps_error
 
 void ps_rpc_server_wake(struct ps_rpc_server *server)
 {
-    ps_rpc_metrics_dropped(&server->context.metrics, ps_accept_guard_dropped());
     for (uint32_t i = 0; i < server->lane_count; i++)
         ps_lane_ring(server->lanes[i]);
 }
@@ -284,6 +283,7 @@ void ps_rpc_server_count(struct ps_rpc_server *server)
 {
     struct ps_connection_count count = ps_connection_count(server->port);
     ps_rpc_metrics_connections(&server->context.metrics, count.tcp, count.local);
+    ps_rpc_metrics_dropped(&server->context.metrics, ps_accept_guard_dropped());
 }
 
 void ps_rpc_call_came(struct ps_rpc_context *context)

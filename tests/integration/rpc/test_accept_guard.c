@@ -83,6 +83,20 @@ static void wait_for_drops(void)
     ck_assert_uint_gt(ps_accept_guard_dropped(), 0);
 }
 
+/* Whoever shows the metrics asks, as often as he likes. */
+static void expect_counted(struct rig *rig)
+{
+    const struct ps_counter *dropped =
+        ps_metrics_counter(rig->metrics, "ps_rpc_dropped_connections_total", "", NULL);
+    for (int i = 0; i < 2; i++) {
+        uint64_t least = ps_accept_guard_dropped();
+        ps_rpc_server_count(rig->server);
+        ck_assert_uint_ge(ps_counter_value(dropped), least);
+        ck_assert_uint_le(ps_counter_value(dropped), ps_accept_guard_dropped());
+    }
+    ck_assert_uint_gt(ps_counter_value(dropped), 0);
+}
+
 START_TEST(a_server_without_descriptors_serves_again)
 {
     const struct rlimit limit = {DESCRIPTORS, DESCRIPTORS};
@@ -101,6 +115,7 @@ START_TEST(a_server_without_descriptors_serves_again)
         ck_assert_int_eq(answer.code, 0);
         raw_answer_release(&answer);
     }
+    expect_counted(&rig);
     rig_stop(&rig);
 }
 END_TEST
