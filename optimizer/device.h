@@ -14,11 +14,11 @@
  * wait succeeds any more. The process is to end; the device's memory must not be read.
  *
  * Threads:  any, for everything that has a device; calls for one parameter or one snapshot come
- *           one after another (the parameter's lock), but for judges and judge, which need no lock.
- *           open and close by one thread.
- * Blocking: wait, read, write, snapshot_read, judge, close, a snapshot_take to the host and a push
- *           whose ring is full wait for the device; what gives it memory back may. The rest does
- *           not.
+ *           one after another (the parameter's lock), but for judges, judge and make_way, which
+ *           need no lock. open and close by one thread.
+ * Blocking: wait, read, write, snapshot_read, judge, make_way, close and a push whose ring is full
+ *           or that nobody made way for wait for the device; what gives it memory back may. The
+ *           rest does not.
  * Errors:   PS_ERR_BUSY the budget; PS_ERR_NO_MEMORY the device or the host refused memory that the
  *           budget had room for; PS_ERR_UNSUPPORTED; PS_ERR_UNAVAILABLE the device is dead. After
  *           any of them nothing has changed, but for a device that is dead.
@@ -212,8 +212,8 @@ struct ps_device_plugin {
                                                    struct ps_error *error);
 
     /* Fills a snapshot that was reserved for this parameter, once, with everything as it is after
-     * what was pushed so far. Asks nobody for memory. A copy on the device is queued; for one on
-     * the host this call waits. */
+     * what was pushed so far. Asks nobody for memory and waits for nothing: a copy on the device is
+     * queued, one on the host is made later, by whoever reads it or makes way for a push first. */
     PS_MUST_USE enum ps_status (*snapshot_take)(struct ps_device_parameter *parameter,
                                                 struct ps_device_snapshot *snapshot,
                                                 struct ps_error *error);
@@ -221,6 +221,12 @@ struct ps_device_plugin {
                                                 uint64_t offset, void *destination, size_t size,
                                                 struct ps_error *error);
     void (*snapshot_release)(struct ps_device_snapshot *snapshot);
+
+    /* Returns when no snapshot needs the parameter as it is now, that is when each whose copy is to
+     * be on the host has it. A push does this by itself; whoever pushes under a lock does it before
+     * that, and sees to it that no snapshot is taken in between. */
+    PS_MUST_USE enum ps_status (*make_way)(struct ps_device_parameter *parameter,
+                                           struct ps_error *error);
 
     /* Host memory that the device reads and writes by itself; NULL when it is refused. Slow: for
      * few and large pieces. Given back with host_release, before close. */

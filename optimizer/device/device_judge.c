@@ -201,6 +201,7 @@ enum ps_status ps_device_push_judged(struct ps_device_judged *judged,
     PS_ASSERT(!step->skip);
     PS_ASSERT(step->dtype == judged->parameter->dtype);
     PS_TRY(ps_device_enter(device, error));
+    PS_TRY(ps_device_make_way(judged->parameter, error));
     ps_mutex_lock(&device->lock);
     enum ps_status status = queue_updates(judged, step, ticket, error);
     ps_mutex_unlock(&device->lock);

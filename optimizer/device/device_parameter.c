@@ -124,6 +124,7 @@ void ps_device_parameter_destroy(struct ps_device_parameter *parameter)
     if (parameter == NULL)
         return;
     struct ps_device *device = parameter->device;
+    ps_device_stop_lending(parameter);
     /* A dead device takes its memory with it. */
     if (ps_device_enter(device, NULL) == PS_OK) {
         int code = device->driver.device_release(device->driver.self, parameter->arrays);

@@ -36,6 +36,8 @@ enum ps_status ps_device_push_all(struct ps_device *device, const struct ps_devi
                                   struct ps_error *error)
 {
     PS_TRY(ps_device_enter(device, error));
+    for (size_t i = 0; i < count; i++)
+        PS_TRY(ps_device_make_way(pushes[i].parameter, error));
     struct pack pack = {.device = device};
     enum ps_status status = PS_OK;
     for (size_t i = 0; status == PS_OK && i < count; i++)

@@ -1,6 +1,7 @@
-/* A parameter as it was at one moment. Memory for the copy is there before that moment. A copy on
- * the device takes its place in the compute stream and nobody waits; where there was no room for
- * one, the bytes come to the host while the caller holds the parameter still. */
+/* A parameter as it was at one moment. Memory for the copy is there before that moment, in which
+ * nobody waits: a copy on the device takes its place in the compute stream, and where there was no
+ * room for one, the parameter's own arrays are lent to the snapshot. They come to the host with the
+ * first read of it, or before the next update: whoever is first brings them, others wait for it. */
 #include "optimizer/device/runtime.h"
 
 #include "base/assert.h"
@@ -13,12 +14,21 @@ struct ps_device_snapshot {
     uint32_t array_count;
     uint8_t *device_arrays; /* or */
     uint8_t *host_arrays;
+    /* Of one on the host; guarded by the device's lock. */
+    struct ps_device_parameter *lender; /* whose arrays it is; NULL: nobody's, or not taken yet */
+    struct ps_device_snapshot *next;    /* that has them, too */
+    bool is_moving;                     /* somebody brings them */
+    bool is_here;                       /* somebody did */
 };
 
 static enum ps_status reserve_on_device(struct ps_device_snapshot *snapshot,
                                         struct ps_error *error);
 static enum ps_status reserve_on_host(struct ps_device_snapshot *snapshot, struct ps_error *error);
 static uint64_t size_of(const struct ps_device_snapshot *snapshot);
+static void lend(struct ps_device_parameter *parameter, struct ps_device_snapshot *snapshot);
+static enum ps_status move(struct ps_device_snapshot *snapshot, struct ps_error *error);
+static void give_back(struct ps_device_snapshot *snapshot);
+static enum ps_status move_for_reader(struct ps_device_snapshot *snapshot, struct ps_error *error);
 
 enum ps_status ps_device_snapshot_reserve(struct ps_device_parameter *parameter,
                                           struct ps_device_snapshot **out, struct ps_error *error)
@@ -83,14 +93,85 @@ enum ps_status ps_device_snapshot_take(struct ps_device_parameter *parameter,
     PS_ASSERT(snapshot->array_bytes == parameter->array_bytes);
     PS_ASSERT(snapshot->array_count == parameter->array_count);
     PS_TRY(ps_device_enter(device, error));
-    if (snapshot->host_arrays != NULL)
-        return ps_device_fetch(device, snapshot->host_arrays, parameter->arrays, size, error);
+    if (snapshot->host_arrays != NULL) {
+        lend(parameter, snapshot);
+        return PS_OK;
+    }
     ps_mutex_lock(&device->lock);
     int code = driver->copy(driver->self, snapshot->device_arrays, parameter->arrays, size,
                             PS_DRIVER_ON_DEVICE, device->compute.stream);
     enum ps_status status = ps_device_check_code(device, code, "copying a snapshot", error);
     ps_mutex_unlock(&device->lock);
     return status;
+}
+
+static void lend(struct ps_device_parameter *parameter, struct ps_device_snapshot *snapshot)
+{
+    struct ps_device *device = snapshot->device;
+    ps_mutex_lock(&device->lock);
+    PS_ASSERT(snapshot->lender == NULL && !snapshot->is_here);
+    snapshot->lender = parameter;
+    snapshot->next = parameter->lent;
+    parameter->lent = snapshot;
+    ps_mutex_unlock(&device->lock);
+}
+
+enum ps_status ps_device_make_way(struct ps_device_parameter *parameter, struct ps_error *error)
+{
+    struct ps_device *device = parameter->device;
+    enum ps_status status = PS_OK;
+    ps_mutex_lock(&device->lock);
+    while (status == PS_OK && parameter->lent != NULL) {
+        if (parameter->lent->is_moving)
+            (void)ps_condition_wait(&device->moved, &device->lock, PS_DEADLINE_NEVER);
+        else
+            status = move(parameter->lent, error);
+    }
+    ps_mutex_unlock(&device->lock);
+    return status;
+}
+
+/* Under the lock, which is let go meanwhile. Nobody ends the snapshot or its lender before it is
+ * done. */
+static enum ps_status move(struct ps_device_snapshot *snapshot, struct ps_error *error)
+{
+    struct ps_device *device = snapshot->device;
+    snapshot->is_moving = true;
+    ps_mutex_unlock(&device->lock);
+    enum ps_status status = ps_device_fetch(device, snapshot->host_arrays, snapshot->lender->arrays,
+                                            (size_t)size_of(snapshot), error);
+    ps_mutex_lock(&device->lock);
+    snapshot->is_moving = false;
+    snapshot->is_here = status == PS_OK;
+    if (status == PS_OK)
+        give_back(snapshot);
+    ps_condition_signal_all(&device->moved);
+    return status;
+}
+
+/* The arrays are the lender's alone again. Under the lock. */
+static void give_back(struct ps_device_snapshot *snapshot)
+{
+    struct ps_device_snapshot **at = &snapshot->lender->lent;
+    while (*at != snapshot)
+        at = &(*at)->next;
+    *at = snapshot->next;
+    snapshot->lender = NULL;
+}
+
+void ps_device_stop_lending(struct ps_device_parameter *parameter)
+{
+    struct ps_device *device = parameter->device;
+    if (ps_device_make_way(parameter, NULL) == PS_OK)
+        return;
+    ps_mutex_lock(&device->lock);
+    while (parameter->lent != NULL) {
+        if (parameter->lent->is_moving)
+            (void)ps_condition_wait(&device->moved, &device->lock, PS_DEADLINE_NEVER);
+        else
+            give_back(parameter->lent);
+    }
+    ps_mutex_unlock(&device->lock);
 }
 
 enum ps_status ps_device_snapshot_read(struct ps_device_snapshot *snapshot, uint32_t array,
@@ -103,8 +184,39 @@ enum ps_status ps_device_snapshot_read(struct ps_device_snapshot *snapshot, uint
     if (snapshot->host_arrays == NULL)
         return ps_device_fetch(snapshot->device, destination, snapshot->device_arrays + start, size,
                                error);
+    PS_TRY(move_for_reader(snapshot, error));
     memcpy(destination, snapshot->host_arrays + start, size);
     return PS_OK;
+}
+
+/* Not here, and nobody's: the lender ended with a dead device. */
+static enum ps_status move_for_reader(struct ps_device_snapshot *snapshot, struct ps_error *error)
+{
+    struct ps_device *device = snapshot->device;
+    enum ps_status status = PS_OK;
+    ps_mutex_lock(&device->lock);
+    while (snapshot->is_moving)
+        (void)ps_condition_wait(&device->moved, &device->lock, PS_DEADLINE_NEVER);
+    if (snapshot->lender != NULL)
+        status = move(snapshot, error);
+    bool is_here = snapshot->is_here;
+    ps_mutex_unlock(&device->lock);
+    if (status == PS_OK)
+        status = ps_fault_check(&device->fault, error);
+    PS_ASSERT(status != PS_OK || is_here);
+    return status;
+}
+
+/* Of one that nobody has read, and nobody pushed to: nothing was ever copied. */
+static void end_loan(struct ps_device_snapshot *snapshot)
+{
+    struct ps_device *device = snapshot->device;
+    ps_mutex_lock(&device->lock);
+    while (snapshot->is_moving)
+        (void)ps_condition_wait(&device->moved, &device->lock, PS_DEADLINE_NEVER);
+    if (snapshot->lender != NULL)
+        give_back(snapshot);
+    ps_mutex_unlock(&device->lock);
 }
 
 void ps_device_snapshot_release(struct ps_device_snapshot *snapshot)
@@ -112,6 +224,7 @@ void ps_device_snapshot_release(struct ps_device_snapshot *snapshot)
     if (snapshot == NULL)
         return;
     struct ps_device *device = snapshot->device;
+    end_loan(snapshot);
     if (snapshot->device_arrays != NULL) {
         if (ps_device_enter(device, NULL) == PS_OK) {
             int code = device->driver.device_release(device->driver.self, snapshot->device_arrays);

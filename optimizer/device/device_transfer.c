@@ -78,7 +78,8 @@ static enum ps_status fetch_piece(struct ps_device *device, struct ps_slot *slot
     return ps_device_check_code(device, code, "reading", error);
 }
 
-/* Later updates write only after this one: the caller waits for it under the parameter's lock. */
+/* Later updates write only after this one: the caller waits for it, and no update of these bytes is
+ * queued before: he holds the parameter's lock, or they are a snapshot's. */
 static enum ps_status queue_fetch(struct ps_device *device, struct ps_slot *slot,
                                   const uint8_t *from, size_t size, struct ps_error *error)
 {

@@ -99,6 +99,7 @@ static const struct ps_device_plugin table = {
     .snapshot_take = ps_device_snapshot_take,
     .snapshot_read = ps_device_snapshot_read,
     .snapshot_release = ps_device_snapshot_release,
+    .make_way = ps_device_make_way,
     .host_acquire = host_acquire,
     .host_release = host_release,
 };

@@ -23,6 +23,7 @@ enum ps_status ps_device_open(const struct ps_device_options *options, struct ps
     device->memory = options->memory;
     ps_mutex_init(&device->lock, PS_RANK_QUEUE);
     ps_condition_init(&device->ring.returned);
+    ps_condition_init(&device->moved);
     enum ps_status status = build(device, options, error);
     if (status == PS_OK)
         status = ps_device_probe(device, error);
@@ -122,6 +123,7 @@ void ps_device_close(struct ps_device *device)
         driver->stream_destroy(driver->self, device->copy_in);
         driver->close(driver->self);
     }
+    ps_condition_fini(&device->moved);
     ps_condition_fini(&device->ring.returned);
     ps_mutex_fini(&device->lock);
     ps_release(device->memory, device);

@@ -105,7 +105,8 @@ struct ps_device {
     struct ps_timeline compute;
     struct ps_timeline copy_out;
     struct ps_ring ring;
-    uint64_t pack_newest; /* guarded by the lock */
+    struct ps_condition moved; /* what was lent to a snapshot came to the host, or failed to */
+    uint64_t pack_newest;      /* guarded by the lock */
     _Atomic uint64_t pinned_bytes;
     _Atomic uint64_t parameter_count;
     _Atomic uint64_t snapshot_count;
@@ -127,6 +128,8 @@ struct ps_device_parameter {
     uint8_t *arrays;      /* one after another */
     uint64_t reading;     /* copy_out's ticket of the newest read_begin; 0: none since an update */
     uint64_t pack;        /* that the newest update is in */
+    struct ps_device_snapshot *lent; /* that have no other copy of it yet, the newest first; guarded
+                                        by the device's lock */
 };
 
 /* ---- runtime.c ---- */
@@ -263,6 +266,11 @@ PS_MUST_USE enum ps_status ps_device_snapshot_read(struct ps_device_snapshot *sn
                                                    void *destination, size_t size,
                                                    struct ps_error *error);
 void ps_device_snapshot_release(struct ps_device_snapshot *snapshot);
+PS_MUST_USE enum ps_status ps_device_make_way(struct ps_device_parameter *parameter,
+                                              struct ps_error *error);
+
+/* The parameter ends: makes way, or where the device is dead takes its arrays back all the same. */
+void ps_device_stop_lending(struct ps_device_parameter *parameter);
 
 /* Patterns written and read back, and one update compared with the CPU's bits. */
 PS_MUST_USE enum ps_status ps_device_probe(struct ps_device *device, struct ps_error *error);

@@ -88,6 +88,11 @@ enum ps_status ps_resident_set(struct ps_resident *resident, uint32_t array, uin
     return resident->store->plugin->write(resident->handle, array, offset, content, error);
 }
 
+enum ps_status ps_resident_make_way(const struct ps_resident *resident, struct ps_error *error)
+{
+    return resident->store->plugin->make_way(resident->handle, error);
+}
+
 bool ps_resident_judges(const struct ps_resident *resident, const struct ps_parameter_spec *spec,
                         struct ps_gradient gradient)
 {

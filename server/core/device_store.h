@@ -7,16 +7,18 @@
  * acknowledgement waits until it is done. Whether it counts is known before it gets its version and
  * its record in the journal: where the device looks at the gradient, that is done before the
  * parameter's lock is taken, as the host does it, and by several threads at once. Under the lock
- * only the update is queued.
+ * only the update is queued. A snapshot for which the device has no room takes what it needs while
+ * pushes go on: the first push to a parameter after it waits, without a lock, until that one
+ * parameter has come to the host.
  *
  * Readers get a shadow, a list of blocks on the host, which is brought up to date when somebody
  * reads and the version has changed since; whoever holds it keeps it. A large one lies in memory
  * that the device copies into by itself: readers wait for that without any lock, and pushes go on.
  *
- * Threads:  open, close, place, judges, judge, judged_release and wait from any thread; the rest
- *           with the parameter's lock, or before it is shared.
- * Blocking: set, wait and judge wait for the device, look where the shadow is small; push when the
- *           device is far behind.
+ * Threads:  open, close, place, make_way, judges, judge, judged_release and wait from any thread;
+ *           the rest with the parameter's lock, or before it is shared.
+ * Blocking: set, wait, make_way and judge wait for the device, look where the shadow is small; push
+ *           when the device is far behind.
  * Errors:   PS_ERR_UNAVAILABLE: the device is dead, and what is in its memory is lost.
  * Memory:   a resident belongs to its parameter. The store's own memory for shadows is never given
  *           back before close: that would stop the device.
@@ -91,6 +93,11 @@ void ps_resident_release(struct ps_resident *resident);
 PS_MUST_USE enum ps_status ps_resident_set(struct ps_resident *resident, uint32_t array,
                                            uint64_t offset, struct ps_view content,
                                            struct ps_error *error);
+
+/* Before a push, without the parameter's lock: returns when no snapshot needs what it will
+ * overwrite. Whoever asks holds the cut (service_state.h), so that none is taken meanwhile. */
+PS_MUST_USE enum ps_status ps_resident_make_way(const struct ps_resident *resident,
+                                                struct ps_error *error);
 
 /* Does the device itself look whether the gradient is finite, and what its norm is? Otherwise
  * whoever pushes does so before (ps_gradient_scan), on the host:

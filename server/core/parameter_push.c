@@ -91,6 +91,8 @@ static enum ps_status look(const struct ps_parameter *parameter, struct pushed *
             return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a gradient of pairs");
     }
     PS_TRY(ps_gradient_check(spec, pushed->gradient, pushed->touched, error));
+    if (ps_parameter_on_device(parameter))
+        PS_TRY(ps_resident_make_way(&parameter->resident, error));
     if (ps_resident_judges(&parameter->resident, spec, pushed->gradient))
         return ps_resident_judge(&parameter->resident, spec, pushed->gradient, &pushed->judged,
                                  &pushed->scan, error);

@@ -1,6 +1,6 @@
 /* A shard on a device with many threads at work: small gradients, large ones that the device looks
  * at and some of which it refuses, readers, and snapshots in between; also with a ring in which one
- * of the large ones leaves no room for another. */
+ * of the large ones leaves no room for another, and without room for copies on the device. */
 #include "base/thread.h"
 #include "tests/unit/core/core_device.h"
 
@@ -25,11 +25,14 @@ static struct ps_bytes of(const float *elements, bool large)
 }
 
 /* SGD with rate 1 and gradients of ones: whatever the version is, every element is minus that. */
-static void begin(uint64_t slots)
+/* So much, and there is no room for a copy of the large one. */
+#define TIGHT (144u << 10)
+
+static void begin(uint64_t slots, uint64_t budget)
 {
     static float zeros[LARGE];
     struct ps_ticket ticket;
-    core_device_open_ring(&device, 0, NULL, slots * (64u << 10));
+    core_device_open_ring(&device, budget, NULL, slots * (64u << 10));
     fake = (struct fake_clock){.now_ms = 1000};
     world_clock = fake_clock_clock(&fake);
     struct ps_service_options options = {.memory = ps_allocator_heap(),
@@ -159,7 +162,7 @@ START_TEST(whoever_looks_sees_whole_versions_and_no_refused_gradient)
     static float elements[TRAINERS][LARGE];
     struct ps_thread trainers[TRAINERS] = {0};
     struct ps_thread saver = {0};
-    begin(_i == 0 ? 8 : 4);
+    begin(_i % 2 == 0 ? 8 : 4, _i < 2 ? 0 : TIGHT);
 
     for (size_t i = 0; i < TRAINERS; i++)
         ck_assert_int_eq(ps_thread_start(&trainers[i], "trainer", train, elements[i], NULL), PS_OK);
@@ -179,6 +182,7 @@ START_TEST(whoever_looks_sees_whole_versions_and_no_refused_gradient)
     ck_assert_uint_eq(pull.reply.version, 2 * TRAINERS * ROUNDS - refused);
     ps_pull_release(&pull);
     ck_assert_uint_eq(core_device_stats(&device).snapshot_count, 0);
+    ck_assert_uint_eq(core_device_stats(&device).streamed_count, _i < 2 ? 0 : SNAPSHOTS);
     end();
 }
 END_TEST
@@ -187,6 +191,6 @@ int main(void)
 {
     TCase *tests = tcase_create("device_threads");
     tcase_set_timeout(tests, 100);
-    tcase_add_loop_test(tests, whoever_looks_sees_whole_versions_and_no_refused_gradient, 0, 2);
+    tcase_add_loop_test(tests, whoever_looks_sees_whole_versions_and_no_refused_gradient, 0, 4);
     return run_tests("device_threads", tests);
 }
