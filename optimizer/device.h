@@ -186,11 +186,12 @@ struct ps_device_plugin {
     PS_MUST_USE enum ps_status (*wait)(struct ps_device *device, struct ps_device_ticket ticket,
                                        struct ps_error *error);
 
-    /* Queues the copy of a whole array into `pieces`, which lie in memory of host_acquire and are
-     * filled when the ticket is done. Pushes that come later do not wait for it on the host. */
+    /* Queues the copy of an array's bytes from `offset` on into `pieces`, which lie in memory of
+     * host_acquire and are filled when the ticket is done. Pushes that come later do not wait for
+     * it on the host. */
     PS_MUST_USE enum ps_status (*read_begin)(struct ps_device_parameter *parameter, uint32_t array,
-                                             const struct ps_bytes *pieces, size_t piece_count,
-                                             struct ps_device_ticket *ticket,
+                                             uint64_t offset, const struct ps_bytes *pieces,
+                                             size_t piece_count, struct ps_device_ticket *ticket,
                                              struct ps_error *error);
 
     /* Copies `size` bytes of an array, from `offset` on, into any memory of the host. */

@@ -8,15 +8,21 @@ static enum ps_status queue_read(struct ps_device_parameter *parameter, const ui
                                  uint64_t *ticket, struct ps_error *error);
 
 enum ps_status ps_device_read_begin(struct ps_device_parameter *parameter, uint32_t array,
-                                    const struct ps_bytes *pieces, size_t piece_count,
-                                    struct ps_device_ticket *ticket, struct ps_error *error)
+                                    uint64_t offset, const struct ps_bytes *pieces,
+                                    size_t piece_count, struct ps_device_ticket *ticket,
+                                    struct ps_error *error)
 {
     struct ps_device *device = parameter->device;
+    size_t size = 0;
+    for (size_t i = 0; i < piece_count; i++)
+        size += pieces[i].size;
+    PS_ASSERT(offset + size <= parameter->count * ps_dtype_size(parameter->dtype));
     uint64_t number = 0;
     PS_TRY(ps_device_enter(device, error));
     ps_mutex_lock(&device->lock);
-    enum ps_status status = queue_read(parameter, ps_device_parameter_array(parameter, array),
-                                       pieces, piece_count, &number, error);
+    enum ps_status status =
+        queue_read(parameter, ps_device_parameter_array(parameter, array) + offset, pieces,
+                   piece_count, &number, error);
     ps_mutex_unlock(&device->lock);
     if (status != PS_OK)
         return status;
@@ -36,15 +42,14 @@ static enum ps_status queue_read(struct ps_device_parameter *parameter, const ui
         PS_TRY(ps_timeline_mark(device, &device->compute, ticket, error));
         PS_TRY(ps_timeline_await(device, &device->compute, *ticket, stream, error)); /* W4 */
     }
-    size_t offset = 0;
+    size_t done = 0;
     int code = 0;
     for (size_t i = 0; code == 0 && i < piece_count; i++) {
-        code = driver->copy(driver->self, (void *)pieces[i].data, from + offset, pieces[i].size,
+        code = driver->copy(driver->self, (void *)pieces[i].data, from + done, pieces[i].size,
                             PS_DRIVER_TO_HOST, stream);
-        offset += pieces[i].size;
+        done += pieces[i].size;
     }
-    PS_ASSERT(code != 0 || offset == parameter->count * ps_dtype_size(parameter->dtype));
-    atomic_fetch_add(&device->bytes_out, offset);
+    atomic_fetch_add(&device->bytes_out, done);
     PS_TRY(ps_device_check_code(device, code, "reading", error));
     return ps_timeline_mark(device, &device->copy_out, ticket, error);
 }

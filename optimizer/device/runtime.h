@@ -245,8 +245,9 @@ PS_MUST_USE enum ps_status ps_device_push_judged(struct ps_device_judged *judged
 void ps_device_judged_release(struct ps_device_judged *judged);
 
 PS_MUST_USE enum ps_status ps_device_read_begin(struct ps_device_parameter *parameter,
-                                                uint32_t array, const struct ps_bytes *pieces,
-                                                size_t piece_count, struct ps_device_ticket *ticket,
+                                                uint32_t array, uint64_t offset,
+                                                const struct ps_bytes *pieces, size_t piece_count,
+                                                struct ps_device_ticket *ticket,
                                                 struct ps_error *error);
 PS_MUST_USE enum ps_status ps_device_read(struct ps_device_parameter *parameter, uint32_t array,
                                           uint64_t offset, void *destination, size_t size,

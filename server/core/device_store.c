@@ -6,10 +6,16 @@
 #include "server/core/block_pool.h"
 #include "server/core/gradient_check.h"
 
+#include <string.h>
+
 static void *take_pinned(void *self);
 static void give_pinned(void *self, void *slab);
-static enum ps_status refill(struct ps_resident *resident, uint64_t version,
-                             struct ps_error *error);
+static bool get_marks(struct ps_resident *resident, const struct ps_parameter_spec *spec);
+static bool is_stale(const struct ps_resident *resident);
+static enum ps_status refresh(struct ps_resident *resident, struct ps_error *error);
+static enum ps_status read_stale(struct ps_resident *resident, struct ps_error *error);
+static size_t count_stale(const struct ps_resident *resident, size_t first);
+static enum ps_status fail_shadow(const struct ps_parameter_spec *spec, struct ps_error *error);
 static enum ps_status flush(struct ps_resident *resident, struct ps_error *error);
 static void raise_to(_Atomic uint64_t *most, uint64_t value);
 
@@ -61,7 +67,10 @@ enum ps_status ps_resident_place(struct ps_device_store *store, struct ps_parame
     if (status == PS_OK) {
         resident->store = store;
         spec->store = ps_block_pool_store(store->pinned);
-        return PS_OK;
+        if (get_marks(resident, spec))
+            return PS_OK;
+        ps_resident_release(resident);
+        return ps_fail(reason, PS_ERR_NO_MEMORY, "no memory for the marks of a parameter's blocks");
     }
     if (status == PS_ERR_UNAVAILABLE)
         return status;
@@ -73,12 +82,44 @@ enum ps_status ps_resident_place(struct ps_device_store *store, struct ps_parame
     return PS_OK;
 }
 
+static size_t block_count_of(const struct ps_parameter_spec *spec)
+{
+    return (ps_parameter_spec_bytes(spec) + PS_BLOCK_BYTES - 1) / PS_BLOCK_BYTES;
+}
+
+/* The flags come behind the versions. */
+static bool get_marks(struct ps_resident *resident, const struct ps_parameter_spec *spec)
+{
+    size_t count = block_count_of(spec);
+    resident->memory = spec->memory;
+    resident->written = ps_zeroed(spec->memory, count * (sizeof resident->written[0] + 1));
+    if (resident->written == NULL)
+        return false;
+    resident->stale = (bool *)&resident->written[count];
+    memset(resident->stale, true, count);
+    return true;
+}
+
+void ps_resident_wrote(struct ps_resident *resident, const struct ps_parameter_spec *spec,
+                       const bool *touched, uint64_t version)
+{
+    size_t count = block_count_of(spec);
+    for (size_t i = 0; i < count; i++) {
+        if (touched != NULL && !touched[i])
+            continue;
+        resident->written[i] = version;
+        resident->stale[i] = true;
+    }
+}
+
 void ps_resident_release(struct ps_resident *resident)
 {
+    if (resident->store == NULL)
+        return;
     ps_blocks_release(resident->shadow);
+    ps_release(resident->memory, resident->written);
     (void)!flush(resident, NULL);
-    if (resident->store != NULL)
-        resident->store->plugin->parameter_destroy(resident->handle);
+    resident->store->plugin->parameter_destroy(resident->handle);
     *resident = (struct ps_resident){0};
 }
 
@@ -159,49 +200,81 @@ static enum ps_status flush(struct ps_resident *resident, struct ps_error *error
     return PS_OK;
 }
 
-/* While a reader holds the shadow it stays as it is, and there will be another. */
+/* While a reader holds a block it stays as it is, and there will be another. */
 enum ps_status ps_resident_look(struct ps_resident *resident, struct ps_parameter_spec *spec,
-                                uint64_t version, struct ps_blocks **values,
-                                struct ps_device_due *ready, struct ps_error *error)
+                                struct ps_blocks **values, struct ps_device_due *ready,
+                                struct ps_error *error)
 {
-    struct ps_blocks *shadow = resident->shadow;
-    bool is_old = shadow == NULL || resident->shadow_version != version;
-    if (is_old && (shadow == NULL || ps_blocks_shared(shadow))) {
-        ps_blocks_release(shadow);
+    if (resident->shadow == NULL)
         resident->shadow = ps_blocks_create(spec);
-        if (resident->shadow == NULL)
-            return ps_fail(error, PS_ERR_NO_MEMORY,
-                           "parameter: %s, no memory to read %zu bytes from the device",
-                           (const char *)spec->name.data, ps_parameter_spec_bytes(spec));
-    }
-    if (is_old)
-        PS_TRY(refill(resident, version, error));
+    if (resident->shadow == NULL)
+        return fail_shadow(spec, error);
+    if (is_stale(resident))
+        PS_TRY(refresh(resident, error));
     *values = ps_blocks_acquire(resident->shadow);
     *ready = resident->shadow_ready;
     return PS_OK;
 }
 
+static bool is_stale(const struct ps_resident *resident)
+{
+    for (size_t i = 0; i < resident->shadow->block_count; i++)
+        if (resident->stale[i])
+            return true;
+    return false;
+}
+
+static enum ps_status refresh(struct ps_resident *resident, struct ps_error *error)
+{
+    struct ps_blocks *from = resident->shadow;
+    PS_TRY(flush(resident, error));
+    struct ps_blocks *to = ps_blocks_begin_update(from, resident->stale);
+    if (to == NULL)
+        return fail_shadow(from->spec, error);
+    for (size_t i = 0; i < to->block_count; i++)
+        if (resident->stale[i])
+            (void)ps_blocks_update(from, to, i, resident->written[i]);
+    ps_blocks_end_update(from, to);
+    resident->shadow = to;
+    return read_stale(resident, error);
+}
+
 /* What is smaller than a block lies in the heap, and is waited for; into the pinned memory of the
  * rest the device copies when it comes to it. */
-static enum ps_status refill(struct ps_resident *resident, uint64_t version, struct ps_error *error)
+static enum ps_status read_stale(struct ps_resident *resident, struct ps_error *error)
 {
     const struct ps_device_plugin *plugin = resident->store->plugin;
     struct ps_blocks *shadow = resident->shadow;
     struct ps_device_due ready = {0};
-    /* Until it is begun, the shadow is of no version. */
-    resident->shadow_version = UINT64_MAX;
-    PS_TRY(flush(resident, error));
-    for (size_t i = 0; i < shadow->block_count; i++)
-        (void)ps_blocks_write(shadow, i, version);
     if (shadow->size < PS_BLOCK_BYTES)
-        PS_TRY(plugin->read(resident->handle, PS_DEVICE_VALUES, 0,
-                            ps_blocks_write(shadow, 0, version), shadow->size, error));
-    else
-        PS_TRY(plugin->read_begin(resident->handle, PS_DEVICE_VALUES, shadow->pieces,
-                                  shadow->block_count, &ready.ticket, error));
-    resident->shadow_version = version;
+        PS_TRY(plugin->read(resident->handle, PS_DEVICE_VALUES, 0, ps_blocks_part(shadow, 0),
+                            shadow->size, error));
+    for (size_t i = 0; shadow->size >= PS_BLOCK_BYTES && i < shadow->block_count;) {
+        size_t count = count_stale(resident, i);
+        if (count > 0)
+            PS_TRY(plugin->read_begin(resident->handle, PS_DEVICE_VALUES, i * PS_BLOCK_BYTES,
+                                      &shadow->pieces[i], count, &ready.ticket, error));
+        i += count + 1;
+    }
+    memset(resident->stale, false, shadow->block_count);
     resident->shadow_ready = ready;
     return PS_OK;
+}
+
+/* From block `first` on, one after another. */
+static size_t count_stale(const struct ps_resident *resident, size_t first)
+{
+    size_t end = first;
+    while (end < resident->shadow->block_count && resident->stale[end])
+        end++;
+    return end - first;
+}
+
+static enum ps_status fail_shadow(const struct ps_parameter_spec *spec, struct ps_error *error)
+{
+    return ps_fail(error, PS_ERR_NO_MEMORY,
+                   "parameter: %s, no memory to read %zu bytes from the device",
+                   (const char *)spec->name.data, ps_parameter_spec_bytes(spec));
 }
 
 enum ps_status ps_resident_snapshot(struct ps_resident *resident,

@@ -12,8 +12,10 @@
  * parameter has come to the host.
  *
  * Readers get a shadow, a list of blocks on the host, which is brought up to date when somebody
- * reads and the version has changed since; whoever holds it keeps it. A large one lies in memory
- * that the device copies into by itself: readers wait for that without any lock, and pushes go on.
+ * reads and the version has changed since; whoever holds it keeps it. Only blocks that were written
+ * since come over the bus, and each says the version at which that was, as on the host: a push that
+ * names its elements writes theirs alone. A large shadow lies in memory that the device copies into
+ * by itself: readers wait for that without any lock, and pushes go on.
  *
  * Threads:  open, close, place, make_way, judges, judge, judged_release and wait from any thread;
  *           the rest with the parameter's lock, or before it is shared.
@@ -67,9 +69,11 @@ struct ps_resident {
     struct ps_device_store *store;      /* borrowed; NULL: the parameter lives on the host */
     struct ps_device_parameter *handle; /* owned */
     struct ps_device_due newest;        /* of the last push */
+    const struct ps_allocator *memory;  /* borrowed; of what comes next */
+    uint64_t *written;                  /* owned; of each block, the version that last wrote it */
+    bool *stale;                        /* of each block: the shadow has an older one */
     struct ps_blocks *shadow;           /* a reference; NULL: nobody has read yet */
-    uint64_t shadow_version;            /* of the parameter, which the shadow has or will have */
-    struct ps_device_due shadow_ready;  /* when it has */
+    struct ps_device_due shadow_ready;  /* when it has what is not stale */
 };
 
 /* Puts a parameter on the device, values undefined, states at their start, if the device supports
@@ -80,6 +84,7 @@ struct ps_resident {
  * reason              may not be NULL; untouched without a reason
  *
  * PS_OK               on the device, or to be kept on the host
+ * PS_ERR_NO_MEMORY    the host has none for what it keeps of it
  * PS_ERR_UNAVAILABLE  the device is dead
  */
 PS_MUST_USE enum ps_status ps_resident_place(struct ps_device_store *store,
@@ -136,11 +141,15 @@ PS_MUST_USE enum ps_status ps_resident_push_judged(struct ps_resident *resident,
 void ps_resident_judged_release(const struct ps_resident *resident,
                                 struct ps_device_judged *judged);
 
-/* Returns a reference to the values, which are at `version` when `*ready` is done; end it with
+/* A push that made `version` wrote the blocks whose flag is set; NULL: all. */
+void ps_resident_wrote(struct ps_resident *resident, const struct ps_parameter_spec *spec,
+                       const bool *touched, uint64_t version);
+
+/* Returns a reference to the values, which are those of now when `*ready` is done; end it with
  * ps_blocks_release, and not before that is so. PS_ERR_NO_MEMORY: the host has none for the shadow.
  */
 PS_MUST_USE enum ps_status ps_resident_look(struct ps_resident *resident,
-                                            struct ps_parameter_spec *spec, uint64_t version,
+                                            struct ps_parameter_spec *spec,
                                             struct ps_blocks **values, struct ps_device_due *ready,
                                             struct ps_error *error);
 

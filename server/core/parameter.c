@@ -121,8 +121,7 @@ enum ps_status ps_parameter_hold_values(struct ps_parameter *parameter, struct p
     ps_mutex_lock(&parameter->lock);
     *version = parameter->version;
     if (ps_parameter_on_device(parameter))
-        status = ps_resident_look(&parameter->resident, parameter->spec, parameter->version, values,
-                                  ready, error);
+        status = ps_resident_look(&parameter->resident, parameter->spec, values, ready, error);
     else
         *values = ps_blocks_acquire(parameter->values);
     ps_mutex_unlock(&parameter->lock);

@@ -83,7 +83,7 @@ static enum ps_status look(const struct ps_parameter *parameter, struct pushed *
                            struct ps_error *error)
 {
     const struct ps_parameter_spec *spec = parameter->spec;
-    if (!ps_parameter_on_device(parameter) && pushed->gradient.encoding == PS_ENCODING_TOP_K &&
+    if (pushed->gradient.encoding == PS_ENCODING_TOP_K &&
         ps_encoding_touches_named_only(&spec->settings)) {
         size_t blocks = ps_parameter_spec_bytes(spec) / PS_BLOCK_BYTES + 1;
         pushed->touched = ps_zeroed(spec->memory, blocks);
@@ -140,6 +140,7 @@ static enum ps_status queue_update(struct ps_parameter *parameter,
     PS_TRY(go_in(parameter, place, error));
     parameter->step++;
     parameter->version++;
+    ps_resident_wrote(resident, parameter->spec, pushed->touched, parameter->version);
     return pushed->judged != NULL ? ps_resident_push_judged(resident, pushed->judged, step, error)
                                   : ps_resident_push(resident, pushed->gradient, step, error);
 }

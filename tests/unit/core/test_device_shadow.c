@@ -236,6 +236,147 @@ START_TEST(a_delta_of_a_version_that_is_held_is_empty_and_of_a_newer_one_whole)
 }
 END_TEST
 
+/* ---- Pushes that name their elements ---- */
+
+#define BLOCK (PS_BLOCK_BYTES / sizeof(float))
+
+/* Pushes a one to two elements of block `block`, and counts it in `large_values`, too. */
+static void push_to_block(struct core_world *world, size_t block)
+{
+    const uint32_t indices[2] = {(uint32_t)(block * BLOCK + 5), (uint32_t)(block * BLOCK + 900)};
+    const float ones[2] = {1, 1};
+    const struct ps_bytes pieces[] = {{(const uint8_t *)indices, sizeof indices},
+                                      {(const uint8_t *)ones, sizeof ones}};
+    const struct ps_push_request request = {.name = text("large"),
+                                            .dtype = PS_F32,
+                                            .encoding = PS_ENCODING_TOP_K,
+                                            .content = {pieces, 2, 16}};
+    enum ps_status status =
+        ps_service_push(world->service, &request, &world->reply, &world->wait, &world->error);
+    ck_assert_msg(status == PS_OK, "%s", world->error.text);
+    world_write_journal(world);
+    for (size_t i = 0; world == &resident && i < 2; i++)
+        large_values[indices[i]] -= 1;
+}
+
+START_TEST(only_blocks_that_were_written_come_from_the_device)
+{
+    begin(NULL);
+    init_large();
+    world_expect_f32(&resident, "large", large_values, LARGE);
+    uint64_t bytes_out = core_device_stats(&device).bytes_out;
+
+    push_to_block(&resident, 1);
+    push_to_block(&resident, 1);
+    world_expect_f32(&resident, "large", large_values, LARGE);
+    ck_assert_uint_eq(core_device_stats(&device).bytes_out - bytes_out, PS_BLOCK_BYTES);
+    push_to_block(&resident, 0);
+    push_to_block(&resident, 3); /* the rest */
+    world_expect_f32(&resident, "large", large_values, LARGE);
+
+    ck_assert_uint_eq(core_device_stats(&device).bytes_out - bytes_out,
+                      2 * PS_BLOCK_BYTES + sizeof large_values - 3 * PS_BLOCK_BYTES);
+    end();
+}
+END_TEST
+
+START_TEST(a_pull_that_is_held_shares_what_was_not_written)
+{
+    static float before[LARGE];
+    static float held[LARGE];
+    struct ps_pull pull = {0};
+    const struct ps_pull_request request = {.name = text("large")};
+    begin(NULL);
+    init_large();
+    memcpy(before, large_values, sizeof before);
+    ck_assert_int_eq(ps_service_pull(resident.service, &request, &pull, NULL), PS_OK);
+    uint64_t bytes_out = core_device_stats(&device).bytes_out;
+
+    for (size_t i = 0; i < 3; i++) {
+        push_to_block(&resident, 2);
+        world_expect_f32(&resident, "large", large_values, LARGE);
+    }
+
+    ck_assert_uint_eq(core_device_stats(&device).bytes_out - bytes_out, 3 * PS_BLOCK_BYTES);
+    ps_view_copy(pull.reply.content, 0, held, sizeof held);
+    ck_assert_mem_eq(held, before, sizeof held);
+    ps_pull_release(&pull);
+    world_expect_f32(&resident, "large", large_values, LARGE);
+    end();
+}
+END_TEST
+
+/* Its first run, and its digest. */
+static struct ps_delta pull_runs(struct core_world *world, uint64_t held, struct ps_chain chain,
+                                 uint32_t runs[4])
+{
+    const struct ps_pull_request request = {
+        .name = text("large"), .held = {true, held, chain, 0, 0}, .bytes_max = 16 << 20};
+    struct ps_pull pull = {0};
+    ck_assert_int_eq(ps_service_pull(world->service, &request, &pull, &world->error), PS_OK);
+    struct ps_delta delta = pull.reply.delta;
+    ck_assert_uint_le(delta.runs.size, 4 * sizeof runs[0]);
+    memcpy(runs, delta.runs.data, delta.runs.size);
+    ps_pull_release(&pull);
+    return delta;
+}
+
+START_TEST(a_delta_is_that_of_the_host)
+{
+    struct core_world host;
+    struct core_world *worlds[] = {&resident, &host};
+    struct ps_delta deltas[2];
+    uint32_t runs[2][4] = {0};
+    const struct ps_chain none = {0};
+    begin(NULL);
+    core_device_world(&host, NULL, 1, false, 0);
+    ps_service_begin_empty(host.service);
+    init_large();
+    ck_assert_int_eq(world_init_param(&host, "large", PS_F32, large_values, sizeof large_values,
+                                      config_of(PS_CONFIG_SGD, 1)),
+                     PS_OK);
+    ck_assert_int_eq(world_finish(&host), PS_OK);
+    for (size_t i = 0; i < 2; i++) {
+        deltas[i] = pull_runs(worlds[i], 0, none, runs[i]);
+        push_to_block(worlds[i], 1);
+        push_to_block(worlds[i], 3);
+        deltas[i] = pull_runs(worlds[i], 1, deltas[i].chain, runs[i]);
+    }
+
+    ck_assert_uint_eq(deltas[0].runs.size, 4 * sizeof runs[0][0]);
+    ck_assert_uint_eq(deltas[1].runs.size, deltas[0].runs.size);
+    ck_assert_mem_eq(runs[0], runs[1], sizeof runs[0]);
+    ck_assert(runs[0][0] == 1 && runs[0][1] == 1 && runs[0][2] == 3 && runs[0][3] == 1);
+    ck_assert_uint_eq(deltas[0].digest, deltas[1].digest);
+    world_fini(&host);
+    end();
+}
+END_TEST
+
+START_TEST(a_refused_block_leaves_the_shadow_as_it_was)
+{
+    static float values[LARGE];
+    size_t size = 0;
+    begin(NULL);
+    init_large();
+    world_expect_f32(&resident, "large", large_values, LARGE);
+    push_to_block(&resident, 1);
+    struct ps_pull pull = {0};
+    const struct ps_pull_request request = {.name = text("large")};
+    ck_assert_int_eq(ps_service_pull(resident.service, &request, &pull, NULL), PS_OK);
+    push_to_block(&resident, 1);
+    resident.heap.refuse_at = resident.heap.seen + _i;
+
+    enum ps_status status = world_pull(&resident, "large", values, sizeof values, &size, NULL);
+
+    resident.heap.refuse_at = -1;
+    ck_assert(status == PS_OK || status == PS_ERR_NO_MEMORY);
+    ps_pull_release(&pull);
+    world_expect_f32(&resident, "large", large_values, LARGE);
+    end();
+}
+END_TEST
+
 START_TEST(refused_pinned_memory_is_no_memory_for_a_pull)
 {
     static float values[LARGE];
@@ -262,6 +403,10 @@ int main(void)
     tcase_add_test(tests, a_large_shadow_that_is_held_stays_what_it_was);
     tcase_add_test(tests, ranges_of_a_version_are_read_from_the_device_once);
     tcase_add_test(tests, a_delta_of_a_version_that_is_held_is_empty_and_of_a_newer_one_whole);
+    tcase_add_test(tests, only_blocks_that_were_written_come_from_the_device);
+    tcase_add_test(tests, a_pull_that_is_held_shares_what_was_not_written);
+    tcase_add_test(tests, a_delta_is_that_of_the_host);
+    tcase_add_loop_test(tests, a_refused_block_leaves_the_shadow_as_it_was, 0, 3);
     tcase_add_test(tests, refused_pinned_memory_is_no_memory_for_a_pull);
     return run_tests("device_shadow", tests);
 }

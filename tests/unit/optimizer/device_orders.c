@@ -201,7 +201,7 @@ static void train(struct training *training)
     push_both(training, encodings[0]);
     push_both(training, encodings[1]);
     memcpy(training->kept, training->large.values, sizeof training->kept);
-    must(training->plugin->read_begin(training->large.parameter, 0, &training->read, 1, &ticket,
+    must(training->plugin->read_begin(training->large.parameter, 0, 0, &training->read, 1, &ticket,
                                       &error),
          &error);
     push_both(training, encodings[2]);
