@@ -62,6 +62,11 @@ struct ps_channel {
      * by itself. */
     void (*poll)(void *self, uint64_t timeout_ms);
 
+    /* `idle` is called once, on the channel's own thread, when nobody has polled for a moment (20
+     * ms mostly, a quarter of a second at most): for whoever leaves something undone and may not
+     * come back. Takes the place of what was asked for before. */
+    void (*tell_idle)(void *self, void (*idle)(void *owner), void *owner);
+
     /* The poll under way, or else the next one, returns soon. */
     void (*interrupt)(void *self);
 

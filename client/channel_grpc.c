@@ -28,6 +28,7 @@ static bool take(void *self, struct ps_delivery *delivery);
 static bool take_flight(struct ps_grpc_side *side, struct ps_delivery *delivery, bool *is_whole);
 static void release(void *self, struct ps_delivery *delivery);
 static void poll(void *self, uint64_t timeout_ms);
+static void tell_idle(void *self, void (*idle)(void *owner), void *owner);
 static void interrupt(void *self);
 static void destroy(void *self);
 
@@ -60,8 +61,8 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
     side->credentials = grpc_insecure_credentials_create();
     ps_mutex_init(&side->mutex, PS_RANK_QUEUE);
     ps_mutex_init(&side->done_mutex, PS_RANK_LEAF);
-    *channel = (struct ps_channel){route,   submit, submit_together, cancel,  take,
-                                   release, poll,   interrupt,       destroy, side};
+    *channel = (struct ps_channel){route, submit,    submit_together, cancel,  take, release,
+                                   poll,  tell_idle, interrupt,       destroy, side};
 
     enum ps_status status = ps_grpc_poll_start(side, error);
     if (status != PS_OK)
@@ -325,6 +326,11 @@ static void poll(void *self, uint64_t timeout_ms)
     ps_mutex_unlock(&side->done_mutex);
     if (!ready)
         ps_grpc_poll(side, timeout_ms);
+}
+
+static void tell_idle(void *self, void (*idle)(void *owner), void *owner)
+{
+    ps_grpc_poll_tell_idle(self, idle, owner);
 }
 
 static void interrupt(void *self)

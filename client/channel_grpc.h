@@ -163,8 +163,10 @@ struct ps_grpc_role {
     bool called;       /* the next poll is to return at once */
     bool ending;
     struct ps_busy_poll busy_poll; /* of the caller who polls */
-    uint64_t polls;                /* by callers, ever */
-    struct ps_thread keeper;       /* polls while no caller does */
+    uint64_t polls;                /* by callers, ever; and each wish to be told */
+    void (*idle)(void *owner);     /* to be told that no caller polls; NULL: nobody */
+    void *idle_owner;
+    struct ps_thread keeper; /* polls while no caller does */
     enum ps_tag_kind kick_tag;
     grpc_channel *kick_channel;
     grpc_call *kick; /* no call goes over it: an empty batch on it is an event at once */
@@ -347,6 +349,9 @@ void ps_grpc_poll_stop(struct ps_grpc_side *side);
 
 /* The channel's poll. */
 void ps_grpc_poll(struct ps_grpc_side *side, uint64_t timeout_ms);
+
+/* The channel's tell_idle. Any thread, under any of our locks. */
+void ps_grpc_poll_tell_idle(struct ps_grpc_side *side, void (*idle)(void *owner), void *owner);
 
 /* The channel's interrupt; also when there is something to take. Any thread, under any of our
  * locks. */

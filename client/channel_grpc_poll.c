@@ -25,6 +25,7 @@ static bool handle(struct ps_grpc_side *side, grpc_event event);
 static bool has_company(struct ps_grpc_side *side);
 static grpc_event look(struct ps_grpc_side *side);
 static bool become_caller(struct ps_grpc_side *side, uint64_t timeout_ms);
+static void kick(struct ps_grpc_role *role);
 
 enum ps_status ps_grpc_poll_start(struct ps_grpc_side *side, struct ps_error *error)
 {
@@ -104,7 +105,11 @@ static void keep(void *argument)
             continue;
         }
         role->poller = PS_POLLER_KEEPER;
+        void (*idle)(void *owner) = role->idle;
+        role->idle = NULL;
         ps_mutex_unlock(&role->mutex);
+        if (idle != NULL)
+            idle(role->idle_owner);
         (void)handle_next(side, gpr_inf_future(GPR_CLOCK_MONOTONIC));
         ps_mutex_lock(&role->mutex);
         role->poller = PS_POLLER_NOBODY;
@@ -183,9 +188,32 @@ static bool become_caller(struct ps_grpc_side *side, uint64_t timeout_ms)
     return free;
 }
 
-/* The lock is held over the empty batch, which only queues an event: it never blocks, calls nobody
- * back, and must not meet a closed call. Who handles an event himself looks up afterwards anyway,
- * but gRPC may call back while it is still looking for one. */
+/* The keeper counts it as a poll, and so sees that a moment without any has passed. */
+void ps_grpc_poll_tell_idle(struct ps_grpc_side *side, void (*idle)(void *owner), void *owner)
+{
+    struct ps_grpc_role *role = &side->role;
+    ps_mutex_lock(&role->mutex);
+    role->idle = idle;
+    role->idle_owner = owner;
+    role->polls++;
+    if (role->poller == PS_POLLER_KEEPER)
+        kick(role);
+    ps_mutex_unlock(&role->mutex);
+}
+
+/* Makes an event for whoever is in the queue. The lock is held over the empty batch, which only
+ * queues that event: it never blocks, calls nobody back, and must not meet a closed call. */
+static void kick(struct ps_grpc_role *role)
+{
+    if (role->kicked || role->kick == NULL)
+        return;
+    role->kicked = true;
+    grpc_call_error failed = grpc_call_start_batch(role->kick, NULL, 0, &role->kick_tag, NULL);
+    PS_ASSERT(failed == GRPC_CALL_OK);
+}
+
+/* Who handles an event himself looks up afterwards anyway, but gRPC may call back while it is still
+ * looking for one. */
 void ps_grpc_poll_wake(struct ps_grpc_side *side)
 {
     struct ps_grpc_role *role = &side->role;
@@ -198,10 +226,7 @@ void ps_grpc_poll_wake(struct ps_grpc_side *side)
     role->called = true;
     if (role->caller_waits)
         ps_condition_signal_all(&role->changed);
-    if (in_queue && !role->kicked && role->kick != NULL) {
-        role->kicked = true;
-        grpc_call_error failed = grpc_call_start_batch(role->kick, NULL, 0, &role->kick_tag, NULL);
-        PS_ASSERT(failed == GRPC_CALL_OK);
-    }
+    if (in_queue)
+        kick(role);
     ps_mutex_unlock(&role->mutex);
 }

@@ -8,6 +8,8 @@
 
 static bool is_held(struct psclient *client, const struct ps_batch_request *request,
                     const struct ps_client_job *job);
+static void hold(struct psclient *client);
+static void send_held(void *owner);
 static void follow_members(struct psclient *client);
 static bool take_outcomes(struct psclient *client);
 static bool act(struct psclient *client);
@@ -52,7 +54,7 @@ enum ps_status ps_client_begin(struct psclient *client, const struct ps_batch_re
     enum ps_status status =
         ps_engine_start(client->engine, &owned, ps_now_ms(client->clock), &job->batch, error);
     if (status == PS_OK && is_held(client, &owned, job))
-        ps_holding_add(&client->holding, client->holding.held == 0 ? ps_clock_precise_ns() : 0);
+        hold(client);
     else if (status == PS_OK)
         pump(client);
     ps_mutex_unlock(&client->mutex);
@@ -63,8 +65,26 @@ enum ps_status ps_client_begin(struct psclient *client, const struct ps_batch_re
 static bool is_held(struct psclient *client, const struct ps_batch_request *request,
                     const struct ps_client_job *job)
 {
-    return job->announced && client->finished != NULL &&
+    return job->announced && client->finished != NULL && !client->led &&
            ps_holding_takes(&client->holding, request);
+}
+
+/* Should the caller not come back, the channel's thread sends it. */
+static void hold(struct psclient *client)
+{
+    bool is_first = client->holding.held == 0;
+    ps_holding_add(&client->holding, is_first ? ps_clock_precise_ns() : 0);
+    if (is_first)
+        client->channel.tell_idle(client->channel.self, send_held, client);
+}
+
+static void send_held(void *owner)
+{
+    struct psclient *client = owner;
+    ps_mutex_lock(&client->mutex);
+    if (client->holding.held > 0)
+        pump(client);
+    ps_mutex_unlock(&client->mutex);
 }
 
 void ps_client_end(struct psclient *client, struct ps_client_job *job)

@@ -3,10 +3,10 @@
  *
  * They do while finished operations are there for him to fetch: he is about to ask for one of
  * these, and mostly begins another for each. What was held leaves when he has fetched the last of
- * them, when he waits, when as many are held as make a good message, or when anybody else does
- * something with the client: no time is waited for. A caller who goes away for longer with
- * operations held keeps them waiting; he is found out, and of the next ones (32, then 64 and so on
- * up to 4,096 each time that happens again) none is held.
+ * them, when he waits, when as many are held as make a good message, when anybody else does
+ * something with the client, or, should he have gone away, when the channel says so (tell_idle of
+ * channel.h). Then he is found out, and of the next ones (32, then 64 and so on up to 4,096 each
+ * time that happens again) none is held.
  *
  *     begun ──may hold──► held ──release──► sent
  *

@@ -272,8 +272,8 @@ int psclient_push_pull_begin(struct psclient *client, const struct psclient_grad
 /* Waits at most `timeout_ms` for an operation of this client to be finished that no other call
  * of psclient_next was told of. NULL when none was. Operations make progress only while some
  * thread waits for something of this client, here or elsewhere. Small ones (16 KiB) that are begun
- * while finished ones are still to be fetched leave together, when the last of these has been
- * fetched at the latest; a caller who does not fetch them soon is not made to wait for that again
+ * while finished ones are still to be fetched leave together: when the last of these has been
+ * fetched, or, should the caller stay away, within a quarter of a second. After that none waits so
  * for a while. */
 struct psclient_operation *psclient_next(struct psclient *client, uint64_t timeout_ms);
 void *psclient_operation_user(const struct psclient_operation *operation);

@@ -7,6 +7,7 @@
 #include "tests/support/client/fake_server.h"
 
 #include <check.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -127,6 +128,64 @@ START_TEST(callers_that_come_and_go_get_every_answer)
 }
 END_TEST
 
+/* ---- Being told that nobody polls ---- */
+
+static void note_idle(void *owner)
+{
+    atomic_fetch_add((atomic_int *)owner, 1);
+}
+
+static void await_told(atomic_int *told, int count)
+{
+    uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), LONG_MS);
+    while (atomic_load(told) < count)
+        ck_assert_uint_lt(ps_now_ms(ps_clock_real()), deadline_ms);
+}
+
+START_TEST(whoever_asks_is_told_once_that_nobody_polls)
+{
+    atomic_int told = 0;
+    open_channel();
+
+    for (int i = 1; i <= 3; i++) {
+        channel.tell_idle(channel.self, note_idle, &told);
+        await_told(&told, i);
+    }
+    (void)usleep(100 * 1000);
+
+    ck_assert_int_eq(atomic_load(&told), 3);
+    close_channel();
+}
+END_TEST
+
+START_TEST(whoever_asks_is_told_after_callers_have_polled)
+{
+    atomic_int told = 0;
+    open_channel();
+    submit(1);
+    await(1, true);
+
+    channel.tell_idle(channel.self, note_idle, &told);
+    channel.poll(channel.self, 5);
+
+    await_told(&told, 1);
+    submit(2);
+    await(2, true);
+    close_channel();
+}
+END_TEST
+
+START_TEST(a_channel_ends_with_somebody_still_to_be_told)
+{
+    atomic_int told = 0;
+    open_channel();
+
+    channel.tell_idle(channel.self, note_idle, &told);
+
+    close_channel();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("channel_grpc_poll");
@@ -136,6 +195,9 @@ int main(void)
     tcase_add_test(tests, an_interruption_ends_the_poll_under_way_or_the_next_one);
     tcase_add_test(tests, a_poll_without_an_answer_ends_in_time);
     tcase_add_test(tests, callers_that_come_and_go_get_every_answer);
+    tcase_add_test(tests, whoever_asks_is_told_once_that_nobody_polls);
+    tcase_add_test(tests, whoever_asks_is_told_after_callers_have_polled);
+    tcase_add_test(tests, a_channel_ends_with_somebody_still_to_be_told);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

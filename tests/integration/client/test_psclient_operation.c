@@ -244,6 +244,20 @@ START_TEST(one_that_is_held_leaves_with_a_call_that_waits)
 }
 END_TEST
 
+START_TEST(one_that_is_held_leaves_though_the_caller_never_comes_back)
+{
+    struct psclient_gradient one = gradient("a");
+    struct psclient_operation *held, *finished = open_with_one_finished();
+    psclient_push_begin(client, &one, 1, LONG_MS, NULL, &held, &error);
+
+    fake_server_await(servers[0], PS_METHOD_PUSH, 1);
+
+    ck_assert_int_eq(psclient_end(held, NULL, &error), PSCLIENT_OK);
+    ck_assert_int_eq(psclient_end(finished, NULL, &error), PSCLIENT_OK);
+    close_client_of_two();
+}
+END_TEST
+
 START_TEST(with_nothing_to_fetch_each_leaves_when_it_is_begun)
 {
     struct psclient_gradient one = gradient("a"), other = gradient("b");
@@ -277,6 +291,7 @@ int main(void)
     tcase_add_test(tests, what_is_begun_before_the_finished_ones_are_fetched_leaves_as_one);
     tcase_add_test(tests, one_that_is_held_leaves_when_it_is_waited_for);
     tcase_add_test(tests, one_that_is_held_leaves_with_a_call_that_waits);
+    tcase_add_test(tests, one_that_is_held_leaves_though_the_caller_never_comes_back);
     tcase_add_test(tests, with_nothing_to_fetch_each_leaves_when_it_is_begun);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
