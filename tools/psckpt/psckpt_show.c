@@ -27,6 +27,11 @@ int psckpt_show(const struct psckpt *tool)
     struct checkpoint_survey survey;
     struct ps_error error = {0};
     const char *path = tool->arguments[0];
+    if (psckpt_is_folder(tool, path)) {
+        (void)fprintf(stderr, "psckpt: show takes one checkpoint; psckpt list %s names them\n",
+                      path);
+        return EX_USAGE;
+    }
     enum ps_status status = checkpoint_survey_init(&survey, tool->files, path, false,
                                                    tool->progress, tool->memory, &error);
     if (status != PS_OK)

@@ -60,6 +60,9 @@ int psckpt_verify(const struct psckpt *tool)
         return psckpt_complain(status, &error);
     if (!tool->json)
         (void)printf("%zu files, %zu damaged\n", verifying.file_count, verifying.damaged_count);
+    if (verifying.damaged_count > 0 && psckpt_is_folder(tool, tool->arguments[0]))
+        (void)fprintf(stderr, "psckpt: the last good state: psckpt repair %s --out NEWDIR\n",
+                      tool->arguments[0]);
     return verifying.damaged_count > 0 ? EX_DATAERR : verifying.code;
 }
 

@@ -54,7 +54,7 @@ enum ps_status recovery_load(struct recovery *recovery, const struct recovery_wi
         *recovery = (struct recovery){0};
         enum ps_status second = try_all(recovery, &again, folder, error);
         if (second == PS_OK)
-            omit(recovery, "journal", &why);
+            omit(recovery, "journal from the damage on", &why);
         else
             recovery_fini(recovery);
         return second;

@@ -14,12 +14,24 @@ cp "$source/tests/integration/client/consumer.c" "$work/consumer.c"
 pkg_config_folder=$(dirname "$(find "$prefix" -name psclient.pc)")
 library_folder=$(dirname "$pkg_config_folder")
 export PKG_CONFIG_PATH=$pkg_config_folder
-# The installed package says the prefix it was configured for; this one is elsewhere.
-flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs psclient)
+flags=$(pkg-config --cflags --libs psclient)
 # shellcheck disable=SC2086
 "$compiler" -std=c11 -Wall -Wextra -Wpedantic -Werror -o "$work/by_pkg_config" \
     "$work/consumer.c" $flags
 LD_LIBRARY_PATH=$library_folder "$work/by_pkg_config"
+
+# A tree that was moved is found where it is.
+mv "$prefix" "$work/moved"
+PKG_CONFIG_PATH=${pkg_config_folder/#$prefix/$work/moved} pkg-config --cflags psclient |
+    grep -q -- "-I$work/moved/"
+mv "$work/moved" "$prefix"
+
+# The headers are C++ as well.
+printf '#include <psclient.h>\n#include <paddle_compat.h>\n%s\n' \
+    'int main() { return psclient_status_name(PSCLIENT_OK) == nullptr; }' >"$work/consumer.cc"
+# shellcheck disable=SC2086
+c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -o "$work/as_cpp" "$work/consumer.cc" $flags
+LD_LIBRARY_PATH=$library_folder "$work/as_cpp"
 
 cat >"$work/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.25)

@@ -115,6 +115,11 @@ class Looking(Folder):
                       ("reshard", self.data, "--to", "2"), ("digest", self.data, "--to", "20"),
                       ("prune", self.data, "--keep", "1"), ("repair", self.data)):
             psckpt(*words, code=USAGE)
+            self.assertNotEqual(psckpt.errors, "")
+
+    def test_show_of_a_folder_says_how_to_name_a_file(self):
+        psckpt("show", self.shards[0], code=USAGE)
+        self.assertIn(f"psckpt list {self.shards[0]}", psckpt.errors)
 
     def test_what_is_not_there_is_66(self):
         for command in ("list", "verify", "show", "digest"):
@@ -146,6 +151,9 @@ class Damage(Folder):
         self.assertLess(damage["begin"], size)
         self.assertEqual(damage["end"], size)
         self.assertIn("tensor", damage)
+        self.assertIn(f"psckpt repair {self.data} --out NEWDIR", psckpt.errors)
+        psckpt("verify", path, code=DATAERR)
+        self.assertEqual(psckpt.errors, "")
 
     def test_a_damaged_record_is_named_with_offset_and_position(self):
         path = self.files("0000000000000008-*.journal")[0]
@@ -260,7 +268,7 @@ class Recovering(Folder):
         psckpt("digest", self.shards[0], code=DATAERR)
         before = self.snapshot()
         psckpt("repair", self.shards[0], "--out", self.path("new"))
-        self.assertIn("left out: journal", psckpt.errors)
+        self.assertIn("left out: journal from the damage on", psckpt.errors)
         self.assertEqual(digest(self.path("new")),
                          digest(self.shards[0], "--to", damage["position"] - 1))
         self.assertEqual(self.snapshot(), before)

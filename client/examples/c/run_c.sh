@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Builds and runs the example: ./run_c.sh HOST:PORT
+# Needs a C compiler, pkg-config and libpsclient: installed, or built in this tree.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+out=${OUT:-$here/../../../build/release/examples/c}
+mkdir -p "$out"
+if ! pkg-config --exists psclient; then
+    cmake --install "$out/../.." --component client --prefix "$out/prefix" >/dev/null
+    PKG_CONFIG_PATH=$(dirname "$(find "$out/prefix" -name psclient.pc)")
+    export PKG_CONFIG_PATH
+fi
+library_folder=$(pkg-config --variable=libdir psclient)
+# shellcheck disable=SC2046
+"${CC:-cc}" -std=c11 -o "$out/example" "$here/example.c" $(pkg-config --cflags --libs psclient) \
+    -Wl,-rpath,"$library_folder"
+exec "$out/example" "$@"
