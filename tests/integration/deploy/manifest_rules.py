@@ -177,7 +177,24 @@ def check_servers(documents):
         found.append("PSERVER_DATA_DIR is not on the volume")
     if spec["podManagementPolicy"] != "Parallel":
         found.append("a pod waits for another that may never become ready")
-    return found
+    return found + check_memory(settings[0]["data"], container)
+
+
+def check_memory(settings, container):
+    """What the options allow fits into the pod: docs/failure-modes.md, "How much memory"."""
+    needed = 2 * size_of(settings.get("PSERVER_MEMORY_BYTES", "0")) + \
+        size_of(settings.get("PSERVER_STAGING_BYTES", "1GiB")) + (256 << 20)
+    if "PSERVER_MEMORY_BYTES" not in settings:
+        return ["nothing keeps parameters from growing beyond the pod's memory limit"]
+    if needed > size_of(container["resources"]["limits"]["memory"]):
+        return ["the options allow %d bytes, more than the pod's memory limit" % needed]
+    return []
+
+
+def size_of(text):
+    """Kubernetes' 2Gi, or pserver's 2GiB."""
+    digits = text.rstrip("KMGTiB")
+    return int(digits) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[text[len(digits):][:1]]
 
 
 def check_installation(documents):

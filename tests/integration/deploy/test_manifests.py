@@ -177,6 +177,13 @@ class Checks(unittest.TestCase):
         self.container["volumeMounts"][0]["name"] = "date"
         self.assert_found("volume")
 
+    def test_a_pod_that_may_outgrow_its_memory_is_found(self):
+        (settings,) = manifest_rules.of_kind(self.documents, "ConfigMap")
+        settings["data"]["PSERVER_MEMORY_BYTES"] = "1GiB"
+        self.assert_found("more than the pod's memory limit")
+        del settings["data"]["PSERVER_MEMORY_BYTES"]
+        self.assert_found("nothing keeps parameters")
+
     def test_a_pod_with_another_shards_volume_is_found(self):
         self.container["env"] = [variable for variable in self.container["env"]
                                  if variable["name"] != "PSERVER_INDEX"]
