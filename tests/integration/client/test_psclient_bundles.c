@@ -1,6 +1,7 @@
 /* libpsclient in batches, with a real server, and with one that knows none. */
 #include "client/psclient.h"
 
+#include "expect_each.h"
 #include "run_suite.h"
 #include "tests/support/client/fake_server.h"
 #include "tests/support/client/pserver_process.h"
@@ -78,8 +79,8 @@ static void expect_values(float pushed, uint64_t version)
 {
     for (int i = 0; i < COUNT; i++) {
         ck_assert_uint_eq(parameters[i].version, version);
-        for (size_t k = 0; k < parameters[i].content_size / sizeof(float); k++)
-            ck_assert(values[i][k] == (float)(i + (int)k) - pushed);
+        expect_each(k, parameters[i].content_size / sizeof(float),
+                    values[i][k] == (float)(i + (int)k) - pushed);
     }
 }
 
@@ -199,8 +200,7 @@ START_TEST(a_parameter_above_any_message_goes_in_ranges)
     ck_assert_uint_eq(results[0].version, 2);
     ck_assert_int_eq(results[0].duplicate, 0);
     ck_assert_uint_eq(large.version, 2);
-    for (size_t i = 0; i < LARGE; i++)
-        ck_assert(content[i] == (float)(i % 65536) - 2);
+    expect_each(i, LARGE, content[i] == (float)(i % 65536) - 2);
     free(ones);
     free(content);
     finish();

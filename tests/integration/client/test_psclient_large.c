@@ -2,6 +2,7 @@
  * of psclient_memory_new: exact, once, and whole, whoever is killed or comes first. */
 #include "client/psclient.h"
 
+#include "expect_each.h"
 #include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/temp_folder.h"
@@ -141,15 +142,13 @@ START_TEST(large_contents_are_exact_wherever_they_lie)
     bool placed = _i % 2 == 1;
     begin_large(&large, count, placed, false);
     for (int turn = 1; turn <= 4; turn++) {
-        size_t wrong = 0;
         for (size_t i = 0; i < count; i++)
             large.gradient[i] = -(float)(i % 1000 + (size_t)turn);
         check_ok(step(&large, &version));
         ck_assert_uint_eq(version, (uint64_t)turn);
-        for (size_t i = 0; i < count; i++)
-            wrong +=
-                large.values[i] != (float)turn * (float)(i % 1000) + (float)(turn * (turn + 1)) / 2;
-        ck_assert_uint_eq(wrong, 0);
+        expect_each(i, count,
+                    large.values[i] ==
+                        (float)turn * (float)(i % 1000) + (float)(turn * (turn + 1)) / 2);
     }
     ck_assert_uint_gt(counters().shared_bytes, 0);
     ck_assert((counters().placed_bytes > 0) == placed);
@@ -206,10 +205,7 @@ START_TEST(large_steps_count_once_when_the_server_is_killed)
     memset(large.gradient, 0, bytes);
     check_ok(step(&large, &version));
     ck_assert_uint_eq(version, 13);
-    size_t wrong = 0;
-    for (size_t i = 0; i < large.count; i++)
-        wrong += large.values[i] != sum;
-    ck_assert_uint_eq(wrong, 0);
+    expect_each(i, large.count, large.values[i] == sum);
     end_large(&large);
     finish();
 }
@@ -253,10 +249,7 @@ START_TEST(two_clients_that_push_the_same_large_parameter_both_count)
     }
     check_ok(step(&large, &version));
     ck_assert_uint_eq(version, 61);
-    size_t wrong = 0;
-    for (size_t i = 0; i < large.count; i++)
-        wrong += large.values[i] != 60;
-    ck_assert_uint_eq(wrong, 0);
+    expect_each(i, large.count, large.values[i] == 60);
     end_large(&large);
     finish();
 }

@@ -2,6 +2,7 @@
 #include "client/psclient.h"
 
 #include "base/clock.h"
+#include "expect_each.h"
 #include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/etcd/etcd_process.h"
@@ -101,8 +102,7 @@ START_TEST(a_cut_parameter_is_initialised_pushed_and_pulled)
     ck_assert_int_eq(push_large(LONG_MS), PSCLIENT_OK);
     ck_assert_int_eq(pull_large(LONG_MS), PSCLIENT_OK);
 
-    for (int i = 0; i < COUNT; i++)
-        ck_assert(values[i] == (float)i - 1);
+    expect_each(i, COUNT, values[i] == (float)i - 1);
     ck_assert_uint_eq(large_and_small[0].version, 1);
     struct psclient_param_info rows[4];
     size_t count;
@@ -217,8 +217,7 @@ START_TEST(a_server_that_is_stopped_loses_no_push_that_was_acknowledged)
 
     int status = pull_large(LONG_MS);
     ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
-    for (int i = 0; i < COUNT; i++)
-        ck_assert(values[i] == (float)i - 3);
+    expect_each(i, COUNT, values[i] == (float)i - 3);
     finish();
 }
 END_TEST
@@ -260,8 +259,7 @@ START_TEST(a_large_push_to_a_server_that_stands_still_ends_with_its_timeout)
     ck_assert_int_eq(psclient_pull(client, &parameter, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
     ck_assert_uint_ge(parameter.version, 1);
     ck_assert_uint_le(parameter.version, 1 + STOPPED_PUSHES);
-    for (size_t i = 0; i < WIDE; i++)
-        ck_assert(wide[i] == -(float)parameter.version);
+    expect_each(i, WIDE, wide[i] == -(float)parameter.version);
     finish();
 }
 END_TEST

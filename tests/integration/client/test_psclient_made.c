@@ -5,6 +5,7 @@
 #include "client/psclient.h"
 #include "rig.h"
 
+#include "expect_each.h"
 #include "run_suite.h"
 
 #include <check.h>
@@ -146,10 +147,7 @@ static uint64_t step(uint64_t *pulled)
 
 static void expect_values(unsigned steps, uint64_t others)
 {
-    size_t wrong = 0;
-    for (size_t i = 0; i < COUNT; i++)
-        wrong += values[i] != (float)steps * (float)(i % 1000) - (float)others;
-    ck_assert_uint_eq(wrong, 0);
+    expect_each(i, COUNT, values[i] == (float)steps * (float)(i % 1000) - (float)others);
 }
 
 static void forget_counts(void)

@@ -3,6 +3,7 @@
 #include "client/psclient.h"
 
 #include "client/client_state.h"
+#include "expect_each.h"
 #include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/fault_heap.h"
@@ -120,12 +121,14 @@ static void fill(float value)
         gradient[i] = value;
 }
 
+static void expect_at(const float *content, float value)
+{
+    expect_each(i, COUNT, content[i] == value);
+}
+
 static void expect_all(float value)
 {
-    size_t wrong = 0;
-    for (size_t i = 0; i < COUNT; i++)
-        wrong += values[i] != value;
-    ck_assert_msg(wrong == 0, "%zu of %d are not %f", wrong, COUNT, value);
+    expect_at(values, value);
 }
 
 static struct psclient_counters counters(void)
@@ -187,8 +190,7 @@ START_TEST(a_batch_uses_in_place_what_can_be)
         check_ok(psclient_push_pull(client, steps, results, 2, LONG_MS, NULL, &error));
         last = counters().placed_bytes - last;
         expect_all((float)(turn * (turn + 1)) / 2);
-        for (size_t i = 0; i < COUNT; i++)
-            ck_assert(own[i] == values[i]);
+        ck_assert_int_eq(memcmp(own, values, BYTES), 0);
         last = turn < TURNS ? counters().placed_bytes : last;
     }
     ck_assert_uint_eq(last, 3 * BYTES);
@@ -319,8 +321,7 @@ START_TEST(what_is_written_after_a_call_was_given_up_is_not_read_for_it)
     stop_server();
     ck_assert_int_eq(push(300), PSCLIENT_UNKNOWN);
     ck_assert_uint_gt(counters().placed_bytes, placed);
-    for (size_t i = 0; i < COUNT; i++)
-        ck_assert(gradient[i] == -1);
+    expect_at(gradient, -1);
     fill(-1000);
     ck_assert_int_eq(pthread_create(&waker, NULL, wake_server, NULL), 0);
     for (int i = 0; i < 3; i++)
@@ -359,40 +360,44 @@ END_TEST
 
 /* ---- Memory runs out ---- */
 
-START_TEST(any_refused_allocation_leaves_a_client_that_works)
+/* Refuses one allocation from the making of the memory on. How many pushes went well. */
+static unsigned push_with_refusal(int refuse_at)
 {
     struct fault_heap heap = {.refuse_at = -1};
     const struct ps_allocator memory = fault_heap_allocator(&heap);
-    int selected = 0;
-    void *made = NULL;
-    temp_folder_init(&folder);
-    start_server("127.0.0.1:0", false);
     const struct psclient_options options = {.servers = server.address};
+    unsigned pushes = 0;
+    void *made = NULL;
     ck_assert_int_eq(ps_client_open(&options, &memory, &client, NULL), PS_OK);
-    values = calloc(COUNT, sizeof *values);
-    struct psclient_parameter w = parameter("w");
-    check_ok(psclient_begin_init(client, LONG_MS, &selected, &error));
-    check_ok(psclient_init(client, &w, 1, LONG_MS, NULL, &error));
-    check_ok(psclient_finish_init(client, LONG_MS, &error));
-    free(values);
-    heap.refuse_at = heap.seen + _i;
-
+    heap.refuse_at = heap.seen + refuse_at;
     int status = psclient_memory_new(client, 2 * PLACE_BYTES, &made, &error);
-    ck_assert(status == PSCLIENT_OK || _i < 2);
+    ck_assert(status == PSCLIENT_OK || refuse_at < 2);
     if (status != PSCLIENT_OK)
         check_ok(psclient_memory_new(client, 2 * PLACE_BYTES, &made, &error));
     gradient = made;
     values = (float *)(void *)((char *)made + PLACE_BYTES);
     fill(-1);
-    float pushes = 0;
     for (int i = 0; i < 20; i++)
         pushes += push(LONG_MS) == PSCLIENT_OK;
     heap.refuse_at = -1;
-    ck_assert(pushes >= 19);
-    pull();
-    expect_all(pushes);
-    finish();
+    ck_assert_uint_ge(pushes, 19);
+    unsigned version = (unsigned)pull();
+    expect_all((float)version);
+    psclient_close(client);
     ck_assert_int_eq(heap.live, 0);
+    return pushes;
+}
+
+START_TEST(any_refused_allocation_leaves_a_client_that_works)
+{
+    begin(&ways[3]);
+    psclient_close(client);
+    unsigned pushes = 0;
+    for (int refuse_at = 0; refuse_at < SWEEP_MAX; refuse_at++)
+        pushes += push_with_refusal(refuse_at);
+    open_client(&ways[3]);
+    ck_assert_uint_eq(pull(), pushes);
+    finish();
 }
 END_TEST
 
@@ -409,10 +414,7 @@ int main(void)
     tcase_add_loop_test(tests, each_step_counts_once_when_the_server_is_killed, 0, 2);
     tcase_add_test(tests, what_is_written_after_a_call_was_given_up_is_not_read_for_it);
     tcase_add_test(tests, a_pull_that_was_given_up_writes_nothing_afterwards);
+    tcase_add_test(tests, any_refused_allocation_leaves_a_client_that_works);
     suite_add_tcase(suite, tests);
-    TCase *sweep = tcase_create("sweep");
-    tcase_set_timeout(sweep, 120);
-    tcase_add_loop_test(sweep, any_refused_allocation_leaves_a_client_that_works, 0, SWEEP_MAX);
-    suite_add_tcase(suite, sweep);
     return run_suite(suite);
 }

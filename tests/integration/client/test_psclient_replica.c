@@ -2,6 +2,7 @@
  * has what the server has, and at no time a mixture of two versions. */
 #include "client/psclient.h"
 
+#include "expect_each.h"
 #include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/temp_folder.h"
@@ -168,8 +169,7 @@ static void expect_same(void)
 /* Of one server: each copy is one version. */
 static void expect_no_mixture(void)
 {
-    for (size_t i = 0; i < DENSE; i++)
-        ck_assert(dense_copy[i] == (float)copies[0].version);
+    expect_each(i, DENSE, dense_copy[i] == (float)copies[0].version);
     for (size_t i = 0; i < TOUCHED; i++)
         ck_assert(sparse_copy[touched(i)] == (float)copies[1].version);
 }

@@ -2,6 +2,7 @@
  * when it is large together, and a batch keeps its promises there. */
 #include "client/psclient.h"
 
+#include "expect_each.h"
 #include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/temp_folder.h"
@@ -112,10 +113,7 @@ static unsigned share(void)
 /* All elements of parameter i are equal; which value that is. */
 static float value_of(int i)
 {
-    size_t wrong = 0;
-    for (size_t k = 0; k < parameters[i].content_size / sizeof(float); k++)
-        wrong += values[i][k] != values[i][0];
-    ck_assert_uint_eq(wrong, 0);
+    expect_each(k, parameters[i].content_size / sizeof(float), values[i][k] == values[i][0]);
     return values[i][0];
 }
 

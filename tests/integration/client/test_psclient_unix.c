@@ -3,6 +3,7 @@
 #include "client/psclient.h"
 
 #include "base/clock.h"
+#include "expect_each.h"
 #include "run_suite.h"
 #include "tests/support/client/pserver_process.h"
 #include "tests/support/temp_folder.h"
@@ -130,8 +131,7 @@ static void push_and_check(unsigned turns)
     for (unsigned turn = 1; turn <= turns; turn++) {
         ck_assert_int_eq(push(LONG_MS), PSCLIENT_OK);
         ck_assert_uint_eq(pull(), version + turn);
-        for (size_t i = 0; i < COUNT; i++)
-            ck_assert(values[i] == (float)(version + turn));
+        expect_each(i, COUNT, values[i] == (float)(version + turn));
     }
 }
 
@@ -211,8 +211,7 @@ START_TEST(acknowledged_pushes_count_once_when_the_server_is_killed)
     ck_assert_uint_eq(atomic_load(&failed), 0);
     ck_assert_uint_gt(counters().unix_calls, before); /* the new server's socket is used */
     ck_assert_uint_eq(pull(), atomic_load(&acknowledged));
-    for (size_t i = 0; i < COUNT; i++)
-        ck_assert(values[i] == (float)atomic_load(&acknowledged));
+    expect_each(i, COUNT, values[i] == (float)atomic_load(&acknowledged));
     finish();
 }
 END_TEST

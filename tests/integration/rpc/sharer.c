@@ -6,6 +6,8 @@
 #include "proto/shared_range.h"
 #include "proto/status_codes.h"
 
+#include "expect_each.h"
+
 #include <check.h>
 #include <poll.h>
 #include <stdio.h>
@@ -142,8 +144,7 @@ void expect_values(uint64_t version, float per_index)
 {
     static float values[COUNT];
     ck_assert_uint_eq(pull_values(values), version);
-    for (size_t i = 0; i < COUNT; i++)
-        ck_assert(values[i] == per_index * (float)i);
+    expect_each(i, COUNT, values[i] == per_index * (float)i);
 }
 
 void start_with(const struct rig_options *options)

@@ -4,6 +4,7 @@
 
 #include "base/local_socket.h"
 #include "base/random.h"
+#include "expect_each.h"
 #include "proto/codec.h"
 #include "proto/shared_range.h"
 #include "proto/status_codes.h"
@@ -265,8 +266,7 @@ START_TEST(without_a_journal_a_scribbler_harms_only_the_values)
     atomic_store(&scribbling, false);
     pthread_join(thread, NULL);
     ck_assert_uint_eq(pull_values(values), 300);
-    for (size_t i = 0; i < COUNT; i++)
-        ck_assert(values[i] >= -600 && values[i] <= 600);
+    expect_each(i, COUNT, values[i] >= -600 && values[i] <= 600);
     ps_service_check(rig.service);
 }
 END_TEST

@@ -1,6 +1,7 @@
 /* Content in shared memory: named rightly, and in every wrong way. */
 #include "sharer.h"
 
+#include "expect_each.h"
 #include "proto/codec.h"
 #include "proto/status_codes.h"
 #include "run_suite.h"
@@ -73,8 +74,7 @@ START_TEST(a_pull_comes_into_the_range_that_was_offered)
     ck_assert_uint_eq(reply.content.size, 0);
     ck_assert_uint_eq(reply.version, 1);
     const float *values = (const float *)(const void *)(mine.segment.bytes + 300000);
-    for (size_t i = 0; i < COUNT; i++)
-        ck_assert(values[i] == (float)i);
+    expect_each(i, COUNT, values[i] == (float)i);
     ck_assert_uint_eq(mine.segment.bytes[300000 + CONTENT_BYTES], 0);
     ps_decoded_release(&decoded);
     raw_answer_release(&answer);

@@ -63,6 +63,6 @@ function(ps_kernel_tests)
     # Ten million values; with a sanitizer that would take minutes.
     if(NOT PS_SANITIZE)
         add_test(NAME test_kernels_long COMMAND test_kernels long)
-        set_tests_properties(test_kernels_long PROPERTIES LABELS kernels TIMEOUT 600)
+        set_tests_properties(test_kernels_long PROPERTIES COST 60 LABELS kernels TIMEOUT 600)
     endif()
 endfunction()
