@@ -8,6 +8,11 @@
 #include <inttypes.h>
 
 static void drop_idle(struct ps_staging *staging, uint64_t now_ms);
+static bool is_given_up(const struct ps_staged *staged, const struct ps_request_id *id,
+                        uint64_t now_ms);
+static void expire(struct ps_staging *staging, struct ps_staged *staged);
+static struct ps_staged *find_attempt(const struct ps_staging *staging,
+                                      const struct ps_parameter_spec *spec);
 static enum ps_status find_or_begin(struct ps_staging *staging, const struct ps_part *part,
                                     uint64_t now_ms, struct ps_staged **staged,
                                     struct ps_error *error);
@@ -95,10 +100,14 @@ bool ps_staging_offer(struct ps_staging *staging, const struct ps_part *part,
     uint64_t bytes = ps_ahead_bytes(ahead) + (keeps ? ps_staged_part_whole_bytes(part) : 0);
     ps_mutex_lock(&staging->lock);
     drop_idle(staging, now_ms);
-    bool is_wanted = bytes <= staging->bytes_max / 2;
+    struct ps_staged *rival = find_attempt(staging, ps_ahead_spec(ahead));
+    if (rival != NULL && is_given_up(rival, part->id, now_ms)) {
+        expire(staging, rival);
+        rival = NULL;
+    }
+    bool is_wanted = bytes <= staging->bytes_max / 2 && rival == NULL;
     for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
-        is_wanted = is_wanted && !ps_staged_is_of(it, part->id) &&
-                    (it->ahead == NULL || ps_ahead_spec(it->ahead) != ps_ahead_spec(ahead));
+        is_wanted = is_wanted && !ps_staged_is_of(it, part->id);
     if (is_wanted && begin(staging, part, bytes, now_ms, &staged, NULL) == PS_OK) {
         staged->ahead = ahead;
         staged->keeps = keeps;
@@ -186,20 +195,37 @@ static enum ps_status check_room(const struct ps_staging *staging, const struct 
                    fits ? own : staging->bytes, fits ? max / 2 : max, PS_STAGED_RETRY_HINT_MS);
 }
 
-/* The oldest request of this client, if `id` is newer and nothing has come for it for a while. */
+/* Is `id` a newer request of the same client, and has nothing come for this one for a while? */
+static bool is_given_up(const struct ps_staged *staged, const struct ps_request_id *id,
+                        uint64_t now_ms)
+{
+    return ps_staged_is_before(staged, id) && is_idle(staged, PS_STAGING_YIELD_MS, now_ms);
+}
+
+/* Of those the oldest. */
 static struct ps_staged *find_given_up(const struct ps_staging *staging,
                                        const struct ps_request_id *id, uint64_t now_ms)
 {
     struct ps_staged *oldest = NULL;
     struct ps_request_id before = *id;
     for (struct ps_staged *it = staging->first; it != NULL; it = it->next) {
-        if (!ps_staged_is_before(it, &before) || !is_idle(it, PS_STAGING_YIELD_MS, now_ms))
+        if (!is_given_up(it, &before, now_ms))
             continue;
         oldest = it;
         before.session = it->session;
         before.sequence = it->sequence;
     }
     return oldest;
+}
+
+/* There is one at most. */
+static struct ps_staged *find_attempt(const struct ps_staging *staging,
+                                      const struct ps_parameter_spec *spec)
+{
+    struct ps_staged *staged = staging->first;
+    while (staged != NULL && (staged->ahead == NULL || ps_ahead_spec(staged->ahead) != spec))
+        staged = staged->next;
+    return staged;
 }
 
 /* What the client has given up gives way to what it begins. Only the older to the newer, so that

@@ -12,9 +12,10 @@
  * only one always fits, however large it is. A part of something that was let in is never refused
  * for room: half-staged pushes cannot block each other.
  *
- * What got no part for PS_STAGING_IDLE_MS is dropped when the next part comes, of anybody. Where
- * room is missing, what a client has given up gives way to what it begins: the oldest first, of its
- * requests with lower numbers that got no part for PS_STAGING_YIELD_MS. A client whose parts were
+ * What got no part for PS_STAGING_IDLE_MS is dropped when the next part comes, of anybody. What a
+ * client has given up (of its requests with lower numbers, one that got no part for
+ * PS_STAGING_YIELD_MS) gives way to what it begins: where room is missing the oldest first, and
+ * one whose attempt is on the same parameter. A client whose parts were
  * all answered as staged sends them again: the server has lost some of them, or an attempt has
  * failed.
  *

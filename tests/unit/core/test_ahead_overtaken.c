@@ -145,6 +145,34 @@ START_TEST(only_one_push_of_a_parameter_is_ahead)
 }
 END_TEST
 
+/* The client began it and gave it up; nobody else is kept from being ahead for it. */
+START_TEST(an_attempt_that_was_given_up_gives_way_to_the_next_of_its_client)
+{
+    const uint64_t pauses_ms[] = {PS_STAGING_YIELD_MS - 1, PS_STAGING_YIELD_MS};
+    ahead_begin(_i % 2 == 1);
+    bool is_given_up = _i / 2 == 1;
+    ahead_push_ranges(1, 0, RANGES - 1);
+    world.fake.now_ms += pauses_ms[_i / 2];
+    ck_assert_int_eq(ahead_push(&world, "b", 9, PS_F32, ranges[0]), PS_OK);
+    ck_assert_int_eq(ahead_way_of("b", 9), PS_STAGING_PARTS);
+
+    ahead_push_ranges(2, 0, 1);
+    ck_assert_int_eq(ahead_way_of("a", 2), is_given_up ? PS_STAGING_AHEAD : PS_STAGING_PARTS);
+    ahead_push_ranges(2, 1, RANGES);
+    ck_assert(!world.reply.staged);
+    ck_assert_uint_eq(world.reply.version, 1);
+    ck_assert_int_eq(ahead_way_of("a", 1), is_given_up ? PS_STAGING_UNKNOWN : PS_STAGING_AHEAD);
+    ck_assert_uint_eq(world.service->staging.expired_count, is_given_up ? 1 : 0);
+
+    ps_staging_clear(&world.service->staging);
+    ahead_push_whole(&twin, "a", 2);
+    ahead_expect_same(1);
+    (void)world_write_journal(&world);
+    (void)world_write_journal(&twin);
+    ahead_end();
+}
+END_TEST
+
 START_TEST(an_element_that_is_not_finite_refuses_all_of_it)
 {
     bool journals = _i == 1;
@@ -179,6 +207,7 @@ int main(void)
     tcase_add_test(t, who_is_overtaken_is_applied_from_what_the_journal_keeps);
     tcase_add_test(t, a_parameter_rests_after_an_attempt_that_came_to_nothing);
     tcase_add_test(t, only_one_push_of_a_parameter_is_ahead);
+    tcase_add_loop_test(t, an_attempt_that_was_given_up_gives_way_to_the_next_of_its_client, 0, 4);
     tcase_add_loop_test(t, an_element_that_is_not_finite_refuses_all_of_it, 0, 2);
     return run_tests("ahead_overtaken", t);
 }
