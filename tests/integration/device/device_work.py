@@ -10,9 +10,11 @@ import sys
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "blackbox"))
 sys.path.insert(0, os.path.join(HERE, "..", "psckpt"))
+sys.path.insert(0, os.path.join(HERE, "..", "rpc"))
 
 from blackbox import BIN, Server  # noqa: E402,F401
 from calls import MESSAGES  # noqa: E402
+from encoded_content import cut  # noqa: E402
 
 INT32, UINT32, INT64, UINT64, FLOAT32, FLOAT64 = range(6)
 CODES = {INT32: "i", UINT32: "I", INT64: "q", UINT64: "Q", FLOAT32: "f", FLOAT64: "d"}
@@ -127,14 +129,15 @@ class Work:
         return {row.reply.name: (row.reply.version, row.reply.content) for row in reply.params}
 
     def ranges(self, dice, number):
-        """The largest float32 gradient, in three pieces."""
+        """The largest float32 gradient, in any encoding, in three pieces."""
         name = max((n for n, row in self.parameters.items() if row[0] == FLOAT32),
                    key=lambda n: self.parameters[n][1])
         count = self.parameters[name][1]
-        content = values(dice, FLOAT32, count)
-        ends = [0, count // 3, count // 2, count]
+        encoding = dice.choice(range(7))
+        content = encoded(dice, encoding, count)
+        ends = [0, count // 3 // 256 * 256, count // 2 // 256 * 256, count]
         for first, end in zip(ends, ends[1:]):
             self.calls.call("SendGrad", message(
-                "SendGradRequest", name=name, element_type=FLOAT32,
-                content=content[first * 4:end * 4], offset=first, count=end - first,
+                "SendGradRequest", name=name, element_type=FLOAT32, encoding=encoding,
+                content=cut(encoding, content, count, first, end), offset=first, count=end - first,
                 request=self.request(number, 50)), 20)
