@@ -89,7 +89,8 @@ struct ps_staged_part *ps_staged_part_create(const struct ps_allocator *memory,
     *part = (struct ps_staged_part){
         .range = from->range, .is_plain = from->is_plain, .kept = kept, .drop = from->hold.drop};
     if (kept != NULL) {
-        memcpy(part->pieces, from->content.pieces, piece_count * sizeof(struct ps_bytes));
+        for (size_t i = 0; i < piece_count; i++)
+            part->pieces[i] = from->content.pieces[i];
     } else {
         uint8_t *copy = (uint8_t *)(part->pieces + 1);
         ps_view_copy(from->content, 0, copy, copied);

@@ -52,9 +52,9 @@ class Replayed(unittest.TestCase):
                          request=MESSAGES["pserver.v1.RequestId"](
                              client_id=b"replayed", session=1, sequence=self.sequence))
 
-    def push_twice(self, name, kind, width, encoding):
+    def push_twice(self, name, kind, width, encoding, pairs=1500):
         """The same to both, in ranges and whole."""
-        content = make(encoding, COUNT, self.dice, pairs=1500, width=width)
+        content = make(encoding, COUNT, self.dice, pairs=pairs, width=width)
         self.sequence += 1
         for first, end in self.dice.sample(CUTS, len(CUTS)):
             part = cut(encoding, content, COUNT, first, end, width)
@@ -89,6 +89,7 @@ class Replayed(unittest.TestCase):
             for encoding in range(1, len(NAMES)):
                 with self.subTest(name=name, encoding=NAMES[encoding], seed=self.seed):
                     self.push_twice(name, kind, width, encoding)
+            self.push_twice(name, kind, width, TOP_K, pairs=0)
 
     def test_every_rule_type_and_encoding(self):
         with Server("--ack", "logged") as self.server:

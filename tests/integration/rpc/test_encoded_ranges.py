@@ -69,6 +69,17 @@ class Encoded(RangeTest):
         self.whole(encoding, content)
 
 
+    def push_few_pairs(self):
+        few = struct.pack("<2I", 3, COUNT - 1) + floats([1.5, -2.5])
+        none = b""
+        for sequence, content in ((1, few), (2, none)):
+            for piece in CUTS:
+                reply = self.call("SendGrad", self.part(TOP_K, content, *piece, sequence))
+            self.assertEqual((reply.staged, reply.version), (False, sequence))
+            self.whole(TOP_K, content)
+            self.assert_same(sequence)
+
+
 class Pushes(Encoded):
     def test_ranges_in_any_order_have_the_bits_of_the_whole(self):
         self.make_twins()
@@ -82,14 +93,7 @@ class Pushes(Encoded):
 
     def test_pairs_that_leave_ranges_empty(self):
         self.make_twins()
-        few = struct.pack("<2I", 3, COUNT - 1) + floats([1.5, -2.5])
-        none = b""
-        for sequence, content in ((1, few), (2, none)):
-            for piece in CUTS:
-                reply = self.call("SendGrad", self.part(TOP_K, content, *piece, sequence))
-            self.assertEqual((reply.staged, reply.version), (False, sequence))
-            self.whole(TOP_K, content)
-            self.assert_same(sequence)
+        self.push_few_pairs()
 
     def test_a_range_that_comes_again_is_harmless_and_so_is_the_whole(self):
         self.make_twins()
@@ -345,6 +349,11 @@ class Kept(Encoded):
         while waiting.is_alive():
             self.order("save")
             waiting.join(0.05)
+
+    def test_pairs_that_leave_ranges_empty(self):
+        self.make_twins()
+        self.push_few_pairs()
+        self.order("write")
 
     def test_ranges_are_kept_and_applied_when_another_push_came_first(self):
         self.make_twins()

@@ -118,6 +118,29 @@ START_TEST(pairs_may_lie_all_in_one_range_or_nowhere)
 }
 END_TEST
 
+/* As a message without content is decoded: there is not even an empty piece. */
+START_TEST(a_range_without_pairs_has_no_pieces)
+{
+    struct fault_heap heap = {.refuse_at = -1};
+    struct ps_allocator memory = fault_heap_allocator(&heap);
+    encoded.encoding = PS_ENCODING_TOP_K;
+    encoded.dtype = PS_F32;
+    struct ps_part from = part_of(ranges[0], (struct ps_view){NULL, 0, 0});
+    if (_i == 1)
+        from.hold = (struct ps_hold){keep, drop, &encoded};
+    ck_assert_int_eq(ps_staged_part_check(&from, NULL), PS_OK);
+    struct ps_staged_part *part = ps_staged_part_create(&memory, &from, true);
+    struct ps_view content;
+    ck_assert_ptr_nonnull(part);
+    struct ps_bytes *pieces = ps_staged_part_join(&memory, part, PS_ENCODING_TOP_K, &content);
+    ck_assert_ptr_nonnull(pieces);
+    ck_assert_uint_eq(content.size, 0);
+    ps_release(&memory, pieces);
+    release(&memory, part);
+    ck_assert_int_eq(heap.live, 0);
+}
+END_TEST
+
 START_TEST(a_length_that_is_not_that_of_the_range_is_refused)
 {
     enum ps_encoding encoding = (enum ps_encoding)_i;
@@ -176,6 +199,7 @@ int main(void)
     tcase_add_loop_test(t, contents_of_ranges_put_together_are_that_of_the_whole, 0,
                         4 * PS_ENCODING_COUNT);
     tcase_add_loop_test(t, pairs_may_lie_all_in_one_range_or_nowhere, 0, 2);
+    tcase_add_loop_test(t, a_range_without_pairs_has_no_pieces, 0, 2);
     tcase_add_loop_test(t, a_length_that_is_not_that_of_the_range_is_refused, 0, PS_ENCODING_COUNT);
     tcase_add_test(t, a_range_is_as_long_as_its_elements_would_be);
     tcase_add_loop_test(t, what_is_more_than_can_be_is_refused, 0, PS_ENCODING_COUNT);
