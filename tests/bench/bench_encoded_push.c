@@ -3,20 +3,21 @@
  *
  *     bench_encoded_push [MEBIBYTES]        medians of interleaved repeats
  */
+#include "bench_common.h"
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "optimizer/encoded.h"
 #include "optimizer/encoding_loops.h"
 #include "optimizer/optimizer.h"
-#include "server/core/parameter.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { REPEATS = 9, TOP_K_DIVISOR = 100, SLICE_BYTES = 65536 };
+enum { REPEATS = 9, TOP_K_DIVISOR = 100 };
 
 struct bench {
     struct ps_parameter *parameter;
@@ -27,36 +28,10 @@ struct bench {
     struct ps_bytes *pieces;
 };
 
-static struct ps_parameter *create(enum ps_rule rule, size_t count, const float *start)
-{
-    const struct ps_optimizer_settings settings = {
-        .rule = rule, .learning_rate.rate = 1e-3, .beta_1 = 0.9, .beta_2 = 0.999, .epsilon = 1e-8};
-    struct ps_bytes piece = {(const uint8_t *)start, count * sizeof(float)};
-    struct ps_parameter_spec *spec =
-        ps_parameter_spec_create(ps_allocator_heap(), ps_bytes_of_text("w"), PS_F32, count,
-                                 (struct ps_bytes){NULL, 0}, &settings);
-    struct ps_parameter *parameter = ps_parameter_create(spec);
-    PS_ASSERT(parameter != NULL);
-    (void)!ps_parameter_set(parameter, ps_view_of(&piece), NULL); /* on the host it cannot fail */
-    ps_parameter_spec_release(spec);
-    return parameter;
-}
-
-/* Cut as gRPC cuts a message. */
-static struct ps_gradient cut(struct bench *bench, const void *content, size_t size,
-                              enum ps_encoding encoding)
-{
-    size_t count = 0;
-    for (size_t at = 0; at < size; at += SLICE_BYTES)
-        bench->pieces[count++] = (struct ps_bytes){
-            (const uint8_t *)content + at, size - at < SLICE_BYTES ? size - at : SLICE_BYTES};
-    return (struct ps_gradient){{bench->pieces, count, size}, encoding};
-}
-
 static double push_ms(struct bench *bench, const void *content, size_t size,
                       enum ps_encoding encoding)
 {
-    struct ps_gradient gradient = cut(bench, content, size, encoding);
+    struct ps_gradient gradient = bench_cut(content, size, encoding, bench->pieces);
     uint64_t version;
     uint64_t started_ns = ps_clock_precise_ns();
     enum ps_status status = ps_parameter_push(bench->parameter, gradient, NULL, &version, NULL);
@@ -69,19 +44,6 @@ static double decode_ms(struct bench *bench, enum ps_encoding encoding)
     uint64_t started_ns = ps_clock_precise_ns();
     ps_decode_all(encoding, PS_F32, bench->content, bench->count, bench->decoded);
     return (double)(ps_clock_precise_ns() - started_ns) / 1e6;
-}
-
-static int by_value(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return a < b ? -1 : a > b;
-}
-
-static double median(double values[REPEATS])
-{
-    qsort(values, REPEATS, sizeof values[0], by_value);
-    return values[REPEATS / 2];
 }
 
 static size_t encode(struct bench *bench, enum ps_encoding encoding)
@@ -116,14 +78,14 @@ static void measure(struct bench *bench, enum ps_encoding encoding)
         first[i] +=
             push_ms(bench, bench->decoded, bench->count * sizeof(float), PS_ENCODING_NATIVE);
     }
-    double beside = median(native);
-    double decoded_first = median(first);
-    double within = median(fused);
+    double beside = bench_median(native, REPEATS);
+    double decoded_first = bench_median(first, REPEATS);
+    double within = bench_median(fused, REPEATS);
     printf("%-9s %10zu bytes  push %8.2f ms  %5.2f of native", ps_encoding_name(encoding), size,
            within, within / beside);
     if (decoded_first > 0)
         printf("  %5.2f of decoding first", within / decoded_first);
-    printf("  encode %8.2f ms\n", median(encoding_ms));
+    printf("  encode %8.2f ms\n", bench_median(encoding_ms, REPEATS));
 }
 
 int main(int argc, char **argv)
@@ -135,7 +97,8 @@ int main(int argc, char **argv)
     bench.gradient = ps_plain(heap, bench.count * sizeof(float));
     bench.decoded = ps_zeroed(heap, bench.count * sizeof(float));
     bench.content = ps_zeroed(heap, bench.count * 8);
-    bench.pieces = ps_zeroed(heap, (bench.count * 8 / SLICE_BYTES + 1) * sizeof *bench.pieces);
+    bench.pieces =
+        ps_zeroed(heap, (bench.count * 8 / BENCH_SLICE_BYTES + 1) * sizeof *bench.pieces);
     PS_ASSERT(bench.count > 0 && bench.gradient != NULL && bench.decoded != NULL);
     PS_ASSERT(bench.content != NULL && bench.pieces != NULL);
     for (size_t i = 0; i < bench.count; i++)
@@ -144,7 +107,7 @@ int main(int argc, char **argv)
     printf("pserver %s, %s, %zu MiB of float32, medians of %d\n", PS_VERSION,
            ps_encoding_loops_best()->name, mebibytes, REPEATS);
     for (size_t i = 0; i < 2; i++) {
-        bench.parameter = create(rules[i], bench.count, bench.gradient);
+        bench.parameter = bench_parameter(rules[i], bench.count, bench.gradient);
         printf("%s\n", ps_rule_name(rules[i]));
         for (enum ps_encoding encoding = PS_ENCODING_FLOAT32; encoding < PS_ENCODING_COUNT;
              encoding++)

@@ -3,46 +3,28 @@
  *
  *     bench_update_threads [THREADS]        medians of interleaved repeats
  */
+#include "bench_common.h"
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "optimizer/loops.h"
-#include "server/core/parameter.h"
 #include "server/core/service.h"
 #include "server/rpc/helpers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { REPEATS = 41, SLICE_BYTES = 65536, LARGEST = 64 };
+enum { REPEATS = 41, LARGEST = 64 };
 
 static struct ps_helpers helpers;
 static struct ps_bytes pieces[LARGEST * 16];
-
-static struct ps_parameter *create(enum ps_rule rule, size_t count, const float *start)
-{
-    const struct ps_optimizer_settings settings = {
-        .rule = rule, .learning_rate.rate = 1e-3, .beta_1 = 0.9, .beta_2 = 0.999, .epsilon = 1e-8};
-    struct ps_bytes piece = {(const uint8_t *)start, count * sizeof(float)};
-    struct ps_parameter_spec *spec =
-        ps_parameter_spec_create(ps_allocator_heap(), ps_bytes_of_text("w"), PS_F32, count,
-                                 (struct ps_bytes){NULL, 0}, &settings);
-    struct ps_parameter *parameter = ps_parameter_create(spec);
-    PS_ASSERT(parameter != NULL);
-    (void)!ps_parameter_set(parameter, ps_view_of(&piece), NULL); /* on the host it cannot fail */
-    ps_parameter_spec_release(spec);
-    return parameter;
-}
 
 static double push_us(struct ps_parameter *parameter, const struct ps_crew *crew,
                       const float *gradient)
 {
     size_t size = (size_t)parameter->spec->count * sizeof(float);
-    size_t count = 0;
-    for (size_t at = 0; at < size; at += SLICE_BYTES)
-        pieces[count++] = (struct ps_bytes){(const uint8_t *)gradient + at,
-                                            size - at < SLICE_BYTES ? size - at : SLICE_BYTES};
-    const struct ps_gradient pushed = {.content = {pieces, count, size}};
+    const struct ps_gradient pushed = bench_cut(gradient, size, PS_ENCODING_NATIVE, pieces);
     uint64_t version;
     parameter->spec->crew = crew;
     uint64_t started_ns = ps_clock_precise_ns();
@@ -51,30 +33,18 @@ static double push_us(struct ps_parameter *parameter, const struct ps_crew *crew
     return (double)(ps_clock_precise_ns() - started_ns) / 1e3;
 }
 
-static int by_value(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return a < b ? -1 : a > b;
-}
-
-static double median(double values[REPEATS])
-{
-    qsort(values, REPEATS, sizeof values[0], by_value);
-    return values[REPEATS / 2];
-}
-
 static void measure(enum ps_rule rule, size_t mebibytes, const struct ps_crew *crew,
                     const float *gradient)
 {
     double alone[REPEATS], together[REPEATS];
-    struct ps_parameter *parameter = create(rule, (mebibytes << 20) / sizeof(float), gradient);
+    struct ps_parameter *parameter =
+        bench_parameter(rule, (mebibytes << 20) / sizeof(float), gradient);
     for (int i = 0; i < REPEATS; i++) {
         alone[i] = push_us(parameter, NULL, gradient);
         together[i] = push_us(parameter, crew, gradient);
     }
-    double one = median(alone);
-    double many = median(together);
+    double one = bench_median(alone, REPEATS);
+    double many = bench_median(together, REPEATS);
     printf("%-8s %3zu MiB  one thread %8.0f us  together %8.0f us  %5.2f times as fast\n",
            ps_rule_name(rule), mebibytes, one, many, one / many);
     ps_parameter_destroy(parameter);

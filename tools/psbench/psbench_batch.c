@@ -1,8 +1,8 @@
 /* batch: 1,000 parameters pushed and pulled as one step, beside the same in single calls. */
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "tools/psbench/psbench.h"
 #include "tools/psbench/psbench_load_state.h"
+#include "tools/psbench/psbench_step.h"
 
 #include <string.h>
 
@@ -10,18 +10,12 @@ enum { PARAMETERS = 1000 };
 
 struct batch_run {
     struct ps_bench *bench;
-    struct ps_bench_server server;
-    struct ps_bench_load *load;
-    struct psclient_gradient *gradients;
-    struct psclient_parameter *parameters;
-    uint8_t *destination; /* of all parameters */
+    struct ps_bench_step step;
 };
 
 /* One step: every parameter pushed and pulled. */
 typedef int (*step_fn)(struct batch_run *run, struct psclient_error *reason);
 
-static enum ps_status open_run(struct batch_run *run, struct ps_error *error);
-static void close_run(struct batch_run *run);
 static int step_together(struct batch_run *run, struct psclient_error *reason);
 static int step_single(struct batch_run *run, struct psclient_error *reason);
 static enum ps_status measure(struct batch_run *run, step_fn step, uint64_t time_ms,
@@ -33,7 +27,7 @@ enum ps_status ps_bench_batch(struct ps_bench *bench, struct ps_error *error)
     struct ps_bench_figures together, single;
     bench->steps = bench->options->repeat + 1;
     ps_bench_progress(bench, "starting");
-    enum ps_status status = open_run(&run, error);
+    enum ps_status status = ps_bench_step_open(&run.step, bench, PARAMETERS, error);
     if (status == PS_OK)
         status = measure(&run, step_together, ps_bench_side_ms(bench), &together, error);
     for (uint64_t repeat = 0; repeat < bench->options->repeat && status == PS_OK; repeat++) {
@@ -49,53 +43,15 @@ enum ps_status ps_bench_batch(struct ps_bench *bench, struct ps_error *error)
         ps_bench_report_beside(&bench->report, row, "single_calls", "single_calls", 1, &single);
     }
     if (status == PS_OK)
-        status = ps_bench_load_check(run.load, error);
-    close_run(&run);
+        status = ps_bench_load_check(run.step.load, error);
+    ps_bench_step_close(&run.step);
     return status;
-}
-
-static enum ps_status open_run(struct batch_run *run, struct ps_error *error)
-{
-    const struct ps_allocator *memory = ps_allocator_heap();
-    struct ps_bench *bench = run->bench;
-    size_t size = bench->options->size;
-    const struct ps_bench_server_wish server = ps_bench_server_wish_of(bench, "server", NULL);
-    PS_TRY(ps_bench_server_start(&run->server, &server, error));
-    struct ps_bench_load_wish wish = ps_bench_load_wish_of(bench, run->server.address);
-    wish.parameter_count = PARAMETERS;
-    wish.outstanding = 1;
-    PS_TRY(ps_bench_load_open(&wish, &run->load, error));
-    run->gradients = ps_zeroed_array(memory, PARAMETERS, sizeof *run->gradients);
-    run->parameters = ps_zeroed_array(memory, PARAMETERS, sizeof *run->parameters);
-    run->destination = ps_zeroed_array(memory, PARAMETERS, size);
-    if (run->gradients == NULL || run->parameters == NULL || run->destination == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %d parameters", PARAMETERS);
-    for (size_t i = 0; i < PARAMETERS; i++) {
-        const char *name = run->load->parameters[i].name;
-        run->gradients[i] =
-            (struct psclient_gradient){name, PSCLIENT_FLOAT32, run->load->gradient, size};
-        run->parameters[i] = (struct psclient_parameter){.name = name,
-                                                         .type = PSCLIENT_FLOAT32,
-                                                         .content = run->destination + i * size,
-                                                         .content_size = size};
-    }
-    return PS_OK;
-}
-
-static void close_run(struct batch_run *run)
-{
-    const struct ps_allocator *memory = ps_allocator_heap();
-    ps_bench_load_close(run->load);
-    ps_bench_server_kill(&run->server);
-    ps_release(memory, run->gradients);
-    ps_release(memory, run->parameters);
-    ps_release(memory, run->destination);
 }
 
 static int step_together(struct batch_run *run, struct psclient_error *reason)
 {
-    return psclient_push_pull(run->load->client, run->gradients, run->parameters, PARAMETERS,
-                              PS_BENCH_ANSWER_MS, NULL, reason);
+    return psclient_push_pull(run->step.load->client, run->step.gradients, run->step.parameters,
+                              PARAMETERS, PS_BENCH_ANSWER_MS, NULL, reason);
 }
 
 /* What a program does that calls once for each: push and pull in one call all the same. */
@@ -103,15 +59,15 @@ static int step_single(struct batch_run *run, struct psclient_error *reason)
 {
     int status = PSCLIENT_OK;
     for (size_t i = 0; i < PARAMETERS && status == PSCLIENT_OK; i++)
-        status = psclient_push_pull(run->load->client, &run->gradients[i], &run->parameters[i], 1,
-                                    PS_BENCH_ANSWER_MS, NULL, reason);
+        status = psclient_push_pull(run->step.load->client, &run->step.gradients[i],
+                                    &run->step.parameters[i], 1, PS_BENCH_ANSWER_MS, NULL, reason);
     return status;
 }
 
 static enum ps_status measure(struct batch_run *run, step_fn step, uint64_t time_ms,
                               struct ps_bench_figures *figures, struct ps_error *error)
 {
-    struct ps_bench_times *times = &run->load->workers[0].times;
+    struct ps_bench_times *times = &run->step.load->workers[0].times;
     uint64_t start_ns = ps_clock_precise_ns();
     uint64_t end_ns = start_ns + time_ms * 1000000;
     uint64_t count = 0;
@@ -120,7 +76,7 @@ static enum ps_status measure(struct batch_run *run, step_fn step, uint64_t time
         struct psclient_error reason = {0};
         PS_TRY(ps_bench_load_status(step(run, &reason), &reason, error));
         for (size_t i = 0; i < PARAMETERS; i++)
-            ps_bench_load_acknowledged(&run->load->parameters[i]);
+            ps_bench_load_acknowledged(&run->step.load->parameters[i]);
         uint64_t then_ns = ps_clock_precise_ns();
         ps_bench_times_note(times, then_ns - now_ns);
         now_ns = then_ns;

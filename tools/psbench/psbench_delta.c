@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "tools/psbench/psbench.h"
 #include "tools/psbench/psbench_load_state.h"
+#include "tools/psbench/psbench_step.h"
 
 #include <string.h>
 
@@ -11,13 +12,9 @@ enum { PARAMETERS = 1000 };
 
 struct delta_run {
     struct ps_bench *bench;
-    struct ps_bench_server server;
-    struct ps_bench_load *load;
-    struct psclient_gradient *gradients;
-    struct psclient_parameter *parameters; /* of the full pull */
-    struct psclient_parameter *copies;     /* of the replica */
-    uint8_t *pulled;                       /* what the parameters point into */
-    uint8_t *copied;
+    struct ps_bench_step step;
+    struct psclient_parameter *copies; /* of the replica */
+    uint8_t *copied;                   /* what they point into */
     struct psclient_replica *replica;
     size_t next; /* parameter to push to */
 };
@@ -52,49 +49,27 @@ enum ps_status ps_bench_delta(struct ps_bench *bench, struct ps_error *error)
     for (uint64_t repeat = 0; repeat < bench->options->repeat && status == PS_OK; repeat++)
         status = measure_all(&run, error);
     if (status == PS_OK)
-        status = ps_bench_load_check(run.load, error);
+        status = ps_bench_load_check(run.step.load, error);
     close_run(&run);
     return status;
-}
-
-static void fill_lists(struct delta_run *run)
-{
-    size_t size = run->bench->options->size;
-    for (size_t i = 0; i < PARAMETERS; i++) {
-        const char *name = run->load->parameters[i].name;
-        run->gradients[i] =
-            (struct psclient_gradient){name, PSCLIENT_FLOAT32, run->load->gradient, size};
-        run->parameters[i] = (struct psclient_parameter){.name = name,
-                                                         .type = PSCLIENT_FLOAT32,
-                                                         .content = run->pulled + i * size,
-                                                         .content_size = size};
-        run->copies[i] = run->parameters[i];
-        run->copies[i].content = run->copied + i * size;
-    }
 }
 
 static enum ps_status open_run(struct delta_run *run, struct ps_error *error)
 {
     const struct ps_allocator *memory = ps_allocator_heap();
-    struct ps_bench *bench = run->bench;
+    size_t size = run->bench->options->size;
     struct psclient_error reason = {0};
-    const struct ps_bench_server_wish server = ps_bench_server_wish_of(bench, "server", NULL);
-    PS_TRY(ps_bench_server_start(&run->server, &server, error));
-    struct ps_bench_load_wish wish = ps_bench_load_wish_of(bench, run->server.address);
-    wish.parameter_count = PARAMETERS;
-    wish.outstanding = 1;
-    PS_TRY(ps_bench_load_open(&wish, &run->load, error));
-    run->gradients = ps_zeroed_array(memory, PARAMETERS, sizeof *run->gradients);
-    run->parameters = ps_zeroed_array(memory, PARAMETERS, sizeof *run->parameters);
+    PS_TRY(ps_bench_step_open(&run->step, run->bench, PARAMETERS, error));
     run->copies = ps_zeroed_array(memory, PARAMETERS, sizeof *run->copies);
-    run->pulled = ps_zeroed_array(memory, PARAMETERS, bench->options->size);
-    run->copied = ps_zeroed_array(memory, PARAMETERS, bench->options->size);
-    if (run->gradients == NULL || run->parameters == NULL || run->copies == NULL ||
-        run->pulled == NULL || run->copied == NULL)
+    run->copied = ps_zeroed_array(memory, PARAMETERS, size);
+    if (run->copies == NULL || run->copied == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %d parameters", PARAMETERS);
-    fill_lists(run);
-    int status =
-        psclient_replica_open(run->load->client, run->copies, PARAMETERS, &run->replica, &reason);
+    for (size_t i = 0; i < PARAMETERS; i++) {
+        run->copies[i] = run->step.parameters[i];
+        run->copies[i].content = run->copied + i * size;
+    }
+    int status = psclient_replica_open(run->step.load->client, run->copies, PARAMETERS,
+                                       &run->replica, &reason);
     return ps_bench_load_status(status, &reason, error);
 }
 
@@ -102,12 +77,8 @@ static void close_run(struct delta_run *run)
 {
     const struct ps_allocator *memory = ps_allocator_heap();
     psclient_replica_close(run->replica);
-    ps_bench_load_close(run->load);
-    ps_bench_server_kill(&run->server);
-    ps_release(memory, run->gradients);
-    ps_release(memory, run->parameters);
+    ps_bench_step_close(&run->step);
     ps_release(memory, run->copies);
-    ps_release(memory, run->pulled);
     ps_release(memory, run->copied);
 }
 
@@ -143,11 +114,12 @@ static enum ps_status push_some(struct delta_run *run, size_t count, struct ps_e
     struct psclient_error reason = {0};
     while (count > 0) {
         size_t run_count = count < PARAMETERS - run->next ? count : PARAMETERS - run->next;
-        PS_TRY(ps_bench_load_status(psclient_push(run->load->client, run->gradients + run->next,
-                                                  run_count, PS_BENCH_ANSWER_MS, NULL, &reason),
+        PS_TRY(ps_bench_load_status(psclient_push(run->step.load->client,
+                                                  run->step.gradients + run->next, run_count,
+                                                  PS_BENCH_ANSWER_MS, NULL, &reason),
                                     &reason, error));
         for (size_t i = 0; i < run_count; i++)
-            ps_bench_load_acknowledged(&run->load->parameters[run->next + i]);
+            ps_bench_load_acknowledged(&run->step.load->parameters[run->next + i]);
         run->next = (run->next + run_count) % PARAMETERS;
         count -= run_count;
     }
@@ -161,10 +133,10 @@ static enum ps_status check_copies(struct delta_run *run, struct ps_error *error
     size_t size = run->bench->options->size;
     PS_TRY(ps_bench_load_status(
         psclient_pull_since(run->replica, PS_BENCH_ANSWER_MS, NULL, &reason), &reason, error));
-    PS_TRY(ps_bench_load_status(psclient_pull(run->load->client, run->parameters, PARAMETERS,
-                                              PS_BENCH_ANSWER_MS, NULL, &reason),
+    PS_TRY(ps_bench_load_status(psclient_pull(run->step.load->client, run->step.parameters,
+                                              PARAMETERS, PS_BENCH_ANSWER_MS, NULL, &reason),
                                 &reason, error));
-    if (memcmp(run->pulled, run->copied, PARAMETERS * size) == 0)
+    if (memcmp(run->step.content, run->copied, PARAMETERS * size) == 0)
         return PS_OK;
     return ps_fail(error, PS_ERR_CORRUPT, "a replica differs from a full pull");
 }
@@ -173,7 +145,7 @@ static enum ps_status check_copies(struct delta_run *run, struct ps_error *error
 static enum ps_status measure(struct delta_run *run, size_t pushed, bool whole, uint64_t time_ms,
                               struct ps_bench_figures *figures, struct ps_error *error)
 {
-    struct ps_bench_times *times = &run->load->workers[0].times;
+    struct ps_bench_times *times = &run->step.load->workers[0].times;
     uint64_t spent_ns = 0;
     uint64_t count = 0;
     memset(times, 0, sizeof *times);
@@ -183,7 +155,7 @@ static enum ps_status measure(struct delta_run *run, size_t pushed, bool whole, 
         PS_TRY(push_some(run, pushed, error));
         uint64_t before = received(run);
         uint64_t start_ns = ps_clock_precise_ns();
-        int status = whole ? psclient_pull(run->load->client, run->parameters, PARAMETERS,
+        int status = whole ? psclient_pull(run->step.load->client, run->step.parameters, PARAMETERS,
                                            PS_BENCH_ANSWER_MS, NULL, &reason)
                            : psclient_pull_since(run->replica, PS_BENCH_ANSWER_MS, NULL, &reason);
         uint64_t took_ns = ps_clock_precise_ns() - start_ns;

@@ -1,59 +1,15 @@
 /* Large contents through shared memory, in ranges and as one, from memory of the caller's own and
  * of psclient_memory_new: exact, once, and whole, whoever is killed or comes first. */
-#include "client/psclient.h"
+#include "tests/integration/client/live_rig.h"
 
 #include "expect_each.h"
 #include "run_suite.h"
-#include "tests/support/client/pserver_process.h"
-#include "tests/support/temp_folder.h"
 
 #include <check.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define LONG_MS 60000
-
-static struct temp_folder folder;
-static struct pserver_process server;
-static struct psclient *client;
-static struct psclient_error error;
-
-static void start_server(const char *listen, bool journal)
-{
-    char data[600];
-    temp_folder_path(&folder, "data", data, sizeof data);
-    const char *const arguments[] = {journal ? "--data-dir" : NULL, data, "--etcd-ttl", "1s", NULL};
-    pserver_process_start(&server, PSERVER_PROGRAM, listen, arguments);
-}
-
-static void check_ok(int status)
-{
-    ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
-}
-
-static struct psclient_counters counters(void)
-{
-    struct psclient_counters now;
-    psclient_get_counters(client, &now);
-    return now;
-}
-
-static struct psclient *open_client(void)
-{
-    const struct psclient_options options = {.servers = server.address};
-    struct psclient *opened = NULL;
-    check_ok(psclient_open(&options, &opened, &error));
-    return opened;
-}
-
-static void finish(void)
-{
-    psclient_close(client);
-    pserver_process_kill(&server);
-    temp_folder_fini(&folder);
-}
 
 #define LARGE_MAX ((size_t)17 * 1024 * 1024)
 
@@ -79,7 +35,7 @@ static struct large make_large(size_t count, bool placed)
     size_t bytes = count * sizeof(float);
     size_t step = (bytes + 4095) / 4096 * 4096;
     if (placed) {
-        check_ok(psclient_memory_new(client, 2 * step, &large.memory, &error));
+        expect_ok(psclient_memory_new(client, 2 * step, &large.memory, &error));
         large.gradient = large.memory;
         large.values = (float *)(void *)((char *)large.memory + step);
         return large;
@@ -93,7 +49,7 @@ static struct large make_large(size_t count, bool placed)
 static void end_large(struct large *large)
 {
     if (large->memory != NULL) {
-        check_ok(psclient_memory_free(client, large->memory));
+        expect_ok(psclient_memory_free(client, large->memory));
         return;
     }
     free(large->gradient);
@@ -102,18 +58,15 @@ static void end_large(struct large *large)
 
 static void begin_large(struct large *large, size_t count, bool placed, bool journal)
 {
-    int selected = 0;
     temp_folder_init(&folder);
-    start_server("127.0.0.1:0", journal);
-    client = open_client();
+    start_server("127.0.0.1:0", journal, NULL, NULL);
+    client = open_one(&(struct psclient_options){0});
     *large = make_large(count, placed);
-    const struct psclient_parameter w = {.name = "w",
-                                         .content = large->values,
-                                         .content_size = count * sizeof(float),
-                                         .type = PSCLIENT_FLOAT32};
-    check_ok(psclient_begin_init(client, LONG_MS, &selected, &error));
-    check_ok(psclient_init(client, &w, 1, LONG_MS, NULL, &error));
-    check_ok(psclient_finish_init(client, LONG_MS, &error));
+    struct psclient_parameter w = {.name = "w",
+                                   .content = large->values,
+                                   .content_size = count * sizeof(float),
+                                   .type = PSCLIENT_FLOAT32};
+    initialise(&w, 1);
 }
 
 /* From any thread. */
@@ -144,7 +97,7 @@ START_TEST(large_contents_are_exact_wherever_they_lie)
     for (int turn = 1; turn <= 4; turn++) {
         for (size_t i = 0; i < count; i++)
             large.gradient[i] = -(float)(i % 1000 + (size_t)turn);
-        check_ok(step(&large, &version));
+        expect_ok(step(&large, &version));
         ck_assert_uint_eq(version, (uint64_t)turn);
         expect_each(i, count,
                     large.values[i] ==
@@ -165,13 +118,13 @@ START_TEST(a_large_gradient_that_is_not_finite_changes_nothing)
     for (int turn = 1; turn <= 3; turn++) {
         memset(large.gradient, 0, large.count * sizeof(float));
         large.gradient[0] = -1;
-        check_ok(step(&large, &version));
+        expect_ok(step(&large, &version));
         ck_assert_uint_eq(version, (uint64_t)turn);
         large.gradient[large.count - 1] = 0.0f / 0.0f;
         ck_assert_int_eq(step(&large, &version), PSCLIENT_INVALID);
     }
     large.gradient[large.count - 1] = 0;
-    check_ok(step(&large, &version));
+    expect_ok(step(&large, &version));
     ck_assert(large.values[0] == 4 && large.values[large.count - 1] == 0);
     end_large(&large);
     finish();
@@ -194,16 +147,16 @@ START_TEST(large_steps_count_once_when_the_server_is_killed)
         for (size_t i = 0; i < large.count; i++)
             large.gradient[i] = -(float)turn;
         sum += (float)turn;
-        check_ok(psclient_push_begin(client, &gradient, 1, LONG_MS, NULL, &operation, &error));
+        expect_ok(psclient_push_begin(client, &gradient, 1, LONG_MS, NULL, &operation, &error));
         if (turn % 4 == 0) {
             (void)psclient_next(client, (uint64_t)turn % 3);
             pserver_process_kill(&server);
-            start_server(address, true);
+            start_server(address, true, NULL, NULL);
         }
-        check_ok(psclient_end(operation, NULL, &error));
+        expect_ok(psclient_end(operation, NULL, &error));
     }
     memset(large.gradient, 0, bytes);
-    check_ok(step(&large, &version));
+    expect_ok(step(&large, &version));
     ck_assert_uint_eq(version, 13);
     expect_each(i, large.count, large.values[i] == sum);
     end_large(&large);
@@ -235,8 +188,8 @@ START_TEST(two_clients_that_push_the_same_large_parameter_both_count)
     uint64_t version;
     begin_large(&large, large_counts[0], false, _i == 1);
     for (int i = 0; i < 2; i++) {
-        rivals[i] =
-            (struct rival){.client = open_client(), .large = make_large(large.count, false)};
+        rivals[i] = (struct rival){.client = open_one(&(struct psclient_options){0}),
+                                   .large = make_large(large.count, false)};
         for (size_t k = 0; k < large.count; k++)
             rivals[i].large.gradient[k] = -1;
         ck_assert_int_eq(pthread_create(&threads[i], NULL, compete, &rivals[i]), 0);
@@ -247,7 +200,7 @@ START_TEST(two_clients_that_push_the_same_large_parameter_both_count)
         psclient_close(rivals[i].client);
         end_large(&rivals[i].large);
     }
-    check_ok(step(&large, &version));
+    expect_ok(step(&large, &version));
     ck_assert_uint_eq(version, 61);
     expect_each(i, large.count, large.values[i] == 60);
     end_large(&large);

@@ -1,13 +1,11 @@
 /* Memory of psclient_memory_new, with real servers: used in place where it can be, memory like any
  * other elsewhere, and the caller's alone once a call is over, whoever was killed or stopped. */
-#include "client/psclient.h"
+#include "tests/integration/client/live_rig.h"
 
 #include "client/client_state.h"
 #include "expect_each.h"
 #include "run_suite.h"
-#include "tests/support/client/pserver_process.h"
 #include "tests/support/fault_heap.h"
-#include "tests/support/temp_folder.h"
 
 #include <check.h>
 #include <poll.h>
@@ -21,7 +19,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LONG_MS 60000
 #define COUNT 100000
 #define BYTES (COUNT * sizeof(float))
 #define PLACE_BYTES ((BYTES + 4095) / 4096 * 4096)
@@ -29,10 +26,6 @@
 #define TURNS 40
 #define SWEEP_MAX 60
 
-static struct temp_folder folder;
-static struct pserver_process server;
-static struct psclient *client;
-static struct psclient_error error;
 static float *gradient, *values; /* in the client's memory */
 
 /* One way for calls, one for content. */
@@ -50,28 +43,12 @@ static const struct way ways[] = {
 };
 enum { WAY_COUNT = sizeof ways / sizeof ways[0] };
 
-static void start_server(const char *listen, bool journal)
-{
-    char data[600];
-    temp_folder_path(&folder, "data", data, sizeof data);
-    /* One that is stopped must not lose its shard by that. */
-    const char *const arguments[] = {journal ? "--data-dir" : NULL, data, "--etcd-ttl", "1s", NULL};
-    pserver_process_start(&server, PSERVER_PROGRAM, listen, arguments);
-}
-
-static void check_ok(int status)
-{
-    ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
-}
-
 static void open_client(const struct way *way)
 {
-    const struct psclient_options options = {.servers = server.address,
-                                             .unix_socket = way->unix_socket,
-                                             .shared_memory = way->shared_memory};
     void *memory;
-    check_ok(psclient_open(&options, &client, &error));
-    check_ok(psclient_memory_new(client, 2 * PLACE_BYTES, &memory, &error));
+    client = open_one(&(struct psclient_options){.unix_socket = way->unix_socket,
+                                                 .shared_memory = way->shared_memory});
+    expect_ok(psclient_memory_new(client, 2 * PLACE_BYTES, &memory, &error));
     gradient = memory;
     values = (float *)(void *)((char *)memory + PLACE_BYTES);
 }
@@ -85,21 +62,11 @@ static struct psclient_parameter parameter(const char *name)
 /* "w" and "v", all zeros, with plain SGD of rate 1. */
 static void begin(const struct way *way)
 {
-    int selected = 0;
     temp_folder_init(&folder);
-    start_server("127.0.0.1:0", way->journal);
+    start_server("127.0.0.1:0", way->journal, NULL, NULL);
     open_client(way);
     struct psclient_parameter both[] = {parameter("w"), parameter("v")};
-    check_ok(psclient_begin_init(client, LONG_MS, &selected, &error));
-    check_ok(psclient_init(client, both, 2, LONG_MS, NULL, &error));
-    check_ok(psclient_finish_init(client, LONG_MS, &error));
-}
-
-static void finish(void)
-{
-    psclient_close(client);
-    pserver_process_kill(&server);
-    temp_folder_fini(&folder);
+    initialise(both, 2);
 }
 
 static int push(uint64_t timeout_ms)
@@ -111,7 +78,7 @@ static int push(uint64_t timeout_ms)
 static uint64_t pull(void)
 {
     struct psclient_parameter w = parameter("w");
-    check_ok(psclient_pull(client, &w, 1, LONG_MS, NULL, &error));
+    expect_ok(psclient_pull(client, &w, 1, LONG_MS, NULL, &error));
     return w.version;
 }
 
@@ -131,13 +98,6 @@ static void expect_all(float value)
     expect_at(values, value);
 }
 
-static struct psclient_counters counters(void)
-{
-    struct psclient_counters now;
-    psclient_get_counters(client, &now);
-    return now;
-}
-
 /* Moves "w" towards a target in every way there is, by gradients that are written in place. */
 static void train(const struct way *way, float *result)
 {
@@ -149,11 +109,11 @@ static void train(const struct way *way, float *result)
         for (size_t i = 0; i < COUNT; i++)
             gradient[i] = 0.3f * (values[i] - (float)i / 7.0f);
         if (turn % 2 == 0) {
-            check_ok(psclient_push_pull(client, &step, &w, 1, LONG_MS, NULL, &error));
+            expect_ok(psclient_push_pull(client, &step, &w, 1, LONG_MS, NULL, &error));
             ck_assert_uint_eq(w.version, (uint64_t)turn + 1);
             continue;
         }
-        check_ok(psclient_push(client, &step, 1, LONG_MS, NULL, &error));
+        expect_ok(psclient_push(client, &step, 1, LONG_MS, NULL, &error));
         ck_assert_uint_eq(pull(), (uint64_t)turn + 1);
     }
     bool shares = way->shared_memory == PSCLIENT_SHARED_MEMORY_AUTO;
@@ -187,7 +147,7 @@ START_TEST(a_batch_uses_in_place_what_can_be)
         const struct psclient_gradient steps[] = {{"w", PSCLIENT_FLOAT32, gradient, BYTES},
                                                   {"v", PSCLIENT_FLOAT32, gradient, BYTES}};
         fill(-(float)turn);
-        check_ok(psclient_push_pull(client, steps, results, 2, LONG_MS, NULL, &error));
+        expect_ok(psclient_push_pull(client, steps, results, 2, LONG_MS, NULL, &error));
         last = counters().placed_bytes - last;
         expect_all((float)(turn * (turn + 1)) / 2);
         ck_assert_int_eq(memcmp(own, values, BYTES), 0);
@@ -202,20 +162,20 @@ START_TEST(content_that_begins_within_a_page_is_copied_and_exact)
 {
     begin(&ways[3]);
     void *memory;
-    check_ok(psclient_memory_new(client, 2 * PLACE_BYTES, &memory, &error));
+    expect_ok(psclient_memory_new(client, 2 * PLACE_BYTES, &memory, &error));
     gradient = (float *)memory + 1;
     values = gradient + COUNT;
     for (int turn = 1; turn <= TURNS; turn++) {
         fill(-1);
-        check_ok(push(LONG_MS));
+        expect_ok(push(LONG_MS));
         ck_assert_uint_eq(pull(), (uint64_t)turn);
         expect_all((float)turn);
     }
     ck_assert_uint_gt(counters().shared_bytes, 0);
     ck_assert_uint_eq(counters().placed_bytes, 0);
-    check_ok(psclient_memory_free(client, memory));
+    expect_ok(psclient_memory_free(client, memory));
     ck_assert_int_eq(psclient_memory_free(client, memory), PSCLIENT_INVALID);
-    check_ok(psclient_memory_free(client, NULL));
+    expect_ok(psclient_memory_free(client, NULL));
     finish();
 }
 END_TEST
@@ -225,7 +185,7 @@ START_TEST(what_is_not_finite_is_refused_there_too)
     begin(&ways[3]);
     fill(-1);
     for (int i = 0; i < 1000 && counters().placed_bytes == 0; i++)
-        check_ok(push(LONG_MS));
+        expect_ok(push(LONG_MS));
     uint64_t version = pull();
     gradient[COUNT - 1] = 1.0f / 0.0f;
     ck_assert_int_eq(push(LONG_MS), PSCLIENT_INVALID);
@@ -242,7 +202,7 @@ START_TEST(no_bytes_are_refused_and_wrong_sizes_are_told)
     ck_assert_int_eq(psclient_memory_new(client, SIZE_MAX, &memory, &error), PSCLIENT_EXHAUSTED);
     fill(-1);
     for (int i = 0; i < 1000 && counters().placed_bytes == 0; i++)
-        check_ok(push(LONG_MS));
+        expect_ok(push(LONG_MS));
     struct psclient_parameter w = parameter("w");
     w.content_size = BYTES - 4;
     ck_assert_int_eq(psclient_pull(client, &w, 1, LONG_MS, NULL, &error), PSCLIENT_INVALID);
@@ -275,13 +235,13 @@ START_TEST(each_step_counts_once_when_the_server_is_killed)
             float value = (float)(++steps % 7 + 1);
             ck_assert_uint_lt(steps, 100000);
             fill(-value);
-            check_ok(
+            expect_ok(
                 psclient_push_pull_begin(client, &step, &w, 1, LONG_MS, NULL, &operation, &error));
             if (steps == until && kills < KILLS) {
                 pserver_process_kill(&server); /* in the middle of this step */
-                start_server(address, true);
+                start_server(address, true, NULL, NULL);
             }
-            check_ok(psclient_end(operation, NULL, &error));
+            expect_ok(psclient_end(operation, NULL, &error));
             sum += value;
             ck_assert_uint_eq(w.version, steps);
             expect_all(sum);
@@ -292,12 +252,6 @@ START_TEST(each_step_counts_once_when_the_server_is_killed)
 END_TEST
 
 /* ---- A server that stands still ---- */
-
-static void stop_server(void)
-{
-    kill(server.pid, SIGSTOP);
-    ck_assert_int_eq(waitpid(server.pid, NULL, WUNTRACED), server.pid); /* all its threads */
-}
 
 static void *wake_server(void *argument)
 {
@@ -316,7 +270,7 @@ START_TEST(what_is_written_after_a_call_was_given_up_is_not_read_for_it)
     unsigned pushes = 0;
     fill(-1);
     for (; counters().placed_bytes == 0 && pushes < 10000; pushes++)
-        check_ok(push(LONG_MS));
+        expect_ok(push(LONG_MS));
     uint64_t placed = counters().placed_bytes;
     stop_server();
     ck_assert_int_eq(push(300), PSCLIENT_UNKNOWN);
@@ -325,7 +279,7 @@ START_TEST(what_is_written_after_a_call_was_given_up_is_not_read_for_it)
     fill(-1000);
     ck_assert_int_eq(pthread_create(&waker, NULL, wake_server, NULL), 0);
     for (int i = 0; i < 3; i++)
-        check_ok(push(LONG_MS));
+        expect_ok(push(LONG_MS));
     pthread_join(waker, NULL);
 
     pull();
@@ -343,7 +297,7 @@ START_TEST(a_pull_that_was_given_up_writes_nothing_afterwards)
     begin(&ways[3]);
     fill(-1);
     for (int i = 0; i < 1000 && counters().placed_bytes == 0; i++)
-        check_ok(push(LONG_MS));
+        expect_ok(push(LONG_MS));
     pull();
     struct psclient_parameter w = parameter("w");
     stop_server();
@@ -352,7 +306,7 @@ START_TEST(a_pull_that_was_given_up_writes_nothing_afterwards)
         values[i] = 5000;
     kill(server.pid, SIGCONT);
     for (int i = 0; i < 20; i++)
-        check_ok(push(LONG_MS));
+        expect_ok(push(LONG_MS));
     expect_all(5000);
     finish();
 }
@@ -373,7 +327,7 @@ static unsigned push_with_refusal(int refuse_at)
     int status = psclient_memory_new(client, 2 * PLACE_BYTES, &made, &error);
     ck_assert(status == PSCLIENT_OK || refuse_at < 2);
     if (status != PSCLIENT_OK)
-        check_ok(psclient_memory_new(client, 2 * PLACE_BYTES, &made, &error));
+        expect_ok(psclient_memory_new(client, 2 * PLACE_BYTES, &made, &error));
     gradient = made;
     values = (float *)(void *)((char *)made + PLACE_BYTES);
     fill(-1);

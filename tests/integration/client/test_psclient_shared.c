@@ -1,18 +1,14 @@
 /* libpsclient and a real server on one host: large content goes through shared memory, and what is
  * promised holds there as it does on the wire, whoever is killed or stopped meanwhile. */
-#include "client/psclient.h"
+#include "tests/integration/client/live_rig.h"
 
-#include "base/clock.h"
 #include "expect_each.h"
 #include "run_suite.h"
-#include "tests/support/client/pserver_process.h"
-#include "tests/support/temp_folder.h"
 
 #include <check.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,59 +17,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LONG_MS 60000
 #define COUNT 100000
 #define KILLS 8
 #define TURNS 60
 
-static struct temp_folder folder;
-static struct pserver_process server;
-static struct psclient *client;
-static struct psclient_error error;
 static float values[COUNT], gradient[COUNT];
-
-static void start_server(const char *listen, const char *shared_memory, bool journal)
-{
-    char data[600];
-    temp_folder_path(&folder, "data", data, sizeof data);
-    const char *const arguments[] = {"--shared-memory",
-                                     shared_memory,
-                                     journal ? "--data-dir" : NULL,
-                                     data,
-                                     "--etcd-ttl",
-                                     "1s",
-                                     NULL};
-    pserver_process_start(&server, PSERVER_PROGRAM, listen, arguments);
-}
-
-static struct psclient *open_client(enum psclient_shared_memory shared_memory)
-{
-    struct psclient *opened = NULL;
-    const struct psclient_options options = {.servers = server.address,
-                                             .shared_memory = shared_memory};
-    int status = psclient_open(&options, &opened, &error);
-    ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
-    return opened;
-}
 
 static struct psclient_parameter parameter(void)
 {
     return (struct psclient_parameter){
         .name = "w", .type = PSCLIENT_FLOAT32, .content = values, .content_size = sizeof values};
-}
-
-/* "w", all zeros, with plain SGD of rate 1. */
-static void initialise(void)
-{
-    struct psclient_parameter w = parameter();
-    int selected = 0;
-    memset(values, 0, sizeof values);
-    int status = psclient_begin_init(client, LONG_MS, &selected, &error);
-    if (status == PSCLIENT_OK)
-        status = psclient_init(client, &w, 1, LONG_MS, NULL, &error);
-    if (status == PSCLIENT_OK)
-        status = psclient_finish_init(client, LONG_MS, &error);
-    ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
 }
 
 /* From any thread. */
@@ -107,26 +60,13 @@ static void expect_all(float value)
     expect_each(i, COUNT, values[i] == value);
 }
 
-static struct psclient_counters counters(void)
-{
-    struct psclient_counters now;
-    psclient_get_counters(client, &now);
-    return now;
-}
-
 static void begin(const char *shared_memory, bool journal)
 {
     temp_folder_init(&folder);
-    start_server("127.0.0.1:0", shared_memory, journal);
-    client = open_client(PSCLIENT_SHARED_MEMORY_AUTO);
-    initialise();
-}
-
-static void finish(void)
-{
-    psclient_close(client);
-    pserver_process_kill(&server);
-    temp_folder_fini(&folder);
+    struct psclient_parameter w = parameter();
+    start_server("127.0.0.1:0", journal, "--shared-memory", shared_memory);
+    client = open_one(&(struct psclient_options){0});
+    initialise(&w, 1);
 }
 
 START_TEST(large_content_takes_the_short_way_by_itself_and_is_exact)
@@ -176,7 +116,6 @@ START_TEST(a_batch_shares_what_is_large_and_carries_what_is_small)
     char names[GROUP][8];
     struct psclient_parameter parameters[GROUP];
     struct psclient_gradient gradients[GROUP];
-    int selected = 0;
     for (size_t k = 0; k < GROUP; k++) {
         size_t size = (k % 2 == 0 ? GROUP_COUNT : SMALL_COUNT) * sizeof(float);
         (void)snprintf(names[k], sizeof names[k], "g%zu", k);
@@ -189,11 +128,9 @@ START_TEST(a_batch_shares_what_is_large_and_carries_what_is_small)
             steps[k][i] = -(float)(k * 1000 + i % 100);
     }
     temp_folder_init(&folder);
-    start_server("127.0.0.1:0", "on", _i == 1);
-    client = open_client(PSCLIENT_SHARED_MEMORY_AUTO);
-    (void)psclient_begin_init(client, LONG_MS, &selected, &error);
-    (void)psclient_init(client, parameters, GROUP, LONG_MS, NULL, &error);
-    (void)psclient_finish_init(client, LONG_MS, &error);
+    start_server("127.0.0.1:0", _i == 1, "--shared-memory", "on");
+    client = open_one(&(struct psclient_options){0});
+    initialise(parameters, GROUP);
 
     for (int turn = 1; turn <= TURNS; turn++) {
         int status = turn % 2 == 0 ? psclient_push(client, gradients, GROUP, LONG_MS, NULL, &error)
@@ -224,7 +161,7 @@ START_TEST(it_stays_on_the_wire_where_either_side_says_so)
 
     begin("on", false);
     psclient_close(client);
-    client = open_client(PSCLIENT_SHARED_MEMORY_OFF);
+    client = open_one(&(struct psclient_options){.shared_memory = PSCLIENT_SHARED_MEMORY_OFF});
     ck_assert_int_eq(push(LONG_MS), PSCLIENT_OK);
     ck_assert_uint_eq(pull(), 1);
     ck_assert_uint_eq(counters().shared_calls, 0);
@@ -237,7 +174,7 @@ static void train(enum psclient_shared_memory shared_memory, float *result)
 {
     begin("auto", false);
     psclient_close(client);
-    client = open_client(shared_memory);
+    client = open_one(&(struct psclient_options){.shared_memory = shared_memory});
     pull();
     for (int turn = 0; turn < TURNS; turn++) {
         for (size_t i = 0; i < COUNT; i++)
@@ -263,75 +200,46 @@ END_TEST
 
 /* ---- Kills ---- */
 
-static atomic_bool stop;
-static atomic_uint acknowledged, failed;
-
-static void *push_until_stopped(void *argument)
+static bool push_one(void *argument)
 {
     (void)argument;
-    while (!atomic_load(&stop))
-        atomic_fetch_add(push(LONG_MS) == PSCLIENT_OK ? &acknowledged : &failed, 1);
-    return NULL;
+    return push(LONG_MS) == PSCLIENT_OK;
 }
 
 /* What is pulled is one version: all elements are equal. */
-static void *step_until_stopped(void *argument)
+static bool push_and_pull(void *argument)
 {
     float *pulled = argument;
     const struct psclient_gradient step = {"w", PSCLIENT_FLOAT32, gradient, sizeof gradient};
-    while (!atomic_load(&stop)) {
-        struct psclient_parameter w = parameter();
-        struct psclient_error why;
-        w.content = pulled;
-        bool ok = psclient_push_pull(client, &step, &w, 1, LONG_MS, NULL, &why) == PSCLIENT_OK;
-        for (size_t i = 0; i < COUNT && ok; i++)
-            ok = pulled[i] == (float)w.version;
-        atomic_fetch_add(ok ? &acknowledged : &failed, 1);
-    }
-    return NULL;
-}
-
-/* Lets the pushers get on by so many acknowledgements. */
-static void await_progress(unsigned count)
-{
-    unsigned until = atomic_load(&acknowledged) + count;
-    uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), LONG_MS);
-    while (atomic_load(&acknowledged) < until && atomic_load(&failed) == 0) {
-        ck_assert_uint_gt(ps_time_left_ms(ps_clock_real(), deadline_ms), 0);
-        poll(NULL, 0, 1);
-    }
+    struct psclient_parameter w = parameter();
+    struct psclient_error why;
+    w.content = pulled;
+    bool ok = psclient_push_pull(client, &step, &w, 1, LONG_MS, NULL, &why) == PSCLIENT_OK;
+    for (size_t i = 0; i < COUNT && ok; i++)
+        ok = pulled[i] == (float)w.version;
+    return ok;
 }
 
 START_TEST(acknowledged_pushes_count_once_when_the_server_is_killed)
 {
     static float pulled[2][COUNT];
-    pthread_t pushers[2];
     char address[64];
     begin("auto", true);
     strcpy(address, server.address);
     fill(-1);
     for (size_t i = 0; i < 2; i++)
-        ck_assert_int_eq(pthread_create(&pushers[i], NULL,
-                                        _i == 1 ? step_until_stopped : push_until_stopped,
-                                        pulled[i]),
-                         0);
+        begin_steps(_i == 1 ? push_and_pull : push_one, pulled[i]);
     for (int kills = 0; kills < KILLS; kills++) {
-        await_progress(20);
+        await_steps(20);
         pserver_process_kill(&server);
-        start_server(address, "auto", true);
+        start_server(address, true, "--shared-memory", "auto");
     }
-    await_progress(20);
-    uint64_t before = counters().shared_calls;
-    for (int i = 0; i < 500 && counters().shared_calls == before; i++)
-        await_progress(20);
-    atomic_store(&stop, true);
-    for (size_t i = 0; i < 2; i++)
-        pthread_join(pushers[i], NULL);
+    await_steps(20);
+    await_shared_steps(); /* the new server's memory is used */
+    unsigned acknowledged = end_steps();
 
-    ck_assert_uint_eq(atomic_load(&failed), 0);
-    ck_assert_uint_gt(counters().shared_calls, before); /* the new server's memory is used */
-    ck_assert_uint_eq(pull(), atomic_load(&acknowledged));
-    expect_all((float)atomic_load(&acknowledged));
+    ck_assert_uint_eq(pull(), acknowledged);
+    expect_all((float)acknowledged);
     finish();
 }
 END_TEST
@@ -402,7 +310,7 @@ static int push_for_ever(const char *address)
 /* Enough that a server which pushes all the time is stopped within an update soon. */
 enum { MET_IN_MIDDLE = 3, STOPS_MAX = 1000, GIVE_UP_MS = 100 };
 
-static void *stop_server(void *argument)
+static void *stop_server_soon(void *argument)
 {
     poll(NULL, 0, *(const int *)argument % 7);
     kill(server.pid, SIGSTOP);
@@ -415,7 +323,7 @@ static unsigned push_until_stopped_at(int stops)
     pthread_t stopper;
     unsigned pushes = 0;
     fill(-1);
-    ck_assert_int_eq(pthread_create(&stopper, NULL, stop_server, &stops), 0);
+    ck_assert_int_eq(pthread_create(&stopper, NULL, stop_server_soon, &stops), 0);
     while (push(GIVE_UP_MS) == PSCLIENT_OK)
         pushes++;
     pthread_join(stopper, NULL);
@@ -434,20 +342,14 @@ START_TEST(a_slot_that_the_server_may_still_read_is_not_used_again)
     for (; counters().shared_calls == 0 && sum < 10000; sum += 1)
         ck_assert_int_eq(push(LONG_MS), PSCLIENT_OK);
     for (int stops = 0; met < MET_IN_MIDDLE; stops++) {
-        pthread_t pusher;
         ck_assert_int_lt(stops, STOPS_MAX);
         sum += (float)push_until_stopped_at(stops);
         fill(-100);
-        atomic_store(&stop, false);
-        atomic_store(&acknowledged, 0);
-        ck_assert_int_eq(pthread_create(&pusher, NULL, push_until_stopped, NULL), 0);
+        begin_steps(push_one, NULL);
         poll(NULL, 0, 20); /* the slots are written to */
         kill(server.pid, SIGCONT);
-        await_progress(3);
-        atomic_store(&stop, true);
-        pthread_join(pusher, NULL);
-        ck_assert_uint_eq(atomic_load(&failed), 0);
-        sum += 100.0f * (float)atomic_load(&acknowledged);
+        await_steps(3);
+        sum += 100.0f * (float)end_steps();
 
         pull();
         float more = values[0] - sum;

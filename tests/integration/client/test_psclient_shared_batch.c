@@ -1,31 +1,22 @@
 /* libpsclient and a real server on one host: what is small by itself goes through shared memory
  * when it is large together, and a batch keeps its promises there. */
-#include "client/psclient.h"
+#include "tests/integration/client/live_rig.h"
 
 #include "expect_each.h"
 #include "run_suite.h"
-#include "tests/support/client/pserver_process.h"
-#include "tests/support/temp_folder.h"
 
 #include <check.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LONG_MS 60000
-
 enum { COUNT = 300, LENGTH = 4096, STEPS = 12, KILLS = 6, STOPS = 8 };
 
-static struct temp_folder folder;
-static struct pserver_process server;
-static struct psclient *client;
-static struct psclient_error error;
 static char names[COUNT][16];
 static float gradient[LENGTH];
 static float values[COUNT][LENGTH];
@@ -33,42 +24,19 @@ static struct psclient_gradient gradients[COUNT];
 static struct psclient_parameter parameters[COUNT];
 static struct psclient_result results[COUNT];
 
-static void start_server(const char *listen, bool journal)
-{
-    char data[600];
-    temp_folder_path(&folder, "data", data, sizeof data);
-    const char *const arguments[] = {
-        "--shared-memory", "on", "--etcd-ttl", "1s", journal ? "--data-dir" : NULL, data, NULL};
-    pserver_process_start(&server, PSERVER_PROGRAM, listen, arguments);
-}
-
-static void expect_ok(int status)
-{
-    ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
-}
-
 static void fill(float value)
 {
     for (int i = 0; i < LENGTH; i++)
         gradient[i] = value;
 }
 
-static void open_client(const struct psclient_options *options)
-{
-    struct psclient_options wish = *options;
-    wish.servers = server.address;
-    expect_ok(psclient_open(&wish, &client, &error));
-}
-
 /* Parameters of all sizes up to 16 KiB, all zeros, with plain SGD of rate 1. */
 static void begin(const struct psclient_options *options, bool journal)
 {
-    int selected = 0;
     temp_folder_init(&folder);
-    start_server("127.0.0.1:0", journal);
-    open_client(options);
+    start_server("127.0.0.1:0", journal, "--shared-memory", "on");
+    client = open_one(options);
     fill(-1);
-    memset(values, 0, sizeof values);
     for (int i = 0; i < COUNT; i++) {
         (void)snprintf(names[i], sizeof names[i], "p%d", i);
         size_t size = sizeof(float) * (size_t)(1 + i * 31 % LENGTH);
@@ -76,16 +44,7 @@ static void begin(const struct psclient_options *options, bool journal)
         parameters[i] = (struct psclient_parameter){
             .name = names[i], .type = PSCLIENT_FLOAT32, .content = values[i], .content_size = size};
     }
-    expect_ok(psclient_begin_init(client, LONG_MS, &selected, &error));
-    expect_ok(psclient_init(client, parameters, COUNT, LONG_MS, NULL, &error));
-    expect_ok(psclient_finish_init(client, LONG_MS, &error));
-}
-
-static void finish(void)
-{
-    psclient_close(client);
-    pserver_process_kill(&server);
-    temp_folder_fini(&folder);
+    initialise(parameters, COUNT);
 }
 
 static int step(uint64_t timeout_ms)
@@ -93,20 +52,13 @@ static int step(uint64_t timeout_ms)
     return psclient_push_pull(client, gradients, parameters, COUNT, timeout_ms, results, &error);
 }
 
-static uint64_t shared_calls(void)
-{
-    struct psclient_counters now;
-    psclient_get_counters(client, &now);
-    return now.shared_calls;
-}
-
 /* Steps until the memory was taken; how many that were. */
 static unsigned share(void)
 {
     unsigned steps = 0;
-    for (; shared_calls() == 0 && steps < 10000; steps++)
+    for (; counters().shared_calls == 0 && steps < 10000; steps++)
         expect_ok(step(LONG_MS));
-    ck_assert_uint_gt(shared_calls(), 0);
+    ck_assert_uint_gt(counters().shared_calls, 0);
     return steps;
 }
 
@@ -143,7 +95,7 @@ START_TEST(small_parameters_go_there_together_and_are_exact)
         expect_ok(psclient_pull(client, parameters, COUNT, LONG_MS, NULL, &error));
         expect_all(++steps);
     }
-    ck_assert_uint_gt(shared_calls(), (uint64_t)STEPS * COUNT);
+    ck_assert_uint_gt(counters().shared_calls, (uint64_t)STEPS * COUNT);
     finish();
 }
 END_TEST
@@ -178,57 +130,34 @@ END_TEST
 
 /* ---- Kills ---- */
 
-static atomic_bool stop;
-static atomic_uint acknowledged, failed;
-
-static void *step_until_stopped(void *argument)
+static bool step_once(void *argument)
 {
     (void)argument;
-    while (!atomic_load(&stop))
-        atomic_fetch_add(step(LONG_MS) == PSCLIENT_OK ? &acknowledged : &failed, 1);
-    return NULL;
-}
-
-static void await_steps(unsigned count)
-{
-    unsigned until = atomic_load(&acknowledged) + count;
-    for (int i = 0; i < LONG_MS && atomic_load(&acknowledged) < until; i++) {
-        ck_assert_uint_eq(atomic_load(&failed), 0);
-        poll(NULL, 0, 1);
-    }
-    ck_assert_uint_ge(atomic_load(&acknowledged), until);
+    return step(LONG_MS) == PSCLIENT_OK;
 }
 
 START_TEST(each_item_counts_once_when_the_server_is_killed)
 {
-    pthread_t stepper;
     char address[64];
     begin(&(struct psclient_options){0}, true);
     strcpy(address, server.address);
-    atomic_store(&acknowledged, share());
-    ck_assert_int_eq(pthread_create(&stepper, NULL, step_until_stopped, NULL), 0);
+    unsigned steps = share();
+    begin_steps(step_once, NULL);
     for (int kills = 0; kills < KILLS; kills++) {
         await_steps(3);
         poll(NULL, 0, kills); /* not always at the same point of a step */
         pserver_process_kill(&server);
-        start_server(address, true);
+        start_server(address, true, "--shared-memory", "on");
     }
-    uint64_t before = shared_calls();
-    for (int i = 0; i < 500 && shared_calls() == before; i++)
-        await_steps(3);
-    atomic_store(&stop, true);
-    pthread_join(stepper, NULL);
-
-    ck_assert_uint_eq(atomic_load(&failed), 0);
-    ck_assert_uint_gt(shared_calls(), before); /* the new server's memory is used */
-    expect_all(atomic_load(&acknowledged));
+    await_shared_steps(); /* the new server's memory is used */
+    expect_all(steps + end_steps());
     finish();
 }
 END_TEST
 
 /* ---- A server that stands still ---- */
 
-static void *stop_server(void *argument)
+static void *stop_server_soon(void *argument)
 {
     poll(NULL, 0, *(const int *)argument);
     kill(server.pid, SIGSTOP);
@@ -256,7 +185,7 @@ START_TEST(places_that_the_server_may_still_read_are_not_used_again)
         int delay_ms = 1 + round, resume_ms = 20;
         float sum = 0;
         fill(-1);
-        ck_assert_int_eq(pthread_create(&other, NULL, stop_server, &delay_ms), 0);
+        ck_assert_int_eq(pthread_create(&other, NULL, stop_server_soon, &delay_ms), 0);
         while (step(200) == PSCLIENT_OK)
             sum += 1;
         pthread_join(other, NULL);

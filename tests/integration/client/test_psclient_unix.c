@@ -1,19 +1,15 @@
 /* libpsclient and a real server on one host: calls go through the unix socket of the server, and
  * what is promised holds there as over TCP, whoever is killed, stopped or out of reach. */
-#include "client/psclient.h"
+#include "tests/integration/client/live_rig.h"
 
 #include "base/clock.h"
 #include "expect_each.h"
 #include "run_suite.h"
-#include "tests/support/client/pserver_process.h"
-#include "tests/support/temp_folder.h"
 
 #include <check.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LONG_MS 60000
 #define COUNT 5000
 #define LARGE_COUNT (8 * 1024 * 1024)
 #define KILLS 6
@@ -29,54 +24,19 @@
 
 enum { SKIPPED = 77 };
 
-static struct temp_folder folder;
-static struct pserver_process server;
-static struct psclient *client;
-static struct psclient_error error;
 static float values[COUNT], gradient[COUNT];
-
-static void start_server(const char *listen, const char *listen_unix, bool journal)
-{
-    char data[600];
-    temp_folder_path(&folder, "data", data, sizeof data);
-    const char *const arguments[] = {"--listen-unix",
-                                     listen_unix,
-                                     "--etcd-ttl",
-                                     "1s",
-                                     journal ? "--data-dir" : NULL,
-                                     data,
-                                     NULL};
-    pserver_process_start(&server, PSERVER_PROGRAM, listen, arguments);
-}
 
 static struct psclient *open_client(const char *servers, enum psclient_unix_socket unix_socket)
 {
-    struct psclient *opened = NULL;
-    const struct psclient_options options = {.servers = servers,
-                                             .shared_memory = PSCLIENT_SHARED_MEMORY_OFF,
-                                             .unix_socket = unix_socket};
-    int status = psclient_open(&options, &opened, &error);
-    ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
-    return opened;
+    return open_one(&(struct psclient_options){.servers = servers,
+                                               .shared_memory = PSCLIENT_SHARED_MEMORY_OFF,
+                                               .unix_socket = unix_socket});
 }
 
 static struct psclient_parameter parameter(void)
 {
     return (struct psclient_parameter){
         .name = "w", .type = PSCLIENT_FLOAT32, .content = values, .content_size = sizeof values};
-}
-
-/* Zeros, with plain SGD of rate 1. */
-static void initialise(struct psclient_parameter *what)
-{
-    int selected = 0;
-    memset(what->content, 0, what->content_size);
-    int status = psclient_begin_init(client, LONG_MS, &selected, &error);
-    if (status == PSCLIENT_OK)
-        status = psclient_init(client, what, 1, LONG_MS, NULL, &error);
-    if (status == PSCLIENT_OK)
-        status = psclient_finish_init(client, LONG_MS, &error);
-    ck_assert_msg(status == PSCLIENT_OK, "%s", error.text);
 }
 
 /* From any thread. */
@@ -94,13 +54,6 @@ static uint64_t pull(void)
     return w.version;
 }
 
-static struct psclient_counters counters(void)
-{
-    struct psclient_counters now;
-    psclient_get_counters(client, &now);
-    return now;
-}
-
 static void fill(float value)
 {
     for (size_t i = 0; i < COUNT; i++)
@@ -111,17 +64,10 @@ static void begin(const char *listen_unix, bool journal)
 {
     struct psclient_parameter w = parameter();
     temp_folder_init(&folder);
-    start_server("127.0.0.1:0", listen_unix, journal);
+    start_server("127.0.0.1:0", journal, "--listen-unix", listen_unix);
     client = open_client(server.address, PSCLIENT_UNIX_SOCKET_AUTO);
-    initialise(&w);
+    initialise(&w, 1);
     fill(-1);
-}
-
-static void finish(void)
-{
-    psclient_close(client);
-    pserver_process_kill(&server);
-    temp_folder_fini(&folder);
 }
 
 /* What was pushed is there, and nothing else. */
@@ -165,53 +111,33 @@ END_TEST
 
 /* ---- Kills ---- */
 
-static atomic_bool stop;
-static atomic_uint acknowledged, failed;
-
-static void *push_until_stopped(void *argument)
+static bool push_one(void *argument)
 {
     (void)argument;
-    while (!atomic_load(&stop))
-        atomic_fetch_add(push(LONG_MS) == PSCLIENT_OK ? &acknowledged : &failed, 1);
-    return NULL;
-}
-
-/* Lets the pushers get on by so many acknowledgements. */
-static void await_progress(unsigned count)
-{
-    unsigned until = atomic_load(&acknowledged) + count;
-    uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), LONG_MS);
-    while (atomic_load(&acknowledged) < until && atomic_load(&failed) == 0) {
-        ck_assert_uint_gt(ps_time_left_ms(ps_clock_real(), deadline_ms), 0);
-        poll(NULL, 0, 1);
-    }
+    return push(LONG_MS) == PSCLIENT_OK;
 }
 
 START_TEST(acknowledged_pushes_count_once_when_the_server_is_killed)
 {
-    pthread_t pushers[2];
     char address[64];
     begin("auto", true);
     strcpy(address, server.address);
     for (size_t i = 0; i < 2; i++)
-        ck_assert_int_eq(pthread_create(&pushers[i], NULL, push_until_stopped, NULL), 0);
+        begin_steps(push_one, NULL);
     for (int kills = 0; kills < KILLS; kills++) {
-        await_progress(50);
+        await_steps(50);
         pserver_process_kill(&server);
-        start_server(address, kills % 2 == 0 ? "off" : "auto", true);
+        start_server(address, true, "--listen-unix", kills % 2 == 0 ? "off" : "auto");
     }
-    await_progress(20);
+    await_steps(20);
     uint64_t before = counters().unix_calls;
     for (int i = 0; i < 500 && counters().unix_calls == before; i++)
-        await_progress(20);
-    atomic_store(&stop, true);
-    for (size_t i = 0; i < 2; i++)
-        pthread_join(pushers[i], NULL);
-
-    ck_assert_uint_eq(atomic_load(&failed), 0);
+        await_steps(20);
     ck_assert_uint_gt(counters().unix_calls, before); /* the new server's socket is used */
-    ck_assert_uint_eq(pull(), atomic_load(&acknowledged));
-    expect_each(i, COUNT, values[i] == (float)atomic_load(&acknowledged));
+    unsigned acknowledged = end_steps();
+
+    ck_assert_uint_eq(pull(), acknowledged);
+    expect_each(i, COUNT, values[i] == (float)acknowledged);
     finish();
 }
 END_TEST
@@ -227,13 +153,12 @@ START_TEST(a_server_that_stands_still_does_not_keep_the_callers_memory)
     const struct psclient_gradient step = {"l", PSCLIENT_FLOAT32, content, size};
     ck_assert_ptr_nonnull(content);
     temp_folder_init(&folder);
-    start_server("127.0.0.1:0", "auto", false);
+    start_server("127.0.0.1:0", false, "--listen-unix", "auto");
     client = open_client(server.address, PSCLIENT_UNIX_SOCKET_AUTO);
-    initialise(&large);
+    initialise(&large, 1);
     while (counters().unix_calls == 0)
         ck_assert_int_eq(psclient_push(client, &step, 1, LONG_MS, NULL, &error), PSCLIENT_OK);
-    kill(server.pid, SIGSTOP);
-    ck_assert_int_eq(waitpid(server.pid, NULL, WUNTRACED), server.pid);
+    stop_server();
 
     uint64_t before_ms = ps_now_ms(ps_clock_real());
     int status = psclient_push(client, &step, 1, 300, NULL, &error);
@@ -257,16 +182,16 @@ START_TEST(a_server_is_found_at_the_file_that_both_name)
     temp_folder_init(&folder);
     temp_folder_path(&folder, "s", path, sizeof path);
     (void)snprintf(servers, sizeof servers, "unix:%s", path);
-    start_server("127.0.0.1:0", path, true);
+    start_server("127.0.0.1:0", true, "--listen-unix", path);
     client = open_client(servers, _i == 0 ? PSCLIENT_UNIX_SOCKET_AUTO : PSCLIENT_UNIX_SOCKET_OFF);
-    initialise(&w);
+    initialise(&w, 1);
     fill(-1);
     push_and_check(TURNS);
 
     /* The file of the one that was killed is still there. */
     pserver_process_kill(&server);
     ck_assert_int_eq(access(path, F_OK), 0);
-    start_server("127.0.0.1:0", path, true);
+    start_server("127.0.0.1:0", true, "--listen-unix", path);
     push_and_check(TURNS);
 
     finish();
@@ -280,7 +205,7 @@ static int train_in_another_network(const char *servers)
         return SKIPPED;
     struct psclient_parameter w = parameter();
     client = open_client(servers, PSCLIENT_UNIX_SOCKET_AUTO);
-    initialise(&w);
+    initialise(&w, 1);
     fill(-1);
     push_and_check(TURNS);
     bool stayed = counters().unix_calls == 0 && counters().retries == 0;
@@ -295,7 +220,7 @@ START_TEST(in_another_network_the_way_that_works_is_kept)
     temp_folder_init(&folder);
     temp_folder_path(&folder, "s", path, sizeof path);
     (void)snprintf(servers, sizeof servers, "unix:%s", path);
-    start_server("127.0.0.1:0", path, false);
+    start_server("127.0.0.1:0", false, "--listen-unix", path);
     pid_t child = fork();
     if (child == 0)
         _exit(train_in_another_network(servers));

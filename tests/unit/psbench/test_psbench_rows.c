@@ -1,4 +1,5 @@
-/* tools/psbench_rows.c, psbench_values.c, psbench_options.c: what is printed was measured. */
+/* tools/psbench: psbench_rows.c, psbench_values.c, psbench_options.c: what is printed was
+ * measured. */
 #include "run_suite.h"
 #include "tools/psbench/psbench_options.h"
 #include "tools/psbench/psbench_rows.h"

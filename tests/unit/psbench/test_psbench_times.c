@@ -1,4 +1,4 @@
-/* tools/psbench_times.c: percentiles without keeping every time. */
+/* tools/psbench/psbench_times.c: percentiles without keeping every time. */
 #include "run_suite.h"
 #include "tools/psbench/psbench_times.h"
 

@@ -1,0 +1,43 @@
+/* The lists name the load's parameters, one run of memory has their contents. */
+#include "tools/psbench/psbench_step.h"
+
+#include "base/alloc.h"
+#include "tools/psbench/psbench_load_state.h"
+
+enum ps_status ps_bench_step_open(struct ps_bench_step *step, struct ps_bench *bench,
+                                  size_t parameter_count, struct ps_error *error)
+{
+    const struct ps_allocator *memory = ps_allocator_heap();
+    size_t size = bench->options->size;
+    const struct ps_bench_server_wish server = ps_bench_server_wish_of(bench, "server", NULL);
+    PS_TRY(ps_bench_server_start(&step->server, &server, error));
+    struct ps_bench_load_wish wish = ps_bench_load_wish_of(bench, step->server.address);
+    wish.parameter_count = parameter_count;
+    wish.outstanding = 1;
+    PS_TRY(ps_bench_load_open(&wish, &step->load, error));
+    step->gradients = ps_zeroed_array(memory, parameter_count, sizeof *step->gradients);
+    step->parameters = ps_zeroed_array(memory, parameter_count, sizeof *step->parameters);
+    step->content = ps_zeroed_array(memory, parameter_count, size);
+    if (step->gradients == NULL || step->parameters == NULL || step->content == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu parameters", parameter_count);
+    for (size_t i = 0; i < parameter_count; i++) {
+        const char *name = step->load->parameters[i].name;
+        step->gradients[i] =
+            (struct psclient_gradient){name, PSCLIENT_FLOAT32, step->load->gradient, size};
+        step->parameters[i] = (struct psclient_parameter){.name = name,
+                                                          .type = PSCLIENT_FLOAT32,
+                                                          .content = step->content + i * size,
+                                                          .content_size = size};
+    }
+    return PS_OK;
+}
+
+void ps_bench_step_close(struct ps_bench_step *step)
+{
+    const struct ps_allocator *memory = ps_allocator_heap();
+    ps_bench_load_close(step->load);
+    ps_bench_server_kill(&step->server);
+    ps_release(memory, step->gradients);
+    ps_release(memory, step->parameters);
+    ps_release(memory, step->content);
+}
