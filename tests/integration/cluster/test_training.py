@@ -55,7 +55,7 @@ class Training(unittest.TestCase):
                 if not self.real:
                     self.generate(cluster)
                 cluster.start_servers()
-                result = cluster.pstrain("train", *self.flags(20), "--encoding",
+                result = cluster.pstrain("train", *self.flags(10), "--encoding",
                                          *encoding).result()
                 print(f"{encoding[0]}: accuracy {result['test_accuracy']:.4f} "
                       f"loss {result['train_loss']:.4f}")
@@ -66,7 +66,7 @@ class Training(unittest.TestCase):
             if not self.real:
                 self.generate(cluster)
             servers = cluster.start_servers()
-            training = cluster.pstrain("train", *self.flags(60))
+            training = cluster.pstrain("train", *self.flags(30))
             wait_until(lambda: max(row.get("position", 0) for row in cluster.status()) > 1000, 60,
                        "training is under way")
             victim = cluster.server_of(0)
