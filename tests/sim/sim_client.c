@@ -20,7 +20,6 @@ _Static_assert(PS_NUMBERING_REMEMBERED == PS_SESSION_SLOTS,
 #define STORE_MS 3000   /* most that it waits for the store */
 #define TURN_MS 200     /* between two looks at the lock */
 #define BATCH_MS 8000
-#define SPLIT_BYTES 128
 
 static void step(struct sim_world *world, void *subject, uint64_t generation, uint64_t number);
 static void look_at_members(struct sim_client *client);
@@ -187,7 +186,7 @@ static void open_engine(struct sim_client *client)
 {
     struct ps_engine_options options = {.memory = &client->world->memory,
                                         .shard_count = client->members.shard_count,
-                                        .split_bytes = SPLIT_BYTES,
+                                        .split_bytes = SIM_SPLIT_BYTES,
                                         .message_calls_max =
                                             client->world->options.message_calls_max,
                                         .seed = ps_random_next(&client->world->random)};
@@ -430,7 +429,7 @@ static void train(struct sim_client *client)
 static void catch_up(struct sim_client *client)
 {
     if (client->replica == NULL)
-        client->replica = sim_replica_create(client, client->members.shard_count, SPLIT_BYTES);
+        client->replica = sim_replica_create(client, client->members.shard_count, SIM_SPLIT_BYTES);
     client->item_count = sim_replica_begin(client->replica, client->items);
     start_batch(client, PS_METHOD_SINCE, SIM_PHASE_CATCHING_UP, BATCH_MS);
 }
@@ -451,9 +450,16 @@ static void fill_items(struct sim_client *client, size_t parameter, double value
         sim_client_fill(client, i, all ? i : parameter, value);
 }
 
-void sim_client_push(struct sim_client *client, size_t parameter, double value, uint64_t timeout_ms)
+static void fill_gradients(struct sim_client *client, size_t parameter, double value)
 {
     fill_items(client, parameter, value);
+    for (size_t i = 0; i < client->item_count; i++)
+        sim_client_encode(client, i);
+}
+
+void sim_client_push(struct sim_client *client, size_t parameter, double value, uint64_t timeout_ms)
+{
+    fill_gradients(client, parameter, value);
     start_batch(client, PS_METHOD_PUSH, SIM_PHASE_PUSHING, timeout_ms);
 }
 
@@ -466,6 +472,6 @@ void sim_client_pull(struct sim_client *client, size_t parameter, uint64_t timeo
 void sim_client_push_pull(struct sim_client *client, size_t parameter, double value,
                           uint64_t timeout_ms)
 {
-    fill_items(client, parameter, value);
+    fill_gradients(client, parameter, value);
     start_batch(client, PS_METHOD_PUSH_PULL, SIM_PHASE_PUSHING, timeout_ms);
 }

@@ -10,11 +10,13 @@
 #define PS_TESTS_SIM_SIM_CLIENT_H
 
 #include "client/engine.h"
+#include "client/placement.h"
 #include "etcd/registry.h"
 #include "tests/sim/sim_kv.h"
 #include "tests/sim/sim_network.h"
 
 #define SIM_ATTEMPTS_MAX 256
+#define SIM_SPLIT_BYTES 128 /* larger parameters are cut over the shards */
 
 /* What it is at. */
 enum sim_phase {
@@ -31,6 +33,13 @@ enum sim_phase {
 };
 
 struct sim_train;
+
+/* A gradient as it is sent. */
+struct sim_encoded {
+    struct ps_encoded_push push;
+    struct ps_bytes ranges[SIM_SHARDS_MAX];
+    uint64_t bytes[2 * SIM_ELEMENTS_MAX]; /* of all ranges, one behind the other */
+};
 
 /* A message that is out. */
 struct sim_attempt {
@@ -76,13 +85,15 @@ struct sim_client {
     size_t item_count;
     uint64_t values[SIM_PARAMETERS_MAX][SIM_ELEMENTS_MAX]; /* sent */
     uint64_t pulled[SIM_PARAMETERS_MAX][SIM_ELEMENTS_MAX]; /* received */
+    struct sim_encoded encoded[SIM_PARAMETERS_MAX];
 
     struct sim_replica *replica;            /* owned; NULL: it has pulled no deltas yet */
     const struct sim_parameter *parameters; /* borrowed */
     size_t parameter_count;
-    size_t part_bytes; /* larger calls go in ranges of so many bytes; 0: none do */
-    bool asks_made;    /* ranges of a push bring back what they make, where it wants to know */
-    bool trains;       /* goes on by itself: initialise, push, pull, push ... */
+    enum ps_encoding encoding; /* of gradients of floats */
+    size_t part_bytes;         /* larger calls go in ranges of so many bytes; 0: none do */
+    bool asks_made; /* ranges of a push bring back what they make, where it wants to know */
+    bool trains;    /* goes on by itself: initialise, push, pull, push ... */
     uint64_t think_ms;
     uint64_t next_ms;
     uint64_t rounds; /* pulls that went well */

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "client/retry.h"
+#include "optimizer/encoded.h"
 #include "proto/bundle_codec.h"
 #include "tests/sim/sim_replica.h"
 #include "tests/sim/sim_server.h"
@@ -291,6 +292,38 @@ void sim_client_fill(struct sim_client *client, size_t i, size_t parameter, doub
                                         .content = values,
                                         .destination = (uint8_t *)client->pulled[i],
                                         .size = about->count * ps_dtype_size(about->dtype)};
+}
+
+/* In the ranges that the parameter is cut into. Of pairs all are sent: elements stay equal. */
+void sim_client_encode(struct sim_client *client, size_t i)
+{
+    struct ps_item *item = &client->items[i];
+    struct sim_encoded *encoded = &client->encoded[i];
+    if (client->encoding == PS_ENCODING_NATIVE || !ps_dtype_is_float(item->dtype))
+        return;
+    size_t element_size = ps_dtype_size(item->dtype);
+    struct ps_placement placement =
+        ps_placement_of(item->size, element_size, SIM_SPLIT_BYTES, client->members.shard_count);
+    uint8_t *to = (uint8_t *)encoded->bytes;
+    for (uint32_t k = 0; k < placement.range_count; k++) {
+        struct ps_range range = ps_placement_range(&placement, item->name, k);
+        size_t count = range.size / element_size;
+        if (client->encoding == PS_ENCODING_TOP_K) {
+            ps_encode_top_k(item->dtype, item->content + range.offset, count, count, to);
+            encoded->ranges[k] = (struct ps_bytes){to, count * PS_ENCODING_PAIR_BYTES};
+        } else {
+            enum ps_status status = ps_encode_all(client->encoding, item->dtype,
+                                                  item->content + range.offset, count, to, NULL);
+            PS_ASSERT(status == PS_OK);
+            encoded->ranges[k] = (struct ps_bytes){
+                to, (size_t)ps_encoding_bytes(client->encoding, item->dtype, count)};
+        }
+        to += encoded->ranges[k].size;
+        PS_ASSERT(to <= (uint8_t *)encoded->bytes + sizeof encoded->bytes);
+    }
+    encoded->push =
+        (struct ps_encoded_push){.encoding = client->encoding, .ranges = encoded->ranges};
+    item->encoded = &encoded->push;
 }
 
 double sim_client_first_value(const struct sim_client *client, size_t i)

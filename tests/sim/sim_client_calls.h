@@ -31,6 +31,8 @@ void sim_client_leave(struct sim_client *client, uint32_t shard);
 
 /* Makes item `i` about parameter `parameter`, every element `value`. */
 void sim_client_fill(struct sim_client *client, size_t i, size_t parameter, double value);
+/* Item `i` is a gradient: it is sent in the client's encoding, if that is one of its type. */
+void sim_client_encode(struct sim_client *client, size_t i);
 double sim_client_first_value(const struct sim_client *client, size_t i);
 
 #endif

@@ -180,6 +180,9 @@ static void start_client(struct life *life, struct sim_client *client)
     client->think_ms = sim_between(life->world, 10, 500);
     client->part_bytes = choose_part_bytes(life->world);
     client->asks_made = client->part_bytes > 0 && sim_chance(life->world, 750);
+    client->encoding = PS_ENCODING_NATIVE;
+    if (sim_chance(life->world, 400))
+        client->encoding = (enum ps_encoding)sim_between(life->world, 0, PS_ENCODING_COUNT - 1);
     sim_client_start(client, life->parameters, life->parameter_count, true);
 }
 

@@ -4,6 +4,8 @@
 
 #include "base/assert.h"
 #include "client/made.h"
+#include "client/range_cut.h"
+#include "optimizer/encoded.h"
 #include "tests/sim/sim_client_calls.h"
 #include "tests/sim/sim_replica.h"
 
@@ -16,7 +18,7 @@
 
 struct slot {
     struct ps_call_request request;
-    struct ps_bytes piece;
+    struct ps_bytes pieces[PS_RANGE_PIECES_MAX];
     bool busy;
 };
 
@@ -44,9 +46,7 @@ struct sim_train {
     uint32_t shard;
     uint64_t deadline_ms;
     const struct ps_call_request *request; /* borrowed until the outcome */
-    struct ps_bytes content;               /* of the push or the initialisation; or empty */
-    size_t element_size;
-    size_t next; /* bytes of it that have left */
+    struct ps_range_cut cut;               /* of the push or the initialisation; or empty */
     uint32_t rounds;
     size_t running;
     bool failed;
@@ -89,6 +89,23 @@ bool sim_train_carries(const struct sim_client *client, const struct ps_call_req
     return client->part_bytes > 0 && size > client->part_bytes;
 }
 
+/* Parts of whole groups where there are groups. */
+static void begin_cut(const struct sim_client *client, struct sim_train *train,
+                      enum ps_encoding encoding, enum ps_dtype dtype, struct ps_bytes content,
+                      uint64_t total)
+{
+    uint64_t part = client->part_bytes / ps_dtype_size(dtype);
+    bool is_native = encoding == PS_ENCODING_NATIVE;
+    if (!is_native)
+        part += (PS_ENCODING_GROUP - part % PS_ENCODING_GROUP) % PS_ENCODING_GROUP;
+    train->cut =
+        (struct ps_range_cut){.encoding = encoding,
+                              .dtype = dtype,
+                              .content = content,
+                              .total = is_native ? content.size / ps_dtype_size(dtype) : total,
+                              .part = part};
+}
+
 void sim_train_start(struct sim_client *client, uint32_t shard, uint64_t deadline_ms,
                      const struct ps_call_part *call)
 {
@@ -100,12 +117,14 @@ void sim_train_start(struct sim_client *client, uint32_t shard, uint64_t deadlin
     train->shard = shard;
     train->deadline_ms = deadline_ms;
     train->request = request;
-    if (push != NULL || request->method == PS_METHOD_INIT) {
-        train->content = push != NULL ? push->content.pieces[0] : request->init.content.pieces[0];
-        train->element_size = ps_dtype_size(push != NULL ? push->dtype : request->init.dtype);
-    }
+    if (push != NULL)
+        begin_cut(client, train, push->encoding, push->dtype, push->content.pieces[0], push->total);
+    if (request->method == PS_METHOD_INIT)
+        begin_cut(client, train, PS_ENCODING_NATIVE, request->init.dtype,
+                  request->init.content.pieces[0], 0);
     train->pull.wish = pull_of(request);
-    train->bounty.made.asks = client->asks_made && request->method == PS_METHOD_PUSH_PULL;
+    train->bounty.made.asks = client->asks_made && request->method == PS_METHOD_PUSH_PULL &&
+                              push->encoding != PS_ENCODING_TOP_K;
     train->outcome.reply.method = request->method;
     go_on(client, train);
     if (train->running == 0)
@@ -131,7 +150,7 @@ static void end(struct sim_client *client, struct sim_train *train)
     const struct ps_pull_request *wish = train->pull.wish;
     struct ps_bytes piece = {NULL, 0};
     sim_client_forget_train(client, train);
-    if (!train->failed && train->content.size > 0 && !train->has_reply)
+    if (!train->failed && train->cut.total > 0 && !train->has_reply)
         fail(train, PS_ERR_UNAVAILABLE, false, "the server has lost ranges of this call");
     if (!train->failed && wish != NULL) {
         bool alone = train->request->method == PS_METHOD_PULL;
@@ -282,55 +301,52 @@ static void launch(struct sim_client *client, struct sim_train *train, struct sl
         return;
     slot->busy = false;
     train->running--;
-    fail(train, PS_ERR_UNAVAILABLE, train->next <= slot->piece.size, "no connection");
+    fail(train, PS_ERR_UNAVAILABLE, train->cut.next <= train->cut.part, "no connection");
 }
 
 /* The range of the push asks for what it makes, too. */
-static void ask_for_made(struct sim_train *train, struct ps_call_request *request, size_t offset)
+static void ask_for_made(struct sim_train *train, struct ps_call_request *request)
 {
     const struct ps_push_request push = request->push;
+    size_t element_size = ps_dtype_size(push.dtype);
     *request = (struct ps_call_request){.method = PS_METHOD_PUSH_PULL};
     request->push_pull.push = push;
     request->push_pull.pull = *train->pull.wish;
     request->push_pull.pull.range = push.range;
     request->push_pull.pull.of_push = true;
-    request->push_pull.pull.size_wish = push.content.size;
-    request->push_pull.pull.destination += offset;
+    request->push_pull.pull.size_wish = (size_t)push.range.count * element_size;
+    request->push_pull.pull.destination += (size_t)push.range.first * element_size;
     train->bounty.made.asked = true;
 }
 
 static void send_range(struct sim_client *client, struct sim_train *train, struct slot *slot)
 {
     const struct ps_push_request *push = push_of(train->request);
-    size_t left = train->content.size - train->next;
-    size_t size = left < client->part_bytes ? left : client->part_bytes;
-    const struct ps_elements range = {train->next / train->element_size,
-                                      size / train->element_size};
-    slot->piece = (struct ps_bytes){train->content.data + train->next, size};
+    struct ps_view content;
+    const struct ps_elements range = ps_range_cut_next(&train->cut, slot->pieces, &content);
     if (push != NULL) {
         slot->request = (struct ps_call_request){.method = PS_METHOD_PUSH, .push = *push};
-        slot->request.push.content = ps_view_of(&slot->piece);
+        slot->request.push.content = content;
         slot->request.push.range = range;
         if (train->bounty.made.asks)
-            ask_for_made(train, &slot->request, train->next);
+            ask_for_made(train, &slot->request);
     } else {
         slot->request = *train->request;
-        slot->request.init.content = ps_view_of(&slot->piece);
+        slot->request.init.content = content;
         slot->request.init.range = range;
-        slot->request.init.total = train->content.size / train->element_size;
+        slot->request.init.total = train->cut.total;
     }
-    train->next += size;
     launch(client, train, slot);
 }
 
 /* Everything was answered and nothing was more than put by: all ranges leave once more. */
 static void send_again(struct sim_client *client, struct sim_train *train)
 {
-    bool is_lost = train->content.size > 0 && train->next == train->content.size &&
+    bool is_lost = train->cut.total > 0 && train->cut.next == train->cut.total &&
                    !train->has_reply && train->running == 0;
     if (is_lost && train->rounds + 1 < ROUNDS) {
         train->rounds++;
-        train->next = 0;
+        ps_range_cut_rewind(&train->cut);
         if (client->world->options.mutation != SIM_MUTATION_MADE_BELIEVED)
             train->bounty = (struct bounty){0};
         train->bounty.made.asks = false;
@@ -355,11 +371,10 @@ static void go_on(struct sim_client *client, struct sim_train *train)
     if (train->bounty.made.asked && train->has_reply && train->running == 0)
         settle_made(client, train);
     for (size_t i = 0; i < WINDOW && !train->failed; i++) {
-        bool is_pushed =
-            train->content.size == 0 || (train->has_reply && !train->bounty.made.asked);
+        bool is_pushed = train->cut.total == 0 || (train->has_reply && !train->bounty.made.asked);
         if (train->slots[i].busy)
             continue;
-        if (train->next < train->content.size)
+        if (train->cut.next < train->cut.total)
             send_range(client, train, &train->slots[i]);
         else if (is_pushed && pull->wish != NULL && !pull->stale &&
                  pull->next < pull->wish->size_wish && (pull->begun || pull->next == 0))
@@ -384,6 +399,5 @@ static void ask_for_range(struct sim_client *client, struct sim_train *train, st
         asked->life = pull->begun ? pull->reply.life : 0;
     }
     pull->next += size;
-    slot->piece = (struct ps_bytes){NULL, 0};
     launch(client, train, slot);
 }
