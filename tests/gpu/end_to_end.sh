@@ -6,7 +6,7 @@
 #   tests/gpu/end_to_end.sh [--device DEVICE] [FOLDER]
 #
 # DEVICE is cuda:0 unless said; emu tries the script where there is no GPU. FOLDER is what bundle.sh
-# made, or a build's folder; build/release unless said.
+# made, or a build's folder; build/release unless said. Nothing else of the project is needed.
 #
 # Exit status: 0 all digests are equal; 1 something failed; 77 there is no GPU.
 set -uo pipefail
@@ -18,7 +18,13 @@ if [ "${1:-}" = --device ]; then
     shift 2
 fi
 bundle=$(cd "${1:-build/release}" && pwd) || exit 1
-[ ! -d "$bundle/lib" ] || export LD_LIBRARY_PATH=$bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+# For our programs alone: the bundle's libraries are older or younger than what sed was built for.
+libraries=${LD_LIBRARY_PATH:-}
+[ ! -d "$bundle/lib" ] || libraries=$bundle/lib${libraries:+:$libraries}
+# Where the driver's lie, on machines that do not tell the loader.
+for folder in /usr/local/nvidia/lib64 /usr/local/nvidia/lib; do
+    [ ! -e "$folder/libcuda.so.1" ] || libraries=${libraries:+$libraries:}$folder
+done
 [ "${device#cuda}" = "$device" ] || compgen -G '/dev/nvidia[0-9]*' >/dev/null || {
     echo "no GPU: there is no /dev/nvidia0; nothing was run"
     exit 77
@@ -46,7 +52,7 @@ fail() { # TEXT LOG...
 program() { # NAME ARGUMENT...
     local name=$1
     shift
-    timeout 120 "$bundle/bin/$name" "$@"
+    LD_LIBRARY_PATH=$libraries timeout 120 "$bundle/bin/$name" "$@"
 }
 
 # Starts the server NAME, whose data are in a folder of its own, and waits until it listens.
@@ -55,8 +61,9 @@ start() { # NAME DEVICE
     ran[$name]=$((${ran[$name]:-0} + 1))
     log=$work/$name-${ran[$name]}.log
     : >"$log"
-    "$bundle/bin/pserver" --listen 127.0.0.1:0 --data-dir "$work/$name" --device "$2" \
-        --checkpoint-interval 1h --log-format json >"$log" 2>&1 &
+    LD_LIBRARY_PATH=$libraries "$bundle/bin/pserver" --listen 127.0.0.1:0 \
+        --data-dir "$work/$name" --device "$2" --checkpoint-interval 1h --log-format json \
+        >"$log" 2>&1 &
     pids[$name]=$!
     for ((i = 0; i < 600; i++)); do
         ! grep -q '"msg":"serving"' "$log" || ! grep -q '"msg":"listening"' "$log" || break

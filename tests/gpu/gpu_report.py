@@ -26,11 +26,19 @@ CHECKS = ("kernels", "large", "device", "memcheck", "racecheck", "initcheck", "s
 MADE, MISSED, OPEN = "made", "MISSED", "not compared"
 
 
+def read_row(name, line):
+    """Of a program that was cut short the last line may be half a one."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return {"row": "broken", "file": name, "line": line[:80]}
+
+
 def read_rows(folder):
     rows = []
     for path in sorted(glob.glob(os.path.join(folder, "*.jsonl"))):
-        with open(path, encoding="utf-8") as file:
-            rows += [json.loads(line) for line in file if line.strip()]
+        with open(path, encoding="utf-8", errors="replace") as file:
+            rows += [read_row(os.path.basename(path), line) for line in file if line.strip()]
     return rows
 
 
@@ -235,6 +243,8 @@ def other_lines(rows, limit):
     for row in of_kind(rows, "scan"):
         lines.append(f"scan and norm {row['type']}: {rate(row) / limit:.1%} of the copy")
     lines += grid_lines(rows)
+    for row in of_kind(rows, "broken"):
+        lines.append(f"{row['file']} was cut short or is damaged: {row['line'].strip()}")
     for row in of_kind(rows, "small"):
         lines.append(f"{row['tensors']} tensors in one launch, {row['clock']}: "
                      f"{seconds(row) * 1e6:.1f} us")
@@ -261,8 +271,10 @@ def grid_lines(rows):
                          for row in of_kind(rows, "grid"))
     for rule, type_, encoding in seen:
         mine = of_kind(rows, "grid", rule=rule, type=type_, encoding=encoding)
-        chosen = next(row for row in mine if row["blocks_each"] == 0)
-        best = min((row for row in mine if row["blocks_each"] > 0), key=seconds)
+        chosen = next((row for row in mine if row["blocks_each"] == 0), None)
+        best = min((row for row in mine if row["blocks_each"] > 0), key=seconds, default=None)
+        if chosen is None or best is None:
+            continue
         lines.append(f"grid {rule} {type_} {encoding}: best {best['blocks_each']} blocks for each "
                      f"multiprocessor, {seconds(best) * 1e3:.3f} ms; its own choice "
                      f"{seconds(chosen) * 1e3:.3f} ms")
@@ -275,8 +287,9 @@ def picture(rows):
     bars = []
     for rule, type_ in PAIRS:
         mine = of_kind(rows, "rule", rule=rule, type=type_, encoding="native")
-        if mine and limit:
-            top = max((row for row in mine if row["elements"] % 2 == 0), key=parameter_bytes)
+        top = max((row for row in mine if row["elements"] % 2 == 0), key=parameter_bytes,
+                  default=None)
+        if top and limit:
             bars.append((f"{rule} {type_}", rate(top) / limit))
     height = 18 * len(bars) + 50
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="720" height="{height}" '

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU and no server, in one command of less than ten minutes: builds
-# optimizer/ alone (cmake, gcc, nvcc), compares the kernels with the CPU bit by bit, looks through
-# compute-sanitizer, measures bandwidths beside torch's fused optimizers, and says which marks were
-# made and which were missed.
+# optimizer/ alone (cmake, gcc, nvcc), compares the kernels with the CPU bit by bit, measures
+# bandwidths beside torch's fused optimizers, looks through compute-sanitizer, and says which marks
+# were made and which were missed. What matters most comes first, and the report is made anew after
+# each part: a run that is cut short has shown what it found so far.
 #
-#   tests/gpu/run.sh [FOLDER]                          results and logs: FOLDER, $OUT or build/gpu
+#   tests/gpu/run.sh [FOLDER]                          results and logs: FOLDER or build/gpu; where
+#                                                      $OUT is set, results.txt, .json and .svg and
+#                                                      all logs in one file go there as well
 #   tests/gpu/run.sh --grids [FOLDER]                  also with other numbers of blocks than the
 #                                                      kernels choose, and which is the best
 #   tests/gpu/run.sh --emulator PROGRAMS [FOLDER]      tries the script itself where there is no
@@ -35,7 +38,7 @@ if [ "${1:-}" = --grids ]; then
     grids=1
     shift
 fi
-out=${1:-${OUT:-build/gpu}}
+out=${1:-build/gpu}
 
 has_gpu() {
     nvidia-smi -L 2>/dev/null | grep -q '^GPU' || compgen -G '/dev/nvidia[0-9]*' >/dev/null
@@ -59,17 +62,39 @@ note() { # NAME STATUS TEXT
 check() { # NAME SECONDS_MAX COMMAND...
     local name=$1 limit status
     limit=$(seconds_left "$2")
+    if [ "$limit" -lt 5 ]; then
+        note "$name" failed "no time was left"
+        return
+    fi
     shift 2
     timeout -k 5 "$limit" "$@" >"$out/$name.log" 2>&1
     status=$?
     if [ $status -eq 0 ]; then
-        note "$name" passed "$(tail -n 1 "$out/$name.log" | tr -d '"\\' | cut -c1-150)"
+        note "$name" passed "$(tail -n 1 "$out/$name.log" | tr -d '"\\[:cntrl:]' | cut -c1-150)"
+    elif grep -q 'Device not supported' "$out/$name.log"; then
+        note "$name" absent "the tool does not support this device, or the machine forbids it"
     elif [ $status -eq 124 ] || [ $status -eq 137 ]; then
         note "$name" failed "not done within $limit s"
     else
         note "$name" failed "exit status $status: $out/$name.log"
         tail -n 15 "$out/$name.log"
     fi
+}
+
+# The report of what there is so far. `table` shows it.
+report() { # [table]
+    python3 tests/gpu/gpu_report.py "$out" >"$out/results.txt" 2>&1
+    status=$?
+    [ -z "${1:-}" ] || cat "$out/results.txt"
+    [ -n "${OUT:-}" ] && mkdir -p "$OUT" || return
+    tail -n +1 "$out"/*.log >"$OUT/logs.txt" 2>/dev/null
+    cp "$out"/results.txt "$out"/results.json "$out"/results.svg "$OUT" 2>/dev/null
+}
+
+finish() {
+    report table
+    echo "results: $out/results.txt, .json and .svg ($SECONDS s)"
+    exit $status
 }
 
 # Where the driver's libraries lie, on machines that do not tell the loader.
@@ -93,6 +118,24 @@ architecture() {
     esac
 }
 
+# nvcc knows compilers up to some version; where the usual one is younger, an older one beside it
+# does, or nvcc is told to try.
+compiler_flags() {
+    local probe=$out/probe.cu compiler
+    echo '#include <vector>
+__global__ void probe(int *to) { *to = 1; }' >"$probe"
+    nvcc -c -o "$out/probe.o" "$probe" >"$out/probe.log" 2>&1 && return
+    for compiler in g++-15 g++-14 g++-13 g++-12 g++-11; do
+        if command -v "$compiler" >/dev/null &&
+            nvcc -ccbin "$compiler" -c -o "$out/probe.o" "$probe" >>"$out/probe.log" 2>&1; then
+            echo "-DCMAKE_CUDA_HOST_COMPILER=$(command -v "$compiler")"
+            return
+        fi
+    done
+    nvcc -allow-unsupported-compiler -c -o "$out/probe.o" "$probe" >>"$out/probe.log" 2>&1 &&
+        echo "-DCMAKE_CUDA_FLAGS=-allow-unsupported-compiler"
+}
+
 build() {
     local folder=$out/build tool missing= generator='Unix Makefiles'
     for tool in cmake nvcc gcc g++; do
@@ -107,9 +150,12 @@ build() {
         return 1
     fi
     programs=$folder/tests
+    local flags
+    flags=$(compiler_flags)
+    [ -z "$flags" ] || echo "nvcc does not take $(gcc -dumpfullversion) by itself: $flags"
     # Another machine's compiler warns of other things: here that is no error.
     cmake -S optimizer -B "$folder" -G "$generator" -DPS_CUDA=ON -DPS_WERROR=OFF \
-        -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_COMPILER="$(command -v nvcc)" \
+        -DCMAKE_BUILD_TYPE=Release ${flags:+"$flags"} -DCMAKE_CUDA_COMPILER="$(command -v nvcc)" \
         "-DCMAKE_CUDA_ARCHITECTURES=$(architecture)" \
         >"$out/build.log" 2>&1 &&
         timeout "$(seconds_left 240)" cmake --build "$folder" --target gpu_programs \
@@ -120,13 +166,13 @@ build() {
 }
 
 sanitize() { # TOOL
-    check "$1" 75 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 20 \
+    check "$1" 80 compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 20 \
         "$programs/gpu_kernels" short
 }
 
-sanitize_all() {
+sanitize_all() { # TOOL...
     local tool
-    for tool in memcheck racecheck initcheck synccheck; do
+    for tool; do
         if [ -n "$suffix" ]; then
             note $tool absent "no GPU"
         elif command -v compute-sanitizer >/dev/null; then
@@ -160,6 +206,20 @@ describe() {
         "$commit" "$driver" "$(date -u +%FT%TZ)" "$(nproc)" >"$out/run.jsonl"
 }
 
+# Four arrays of the largest size, and as much again for what comes and goes.
+fit_memory() {
+    local free
+    free=$(nvidia-smi --query-gpu=memory.free --format=csv,noheader,nounits 2>/dev/null | head -n 1)
+    case $free in
+    '' | *[!0-9]*) return ;;
+    esac
+    while [ $((size_max * 8 >> 20)) -gt "$free" ] && [ $size_max -gt $((64 << 20)) ]; do
+        size_max=$((size_max / 4))
+    done
+    [ $size_max -eq $((1 << 30)) ] ||
+        echo "$free MiB are free: parameters of $((size_max >> 20)) MiB at most"
+}
+
 if [ -z "$suffix" ] && ! has_gpu; then
     echo "no GPU: nvidia-smi lists none and there is no /dev/nvidia0; nothing was run"
     exit 77
@@ -168,25 +228,28 @@ if ! command -v python3 >/dev/null; then
     echo "missing: python3, without which nothing can be judged"
     exit 1
 fi
-mkdir -p "$out" && rm -f "$out"/*.jsonl "$out"/results.* || exit 1
+mkdir -p "$out" && rm -f "$out"/*.jsonl "$out"/*.log "$out"/results.* || exit 1
 find_driver
 describe
 if [ -z "$suffix" ]; then
+    nvidia-smi -q >"$out/nvidia-smi.log" 2>&1
     build || exit 1
     echo "build      done (at $SECONDS s)"
-    nvidia-smi -q >"$out/nvidia-smi.log" 2>&1
+    fit_memory
 fi
+trap finish HUP INT TERM
+mode=full
+large_count=
 if [ -n "$suffix" ]; then
-    check kernels 100 "$programs/gpu_kernels$suffix" short
-    check large 100 "$programs/gpu_kernels$suffix" large 3200003
-else
-    check kernels 120 "$programs/gpu_kernels" full
-    check large 100 "$programs/gpu_kernels" large
+    mode=short
+    large_count=3200003
 fi
-check device 60 "$programs/gpu_device$suffix"
+check kernels 120 "$programs/gpu_kernels$suffix" $mode
 measure
-sanitize_all
-python3 tests/gpu/gpu_report.py "$out"
-status=$?
-echo "results: $out/results.json, $out/results.svg ($SECONDS s)"
-exit $status
+report table
+sanitize_all memcheck racecheck
+check device 60 "$programs/gpu_device$suffix"
+report
+sanitize_all initcheck synccheck
+check large 100 "$programs/gpu_kernels$suffix" large $large_count
+finish
