@@ -8,4 +8,4 @@ out=${OUT:-$here/../../../build/examples/python}
 mkdir -p "$out"
 protoc -I "$proto" --python_out="$out" --grpc_out="$out" \
     --plugin=protoc-gen-grpc="$(command -v grpc_python_plugin)" pserver/v1/pserver.proto
-PYTHONPATH=$out exec "${PYTHON:-/usr/bin/python3}" "$here/example.py" "$@"
+PYTHONPATH=$out exec "${PYTHON:-/usr/bin/python3}" "$here/${EXAMPLE:-example.py}" "$@"

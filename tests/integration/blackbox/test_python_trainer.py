@@ -1,0 +1,56 @@
+"""client/examples/python/trainer.py: what a trainer in Python makes of the manuals alone."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+from blackbox import Server
+from cluster import REPOSITORY, free_port, wait_until
+
+PROGRAM = os.path.join(REPOSITORY, "client", "examples", "python", "run_trainer.sh")
+
+
+class Trainer(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def begin(self, *servers):
+        addresses = ",".join(server.address for server in servers)
+        child = subprocess.Popen([PROGRAM, addresses], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+                                 env={**os.environ, "OUT": self.folder})
+        self.addCleanup(child.kill)
+        return child
+
+    def end(self, child):
+        output, errors = child.communicate(timeout=120)
+        self.assertEqual((child.returncode, errors), (0, ""))
+        return output
+
+    @staticmethod
+    def version(server, name):
+        done = server.psctl("params", "--output", "json")
+        rows = json.loads(done.stdout) if done.returncode == 0 else []
+        return max((row["version"] for row in rows if row["name"] == name), default=-1)
+
+    def test_one_server_has_everything_whole(self):
+        with Server() as server:
+            self.assertEqual(self.end(self.begin(server)), "table = 0.0\nbias = -1.0 0.0\n")
+            self.assertEqual(self.end(self.begin(server)), "table = -1.0\nbias = -3.0 -2.0\n")
+
+    def test_a_server_that_is_killed_meanwhile_changes_nothing(self):
+        address = f"127.0.0.1:{free_port()}"
+        with Server() as first, Server("--listen", address, ttl="1s") as second:
+            child = self.begin(first, second)
+            wait_until(lambda: self.version(second, "table#1/2") >= 1, 60, "a push")
+            second.process.kill()
+            second.start()
+            self.assertEqual(self.end(child), "table = 0.0\nbias = -1.0 0.0\n")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
