@@ -71,6 +71,11 @@ PS_MUST_USE enum ps_status ps_options_set(const struct ps_option_set *set, void 
 PS_MUST_USE enum ps_status ps_options_environment(const struct ps_option_set *set, void *values,
                                                   struct ps_error *error);
 
+/* Is `variable` ("NAME=VALUE", as in environ) no option, but nearly one? Then the text says which
+ * is meant: a variable that is misspelt would do nothing, silently. */
+bool ps_options_misspelt(const struct ps_option_set *set, const char *variable,
+                         struct ps_error *error);
+
 /* Sets options from "--name VALUE", "--name=VALUE" and "--flag". Words that are no options are
  * moved to the front of argv (after argv[0]); `*word_count` says how many. "--" ends options. A
  * value never begins with "--" unless it follows "=". May be called again on the same argv, so

@@ -3,6 +3,7 @@
 #include "base/options.h"
 #include "base/options_value.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,29 @@ enum ps_status ps_options_environment(const struct ps_option_set *set, void *val
             PS_TRY(ps_option_set_value(option, name, values, text, error));
     }
     return PS_OK;
+}
+
+bool ps_options_misspelt(const struct ps_option_set *set, const char *variable,
+                         struct ps_error *error)
+{
+    char name[64];
+    size_t prefix = set->environment != NULL ? strlen(set->environment) : 0;
+    size_t size = strcspn(variable, "=");
+    if (prefix == 0 || size <= prefix || size - prefix >= sizeof name ||
+        strncmp(variable, set->environment, prefix) != 0)
+        return false;
+    for (size_t i = prefix; i < size; i++)
+        name[i - prefix] = (char)(variable[i] == '_' ? '-' : tolower((unsigned char)variable[i]));
+    name[size - prefix] = '\0';
+    if (ps_option_find(set, name, size - prefix) != NULL)
+        return false;
+    char meant[128];
+    const struct ps_option *nearest = ps_option_nearest(set, name);
+    if (nearest == NULL || !ps_option_environment_name(set, nearest, meant, sizeof meant))
+        return false;
+    (void)ps_fail(error, PS_ERR_NOT_FOUND, "%.*s is no option; did you mean %s?", (int)size,
+                  variable, meant);
+    return true;
 }
 
 enum ps_status ps_options_arguments(const struct ps_option_set *set, void *values, int argc,

@@ -152,8 +152,7 @@ const struct ps_option *ps_option_find(const struct ps_option_set *set, const ch
     return NULL;
 }
 
-enum ps_status ps_option_unknown(const struct ps_option_set *set, const char *prefix,
-                                 const char *name, struct ps_error *error)
+const struct ps_option *ps_option_nearest(const struct ps_option_set *set, const char *name)
 {
     const struct ps_option *nearest = NULL;
     size_t nearest_distance = SIZE_MAX;
@@ -164,7 +163,14 @@ enum ps_status ps_option_unknown(const struct ps_option_set *set, const char *pr
         nearest = &set->options[i];
         nearest_distance = distance;
     }
-    if (nearest == NULL || !ps_text_is_near(name, nearest_distance))
+    return nearest != NULL && ps_text_is_near(name, nearest_distance) ? nearest : NULL;
+}
+
+enum ps_status ps_option_unknown(const struct ps_option_set *set, const char *prefix,
+                                 const char *name, struct ps_error *error)
+{
+    const struct ps_option *nearest = ps_option_nearest(set, name);
+    if (nearest == NULL)
         return ps_fail(error, PS_ERR_NOT_FOUND, "unknown option %s%.80s", prefix, name);
     return ps_fail(error, PS_ERR_NOT_FOUND, "unknown option %s%.80s; did you mean %s%s?", prefix,
                    name, prefix, nearest->name);

@@ -23,6 +23,9 @@ const struct ps_option *ps_option_find(const struct ps_option_set *set, const ch
 /* Appends the choices of an option as words that can be wrapped: "a, b, c". */
 void ps_option_append_choices(const struct ps_option *option, struct ps_buffer *text);
 
+/* The option whose name is hardly different; NULL when there is none. */
+const struct ps_option *ps_option_nearest(const struct ps_option_set *set, const char *name);
+
 /* PS_ERR_NOT_FOUND with the nearest name. `prefix` stands before names: "--" or "". */
 enum ps_status ps_option_unknown(const struct ps_option_set *set, const char *prefix,
                                  const char *name, struct ps_error *error);

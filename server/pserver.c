@@ -20,6 +20,7 @@
 /* Longest that a server whose device has failed tries to give its shard back. */
 #define BROKEN_MS 1500
 
+static int check_options(void);
 static int print_options(const struct ps_pserver_options *options);
 static int serve(const struct ps_pserver_options *options);
 static void block_signals(sigset_t *signals);
@@ -47,11 +48,21 @@ int main(int argc, char **argv)
     else if (options.print_config)
         code = print_options(&options);
     else if (options.check_config)
-        (void)printf("the configuration is valid\n");
+        code = check_options();
     else
         code = serve(&options);
     ps_pserver_options_fini(&options);
     return ps_output_end("pserver", code);
+}
+
+static int check_options(void)
+{
+    struct ps_error error = {0};
+    for (char **variable = environ; *variable != NULL; variable++)
+        if (ps_options_misspelt(ps_pserver_option_set(), *variable, &error))
+            (void)fprintf(stderr, "pserver: %s\n", error.text);
+    (void)printf("the configuration is valid\n");
+    return EXIT_SUCCESS;
 }
 
 static int print_options(const struct ps_pserver_options *options)
@@ -83,6 +94,10 @@ static int serve(const struct ps_pserver_options *options)
                                .level = options->log_level,
                                .format = options->log_format};
     struct ps_error error = {0};
+    for (char **variable = environ; *variable != NULL; variable++)
+        if (ps_options_misspelt(ps_pserver_option_set(), *variable, &error))
+            PS_LOG(&log, PS_LOG_WARN, "server", "a variable is ignored",
+                   PS_FIELD_TEXT("reason", error.text));
     struct ps_instance *instance = NULL;
     enum ps_status status = ps_instance_create(options, &log, &instance, &error);
     if (status != PS_OK) {

@@ -138,6 +138,16 @@ class Options(unittest.TestCase):
         self.refuses([self.folder.name], "--config", self.folder.name)
 
 
+class Environment(unittest.TestCase):
+    def test_a_misspelt_variable_is_named_and_others_are_left_alone(self):
+        done = run("pserver", "--check-config",
+                   environment={"PSERVER_ETCD_TLL": "5s", "PSERVER_SERVICE_HOST": "10.0.0.1",
+                                "PSERVER_ACK": "memory"})
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr,
+                         "pserver: PSERVER_ETCD_TLL is no option; did you mean PSERVER_ETCD_TTL?\n")
+
+
 class Pages(unittest.TestCase):
     def test_help_names_every_option_and_fits_a_terminal(self):
         for name in ("pserver", "psctl", "pstrain"):

@@ -293,6 +293,40 @@ START_TEST(unknown_pair_names_the_nearest)
 }
 END_TEST
 
+START_TEST(a_misspelt_variable_is_told_with_the_one_that_is_meant)
+{
+    ck_assert(ps_options_misspelt(&set, "PROGTEST_REFLEXION=no", &error));
+    ck_assert_str_eq(error.text, "PROGTEST_REFLEXION is no option; did you mean "
+                                 "PROGTEST_REFLECTION?");
+}
+END_TEST
+
+START_TEST(variables_that_are_options_or_somebody_elses_are_not_misspelt)
+{
+    static const char *const others[] = {"PROGTEST_REFLECTION=no",
+                                         "PROGTEST_REFLECTION",
+                                         "PROGTEST_SERVICE_HOST=10.0.0.1",
+                                         "PROGTEST_=1",
+                                         "PROGTEST_",
+                                         "REFLEXION=no",
+                                         "progtest_REFLEXION=no",
+                                         "=1",
+                                         ""};
+    for (size_t i = 0; i < PS_ARRAY_COUNT(others); i++)
+        ck_assert_msg(!ps_options_misspelt(&set, others[i], &error), "%s", others[i]);
+
+    char longest[200];
+    memset(longest, 'X', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    memcpy(longest, "PROGTEST_", 9);
+    ck_assert(!ps_options_misspelt(&set, longest, &error));
+
+    struct ps_option_set bare = set;
+    bare.environment = NULL;
+    ck_assert(!ps_options_misspelt(&bare, "PROGTEST_REFLEXION=no", &error));
+}
+END_TEST
+
 START_TEST(bad_default_is_told)
 {
     static const struct ps_option bad[] = {{.name = "count",
@@ -330,6 +364,8 @@ int main(void)
     tcase_add_test(tests, set_without_environment_reads_none);
     tcase_add_test(tests, pairs_of_a_file_are_set_by_name);
     tcase_add_test(tests, unknown_pair_names_the_nearest);
+    tcase_add_test(tests, a_misspelt_variable_is_told_with_the_one_that_is_meant);
+    tcase_add_test(tests, variables_that_are_options_or_somebody_elses_are_not_misspelt);
     tcase_add_test(tests, bad_default_is_told);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
