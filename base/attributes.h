@@ -21,6 +21,14 @@
 /* Has the processor fetch the line at `address` into its cache, whatever it is; nothing waits. */
 #define PS_PREFETCH(address) __builtin_prefetch(address)
 
+/* Before a loop whose turns do not depend on each other, whatever its pointers look like: one turn
+ * may write where it has read itself, and no other turn reads or writes there. */
+#ifdef __clang__
+#define PS_TURNS_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define PS_TURNS_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 /* Built with -fsanitize=address or thread: 1, otherwise 0. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PS_SANITIZED 1

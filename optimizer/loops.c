@@ -2,6 +2,7 @@
  * the table name PS_LOOPS_TABLE; the rules themselves are in *.rule.h. */
 #include "optimizer/loops.h"
 
+#include "base/attributes.h"
 #include "optimizer/adadelta.rule.h"
 #include "optimizer/adagrad.rule.h"
 #include "optimizer/adam.rule.h"
@@ -34,49 +35,76 @@ _Static_assert(FLT_EVAL_METHOD == 0, "a float is computed as a float");
 PS_DTYPE_TABLE(LOAD)
 #undef LOAD
 
-/* What every loop takes out of its run first, so that no store can seem to change it. */
-#define OPEN_RUN(T)                       \
-    const void *gradient = run->gradient; \
-    const size_t count = run->count;      \
-    T *restrict value = run->values;
+/* What every loop takes out of its run first: the compiler cannot know that no store changes it. */
+#define OPEN_RUN(T)                             \
+    const void *gradient = run->gradient;       \
+    const size_t count = run->count;            \
+    const T *old_values = run->arrays->from[0]; \
+    T *new_values = run->arrays->to[0];
+
+/* Array `i` of the run under the names that a loop has for it. */
+#define OPEN_STATE(T, name, i)                  \
+    const T *old_##name = run->arrays->from[i]; \
+    T *new_##name = run->arrays->to[i];
 
 /* Rules without numbers: value and gradient alone. */
-#define PLAIN_LOOP(rule, suffix, T)                                      \
-    static void rule##_##suffix(const struct ps_run *run)                \
-    {                                                                    \
-        OPEN_RUN(T)                                                      \
-        for (size_t i = 0; i < count; i++)                               \
-            ps_##rule##_##suffix(&value[i], load_##suffix(gradient, i)); \
+#define PLAIN_LOOP(rule, suffix, T)                                   \
+    static void rule##_##suffix(const struct ps_run *run)             \
+    {                                                                 \
+        OPEN_RUN(T)                                                   \
+        PS_TURNS_INDEPENDENT                                          \
+        for (size_t i = 0; i < count; i++) {                          \
+            T value = old_values[i];                                  \
+            ps_##rule##_##suffix(&value, load_##suffix(gradient, i)); \
+            new_values[i] = value;                                    \
+        }                                                             \
     }
 
 /* Float rules with 0, 1 and 2 states. */
-#define LOOP_0(rule, suffix, T)                                                    \
-    static void rule##_##suffix(const struct ps_run *run)                          \
-    {                                                                              \
-        OPEN_RUN(T)                                                                \
-        const struct ps_step_##suffix numbers = run->step->suffix;                 \
-        for (size_t i = 0; i < count; i++)                                         \
-            ps_##rule##_##suffix(&numbers, &value[i], load_##suffix(gradient, i)); \
+#define LOOP_0(rule, suffix, T)                                                 \
+    static void rule##_##suffix(const struct ps_run *run)                       \
+    {                                                                           \
+        OPEN_RUN(T)                                                             \
+        const struct ps_step_##suffix numbers = run->step->suffix;              \
+        PS_TURNS_INDEPENDENT                                                    \
+        for (size_t i = 0; i < count; i++) {                                    \
+            T value = old_values[i];                                            \
+            ps_##rule##_##suffix(&numbers, &value, load_##suffix(gradient, i)); \
+            new_values[i] = value;                                              \
+        }                                                                       \
     }
-#define LOOP_1(rule, suffix, T)                                                               \
-    static void rule##_##suffix(const struct ps_run *run)                                     \
-    {                                                                                         \
-        OPEN_RUN(T)                                                                           \
-        const struct ps_step_##suffix numbers = run->step->suffix;                            \
-        T *restrict state = run->states[0];                                                   \
-        for (size_t i = 0; i < count; i++)                                                    \
-            ps_##rule##_##suffix(&numbers, &value[i], &state[i], load_##suffix(gradient, i)); \
+#define LOOP_1(rule, suffix, T)                                                         \
+    static void rule##_##suffix(const struct ps_run *run)                               \
+    {                                                                                   \
+        OPEN_RUN(T)                                                                     \
+        OPEN_STATE(T, states, 1)                                                        \
+        const struct ps_step_##suffix numbers = run->step->suffix;                      \
+        PS_TURNS_INDEPENDENT                                                            \
+        for (size_t i = 0; i < count; i++) {                                            \
+            T value = old_values[i];                                                    \
+            T state = old_states[i];                                                    \
+            ps_##rule##_##suffix(&numbers, &value, &state, load_##suffix(gradient, i)); \
+            new_values[i] = value;                                                      \
+            new_states[i] = state;                                                      \
+        }                                                                               \
     }
-#define LOOP_2(rule, suffix, T)                                              \
-    static void rule##_##suffix(const struct ps_run *run)                    \
-    {                                                                        \
-        OPEN_RUN(T)                                                          \
-        const struct ps_step_##suffix numbers = run->step->suffix;           \
-        T *restrict first = run->states[0];                                  \
-        T *restrict second = run->states[1];                                 \
-        for (size_t i = 0; i < count; i++)                                   \
-            ps_##rule##_##suffix(&numbers, &value[i], &first[i], &second[i], \
-                                 load_##suffix(gradient, i));                \
+#define LOOP_2(rule, suffix, T)                                                                  \
+    static void rule##_##suffix(const struct ps_run *run)                                        \
+    {                                                                                            \
+        OPEN_RUN(T)                                                                              \
+        OPEN_STATE(T, firsts, 1)                                                                 \
+        OPEN_STATE(T, seconds, 2)                                                                \
+        const struct ps_step_##suffix numbers = run->step->suffix;                               \
+        PS_TURNS_INDEPENDENT                                                                     \
+        for (size_t i = 0; i < count; i++) {                                                     \
+            T value = old_values[i];                                                             \
+            T first = old_firsts[i];                                                             \
+            T second = old_seconds[i];                                                           \
+            ps_##rule##_##suffix(&numbers, &value, &first, &second, load_##suffix(gradient, i)); \
+            new_values[i] = value;                                                               \
+            new_firsts[i] = first;                                                               \
+            new_seconds[i] = second;                                                             \
+        }                                                                                        \
     }
 
 #define FLOAT_LOOPS(suffix, T, f) \
@@ -129,32 +157,40 @@ PS_DTYPE_TABLE(EVERY_LOOP)
 PS_DTYPE_TABLE(ADD_LOOP)
 #undef ADD_LOOP
 
-#define SIGNED_SGD_LOOP(suffix, T, U, least, greatest)                                     \
-    static void sgd_##suffix(const struct ps_run *run)                                     \
-    {                                                                                      \
-        OPEN_RUN(T)                                                                        \
-        const struct ps_step_whole step = run->step->whole;                                \
-        for (size_t i = 0; i < count; i++)                                                 \
-            ps_sgd_##suffix(&step, run->first + i, &value[i], load_##suffix(gradient, i)); \
+#define SIGNED_SGD_LOOP(suffix, T, U, least, greatest)                             \
+    static void sgd_##suffix(const struct ps_run *run)                             \
+    {                                                                              \
+        OPEN_RUN(T)                                                                \
+        const struct ps_step_whole step = run->step->whole;                        \
+        const uint64_t first = run->first;                                         \
+        for (size_t i = 0; i < count; i++) {                                       \
+            T value = old_values[i];                                               \
+            ps_sgd_##suffix(&step, first + i, &value, load_##suffix(gradient, i)); \
+            new_values[i] = value;                                                 \
+        }                                                                          \
     }
 PS_SIGNED_TABLE(SIGNED_SGD_LOOP)
 #undef SIGNED_SGD_LOOP
 
-#define UNSIGNED_SGD_LOOP(suffix, T, greatest)                                      \
-    static void sgd_##suffix(const struct ps_run *run)                              \
-    {                                                                               \
-        OPEN_RUN(T)                                                                 \
-        const struct ps_step_whole step = run->step->whole;                         \
-        for (size_t i = 0; i < count; i++) {                                        \
-            T pushed = load_##suffix(gradient, i);                                  \
-            if (step.gradient_unsigned)                                             \
-                ps_sgd_unsigned_##suffix(&step, run->first + i, &value[i], pushed); \
-            else                                                                    \
-                ps_sgd_##suffix(&step, run->first + i, &value[i], pushed);          \
-        }                                                                           \
+#define UNSIGNED_SGD_LOOP(suffix, T, greatest)                              \
+    static void sgd_##suffix(const struct ps_run *run)                      \
+    {                                                                       \
+        OPEN_RUN(T)                                                         \
+        const struct ps_step_whole step = run->step->whole;                 \
+        const uint64_t first = run->first;                                  \
+        for (size_t i = 0; i < count; i++) {                                \
+            T value = old_values[i];                                        \
+            T pushed = load_##suffix(gradient, i);                          \
+            if (step.gradient_unsigned)                                     \
+                ps_sgd_unsigned_##suffix(&step, first + i, &value, pushed); \
+            else                                                            \
+                ps_sgd_##suffix(&step, first + i, &value, pushed);          \
+            new_values[i] = value;                                          \
+        }                                                                   \
     }
 PS_UNSIGNED_TABLE(UNSIGNED_SGD_LOOP)
 #undef UNSIGNED_SGD_LOOP
+#undef OPEN_STATE
 #undef OPEN_RUN
 
 /* What a float's bits are, and those that are all set in what is not finite. */

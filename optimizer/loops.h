@@ -16,8 +16,7 @@ struct ps_run {
     const struct ps_optimizer_step *step;
     uint64_t first; /* index of values[0] within the parameter */
     size_t count;
-    void *values;
-    void *const *states;
+    const struct ps_optimizer_arrays *arrays;
     const void *gradient; /* any alignment */
 };
 

@@ -34,19 +34,24 @@ bool ps_optimizer_overflows(const struct ps_optimizer_step *step, const void *va
 void ps_optimizer_apply(const struct ps_optimizer_step *step, uint64_t first, size_t count,
                         void *values, void *const states[PS_STATES_MAX], const void *gradient)
 {
+    struct ps_optimizer_arrays arrays = {.from = {values}, .to = {values}};
+    for (size_t i = 0; i < ps_rule_states(step->settings->rule); i++)
+        arrays.from[1 + i] = arrays.to[1 + i] = states[i];
+    ps_optimizer_apply_to(step, first, count, &arrays, gradient);
+}
+
+void ps_optimizer_apply_to(const struct ps_optimizer_step *step, uint64_t first, size_t count,
+                           const struct ps_optimizer_arrays *arrays, const void *gradient)
+{
     PS_ASSERT(!step->skip);
     if (count == 0)
         return;
-    PS_ASSERT(values != NULL);
+    PS_ASSERT(arrays->from[0] != NULL && arrays->to[0] != NULL);
     PS_ASSERT(gradient != NULL);
     ps_run_fn *apply = ps_loops_best()->apply[step->settings->rule][step->dtype];
     PS_ASSERT(apply != NULL);
-    const struct ps_run run = {.step = step,
-                               .first = first,
-                               .count = count,
-                               .values = values,
-                               .states = states,
-                               .gradient = gradient};
+    const struct ps_run run = {
+        .step = step, .first = first, .count = count, .arrays = arrays, .gradient = gradient};
     apply(&run);
 }
 

@@ -136,11 +136,23 @@ ps_optimizer_prepare(const struct ps_optimizer_settings *settings, enum ps_dtype
 bool ps_optimizer_overflows(const struct ps_optimizer_step *step, const void *values,
                             const void *gradient, size_t count, size_t *index);
 
-/* Applies one run in place. A step with `skip` set must not be applied.
+/* Where a run is read and where it is written: first the values, then as many states as
+ * ps_rule_states says; entries beyond are ignored. from[i] and to[i] are the same array, which is
+ * then updated in place, or have no byte in common; nor has either with any of the others. */
+struct ps_optimizer_arrays {
+    const void *from[PS_ARRAYS_MAX];
+    void *to[PS_ARRAYS_MAX];
+};
+
+/* Applies one run. A step with `skip` set must not be applied.
  *
- * first    index of values[0] within the parameter (stochastic rounding depends on it)
- * states   as many arrays as ps_rule_states says; entries beyond are ignored
+ * first    index within the parameter of what the arrays begin with (stochastic rounding depends
+ *          on it)
  */
+void ps_optimizer_apply_to(const struct ps_optimizer_step *step, uint64_t first, size_t count,
+                           const struct ps_optimizer_arrays *arrays, const void *gradient);
+
+/* The same in place; `states` is ignored beyond what ps_rule_states says. */
 void ps_optimizer_apply(const struct ps_optimizer_step *step, uint64_t first, size_t count,
                         void *values, void *const states[PS_STATES_MAX], const void *gradient);
 

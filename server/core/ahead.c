@@ -1,4 +1,4 @@
-/* Copies a run of each old array beside the new one's place and updates it there. */
+/* Reads each old array and writes the new one beside it, a run of the range at a time. */
 #include "server/core/ahead.h"
 
 #include "base/assert.h"
@@ -8,10 +8,8 @@
 
 #include <string.h>
 
-/* Elements that are copied and updated at a time: all arrays' in the first-level cache. */
+/* Elements that are looked at and then applied: in the first-level cache for the second reading. */
 enum { RUN_ELEMENTS = 2048 };
-
-_Static_assert(PS_STATES_MAX == 2, "apply_run names each state");
 
 struct ps_ahead {
     const struct ps_allocator *memory; /* borrowed */
@@ -166,15 +164,13 @@ static void apply_run(struct ps_ahead *ahead, uint64_t first, struct ps_element_
         size_t offset = (size_t)((first + done) % block_elements);
         size_t rest = (size_t)block_elements - offset;
         size_t count = rest < run.count - done ? rest : run.count - done;
-        void *at[PS_ARRAYS_MAX] = {NULL};
+        struct ps_optimizer_arrays at = {0};
         for (size_t i = 0; i < ahead->array_count; i++) {
-            at[i] = (uint8_t *)ps_blocks_part(ahead->to[i], block) + offset * element_size;
-            memcpy(at[i], ahead->from[i]->pieces[block].data + offset * element_size,
-                   count * element_size);
+            at.from[i] = ahead->from[i]->pieces[block].data + offset * element_size;
+            at.to[i] = (uint8_t *)ps_blocks_part(ahead->to[i], block) + offset * element_size;
         }
-        void *const states[PS_STATES_MAX] = {at[1], at[2]};
-        ps_optimizer_apply(&ahead->step, first + done, count, at[0], states,
-                           (const uint8_t *)run.elements + done * element_size);
+        ps_optimizer_apply_to(&ahead->step, first + done, count, &at,
+                              (const uint8_t *)run.elements + done * element_size);
         done += count;
     }
 }

@@ -5,8 +5,6 @@
 #include "base/assert.h"
 #include "proto/digest.h"
 
-#include <string.h>
-
 static struct ps_blocks *create_list(struct ps_parameter_spec *spec);
 static bool take_block(struct ps_blocks *blocks, size_t i);
 static struct ps_block *take_from_heap(const struct ps_allocator *memory, size_t size);
@@ -229,18 +227,19 @@ struct ps_blocks *ps_blocks_begin_update(struct ps_blocks *blocks, const bool *t
     return to;
 }
 
-void *ps_blocks_update(struct ps_blocks *from, struct ps_blocks *to, size_t i, uint64_t version)
+struct ps_block_update ps_blocks_update(struct ps_blocks *from, struct ps_blocks *to, size_t i,
+                                        uint64_t version)
 {
     PS_ASSERT(i < to->block_count);
     struct ps_block_entry *source = &from->entries[i];
     struct ps_block_entry *entry = &to->entries[i];
+    PS_ASSERT(source->block != NULL);
+    const uint8_t *content = source->block->data;
     if (entry->block == NULL) {
         *entry = *source;
         source->block = NULL;
-    } else if (to != from && entry->version != version) {
-        memcpy(entry->block->data, source->block->data, to->pieces[i].size);
     }
-    return open_block(entry, version);
+    return (struct ps_block_update){content, open_block(entry, version), to->pieces[i].size};
 }
 
 void ps_blocks_end_update(struct ps_blocks *from, struct ps_blocks *to)

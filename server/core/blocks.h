@@ -3,8 +3,8 @@
  *
  * Whoever holds a list may read it for as long as he likes, and it costs him one atomic operation.
  * Only the parameter writes, under its lock: in place where nobody else holds the block, otherwise
- * into a new block of a new list (copy, then update, while the block is in the cache), which then
- * takes the old list's place. Lists of different versions share the blocks in which they agree.
+ * into a new block of a new list (reading the old one), which then takes the old list's place.
+ * Lists of different versions share the blocks in which they agree.
  *
  * Each entry of a list knows the parameter's version at which its block was last written. A list
  * that was loaded from a checkpoint says the checkpoint's version: no block changed after it.
@@ -84,9 +84,17 @@ void *ps_blocks_part(const struct ps_blocks *blocks, size_t i);
  */
 struct ps_blocks *ps_blocks_begin_update(struct ps_blocks *blocks, const bool *touched);
 
-/* Block `i` of `to`, which was touched, for writing at `version`, with the content that it has in
- * `from`. Again for the same block: the same. */
-void *ps_blocks_update(struct ps_blocks *from, struct ps_blocks *to, size_t i, uint64_t version);
+/* A block within an update: its content, and where the new content goes. That is the same place, or
+ * another, whose content is undefined: then every byte of it is written. */
+struct ps_block_update {
+    const uint8_t *from;
+    uint8_t *to;
+    size_t size;
+};
+
+/* Block `i` of `to`, which was touched, for writing at `version`. Once for each block. */
+struct ps_block_update ps_blocks_update(struct ps_blocks *from, struct ps_blocks *to, size_t i,
+                                        uint64_t version);
 
 /* Takes `from` when `to` is another: the caller holds `to` now. */
 void ps_blocks_end_update(struct ps_blocks *from, struct ps_blocks *to);

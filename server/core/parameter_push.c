@@ -12,8 +12,7 @@
 #include "server/core/spread.h"
 
 #include <inttypes.h>
-
-_Static_assert(PS_STATES_MAX == 2, "apply_to_block names each state");
+#include <string.h>
 
 /* A gradient that was looked at. */
 struct pushed {
@@ -54,6 +53,7 @@ static void apply(const struct update *update, const struct ps_parameter_spec *s
                   const struct pushed *pushed);
 static void apply_all(void *argument);
 static void apply_touched(void *argument);
+static void copy_block(const struct update *update, size_t block, void *arrays[PS_ARRAYS_MAX]);
 static void apply_to_block(const struct update *update, size_t block,
                            struct ps_gradient_runs *runs);
 static void end_update(struct update *update, struct ps_parameter *parameter);
@@ -238,13 +238,6 @@ static void apply_all(void *argument)
     }
 }
 
-/* Where block `block` of each array is to be written. */
-static void open_block(const struct update *update, size_t block, void *arrays[PS_ARRAYS_MAX])
-{
-    for (size_t i = 0; i < update->array_count; i++)
-        arrays[i] = ps_blocks_update(update->from[i], update->to[i], block, update->version);
-}
-
 static void apply_touched(void *argument)
 {
     struct apply_work *work = argument;
@@ -257,9 +250,22 @@ static void apply_touched(void *argument)
         if (!work->pushed->touched[block])
             continue;
         void *arrays[PS_ARRAYS_MAX] = {NULL};
-        open_block(update, block, arrays);
+        copy_block(update, block, arrays);
         ps_gradient_pairs_skip_to(&pairs, part.first);
         ps_sparse_apply(update->step, part.first, part.count, arrays, update->array_count, &pairs);
+    }
+}
+
+/* Elements that are not named keep what they have: where each array of the block is written, with
+ * its content there. */
+static void copy_block(const struct update *update, size_t block, void *arrays[PS_ARRAYS_MAX])
+{
+    for (size_t i = 0; i < update->array_count; i++) {
+        struct ps_block_update one =
+            ps_blocks_update(update->from[i], update->to[i], block, update->version);
+        if (one.to != one.from)
+            memcpy(one.to, one.from, one.size);
+        arrays[i] = one.to;
     }
 }
 
@@ -268,16 +274,18 @@ static void apply_to_block(const struct update *update, size_t block, struct ps_
     size_t element_size = ps_dtype_size(update->step->dtype);
     size_t count = update->to[0]->pieces[block].size / element_size;
     uint64_t first = (uint64_t)block * (PS_BLOCK_BYTES / element_size);
-    void *arrays[PS_ARRAYS_MAX] = {NULL};
-    open_block(update, block, arrays);
+    struct ps_block_update blocks[PS_ARRAYS_MAX];
+    for (size_t i = 0; i < update->array_count; i++)
+        blocks[i] = ps_blocks_update(update->from[i], update->to[i], block, update->version);
     for (size_t done = 0; done < count;) {
         struct ps_element_run run = ps_gradient_runs_next(runs, count - done);
         PS_ASSERT(run.count > 0);
-        void *at[PS_ARRAYS_MAX] = {NULL};
-        for (size_t i = 0; i < update->array_count; i++)
-            at[i] = (uint8_t *)arrays[i] + done * element_size;
-        void *const states[PS_STATES_MAX] = {at[1], at[2]};
-        ps_optimizer_apply(update->step, first + done, run.count, at[0], states, run.elements);
+        struct ps_optimizer_arrays at = {0};
+        for (size_t i = 0; i < update->array_count; i++) {
+            at.from[i] = blocks[i].from + done * element_size;
+            at.to[i] = blocks[i].to + done * element_size;
+        }
+        ps_optimizer_apply_to(update->step, first + done, run.count, &at, run.elements);
         done += run.count;
     }
 }

@@ -109,13 +109,21 @@ static struct ps_blocks *create_three(struct ps_parameter_spec *spec)
     return blocks;
 }
 
+/* The first byte of a block; the others stay what they are. */
+static void write_first(struct ps_block_update block)
+{
+    if (block.to != block.from)
+        memcpy(block.to, block.from, block.size);
+    block.to[0] = 99;
+}
+
 static struct ps_blocks *update(struct ps_blocks *blocks, const bool *touched, uint64_t version)
 {
     struct ps_blocks *to = ps_blocks_begin_update(blocks, touched);
     ck_assert_ptr_nonnull(to);
     for (size_t i = 0; i < 3; i++)
         if (touched == NULL || touched[i])
-            *(uint8_t *)ps_blocks_update(blocks, to, i, version) = 99;
+            write_first(ps_blocks_update(blocks, to, i, version));
     ps_blocks_end_update(blocks, to);
     return to;
 }
@@ -255,19 +263,47 @@ START_TEST(begin_survives_any_refused_allocation)
 }
 END_TEST
 
-START_TEST(a_block_updated_twice_keeps_the_first_writing)
+START_TEST(an_update_reads_the_old_block_while_it_writes_the_new)
 {
     struct ps_parameter_spec *spec = spec_of(ps_allocator_heap(), 2 * PS_BLOCK_BYTES / 4 + 1);
     struct ps_blocks *held = create_three(spec);
     struct ps_blocks *from = ps_blocks_acquire(held);
     struct ps_blocks *to = ps_blocks_begin_update(from, NULL);
-    for (size_t i = 0; i < 3; i++)
-        *(uint8_t *)ps_blocks_update(from, to, i, 1) = 50;
 
-    uint8_t *again = ps_blocks_update(from, to, 1, 1);
+    for (size_t i = 0; i < 3; i++) {
+        struct ps_block_update block = ps_blocks_update(from, to, i, 1);
 
-    ck_assert_uint_eq(again[0], 50);
+        ck_assert_ptr_eq(block.from, held->pieces[i].data);
+        ck_assert_ptr_eq(block.to, to->pieces[i].data);
+        ck_assert_ptr_ne(block.to, block.from);
+        ck_assert_uint_eq(block.size, held->pieces[i].size);
+        memset(block.to, 50, block.size);
+        ck_assert_uint_eq(block.from[0], i + 1);
+    }
     ps_blocks_end_update(from, to);
+    ps_blocks_release(held);
+    ps_blocks_release(to);
+    ps_parameter_spec_release(spec);
+}
+END_TEST
+
+START_TEST(an_update_in_place_reads_where_it_writes)
+{
+    static const bool touched[] = {false, true, false};
+    struct ps_parameter_spec *spec = spec_of(ps_allocator_heap(), 2 * PS_BLOCK_BYTES / 4 + 1);
+    struct ps_blocks *held = create_three(spec);
+    struct ps_blocks *second = update(ps_blocks_acquire(held), touched, 1);
+    struct ps_blocks *to = ps_blocks_begin_update(second, NULL);
+
+    struct ps_block_update shared = ps_blocks_update(second, to, 0, 2);
+    struct ps_block_update moved = ps_blocks_update(second, to, 1, 2);
+
+    ck_assert_ptr_ne(to, second);
+    ck_assert_ptr_ne(shared.to, shared.from);
+    ck_assert_ptr_eq(moved.to, moved.from);
+    ck_assert_uint_eq(moved.from[0], 99);
+    (void)ps_blocks_update(second, to, 2, 2);
+    ps_blocks_end_update(second, to);
     ps_blocks_release(held);
     ps_blocks_release(to);
     ps_parameter_spec_release(spec);
@@ -357,7 +393,8 @@ int main(void)
     tcase_add_test(tests, only_the_blocks_that_somebody_holds_are_copied);
     tcase_add_test(tests, an_update_that_is_abandoned_changes_nothing);
     tcase_add_loop_test(tests, begin_survives_any_refused_allocation, 0, 5);
-    tcase_add_test(tests, a_block_updated_twice_keeps_the_first_writing);
+    tcase_add_test(tests, an_update_reads_the_old_block_while_it_writes_the_new);
+    tcase_add_test(tests, an_update_in_place_reads_where_it_writes);
     tcase_add_test(tests, what_is_let_go_is_given_back_block_by_block);
     tcase_add_test(tests, what_somebody_else_holds_too_is_not_let_go);
     tcase_add_test(tests, whole_blocks_come_from_the_store_and_the_rest_does_not);

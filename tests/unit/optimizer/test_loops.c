@@ -40,18 +40,25 @@ static void fill(enum ps_dtype dtype, struct arrays *arrays)
 }
 
 /* Applies elements [first, first + count). */
-static void apply(const struct ps_loops *loops, const struct ps_optimizer_step *step, size_t first,
-                  size_t count, struct arrays *arrays)
+static void apply_to(const struct ps_loops *loops, const struct ps_optimizer_step *step,
+                     size_t first, size_t count, const struct arrays *from, struct arrays *to)
 {
     size_t offset = first * ps_dtype_size(step->dtype);
-    void *const states[] = {arrays->states[0] + offset, arrays->states[1] + offset};
+    const struct ps_optimizer_arrays places = {
+        .from = {from->values + offset, from->states[0] + offset, from->states[1] + offset},
+        .to = {to->values + offset, to->states[0] + offset, to->states[1] + offset}};
     const struct ps_run run = {.step = step,
                                .first = first,
                                .count = count,
-                               .values = arrays->values + offset,
-                               .states = states,
-                               .gradient = arrays->gradient + 1 + offset};
+                               .arrays = &places,
+                               .gradient = from->gradient + 1 + offset};
     loops->apply[step->settings->rule][step->dtype](&run);
+}
+
+static void apply(const struct ps_loops *loops, const struct ps_optimizer_step *step, size_t first,
+                  size_t count, struct arrays *arrays)
+{
+    apply_to(loops, step, first, count, arrays, arrays);
 }
 
 static bool equal(enum ps_dtype dtype, const struct arrays *left, const struct arrays *right)
@@ -88,6 +95,48 @@ static void every_instruction_set_gives_the_bits_of_the_plain_loops(struct expec
             rule_case_step(&settings, dtype, &step);
             for (size_t j = 0; j < sizeof counts / sizeof counts[0]; j++)
                 compare_loops(expect, &step, counts[j]);
+        }
+    }
+}
+
+/* What an update that is not in place must leave alone: everything but its elements of `to`. */
+static void compare_places(struct expect *expect, const struct ps_loops *loops,
+                           const struct ps_optimizer_step *step, size_t first, size_t count)
+{
+    static struct arrays original;
+    static struct arrays from;
+    static struct arrays in_place;
+    static struct arrays to;
+    uint32_t states = ps_rule_states(step->settings->rule);
+    size_t size = ps_dtype_size(step->dtype);
+    fill(step->dtype, &original);
+    fill(step->dtype, &from);
+    fill(step->dtype, &in_place);
+    memset(&to, 0x5a, sizeof to);
+    apply(loops, step, first, count, &in_place);
+    apply_to(loops, step, first, count, &from, &to);
+    EXPECT(expect, memcmp(&from, &original, sizeof from) == 0);
+    for (uint32_t i = 0; i <= states; i++) {
+        const char *expected = i == 0 ? in_place.values : in_place.states[i - 1];
+        const char *made = i == 0 ? to.values : to.states[i - 1];
+        EXPECT(expect, memcmp(made + first * size, expected + first * size, count * size) == 0);
+        EXPECT(expect, first == 0 || made[first * size - 1] == 0x5a);
+        EXPECT(expect, made[(first + count) * size] == 0x5a);
+    }
+    for (uint32_t i = states; i < PS_STATES_MAX; i++)
+        EXPECT(expect, to.states[i][first * size] == 0x5a);
+}
+
+static void an_update_gives_the_same_bits_in_place_and_beside(struct expect *expect)
+{
+    struct ps_optimizer_settings settings;
+    struct ps_optimizer_step step;
+    for (enum ps_dtype dtype = 0; dtype < PS_DTYPE_COUNT; dtype++) {
+        for (size_t i = 0; rule_case(i, dtype, &settings); i++) {
+            rule_case_step(&settings, dtype, &step);
+            for (size_t set = 0; ps_loops_at(set) != NULL; set++)
+                for (size_t j = 0; j + 1 < sizeof counts / sizeof counts[0]; j++)
+                    compare_places(expect, ps_loops_at(set), &step, j % 3, counts[j]);
         }
     }
 }
@@ -212,6 +261,7 @@ int main(void)
     struct expect expect = {0};
     ps_optimizer_enter_thread();
     EXPECT_RUN(&expect, every_instruction_set_gives_the_bits_of_the_plain_loops);
+    EXPECT_RUN(&expect, an_update_gives_the_same_bits_in_place_and_beside);
     EXPECT_RUN(&expect, a_push_cut_into_runs_gives_the_bits_of_one_run);
     EXPECT_RUN(&expect, results_are_these_bits_on_every_machine);
     EXPECT_RUN(&expect, every_allowed_pair_has_a_loop_and_no_other);
