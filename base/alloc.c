@@ -20,6 +20,11 @@ void ps_allocator_keep_freed(void)
     (void)mallopt(M_TRIM_THRESHOLD, KEEP_BYTES);
 }
 
+void ps_allocator_give_back(void)
+{
+    (void)malloc_trim(0);
+}
+
 static void *heap_zeroed(void *self, size_t size)
 {
     (void)self;

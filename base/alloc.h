@@ -25,6 +25,10 @@ const struct ps_allocator *ps_allocator_heap(void);
  * program, before there are threads; a library has no business to decide this for its host. */
 void ps_allocator_keep_freed(void);
 
+/* Gives freed memory back all the same: after something large that does not come again. What is
+ * needed of it is had from the kernel again. May take some milliseconds. */
+void ps_allocator_give_back(void);
+
 /* Shorthands. A size of 0 gives a pointer that may be released like any other. */
 void *ps_zeroed(const struct ps_allocator *memory, size_t size);
 void *ps_plain(const struct ps_allocator *memory, size_t size);

@@ -19,7 +19,7 @@ struct ps_ahead {
     size_t array_count;
     const struct ps_blocks *from[PS_ARRAYS_MAX]; /* of the base */
     struct ps_mutex lock;                        /* PS_RANK_QUEUE; for who makes `to` */
-    struct ps_blocks *to[PS_ARRAYS_MAX];         /* after the commit: what was replaced */
+    struct ps_blocks *to[PS_ARRAYS_MAX];         /* NULL after the commit */
     bool committed;
 };
 
@@ -28,7 +28,8 @@ static bool rests(struct ps_parameter *parameter);
 static enum ps_status take_blocks(struct ps_ahead *ahead);
 static bool make_blocks(struct ps_ahead *ahead);
 static void apply_run(struct ps_ahead *ahead, uint64_t first, struct ps_element_run run);
-static void swap(struct ps_ahead *ahead);
+static void swap(struct ps_ahead *ahead, struct ps_blocks *replaced[PS_ARRAYS_MAX]);
+static void let_go(struct ps_ahead *ahead, struct ps_blocks *replaced[PS_ARRAYS_MAX]);
 
 struct ps_ahead *ps_ahead_begin(struct ps_parameter *parameter)
 {
@@ -89,7 +90,7 @@ const struct ps_parameter_spec *ps_ahead_spec(const struct ps_ahead *ahead)
 
 uint64_t ps_ahead_bytes(const struct ps_ahead *ahead)
 {
-    return ahead->array_count * (uint64_t)ahead->from[0]->size;
+    return ahead->array_count * (uint64_t)ps_parameter_spec_bytes(ahead->base.spec);
 }
 
 enum ps_status ps_ahead_apply(struct ps_ahead *ahead, struct ps_elements range,
@@ -180,6 +181,7 @@ enum ps_status ps_ahead_commit(struct ps_ahead *ahead, struct ps_journal_place *
 {
     struct ps_parameter *parameter = ahead->parameter;
     const uint64_t next = ahead->base.version + 1;
+    struct ps_blocks *replaced[PS_ARRAYS_MAX] = {NULL};
     enum ps_status status = PS_OK;
     PS_ASSERT(!ahead->committed && ahead->to[0] != NULL);
     ps_mutex_lock(&parameter->lock);
@@ -189,7 +191,7 @@ enum ps_status ps_ahead_commit(struct ps_ahead *ahead, struct ps_journal_place *
     else if (place != NULL)
         status = ps_journal_queue_put(place, next, error);
     if (status == PS_OK) {
-        swap(ahead);
+        swap(ahead, replaced);
         parameter->step++;
         parameter->version = next;
         *version = next;
@@ -197,18 +199,36 @@ enum ps_status ps_ahead_commit(struct ps_ahead *ahead, struct ps_journal_place *
     ps_mutex_unlock(&parameter->lock);
     if (status == PS_ERR_CONFLICT)
         atomic_store(&parameter->ahead_rest, PS_AHEAD_REST);
+    if (status == PS_OK)
+        let_go(ahead, replaced);
     return status;
 }
 
-static void swap(struct ps_ahead *ahead)
+static void swap(struct ps_ahead *ahead, struct ps_blocks *replaced[PS_ARRAYS_MAX])
 {
     struct ps_parameter *parameter = ahead->parameter;
     for (size_t i = 0; i < ahead->array_count; i++) {
         struct ps_blocks **array = i == 0 ? &parameter->values : &parameter->states[i - 1];
         PS_ASSERT(*array == ahead->from[i]);
-        struct ps_blocks *replaced = *array;
+        replaced[i] = *array;
         *array = ahead->to[i];
-        ahead->to[i] = replaced;
+        ahead->to[i] = NULL;
     }
     ahead->committed = true;
+}
+
+/* Of the old version nothing more is needed, and its memory is: whoever keeps the attempt for its
+ * ranges waits for the disk. */
+static void let_go(struct ps_ahead *ahead, struct ps_blocks *replaced[PS_ARRAYS_MAX])
+{
+    for (size_t i = 0; i < ahead->array_count; i++) {
+        ahead->from[i] = NULL;
+        ps_blocks_release(replaced[i]);
+    }
+    ps_blocks_release(ahead->base.values);
+    ahead->base.values = NULL;
+    for (size_t i = 0; i < PS_STATES_MAX; i++) {
+        ps_blocks_release(ahead->base.states[i]);
+        ahead->base.states[i] = NULL;
+    }
 }

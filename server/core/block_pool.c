@@ -43,6 +43,9 @@ struct ps_block_pool {
     uint64_t ready_count; /* of them, as many as the next snapshot is to find; 0: there was none */
     uint64_t least_count; /* of them since the last snapshot */
     uint64_t block_count; /* blocks that are out */
+    uint64_t most_count;  /* of them, in this period */
+    uint64_t most_before; /* and in the one before */
+    uint64_t take_count;  /* blocks taken in this period */
     bool closed;          /* destroyed; goes with the last block */
     struct ps_gauge *used_gauge, *reserved_gauge;
 };
@@ -53,9 +56,11 @@ static void *take_slab(void *self);
 static void give_slab(void *self, void *slab);
 static struct ps_block *take(void *self);
 static void give(void *self, struct ps_block *block);
-static void expect_copies(void *self);
+static void expect_copies(void *self, uint64_t bytes);
 static void set_ready(struct ps_block_pool *pool, uint64_t ready_count);
-static uint64_t wanted_count(const struct ps_block_pool *pool);
+static uint64_t wanted_count(const struct ps_block_pool *pool, uint64_t bytes);
+static void begin_period(struct ps_block_pool *pool);
+static bool keeps_slab(const struct ps_block_pool *pool);
 static bool drop_slab(struct ps_block_pool *pool);
 static bool wants_slab(struct ps_block_pool *pool);
 static bool add_slab(struct ps_block_pool *pool);
@@ -203,11 +208,11 @@ static void give(void *self, struct ps_block *block)
         free_pool(pool);
 }
 
-static void expect_copies(void *self)
+static void expect_copies(void *self, uint64_t bytes)
 {
     struct ps_block_pool *pool = self;
     ps_mutex_lock(&pool->lock);
-    set_ready(pool, wanted_count(pool));
+    set_ready(pool, wanted_count(pool, bytes));
     ps_mutex_unlock(&pool->lock);
     while (drop_slab(pool)) {
     }
@@ -222,6 +227,8 @@ void ps_block_pool_relax(struct ps_block_pool *pool)
 {
     ps_mutex_lock(&pool->lock);
     set_ready(pool, 0);
+    begin_period(pool);
+    begin_period(pool);
     ps_mutex_unlock(&pool->lock);
     while (drop_slab(pool)) {
     }
@@ -233,11 +240,11 @@ static void set_ready(struct ps_block_pool *pool, uint64_t ready_count)
     pool->slack_count = ready_count > PS_POOL_SLACK_SLABS ? ready_count : PS_POOL_SLACK_SLABS;
 }
 
-/* As much free as there is in use, less half of what was there the last time and not needed. */
-static uint64_t wanted_count(const struct ps_block_pool *pool)
+/* As much free as will be held, less half of what was there the last time and not needed. */
+static uint64_t wanted_count(const struct ps_block_pool *pool, uint64_t bytes)
 {
-    uint64_t used = (pool->block_count + SLAB_BLOCKS - 1) / SLAB_BLOCKS;
-    uint64_t most = used < PS_POOL_READY_SLABS_MAX ? used : PS_POOL_READY_SLABS_MAX;
+    uint64_t held = bytes / PS_SLAB_BYTES + (bytes % PS_SLAB_BYTES != 0);
+    uint64_t most = held < PS_POOL_READY_SLABS_MAX ? held : PS_POOL_READY_SLABS_MAX;
     uint64_t unneeded = pool->least_count / 2;
     if (pool->ready_count == 0 || unneeded == 0)
         return most;
@@ -249,7 +256,9 @@ static uint64_t wanted_count(const struct ps_block_pool *pool)
 static bool drop_slab(struct ps_block_pool *pool)
 {
     ps_mutex_lock(&pool->lock);
-    struct slab *slab = pool->empty_count > pool->slack_count ? pool->lists[FILL_EMPTY] : NULL;
+    struct slab *slab = pool->lists[FILL_EMPTY];
+    if (slab != NULL && keeps_slab(pool))
+        slab = NULL;
     if (slab != NULL) {
         leave(pool, slab);
         pool->slab_count--;
@@ -327,7 +336,10 @@ static struct slab_block *take_from(struct ps_block_pool *pool, struct slab *sla
     leave(pool, slab);
     slab->free_bits &= ~((uint32_t)1 << i);
     enter(pool, slab);
-    pool->block_count++;
+    if (++pool->take_count > PS_POOL_PERIOD_TAKES)
+        begin_period(pool);
+    if (++pool->block_count > pool->most_count)
+        pool->most_count = pool->block_count;
     return &slab->blocks[i];
 }
 
@@ -341,12 +353,28 @@ static struct slab *give_back(struct ps_block_pool *pool, struct slab_block *blo
     leave(pool, slab);
     slab->free_bits |= bit;
     pool->block_count--;
-    if (slab->free_bits == ALL_FREE && pool->empty_count >= pool->slack_count) {
-        pool->slab_count--;
-        return slab;
-    }
     enter(pool, slab);
-    return NULL;
+    if (slab->free_bits != ALL_FREE || keeps_slab(pool))
+        return NULL;
+    leave(pool, slab);
+    pool->slab_count--;
+    return slab;
+}
+
+static void begin_period(struct ps_block_pool *pool)
+{
+    pool->take_count = 0;
+    pool->most_before = pool->most_count;
+    pool->most_count = pool->block_count;
+}
+
+/* One of those that are free, if there are any. */
+static bool keeps_slab(const struct ps_block_pool *pool)
+{
+    uint64_t most = pool->most_count > pool->most_before ? pool->most_count : pool->most_before;
+    bool needed_lately = (pool->slab_count - 1) * SLAB_BLOCKS < most;
+    return pool->empty_count <= pool->slack_count ||
+           (needed_lately && pool->empty_count <= PS_POOL_READY_SLABS_MAX);
 }
 
 static enum fill fill_of(const struct slab *slab)

@@ -1,14 +1,18 @@
 /* A pool of blocks, cut from slabs of large pages (base/slab.h).
  *
- * Free blocks are used again before a new slab is asked for. At most PS_POOL_SLACK_SLABS slabs that
- * are wholly free are kept, so that the copies of pulls in flight do not map and unmap memory all
- * the time; the others go back to the system.
+ * Free blocks are used again before a new slab is asked for. Memory that is touched for the first
+ * time is slow, in a virtual machine 1 to 2 ms for a megabyte, and it would be the pushes that wait
+ * for it. So slabs that are wholly free are kept:
  *
- * From the first snapshot on more are kept, and made ready before it: as many as are in use, at
- * most PS_POOL_READY_SLABS_MAX. Memory that is touched for the first time is slow, in a virtual
- * machine 1 to 2 ms for a megabyte, and it would be the pushes that wait for it. Of those that
- * nobody needed from one snapshot to the next, half go back; when all were needed, it is as many as
- * are in use again. Without snapshots they stay until ps_block_pool_relax.
+ * - PS_POOL_SLACK_SLABS in any case;
+ * - what was in use at once lately, together with what is in use: pushes take their blocks anew and
+ *   again. Lately is while PS_POOL_PERIOD_TAKES blocks were taken, and once as many before;
+ * - from the first snapshot on, made ready before it, as many as the snapshot holds blocks. Of
+ *   those that nobody needed from one snapshot to the next, half go back; when all were needed, it
+ *   is as many as are held again. Without snapshots they stay until ps_block_pool_relax.
+ *
+ * All others go back to the system; of the last two kinds, what is more than
+ * PS_POOL_READY_SLABS_MAX.
  *
  * Threads:  any, but for create and destroy.
  * Blocking: for a lock held for a few instructions; for the kernel when a slab is taken or given.
@@ -30,6 +34,9 @@
 
 /* 1 GiB. */
 #define PS_POOL_READY_SLABS_MAX 512
+
+/* 2 GiB of blocks. */
+#define PS_POOL_PERIOD_TAKES 8192
 
 struct ps_block_pool;
 
@@ -60,7 +67,8 @@ const struct ps_block_store *ps_block_pool_store(const struct ps_block_pool *poo
  * while there is more to do. What is made ready so stays until it was used. */
 bool ps_block_pool_prepare(struct ps_block_pool *pool, uint64_t bytes);
 
-/* There will be no snapshot for a while: gives back what is kept ready for the next. */
+/* There will be no snapshot for a while: gives back all but the slack. What pushes then need again,
+ * they take again. */
 void ps_block_pool_relax(struct ps_block_pool *pool);
 
 struct ps_block_pool_state {

@@ -29,10 +29,10 @@ struct ps_block_store {
     /* A block of PS_BLOCK_BYTES, content undefined, or NULL when memory is refused. */
     struct ps_block *(*take)(void *self);
     void (*give)(void *self, struct ps_block *block);
-    /* Somebody is about to hold all blocks for a while; those that change will be copied. A good
-     * moment to have memory ready, so that no update waits for it. May take long; NULL: nothing
-     * can be done. */
-    void (*expect_copies)(void *self);
+    /* Somebody is about to hold `bytes` of blocks for a while; those that change will be written
+     * anew. A good moment to have memory ready, so that no update waits for it. May take long;
+     * NULL: nothing can be done. */
+    void (*expect_copies)(void *self, uint64_t bytes);
     /* Also the last, shorter block of an array that has whole ones comes from here. */
     bool takes_tails;
     void *self;

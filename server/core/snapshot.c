@@ -14,7 +14,8 @@
 /* What a snapshot holds on to. */
 struct holding {
     const struct ps_allocator *memory;
-    uint64_t life; /* of the shard, in which the memory was reserved */
+    uint64_t life;  /* of the shard, in which the memory was reserved */
+    uint64_t bytes; /* of the host's memory that will be held */
     size_t capacity;
     size_t count; /* parameters that are held; of the others there may be a reservation */
     struct ps_checkpoint_parameter *parameters;
@@ -54,7 +55,7 @@ enum ps_status ps_service_snapshot(struct ps_service *service, struct ps_snapsho
     if (status != PS_OK)
         return status;
     if (service->store != NULL && service->store->expect_copies != NULL)
-        service->store->expect_copies(service->store->self);
+        service->store->expect_copies(service->store->self, holding->bytes);
     ps_rwlock_write(&service->cut);
     status = take_instant(service, holding, snapshot, error);
     ps_rwlock_unlock(&service->cut);
@@ -135,8 +136,12 @@ static enum ps_status reserve_all(struct ps_service *service, struct holding *ho
 {
     struct ps_parameter_version *version = holding->versions;
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
-         entry != NULL; entry = ps_parameter_table_next(entry))
-        PS_TRY(ps_parameter_hold_reserve(ps_parameter_entry_parameter(entry), version++, error));
+         entry != NULL; entry = ps_parameter_table_next(entry)) {
+        struct ps_parameter *parameter = ps_parameter_entry_parameter(entry);
+        PS_TRY(ps_parameter_hold_reserve(parameter, version++, error));
+        if (!ps_parameter_on_device(parameter))
+            holding->bytes += ps_parameter_host_bytes(parameter);
+    }
     return PS_OK;
 }
 

@@ -2,6 +2,7 @@
  * here. */
 #include "server/rpc/unary_call.h"
 
+#include "base/alloc.h"
 #include "base/bounds.h"
 #include "proto/bundle_codec.h"
 #include "server/rpc/rpc_context.h"
@@ -63,6 +64,9 @@ static bool answer_finish(struct ps_exchange *exchange)
         return true;
     exchange->asked = true;
     exchange->status = ps_service_finish(service, &request, &exchange->ticket, &exchange->error);
+    /* The messages that brought all parameters were larger than any to come. */
+    if (exchange->status == PS_OK)
+        ps_allocator_give_back();
     ps_decoded_release(&decoded);
     return ticket_is_settled(exchange);
 }

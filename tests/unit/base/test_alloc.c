@@ -8,6 +8,7 @@
 
 #include <check.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -118,6 +119,37 @@ START_TEST(what_was_freed_is_had_again_without_the_kernel)
 }
 END_TEST
 
+/* Pages of this process that are in memory. */
+static long resident_pages(void)
+{
+    long size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%ld %ld", &size, &resident), 2);
+    (void)fclose(file);
+    return resident;
+}
+
+START_TEST(what_was_freed_is_given_back_when_asked)
+{
+    enum { COUNT = 256, SIZE = 64 << 10 };
+    const struct ps_allocator *memory = ps_allocator_heap();
+    void *all[COUNT];
+    ps_allocator_keep_freed();
+    for (size_t i = 0; i < COUNT; i++) {
+        all[i] = ps_plain(memory, SIZE);
+        memset(all[i], 1, SIZE);
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        ps_release(memory, all[i]);
+    long before = resident_pages();
+
+    ps_allocator_give_back();
+
+    ck_assert_int_lt(resident_pages(), before - COUNT * SIZE / 4096 / 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("alloc");
@@ -131,8 +163,10 @@ int main(void)
     tcase_add_test(tests, text_without_room_for_its_nul_is_refused);
     tcase_add_test(tests, refusing_heap_is_passed_on);
     /* A sanitizer has a heap of its own. */
-    if (!PS_SANITIZED)
+    if (!PS_SANITIZED) {
         tcase_add_test(tests, what_was_freed_is_had_again_without_the_kernel);
+        tcase_add_test(tests, what_was_freed_is_given_back_when_asked);
+    }
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -124,6 +124,37 @@ START_TEST(new_blocks_count_as_staged_and_are_given_back)
 }
 END_TEST
 
+START_TEST(what_was_replaced_goes_at_once_whoever_keeps_the_attempt)
+{
+    const struct ps_optimizer_settings settings = {.rule = PS_RULE_SGD, .learning_rate.rate = 1};
+    static float ones[COUNT];
+    for (size_t i = 0; i < COUNT; i++)
+        ones[i] = 1;
+    struct ps_bytes piece = {(const uint8_t *)ones, sizeof ones};
+    const struct ps_gradient gradient = {.content = ps_view_of(&piece)};
+    struct fault_heap heap = {.refuse_at = -1};
+    const struct ps_allocator memory = fault_heap_allocator(&heap);
+    struct ps_parameter_spec *spec = ps_parameter_spec_create(
+        &memory, ps_bytes_of_text("w"), PS_F32, COUNT, (struct ps_bytes){NULL, 0}, &settings);
+    struct ps_parameter *parameter = ps_parameter_create(spec);
+    ck_assert_int_eq(ps_parameter_set(parameter, gradient.content, NULL), PS_OK);
+    struct ps_ahead *ahead = ps_ahead_begin(parameter);
+    uint64_t version = 0;
+    ck_assert_int_eq(ps_ahead_apply(ahead, (struct ps_elements){0, COUNT}, gradient), PS_OK);
+    int64_t before = heap.live;
+
+    ck_assert_int_eq(ps_ahead_commit(ahead, NULL, &version, NULL), PS_OK);
+
+    ck_assert_int_eq(heap.live, before - 4); /* a list and three blocks */
+    ck_assert_ptr_eq(ps_ahead_spec(ahead), spec);
+    ps_parameter_check(parameter);
+    ps_ahead_release(ahead);
+    ps_parameter_destroy(parameter);
+    ps_parameter_spec_release(spec);
+    ck_assert_int_eq(heap.live, 0);
+}
+END_TEST
+
 START_TEST(what_does_not_fit_is_put_together_first)
 {
     ahead_begin_with(false, 2 * COUNT * sizeof(float) * 3 - (uint64_t)_i, PS_F32,
@@ -197,6 +228,7 @@ int main(void)
     tcase_add_loop_test(t, ranges_that_come_again_change_nothing, 0, 2);
     tcase_add_loop_test(t, settings_that_must_see_the_whole_first_have_no_attempt, 0, 3);
     tcase_add_loop_test(t, new_blocks_count_as_staged_and_are_given_back, 0, 2);
+    tcase_add_test(t, what_was_replaced_goes_at_once_whoever_keeps_the_attempt);
     tcase_add_loop_test(t, what_does_not_fit_is_put_together_first, 0, 2);
     tcase_add_test(t, an_attempt_goes_with_its_shard);
     tcase_add_test(t, a_server_that_cannot_prove_its_lease_makes_no_version);

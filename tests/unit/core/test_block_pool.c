@@ -86,16 +86,55 @@ START_TEST(a_slab_in_use_is_filled_before_an_empty_one)
 }
 END_TEST
 
-START_TEST(free_slabs_beyond_the_slack_go_back_to_the_system)
+/* Takes `count` blocks and gives them back. */
+static void borrow(struct ps_block_pool *pool, size_t count)
+{
+    struct ps_block **blocks = calloc(count, sizeof *blocks);
+    ck_assert_ptr_nonnull(blocks);
+    for (size_t i = 0; i < count; i++)
+        blocks[i] = take(pool);
+    for (size_t i = 0; i < count; i++)
+        give(blocks[i]);
+    free(blocks);
+}
+
+/* As many pushes of one block as make a period. */
+static void spend_a_period(struct ps_block_pool *pool)
+{
+    for (size_t i = 0; i < PS_POOL_PERIOD_TAKES; i++)
+        give(take(pool));
+}
+
+START_TEST(what_each_push_takes_anew_stays)
+{
+    enum { SLABS = 2 * PS_POOL_SLACK_SLABS, BLOCKS = SLABS * PER_SLAB };
+    struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
+
+    borrow(pool, BLOCKS);
+    expect(pool, 0, SLABS);
+    for (int i = 0; i < 20; i++)
+        borrow(pool, BLOCKS);
+
+    expect(pool, 0, SLABS);
+    ps_block_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(free_slabs_that_were_not_needed_lately_go_back_to_the_system)
 {
     enum { SLABS = PS_POOL_SLACK_SLABS + 10, BLOCKS = SLABS * PER_SLAB };
+    static struct ps_block *blocks[BLOCKS];
     struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
-    struct ps_block *blocks[BLOCKS];
     for (size_t i = 0; i < BLOCKS; i++)
         blocks[i] = take(pool);
-    expect(pool, BLOCKS, SLABS);
+    for (size_t i = PER_SLAB; i < BLOCKS; i++)
+        give(blocks[i]);
+    expect(pool, PER_SLAB, SLABS);
 
-    for (size_t i = 0; i < BLOCKS; i++)
+    spend_a_period(pool);
+    spend_a_period(pool);
+    expect(pool, PER_SLAB, PS_POOL_SLACK_SLABS + 1);
+    for (size_t i = 0; i < PER_SLAB; i++)
         give(blocks[i]);
 
     expect(pool, 0, PS_POOL_SLACK_SLABS);
@@ -103,10 +142,23 @@ START_TEST(free_slabs_beyond_the_slack_go_back_to_the_system)
 }
 END_TEST
 
+START_TEST(of_what_was_needed_lately_no_more_than_a_gibibyte_is_kept)
+{
+    enum { SLABS = PS_POOL_READY_SLABS_MAX + 10, BLOCKS = SLABS * PER_SLAB };
+    struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
+
+    borrow(pool, BLOCKS);
+
+    expect(pool, 0, PS_POOL_READY_SLABS_MAX);
+    ps_block_pool_destroy(pool);
+}
+END_TEST
+
+/* Of all blocks that are out. */
 static void expect_copies(struct ps_block_pool *pool)
 {
     const struct ps_block_store *store = ps_block_pool_store(pool);
-    store->expect_copies(store->self);
+    store->expect_copies(store->self, ps_block_pool_look(pool).bytes_used);
 }
 
 START_TEST(copies_that_are_expected_find_memory_ready)
@@ -123,6 +175,25 @@ START_TEST(copies_that_are_expected_find_memory_ready)
 
     expect(pool, 2 * PER_SLAB + 1, 6);
     for (size_t i = 0; i <= 2 * PER_SLAB; i++)
+        give(blocks[i]);
+    ps_block_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(memory_is_made_ready_for_what_will_be_held)
+{
+    struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
+    const struct ps_block_store *store = ps_block_pool_store(pool);
+    struct ps_block *blocks[4 * PER_SLAB];
+    for (size_t i = 0; i < 4 * PER_SLAB; i++)
+        blocks[i] = take(pool);
+
+    store->expect_copies(store->self, 2 * PS_SLAB_BYTES + 1);
+
+    expect(pool, 4 * PER_SLAB, 7);
+    store->expect_copies(store->self, 0);
+    expect(pool, 4 * PER_SLAB, 7);
+    for (size_t i = 0; i < 4 * PER_SLAB; i++)
         give(blocks[i]);
     ps_block_pool_destroy(pool);
 }
@@ -146,29 +217,17 @@ START_TEST(memory_that_is_ready_stays_until_it_is_not_wanted)
     for (size_t i = 1; i < BLOCKS; i++)
         give(blocks[i]);
     expect_copies(pool);
-    struct ps_block *more = take(pool);
-    give(more);
+    spend_a_period(pool);
+    spend_a_period(pool);
     give(blocks[0]);
     ck_assert_uint_lt(ps_block_pool_look(pool).bytes_reserved, 2 * SLABS * (uint64_t)PS_SLAB_BYTES);
     ps_block_pool_destroy(pool);
 }
 END_TEST
 
-/* Takes `blocks` and gives them back, as the copies of one snapshot. */
-static void copy(struct ps_block_pool *pool, size_t count)
-{
-    struct ps_block **copies = calloc(count, sizeof *copies);
-    ck_assert_ptr_nonnull(copies);
-    for (size_t i = 0; i < count; i++)
-        copies[i] = take(pool);
-    for (size_t i = 0; i < count; i++)
-        give(copies[i]);
-    free(copies);
-}
-
 START_TEST(memory_that_no_snapshot_needed_goes_back_by_and_by)
 {
-    enum { SLABS = 4 * PS_POOL_SLACK_SLABS, BLOCKS = SLABS * PER_SLAB };
+    enum { SLABS = 3 * PS_POOL_SLACK_SLABS, BLOCKS = SLABS * PER_SLAB };
     static struct ps_block *blocks[BLOCKS];
     struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
     for (size_t i = 0; i < BLOCKS; i++)
@@ -182,7 +241,7 @@ START_TEST(memory_that_no_snapshot_needed_goes_back_by_and_by)
         expect_copies(pool);
 
     expect(pool, BLOCKS, SLABS + PS_POOL_SLACK_SLABS);
-    copy(pool, BLOCKS);
+    borrow(pool, BLOCKS);
     expect_copies(pool);
     expect(pool, BLOCKS, 2 * SLABS);
     for (size_t i = 0; i < BLOCKS; i++)
@@ -394,12 +453,17 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("block_pool");
+    /* A machine that is short of memory takes its time to give some. */
+    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, blocks_of_one_slab_do_not_overlap);
     tcase_add_test(tests, slabs_of_another_source_are_kept_until_the_end);
     tcase_add_test(tests, a_block_given_back_is_taken_again);
     tcase_add_test(tests, a_slab_in_use_is_filled_before_an_empty_one);
-    tcase_add_test(tests, free_slabs_beyond_the_slack_go_back_to_the_system);
+    tcase_add_test(tests, what_each_push_takes_anew_stays);
+    tcase_add_test(tests, free_slabs_that_were_not_needed_lately_go_back_to_the_system);
+    tcase_add_test(tests, of_what_was_needed_lately_no_more_than_a_gibibyte_is_kept);
     tcase_add_test(tests, copies_that_are_expected_find_memory_ready);
+    tcase_add_test(tests, memory_is_made_ready_for_what_will_be_held);
     tcase_add_test(tests, memory_that_is_ready_stays_until_it_is_not_wanted);
     tcase_add_test(tests, memory_that_no_snapshot_needed_goes_back_by_and_by);
     tcase_add_test(tests, a_relaxed_pool_keeps_the_slack_only_and_is_ready_again_when_asked);

@@ -24,9 +24,10 @@ static void init(size_t count)
     ck_assert_int_eq(world_finish(&world), PS_OK);
 }
 
-static void lose(void *self)
+static void lose(void *self, uint64_t bytes)
 {
     (void)self;
+    (void)bytes;
     if (!in_between)
         return;
     ps_service_reset(world.service);
