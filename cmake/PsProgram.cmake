@@ -2,6 +2,10 @@
 include(GNUInstallDirs)
 
 function(ps_install_program target)
+    install(TARGETS ${target})
+    if(PS_SANITIZE OR PS_FUZZ)
+        return() # such a build is not to be installed, and its programs may not run everywhere
+    endif()
     set(page ${CMAKE_BINARY_DIR}/man/${target}.1)
     add_custom_command(OUTPUT ${page}
         COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/man
@@ -9,6 +13,5 @@ function(ps_install_program target)
         DEPENDS ${target}
         VERBATIM)
     add_custom_target(${target}_page ALL DEPENDS ${page})
-    install(TARGETS ${target})
     install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endfunction()
