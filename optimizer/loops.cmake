@@ -35,6 +35,7 @@ function(ps_optimizer_loop name root base)
         target_link_libraries(${target} PRIVATE ${base})
         string(TOUPPER ${kind} table)
         target_compile_definitions(${target} PRIVATE PS_${table}_TABLE=${target})
-        target_compile_options(${target} PRIVATE ${ARGN})
+        # With some sanitizers clang makes no vectors of a loop that says that it could: no fault.
+        target_compile_options(${target} PRIVATE ${ARGN} -Wno-pass-failed)
     endforeach()
 endfunction()
