@@ -276,6 +276,38 @@ START_TEST(with_nothing_to_fetch_each_leaves_when_it_is_begun)
 }
 END_TEST
 
+/* Many under way from one thread, beside threads that wait; the server knows no messages of many. */
+START_TEST(operations_that_are_held_share_a_client_with_threads_that_wait)
+{
+    enum { FLIGHT = 8, PUSHES = 200 };
+    pthread_t threads[3];
+    struct psclient_gradient mine = gradient("param_a");
+    open_client(1, "ready");
+    fake_server_answer(servers[0], PS_METHOD_PUSHES, refuse(PS_ERR_UNSUPPORTED));
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, push_often, NULL), 0);
+
+    int begun = 0;
+    for (int ended = 0; ended < PUSHES; ended++) {
+        struct psclient_operation *operation;
+        for (; begun < PUSHES && begun - ended < FLIGHT; begun++)
+            ck_assert_int_eq(
+                psclient_push_begin(client, &mine, 1, LONG_MS, NULL, &operation, &error),
+                PSCLIENT_OK);
+        operation = psclient_next(client, LONG_MS);
+        ck_assert_ptr_nonnull(operation);
+        ck_assert_int_eq(psclient_end(operation, NULL, &error), PSCLIENT_OK);
+    }
+
+    for (int i = 0; i < 3; i++) {
+        void *failed;
+        ck_assert_int_eq(pthread_join(threads[i], &failed), 0);
+        ck_assert_ptr_null(failed);
+    }
+    close_client();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("psclient_operation");
@@ -293,6 +325,7 @@ int main(void)
     tcase_add_test(tests, one_that_is_held_leaves_with_a_call_that_waits);
     tcase_add_test(tests, one_that_is_held_leaves_though_the_caller_never_comes_back);
     tcase_add_test(tests, with_nothing_to_fetch_each_leaves_when_it_is_begun);
+    tcase_add_test(tests, operations_that_are_held_share_a_client_with_threads_that_wait);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
