@@ -276,7 +276,7 @@ START_TEST(with_nothing_to_fetch_each_leaves_when_it_is_begun)
 }
 END_TEST
 
-/* Many under way from one thread, beside threads that wait; the server knows no messages of many. */
+/* Many under way from one thread, beside threads that wait. The server knows no such messages. */
 START_TEST(operations_that_are_held_share_a_client_with_threads_that_wait)
 {
     enum { FLIGHT = 8, PUSHES = 200 };
