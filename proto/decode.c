@@ -179,7 +179,7 @@ void ps_decode_push_reply_fields(struct ps_wire_reader *reader, struct ps_push_r
     struct ps_wire_field field;
     while (ps_wire_next(reader, &field)) {
         if (field.number == 1)
-            read->version = ps_wire_uint(reader, &field, UINT64_MAX, "version");
+            read->version = ps_wire_uint(reader, &field, PS_VERSION_MAX, "version");
         else if (field.number == 2)
             read->duplicate = ps_wire_uint(reader, &field, UINT64_MAX, "duplicate") != 0;
         else if (field.number == 3)
@@ -260,7 +260,7 @@ void ps_decode_pull_reply_fields(struct ps_wire_reader *reader, struct ps_pull_r
         else if (field.number == 3)
             found->content = ps_wire_bytes(reader, &field, SIZE_MAX, "content");
         else if (field.number == 4)
-            read->version = ps_wire_uint(reader, &field, UINT64_MAX, "version");
+            read->version = ps_wire_uint(reader, &field, PS_VERSION_MAX, "version");
         else if (field.number == 5)
             read->encoding = read_encoding(reader, &field);
         else if (field.number == 12)

@@ -144,6 +144,9 @@ struct ps_delta {
     uint64_t digest; /* of all blocks, when none is to come: the chain of proto/digest.h */
 };
 
+/* Who asks for a version says 1 + it, and 0 for none. */
+#define PS_VERSION_MAX (UINT64_MAX - 1)
+
 struct ps_pull_request {
     struct ps_bytes name;
     enum ps_encoding encoding;     /* that the reply shall have */

@@ -419,12 +419,44 @@ START_TEST(methods_have_their_paths)
 }
 END_TEST
 
+START_TEST(a_reply_of_a_version_that_nobody_could_ask_for_is_refused)
+{
+    const uint64_t versions[] = {PS_VERSION_MAX, PS_VERSION_MAX + 1};
+    const enum ps_status wanted[] = {PS_OK, PS_ERR_BAD_INPUT};
+    for (size_t i = 0; i < 2; i++) {
+        const struct ps_pull_reply pull = {.name = text("w"), .version = versions[i]};
+        const struct ps_push_reply push = {.version = versions[i]};
+        struct ps_pull_reply read_pull;
+        struct ps_push_reply read_push;
+        struct ps_decoded decoded = {0};
+        struct ps_buffer head;
+        ps_buffer_init(&head, ps_allocator_heap(), 4096);
+        ps_encode_pull_reply(&pull, &head);
+        struct ps_bytes bytes = {(const uint8_t *)head.text, head.size};
+        ck_assert_int_eq(ps_decode_pull_reply(ps_view_of(&bytes), ps_allocator_heap(), &read_pull,
+                                              &decoded, NULL),
+                         wanted[i]);
+        if (wanted[i] == PS_OK)
+            ps_decoded_release(&decoded);
+        ps_buffer_fini(&head);
+        ps_buffer_init(&head, ps_allocator_heap(), 4096);
+        ps_encode_push_reply(&push, &head);
+        bytes = (struct ps_bytes){(const uint8_t *)head.text, head.size};
+        ck_assert_int_eq(
+            ps_decode_push_reply(ps_view_of(&bytes), ps_allocator_heap(), &read_push, NULL),
+            wanted[i]);
+        ps_buffer_fini(&head);
+    }
+}
+END_TEST
+
 int main(void)
 {
     printf("seed %d\n", SEED);
     Suite *suite = suite_create("codec");
     TCase *tests = tcase_create("codec");
     tcase_add_loop_test(tests, push_comes_back_wherever_it_is_cut, 0, 120);
+    tcase_add_test(tests, a_reply_of_a_version_that_nobody_could_ask_for_is_refused);
     tcase_add_test(tests, content_stays_where_it_lies);
     tcase_add_test(tests, init_comes_back_with_config_and_content);
     tcase_add_test(tests, init_reply_comes_back);
