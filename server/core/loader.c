@@ -45,6 +45,8 @@ static void read_pointer(struct search *search);
 static enum ps_status try_all(struct search *search, struct ps_loaded *loaded,
                               struct ps_error *error);
 static enum outcome try_pointer(struct search *search, struct ps_loaded *loaded);
+static enum ps_status see_that_no_journal_is_there(const struct search *search,
+                                                   struct ps_error *error);
 static enum outcome try_entry(struct search *search, size_t i, struct ps_loaded *loaded);
 static enum outcome try_place(struct search *search, const char *name, struct ps_loaded *loaded,
                               enum fate *fate);
@@ -167,7 +169,41 @@ static enum outcome try_pointer(struct search *search, struct ps_loaded *loaded)
     enum fate unused = FATE_NONE;
     search->pointer.usable = false;
     loaded->place = search->pointer.place;
+    enum ps_status status = see_that_no_journal_is_there(search, &search->stop);
+    if (status != PS_OK)
+        return OUTCOME_STOP;
     return try_place(search, loaded->place.path, loaded, &unused);
+}
+
+/* A checkpoint in another folder may be followed. But a journal beside it goes on behind it, and
+ * would not be read: what it alone has was acknowledged. */
+static enum ps_status see_that_no_journal_is_there(const struct search *search,
+                                                   struct ps_error *error)
+{
+    const struct ps_loader *loader = search->loader;
+    char folder[sizeof search->pointer.place.path];
+    struct ps_file file;
+    if (loader->files->open(loader->files->self, search->pointer.place.path, PS_FILE_READ, &file,
+                            NULL) != PS_OK)
+        return PS_OK; /* nothing to follow */
+    loader->files->close(loader->files->self, file);
+    (void)snprintf(folder, sizeof folder, "%s", search->pointer.place.path);
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL)
+        return PS_OK;
+    *slash = '\0';
+    struct ps_journal_segments segments = {0};
+    PS_TRY(ps_journal_segments_init(&segments, loader->files, folder, loader->service->epoch,
+                                    loader->memory, error));
+    size_t count = segments.count;
+    ps_journal_segments_fini(&segments);
+    if (count == 0)
+        return PS_OK;
+    return ps_fail(
+        error, PS_ERR_CORRUPT,
+        "the published checkpoint and its journal are not in this data directory, but in "
+        "%.150s",
+        folder);
 }
 
 static enum outcome try_entry(struct search *search, size_t i, struct ps_loaded *loaded)

@@ -223,6 +223,22 @@ START_TEST(a_pointer_to_another_folder_is_followed)
 }
 END_TEST
 
+START_TEST(a_pointer_to_another_folder_with_a_journal_is_not_followed)
+{
+    struct ps_bytes content;
+    struct ps_checkpoint_place elsewhere = places[2];
+    struct memory_files *other = memory_files_create(3);
+    strcpy(elsewhere.path, "/elsewhere/file.safetensors");
+    ck_assert(memory_files_get(disk, places[2].path, &content));
+    memory_files_put(other, elsewhere.path, content);
+    memory_files_put(other, "/elsewhere/0000000000000001-0000000000000001.journal", content);
+
+    ck_assert_int_eq(disk_load(&world, other, pointer_to(&elsewhere), &loaded), PS_ERR_CORRUPT);
+
+    memory_files_destroy(other);
+}
+END_TEST
+
 START_TEST(a_file_newer_than_the_pointer_is_preferred)
 {
     struct ps_checkpoint_place elsewhere = places[0];
@@ -352,6 +368,7 @@ int main(void)
     tcase_add_test(tests, p4_without_a_journal_too_a_late_file_of_a_former_owner_is_passed_over);
     tcase_add_test(tests, p4_the_pointer_alone_tells_that_a_file_is_of_a_former_owner);
     tcase_add_test(tests, a_pointer_to_another_folder_is_followed);
+    tcase_add_test(tests, a_pointer_to_another_folder_with_a_journal_is_not_followed);
     tcase_add_test(tests, a_file_newer_than_the_pointer_is_preferred);
     tcase_add_test(tests, b4_a_pointer_to_a_missing_file_falls_back_to_the_folder);
     tcase_add_test(tests, a_pointer_to_a_missing_file_alone_is_no_empty_shard);
