@@ -2,6 +2,7 @@
 #include "tests/unit/core/core_world.h"
 
 #include "base/buffer.h"
+#include "expect_each.h"
 #include "run_suite.h"
 
 #include <stdlib.h>
@@ -265,8 +266,7 @@ void world_expect_f32(struct core_world *world, const char *name, const float *e
     ck_assert_int_eq(world_pull(world, name, values, count * sizeof *values, &size, NULL), PS_OK);
 
     ck_assert_uint_eq(size, count * sizeof *values);
-    for (size_t i = 0; i < count; i++)
-        ck_assert_float_eq(values[i], expected[i]);
+    expect_each(i, count, values[i] == expected[i]);
     free(values);
 }
 
