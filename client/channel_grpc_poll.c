@@ -106,10 +106,11 @@ static void keep(void *argument)
         }
         role->poller = PS_POLLER_KEEPER;
         void (*idle)(void *owner) = role->idle;
+        void *owner = role->idle_owner;
         role->idle = NULL;
         ps_mutex_unlock(&role->mutex);
         if (idle != NULL)
-            idle(role->idle_owner);
+            idle(owner);
         (void)handle_next(side, gpr_inf_future(GPR_CLOCK_MONOTONIC));
         ps_mutex_lock(&role->mutex);
         role->poller = PS_POLLER_NOBODY;

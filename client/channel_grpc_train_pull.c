@@ -71,6 +71,11 @@ static void ask_for_range(struct ps_train *train, struct ps_train_slot *slot)
     ps_train_launch(train, slot);
 }
 
+static void fail_range(struct ps_train *train)
+{
+    ps_train_fail(train, PS_ERR_INTERNAL, false, "the reply is of another range");
+}
+
 void ps_train_pull_note(struct ps_train *train, const struct ps_pull_request *request,
                         const struct ps_call_outcome *outcome)
 {
@@ -83,11 +88,11 @@ void ps_train_pull_note(struct ps_train *train, const struct ps_pull_request *re
     else if (pull->version == 0)
         note_first(train, request, reply);
     else if (!ps_train_pull_is_asked_for(request, reply) || reply->version + 1 != pull->version)
-        ps_train_fail(train, PS_ERR_INTERNAL, false, "the reply is of another range");
+        fail_range(train);
 }
 
-/* What is not a range of what is wanted (an old server knows no ranges; the parameter is of another
- * length or type) is the reply to the whole, and judged as one by whoever asked. */
+/* What is no range (an old server knows none), or one of a parameter of another length or type, is
+ * the reply to the whole, and judged as one by whoever asked. */
 static void note_first(struct ps_train *train, const struct ps_pull_request *request,
                        const struct ps_pull_reply *reply)
 {
@@ -98,12 +103,17 @@ static void note_first(struct ps_train *train, const struct ps_pull_request *req
     *whole = *reply;
     pull->version = reply->version + 1;
     pull->life = reply->life;
-    pull->in_ranges = ps_train_pull_is_asked_for(request, reply) && reply->total == pull->total;
+    bool is_of_wanted = reply->total == pull->total && reply->dtype == request->dtype;
+    pull->in_ranges = is_of_wanted && ps_train_pull_is_asked_for(request, reply);
     if (pull->in_ranges)
         return;
     pull->next = pull->total;
     if (reply->range.count == 0)
         return;
+    if (is_of_wanted) {
+        fail_range(train);
+        return;
+    }
     whole->encoding = PS_ENCODING_NATIVE;
     whole->content = (struct ps_view){.size = reply->total * ps_dtype_size(reply->dtype)};
 }

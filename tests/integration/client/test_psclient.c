@@ -100,6 +100,52 @@ START_TEST(b18_the_first_failure_in_request_order_is_returned_and_the_rest_is_do
 }
 END_TEST
 
+/* A pull of 4 MiB, whose ranges a server gets wrong: it says of the parameter what is right. */
+enum { LARGE_ELEMENTS = 1 << 20, RANGE_ELEMENTS = 1 << 17 };
+
+static void answer_range(struct ps_buffer *bytes, uint64_t count, const float *content)
+{
+    const struct ps_bytes piece = {(const uint8_t *)content, count * sizeof *content};
+    const struct ps_pull_reply reply = {.dtype = PS_F32,
+                                        .range = {0, count},
+                                        .total = LARGE_ELEMENTS,
+                                        .content = ps_view_of(&piece)};
+    ps_buffer_init(bytes, ps_allocator_heap(), sizeof(float) * LARGE_ELEMENTS);
+    ps_encode_pull_reply(&reply, bytes);
+    ps_buffer_append(bytes, piece);
+}
+
+static struct fake_answer answer_of(const struct ps_buffer *bytes)
+{
+    return (struct fake_answer){.kind = FAKE_REPLY,
+                                .bytes = {(const uint8_t *)bytes->text, bytes->size}};
+}
+
+/* The first so many ranges are right. */
+START_TEST(a_reply_of_another_range_than_was_asked_for_is_refused)
+{
+    float *values = calloc(LARGE_ELEMENTS, sizeof *values);
+    ck_assert_ptr_nonnull(values);
+    struct psclient_parameter large = parameter("w", values);
+    struct ps_buffer right, wrong;
+    large.content_size = LARGE_ELEMENTS * sizeof *values;
+    open_client(1, "ready");
+    answer_range(&right, RANGE_ELEMENTS, values);
+    answer_range(&wrong, 4, ones);
+    fake_server_answer(servers[0], PS_METHOD_PULL, answer_of(&wrong));
+    fake_server_next(servers[0], PS_METHOD_PULL, (uint32_t)_i, answer_of(&right));
+
+    ck_assert_int_eq(psclient_pull(client, &large, 1, LONG_MS, NULL, &error), PSCLIENT_FAILED);
+
+    ck_assert_ptr_nonnull(strstr(error.text, "another range"));
+    ck_assert(values[0] == 0);
+    close_client();
+    ps_buffer_fini(&right);
+    ps_buffer_fini(&wrong);
+    free(values);
+}
+END_TEST
+
 START_TEST(refused_pushes_are_repeated_until_they_are_taken)
 {
     struct psclient_gradient gradients[] = {gradient("w")};
@@ -361,6 +407,7 @@ int main(void)
     tcase_add_test(tests, b17_empty_batches_return_at_once_even_without_servers);
     tcase_add_test(tests, b17_a_server_that_never_answers_costs_no_more_than_the_timeout);
     tcase_add_test(tests, b18_the_first_failure_in_request_order_is_returned_and_the_rest_is_done);
+    tcase_add_loop_test(tests, a_reply_of_another_range_than_was_asked_for_is_refused, 0, 2);
     tcase_add_test(tests, refused_pushes_are_repeated_until_they_are_taken);
     tcase_add_test(tests, a_push_whose_reply_was_lost_is_sent_again_under_the_same_id);
     tcase_add_test(tests, every_client_has_an_id_of_its_own);
