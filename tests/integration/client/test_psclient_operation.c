@@ -138,13 +138,28 @@ static void *push_often(void *argument)
     return NULL;
 }
 
-START_TEST(threads_that_wait_and_one_that_does_not_share_a_client)
+static pthread_t threads[3];
+
+static void start_waiting_threads(void)
 {
-    pthread_t threads[3];
-    struct psclient_gradient mine = gradient("param_a");
-    open_client(1, "ready");
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, push_often, NULL), 0);
+}
+
+static void join_waiting_threads(void)
+{
+    for (int i = 0; i < 3; i++) {
+        void *failed;
+        ck_assert_int_eq(pthread_join(threads[i], &failed), 0);
+        ck_assert_ptr_null(failed);
+    }
+}
+
+START_TEST(threads_that_wait_and_one_that_does_not_share_a_client)
+{
+    struct psclient_gradient mine = gradient("param_a");
+    open_client(1, "ready");
+    start_waiting_threads();
 
     for (int i = 0; i < 50; i++) {
         struct psclient_operation *operation;
@@ -154,11 +169,7 @@ START_TEST(threads_that_wait_and_one_that_does_not_share_a_client)
         ck_assert_int_eq(psclient_end(operation, NULL, &error), PSCLIENT_OK);
     }
 
-    for (int i = 0; i < 3; i++) {
-        void *failed;
-        ck_assert_int_eq(pthread_join(threads[i], &failed), 0);
-        ck_assert_ptr_null(failed);
-    }
+    join_waiting_threads();
     close_client();
 }
 END_TEST
@@ -280,12 +291,10 @@ END_TEST
 START_TEST(operations_that_are_held_share_a_client_with_threads_that_wait)
 {
     enum { FLIGHT = 8, PUSHES = 200 };
-    pthread_t threads[3];
     struct psclient_gradient mine = gradient("param_a");
     open_client(1, "ready");
     fake_server_answer(servers[0], PS_METHOD_PUSHES, refuse(PS_ERR_UNSUPPORTED));
-    for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, push_often, NULL), 0);
+    start_waiting_threads();
 
     int begun = 0;
     for (int ended = 0; ended < PUSHES; ended++) {
@@ -299,11 +308,7 @@ START_TEST(operations_that_are_held_share_a_client_with_threads_that_wait)
         ck_assert_int_eq(psclient_end(operation, NULL, &error), PSCLIENT_OK);
     }
 
-    for (int i = 0; i < 3; i++) {
-        void *failed;
-        ck_assert_int_eq(pthread_join(threads[i], &failed), 0);
-        ck_assert_ptr_null(failed);
-    }
+    join_waiting_threads();
     close_client();
 }
 END_TEST

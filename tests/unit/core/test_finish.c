@@ -5,6 +5,14 @@
 
 static const struct ps_checkpoint_place place = {.uuid = "u", .path = "/p", .position = 0};
 
+/* An owner of epoch 1 that saves, and begins without parameters (world_init_empty saves none). */
+static void begin(struct core_world *world)
+{
+    world_init(world, true, 0);
+    world_own(world, 1);
+    ps_service_begin_empty(world->service);
+}
+
 START_TEST(finish_without_checkpoints_waits_for_nothing)
 {
     struct core_world world;
@@ -25,9 +33,7 @@ START_TEST(b6_finish_waits_for_the_first_checkpoint)
     struct core_world world;
     struct ps_ticket ticket;
     struct ps_snapshot snapshot;
-    world_init(&world, true, 0);
-    world_own(&world, 1);
-    ps_service_begin_empty(world.service);
+    begin(&world);
 
     ck_assert_int_eq(ps_service_finish(world.service, NULL, &ticket, NULL), PS_OK);
 
@@ -48,9 +54,7 @@ START_TEST(a_second_finish_is_refused_and_waits_for_the_same_checkpoint)
     struct ps_ticket first;
     struct ps_ticket second;
     struct ps_error error;
-    world_init(&world, true, 0);
-    world_own(&world, 1);
-    ps_service_begin_empty(world.service);
+    begin(&world);
     ck_assert_int_eq(ps_service_finish(world.service, NULL, &first, NULL), PS_OK);
 
     enum ps_status status = ps_service_finish(world.service, NULL, &second, &error);
@@ -70,9 +74,7 @@ START_TEST(a_repeated_finish_asks_for_no_other_checkpoint)
     struct core_world world;
     struct ps_ticket ticket;
     struct ps_snapshot snapshot;
-    world_init(&world, true, 0);
-    world_own(&world, 1);
-    ps_service_begin_empty(world.service);
+    begin(&world);
     ck_assert_int_eq(ps_service_finish(world.service, &request, &ticket, NULL), PS_OK);
     ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
     ps_service_saved(world.service, snapshot.ticket, &place);
@@ -189,9 +191,7 @@ START_TEST(a_wanted_checkpoint_is_one_of_now_or_later)
     struct ps_ticket ticket;
     struct ps_snapshot before;
     struct ps_snapshot after;
-    world_init(&world, true, 0);
-    world_own(&world, 1);
-    ps_service_begin_empty(world.service);
+    begin(&world);
     ck_assert_int_eq(world_finish(&world), PS_OK);
     ck_assert_int_eq(ps_service_snapshot(world.service, &before, NULL), PS_OK);
 
@@ -227,9 +227,7 @@ START_TEST(no_checkpoint_is_promised_before_finish)
 {
     struct core_world world;
     struct ps_ticket ticket;
-    world_init(&world, true, 0);
-    world_own(&world, 1);
-    ps_service_begin_empty(world.service);
+    begin(&world);
 
     ck_assert_int_eq(ps_service_want_checkpoint(world.service, &ticket, NULL), PS_ERR_NOT_READY);
 
@@ -243,9 +241,7 @@ START_TEST(saved_tells_the_listener_and_the_status)
     struct ps_checkpoint_place last;
     struct ps_status_reply reply;
     char uuid[37];
-    world_init(&world, true, 0);
-    world_own(&world, 1);
-    ps_service_begin_empty(world.service);
+    begin(&world);
     ck_assert_int_eq(world_finish(&world), PS_OK);
     ck_assert(!ps_service_last_saved(world.service, &last));
     int told = world.changed_count;
@@ -265,9 +261,7 @@ START_TEST(reset_abandons_who_waits)
 {
     struct core_world world;
     struct ps_ticket ticket;
-    world_init(&world, true, 0);
-    world_own(&world, 1);
-    ps_service_begin_empty(world.service);
+    begin(&world);
     ck_assert_int_eq(ps_service_finish(world.service, NULL, &ticket, NULL), PS_OK);
     ck_assert(!ps_service_abandoned(world.service, ticket));
 
