@@ -149,25 +149,38 @@ START_TEST(a_large_shadow_lies_in_pinned_memory_and_is_used_again)
 }
 END_TEST
 
+/* A pull of what large_values are now. */
+static float held_values[LARGE];
+
+static void hold_large(struct ps_pull *pull)
+{
+    const struct ps_pull_request request = {.name = text("large")};
+    memcpy(held_values, large_values, sizeof held_values);
+    ck_assert_int_eq(ps_service_pull(resident.service, &request, pull, NULL), PS_OK);
+}
+
+/* It shows that still. */
+static void expect_held(struct ps_pull *pull)
+{
+    static float shown[LARGE];
+    ps_view_copy(pull->reply.content, 0, shown, sizeof shown);
+    ck_assert_mem_eq(shown, held_values, sizeof shown);
+    ps_pull_release(pull);
+}
+
 START_TEST(a_large_shadow_that_is_held_stays_what_it_was)
 {
-    static float before[LARGE];
-    static float held[LARGE];
     struct ps_pull pull = {0};
-    const struct ps_pull_request request = {.name = text("large")};
     begin(NULL);
     init_large();
-    ck_assert_int_eq(ps_service_pull(resident.service, &request, &pull, NULL), PS_OK);
-    memcpy(before, large_values, sizeof before);
+    hold_large(&pull);
 
     for (int i = 0; i < 3; i++) {
         push_large();
         world_expect_f32(&resident, "large", large_values, LARGE);
     }
 
-    ps_view_copy(pull.reply.content, 0, held, sizeof held);
-    ck_assert_mem_eq(held, before, sizeof held);
-    ps_pull_release(&pull);
+    expect_held(&pull);
     end();
 }
 END_TEST
@@ -282,14 +295,10 @@ END_TEST
 
 START_TEST(a_pull_that_is_held_shares_what_was_not_written)
 {
-    static float before[LARGE];
-    static float held[LARGE];
     struct ps_pull pull = {0};
-    const struct ps_pull_request request = {.name = text("large")};
     begin(NULL);
     init_large();
-    memcpy(before, large_values, sizeof before);
-    ck_assert_int_eq(ps_service_pull(resident.service, &request, &pull, NULL), PS_OK);
+    hold_large(&pull);
     uint64_t bytes_out = core_device_stats(&device).bytes_out;
 
     for (size_t i = 0; i < 3; i++) {
@@ -298,9 +307,7 @@ START_TEST(a_pull_that_is_held_shares_what_was_not_written)
     }
 
     ck_assert_uint_eq(core_device_stats(&device).bytes_out - bytes_out, 3 * PS_BLOCK_BYTES);
-    ps_view_copy(pull.reply.content, 0, held, sizeof held);
-    ck_assert_mem_eq(held, before, sizeof held);
-    ps_pull_release(&pull);
+    expect_held(&pull);
     world_expect_f32(&resident, "large", large_values, LARGE);
     end();
 }
