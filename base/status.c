@@ -25,6 +25,7 @@ enum ps_status ps_fail(struct ps_error *error, enum ps_status status, const char
     if (error == NULL)
         return status;
     error->status = status;
+    error->session = 0;
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(error->text, sizeof error->text, format, arguments);

@@ -35,6 +35,7 @@ enum ps_remedy {
     X(PS_ERR_NOT_OWNER, "not_owner", PS_REMEDY_REROUTE, "another server owns the shard")       \
     X(PS_ERR_STALE_EPOCH, "stale_epoch", PS_REMEDY_REROUTE, "ownership has moved on")          \
     X(PS_ERR_STALE_SESSION, "stale_session", PS_REMEDY_REJECT, "too old to be remembered")     \
+    X(PS_ERR_ID_REUSED, "request_id_reused", PS_REMEDY_REJECT, "the id is another request's")  \
     X(PS_ERR_CONFLICT, "conflict", PS_REMEDY_REROUTE, "the compared value has changed")        \
     X(PS_ERR_BAD_INPUT, "bad_input", PS_REMEDY_REJECT, "the request is malformed")             \
     X(PS_ERR_NOT_FOUND, "not_found", PS_REMEDY_REJECT, "there is no such thing")               \
@@ -55,6 +56,7 @@ enum ps_status { PS_STATUS_TABLE(PS_STATUS_ENUM) PS_STATUS_COUNT };
 struct ps_error {
     enum ps_status status;
     char text[256];
+    uint64_t session; /* of PS_ERR_STALE_SESSION: one that the client may begin now; 0: not said */
 };
 
 /* Fills `error` (if any) and returns `status`, so that a failure is one line. A text that does

@@ -56,6 +56,7 @@ struct ps_record {
     struct ps_bytes client_id; /* empty: the push carried no request id */
     uint64_t session;
     uint64_t sequence;
+    uint32_t fingerprint;   /* of the request; 0: not known */
     struct ps_view content; /* the gradient as it was received */
 };
 

@@ -19,6 +19,7 @@ enum {
     ENCODING_AT = 14,
     ZERO_AT = 15,
     CONTENT_CRC32C_AT = 16,
+    FINGERPRINT_AT = 20,
     CONTENT_BYTES_AT = 24,
     POSITION_AT = 32,
     EPOCH_AT = 40,
@@ -53,6 +54,7 @@ size_t ps_journal_head_write(const struct ps_record *record, uint64_t durable,
     put(to + NAME_BYTES_AT, 2, record->name.size);
     put(to + ENCODING_AT, 1, (uint64_t)record->encoding);
     put(to + CONTENT_CRC32C_AT, 4, content_crc32c);
+    put(to + FINGERPRINT_AT, 4, record->fingerprint);
     put(to + CONTENT_BYTES_AT, 8, record->content.size);
     put(to + POSITION_AT, 8, record->position);
     put(to + EPOCH_AT, 8, record->epoch);
@@ -121,6 +123,7 @@ static void head_fields(const uint8_t *from, struct ps_journal_head *head)
     record->version = take(from + VERSION_AT, 8);
     record->session = take(from + SESSION_AT, 8);
     record->sequence = take(from + SEQUENCE_AT, 8);
+    record->fingerprint = (uint32_t)take(from + FINGERPRINT_AT, 4);
     head->durable = take(from + DURABLE_AT, 8);
     head->content_crc32c = (uint32_t)take(from + CONTENT_CRC32C_AT, 4);
     head->content_bytes = take(from + CONTENT_BYTES_AT, 8);

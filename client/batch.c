@@ -118,7 +118,7 @@ static void add_item(struct ps_batch *batch, uint32_t i, uint64_t split_bytes, c
     item->retries = 0;
     item->text[0] = '\0';
 
-    struct ps_error error = {PS_OK, ""};
+    struct ps_error error = {.status = PS_OK};
     enum ps_status status = ps_item_check(batch->request.method, item, batch->lane_count, &error);
     if (status != PS_OK) {
         ps_item_fail(item, status, error.text);

@@ -64,6 +64,7 @@ struct ps_call_outcome {
      * broke after it was sent. */
     bool refused;
     bool no_bundles; /* the server knows no messages of several calls: send them one by one */
+    uint64_t session; /* of PS_ERR_STALE_SESSION: one that may begin now; 0: it did not say */
     char text[PS_OUTCOME_TEXT_MAX]; /* why it failed, for people */
     struct ps_call_reply reply;     /* holds when status is PS_OK */
 };

@@ -142,6 +142,7 @@ struct ps_flight {
     grpc_byte_buffer *reply;
     enum ps_status status; /* what became of it, but for the reply's decoding */
     bool refused;
+    uint64_t session; /* with PS_ERR_STALE_SESSION, as of an outcome */
     char text[PS_OUTCOME_TEXT_MAX];
     struct ps_bytes *pieces;   /* owned; of the reply */
     struct ps_decoded decoded; /* of the reply */

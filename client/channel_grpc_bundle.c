@@ -94,7 +94,7 @@ grpc_byte_buffer *ps_flight_bundle_message(struct ps_flight *flight)
 /* Once for all parts. What cannot be read was done by the server all the same. */
 static void decode(struct ps_flight *flight)
 {
-    struct ps_error error = {PS_OK, ""};
+    struct ps_error error = {.status = PS_OK};
     struct ps_view view;
     flight->has_bundle = true;
     if (flight->status != PS_OK)
@@ -122,6 +122,7 @@ static void note_failure(const struct ps_item_status *status, enum ps_method met
     if (size > sizeof outcome->text - 1)
         size = sizeof outcome->text - 1;
     outcome->status = status->status;
+    outcome->session = status->session;
     outcome->refused =
         !applied && status->from_server && ps_retry_is_refusal(method, status->status);
     if (size > 0)
@@ -132,7 +133,7 @@ static void note_failure(const struct ps_item_status *status, enum ps_method met
 static bool find_shared(struct ps_shared_way *way, struct ps_pull_reply *reply,
                         struct ps_call_outcome *outcome)
 {
-    struct ps_error error = {PS_OK, ""};
+    struct ps_error error = {.status = PS_OK};
     outcome->status = ps_shared_way_found(way, reply, &error);
     memcpy(outcome->text, error.text, strnlen(error.text, sizeof outcome->text - 1));
     return outcome->status == PS_OK;

@@ -215,6 +215,19 @@ static struct ps_bytes find_metadata(const grpc_metadata_array *metadata, const 
     return (struct ps_bytes){NULL, 0};
 }
 
+/* Digits; 0 for anything else, and for more than a number holds. */
+static uint64_t number_of(struct ps_bytes digits)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < digits.size; i++) {
+        unsigned digit = digits.data[i] - (unsigned)'0';
+        if (digit > 9 || number > (UINT64_MAX - digit) / 10)
+            return 0;
+        number = number * 10 + digit;
+    }
+    return number;
+}
+
 static void note_status(struct ps_flight *flight)
 {
     bool from_server;
@@ -222,6 +235,7 @@ static void note_status(struct ps_flight *flight)
     flight->status = ps_status_of_reply((uint32_t)flight->code, word, &from_server);
     flight->answered = from_server;
     flight->refused = from_server && ps_retry_is_refusal(flight->method, flight->status);
+    flight->session = number_of(find_metadata(&flight->last_metadata, PS_SESSION_METADATA_KEY));
     /* Whatever gRPC calls it: the call broke on the way. */
     if (!from_server && flight->status == PS_ERR_INTERNAL)
         flight->status = PS_ERR_UNAVAILABLE;
@@ -346,6 +360,7 @@ void ps_flight_outcome_failed(const struct ps_flight *flight, struct ps_call_out
     memset(outcome, 0, sizeof *outcome);
     outcome->status = flight->status;
     outcome->refused = flight->refused;
+    outcome->session = flight->session;
     memcpy(outcome->text, flight->text, sizeof outcome->text);
 }
 
@@ -354,7 +369,7 @@ void ps_flight_outcome(struct ps_flight *flight, struct ps_call_outcome *outcome
     ps_flight_outcome_failed(flight, outcome);
     if (flight->status != PS_OK)
         return;
-    struct ps_error error = {PS_OK, ""};
+    struct ps_error error = {.status = PS_OK};
     if (decode(flight, &outcome->reply, &error) == PS_OK)
         return;
     /* The server did it, only its answer cannot be read. */

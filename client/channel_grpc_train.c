@@ -75,15 +75,28 @@ static void fill_part(struct ps_train *train, struct ps_train_slot *slot)
     slot->request.init.total = train->cut.total;
 }
 
-void ps_train_fail(struct ps_train *train, enum ps_status status, bool refused, const char *text)
+static void note_failure(struct ps_train *train, const struct ps_call_outcome *outcome,
+                         const char *text)
 {
-    train->outcome.refused = train->outcome.refused && refused;
+    train->outcome.refused = train->outcome.refused && outcome->refused;
     if (train->failed)
         return;
     train->failed = true;
-    train->outcome.status = status;
-    train->outcome.refused = refused;
+    train->outcome.status = outcome->status;
+    train->outcome.refused = outcome->refused;
+    train->outcome.session = outcome->session;
     (void)snprintf(train->outcome.text, sizeof train->outcome.text, "%s", text);
+}
+
+void ps_train_fail(struct ps_train *train, enum ps_status status, bool refused, const char *text)
+{
+    const struct ps_call_outcome outcome = {.status = status, .refused = refused};
+    note_failure(train, &outcome, text);
+}
+
+void ps_train_fail_as(struct ps_train *train, const struct ps_call_outcome *outcome)
+{
+    note_failure(train, outcome, outcome->text);
 }
 
 void ps_train_launch(struct ps_train *train, struct ps_train_slot *slot)
@@ -179,7 +192,7 @@ static void note(struct ps_train *train, const struct ps_call_outcome *outcome)
 {
     struct ps_call_reply *reply = &train->outcome.reply;
     if (outcome->status != PS_OK) {
-        ps_train_fail(train, outcome->status, outcome->refused, outcome->text);
+        ps_train_fail_as(train, outcome);
         return;
     }
     bool is_init = outcome->reply.method == PS_METHOD_INIT;

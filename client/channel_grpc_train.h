@@ -60,6 +60,7 @@ void ps_train_launch(struct ps_train *train, struct ps_train_slot *slot);
 /* The first failure is the call's. It was refused only if every failure was a refusal: another
  * range may have completed what an earlier attempt had begun. */
 void ps_train_fail(struct ps_train *train, enum ps_status status, bool refused, const char *text);
+void ps_train_fail_as(struct ps_train *train, const struct ps_call_outcome *outcome);
 
 /* ---- The pull: channel_grpc_train_pull.c ---- */
 

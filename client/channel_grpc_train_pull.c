@@ -84,7 +84,7 @@ void ps_train_pull_note(struct ps_train *train, const struct ps_pull_request *re
     if (outcome->status == PS_ERR_CONFLICT && request->version != 0)
         pull->is_stale = true;
     else if (outcome->status != PS_OK)
-        ps_train_fail(train, outcome->status, outcome->refused, outcome->text);
+        ps_train_fail_as(train, outcome);
     else if (pull->version == 0)
         note_first(train, request, reply);
     else if (!ps_train_pull_is_asked_for(request, reply) || reply->version + 1 != pull->version)

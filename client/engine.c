@@ -18,7 +18,7 @@ static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_
                        const struct ps_call_outcome *outcome, uint64_t now_ms);
 static void wake_call(struct ps_batch *batch, uint32_t index);
 static void renumber(struct ps_engine *engine, struct ps_engine_call *call);
-static void end_session(struct ps_engine *engine, struct ps_engine_call *call);
+static void end_session(struct ps_engine *engine, struct ps_engine_call *call, uint64_t later);
 static void give_number_back(struct ps_engine *engine, struct ps_engine_call *call);
 static void call_done(struct ps_engine *engine, struct ps_batch *batch,
                       struct ps_engine_call *call);
@@ -147,7 +147,7 @@ static void take_outcome(struct ps_engine *engine, struct ps_item *item,
         item->before = true;
         return;
     }
-    struct ps_error error = {PS_OK, ""};
+    struct ps_error error = {.status = PS_OK};
     PS_ASSERT(outcome->status == PS_OK);
     if (ps_item_take(item, call, &outcome->reply, &error) != PS_OK)
         ps_item_fail(item, error.status, error.text);
@@ -177,7 +177,7 @@ void ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
     if (outcome->status != PS_OK && !outcome->refused && !ps_method_is_reading(method))
         call->ambiguous = true;
     if (outcome->status == PS_ERR_STALE_SESSION)
-        end_session(engine, call);
+        end_session(engine, call, outcome->session);
     switch (ps_retry_verdict(method, outcome->status, call->ambiguous)) {
     case PS_VERDICT_DONE:
         take_outcome(engine, item, call, outcome);
@@ -318,10 +318,10 @@ static void renumber(struct ps_engine *engine, struct ps_engine_call *call)
     call->ambiguous = false;
 }
 
-static void end_session(struct ps_engine *engine, struct ps_engine_call *call)
+static void end_session(struct ps_engine *engine, struct ps_engine_call *call, uint64_t later)
 {
     if (ps_call_request_id(call) != NULL)
-        ps_numbering_end_session(&engine->shards[call->shard].numbering);
+        ps_numbering_end_session(&engine->shards[call->shard].numbering, later);
 }
 
 /* ---- Time ---- */

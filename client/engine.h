@@ -93,7 +93,8 @@ struct ps_engine_options {
     uint64_t seed;                     /* of the pauses */
     struct ps_client_id client_id;     /* no two engines that live at the same time share one */
     bool any_shard;   /* requests do not say for which shard's server they are meant */
-    uint64_t session; /* the first one; 0: 1. Above all of an earlier engine of this client_id */
+    uint64_t session; /* when it begins, in microseconds since 1970: above all of an earlier engine
+                         of this client_id; 0: 1, for servers that never forgot a client */
 };
 
 /* PS_ERR_BAD_INPUT for a shard count out of range, PS_ERR_NO_MEMORY. No shard has a server yet. */

@@ -163,7 +163,7 @@ static void run(void *argument)
     bool watching = false;
     uint32_t failures = 0;
     while (ps_bell_count(&follower->stop) == 0) {
-        struct ps_error error = {PS_OK, ""};
+        struct ps_error error = {.status = PS_OK};
         if (follow_once(follower, &watching, &error) == PS_OK) {
             failures = 0;
             continue;

@@ -106,14 +106,15 @@ static bool worth_repeating(enum ps_status status)
 enum ps_status ps_initialiser_begin(struct ps_initialiser *initialiser, uint64_t deadline_ms,
                                     bool *selected, struct ps_error *error)
 {
-    struct ps_error why = {PS_ERR_UNAVAILABLE, "another trainer initialises the job"};
+    struct ps_error why = {.status = PS_ERR_UNAVAILABLE,
+                           .text = "another trainer initialises the job"};
     bool watching = false;
     if (initialiser->holding)
         stop_keeping(initialiser);
     initialiser->holding = false;
     for (;;) {
         enum ps_init_turn turn = PS_INIT_WAIT;
-        struct ps_error failure = {PS_OK, ""};
+        struct ps_error failure = {.status = PS_OK};
         enum ps_status status = take_turn(initialiser, &watching, deadline_ms, &turn, &failure);
         if (status == PS_OK && turn == PS_INIT_DONE) {
             *selected = false;

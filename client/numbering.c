@@ -58,15 +58,18 @@ bool ps_numbering_give_back(struct ps_numbering *numbering, uint64_t sequence)
     return !had_room && ps_numbering_has_room(numbering);
 }
 
-void ps_numbering_end_session(struct ps_numbering *numbering)
+void ps_numbering_end_session(struct ps_numbering *numbering, uint64_t later)
 {
     PS_ASSERT(numbering->oldest < numbering->next);
+    if (later > numbering->later)
+        numbering->later = later;
     numbering->is_over = true;
 }
 
 static void begin_next_session(struct ps_numbering *numbering)
 {
-    ps_numbering_init(numbering, numbering->session + 1);
+    uint64_t next = numbering->session + 1;
+    ps_numbering_init(numbering, numbering->later > next ? numbering->later : next);
 }
 
 bool ps_numbering_in_use(const struct ps_numbering *numbering, uint64_t session, uint64_t sequence)

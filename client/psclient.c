@@ -88,7 +88,7 @@ static enum ps_status copy_options(struct psclient *client, const struct psclien
 PS_EXPORT int psclient_open(const struct psclient_options *options, struct psclient **out,
                             struct psclient_error *error)
 {
-    struct ps_error why = {PS_OK, ""};
+    struct ps_error why = {.status = PS_OK};
     enum ps_status status = ps_client_open(options, ps_allocator_heap(), out, &why);
     if (status != PS_OK)
         return ps_client_fail(error, status, why.text);
@@ -192,6 +192,7 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
     engine.any_shard = client->etcd == NULL;
     ps_random_system(&engine.seed, sizeof engine.seed);
     ps_random_system(&engine.client_id, sizeof engine.client_id);
+    engine.session = ps_unix_ns(client->clock) / 1000;
     PS_TRY(ps_engine_create(&engine, &client->engine, error));
     client->routes = ps_zeroed_array(client->memory, client->shard_count, sizeof *client->routes);
     client->init_epochs = ps_zeroed_array(client->memory, client->shard_count, sizeof(uint64_t));
@@ -334,7 +335,7 @@ static void forget_epochs(struct psclient *client)
 PS_EXPORT int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, int *selected,
                                   struct psclient_error *error)
 {
-    struct ps_error why = {PS_OK, ""};
+    struct ps_error why = {.status = PS_OK};
     uint64_t deadline_ms = ps_deadline_after(client->clock, timeout_ms);
     enum ps_status status = enter_initialising(client, &why);
     if (status != PS_OK)
@@ -427,7 +428,7 @@ static enum ps_status begin_without_lock(struct psclient *client, uint64_t deadl
 PS_EXPORT int psclient_finish_init(struct psclient *client, uint64_t timeout_ms,
                                    struct psclient_error *error)
 {
-    struct ps_error why = {PS_OK, ""};
+    struct ps_error why = {.status = PS_OK};
     uint64_t deadline_ms = ps_deadline_after(client->clock, timeout_ms);
     enum ps_status status = enter_initialising(client, &why);
     if (status != PS_OK)

@@ -219,7 +219,7 @@ static int run_items(struct psclient *client, enum ps_method method, struct ps_i
                      size_t count, uint64_t timeout_ms, struct psclient_result *results,
                      struct psclient_error *error)
 {
-    struct ps_error why = {PS_OK, ""};
+    struct ps_error why = {.status = PS_OK};
     const struct ps_batch_request request =
         ps_client_request(client, method, items, count, timeout_ms);
     enum ps_status status = ps_client_run(client, &request, &why);

@@ -7,7 +7,7 @@
 PS_EXPORT int psclient_memory_new(struct psclient *client, size_t bytes, void **memory,
                                   struct psclient_error *error)
 {
-    struct ps_error why = {PS_OK, ""};
+    struct ps_error why = {.status = PS_OK};
     uint8_t *made;
     if (bytes == 0)
         return ps_client_fail(error, PS_ERR_BAD_INPUT, "memory of no bytes");

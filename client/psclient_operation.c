@@ -61,7 +61,7 @@ static int begin(struct psclient *client, enum ps_method method,
                  const struct psclient_operation *wish, uint64_t timeout_ms,
                  struct psclient_operation **out, struct psclient_error *error)
 {
-    struct ps_error why = {PS_ERR_NO_MEMORY, "no memory for a batch"};
+    struct ps_error why = {.status = PS_ERR_NO_MEMORY, .text = "no memory for a batch"};
     struct psclient_operation *operation = ps_zeroed(client->memory, sizeof *operation);
     enum ps_status status = PS_ERR_NO_MEMORY;
     if (operation != NULL && wish->items != NULL) {

@@ -47,7 +47,7 @@ PS_EXPORT int psclient_replica_open(struct psclient *client, struct psclient_par
                                     size_t count, struct psclient_replica **out,
                                     struct psclient_error *error)
 {
-    struct ps_error why = {PS_ERR_NO_MEMORY, "no memory for a replica"};
+    struct ps_error why = {.status = PS_ERR_NO_MEMORY, .text = "no memory for a replica"};
     enum ps_status status = PS_ERR_NO_MEMORY;
     struct psclient_replica *handle = ps_zeroed(client->memory, sizeof *handle);
     if (handle != NULL) {
@@ -126,7 +126,7 @@ PS_EXPORT int psclient_pull_since(struct psclient_replica *handle, uint64_t time
 {
     struct psclient *client = handle->client;
     uint64_t deadline_ms = ps_deadline_after(client->clock, timeout_ms);
-    struct ps_error why = {PS_OK, ""};
+    struct ps_error why = {.status = PS_OK};
     bool more = true;
     ps_replica_begin(handle->replica);
     while (more) {

@@ -186,7 +186,7 @@ enum ps_status ps_replica_take(const struct ps_since_message *message,
 static void take_part(struct ps_replica *replica, struct ps_replica_part *part,
                       const struct ps_pull_result *result)
 {
-    struct ps_error error = {PS_OK, ""};
+    struct ps_error error = {.status = PS_OK};
     PS_ASSERT(part->state == PS_PART_STALE);
     if (result->status.status == PS_OK) {
         enum ps_status status = ps_replica_part_take(part, &result->reply, &error);

@@ -171,6 +171,8 @@ static enum ps_status read_status(struct store *store, const struct ps_wire_rang
             text = ps_wire_bytes(&reader, &field, TEXT_BYTES_MAX, "message");
         else if (field.number == 4)
             status->retry_ms = ps_wire_uint(&reader, &field, UINT64_MAX, "retry_ms");
+        else if (field.number == 5)
+            status->session = ps_wire_uint(&reader, &field, UINT64_MAX, "session");
     }
     PS_TRY(reader.status);
     PS_TRY(keep_small(store, &word, &word_bytes));

@@ -92,6 +92,7 @@ static void put_status(struct ps_buffer *head, const struct ps_item_status *stat
     ps_wire_put_text(&nest.buffer, 2, ps_status_word(status->status));
     ps_wire_put_bytes(&nest.buffer, 3, status->text);
     ps_wire_put_uint(&nest.buffer, 4, status->retry_ms);
+    ps_wire_put_uint(&nest.buffer, 5, status->session);
     nest_end(&nest, FIELD_STATUS, 0, head);
 }
 

@@ -183,6 +183,7 @@ struct ps_item_status {
     bool from_server;     /* of a decoded one: the server has said so, in a word that we know */
     struct ps_bytes text; /* why it failed */
     uint64_t retry_ms;    /* when to try again; 0: nothing is known */
+    uint64_t session;     /* of a stale one: another that may begin now; 0: not said */
 };
 
 struct ps_push_result {

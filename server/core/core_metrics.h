@@ -50,6 +50,10 @@
     X(gauge, position, "ps_position", "Pushes applied in the life of the shard.")                 \
     X(gauge, durable_position, "ps_durable_position", "Pushes that would survive a crash.")       \
     X(gauge, clients, "ps_clients", "Clients whose requests are remembered.")                     \
+    X(counter, clients_forgotten, "ps_clients_forgotten_total",                                   \
+      "Clients forgotten since others came (--clients-max).")                                     \
+    X(counter, clients_forgotten_early, "ps_clients_forgotten_early_total",                       \
+      "Of these, clients that were silent for less than --client-idle.")                          \
     X(counter, checkpoints, "ps_checkpoints_total", "Checkpoints saved and published.")           \
     X(counter, checkpoint_failures, "ps_checkpoint_failures_total", "Checkpoints that failed.")   \
     X(histogram, checkpoint_seconds, "ps_checkpoint_seconds", "Time to save one checkpoint.")     \

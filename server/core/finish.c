@@ -1,6 +1,7 @@
 /* FinishInitParams, and who waits for which checkpoint. */
 #include "server/core/service.h"
 
+#include "server/core/fingerprint.h"
 #include "server/core/service_state.h"
 
 #include <inttypes.h>
@@ -40,8 +41,8 @@ static enum ps_status finish_locked(struct ps_service *service,
     if (!request->request.present)
         return begin_ready(service, request->epoch, error);
     struct ps_session_call call;
-    PS_TRY(ps_sessions_begin(&service->sessions, &request->request, ps_now_ms(service->clock),
-                             &call, error));
+    PS_TRY(ps_sessions_begin(&service->sessions, &request->request, ps_fingerprint_of_finish(),
+                             ps_service_unix_us(service), &call, error));
     if (call.is_repeat)
         return PS_OK;
     enum ps_status status = begin_ready(service, request->epoch, error);

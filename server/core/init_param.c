@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/utf8.h"
+#include "server/core/fingerprint.h"
 #include "server/core/parameter_settings.h"
 #include "server/core/service_state.h"
 
@@ -38,6 +39,8 @@ static enum ps_status build_at(struct ps_service *service, struct wish *wish,
                                struct ps_error *error);
 static enum ps_status reserve(struct ps_service *service, const struct wish *wish,
                               const struct ps_error *spilled, struct ps_error *error);
+static enum ps_status look(struct ps_service *service, const struct ps_init_request *request,
+                           struct ps_view content, bool *is_repeat, struct ps_error *error);
 static void unreserve(struct ps_service *service, uint64_t bytes);
 static enum ps_status answer_repeat(struct ps_service *service, struct ps_init_reply *reply,
                                     struct ps_error *error);
@@ -45,7 +48,7 @@ static uint64_t life_number(struct ps_service *service);
 static enum ps_status enter(struct ps_service *service, const struct wish *wish,
                             struct ps_parameter **parameter, struct ps_init_reply *reply,
                             struct ps_error *error);
-static enum ps_status enter_once(struct ps_service *service, const struct ps_request_id *request,
+static enum ps_status enter_once(struct ps_service *service, const struct ps_init_request *request,
                                  struct ps_parameter **parameter, struct ps_error *error);
 static enum ps_status insert(struct ps_service *service, struct ps_parameter **parameter,
                              struct ps_error *error);
@@ -58,8 +61,7 @@ enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_
     PS_TRY(check_meant(service, request, error));
     if (ps_staging_is_part(request->range, request->total))
         return init_part(service, request, reply, error);
-    if (request->request.present)
-        PS_TRY(ps_sessions_look(&service->sessions, &request->request, &is_repeat, error));
+    PS_TRY(look(service, request, request->content, &is_repeat, error));
     if (is_repeat)
         return answer_repeat(service, reply, error);
     PS_TRY(check_open(service, error));
@@ -73,6 +75,17 @@ enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_
     if (status == PS_OK && reply != NULL)
         *reply = taken;
     return status;
+}
+
+/* Was the request applied before? Of a range the content of the whole is not known: nothing. */
+static enum ps_status look(struct ps_service *service, const struct ps_init_request *request,
+                           struct ps_view content, bool *is_repeat, struct ps_error *error)
+{
+    if (!request->request.present)
+        return PS_OK;
+    return ps_sessions_look(&service->sessions, &request->request,
+                            ps_fingerprint_of_init(request, content), ps_service_unix_us(service),
+                            is_repeat, error);
 }
 
 /* Puts a range to the others of its request; the last brings all of them, which go on as one. */
@@ -92,8 +105,7 @@ static enum ps_status init_part(struct ps_service *service, const struct ps_init
     struct ps_added added;
     bool is_repeat = false;
     whole.range = (struct ps_elements){0};
-    if (request->request.present)
-        PS_TRY(ps_sessions_look(&service->sessions, &request->request, &is_repeat, error));
+    PS_TRY(look(service, request, (struct ps_view){0}, &is_repeat, error));
     if (is_repeat)
         return answer_repeat(service, reply, error);
     PS_TRY(check_open(service, error));
@@ -299,6 +311,8 @@ static enum ps_status reserve(struct ps_service *service, const struct wish *wis
                    wish->bytes, used, limit, spilled->text[0] != '\0' ? "; " : "", spilled->text);
 }
 
+static enum ps_status look(struct ps_service *service, const struct ps_init_request *request,
+                           struct ps_view content, bool *is_repeat, struct ps_error *error);
 static void unreserve(struct ps_service *service, uint64_t bytes)
 {
     ps_rwlock_write(&service->cut);
@@ -320,7 +334,7 @@ static enum ps_status enter(struct ps_service *service, const struct wish *wish,
     if (life_number(service) != wish->life)
         status = ps_fail(error, PS_ERR_UNAVAILABLE, "the shard was lost meanwhile");
     if (status == PS_OK)
-        status = enter_once(service, &wish->request->request, parameter, error);
+        status = enter_once(service, wish->request, parameter, error);
     if (*parameter == fresh)
         service->bytes_used -= wish->bytes;
     *reply = (struct ps_init_reply){.epoch = service->epoch};
@@ -329,13 +343,15 @@ static enum ps_status enter(struct ps_service *service, const struct wish *wish,
     return status;
 }
 
-static enum ps_status enter_once(struct ps_service *service, const struct ps_request_id *request,
+static enum ps_status enter_once(struct ps_service *service, const struct ps_init_request *request,
                                  struct ps_parameter **parameter, struct ps_error *error)
 {
-    if (!request->present)
+    if (!request->request.present)
         return insert(service, parameter, error);
     struct ps_session_call call;
-    PS_TRY(ps_sessions_begin(&service->sessions, request, ps_now_ms(service->clock), &call, error));
+    PS_TRY(ps_sessions_begin(&service->sessions, &request->request,
+                             ps_fingerprint_of_init(request, request->content),
+                             ps_service_unix_us(service), &call, error));
     if (call.is_repeat)
         return ps_service_admit(service, error);
     enum ps_status status = insert(service, parameter, error);

@@ -51,8 +51,8 @@ void ps_journal_queue_fini(struct ps_journal_queue *queue)
 /* ---- A push goes in ---- */
 
 enum ps_status ps_journal_place_init(struct ps_journal_place *place, struct ps_journal_queue *queue,
-                                     const struct ps_push_request *request, uint64_t epoch,
-                                     struct ps_error *error)
+                                     const struct ps_push_request *request, uint32_t fingerprint,
+                                     uint64_t epoch, struct ps_error *error)
 {
     *place = (struct ps_journal_place){.queue = queue};
     if (!queue->journals)
@@ -67,6 +67,7 @@ enum ps_status ps_journal_place_init(struct ps_journal_place *place, struct ps_j
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a record of the journal");
     }
     place->entry->record.epoch = epoch;
+    place->entry->record.fingerprint = request->request.present ? fingerprint : 0;
     place->copied_bytes = kept != NULL ? 0 : request->content.size;
     return PS_OK;
 }

@@ -72,12 +72,12 @@ struct ps_journal_place {
     bool is_first;                  /* nothing waited: the writer is to be told */
 };
 
-/* Makes the record of a push, outside all locks. Without a journal there is none. End it with
- * ps_journal_place_release, whether it was queued or not. PS_ERR_NO_MEMORY. */
+/* Makes the record of a push with that fingerprint, outside all locks. Without a journal there is
+ * none. End it with ps_journal_place_release, whether it was queued or not. PS_ERR_NO_MEMORY. */
 PS_MUST_USE enum ps_status ps_journal_place_init(struct ps_journal_place *place,
                                                  struct ps_journal_queue *queue,
                                                  const struct ps_push_request *request,
-                                                 uint64_t epoch, struct ps_error *error);
+                                                 uint32_t fingerprint, uint64_t epoch, struct ps_error *error);
 void ps_journal_place_release(struct ps_journal_place *place);
 
 /* Gives the next position to the push that makes `version` of its parameter.

@@ -57,7 +57,7 @@ enum ps_status ps_service_begin_loaded_by(struct ps_service *service,
     /* Nobody else looks at sessions while the shard is STARTING. */
     if (status == PS_OK)
         status = ps_sessions_decode(&service->sessions, facts->sessions, facts->position,
-                                    ps_now_ms(service->clock), error);
+                                    facts->unix_ns / 1000, error);
     if (status != PS_OK) {
         ps_parameter_table_fini(&table);
         return status;

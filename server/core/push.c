@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "optimizer/encoded.h"
+#include "server/core/fingerprint.h"
 #include "server/core/gradient_check.h"
 #include "server/core/service_state.h"
 #include "server/core/staged_part.h"
@@ -30,6 +31,8 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
 static enum ps_status push_part(struct ps_service *service, struct ps_parameter *parameter,
                                 const struct ps_push_request *request, struct outcome *outcome,
                                 struct ps_error *error);
+static enum ps_status was_applied(struct ps_service *service, const struct ps_push_request *range,
+                                  bool *is_repeat, struct ps_error *error);
 static enum ps_status look_at_part(struct ps_service *service, struct ps_parameter *parameter,
                                    struct ps_part *part, struct ps_error *error);
 static void give_made(struct ps_service *service, const struct ps_added *added,
@@ -46,8 +49,9 @@ static enum ps_status push_once(struct ps_service *service, struct ps_parameter 
                                 const struct ps_push_request *request, struct ps_ahead *ahead,
                                 struct outcome *outcome, struct ps_error *error);
 static enum ps_status apply(struct ps_service *service, struct ps_parameter *parameter,
-                            const struct ps_push_request *request, struct ps_ahead *ahead,
-                            struct outcome *outcome, struct ps_error *error);
+                            const struct ps_push_request *request, uint32_t fingerprint,
+                            struct ps_ahead *ahead, struct outcome *outcome,
+                            struct ps_error *error);
 static enum ps_status update(const struct ps_service *service, struct ps_parameter *parameter,
                              const struct ps_push_request *request, struct ps_ahead *ahead,
                              struct ps_journal_place *place, uint64_t *version,
@@ -211,7 +215,7 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
     PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, PS_ENCODING_NATIVE,
                                      ps_parameter_spec_bytes(parameter->spec), error));
     if (request->request.present)
-        PS_TRY(ps_sessions_look(&service->sessions, &request->request, &is_repeat, error));
+        PS_TRY(was_applied(service, request, &is_repeat, error));
     if (is_repeat)
         return push_once(service, parameter, request, NULL, outcome, error);
     PS_TRY(look_at_part(service, parameter, &part, error));
@@ -219,6 +223,7 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
         ps_staging_add(&service->staging, &part, ps_now_ms(service->clock), &added, error);
     if (added.ahead_failed != PS_OK)
         count_attempt(service, added.ahead_failed);
+    whole.range = (struct ps_elements){0};
     whole.content = added.content;
     whole.hold = added.hold;
     if (status == PS_OK && added.staged != NULL)
@@ -231,6 +236,15 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
     ps_blocks_release(added.made);
     ps_service_count_ranges(service);
     return status;
+}
+
+/* Was the push applied that this range is of? The content of all of it is not known here. */
+static enum ps_status was_applied(struct ps_service *service, const struct ps_push_request *range,
+                                  bool *is_repeat, struct ps_error *error)
+{
+    return ps_sessions_look(&service->sessions, &range->request,
+                            ps_fingerprint_of_push(range, (struct ps_view){0}),
+                            ps_service_unix_us(service), is_repeat, error);
 }
 
 /* What can be said of a range before the others are there. */
@@ -278,7 +292,7 @@ static enum ps_status note_staged(struct ps_service *service, struct ps_paramete
                                   struct ps_error *error)
 {
     bool is_repeat = false;
-    PS_TRY(ps_sessions_look(&service->sessions, &request->request, &is_repeat, error));
+    PS_TRY(was_applied(service, request, &is_repeat, error));
     outcome->reply.staged = !is_repeat;
     if (!is_repeat)
         return PS_OK;
@@ -306,37 +320,46 @@ static bool is_ahead(struct ps_service *service, struct ps_parameter *parameter,
     return false;
 }
 
-/* A repeat is answered as it was the first time. */
+/* A repeat is answered as it was the first time. Of a repeat that is a range, the content is not
+ * that of the push: only the subject is compared. */
 static enum ps_status push_once(struct ps_service *service, struct ps_parameter *parameter,
                                 const struct ps_push_request *request, struct ps_ahead *ahead,
                                 struct outcome *outcome, struct ps_error *error)
 {
     if (!request->request.present)
-        return apply(service, parameter, request, NULL, outcome, error);
+        return apply(service, parameter, request, 0, NULL, outcome, error);
     struct ps_sessions *sessions = &service->sessions;
     struct ps_session_call call;
-    PS_TRY(ps_sessions_begin(sessions, &request->request, ps_now_ms(service->clock), &call, error));
+    bool is_range = ps_staging_is_part(request->range, parameter->spec->count);
+    uint32_t fingerprint =
+        ps_fingerprint_of_push(request, is_range ? (struct ps_view){0} : request->content);
+    PS_TRY(ps_sessions_begin(sessions, &request->request, fingerprint, ps_service_unix_us(service),
+                             &call, error));
     if (call.is_repeat) {
         outcome->reply = (struct ps_push_reply){
             .version = call.answer.version, .duplicate = true, .position = call.answer.position};
         return PS_OK;
     }
-    enum ps_status status = apply(service, parameter, request, ahead, outcome, error);
-    if (status == PS_OK)
-        ps_sessions_commit(sessions, &call,
-                           (struct ps_session_answer){.version = outcome->reply.version,
-                                                      .position = outcome->reply.position});
-    else
+    enum ps_status status = apply(service, parameter, request, fingerprint, ahead, outcome, error);
+    if (status != PS_OK) {
         ps_sessions_abort(sessions, &call);
-    return status;
+        return status;
+    }
+    ps_sessions_commit(sessions, &call,
+                       (struct ps_session_answer){.version = outcome->reply.version,
+                                                  .position = outcome->reply.position});
+    if (call.is_new_client)
+        ps_service_count_clients(service);
+    return PS_OK;
 }
 
 static enum ps_status apply(struct ps_service *service, struct ps_parameter *parameter,
-                            const struct ps_push_request *request, struct ps_ahead *ahead,
-                            struct outcome *outcome, struct ps_error *error)
+                            const struct ps_push_request *request, uint32_t fingerprint,
+                            struct ps_ahead *ahead, struct outcome *outcome, struct ps_error *error)
 {
     struct ps_journal_place place;
-    PS_TRY(ps_journal_place_init(&place, &service->queue, request, service->epoch, error));
+    PS_TRY(ps_journal_place_init(&place, &service->queue, request, fingerprint, service->epoch,
+                                 error));
     uint64_t version = 0;
     enum ps_status status = update(service, parameter, request, ahead, &place, &version, error);
     ps_journal_place_release(&place);

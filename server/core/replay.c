@@ -78,8 +78,8 @@ static enum ps_status remember(struct ps_service *service, const struct ps_recor
                                           .sequence = record->sequence};
     const struct ps_session_answer answer = {.version = record->version,
                                              .position = record->position};
-    return ps_sessions_remember(&service->sessions, &request, ps_now_ms(service->clock), answer,
-                                reason);
+    return ps_sessions_remember(&service->sessions, &request, record->fingerprint,
+                                ps_service_unix_us(service), answer, reason);
 }
 
 void ps_service_begin_recovered(struct ps_service *service, uint64_t position)

@@ -139,6 +139,11 @@ void ps_service_begin_chain(struct ps_service *service)
     service->chain = (struct ps_chain){service->epoch, life};
 }
 
+uint64_t ps_service_unix_us(const struct ps_service *service)
+{
+    return ps_unix_ns(service->clock) / 1000;
+}
+
 enum ps_life ps_service_life(const struct ps_service *service)
 {
     return (enum ps_life)atomic_load(&service->life);
@@ -268,11 +273,20 @@ void ps_service_count_table(struct ps_service *service)
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
     ps_gauge_set(service->metrics.position, (double)state.position);
-    ps_gauge_set(service->metrics.clients, (double)ps_sessions_count(&service->sessions));
+    ps_service_count_clients(service);
     ps_gauge_set(service->metrics.parameters, (double)service->table.count);
     ps_gauge_set(service->metrics.parameter_bytes, (double)service->table.value_bytes);
     ps_gauge_set(service->metrics.state_bytes, (double)service->table.state_bytes);
     ps_gauge_set(service->metrics.device_parameters, (double)service->table.resident_count);
+}
+
+void ps_service_count_clients(struct ps_service *service)
+{
+    struct ps_sessions_tally tally;
+    ps_sessions_tally(&service->sessions, &tally);
+    ps_gauge_set(service->metrics.clients, (double)tally.remembered);
+    ps_counter_add(service->metrics.clients_forgotten, tally.newly_forgotten);
+    ps_counter_add(service->metrics.clients_forgotten_early, tally.newly_forgotten_early);
 }
 
 void ps_service_count_ranges(struct ps_service *service)

@@ -109,6 +109,9 @@ PS_MUST_USE enum ps_status ps_service_check_name(struct ps_bytes name, struct ps
 /* How much of a name from outside "%.*s" may print. */
 int ps_service_name_width(struct ps_bytes name);
 
+/* The time in microseconds since 1970, in which sessions are counted. */
+uint64_t ps_service_unix_us(const struct ps_service *service);
+
 enum ps_life ps_service_life(const struct ps_service *service);
 
 /* Makes `*pull` a range of `values`, in that encoding; what it keeps of them it takes a reference
@@ -141,5 +144,8 @@ void ps_service_count_ranges(struct ps_service *service);
 
 /* Sets the gauges of the table; with the cut held. */
 void ps_service_count_table(struct ps_service *service);
+
+/* Sets the gauge of the clients that are remembered, and counts those forgotten since. */
+void ps_service_count_clients(struct ps_service *service);
 
 #endif

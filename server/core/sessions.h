@@ -1,28 +1,36 @@
 /* What a shard remembers of its clients' requests, so that a repeat is answered and not applied
- * again (promise P2).
+ * again (promise P2). docs/sessions.md says the same to people who write clients.
  *
- * A request id is {client, session, sequence}. Sequences begin at 1 and rise by one within a
- * session; they may arrive out of order. Per client there is a ring of PS_SESSION_SLOTS slots; a
- * request stands in slot sequence % PS_SESSION_SLOTS, so the ring remembers the newest request of
- * each residue:
+ * A request id is {client, session, sequence}. A session is the time at which it began, in
+ * microseconds since 1970; a client's next one is higher. Sequences begin at 1 and rise by one
+ * within a session; they may arrive out of order. Per client there is a ring of PS_SESSION_SLOTS
+ * slots; a request stands in slot sequence % PS_SESSION_SLOTS, so the ring remembers the newest
+ * request of each residue:
  *
  *   the slot has this sequence    a repeat: answered as it was the first time
  *   the slot has a higher one     too old: nobody can tell whether it was applied
  *   the slot has a lower one      new
  *
- * A session number below the client's is over; one above begins a new session, and the ring is
- * empty again. A client that is not remembered is new, unless clients have been forgotten in the
- * life of the shard: from then on a new one begins with one of the first PS_SESSION_SLOTS sequences
- * (its first calls may be in flight together), and one with a later sequence may be one of those.
+ * A session below the client's is over; one above begins a new session, and the ring is empty
+ * again.
  *
- * At most clients_max clients are remembered. When another comes, the one that has been idle the
- * longest is forgotten, if that is at least idle_ms. So a client must not repeat a request later
- * than idle_ms after it sent anything last.
+ * At most clients_max clients are remembered. When the request of another one commits, the client
+ * that was silent the longest is forgotten, and `floor` becomes higher than its session: a client
+ * that is not remembered must begin with a session of the floor or above. So a repeat of a
+ * forgotten client's request is always below the floor, and never applied again; forgetting early
+ * costs that client a new session, and an answer only where a request was open at that moment. A
+ * session may be PS_SESSION_AHEAD_US ahead of the clock here: so nobody can raise the floor beyond
+ * what a client that begins now has, or is told by ps_error.session, which is always accepted.
+ *
+ * Each slot has the fingerprint of its request (fingerprint.h). An id that comes back with another
+ * one is another request under a used id, and is told so.
  *
  * Threads:  every function is safe from any thread, but for init and fini.
  * Blocking: never.
  * Errors:   said at each function.
- * Memory:   6.2 KiB per client, of the allocator given to init.
+ * Memory:   of the allocator given to init: 0.4 KiB per client with one request, 8.4 KiB with 129
+ *           and more. Clients whose first request is under way come on top, and what replay
+ *           remembers above clients_max.
  */
 #ifndef PS_SERVER_CORE_SESSIONS_H
 #define PS_SERVER_CORE_SESSIONS_H
@@ -35,6 +43,9 @@
 
 #define PS_SESSION_SLOTS 256
 
+/* By how much the clock of a client may be ahead of the server's. */
+#define PS_SESSION_AHEAD_US ((uint64_t)60 * 1000 * 1000)
+
 /* How a request was answered. Of requests that are no pushes, version and position are 0. */
 struct ps_session_answer {
     uint64_t version;
@@ -45,6 +56,7 @@ struct ps_session_answer {
 struct ps_session_slot {
     uint64_t sequence;
     struct ps_session_answer answer;
+    uint32_t fingerprint; /* 0: not known */
 };
 
 /* Everything that is remembered of one client. */
@@ -52,7 +64,9 @@ struct ps_session_client {
     uint8_t id[PS_CLIENT_ID_BYTES_MAX];
     size_t id_size;
     uint64_t session;
-    struct ps_session_slot slots[PS_SESSION_SLOTS];
+    uint64_t used_us;     /* when its last request began, since 1970 */
+    uint32_t slot_places; /* 0, or a power of two up to PS_SESSION_SLOTS */
+    struct ps_session_slot *slots; /* a sequence stands at sequence % slot_places */
 };
 
 struct ps_session_entry;
@@ -60,22 +74,33 @@ struct ps_session_entry;
 struct ps_sessions {
     const struct ps_allocator *memory; /* borrowed; outlives this */
     uint32_t clients_max;
-    uint64_t idle_ms;
+    uint64_t idle_us;
     struct ps_mutex lock;             /* PS_RANK_QUEUE; guards all that follows */
     struct ps_session_entry *entries; /* hash table over the ids */
-    struct ps_session_entry *idlest;  /* list from the longest idle on */
-    struct ps_session_entry *busiest; /* its end */
-    bool has_forgotten;               /* some client, in the life of the shard */
+    struct ps_session_entry *idlest;  /* list of those remembered, from the longest silent on */
+    uint32_t remembered;              /* how many */
+    uint64_t floor;                   /* the lowest session of a client that is not remembered */
+    uint64_t forgotten;               /* clients, since the last tally */
+    uint64_t forgotten_early;         /* of these: silent for less than idle_us */
 };
 
+/* `idle_ms`: who is forgotten after a shorter silence is counted as forgotten early. */
 void ps_sessions_init(struct ps_sessions *sessions, const struct ps_allocator *memory,
                       uint32_t clients_max, uint64_t idle_ms);
 void ps_sessions_fini(struct ps_sessions *sessions);
 
-/* Forgets every client. No request may be under way. */
+/* Forgets every client, and that there ever was one. No request may be under way. */
 void ps_sessions_clear(struct ps_sessions *sessions);
 
 uint32_t ps_sessions_count(struct ps_sessions *sessions);
+
+/* What metrics show; "newly": since the last look. */
+struct ps_sessions_tally {
+    uint32_t remembered;
+    uint64_t newly_forgotten;
+    uint64_t newly_forgotten_early;
+};
+void ps_sessions_tally(struct ps_sessions *sessions, struct ps_sessions_tally *tally);
 
 /* ---- One request ---- */
 
@@ -83,91 +108,102 @@ uint32_t ps_sessions_count(struct ps_sessions *sessions);
 struct ps_session_call {
     struct ps_session_entry *entry; /* private */
     uint64_t sequence;              /* private */
+    uint64_t now_us;                /* private */
+    uint32_t fingerprint;           /* private */
     struct ps_session_call *next;   /* private */
+    bool is_new_client;             /* set by the commit: its client is remembered from now on */
     bool is_repeat;                 /* it was applied before: `answer` says how; nothing to end */
     struct ps_session_answer answer;
 };
 
 /* Begins a request. On PS_OK either `call->is_repeat`, or the request is under way, and must be
- * ended by ps_sessions_commit or ps_sessions_abort.
+ * ended by ps_sessions_commit or ps_sessions_abort. A client is remembered from its first commit
+ * on: a request that is refused leaves nothing.
+ *
+ * fingerprint           of the request; 0: not known
+ * now_us                since 1970
  *
  * PS_ERR_BAD_INPUT      the id is empty or too long, or the sequence is 0
- * PS_ERR_STALE_SESSION  the session is over, the sequence is too old, or the client is not known
+ * PS_ERR_STALE_SESSION  the session is over or too far ahead, the sequence is too old, or the
+ *                       client is not known and its session below the floor; nothing changed.
+ *                       error->session is one that the client may begin now
+ * PS_ERR_ID_REUSED      another request was applied under this id; nothing changed
  * PS_ERR_BUSY           the same request, or one that shares its slot, is under way; a former
- *                       session's are; too many clients
+ *                       session's are
  * PS_ERR_NO_MEMORY
  */
 PS_MUST_USE enum ps_status ps_sessions_begin(struct ps_sessions *sessions,
-                                             const struct ps_request_id *request, uint64_t now_ms,
+                                             const struct ps_request_id *request,
+                                             uint32_t fingerprint, uint64_t now_us,
                                              struct ps_session_call *call, struct ps_error *error);
 
-/* It was applied: from now on a repeat gets this answer. */
+/* The request was applied: from now on a repeat gets this answer. */
 void ps_sessions_commit(struct ps_sessions *sessions, struct ps_session_call *call,
                         struct ps_session_answer answer);
 
-/* It was refused, and may come again. */
+/* The request was refused, and may come again. */
 void ps_sessions_abort(struct ps_sessions *sessions, struct ps_session_call *call);
 
 /* Was this request applied? Changes nothing. `*is_repeat` is written on PS_OK.
  *
- * PS_ERR_BAD_INPUT, PS_ERR_STALE_SESSION   as ps_sessions_begin
+ * PS_ERR_BAD_INPUT, PS_ERR_STALE_SESSION, PS_ERR_ID_REUSED   as ps_sessions_begin
  */
 PS_MUST_USE enum ps_status ps_sessions_look(struct ps_sessions *sessions,
-                                            const struct ps_request_id *request, bool *is_repeat,
+                                            const struct ps_request_id *request,
+                                            uint32_t fingerprint, uint64_t now_us, bool *is_repeat,
                                             struct ps_error *error);
 
 /* Remembers a request of the journal: no rule is asked, the clients of the journal were all let in.
- * The order among requests of a session does not matter. Above clients_max the longest idle goes.
+ * The order among requests of a session does not matter. Nobody is forgotten for it, also above
+ * clients_max: whoever pushed last before a crash is who repeats a push after it.
  *
  * PS_ERR_CORRUPT      no such id could have been let in
  * PS_ERR_NO_MEMORY
  */
 PS_MUST_USE enum ps_status ps_sessions_remember(struct ps_sessions *sessions,
                                                 const struct ps_request_id *request,
-                                                uint64_t now_ms, struct ps_session_answer answer,
+                                                uint32_t fingerprint, uint64_t now_us,
+                                                struct ps_session_answer answer,
                                                 struct ps_error *error);
+
+/* No client that is not remembered may go on from before `now_us`. For tables that are made of what
+ * is left of others. */
+void ps_sessions_raise_floor(struct ps_sessions *sessions, uint64_t now_us);
 
 /* ---- Into a checkpoint and back: sessions_codec.c ---- */
 
-/* Copies of all clients, in no order. */
-struct ps_sessions_copy {
-    struct ps_session_client *clients;
-    size_t client_count;
-    bool has_forgotten;
-};
-
-/* Copies everything at memory speed, for an instant in which no request is under way; the caller
- * releases `copy->clients` to `memory`. PS_ERR_NO_MEMORY. */
-PS_MUST_USE enum ps_status ps_sessions_copy(struct ps_sessions *sessions,
-                                            const struct ps_allocator *memory,
-                                            struct ps_sessions_copy *copy, struct ps_error *error);
-
-/* The copies as bytes, which the caller releases to `memory`; sorts them by id, so that equal
- * states give equal bytes. PS_ERR_NO_MEMORY. */
-PS_MUST_USE enum ps_status ps_sessions_encode(struct ps_sessions_copy *copy,
+/* The table as bytes, which the caller releases to `memory`, for an instant in which no request is
+ * under way. PS_ERR_NO_MEMORY. */
+PS_MUST_USE enum ps_status ps_sessions_encode(struct ps_sessions *sessions,
                                               const struct ps_allocator *memory, uint8_t **bytes,
                                               size_t *size, struct ps_error *error);
 
-/* Fills an empty table. Only what ps_sessions_encode can have made is taken, with no answer beyond
- * `position`; all clients are taken, also above clients_max. No bytes behind position 0 may come
- * from a program that remembered nobody: as if some had been forgotten. After a failure the table
- * is empty.
+/* Fills an empty table. Only what ps_sessions_encode can have made is taken, or could in the format
+ * before it, with no answer beyond `position`; all clients are taken, also above clients_max. No
+ * bytes behind position 0 come from a program that remembered nobody, and a table of the former
+ * format does not say who was forgotten: the floor is `written_us` then, when the checkpoint was
+ * written, in microseconds since 1970. After a failure the table is empty.
  *
  * PS_ERR_CORRUPT      the text says what is wrong
  * PS_ERR_UNSUPPORTED  a version that this program does not know
  * PS_ERR_NO_MEMORY
  */
 PS_MUST_USE enum ps_status ps_sessions_decode(struct ps_sessions *sessions, struct ps_bytes bytes,
-                                              uint64_t position, uint64_t now_ms,
+                                              uint64_t position, uint64_t written_us,
                                               struct ps_error *error);
 
-/* Clients have been forgotten. For the codec. */
-void ps_sessions_set_forgotten(struct ps_sessions *sessions);
+/* The clients that are remembered, from the longest silent on: the first, or the one behind
+ * `client`; NULL: there is none. For who has the table alone. */
+const struct ps_session_client *ps_sessions_next(const struct ps_sessions *sessions,
+                                                 const struct ps_session_client *client);
 
-/* Puts one client into the table, idle since `now_ms`; its id is not there yet. For the codec.
- * PS_ERR_NO_MEMORY. */
+/* Is there such a client? For the codec. */
+bool ps_sessions_knows(struct ps_sessions *sessions, struct ps_bytes id);
+
+/* Puts one client into the table, as the one used last; its id is not there yet. Copied. For the
+ * codec and for tools, which have the table alone. PS_ERR_NO_MEMORY. */
 PS_MUST_USE enum ps_status ps_sessions_put(struct ps_sessions *sessions,
-                                           const struct ps_session_client *client, uint64_t now_ms);
+                                           const struct ps_session_client *client);
 
 /* Asserts every invariant. */
 void ps_sessions_check(struct ps_sessions *sessions);

@@ -19,8 +19,8 @@ struct holding {
     size_t capacity;
     size_t count; /* parameters that are held; of the others there may be a reservation */
     struct ps_checkpoint_parameter *parameters;
-    struct ps_sessions_copy sessions;
     uint8_t *session_bytes;
+    size_t session_size;
     struct ps_parameter_version versions[];
 };
 
@@ -34,7 +34,7 @@ static enum ps_status reserve_all(struct ps_service *service, struct holding *ho
 static void release_holding(struct holding *holding);
 static enum ps_status take_instant(struct ps_service *service, struct holding *holding,
                                    struct ps_snapshot *snapshot, struct ps_error *error);
-static enum ps_status encode_sessions(struct holding *holding, struct ps_checkpoint_facts *facts,
+static enum ps_status encode_sessions(struct ps_service *service, struct holding *holding,
                                       struct ps_error *error);
 static void describe(struct holding *holding, size_t i);
 static enum ps_status read_snapshot(void *self, uint32_t array, uint64_t offset, void *to,
@@ -59,8 +59,6 @@ enum ps_status ps_service_snapshot(struct ps_service *service, struct ps_snapsho
     ps_rwlock_write(&service->cut);
     status = take_instant(service, holding, snapshot, error);
     ps_rwlock_unlock(&service->cut);
-    if (status == PS_OK)
-        status = encode_sessions(holding, &snapshot->facts, error);
     if (status != PS_OK) {
         release_holding(holding);
         *snapshot = (struct ps_snapshot){0};
@@ -152,7 +150,7 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
     if (life_of(service) != holding->life)
         return ps_fail(error, PS_ERR_NOT_READY, "the shard was lost meanwhile");
     PS_ASSERT(service->table.count == holding->capacity);
-    PS_TRY(ps_sessions_copy(&service->sessions, holding->memory, &holding->sessions, error));
+    PS_TRY(encode_sessions(service, holding, error));
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
          entry != NULL; entry = ps_parameter_table_next(entry)) {
         PS_TRY(ps_parameter_hold(ps_parameter_entry_parameter(entry),
@@ -169,6 +167,7 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
         .epoch = service->epoch,
         .position = state.position,
         .unix_ns = ps_unix_ns(service->clock),
+        .sessions = {holding->session_bytes, holding->session_size},
         .job = service->job,
     };
     make_uuid(service->random, snapshot->facts.uuid);
@@ -176,17 +175,13 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
     return PS_OK;
 }
 
-/* The copies are as large as the sessions: they go as soon as the bytes are made. */
-static enum ps_status encode_sessions(struct holding *holding, struct ps_checkpoint_facts *facts,
+/* Encoded under the cut and not copied first: the bytes are no more than a copy would be, and with
+ * every client's ring full a copy would cost a hundred megabytes a second time. */
+static enum ps_status encode_sessions(struct ps_service *service, struct holding *holding,
                                       struct ps_error *error)
 {
-    size_t size = 0;
-    PS_TRY(ps_sessions_encode(&holding->sessions, holding->memory, &holding->session_bytes, &size,
-                              error));
-    ps_release(holding->memory, holding->sessions.clients);
-    holding->sessions = (struct ps_sessions_copy){0};
-    facts->sessions = (struct ps_bytes){holding->session_bytes, size};
-    return PS_OK;
+    return ps_sessions_encode(&service->sessions, holding->memory, &holding->session_bytes,
+                              &holding->session_size, error);
 }
 
 static void describe(struct holding *holding, size_t i)
@@ -281,7 +276,6 @@ static void release_holding(struct holding *holding)
 {
     for (size_t i = 0; i < holding->capacity; i++)
         ps_parameter_version_release(&holding->versions[i]);
-    ps_release(holding->memory, holding->sessions.clients);
     ps_release(holding->memory, holding->session_bytes);
     ps_release(holding->memory, holding->parameters);
     ps_release(holding->memory, holding);

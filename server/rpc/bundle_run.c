@@ -348,6 +348,8 @@ static void note_failure(struct ps_bundle_run *run, struct ps_item_status *to,
     }
     if (to->status == PS_ERR_BUSY || to->status == PS_ERR_NO_MEMORY)
         to->retry_ms = RETRY_MS;
+    if (to->status == PS_ERR_STALE_SESSION)
+        to->session = error->session;
 }
 
 /* ---- The reply ---- */

@@ -10,7 +10,9 @@
 #include <grpc/slice_buffer.h>
 #include <grpc/support/time.h>
 
+#include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 struct ps_rpc_kept {
@@ -141,6 +143,7 @@ void ps_rpc_batch_init(struct ps_rpc_batch *batch, struct ps_rpc_call *call)
     memset(batch, 0, sizeof *batch);
     batch->call = call;
     batch->details = grpc_empty_slice();
+    batch->session = grpc_empty_slice();
 }
 
 static grpc_op *add(struct ps_rpc_batch *batch, grpc_op_type type)
@@ -219,6 +222,22 @@ void ps_rpc_batch_status(struct ps_rpc_batch *batch, enum ps_status status, cons
     op->data.send_status_from_server.status_details = &batch->details;
 }
 
+void ps_rpc_batch_suggest_session(struct ps_rpc_batch *batch, uint64_t session)
+{
+    grpc_op *op = &batch->ops[batch->count - 1];
+    PS_ASSERT(op->op == GRPC_OP_SEND_STATUS_FROM_SERVER);
+    size_t *count = &op->data.send_status_from_server.trailing_metadata_count;
+    if (session == 0)
+        return;
+    PS_ASSERT(*count == 1);
+    char digits[24];
+    (void)snprintf(digits, sizeof digits, "%" PRIu64, session);
+    batch->session = grpc_slice_from_copied_string(digits);
+    batch->call->status_words[(*count)++] =
+        (grpc_metadata){.key = grpc_slice_from_static_string(PS_SESSION_METADATA_KEY),
+                        .value = batch->session};
+}
+
 void ps_rpc_batch_close(struct ps_rpc_batch *batch)
 {
     add(batch, GRPC_OP_RECV_CLOSE_ON_SERVER)->data.recv_close_on_server.cancelled =
@@ -232,6 +251,7 @@ void ps_rpc_batch_start(struct ps_rpc_batch *batch, struct ps_tag *tag)
         grpc_call_start_batch(batch->call->call, batch->ops, batch->count, tag, NULL);
     PS_ASSERT(failed == GRPC_CALL_OK);
     grpc_slice_unref(batch->details);
+    grpc_slice_unref(batch->session);
 }
 
 grpc_byte_buffer *ps_rpc_message_of(struct ps_bytes bytes)

@@ -83,6 +83,7 @@ struct ps_rpc_batch {
     grpc_op ops[5];
     size_t count;
     grpc_slice details; /* the status message, while the batch is started */
+    grpc_slice session; /* that is suggested, in digits, for as long */
 };
 
 void ps_rpc_batch_init(struct ps_rpc_batch *batch, struct ps_rpc_call *call);
@@ -98,6 +99,9 @@ void ps_rpc_batch_receive(struct ps_rpc_batch *batch);
 
 /* Ends the call: with PS_OK, or with the code, the text and the word of a failure. */
 void ps_rpc_batch_status(struct ps_rpc_batch *batch, enum ps_status status, const char *text);
+
+/* Behind ps_rpc_batch_status: the client may begin this session now; 0: nothing is said. */
+void ps_rpc_batch_suggest_session(struct ps_rpc_batch *batch, uint64_t session);
 
 /* Completes when the call is over for the client, which may have cancelled it. */
 void ps_rpc_batch_close(struct ps_rpc_batch *batch);

@@ -328,6 +328,8 @@ static void send_reply(struct unary_call *call)
     if (message != NULL)
         ps_rpc_batch_message(&batch, message);
     ps_rpc_batch_status(&batch, exchange->status, exchange->error.text);
+    if (exchange->status == PS_ERR_STALE_SESSION)
+        ps_rpc_batch_suggest_session(&batch, exchange->error.session);
     if (!call->close_pending)
         ps_rpc_batch_close(&batch);
     call->state = REPLYING;

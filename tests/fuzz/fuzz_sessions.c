@@ -12,15 +12,13 @@
 static void expect_same_bytes(struct ps_sessions *sessions, const struct ps_allocator *memory,
                               struct ps_bytes bytes)
 {
-    struct ps_sessions_copy copy;
     uint8_t *again = NULL;
     size_t size = 0;
-    if (ps_sessions_copy(sessions, memory, &copy, NULL) != PS_OK ||
-        ps_sessions_encode(&copy, memory, &again, &size, NULL) != PS_OK)
+    if (ps_sessions_encode(sessions, memory, &again, &size, NULL) != PS_OK)
         abort();
-    if (bytes.size > 0 && (size != bytes.size || memcmp(again, bytes.data, size) != 0))
+    bool is_present_format = bytes.size > 4 && bytes.data[4] == 2;
+    if (is_present_format && (size != bytes.size || memcmp(again, bytes.data, size) != 0))
         abort();
-    ps_release(memory, copy.clients);
     ps_release(memory, again);
 }
 

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum ps_status summarise(struct session_summary *summary, struct ps_sessions_copy *copy,
+static enum ps_status summarise(struct session_summary *summary, struct ps_sessions *table,
                                 struct ps_error *error);
+static void describe(const struct ps_session_client *client, struct session_row *row);
 static enum ps_status gather(const struct shard_state *states, size_t state_count,
                              struct session_summary *all, struct ps_error *error);
 static enum ps_status append(struct session_summary *all, const struct session_summary *more,
@@ -16,19 +17,17 @@ static enum ps_status encode_ended(const struct session_summary *all, uint8_t **
                                    struct ps_error *error);
 static int compare_rows(const void *a, const void *b);
 
-enum ps_status session_summary_init(struct session_summary *summary, struct ps_bytes sessions,
+enum ps_status session_summary_init(struct session_summary *summary,
+                                    const struct ps_checkpoint_facts *facts,
                                     const struct ps_allocator *memory, struct ps_error *error)
 {
     struct ps_sessions table;
-    struct ps_sessions_copy copy = {0};
     *summary = (struct session_summary){.memory = memory};
     ps_sessions_init(&table, memory, UINT32_MAX, 0);
-    enum ps_status status = ps_sessions_decode(&table, sessions, UINT64_MAX, 0, error);
+    enum ps_status status =
+        ps_sessions_decode(&table, facts->sessions, UINT64_MAX, facts->unix_ns / 1000, error);
     if (status == PS_OK)
-        status = ps_sessions_copy(&table, memory, &copy, error);
-    if (status == PS_OK)
-        status = summarise(summary, &copy, error);
-    ps_release(memory, copy.clients);
+        status = summarise(summary, &table, error);
     ps_sessions_fini(&table);
     return status;
 }
@@ -40,27 +39,33 @@ void session_summary_fini(struct session_summary *summary)
     *summary = (struct session_summary){0};
 }
 
-static enum ps_status summarise(struct session_summary *summary, struct ps_sessions_copy *copy,
+static enum ps_status summarise(struct session_summary *summary, struct ps_sessions *table,
                                 struct ps_error *error)
 {
-    summary->rows = ps_zeroed_array(summary->memory, copy->client_count, sizeof *summary->rows);
+    size_t count = ps_sessions_count(table);
+    summary->floor = table->floor;
+    summary->rows = ps_zeroed_array(summary->memory, count, sizeof *summary->rows);
     if (summary->rows == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu clients", copy->client_count);
-    for (size_t i = 0; i < copy->client_count; i++) {
-        const struct ps_session_client *client = &copy->clients[i];
-        struct session_row *row = &summary->rows[summary->count++];
-        memcpy(row->id, client->id, client->id_size);
-        row->id_size = client->id_size;
-        row->session = client->session;
-        for (size_t slot = 0; slot < PS_SESSION_SLOTS; slot++) {
-            uint64_t sequence = client->slots[slot].sequence;
-            row->slot_count += sequence != 0;
-            row->sequence = sequence > row->sequence ? sequence : row->sequence;
-        }
-    }
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu clients", count);
+    for (const struct ps_session_client *client = ps_sessions_next(table, NULL); client != NULL;
+         client = ps_sessions_next(table, client))
+        describe(client, &summary->rows[summary->count++]);
     if (summary->count > 0)
         qsort(summary->rows, summary->count, sizeof *summary->rows, compare_rows);
     return PS_OK;
+}
+
+static void describe(const struct ps_session_client *client, struct session_row *row)
+{
+    memcpy(row->id, client->id, client->id_size);
+    row->id_size = client->id_size;
+    row->session = client->session;
+    row->used_us = client->used_us;
+    for (uint32_t slot = 0; slot < client->slot_places; slot++) {
+        uint64_t sequence = client->slots[slot].sequence;
+        row->slot_count += sequence != 0;
+        row->sequence = sequence > row->sequence ? sequence : row->sequence;
+    }
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -97,7 +102,7 @@ static enum ps_status gather(const struct shard_state *states, size_t state_coun
     for (size_t i = 0; i < state_count; i++) {
         struct session_summary one;
         enum ps_status status =
-            session_summary_init(&one, states[i].facts.sessions, all->memory, error);
+            session_summary_init(&one, &states[i].facts, all->memory, error);
         if (status == PS_OK)
             status = append(all, &one, error);
         session_summary_fini(&one);
@@ -121,6 +126,8 @@ static enum ps_status append(struct session_summary *all, const struct session_s
         memcpy(rows, all->rows, all->count * sizeof *rows);
     if (more->count > 0)
         memcpy(rows + all->count, more->rows, more->count * sizeof *rows);
+    if (more->floor > all->floor)
+        all->floor = more->floor;
     ps_release(all->memory, all->rows);
     all->rows = rows;
     all->count = count;
@@ -136,6 +143,8 @@ static void keep_highest(struct session_summary *all)
             struct session_row *row = &all->rows[kept - 1];
             row->session =
                 all->rows[i].session > row->session ? all->rows[i].session : row->session;
+            row->used_us =
+                all->rows[i].used_us > row->used_us ? all->rows[i].used_us : row->used_us;
             continue;
         }
         all->rows[kept++] = all->rows[i];
@@ -143,26 +152,34 @@ static void keep_highest(struct session_summary *all)
     all->count = kept;
 }
 
+static enum ps_status put(struct ps_sessions *table, const struct ps_session_client *client,
+                          struct ps_error *error)
+{
+    enum ps_status status = ps_sessions_put(table, client);
+    return status == PS_OK ? PS_OK : ps_fail(error, status, "no memory for another client");
+}
+
+/* The table that the shards begin with. It knows the clients by ended sessions; the floor is the
+ * highest of all shards', since any of them may have forgotten clients. */
 static enum ps_status encode_ended(const struct session_summary *all, uint8_t **bytes, size_t *size,
                                    struct ps_error *error)
 {
-    /* Any of the shards may have. */
-    struct ps_sessions_copy copy = {.client_count = all->count, .has_forgotten = true};
-    copy.clients = ps_zeroed_array(all->memory, all->count, sizeof *copy.clients);
-    if (copy.clients == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu clients", all->count);
+    struct ps_sessions table;
+    ps_sessions_init(&table, all->memory, UINT32_MAX, 0);
+    ps_sessions_raise_floor(&table, all->floor);
     enum ps_status status = PS_OK;
     for (size_t i = 0; i < all->count && status == PS_OK; i++) {
-        struct ps_session_client *client = &copy.clients[i];
-        memcpy(client->id, all->rows[i].id, all->rows[i].id_size);
-        client->id_size = all->rows[i].id_size;
-        client->session = all->rows[i].session + 1;
-        if (client->session == 0)
-            status = ps_fail(error, PS_ERR_UNSUPPORTED,
-                             "a client's session has the highest number: none can follow it");
+        const struct session_row *row = &all->rows[i];
+        struct ps_session_client client = {
+            .id_size = row->id_size, .session = row->session + 1, .used_us = row->used_us};
+        memcpy(client.id, row->id, row->id_size);
+        status = client.session == UINT64_MAX
+                     ? ps_fail(error, PS_ERR_UNSUPPORTED,
+                               "a client's session has the highest number: none can follow it")
+                     : put(&table, &client, error);
     }
     if (status == PS_OK)
-        status = ps_sessions_encode(&copy, all->memory, bytes, size, error);
-    ps_release(all->memory, copy.clients);
+        status = ps_sessions_encode(&table, all->memory, bytes, size, error);
+    ps_sessions_fini(&table);
     return status;
 }

@@ -16,6 +16,7 @@ struct session_row {
     uint8_t id[PS_CLIENT_ID_BYTES_MAX];
     size_t id_size;
     uint64_t session;
+    uint64_t used_us;    /* when its last request began, since 1970 */
     uint64_t sequence;   /* the highest remembered */
     uint32_t slot_count; /* requests remembered */
 };
@@ -24,10 +25,12 @@ struct session_summary {
     const struct ps_allocator *memory; /* borrowed; outlives this */
     struct session_row *rows;          /* owned; sorted by id */
     size_t count;
+    uint64_t floor; /* the lowest session of a client that is not remembered */
 };
 
+/* What `facts` say is remembered; `facts` is borrowed. */
 PS_MUST_USE enum ps_status session_summary_init(struct session_summary *summary,
-                                                struct ps_bytes sessions,
+                                                const struct ps_checkpoint_facts *facts,
                                                 const struct ps_allocator *memory,
                                                 struct ps_error *error);
 

@@ -1,12 +1,15 @@
 /* Parameters in the order of their names, everything with its length in front. */
 #include "tools/psckpt/state_digest.h"
 
+#include "tools/psckpt/session_digest.h"
+
 #include <stdlib.h>
 
 #define HEADLINE "pserver state 1\n"
 
 static void add_parameter(struct sha256 *hash, const struct ps_checkpoint_parameter *row);
-static void add_sessions(struct sha256 *hash, const struct shard_state *states, size_t count);
+static enum ps_status add_sessions(struct sha256 *hash, const struct shard_state *states,
+                                   size_t count, struct ps_error *error);
 static int compare_names(const void *a, const void *b);
 
 enum ps_status state_digest(const struct shard_state *states, size_t state_count, bool sessions,
@@ -34,11 +37,11 @@ enum ps_status state_digest(const struct shard_state *states, size_t state_count
     sha256_add_number(&hash, count, 8);
     for (size_t i = 0; i < count; i++)
         add_parameter(&hash, rows[i]);
-    if (sessions)
-        add_sessions(&hash, states, state_count);
+    enum ps_status status =
+        sessions ? add_sessions(&hash, states, state_count, error) : PS_OK;
     sha256_end(&hash, digest);
     ps_release(memory, rows);
-    return PS_OK;
+    return status;
 }
 
 static void add_parameter(struct sha256 *hash, const struct ps_checkpoint_parameter *row)
@@ -58,7 +61,8 @@ static void add_parameter(struct sha256 *hash, const struct ps_checkpoint_parame
 }
 
 /* By index, whatever the order of `states`. */
-static void add_sessions(struct sha256 *hash, const struct shard_state *states, size_t count)
+static enum ps_status add_sessions(struct sha256 *hash, const struct shard_state *states,
+                                   size_t count, struct ps_error *error)
 {
     uint64_t last = 0;
     for (size_t done = 0; done < count;) {
@@ -70,12 +74,12 @@ static void add_sessions(struct sha256 *hash, const struct shard_state *states, 
             if (states[i].facts.index != next)
                 continue;
             sha256_add_number(hash, next, 4);
-            sha256_add_number(hash, states[i].facts.sessions.size, 8);
-            sha256_add(hash, states[i].facts.sessions);
+            PS_TRY(session_digest_add(hash, &states[i].facts, states[i].memory, error));
             done++;
         }
         last = next + 1;
     }
+    return PS_OK;
 }
 
 /* The same name twice is possible only across shards that do not belong together; by content then,

@@ -39,7 +39,7 @@ END_TEST
 
 START_TEST(fail_fills_the_error_and_returns_its_status)
 {
-    struct ps_error error = {PS_OK, ""};
+    struct ps_error error = {.status = PS_OK};
 
     ck_assert_int_eq(ps_fail(&error, PS_ERR_BUSY, "%d of %s", 3, "four"), PS_ERR_BUSY);
 

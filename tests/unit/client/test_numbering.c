@@ -66,7 +66,7 @@ START_TEST(room_is_what_the_span_leaves)
     ck_assert_uint_eq(ps_numbering_room(&numbering), PS_NUMBERING_SPAN_MAX - 10);
     ps_numbering_give_back(&numbering, 1);
     ck_assert_uint_eq(ps_numbering_room(&numbering), PS_NUMBERING_SPAN_MAX - 8);
-    ps_numbering_end_session(&numbering);
+    ps_numbering_end_session(&numbering, 0);
     ck_assert_uint_eq(ps_numbering_room(&numbering), 0);
 }
 END_TEST
@@ -92,8 +92,8 @@ START_TEST(a_session_ends_when_all_its_numbers_are_back)
     ps_numbering_take(&numbering);
     ps_numbering_take(&numbering);
 
-    ps_numbering_end_session(&numbering);
-    ps_numbering_end_session(&numbering);
+    ps_numbering_end_session(&numbering, 0);
+    ps_numbering_end_session(&numbering, 0);
     ck_assert(!ps_numbering_has_room(&numbering));
     ck_assert(!ps_numbering_give_back(&numbering, 1));
     ck_assert_uint_eq(numbering.session, 1);
@@ -103,6 +103,22 @@ START_TEST(a_session_ends_when_all_its_numbers_are_back)
     ck_assert_uint_eq(numbering.session, 2);
     ck_assert_uint_eq(ps_numbering_take(&numbering), 1);
     ps_numbering_check(&numbering);
+}
+END_TEST
+
+START_TEST(the_next_session_is_the_highest_that_the_server_named)
+{
+    ps_numbering_init(&numbering, 5);
+    ps_numbering_take(&numbering);
+    ps_numbering_end_session(&numbering, 900);
+    ps_numbering_end_session(&numbering, 700);
+    ps_numbering_give_back(&numbering, 1);
+    ck_assert_uint_eq(numbering.session, 900);
+
+    ps_numbering_take(&numbering);
+    ps_numbering_end_session(&numbering, 3);
+    ps_numbering_give_back(&numbering, 1);
+    ck_assert_uint_eq(numbering.session, 901);
 }
 END_TEST
 
@@ -122,7 +138,7 @@ START_TEST(any_order_keeps_the_span)
             last = in_use[count - 1];
         } else if (count > 0) {
             if (ps_random_below(&random, 500) == 0)
-                ps_numbering_end_session(&numbering);
+                ps_numbering_end_session(&numbering, 0);
             size_t k = ps_random_below(&random, count);
             ps_numbering_give_back(&numbering, in_use[k]);
             in_use[k] = in_use[--count];
@@ -151,6 +167,7 @@ int main(void)
     tcase_add_test(tests, room_is_what_the_span_leaves);
     tcase_add_test(tests, a_number_is_in_use_from_taking_to_giving_back);
     tcase_add_test(tests, a_session_ends_when_all_its_numbers_are_back);
+    tcase_add_test(tests, the_next_session_is_the_highest_that_the_server_named);
     tcase_add_loop_test(tests, any_order_keeps_the_span, 0, 20);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -150,8 +150,8 @@ void disk_damage(struct memory_files *disk, const char *path)
 {
     struct ps_bytes content;
     ck_assert(memory_files_get(disk, path, &content));
-    /* At the end are the sessions, 16 bytes when nobody has an id, and before them the data. */
-    memory_files_flip(disk, path, ((uint64_t)content.size - 20) * 8 + 5);
+    /* At the end are the sessions, 20 bytes when nobody has an id, and before them the data. */
+    memory_files_flip(disk, path, ((uint64_t)content.size - 24) * 8 + 5);
 }
 
 size_t disk_count(const struct memory_files *disk, const char *ending)

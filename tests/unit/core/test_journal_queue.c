@@ -53,7 +53,7 @@ static enum ps_status put(size_t size, uint64_t version)
     const struct ps_push_request request = {
         .name = text("w"), .content = {pieces, 3, size}, .hold = {keep, drop, &queue}};
     struct ps_journal_place place;
-    PS_TRY(ps_journal_place_init(&place, &queue, &request, 5, &error));
+    PS_TRY(ps_journal_place_init(&place, &queue, &request, 0, 5, &error));
     enum ps_status status = ps_journal_queue_put(&place, version, &error);
     ps_journal_place_release(&place);
     return status;

@@ -1,7 +1,6 @@
 /* server/core/sessions.c: what is a repeat, what is too old, who is forgotten. */
-#include "server/core/sessions.h"
+#include "server/core/session_table.h"
 
-#include "base/random.h"
 #include "tests/unit/core/core_world.h"
 
 #include <stdio.h>
@@ -39,7 +38,7 @@ static enum ps_status begin(const char *client, uint64_t session, uint64_t seque
                             uint64_t now_ms, struct ps_session_call *call)
 {
     struct ps_request_id id = id_of(client, session, sequence);
-    return ps_sessions_begin(&sessions, &id, now_ms, call, &error);
+    return ps_sessions_begin(&sessions, &id, 0, now_ms * 1000, call, &error);
 }
 
 /* Begins and commits; the answer's version is the sequence times 10. */
@@ -116,17 +115,67 @@ START_TEST(while_nobody_was_forgotten_an_unknown_client_is_new)
 }
 END_TEST
 
-START_TEST(when_clients_were_forgotten_a_new_one_begins_with_one_of_the_first_sequences)
+START_TEST(p2_a_forgotten_clients_repeat_is_refused_whatever_its_sequence)
 {
     const char *const names[] = {"a", "b", "c", "d", "e"};
     for (size_t i = 0; i < 5; i++)
-        ck_assert_int_eq(apply(names[i], 3, 1000, i * IDLE_MS), PS_OK);
+        ck_assert_int_eq(apply(names[i], 3, 7, i), PS_OK);
 
-    ck_assert_int_eq(apply("a", 3, 1000, 9 * IDLE_MS), PS_ERR_STALE_SESSION);
+    ck_assert_int_eq(apply("a", 3, 7, 9), PS_ERR_STALE_SESSION);
 
     ck_assert_ptr_nonnull(strstr(error.text, "not remembered"));
     ck_assert_uint_eq(ps_sessions_count(&sessions), CLIENTS_MAX);
-    ck_assert_int_eq(apply("a", 4, PS_SESSION_SLOTS, 9 * IDLE_MS), PS_OK);
+    ck_assert_int_eq(apply("a", 2, 1, 9), PS_ERR_STALE_SESSION);
+    ck_assert_int_eq(apply("a", 4, 1000, 9), PS_OK);
+}
+END_TEST
+
+START_TEST(the_session_that_is_suggested_is_accepted)
+{
+    const uint64_t ahead = PS_SESSION_AHEAD_US + 9000;
+    const char *const names[] = {"a", "b", "c", "d", "e"};
+    for (size_t i = 0; i < 5; i++)
+        ck_assert_int_eq(apply(names[i], ahead, 7, 9), PS_OK);
+
+    ck_assert_int_eq(apply("f", 10000, 1, 10), PS_ERR_STALE_SESSION);
+    ck_assert_uint_eq(error.session, ahead + 1);
+    ck_assert_int_eq(apply("f", error.session, 1, 0), PS_OK);
+    ck_assert_int_eq(apply("f", ahead, 1, 0), PS_ERR_STALE_SESSION);
+    ck_assert_int_eq(apply("f", error.session, 1, 0), PS_OK);
+}
+END_TEST
+
+START_TEST(a_session_far_ahead_of_the_clock_is_refused_and_raises_nothing)
+{
+    ck_assert_int_eq(apply("a", UINT64_MAX, 1, 5), PS_ERR_STALE_SESSION);
+    ck_assert_ptr_nonnull(strstr(error.text, "later than now"));
+    ck_assert_uint_eq(error.session, 5000);
+    ck_assert_int_eq(apply("a", 5001 + PS_SESSION_AHEAD_US, 1, 5), PS_ERR_STALE_SESSION);
+    ck_assert_int_eq(apply("a", 5000 + PS_SESSION_AHEAD_US, 1, 5), PS_OK);
+
+    ck_assert_int_eq(apply("a", UINT64_MAX, 1, 5), PS_ERR_STALE_SESSION);
+    ck_assert_uint_eq(sessions.floor, 0);
+}
+END_TEST
+
+START_TEST(an_id_that_comes_back_for_another_request_is_told_so)
+{
+    struct ps_request_id id = id_of("worker-0", 1, 1);
+    struct ps_session_call call;
+    bool repeat = false;
+    ck_assert_int_eq(ps_sessions_begin(&sessions, &id, 0x00070009, 0, &call, &error), PS_OK);
+    ps_sessions_commit(&sessions, &call, (struct ps_session_answer){.version = 1});
+
+    ck_assert_int_eq(ps_sessions_begin(&sessions, &id, 0x00070008, 0, &call, &error),
+                     PS_ERR_ID_REUSED);
+    ck_assert_ptr_nonnull(strstr(error.text, "begin a higher session"));
+    ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0x00080000, 0, &repeat, &error),
+                     PS_ERR_ID_REUSED);
+
+    ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0x00070000, 0, &repeat, &error), PS_OK);
+    ck_assert(repeat);
+    ck_assert_int_eq(ps_sessions_begin(&sessions, &id, 0x00070009, 0, &call, &error), PS_OK);
+    ck_assert(call.is_repeat);
 }
 END_TEST
 
@@ -217,50 +266,96 @@ static void fill(uint64_t now_ms)
         ck_assert_int_eq(apply(names[i], 1, 1, now_ms + i), PS_OK);
 }
 
-START_TEST(p6_a_full_table_refuses_another_client_with_numbers)
+START_TEST(a2_a_client_that_comes_is_let_in_however_many_came_before)
 {
+    char name[24];
     fill(0);
+    for (uint64_t i = 0; i < 1000; i++) {
+        (void)snprintf(name, sizeof name, "flood %d", (int)i);
+        ck_assert_int_eq(apply(name, 10 + i, 1, 5), PS_OK);
+    }
 
-    ck_assert_int_eq(apply("e", 1, 1, IDLE_MS - 1), PS_ERR_BUSY);
-
-    ck_assert_ptr_nonnull(strstr(error.text, "4 clients are remembered, at most 4"));
+    ck_assert_int_eq(apply("trainer", 1010, 1, 6), PS_OK);
     ck_assert_uint_eq(ps_sessions_count(&sessions), CLIENTS_MAX);
 }
 END_TEST
 
-START_TEST(the_longest_idle_client_makes_room)
+START_TEST(a_refused_request_makes_no_client_and_forgets_none)
 {
+    struct ps_session_call call;
     fill(0);
-    ck_assert(is_repeat("a", 1, 1)); /* "b" is the longest idle now */
-
-    ck_assert_int_eq(apply("e", 1, 1, IDLE_MS + 1), PS_OK);
+    ck_assert_int_eq(begin("e", 1, 1, 5, &call), PS_OK);
+    ck_assert_uint_eq(ps_sessions_count(&sessions), CLIENTS_MAX);
+    ps_sessions_abort(&sessions, &call);
 
     ck_assert(is_repeat("a", 1, 1));
-    ck_assert(!is_repeat("b", 1, 1) || ps_sessions_count(&sessions) > CLIENTS_MAX);
+    ck_assert_uint_eq(sessions.floor, 0);
+    ck_assert_uint_eq(HASH_COUNT(sessions.entries), CLIENTS_MAX);
+}
+END_TEST
+
+START_TEST(the_longest_silent_client_makes_room)
+{
+    fill(0);
+    ck_assert(is_repeat("a", 1, 1)); /* "b" is the longest silent now */
+
+    ck_assert_int_eq(apply("e", 2, 1, 5), PS_OK);
+
+    ck_assert(is_repeat("a", 1, 1));
     ck_assert(is_repeat("c", 1, 1));
+    ck_assert_int_eq(apply("b", 1, 1, 5), PS_ERR_STALE_SESSION);
+}
+END_TEST
+
+START_TEST(who_is_forgotten_early_is_counted)
+{
+    struct ps_sessions_tally tally;
+    fill(0);
+    ck_assert_int_eq(apply("e", 2, 1, IDLE_MS - 1), PS_OK);
+    ck_assert_int_eq(apply("f", 2, 1, IDLE_MS + 1), PS_OK);
+
+    ps_sessions_tally(&sessions, &tally);
+
+    ck_assert_uint_eq(tally.remembered, CLIENTS_MAX);
+    ck_assert_uint_eq(tally.newly_forgotten, 2);
+    ck_assert_uint_eq(tally.newly_forgotten_early, 1);
+    ps_sessions_tally(&sessions, &tally);
+    ck_assert_uint_eq(tally.newly_forgotten, 0);
 }
 END_TEST
 
 START_TEST(a_client_whose_request_is_under_way_is_not_forgotten)
 {
     struct ps_session_call call;
+    fill(0);
     ck_assert_int_eq(begin("a", 1, 2, 0, &call), PS_OK);
-    ck_assert_int_eq(apply("b", 1, 1, 1), PS_OK);
-    ck_assert_int_eq(apply("c", 1, 1, 2), PS_OK);
-    ck_assert_int_eq(apply("d", 1, 1, 3), PS_OK);
+    ps_sessions_check(&sessions);
 
-    ck_assert_int_eq(apply("e", 1, 1, 100 * IDLE_MS), PS_OK);
+    ck_assert_int_eq(apply("e", 2, 1, 100 * IDLE_MS), PS_OK);
+    ck_assert_int_eq(apply("f", 2, 1, 100 * IDLE_MS), PS_OK);
+    ck_assert_int_eq(apply("g", 2, 1, 100 * IDLE_MS), PS_OK);
+    ck_assert_int_eq(apply("h", 2, 1, 100 * IDLE_MS), PS_OK);
 
     ps_sessions_commit(&sessions, &call, (struct ps_session_answer){.version = 20});
     ck_assert(is_repeat("a", 1, 2));
 }
 END_TEST
 
-START_TEST(a_clock_that_lags_between_threads_forgets_nobody)
+START_TEST(where_all_have_requests_under_way_the_table_is_too_large_for_as_long)
 {
-    fill(5000);
+    struct ps_session_call calls[CLIENTS_MAX + 1];
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    fill(0);
+    for (size_t i = 0; i <= CLIENTS_MAX; i++)
+        ck_assert_int_eq(begin(names[i], 1, 2, 5, &calls[i]), PS_OK);
 
-    ck_assert_int_eq(apply("e", 1, 1, 4000), PS_ERR_BUSY);
+    ps_sessions_commit(&sessions, &calls[CLIENTS_MAX], (struct ps_session_answer){.version = 20});
+    ck_assert_uint_eq(ps_sessions_count(&sessions), CLIENTS_MAX + 1);
+    for (size_t i = 0; i < CLIENTS_MAX; i++)
+        ps_sessions_commit(&sessions, &calls[i], (struct ps_session_answer){.version = 20});
+
+    ck_assert_int_eq(apply("f", 3, 1, 6), PS_OK);
+    ck_assert_uint_eq(ps_sessions_count(&sessions), CLIENTS_MAX);
 }
 END_TEST
 
@@ -269,14 +364,14 @@ START_TEST(looking_changes_nothing)
     struct ps_request_id id = id_of("a", 1, 1);
     bool repeat = true;
 
-    ck_assert_int_eq(ps_sessions_look(&sessions, &id, &repeat, &error), PS_OK);
+    ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0, 0, &repeat, &error), PS_OK);
     ck_assert(!repeat);
     ck_assert_uint_eq(ps_sessions_count(&sessions), 0);
     ck_assert_int_eq(apply("a", 1, 1, 0), PS_OK);
-    ck_assert_int_eq(ps_sessions_look(&sessions, &id, &repeat, &error), PS_OK);
+    ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0, 0, &repeat, &error), PS_OK);
     ck_assert(repeat);
     id.session = 0;
-    ck_assert_int_eq(ps_sessions_look(&sessions, &id, &repeat, &error), PS_ERR_STALE_SESSION);
+    ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0, 0, &repeat, &error), PS_ERR_STALE_SESSION);
 }
 END_TEST
 
@@ -284,7 +379,7 @@ static enum ps_status remember(const char *client, uint64_t session, uint64_t se
 {
     struct ps_request_id id = id_of(client, session, sequence);
     struct ps_session_answer answer = {.version = sequence * 10};
-    return ps_sessions_remember(&sessions, &id, 0, answer, &error);
+    return ps_sessions_remember(&sessions, &id, 0, 0, answer, &error);
 }
 
 START_TEST(what_is_replayed_is_remembered_in_any_order)
@@ -301,15 +396,29 @@ START_TEST(what_is_replayed_is_remembered_in_any_order)
 }
 END_TEST
 
-START_TEST(replay_forgets_the_longest_idle_client_when_the_table_is_full)
+START_TEST(a1_replay_forgets_nobody)
 {
     fill(0);
 
     ck_assert_int_eq(remember("e", 1, 1), PS_OK);
+    ck_assert_int_eq(remember("f", 1, 1), PS_OK);
 
+    ck_assert_uint_eq(ps_sessions_count(&sessions), CLIENTS_MAX + 2);
+    ck_assert(is_repeat("a", 1, 1));
+    ck_assert(is_repeat("f", 1, 1));
+}
+END_TEST
+
+START_TEST(a_table_that_replay_made_too_large_shrinks_by_one_with_each_new_client)
+{
+    fill(0);
+    ck_assert_int_eq(remember("e", 1, 1), PS_OK);
+    ck_assert_int_eq(remember("f", 1, 1), PS_OK);
+
+    ck_assert_int_eq(apply("g", 2, 1, 5), PS_OK);
+    ck_assert_uint_eq(ps_sessions_count(&sessions), CLIENTS_MAX + 1);
+    ck_assert_int_eq(apply("h", 2, 1, 5), PS_OK);
     ck_assert_uint_eq(ps_sessions_count(&sessions), CLIENTS_MAX);
-    ck_assert(is_repeat("e", 1, 1));
-    ck_assert(is_repeat("b", 1, 1));
 }
 END_TEST
 
@@ -327,76 +436,13 @@ START_TEST(any_refused_allocation_leaves_the_table_as_it_was)
     heap.refuse_at = heap.seen + _i / 2;
 
     enum ps_status status = apply("b", 1, 1, 0);
+    ps_sessions_check(&sessions);
 
     bool refused = heap.seen > heap.refuse_at;
     heap.refuse_at = -1;
     ck_assert_int_eq(status, refused ? PS_ERR_NO_MEMORY : PS_OK);
     ck_assert_uint_eq(ps_sessions_count(&sessions), count + (refused ? 0 : 1));
     ck_assert_int_eq(apply("b", 1, 2, 0), PS_OK);
-}
-END_TEST
-
-/* ---- Against a model that remembers everything ---- */
-
-#define MODEL_SEQUENCES 3000
-static struct {
-    uint64_t session;
-    bool applied[MODEL_SEQUENCES];
-} model[3];
-
-static enum ps_status expected_status(size_t client, uint64_t session, uint64_t sequence,
-                                      bool *repeat)
-{
-    *repeat = false;
-    if (session < model[client].session)
-        return PS_ERR_STALE_SESSION;
-    if (session > model[client].session)
-        return PS_OK;
-    for (uint64_t later = sequence + PS_SESSION_SLOTS; later < MODEL_SEQUENCES;
-         later += PS_SESSION_SLOTS)
-        if (model[client].applied[later])
-            return PS_ERR_STALE_SESSION;
-    *repeat = model[client].applied[sequence];
-    return PS_OK;
-}
-
-START_TEST(p2_random_sequences_are_what_the_model_says)
-{
-    static const char *const names[] = {"one", "two", "three"};
-    struct ps_random random;
-    ps_random_init(&random, 0x5e550000 + (uint64_t)_i);
-    memset(model, 0, sizeof model);
-    uint64_t base = 1;
-    for (int step = 0; step < 4000; step++) {
-        size_t client = (size_t)ps_random_below(&random, 3);
-        uint64_t session = model[client].session + (ps_random_below(&random, 300) == 0);
-        session -= session > 1 && ps_random_below(&random, 50) == 0;
-        session += session == 0;
-        base += base < 2200 && ps_random_below(&random, 3) == 0;
-        uint64_t sequence = base + ps_random_below(&random, 600);
-        bool repeat = false;
-        enum ps_status expected = expected_status(client, session, sequence, &repeat);
-        struct ps_session_call call;
-
-        enum ps_status status = begin(names[client], session, sequence, 0, &call);
-
-        ck_assert_msg(status == expected, "seed %d step %d: %s", _i, step, error.text);
-        if (status != PS_OK)
-            continue;
-        ck_assert_msg(call.is_repeat == repeat, "seed %d step %d", _i, step);
-        if (session > model[client].session) {
-            memset(&model[client], 0, sizeof model[client]);
-            model[client].session = session;
-        }
-        if (!call.is_repeat && ps_random_below(&random, 5) == 0) {
-            ps_sessions_abort(&sessions, &call);
-        } else if (!call.is_repeat) {
-            ps_sessions_commit(&sessions, &call, (struct ps_session_answer){.version = sequence});
-            model[client].applied[sequence] = true;
-        } else {
-            ck_assert_uint_eq(call.answer.version, sequence);
-        }
-    }
 }
 END_TEST
 
@@ -409,23 +455,28 @@ int main(void)
     tcase_add_test(tests, a_sequence_that_another_has_overtaken_is_too_old);
     tcase_add_test(tests, a_missing_sequence_within_the_window_is_still_new);
     tcase_add_test(tests, while_nobody_was_forgotten_an_unknown_client_is_new);
-    tcase_add_test(tests,
-                   when_clients_were_forgotten_a_new_one_begins_with_one_of_the_first_sequences);
+    tcase_add_test(tests, p2_a_forgotten_clients_repeat_is_refused_whatever_its_sequence);
+    tcase_add_test(tests, the_session_that_is_suggested_is_accepted);
+    tcase_add_test(tests, a_session_far_ahead_of_the_clock_is_refused_and_raises_nothing);
+    tcase_add_test(tests, an_id_that_comes_back_for_another_request_is_told_so);
     tcase_add_test(tests, a_higher_session_begins_anew_and_ends_the_former);
     tcase_add_test(tests, a_request_under_way_is_busy_until_it_ends);
     tcase_add_test(tests, a_refused_request_may_come_again);
     tcase_add_test(tests, a_refused_request_does_not_make_its_slot_forget);
     tcase_add_test(tests, calls_end_in_any_order);
     tcase_add_test(tests, malformed_ids_are_refused);
-    tcase_add_test(tests, p6_a_full_table_refuses_another_client_with_numbers);
-    tcase_add_test(tests, the_longest_idle_client_makes_room);
+    tcase_add_test(tests, a2_a_client_that_comes_is_let_in_however_many_came_before);
+    tcase_add_test(tests, a_refused_request_makes_no_client_and_forgets_none);
+    tcase_add_test(tests, the_longest_silent_client_makes_room);
+    tcase_add_test(tests, who_is_forgotten_early_is_counted);
+    tcase_add_test(tests, where_all_have_requests_under_way_the_table_is_too_large_for_as_long);
     tcase_add_test(tests, a_client_whose_request_is_under_way_is_not_forgotten);
-    tcase_add_test(tests, a_clock_that_lags_between_threads_forgets_nobody);
     tcase_add_test(tests, looking_changes_nothing);
     tcase_add_test(tests, what_is_replayed_is_remembered_in_any_order);
-    tcase_add_test(tests, replay_forgets_the_longest_idle_client_when_the_table_is_full);
+    tcase_add_test(tests, a1_replay_forgets_nobody);
+    tcase_add_test(tests,
+                   a_table_that_replay_made_too_large_shrinks_by_one_with_each_new_client);
     tcase_add_test(tests, replay_of_an_id_that_no_client_had_is_corrupt);
     tcase_add_loop_test(tests, any_refused_allocation_leaves_the_table_as_it_was, 0, 8);
-    tcase_add_loop_test(tests, p2_random_sequences_are_what_the_model_says, 0, 20);
     return run_tests("sessions", tests);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define POSITION 1000
+#define NOW_US 123456789
 
 static struct fault_heap heap;
 static struct ps_allocator memory;
@@ -43,23 +44,22 @@ static void remember(struct ps_sessions *sessions, const char *client, uint64_t 
         .present = true, .client_id = text(client), .session = session, .sequence = sequence};
     const struct ps_session_answer answer = {.version = sequence * 3,
                                              .position = sequence % POSITION};
-    ck_assert_int_eq(ps_sessions_remember(sessions, &id, 0, answer, NULL), PS_OK);
+    ck_assert_int_eq(ps_sessions_remember(sessions, &id, (uint32_t)sequence * 77, sequence, answer,
+                                          NULL),
+                     PS_OK);
 }
 
 static struct encoded encode(struct ps_sessions *sessions)
 {
-    struct ps_sessions_copy copy;
     struct encoded encoded;
-    ck_assert_int_eq(ps_sessions_copy(sessions, &memory, &copy, NULL), PS_OK);
-    ck_assert_int_eq(ps_sessions_encode(&copy, &memory, &encoded.bytes, &encoded.size, NULL),
-                     PS_OK);
-    ps_release(&memory, copy.clients);
+    ck_assert_int_eq(
+        ps_sessions_encode(sessions, &memory, &encoded.bytes, &encoded.size, NULL), PS_OK);
     return encoded;
 }
 
 static enum ps_status decode(struct ps_sessions *sessions, const uint8_t *bytes, size_t size)
 {
-    return ps_sessions_decode(sessions, (struct ps_bytes){bytes, size}, POSITION, 0, &error);
+    return ps_sessions_decode(sessions, (struct ps_bytes){bytes, size}, POSITION, NOW_US, &error);
 }
 
 static struct encoded encode_small(void)
@@ -81,30 +81,31 @@ START_TEST(no_clients_are_a_header)
 
     struct encoded encoded = encode(&sessions);
 
-    ck_assert_uint_eq(encoded.size, 16);
+    ck_assert_uint_eq(encoded.size, 20);
     ck_assert_int_eq(decode(&sessions, encoded.bytes, encoded.size), PS_OK);
-    ck_assert(!sessions.has_forgotten);
+    ck_assert_uint_eq(sessions.floor, 0);
     ps_release(&memory, encoded.bytes);
-    ck_assert_int_eq(ps_sessions_decode(&sessions, (struct ps_bytes){NULL, 0}, 0, 0, NULL), PS_OK);
-    ck_assert(!sessions.has_forgotten);
+    ck_assert_int_eq(ps_sessions_decode(&sessions, (struct ps_bytes){NULL, 0}, 0, NOW_US, NULL),
+                     PS_OK);
+    ck_assert_uint_eq(sessions.floor, 0);
     ps_sessions_fini(&sessions);
 }
 END_TEST
 
-START_TEST(that_clients_were_forgotten_is_not_forgotten)
+START_TEST(the_floor_is_kept)
 {
     struct ps_sessions sessions;
     init(&sessions);
-    ps_sessions_set_forgotten(&sessions);
+    ps_sessions_raise_floor(&sessions, 5);
     if (_i == 1)
         remember(&sessions, "a", 1, 1);
     struct encoded encoded = encode(&sessions);
     ps_sessions_clear(&sessions);
-    ck_assert(!sessions.has_forgotten);
+    ck_assert_uint_eq(sessions.floor, 0);
 
     ck_assert_int_eq(decode(&sessions, encoded.bytes, encoded.size), PS_OK);
 
-    ck_assert(sessions.has_forgotten);
+    ck_assert_uint_eq(sessions.floor, 5);
     ck_assert_uint_eq(ps_sessions_count(&sessions), (uint32_t)_i);
     ps_release(&memory, encoded.bytes);
     ps_sessions_fini(&sessions);
@@ -118,36 +119,68 @@ START_TEST(a_checkpoint_without_sessions_may_have_forgotten_everybody)
 
     ck_assert_int_eq(decode(&sessions, NULL, 0), PS_OK);
 
-    ck_assert(sessions.has_forgotten);
+    ck_assert_uint_eq(sessions.floor, NOW_US);
     ps_sessions_fini(&sessions);
 }
 END_TEST
 
-START_TEST(equal_states_give_equal_bytes_whatever_the_order)
+START_TEST(a1_the_order_of_silence_and_the_times_are_kept)
 {
-    struct ps_sessions forth;
-    struct ps_sessions back;
-    init(&forth);
-    init(&back);
-    char name[16];
-    for (uint64_t i = 1; i <= 60; i++) {
-        snprintf(name, sizeof name, "client %u", (unsigned)(i % 7));
-        remember(&forth, name, 1, i * 5);
-    }
-    for (uint64_t i = 60; i >= 1; i--) {
-        snprintf(name, sizeof name, "client %u", (unsigned)(i % 7));
-        remember(&back, name, 1, i * 5);
-    }
+    static const char *const names[] = {"z", "a", "m"};
+    struct ps_sessions sessions;
+    init(&sessions);
+    for (uint64_t i = 0; i < 3; i++)
+        remember(&sessions, names[i], 1, i + 1);
+    struct encoded encoded = encode(&sessions);
+    ps_sessions_clear(&sessions);
 
-    struct encoded left = encode(&forth);
-    struct encoded right = encode(&back);
+    ck_assert_int_eq(decode(&sessions, encoded.bytes, encoded.size), PS_OK);
 
-    ck_assert_uint_eq(left.size, right.size);
-    ck_assert_mem_eq(left.bytes, right.bytes, left.size);
-    ps_release(&memory, left.bytes);
-    ps_release(&memory, right.bytes);
-    ps_sessions_fini(&forth);
-    ps_sessions_fini(&back);
+    const struct ps_session_client *client = NULL;
+    for (uint64_t i = 0; i < 3; i++) {
+        client = ps_sessions_next(&sessions, client);
+        ck_assert_ptr_nonnull(client);
+        ck_assert_mem_eq(client->id, names[i], 1);
+        ck_assert_uint_eq(client->used_us, i + 1);
+    }
+    ck_assert_ptr_null(ps_sessions_next(&sessions, client));
+    ps_release(&memory, encoded.bytes);
+    ps_sessions_fini(&sessions);
+}
+END_TEST
+
+/* A table of the format before this one: two clients, one of them with two requests. */
+static const uint8_t former[] = {
+    'P', 'S', 'S', 'N', 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0,                   /* header */
+    1, 'a', 1, 0, 0, 0, 0, 0, 0, 0, 2, 0,                                     /* client */
+    5, 0, 0, 0, 0, 0, 0, 0, 15, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0,  /* slot */
+    4, 1, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0,  /* slot */
+    1, 'b', 2, 0, 0, 0, 0, 0, 0, 0, 0, 0,                                     /* client */
+};
+
+START_TEST(the_former_format_is_read)
+{
+    struct ps_sessions sessions;
+    struct ps_session_call call;
+    uint8_t bytes[sizeof former];
+    const struct ps_request_id id = {
+        .present = true, .client_id = text("a"), .session = 1, .sequence = 5};
+    memcpy(bytes, former, sizeof former);
+    bytes[8] = (uint8_t)_i; /* clients have been forgotten */
+    init(&sessions);
+
+    ck_assert_int_eq(decode(&sessions, bytes, sizeof bytes), PS_OK);
+
+    ck_assert_uint_eq(sessions.floor, _i == 1 ? NOW_US : 0);
+    ck_assert_uint_eq(ps_sessions_count(&sessions), 2);
+    ck_assert_int_eq(ps_sessions_begin(&sessions, &id, 0x12345678, NOW_US, &call, NULL), PS_OK);
+    ck_assert(call.is_repeat);
+    ck_assert_uint_eq(call.answer.version, 15);
+    for (size_t size = 1; size < sizeof former; size++) {
+        ps_sessions_clear(&sessions);
+        ck_assert_int_eq(decode(&sessions, former, size), PS_ERR_CORRUPT);
+    }
+    ps_sessions_fini(&sessions);
 }
 END_TEST
 
@@ -163,7 +196,7 @@ START_TEST(p2_what_was_remembered_is_remembered_after_decoding)
         .present = true, .client_id = text("a"), .session = 1, .sequence = 300};
     struct ps_session_call call;
     ps_sessions_check(&sessions);
-    ck_assert_int_eq(ps_sessions_begin(&sessions, &id, 0, &call, NULL), PS_OK);
+    ck_assert_int_eq(ps_sessions_begin(&sessions, &id, 300 * 77, 0, &call, NULL), PS_OK);
     ck_assert(call.is_repeat);
     ck_assert_uint_eq(call.answer.version, 900);
     ck_assert_uint_eq(call.answer.position, 300);
@@ -275,7 +308,7 @@ START_TEST(an_answer_from_behind_the_checkpoint_is_corrupt)
     init(&sessions);
 
     enum ps_status status = ps_sessions_decode(
-        &sessions, (struct ps_bytes){encoded.bytes, encoded.size}, 299, 0, &error);
+        &sessions, (struct ps_bytes){encoded.bytes, encoded.size}, 299, NOW_US, &error);
 
     ck_assert_int_eq(status, PS_ERR_CORRUPT);
     ck_assert_ptr_nonnull(strstr(error.text, "behind the checkpoint's position"));
@@ -289,7 +322,7 @@ START_TEST(a_later_format_is_unsupported)
     struct ps_sessions sessions;
     struct encoded encoded = encode_small();
     init(&sessions);
-    encoded.bytes[4] = 2;
+    encoded.bytes[4] = 3;
 
     ck_assert_int_eq(decode(&sessions, encoded.bytes, encoded.size), PS_ERR_UNSUPPORTED);
 
@@ -322,9 +355,10 @@ int main(void)
     TCase *tests = tcase_create("sessions_codec");
     tcase_add_checked_fixture(tests, begin_test, end_test);
     tcase_add_test(tests, no_clients_are_a_header);
-    tcase_add_loop_test(tests, that_clients_were_forgotten_is_not_forgotten, 0, 2);
+    tcase_add_loop_test(tests, the_floor_is_kept, 0, 2);
     tcase_add_test(tests, a_checkpoint_without_sessions_may_have_forgotten_everybody);
-    tcase_add_test(tests, equal_states_give_equal_bytes_whatever_the_order);
+    tcase_add_test(tests, a1_the_order_of_silence_and_the_times_are_kept);
+    tcase_add_loop_test(tests, the_former_format_is_read, 0, 2);
     tcase_add_test(tests, p2_what_was_remembered_is_remembered_after_decoding);
     tcase_add_test(tests, every_truncation_is_corrupt);
     tcase_add_test(tests, every_bit_flip_is_refused_or_another_whole_state);
@@ -332,6 +366,6 @@ int main(void)
     tcase_add_test(tests, bytes_behind_the_end_are_corrupt);
     tcase_add_test(tests, an_answer_from_behind_the_checkpoint_is_corrupt);
     tcase_add_test(tests, a_later_format_is_unsupported);
-    tcase_add_loop_test(tests, decoding_survives_any_refused_allocation, 0, 8);
+    tcase_add_loop_test(tests, decoding_survives_any_refused_allocation, 0, 12);
     return run_tests("sessions_codec", tests);
 }

@@ -387,11 +387,13 @@ START_TEST(p2_repeats_of_init_and_finish_are_ok_and_change_nothing)
     world_fini(&world);
     world_init_journal_empty(&world);
     ck_assert_int_eq(init_as("a", 1, 1), PS_OK);
-    ck_assert_int_eq(init_as("a", 1, 5), PS_OK);
+    ck_assert_int_eq(init_as("a", 1, 1), PS_OK);
+    ck_assert_int_eq(init_as("a", 1, 5), PS_ERR_ID_REUSED);
     ck_assert_int_eq(finish_as(2, &ticket), PS_OK);
 
     ck_assert_int_eq(finish_as(2, &again), PS_OK);
-    ck_assert_int_eq(init_as("a", 1, 7), PS_OK);
+    ck_assert_int_eq(init_as("a", 1, 1), PS_OK);
+    ck_assert_int_eq(init_as("a", 2, 1), PS_ERR_ID_REUSED);
 
     ck_assert_uint_eq(again.number, ticket.number);
     ck_assert_uint_ne(ticket.number, 0);
