@@ -27,7 +27,8 @@ if(PS_FUZZ)
 endif()
 
 # A server built like this breaks its promises, so that one can see the tests notice.
-set_property(CACHE PS_MUTATE PROPERTY STRINGS "" journal_sync epoch_compare session_lookup)
+set_property(CACHE PS_MUTATE PROPERTY STRINGS "" journal_sync epoch_compare session_lookup
+    session_floor replay_keeps_clients)
 if(PS_MUTATE)
     get_property(mutations CACHE PS_MUTATE PROPERTY STRINGS)
     if(NOT PS_MUTATE IN_LIST mutations)

@@ -70,9 +70,12 @@ static const struct ps_option table[] = {
            "Most bytes that wait for the rest of their ranges; a client may have half of it, and "
            "one request always fits."),
     OPTION(clients_max, "clients-max", PS_OPTION_UINT, "N", "16384", NULL,
-           "Clients whose requests are remembered, so that a retry is not applied twice."),
+           "Clients whose requests are remembered, so that a retry is answered and not applied "
+           "twice. When one more comes, the one that was silent the longest is forgotten: its "
+           "retries are refused."),
     OPTION(client_idle_ms, "client-idle", PS_OPTION_DURATION, "TIME", "1h", NULL,
-           "A client that was silent this long may be forgotten when room is needed."),
+           "A client that has to be forgotten after a shorter silence is counted in "
+           "ps_clients_forgotten_early_total: --clients-max is too low then."),
     OPTION(device, "device", PS_OPTION_TEXT, "auto|cpu|cuda:N|cuda:UUID", "auto", NULL,
            "Where parameters live and updates are computed. auto: on the first GPU that can be "
            "had, else on the CPU; the log says why. A GPU that is named and cannot be had ends the "

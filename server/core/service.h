@@ -65,8 +65,7 @@ struct ps_service_options {
     uint64_t journal_queue_bytes; /* most content that waits for the disk; 0: 64 MiB */
     uint64_t staging_bytes; /* most that waits in ranges for the rest of it; 0: 1 GiB (staging.h) */
     uint32_t clients_max;   /* that are remembered; 0: 16384 */
-    uint64_t client_idle_ms; /* forgotten after this long without a push, when room is needed;
-                                     0: one hour */
+    uint64_t client_idle_ms; /* forgotten after a shorter silence: counted as early; 0: one hour */
     const char *device;      /* for status: "cpu"; borrowed */
     const char *job;         /* for status and checkpoints; "" for none; borrowed */
     /* Borrowed; outlives the service. Where the uuids of checkpoints come from in a simulation that
@@ -172,8 +171,7 @@ bool ps_service_is_ready(const struct ps_service *service);
  *
  * PS_ERR_EXISTS       "pserver already initialized"
  * PS_ERR_BAD_INPUT    name, type, length, content or config; the text says which. Nothing changed
- * PS_ERR_BUSY         bytes_max would be passed, or too many clients are remembered; the text has
- *                     the numbers
+ * PS_ERR_BUSY         bytes_max would be passed; the text has the numbers
  * PS_ERR_STALE_SESSION  as for a push
  * PS_ERR_UNAVAILABLE  starting, recovering, fenced or draining
  * PS_ERR_NOT_OWNER    the request is meant for another server (as for all four calls: it says for
@@ -213,10 +211,12 @@ PS_MUST_USE enum ps_status ps_service_finish(struct ps_service *service,
  * PS_ERR_UNSUPPORTED  an acknowledgement level that this server does not offer
  * PS_ERR_UNAVAILABLE  starting, fenced or draining, or the journal has failed. When the lease ran
  *                     out during the update it may have been applied, but it will not survive
- * PS_ERR_BUSY         the journal's queue is full, too many clients are remembered, or the same
- *                     request is being applied at this moment; nothing changed
+ * PS_ERR_BUSY         the journal's queue is full, or the same request is being applied at this
+ *                     moment; nothing changed
  * PS_ERR_STALE_SESSION  the request's session is over, or its sequence is older than what is
- *                     remembered: nobody can tell whether it was applied
+ *                     remembered: nobody can tell whether it was applied. error->session is one
+ *                     that the client may begin
+ * PS_ERR_ID_REUSED    another request was applied under this id; nothing changed
  *
  * A range of a gradient is staged until the others of the same request id are there; then all of
  * them are this push. Until then: PS_OK and reply->staged, for which ps_service_settle waits for

@@ -14,7 +14,12 @@ static const bool session_lookup_is_off = true;
 #else
 static const bool session_lookup_is_off = false;
 #endif
-#ifdef PS_MUTATE_EVICT_IN_REPLAY
+#ifdef PS_MUTATE_SKIP_SESSION_FLOOR
+static const bool session_floor_is_off = true;
+#else
+static const bool session_floor_is_off = false;
+#endif
+#ifdef PS_MUTATE_SKIP_REPLAY_KEEPS_CLIENTS
 static const bool replay_evicts = true;
 #else
 static const bool replay_evicts = false;
@@ -185,7 +190,7 @@ static enum ps_status check_new_session(const struct ps_sessions *sessions,
                                         const struct ps_session_entry *entry, uint64_t session,
                                         uint64_t now_us, struct ps_error *error)
 {
-    if (entry == NULL && session < sessions->floor)
+    if (entry == NULL && session < sessions->floor && !session_floor_is_off)
         return ps_fail(error, PS_ERR_STALE_SESSION,
                        "the client is not remembered, and its session %" PRIu64
                        " may be one that was forgotten: nobody can tell whether the request was "

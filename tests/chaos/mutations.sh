@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Takes one safeguard out of the server at a time (cmake -DPS_MUTATE=NAME) and demands that the
-# storm or the loss of power notices. A test that no mutation can fail proves nothing.
+# storm, the loss of power or 200 simulated worlds notice. A test that no mutation can fail proves nothing.
 #
-#   tests/chaos/mutations.sh                  all three, and the same tests without a mutation
+#   tests/chaos/mutations.sh                  all five, and the same tests without a mutation
 #   tests/chaos/mutations.sh session_lookup   only this one
 #
 # Each is built in build/mutation/NAME. Exit 0: every mutation was noticed and the build without one
@@ -26,7 +26,7 @@ build() {
     [ "$name" = none ] && mutation=""
     cmake -S "$top" --preset release -B "$folder" -DPS_MUTATE="$mutation" \
         -DPS_HEADERS_ALONE=OFF >"$logs/$name.build" 2>&1 &&
-        cmake --build "$folder" --target pserver psckpt storm_trainer fault_shim \
+        cmake --build "$folder" --target pserver psckpt storm_trainer fault_shim sim_worlds \
             >>"$logs/$name.build" 2>&1 && return 0
     tail -20 "$logs/$name.build"
     echo "mutations: $name does not build"
@@ -51,9 +51,13 @@ power_loss() {
         >"$logs/$1.power_loss-$2" 2>&1
 }
 
+worlds() {
+    "$top/build/mutation/$1/tests/sim_worlds" --seed "$2" --count 200 >"$logs/$1.worlds-$2" 2>&1
+}
+
 # The rules that a run says were broken.
 broken() {
-    grep -hoE "BROKEN [a-z_]+: [0-9]+|(lost|no_recovery) [0-9]+" "$1" | grep -v "lost 0" |
+    grep -hoE "BROKEN [a-z_]+: [0-9]+|(lost|no_recovery) [0-9]+|^world [0-9]+: .*" "$1" | grep -v "lost 0" |
         sort | uniq | head -5 | paste -sd ' '
 }
 
@@ -84,6 +88,7 @@ check() {
         journal_sync) noticed "$1" power_loss ;;
         epoch_compare) noticed "$1" zombies ;;
         session_lookup) noticed "$1" storm ;;
+        session_floor | replay_keeps_clients) noticed "$1" worlds ;;
         *) echo "mutations: there is no mutation $1"; return 1 ;;
     esac
 }
@@ -91,7 +96,7 @@ check() {
 # Without a mutation the same tests pass.
 control() {
     local test seed=${seeds%% *} status
-    for test in storm zombies power_loss; do
+    for test in storm zombies power_loss worlds; do
         rm -rf "$logs/none-$test-$seed"
         "$test" none "$seed"
         status=$?
@@ -102,7 +107,8 @@ control() {
 }
 
 wanted=("$@")
-[ $# -gt 0 ] || wanted=(none journal_sync epoch_compare session_lookup)
+[ $# -gt 0 ] || wanted=(none journal_sync epoch_compare session_lookup session_floor
+    replay_keeps_clients)
 failed=0
 for name in "${wanted[@]}"; do
     build "$name" || { failed=1; continue; }

@@ -89,6 +89,7 @@ struct sim_options {
     bool keeps_addresses;                /* a server that comes back has the address it had */
     bool large;             /* parameters are of several blocks, and trainers send ranges */
     uint64_t staging_bytes; /* as of a service */
+    uint32_t clients_max;   /* as of a service: small ones make servers forget trainers */
     bool opens_late;        /* servers take their time between loading and opening the journal */
     uint64_t disk_ms;       /* one load or save lasts up to that long */
     enum sim_mutation mutation;

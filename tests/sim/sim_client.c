@@ -182,6 +182,13 @@ static void step(struct sim_world *world, void *subject, uint64_t generation, ui
     sim_client_wake(client, wake_ms > now_ms ? wake_ms - now_ms : 0);
 }
 
+/* By the trainer's own clock, which may be before or behind those of the servers. */
+static uint64_t begin_session(const struct sim_client *client)
+{
+    int64_t now_us = (int64_t)(ps_unix_ns(&client->world->clock) / 1000) + client->skew_us;
+    return now_us > 0 ? (uint64_t)now_us : 1;
+}
+
 static void open_engine(struct sim_client *client)
 {
     struct ps_engine_options options = {.memory = &client->world->memory,
@@ -189,6 +196,7 @@ static void open_engine(struct sim_client *client)
                                         .split_bytes = SIM_SPLIT_BYTES,
                                         .message_calls_max =
                                             client->world->options.message_calls_max,
+                                        .session = begin_session(client),
                                         .seed = ps_random_next(&client->world->random)};
     struct ps_random random;
     ps_random_init(&random, options.seed);

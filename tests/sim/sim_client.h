@@ -95,6 +95,7 @@ struct sim_client {
     bool asks_made; /* ranges of a push bring back what they make, where it wants to know */
     bool trains;    /* goes on by itself: initialise, push, pull, push ... */
     uint64_t think_ms;
+    int64_t skew_us; /* by which its clock is ahead of the servers' */
     uint64_t next_ms;
     uint64_t rounds; /* pulls that went well */
 

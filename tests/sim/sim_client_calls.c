@@ -249,7 +249,7 @@ void sim_client_take(struct sim_world *world, const struct sim_message *message)
 
     const struct ps_bytes piece = {message->bytes, message->size};
     struct ps_decoded decoded = {0};
-    struct ps_call_outcome outcome = {.status = message->status};
+    struct ps_call_outcome outcome = {.status = message->status, .session = message->session};
     outcome.refused = message->refused && ps_retry_is_refusal(message->method, message->status);
     memcpy(outcome.text, message->text, sizeof outcome.text);
     if (outcome.status == PS_OK)

@@ -25,6 +25,7 @@ struct sim_message {
     uint64_t deadline_ms;
     enum ps_method method;
     enum ps_status status; /* replies */
+    uint64_t session;      /* that the server suggests; 0: none */
     char text[PS_OUTCOME_TEXT_MAX];
     size_t size;
     uint8_t bytes[];

@@ -16,6 +16,7 @@
 #define FAULTS_MS 60000 /* how long things go wrong */
 #define HEAL_MS 60000   /* within which every client must get on */
 #define CONFIG_BYTES_MAX 1024
+#define SKEW_US_MAX 120000000     /* of a trainer's clock, either way */
 #define STAGING_BYTES_SMALL 32768 /* about what two parameters take */
 
 struct life {
@@ -97,6 +98,11 @@ static struct sim_options random_options(struct ps_random *random, uint64_t seed
     options.large = pick(random, 0, 3) == 0;
     if (options.large && pick(random, 0, 3) == 0)
         options.staging_bytes = STAGING_BYTES_SMALL;
+    /* Fewer than there are trainers, in most of these worlds: servers forget those at work. */
+    if (pick(random, 0, 2) == 0) {
+        options.clients_max = (uint32_t)pick(random, 1, 2);
+        options.client_count = (uint32_t)pick(random, 2, 3);
+    }
     return options;
 }
 
@@ -178,6 +184,9 @@ static size_t choose_part_bytes(struct sim_world *world)
 static void start_client(struct life *life, struct sim_client *client)
 {
     client->think_ms = sim_between(life->world, 10, 500);
+    client->skew_us = 0;
+    if (life->world->options.clients_max > 0 && sim_chance(life->world, 500))
+        client->skew_us = (int64_t)sim_between(life->world, 0, 2 * SKEW_US_MAX) - SKEW_US_MAX;
     client->part_bytes = choose_part_bytes(life->world);
     client->asks_made = client->part_bytes > 0 && sim_chance(life->world, 750);
     client->encoding = PS_ENCODING_NATIVE;
@@ -271,6 +280,30 @@ static void crash(struct life *life)
         return;
     sim_server_crash(server, sim_chance(world, 500));
     sim_post(world, sim_between(world, 100, 8000), start_server, server, 0, 0);
+}
+
+static void crash_server(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
+{
+    struct sim_server *server = subject;
+    (void)b;
+    if (!server->running || server->generation != generation)
+        return;
+    sim_server_crash(server, sim_chance(world, 500));
+    sim_post(world, sim_between(world, 100, 3000), start_server, server, 0, 0);
+}
+
+/* A trainer does not hear what became of its push, the others go on, and the server dies before the
+ * repeat comes: what it knew of the trainer has to come out of its checkpoint and journal. */
+static void answers_are_lost(struct life *life)
+{
+    struct sim_world *world = life->world;
+    struct sim_server *server = any_server(life);
+    if (!server->running)
+        return;
+    uint32_t from = sim_node_of_server(world, server->number);
+    uint32_t to = sim_node_of_client(world, any_client(life)->number);
+    world->drop_next[from][to] += (uint32_t)sim_between(world, 1, 3);
+    sim_post(world, sim_between(world, 50, 3000), crash_server, server, server->generation, 0);
 }
 
 static void die_in_save(struct life *life)
@@ -378,6 +411,8 @@ static void go_wrong(struct life *life)
     static const fault_fn faults[] = {
         crash,
         crash,
+        answers_are_lost,
+        answers_are_lost,
         die_in_save,
         stop,
         damage,

@@ -69,6 +69,7 @@ static void create_service(struct sim_server *server)
                                                .ack = world->options.journals ? PS_ACK_LOGGED
                                                                               : PS_ACK_MEMORY,
                                                .staging_bytes = world->options.staging_bytes,
+                                               .clients_max = world->options.clients_max,
                                                .device = "cpu",
                                                .job = ""};
     const struct ps_service_listener listener = {.changed = on_changed,

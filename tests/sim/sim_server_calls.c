@@ -10,9 +10,10 @@
 #include <string.h>
 
 static void reply(struct sim_server *server, const struct sim_message *message,
-                  enum ps_status status, const char *text, const struct ps_call_reply *reply);
+                  enum ps_status status, const struct ps_error *error,
+                  const struct ps_call_reply *reply);
 static void reply_in_chain(struct sim_server *server, const struct sim_message *message,
-                           enum ps_status status, const char *text,
+                           enum ps_status status, const struct ps_error *error,
                            const struct ps_call_reply *reply, const struct ps_chain *chain);
 static void answer_init(struct sim_server *server, const struct sim_message *message,
                         struct ps_view bytes);
@@ -113,23 +114,25 @@ static void note_pull(struct sim_server *server, const struct sim_message *messa
 }
 
 static void reply(struct sim_server *server, const struct sim_message *message,
-                  enum ps_status status, const char *text, const struct ps_call_reply *answer)
+                  enum ps_status status, const struct ps_error *error,
+                  const struct ps_call_reply *answer)
 {
     struct ps_chain chain = {0};
     if (status == PS_OK)
         note_pull(server, message, answer, &chain);
-    reply_in_chain(server, message, status, text, answer, &chain);
+    reply_in_chain(server, message, status, error, answer, &chain);
 }
 
 static void reply_in_chain(struct sim_server *server, const struct sim_message *message,
-                           enum ps_status status, const char *text,
+                           enum ps_status status, const struct ps_error *error,
                            const struct ps_call_reply *answer, const struct ps_chain *chain)
 {
     sim_checker_replied(server->world, server, message, said(message, status, answer));
     sim_trace(server->world, server->name, "answers %s of c%u: %s%s", word_of(message->method),
               message->client + 1, ps_status_word(status),
               status == PS_OK && is_staged(message, answer) ? ", waits for the rest" : "");
-    struct sim_message *sent = sim_message_of_reply(message, status, text, answer);
+    struct sim_message *sent = sim_message_of_reply(message, status, error != NULL ? error->text : "", answer);
+    sent->session = error != NULL ? error->session : 0;
     sent->chain = *chain;
     sent->refused = status != PS_OK; /* the server's own word */
     sim_send(server->world, sent);
@@ -154,7 +157,7 @@ static void answer_init(struct sim_server *server, const struct sim_message *mes
     if (status == PS_OK)
         status = ps_service_init(server->service, &request, &answer.init, &error);
     ps_decoded_release(&decoded);
-    reply(server, message, status, error.text, &answer);
+    reply(server, message, status, &error, &answer);
 }
 
 static void answer_finish(struct sim_server *server, const struct sim_message *message,
@@ -171,7 +174,7 @@ static void answer_finish(struct sim_server *server, const struct sim_message *m
         status = ps_service_finish(server->service, &request, &ticket, &error);
     ps_decoded_release(&decoded);
     if (ps_service_satisfied(server->service, ticket))
-        reply(server, message, status, error.text, NULL);
+        reply(server, message, status, &error, NULL);
     else
         park(server, message, &(struct sim_parked){.ticket = ticket, .status = status});
 }
@@ -187,7 +190,7 @@ static void answer_push(struct sim_server *server, const struct sim_message *mes
     if (status == PS_OK)
         take_push(server, message, &request, NULL);
     else
-        reply(server, message, status, error.text, NULL);
+        reply(server, message, status, &error, NULL);
     ps_decoded_release(&decoded);
 }
 
@@ -203,7 +206,7 @@ static void answer_push_pull(struct sim_server *server, const struct sim_message
         take_push(server, message, &request.pushes[0],
                   request.pulls[0].of_push ? &request.pulls[0] : NULL);
     else
-        reply(server, message, status, error.text, NULL);
+        reply(server, message, status, &error, NULL);
     ps_decoded_release(&decoded);
 }
 
@@ -233,7 +236,7 @@ static void take_push(struct sim_server *server, const struct sim_message *messa
         ps_service_push_range(server->service, &shown, &pushed.push, &pushed.wait,
                               of_push != NULL ? &pushed.made : NULL, &error);
     if (status != PS_OK) {
-        reply(server, message, status, error.text, NULL);
+        reply(server, message, status, &error, NULL);
         return;
     }
     pushed.entry = sim_checker_pushed(server->world, server, request, &pushed.push);
@@ -279,7 +282,7 @@ static bool settle_push(struct sim_server *server, const struct sim_message *mes
     else if (status == PS_OK && message->method == PS_METHOD_PUSH_PULL)
         pull_after(server, message, &answer.push);
     else
-        reply(server, message, status, error.text, &answer);
+        reply(server, message, status, &error, &answer);
     return true;
 }
 
@@ -288,7 +291,7 @@ static void reply_made(struct sim_server *server, const struct sim_message *mess
 {
     const struct ps_call_reply answer = {
         .method = PS_METHOD_PUSH_PULL, .push_pull = {.push = *pushed, .pull = parked->made.reply}};
-    reply_in_chain(server, message, PS_OK, "", &answer, &parked->chain);
+    reply_in_chain(server, message, PS_OK, NULL, &answer, &parked->chain);
 }
 
 /* The second half of a PushPull; the first is done, whatever becomes of this. */
@@ -310,7 +313,7 @@ static void pull_after(struct sim_server *server, const struct sim_message *mess
     /* That the pull was refused does not say that the push was. */
     if (status != PS_OK)
         status = PS_ERR_UNAVAILABLE;
-    reply(server, message, status, error.text, &answer);
+    reply(server, message, status, &error, &answer);
     ps_pull_release(&pull);
     ps_decoded_release(&decoded);
 }
@@ -338,7 +341,7 @@ static void answer_pull(struct sim_server *server, const struct sim_message *mes
         return;
     }
     const struct ps_call_reply answer = {.method = PS_METHOD_PULL, .pull = pull.reply};
-    reply(server, message, status, error.text, &answer);
+    reply(server, message, status, &error, &answer);
     ps_pull_release(&pull);
 }
 
@@ -386,7 +389,7 @@ static void answer_since(struct sim_server *server, const struct sim_message *me
     if (waits)
         park(server, message, &(struct sim_parked){.status = PS_ERR_NOT_READY});
     else
-        reply(server, message, PS_OK, "", &answer);
+        reply(server, message, PS_OK, NULL, &answer);
     for (size_t i = 0; i < request.pull_count; i++)
         ps_pull_release(&pulls[i]);
     ps_decoded_release(&decoded);
@@ -402,7 +405,7 @@ static void park(struct sim_server *server, const struct sim_message *message,
     while (i < SIM_PARKED_MAX && server->parked[i].request != NULL)
         i++;
     if (i == SIM_PARKED_MAX) {
-        reply(server, message, PS_ERR_BUSY, "every slot is in use", NULL);
+        reply(server, message, PS_ERR_BUSY, NULL, NULL);
         ps_pull_release(&parked->made);
         return;
     }
@@ -429,12 +432,12 @@ static bool settle(struct sim_server *server, struct sim_parked *parked)
     if (request->method == PS_METHOD_PUSH || request->method == PS_METHOD_PUSH_PULL)
         return settle_push(server, request, parked);
     if (ps_service_abandoned(server->service, parked->ticket)) {
-        reply(server, request, PS_ERR_UNAVAILABLE, "the shard was lost", NULL);
+        reply(server, request, PS_ERR_UNAVAILABLE, NULL, NULL);
         return true;
     }
     if (!ps_service_satisfied(server->service, parked->ticket))
         return false;
-    reply(server, request, parked->status, "", NULL);
+    reply(server, request, parked->status, NULL, NULL);
     return true;
 }
 

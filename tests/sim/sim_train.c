@@ -144,6 +144,13 @@ static void fail(struct sim_train *train, enum ps_status status, bool refused, c
     snprintf(train->outcome.text, sizeof train->outcome.text, "%s", text);
 }
 
+static void fail_as(struct sim_train *train, const struct ps_call_outcome *outcome)
+{
+    fail(train, outcome->status, outcome->refused, outcome->text);
+    if (outcome->session > train->outcome.session)
+        train->outcome.session = outcome->session;
+}
+
 /* The train is gone afterwards. */
 static void end(struct sim_client *client, struct sim_train *train)
 {
@@ -273,7 +280,7 @@ void sim_train_took(struct sim_client *client, const struct sim_attempt *attempt
     if (is_pull && outcome->status == PS_ERR_CONFLICT && slot->request.pull.version != 0)
         train->pull.stale = true;
     else if (outcome->status != PS_OK)
-        fail(train, outcome->status, outcome->refused, outcome->text);
+        fail_as(train, outcome);
     else if (is_pull)
         note_pull(client, train, slot, &outcome->reply.pull, about);
     else if (method == PS_METHOD_INIT)
