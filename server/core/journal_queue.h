@@ -77,7 +77,8 @@ struct ps_journal_place {
 PS_MUST_USE enum ps_status ps_journal_place_init(struct ps_journal_place *place,
                                                  struct ps_journal_queue *queue,
                                                  const struct ps_push_request *request,
-                                                 uint32_t fingerprint, uint64_t epoch, struct ps_error *error);
+                                                 uint32_t fingerprint, uint64_t epoch,
+                                                 struct ps_error *error);
 void ps_journal_place_release(struct ps_journal_place *place);
 
 /* Gives the next position to the push that makes `version` of its parameter.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Takes one safeguard out of the server at a time (cmake -DPS_MUTATE=NAME) and demands that the
-# storm, the loss of power or 200 simulated worlds notice. A test that no mutation can fail proves nothing.
+# storm, the loss of power or 200 simulated worlds notice. A test that no mutation
+# can fail proves nothing.
 #
 #   tests/chaos/mutations.sh                  all five, and the same tests without a mutation
 #   tests/chaos/mutations.sh session_lookup   only this one
@@ -57,8 +58,8 @@ worlds() {
 
 # The rules that a run says were broken.
 broken() {
-    grep -hoE "BROKEN [a-z_]+: [0-9]+|(lost|no_recovery) [0-9]+|^world [0-9]+: .*" "$1" | grep -v "lost 0" |
-        sort | uniq | head -5 | paste -sd ' '
+    grep -hoE "BROKEN [a-z_]+: [0-9]+|(lost|no_recovery) [0-9]+|^world [0-9]+: .*" "$1" |
+        grep -v "lost 0" | sort | uniq | head -5 | paste -sd ' '
 }
 
 # Runs a test with seed after seed until one notices.

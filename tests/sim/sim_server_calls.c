@@ -131,7 +131,8 @@ static void reply_in_chain(struct sim_server *server, const struct sim_message *
     sim_trace(server->world, server->name, "answers %s of c%u: %s%s", word_of(message->method),
               message->client + 1, ps_status_word(status),
               status == PS_OK && is_staged(message, answer) ? ", waits for the rest" : "");
-    struct sim_message *sent = sim_message_of_reply(message, status, error != NULL ? error->text : "", answer);
+    const char *text = error != NULL ? error->text : "";
+    struct sim_message *sent = sim_message_of_reply(message, status, text, answer);
     sent->session = error != NULL ? error->session : 0;
     sent->chain = *chain;
     sent->refused = status != PS_OK; /* the server's own word */
