@@ -173,9 +173,8 @@ struct ps_device_plugin {
                                         struct ps_device_judged **judged,
                                         struct ps_gradient_scan *scan, struct ps_error *error);
 
-    /* Applies such a gradient, once; waits for nothing. The step was prepared from `scan`, and is
-     * not to be skipped. The update asks the device's verdict all the same: it takes the factor of
-     * clip_norm from there, and would change nothing where that says no. */
+    /* Applies such a gradient, once; waits for nothing. The step was prepared from `scan`, factor
+     * of clip_norm included, and is not to be skipped. */
     PS_MUST_USE enum ps_status (*push_judged)(struct ps_device_judged *judged,
                                               const struct ps_optimizer_step *step,
                                               struct ps_device_ticket *ticket,

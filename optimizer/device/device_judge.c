@@ -1,5 +1,7 @@
 /* A gradient that nobody has looked at: all of it goes into slots and is looked at there; nothing
- * changes by that. Its update, if there is one, finds it there, and asks the verdict as well. */
+ * changes by that. Its update, if there is one, finds it there. What the verdict says comes to it
+ * from the host, in the step: the place of the verdict is that of the first slot, and whoever gets
+ * that slot next writes there while the other slots are yet to be applied. */
 #include "optimizer/device/runtime.h"
 
 #include "base/assert.h"
@@ -129,8 +131,8 @@ static double *sums_of(const struct ps_device_judged *judged)
     return (void *)((uint8_t *)verdict_of(judged) + PS_VERDICT_BYTES);
 }
 
-/* The room behind the first slot is its own again when the slot is: what copies into the slot
- * waited for the update that asked the verdict before, and for the host that read it. */
+/* The room behind the first slot is its own when the gradient is in the slot: its copy waited for
+ * the update that had slot and room before. */
 static enum ps_status queue_scan(struct ps_device_judged *judged, size_t i, struct ps_error *error)
 {
     struct ps_device *device = judged->parameter->device;
@@ -229,8 +231,9 @@ static enum ps_status queue_update(struct ps_device_judged *judged, size_t i,
     struct ps_device *device = judged->parameter->device;
     struct ps_driver *driver = &device->driver;
     struct ps_driver_stream *stream = device->compute.stream;
-    const struct ps_cuda_apply apply = {
-        .step = step, .run = run_of(judged, i), .verdict = verdict_of(judged)};
+    struct ps_cuda_apply apply = {.step = step, .run = run_of(judged, i)};
+    if (PS_DEVICE_MISSING_WAIT == 8)
+        apply.verdict = verdict_of(judged);
     int code = driver->apply(driver->self, &apply, stream);
     if (code == 0)
         code = driver->record(driver->self, judged->slots[i]->done, stream);

@@ -67,7 +67,13 @@ enum ps_status ps_device_write(struct ps_device_parameter *parameter, uint32_t a
                                uint64_t offset, struct ps_view content, struct ps_error *error)
 {
     PS_ASSERT(offset + content.size <= parameter->count * ps_dtype_size(parameter->dtype));
+    struct ps_device *device = parameter->device;
     PS_TRY(ps_device_make_way(parameter, error));
-    return ps_device_load(parameter->device, ps_device_parameter_array(parameter, array) + offset,
-                          content, error);
+    ps_mutex_lock(&device->lock);
+    enum ps_status status = ps_device_await_readers(parameter, error);
+    ps_mutex_unlock(&device->lock);
+    if (status != PS_OK)
+        return status;
+    return ps_device_load(device, ps_device_parameter_array(parameter, array) + offset, content,
+                          error);
 }

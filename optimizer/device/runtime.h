@@ -47,8 +47,8 @@ _Static_assert(sizeof(struct ps_cuda_verdict) <= PS_VERDICT_BYTES, "a verdict ha
  * as good since a stream runs in order. */
 #define PS_TIMELINE_EVENTS 256
 
-/* The tests' switch: leaves out one of W1 to W7, so that one can see them notice. 0 in every build
- * that is used. */
+/* The tests' switch: leaves out one of W1 to W7, so that one can see them notice; 8 lets updates
+ * ask a verdict that nobody keeps for them. 0 in every build that is used. */
 #ifndef PS_DEVICE_MISSING_WAIT
 #define PS_DEVICE_MISSING_WAIT 0
 #endif

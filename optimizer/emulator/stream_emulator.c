@@ -6,7 +6,11 @@
 
 #include <string.h>
 
+/* For so many pieces of work, on average, one stream is slow. */
+#define SLOW_STEPS 64
+
 static bool run_one(struct ps_stream_emulator *emulator);
+static struct ps_driver_stream *choose(struct ps_stream_emulator *emulator);
 static bool may_run(const struct ps_driver_stream *stream);
 static struct ps_stream_work *take(struct ps_driver_stream *stream);
 static int run(struct ps_stream_work *work);
@@ -80,17 +84,33 @@ int ps_stream_emulator_finish(struct ps_stream_emulator *emulator)
 /* False when nothing may run: everything is done, or the streams wait for each other. */
 static bool run_one(struct ps_stream_emulator *emulator)
 {
-    struct ps_driver_stream *ready[PS_EMULATED_STREAMS_MAX];
-    size_t count = 0;
-    for (size_t i = 0; i < emulator->stream_count; i++)
-        if (may_run(&emulator->streams[i]))
-            ready[count++] = &emulator->streams[i];
-    if (count == 0)
+    struct ps_driver_stream *stream = choose(emulator);
+    if (stream == NULL)
         return false;
-    struct ps_stream_work *work = take(ready[ps_random_next(&emulator->random) % count]);
+    struct ps_stream_work *work = take(stream);
     emulator->broken = run(work);
     ps_release(emulator->memory, work);
     return true;
+}
+
+static struct ps_driver_stream *choose(struct ps_stream_emulator *emulator)
+{
+    struct ps_driver_stream *ready[PS_EMULATED_STREAMS_MAX];
+    struct ps_driver_stream *last = NULL;
+    size_t count = 0;
+    if (ps_random_next(&emulator->random) % SLOW_STEPS == 0)
+        emulator->slow =
+            &emulator->streams[ps_random_next(&emulator->random) % PS_EMULATED_STREAMS_MAX];
+    for (size_t i = 0; i < emulator->stream_count; i++) {
+        struct ps_driver_stream *stream = &emulator->streams[i];
+        if (!may_run(stream))
+            continue;
+        if (stream == emulator->slow)
+            last = stream;
+        else
+            ready[count++] = stream;
+    }
+    return count > 0 ? ready[ps_random_next(&emulator->random) % count] : last;
 }
 
 static bool may_run(const struct ps_driver_stream *stream)

@@ -1,5 +1,6 @@
 /* Streams and events as CUDA defines them, run one piece of work at a time, and by lot where more
- * than one stream may go on.
+ * than one stream may go on. For some time at a stretch one of them, by lot as well, is slow: it
+ * goes on where no other may, so that the rest gets far ahead of it.
  *
  * Threads:  one at a time; the driver's lock sees to it.
  * Blocking: run_until and finish run work.
@@ -62,6 +63,7 @@ struct ps_stream_emulator {
     struct ps_random random;
     struct ps_driver_stream streams[PS_EMULATED_STREAMS_MAX];
     size_t stream_count;
+    const struct ps_driver_stream *slow; /* may be none that is there */
     int broken;
 };
 
