@@ -182,11 +182,8 @@ static enum ps_status read_verdict(struct ps_device_judged *judged, struct ps_gr
 {
     struct ps_device *device = judged->parameter->device;
     const struct ps_slot *slot = judged->slots[0];
-    int code = 0;
-    if (PS_DEVICE_MISSING_WAIT != 7)
-        code = device->driver.event_synchronize(device->driver.self, slot->judged); /* W7 */
-    PS_TRY(ps_device_check_code(device, code, "waiting for a verdict", error));
-    PS_TRY(ps_fault_check(&device->fault, error));
+    if (PS_DEVICE_MISSING_WAIT != 7) /* W7 */
+        PS_TRY(ps_device_await_event(device, slot->judged, "waiting for a verdict", error));
     const struct ps_cuda_verdict *verdict = (const void *)(slot->host + device->ring.slot_bytes);
     bool nonfinite = verdict->nonfinite_index != UINT64_MAX;
     *scan = (struct ps_gradient_scan){.nonfinite = nonfinite,

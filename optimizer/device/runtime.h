@@ -31,6 +31,7 @@
 #include "base/thread.h"
 #include "optimizer/device.h"
 #include "optimizer/device/budget.h"
+#include "optimizer/device/device_wait.h"
 #include "optimizer/device/driver.h"
 #include "optimizer/device/fault.h"
 #include "optimizer/device/gradient_parts.h"
@@ -97,6 +98,7 @@ struct ps_device {
     const struct ps_allocator *memory;
     struct ps_driver driver;
     struct ps_fault fault;
+    struct ps_watch watch;
     struct ps_budget budget;
     struct ps_device_facts facts;
     struct ps_mutex lock; /* PS_RANK_QUEUE */
@@ -155,6 +157,17 @@ PS_MUST_USE enum ps_status ps_timeline_mark(struct ps_device *device, struct ps_
 PS_MUST_USE enum ps_status ps_timeline_await(struct ps_device *device, struct ps_timeline *timeline,
                                              uint64_t ticket, struct ps_driver_stream *stream,
                                              struct ps_error *error);
+
+/* ---- device_wait.c ---- */
+
+/* Returns when the device has come past the event, or is dead; the watch is told of who sleeps. */
+PS_MUST_USE enum ps_status ps_device_await_event(struct ps_device *device,
+                                                 struct ps_driver_event *event, const char *action,
+                                                 struct ps_error *error);
+
+/* Gives memory of the device back, if the device lives: a dead one takes it along. Waits for all
+ * that was queued. */
+void ps_device_release_memory(struct ps_device *device, void *memory);
 
 /* ---- ring.c ---- */
 

@@ -52,6 +52,7 @@ int ps_stream_emulator_put(struct ps_stream_emulator *emulator, struct ps_driver
         return PS_FAULT_UNKNOWN;
     *copy = *work;
     copy->next = NULL;
+    emulator->hung = emulator->hung || work->hangs;
     if (work->kind == PS_WORK_RECORD)
         work->event->recorded++;
     if (work->kind == PS_WORK_RECORD || work->kind == PS_WORK_WAIT)
@@ -68,8 +69,10 @@ int ps_stream_emulator_run_until(struct ps_stream_emulator *emulator,
                                  const struct ps_driver_event *event)
 {
     while (emulator->broken == 0 && event->passed < event->recorded) {
-        bool ran = run_one(emulator);
-        PS_ASSERT(ran || emulator->broken != 0);
+        if (run_one(emulator))
+            continue;
+        PS_ASSERT(emulator->hung);
+        return PS_FAULT_NOT_READY;
     }
     return emulator->broken;
 }
@@ -78,7 +81,7 @@ int ps_stream_emulator_finish(struct ps_stream_emulator *emulator)
 {
     while (emulator->broken == 0 && run_one(emulator)) {
     }
-    return emulator->broken;
+    return emulator->broken == 0 && emulator->hung ? PS_FAULT_NOT_READY : emulator->broken;
 }
 
 /* False when nothing may run: everything is done, or the streams wait for each other. */
@@ -116,7 +119,7 @@ static struct ps_driver_stream *choose(struct ps_stream_emulator *emulator)
 static bool may_run(const struct ps_driver_stream *stream)
 {
     const struct ps_stream_work *work = stream->first;
-    if (work == NULL)
+    if (work == NULL || work->hangs)
         return false;
     return work->kind != PS_WORK_WAIT || work->event->passed >= work->number;
 }
