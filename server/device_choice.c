@@ -105,6 +105,7 @@ static enum ps_status open_device(const struct ps_device_choice_options *options
         ps_device_store_open(&choice->store, plugin, device, options->log, error);
     if (status != PS_OK)
         plugin->close(device);
+    choice->store.readers_bytes = options->readers_bytes;
     return status;
 }
 
