@@ -24,9 +24,6 @@ static enum ps_status queue_verdict(struct ps_device_judged *judged, struct ps_e
 static struct ps_cuda_run run_of(const struct ps_device_judged *judged, size_t i);
 static enum ps_status read_verdict(struct ps_device_judged *judged, struct ps_gradient_scan *scan,
                                    struct ps_error *error);
-static enum ps_status queue_updates(struct ps_device_judged *judged,
-                                    const struct ps_optimizer_step *step,
-                                    struct ps_device_ticket *ticket, struct ps_error *error);
 static enum ps_status queue_update(struct ps_device_judged *judged, size_t i,
                                    const struct ps_optimizer_step *step, struct ps_error *error);
 
@@ -201,39 +198,34 @@ enum ps_status ps_device_push_judged(struct ps_device_judged *judged,
     PS_ASSERT(step->dtype == judged->parameter->dtype);
     PS_TRY(ps_device_enter(device, error));
     PS_TRY(ps_device_make_way(judged->parameter, error));
+    for (size_t i = 0; i < judged->count; i++)
+        PS_TRY(queue_update(judged, i, step, error));
+    *ticket = (struct ps_device_ticket){0};
     ps_mutex_lock(&device->lock);
-    enum ps_status status = queue_updates(judged, step, ticket, error);
+    enum ps_status status = ps_timeline_mark(device, &device->compute, &ticket->compute, error);
     ps_mutex_unlock(&device->lock);
     if (status == PS_OK)
         atomic_fetch_add(&device->push_count, 1);
     return status;
 }
 
-/* All of the gradient is in its slots: the host, which read the verdict, waited for that. */
-static enum ps_status queue_updates(struct ps_device_judged *judged,
-                                    const struct ps_optimizer_step *step,
-                                    struct ps_device_ticket *ticket, struct ps_error *error)
-{
-    struct ps_device *device = judged->parameter->device;
-    PS_TRY(ps_device_await_readers(judged->parameter, error));
-    for (size_t i = 0; i < judged->count; i++)
-        PS_TRY(queue_update(judged, i, step, error));
-    *ticket = (struct ps_device_ticket){0};
-    return ps_timeline_mark(device, &device->compute, &ticket->compute, error);
-}
-
+/* The gradient is in its slot: the host, which read the verdict, waited for that. */
 static enum ps_status queue_update(struct ps_device_judged *judged, size_t i,
                                    const struct ps_optimizer_step *step, struct ps_error *error)
 {
     struct ps_device *device = judged->parameter->device;
     struct ps_driver *driver = &device->driver;
     struct ps_driver_stream *stream = device->compute.stream;
+    const struct ps_gradient_part *part = &judged->parts[i];
+    PS_TRY(ps_device_await_readers(judged->parameter, part->first, part->count, error));
     struct ps_cuda_apply apply = {.step = step, .run = run_of(judged, i)};
     if (PS_DEVICE_MISSING_WAIT == 8)
         apply.verdict = verdict_of(judged);
+    ps_mutex_lock(&device->lock);
     int code = driver->apply(driver->self, &apply, stream);
     if (code == 0)
         code = driver->record(driver->self, judged->slots[i]->done, stream);
+    ps_mutex_unlock(&device->lock);
     atomic_fetch_add(&device->launch_count, 1);
     return ps_device_check_code(device, code, "launching an update", error);
 }

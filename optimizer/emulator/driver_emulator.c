@@ -36,6 +36,7 @@ struct emulator {
     uint64_t memory_bytes;
     uint64_t used_bytes;
     uint64_t memory_count;
+    uint64_t copy_count;
 };
 
 const char ps_driver_name[] = "emu";
@@ -308,6 +309,7 @@ static int queue_work(struct emulator *emulator, struct ps_driver_stream *stream
 {
     ps_mutex_lock(&emulator->lock);
     struct ps_stream_work copy = *work;
+    emulator->copy_count += work->kind == PS_WORK_COPY;
     if (is_launch(work->kind) && emulator->fault.launch_at > 0 && --emulator->fault.launch_at == 0)
         copy.breaks = emulator->fault.launch_code;
     if (is_launch(work->kind) && emulator->fault.hang_at > 0 && --emulator->fault.hang_at == 0)
@@ -418,6 +420,15 @@ uint64_t ps_emulator_memory_count(void *self)
     struct emulator *emulator = self;
     ps_mutex_lock(&emulator->lock);
     uint64_t count = emulator->memory_count;
+    ps_mutex_unlock(&emulator->lock);
+    return count;
+}
+
+uint64_t ps_emulator_copy_count(void *self)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    uint64_t count = emulator->copy_count;
     ps_mutex_unlock(&emulator->lock);
     return count;
 }

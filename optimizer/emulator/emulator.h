@@ -40,6 +40,9 @@ void ps_emulator_seed(void *self, uint64_t seed);
 /* Pieces of memory asked for so far, refused ones as well. */
 uint64_t ps_emulator_memory_count(void *self);
 
+/* Copies asked for so far. */
+uint64_t ps_emulator_copy_count(void *self);
+
 /* Bytes of the device that are given out. */
 uint64_t ps_emulator_memory_used(void *self);
 
