@@ -11,7 +11,8 @@
  *
  * A device dies once. After the first error that is not a refused allocation every function that
  * can fail gives PS_ERR_UNAVAILABLE with the first error's text, `died` has been called, and no
- * wait succeeds any more. The process is to end; the device's memory must not be read.
+ * wait succeeds any more. The process is to end; the device's memory must not be read. One that
+ * hangs dies, too, after `wait_ms`: who waits for it then does not return, close included.
  *
  * Threads:  any, for everything that has a device; calls for one parameter or one snapshot come
  *           one after another (the parameter's lock), but for judges, judge and make_way, which
@@ -34,7 +35,7 @@
 #include "optimizer/optimizer.h"
 
 /* Rises with every change of this header that an older or newer other side would stumble over. */
-#define PS_DEVICE_ABI 4
+#define PS_DEVICE_ABI 5
 
 /* The exported symbol, a ps_device_entry_fn. */
 #define PS_DEVICE_ENTRY "ps_device_entry"
@@ -54,9 +55,10 @@ struct ps_device_options {
     uint32_t ordinal;                  /* which of the visible devices */
     uint64_t memory_bytes;             /* the budget; 0: what is free less max(1 GiB, 5 %) */
     uint64_t pinned_bytes;             /* of the ring for gradients; 0: 64 MiB */
+    uint64_t wait_ms;                  /* what does not answer for so long is dead; 0: 30 s */
     const struct ps_allocator *memory; /* borrowed; outlives the device; safe from any thread */
-    /* Called once, by the thread that met the error; must not block and must not call back. May be
-     * NULL. `text` is borrowed for the call. */
+    /* Called once, by the thread that met the error, or by one that watches for waits without an
+     * end; must not block and must not call back. May be NULL. `text` is borrowed for the call. */
     void (*died)(void *self, const char *text);
     void *self;
 };
@@ -173,9 +175,8 @@ struct ps_device_plugin {
                                         struct ps_device_judged **judged,
                                         struct ps_gradient_scan *scan, struct ps_error *error);
 
-    /* Applies such a gradient, once; waits for nothing. The step was prepared from `scan`, and is
-     * not to be skipped. The update asks the device's verdict all the same: it takes the factor of
-     * clip_norm from there, and would change nothing where that says no. */
+    /* Applies such a gradient, once; waits for nothing. The step was prepared from `scan`, factor
+     * of clip_norm included, and is not to be skipped. */
     PS_MUST_USE enum ps_status (*push_judged)(struct ps_device_judged *judged,
                                               const struct ps_optimizer_step *step,
                                               struct ps_device_ticket *ticket,

@@ -96,6 +96,7 @@ static enum ps_status open_device(const struct ps_device_choice_options *options
                        (unsigned)count);
     const struct ps_device_options wish = {.ordinal = name->ordinal,
                                            .memory_bytes = options->memory_bytes,
+                                           .wait_ms = options->wait_ms,
                                            .memory = ps_allocator_heap(),
                                            .died = options->died,
                                            .self = options->self};
@@ -104,6 +105,7 @@ static enum ps_status open_device(const struct ps_device_choice_options *options
         ps_device_store_open(&choice->store, plugin, device, options->log, error);
     if (status != PS_OK)
         plugin->close(device);
+    choice->store.readers_bytes = options->readers_bytes;
     return status;
 }
 

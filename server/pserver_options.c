@@ -83,6 +83,13 @@ static const struct ps_option table[] = {
     OPTION(device_memory_bytes, "device-memory", PS_OPTION_BYTES, "SIZE", "0", NULL,
            "Most memory of the GPU for values and optimizer state; 0: what is free, but for 1GiB "
            "or 5 %. A parameter beyond it lives on the CPU."),
+    OPTION(device_readers_bytes, "device-readers-bytes", PS_OPTION_BYTES, "SIZE", "0", NULL,
+           "Most memory of the host for values that readers still hold while newer ones are read, "
+           "beyond one copy of each parameter on the GPU; 0: as much as those, at least 1GiB. A "
+           "pull beyond it is refused (RESOURCE_EXHAUSTED), to be sent again."),
+    OPTION(device_timeout_ms, "device-timeout", PS_OPTION_DURATION, "TIME", "30s", NULL,
+           "A GPU that does not answer for so long is dead: the shard is given back, and the "
+           "server ends with code 70."),
     OPTION(memory_bytes, "memory-bytes", PS_OPTION_BYTES, "SIZE", "0", NULL,
            "Most memory of the host for values and optimizer state; 0: no limit."),
     OPTION(message_bytes, "message-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,

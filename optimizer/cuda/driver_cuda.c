@@ -132,7 +132,7 @@ static void stream_destroy(void *self, struct ps_driver_stream *stream)
         (void)cudaStreamDestroy(cuda_stream(stream));
 }
 
-/* Waiting threads sleep: a server has better uses for a processor than to spin on a GPU. */
+/* Threads that wait long sleep (device_wait.c): a server has better uses for a processor. */
 static int event_create(void *self, struct ps_driver_event **event)
 {
     (void)self;
@@ -160,6 +160,14 @@ static int stream_wait(void *self, struct ps_driver_stream *stream, struct ps_dr
 {
     (void)self;
     return (int)cudaStreamWaitEvent(cuda_stream(stream), cuda_event(event), 0);
+}
+
+/* That it is not ready is an answer, which the library remembers as an error. */
+static int event_query(void *self, struct ps_driver_event *event)
+{
+    (void)self;
+    cudaError_t code = cudaEventQuery(cuda_event(event));
+    return code == cudaErrorNotReady ? heard(code) : (int)code;
 }
 
 static int event_synchronize(void *self, struct ps_driver_event *event)
@@ -262,6 +270,7 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
         .event_destroy = event_destroy,
         .record = record,
         .stream_wait = stream_wait,
+        .event_query = event_query,
         .event_synchronize = event_synchronize,
         .copy = copy,
         .zero = zero,

@@ -1,5 +1,7 @@
 /* A gradient that nobody has looked at: all of it goes into slots and is looked at there; nothing
- * changes by that. Its update, if there is one, finds it there, and asks the verdict as well. */
+ * changes by that. Its update, if there is one, finds it there. What the verdict says comes to it
+ * from the host, in the step: the place of the verdict is that of the first slot, and whoever gets
+ * that slot next writes there while the other slots are yet to be applied. */
 #include "optimizer/device/runtime.h"
 
 #include "base/assert.h"
@@ -22,9 +24,6 @@ static enum ps_status queue_verdict(struct ps_device_judged *judged, struct ps_e
 static struct ps_cuda_run run_of(const struct ps_device_judged *judged, size_t i);
 static enum ps_status read_verdict(struct ps_device_judged *judged, struct ps_gradient_scan *scan,
                                    struct ps_error *error);
-static enum ps_status queue_updates(struct ps_device_judged *judged,
-                                    const struct ps_optimizer_step *step,
-                                    struct ps_device_ticket *ticket, struct ps_error *error);
 static enum ps_status queue_update(struct ps_device_judged *judged, size_t i,
                                    const struct ps_optimizer_step *step, struct ps_error *error);
 
@@ -129,8 +128,8 @@ static double *sums_of(const struct ps_device_judged *judged)
     return (void *)((uint8_t *)verdict_of(judged) + PS_VERDICT_BYTES);
 }
 
-/* The room behind the first slot is its own again when the slot is: what copies into the slot
- * waited for the update that asked the verdict before, and for the host that read it. */
+/* The room behind the first slot is its own when the gradient is in the slot: its copy waited for
+ * the update that had slot and room before. */
 static enum ps_status queue_scan(struct ps_device_judged *judged, size_t i, struct ps_error *error)
 {
     struct ps_device *device = judged->parameter->device;
@@ -180,11 +179,8 @@ static enum ps_status read_verdict(struct ps_device_judged *judged, struct ps_gr
 {
     struct ps_device *device = judged->parameter->device;
     const struct ps_slot *slot = judged->slots[0];
-    int code = 0;
-    if (PS_DEVICE_MISSING_WAIT != 7)
-        code = device->driver.event_synchronize(device->driver.self, slot->judged); /* W7 */
-    PS_TRY(ps_device_check_code(device, code, "waiting for a verdict", error));
-    PS_TRY(ps_fault_check(&device->fault, error));
+    if (PS_DEVICE_MISSING_WAIT != 7) /* W7 */
+        PS_TRY(ps_device_await_event(device, slot->judged, "waiting for a verdict", error));
     const struct ps_cuda_verdict *verdict = (const void *)(slot->host + device->ring.slot_bytes);
     bool nonfinite = verdict->nonfinite_index != UINT64_MAX;
     *scan = (struct ps_gradient_scan){.nonfinite = nonfinite,
@@ -202,38 +198,34 @@ enum ps_status ps_device_push_judged(struct ps_device_judged *judged,
     PS_ASSERT(step->dtype == judged->parameter->dtype);
     PS_TRY(ps_device_enter(device, error));
     PS_TRY(ps_device_make_way(judged->parameter, error));
+    for (size_t i = 0; i < judged->count; i++)
+        PS_TRY(queue_update(judged, i, step, error));
+    *ticket = (struct ps_device_ticket){0};
     ps_mutex_lock(&device->lock);
-    enum ps_status status = queue_updates(judged, step, ticket, error);
+    enum ps_status status = ps_timeline_mark(device, &device->compute, &ticket->compute, error);
     ps_mutex_unlock(&device->lock);
     if (status == PS_OK)
         atomic_fetch_add(&device->push_count, 1);
     return status;
 }
 
-/* All of the gradient is in its slots: the host, which read the verdict, waited for that. */
-static enum ps_status queue_updates(struct ps_device_judged *judged,
-                                    const struct ps_optimizer_step *step,
-                                    struct ps_device_ticket *ticket, struct ps_error *error)
-{
-    struct ps_device *device = judged->parameter->device;
-    PS_TRY(ps_device_await_readers(judged->parameter, error));
-    for (size_t i = 0; i < judged->count; i++)
-        PS_TRY(queue_update(judged, i, step, error));
-    *ticket = (struct ps_device_ticket){0};
-    return ps_timeline_mark(device, &device->compute, &ticket->compute, error);
-}
-
+/* The gradient is in its slot: the host, which read the verdict, waited for that. */
 static enum ps_status queue_update(struct ps_device_judged *judged, size_t i,
                                    const struct ps_optimizer_step *step, struct ps_error *error)
 {
     struct ps_device *device = judged->parameter->device;
     struct ps_driver *driver = &device->driver;
     struct ps_driver_stream *stream = device->compute.stream;
-    const struct ps_cuda_apply apply = {
-        .step = step, .run = run_of(judged, i), .verdict = verdict_of(judged)};
+    const struct ps_gradient_part *part = &judged->parts[i];
+    PS_TRY(ps_device_await_readers(judged->parameter, part->first, part->count, error));
+    struct ps_cuda_apply apply = {.step = step, .run = run_of(judged, i)};
+    if (PS_DEVICE_MISSING_WAIT == 8)
+        apply.verdict = verdict_of(judged);
+    ps_mutex_lock(&device->lock);
     int code = driver->apply(driver->self, &apply, stream);
     if (code == 0)
         code = driver->record(driver->self, judged->slots[i]->done, stream);
+    ps_mutex_unlock(&device->lock);
     atomic_fetch_add(&device->launch_count, 1);
     return ps_device_check_code(device, code, "launching an update", error);
 }

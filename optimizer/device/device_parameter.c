@@ -125,11 +125,7 @@ void ps_device_parameter_destroy(struct ps_device_parameter *parameter)
         return;
     struct ps_device *device = parameter->device;
     ps_device_stop_lending(parameter);
-    /* A dead device takes its memory with it. */
-    if (ps_device_enter(device, NULL) == PS_OK) {
-        int code = device->driver.device_release(device->driver.self, parameter->arrays);
-        (void)!ps_device_check_code(device, code, "giving memory back", NULL);
-    }
+    ps_device_release_memory(device, parameter->arrays);
     ps_budget_release(&device->budget, parameter_size(parameter));
     atomic_fetch_sub(&device->parameter_count, 1);
     ps_release(device->memory, parameter);

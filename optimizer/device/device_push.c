@@ -22,7 +22,6 @@ static enum ps_status add_part(struct pack *pack, const struct ps_device_push *p
 static bool goes_in(const struct pack *pack, const struct ps_device_push *push,
                     const struct ps_gradient_part *part);
 static enum ps_status open_pack(struct pack *pack, struct ps_error *error);
-static enum ps_status await_readers(struct ps_device_parameter *parameter, struct ps_error *error);
 static void add_entry(struct pack *pack, const struct ps_optimizer_step *step,
                       const struct ps_cuda_run *run);
 static enum ps_status close_pack(struct pack *pack, struct ps_error *error);
@@ -83,7 +82,7 @@ static enum ps_status add_part(struct pack *pack, const struct ps_device_push *p
     if (!goes_in(pack, push, part))
         PS_TRY(close_pack(pack, error));
     PS_TRY(open_pack(pack, error));
-    PS_TRY(await_readers(parameter, error));
+    PS_TRY(ps_device_await_readers(parameter, part->first, part->count, error));
     uint8_t *place = pack->slot->device + pack->used;
     ps_gradient_part_copy(source, part, pack->slot->host + pack->used);
     struct ps_cuda_run run = ps_device_run(parameter, source, part, place);
@@ -148,29 +147,6 @@ static void add_entry(struct pack *pack, const struct ps_optimizer_step *step,
         pack->first = (struct ps_cuda_apply){.step = step, .run = *run};
     ps_cuda_entry_fill(step, run, NULL, &entries[pack->entry_count]);
     pack->entry_count++;
-}
-
-static enum ps_status await_readers(struct ps_device_parameter *parameter, struct ps_error *error)
-{
-    struct ps_device *device = parameter->device;
-    if (parameter->reading == 0)
-        return PS_OK;
-    ps_mutex_lock(&device->lock);
-    enum ps_status status = ps_device_await_readers(parameter, error);
-    ps_mutex_unlock(&device->lock);
-    return status;
-}
-
-/* Somebody may still be reading what an update is going to overwrite. */
-enum ps_status ps_device_await_readers(struct ps_device_parameter *parameter,
-                                       struct ps_error *error)
-{
-    struct ps_device *device = parameter->device;
-    if (parameter->reading == 0 || PS_DEVICE_MISSING_WAIT == 5)
-        return PS_OK;
-    uint64_t ticket = parameter->reading;
-    parameter->reading = 0;
-    return ps_timeline_await(device, &device->copy_out, ticket, device->compute.stream, error);
 }
 
 static enum ps_status close_pack(struct pack *pack, struct ps_error *error)

@@ -226,10 +226,7 @@ void ps_device_snapshot_release(struct ps_device_snapshot *snapshot)
     struct ps_device *device = snapshot->device;
     end_loan(snapshot);
     if (snapshot->device_arrays != NULL) {
-        if (ps_device_enter(device, NULL) == PS_OK) {
-            int code = device->driver.device_release(device->driver.self, snapshot->device_arrays);
-            (void)!ps_device_check_code(device, code, "giving memory back", NULL);
-        }
+        ps_device_release_memory(device, snapshot->device_arrays);
         ps_budget_release(&device->budget, size_of(snapshot));
     }
     ps_release(device->memory, snapshot->host_arrays);

@@ -74,8 +74,7 @@ static enum ps_status fetch_piece(struct ps_device *device, struct ps_slot *slot
     ps_mutex_unlock(&device->lock);
     if (status != PS_OK)
         return status;
-    int code = device->driver.event_synchronize(device->driver.self, slot->copied);
-    return ps_device_check_code(device, code, "reading", error);
+    return ps_device_await_event(device, slot->copied, "reading", error);
 }
 
 /* Later updates write only after this one: the caller waits for it, and no update of these bytes is

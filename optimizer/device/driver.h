@@ -39,6 +39,7 @@ struct ps_driver {
 
     int (*record)(void *self, struct ps_driver_event *event, struct ps_driver_stream *stream);
     int (*stream_wait)(void *self, struct ps_driver_stream *stream, struct ps_driver_event *event);
+    int (*event_query)(void *self, struct ps_driver_event *event); /* PS_FAULT_NOT_READY: not yet */
     int (*event_synchronize)(void *self, struct ps_driver_event *event);
 
     int (*copy)(void *self, void *to, const void *from, size_t size, enum ps_driver_copy kind,

@@ -157,10 +157,9 @@ static void enter_room(struct ps_device *device, struct ps_slot_room *room, size
 
 enum ps_status ps_slot_await(struct ps_device *device, struct ps_slot *slot, struct ps_error *error)
 {
-    int code = 0;
-    if (PS_DEVICE_MISSING_WAIT != 1)
-        code = device->driver.event_synchronize(device->driver.self, slot->copied); /* W1 */
-    return ps_device_check_code(device, code, "waiting for a slot", error);
+    if (PS_DEVICE_MISSING_WAIT == 1)
+        return PS_OK;
+    return ps_device_await_event(device, slot->copied, "waiting for a slot", error); /* W1 */
 }
 
 enum ps_status ps_slot_send(struct ps_device *device, struct ps_slot *slot, size_t size,

@@ -24,7 +24,9 @@ enum ps_status ps_device_open(const struct ps_device_options *options, struct ps
     ps_mutex_init(&device->lock, PS_RANK_QUEUE);
     ps_condition_init(&device->ring.returned);
     ps_condition_init(&device->moved);
-    enum ps_status status = build(device, options, error);
+    enum ps_status status = ps_watch_open(&device->watch, &device->fault, options->wait_ms, error);
+    if (status == PS_OK)
+        status = build(device, options, error);
     if (status == PS_OK)
         status = ps_device_probe(device, error);
     if (status != PS_OK) {
@@ -123,6 +125,7 @@ void ps_device_close(struct ps_device *device)
         driver->stream_destroy(driver->self, device->copy_in);
         driver->close(driver->self);
     }
+    ps_watch_close(&device->watch);
     ps_condition_fini(&device->moved);
     ps_condition_fini(&device->ring.returned);
     ps_mutex_fini(&device->lock);
@@ -183,19 +186,19 @@ enum ps_status ps_timeline_await(struct ps_device *device, struct ps_timeline *t
     return ps_device_check_code(device, code, "waiting for an event", error);
 }
 
+static enum ps_status wait_for(struct ps_device *device, struct ps_timeline *timeline,
+                               uint64_t ticket, struct ps_error *error)
+{
+    if (ticket == 0)
+        return PS_OK;
+    return ps_device_await_event(device, timeline->events[ticket % PS_TIMELINE_EVENTS],
+                                 "waiting for its work", error);
+}
+
 enum ps_status ps_device_wait(struct ps_device *device, struct ps_device_ticket ticket,
                               struct ps_error *error)
 {
     PS_TRY(ps_device_enter(device, error));
-    struct ps_driver *driver = &device->driver;
-    int code = 0;
-    if (ticket.compute != 0)
-        code = driver->event_synchronize(
-            driver->self, device->compute.events[ticket.compute % PS_TIMELINE_EVENTS]);
-    if (code == 0 && ticket.copy_out != 0)
-        code = driver->event_synchronize(
-            driver->self, device->copy_out.events[ticket.copy_out % PS_TIMELINE_EVENTS]);
-    PS_TRY(ps_device_check_code(device, code, "waiting for its work", error));
-    /* Another thread may have met an error in work of its own: nothing is to be trusted then. */
-    return ps_fault_check(&device->fault, error);
+    PS_TRY(wait_for(device, &device->compute, ticket.compute, error));
+    return wait_for(device, &device->copy_out, ticket.copy_out, error);
 }

@@ -12,7 +12,7 @@
  *   W2  copy_in fills a slot       after the update that read its device half (slot->done)
  *   W3  an update reads a slot     after the copy into it                  (slot->copied)
  *   W4  a read begins              after the updates queued before it      (compute's timeline)
- *   W5  an update writes           after reads of the parameter begun before (copy_out's timeline)
+ *   W5  an update writes           after reads of the same elements begun before (copy_out's)
  *   W6  a gradient is looked at    after the copy into its slot            (slot->copied)
  *   W7  the host reads a verdict   after it was copied to the host         (slot->judged)
  *
@@ -31,6 +31,7 @@
 #include "base/thread.h"
 #include "optimizer/device.h"
 #include "optimizer/device/budget.h"
+#include "optimizer/device/device_wait.h"
 #include "optimizer/device/driver.h"
 #include "optimizer/device/fault.h"
 #include "optimizer/device/gradient_parts.h"
@@ -47,8 +48,9 @@ _Static_assert(sizeof(struct ps_cuda_verdict) <= PS_VERDICT_BYTES, "a verdict ha
  * as good since a stream runs in order. */
 #define PS_TIMELINE_EVENTS 256
 
-/* The tests' switch: leaves out one of W1 to W7, so that one can see them notice. 0 in every build
- * that is used. */
+/* The tests' switch: leaves out one of W1 to W7, so that one can see them notice; 8 lets updates
+ * ask a verdict that nobody keeps for them, 9 wait for the first part of a read alone. 0 in every
+ * build that is used. */
 #ifndef PS_DEVICE_MISSING_WAIT
 #define PS_DEVICE_MISSING_WAIT 0
 #endif
@@ -97,6 +99,7 @@ struct ps_device {
     const struct ps_allocator *memory;
     struct ps_driver driver;
     struct ps_fault fault;
+    struct ps_watch watch;
     struct ps_budget budget;
     struct ps_device_facts facts;
     struct ps_mutex lock; /* PS_RANK_QUEUE */
@@ -119,6 +122,16 @@ struct ps_device {
 
 #define PS_DEVICE_ARRAYS_MAX (1 + PS_STATES_MAX)
 
+/* A part of a read that was begun: bytes [begin, end) of an array, whichever. */
+struct ps_device_reading {
+    uint64_t begin;
+    uint64_t end;
+    uint64_t ticket; /* copy_out's */
+};
+
+/* Into so many parts a read is cut at most: updates of one go on while others are yet to come. */
+#define PS_READINGS_MAX 128
+
 struct ps_device_parameter {
     struct ps_device *device;
     enum ps_dtype dtype;
@@ -126,8 +139,10 @@ struct ps_device_parameter {
     uint32_t array_count;
     uint64_t array_bytes; /* of each, padding included */
     uint8_t *arrays;      /* one after another */
-    uint64_t reading;     /* copy_out's ticket of the newest read_begin; 0: none since an update */
     uint64_t pack;        /* that the newest update is in */
+    /* Those that nothing queued on the compute stream waits for yet, the oldest first. */
+    struct ps_device_reading readings[PS_READINGS_MAX];
+    size_t reading_count;
     struct ps_device_snapshot *lent; /* that have no other copy of it yet, the newest first; guarded
                                         by the device's lock */
 };
@@ -155,6 +170,17 @@ PS_MUST_USE enum ps_status ps_timeline_mark(struct ps_device *device, struct ps_
 PS_MUST_USE enum ps_status ps_timeline_await(struct ps_device *device, struct ps_timeline *timeline,
                                              uint64_t ticket, struct ps_driver_stream *stream,
                                              struct ps_error *error);
+
+/* ---- device_wait.c ---- */
+
+/* Returns when the device has come past the event, or is dead; the watch is told of who sleeps. */
+PS_MUST_USE enum ps_status ps_device_await_event(struct ps_device *device,
+                                                 struct ps_driver_event *event, const char *action,
+                                                 struct ps_error *error);
+
+/* Gives memory of the device back, if the device lives: a dead one takes it along. Waits for all
+ * that was queued. */
+void ps_device_release_memory(struct ps_device *device, void *memory);
 
 /* ---- ring.c ---- */
 
@@ -193,9 +219,12 @@ struct ps_cuda_run ps_device_run(const struct ps_device_parameter *parameter,
                                  const struct ps_gradient_source *source,
                                  const struct ps_gradient_part *part, const uint8_t *place);
 
-/* Lets what comes next in the compute stream wait for reads of the parameter that were begun (W5).
- * Under the lock. */
+/* ---- device_read.c ---- */
+
+/* Lets what comes next in the compute stream wait for reads of these elements that were begun (W5).
+ * Takes the lock, if there are any. */
 PS_MUST_USE enum ps_status ps_device_await_readers(struct ps_device_parameter *parameter,
+                                                   uint64_t first, uint64_t count,
                                                    struct ps_error *error);
 
 /* ---- device_transfer.c ---- */

@@ -6,6 +6,7 @@
 #include "optimizer/emulator/stream_emulator.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/thread.h"
 
 #include <stdio.h>
@@ -27,6 +28,7 @@ _Static_assert(sizeof(struct piece) <= HEAD_BYTES, "the head has room");
 
 struct emulator {
     struct ps_mutex lock; /* PS_RANK_LEAF; guards all that follows */
+    struct ps_condition never;
     const struct ps_allocator *memory;
     struct ps_stream_emulator streams;
     struct ps_emulator_fault fault;
@@ -34,6 +36,7 @@ struct emulator {
     uint64_t memory_bytes;
     uint64_t used_bytes;
     uint64_t memory_count;
+    uint64_t copy_count;
 };
 
 const char ps_driver_name[] = "emu";
@@ -126,12 +129,20 @@ static void release_piece(struct emulator *emulator, struct piece *piece)
     ps_release(emulator->memory, piece);
 }
 
+/* Whoever waits for what never ends waits for ever, without the lock. */
+static void hang(struct emulator *emulator, int code)
+{
+    while (code == PS_FAULT_NOT_READY)
+        (void)ps_condition_wait(&emulator->never, &emulator->lock, PS_DEADLINE_NEVER);
+}
+
 /* As cudaFree does, this waits for everything. */
 static int device_release(void *self, void *memory)
 {
     struct emulator *emulator = self;
     ps_mutex_lock(&emulator->lock);
     int code = ps_stream_emulator_finish(&emulator->streams);
+    hang(emulator, code);
     release_piece(emulator, (struct piece *)((uint8_t *)memory - HEAD_BYTES));
     ps_mutex_unlock(&emulator->lock);
     return code;
@@ -158,6 +169,7 @@ static int host_release(void *self, void *memory)
     struct emulator *emulator = self;
     ps_mutex_lock(&emulator->lock);
     int code = ps_stream_emulator_finish(&emulator->streams);
+    hang(emulator, code);
     ps_release(emulator->memory, memory);
     ps_mutex_unlock(&emulator->lock);
     return code;
@@ -207,11 +219,24 @@ static int stream_wait(void *self, struct ps_driver_stream *stream, struct ps_dr
     return queue_work(self, stream, &work);
 }
 
+/* Nothing runs by being looked at. */
+static int event_query(void *self, struct ps_driver_event *event)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    int code = emulator->streams.broken;
+    if (code == 0 && event->passed < event->recorded)
+        code = PS_FAULT_NOT_READY;
+    ps_mutex_unlock(&emulator->lock);
+    return code;
+}
+
 static int event_synchronize(void *self, struct ps_driver_event *event)
 {
     struct emulator *emulator = self;
     ps_mutex_lock(&emulator->lock);
     int code = ps_stream_emulator_run_until(&emulator->streams, event);
+    hang(emulator, code);
     ps_mutex_unlock(&emulator->lock);
     return code;
 }
@@ -284,8 +309,11 @@ static int queue_work(struct emulator *emulator, struct ps_driver_stream *stream
 {
     ps_mutex_lock(&emulator->lock);
     struct ps_stream_work copy = *work;
+    emulator->copy_count += work->kind == PS_WORK_COPY;
     if (is_launch(work->kind) && emulator->fault.launch_at > 0 && --emulator->fault.launch_at == 0)
         copy.breaks = emulator->fault.launch_code;
+    if (is_launch(work->kind) && emulator->fault.hang_at > 0 && --emulator->fault.hang_at == 0)
+        copy.hangs = true;
     int code = ps_stream_emulator_put(&emulator->streams, stream, &copy);
     ps_mutex_unlock(&emulator->lock);
     return code;
@@ -299,6 +327,7 @@ static void close_emulator(void *self)
     while (emulator->pieces != NULL)
         release_piece(emulator, emulator->pieces);
     ps_stream_emulator_fini(&emulator->streams);
+    ps_condition_fini(&emulator->never);
     ps_mutex_fini(&emulator->lock);
     ps_release(emulator->memory, emulator);
 }
@@ -312,6 +341,7 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
     if (emulator == NULL)
         return PS_FAULT_OUT_OF_MEMORY;
     ps_mutex_init(&emulator->lock, PS_RANK_LEAF);
+    ps_condition_init(&emulator->never);
     emulator->memory = options->memory;
     emulator->memory_bytes = number_of("PS_EMULATOR_MEMORY", UINT64_C(2) << 30);
     ps_stream_emulator_init(&emulator->streams, options->memory, number_of("PS_EMULATOR_SEED", 1));
@@ -330,6 +360,7 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
         .event_destroy = event_destroy,
         .record = record,
         .stream_wait = stream_wait,
+        .event_query = event_query,
         .event_synchronize = event_synchronize,
         .copy = copy,
         .zero = zero,
@@ -353,6 +384,8 @@ static void read_fault(struct emulator *emulator)
     char *end = NULL;
     if (strncmp(text, "memory:", 7) == 0)
         emulator->fault.memory_at = strtoull(text + 7, NULL, 10);
+    if (strncmp(text, "hang:", 5) == 0)
+        emulator->fault.hang_at = strtoull(text + 5, NULL, 10);
     if (strncmp(text, "launch:", 7) != 0)
         return;
     emulator->fault.launch_at = strtoull(text + 7, &end, 10);
@@ -387,6 +420,15 @@ uint64_t ps_emulator_memory_count(void *self)
     struct emulator *emulator = self;
     ps_mutex_lock(&emulator->lock);
     uint64_t count = emulator->memory_count;
+    ps_mutex_unlock(&emulator->lock);
+    return count;
+}
+
+uint64_t ps_emulator_copy_count(void *self)
+{
+    struct emulator *emulator = self;
+    ps_mutex_lock(&emulator->lock);
+    uint64_t count = emulator->copy_count;
     ps_mutex_unlock(&emulator->lock);
     return count;
 }

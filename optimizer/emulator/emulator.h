@@ -10,6 +10,7 @@
  *   PS_EMULATOR_MEMORY  bytes that the device has; 2 GiB without it
  *   PS_EMULATOR_FAIL    "memory:N" refuses the n-th piece of memory (1 is the first) with error 2;
  *                       "launch:N:CODE" lets the n-th kernel end the device with that error
+ *                       "hang:N" lets the n-th kernel never end
  *   PS_EMULATOR_DEVICES how many there are; 1 without it
  *
  * Threads:  any.
@@ -27,6 +28,7 @@ struct ps_emulator_fault {
     uint64_t memory_at; /* which piece of memory from now on is refused: 1 is the next */
     uint64_t launch_at; /* which kernel from now on ends the device */
     int launch_code;
+    uint64_t hang_at; /* which kernel from now on never ends */
 };
 
 /* `self` is the driver's. */
@@ -37,6 +39,9 @@ void ps_emulator_seed(void *self, uint64_t seed);
 
 /* Pieces of memory asked for so far, refused ones as well. */
 uint64_t ps_emulator_memory_count(void *self);
+
+/* Copies asked for so far. */
+uint64_t ps_emulator_copy_count(void *self);
 
 /* Bytes of the device that are given out. */
 uint64_t ps_emulator_memory_used(void *self);

@@ -96,26 +96,46 @@ fiber *free_fiber()
     return it;
 }
 
-/* Has everybody come to the barrier this fiber waits at? Threads that are done count as come. */
-bool may_go_on(const fiber &it)
+/* How many threads are done or wait for each other: of each warp, and of the block. */
+struct arrivals {
+    std::vector<size_t> done, warp;
+    size_t done_all, block_all;
+};
+
+arrivals count_arrivals()
 {
-    unsigned first = it.waiting == waits::for_warp ? it.thread / WARP * WARP : 0;
-    unsigned end = it.waiting == waits::for_warp ? first + WARP : (unsigned)order.size();
-    unsigned come = 0;
-    for (unsigned i = first; i < end && i < order.size(); i++)
-        come += finished[i] != 0;
-    for (size_t i = 0; i < waiting; i++)
-        come += fibers[i]->waiting == it.waiting && fibers[i]->thread >= first &&
-                fibers[i]->thread < end;
-    return come == (end < order.size() ? end : order.size()) - first;
+    size_t warps = (order.size() + WARP - 1) / WARP;
+    arrivals here{std::vector<size_t>(warps), std::vector<size_t>(warps), 0, 0};
+    for (size_t i = 0; i < order.size(); i++) {
+        here.done[i / WARP] += finished[i] != 0;
+        here.done_all += finished[i] != 0;
+    }
+    for (size_t i = 0; i < waiting; i++) {
+        if (fibers[i]->waiting == waits::for_block)
+            here.block_all++;
+        else
+            here.warp[fibers[i]->thread / WARP]++;
+    }
+    return here;
+}
+
+/* Has everybody come to the barrier this fiber waits at? Threads that are done count as come. */
+bool may_go_on(const fiber &it, const arrivals &here)
+{
+    if (it.waiting == waits::for_block)
+        return here.done_all + here.block_all == order.size();
+    size_t warp = it.thread / WARP;
+    size_t threads = order.size() - warp * WARP;
+    return here.done[warp] + here.warp[warp] == (threads < WARP ? threads : WARP);
 }
 
 /* Those that may go on now. Decided for all before the first moves. */
 std::vector<fiber *> released()
 {
     std::vector<fiber *> list;
+    arrivals here = count_arrivals();
     for (size_t i = 0; i < waiting; i++)
-        if (may_go_on(*fibers[i]))
+        if (may_go_on(*fibers[i], here))
             list.push_back(fibers[i].get());
     for (size_t i = list.size(); shuffle_seed != 0 && i > 1; i--)
         std::swap(list[i - 1], list[random_number() % i]);

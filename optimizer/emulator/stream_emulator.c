@@ -6,7 +6,11 @@
 
 #include <string.h>
 
+/* For so many pieces of work, on average, one stream is slow. */
+#define SLOW_STEPS 64
+
 static bool run_one(struct ps_stream_emulator *emulator);
+static struct ps_driver_stream *choose(struct ps_stream_emulator *emulator);
 static bool may_run(const struct ps_driver_stream *stream);
 static struct ps_stream_work *take(struct ps_driver_stream *stream);
 static int run(struct ps_stream_work *work);
@@ -48,6 +52,7 @@ int ps_stream_emulator_put(struct ps_stream_emulator *emulator, struct ps_driver
         return PS_FAULT_UNKNOWN;
     *copy = *work;
     copy->next = NULL;
+    emulator->hung = emulator->hung || work->hangs;
     if (work->kind == PS_WORK_RECORD)
         work->event->recorded++;
     if (work->kind == PS_WORK_RECORD || work->kind == PS_WORK_WAIT)
@@ -64,8 +69,10 @@ int ps_stream_emulator_run_until(struct ps_stream_emulator *emulator,
                                  const struct ps_driver_event *event)
 {
     while (emulator->broken == 0 && event->passed < event->recorded) {
-        bool ran = run_one(emulator);
-        PS_ASSERT(ran || emulator->broken != 0);
+        if (run_one(emulator))
+            continue;
+        PS_ASSERT(emulator->hung);
+        return PS_FAULT_NOT_READY;
     }
     return emulator->broken;
 }
@@ -74,29 +81,45 @@ int ps_stream_emulator_finish(struct ps_stream_emulator *emulator)
 {
     while (emulator->broken == 0 && run_one(emulator)) {
     }
-    return emulator->broken;
+    return emulator->broken == 0 && emulator->hung ? PS_FAULT_NOT_READY : emulator->broken;
 }
 
 /* False when nothing may run: everything is done, or the streams wait for each other. */
 static bool run_one(struct ps_stream_emulator *emulator)
 {
-    struct ps_driver_stream *ready[PS_EMULATED_STREAMS_MAX];
-    size_t count = 0;
-    for (size_t i = 0; i < emulator->stream_count; i++)
-        if (may_run(&emulator->streams[i]))
-            ready[count++] = &emulator->streams[i];
-    if (count == 0)
+    struct ps_driver_stream *stream = choose(emulator);
+    if (stream == NULL)
         return false;
-    struct ps_stream_work *work = take(ready[ps_random_next(&emulator->random) % count]);
+    struct ps_stream_work *work = take(stream);
     emulator->broken = run(work);
     ps_release(emulator->memory, work);
     return true;
 }
 
+static struct ps_driver_stream *choose(struct ps_stream_emulator *emulator)
+{
+    struct ps_driver_stream *ready[PS_EMULATED_STREAMS_MAX];
+    struct ps_driver_stream *last = NULL;
+    size_t count = 0;
+    if (ps_random_next(&emulator->random) % SLOW_STEPS == 0)
+        emulator->slow =
+            &emulator->streams[ps_random_next(&emulator->random) % PS_EMULATED_STREAMS_MAX];
+    for (size_t i = 0; i < emulator->stream_count; i++) {
+        struct ps_driver_stream *stream = &emulator->streams[i];
+        if (!may_run(stream))
+            continue;
+        if (stream == emulator->slow)
+            last = stream;
+        else
+            ready[count++] = stream;
+    }
+    return count > 0 ? ready[ps_random_next(&emulator->random) % count] : last;
+}
+
 static bool may_run(const struct ps_driver_stream *stream)
 {
     const struct ps_stream_work *work = stream->first;
-    if (work == NULL)
+    if (work == NULL || work->hangs)
         return false;
     return work->kind != PS_WORK_WAIT || work->event->passed >= work->number;
 }

@@ -1,5 +1,6 @@
 /* Streams and events as CUDA defines them, run one piece of work at a time, and by lot where more
- * than one stream may go on.
+ * than one stream may go on. For some time at a stretch one of them, by lot as well, is slow: it
+ * goes on where no other may, so that the rest gets far ahead of it.
  *
  * Threads:  one at a time; the driver's lock sees to it.
  * Blocking: run_until and finish run work.
@@ -38,6 +39,7 @@ struct ps_stream_work {
     enum ps_work_kind kind;
     struct ps_stream_work *next;
     int breaks; /* not 0: this kernel ends the device instead */
+    bool hangs; /* this kernel never ends */
     void *to;
     const void *from;
     size_t size;
@@ -62,6 +64,8 @@ struct ps_stream_emulator {
     struct ps_random random;
     struct ps_driver_stream streams[PS_EMULATED_STREAMS_MAX];
     size_t stream_count;
+    const struct ps_driver_stream *slow; /* may be none that is there */
+    bool hung;                           /* something was put in that never ends */
     int broken;
 };
 
@@ -77,11 +81,12 @@ struct ps_driver_stream *ps_stream_emulator_add(struct ps_stream_emulator *emula
 int ps_stream_emulator_put(struct ps_stream_emulator *emulator, struct ps_driver_stream *stream,
                            const struct ps_stream_work *work);
 
-/* Runs what comes up until the event's newest record has been passed. */
+/* Runs what comes up until the event's newest record has been passed. PS_FAULT_NOT_READY: it never
+ * will be. */
 int ps_stream_emulator_run_until(struct ps_stream_emulator *emulator,
                                  const struct ps_driver_event *event);
 
-/* Runs everything. */
+/* Runs everything, or as above. */
 int ps_stream_emulator_finish(struct ps_stream_emulator *emulator);
 
 #endif

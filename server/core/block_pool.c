@@ -82,7 +82,6 @@ struct ps_block_pool *ps_block_pool_create(const struct ps_allocator *memory,
     if (pool == NULL)
         return NULL;
     pool->store.expect_copies = expect_copies;
-    pool->slack_count = PS_POOL_SLACK_SLABS;
     if (metrics != NULL) {
         pool->used_gauge = ps_metrics_gauge(metrics, "ps_block_used_bytes",
                                             "Bytes of parameter blocks in use.", NULL);
@@ -100,7 +99,6 @@ struct ps_block_pool *ps_block_pool_create_over(const struct ps_slab_source *sou
     if (pool == NULL)
         return NULL;
     pool->store.takes_tails = true;
-    pool->slack_count = UINT64_MAX;
     return pool;
 }
 
@@ -111,6 +109,7 @@ static struct ps_block_pool *create(const struct ps_slab_source *source,
     if (pool == NULL)
         return NULL;
     pool->memory = memory;
+    pool->slack_count = PS_POOL_SLACK_SLABS;
     pool->source = *source;
     pool->store = (struct ps_block_store){.take = take, .give = give, .self = pool};
     ps_mutex_init(&pool->lock, PS_RANK_LEAF);

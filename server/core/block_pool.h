@@ -11,7 +11,7 @@
  *   those that nobody needed from one snapshot to the next, half go back; when all were needed, it
  *   is as many as are held again. Without snapshots they stay until ps_block_pool_relax.
  *
- * All others go back to the system; of the last two kinds, what is more than
+ * All others go back to where they came from; of the last two kinds, what is more than
  * PS_POOL_READY_SLABS_MAX.
  *
  * Threads:  any, but for create and destroy.
@@ -52,8 +52,8 @@ struct ps_slab_source {
     void *self;
 };
 
-/* The same over slabs of `source`, which is copied. They are slow to get and to give back: the pool
- * keeps those that it has, and takes tails (block_store.h). */
+/* The same over slabs of `source`, which is copied. It takes tails (block_store.h), and gets
+ * nothing ready for snapshots. */
 struct ps_block_pool *ps_block_pool_create_over(const struct ps_slab_source *source,
                                                 const struct ps_allocator *memory);
 

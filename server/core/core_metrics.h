@@ -46,6 +46,8 @@
     X(gauge, device_budget, "ps_device_budget_bytes", "Bytes of the device that may be taken.")   \
     X(gauge, device_pinned, "ps_device_pinned_bytes",                                             \
       "Bytes of the host's memory that the device copies from and to by itself.")                 \
+    X(gauge, device_pinned_max, "ps_device_pinned_limit_bytes",                                   \
+      "Most of them for values that readers get, the ring aside.")                                \
     X(counter, device_launches, "ps_device_launches_total", "Update kernels launched.")           \
     X(gauge, position, "ps_position", "Pushes applied in the life of the shard.")                 \
     X(gauge, durable_position, "ps_durable_position", "Pushes that would survive a crash.")       \

@@ -15,7 +15,8 @@ static bool is_stale(const struct ps_resident *resident);
 static enum ps_status refresh(struct ps_resident *resident, struct ps_error *error);
 static enum ps_status read_stale(struct ps_resident *resident, struct ps_error *error);
 static size_t count_stale(const struct ps_resident *resident, size_t first);
-static enum ps_status fail_shadow(const struct ps_parameter_spec *spec, struct ps_error *error);
+static enum ps_status fail_shadow(const struct ps_device_store *store,
+                                  const struct ps_parameter_spec *spec, struct ps_error *error);
 static enum ps_status flush(struct ps_resident *resident, struct ps_error *error);
 static void raise_to(_Atomic uint64_t *most, uint64_t value);
 
@@ -43,14 +44,31 @@ void ps_device_store_close(struct ps_device_store *store)
 
 static void *take_pinned(void *self)
 {
-    const struct ps_device_store *store = self;
-    return store->plugin->host_acquire(store->device, PS_SLAB_BYTES);
+    struct ps_device_store *store = self;
+    uint64_t bytes = atomic_fetch_add(&store->pinned_bytes, PS_SLAB_BYTES) + PS_SLAB_BYTES;
+    void *slab = NULL;
+    if (bytes <= ps_device_store_pinned_max(store))
+        slab = store->plugin->host_acquire(store->device, PS_SLAB_BYTES);
+    if (slab == NULL)
+        atomic_fetch_sub(&store->pinned_bytes, PS_SLAB_BYTES);
+    return slab;
 }
 
 static void give_pinned(void *self, void *slab)
 {
-    const struct ps_device_store *store = self;
+    struct ps_device_store *store = self;
     store->plugin->host_release(store->device, slab, PS_SLAB_BYTES);
+    atomic_fetch_sub(&store->pinned_bytes, PS_SLAB_BYTES);
+}
+
+/* Whole slabs. */
+uint64_t ps_device_store_pinned_max(const struct ps_device_store *store)
+{
+    uint64_t copies = atomic_load(&store->copies_bytes);
+    uint64_t readers = store->readers_bytes;
+    if (readers == 0)
+        readers = copies > PS_READERS_BYTES ? copies : PS_READERS_BYTES;
+    return (copies + readers + PS_SLAB_BYTES - 1) / PS_SLAB_BYTES * PS_SLAB_BYTES;
 }
 
 enum ps_status ps_resident_place(struct ps_device_store *store, struct ps_parameter_spec *spec,
@@ -97,6 +115,8 @@ static bool get_marks(struct ps_resident *resident, const struct ps_parameter_sp
         return false;
     resident->stale = (bool *)&resident->written[count];
     memset(resident->stale, true, count);
+    resident->block_count = count;
+    atomic_fetch_add(&resident->store->copies_bytes, (uint64_t)count * PS_BLOCK_BYTES);
     return true;
 }
 
@@ -118,6 +138,8 @@ void ps_resident_release(struct ps_resident *resident)
         return;
     ps_blocks_release(resident->shadow);
     ps_release(resident->memory, resident->written);
+    atomic_fetch_sub(&resident->store->copies_bytes,
+                     (uint64_t)resident->block_count * PS_BLOCK_BYTES);
     (void)!flush(resident, NULL);
     resident->store->plugin->parameter_destroy(resident->handle);
     *resident = (struct ps_resident){0};
@@ -208,7 +230,7 @@ enum ps_status ps_resident_look(struct ps_resident *resident, struct ps_paramete
     if (resident->shadow == NULL)
         resident->shadow = ps_blocks_create(spec);
     if (resident->shadow == NULL)
-        return fail_shadow(spec, error);
+        return fail_shadow(resident->store, spec, error);
     if (is_stale(resident))
         PS_TRY(refresh(resident, error));
     *values = ps_blocks_acquire(resident->shadow);
@@ -230,7 +252,7 @@ static enum ps_status refresh(struct ps_resident *resident, struct ps_error *err
     PS_TRY(flush(resident, error));
     struct ps_blocks *to = ps_blocks_begin_update(from, resident->stale);
     if (to == NULL)
-        return fail_shadow(from->spec, error);
+        return fail_shadow(resident->store, from->spec, error);
     for (size_t i = 0; i < to->block_count; i++)
         if (resident->stale[i])
             (void)ps_blocks_update(from, to, i, resident->written[i]);
@@ -270,8 +292,17 @@ static size_t count_stale(const struct ps_resident *resident, size_t first)
     return end - first;
 }
 
-static enum ps_status fail_shadow(const struct ps_parameter_spec *spec, struct ps_error *error)
+/* Whole blocks come from pinned memory alone. */
+static enum ps_status fail_shadow(const struct ps_device_store *store,
+                                  const struct ps_parameter_spec *spec, struct ps_error *error)
 {
+    uint64_t most = ps_device_store_pinned_max(store);
+    if (ps_parameter_spec_bytes(spec) >= PS_BLOCK_BYTES &&
+        atomic_load(&store->pinned_bytes) + PS_SLAB_BYTES > most)
+        return ps_fail(error, PS_ERR_BUSY,
+                       "parameter: %.40s, readers of older values hold all of %llu bytes: ask "
+                       "again (--device-readers-bytes)",
+                       (const char *)spec->name.data, (unsigned long long)most);
     return ps_fail(error, PS_ERR_NO_MEMORY,
                    "parameter: %s, no memory to read %zu bytes from the device",
                    (const char *)spec->name.data, ps_parameter_spec_bytes(spec));

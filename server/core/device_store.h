@@ -22,8 +22,8 @@
  * Blocking: set, wait, make_way and judge wait for the device, look where the shadow is small; push
  *           when the device is far behind.
  * Errors:   PS_ERR_UNAVAILABLE: the device is dead, and what is in its memory is lost.
- * Memory:   a resident belongs to its parameter. The store's own memory for shadows is never given
- *           back before close: that would stop the device.
+ * Memory:   a resident belongs to its parameter. The store's own memory for shadows is bounded, and
+ *           goes back when it was not needed for long (block_pool.h): that may stop the device.
  */
 #ifndef PS_SERVER_CORE_DEVICE_STORE_H
 #define PS_SERVER_CORE_DEVICE_STORE_H
@@ -37,12 +37,19 @@
 
 struct ps_block_pool;
 
+/* Readers hold what they were given, and pushes go on: so much for what they hold, at least. */
+#define PS_READERS_BYTES (UINT64_C(1) << 30)
+
 /* The device of a server. */
 struct ps_device_store {
     const struct ps_device_plugin *plugin; /* borrowed; outlives this */
     struct ps_device *device;              /* borrowed; outlives this */
     const struct ps_log *log;              /* borrowed; may be NULL */
     struct ps_block_pool *pinned;          /* owned; where large shadows lie */
+    uint64_t readers_bytes; /* of pinned memory beyond one copy of each parameter; 0: as much as
+                               those, at least PS_READERS_BYTES. Set after open, if at all */
+    _Atomic uint64_t copies_bytes; /* one of each parameter that lives there */
+    _Atomic uint64_t pinned_bytes; /* that the pool has */
     struct ps_device_gather gather;
     /* Gathers and tickets are done in their order: up to here they are. */
     _Atomic uint64_t gather_done;
@@ -72,8 +79,9 @@ struct ps_resident {
     const struct ps_allocator *memory;  /* borrowed; of what comes next */
     uint64_t *written;                  /* owned; of each block, the version that last wrote it */
     bool *stale;                        /* of each block: the shadow has an older one */
-    struct ps_blocks *shadow;           /* a reference; NULL: nobody has read yet */
-    struct ps_device_due shadow_ready;  /* when it has what is not stale */
+    size_t block_count;
+    struct ps_blocks *shadow;          /* a reference; NULL: nobody has read yet */
+    struct ps_device_due shadow_ready; /* when it has what is not stale */
 };
 
 /* Puts a parameter on the device, values undefined, states at their start, if the device supports
@@ -146,7 +154,10 @@ void ps_resident_wrote(struct ps_resident *resident, const struct ps_parameter_s
                        const bool *touched, uint64_t version);
 
 /* Returns a reference to the values, which are those of now when `*ready` is done; end it with
- * ps_blocks_release, and not before that is so. PS_ERR_NO_MEMORY: the host has none for the shadow.
+ * ps_blocks_release, and not before that is so.
+ *
+ * PS_ERR_NO_MEMORY    the host has none for the shadow
+ * PS_ERR_BUSY         readers of older values hold all that there may be
  */
 PS_MUST_USE enum ps_status ps_resident_look(struct ps_resident *resident,
                                             struct ps_parameter_spec *spec,
@@ -157,6 +168,9 @@ PS_MUST_USE enum ps_status ps_resident_look(struct ps_resident *resident,
 PS_MUST_USE enum ps_status ps_resident_snapshot(struct ps_resident *resident,
                                                 struct ps_device_snapshot *snapshot,
                                                 struct ps_error *error);
+
+/* Most bytes that shadows may take now. */
+uint64_t ps_device_store_pinned_max(const struct ps_device_store *store);
 
 /* `*all` becomes what `one` needs as well. */
 void ps_device_due_join(struct ps_device_due *all, const struct ps_device_due *one);

@@ -68,6 +68,7 @@ void ps_service_count(struct ps_service *service)
     ps_gauge_set(service->metrics.device_used, (double)stats.used_bytes);
     ps_gauge_set(service->metrics.device_budget, (double)stats.budget_bytes);
     ps_gauge_set(service->metrics.device_pinned, (double)stats.pinned_bytes);
+    ps_gauge_set(service->metrics.device_pinned_max, (double)ps_device_store_pinned_max(store));
     ps_counter_add(service->metrics.device_launches,
                    stats.launch_count - service->launches_counted);
     service->launches_counted = stats.launch_count;

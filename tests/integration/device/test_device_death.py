@@ -36,11 +36,11 @@ class Death(unittest.TestCase):
                 return number - 1
         raise AssertionError("it did not die")
 
-    def expect_end(self, process, began):
+    def expect_end(self, process, began, why="(700)"):
         self.assertEqual(process.wait_exit(10), EX_SOFTWARE, process.log())
         self.assertLess(time.monotonic() - began, 5)
         died = process.event("device died")
-        self.assertIn("(700)", died["error"])
+        self.assertIn(why, died["error"])
         self.assertEqual(died["device"], "emu: emulator, EMU-0")
 
     def test_the_next_server_goes_on_with_all_that_was_acknowledged(self):
@@ -124,6 +124,23 @@ class Death(unittest.TestCase):
             with self.assertRaises((grpc.RpcError, AssertionError)):
                 work.step(1)
             self.assertEqual(device.process.wait_exit(10), EX_SOFTWARE)
+
+    def test_one_that_hangs_is_given_up_after_its_time(self):
+        with Cluster(shards=1, ttl="60s", interval="1h") as cluster:
+            first = cluster.pserver("pserver-1", "--device", "emu", "--device-timeout", "400ms",
+                                    environment={"PS_EMULATOR_FAIL": "hang:7"})
+            calls = Calls(first.wait_event("listening")["address"])
+            calls.init("w", [0.0] * 4, config())
+            calls.finish()
+            began = time.monotonic()
+            self.assertEqual(self.push_until_it_dies(calls), 5)
+            # What waits for it never comes back, and the lease would have lasted a minute.
+            wait_until(lambda: cluster.etcdctl("get", "/ps/0") == "", 3, "the key is gone")
+            self.expect_end(first, began, "no answer within 400 ms (702)")
+
+            second = cluster.pserver("pserver-2", "--device", "emu")
+            calls = Calls(second.wait_event("listening")["address"])
+            self.assertIn(calls.pull("w")[1], (5, 6))
 
     def test_an_etcd_that_does_not_answer_is_not_waited_for(self):
         with Cluster(shards=1, ttl="60s", interval="1h") as cluster:

@@ -450,6 +450,27 @@ START_TEST(slabs_of_another_source_are_kept_until_the_end)
 }
 END_TEST
 
+START_TEST(slabs_of_another_source_that_nobody_needs_any_more_go_back_to_it)
+{
+    static struct ps_block *blocks[(PS_POOL_SLACK_SLABS + 6) * PER_SLAB];
+    struct counted_slabs slabs = {.left = PS_POOL_SLACK_SLABS + 6};
+    const struct ps_slab_source source = {take_counted, give_counted, &slabs};
+    struct ps_block_pool *pool = ps_block_pool_create_over(&source, ps_allocator_heap());
+    size_t count = sizeof blocks / sizeof blocks[0];
+
+    for (size_t takes = 0; takes < (size_t)3 * PS_POOL_PERIOD_TAKES; takes += count) {
+        for (size_t i = 0; i < count; i++)
+            blocks[i] = take(pool);
+        for (size_t i = 0; i < count; i++)
+            give(blocks[i]);
+        count = PER_SLAB;
+    }
+
+    ck_assert_int_le(slabs.out, PS_POOL_SLACK_SLABS);
+    ps_block_pool_destroy(pool);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("block_pool");
@@ -457,6 +478,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, blocks_of_one_slab_do_not_overlap);
     tcase_add_test(tests, slabs_of_another_source_are_kept_until_the_end);
+    tcase_add_test(tests, slabs_of_another_source_that_nobody_needs_any_more_go_back_to_it);
     tcase_add_test(tests, a_block_given_back_is_taken_again);
     tcase_add_test(tests, a_slab_in_use_is_filled_before_an_empty_one);
     tcase_add_test(tests, what_each_push_takes_anew_stays);

@@ -185,6 +185,36 @@ START_TEST(a_large_shadow_that_is_held_stays_what_it_was)
 }
 END_TEST
 
+/* One slab has room for two copies. */
+START_TEST(slow_readers_hold_no_more_than_there_may_be_and_others_are_told_to_ask_again)
+{
+    struct ps_pull first = {0};
+    struct ps_pull second = {0};
+    struct ps_pull refused = {0};
+    const struct ps_pull_request request = {.name = text("large")};
+    begin(NULL);
+    device.store.readers_bytes = 1;
+    init_large();
+    uint64_t ring = core_device_stats(&device).pinned_bytes;
+    hold_large(&first);
+    push_large();
+    hold_large(&second);
+    push_large();
+
+    ck_assert_int_eq(ps_service_pull(resident.service, &request, &refused, &resident.error),
+                     PS_ERR_BUSY);
+
+    ck_assert_str_eq(resident.error.text, "parameter: large, readers of older values hold all of "
+                                          "2097152 bytes: ask again (--device-readers-bytes)");
+    ck_assert_uint_eq(core_device_stats(&device).pinned_bytes - ring,
+                      ps_device_store_pinned_max(&device.store));
+    ps_pull_release(&first);
+    world_expect_f32(&resident, "large", large_values, LARGE);
+    expect_held(&second);
+    end();
+}
+END_TEST
+
 START_TEST(ranges_of_a_version_are_read_from_the_device_once)
 {
     static float before[LARGE];
@@ -408,6 +438,8 @@ int main(void)
     tcase_add_loop_test(tests, a_pull_survives_any_refused_allocation, 0, 4);
     tcase_add_test(tests, a_large_shadow_lies_in_pinned_memory_and_is_used_again);
     tcase_add_test(tests, a_large_shadow_that_is_held_stays_what_it_was);
+    tcase_add_test(tests,
+                   slow_readers_hold_no_more_than_there_may_be_and_others_are_told_to_ask_again);
     tcase_add_test(tests, ranges_of_a_version_are_read_from_the_device_once);
     tcase_add_test(tests, a_delta_of_a_version_that_is_held_is_empty_and_of_a_newer_one_whole);
     tcase_add_test(tests, only_blocks_that_were_written_come_from_the_device);

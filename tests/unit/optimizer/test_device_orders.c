@@ -2,7 +2,7 @@
  * left out, some order must not: that is what the other programs of this file are for. Each order
  * runs in a process of its own: a kernel that reads a table before it is there may well crash.
  *
- * usage: test_device_orders [ORDERS]                     every order is right
+ * usage: test_device_orders [ORDERS [SEED]]              every order is right, from this seed on
  *        test_device_missing_wait_N [ORDERS] wrong       at least one is not */
 #include "device_orders.h"
 
@@ -27,8 +27,9 @@ int main(int argc, char **argv)
 {
     uint64_t orders = argc > 1 ? strtoull(argv[1], NULL, 10) : 200;
     bool wants_wrong = argc > 2 && strcmp(argv[2], "wrong") == 0;
+    uint64_t first = argc > 2 && !wants_wrong ? strtoull(argv[2], NULL, 10) : 1;
     uint64_t wrong = 0;
-    for (uint64_t seed = 1; seed <= orders; seed++) {
+    for (uint64_t seed = first; seed - first < orders; seed++) {
         if (is_right(seed))
             continue;
         if (wrong++ == 0)
