@@ -282,6 +282,10 @@ static void woken(void *owner)
     ps_lane_leave(call->call.lane, &call->waiter);
     call->state = WORKING;
     take_answer(call, call->answered);
+    /* What the helper missed may have come true since it looked, and the bell for that may be this
+     * one, or have rung while the call was away: nobody would ring again. */
+    if (call->state == PARKED)
+        try_answer(call);
 }
 
 static void park(struct unary_call *call)
