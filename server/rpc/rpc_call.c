@@ -254,6 +254,13 @@ void ps_rpc_batch_start(struct ps_rpc_batch *batch, struct ps_tag *tag)
     grpc_slice_unref(batch->session);
 }
 
+enum ps_status ps_rpc_fail_unanswered(struct ps_error *error)
+{
+    return ps_fail(error, PS_ERR_TIMEOUT,
+                   "no memory for the reply: the request was carried out; repeat it under its "
+                   "request id to learn what became of it");
+}
+
 grpc_byte_buffer *ps_rpc_message_of(struct ps_bytes bytes)
 {
     grpc_slice slice = grpc_slice_from_copied_buffer((const char *)bytes.data, bytes.size);

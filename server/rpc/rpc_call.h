@@ -109,6 +109,10 @@ void ps_rpc_batch_close(struct ps_rpc_batch *batch);
 /* Starts the batch; `tag` comes back exactly once. */
 void ps_rpc_batch_start(struct ps_rpc_batch *batch, struct ps_tag *tag);
 
+/* What a call that was carried out is answered when there is no memory for its reply: nothing that
+ * reads as "not applied". PS_ERR_TIMEOUT. */
+enum ps_status ps_rpc_fail_unanswered(struct ps_error *error);
+
 /* A message with these bytes, copied. */
 grpc_byte_buffer *ps_rpc_message_of(struct ps_bytes bytes);
 
