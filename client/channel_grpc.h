@@ -77,12 +77,14 @@ struct ps_train;
 
 /* Content beyond this goes in ranges. */
 #define PS_TRAIN_BYTES_MIN ((size_t)2 * 1024 * 1024)
-/* Unless it lies in memory of the caller's that the server sees: then it goes as one up to this. */
+/* Unless it lies in memory of the caller's that the server sees: then it goes as one up to this,
+ * or up to what the server has said that it takes. A server that has not said it gets ranges. */
 #define PS_TRAIN_PLACED_BYTES_MIN ((size_t)PS_MESSAGE_BYTES_DEFAULT)
 /* Or unless other clients push to the same parameter, so that the server has applied ranges in
- * vain: then so many contents go as one through shared memory, up to this. */
+ * vain: then so many contents go as one through shared memory; and so much smaller, since they have
+ * to go in a message when there is no room. */
 #define PS_TRAIN_REST 64
-#define PS_TRAIN_SHARED_BYTES_MIN ((size_t)PS_MESSAGE_BYTES_DEFAULT - 1024 * 1024)
+#define PS_TRAIN_MESSAGE_SLACK ((size_t)1024 * 1024)
 
 /* Content of one call in memory that the server shares: of its push, of its pull's reply, or of
  * both in one slot, since the server pushes before it pulls. What lies in memory that was made for
@@ -261,6 +263,8 @@ size_t ps_train_bytes(const struct ps_call_request *request);
 /* Does it? Counts it, where contents of this kind are counted. */
 bool ps_train_carries(struct ps_grpc_side *side, uint32_t shard,
                       const struct ps_call_request *request);
+/* The largest content that goes to this server in one message. */
+size_t ps_train_message_bytes_max(const struct ps_connection *connection);
 PS_MUST_USE enum ps_status ps_train_start(struct ps_grpc_side *side, uint64_t id, uint32_t shard,
                                           const struct ps_call_request *request,
                                           uint64_t deadline_ms);

@@ -146,10 +146,11 @@ void ps_flight_bundle_outcome(struct ps_flight *flight, size_t i, struct ps_call
         decode(flight);
     ps_flight_outcome_failed(flight, outcome);
     outcome->no_bundles = flight->status == PS_ERR_UNSUPPORTED;
-    if (outcome->no_bundles && flight->method != PS_METHOD_PUSH_PULL) {
-        /* Nobody has looked at it: the same again, one by one. */
-        outcome->status = PS_ERR_UNAVAILABLE;
+    if (outcome->no_bundles) {
+        /* Nobody has looked at it; what is of one kind leaves again, one by one. */
         outcome->refused = true;
+        if (flight->method != PS_METHOD_PUSH_PULL)
+            outcome->status = PS_ERR_UNAVAILABLE;
     }
     if (flight->status != PS_OK)
         return;

@@ -155,10 +155,12 @@ void ps_flight_launch(struct ps_flight *flight)
     flight->message =
         flight->parts != NULL ? ps_flight_bundle_message(flight) : make_message(flight);
     flight->asks = ps_shared_link_asks(flight->connection->shared);
-    grpc_metadata asks[2];
+    grpc_metadata asks[3];
     size_t ask_count = 0;
-    if (flight->asks)
+    if (flight->asks) {
         asks[ask_count++] = ask_for(PS_SHARED_METADATA_KEY);
+        asks[ask_count++] = ask_for(PS_MESSAGE_BYTES_METADATA_KEY);
+    }
     if (flight->asks_near)
         asks[ask_count++] = ask_for(PS_LOCAL_METADATA_KEY);
     grpc_metadata_array_init(&flight->first_metadata);
@@ -262,8 +264,10 @@ void ps_flight_ended(struct ps_flight *flight)
     side->role.small = is_small(flight);
     note_status(flight);
     if (flight->asks && flight->answered)
-        ps_shared_link_answered(flight->connection->shared,
-                                find_metadata(&flight->first_metadata, PS_SHARED_METADATA_KEY));
+        ps_shared_link_answered(
+            flight->connection->shared,
+            find_metadata(&flight->first_metadata, PS_SHARED_METADATA_KEY),
+            find_metadata(&flight->first_metadata, PS_MESSAGE_BYTES_METADATA_KEY));
     ps_flight_shared_ended(flight);
 
     ps_mutex_lock(&side->mutex);

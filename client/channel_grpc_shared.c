@@ -138,6 +138,8 @@ bool ps_call_is_placed(struct ps_shared_link *link, const struct ps_call_request
 {
     const struct ps_push_request *push = ps_call_push_of(request);
     const struct ps_pull_request *pull = ps_call_pull_of(request);
+    if (push == NULL && pull == NULL)
+        return false;
     bool push_is = push == NULL || push->content.size <= PS_TRAIN_BYTES_MIN ||
                    ps_shared_link_holds(link, push->content.pieces[0].data, push->content.size);
     return push_is && (pull == NULL || pull->size_wish <= PS_TRAIN_BYTES_MIN ||
@@ -147,9 +149,9 @@ bool ps_call_is_placed(struct ps_shared_link *link, const struct ps_call_request
 bool ps_flight_is_stranded(struct ps_flight *flight)
 {
     const struct ps_push_request *push = ps_call_push_of(flight->request);
+    size_t bytes_max = ps_train_message_bytes_max(flight->connection);
     return push != NULL && way_count(flight) == 1 && way_of(flight, 0)->push_size == 0 &&
-           ps_train_bytes(flight->request) > PS_TRAIN_SHARED_BYTES_MIN &&
-           push->content.size > PS_TRAIN_SHARED_BYTES_MIN;
+           ps_train_bytes(flight->request) > bytes_max && push->content.size > bytes_max;
 }
 
 static void encode(struct ps_flight *flight, struct ps_buffer *head)

@@ -26,6 +26,20 @@ size_t ps_train_bytes(const struct ps_call_request *request)
     return push_bytes > pull_bytes ? push_bytes : pull_bytes;
 }
 
+/* The largest content that this server takes as one in shared memory. */
+static size_t placed_bytes_max(const struct ps_connection *connection)
+{
+    uint64_t told = ps_shared_link_content_bytes_max(connection->shared);
+    return told < PS_TRAIN_PLACED_BYTES_MIN ? (size_t)told : PS_TRAIN_PLACED_BYTES_MIN;
+}
+
+size_t ps_train_message_bytes_max(const struct ps_connection *connection)
+{
+    size_t max = placed_bytes_max(connection);
+    max = max > PS_TRAIN_MESSAGE_SLACK ? max - PS_TRAIN_MESSAGE_SLACK : 0;
+    return max > PS_TRAIN_BYTES_MIN ? max : PS_TRAIN_BYTES_MIN;
+}
+
 bool ps_train_carries(struct ps_grpc_side *side, uint32_t shard,
                       const struct ps_call_request *request)
 {
@@ -35,8 +49,10 @@ bool ps_train_carries(struct ps_grpc_side *side, uint32_t shard,
     ps_mutex_lock(&side->mutex);
     struct ps_connection *connection = side->routes[shard];
     bool is_shared = connection != NULL && ps_shared_link_works(connection->shared);
-    bool as_one = is_shared && ps_call_is_placed(connection->shared, request);
-    if (is_shared && !as_one && connection->train_rest > 0 && bytes <= PS_TRAIN_SHARED_BYTES_MIN) {
+    bool as_one = is_shared && bytes <= placed_bytes_max(connection) &&
+                  ps_call_is_placed(connection->shared, request);
+    if (is_shared && !as_one && connection->train_rest > 0 &&
+        bytes <= ps_train_message_bytes_max(connection)) {
         connection->train_rest--;
         as_one = true;
     }

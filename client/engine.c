@@ -158,6 +158,15 @@ static void take_outcome(struct ps_engine *engine, struct ps_item *item,
         engine->counters.duplicates++;
 }
 
+/* A server that knows no such call says nothing of what became of it elsewhere. */
+static void fail_call(struct ps_item *item, const struct ps_engine_call *call,
+                      const struct ps_call_outcome *outcome)
+{
+    item->no_such_call = item->no_such_call || outcome->no_bundles;
+    bool is_open = outcome->no_bundles && call->ambiguous;
+    ps_item_fail(item, is_open ? PS_ERR_TIMEOUT : outcome->status, outcome->text);
+}
+
 void ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
                        const struct ps_call_outcome *outcome, uint64_t now_ms)
 {
@@ -195,10 +204,11 @@ void ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
         pause_call(engine, batch, index, outcome, now_ms);
         break;
     case PS_VERDICT_FAILED:
-        ps_item_fail(item, outcome->status, outcome->text);
+        fail_call(item, call, outcome);
         call_done(engine, batch, call);
         break;
     }
+    item->may_be_applied = item->may_be_applied || call->ambiguous || outcome->status == PS_OK;
     /* The others of its message come at once: what waits goes together, not one by one. */
     if (batch->calls[call->lead].out > 0)
         return;

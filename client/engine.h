@@ -156,6 +156,8 @@ struct ps_item {
 
     enum ps_status status;       /* of the first range that failed */
     bool before;                 /* INIT, FINISH: the server had been initialised before */
+    bool no_such_call;           /* PUSH_PULL: a server knows none; nobody looked at that range */
+    bool may_be_applied;         /* some range of it was, or may have been */
     uint64_t version;            /* PUSH, PULL, PUSH_PULL (of the push); the lowest of all ranges */
     uint64_t pulled_version;     /* PULL, PUSH_PULL; the lowest of all ranges */
     uint64_t position;           /* PUSH: in the life of its shard; 0 of a cut parameter */

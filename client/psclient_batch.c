@@ -91,13 +91,22 @@ struct ps_item *ps_client_push_pull_items(struct psclient *client,
     return items;
 }
 
-/* An older server has no PushPull: then nothing of these items was applied. */
+/* Has an older server said that it has no PushPull? */
 static bool is_unknown(const struct ps_item *items, size_t count)
 {
+    bool is_unknown = false;
     for (size_t i = 0; i < count; i++)
-        if (items[i].status != PS_ERR_UNSUPPORTED)
+        is_unknown = is_unknown || items[i].no_such_call;
+    return is_unknown;
+}
+
+/* Was nothing of these applied by anybody? Then they may be pushed under other numbers. */
+static bool is_untouched(const struct ps_item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!items[i].no_such_call || items[i].may_be_applied)
             return false;
-    return count > 0;
+    return true;
 }
 
 static int push_then_pull(struct psclient *client, const struct psclient_gradient *gradients,
@@ -129,11 +138,12 @@ PS_EXPORT int psclient_push_pull(struct psclient *client, const struct psclient_
         return ps_client_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
     int status = run_items(client, PS_METHOD_PUSH_PULL, items, count, timeout_ms, results, error);
     ps_client_note_pulled(items, parameters, count);
-    bool unknown = is_unknown(items, count);
+    if (is_unknown(items, count))
+        atomic_store(&client->no_push_pull, true); /* for all that follow */
+    bool may_be_pushed = is_unknown(items, count) && is_untouched(items, count);
     ps_client_release_items(client, items, count);
-    if (!unknown)
+    if (!may_be_pushed)
         return status;
-    atomic_store(&client->no_push_pull, true);
     return push_then_pull(client, gradients, parameters, count, timeout_ms, results, error);
 }
 

@@ -21,7 +21,8 @@ bool ps_method_is_pushing(enum ps_method method)
 
 bool ps_retry_is_refusal(enum ps_method method, enum ps_status status)
 {
-    if (ps_method_is_pushing(method) && status == PS_ERR_UNAVAILABLE)
+    if (ps_method_is_pushing(method) &&
+        (status == PS_ERR_UNAVAILABLE || status == PS_ERR_NO_MEMORY))
         return false;
     enum ps_remedy remedy = ps_status_remedy(status);
     return remedy != PS_REMEDY_DONE && remedy != PS_REMEDY_UNKNOWN;

@@ -34,7 +34,8 @@ bool ps_method_is_numbered(enum ps_method method);
 
 /* Does this status, when a server says it, mean that it certainly did not apply the request? Not
  * so for "unavailable" to a push: a push that has been applied and waits for the disk is told that
- * when the journal fails or the shard is lost, and may survive all the same. */
+ * when the journal fails or the shard is lost, and may survive all the same. Nor for "no memory" to
+ * a push: older servers said that, too, when there was none for the reply. */
 bool ps_retry_is_refusal(enum ps_method method, enum ps_status status);
 
 /* `ambiguous`: this attempt or an earlier one may have been applied. Follows the remedies of

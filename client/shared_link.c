@@ -29,11 +29,12 @@ struct ps_client_segment {
 };
 
 struct ps_shared_link {
-    const struct ps_allocator *memory;  /* borrowed */
-    struct ps_caller_memories *callers; /* borrowed; NULL: none */
-    atomic_int state;                   /* enum state; written under the lock */
-    atomic_bool lost;                   /* ASKING is next, whatever the state is */
-    struct ps_mutex lock;               /* PS_RANK_QUEUE */
+    const struct ps_allocator *memory;      /* borrowed */
+    struct ps_caller_memories *callers;     /* borrowed; NULL: none */
+    atomic_int state;                       /* enum state; written under the lock */
+    atomic_bool lost;                       /* ASKING is next, whatever the state is */
+    atomic_uint_fast64_t content_bytes_max; /* of the server that was asked last; 0: not known */
+    struct ps_mutex lock;                   /* PS_RANK_QUEUE */
     char name[PS_LOCAL_NAME_BYTES_MAX + 1];
     struct ps_client_segment *segment; /* a reference; OPENING and OPEN */
 };
@@ -59,6 +60,7 @@ struct ps_shared_link *ps_shared_link_create(const struct ps_allocator *memory,
     link->callers = callers;
     atomic_init(&link->state, ASKING);
     atomic_init(&link->lost, false);
+    atomic_init(&link->content_bytes_max, 0);
     ps_mutex_init(&link->lock, PS_RANK_QUEUE);
     return link;
 }
@@ -85,7 +87,20 @@ void ps_shared_link_lost(struct ps_shared_link *link)
         atomic_store(&link->lost, true);
 }
 
-void ps_shared_link_answered(struct ps_shared_link *link, struct ps_bytes name)
+/* 0 for what is no number. */
+static uint64_t number_of(struct ps_bytes text)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9' || number > UINT64_MAX / 10 - 9)
+            return 0;
+        number = number * 10 + (uint64_t)(text.data[i] - '0');
+    }
+    return number;
+}
+
+void ps_shared_link_answered(struct ps_shared_link *link, struct ps_bytes name,
+                             struct ps_bytes content_bytes_max)
 {
     if (!ps_shared_link_asks(link))
         return;
@@ -96,9 +111,17 @@ void ps_shared_link_answered(struct ps_shared_link *link, struct ps_bytes name)
         if (usable)
             (void)snprintf(link->name, sizeof link->name, "%.*s", (int)name.size,
                            (const char *)name.data);
+        atomic_store(&link->content_bytes_max, number_of(content_bytes_max));
         atomic_store(&link->state, usable ? OFFERED : OFF);
     }
     ps_mutex_unlock(&link->lock);
+}
+
+uint64_t ps_shared_link_content_bytes_max(struct ps_shared_link *link)
+{
+    if (link == NULL || atomic_load(&link->lost))
+        return 0; /* there may be another server now */
+    return atomic_load(&link->content_bytes_max);
 }
 
 bool ps_shared_link_works(struct ps_shared_link *link)

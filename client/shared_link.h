@@ -50,8 +50,13 @@ bool ps_shared_link_asks(struct ps_shared_link *link);
 /* The connection was lost. `link` may be NULL. */
 void ps_shared_link_lost(struct ps_shared_link *link);
 
-/* The server has answered a call that asked: with its name, or (empty) without. */
-void ps_shared_link_answered(struct ps_shared_link *link, struct ps_bytes name);
+/* The server has answered a call that asked: with its name, or (empty) without, and with the
+ * largest content that it takes as one (decimal; empty or no number: it did not say). */
+void ps_shared_link_answered(struct ps_shared_link *link, struct ps_bytes name,
+                             struct ps_bytes content_bytes_max);
+
+/* That; 0: it is not known. `link` may be NULL. */
+uint64_t ps_shared_link_content_bytes_max(struct ps_shared_link *link);
 
 /* Will content go through shared memory, as far as can be told now? `link` may be NULL. */
 bool ps_shared_link_works(struct ps_shared_link *link);

@@ -22,6 +22,10 @@
 /* In the same way: the abstract name of the unix socket at which the server takes calls. */
 #define PS_LOCAL_METADATA_KEY "ps-unix-socket"
 
+/* In the same way: how many bytes the server takes in one message, or as one content in shared
+ * memory; decimal. */
+#define PS_MESSAGE_BYTES_METADATA_KEY "ps-message-bytes"
+
 /* The SharedRange that a field of a message holds. */
 void ps_shared_range_read(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                           struct ps_shared_range *range);

@@ -25,8 +25,9 @@ static enum ps_status check_meant(struct ps_service *service, const struct ps_in
                                   struct ps_error *error);
 static enum ps_status init_part(struct ps_service *service, const struct ps_init_request *request,
                                 struct ps_init_reply *reply, struct ps_error *error);
-static enum ps_status check_total(const struct ps_service *service,
-                                  const struct ps_init_request *request, struct ps_error *error);
+static enum ps_status check_total(struct ps_service *service, const struct ps_init_request *request,
+                                  struct ps_error *error);
+static uint64_t bytes_replaced(const struct ps_service *service, struct ps_bytes name);
 static enum ps_status check_open(const struct ps_service *service, struct ps_error *error);
 static enum ps_status check_request(const struct ps_service *service,
                                     const struct ps_init_request *request, struct wish *wish,
@@ -64,6 +65,9 @@ enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_
     PS_TRY(look(service, request, request->content, &is_repeat, error));
     if (is_repeat)
         return answer_repeat(service, reply, error);
+    if (request->request.present)
+        PS_TRY(ps_staging_check_whole(&service->staging, &request->request, PS_METHOD_INIT,
+                                      request->name, error));
     PS_TRY(check_open(service, error));
     PS_TRY(check_request(service, request, &wish, error));
     struct ps_parameter *parameter = NULL;
@@ -127,17 +131,25 @@ static enum ps_status init_part(struct ps_service *service, const struct ps_init
     return status;
 }
 
-/* What is staged counts nowhere yet; what could never become a parameter is not let in. */
-static enum ps_status check_total(const struct ps_service *service,
-                                  const struct ps_init_request *request, struct ps_error *error)
+/* What is staged counts nowhere yet; what could not become a parameter is not let in. */
+static enum ps_status check_total(struct ps_service *service, const struct ps_init_request *request,
+                                  struct ps_error *error)
 {
     if ((uint32_t)request->dtype >= PS_DTYPE_COUNT)
         return ps_fail(error, PS_ERR_BAD_INPUT, "there is no element type %d", (int)request->dtype);
-    if (request->total <= service->bytes_max / ps_dtype_size(request->dtype))
+    if (request->total > service->bytes_max / ps_dtype_size(request->dtype))
+        return ps_fail(error, PS_ERR_BUSY,
+                       "memory limit: %" PRIu64 " elements of %s are more than %" PRIu64 " bytes",
+                       request->total, ps_dtype_name(request->dtype), service->bytes_max);
+    uint64_t bytes = request->total * ps_dtype_size(request->dtype);
+    ps_rwlock_read(&service->cut);
+    uint64_t used = service->bytes_used - bytes_replaced(service, request->name);
+    ps_rwlock_unlock(&service->cut);
+    if (used <= service->bytes_max && bytes <= service->bytes_max - used)
         return PS_OK;
     return ps_fail(error, PS_ERR_BUSY,
-                   "memory limit: %" PRIu64 " elements of %s are more than %" PRIu64 " bytes",
-                   request->total, ps_dtype_name(request->dtype), service->bytes_max);
+                   "memory limit: %" PRIu64 " bytes needed, %" PRIu64 " used, limit %" PRIu64,
+                   bytes, used, service->bytes_max);
 }
 
 /* A repeat of what was taken: by the present epoch, since a server that lost it remembers none. */

@@ -34,8 +34,7 @@ static enum ps_status check_range(const struct ps_parameter_spec *spec,
                                   const struct ps_pull_request *request, struct ps_elements *range,
                                   struct ps_error *error);
 static enum ps_status cut_range(struct ps_service *service, const struct ps_pull_request *request,
-                                const struct ps_chain *chain, struct ps_pull *pull,
-                                struct ps_error *error);
+                                struct ps_pull *pull, struct ps_error *error);
 static enum ps_status cut_view(struct ps_pull *pull, size_t offset, size_t size,
                                struct ps_error *error);
 static enum ps_status find_ready(struct ps_service *service, const struct ps_pull_request *request,
@@ -46,11 +45,10 @@ static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull
                                 struct ps_error *error);
 static enum ps_status encode_range(struct ps_service *service,
                                    const struct ps_pull_request *request,
-                                   const struct ps_chain *chain, const struct reading *reading,
-                                   struct ps_pull *pull, struct ps_error *error);
+                                   const struct reading *reading, struct ps_pull *pull,
+                                   struct ps_error *error);
 static void note_range(struct ps_service *service, const struct ps_pull_request *request,
-                       const struct ps_chain *chain, struct ps_blocks *values,
-                       struct ps_elements range, struct ps_pull *pull);
+                       struct ps_blocks *values, struct ps_elements range, struct ps_pull *pull);
 static void give(struct ps_blocks *values, enum ps_encoding encoding, struct ps_pull *pull);
 static enum ps_status encode(const struct ps_blocks *values, struct ps_elements range,
                              enum ps_encoding encoding, struct ps_pull *pull,
@@ -78,6 +76,7 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
     }
     PS_TRY(reply(service, request, &chain, &reading, pull, error));
     pull->reply.version = reading.version;
+    pull->reply.life = chain.life;
     atomic_fetch_add(&service->pull_count, 1);
     ps_counter_add(service->metrics.pulls, 1);
     ps_counter_add(service->metrics.pull_bytes, pull->reply.content.size);
@@ -104,12 +103,12 @@ static enum ps_status reply(struct ps_service *service, const struct ps_pull_req
         give(values, request->encoding, pull);
         pull->reply.version = reading->version;
         status = request->held.present ? cut_delta(service, request, chain, pull, error)
-                                       : cut_range(service, request, chain, pull, error);
+                                       : cut_range(service, request, pull, error);
         if (status != PS_OK)
             ps_pull_release(pull);
         return status;
     }
-    status = encode_range(service, request, chain, reading, pull, error);
+    status = encode_range(service, request, reading, pull, error);
     ps_blocks_release(values);
     return status;
 }
@@ -128,8 +127,8 @@ static void give(struct ps_blocks *values, enum ps_encoding encoding, struct ps_
 
 static enum ps_status encode_range(struct ps_service *service,
                                    const struct ps_pull_request *request,
-                                   const struct ps_chain *chain, const struct reading *reading,
-                                   struct ps_pull *pull, struct ps_error *error)
+                                   const struct reading *reading, struct ps_pull *pull,
+                                   struct ps_error *error)
 {
     struct ps_blocks *values = reading->values;
     struct ps_elements range;
@@ -141,7 +140,7 @@ static enum ps_status encode_range(struct ps_service *service,
     pull->reply.version = reading->version;
     ps_counter_add(service->metrics.pull_encoded_bytes, pull->reply.content.size);
     if (range.count != values->spec->count)
-        note_range(service, request, chain, values, range, pull);
+        note_range(service, request, values, range, pull);
     return PS_OK;
 }
 
@@ -246,8 +245,7 @@ static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull
 
 /* Of a range: only its bytes in the view. */
 static enum ps_status cut_range(struct ps_service *service, const struct ps_pull_request *request,
-                                const struct ps_chain *chain, struct ps_pull *pull,
-                                struct ps_error *error)
+                                struct ps_pull *pull, struct ps_error *error)
 {
     struct ps_blocks *values = pull->held;
     size_t element_size = ps_dtype_size(values->spec->dtype);
@@ -257,7 +255,7 @@ static enum ps_status cut_range(struct ps_service *service, const struct ps_pull
         return PS_OK;
     PS_TRY(cut_view(pull, (size_t)range.first * element_size, (size_t)range.count * element_size,
                     error));
-    note_range(service, request, chain, values, range, pull);
+    note_range(service, request, values, range, pull);
     return PS_OK;
 }
 
@@ -286,14 +284,12 @@ static enum ps_status check_range(const struct ps_parameter_spec *spec,
 /* A range goes out: the version stays readable until the reader has got the rest, which is counted
  * in the values' own bytes. */
 static void note_range(struct ps_service *service, const struct ps_pull_request *request,
-                       const struct ps_chain *chain, struct ps_blocks *values,
-                       struct ps_elements range, struct ps_pull *pull)
+                       struct ps_blocks *values, struct ps_elements range, struct ps_pull *pull)
 {
     const struct ps_parameter_spec *spec = values->spec;
     uint64_t version = pull->reply.version;
     pull->reply.range = range;
     pull->reply.total = spec->count;
-    pull->reply.life = chain->life;
     if (request->version == 0)
         ps_pins_begin(&service->pins, values, version, values->size, ps_now_ms(service->clock));
     ps_pins_gave(&service->pins, spec, version, range.count * ps_dtype_size(spec->dtype));

@@ -190,7 +190,13 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
 {
     PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, request->encoding,
                                      request->content.size, error));
-    return push_once(service, parameter, request, NULL, outcome, error);
+    if (!request->request.present)
+        return push_once(service, parameter, request, NULL, outcome, error);
+    PS_TRY(ps_staging_check_whole(&service->staging, &request->request, PS_METHOD_PUSH,
+                                  request->name, error));
+    PS_TRY(push_once(service, parameter, request, NULL, outcome, error));
+    ps_staging_forget(&service->staging, &request->request);
+    return PS_OK;
 }
 
 /* Puts a range to the others of its request. The last one brings all of them, which go on as one;

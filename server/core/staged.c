@@ -90,10 +90,7 @@ enum ps_status ps_staged_check_same(const struct ps_staged *staged, const struct
     if (staged->method != part->method || !ps_bytes_equal(staged->name, part->name) ||
         !ps_bytes_equal(staged->config, part->config) || staged->dtype != part->dtype ||
         staged->total != part->total)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "this request id is that of ranges of something else: Name: %.*s, %" PRIu64
-                       " elements",
-                       (int)staged->name.size, (const char *)staged->name.data, staged->total);
+        return ps_staged_refuse_other(staged, part->name, error);
     if (staged->encoding != part->encoding)
         return ps_fail(
             error, PS_ERR_BAD_INPUT,
@@ -102,6 +99,23 @@ enum ps_status ps_staged_check_same(const struct ps_staged *staged, const struct
             (int)staged->name.size, (const char *)staged->name.data,
             ps_encoding_name(part->encoding), ps_encoding_name(staged->encoding));
     return PS_OK;
+}
+
+/* So that both names are in the text, whatever their lengths. */
+static int width_of(struct ps_bytes name)
+{
+    return name.size < 48 ? (int)name.size : 48;
+}
+
+enum ps_status ps_staged_refuse_other(const struct ps_staged *staged, struct ps_bytes name,
+                                      struct ps_error *error)
+{
+    return ps_fail(error, PS_ERR_BAD_INPUT,
+                   "Name: %.*s, the request id is that of ranges of %.*s, of another type, length, "
+                   "configuration or method, which wait for the rest: give this one an id of its "
+                   "own",
+                   width_of(name), (const char *)name.data, width_of(staged->name),
+                   (const char *)staged->name.data);
 }
 
 bool ps_staged_is_plain(const struct ps_staged *staged)

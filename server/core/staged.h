@@ -29,7 +29,7 @@ struct ps_staged {
     uint64_t sequence;
     uint64_t total;
     uint64_t content_bytes; /* of all of it; of TOP_K the most */
-    uint64_t bytes;         /* reserved: all of it */
+    uint64_t bytes;         /* reserved */
     uint64_t used_ms;
     bool applying;
     bool is_listed;                /* false: forgotten while it was being applied, or over */
@@ -70,6 +70,10 @@ bool ps_staged_is_busy(const struct ps_staged *staged);
  */
 PS_MUST_USE enum ps_status ps_staged_check_same(const struct ps_staged *staged,
                                                 const struct ps_part *part, struct ps_error *error);
+
+/* PS_ERR_BAD_INPUT: it is of something else than what `name` now comes with. */
+enum ps_status ps_staged_refuse_other(const struct ps_staged *staged, struct ps_bytes name,
+                                      struct ps_error *error);
 
 /* A part of its list is there. */
 void ps_staged_count(struct ps_staged *staged, struct ps_staged_part *part);

@@ -2,14 +2,10 @@
 #include "server/core/staging.h"
 
 #include "base/assert.h"
-#include "base/bounds.h"
 #include "server/core/staged.h"
-
-#include <inttypes.h>
+#include "server/core/staging_room.h"
 
 static void drop_idle(struct ps_staging *staging, uint64_t now_ms);
-static bool is_given_up(const struct ps_staged *staged, const struct ps_request_id *id,
-                        uint64_t now_ms);
 static void expire(struct ps_staging *staging, struct ps_staged *staged);
 static struct ps_staged *find_attempt(const struct ps_staging *staging,
                                       const struct ps_parameter_spec *spec);
@@ -101,7 +97,7 @@ bool ps_staging_offer(struct ps_staging *staging, const struct ps_part *part,
     ps_mutex_lock(&staging->lock);
     drop_idle(staging, now_ms);
     struct ps_staged *rival = find_attempt(staging, ps_ahead_spec(ahead));
-    if (rival != NULL && is_given_up(rival, part->id, now_ms)) {
+    if (rival != NULL && ps_staging_room_yields(rival, part->id, now_ms)) {
         expire(staging, rival);
         rival = NULL;
     }
@@ -114,6 +110,21 @@ bool ps_staging_offer(struct ps_staging *staging, const struct ps_part *part,
     }
     ps_mutex_unlock(&staging->lock);
     return staged != NULL;
+}
+
+enum ps_status ps_staging_check_whole(struct ps_staging *staging, const struct ps_request_id *id,
+                                      enum ps_method method, struct ps_bytes name,
+                                      struct ps_error *error)
+{
+    enum ps_status status = PS_OK;
+    if (atomic_load(&staging->count) == 0)
+        return PS_OK;
+    ps_mutex_lock(&staging->lock);
+    for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
+        if (ps_staged_is_of(it, id) && (it->method != method || !ps_bytes_equal(it->name, name)))
+            status = ps_staged_refuse_other(it, name, error);
+    ps_mutex_unlock(&staging->lock);
+    return status;
 }
 
 uint64_t ps_staging_present(struct ps_staging *staging, const struct ps_request_id *id)
@@ -145,6 +156,8 @@ void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum p
 
 void ps_staging_forget(struct ps_staging *staging, const struct ps_request_id *id)
 {
+    if (atomic_load(&staging->count) == 0)
+        return;
     ps_mutex_lock(&staging->lock);
     struct ps_staged *staged = staging->first;
     while (staged != NULL && !ps_staged_is_of(staged, id))
@@ -155,12 +168,6 @@ void ps_staging_forget(struct ps_staging *staging, const struct ps_request_id *i
 }
 
 /* ---- Finding ---- */
-
-/* Has it got no part for so long? */
-static bool is_idle(const struct ps_staged *staged, uint64_t idle_ms, uint64_t now_ms)
-{
-    return !ps_staged_is_busy(staged) && now_ms >= staged->used_ms + idle_ms;
-}
 
 static void expire(struct ps_staging *staging, struct ps_staged *staged)
 {
@@ -173,49 +180,9 @@ static void drop_idle(struct ps_staging *staging, uint64_t now_ms)
     struct ps_staged *next;
     for (struct ps_staged *staged = staging->first; staged != NULL; staged = next) {
         next = staged->next;
-        if (is_idle(staged, PS_STAGING_IDLE_MS, now_ms))
+        if (ps_staging_room_is_idle(staged, PS_STAGING_IDLE_MS, now_ms))
             expire(staging, staged);
     }
-}
-
-static enum ps_status check_room(const struct ps_staging *staging, const struct ps_request_id *id,
-                                 uint64_t bytes, struct ps_error *error)
-{
-    uint64_t own = 0;
-    for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
-        own += ps_bytes_equal(it->client_id, id->client_id) ? it->bytes : 0;
-    uint64_t max = staging->bytes_max;
-    bool fits = staging->bytes == 0 || (staging->bytes <= max && bytes <= max - staging->bytes);
-    bool own_fits = own == 0 || (own <= max / 2 && bytes <= max / 2 - own);
-    if (fits && own_fits)
-        return PS_OK;
-    return ps_fail(error, PS_ERR_BUSY,
-                   "%" PRIu64 " bytes in ranges wait for the rest, limit %" PRIu64
-                   "; try again in %d ms",
-                   fits ? own : staging->bytes, fits ? max / 2 : max, PS_STAGED_RETRY_HINT_MS);
-}
-
-/* Is `id` a newer request of the same client, and has nothing come for this one for a while? */
-static bool is_given_up(const struct ps_staged *staged, const struct ps_request_id *id,
-                        uint64_t now_ms)
-{
-    return ps_staged_is_before(staged, id) && is_idle(staged, PS_STAGING_YIELD_MS, now_ms);
-}
-
-/* Of those the oldest. */
-static struct ps_staged *find_given_up(const struct ps_staging *staging,
-                                       const struct ps_request_id *id, uint64_t now_ms)
-{
-    struct ps_staged *oldest = NULL;
-    struct ps_request_id before = *id;
-    for (struct ps_staged *it = staging->first; it != NULL; it = it->next) {
-        if (!is_given_up(it, &before, now_ms))
-            continue;
-        oldest = it;
-        before.session = it->session;
-        before.sequence = it->sequence;
-    }
-    return oldest;
 }
 
 /* There is one at most. */
@@ -228,18 +195,17 @@ static struct ps_staged *find_attempt(const struct ps_staging *staging,
     return staged;
 }
 
-/* What the client has given up gives way to what it begins. Only the older to the newer, so that
- * two that are both wanted do not drive each other out. */
+/* As long as somebody gives way. */
 static enum ps_status make_room(struct ps_staging *staging, const struct ps_request_id *id,
                                 uint64_t bytes, uint64_t now_ms, struct ps_error *error)
 {
-    enum ps_status status = check_room(staging, id, bytes, error);
+    enum ps_status status = ps_staging_room_check(staging, id, bytes, error);
     while (status != PS_OK) {
-        struct ps_staged *given_up = find_given_up(staging, id, now_ms);
-        if (given_up == NULL)
+        struct ps_staged *yielding = ps_staging_room_find_yielding(staging, id, bytes, now_ms);
+        if (yielding == NULL)
             return status;
-        expire(staging, given_up);
-        status = check_room(staging, id, bytes, error);
+        expire(staging, yielding);
+        status = ps_staging_room_check(staging, id, bytes, error);
     }
     return PS_OK;
 }
@@ -260,14 +226,15 @@ static enum ps_status begin(struct ps_staging *staging, const struct ps_part *pa
                             uint64_t now_ms, struct ps_staged **out, struct ps_error *error)
 {
     PS_TRY(make_room(staging, part->id, bytes, now_ms, error));
-    struct ps_staged *staged = ps_staged_create(staging->memory, part, bytes);
+    struct ps_staged *staged =
+        ps_staged_create(staging->memory, part, ps_staging_room_reserved(staging, bytes));
     if (staged == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a request in ranges");
     staged->used_ms = now_ms;
     staged->is_listed = true;
     staged->next = staging->first;
     staging->first = staged;
-    staging->bytes += bytes;
+    staging->bytes += staged->bytes;
     staging->count++;
     *out = staged;
     return PS_OK;

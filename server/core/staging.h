@@ -8,15 +8,17 @@
  * whole yet.
  *
  * Whole is counted before it is there: the first part reserves the bytes of all of them, and is
- * refused when they would not fit beside what else is staged, of this client or of all; what is the
- * only one always fits, however large it is. A part of something that was let in is never refused
- * for room: half-staged pushes cannot block each other.
+ * refused when they would not fit beside what else is staged, of this client or of all. What would
+ * not fit even alone is let in, too, one at a time; since nobody knows whether the rest of it will
+ * ever come, it reserves half, and the other half is for others. A part of something that was let
+ * in is never refused for room: half-staged pushes cannot block each other.
  *
  * What got no part for PS_STAGING_IDLE_MS is dropped when the next part comes, of anybody. What a
  * client has given up (of its requests with lower numbers, one that got no part for
  * PS_STAGING_YIELD_MS) gives way to what it begins: where room is missing the oldest first, and
- * one whose attempt is on the same parameter. A client whose parts were
- * all answered as staged sends them again: the server has lost some of them, or an attempt has
+ * one whose attempt is on the same parameter. What got no part for PS_STAGING_STALLED_MS, because
+ * its client has died or is very slow, gives way to anybody in the same way. A client whose parts
+ * were all answered as staged sends them again: the server has lost some of them, or an attempt has
  * failed.
  *
  * Threads:  every function is safe from any thread, but for init, fini and clear. Parts are applied
@@ -36,11 +38,14 @@
 #include "proto/messages.h"
 #include "server/core/ahead.h"
 
+#include <stdatomic.h>
+
 /* Smallest part, unless it is the last of its parameter: what is held with a part (the network's
  * buffers) stays in proportion. */
 #define PS_STAGING_PART_BYTES (PS_BLOCK_BYTES / 4)
 
 #define PS_STAGING_IDLE_MS 60000
+#define PS_STAGING_STALLED_MS 5000
 #define PS_STAGING_YIELD_MS 1000
 
 struct ps_staged;
@@ -51,9 +56,9 @@ struct ps_staging {
     struct ps_mutex lock;              /* PS_RANK_QUEUE; guards all that follows */
     struct ps_staged *first;           /* a list, in no order */
     uint64_t bytes;                    /* reserved */
-    size_t count;
-    uint64_t expired_count; /* dropped because nothing came for too long */
-    uint64_t expired_told;  /* of these, by ps_staging_look */
+    _Atomic size_t count;              /* 0 is also asked for without the lock */
+    uint64_t expired_count;            /* dropped because nothing came for too long */
+    uint64_t expired_told;             /* of these, by ps_staging_look */
 };
 
 void ps_staging_init(struct ps_staging *staging, const struct ps_allocator *memory,
@@ -118,6 +123,13 @@ struct ps_added {
 PS_MUST_USE enum ps_status ps_staging_add(struct ps_staging *staging, const struct ps_part *part,
                                           uint64_t now_ms, struct ps_added *added,
                                           struct ps_error *error);
+
+/* May a request of this method and name go in one piece? PS_ERR_BAD_INPUT: not under this id, since
+ * ranges of something else are staged under it; the text names both. */
+PS_MUST_USE enum ps_status ps_staging_check_whole(struct ps_staging *staging,
+                                                  const struct ps_request_id *id,
+                                                  enum ps_method method, struct ps_bytes name,
+                                                  struct ps_error *error);
 
 /* How many elements of a request are there. */
 uint64_t ps_staging_present(struct ps_staging *staging, const struct ps_request_id *id);

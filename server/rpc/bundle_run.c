@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "proto/arena.h"
 #include "proto/bundle_codec.h"
+#include "server/rpc/rpc_call.h"
 #include "server/rpc/shared_content.h"
 
 #include <grpc/slice.h>
@@ -366,6 +367,8 @@ enum ps_status ps_bundle_run_reply(struct ps_bundle_run *run, grpc_byte_buffer *
     enum ps_status status = ps_buffer_status(&heads, error);
     if (status == PS_OK)
         *message = make_message(run, &heads);
+    else if (run->applied)
+        status = ps_rpc_fail_unanswered(error);
     ps_buffer_fini(&heads);
     return status;
 }

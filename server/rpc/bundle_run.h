@@ -44,7 +44,11 @@ bool ps_bundle_run_may_follow(struct ps_bundle_run *later, struct ps_bundle_run 
 /* Content of the reply, as far as it has come. */
 size_t ps_bundle_run_reply_bytes(const struct ps_bundle_run *run);
 
-/* Returns the reply of a run that is done; nothing of the request is needed any more. */
+/* Returns the reply of a run that is done; nothing of the request is needed any more.
+ *
+ * PS_ERR_NO_MEMORY  none was applied
+ * PS_ERR_TIMEOUT    no memory either, but some were applied: ps_rpc_fail_unanswered
+ */
 PS_MUST_USE enum ps_status ps_bundle_run_reply(struct ps_bundle_run *run,
                                                grpc_byte_buffer **message, struct ps_error *error);
 

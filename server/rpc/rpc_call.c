@@ -183,6 +183,7 @@ void ps_rpc_batch_headers(struct ps_rpc_batch *batch)
     offer(call, PS_SHARED_METADATA_KEY,
           context->shared != NULL ? ps_shared_memory_name(context->shared) : NULL);
     offer(call, PS_LOCAL_METADATA_KEY, context->local_name[0] != '\0' ? context->local_name : NULL);
+    offer(call, PS_MESSAGE_BYTES_METADATA_KEY, context->message_bytes_text);
     op->data.send_initial_metadata.count = call->offer_count;
     op->data.send_initial_metadata.metadata = call->offers;
     call->headers_sent = true;
@@ -252,6 +253,13 @@ void ps_rpc_batch_start(struct ps_rpc_batch *batch, struct ps_tag *tag)
     PS_ASSERT(failed == GRPC_CALL_OK);
     grpc_slice_unref(batch->details);
     grpc_slice_unref(batch->session);
+}
+
+enum ps_status ps_rpc_fail_unanswered(struct ps_error *error)
+{
+    return ps_fail(error, PS_ERR_TIMEOUT,
+                   "no memory for the reply: the request was carried out; repeat it under its "
+                   "request id to learn what became of it");
 }
 
 grpc_byte_buffer *ps_rpc_message_of(struct ps_bytes bytes)

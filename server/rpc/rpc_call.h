@@ -36,7 +36,7 @@ struct ps_rpc_call {
     struct ps_bytes *pieces;       /* owned unless it is inline_pieces */
     grpc_metadata status_words[2]; /* trailing metadata of a failure */
     bool counted;                  /* among the context's calls in flight */
-    grpc_metadata offers[2];       /* initial metadata, if the request asks for it */
+    grpc_metadata offers[3];       /* initial metadata, if the request asks for it */
     size_t offer_count;
     bool headers_sent;
     int cancelled; /* written by GRPC_OP_RECV_CLOSE_ON_SERVER */
@@ -108,6 +108,10 @@ void ps_rpc_batch_close(struct ps_rpc_batch *batch);
 
 /* Starts the batch; `tag` comes back exactly once. */
 void ps_rpc_batch_start(struct ps_rpc_batch *batch, struct ps_tag *tag);
+
+/* What a call that was carried out is answered when there is no memory for its reply: nothing that
+ * reads as "not applied". PS_ERR_TIMEOUT. */
+enum ps_status ps_rpc_fail_unanswered(struct ps_error *error);
 
 /* A message with these bytes, copied. */
 grpc_byte_buffer *ps_rpc_message_of(struct ps_bytes bytes);

@@ -36,7 +36,8 @@ struct ps_rpc_context {
     struct ps_shared_memory *shared;              /* NULL: none is offered */
     char local_name[PS_LOCAL_NAME_BYTES_MAX + 1]; /* of the unix socket; empty: none */
     uint64_t message_bytes_max;
-    uint64_t reply_ms_max; /* a client that leaves a reply alone for longer is given up */
+    char message_bytes_text[24]; /* the same, for clients that ask */
+    uint64_t reply_ms_max;       /* a client that leaves a reply alone for longer is given up */
     atomic_bool draining;
     atomic_uint in_flight;     /* calls between their request and their end */
     struct ps_mutex idle_lock; /* for the condition only */

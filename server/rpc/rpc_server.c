@@ -18,6 +18,8 @@
 #include <grpc/grpc_security.h>
 #include <grpc/support/time.h>
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -110,6 +112,8 @@ static enum ps_status build(struct ps_rpc_server *server,
     struct ps_server_arguments arguments;
     server->context.message_bytes_max =
         message_bytes_max != 0 ? message_bytes_max : PS_MESSAGE_BYTES_DEFAULT;
+    (void)snprintf(server->context.message_bytes_text, sizeof server->context.message_bytes_text,
+                   "%" PRIu64, server->context.message_bytes_max);
     ps_server_arguments_init(&arguments, server->context.message_bytes_max,
                              options->client_calls_max);
     server->context.server = grpc_server_create(&arguments.arguments, NULL);

@@ -72,6 +72,7 @@ static void send_reply(struct unary_call *call);
 static gpr_timespec patience_of(const struct unary_call *call);
 static void give_up(void *owner);
 static grpc_byte_buffer *reply_message(struct unary_call *call);
+static bool has_changed_something(enum ps_method method);
 static void free_when_done(struct unary_call *call);
 static void end(struct unary_call *call);
 
@@ -282,6 +283,10 @@ static void woken(void *owner)
     ps_lane_leave(call->call.lane, &call->waiter);
     call->state = WORKING;
     take_answer(call, call->answered);
+    /* What the helper missed may have come true since it looked, and the bell for that may be this
+     * one, or have rung while the call was away: nobody would ring again. */
+    if (call->state == PARKED)
+        try_answer(call);
 }
 
 static void park(struct unary_call *call)
@@ -375,6 +380,8 @@ static grpc_byte_buffer *reply_message(struct unary_call *call)
     exchange->status = ps_buffer_status(&call->reply, &exchange->error);
     if (exchange->status != PS_OK) {
         ps_pull_release(&exchange->pull);
+        if (has_changed_something(call->method->method))
+            exchange->status = ps_rpc_fail_unanswered(&exchange->error);
         return NULL;
     }
     if (!exchange->has_pull)
@@ -382,6 +389,13 @@ static grpc_byte_buffer *reply_message(struct unary_call *call)
     exchange->status = ps_pull_message_create(head, &exchange->pull, exchange->context->memory,
                                               &message, &exchange->error);
     return message;
+}
+
+/* Has such a call, once it is answered? */
+static bool has_changed_something(enum ps_method method)
+{
+    return method == PS_METHOD_INIT || method == PS_METHOD_FINISH || method == PS_METHOD_PUSH ||
+           method == PS_METHOD_SAVE;
 }
 
 static void free_when_done(struct unary_call *call)

@@ -33,6 +33,19 @@ class Drain(unittest.TestCase):
                 server.start()
                 crowd.check(self, server.calls)
 
+    def test_nothing_acknowledged_in_memory_is_lost_without_patience(self):
+        with Server("--drain", "0s", "--ack", "memory") as server:
+            crowd = Crowd(4)
+            crowd.initialise(server.calls)
+            for _ in range(3):
+                crowd.start(server.address)
+                wait_until(lambda: crowd.acknowledged() > 200, 30, "clients push")
+                server.process.signal(signal.SIGTERM)
+                self.assertEqual(server.process.wait_exit(), 0, server.process.log())
+                self.assertEqual(crowd.end(), [])
+                server.start()
+                crowd.check(self, server.calls)
+
     def test_idle_and_silent_connections_are_not_waited_for(self):
         with Server("--drain", "30s") as server:
             server.make_ready()

@@ -264,6 +264,21 @@ START_TEST(a_forgotten_session_is_final_for_a_push_whose_reply_was_lost)
 }
 END_TEST
 
+/* An older server says so when it has applied the push and there is no memory for its reply. */
+START_TEST(a_push_that_met_no_memory_is_not_sent_under_a_new_number)
+{
+    struct psclient_gradient gradients[] = {gradient("w")};
+    open_client(1, "ready");
+    fake_server_answer(servers[0], PS_METHOD_PUSH, refuse(PS_ERR_STALE_SESSION));
+    fake_server_next(servers[0], PS_METHOD_PUSH, 1, refuse(PS_ERR_NO_MEMORY));
+
+    ck_assert_int_eq(psclient_push(client, gradients, 1, LONG_MS, NULL, &error), PSCLIENT_FAILED);
+
+    ck_assert_uint_eq(fake_server_calls(servers[0], PS_METHOD_PUSH), 2);
+    close_client();
+}
+END_TEST
+
 START_TEST(the_level_of_acknowledgement_goes_with_every_push)
 {
     struct psclient_gradient gradients[] = {gradient("w")};
@@ -413,6 +428,7 @@ int main(void)
     tcase_add_test(tests, every_client_has_an_id_of_its_own);
     tcase_add_test(tests, a_push_that_breaks_until_the_timeout_is_unknown);
     tcase_add_test(tests, a_forgotten_session_is_final_for_a_push_whose_reply_was_lost);
+    tcase_add_test(tests, a_push_that_met_no_memory_is_not_sent_under_a_new_number);
     tcase_add_test(tests, the_level_of_acknowledgement_goes_with_every_push);
     tcase_add_test(tests, a_broken_pull_is_repeated);
     tcase_add_test(tests, a_push_to_a_server_that_lost_its_state_says_so_at_once);

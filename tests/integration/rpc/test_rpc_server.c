@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include "base/thread.h"
+#include "proto/bundle_codec.h"
 #include "proto/codec.h"
 #include "proto/status_codes.h"
 #include "run_suite.h"
@@ -170,6 +171,76 @@ START_TEST(calls_without_memory_are_refused_and_the_server_recovers)
 }
 END_TEST
 
+/* A heap that refuses one allocation, by its number from when it is told on; from any thread. */
+struct counting_heap {
+    atomic_int left; /* allocations until that one; below 0: it was, or none is refused */
+};
+
+static void *counting_zeroed(void *self, size_t size)
+{
+    struct counting_heap *heap = self;
+    return atomic_fetch_sub(&heap->left, 1) == 0 ? NULL : calloc(1, size);
+}
+
+static uint64_t version_of_w(struct rig *rig)
+{
+    struct raw_answer answer = rig_call(rig, PS_METHOD_PULL, rig_pull("w"));
+    struct ps_bytes bytes = {answer.bytes, answer.size};
+    struct ps_pull_reply reply;
+    struct ps_decoded decoded;
+    ck_assert_int_eq(
+        ps_decode_pull_reply(ps_view_of(&bytes), ps_allocator_heap(), &reply, &decoded, NULL),
+        PS_OK);
+    ps_decoded_release(&decoded);
+    raw_answer_release(&answer);
+    return reply.version;
+}
+
+/* A push to "w", by itself or as the only one of a batch. */
+static struct ps_buffer push_request(enum ps_method method)
+{
+    static const float one = 1;
+    const struct ps_bytes content = {(const uint8_t *)&one, sizeof one};
+    const struct ps_request_id base = {.present = false};
+    const struct ps_push_request push = {
+        .name = ps_bytes_of_text("w"), .dtype = PS_F32, .content = ps_view_of(&content)};
+    struct ps_buffer request;
+    if (method == PS_METHOD_PUSH)
+        return rig_push("w", PS_F32, content);
+    ps_buffer_init(&request, ps_allocator_heap(), 1024);
+    ps_encode_bundle_push(&push, &base, 0, &request);
+    ps_buffer_append(&request, content);
+    return request;
+}
+
+/* Every allocation of a push is refused once. What says that nothing was applied is held to it. */
+START_TEST(what_was_applied_is_never_refused_for_want_of_memory)
+{
+    enum ps_method method = _i == 0 ? PS_METHOD_PUSH : PS_METHOD_PUSHES;
+    struct counting_heap heap = {.left = -1};
+    const struct ps_allocator memory = {counting_zeroed, counting_zeroed, stingy_release, &heap};
+    int failures = 0;
+    bool is_over = false;
+    struct rig rig;
+    rig_start(&rig, &(struct rig_options){.rpc_memory = &memory});
+    rig_make_ready(&rig, 1);
+
+    for (int refuse_at = 0; !is_over; refuse_at++) {
+        uint64_t before = version_of_w(&rig);
+        atomic_store(&heap.left, refuse_at);
+        struct raw_answer answer = rig_call(&rig, method, push_request(method));
+        is_over = atomic_exchange(&heap.left, -1) >= 0;
+        failures += answer.code != PS_RPC_OK;
+        if (answer.code != PS_RPC_OK && strcmp(answer.word, "timeout") != 0)
+            ck_assert_uint_eq(version_of_w(&rig), before);
+        raw_answer_release(&answer);
+    }
+
+    ck_assert_int_ge(failures, 1);
+    rig_stop(&rig);
+}
+END_TEST
+
 START_TEST(calls_that_outlast_the_drain_are_cancelled)
 {
     const float values[] = {1};
@@ -254,6 +325,7 @@ int main(void)
     tcase_add_test(tests, an_address_that_is_none_is_an_error);
     tcase_add_test(tests, create_survives_any_refused_allocation);
     tcase_add_test(tests, calls_without_memory_are_refused_and_the_server_recovers);
+    tcase_add_loop_test(tests, what_was_applied_is_never_refused_for_want_of_memory, 0, 2);
     tcase_add_test(tests, calls_that_outlast_the_drain_are_cancelled);
     tcase_add_test(tests, wakes_from_many_threads_are_safe_up_to_the_end);
     tcase_add_test(tests, b19_a_pull_in_flight_keeps_what_it_reads);

@@ -53,6 +53,16 @@ START_TEST(unavailable_does_not_say_that_a_push_was_not_applied)
 }
 END_TEST
 
+START_TEST(no_memory_does_not_say_that_a_push_was_not_applied)
+{
+    ck_assert(!ps_retry_is_refusal(PS_METHOD_PUSH, PS_ERR_NO_MEMORY));
+    ck_assert(!ps_retry_is_refusal(PS_METHOD_PUSHES, PS_ERR_NO_MEMORY));
+    ck_assert(!ps_retry_is_refusal(PS_METHOD_PUSH_PULL, PS_ERR_NO_MEMORY));
+    ck_assert(ps_retry_is_refusal(PS_METHOD_INIT, PS_ERR_NO_MEMORY));
+    ck_assert(ps_retry_is_refusal(PS_METHOD_PULL, PS_ERR_NO_MEMORY));
+}
+END_TEST
+
 START_TEST(every_call_is_numbered_or_reading_but_the_one_that_saves)
 {
     for (enum ps_method method = 0; method < PS_METHOD_COUNT; method++)
@@ -150,6 +160,7 @@ int main(void)
     tcase_add_test(tests, a_fault_of_the_server_is_final_for_a_push_that_was_certainly_not_applied);
     tcase_add_test(tests, a_forgotten_session_is_final_only_for_a_push_that_may_have_been_applied);
     tcase_add_test(tests, unavailable_does_not_say_that_a_push_was_not_applied);
+    tcase_add_test(tests, no_memory_does_not_say_that_a_push_was_not_applied);
     tcase_add_test(tests, every_call_is_numbered_or_reading_but_the_one_that_saves);
     tcase_add_test(tests, a_push_before_initialisation_fails_at_once);
     tcase_add_test(tests, a_save_before_initialisation_fails_at_once);

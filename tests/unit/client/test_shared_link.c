@@ -76,13 +76,33 @@ static void welcome(uint64_t number)
                      PS_OK);
 }
 
+static const struct ps_bytes untold = {NULL, 0};
+
 static void open_link(void)
 {
-    ps_shared_link_answered(client, name);
+    ps_shared_link_answered(client, name, untold);
     ck_assert(!take(SIZE)); /* the memory is on its way, the call goes in the message */
     accept_memory();
     welcome(NUMBER);
 }
+
+START_TEST(it_knows_what_the_server_takes_as_one_when_it_was_told)
+{
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } cases[] = {
+        {"4194304", 4 << 20}, {"", 0}, {"4MiB", 0}, {"-1", 0}, {"99999999999999999999", 0}};
+    ck_assert_uint_eq(ps_shared_link_content_bytes_max(NULL), 0);
+    ck_assert_uint_eq(ps_shared_link_content_bytes_max(client), 0);
+
+    ps_shared_link_answered(client, name, ps_bytes_of_text(cases[_i].text));
+
+    ck_assert_uint_eq(ps_shared_link_content_bytes_max(client), cases[_i].bytes);
+    ps_shared_link_lost(client); /* the next server may take less */
+    ck_assert_uint_eq(ps_shared_link_content_bytes_max(client), 0);
+}
+END_TEST
 
 START_TEST(it_asks_until_it_is_answered)
 {
@@ -90,7 +110,7 @@ START_TEST(it_asks_until_it_is_answered)
     ck_assert(!take(SIZE));
     ck_assert(ps_shared_link_asks(client));
 
-    ps_shared_link_answered(client, name);
+    ps_shared_link_answered(client, name, untold);
 
     ck_assert(!ps_shared_link_asks(client));
     ck_assert(!ps_shared_link_asks(NULL));
@@ -115,7 +135,7 @@ END_TEST
 
 START_TEST(until_the_server_has_taken_it_calls_go_in_the_message)
 {
-    ps_shared_link_answered(client, name);
+    ps_shared_link_answered(client, name, untold);
     ck_assert(!take(SIZE));
     ck_assert(!take(SIZE));
     accept_memory();
@@ -143,7 +163,7 @@ END_TEST
 
 START_TEST(a_server_without_a_name_is_not_asked_again)
 {
-    ps_shared_link_answered(client, (struct ps_bytes){NULL, 0});
+    ps_shared_link_answered(client, (struct ps_bytes){NULL, 0}, untold);
     ck_assert(!ps_shared_link_asks(client));
     ck_assert(!take(SIZE));
 }
@@ -151,7 +171,7 @@ END_TEST
 
 START_TEST(a_name_that_nobody_has_here_is_of_a_server_elsewhere)
 {
-    ps_shared_link_answered(client, ps_bytes_of_text("pserver-test-elsewhere"));
+    ps_shared_link_answered(client, ps_bytes_of_text("pserver-test-elsewhere"), untold);
     ck_assert(!take(SIZE));
     ck_assert(!take(SIZE));
     ck_assert(!ps_shared_link_asks(client));
@@ -163,14 +183,14 @@ START_TEST(a_name_that_is_too_long_is_none)
 {
     uint8_t longer[PS_LOCAL_NAME_BYTES_MAX + 1];
     memset(longer, 'x', sizeof longer);
-    ps_shared_link_answered(client, (struct ps_bytes){longer, sizeof longer});
+    ps_shared_link_answered(client, (struct ps_bytes){longer, sizeof longer}, untold);
     ck_assert(!take(SIZE));
 }
 END_TEST
 
 START_TEST(a_server_that_refuses_is_left_alone)
 {
-    ps_shared_link_answered(client, name);
+    ps_shared_link_answered(client, name, untold);
     ck_assert(!take(SIZE));
     accept_memory();
     close(peer);
@@ -183,7 +203,7 @@ END_TEST
 
 START_TEST(an_answer_that_is_no_welcome_ends_it)
 {
-    ps_shared_link_answered(client, name);
+    ps_shared_link_answered(client, name, untold);
     ck_assert(!take(SIZE));
     accept_memory();
     ck_assert_int_eq(
@@ -267,7 +287,7 @@ START_TEST(after_a_lost_connection_it_asks_anew)
     ck_assert(!ps_shared_link_take(client, SIZE, &other));
     ck_assert(ps_shared_link_asks(client));
 
-    ps_shared_link_answered(client, name);
+    ps_shared_link_answered(client, name, untold);
 
     ck_assert(!ps_shared_link_asks(client));
     ck_assert(!ps_shared_link_take(client, SIZE, &other));
@@ -298,7 +318,7 @@ START_TEST(a_refused_allocation_leaves_the_message)
     struct fault_heap heap = {.refuse_at = _i};
     const struct ps_allocator memory = fault_heap_allocator(&heap);
     struct ps_shared_link *poor = ps_shared_link_create(&memory, NULL);
-    ps_shared_link_answered(poor, name);
+    ps_shared_link_answered(poor, name, untold);
 
     bool taken = ps_shared_link_take(poor, SIZE, &slot);
 
@@ -314,6 +334,7 @@ int main(void)
     Suite *suite = suite_create("shared_link");
     TCase *tests = tcase_create("shared_link");
     tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_loop_test(tests, it_knows_what_the_server_takes_as_one_when_it_was_told, 0, 5);
     tcase_add_test(tests, it_asks_until_it_is_answered);
     tcase_add_test(tests, content_in_a_slot_is_what_the_server_sees_in_the_range);
     tcase_add_test(tests, until_the_server_has_taken_it_calls_go_in_the_message);

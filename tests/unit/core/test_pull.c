@@ -73,6 +73,29 @@ START_TEST(pull_gives_type_values_and_version)
 }
 END_TEST
 
+/* With which ranges of that version are asked for. A delta says it in its chain. */
+START_TEST(every_reply_says_of_which_life_of_the_shard_it_is)
+{
+    static const struct ps_pull_request requests[] = {
+        {.encoding = PS_ENCODING_NATIVE},
+        {.encoding = PS_ENCODING_BFLOAT16},
+        {.range = {0, 2}},
+        {.range = {1, 2}, .encoding = PS_ENCODING_BFLOAT16}};
+    struct core_world world;
+    world_init_ready(&world);
+    struct ps_pull_request request = requests[_i];
+    request.name = text("w");
+    struct ps_pull pull = {0};
+
+    ck_assert_int_eq(ps_service_pull(world.service, &request, &pull, NULL), PS_OK);
+
+    ck_assert_uint_ne(pull.reply.life, 0);
+    ck_assert_uint_eq(pull.reply.life, world.service->chain.life);
+    ps_pull_release(&pull);
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(b21_a_held_pull_keeps_its_bits_while_pushes_go_on)
 {
     struct core_world world;
@@ -243,6 +266,7 @@ int main(void)
     tcase_add_test(tests, b17_pull_of_nothing_is_answered_at_once);
     tcase_add_test(tests, pull_of_an_unknown_parameter_names_it);
     tcase_add_test(tests, pull_gives_type_values_and_version);
+    tcase_add_loop_test(tests, every_reply_says_of_which_life_of_the_shard_it_is, 0, 4);
     tcase_add_test(tests, b21_a_held_pull_keeps_its_bits_while_pushes_go_on);
     tcase_add_test(tests, a_reply_has_the_encoding_that_was_asked_for);
     tcase_add_test(tests, an_encoded_pull_outlives_what_it_was_made_from);

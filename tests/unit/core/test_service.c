@@ -127,6 +127,58 @@ START_TEST(b8_a_push_during_which_the_lease_ran_out_is_not_acknowledged)
 }
 END_TEST
 
+/* A clock at whose first reading the server is told to end, and takes its last snapshot. It goes on
+ * when that is taken, or after a while: then the snapshot waits for who reads the clock. */
+struct ending_clock {
+    struct ps_service *service;
+    struct ps_thread thread;
+    atomic_bool is_taken;
+    bool has_begun;
+    uint64_t version; /* of the parameter in the snapshot */
+};
+
+static void drain_and_save(void *argument)
+{
+    struct ending_clock *ending = argument;
+    struct ps_snapshot snapshot;
+    ps_service_drain(ending->service);
+    ck_assert_int_eq(ps_service_snapshot(ending->service, &snapshot, NULL), PS_OK);
+    ending->version = snapshot.parameters[0].version;
+    ps_snapshot_release(&snapshot);
+    atomic_store(&ending->is_taken, true);
+}
+
+static uint64_t ending_now_ms(void *self)
+{
+    struct ending_clock *ending = self;
+    uint64_t patience_ms = ps_deadline_after(ps_clock_real(), 200);
+    if (ending->has_begun)
+        return 1000;
+    ending->has_begun = true;
+    ck_assert_int_eq(ps_thread_start(&ending->thread, "ending", drain_and_save, ending, NULL),
+                     PS_OK);
+    while (!atomic_load(&ending->is_taken) && ps_time_left_ms(ps_clock_real(), patience_ms) > 0)
+        ;
+    return 1000;
+}
+
+START_TEST(what_is_acknowledged_in_memory_is_in_the_last_snapshot)
+{
+    struct core_world world;
+    world_init_ready(&world);
+    struct ending_clock ending = {.service = world.service};
+    world.clock = (struct ps_clock){ending_now_ms, jumping_unix_ns, &ending};
+
+    enum ps_status status = world_push_with(&world, PS_ACK_MEMORY, 1);
+
+    ps_thread_join(&ending.thread);
+    ck_assert_int_eq(status, PS_OK);
+    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_uint_eq(ending.version, 1);
+    world_fini(&world);
+}
+END_TEST
+
 /* What the push did is dropped with the state, so that it is neither acknowledged nor kept. */
 START_TEST(b8_what_a_fenced_push_applied_does_not_survive_the_loss)
 {
@@ -373,6 +425,7 @@ int main(void)
     tcase_add_test(tests, b8_a_server_whose_lease_ran_out_refuses_every_call);
     tcase_add_test(tests, a_lease_proved_again_ends_the_fence);
     tcase_add_test(tests, b8_a_push_during_which_the_lease_ran_out_is_not_acknowledged);
+    tcase_add_test(tests, what_is_acknowledged_in_memory_is_in_the_last_snapshot);
     tcase_add_test(tests, b8_what_a_fenced_push_applied_does_not_survive_the_loss);
     tcase_add_test(tests, ready_without_any_proof_is_fenced);
     tcase_add_test(tests, draining_refuses_calls_and_still_takes_snapshots);
