@@ -43,7 +43,7 @@ struct ps_instance {
     char address[PS_ADDRESS_BYTES_MAX]; /* as clients are told */
     struct ps_thread coordinator;
     bool listening;          /* coordinator thread */
-    bool told_ready;         /* coordinator thread: what health watchers know */
+    bool told_serving;       /* coordinator thread: what health watchers know */
     struct ps_error outcome; /* written by the coordinator thread before it ends */
 };
 
@@ -120,6 +120,7 @@ void ps_instance_announce_stop(struct ps_instance *instance)
 {
     PS_LOG0(instance->log, PS_LOG_INFO, "server", "stopping");
     ps_probes_stopping(instance->probes);
+    ps_service_announce_stop(instance->service);
 }
 
 void ps_instance_stop(struct ps_instance *instance)
@@ -395,10 +396,10 @@ static void coordinator_main(void *argument)
 /* Nobody else notices when the proof of ownership runs out by the clock. */
 static void tell_health(struct ps_instance *instance)
 {
-    bool ready = ps_service_is_ready(instance->service);
-    if (ready == instance->told_ready)
+    bool serving = ps_service_is_serving(instance->service);
+    if (serving == instance->told_serving)
         return;
-    instance->told_ready = ready;
+    instance->told_serving = serving;
     ps_rpc_server_wake(instance->rpc);
 }
 

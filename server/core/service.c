@@ -196,6 +196,12 @@ static void drop_state(struct ps_service *service)
     ps_service_count_table(service);
 }
 
+void ps_service_announce_stop(struct ps_service *service)
+{
+    atomic_store(&service->leaving, true);
+    ps_service_tell_changed(service);
+}
+
 void ps_service_drain(struct ps_service *service)
 {
     atomic_store(&service->draining, true);
@@ -222,9 +228,11 @@ const char *ps_service_state_name(const struct ps_service *service)
     return ps_service_life(service) == PS_LIFE_READY ? "ready" : "uninitialized";
 }
 
-bool ps_service_is_ready(const struct ps_service *service)
+bool ps_service_is_serving(const struct ps_service *service)
 {
-    return ps_service_life(service) == PS_LIFE_READY && ps_service_is_proved(service) &&
+    enum ps_life life = ps_service_life(service);
+    return (life == PS_LIFE_READY || life == PS_LIFE_UNINITIALIZED) &&
+           ps_service_is_proved(service) && !atomic_load(&service->leaving) &&
            !atomic_load(&service->draining) && !atomic_load(&service->broken);
 }
 

@@ -153,6 +153,10 @@ bool ps_service_is_proved(const struct ps_service *service);
  * they hold. */
 void ps_service_reset(struct ps_service *service);
 
+/* From now on the service says that it does not serve, and serves on: probes and load balancers are
+ * to send nobody here any more before calls are refused. Any thread. */
+void ps_service_announce_stop(struct ps_service *service);
+
 /* Refuses every new call with PS_ERR_UNAVAILABLE "shutting down"; snapshots still work. */
 void ps_service_drain(struct ps_service *service);
 
@@ -163,8 +167,10 @@ void ps_service_break(struct ps_service *service);
 /* "broken", "starting", "recovering", "uninitialized", "ready", "fenced", "draining". Static. */
 const char *ps_service_state_name(const struct ps_service *service);
 
-/* READY, proved and not draining: what a readiness probe asks. */
-bool ps_service_is_ready(const struct ps_service *service);
+/* May clients be sent here? With the shard's lease proved, loaded, and not going away: the one
+ * answer of gRPC's health service and of /readyz. A shard that waits for its first InitParam counts,
+ * since whoever is to initialise it has to reach it. */
+bool ps_service_is_serving(const struct ps_service *service);
 
 /* ---- The four calls ---- */
 
