@@ -78,7 +78,8 @@ enum ps_status ps_instance_create(const struct ps_pserver_options *options,
     instance->options = &instance->own;
     instance->log = log;
     PS_LOG(log, PS_LOG_INFO, "server", "starting", PS_FIELD_TEXT("version", PS_VERSION),
-           PS_FIELD_UINT("pid", (uint64_t)getpid()),
+           PS_FIELD_UINT("pid", (uint64_t)getpid()), PS_FIELD_TEXT("job", options->job),
+           PS_FIELD_TEXT("index", options->index < 0 ? "any" : options->index_text),
            PS_FIELD_TEXT("data_dir", options->data_dir != NULL ? options->data_dir : ""),
            PS_FIELD_TEXT("etcd", options->etcd != NULL ? options->etcd : ""));
     if (options->data_dir == NULL)
@@ -143,6 +144,7 @@ int ps_instance_exit_code(const struct ps_instance *instance)
     case PS_ERR_CORRUPT:
         return EX_DATAERR;
     case PS_ERR_BAD_INPUT:
+    case PS_ERR_OUT_OF_RANGE: /* an index that the job does not have */
         return EX_USAGE;
     default:
         return EX_UNAVAILABLE;

@@ -167,9 +167,9 @@ void ps_service_break(struct ps_service *service);
 /* "broken", "starting", "recovering", "uninitialized", "ready", "fenced", "draining". Static. */
 const char *ps_service_state_name(const struct ps_service *service);
 
-/* May clients be sent here? With the shard's lease proved, loaded, and not going away: the one
- * answer of gRPC's health service and of /readyz. A shard that waits for its first InitParam counts,
- * since whoever is to initialise it has to reach it. */
+/* May clients be sent here? Its shard is loaded, the lease proved, and it is not going away: the
+ * one answer of gRPC's health service and of /readyz. One that waits for its first InitParam may
+ * be visited, since whoever is to initialise it has to reach it. */
 bool ps_service_is_serving(const struct ps_service *service);
 
 /* ---- The four calls ---- */
