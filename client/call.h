@@ -55,7 +55,7 @@ struct ps_call_reply {
     };
 };
 
-#define PS_OUTCOME_TEXT_MAX 200
+#define PS_OUTCOME_TEXT_MAX 256
 
 struct ps_call_outcome {
     enum ps_status status;

@@ -116,7 +116,8 @@ struct ps_engine_counters {
 /* Lives as long as the engine. */
 const struct ps_engine_counters *ps_engine_counters(const struct ps_engine *engine);
 
-#define PS_ITEM_TEXT_MAX 128
+/* A server's text names a file first and the reason last: both fit. */
+#define PS_ITEM_TEXT_MAX 256
 
 /* Rows for the answer to PS_METHOD_LIST. */
 struct ps_list_rows {

@@ -199,8 +199,7 @@ static void fill_result(const struct ps_item *item, struct psclient_result *resu
     result->retries = item->retries;
     result->duplicate = item->duplicate ? 1 : 0;
     result->position = item->position;
-    _Static_assert(sizeof result->text == sizeof item->text, "a text fits");
-    memcpy(result->text, item->text, sizeof result->text);
+    snprintf(result->text, sizeof result->text, "%.*s", (int)sizeof result->text - 1, item->text);
 }
 
 struct ps_batch_request ps_client_request(struct psclient *client, enum ps_method method,
@@ -229,7 +228,7 @@ static int run_items(struct psclient *client, enum ps_method method, struct ps_i
     for (size_t i = 0; i < count; i++) {
         if (items[i].status == PS_OK) {
             items[i].status = status;
-            snprintf(items[i].text, sizeof items[i].text, "%.120s", why.text);
+            snprintf(items[i].text, sizeof items[i].text, "%.255s", why.text);
         }
         if (results != NULL)
             fill_result(&items[i], &results[i]);
@@ -247,7 +246,7 @@ int ps_client_verdict(const struct ps_item *items, size_t count, struct psclient
         if (items[i].status == PS_OK)
             continue;
         char text[sizeof error->text];
-        snprintf(text, sizeof text, "%.*s: %s",
+        snprintf(text, sizeof text, "%.*s: %.150s",
                  (int)(items[i].name.size < 100 ? items[i].name.size : 100),
                  (const char *)items[i].name.data, items[i].text);
         bool named = items[i].name.size > 0 && strncmp(items[i].text, "parameter", 9) != 0;

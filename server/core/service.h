@@ -346,6 +346,18 @@ bool ps_service_satisfied(const struct ps_service *service, struct ps_ticket tic
  * satisfied, and who waits for it is to be told PS_ERR_UNAVAILABLE. */
 bool ps_service_abandoned(const struct ps_service *service, struct ps_ticket ticket);
 
+/* Whoever waits, and does not want to wait for a better day, is told why the last attempt at the
+ * ticket failed: true, and `*why`. False while there was none, and after one that succeeded. */
+bool ps_service_save_failed(struct ps_service *service, struct ps_ticket ticket,
+                            struct ps_error *why);
+
+/* The newest ticket: a save that begins now is to satisfy it. */
+struct ps_ticket ps_service_newest_ticket(struct ps_service *service);
+
+/* A save that was to satisfy tickets up to `ticket` came to nothing: tells the listener. */
+void ps_service_not_saved(struct ps_service *service, struct ps_ticket ticket,
+                          const struct ps_error *why);
+
 /* Everything of one instant (promise P3): references, not copies. */
 struct ps_snapshot {
     struct ps_checkpoint_facts facts;

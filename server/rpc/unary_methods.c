@@ -213,7 +213,8 @@ static bool answer_list(struct ps_exchange *exchange)
     return true;
 }
 
-/* Waits until the checkpoint that was asked for is saved, then says which it was. */
+/* Waits until the checkpoint that was asked for is saved, then says which it was. Who asked by hand
+ * is told why the first attempt failed, while the server goes on trying. */
 static bool answer_save(struct ps_exchange *exchange)
 {
     struct ps_service *service = exchange->context->service;
@@ -226,8 +227,12 @@ static bool answer_save(struct ps_exchange *exchange)
     }
     if (exchange->status != PS_OK)
         return true;
-    if (!ticket_is_settled(exchange))
-        return false;
+    if (!ticket_is_settled(exchange)) {
+        if (!ps_service_save_failed(service, exchange->ticket, &exchange->error))
+            return false;
+        exchange->status = exchange->error.status;
+        return true;
+    }
     if (exchange->status != PS_OK)
         return true;
     struct ps_checkpoint_place place;

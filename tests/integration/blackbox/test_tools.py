@@ -2,8 +2,10 @@
 
 import json
 import os
+import resource
 import struct
 import tempfile
+import time
 import unittest
 
 from blackbox import Server, run
@@ -139,6 +141,31 @@ class Job(unittest.TestCase):
             done = run("psctl", *command, "--etcd", self.cluster.etcd_url, "--timeout", "300ms")
             self.assertEqual(done.returncode, UNAVAILABLE, command)
             self.assertIn(f"server {gone}", done.stderr)
+
+
+class Reasons(unittest.TestCase):
+    """What people read where something is missing."""
+
+    def test_a_checkpoint_that_cannot_be_written_says_why_at_once(self):
+        with Server() as server:
+            server.make_ready()
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+            began = time.monotonic()
+            done = server.psctl("checkpoint", timeout="30s")
+            self.assertEqual(done.returncode, UNAVAILABLE)
+            self.assertRegex(done.stderr, "server 0 saved nothing: .*File too large")
+            self.assertLess(time.monotonic() - began, 20)
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE,
+                             (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            done = server.psctl("checkpoint", timeout="30s")
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_shard_that_nobody_serves_is_named(self):
+        with Cluster(shards=2, ttl="2s", interval="1h") as cluster:
+            cluster.pserver("pserver-1", "--index", "1").wait_event("listening")
+            code, _, errors = cluster.psctl("status", timeout="500ms")
+            self.assertEqual(code, UNAVAILABLE)
+            self.assertIn("nobody serves shard 0", errors)
 
 
 class Values(unittest.TestCase):
