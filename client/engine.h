@@ -147,8 +147,9 @@ struct ps_item {
     struct ps_bytes config;    /* INIT */
     enum ps_encoding encoding; /* PULL, PUSH_PULL: that the reply shall have */
     const struct ps_encoded_push *encoded; /* PUSH, PUSH_PULL: sent instead of content; or NULL */
-    uint32_t shard;                        /* FINISH, STATUS, LIST, SAVE, SINCE: which server */
-    union {                                /* where the answer goes */
+    uint32_t shard; /* FINISH, STATUS, LIST, SAVE, DRAIN, SINCE: which server */
+    uint64_t epoch; /* DRAIN: of that server */
+    union {         /* where the answer goes */
         struct psclient_server_status *server_status; /* STATUS */
         struct ps_list_rows *list;                    /* LIST */
         struct psclient_saved *saved;                 /* SAVE */

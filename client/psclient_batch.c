@@ -295,3 +295,10 @@ PS_EXPORT int psclient_save(struct psclient *client, uint32_t index, uint64_t ti
     struct ps_item item = {.shard = index, .saved = saved};
     return run_items(client, PS_METHOD_SAVE, &item, 1, timeout_ms, NULL, error);
 }
+
+PS_EXPORT int psclient_drain(struct psclient *client, uint32_t index, uint64_t epoch,
+                             uint64_t timeout_ms, struct psclient_error *error)
+{
+    struct ps_item item = {.shard = index, .epoch = epoch};
+    return run_items(client, PS_METHOD_DRAIN, &item, 1, timeout_ms, NULL, error);
+}

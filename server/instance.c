@@ -42,6 +42,7 @@ struct ps_instance {
     struct ps_probes *probes;
     char address[PS_ADDRESS_BYTES_MAX]; /* as clients are told */
     struct ps_thread coordinator;
+    atomic_bool drain_asked;
     bool listening;          /* coordinator thread */
     bool told_serving;       /* coordinator thread: what health watchers know */
     struct ps_error outcome; /* written by the coordinator thread before it ends */
@@ -62,6 +63,7 @@ static void tell_health(struct ps_instance *instance);
 static void on_changed(void *self);
 static void on_checkpoint_wanted(void *self);
 static void on_journal_wanted(void *self);
+static void on_drain_wanted(void *self);
 static void hook_load(void *self, const struct ps_claim *claim, uint32_t shard_count);
 static void hook_save(void *self, const struct ps_claim *claim, bool publish);
 static void hook_drain(void *self, uint64_t deadline_ms);
@@ -351,6 +353,7 @@ static enum ps_status build_driver(struct ps_instance *instance, struct ps_error
     const struct ps_service_listener listener = {.changed = on_changed,
                                                  .checkpoint_wanted = on_checkpoint_wanted,
                                                  .journal_wanted = on_journal_wanted,
+                                                 .drain_wanted = on_drain_wanted,
                                                  .self = instance};
     ps_service_listen(instance->service, &listener);
     return PS_OK;
@@ -416,6 +419,16 @@ static void on_journal_wanted(void *self)
 {
     struct ps_instance *instance = self;
     ps_journal_thread_wake(instance->journal);
+}
+
+/* A second signal would end the server at once: however often it is asked, it gets one. */
+static void on_drain_wanted(void *self)
+{
+    struct ps_instance *instance = self;
+    if (atomic_exchange(&instance->drain_asked, true))
+        return;
+    PS_LOG0(instance->log, PS_LOG_INFO, "server", "an operator asks this server to end (Drain)");
+    (void)kill(getpid(), SIGTERM);
 }
 
 static void on_checkpoint_wanted(void *self)

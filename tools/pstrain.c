@@ -9,6 +9,7 @@
 #include "base/program.h"
 #include "base/thread.h"
 #include "tools/generate.h"
+#include "tools/job_place.h"
 #include "tools/json_document.h"
 #include "tools/optimizer_choice.h"
 #include "tools/train_report.h"
@@ -261,8 +262,7 @@ static enum ps_status check_numbers(const struct pstrain_options *options, struc
 {
     if (options->data == NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--data FILE is missing; see pstrain --help");
-    if ((options->etcd == NULL) == (options->servers == NULL))
-        return ps_fail(error, PS_ERR_BAD_INPUT, "name the servers by --etcd or by --servers");
+    PS_TRY(ps_job_place_check(options->etcd, options->servers, error));
     if (options->workers < 1 || options->workers > PS_WORKERS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--workers must be 1 to %d", PS_WORKERS_MAX);
     if (options->parts < 1 || options->parts > 65536 || options->part >= options->parts)

@@ -44,6 +44,7 @@ struct ps_service_listener {
     void (*changed)(void *self);           /* ask the parked calls again */
     void (*checkpoint_wanted)(void *self); /* a ticket was given out */
     void (*journal_wanted)(void *self);    /* records are queued; may be NULL without a journal */
+    void (*drain_wanted)(void *self);      /* an operator asks; may be NULL: nobody can ask */
     void *self;
 };
 
@@ -156,6 +157,15 @@ void ps_service_reset(struct ps_service *service);
 /* From now on the service says that it does not serve, and serves on: probes and load balancers are
  * to send nobody here any more before calls are refused. Any thread. */
 void ps_service_announce_stop(struct ps_service *service);
+
+/* An operator asks the server under `epoch` to end as after SIGTERM: tells the listener.
+ *
+ * PS_ERR_BAD_INPUT    epoch 0: nobody asks for whichever server there is
+ * PS_ERR_STALE_EPOCH  this server is another one (STARTING ones have no epoch)
+ * PS_ERR_UNSUPPORTED  nobody listens for it
+ */
+PS_MUST_USE enum ps_status ps_service_want_drain(struct ps_service *service, uint64_t epoch,
+                                                 struct ps_error *error);
 
 /* Refuses every new call with PS_ERR_UNAVAILABLE "shutting down"; snapshots still work. */
 void ps_service_drain(struct ps_service *service);

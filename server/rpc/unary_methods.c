@@ -247,6 +247,16 @@ static bool answer_save(struct ps_exchange *exchange)
     return true;
 }
 
+static bool answer_drain(struct ps_exchange *exchange)
+{
+    struct ps_drain_request request;
+    exchange->status = ps_decode_drain(exchange->request, &request, &exchange->error);
+    if (exchange->status == PS_OK)
+        exchange->status =
+            ps_service_want_drain(exchange->context->service, request.epoch, &exchange->error);
+    return true;
+}
+
 static bool answer_health_check(struct ps_exchange *exchange)
 {
     char service[PS_HEALTH_SERVICE_BYTES_MAX + 1];
@@ -279,5 +289,6 @@ const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
     {ADMIN_PATH("GetStatus"), answer_status, MANY_SLOTS, STATUS_REPLY_BYTES_MAX, PS_METHOD_STATUS},
     {ADMIN_PATH("ListParams"), answer_list, 2, LIST_REPLY_BYTES_MAX, PS_METHOD_LIST},
     {ADMIN_PATH("SaveCheckpoint"), answer_save, 8, STATUS_REPLY_BYTES_MAX, PS_METHOD_SAVE},
+    {ADMIN_PATH("Drain"), answer_drain, 2, SMALL_REPLY_BYTES_MAX, PS_METHOD_DRAIN},
     {PS_HEALTH_CHECK_PATH, answer_health_check, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
 };
