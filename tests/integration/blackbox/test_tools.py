@@ -3,14 +3,16 @@
 import json
 import os
 import resource
+import signal
 import struct
+import subprocess
 import tempfile
 import time
 import unittest
 
 import grpc
 
-from blackbox import Server, run
+from blackbox import Server, program, run
 from calls import MESSAGES, Calls
 from cluster import Cluster, wait_until
 
@@ -54,6 +56,7 @@ class Job(unittest.TestCase):
             self.assertIsInstance(document[name], (int, float), name)
         self.assertEqual(document["examples"], 1000)
         self.assertEqual(document["lost_pushes"], 0)
+        self.assertIs(document["interrupted"], False)
         self.assertIn("training 100 %", self.training.stderr)
 
     def test_training_prints_words_without_output_json(self):
@@ -210,6 +213,31 @@ class Reasons(unittest.TestCase):
                 refused = server.psctl("drain", index)
                 self.assertEqual(refused.returncode, USAGE, refused.stderr)
                 self.assertIn("0 to 0", refused.stderr)
+
+    def test_training_that_is_interrupted_says_where_it_stands(self):
+        with Server() as server, tempfile.TemporaryDirectory() as folder:
+            data = os.path.join(folder, "t")
+            run("pstrain", "generate", "--out", data, "--rows", "1000")
+            errors = os.path.join(folder, "errors")
+            with open(errors, "wb") as file:
+                child = subprocess.Popen(
+                    [program("pstrain"), "--data", data, "--servers", server.address, "--epochs",
+                     "1000000", "--output", "json"], stdout=subprocess.PIPE, stderr=file, text=True)
+            self.addCleanup(child.kill)
+
+            def said():
+                with open(errors, encoding="utf-8") as file:
+                    return file.read()
+
+            wait_until(lambda: "training" in said(), 20, "it trains")
+            child.send_signal(signal.SIGINT)
+            output, _ = child.communicate(timeout=20)
+            self.assertEqual(child.returncode, 128 + signal.SIGINT, said())
+            self.assertTrue(json.loads(output)["interrupted"])
+            self.assertRegex(said(), r"interrupted at 0 %: \d+ examples in \d+ pushes \(0 lost\)")
+            self.assertIn("the same command trains on from there", said())
+            version = json.loads(server.psctl("params", "--output", "json").stdout)[0]["version"]
+            self.assertEqual(json.loads(output)["pushes"], 2 * version)
 
     def test_a_shard_that_nobody_serves_is_named(self):
         with Cluster(shards=2, ttl="2s", interval="1h") as cluster:
