@@ -2,9 +2,9 @@
 #include "base/busy_poll.h"
 
 #include "base/clock.h"
+#include "base/quantity.h"
 
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,15 +19,9 @@
 #define MISSES_MAX 4
 #define SKIPS_MAX 16
 
-struct unit {
-    const char *name;
-    uint64_t ns;
-};
-
 enum ps_status ps_busy_poll_parse(const char *label, const char *text,
                                   struct ps_busy_poll_wish *wish, struct ps_error *error)
 {
-    static const struct unit units[] = {{"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
     *wish = (struct ps_busy_poll_wish){0};
     if (strcmp(text, "off") == 0)
         return PS_OK;
@@ -35,14 +29,9 @@ enum ps_status ps_busy_poll_parse(const char *label, const char *text,
         *wish = (struct ps_busy_poll_wish){.spin_ns = ADAPTIVE_SPIN_NS, .adaptive = true};
         return PS_OK;
     }
-    size_t digits = strspn(text, "0123456789");
-    for (size_t i = 0; digits > 0 && digits <= 9 && i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(text + digits, units[i].name) != 0)
-            continue;
-        wish->spin_ns = strtoull(text, NULL, 10) * units[i].ns;
-        if (wish->spin_ns <= PS_BUSY_POLL_MS_MAX * UINT64_C(1000000))
-            return PS_OK;
-    }
+    if (ps_quantity_nanoseconds(text, &wish->spin_ns) &&
+        wish->spin_ns <= PS_BUSY_POLL_MS_MAX * UINT64_C(1000000))
+        return PS_OK;
     *wish = (struct ps_busy_poll_wish){0};
     return ps_fail(error, PS_ERR_BAD_INPUT,
                    "%s: \"%.40s\" is neither off, auto, nor a time of at most %d ms, like 50us",

@@ -27,8 +27,8 @@ enum ps_option_type {
     PS_OPTION_FLAG,     /* bool: --name, --no-name, name=true|false (also yes, no, 1, 0) */
     PS_OPTION_UINT,     /* uint64_t, decimal */
     PS_OPTION_REAL,     /* double, finite */
-    PS_OPTION_DURATION, /* uint64_t milliseconds: "500ms", "10s", "5m", "2h", "0" */
-    PS_OPTION_BYTES,    /* uint64_t: "4096", "64KiB", "4MiB", "1GiB", "1TiB" */
+    PS_OPTION_DURATION, /* uint64_t milliseconds: "500ms", "10s", "10", "5m", "2h" (quantity.h) */
+    PS_OPTION_BYTES,    /* uint64_t: "4096", "64KiB", "2Gi", "2GB", "2G" (quantity.h) */
     PS_OPTION_CHOICE    /* const char *, one of `choices` */
 };
 
@@ -76,10 +76,10 @@ PS_MUST_USE enum ps_status ps_options_environment(const struct ps_option_set *se
 bool ps_options_misspelt(const struct ps_option_set *set, const char *variable,
                          struct ps_error *error);
 
-/* Sets options from "--name VALUE", "--name=VALUE" and "--flag". Words that are no options are
- * moved to the front of argv (after argv[0]); `*word_count` says how many. "--" ends options. A
- * value never begins with "--" unless it follows "=". May be called again on the same argv, so
- * that the flags win over a file that they name. */
+/* Sets options from "--name VALUE", "--name=VALUE" and "--flag"; "-h" is "--help". Words that are
+ * no options are moved to the front of argv (after argv[0]); `*word_count` says how many. "--" ends
+ * options. A value never begins with "--" unless it follows "=". May be called again on the same
+ * argv, so that the flags win over a file that they name. */
 PS_MUST_USE enum ps_status ps_options_arguments(const struct ps_option_set *set, void *values,
                                                 int argc, char **argv, int *word_count,
                                                 struct ps_error *error);

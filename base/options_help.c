@@ -10,6 +10,7 @@
 
 static void append_option(const struct ps_option_set *set, const struct ps_option *option,
                           struct ps_buffer *text);
+static void append_units(const struct ps_option_set *set, struct ps_buffer *text);
 static void append_choices(struct ps_buffer *facts, const struct ps_option *option);
 
 void ps_options_help(const struct ps_option_set *set, struct ps_buffer *text)
@@ -21,9 +22,14 @@ void ps_options_help(const struct ps_option_set *set, struct ps_buffer *text)
     ps_buffer_append_text(text, "\nOptions:\n");
     for (size_t i = 0; i < set->option_count; i++)
         append_option(set, &set->options[i], text);
+    append_units(set, text);
     if (set->environment != NULL)
-        ps_buffer_append_text(text, "\nAn option wins over its environment variable, which wins "
-                                    "over the\nconfiguration file, which wins over the default.\n");
+        ps_buffer_append_format(text,
+                                "\nAn option wins over its environment variable, which wins "
+                                "over the\n%sdefault.\n",
+                                ps_option_find(set, "config", 6) != NULL
+                                    ? "configuration file, which wins over the "
+                                    : "");
     if (set->statuses != NULL)
         ps_buffer_append_format(text, "\nExit status:\n%s", set->statuses);
     if (set->examples != NULL)
@@ -74,6 +80,18 @@ static void append_option(const struct ps_option_set *set, const struct ps_optio
     if (set->environment != NULL && ps_option_environment_name(set, option, name, sizeof name))
         ps_buffer_append_format(&facts, "Environment: %s.", name);
     append_wrapped(text, last, &column);
+    ps_buffer_append_text(text, "\n");
+}
+
+/* Once for all options: said at each it would be a page longer. */
+static void append_units(const struct ps_option_set *set, struct ps_buffer *text)
+{
+    const char *units = ps_option_units(set);
+    if (units == NULL)
+        return;
+    size_t column = 0;
+    ps_buffer_append_text(text, "\nUnits:\n");
+    append_wrapped(text, units, &column);
     ps_buffer_append_text(text, "\n");
 }
 

@@ -27,10 +27,15 @@ void ps_options_man(const struct ps_option_set *set, struct ps_buffer *page)
     append_lines(page, "COMMANDS", set->commands);
     ps_buffer_append_text(page, ".SH OPTIONS\n");
     append_options(set, page);
+    if (ps_option_units(set) != NULL)
+        ps_buffer_append_format(page, ".SH UNITS\n%s\n", ps_option_units(set));
     if (set->environment != NULL)
-        ps_buffer_append_text(page, ".SH PRECEDENCE\nAn option wins over its environment variable, "
-                                    "which wins over the configuration file, which wins over "
-                                    "the default.\n");
+        ps_buffer_append_format(page,
+                                ".SH PRECEDENCE\nAn option wins over its environment variable, "
+                                "which wins over the %sdefault.\n",
+                                ps_option_find(set, "config", 6) != NULL
+                                    ? "configuration file, which wins over the "
+                                    : "");
     append_lines(page, "EXIT STATUS", set->statuses);
     append_lines(page, "EXAMPLES", set->examples);
 }

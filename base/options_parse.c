@@ -114,6 +114,12 @@ enum ps_status ps_options_arguments(const struct ps_option_set *set, void *value
 static enum ps_status parse_argument(const struct ps_option_set *set, void *values, char **next,
                                      int *consumed, struct ps_error *error)
 {
+    /* The one short option: who has yet to read the help knows it from everywhere else. */
+    const struct ps_option *help = ps_option_find(set, "help", 4);
+    if (strcmp(next[0], "-h") == 0 && help != NULL && help->type == PS_OPTION_FLAG) {
+        *consumed = 1;
+        return ps_option_set_value(help, next[0], values, "true", error);
+    }
     if (next[0][1] != '-')
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "%.80s: options begin with two dashes (%s --help lists them)", next[0],

@@ -3,34 +3,17 @@
 
 #include "base/assert.h"
 #include "base/nearest.h"
+#include "base/quantity.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct unit {
-    const char *suffix;
-    uint64_t factor;
-};
-
-static const struct unit no_units[] = {{"", 1}};
-static const struct unit duration_units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
-static const struct unit byte_units[] = {{"", 1},
-                                         {"KiB", 1024},
-                                         {"MiB", 1024 * 1024},
-                                         {"GiB", 1024 * 1024 * 1024},
-                                         {"TiB", (uint64_t)1024 * 1024 * 1024 * 1024}};
-
 static bool parse_flag(const char *text, bool *value);
 static bool parse_real(const char *text, double *value);
-static bool parse_units(const char *text, const struct unit *units, size_t unit_count,
-                        uint64_t *value);
 static bool is_choice(const char *choices, const char *text);
-
-#define UNITS(table) (table), PS_ARRAY_COUNT(table)
 
 static enum ps_status refuse(struct ps_error *error, const char *label, const char *text,
                              const char *wanted)
@@ -52,7 +35,7 @@ enum ps_status ps_option_set_value(const struct ps_option *option, const char *l
             return PS_OK;
         return refuse(error, label, text, "true or false");
     case PS_OPTION_UINT:
-        if (parse_units(text, UNITS(no_units), field))
+        if (ps_quantity_number(text, field))
             return PS_OK;
         return refuse(error, label, text, "a whole number from 0 to 18446744073709551615");
     case PS_OPTION_REAL:
@@ -60,14 +43,13 @@ enum ps_status ps_option_set_value(const struct ps_option *option, const char *l
             return PS_OK;
         return refuse(error, label, text, "a number such as 0.5 or 1e-3");
     case PS_OPTION_DURATION:
-        /* Nothing needs no unit. */
-        if (parse_units(strcmp(text, "0") == 0 ? "0s" : text, UNITS(duration_units), field))
+        if (ps_quantity_milliseconds(text, field))
             return PS_OK;
-        return refuse(error, label, text, "a duration such as 500ms, 10s, 5m or 2h");
+        return refuse(error, label, text, PS_QUANTITY_DURATIONS);
     case PS_OPTION_BYTES:
-        if (parse_units(text, UNITS(byte_units), field))
+        if (ps_quantity_bytes(text, field))
             return PS_OK;
-        return refuse(error, label, text, "a size such as 4096, 64KiB, 4MiB or 1GiB");
+        return refuse(error, label, text, PS_QUANTITY_BYTES);
     case PS_OPTION_CHOICE:
         PS_ASSERT(option->choices != NULL);
         if (!is_choice(option->choices, text))
@@ -101,28 +83,6 @@ static bool parse_real(const char *text, double *value)
         return false;
     *value = parsed;
     return true;
-}
-
-/* Decimal digits and one of the units' suffixes. */
-static bool parse_units(const char *text, const struct unit *units, size_t unit_count,
-                        uint64_t *value)
-{
-    if (!isdigit((unsigned char)text[0]))
-        return false;
-    char *end = NULL;
-    errno = 0;
-    uint64_t number = strtoull(text, &end, 10);
-    if (errno != 0)
-        return false;
-    for (size_t i = 0; i < unit_count; i++) {
-        if (strcmp(units[i].suffix, end) != 0)
-            continue;
-        if (number > UINT64_MAX / units[i].factor)
-            return false;
-        *value = number * units[i].factor;
-        return true;
-    }
-    return false;
 }
 
 /* `choices` is "a|b|c". */
@@ -199,4 +159,24 @@ void ps_option_append_choices(const struct ps_option *option, struct ps_buffer *
             return;
         ps_buffer_append_text(text, ", ");
     }
+}
+
+static bool has_type(const struct ps_option_set *set, enum ps_option_type type)
+{
+    for (size_t i = 0; i < set->option_count; i++)
+        if (set->options[i].type == type)
+            return true;
+    return false;
+}
+
+const char *ps_option_units(const struct ps_option_set *set)
+{
+#define SIZES \
+    "A SIZE is 4096, 64KiB or 64Ki (times 1024), 64KB or 64K (times 1000); so for M, G and T."
+#define TIMES "A TIME is 10s or 10 (seconds), 500ms, 5m or 2h."
+    if (has_type(set, PS_OPTION_BYTES))
+        return has_type(set, PS_OPTION_DURATION) ? SIZES " " TIMES : SIZES;
+    return has_type(set, PS_OPTION_DURATION) ? TIMES : NULL;
+#undef SIZES
+#undef TIMES
 }

@@ -30,6 +30,10 @@ const struct ps_option *ps_option_nearest(const struct ps_option_set *set, const
 enum ps_status ps_option_unknown(const struct ps_option_set *set, const char *prefix,
                                  const char *name, struct ps_error *error);
 
+/* How the program's sizes and times are written, for --help and the man page; NULL when it has no
+ * such option. */
+const char *ps_option_units(const struct ps_option_set *set);
+
 /* Writes the environment's name of an option. False when it does not fit. */
 bool ps_option_environment_name(const struct ps_option_set *set, const struct ps_option *option,
                                 char *name, size_t capacity);

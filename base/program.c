@@ -20,6 +20,13 @@ static void list_commands(const struct ps_option_set *set, const void *table, si
 bool ps_program_begin(const struct ps_option_set *set, void *values, int argc, char **argv,
                       int *word_count, int *code)
 {
+    return ps_program_read(set, values, argc, argv, word_count, code) &&
+           ps_program_go_on(set, values, code);
+}
+
+bool ps_program_read(const struct ps_option_set *set, void *values, int argc, char **argv,
+                     int *word_count, int *code)
+{
     struct ps_error error = {0};
     *code = EXIT_SUCCESS;
     if (read_options(set, values, argc, argv, word_count, &error) != PS_OK) {
@@ -27,6 +34,12 @@ bool ps_program_begin(const struct ps_option_set *set, void *values, int argc, c
         *code = EX_USAGE;
         return false;
     }
+    return true;
+}
+
+bool ps_program_go_on(const struct ps_option_set *set, const void *values, int *code)
+{
+    *code = EXIT_SUCCESS;
     if (is_asked(set, values, "help"))
         *code = ps_program_print(set, ps_options_help);
     else if (is_asked(set, values, "man"))

@@ -19,6 +19,13 @@
 bool ps_program_begin(const struct ps_option_set *set, void *values, int argc, char **argv,
                       int *word_count, int *code);
 
+/* The two halves of ps_program_begin, for a program that has pages of its own: the first fills
+ * `values`, the second prints --help, --man or --version if one was asked for. Both return false,
+ * with `*code`, when the program has ended. */
+bool ps_program_read(const struct ps_option_set *set, void *values, int argc, char **argv,
+                     int *word_count, int *code);
+bool ps_program_go_on(const struct ps_option_set *set, const void *values, int *code);
+
 /* Prints what ps_options_help or ps_options_man writes. Returns the exit status. */
 int ps_program_print(const struct ps_option_set *set,
                      void (*write)(const struct ps_option_set *set, struct ps_buffer *text));

@@ -21,6 +21,7 @@ struct ps_call_request {
         struct ps_pull_request pull;
         struct ps_list_request list;
         struct ps_since_request since;
+        struct ps_drain_request drain;
         struct {
             struct ps_push_request push;
             struct ps_pull_request pull; /* of the same parameter, after the push */
@@ -39,7 +40,7 @@ struct ps_call_part {
 #define PS_MESSAGE_CALLS_MAX 64
 
 struct ps_call_reply {
-    enum ps_method method; /* says which member holds; FINISH has none */
+    enum ps_method method; /* says which member holds; FINISH and DRAIN have none */
     union {
         struct ps_init_reply init;
         struct ps_push_reply push;
@@ -55,7 +56,7 @@ struct ps_call_reply {
     };
 };
 
-#define PS_OUTCOME_TEXT_MAX 200
+#define PS_OUTCOME_TEXT_MAX 256
 
 struct ps_call_outcome {
     enum ps_status status;

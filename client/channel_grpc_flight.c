@@ -42,6 +42,9 @@ void ps_flight_encode(const struct ps_call_request *request, struct ps_buffer *h
     case PS_METHOD_SINCE:
         ps_encode_since(&request->since, head);
         return;
+    case PS_METHOD_DRAIN:
+        ps_encode_drain(&request->drain, head);
+        return;
     case PS_METHOD_STATUS:
     case PS_METHOD_SAVE:
     case PS_METHOD_PUSHES:
@@ -349,6 +352,7 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
         return ps_decode_save_reply(view, memory, &reply->save, decoded, error);
     case PS_METHOD_SINCE:
         return ps_decode_bundle_reply(view, memory, &reply->since, decoded, error);
+    case PS_METHOD_DRAIN:
     case PS_METHOD_FINISH:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:

@@ -7,6 +7,7 @@
 #include "client/init_epoch.h"
 #include "client/retry.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define DEFAULT_CALLS_PER_SHARD 8
@@ -395,7 +396,13 @@ static void give_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t i
         ps_item_fail(item, call->ambiguous ? PS_ERR_TIMEOUT : call->last_status, reason);
         return;
     }
-    ps_item_fail(item, PS_ERR_UNAVAILABLE, "no server in time");
+    char reason[64];
+    snprintf(reason, sizeof reason,
+             engine->shards[call->shard].epoch == 0
+                 ? "nobody serves shard %u, and nobody came in time"
+                 : "not sent to shard %u in time",
+             call->shard);
+    ps_item_fail(item, PS_ERR_UNAVAILABLE, reason);
 }
 
 /* A call that could have been repeated, had there been time. */

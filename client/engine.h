@@ -116,7 +116,8 @@ struct ps_engine_counters {
 /* Lives as long as the engine. */
 const struct ps_engine_counters *ps_engine_counters(const struct ps_engine *engine);
 
-#define PS_ITEM_TEXT_MAX 128
+/* A server's text names a file first and the reason last: both fit. */
+#define PS_ITEM_TEXT_MAX 256
 
 /* Rows for the answer to PS_METHOD_LIST. */
 struct ps_list_rows {
@@ -146,8 +147,9 @@ struct ps_item {
     struct ps_bytes config;    /* INIT */
     enum ps_encoding encoding; /* PULL, PUSH_PULL: that the reply shall have */
     const struct ps_encoded_push *encoded; /* PUSH, PUSH_PULL: sent instead of content; or NULL */
-    uint32_t shard;                        /* FINISH, STATUS, LIST, SAVE, SINCE: which server */
-    union {                                /* where the answer goes */
+    uint32_t shard; /* FINISH, STATUS, LIST, SAVE, DRAIN, SINCE: which server */
+    uint64_t epoch; /* DRAIN: of that server */
+    union {         /* where the answer goes */
         struct psclient_server_status *server_status; /* STATUS */
         struct ps_list_rows *list;                    /* LIST */
         struct psclient_saved *saved;                 /* SAVE */

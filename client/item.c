@@ -113,6 +113,7 @@ enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *c
         return PS_OK;
     case PS_METHOD_SINCE:
         return ps_replica_take(item->since, &reply->since, error);
+    case PS_METHOD_DRAIN:
     case PS_METHOD_INIT:
     case PS_METHOD_FINISH:
     case PS_METHOD_PUSHES:

@@ -387,6 +387,13 @@ struct psclient_saved {
 int psclient_save(struct psclient *client, uint32_t index, uint64_t timeout_ms,
                   struct psclient_saved *saved, struct psclient_error *error);
 
+/* Asks the server of a shard to do what SIGTERM does: it finishes what is in flight, writes a last
+ * checkpoint, gives the shard back and ends. Returns when it was told, not when it has ended.
+ * `epoch` is what psclient_server_status said of it: a server that has taken over meanwhile is left
+ * alone (PSCLIENT_FAILED). */
+int psclient_drain(struct psclient *client, uint32_t index, uint64_t epoch, uint64_t timeout_ms,
+                   struct psclient_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -209,8 +209,7 @@ static void fill_result(const struct ps_item *item, struct psclient_result *resu
     result->retries = item->retries;
     result->duplicate = item->duplicate ? 1 : 0;
     result->position = item->position;
-    _Static_assert(sizeof result->text == sizeof item->text, "a text fits");
-    memcpy(result->text, item->text, sizeof result->text);
+    snprintf(result->text, sizeof result->text, "%.*s", (int)sizeof result->text - 1, item->text);
 }
 
 struct ps_batch_request ps_client_request(struct psclient *client, enum ps_method method,
@@ -239,7 +238,7 @@ static int run_items(struct psclient *client, enum ps_method method, struct ps_i
     for (size_t i = 0; i < count; i++) {
         if (items[i].status == PS_OK) {
             items[i].status = status;
-            snprintf(items[i].text, sizeof items[i].text, "%.120s", why.text);
+            snprintf(items[i].text, sizeof items[i].text, "%.255s", why.text);
         }
         if (results != NULL)
             fill_result(&items[i], &results[i]);
@@ -257,7 +256,7 @@ int ps_client_verdict(const struct ps_item *items, size_t count, struct psclient
         if (items[i].status == PS_OK)
             continue;
         char text[sizeof error->text];
-        snprintf(text, sizeof text, "%.*s: %s",
+        snprintf(text, sizeof text, "%.*s: %.150s",
                  (int)(items[i].name.size < 100 ? items[i].name.size : 100),
                  (const char *)items[i].name.data, items[i].text);
         bool named = items[i].name.size > 0 && strncmp(items[i].text, "parameter", 9) != 0;
@@ -305,4 +304,11 @@ PS_EXPORT int psclient_save(struct psclient *client, uint32_t index, uint64_t ti
 {
     struct ps_item item = {.shard = index, .saved = saved};
     return run_items(client, PS_METHOD_SAVE, &item, 1, timeout_ms, NULL, error);
+}
+
+PS_EXPORT int psclient_drain(struct psclient *client, uint32_t index, uint64_t epoch,
+                             uint64_t timeout_ms, struct psclient_error *error)
+{
+    struct ps_item item = {.shard = index, .epoch = epoch};
+    return run_items(client, PS_METHOD_DRAIN, &item, 1, timeout_ms, NULL, error);
 }

@@ -42,7 +42,7 @@ enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, b
         return PS_VERDICT_FAILED;
     if (status == PS_ERR_STALE_SESSION && ps_method_is_numbered(method))
         return push && ambiguous ? PS_VERDICT_FAILED : PS_VERDICT_RENUMBER;
-    if (method == PS_METHOD_FINISH && status == PS_ERR_STALE_EPOCH)
+    if ((method == PS_METHOD_FINISH || method == PS_METHOD_DRAIN) && status == PS_ERR_STALE_EPOCH)
         return PS_VERDICT_FAILED;
 
     switch (ps_status_remedy(status)) {

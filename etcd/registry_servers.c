@@ -3,20 +3,24 @@
 
 #include "base/assert.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* What a look at /ps/ tells somebody who wants a claim. */
 struct claim_view {
-    bool ours;               /* the lease owns an index already */
-    bool any_free;           /* ... or this one can be had */
-    uint32_t index;          /* ours or free */
-    int64_t create_revision; /* of ours */
+    bool ours;                         /* the lease owns an index already */
+    bool any_free;                     /* ... or this one can be had */
+    uint32_t index;                    /* ours or free */
+    int64_t create_revision;           /* of ours */
+    char holder[PS_ADDRESS_BYTES_MAX]; /* of the wished index; empty: not published yet */
 };
 
 static enum ps_status view_claims(struct ps_registry *registry, uint32_t shard_count,
                                   uint32_t index_wish, struct ps_kv_lease lease,
                                   uint64_t deadline_ms, struct claim_view *view,
                                   struct ps_error *error);
+static enum ps_status fail_taken(uint32_t index_wish, uint32_t shard_count,
+                                 const struct claim_view *view, struct ps_error *error);
 static void choose_free(const struct ps_kv_entries *entries, size_t key_size, uint32_t shard_count,
                         uint32_t index_wish, struct claim_view *view);
 static enum ps_status put_claim(struct ps_registry *registry, uint32_t index,
@@ -51,7 +55,7 @@ enum ps_status ps_registry_claim(struct ps_registry *registry, uint32_t shard_co
             return PS_OK;
         }
         if (!view.any_free)
-            return ps_fail(error, PS_ERR_BUSY, "no index is free");
+            return fail_taken(index_wish, shard_count, &view, error);
 
         bool done = false;
         int64_t revision = 0;
@@ -65,6 +69,18 @@ enum ps_status ps_registry_claim(struct ps_registry *registry, uint32_t shard_co
         unknown = unknown || status == PS_ERR_TIMEOUT;
     }
     return ps_fail(error, PS_ERR_TIMEOUT, "claiming an index did not come to an end");
+}
+
+/* Whoever asked for one index wants to know who is in the way. */
+static enum ps_status fail_taken(uint32_t index_wish, uint32_t shard_count,
+                                 const struct claim_view *view, struct ps_error *error)
+{
+    if (index_wish == UINT32_MAX)
+        return ps_fail(error, PS_ERR_BUSY, "every index of the job (%" PRIu32 ") is taken",
+                       shard_count);
+    return ps_fail(error, PS_ERR_BUSY, "index %" PRIu32 " is taken by %.200s", index_wish,
+                   view->holder[0] != '\0' ? view->holder
+                                           : "a server that has not published its address yet");
 }
 
 static enum ps_status view_claims(struct ps_registry *registry, uint32_t shard_count,
@@ -96,9 +112,14 @@ static void choose_free(const struct ps_kv_entries *entries, size_t prefix_size,
     PS_ASSERT(shard_count <= PS_SHARDS_MAX);
     bool taken[PS_SHARDS_MAX] = {false};
     for (size_t i = 0; i < entries->count; i++) {
+        const struct ps_kv_entry *entry = &entries->entries[i];
         uint32_t index;
-        if (index_of(&entries->entries[i], prefix_size, shard_count, &index))
-            taken[index] = true;
+        if (!index_of(entry, prefix_size, shard_count, &index))
+            continue;
+        taken[index] = true;
+        if (index == index_wish)
+            (void)snprintf(view->holder, sizeof view->holder, "%.*s", (int)entry->value_size,
+                           (const char *)entry->value);
     }
     uint32_t index = index_wish == UINT32_MAX ? 0 : index_wish;
     uint32_t end = index_wish == UINT32_MAX ? shard_count : index_wish + 1;

@@ -30,7 +30,8 @@
     X(PS_METHOD_SINCE, "pserver.v1.ParameterServer", "GetParamsSince")    \
     X(PS_METHOD_STATUS, "pserver.v1.Admin", "GetStatus")                  \
     X(PS_METHOD_LIST, "pserver.v1.Admin", "ListParams")                   \
-    X(PS_METHOD_SAVE, "pserver.v1.Admin", "SaveCheckpoint")
+    X(PS_METHOD_SAVE, "pserver.v1.Admin", "SaveCheckpoint")               \
+    X(PS_METHOD_DRAIN, "pserver.v1.Admin", "Drain")
 
 #define PS_METHOD_ENUM(TAG, service, method) TAG,
 enum ps_method { PS_METHOD_TABLE(PS_METHOD_ENUM) PS_METHOD_COUNT };
@@ -261,6 +262,10 @@ struct ps_list_reply {
     const struct ps_param_info *params;
     size_t param_count;
     bool more;
+};
+
+struct ps_drain_request {
+    uint64_t epoch; /* of the server that is meant */
 };
 
 struct ps_save_reply {

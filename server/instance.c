@@ -42,8 +42,9 @@ struct ps_instance {
     struct ps_probes *probes;
     char address[PS_ADDRESS_BYTES_MAX]; /* as clients are told */
     struct ps_thread coordinator;
+    atomic_bool drain_asked;
     bool listening;          /* coordinator thread */
-    bool told_ready;         /* coordinator thread: what health watchers know */
+    bool told_serving;       /* coordinator thread: what health watchers know */
     struct ps_error outcome; /* written by the coordinator thread before it ends */
 };
 
@@ -62,6 +63,7 @@ static void tell_health(struct ps_instance *instance);
 static void on_changed(void *self);
 static void on_checkpoint_wanted(void *self);
 static void on_journal_wanted(void *self);
+static void on_drain_wanted(void *self);
 static void hook_load(void *self, const struct ps_claim *claim, uint32_t shard_count);
 static void hook_save(void *self, const struct ps_claim *claim, bool publish);
 static void hook_drain(void *self, uint64_t deadline_ms);
@@ -78,7 +80,8 @@ enum ps_status ps_instance_create(const struct ps_pserver_options *options,
     instance->options = &instance->own;
     instance->log = log;
     PS_LOG(log, PS_LOG_INFO, "server", "starting", PS_FIELD_TEXT("version", PS_VERSION),
-           PS_FIELD_UINT("pid", (uint64_t)getpid()),
+           PS_FIELD_UINT("pid", (uint64_t)getpid()), PS_FIELD_TEXT("job", options->job),
+           PS_FIELD_TEXT("index", options->index < 0 ? "any" : options->index_text),
            PS_FIELD_TEXT("data_dir", options->data_dir != NULL ? options->data_dir : ""),
            PS_FIELD_TEXT("etcd", options->etcd != NULL ? options->etcd : ""));
     if (options->data_dir == NULL)
@@ -120,6 +123,7 @@ void ps_instance_announce_stop(struct ps_instance *instance)
 {
     PS_LOG0(instance->log, PS_LOG_INFO, "server", "stopping");
     ps_probes_stopping(instance->probes);
+    ps_service_announce_stop(instance->service);
 }
 
 void ps_instance_stop(struct ps_instance *instance)
@@ -142,6 +146,7 @@ int ps_instance_exit_code(const struct ps_instance *instance)
     case PS_ERR_CORRUPT:
         return EX_DATAERR;
     case PS_ERR_BAD_INPUT:
+    case PS_ERR_OUT_OF_RANGE: /* an index that the job does not have */
         return EX_USAGE;
     default:
         return EX_UNAVAILABLE;
@@ -348,6 +353,7 @@ static enum ps_status build_driver(struct ps_instance *instance, struct ps_error
     const struct ps_service_listener listener = {.changed = on_changed,
                                                  .checkpoint_wanted = on_checkpoint_wanted,
                                                  .journal_wanted = on_journal_wanted,
+                                                 .drain_wanted = on_drain_wanted,
                                                  .self = instance};
     ps_service_listen(instance->service, &listener);
     return PS_OK;
@@ -395,10 +401,10 @@ static void coordinator_main(void *argument)
 /* Nobody else notices when the proof of ownership runs out by the clock. */
 static void tell_health(struct ps_instance *instance)
 {
-    bool ready = ps_service_is_ready(instance->service);
-    if (ready == instance->told_ready)
+    bool serving = ps_service_is_serving(instance->service);
+    if (serving == instance->told_serving)
         return;
-    instance->told_ready = ready;
+    instance->told_serving = serving;
     ps_rpc_server_wake(instance->rpc);
 }
 
@@ -413,6 +419,16 @@ static void on_journal_wanted(void *self)
 {
     struct ps_instance *instance = self;
     ps_journal_thread_wake(instance->journal);
+}
+
+/* A second signal would end the server at once: however often it is asked, it gets one. */
+static void on_drain_wanted(void *self)
+{
+    struct ps_instance *instance = self;
+    if (atomic_exchange(&instance->drain_asked, true))
+        return;
+    PS_LOG0(instance->log, PS_LOG_INFO, "server", "an operator asks this server to end (Drain)");
+    (void)kill(getpid(), SIGTERM);
 }
 
 static void on_checkpoint_wanted(void *self)

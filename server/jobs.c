@@ -133,7 +133,11 @@ static void run_job(struct ps_jobs *jobs, const struct ps_job *job)
         enum ps_status loaded = ps_job_load(jobs, job, &why);
         ps_coordinator_driver_tell_loaded(jobs->driver, loaded, &why);
     } else {
+        struct ps_ticket asked = ps_service_newest_ticket(jobs->options.service);
         enum ps_status saved = ps_job_save(jobs, job, &why);
+        why.status = saved;
+        if (saved != PS_OK && saved != PS_ERR_NOT_READY)
+            ps_service_not_saved(jobs->options.service, asked, &why);
         ps_coordinator_driver_tell_saved(jobs->driver, saved, &why);
     }
 }

@@ -6,7 +6,6 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* A coordinator that has not come round for this long is stuck: its own waits are all shorter. */
 #define TURN_MS_MAX 60000
@@ -135,12 +134,10 @@ static bool is_ready(void *self, struct ps_buffer *reason)
         ps_buffer_append_text(reason, "stopping");
         return false;
     }
-    /* A shard that waits for its first InitParam is served: trainers must be able to reach it. */
     enum ps_coordinator_state state = (enum ps_coordinator_state)atomic_load(&probes->state);
     const char *service = ps_service_state_name(probes->options.service);
     ps_buffer_append_format(reason, "%s, %s", ps_coordinator_state_word(state), service);
-    return state == PS_COORDINATOR_SERVING &&
-           (strcmp(service, "ready") == 0 || strcmp(service, "uninitialized") == 0);
+    return state == PS_COORDINATOR_SERVING && ps_service_is_serving(probes->options.service);
 }
 
 static void render(void *self, struct ps_buffer *page)

@@ -3,7 +3,9 @@
 #include "base/output.h"
 #include "base/program.h"
 #include "client/psclient.h"
+#include "tools/job_place.h"
 #include "tools/psctl_commands.h"
+#include "tools/psctl_pages.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -20,13 +22,17 @@
 static const struct ps_option table[] = {
     OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "Find the servers here."),
     OPTION(etcd_user, "etcd-user", PS_OPTION_TEXT, "NAME", NULL, NULL, "User of etcd."),
-    OPTION(etcd_password, "etcd-password", PS_OPTION_TEXT, "TEXT", NULL, NULL,
-           "Password of that user; better in the environment than on the command line."),
+    {.name = "etcd-password",
+     .type = PS_OPTION_TEXT,
+     .value_name = "TEXT",
+     .help = "Password of that user; better in the environment than on the command line.",
+     .offset = offsetof(struct psctl_options, etcd_password),
+     .secret = true},
     OPTION(servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
            "The servers themselves, without etcd; position = index."),
     OPTION(job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL, "Prefix of the job's keys in etcd."),
     OPTION(timeout_ms, "timeout", PS_OPTION_DURATION, "TIME", "10s", NULL,
-           "How long to wait for an answer."),
+           "How long to wait for an answer, of each server."),
     OPTION(output, "output", PS_OPTION_CHOICE, "FORM", "table", "table|json",
            "json prints one document on standard output and nothing else there."),
     OPTION(help, "help", PS_OPTION_FLAG, NULL, NULL, NULL, "Print this and exit."),
@@ -38,11 +44,12 @@ static const struct ps_option_set options_set = {
     .program = "psctl",
     .usage = "psctl COMMAND (--etcd URL | --servers HOST:PORT,...) [OPTION]...",
     .summary = "Looks at a running job and asks it for things.",
-    .commands = "  status      every server's state\n"
-                "  members     who serves which index\n"
-                "  params      all parameters\n"
-                "  get NAME    a parameter's values\n"
-                "  checkpoint  write one now on every server\n",
+    .statuses = "  0   every server answered, and what was asked for was done\n"
+                "  64  wrong usage\n"
+                "  65  there is no such parameter\n"
+                "  69  a server or etcd does not answer, does not serve (health), or refuses\n"
+                "  71  no memory\n"
+                "  74  standard output fails\n",
     .examples = "  psctl status --etcd http://127.0.0.1:2379\n"
                 "  psctl params --servers 127.0.0.1:8000 --output json\n"
                 "  psctl get linear/bias --etcd http://127.0.0.1:2379\n"
@@ -54,16 +61,19 @@ static const struct ps_option_set options_set = {
 
 struct command {
     struct ps_command about;
-    int (*run)(const struct psctl *control);
+    int (*run)(const struct psctl *control); /* NULL: asks no server, answered here */
 };
 
 static const struct command commands[] = {
-    {{"status", 0}, psctl_status},         {{"members", 0}, psctl_members},
-    {{"params", 0}, psctl_params},         {{"get", 1}, psctl_get},
-    {{"checkpoint", 0}, psctl_checkpoint},
+    {{"status", 0}, psctl_status}, {{"members", 0}, psctl_members},
+    {{"health", 0}, psctl_health}, {{"params", 0}, psctl_params},
+    {{"get", 1}, psctl_get},       {{"checkpoint", 0}, psctl_checkpoint},
+    {{"drain", 1}, psctl_drain},   {{"help", 0}, NULL},
+    {{"version", 0}, NULL},        {{"completion", 1}, NULL},
 };
 
 static int obey(int argc, char **argv);
+static bool is_about_psctl(struct psctl *control, int words, char **argv, int *code);
 static int run(const struct command *command, struct psctl *control);
 
 int main(int argc, char **argv)
@@ -74,24 +84,56 @@ int main(int argc, char **argv)
 static int obey(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN);
+    char lines[2048];
+    struct ps_buffer list;
+    ps_buffer_init_fixed(&list, lines, sizeof lines);
+    ps_command_list(psctl_pages(), &list);
+    struct ps_option_set set = options_set;
+    set.commands = lines;
     struct psctl control = {0};
     int words = 0;
     int code = EXIT_SUCCESS;
-    if (!ps_program_begin(&options_set, &control.options, argc, argv, &words, &code))
+    if (!ps_program_read(&set, &control.options, argc, argv, &words, &code) ||
+        is_about_psctl(&control, words, argv, &code) ||
+        !ps_program_go_on(&set, &control.options, &code))
         return code;
-    const struct command *command = ps_program_command(
-        &options_set, commands, PS_ARRAY_COUNT(commands), sizeof commands[0], words, argv);
+    const struct command *command = ps_program_command(&set, commands, PS_ARRAY_COUNT(commands),
+                                                       sizeof commands[0], words, argv);
     if (command == NULL)
         return EX_USAGE;
     control.argument = words > 1 ? argv[2] : NULL;
     return run(command, &control);
 }
 
+/* Questions about psctl itself: no server is asked. True: answered, with `*code`. "help" alone is
+ * --help, "version" is --version. */
+static bool is_about_psctl(struct psctl *control, int words, char **argv, int *code)
+{
+    const char *command = words > 0 ? argv[1] : "";
+    bool help = strcmp(command, "help") == 0;
+    if (help && words == 2) {
+        *code = psctl_help(&options_set, argv[2]);
+        return true;
+    }
+    if (strcmp(command, "completion") == 0 && words == 2) {
+        *code = psctl_completion(&options_set, argv[2]);
+        return true;
+    }
+    if (control->options.help && !help && ps_command_find(psctl_pages(), command) != NULL) {
+        *code = psctl_help(&options_set, command);
+        return true;
+    }
+    control->options.help |= help && words == 1;
+    control->options.version |= strcmp(command, "version") == 0 && words == 1;
+    return false;
+}
+
 static int run(const struct command *command, struct psctl *control)
 {
     const struct psctl_options *options = &control->options;
-    if ((options->etcd == NULL) == (options->servers == NULL)) {
-        (void)fprintf(stderr, "psctl: name the servers by --etcd or by --servers\n");
+    struct ps_error misplaced = {0};
+    if (ps_job_place_check(options->etcd, options->servers, &misplaced) != PS_OK) {
+        (void)fprintf(stderr, "psctl: %s\n", misplaced.text);
         return EX_USAGE;
     }
     struct psclient_error error = {0};

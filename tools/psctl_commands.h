@@ -24,7 +24,7 @@ struct psctl_options {
 struct psctl {
     struct psctl_options options;
     struct psclient *client; /* owned by main */
-    const char *argument;    /* of get: the parameter's name */
+    const char *argument;    /* of get: the parameter's name; of drain: the index */
     bool json;
 };
 
@@ -32,10 +32,20 @@ struct psctl {
 int psctl_open(const struct psctl *control, uint64_t split_bytes, struct psclient **client,
                struct psclient_error *error);
 
+/* What one server says of itself, or why it says nothing: that is complained of, too. */
+struct psctl_answer {
+    int status; /* PSCLIENT_OK: `server` holds */
+    struct psclient_server_status server;
+    struct psclient_error error;
+};
+struct psctl_answer psctl_ask(const struct psctl *control, uint32_t index);
+
 int psctl_status(const struct psctl *control);
 int psctl_members(const struct psctl *control);
+int psctl_health(const struct psctl *control);
 int psctl_params(const struct psctl *control);
 int psctl_get(const struct psctl *control);
 int psctl_checkpoint(const struct psctl *control);
+int psctl_drain(const struct psctl *control);
 
 #endif

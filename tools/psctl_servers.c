@@ -8,15 +8,9 @@
 #include <stdlib.h>
 #include <sysexits.h>
 
-struct answer {
-    int status;
-    struct psclient_server_status server;
-    struct psclient_error error;
-};
-
-static struct answer ask(const struct psctl *control, uint32_t index);
-static void status_row(const struct answer *answer, uint32_t index);
-static void status_json(struct ps_json_writer *json, const struct answer *answer, uint32_t index);
+static void status_row(const struct psctl_answer *answer, uint32_t index);
+static void status_json(struct ps_json_writer *json, const struct psctl_answer *answer,
+                        uint32_t index);
 static int finish(struct json_document *document, const struct psctl *control, uint32_t missing);
 
 int psctl_status(const struct psctl *control)
@@ -29,7 +23,7 @@ int psctl_status(const struct psctl *control)
                      "STATE", "DEVICE", "PARAMS", "BYTES", "POSITION", "SAVED", "EPOCH", "UPTIME");
     uint32_t missing = 0;
     for (uint32_t i = 0; i < psclient_shard_count(control->client); i++) {
-        struct answer answer = ask(control, i);
+        struct psctl_answer answer = psctl_ask(control, i);
         missing += answer.status != PSCLIENT_OK;
         if (control->json)
             status_json(&document.json, &answer, i);
@@ -49,7 +43,7 @@ int psctl_members(const struct psctl *control)
         (void)printf("%-6s %-24s %-14s %s\n", "INDEX", "ADDRESS", "STATE", "EPOCH");
     uint32_t missing = 0;
     for (uint32_t i = 0; i < psclient_shard_count(control->client); i++) {
-        struct answer answer = ask(control, i);
+        struct psctl_answer answer = psctl_ask(control, i);
         bool serves = answer.status == PSCLIENT_OK;
         missing += !serves;
         if (!control->json) {
@@ -104,9 +98,9 @@ int psctl_checkpoint(const struct psctl *control)
     return finish(&document, control, missing);
 }
 
-static struct answer ask(const struct psctl *control, uint32_t index)
+struct psctl_answer psctl_ask(const struct psctl *control, uint32_t index)
 {
-    struct answer answer = {0};
+    struct psctl_answer answer = {0};
     answer.status = psclient_server_status(control->client, index, control->options.timeout_ms,
                                            &answer.server, &answer.error);
     if (answer.status != PSCLIENT_OK)
@@ -115,7 +109,7 @@ static struct answer ask(const struct psctl *control, uint32_t index)
     return answer;
 }
 
-static void status_row(const struct answer *answer, uint32_t index)
+static void status_row(const struct psctl_answer *answer, uint32_t index)
 {
     const struct psclient_server_status *server = &answer->server;
     if (answer->status != PSCLIENT_OK) {
@@ -129,7 +123,8 @@ static void status_row(const struct answer *answer, uint32_t index)
                  server->epoch, (double)server->uptime_ms / 1000.0);
 }
 
-static void status_json(struct ps_json_writer *json, const struct answer *answer, uint32_t index)
+static void status_json(struct ps_json_writer *json, const struct psctl_answer *answer,
+                        uint32_t index)
 {
     const struct psclient_server_status *server = &answer->server;
     ps_json_begin_object(json, NULL);

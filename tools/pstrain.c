@@ -9,8 +9,10 @@
 #include "base/program.h"
 #include "base/thread.h"
 #include "tools/generate.h"
+#include "tools/job_place.h"
 #include "tools/json_document.h"
 #include "tools/optimizer_choice.h"
+#include "tools/train_interrupt.h"
 #include "tools/train_report.h"
 #include "tools/trainer.h"
 
@@ -111,6 +113,7 @@ struct invocation {
     struct ps_trainer_options trainer;
     struct ps_trainer_progress progress;
     struct ps_trained trained;
+    int signal; /* that ended training early; 0: none */
 };
 
 static int obey(int argc, char **argv);
@@ -121,6 +124,7 @@ static enum ps_status prepare(struct invocation *invocation, struct ps_error *er
 static enum ps_status check_numbers(const struct pstrain_options *options, struct ps_error *error);
 static enum ps_status train(struct invocation *invocation, double *seconds, struct ps_error *error);
 static void report(struct invocation *invocation, double seconds);
+static int interrupted(int number);
 static void release(struct invocation *invocation);
 static int complain(const char *what, const struct ps_error *error, int code);
 
@@ -201,7 +205,7 @@ static int run(struct invocation *invocation)
     if (train(invocation, &seconds, &error) != PS_OK)
         return complain("train", &error, EX_UNAVAILABLE);
     report(invocation, seconds);
-    return EXIT_SUCCESS;
+    return invocation->signal == 0 ? EXIT_SUCCESS : interrupted(invocation->signal);
 }
 
 /* One of the option's choices. */
@@ -261,8 +265,7 @@ static enum ps_status check_numbers(const struct pstrain_options *options, struc
 {
     if (options->data == NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--data FILE is missing; see pstrain --help");
-    if ((options->etcd == NULL) == (options->servers == NULL))
-        return ps_fail(error, PS_ERR_BAD_INPUT, "name the servers by --etcd or by --servers");
+    PS_TRY(ps_job_place_check(options->etcd, options->servers, error));
     if (options->workers < 1 || options->workers > PS_WORKERS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--workers must be 1 to %d", PS_WORKERS_MAX);
     if (options->parts < 1 || options->parts > 65536 || options->part >= options->parts)
@@ -282,11 +285,17 @@ static enum ps_status train(struct invocation *invocation, double *seconds, stru
 {
     const struct ps_clock *clock = ps_clock_real();
     uint64_t start_ms = ps_now_ms(clock);
+    struct ps_train_interrupt interrupt;
     struct ps_progress_line line;
-    PS_TRY(ps_progress_line_init(&line, &invocation->trainer, &invocation->progress, error));
+    PS_TRY(ps_train_interrupt_init(&interrupt, &invocation->trainer, &invocation->progress, error));
     enum ps_status status =
-        ps_trainer_run(&invocation->trainer, &invocation->progress, &invocation->trained, error);
-    ps_progress_line_fini(&line);
+        ps_progress_line_init(&line, &invocation->trainer, &invocation->progress, error);
+    if (status == PS_OK) {
+        status = ps_trainer_run(&invocation->trainer, &invocation->progress, &invocation->trained,
+                                error);
+        ps_progress_line_fini(&line);
+    }
+    invocation->signal = ps_train_interrupt_fini(&interrupt);
     *seconds = (double)(ps_now_ms(clock) - start_ms) / 1000.0;
     return status;
 }
@@ -301,6 +310,7 @@ static void report(struct invocation *invocation, double seconds)
         .workers = invocation->trainer.workers,
         .epochs = invocation->trainer.epochs,
         .seconds = seconds,
+        .interrupted = invocation->signal != 0,
         .progress = &invocation->progress,
         .has_test = invocation->options.test != NULL,
     };
@@ -312,6 +322,13 @@ static void report(struct invocation *invocation, double seconds)
             ps_linear_evaluate(model, &invocation->test, &invocation->map,
                                invocation->trained.weights, invocation->trained.bias, scratch);
     ps_train_report_print(&report, strcmp(invocation->options.output, "json") == 0);
+}
+
+static int interrupted(int number)
+{
+    (void)fprintf(stderr, "pstrain: ended early: the servers have the model as it is reported, and "
+                          "the same command trains on from there, through all its epochs\n");
+    return 128 + number;
 }
 
 static void release(struct invocation *invocation)

@@ -57,9 +57,7 @@ static void print_line(const struct ps_progress_line *line, uint64_t start_ms, b
     struct ps_trainer_progress *progress = line->progress;
     double seconds = (double)(ps_now_ms(ps_clock_real()) - start_ms) / 1000.0;
     double examples = (double)atomic_load(&progress->examples);
-    double all =
-        (double)line->options->train->row_count * line->options->epochs / line->options->parts;
-    double share = all > 0 ? examples / all : 1;
+    double share = ps_train_share(line->options, progress);
     (void)fprintf(stderr,
                   "%straining %3.0f %%  loss %.4f  %.0f examples/s  pushes %llu  lost %llu  "
                   "retries %llu  %.1f s%s",
@@ -68,6 +66,14 @@ static void print_line(const struct ps_progress_line *line, uint64_t start_ms, b
                   seconds > 0 ? examples / seconds : 0, atomic_load(&progress->pushes),
                   atomic_load(&progress->lost_pushes), atomic_load(&progress->retries), seconds,
                   terminal ? "\033[K" : "\n");
+}
+
+double ps_train_share(const struct ps_trainer_options *options,
+                      const struct ps_trainer_progress *progress)
+{
+    double examples = (double)atomic_load(&progress->examples);
+    double all = (double)options->train->row_count * options->epochs / options->parts;
+    return all > 0 ? examples / all : 1;
 }
 
 void ps_train_report_print(const struct ps_train_report *report, bool json)
@@ -114,6 +120,7 @@ static void print_json(const struct ps_train_report *report)
     ps_json_uint(&json, "examples", atomic_load(&report->progress->examples));
     ps_json_uint(&json, "pushes", atomic_load(&report->progress->pushes));
     ps_json_uint(&json, "lost_pushes", atomic_load(&report->progress->lost_pushes));
+    ps_json_bool(&json, "interrupted", report->interrupted);
     ps_json_uint(&json, "retries", atomic_load(&report->progress->retries));
     ps_json_end_object(&json);
     (void)puts(text.text != NULL ? text.text : "{}");

@@ -29,12 +29,17 @@ PS_MUST_USE enum ps_status ps_progress_line_init(struct ps_progress_line *line,
                                                  struct ps_error *error);
 void ps_progress_line_fini(struct ps_progress_line *line);
 
+/* What part of this process' share of the work is done, from 0 to 1. */
+double ps_train_share(const struct ps_trainer_options *options,
+                      const struct ps_trainer_progress *progress);
+
 struct ps_train_report {
     const char *model;
     const char *optimizer;
     uint32_t workers;
     uint32_t epochs;
     double seconds;
+    bool interrupted;
     const struct ps_trainer_progress *progress;
     struct ps_evaluation train;
     bool has_test;

@@ -76,6 +76,8 @@ static void ask(struct ps_coordinator_driver *driver, const struct ps_action *ac
         answer->status =
             ps_registry_claim(registry, coordinator->shard_count, coordinator->options.index_wish,
                               coordinator->lease, until_ms, &answer->claim, &error);
+        if (answer->status == PS_ERR_BUSY)
+            driver->spare_reason = error;
         break;
     case PS_ACTION_WATCH:
         answer->type = PS_EVENT_WATCHED;
@@ -111,6 +113,8 @@ static void ask(struct ps_coordinator_driver *driver, const struct ps_action *ac
     driver->answered = true;
 }
 
+static void note_shard_count(struct ps_coordinator_driver *driver, uint32_t shard_count);
+
 static enum ps_status ask_shard_count(struct ps_coordinator_driver *driver, uint64_t until_ms,
                                       uint32_t *shard_count, struct ps_error *error)
 {
@@ -120,10 +124,32 @@ static enum ps_status ask_shard_count(struct ps_coordinator_driver *driver, uint
     else
         PS_TRY(ps_registry_desired(driver->registry, driver->shard_count_wish, until_ms,
                                    shard_count, error));
+    note_shard_count(driver, *shard_count);
     if (index_wish != PS_INDEX_ANY && index_wish >= *shard_count)
-        return ps_fail(error, PS_ERR_OUT_OF_RANGE, "index %u was asked for, but the job has %u",
-                       index_wish, *shard_count);
+        return ps_fail(error, PS_ERR_OUT_OF_RANGE,
+                       "index %u was asked for, but the job has %u shards: 0 to %u", index_wish,
+                       *shard_count, *shard_count - 1);
     return PS_OK;
+}
+
+/* The job's number stands: parameters are placed by it. Whoever asked for another one believes to
+ * have changed it. One is the wish of those who asked for none. */
+static void note_shard_count(struct ps_coordinator_driver *driver, uint32_t shard_count)
+{
+    uint32_t wish = driver->shard_count_wish;
+    if (driver->count_noted || wish == 0 || wish == shard_count)
+        return;
+    driver->count_noted = true;
+    const struct ps_field asked = PS_FIELD_UINT("num_pservers", wish);
+    const struct ps_field has = PS_FIELD_UINT("job_has", shard_count);
+    if (wish == 1)
+        PS_LOG(driver->log, PS_LOG_INFO, COMPONENT,
+               "the job's own number of shards counts (/ps_desired)", has);
+    else
+        PS_LOG(driver->log, PS_LOG_WARN, COMPONENT,
+               "--num-pservers is not the job's number of shards (/ps_desired), which counts: "
+               "psckpt reshard makes a job of another number",
+               asked, has);
 }
 
 /* A server that saves nothing has looked for no checkpoint either. */
@@ -213,7 +239,8 @@ void ps_coordinator_hands_note_state(struct ps_coordinator_driver *driver,
     switch (coordinator->state) {
     case PS_COORDINATOR_SPARE:
         if (!driver->spare_noted)
-            PS_LOG0(log, PS_LOG_INFO, COMPONENT, "every index is taken: waiting as a spare");
+            PS_LOG(log, PS_LOG_INFO, COMPONENT, "waiting as a spare",
+                   PS_FIELD_TEXT("reason", driver->spare_reason.text));
         driver->spare_noted = true;
         return;
     case PS_COORDINATOR_LOADING:

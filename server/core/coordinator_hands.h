@@ -43,6 +43,8 @@ struct ps_coordinator_driver {
 
     struct ps_claim claim; /* what the service was told to own last */
     bool spare_noted;
+    bool count_noted;
+    struct ps_error spare_reason; /* why the last claim got no index */
     bool fence_noted;
     enum ps_status trouble[PS_ACTION_COUNT]; /* as logged last, so that it is logged once */
     struct ps_error last_error;

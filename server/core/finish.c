@@ -97,6 +97,24 @@ bool ps_service_abandoned(const struct ps_service *service, struct ps_ticket tic
     return ps_tickets_abandoned((struct ps_tickets *)&service->tickets, ticket);
 }
 
+bool ps_service_save_failed(struct ps_service *service, struct ps_ticket ticket,
+                            struct ps_error *why)
+{
+    return ps_tickets_failed(&service->tickets, ticket, why);
+}
+
+struct ps_ticket ps_service_newest_ticket(struct ps_service *service)
+{
+    return ps_tickets_newest(&service->tickets);
+}
+
+void ps_service_not_saved(struct ps_service *service, struct ps_ticket ticket,
+                          const struct ps_error *why)
+{
+    ps_tickets_fail(&service->tickets, ticket, why);
+    ps_service_tell_changed(service);
+}
+
 void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
                       const struct ps_checkpoint_place *place)
 {

@@ -31,7 +31,7 @@ struct search {
     enum fate *fates; /* one per entry of the catalog */
     size_t damaged_count;
     bool pointer_is_absent;  /* the file that the pointer names is not there */
-    char damaged[160];       /* their names, as many as fit */
+    char damaged[180];       /* their names, as many as fit whole: two and ", ..." */
     uint64_t needed;         /* position that recovery must reach */
     uint64_t known;          /* position that it should reach, of epochs without a journal */
     struct ps_error journal; /* what was wrong with the journal behind the newest candidate */
@@ -294,8 +294,9 @@ static enum outcome try_journal(struct search *search, const char *name, struct 
     if (status == PS_OK)
         status = ps_fail(&reason, PS_ERR_CORRUPT,
                          "journal: it ends at position %" PRIu64 ", but %" PRIu64
-                         " had been reached: the pushes between are missing (not whole: %.100s)",
-                         loaded->position, search->needed, search->damaged);
+                         " had been reached: the pushes between are missing (checkpoints that are "
+                         "not whole: %zu, named in the log)",
+                         loaded->position, search->needed, search->damaged_count);
     ps_service_give_up_recovery(search->loader->service);
     if (status != PS_ERR_CORRUPT) {
         (void)ps_fail(&search->stop, status, "%s", reason.text);
@@ -332,9 +333,15 @@ static enum ps_status find_nothing(const struct search *search, struct ps_error 
 
 static void note_damage(struct search *search, const char *name, const struct ps_error *reason)
 {
+    static const char more[] = ", ...";
     size_t used = strlen(search->damaged);
-    snprintf(search->damaged + used, sizeof search->damaged - used, "%s%s", used > 0 ? ", " : "",
-             name);
+    bool listed = search->damaged_count == 0 || search->damaged[used - 1] != '.';
+    size_t room = sizeof search->damaged - used;
+    /* A name that was cut is the name of no file; each has a line of the log to itself. */
+    if (listed && strlen(name) + 2 + sizeof more <= room)
+        snprintf(search->damaged + used, room, "%s%s", used > 0 ? ", " : "", name);
+    else if (listed)
+        snprintf(search->damaged + used, room, "%s", more);
     search->damaged_count++;
     PS_LOG(search->loader->log, PS_LOG_ERROR, "loader", "checkpoint is not usable",
            PS_FIELD_TEXT("name", name), PS_FIELD_ERROR(reason));

@@ -146,7 +146,8 @@ static enum ps_status check_ready(const struct ps_service *service, uint32_t sha
     return PS_OK;
 }
 
-/* Texts that clients know from before there were encodings stay as they are. */
+/* Texts that clients know from before there were encodings stay as they are; what a type's number
+ * means is said behind it. */
 enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec, enum ps_dtype dtype,
                                          enum ps_encoding encoding, uint64_t bytes,
                                          struct ps_error *error)
@@ -155,8 +156,9 @@ enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec, e
     if (dtype != ps_parameter_spec_gradient(spec))
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "Name: %s, parameter and gradient element type not match, parameter: %d, "
-                       "gradient: %d",
-                       name, (int)spec->dtype, (int)dtype);
+                       "gradient: %d (%s, %s)",
+                       name, (int)spec->dtype, (int)dtype, ps_dtype_name(spec->dtype),
+                       dtype < PS_DTYPE_COUNT ? ps_dtype_name(dtype) : "no type");
     if (encoding != PS_ENCODING_NATIVE) {
         struct ps_error reason;
         enum ps_status status =

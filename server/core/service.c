@@ -5,6 +5,7 @@
 #include "optimizer/optimizer.h"
 #include "server/core/service_state.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #define CLIENTS_MAX_DEFAULT 16384
@@ -196,6 +197,32 @@ static void drop_state(struct ps_service *service)
     ps_service_count_table(service);
 }
 
+void ps_service_announce_stop(struct ps_service *service)
+{
+    atomic_store(&service->leaving, true);
+    ps_service_tell_changed(service);
+}
+
+enum ps_status ps_service_want_drain(struct ps_service *service, uint64_t epoch,
+                                     struct ps_error *error)
+{
+    if (epoch == 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "Drain needs the epoch of the server that is meant, as GetStatus says");
+    ps_rwlock_read(&service->cut);
+    uint64_t ours = ps_service_life(service) == PS_LIFE_STARTING ? 0 : service->epoch;
+    ps_rwlock_unlock(&service->cut);
+    if (epoch != ours)
+        return ps_fail(error, PS_ERR_STALE_EPOCH,
+                       "another server was meant (epoch given: %" PRIu64 ", this one's: %" PRIu64
+                       "); nothing changed",
+                       epoch, ours);
+    if (service->listener.drain_wanted == NULL)
+        return ps_fail(error, PS_ERR_UNSUPPORTED, "this server does not end by a call");
+    service->listener.drain_wanted(service->listener.self);
+    return PS_OK;
+}
+
 void ps_service_drain(struct ps_service *service)
 {
     atomic_store(&service->draining, true);
@@ -211,7 +238,7 @@ const char *ps_service_state_name(const struct ps_service *service)
 {
     if (atomic_load(&service->broken))
         return "broken";
-    if (atomic_load(&service->draining))
+    if (atomic_load(&service->draining) || atomic_load(&service->leaving))
         return "draining";
     if (ps_service_life(service) == PS_LIFE_STARTING)
         return "starting";
@@ -222,9 +249,11 @@ const char *ps_service_state_name(const struct ps_service *service)
     return ps_service_life(service) == PS_LIFE_READY ? "ready" : "uninitialized";
 }
 
-bool ps_service_is_ready(const struct ps_service *service)
+bool ps_service_is_serving(const struct ps_service *service)
 {
-    return ps_service_life(service) == PS_LIFE_READY && ps_service_is_proved(service) &&
+    enum ps_life life = ps_service_life(service);
+    return (life == PS_LIFE_READY || life == PS_LIFE_UNINITIALIZED) &&
+           ps_service_is_proved(service) && !atomic_load(&service->leaving) &&
            !atomic_load(&service->draining) && !atomic_load(&service->broken);
 }
 

@@ -44,6 +44,7 @@ struct ps_service_listener {
     void (*changed)(void *self);           /* ask the parked calls again */
     void (*checkpoint_wanted)(void *self); /* a ticket was given out */
     void (*journal_wanted)(void *self);    /* records are queued; may be NULL without a journal */
+    void (*drain_wanted)(void *self);      /* an operator asks; may be NULL: nobody can ask */
     void *self;
 };
 
@@ -152,6 +153,19 @@ bool ps_service_is_proved(const struct ps_service *service);
  * they hold. */
 void ps_service_reset(struct ps_service *service);
 
+/* From now on the service says that it does not serve, and serves on: probes and load balancers are
+ * to send nobody here any more before calls are refused. Any thread. */
+void ps_service_announce_stop(struct ps_service *service);
+
+/* An operator asks the server under `epoch` to end as after SIGTERM: tells the listener.
+ *
+ * PS_ERR_BAD_INPUT    epoch 0: nobody asks for whichever server there is
+ * PS_ERR_STALE_EPOCH  this server is another one (STARTING ones have no epoch)
+ * PS_ERR_UNSUPPORTED  nobody listens for it
+ */
+PS_MUST_USE enum ps_status ps_service_want_drain(struct ps_service *service, uint64_t epoch,
+                                                 struct ps_error *error);
+
 /* Refuses every new call with PS_ERR_UNAVAILABLE "shutting down"; snapshots still work. */
 void ps_service_drain(struct ps_service *service);
 
@@ -162,8 +176,10 @@ void ps_service_break(struct ps_service *service);
 /* "broken", "starting", "recovering", "uninitialized", "ready", "fenced", "draining". Static. */
 const char *ps_service_state_name(const struct ps_service *service);
 
-/* READY, proved and not draining: what a readiness probe asks. */
-bool ps_service_is_ready(const struct ps_service *service);
+/* May clients be sent here? Its shard is loaded, the lease proved, and it is not going away: the
+ * one answer of gRPC's health service and of /readyz. One that waits for its first InitParam may
+ * be visited, since whoever is to initialise it has to reach it. */
+bool ps_service_is_serving(const struct ps_service *service);
 
 /* ---- The four calls ---- */
 
@@ -339,6 +355,18 @@ bool ps_service_satisfied(const struct ps_service *service, struct ps_ticket tic
 /* True when the state that the ticket was given for is gone (ps_service_reset): it will never be
  * satisfied, and who waits for it is to be told PS_ERR_UNAVAILABLE. */
 bool ps_service_abandoned(const struct ps_service *service, struct ps_ticket ticket);
+
+/* Whoever waits, and does not want to wait for a better day, is told why the last attempt at the
+ * ticket failed: true, and `*why`. False while there was none, and after one that succeeded. */
+bool ps_service_save_failed(struct ps_service *service, struct ps_ticket ticket,
+                            struct ps_error *why);
+
+/* The newest ticket: a save that begins now is to satisfy it. */
+struct ps_ticket ps_service_newest_ticket(struct ps_service *service);
+
+/* A save that was to satisfy tickets up to `ticket` came to nothing: tells the listener. */
+void ps_service_not_saved(struct ps_service *service, struct ps_ticket ticket,
+                          const struct ps_error *why);
 
 /* Everything of one instant (promise P3): references, not copies. */
 struct ps_snapshot {

@@ -57,6 +57,30 @@ void ps_tickets_save(struct ps_tickets *tickets, struct ps_ticket ticket,
     ps_mutex_unlock(&tickets->lock);
 }
 
+void ps_tickets_fail(struct ps_tickets *tickets, struct ps_ticket ticket,
+                     const struct ps_error *why)
+{
+    PS_ASSERT(why->status != PS_OK);
+    ps_mutex_lock(&tickets->lock);
+    PS_ASSERT(ticket.number <= tickets->given);
+    if (life_of(ticket.number) == life_of(tickets->given)) {
+        tickets->failed = ticket.number;
+        tickets->why = *why;
+    }
+    ps_mutex_unlock(&tickets->lock);
+}
+
+bool ps_tickets_failed(struct ps_tickets *tickets, struct ps_ticket ticket, struct ps_error *why)
+{
+    ps_mutex_lock(&tickets->lock);
+    bool failed = life_of(ticket.number) == life_of(tickets->failed) &&
+                  ticket.number <= tickets->failed && ticket.number > tickets->saved;
+    if (failed)
+        *why = tickets->why;
+    ps_mutex_unlock(&tickets->lock);
+    return failed;
+}
+
 bool ps_tickets_satisfied(struct ps_tickets *tickets, struct ps_ticket ticket)
 {
     if (ticket.number == 0)

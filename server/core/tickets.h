@@ -19,6 +19,8 @@ struct ps_tickets {
     struct ps_mutex lock; /* PS_RANK_QUEUE; guards all that follows */
     uint64_t given;       /* number of the newest ticket */
     uint64_t saved;       /* every ticket of this life up to here is satisfied */
+    uint64_t failed;      /* the last attempt at those up to here came to nothing, ... */
+    struct ps_error why;  /* ... for this reason */
     bool has_place;
     struct ps_checkpoint_place place; /* of the newest checkpoint */
 };
@@ -36,6 +38,13 @@ struct ps_ticket ps_tickets_newest(struct ps_tickets *tickets);
  * present life: the checkpoint that was loaded. */
 void ps_tickets_save(struct ps_tickets *tickets, struct ps_ticket ticket,
                      const struct ps_checkpoint_place *place);
+
+/* An attempt that would have satisfied every ticket up to `ticket` failed. Others may follow. */
+void ps_tickets_fail(struct ps_tickets *tickets, struct ps_ticket ticket,
+                     const struct ps_error *why);
+
+/* Has an attempt that covered it failed, and none succeeded since? Then `*why` says what at. */
+bool ps_tickets_failed(struct ps_tickets *tickets, struct ps_ticket ticket, struct ps_error *why);
 
 bool ps_tickets_satisfied(struct ps_tickets *tickets, struct ps_ticket ticket);
 

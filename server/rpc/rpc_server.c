@@ -387,7 +387,7 @@ enum ps_health ps_rpc_health(const struct ps_rpc_context *context, const char *s
 {
     if (service[0] != '\0' && strcmp(service, "pserver.v1.ParameterServer") != 0)
         return PS_HEALTH_SERVICE_UNKNOWN;
-    if (atomic_load(&context->draining) || !ps_service_is_ready(context->service))
+    if (atomic_load(&context->draining) || !ps_service_is_serving(context->service))
         return PS_HEALTH_NOT_SERVING;
     return PS_HEALTH_SERVING;
 }

@@ -213,7 +213,8 @@ static bool answer_list(struct ps_exchange *exchange)
     return true;
 }
 
-/* Waits until the checkpoint that was asked for is saved, then says which it was. */
+/* Waits until the checkpoint that was asked for is saved, then says which it was. Who asked by hand
+ * is told why the first attempt failed, while the server goes on trying. */
 static bool answer_save(struct ps_exchange *exchange)
 {
     struct ps_service *service = exchange->context->service;
@@ -226,8 +227,12 @@ static bool answer_save(struct ps_exchange *exchange)
     }
     if (exchange->status != PS_OK)
         return true;
-    if (!ticket_is_settled(exchange))
-        return false;
+    if (!ticket_is_settled(exchange)) {
+        if (!ps_service_save_failed(service, exchange->ticket, &exchange->error))
+            return false;
+        exchange->status = exchange->error.status;
+        return true;
+    }
     if (exchange->status != PS_OK)
         return true;
     struct ps_checkpoint_place place;
@@ -239,6 +244,16 @@ static bool answer_save(struct ps_exchange *exchange)
     const struct ps_save_reply reply = {
         .uuid = place.uuid, .path = place.path, .position = place.position, .bytes = place.bytes};
     ps_encode_save_reply(&reply, exchange->reply);
+    return true;
+}
+
+static bool answer_drain(struct ps_exchange *exchange)
+{
+    struct ps_drain_request request;
+    exchange->status = ps_decode_drain(exchange->request, &request, &exchange->error);
+    if (exchange->status == PS_OK)
+        exchange->status =
+            ps_service_want_drain(exchange->context->service, request.epoch, &exchange->error);
     return true;
 }
 
@@ -274,5 +289,6 @@ const struct ps_unary_method ps_unary_methods[PS_UNARY_METHOD_COUNT] = {
     {ADMIN_PATH("GetStatus"), answer_status, MANY_SLOTS, STATUS_REPLY_BYTES_MAX, PS_METHOD_STATUS},
     {ADMIN_PATH("ListParams"), answer_list, 2, LIST_REPLY_BYTES_MAX, PS_METHOD_LIST},
     {ADMIN_PATH("SaveCheckpoint"), answer_save, 8, STATUS_REPLY_BYTES_MAX, PS_METHOD_SAVE},
+    {ADMIN_PATH("Drain"), answer_drain, 2, SMALL_REPLY_BYTES_MAX, PS_METHOD_DRAIN},
     {PS_HEALTH_CHECK_PATH, answer_health_check, MANY_SLOTS, SMALL_REPLY_BYTES_MAX, PS_METHOD_COUNT},
 };

@@ -18,9 +18,10 @@
 static void draw(struct ps_buffer *svg, const struct ps_bench_options *options,
                  const struct ps_bench_machine *machine, const struct ps_bench_report *report);
 static void draw_row(struct ps_buffer *svg, const struct ps_bench_row *row, size_t number,
-                     double most);
+                     double most, bool times);
 static void append_escaped(struct ps_buffer *svg, const char *text);
-static double most_of(const struct ps_bench_report *report);
+static double value_of(const struct ps_bench_row *row, bool times);
+static double most_of(const struct ps_bench_report *report, bool times);
 
 enum ps_status ps_bench_plot(const char *path, const struct ps_bench_options *options,
                              const struct ps_bench_machine *machine,
@@ -43,47 +44,52 @@ enum ps_status ps_bench_plot(const char *path, const struct ps_bench_options *op
 static void draw(struct ps_buffer *svg, const struct ps_bench_options *options,
                  const struct ps_bench_machine *machine, const struct ps_bench_report *report)
 {
+    /* Whoever measures one operation at a time asks how long it takes. */
+    bool times = strcmp(options->name, "latency") == 0;
     ps_buffer_append_format(svg,
                             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%zu\" "
                             "font-family=\"sans-serif\" font-size=\"13\">\n"
                             "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
-                            "<text x=\"16\" y=\"26\" font-size=\"17\">psbench %s: GB/s</text>\n"
+                            "<text x=\"16\" y=\"26\" font-size=\"17\">psbench %s: %s</text>\n"
                             "<text x=\"16\" y=\"48\" fill=\"#555\">",
-                            WIDTH, TOP + report->row_count * ROW_HEIGHT + 16, options->name);
+                            WIDTH, TOP + report->row_count * ROW_HEIGHT + 16, options->name,
+                            times ? "microseconds of one operation (median)" : "GB/s");
     append_escaped(svg, machine->processor);
     ps_buffer_append_format(svg, ", %u cores, TCP ", machine->cores);
     append_escaped(svg, machine->congestion_control);
     ps_buffer_append_text(svg, ", ");
     append_escaped(svg, machine->commit);
     ps_buffer_append_text(svg, "</text>\n");
-    double most = most_of(report);
+    double most = most_of(report, times);
     for (size_t i = 0; i < report->row_count; i++)
-        draw_row(svg, &report->rows[i], i, most);
+        draw_row(svg, &report->rows[i], i, most, times);
     ps_buffer_append_text(svg, "</svg>\n");
 }
 
 static void draw_row(struct ps_buffer *svg, const struct ps_bench_row *row, size_t number,
-                     double most)
+                     double most, bool times)
 {
     size_t y = TOP + number * ROW_HEIGHT;
-    double gigabytes = ps_bench_row_gigabytes(row);
+    double value = value_of(row, times);
     ps_buffer_append_format(svg, "<text x=\"%d\" y=\"%zu\" text-anchor=\"end\">", LEFT - 10,
                             y + 14);
     append_escaped(svg, row->name);
     ps_buffer_append_text(svg, "</text>\n");
-    if (isnan(gigabytes)) {
+    if (isnan(value)) {
         ps_buffer_append_format(svg, "<text x=\"%d\" y=\"%zu\" fill=\"#555\">unsupported</text>\n",
                                 LEFT, y + 14);
         return;
     }
     bool ours = row->ratio_count > 0;
-    double length = most > 0 ? gigabytes / most * BAR_MAX : 0;
+    double length = most > 0 ? value / most * BAR_MAX : 0;
     ps_buffer_append_format(svg,
                             "<rect x=\"%d\" y=\"%zu\" width=\"%.1f\" height=\"18\" fill=\"%s\"/>\n"
                             "<text x=\"%.1f\" y=\"%zu\">%.3g",
                             LEFT, y, length, ours ? "#2a6fb0" : "#b8b8b8", LEFT + length + 6,
-                            y + 14, gigabytes);
-    if (row->p50_us.count > 0)
+                            y + 14, value);
+    if (times && row->p99_us.count > 0)
+        ps_buffer_append_format(svg, " (p99 %.4g)", ps_bench_series_median(&row->p99_us));
+    else if (!times && row->p50_us.count > 0)
         ps_buffer_append_format(svg, " (p50 %.4g us)", ps_bench_series_median(&row->p50_us));
     ps_buffer_append_text(svg, "</text>\n");
 }
@@ -98,10 +104,20 @@ static void append_escaped(struct ps_buffer *svg, const char *text)
     }
 }
 
-static double most_of(const struct ps_bench_report *report)
+/* The length of a bar. Rows of which no single operation was timed have their average. */
+static double value_of(const struct ps_bench_row *row, bool times)
+{
+    if (!times)
+        return ps_bench_row_gigabytes(row);
+    if (row->p50_us.count > 0)
+        return ps_bench_series_median(&row->p50_us);
+    return 1e6 / ps_bench_series_median(&row->per_second);
+}
+
+static double most_of(const struct ps_bench_report *report, bool times)
 {
     double most = 0;
     for (size_t i = 0; i < report->row_count; i++)
-        most = fmax(most, ps_bench_row_gigabytes(&report->rows[i]));
+        most = fmax(most, value_of(&report->rows[i], times));
     return most;
 }

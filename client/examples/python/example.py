@@ -14,8 +14,9 @@ channel = grpc.insecure_channel(sys.argv[1])
 server = pserver_pb2_grpc.ParameterServerStub(channel)
 
 # With these three fields the server knows a repeat: it is applied once, however often it is sent.
-client_id = os.urandom(16)      # one per process and server
-sequences = itertools.count(1)  # one counter per server
+client_id = os.urandom(16)             # one per process and server
+session = time.time_ns() // 1000       # begins with a time, in microseconds: a later one is newer
+sequences = itertools.count(1)         # one counter per server
 AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED,
          grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED)
 
@@ -23,7 +24,7 @@ AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED,
 def exactly_once(call, message, seconds=30):
     """Sends it until it is answered, always under the same id: docs/wire.md, "Retrying safely"."""
     message.request.CopyFrom(
-        ps.RequestId(client_id=client_id, session=1, sequence=next(sequences)))
+        ps.RequestId(client_id=client_id, session=session, sequence=next(sequences)))
     give_up, pause = time.monotonic() + seconds, 0.02
     while True:
         try:

@@ -16,6 +16,8 @@ from pserver.v1 import pserver_pb2_grpc
 
 SPLIT = 16 << 20  # bytes; larger parameters are cut over all servers, alike by all clients of a job
 RANGE = 1 << 20   # bytes; what is larger goes in ranges, each a message far below gRPC's 4 MiB
+MOST = 192        # gradients of one batch: its numbers must fit into the window that is remembered
+BATCH = 3 << 20   # bytes of one batch: its reply has to stay below gRPC's 4 MiB, too
 AGAIN = ("unavailable", "busy", "no_memory", "not_owner", "stale_epoch", "timeout", "cancelled")
 
 
@@ -23,12 +25,13 @@ class Server:
     def __init__(self, address):
         self.stub = pserver_pb2_grpc.ParameterServerStub(grpc.insecure_channel(address))
         self.client_id = os.urandom(16)
+        self.session = time.time_ns() // 1000  # begins with a time, in microseconds
         self.sequences = itertools.count(1)
 
     def request(self, count=1):
         """The id of the next `count` changes; it stays theirs however often they are sent."""
         first = [next(self.sequences) for _ in range(count)][0]
-        return ps.RequestId(client_id=self.client_id, session=1, sequence=first)
+        return ps.RequestId(client_id=self.client_id, session=self.session, sequence=first)
 
     def call(self, name, message, seconds=60):
         """Sends it until it is answered."""
@@ -127,7 +130,7 @@ class Job:
             for piece in pieces:
                 piece.send("SendGrad", ps.SendGradRequest, gradient)
             result[name] = array.array("f", b"".join(piece.pull() for piece in pieces))
-        for server, names in small.items():
+        for server, names in self.batches(small, gradients):
             message = ps.PushPullRequest(
                 request=server.request(len(names)),
                 grads=[ps.SendGradRequest(name=name, element_type=ps.FLOAT32,
@@ -136,6 +139,20 @@ class Job:
             for name, pulled in zip(names, self.push_pull(server, message)):
                 result[name] = array.array("f", pulled.reply.content)
         return result
+
+    @staticmethod
+    def batches(small, gradients):
+        """Each server's names, as many at a time as go into one message."""
+        for server, names in small.items():
+            batch, size = [], 0
+            for name in names:
+                more = 4 * len(gradients[name])
+                if len(batch) == MOST or batch and size + more > BATCH:
+                    yield server, batch
+                    batch, size = [], 0
+                batch.append(name)
+                size += more
+            yield server, batch
 
     def push_pull(self, server, message):
         """The whole message again while an item is to be sent again: the others are repeats."""
@@ -161,4 +178,5 @@ def main():
     print("bias =", *values["bias"])
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -222,7 +222,13 @@ class PsbenchTest(unittest.TestCase):
             path = os.path.join(folder, "a.svg")
             done = run("latency", "--time", "10ms", "--repeat", "1", "--plot", path)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertTrue(xml.etree.ElementTree.parse(path).getroot().tag.endswith("svg"))
+            picture = xml.etree.ElementTree.parse(path)
+            self.assertTrue(picture.getroot().tag.endswith("svg"))
+            texts = [node.text for node in picture.iter() if node.tag.endswith("text")]
+            self.assertEqual(texts[0], "psbench latency: microseconds of one operation (median)")
+            pushes = texts[texts.index("latency_push") + 1]
+            self.assertRegex(pushes, r"^[0-9.e+]+ \(p99 [0-9.e+]+\)$")
+            self.assertGreater(float(pushes.split()[0]), 1)  # no GB/s of 4 KiB are
 
     def test_plot_that_cannot_be_written_is_an_error(self):
         done = run("latency", "--time", "10ms", "--repeat", "1", "--plot", "/nowhere/a.svg")

@@ -170,10 +170,11 @@ class Ready(Input):
         self.refused(path, push(name="nobody"), MISSING, "parameter: nobody does not exist")
         self.refused(path, push(name=""), MISSING, "parameter:  does not exist")
         self.refused(path, push(name="x" * 10000), INVALID, "10000 bytes are too long")
-        for kind in (0, 1, 2, 3, 5):
+        kinds = {0: "i32", 1: "u32", 2: "i64", 3: "u64", 5: "f64"}
+        for kind, name in kinds.items():
             self.refused(path, push(element_type=kind), INVALID,
                          "Name: w, parameter and gradient element type not match, parameter: 4, "
-                         f"gradient: {kind}")
+                         f"gradient: {kind} (f32, {name})")
         for content in (b"", ONE, ONE * 3, ONE * 3 + b"abc", ONE * 5, ONE * 4000):
             self.refused(path, push(content=content), INVALID,
                          "Name: w, parameter and gradient does not have same content len, "

@@ -86,13 +86,14 @@ class Drain(unittest.TestCase):
                        for _ in range(10)]
             watch = server.calls.channel.unary_stream("/grpc.health.v1.Health/Watch")(
                 b"", timeout=60)
-            self.assertEqual(next(watch), b"\x08\x02")
+            self.assertEqual(next(watch), b"\x08\x01")
             server.process.signal(signal.SIGTERM)
             self.assertEqual(server.process.wait_exit(), 0, server.process.log())
             for call in waiting:
                 self.assertEqual(call.exception(20).code(), grpc.StatusCode.UNAVAILABLE)
             with self.assertRaises(grpc.RpcError):
-                list(watch)
+                for answer in watch:
+                    self.assertEqual(answer, b"\x08\x02")
 
     def test_a_second_signal_does_not_wait_out_the_delay(self):
         with Server("--drain-delay", "1h") as server:

@@ -115,7 +115,7 @@ class Options(unittest.TestCase):
                 ("update-threads", "2x"), ("update-threads", ""),
                 ("client-calls", "0"), ("busy-poll", "soon"), ("reply-timeout", "999ms"),
                 ("ack", "logged"), ("ack", "replicated"), ("device", "cuda:"),
-                ("device", "tpu"), ("drain", "10"), ("drain", "-1s"), ("drain", "1d"),
+                ("device", "tpu"), ("drain", "10x"), ("drain", "-1s"), ("drain", "1d"),
                 ("drain", "99999999999999999999s"), ("memory-bytes", "1.5GiB"),
                 ("log-level", "loud"), ("log-format", "xml"), ("reflection", "maybe")]:
             self.refuses(["--" + option], f"--{option}={value}")
@@ -227,6 +227,43 @@ class Refusals(unittest.TestCase):
                                               *store)
                     self.assertEqual(code, UNAVAILABLE)
                     self.assertIn(f"--data-dir {folder} cannot be written: ", text)
+
+
+class Numbers(unittest.TestCase):
+    """How many shards a job has, and which one a server is to have."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster(shards=2, ttl="2s", interval="1h")
+        cls.addClassCleanup(cls.cluster.__exit__)
+        cls.first = cls.cluster.pserver("pserver-first", "--index", "0")
+        cls.first.wait_event("listening")
+
+    def test_the_first_line_says_for_which_job_and_index(self):
+        starting = self.first.event("starting")
+        self.assertEqual((starting["job"], starting["index"]), ("", "0"))
+        other = self.cluster.pserver("pserver-job", "--job", "blue")
+        starting = other.wait_event("starting")
+        self.assertEqual((starting["job"], starting["index"]), ("blue", "any"))
+        other.kill()
+
+    def test_another_number_of_shards_than_the_jobs_is_said_with_both(self):
+        other = self.cluster.pserver("pserver-three", "--num-pservers", "3", "--index", "1")
+        said = other.wait_event("--num-pservers is not the job's number of shards (/ps_desired), "
+                                "which counts: psckpt reshard makes a job of another number")
+        self.assertEqual((said["level"], said["num_pservers"], said["job_has"]), ("warn", 3, 2))
+        other.kill()
+
+    def test_an_index_that_the_job_does_not_have_is_a_wrong_option(self):
+        other = self.cluster.pserver("pserver-beyond", "--num-pservers", "3", "--index", "2")
+        self.assertEqual(other.wait_exit(), USAGE, other.log())
+        self.assertIn("index 2 was asked for, but the job has 2 shards: 0 to 1", other.log())
+
+    def test_an_index_that_is_taken_says_by_whom(self):
+        other = self.cluster.pserver("pserver-second", "--index", "0")
+        self.assertEqual(other.wait_event("waiting as a spare")["reason"],
+                         "index 0 is taken by " + self.first.event("listening")["address"])
+        other.kill()
 
 
 class Logs(unittest.TestCase):

@@ -208,6 +208,11 @@ class Life(unittest.TestCase):
         port = process.wait_event("http listening")["port"]
         return fetch(f"http://127.0.0.1:{port}{name}")
 
+    def health(self, calls):
+        """What gRPC's health service says: it is to agree with /readyz."""
+        check = calls.channel.unary_unary("/grpc.health.v1.Health/Check")
+        return {b"\x08\x01": "SERVING", b"\x08\x02": "NOT_SERVING"}[check(b"", timeout=10)]
+
     def wait_page(self, process, wanted, seconds=20):
         wait_until(lambda: self.page(process, "/readyz") == wanted, seconds,
                    f"/readyz says {wanted}; it says {self.page(process, '/readyz')}")
@@ -217,6 +222,7 @@ class Life(unittest.TestCase):
             owner = cluster.pserver("pserver-owner", *HTTP, "--drain-delay", "2s")
             calls = Calls(owner.wait_event("listening")["address"])
             self.wait_page(owner, (200, "ok: serving, uninitialized\n"))
+            self.assertEqual(self.health(calls), "SERVING")
 
             spare = cluster.pserver("pserver-spare", *HTTP)
             self.wait_page(spare, (503, "not ok: spare, starting\n"))
@@ -235,6 +241,7 @@ class Life(unittest.TestCase):
     def etcd_away_beyond_the_lease(self, cluster, processes, calls):
         cluster.etcd.kill()
         self.wait_page(processes[0], (503, "not ok: serving, fenced\n"))
+        self.assertEqual(self.health(calls), "NOT_SERVING")
         for process in processes:
             self.assertEqual(self.page(process, "/livez")[0], 200)
         with self.assertRaises(grpc.RpcError) as refused:
@@ -249,6 +256,7 @@ class Life(unittest.TestCase):
         before = calls.push("w", [-1.0])
         owner.signal(signal.SIGTERM)
         self.wait_page(owner, (503, "not ok: stopping\n"))
+        self.assertEqual(self.health(calls), "NOT_SERVING")
         self.assertEqual(self.page(owner, "/livez")[0], 200)
         self.assertEqual(calls.push("w", [-1.0]), before + 1)
         self.assertEqual(owner.wait_exit(), 0, owner.log())

@@ -51,6 +51,26 @@ class Trainer(unittest.TestCase):
             second.start()
             self.assertEqual(self.end(child), "table = 0.0\nbias = -1.0 0.0\n")
 
+    def test_more_small_parameters_than_one_batch_may_have_go_in_several(self):
+        work = ("import array, sys, trainer\n"
+                "job = trainer.Job([sys.argv[1]])\n"
+                "names = [f'w{i}' for i in range(500)] + [f'large{i}' for i in range(8)]\n"
+                "values = {name: array.array('f', [1.0]) * (1 << 18 if 'l' in name else 2)\n"
+                "          for name in names}\n"
+                "job.initialise(values)\n"
+                "for _ in range(2):\n"
+                "    values = job.step({name: array.array('f', [0.25]) * len(values[name])\n"
+                "                       for name in names})\n"
+                "print(len(values), *set.union(*map(set, values.values())))\n")
+        with Server() as server:
+            self.end(self.begin(server))  # makes the stubs
+        with Server() as server:
+            done = subprocess.run(
+                ["/usr/bin/python3", "-c", work, server.address], capture_output=True, text=True,
+                timeout=120, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH":
+                                  f"{self.folder}:{os.path.dirname(PROGRAM)}"})
+            self.assertEqual((done.stdout, done.stderr), ("508 0.5\n", ""))
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -2,13 +2,19 @@
 
 import json
 import os
+import resource
+import signal
 import struct
+import subprocess
 import tempfile
+import time
 import unittest
 
-from blackbox import Server, run
+import grpc
+
+from blackbox import Server, program, run
 from calls import MESSAGES, Calls
-from cluster import Cluster
+from cluster import Cluster, wait_until
 
 USAGE, DATA_ERROR, NO_INPUT, UNAVAILABLE, CANNOT_CREATE, IO_ERROR = 64, 65, 66, 69, 73, 74
 
@@ -50,6 +56,7 @@ class Job(unittest.TestCase):
             self.assertIsInstance(document[name], (int, float), name)
         self.assertEqual(document["examples"], 1000)
         self.assertEqual(document["lost_pushes"], 0)
+        self.assertIs(document["interrupted"], False)
         self.assertIn("training 100 %", self.training.stderr)
 
     def test_training_prints_words_without_output_json(self):
@@ -139,6 +146,105 @@ class Job(unittest.TestCase):
             done = run("psctl", *command, "--etcd", self.cluster.etcd_url, "--timeout", "300ms")
             self.assertEqual(done.returncode, UNAVAILABLE, command)
             self.assertIn(f"server {gone}", done.stderr)
+
+
+class Reasons(unittest.TestCase):
+    """What people read where something is missing."""
+
+    def test_a_checkpoint_that_cannot_be_written_says_why_at_once(self):
+        with Server() as server:
+            server.make_ready()
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+            began = time.monotonic()
+            done = server.psctl("checkpoint", timeout="30s")
+            self.assertEqual(done.returncode, UNAVAILABLE)
+            self.assertRegex(done.stderr, "server 0 saved nothing: .*File too large")
+            self.assertLess(time.monotonic() - began, 20)
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE,
+                             (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            done = server.psctl("checkpoint", timeout="30s")
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_health_says_by_its_exit_status_whether_all_serve(self):
+        with Cluster(shards=2, ttl="2s", interval="1h") as cluster:
+            servers = cluster.start_servers()
+            code, rows, _ = cluster.psctl("health")
+            self.assertEqual(code, 0)
+            self.assertEqual([(row["index"], row["state"], row["serving"])
+                              for row in json.loads(rows)],
+                             [(0, "uninitialized", True), (1, "uninitialized", True)])
+            gone = servers[0].event("serving")["index"]
+            servers[0].kill()
+            code, rows, errors = cluster.psctl("health", timeout="500ms")
+            self.assertEqual(code, UNAVAILABLE)
+            self.assertEqual([row["serving"] for row in json.loads(rows)],
+                             [i != gone for i in range(2)])
+            self.assertIn(f"server {gone}", errors)
+
+    def test_a_server_that_is_told_to_drain_saves_and_ends_and_a_spare_goes_on(self):
+        with Cluster(shards=1, ttl="2s", interval="1h") as cluster:
+            first = cluster.start_servers("--drain-delay", "500ms")[0]
+            calls = Calls(first.event("listening")["address"])
+            calls.init("w", [0.0])
+            calls.finish()
+            calls.push("w", [-1.0])
+            before = cluster.status()[0]["epoch"]
+            code, told, errors = cluster.psctl("drain", "0")
+            self.assertEqual((code, errors), (0, ""))
+            self.assertEqual(json.loads(told)["epoch"], before)
+            drain = calls.channel.unary_unary("/pserver.v1.Admin/Drain")
+            again = MESSAGES["pserver.v1.DrainRequest"](epoch=before).SerializeToString()
+            self.assertEqual(drain(again, timeout=10), b"")  # one signal however often it is told
+            self.assertEqual(first.wait_exit(), 0, first.log())
+            spare = cluster.pserver("pserver-spare")
+            calls = Calls(spare.wait_event("listening")["address"])
+            wait_until(lambda: cluster.status()[0]["state"] == "ready", 20, "the spare serves")
+            self.assertEqual(calls.pull("w"), ([1.0], 1))
+            drain = calls.channel.unary_unary("/pserver.v1.Admin/Drain")
+            for meant, code in ((again, "FAILED_PRECONDITION"), (b"", "INVALID_ARGUMENT")):
+                with self.assertRaises(grpc.RpcError) as refused:
+                    drain(meant, timeout=10)
+                self.assertEqual(refused.exception.code().name, code)
+            self.assertEqual(cluster.psctl("health")[0], 0)
+
+    def test_a_drain_of_no_server_is_wrong_usage(self):
+        with Server() as server:
+            for index in ("1", "x", "0x0", "all"):
+                refused = server.psctl("drain", index)
+                self.assertEqual(refused.returncode, USAGE, refused.stderr)
+                self.assertIn("0 to 0", refused.stderr)
+
+    def test_training_that_is_interrupted_says_where_it_stands(self):
+        with Server() as server, tempfile.TemporaryDirectory() as folder:
+            data = os.path.join(folder, "t")
+            run("pstrain", "generate", "--out", data, "--rows", "1000")
+            errors = os.path.join(folder, "errors")
+            with open(errors, "wb") as file:
+                child = subprocess.Popen(
+                    [program("pstrain"), "--data", data, "--servers", server.address, "--epochs",
+                     "1000000", "--output", "json"], stdout=subprocess.PIPE, stderr=file, text=True)
+            self.addCleanup(child.kill)
+
+            def said():
+                with open(errors, encoding="utf-8") as file:
+                    return file.read()
+
+            wait_until(lambda: "training" in said(), 20, "it trains")
+            child.send_signal(signal.SIGINT)
+            output, _ = child.communicate(timeout=20)
+            self.assertEqual(child.returncode, 128 + signal.SIGINT, said())
+            self.assertTrue(json.loads(output)["interrupted"])
+            self.assertRegex(said(), r"interrupted at 0 %: \d+ examples in \d+ pushes \(0 lost\)")
+            self.assertIn("the same command trains on from there", said())
+            version = json.loads(server.psctl("params", "--output", "json").stdout)[0]["version"]
+            self.assertEqual(json.loads(output)["pushes"], 2 * version)
+
+    def test_a_shard_that_nobody_serves_is_named(self):
+        with Cluster(shards=2, ttl="2s", interval="1h") as cluster:
+            cluster.pserver("pserver-1", "--index", "1").wait_event("listening")
+            code, _, errors = cluster.psctl("status", timeout="500ms")
+            self.assertEqual(code, UNAVAILABLE)
+            self.assertIn("nobody serves shard 0", errors)
 
 
 class Values(unittest.TestCase):

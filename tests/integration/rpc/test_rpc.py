@@ -195,8 +195,8 @@ class Health(RpcTest):
     def watch(self, service=""):
         return self.call(self.WATCH, TYPES("grpc.health.v1.HealthCheckRequest")(service=service))
 
-    def test_serving_is_said_when_ready(self):
-        self.assertEqual(self.check().status, NOT_SERVING)
+    def test_serving_is_said_from_before_the_first_parameter_on(self):
+        self.assertEqual(self.check().status, SERVING)
         self.make_ready()
         self.assertEqual(self.check().status, SERVING)
         self.assertEqual(self.check(SERVICE).status, SERVING)
@@ -212,8 +212,6 @@ class Health(RpcTest):
 
     def test_a_watch_sees_each_change(self):
         watch = self.watch(SERVICE)
-        self.assertEqual(next(watch).status, NOT_SERVING)
-        self.make_ready()
         self.assertEqual(next(watch).status, SERVING)
         self.order("fence")
         self.assertEqual(next(watch).status, NOT_SERVING)
@@ -224,7 +222,7 @@ class Health(RpcTest):
     def test_watches_that_were_cancelled_leave_their_slots(self):
         for _ in range(100):
             watch = self.watch()
-            self.assertEqual(next(watch).status, NOT_SERVING)
+            self.assertEqual(next(watch).status, SERVING)
             watch.cancel()
 
     def test_a_watch_ends_when_the_server_drains(self):

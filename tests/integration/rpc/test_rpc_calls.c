@@ -121,7 +121,8 @@ START_TEST(errors_carry_code_text_and_word)
            PS_RPC_NOT_FOUND, "not_found", "parameter: v does not exist");
     expect(rig_call(&rig, PS_METHOD_PUSH, rig_push("w", PS_F64, floats(values, 2))),
            PS_RPC_INVALID_ARGUMENT, "bad_input",
-           "Name: w, parameter and gradient element type not match, parameter: 4, gradient: 5");
+           "Name: w, parameter and gradient element type not match, parameter: 4, gradient: 5 "
+           "(f32, f64)");
     rig_stop(&rig);
 }
 END_TEST

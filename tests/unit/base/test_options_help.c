@@ -99,6 +99,24 @@ START_TEST(no_line_is_wider_than_a_terminal)
 }
 END_TEST
 
+START_TEST(which_units_are_which_is_said_where_there_are_any)
+{
+    static const struct ps_option measures[] = {
+        {.name = "size", .type = PS_OPTION_BYTES, .value_name = "SIZE", .help = "How large."},
+        {.name = "wait", .type = PS_OPTION_DURATION, .value_name = "TIME", .help = "How long."}};
+    struct ps_option_set other = set;
+    other.options = measures;
+    other.option_count = 2;
+
+    render(&set);
+    ck_assert_ptr_null(strstr(memory, "Units"));
+    render(&other);
+
+    ASSERT_HAS("\nUnits:\n        A SIZE is 4096, 64KiB or 64Ki (times 1024), 64KB or 64K (times ");
+    ASSERT_HAS("10s or 10 (seconds)");
+}
+END_TEST
+
 START_TEST(examples_stand_as_they_are)
 {
     render(&set);
@@ -133,6 +151,7 @@ int main(void)
     tcase_add_test(tests, a_choice_whose_value_has_a_name_says_what_there_is);
     tcase_add_test(tests, exit_statuses_stand_as_they_are);
     tcase_add_test(tests, no_line_is_wider_than_a_terminal);
+    tcase_add_test(tests, which_units_are_which_is_said_where_there_are_any);
     tcase_add_test(tests, examples_stand_as_they_are);
     tcase_add_test(tests, program_without_environment_or_examples_mentions_neither);
     suite_add_tcase(suite, tests);

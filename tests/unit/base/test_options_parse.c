@@ -196,8 +196,10 @@ START_TEST(bad_values_say_what_is_allowed)
                    "--count: \"x\" is not a whole number from 0 to 18446744073709551615", "--count",
                    "x");
     ASSERT_REFUSED(PS_ERR_BAD_INPUT, "--ack: \"disk\" is not memory|logged", "--ack=disk");
-    ASSERT_REFUSED(PS_ERR_BAD_INPUT, "--ttl: \"5\" is not a duration such as 500ms, 10s, 5m or 2h",
-                   "--ttl", "5");
+    ASSERT_REFUSED(PS_ERR_BAD_INPUT,
+                   "--ttl: \"5x\" is not a duration such as 500ms, 10s, 5m or 2h (10 alone is "
+                   "seconds)",
+                   "--ttl", "5x");
 }
 END_TEST
 
@@ -205,6 +207,13 @@ START_TEST(only_flags_have_a_no_form)
 {
     ck_assert_int_eq(PARSE("--no-listen"), PS_ERR_NOT_FOUND);
     ck_assert_int_eq(PARSE("--no-reflection=true"), PS_ERR_NOT_FOUND);
+}
+END_TEST
+
+START_TEST(a_program_without_help_knows_no_h)
+{
+    ASSERT_REFUSED(PS_ERR_BAD_INPUT, "-h: options begin with two dashes (prog --help lists them)",
+                   "-h");
 }
 END_TEST
 
@@ -356,6 +365,7 @@ int main(void)
     tcase_add_test(tests, missing_value_says_what_is_wanted);
     tcase_add_test(tests, bad_values_say_what_is_allowed);
     tcase_add_test(tests, only_flags_have_a_no_form);
+    tcase_add_test(tests, a_program_without_help_knows_no_h);
     tcase_add_test(tests, single_dash_is_explained);
     tcase_add_test(tests, very_long_arguments_are_refused_in_a_short_sentence);
     tcase_add_test(tests, environment_names_are_upper_case_with_underscores);

@@ -109,7 +109,10 @@ END_TEST
 
 static const struct {
     const char *word, *start;
-} pages[] = {{"--help", "Usage: example COMMAND"}, {"--man", ".TH"}, {"--version", "example "}};
+} pages[] = {{"--help", "Usage: example COMMAND"},
+             {"-h", "Usage: example COMMAND"},
+             {"--man", ".TH"},
+             {"--version", "example "}};
 
 START_TEST(a_page_that_is_asked_for_is_all_that_happens)
 {

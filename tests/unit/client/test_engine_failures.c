@@ -68,7 +68,7 @@ START_TEST(the_deadline_holds_to_the_millisecond_for_a_call_without_server)
 
     ck_assert_ptr_eq(bench.finished, bench.batch);
     ck_assert_int_eq(items[0].status, PS_ERR_UNAVAILABLE);
-    ck_assert_str_eq(items[0].text, "no server in time");
+    ck_assert_str_eq(items[0].text, "nobody serves shard 0, and nobody came in time");
     bench_close(&bench);
 }
 END_TEST

@@ -370,7 +370,7 @@ START_TEST(an_index_that_the_job_does_not_have_ends_with_both_numbers)
     settle(&servers[0]);
 
     ck_assert(ps_coordinator_driver_ended(servers[0].driver, &why));
-    ck_assert_str_eq(why.text, "index 3 was asked for, but the job has 1");
+    ck_assert_str_eq(why.text, "index 3 was asked for, but the job has 1 shards: 0 to 0");
 }
 END_TEST
 

@@ -1,5 +1,6 @@
 /* server/core/loader.c: the newest whole checkpoint, and what is said of the others. */
 #include "checkpoint/catalog.h"
+#include "checkpoint/checkpoint_name.h"
 #include "tests/unit/core/core_disk.h"
 
 #include <string.h>
@@ -139,6 +140,29 @@ START_TEST(when_none_is_whole_all_are_named_and_stay)
     ck_assert_ptr_nonnull(strstr(world.error.text, places[2].uuid));
     ck_assert_uint_eq(disk_count(disk, ".safetensors"), 2);
     ck_assert_str_eq(ps_service_state_name(world.service), "starting");
+}
+END_TEST
+
+START_TEST(names_of_damaged_ones_are_whole_however_many_there_are)
+{
+    disk_damage(disk, places[1].path);
+    disk_damage(disk, places[2].path);
+    struct ps_bytes content;
+    ck_assert(memory_files_get(disk, places[2].path, &content));
+    for (uint64_t i = 0; i < 4; i++) {
+        char path[PS_CHECKPOINT_NAME_BYTES + 64];
+        size_t folder = (size_t)(strrchr(places[2].path, '/') + 1 - places[2].path);
+        memcpy(path, places[2].path, folder);
+        ps_checkpoint_name_write(1, 3 + i, places[2].uuid, PS_CHECKPOINT_SUFFIX, path + folder);
+        memory_files_put(disk, path, (struct ps_bytes){content.data, content.size / 2});
+    }
+
+    ck_assert_int_eq(disk_load(&world, disk, NULL, &loaded), PS_ERR_CORRUPT);
+
+    ck_assert_ptr_nonnull(strstr(world.error.text, "(6 tried)"));
+    size_t size = strlen(world.error.text);
+    ck_assert_uint_lt(size, sizeof world.error.text - 1);
+    ck_assert_str_eq(world.error.text + size - 17, ".safetensors, ...");
 }
 END_TEST
 
@@ -364,6 +388,7 @@ int main(void)
     tcase_add_test(tests, a_damaged_newest_falls_back_to_the_older_one);
     tcase_add_loop_test(tests, a_truncated_newest_falls_back_to_the_older_one, 0, 4);
     tcase_add_test(tests, when_none_is_whole_all_are_named_and_stay);
+    tcase_add_test(tests, names_of_damaged_ones_are_whole_however_many_there_are);
     tcase_add_test(tests, a_damaged_one_does_not_count_as_a_generation_to_keep);
     tcase_add_test(tests, p4_without_a_journal_too_a_late_file_of_a_former_owner_is_passed_over);
     tcase_add_test(tests, p4_the_pointer_alone_tells_that_a_file_is_of_a_former_owner);

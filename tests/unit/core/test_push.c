@@ -77,7 +77,7 @@ START_TEST(b24_a_gradient_of_another_type_is_refused)
 
     ck_assert_int_eq(status, PS_ERR_BAD_INPUT);
     ck_assert_str_eq(world.error.text, "Name: w, parameter and gradient element type not match, "
-                                       "parameter: 4, gradient: 0");
+                                       "parameter: 4, gradient: 0 (f32, i32)");
     world_expect_f32(&world, "w", before, 4);
     world_fini(&world);
 }

@@ -195,7 +195,7 @@ START_TEST(calls_are_refused_while_recovering)
     ck_assert_int_eq(disk_load_only(&after, disk, NULL, &loaded), PS_OK);
 
     ck_assert_str_eq(ps_service_state_name(after.service), "recovering");
-    ck_assert(!ps_service_is_ready(after.service));
+    ck_assert(!ps_service_is_serving(after.service));
     ck_assert_int_eq(world_push_as(&after, "p", 1, 1, &reply), PS_ERR_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(after.error.text, "recovering"));
     ck_assert_int_eq(ps_service_pull(after.service, &pull_request, &pull, NULL),

@@ -32,7 +32,7 @@ START_TEST(starting_refuses_every_call)
     expect_all_refused(&world, "starting");
 
     ck_assert_str_eq(ps_service_state_name(world.service), "starting");
-    ck_assert(!ps_service_is_ready(world.service));
+    ck_assert(!ps_service_is_serving(world.service));
     world_fini(&world);
 }
 END_TEST
@@ -46,15 +46,61 @@ START_TEST(states_have_names_in_order)
 
     ps_service_begin_empty(world.service);
     ck_assert_str_eq(ps_service_state_name(world.service), "uninitialized");
-    ck_assert(!ps_service_is_ready(world.service));
+    ck_assert(ps_service_is_serving(world.service));
 
     ck_assert_int_eq(world_finish(&world), PS_OK);
     ck_assert_str_eq(ps_service_state_name(world.service), "ready");
-    ck_assert(ps_service_is_ready(world.service));
+    ck_assert(ps_service_is_serving(world.service));
 
     ps_service_drain(world.service);
     ck_assert_str_eq(ps_service_state_name(world.service), "draining");
-    ck_assert(!ps_service_is_ready(world.service));
+    ck_assert(!ps_service_is_serving(world.service));
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_server_that_is_about_to_stop_serves_on_and_says_that_it_does_not)
+{
+    struct core_world world;
+    world_init_ready(&world);
+
+    ps_service_announce_stop(world.service);
+
+    ck_assert(!ps_service_is_serving(world.service));
+    ck_assert_str_eq(ps_service_state_name(world.service), "draining");
+    ck_assert_int_eq(world_push(&world, "w", PS_F32, four, sizeof four, NULL), PS_OK);
+    world_fini(&world);
+}
+END_TEST
+
+static void count_drain(void *self)
+{
+    (*(int *)self)++;
+}
+
+START_TEST(a_drain_is_asked_of_one_server_and_no_other)
+{
+    struct core_world world;
+    int asked = 0;
+    const struct ps_service_listener listener = {.drain_wanted = count_drain, .self = &asked};
+    world_init_ready(&world);
+    uint64_t epoch = 0;
+    struct ps_status_reply reply = {0};
+    char uuid[37] = "";
+    ps_service_status(world.service, &reply, uuid);
+    epoch = reply.epoch;
+    ck_assert_uint_ne(epoch, 0);
+
+    ck_assert_int_eq(ps_service_want_drain(world.service, epoch, NULL), PS_ERR_UNSUPPORTED);
+    ps_service_listen(world.service, &listener);
+    ck_assert_int_eq(ps_service_want_drain(world.service, 0, NULL), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(ps_service_want_drain(world.service, epoch + 1, NULL), PS_ERR_STALE_EPOCH);
+    ck_assert_int_eq(asked, 0);
+    ck_assert_int_eq(ps_service_want_drain(world.service, epoch, NULL), PS_OK);
+    ck_assert_int_eq(asked, 1);
+    ps_service_reset(world.service);
+    ck_assert_int_eq(ps_service_want_drain(world.service, epoch, NULL), PS_ERR_STALE_EPOCH);
+    ck_assert_int_eq(asked, 1);
     world_fini(&world);
 }
 END_TEST
@@ -70,7 +116,7 @@ START_TEST(b8_a_server_whose_lease_ran_out_refuses_every_call)
 
     expect_all_refused(&world, "fenced");
     ck_assert_str_eq(ps_service_state_name(world.service), "fenced");
-    ck_assert(!ps_service_is_ready(world.service));
+    ck_assert(!ps_service_is_serving(world.service));
     world_fini(&world);
 }
 END_TEST
@@ -244,7 +290,7 @@ START_TEST(a_broken_service_refuses_calls_and_acknowledges_nothing_any_more)
     expect_all_refused(&world, "broken: the device failed");
     ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_ERR_UNAVAILABLE);
     ck_assert_str_eq(ps_service_state_name(world.service), "broken");
-    ck_assert(!ps_service_is_ready(world.service));
+    ck_assert(!ps_service_is_serving(world.service));
     ps_service_reset(world.service);
     ck_assert_str_eq(ps_service_state_name(world.service), "broken");
     world_fini(&world);
@@ -289,7 +335,7 @@ END_TEST
 START_TEST(a_service_without_a_listener_works)
 {
     struct core_world world;
-    struct ps_service_listener nobody = {NULL, NULL, NULL, NULL};
+    struct ps_service_listener nobody = {NULL, NULL, NULL, NULL, NULL};
     world_init(&world, true, 0);
     ps_service_listen(world.service, &nobody);
     world_own(&world, 1);
@@ -422,6 +468,8 @@ int main(void)
     TCase *tests = tcase_create("service");
     tcase_add_test(tests, starting_refuses_every_call);
     tcase_add_test(tests, states_have_names_in_order);
+    tcase_add_test(tests, a_drain_is_asked_of_one_server_and_no_other);
+    tcase_add_test(tests, a_server_that_is_about_to_stop_serves_on_and_says_that_it_does_not);
     tcase_add_test(tests, b8_a_server_whose_lease_ran_out_refuses_every_call);
     tcase_add_test(tests, a_lease_proved_again_ends_the_fence);
     tcase_add_test(tests, b8_a_push_during_which_the_lease_ran_out_is_not_acknowledged);

@@ -38,6 +38,39 @@ START_TEST(a_ticket_is_satisfied_by_a_later_snapshot_only)
 }
 END_TEST
 
+START_TEST(an_attempt_that_failed_says_why_until_one_succeeds)
+{
+    struct ps_error full = {.status = PS_ERR_IO, .text = "No space left on device"};
+    struct ps_error why = {0};
+    struct ps_ticket asked = ps_tickets_give(&tickets);
+    ck_assert(!ps_tickets_failed(&tickets, asked, &why));
+
+    ps_tickets_fail(&tickets, asked, &full);
+    struct ps_ticket later = ps_tickets_give(&tickets);
+
+    ck_assert(ps_tickets_failed(&tickets, asked, &why));
+    ck_assert_int_eq(why.status, PS_ERR_IO);
+    ck_assert_str_eq(why.text, full.text);
+    ck_assert(!ps_tickets_failed(&tickets, later, &why));
+    ck_assert(!ps_tickets_satisfied(&tickets, asked));
+    ps_tickets_save(&tickets, later, &first_place);
+    ck_assert(!ps_tickets_failed(&tickets, asked, &why));
+}
+END_TEST
+
+START_TEST(a_failure_of_another_life_is_nobodys)
+{
+    struct ps_error full = {.status = PS_ERR_IO, .text = "No space left on device"};
+    struct ps_error why = {0};
+    struct ps_ticket before = ps_tickets_give(&tickets);
+    ps_tickets_reset(&tickets);
+
+    ps_tickets_fail(&tickets, before, &full);
+
+    ck_assert(!ps_tickets_failed(&tickets, ps_tickets_give(&tickets), &why));
+}
+END_TEST
+
 START_TEST(the_newest_place_stays_whatever_the_order)
 {
     struct ps_checkpoint_place place;
@@ -102,6 +135,8 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, ticket_zero_is_satisfied_at_once);
     tcase_add_test(tests, a_ticket_is_satisfied_by_a_later_snapshot_only);
+    tcase_add_test(tests, an_attempt_that_failed_says_why_until_one_succeeds);
+    tcase_add_test(tests, a_failure_of_another_life_is_nobodys);
     tcase_add_test(tests, the_newest_place_stays_whatever_the_order);
     tcase_add_test(tests, a_loaded_checkpoint_is_a_place_and_satisfies_nobody);
     tcase_add_test(tests, reset_abandons_every_ticket_for_good);

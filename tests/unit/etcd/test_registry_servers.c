@@ -34,6 +34,26 @@ START_TEST(a_wished_index_is_given_or_busy)
 }
 END_TEST
 
+START_TEST(a_wished_index_that_is_taken_says_by_whom)
+{
+    struct ps_claim claim;
+    struct ps_error error = {0};
+    ck_assert_int_eq(ps_registry_claim(&registry, 3, 2, grant(), soon(), &claim, NULL), PS_OK);
+
+    ck_assert_int_eq(
+        ps_registry_claim(&registry, 3, 2, grant(), soon(), &(struct ps_claim){0}, &error),
+        PS_ERR_BUSY);
+    ck_assert_str_eq(error.text,
+                     "index 2 is taken by a server that has not published its address yet");
+    ck_assert_int_eq(ps_registry_publish_address(&registry, &claim, "10.0.0.7:8000", soon(), NULL),
+                     PS_OK);
+    ck_assert_int_eq(
+        ps_registry_claim(&registry, 3, 2, grant(), soon(), &(struct ps_claim){0}, &error),
+        PS_ERR_BUSY);
+    ck_assert_str_eq(error.text, "index 2 is taken by 10.0.0.7:8000");
+}
+END_TEST
+
 START_TEST(a_claim_beyond_the_shards_is_busy)
 {
     struct ps_claim claim;
@@ -297,6 +317,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, claims_take_the_lowest_free_index);
     tcase_add_test(tests, a_wished_index_is_given_or_busy);
+    tcase_add_test(tests, a_wished_index_that_is_taken_says_by_whom);
     tcase_add_test(tests, a_claim_beyond_the_shards_is_busy);
     tcase_add_test(tests, keys_that_are_no_index_do_not_disturb_a_claim);
     tcase_add_test(tests, a_claim_with_a_dead_lease_is_refused);

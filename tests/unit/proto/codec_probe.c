@@ -87,6 +87,14 @@ ECHO(status_reply, ps_status_reply)
 ECHO(save_reply, ps_save_reply)
 #undef ECHO
 
+static enum ps_status echo_drain(struct ps_view view, struct ps_buffer *out)
+{
+    struct ps_drain_request message;
+    PS_TRY(ps_decode_drain(view, &message, NULL));
+    ps_encode_drain(&message, out);
+    return PS_OK;
+}
+
 static enum ps_status echo_config(struct ps_view view, struct ps_buffer *out)
 {
     struct ps_optimizer_config config;
@@ -106,12 +114,19 @@ static const struct {
     const char *kind;
     enum ps_status (*echo)(struct ps_view view, struct ps_buffer *out);
 } kinds[] = {
-    {"InitParamRequest", echo_init},          {"FinishInitParamsRequest", echo_finish},
-    {"SendGradRequest", echo_push},           {"SendGradResponse", echo_push_reply},
-    {"GetParamRequest", echo_pull},           {"GetParamResponse", echo_pull_reply},
-    {"ListParamsRequest", echo_list},         {"ListParamsResponse", echo_list_reply},
-    {"GetStatusResponse", echo_status_reply}, {"SaveCheckpointResponse", echo_save_reply},
-    {"OptimizerConfig", echo_config},         {"InitParamResponse", echo_init_reply},
+    {"InitParamRequest", echo_init},
+    {"FinishInitParamsRequest", echo_finish},
+    {"SendGradRequest", echo_push},
+    {"SendGradResponse", echo_push_reply},
+    {"GetParamRequest", echo_pull},
+    {"GetParamResponse", echo_pull_reply},
+    {"ListParamsRequest", echo_list},
+    {"ListParamsResponse", echo_list_reply},
+    {"GetStatusResponse", echo_status_reply},
+    {"SaveCheckpointResponse", echo_save_reply},
+    {"OptimizerConfig", echo_config},
+    {"InitParamResponse", echo_init_reply},
+    {"DrainRequest", echo_drain},
 };
 
 static size_t from_hex(const char *hex, uint8_t *bytes)

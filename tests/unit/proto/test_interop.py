@@ -34,7 +34,8 @@ def message_class(name):
 
 KINDS = ["InitParamRequest", "InitParamResponse", "FinishInitParamsRequest", "SendGradRequest",
          "SendGradResponse", "GetParamRequest", "GetParamResponse", "ListParamsRequest",
-         "ListParamsResponse", "GetStatusResponse", "SaveCheckpointResponse"]
+         "ListParamsResponse", "GetStatusResponse", "SaveCheckpointResponse",
+         "DrainRequest"]
 
 
 def fill(message, chance):

@@ -132,7 +132,8 @@ static const struct sample samples[] = {
     {"ack: memory\nlisen: x\n", "c.yaml:2: unknown option lisen; did you mean listen?"},
     {"zzzzzzzzz: x\n", "c.yaml:1: unknown option zzzzzzzzz"},
     {"\n\netcd-ttl: fast\n",
-     "c.yaml:3: etcd-ttl: \"fast\" is not a duration such as 500ms, 10s, 5m or 2h"},
+     "c.yaml:3: etcd-ttl: \"fast\" is not a duration such as 500ms, 10s, 5m or 2h (10 alone is "
+     "seconds)"},
     {"listen: x\nack: disk\n", "c.yaml:2: ack: \"disk\" is not memory|logged"},
     {"reflection: maybe\n", "c.yaml:1: reflection: \"maybe\" is not true or false"},
     {"listen: a\nlisten: b\n", "c.yaml:1: Mapping field already seen: listen"},
