@@ -4,6 +4,8 @@
 #include "base/assert.h"
 #include "server/core/service_state.h"
 
+static enum ps_status wait_for_device(struct ps_service *service, const struct ps_push_wait *wait,
+                                      struct ps_error *error);
 static enum ps_status check_durable(const struct ps_journal_state *state, uint64_t position,
                                     struct ps_error *error);
 
@@ -28,7 +30,7 @@ enum ps_status ps_service_settle(struct ps_service *service, const struct ps_pus
 {
     struct ps_journal_state before;
     struct ps_journal_state after;
-    PS_TRY(ps_device_store_wait(service->device_store, wait->due, error));
+    PS_TRY(wait_for_device(service, wait, error));
     ps_journal_queue_look(&service->queue, &before);
     enum ps_status owned = ps_service_owns(service, error);
     ps_journal_queue_look(&service->queue, &after);
@@ -44,6 +46,17 @@ enum ps_status ps_service_settle(struct ps_service *service, const struct ps_pus
         return ps_fail(error, PS_ERR_NOT_READY, "the journal is too far behind");
     reply->durable_position = before.durable;
     return PS_OK;
+}
+
+/* Whatever the device says: the push is applied, in the journal's order at least, so that no word
+ * may say that it was refused. */
+static enum ps_status wait_for_device(struct ps_service *service, const struct ps_push_wait *wait,
+                                      struct ps_error *error)
+{
+    struct ps_error why = {0};
+    if (ps_device_store_wait(service->device_store, wait->due, &why) == PS_OK)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_UNAVAILABLE, "%s", why.text);
 }
 
 static enum ps_status check_durable(const struct ps_journal_state *state, uint64_t position,

@@ -1,5 +1,8 @@
 /* server/core/settle.c and journal_queue.c: a journal that fails, and works again. */
+#include "server/core/device_store.h"
 #include "tests/unit/core/core_world.h"
+
+#include <string.h>
 
 static struct core_world world;
 
@@ -31,6 +34,38 @@ START_TEST(p1_after_a_failure_nothing_is_acknowledged_and_pushes_are_refused)
     ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
     ck_assert(ps_service_journal_failed(world.service));
     world_expect_f32(&world, "w", once, 4);
+}
+END_TEST
+
+/* What the device says instead of "done" when a push waits for it; PS_OK: it is asked. The linker
+ * calls this for the one of the core. */
+static enum ps_status device_says = PS_OK;
+enum ps_status __real_ps_device_store_wait(struct ps_device_store *store, struct ps_device_due due,
+                                           struct ps_error *why);
+enum ps_status __wrap_ps_device_store_wait(struct ps_device_store *store, struct ps_device_due due,
+                                           struct ps_error *why);
+
+enum ps_status __wrap_ps_device_store_wait(struct ps_device_store *store, struct ps_device_due due,
+                                           struct ps_error *why)
+{
+    if (device_says == PS_OK)
+        return __real_ps_device_store_wait(store, due, why);
+    return ps_fail(why, device_says, "the device has no memory for a batch");
+}
+
+/* It is applied and in the journal's queue: no word may say that nothing happened. */
+START_TEST(whatever_the_device_says_what_was_applied_is_not_refused)
+{
+    static const enum ps_status statuses[] = {PS_ERR_NO_MEMORY, PS_ERR_BUSY, PS_ERR_IO,
+                                              PS_ERR_NOT_READY, PS_ERR_UNAVAILABLE};
+    ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
+    device_says = statuses[_i];
+
+    enum ps_status status = world_settle(&world);
+
+    device_says = PS_OK;
+    ck_assert_int_eq(status, PS_ERR_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(world.error.text, "no memory for a batch"));
 }
 END_TEST
 
@@ -108,6 +143,7 @@ int main(void)
     TCase *tests = tcase_create("settle_failed");
     tcase_add_checked_fixture(tests, begin_test, end_test);
     tcase_add_test(tests, p1_after_a_failure_nothing_is_acknowledged_and_pushes_are_refused);
+    tcase_add_loop_test(tests, whatever_the_device_says_what_was_applied_is_not_refused, 0, 5);
     tcase_add_test(tests, what_was_durable_before_a_failure_is_acknowledged_after_it);
     tcase_add_test(tests, a_failed_journal_works_again_when_what_failed_was_written_after_all);
     tcase_add_test(tests, records_that_failed_wait_before_those_behind_them);
