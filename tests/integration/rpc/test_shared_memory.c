@@ -42,8 +42,9 @@ START_TEST(a_repeat_is_not_applied_again_whatever_the_range_holds_by_then)
 {
     fill(0, -1);
     call_expect(PS_METHOD_PUSH, push_of(range_at(0), 1), "");
-    fill(0, -8);
     call_expect(PS_METHOD_PUSH, push_of(range_at(0), 1), "");
+    fill(0, -8);
+    call_expect(PS_METHOD_PUSH, push_of(range_at(0), 1), "request_id_reused");
     expect_values(1, 1);
 }
 END_TEST
