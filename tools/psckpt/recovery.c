@@ -138,6 +138,35 @@ static enum ps_status load_checkpoint(struct recovery *recovery, const struct re
     return PS_OK;
 }
 
+/* A time that does not move: that of the checkpoint. Its bytes say when clients were there last, and
+ * whoever replays twice is to get the same bytes. */
+struct standing_clock {
+    struct ps_clock clock;
+    uint64_t unix_ns;
+};
+
+static uint64_t standing_now_ms(void *self)
+{
+    return ((const struct standing_clock *)self)->unix_ns / 1000000;
+}
+
+static uint64_t standing_unix_ns(void *self)
+{
+    return ((const struct standing_clock *)self)->unix_ns;
+}
+
+/* Lives as long as the state, and does not move with it; NULL with `error` filled. */
+static const struct ps_clock *make_clock(struct shard_state *state, uint64_t unix_ns,
+                                         struct ps_error *error)
+{
+    struct standing_clock *standing = shard_state_room(state, 1, sizeof *standing, error);
+    if (standing == NULL)
+        return NULL;
+    standing->clock = (struct ps_clock){standing_now_ms, standing_unix_ns, standing};
+    standing->unix_ns = unix_ns;
+    return &standing->clock;
+}
+
 /* The service is asked for nothing that a running server would not do too. */
 static enum ps_status begin_service(struct recovery *recovery, const struct recovery_wish *wish,
                                     const char *path, struct ps_error *error)
@@ -146,13 +175,14 @@ static enum ps_status begin_service(struct recovery *recovery, const struct reco
     struct ps_checkpoint_reader *reader = NULL;
     PS_TRY(ps_checkpoint_open(wish->files, path, wish->memory, &reader, error));
     const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(reader);
+    const struct ps_clock *clock = make_clock(state, facts->unix_ns, error);
     const struct ps_service_options options = {.memory = wish->memory,
-                                               .clock = ps_clock_real(),
+                                               .clock = clock,
                                                .clients_max = UINT32_MAX,
                                                .device = "cpu",
                                                .job = ""};
     struct ps_bytes job = shard_state_copy(state, ps_bytes_of_text(facts->job), error);
-    enum ps_status status = job.data == NULL ? PS_ERR_NO_MEMORY : PS_OK;
+    enum ps_status status = job.data == NULL || clock == NULL ? PS_ERR_NO_MEMORY : PS_OK;
     if (status == PS_OK && facts->index >= facts->shard_count)
         status = ps_fail(error, PS_ERR_CORRUPT, "it says that it is shard %" PRIu32 " of %" PRIu32,
                          facts->index, facts->shard_count);
