@@ -138,7 +138,7 @@ static enum ps_status load_checkpoint(struct recovery *recovery, const struct re
     return PS_OK;
 }
 
-/* A time that does not move: that of the checkpoint. Its bytes say when clients were there last, and
+/* A time that does not move: that of the checkpoint. Its bytes say when clients came last, and
  * whoever replays twice is to get the same bytes. */
 struct standing_clock {
     struct ps_clock clock;
