@@ -393,8 +393,7 @@ static void coordinator_main(void *argument)
         PS_LOG(instance->log, PS_LOG_ERROR, "server", "ended", PS_FIELD_ERROR(&instance->outcome));
     if (instance->outcome.status == PS_ERR_CORRUPT)
         PS_LOG0(instance->log, PS_LOG_ERROR, "server",
-                "psckpt verify DATA-DIR names what is damaged, psckpt repair DATA-DIR --out NEWDIR "
-                "makes a folder of the last good state");
+                "docs/recover.md says what to type; what is wrong is said above");
     (void)kill(getpid(), PS_INSTANCE_ENDED_SIGNAL);
 }
 

@@ -14,9 +14,17 @@
  * Nothing goes missing in silence. When the journal behind a checkpoint is damaged, has a gap, or
  * does not fit, older checkpoints are tried; one is taken only if with the journal it gives at
  * least what was known of the newer ones. Otherwise recovery ends with PS_ERR_CORRUPT, and the text
- * says where. The exception are epochs that ran without a journal, which is known by there being no
- * segment of them in the folder: when a checkpoint of such an epoch is damaged, the next older one
- * is taken, the loss is logged and counted in ps_loaded. It is bounded by the interval.
+ * says where. The exception are epochs that ran without a journal, which the pointer says, or there
+ * being no segment of them in the folder: when a checkpoint of such an epoch is damaged, the next
+ * older one is taken, the loss is counted (ps_service_note_lost) and in ps_loaded. It is bounded by
+ * the interval.
+ *
+ * The published checkpoint itself must be there, damaged or not, and so must the journal that its
+ * pointer speaks of: a folder that is older than the pointer (a volume put back from a snapshot) is
+ * served only if its journal leads to where the pointer is. Otherwise recovery ends with
+ * PS_ERR_CORRUPT until an operator says that what is missing is given up: psckpt publish writes a
+ * pointer to what is there, which says how far the shard had come; what is missing counts as lost.
+ * What to do is logged by cause (loader_verdict.h).
  *
  * What can be read of the journal need not be on the disk (checkpoint/journal.h): up to
  * ps_loaded.durable it is, by what checkpoint and records say. The journal of the next epoch begins
@@ -60,8 +68,8 @@ struct ps_loader {
 struct ps_loaded {
     struct ps_checkpoint_place place; /* crc32 and bytes only when the pointer said them */
     size_t damaged_count;             /* newer ones that could not be used */
-    uint64_t missing_count; /* pushes known of and lost: epochs without a journal, see above */
-    uint64_t position;      /* of the state now: begin_recovered is to be told */
+    uint64_t missing_count;           /* pushes known of and lost: without a journal, or given up */
+    uint64_t position;                /* of the state now: begin_recovered is to be told */
     uint64_t durable; /* up to here it is known to be on the disk: the rest is to be repeated */
     uint64_t epoch;   /* of the last push in it: this epoch's journal goes on from that */
     uint64_t replayed_count; /* records, behind place.position up to position */

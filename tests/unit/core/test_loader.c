@@ -213,13 +213,15 @@ START_TEST(p4_without_a_journal_too_a_late_file_of_a_former_owner_is_passed_over
 }
 END_TEST
 
-/* The folder is another server's, the newest file is where the pointer says, and is gone. */
+/* The folder is another server's, the newest file is where the pointer says, and is damaged. */
 START_TEST(p4_the_pointer_alone_tells_that_a_file_is_of_a_former_owner)
 {
     struct ps_checkpoint_place newest;
     take_over_and_write_late(&newest);
     const struct ps_files *files = memory_files_files(disk);
     ck_assert_int_eq(files->remove(files->self, newest.path, NULL), PS_OK);
+    strcpy(newest.path, "/elsewhere/file.safetensors");
+    memory_files_put(disk, newest.path, text("damaged"));
 
     ck_assert_int_eq(disk_load(&world, disk, pointer_to(&newest), &loaded), PS_OK);
 
@@ -275,17 +277,67 @@ START_TEST(a_file_newer_than_the_pointer_is_preferred)
 }
 END_TEST
 
-START_TEST(b4_a_pointer_to_a_missing_file_falls_back_to_the_folder)
+START_TEST(p1_a_pointer_to_a_missing_file_is_a_loss)
 {
     struct ps_checkpoint_place missing = places[2];
     strcpy(missing.uuid, "00000000-0000-4000-8000-000000000000");
     strcpy(missing.path, "/elsewhere/file.safetensors");
     missing.position = 100;
+    missing.journal = (enum ps_checkpoint_journal)_i;
 
-    ck_assert_int_eq(disk_load(&world, disk, pointer_to(&missing), &loaded), PS_OK);
+    ck_assert_int_eq(disk_load(&world, disk, pointer_to(&missing), &loaded), PS_ERR_CORRUPT);
 
-    ck_assert_uint_eq(loaded.place.position, 2);
-    ck_assert_uint_eq(loaded.damaged_count, 1);
+    ck_assert_str_eq(ps_service_state_name(world.service), "starting");
+    if (missing.journal == PS_CHECKPOINT_JOURNAL_KEPT)
+        return;
+    ck_assert_ptr_nonnull(strstr(world.error.text, "98 pushes would be given up"));
+    ck_assert_ptr_nonnull(strstr(world.error.text, "/elsewhere/file.safetensors"));
+}
+END_TEST
+
+/* Without a journal nobody can tell that an epoch went the same way to the same position. */
+START_TEST(a_missing_published_file_at_the_folders_own_position_is_no_proof)
+{
+    struct ps_checkpoint_place missing = places[2];
+    strcpy(missing.uuid, "00000000-0000-4000-8000-000000000000");
+    strcpy(missing.path, "/elsewhere/file.safetensors");
+    missing.journal = PS_CHECKPOINT_JOURNAL_NONE;
+
+    ck_assert_int_eq(disk_load(&world, disk, pointer_to(&missing), &loaded), PS_ERR_CORRUPT);
+
+    ck_assert_ptr_nonnull(strstr(world.error.text, "nothing shows"));
+}
+END_TEST
+
+/* As a server leaves it that is killed before its first checkpoint. */
+START_TEST(a_published_file_that_was_put_aside_as_damaged_is_not_missing)
+{
+    disk_damage(disk, places[2].path);
+    ck_assert_int_eq(disk_load(&world, disk, pointer_to(&places[2]), &loaded), PS_OK);
+    ck_assert_uint_eq(disk_count(disk, ".damaged"), 1);
+    struct core_world next;
+    disk_world_init(&next, 3);
+
+    ck_assert_int_eq(disk_load(&next, disk, pointer_to(&places[2]), &loaded), PS_OK);
+
+    ck_assert_uint_eq(loaded.place.position, 1);
+    ck_assert_uint_eq(loaded.missing_count, 1);
+    world_fini(&next);
+}
+END_TEST
+
+START_TEST(what_an_operator_gave_up_is_counted_as_lost)
+{
+    struct ps_checkpoint_place older = places[2];
+    struct ps_status_reply reply;
+    char uuid[37];
+    older.reached = 30;
+
+    ck_assert_int_eq(disk_load(&world, disk, pointer_to(&older), &loaded), PS_OK);
+
+    ps_service_status(world.service, &reply, uuid);
+    ck_assert_uint_eq(reply.lost_count, 28);
+    ck_assert_uint_eq(loaded.missing_count, 28);
 }
 END_TEST
 
@@ -395,7 +447,10 @@ int main(void)
     tcase_add_test(tests, a_pointer_to_another_folder_is_followed);
     tcase_add_test(tests, a_pointer_to_another_folder_with_a_journal_is_not_followed);
     tcase_add_test(tests, a_file_newer_than_the_pointer_is_preferred);
-    tcase_add_test(tests, b4_a_pointer_to_a_missing_file_falls_back_to_the_folder);
+    tcase_add_loop_test(tests, p1_a_pointer_to_a_missing_file_is_a_loss, 0, 3);
+    tcase_add_test(tests, a_missing_published_file_at_the_folders_own_position_is_no_proof);
+    tcase_add_test(tests, a_published_file_that_was_put_aside_as_damaged_is_not_missing);
+    tcase_add_test(tests, what_an_operator_gave_up_is_counted_as_lost);
     tcase_add_test(tests, a_pointer_to_a_missing_file_alone_is_no_empty_shard);
     tcase_add_test(tests, a_pointer_that_is_none_is_no_empty_shard);
     tcase_add_test(tests, a_checkpoint_of_another_number_of_shards_is_not_passed_over);
