@@ -60,6 +60,8 @@ static enum ps_status load_checkpoint(const struct ps_loader *loader, struct ps_
 static enum outcome try_journal(struct search *search, const char *name, struct ps_loaded *loaded);
 static bool is_loss(struct search *search, const struct ps_loaded *loaded);
 static enum ps_status find_nothing(struct search *search, struct ps_error *error);
+static enum ps_status see_that_nothing_was_noted(const struct search *search,
+                                                 struct ps_error *error);
 static void note_damage(struct search *search, const char *name, const struct ps_error *reason);
 static void note_missing(struct search *search, const struct ps_checkpoint_place *place);
 static void note_journal(struct search *search, const char *name, const struct ps_error *reason);
@@ -88,6 +90,7 @@ enum ps_status ps_loader_load(const struct ps_loader *loader, struct ps_loaded *
         status = try_all(&search, loaded, error);
     if (status == PS_OK) {
         loaded->damaged_count = search.damaged_count;
+        search.known = most(search.known, loaded->position + loaded->given_up_count);
         if (search.known > loaded->position)
             loaded->missing_count = search.known - loaded->position;
         ps_service_note_lost(loader->service, loaded->missing_count);
@@ -401,7 +404,24 @@ static enum ps_status find_nothing(struct search *search, struct ps_error *error
                            "there is a journal from position %" PRIu64
                            " on, but no checkpoint that it goes on from",
                            search->segments.entries[i].first);
+    PS_TRY(see_that_nothing_was_noted(search, error));
     return ps_fail(error, PS_ERR_NOT_FOUND, "checkpoint not found in etcd");
+}
+
+static enum ps_status see_that_nothing_was_noted(const struct search *search,
+                                                 struct ps_error *error)
+{
+    const struct ps_loader *loader = search->loader;
+    struct ps_journal_notes notes;
+    PS_TRY(ps_journal_notes_read(loader->files, loader->folder, loader->service->epoch, &notes,
+                                 error));
+    uint64_t position = most(notes.highest.position, loader->noted.position);
+    if (position == 0)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_CORRUPT,
+                   "there is no checkpoint, but position %" PRIu64
+                   " was noted as durable: at least %" PRIu64 " acknowledged pushes are missing",
+                   position, position);
 }
 
 static void note_damage(struct search *search, const char *name, const struct ps_error *reason)

@@ -56,8 +56,9 @@ struct ps_replay_sink {
 struct ps_loader {
     struct ps_service *service; /* owns its shard, still STARTING */
     const struct ps_files *files;
-    const char *folder;      /* of this shard's checkpoints and journal */
-    struct ps_bytes pointer; /* JSON of /checkpoints/<index>; empty: there is none */
+    const char *folder;           /* of this shard's checkpoints and journal */
+    struct ps_bytes pointer;      /* JSON of /checkpoints/<index>; empty: there is none */
+    struct ps_journal_note noted; /* in the store; zeroed: nothing is */
     const struct ps_allocator *memory;
     const struct ps_log *log;          /* may be NULL */
     const struct ps_replay_sink *sink; /* NULL: each record is applied in this thread */
@@ -74,8 +75,10 @@ struct ps_loaded {
     uint64_t epoch;   /* of the last push in it: this epoch's journal goes on from that */
     uint64_t replayed_count; /* records, behind place.position up to position */
     uint64_t cut_bytes;      /* of a torn end of the journal, which no reply ever covered */
-    uint64_t load_ms;        /* how long the checkpoint took */
-    uint64_t replay_ms;      /* and the journal */
+    uint64_t
+        given_up_count; /* noted pushes behind the end of the journal, which an operator gave up */
+    uint64_t load_ms;   /* how long the checkpoint took */
+    uint64_t replay_ms; /* and the journal */
 };
 
 /* Loads, and tells the service where its newest checkpoint is.

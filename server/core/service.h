@@ -412,6 +412,10 @@ void ps_service_journal_written(struct ps_service *service, enum ps_status statu
 /* Has it failed, and is what failed still to be written? */
 bool ps_service_journal_failed(struct ps_service *service);
 
+/* How far the journal of this epoch is durable, for a note beside it (noter.h). False while there
+ * is nothing to note: no journal, or no checkpoint yet that recovery could begin with. */
+bool ps_service_journal_note(struct ps_service *service, struct ps_journal_note *note);
+
 /* True when pushes are kept in a journal: what it writes must be what was applied. */
 bool ps_service_journals(const struct ps_service *service);
 
