@@ -140,10 +140,11 @@ static enum ps_status open_at(struct ps_journal_reader *reader, const struct ps_
                               const char *folder, uint64_t epoch_max, struct ps_error *error)
 {
     PS_TRY(ps_journal_window_init(&reader->window, files, reader->memory, error));
+    /* First: what is noted later may be in segments that are not listed here. */
+    PS_TRY(ps_journal_notes_read(files, folder, epoch_max, &reader->notes, error));
     PS_TRY(ps_journal_segments_init(&reader->segments, files, folder, epoch_max, reader->memory,
                                     error));
     PS_TRY(ps_journal_chain_keep(&reader->segments, files, folder, reader->wanted, error));
-    PS_TRY(ps_journal_notes_read(files, folder, epoch_max, &reader->notes, error));
     reader->folder = ps_copy_text(reader->memory, folder, strlen(folder));
     reader->begins =
         ps_zeroed_array(reader->memory, reader->segments.count, sizeof *reader->begins);
@@ -271,22 +272,21 @@ static enum ps_status next_record(struct ps_journal_reader *reader, struct ps_jo
 static enum ps_status see_end(struct ps_journal_reader *reader, struct ps_error *error)
 {
     const struct ps_journal_segments *segments = &reader->segments;
-    struct ps_journal_note end = {reader->base_epoch, reader->wanted - 1};
-    if (segments->count > 0) {
+    uint64_t last = segments->count > 0 ? segments->entries[segments->count - 1].epoch : 0;
+    struct ps_journal_note end = {last > reader->base_epoch ? last : reader->base_epoch,
+                                  reader->wanted - 1};
+    if (segments->count > 0)
         ps_journal_name_write(segments->entries[reader->at], reader->damage.segment);
-        if (segments->entries[segments->count - 1].epoch > end.epoch)
-            end.epoch = segments->entries[segments->count - 1].epoch;
-    }
     uint64_t missing = ps_journal_notes_missing(&reader->notes, &end, &reader->given_up);
-    if (missing == 0)
-        return ps_fail(error, PS_ERR_NOT_FOUND, "journal: this is its end");
     reader->damage.offset = reader->offset;
     reader->damage.position = reader->wanted;
+    if (missing == 0)
+        return ps_fail(error, PS_ERR_NOT_FOUND, "journal: this is its end");
     return ps_fail(error, PS_ERR_CORRUPT,
-                   "journal: %s, offset %" PRIu64 ": it ends at position %" PRIu64 ", but %" PRIu64
+                   "journal: %s ends at position %" PRIu64 " (offset %" PRIu64 "), but %" PRIu64
                    " was noted as durable: at least %" PRIu64 " acknowledged pushes are missing",
-                   reader->damage.segment, reader->offset, end.position, end.position + missing,
-                   missing);
+                   segments->count > 0 ? reader->damage.segment : "it", end.position,
+                   reader->offset, end.position + missing, missing);
 }
 
 static void note_durable(struct ps_journal_reader *reader, const struct ps_journal_head *head)
