@@ -179,9 +179,9 @@ class Damage(Folder):
         path = self.files("0000000000000008-*.journal")[-1]
         self.note(8, 40)
         self.assertEqual(psckpt_json("verify", self.data)["missing_pushes"], 0)
-        os.truncate(path, os.path.getsize(path) - 1000)
+        os.truncate(path, os.path.getsize(path) - 200)
         found = psckpt_json("verify", self.data, code=DATAERR)
-        self.assertGreater(found["missing_pushes"], 1)
+        self.assertGreater(found["missing_pushes"], 0)
         self.assertIn(f"at least {found['missing_pushes']} acknowledged pushes are missing",
                       found["damages"][-1]["reason"])
         self.assertIn(f" {found['missing_pushes']} pushes missing\n",
