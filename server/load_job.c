@@ -10,10 +10,17 @@
 
 #include <unistd.h>
 
+/* Files that cannot be read are tried so often, with rests that double, before the server ends. */
+#define READ_TRIES 5
+#define RETRY_MS 200
+
 static enum ps_status load_state(struct ps_jobs *jobs, const struct ps_job *job, const char *folder,
                                  struct ps_loaded *loaded, struct ps_error *error);
 static enum ps_status read_note(struct ps_jobs *jobs, uint32_t index, struct ps_journal_note *note,
                                 struct ps_error *error);
+static enum ps_status load_patiently(struct ps_jobs *jobs, struct ps_loader *loader,
+                                     struct ps_loaded *loaded, struct ps_error *error);
+static bool rest(struct ps_jobs *jobs, uint64_t rest_ms);
 static enum ps_status load_in_threads(struct ps_loader *loader, struct ps_loaded *loaded,
                                       struct ps_error *error);
 static enum ps_status replay_record(void *self, const struct ps_record *record,
@@ -83,7 +90,7 @@ static enum ps_status load_state(struct ps_jobs *jobs, const struct ps_job *job,
         loader.pointer = (struct ps_bytes){pointer.entries[0].value, pointer.entries[0].value_size};
     status = read_note(jobs, job->claim.index, &loader.noted, error);
     if (status == PS_OK)
-        status = load_in_threads(&loader, loaded, error);
+        status = load_patiently(jobs, &loader, loaded, error);
     ps_kv_entries_release(&pointer);
     return status;
 }
@@ -108,6 +115,38 @@ static enum ps_status read_note(struct ps_jobs *jobs, uint32_t index, struct ps_
                PS_FIELD_ERROR(&why));
     ps_kv_entries_release(&entries);
     return PS_OK;
+}
+
+/* Descriptors that ran out come back, and many a disk reads what it could not read at first. */
+static enum ps_status load_patiently(struct ps_jobs *jobs, struct ps_loader *loader,
+                                     struct ps_loaded *loaded, struct ps_error *error)
+{
+    uint64_t rest_ms = RETRY_MS;
+    for (int i = 1; i < READ_TRIES; i++, rest_ms *= 2) {
+        struct ps_error why = {0};
+        enum ps_status status = load_in_threads(loader, loaded, &why);
+        if (status != PS_ERR_IO)
+            return status == PS_OK ? PS_OK : ps_fail(error, status, "%s", why.text);
+        PS_LOG(jobs->options.log, PS_LOG_WARN, "checkpoint",
+               "the shard's files cannot be read: trying again", PS_FIELD_UINT("try", (uint64_t)i),
+               PS_FIELD_UINT("tries", READ_TRIES), PS_FIELD_ERROR(&why));
+        if (!rest(jobs, rest_ms))
+            return ps_fail(error, PS_ERR_IO, "%s", why.text);
+    }
+    return load_in_threads(loader, loaded, error);
+}
+
+/* False when the server ends. */
+static bool rest(struct ps_jobs *jobs, uint64_t rest_ms)
+{
+    uint64_t until_ms = ps_deadline_after(jobs->options.clock, rest_ms);
+    ps_mutex_lock(&jobs->mutex);
+    while (!jobs->ending && ps_time_left_ms(jobs->options.clock, until_ms) > 0)
+        (void)ps_condition_wait(&jobs->changed, &jobs->mutex,
+                                ps_time_left_ms(jobs->options.clock, until_ms));
+    bool go_on = !jobs->ending;
+    ps_mutex_unlock(&jobs->mutex);
+    return go_on;
 }
 
 /* Nobody is served before it is done, so it may have the whole machine. */

@@ -93,7 +93,9 @@ struct ps_loaded {
  * PS_ERR_UNSUPPORTED  the newest whole one is of another shard or number of shards, or a format is
  *                     newer than this program
  * PS_ERR_BUSY         it passes the memory limit
- * PS_ERR_NO_MEMORY, PS_ERR_IO   the folder could not be listed, or the journal not be read
+ * PS_ERR_NO_MEMORY
+ * PS_ERR_IO           a checkpoint or the journal could not be read, or the folder not be listed:
+ *                     nothing is said of what is in them, and it may be tried again
  * After any failure the service is STARTING, as empty as before.
  */
 PS_MUST_USE enum ps_status ps_loader_load(const struct ps_loader *loader, struct ps_loaded *loaded,

@@ -1,6 +1,7 @@
 /* server/core/loader.c: the newest whole checkpoint, and what is said of the others. */
 #include "checkpoint/catalog.h"
 #include "checkpoint/checkpoint_name.h"
+#include "tests/support/fault_files.h"
 #include "tests/unit/core/core_disk.h"
 
 #include <string.h>
@@ -399,6 +400,37 @@ START_TEST(loading_survives_any_refused_allocation_and_never_goes_back_for_it)
 }
 END_TEST
 
+/* What could not be read may be whole: it is neither put aside nor passed over for an older one. */
+START_TEST(a_call_that_fails_is_no_damage)
+{
+    static const uint32_t kinds[] = {FAULT_OPEN, FAULT_READ, FAULT_SIZE, FAULT_LIST};
+    struct fault_files fault = {.under = memory_files_files(disk), .calls = kinds[_i]};
+    struct ps_files files = fault_files_files(&fault);
+    for (fault.fired = true; fault.fired; fault.fail_at++) {
+        struct core_world fresh;
+        disk_world_init(&fresh, 2);
+        const struct ps_loader loader = {.service = fresh.service,
+                                         .files = &files,
+                                         .folder = DISK_FOLDER,
+                                         .memory = &fresh.memory};
+        fault.seen = 0;
+        fault.fired = false;
+
+        enum ps_status status = ps_loader_load(&loader, &loaded, &fresh.error);
+
+        ck_assert_msg(status == (fault.fired ? PS_ERR_IO : PS_OK), "%s", fresh.error.text);
+        ck_assert_uint_eq(disk_count(disk, ".damaged"), 0);
+        ck_assert_int_eq(fault.open, 0);
+        if (status == PS_OK)
+            ck_assert_uint_eq(loaded.place.position, 2);
+        if (status == PS_OK)
+            ps_service_give_up_recovery(fresh.service);
+        world_fini(&fresh);
+    }
+    ck_assert_int_gt(fault.fail_at, 1);
+}
+END_TEST
+
 /* Whatever single call of the disk fails, the result is whole or a clear refusal. */
 START_TEST(any_failing_file_call_gives_whole_state_or_a_refusal)
 {
@@ -455,6 +487,7 @@ int main(void)
     tcase_add_test(tests, a_pointer_that_is_none_is_no_empty_shard);
     tcase_add_test(tests, a_checkpoint_of_another_number_of_shards_is_not_passed_over);
     tcase_add_test(tests, loading_survives_any_refused_allocation_and_never_goes_back_for_it);
+    tcase_add_loop_test(tests, a_call_that_fails_is_no_damage, 0, 4);
     tcase_add_test(tests, any_failing_file_call_gives_whole_state_or_a_refusal);
     return run_tests("loader", tests);
 }
