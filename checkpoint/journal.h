@@ -176,8 +176,9 @@ struct ps_journal_row {
  *
  * PS_ERR_NOT_FOUND    the end: the last record was the one before. `*cut` says how many bytes of a
  *                     torn end were left out
- * PS_ERR_CORRUPT      damage; `*damage` (may be NULL) and the text say where. Or the end comes before
- *                     what was noted, and nobody has given that up: the text says how many are missing
+ * PS_ERR_CORRUPT      damage; `*damage` (may be NULL) and the text say where. Or the end comes
+ *                     before what was noted, and nobody has given that up: the text says how many
+ *                     are missing
  * PS_ERR_UNSUPPORTED  a type or format that this version does not know; `*damage` says where
  * PS_ERR_IO, PS_ERR_NO_MEMORY   nothing was consumed: the call may be repeated
  */

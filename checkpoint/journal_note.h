@@ -76,9 +76,9 @@ PS_MUST_USE enum ps_status ps_journal_give_up(const struct ps_files *files, cons
  * and what was given up. What cannot be removed is left to the next time. */
 void ps_journal_notes_sweep(const struct ps_files *files, const char *folder, uint64_t epoch);
 
-/* How many noted positions are missing behind `end`: the position where a journal ends, and its last
- * epoch, or that of the checkpoint it goes on from when that is higher. 0: none, or an operator has
- * given them up; then `*given_up` says how many. */
+/* How many noted positions are missing behind `end`: the position where a journal ends, and its
+ * last epoch, or that of the checkpoint it goes on from when that is higher. 0: none, or an
+ * operator has given them up; then `*given_up` says how many. */
 uint64_t ps_journal_notes_missing(const struct ps_journal_notes *notes,
                                   const struct ps_journal_note *end, uint64_t *given_up);
 

@@ -4,7 +4,7 @@
  *   /ps/<i>              "host:port" of the server that owns shard i, leased; empty while that
  *                        server is still loading. Its create revision is the owner's epoch.
  *   /checkpoints/<i>     JSON pointer to the newest checkpoint (checkpoint/catalog.h)
- *   /checkpoints/<i>/journal  JSON note of how far its journal is durable (checkpoint/journal_note.h)
+ *   /checkpoints/<i>/journal   JSON: how far its journal is durable (checkpoint/journal_note.h)
  *   /init_ps/lock/<id>   one leased key per trainer that wants to initialise; the oldest holds
  *   /init_ps/done        "1" once every shard is initialised
  *   /init_ps/lost        "<i> <epoch>" of the last owner that began without any state

@@ -1,5 +1,5 @@
-/* Sleeps until something is durable, notes it, and then sleeps for as long as a note holds, whatever
- * becomes durable meanwhile. */
+/* Sleeps until something is durable, notes it, and then sleeps for as long as a note holds,
+ * whatever becomes durable meanwhile. */
 #include "server/note_thread.h"
 
 #include "base/assert.h"

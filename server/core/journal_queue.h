@@ -123,8 +123,8 @@ size_t ps_journal_queue_take(struct ps_journal_queue *queue, struct ps_record *r
 void ps_journal_queue_written(struct ps_journal_queue *queue, enum ps_status status,
                               const struct ps_error *why);
 
-/* How far the journal on disk goes, for a note beside it: 0 while recovery has nothing to begin with,
- * and without a journal. */
+/* How far the journal on disk goes, for a note beside it: 0 while recovery has nothing to begin
+ * with, and without a journal. */
 uint64_t ps_journal_queue_journaled(struct ps_journal_queue *queue);
 
 /* Asserts every invariant. */

@@ -68,8 +68,8 @@ static void note_journal(struct search *search, const char *name, const struct p
 static void put_aside(const struct search *search);
 static void log_loaded(const struct ps_loader *loader, const struct ps_loaded *loaded);
 
-/* What the next older checkpoint may heal. A lack of memory is none of it, nor a file that could not
- * be opened or read just now: it may be whole, and older state would throw updates away. */
+/* What the next older checkpoint may heal. A lack of memory is none of it, nor a file that could
+ * not be opened or read just now: it may be whole, and older state would throw updates away. */
 static bool is_damage(enum ps_status status)
 {
     return status == PS_ERR_CORRUPT || status == PS_ERR_NOT_FOUND;

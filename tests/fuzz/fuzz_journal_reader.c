@@ -46,8 +46,8 @@ static struct memory_files *make_disk(const uint8_t *data, size_t size)
     return disk;
 }
 
-/* Positions rise by one, the end stays the end, and nothing is left behind. No end comes before what
- * was noted. */
+/* Positions rise by one, the end stays the end, and nothing is left behind. No end comes before
+ * what was noted. */
 static void read_all(const struct ps_files *files, uint64_t position, uint64_t noted)
 {
     struct fault_heap heap = {.refuse_at = -1};

@@ -177,7 +177,7 @@ START_TEST(what_waits_for_the_disk_is_not_noted)
 }
 END_TEST
 
-/* The journal is behind what a checkpoint has only when it failed: the note speaks of the journal. */
+/* A journal that failed is behind what a checkpoint has: the note speaks of the journal. */
 START_TEST(what_only_a_checkpoint_has_is_not_noted)
 {
     push_durably(2);
