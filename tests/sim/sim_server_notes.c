@@ -60,6 +60,16 @@ enum ps_status sim_notes_read(struct sim_server *server, struct ps_journal_note 
     return PS_OK;
 }
 
+/* SIM_MUTATION_NOTE_AHEAD: the next position, too. */
+static void note_ahead(struct sim_server *server)
+{
+    struct ps_noter_place *place = &server->noter.folder;
+    struct ps_journal_note ahead = {place->noted.epoch, place->noted.position + 1};
+    if (place->noted.position > 0 &&
+        ps_journal_note_put(server->noter.files, FOLDER, &place->noted, &ahead, NULL) == PS_OK)
+        place->noted = ahead;
+}
+
 static void turn(struct sim_world *world, void *subject, uint64_t generation, uint64_t b)
 {
     struct sim_server *server = subject;
@@ -74,6 +84,8 @@ static void turn(struct sim_world *world, void *subject, uint64_t generation, ui
     swap_chance(server);
     uint64_t due_ms = ps_noter_turn(&server->noter);
     swap_chance(server);
+    if (world->options.mutation == SIM_MUTATION_NOTE_AHEAD)
+        note_ahead(server);
     uint64_t spent_ms = sim_kv_take_spent(server->note_kv);
     uint64_t now_ms = sim_now(world);
     sim_checker_disk_changed(world, server->claim.index);
