@@ -1,10 +1,9 @@
 /* server/note_thread.c: notes follow what is durable, and the thread ends when it is told to. */
 #include "server/note_thread.h"
 
+#include "base/thread.h"
 #include "tests/support/temp_folder.h"
 #include "tests/unit/core/core_disk.h"
-
-#include <time.h>
 
 static const float ones[] = {1, 1, 1, 1};
 
@@ -49,13 +48,20 @@ static uint64_t noted(void)
     return found.highest.position;
 }
 
-/* For up to twenty times the pace. */
+/* For up to twenty times the pace; nobody signals a change of a folder. */
 static void expect_noted(uint64_t position)
 {
-    const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+    struct ps_mutex mutex;
+    struct ps_condition never;
+    ps_mutex_init(&mutex, PS_RANK_LEAF);
+    ps_condition_init(&never);
+    ps_mutex_lock(&mutex);
     uint64_t until_ms = ps_deadline_after(ps_clock_real(), 20 * PS_NOTER_FOLDER_MS);
     while (noted() != position && ps_time_left_ms(ps_clock_real(), until_ms) > 0)
-        (void)nanosleep(&pause, NULL);
+        (void)ps_condition_wait(&never, &mutex, 10);
+    ps_mutex_unlock(&mutex);
+    ps_condition_fini(&never);
+    ps_mutex_fini(&mutex);
     ck_assert_uint_eq(noted(), position);
 }
 
