@@ -44,11 +44,13 @@ PS_MUST_USE enum ps_status ps_catalog_sweep(const struct ps_files *files, const 
                                             struct ps_error *error);
 
 /* The JSON of /checkpoints/<i>: uuid, path, crc32, timestamp (the old system's, numbers as it wrote
- * them), and position, epoch, bytes (strings of digits). */
+ * them), and position, epoch, bytes (strings of digits); where they are known, journal (a boolean)
+ * and reached (digits). */
 void ps_catalog_pointer_write(const struct ps_checkpoint_place *place, struct ps_buffer *json);
 
-/* PS_ERR_CORRUPT when `json` is no such document. Unknown members are ignored; position, epoch and
- * bytes may be missing (0). A timestamp as a number has the precision of a double. */
+/* PS_ERR_CORRUPT when `json` is no such document. Unknown members are ignored; position, epoch,
+ * bytes and reached may be missing (0), and journal, too. A timestamp as a number has the precision
+ * of a double. */
 PS_MUST_USE enum ps_status ps_catalog_pointer_read(struct ps_bytes json,
                                                    const struct ps_allocator *memory,
                                                    struct ps_checkpoint_place *place,

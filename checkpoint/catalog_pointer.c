@@ -19,6 +19,7 @@ static enum ps_status read_members(const struct ps_json *document,
 static bool read_text(const struct ps_json *value, char *text, size_t capacity);
 static bool read_time(const struct ps_json *value, uint64_t *unix_ns);
 static bool read_addition(const struct ps_json *value, uint64_t *number);
+static bool read_journal(const struct ps_json *value, enum ps_checkpoint_journal *journal);
 
 void ps_catalog_pointer_write(const struct ps_checkpoint_place *place, struct ps_buffer *json)
 {
@@ -33,6 +34,10 @@ void ps_catalog_pointer_write(const struct ps_checkpoint_place *place, struct ps
     write_digits(&writer, "position", place->position);
     write_digits(&writer, "epoch", place->epoch);
     write_digits(&writer, "bytes", place->bytes);
+    if (place->journal != PS_CHECKPOINT_JOURNAL_UNSAID)
+        ps_json_bool(&writer, "journal", place->journal == PS_CHECKPOINT_JOURNAL_KEPT);
+    if (place->reached > 0)
+        write_digits(&writer, "reached", place->reached);
     ps_json_end_object(&writer);
 }
 
@@ -81,9 +86,12 @@ static enum ps_status read_members(const struct ps_json *document,
                        "checkpoint pointer: timestamp is missing or malformed");
     if (!read_addition(ps_json_member(document, "position"), &place->position) ||
         !read_addition(ps_json_member(document, "epoch"), &place->epoch) ||
-        !read_addition(ps_json_member(document, "bytes"), &place->bytes))
+        !read_addition(ps_json_member(document, "bytes"), &place->bytes) ||
+        !read_addition(ps_json_member(document, "reached"), &place->reached))
         return ps_fail(error, PS_ERR_CORRUPT,
-                       "checkpoint pointer: position, epoch or bytes is malformed");
+                       "checkpoint pointer: position, epoch, bytes or reached is malformed");
+    if (!read_journal(ps_json_member(document, "journal"), &place->journal))
+        return ps_fail(error, PS_ERR_CORRUPT, "checkpoint pointer: journal is malformed");
     place->crc32 = (uint32_t)crc32;
     return PS_OK;
 }
@@ -116,4 +124,16 @@ static bool read_addition(const struct ps_json *value, uint64_t *number)
 {
     *number = 0;
     return value == NULL || ps_json_uint_of(value, number);
+}
+
+static bool read_journal(const struct ps_json *value, enum ps_checkpoint_journal *journal)
+{
+    bool kept = false;
+    *journal = PS_CHECKPOINT_JOURNAL_UNSAID;
+    if (value == NULL)
+        return true;
+    if (!ps_json_bool_of(value, &kept))
+        return false;
+    *journal = kept ? PS_CHECKPOINT_JOURNAL_KEPT : PS_CHECKPOINT_JOURNAL_NONE;
+    return true;
 }

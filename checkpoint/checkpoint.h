@@ -66,6 +66,13 @@ struct ps_checkpoint_parameter {
                                            where they are used */
 };
 
+/* Was there a journal behind a checkpoint? The pointer says so, to whom the files are lost. */
+enum ps_checkpoint_journal {
+    PS_CHECKPOINT_JOURNAL_UNSAID,
+    PS_CHECKPOINT_JOURNAL_NONE,
+    PS_CHECKPOINT_JOURNAL_KEPT
+};
+
 /* Where a finished checkpoint is. */
 struct ps_checkpoint_place {
     char uuid[37];
@@ -75,6 +82,8 @@ struct ps_checkpoint_place {
     uint64_t position;
     uint64_t epoch;
     uint64_t unix_ns;
+    enum ps_checkpoint_journal journal; /* of its epoch; as the pointer says */
+    uint64_t reached; /* position that was given up when an operator published it; else 0 */
 };
 
 /* Writes a checkpoint into `folder` (made when missing): temporary file, write, fsync, rename,

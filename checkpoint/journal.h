@@ -17,7 +17,8 @@
  * record behind them are a torn end, and are cut. With good records behind them they are damage,
  * but for a write that was in flight when the power went, of which the disk had taken a later part
  * first: then no record says that the bad one was durable, and a sector of it is all zeros. Damage
- * is reported with file, offset and position, never skipped.
+ * is reported with file, offset and position, never skipped. A journal that ends before a position
+ * that was noted as durable (journal_note.h) is damaged, too, however clean its end is.
  *
  * Threads:  a writer and a reader each belong to one thread at a time.
  * Blocking: for the disk.
@@ -33,6 +34,7 @@
 #include "base/encoding.h"
 #include "base/file.h"
 #include "base/status.h"
+#include "checkpoint/journal_note.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -174,7 +176,9 @@ struct ps_journal_row {
  *
  * PS_ERR_NOT_FOUND    the end: the last record was the one before. `*cut` says how many bytes of a
  *                     torn end were left out
- * PS_ERR_CORRUPT      damage; `*damage` (may be NULL) and the text say where
+ * PS_ERR_CORRUPT      damage; `*damage` (may be NULL) and the text say where. Or the end comes
+ *                     before what was noted, and nobody has given that up: the text says how many
+ *                     are missing
  * PS_ERR_UNSUPPORTED  a type or format that this version does not know; `*damage` says where
  * PS_ERR_IO, PS_ERR_NO_MEMORY   nothing was consumed: the call may be repeated
  */
@@ -187,6 +191,15 @@ PS_MUST_USE enum ps_status ps_journal_next(struct ps_journal_reader *reader,
  * use ps_journal_row_move, which overwrites `to` and zeroes `from`. */
 void ps_journal_row_release(struct ps_journal_row *row);
 void ps_journal_row_move(struct ps_journal_row *to, struct ps_journal_row *from);
+
+/* Before the first record is read: `noted` was noted elsewhere (zeroed: nothing was), and the state
+ * that reading goes on from is of `base_epoch`: notes of lower epochs say nothing. Without this
+ * call the notes of the folder count, of any epoch. */
+void ps_journal_reader_expect(struct ps_journal_reader *reader, const struct ps_journal_note *noted,
+                              uint64_t base_epoch);
+
+/* At the end: how many positions behind it were noted and then given up by an operator. */
+uint64_t ps_journal_reader_given_up(const struct ps_journal_reader *reader);
 
 /* The highest position that a record read (or passed over on the way) calls durable: its writer had
  * synced that far. What was read behind it may be on the disk or not. */

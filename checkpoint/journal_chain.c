@@ -8,7 +8,6 @@
 /* The first record of a segment; it has neither client id nor name. */
 #define FIRST_BYTES (PS_JOURNAL_HEAD_BYTES + PS_JOURNAL_SEGMENT_CONTENT_BYTES)
 
-static bool begins_epoch(const struct ps_journal_segments *segments, size_t i);
 static enum ps_status read_previous(const struct ps_files *files, const char *folder,
                                     struct ps_journal_segment segment, uint64_t *previous,
                                     struct ps_error *error);
@@ -24,7 +23,7 @@ enum ps_status ps_journal_chain_keep(struct ps_journal_segments *segments,
     while (i > 0) {
         i--;
         struct ps_journal_segment first = segments->entries[i];
-        if (!begins_epoch(segments, i))
+        if (!ps_journal_segments_first(segments, i))
             continue;
         if (i == 0 || first.first <= wanted)
             return PS_OK;
@@ -36,11 +35,6 @@ enum ps_status ps_journal_chain_keep(struct ps_journal_segments *segments,
         i -= count - segments->count;
     }
     return PS_OK;
-}
-
-static bool begins_epoch(const struct ps_journal_segments *segments, size_t i)
-{
-    return i == 0 || segments->entries[i - 1].epoch != segments->entries[i].epoch;
 }
 
 /* 0: it does not say. */

@@ -3,7 +3,6 @@
 #include "checkpoint/journal.h"
 
 #include "base/assert.h"
-#include "checkpoint/checksum.h"
 #include "checkpoint/journal_chain.h"
 #include "checkpoint/journal_record.h"
 #include "checkpoint/journal_scan.h"
@@ -32,7 +31,10 @@ struct ps_journal_reader {
     uint64_t wanted;   /* position of the next record for the caller; more while skipping */
     uint64_t end;      /* where the next epoch begins; UINT64_MAX: nowhere */
     uint64_t epoch;
-    uint64_t durable; /* by what the records say */
+    uint64_t durable;              /* by what the records say */
+    struct ps_journal_notes notes; /* by the folder, and by whoever expects more */
+    uint64_t base_epoch;           /* notes of lower ones say nothing */
+    uint64_t given_up;             /* noted positions behind the end, by an operator's decision */
     uint64_t cut;
     bool has_index;
     uint32_t index;          /* of the shard, by the first segment read */
@@ -45,11 +47,11 @@ static enum ps_status open_at(struct ps_journal_reader *reader, const struct ps_
 static enum ps_status find_begins(struct ps_journal_reader *reader, struct ps_error *error);
 static enum ps_status find_begin(struct ps_journal_reader *reader, size_t i,
                                  struct ps_error *error);
-static bool first_of_epoch(const struct ps_journal_reader *reader, size_t i);
 static enum ps_status choose(struct ps_journal_reader *reader, uint64_t position,
                              struct ps_error *error);
 static enum ps_status next_record(struct ps_journal_reader *reader, struct ps_journal_row *row,
                                   struct ps_error *error);
+static enum ps_status see_end(struct ps_journal_reader *reader, struct ps_error *error);
 static enum ps_status enter(struct ps_journal_reader *reader, struct ps_error *error);
 static enum ps_status read_first_record(struct ps_journal_reader *reader,
                                         struct ps_journal_head *head,
@@ -65,9 +67,6 @@ static const char *read_head(struct ps_journal_reader *reader, struct ps_bytes b
 static enum ps_status read_row(struct ps_journal_reader *reader, const struct ps_journal_head *head,
                                struct ps_journal_row *row, const char **bad,
                                struct ps_error *error);
-static enum ps_status read_content(struct ps_journal_reader *reader,
-                                   const struct ps_journal_head *head, uint8_t *to,
-                                   const char **bad, struct ps_error *error);
 static enum ps_status settle_bad(struct ps_journal_reader *reader, uint64_t heads_from,
                                  const char *reason, struct ps_error *error);
 static enum ps_status is_torn(struct ps_journal_reader *reader, uint64_t heads_from, bool *torn,
@@ -116,6 +115,21 @@ uint64_t ps_journal_reader_epoch(const struct ps_journal_reader *reader)
     return reader->epoch;
 }
 
+void ps_journal_reader_expect(struct ps_journal_reader *reader, const struct ps_journal_note *noted,
+                              uint64_t base_epoch)
+{
+    PS_ASSERT(reader != NULL && noted != NULL);
+    if (ps_journal_note_after(noted, &reader->notes.highest))
+        reader->notes.highest = *noted;
+    reader->base_epoch = base_epoch;
+}
+
+uint64_t ps_journal_reader_given_up(const struct ps_journal_reader *reader)
+{
+    PS_ASSERT(reader != NULL);
+    return reader->given_up;
+}
+
 uint64_t ps_journal_reader_durable(const struct ps_journal_reader *reader)
 {
     PS_ASSERT(reader != NULL);
@@ -126,6 +140,8 @@ static enum ps_status open_at(struct ps_journal_reader *reader, const struct ps_
                               const char *folder, uint64_t epoch_max, struct ps_error *error)
 {
     PS_TRY(ps_journal_window_init(&reader->window, files, reader->memory, error));
+    /* First: what is noted later may be in segments that are not listed here. */
+    PS_TRY(ps_journal_notes_read(files, folder, epoch_max, &reader->notes, error));
     PS_TRY(ps_journal_segments_init(&reader->segments, files, folder, epoch_max, reader->memory,
                                     error));
     PS_TRY(ps_journal_chain_keep(&reader->segments, files, folder, reader->wanted, error));
@@ -155,7 +171,7 @@ static enum ps_status find_begins(struct ps_journal_reader *reader, struct ps_er
             later = i + 1;
     }
     for (size_t i = later; i < segments->count; i++) {
-        if (first_of_epoch(reader, i))
+        if (ps_journal_segments_first(segments, i))
             PS_TRY(find_begin(reader, i, error));
     }
     return PS_OK;
@@ -178,12 +194,6 @@ static enum ps_status find_begin(struct ps_journal_reader *reader, size_t i, str
     return torn ? PS_OK : damaged(reader, bad, error);
 }
 
-static bool first_of_epoch(const struct ps_journal_reader *reader, size_t i)
-{
-    const struct ps_journal_segment *entries = reader->segments.entries;
-    return i == 0 || entries[i - 1].epoch != entries[i].epoch;
-}
-
 /* Finds the segment that holds `position`, of the epoch that is current there: the highest that
  * has begun by then. It is current until any higher one begins. */
 static enum ps_status choose(struct ps_journal_reader *reader, uint64_t position,
@@ -193,7 +203,7 @@ static enum ps_status choose(struct ps_journal_reader *reader, uint64_t position
     size_t chosen = segments->count;
     uint64_t end = UINT64_MAX;
     for (size_t i = segments->count; i > 0 && chosen == segments->count; i--) {
-        if (!first_of_epoch(reader, i - 1))
+        if (!ps_journal_segments_first(segments, i - 1))
             continue;
         if (reader->begins[i - 1] <= position)
             chosen = i - 1;
@@ -245,7 +255,7 @@ static enum ps_status next_record(struct ps_journal_reader *reader, struct ps_jo
     bool given = false;
     while (!given) {
         if (reader->ended)
-            return ps_fail(error, PS_ERR_NOT_FOUND, "journal: this is its end");
+            return see_end(reader, error);
         if (!reader->entered)
             PS_TRY(enter(reader, error));
         else if (reader->expected == reader->end)
@@ -256,6 +266,27 @@ static enum ps_status next_record(struct ps_journal_reader *reader, struct ps_jo
             PS_TRY(read_record(reader, row, &given, error));
     }
     return PS_OK;
+}
+
+/* Was it longer once? */
+static enum ps_status see_end(struct ps_journal_reader *reader, struct ps_error *error)
+{
+    const struct ps_journal_segments *segments = &reader->segments;
+    uint64_t last = segments->count > 0 ? segments->entries[segments->count - 1].epoch : 0;
+    struct ps_journal_note end = {last > reader->base_epoch ? last : reader->base_epoch,
+                                  reader->wanted - 1};
+    if (segments->count > 0)
+        ps_journal_name_write(segments->entries[reader->at], reader->damage.segment);
+    uint64_t missing = ps_journal_notes_missing(&reader->notes, &end, &reader->given_up);
+    reader->damage.offset = reader->offset;
+    reader->damage.position = reader->wanted;
+    if (missing == 0)
+        return ps_fail(error, PS_ERR_NOT_FOUND, "journal: this is its end");
+    return ps_fail(error, PS_ERR_CORRUPT,
+                   "journal: %s ends at position %" PRIu64 " (offset %" PRIu64 "), but %" PRIu64
+                   " was noted as durable: at least %" PRIu64 " acknowledged pushes are missing",
+                   segments->count > 0 ? reader->damage.segment : "it", end.position,
+                   reader->offset, end.position + missing, missing);
 }
 
 static void note_durable(struct ps_journal_reader *reader, const struct ps_journal_head *head)
@@ -307,7 +338,7 @@ static enum ps_status read_first_record(struct ps_journal_reader *reader,
     if (*bad != NULL)
         return PS_OK;
     uint8_t content[PS_JOURNAL_SEGMENT_CONTENT_BYTES];
-    PS_TRY(read_content(reader, head, content, bad, error));
+    PS_TRY(ps_journal_window_content(&reader->window, reader->offset, head, content, bad, error));
     if (*bad != NULL)
         return PS_OK;
     ps_journal_segment_read(content, facts);
@@ -406,7 +437,8 @@ static enum ps_status read_row(struct ps_journal_reader *reader, const struct ps
     if (id_bytes > 0)
         memcpy(id, record->client_id.data, id_bytes);
     memcpy(name, record->name.data, record->name.size);
-    enum ps_status status = read_content(reader, head, block, bad, error);
+    enum ps_status status =
+        ps_journal_window_content(&reader->window, reader->offset, head, block, bad, error);
     if (status != PS_OK || *bad != NULL) {
         ps_release(reader->memory, block);
         return status;
@@ -416,33 +448,6 @@ static enum ps_status read_row(struct ps_journal_reader *reader, const struct ps
     row->record.name.data = name;
     row->piece = (struct ps_bytes){block, content_bytes};
     row->record.content = ps_view_of(&row->piece);
-    return PS_OK;
-}
-
-static enum ps_status read_content(struct ps_journal_reader *reader,
-                                   const struct ps_journal_head *head, uint8_t *to,
-                                   const char **bad, struct ps_error *error)
-{
-    uint64_t from = reader->offset + head->head_bytes;
-    uint64_t padding_at = from + head->content_bytes;
-    struct ps_bytes padding;
-    uint32_t crc32c = 0;
-    if (head->record_bytes > reader->window.file_bytes - reader->offset) {
-        *bad = "the segment ends within it";
-        return PS_OK;
-    }
-    PS_TRY(ps_journal_window_copy(&reader->window, from, to, (size_t)head->content_bytes, &crc32c,
-                                  error));
-    if (crc32c != head->content_crc32c) {
-        *bad = "its content is damaged";
-        return PS_OK;
-    }
-    PS_TRY(ps_journal_window_peek(&reader->window, padding_at,
-                                  ps_journal_padding(head->content_bytes), &padding, error));
-    for (size_t i = 0; i < padding.size; i++) {
-        if (padding.data[i] != 0)
-            *bad = "the zeros behind it are damaged";
-    }
     return PS_OK;
 }
 

@@ -119,6 +119,12 @@ static int compare_age(const void *a, const void *b)
     return (first->first > second->first) - (first->first < second->first);
 }
 
+bool ps_journal_segments_first(const struct ps_journal_segments *segments, size_t i)
+{
+    PS_ASSERT(i < segments->count);
+    return i == 0 || segments->entries[i - 1].epoch != segments->entries[i].epoch;
+}
+
 bool ps_journal_segments_last(const struct ps_journal_segments *segments, size_t i)
 {
     PS_ASSERT(i < segments->count);

@@ -47,7 +47,8 @@ PS_MUST_USE enum ps_status ps_journal_leftovers_init(struct ps_journal_segments 
                                                      struct ps_error *error);
 void ps_journal_segments_fini(struct ps_journal_segments *segments);
 
-/* Segment `i` is the last one of its epoch. */
+/* Segment `i` is the first one of its epoch, or the last. */
+bool ps_journal_segments_first(const struct ps_journal_segments *segments, size_t i);
 bool ps_journal_segments_last(const struct ps_journal_segments *segments, size_t i);
 
 void ps_journal_name_write(struct ps_journal_segment segment, char name[PS_JOURNAL_NAME_BYTES]);

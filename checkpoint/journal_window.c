@@ -133,3 +133,28 @@ static enum ps_status read_exactly(const struct ps_journal_window *window, uint6
         return ps_fail(error, PS_ERR_IO, "journal: a segment has become shorter");
     return PS_OK;
 }
+
+enum ps_status ps_journal_window_content(struct ps_journal_window *window, uint64_t offset,
+                                         const struct ps_journal_head *head, uint8_t *to,
+                                         const char **bad, struct ps_error *error)
+{
+    uint64_t from = offset + head->head_bytes;
+    uint64_t padding_at = from + head->content_bytes;
+    struct ps_bytes padding;
+    uint32_t crc32c = 0;
+    if (head->record_bytes > window->file_bytes - offset) {
+        *bad = "the segment ends within it";
+        return PS_OK;
+    }
+    PS_TRY(ps_journal_window_copy(window, from, to, (size_t)head->content_bytes, &crc32c, error));
+    if (crc32c != head->content_crc32c) {
+        *bad = "its content is damaged";
+        return PS_OK;
+    }
+    PS_TRY(ps_journal_window_peek(window, padding_at, ps_journal_padding(head->content_bytes),
+                                  &padding, error));
+    for (size_t i = 0; i < padding.size; i++)
+        if (padding.data[i] != 0)
+            *bad = "the zeros behind it are damaged";
+    return PS_OK;
+}

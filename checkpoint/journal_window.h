@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "checkpoint/journal_record.h"
 
 /* Zero but for `memory` and `files`: nothing open. */
 struct ps_journal_window {
@@ -45,5 +46,13 @@ PS_MUST_USE enum ps_status ps_journal_window_peek(struct ps_journal_window *wind
 PS_MUST_USE enum ps_status ps_journal_window_copy(struct ps_journal_window *window, uint64_t offset,
                                                   uint8_t *to, size_t size, uint32_t *crc32c,
                                                   struct ps_error *error);
+
+/* Copies the content of the record at `offset`, whose head is `head`. Sets `*bad` when it is not
+ * whole, and leaves it alone otherwise. */
+PS_MUST_USE enum ps_status ps_journal_window_content(struct ps_journal_window *window,
+                                                     uint64_t offset,
+                                                     const struct ps_journal_head *head,
+                                                     uint8_t *to, const char **bad,
+                                                     struct ps_error *error);
 
 #endif

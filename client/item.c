@@ -175,6 +175,7 @@ static void take_server_status(struct psclient_server_status *to,
     to->checkpoint_position = from->checkpoint_position;
     to->checkpoint_unix_ns = from->checkpoint_unix_ns;
     to->uptime_ms = from->uptime_ms;
+    to->lost_push_count = from->lost_count;
 }
 
 static void take_list(struct ps_list_rows *to, const struct ps_list_reply *from)

@@ -361,6 +361,7 @@ struct psclient_server_status {
     char checkpoint_uuid[40];
     uint64_t epoch, parameter_count, parameter_bytes, state_bytes, push_count, pull_count;
     uint64_t position, checkpoint_position, checkpoint_unix_ns, uptime_ms;
+    uint64_t lost_push_count; /* acknowledged once, and not in what the server recovered */
 };
 
 int psclient_server_status(struct psclient *client, uint32_t index, uint64_t timeout_ms,

@@ -4,6 +4,7 @@
  *   /ps/<i>              "host:port" of the server that owns shard i, leased; empty while that
  *                        server is still loading. Its create revision is the owner's epoch.
  *   /checkpoints/<i>     JSON pointer to the newest checkpoint (checkpoint/catalog.h)
+ *   /checkpoints/<i>/journal   JSON: how far its journal is durable (checkpoint/journal_note.h)
  *   /init_ps/lock/<id>   one leased key per trainer that wants to initialise; the oldest holds
  *   /init_ps/done        "1" once every shard is initialised
  *   /init_ps/lost        "<i> <epoch>" of the last owner that began without any state
@@ -88,6 +89,13 @@ PS_MUST_USE enum ps_status
 ps_registry_publish_checkpoint(struct ps_registry *registry, const struct ps_claim *claim,
                                struct ps_bytes json, uint64_t deadline_ms, struct ps_error *error);
 
+/* Puts the note of how far the journal is durable, only while the claim is ours: else
+ * PS_ERR_STALE_EPOCH. */
+PS_MUST_USE enum ps_status ps_registry_publish_note(struct ps_registry *registry,
+                                                    const struct ps_claim *claim,
+                                                    struct ps_bytes json, uint64_t deadline_ms,
+                                                    struct ps_error *error);
+
 /* Deletes /init_ps/done and puts /init_ps/lost, only while the claim is ours and
  * /checkpoints/<index> is absent: this shard has no state, so the job must be initialised again
  * (B6), also by a trainer that has finished the shard's former owner and is about to set the mark.
@@ -103,6 +111,12 @@ PS_MUST_USE enum ps_status ps_registry_read_checkpoint(struct ps_registry *regis
                                                        uint64_t deadline_ms,
                                                        struct ps_kv_entries *entries,
                                                        struct ps_error *error);
+
+/* The same for the note of its journal. PS_ERR_NOT_FOUND when there is none. */
+PS_MUST_USE enum ps_status ps_registry_read_note(struct ps_registry *registry, uint32_t index,
+                                                 uint64_t deadline_ms,
+                                                 struct ps_kv_entries *entries,
+                                                 struct ps_error *error);
 
 /* The servers of the job, one row per index below shard_count. */
 struct ps_member {

@@ -36,6 +36,22 @@ enum ps_status ps_registry_publish_checkpoint(struct ps_registry *registry,
     return change_owned(registry, &change, deadline_ms, error);
 }
 
+enum ps_status ps_registry_publish_note(struct ps_registry *registry, const struct ps_claim *claim,
+                                        struct ps_bytes json, uint64_t deadline_ms,
+                                        struct ps_error *error)
+{
+    struct ps_registry_key owner = ps_registry_key(registry, "/ps/%" PRIu32, claim->index);
+    struct ps_registry_key key =
+        ps_registry_key(registry, "/checkpoints/%" PRIu32 "/journal", claim->index);
+    struct owned_change change = {
+        .claim = claim,
+        .owner_key = owner.text,
+        .key = key.text,
+        .value = json,
+    };
+    return change_owned(registry, &change, deadline_ms, error);
+}
+
 enum ps_status ps_registry_forget_done(struct ps_registry *registry, const struct ps_claim *claim,
                                        uint64_t deadline_ms, struct ps_error *error)
 {
@@ -127,17 +143,33 @@ static enum ps_status why_refused(struct ps_registry *registry, const struct own
     return PS_OK;
 }
 
+static enum ps_status read_one(struct ps_registry *registry, const char *key, uint64_t deadline_ms,
+                               const char *what, struct ps_kv_entries *entries,
+                               struct ps_error *error)
+{
+    struct ps_kv_entries found;
+    PS_TRY(ps_kv_read(registry->kv, key, false, deadline_ms, &found, error));
+    if (found.count == 0) {
+        ps_kv_entries_release(&found);
+        return ps_fail(error, PS_ERR_NOT_FOUND, "%s not found in etcd", what);
+    }
+    *entries = found;
+    return PS_OK;
+}
+
 enum ps_status ps_registry_read_checkpoint(struct ps_registry *registry, uint32_t index,
                                            uint64_t deadline_ms, struct ps_kv_entries *entries,
                                            struct ps_error *error)
 {
     struct ps_registry_key key = ps_registry_key(registry, "/checkpoints/%" PRIu32, index);
-    struct ps_kv_entries found;
-    PS_TRY(ps_kv_read(registry->kv, key.text, false, deadline_ms, &found, error));
-    if (found.count == 0) {
-        ps_kv_entries_release(&found);
-        return ps_fail(error, PS_ERR_NOT_FOUND, "checkpoint not found in etcd");
-    }
-    *entries = found;
-    return PS_OK;
+    return read_one(registry, key.text, deadline_ms, "checkpoint", entries, error);
+}
+
+enum ps_status ps_registry_read_note(struct ps_registry *registry, uint32_t index,
+                                     uint64_t deadline_ms, struct ps_kv_entries *entries,
+                                     struct ps_error *error)
+{
+    struct ps_registry_key key =
+        ps_registry_key(registry, "/checkpoints/%" PRIu32 "/journal", index);
+    return read_one(registry, key.text, deadline_ms, "note of the journal", entries, error);
 }

@@ -62,6 +62,7 @@ enum ps_status ps_decode_status_reply(struct ps_view bytes, const struct ps_allo
         .device = read->device,
         .job = read->job,
         .address = read->address,
+        .lost_count = read->lost_push_count,
     };
     return PS_OK;
 }

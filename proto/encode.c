@@ -120,6 +120,7 @@ void ps_encode_status_reply(const struct ps_status_reply *reply, struct ps_buffe
     ps_wire_put_text(head, 16, reply->device);
     ps_wire_put_text(head, 17, reply->job);
     ps_wire_put_text(head, 18, reply->address);
+    ps_wire_put_uint(head, 19, reply->lost_count);
 }
 
 void ps_encode_list(const struct ps_list_request *request, struct ps_buffer *head)

@@ -241,6 +241,7 @@ struct ps_status_reply {
     const char *device;
     const char *job;
     const char *address;
+    uint64_t lost_count;
 };
 
 struct ps_list_request {

@@ -35,8 +35,10 @@ struct ps_instance {
     struct ps_service *service;
     struct ps_store *store;            /* of the coordinator thread */
     struct ps_store *checkpoint_store; /* of the checkpointer thread */
+    struct ps_store *note_store;       /* of the thread that notes */
     struct ps_rpc_server *rpc;
     struct ps_journal_thread *journal; /* NULL: none is kept */
+    struct ps_note_thread *notes;      /* NULL: no journal is kept */
     struct ps_jobs *jobs;
     struct ps_coordinator_driver *driver;
     struct ps_probes *probes;
@@ -108,10 +110,12 @@ void ps_instance_destroy(struct ps_instance *instance)
     ps_jobs_destroy(instance->jobs);
     ps_rpc_server_destroy(instance->rpc);
     ps_journal_thread_destroy(instance->journal);
+    ps_note_thread_destroy(instance->notes);
     ps_device_guard_watch(&instance->device, instance->service, NULL);
     ps_coordinator_driver_destroy(instance->driver);
     ps_store_close(instance->store);
     ps_store_close(instance->checkpoint_store);
+    ps_store_close(instance->note_store);
     ps_service_destroy(instance->service);
     ps_device_guard_close(&instance->device);
     ps_block_pool_destroy(instance->pool);
@@ -251,7 +255,8 @@ static enum ps_status build_stores(struct ps_instance *instance, struct ps_error
     PS_TRY(ps_store_open(&wish, &instance->store, error));
     if (options->data_dir == NULL)
         return PS_OK;
-    return ps_store_open(&wish, &instance->checkpoint_store, error);
+    PS_TRY(ps_store_open(&wish, &instance->checkpoint_store, error));
+    return options->journal ? ps_store_open(&wish, &instance->note_store, error) : PS_OK;
 }
 
 static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *error)
@@ -300,7 +305,16 @@ static enum ps_status build_journal(struct ps_instance *instance, struct ps_erro
         .service = instance->service,
         .segment_bytes = instance->options->journal_segment_bytes,
     };
-    return ps_journal_thread_create(&wish, &instance->journal, error);
+    PS_TRY(ps_journal_thread_create(&wish, &instance->journal, error));
+    const struct ps_note_thread_options noted = {
+        .files = ps_files_real(),
+        .memory = ps_allocator_heap(),
+        .clock = ps_clock_real(),
+        .log = instance->log,
+        .service = instance->service,
+        .registry = ps_store_registry(instance->note_store),
+    };
+    return ps_note_thread_create(&noted, &instance->notes, error);
 }
 
 static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *error)
@@ -313,6 +327,7 @@ static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *
         .rpc = instance->rpc,
         .registry = ps_store_registry(instance->checkpoint_store),
         .journal = instance->journal,
+        .notes = instance->notes,
         .journal_keep = instance->options->journal_keep,
         .data_dir = instance->options->data_dir,
         .job = instance->options->job,
@@ -393,8 +408,7 @@ static void coordinator_main(void *argument)
         PS_LOG(instance->log, PS_LOG_ERROR, "server", "ended", PS_FIELD_ERROR(&instance->outcome));
     if (instance->outcome.status == PS_ERR_CORRUPT)
         PS_LOG0(instance->log, PS_LOG_ERROR, "server",
-                "psckpt verify DATA-DIR names what is damaged, psckpt repair DATA-DIR --out NEWDIR "
-                "makes a folder of the last good state");
+                "docs/recover.md says what to type; what is wrong is said above");
     (void)kill(getpid(), PS_INSTANCE_ENDED_SIGNAL);
 }
 
@@ -413,6 +427,7 @@ static void on_changed(void *self)
     struct ps_instance *instance = self;
     ps_rpc_server_wake(instance->rpc);
     ps_jobs_wake(instance->jobs);
+    ps_note_thread_wake(instance->notes);
 }
 
 static void on_journal_wanted(void *self)

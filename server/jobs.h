@@ -21,6 +21,7 @@
 #include "server/core/coordinator_driver.h"
 #include "server/core/service.h"
 #include "server/journal_thread.h"
+#include "server/note_thread.h"
 #include "server/rpc/rpc_server.h"
 
 struct ps_jobs;
@@ -33,6 +34,7 @@ struct ps_jobs_options {
     struct ps_rpc_server *rpc;
     struct ps_registry *registry;      /* with a store of its own, used by the job thread alone */
     struct ps_journal_thread *journal; /* NULL: none is kept */
+    struct ps_note_thread *notes;      /* of how far it is durable; NULL: none */
     bool journal_keep;                 /* segments stay when checkpoints cover them */
     const char *data_dir;              /* NULL: nothing is loaded or saved */
     const char *job;

@@ -10,8 +10,17 @@
 
 #include <unistd.h>
 
+/* Files that cannot be read are tried so often, with rests that double, before the server ends. */
+#define READ_TRIES 5
+#define RETRY_MS 200
+
 static enum ps_status load_state(struct ps_jobs *jobs, const struct ps_job *job, const char *folder,
                                  struct ps_loaded *loaded, struct ps_error *error);
+static enum ps_status read_note(struct ps_jobs *jobs, uint32_t index, struct ps_journal_note *note,
+                                struct ps_error *error);
+static enum ps_status load_patiently(struct ps_jobs *jobs, struct ps_loader *loader,
+                                     struct ps_loaded *loaded, struct ps_error *error);
+static bool rest(struct ps_jobs *jobs, uint64_t rest_ms);
 static enum ps_status load_in_threads(struct ps_loader *loader, struct ps_loaded *loaded,
                                       struct ps_error *error);
 static enum ps_status replay_record(void *self, const struct ps_record *record,
@@ -79,9 +88,65 @@ static enum ps_status load_state(struct ps_jobs *jobs, const struct ps_job *job,
     };
     if (pointer.count > 0)
         loader.pointer = (struct ps_bytes){pointer.entries[0].value, pointer.entries[0].value_size};
-    status = load_in_threads(&loader, loaded, error);
+    status = read_note(jobs, job->claim.index, &loader.noted, error);
+    if (status == PS_OK)
+        status = load_patiently(jobs, &loader, loaded, error);
     ps_kv_entries_release(&pointer);
     return status;
+}
+
+/* One that cannot be read, which somebody wrote by hand, demands nothing. */
+static enum ps_status read_note(struct ps_jobs *jobs, uint32_t index, struct ps_journal_note *note,
+                                struct ps_error *error)
+{
+    const struct ps_jobs_options *options = &jobs->options;
+    struct ps_kv_entries entries = {0};
+    struct ps_error why = {0};
+    enum ps_status status = ps_registry_read_note(
+        options->registry, index, ps_deadline_after(options->clock, PS_JOB_STORE_TIMEOUT_MS),
+        &entries, error);
+    if (status == PS_ERR_NOT_FOUND)
+        return PS_OK;
+    if (status != PS_OK)
+        return status;
+    struct ps_bytes json = {entries.entries[0].value, entries.entries[0].value_size};
+    if (ps_journal_note_read(json, note, &why) != PS_OK)
+        PS_LOG(options->log, PS_LOG_WARN, "checkpoint", "the note in the store is passed over",
+               PS_FIELD_ERROR(&why));
+    ps_kv_entries_release(&entries);
+    return PS_OK;
+}
+
+/* Descriptors that ran out come back, and many a disk reads what it could not read at first. */
+static enum ps_status load_patiently(struct ps_jobs *jobs, struct ps_loader *loader,
+                                     struct ps_loaded *loaded, struct ps_error *error)
+{
+    uint64_t rest_ms = RETRY_MS;
+    for (int i = 1; i < READ_TRIES; i++, rest_ms *= 2) {
+        struct ps_error why = {0};
+        enum ps_status status = load_in_threads(loader, loaded, &why);
+        if (status != PS_ERR_IO)
+            return status == PS_OK ? PS_OK : ps_fail(error, status, "%s", why.text);
+        PS_LOG(jobs->options.log, PS_LOG_WARN, "checkpoint",
+               "the shard's files cannot be read: trying again", PS_FIELD_UINT("try", (uint64_t)i),
+               PS_FIELD_UINT("tries", READ_TRIES), PS_FIELD_ERROR(&why));
+        if (!rest(jobs, rest_ms))
+            return ps_fail(error, PS_ERR_IO, "%s", why.text);
+    }
+    return load_in_threads(loader, loaded, error);
+}
+
+/* False when the server ends. */
+static bool rest(struct ps_jobs *jobs, uint64_t rest_ms)
+{
+    uint64_t until_ms = ps_deadline_after(jobs->options.clock, rest_ms);
+    ps_mutex_lock(&jobs->mutex);
+    while (!jobs->ending && ps_time_left_ms(jobs->options.clock, until_ms) > 0)
+        (void)ps_condition_wait(&jobs->changed, &jobs->mutex,
+                                ps_time_left_ms(jobs->options.clock, until_ms));
+    bool go_on = !jobs->ending;
+    ps_mutex_unlock(&jobs->mutex);
+    return go_on;
 }
 
 /* Nobody is served before it is done, so it may have the whole machine. */
@@ -146,5 +211,8 @@ static enum ps_status open_journal(struct ps_jobs *jobs, const struct ps_job *jo
         .previous_epoch = loaded->epoch,
         .repeat_to = loaded->position,
     };
-    return ps_journal_thread_open(jobs->options.journal, folder, &facts, error);
+    PS_TRY(ps_journal_thread_open(jobs->options.journal, folder, &facts, error));
+    if (jobs->options.notes != NULL)
+        ps_note_thread_begin(jobs->options.notes, folder, &job->claim, jobs->epoch);
+    return PS_OK;
 }

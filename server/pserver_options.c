@@ -146,12 +146,11 @@ static const struct ps_option_set set = {
     .program = "pserver",
     .usage = "pserver [OPTION]...",
     .summary = "Serves one shard of a model's parameters over gRPC.",
-    .statuses =
-        "  0   told to stop, and did\n"
-        "  64  wrong options: starting again does not help\n"
-        "  65  no checkpoint with its journal is whole: psckpt verify says what is damaged\n"
-        "  69  it cannot start or go on: an address, a folder, a device, etcd\n"
-        "  70  the GPU failed at work\n",
+    .statuses = "  0   told to stop, and did\n"
+                "  64  wrong options: starting again does not help\n"
+                "  65  acknowledged state is damaged or not there: the log says what to do\n"
+                "  69  it cannot start or go on: an address, a folder, a device, etcd\n"
+                "  70  the GPU failed at work\n",
     .examples = "  pserver --listen 127.0.0.1:8000 --data-dir /var/lib/pserver\n"
                 "  pserver --listen 0.0.0.0:0 --advertise node7:8000 --etcd http://etcd:2379 \\\n"
                 "          --num-pservers 4 --data-dir /shared/checkpoints --http 0.0.0.0:9090\n"

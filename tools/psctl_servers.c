@@ -19,8 +19,9 @@ int psctl_status(const struct psctl *control)
     json_document_init(&document);
     ps_json_begin_array(&document.json, NULL);
     if (!control->json)
-        (void)printf("%-6s %-24s %-14s %-10s %10s %12s %12s %12s %12s  %s\n", "INDEX", "ADDRESS",
-                     "STATE", "DEVICE", "PARAMS", "BYTES", "POSITION", "SAVED", "EPOCH", "UPTIME");
+        (void)printf("%-6s %-24s %-14s %-10s %10s %12s %12s %12s %12s %8s  %s\n", "INDEX",
+                     "ADDRESS", "STATE", "DEVICE", "PARAMS", "BYTES", "POSITION", "SAVED", "EPOCH",
+                     "LOST", "UPTIME");
     uint32_t missing = 0;
     for (uint32_t i = 0; i < psclient_shard_count(control->client); i++) {
         struct psctl_answer answer = psctl_ask(control, i);
@@ -117,10 +118,10 @@ static void status_row(const struct psctl_answer *answer, uint32_t index)
         return;
     }
     (void)printf("%-6" PRIu32 " %-24s %-14s %-10s %10" PRIu64 " %12" PRIu64 " %12" PRIu64
-                 " %12" PRIu64 " %12" PRIu64 "  %.1fs\n",
+                 " %12" PRIu64 " %12" PRIu64 " %8" PRIu64 "  %.1fs\n",
                  index, server->address, server->state, server->device, server->parameter_count,
                  server->parameter_bytes, server->position, server->checkpoint_position,
-                 server->epoch, (double)server->uptime_ms / 1000.0);
+                 server->epoch, server->lost_push_count, (double)server->uptime_ms / 1000.0);
 }
 
 static void status_json(struct ps_json_writer *json, const struct psctl_answer *answer,
@@ -150,6 +151,7 @@ static void status_json(struct ps_json_writer *json, const struct psctl_answer *
     ps_json_uint(json, "checkpoint_position", server->checkpoint_position);
     ps_json_uint(json, "checkpoint_unix_ns", server->checkpoint_unix_ns);
     ps_json_uint(json, "uptime_ms", server->uptime_ms);
+    ps_json_uint(json, "lost_push_count", server->lost_push_count);
     ps_json_end_object(json);
 }
 

@@ -18,6 +18,8 @@
       "Repeats that were answered and not applied again.")                                        \
     X(counter, pushes_without_id, "ps_pushes_without_id_total",                                   \
       "Gradients applied without a request id: a repeat of one is applied again.")                \
+    X(counter, lost_pushes, "ps_lost_pushes_total",                                               \
+      "Gradients that were acknowledged once and are not in what was recovered.")                 \
     X(counter, push_bytes, "ps_push_bytes_total", "Content of gradients that were applied.")      \
     X(counter, push_copied_bytes, "ps_push_copied_bytes_total",                                   \
       "Of that, what was copied on the way (for the journal, when it is short).")                 \

@@ -214,6 +214,7 @@ void ps_journal_queue_begin(struct ps_journal_queue *queue, uint64_t position)
     PS_ASSERT(queue->position == 0);
     queue->position = position;
     queue->written = position;
+    queue->journaled = position;
     ps_mutex_unlock(&queue->lock);
 }
 
@@ -223,6 +224,7 @@ void ps_journal_queue_replayed(struct ps_journal_queue *queue)
     PS_ASSERT(queue->waiting == NULL);
     queue->position++;
     queue->written++;
+    queue->journaled++;
     ps_mutex_unlock(&queue->lock);
 }
 
@@ -246,6 +248,7 @@ void ps_journal_queue_reset(struct ps_journal_queue *queue)
     queue->life++;
     queue->position = 0;
     queue->written = 0;
+    queue->journaled = 0;
     queue->has_base = false;
     queue->failed = false;
     ps_mutex_unlock(&queue->lock);
@@ -332,6 +335,7 @@ static struct ps_journal_entry *count_written(struct ps_journal_queue *queue)
     if (queue->taken_is_stale)
         return done;
     queue->failed = false;
+    queue->journaled = last;
     if (last > queue->written)
         queue->written = last;
     return done;
@@ -348,6 +352,14 @@ static void put_back(struct ps_journal_queue *queue)
         queue->waiting_end = end;
     queue->waiting = queue->taken;
     queue->taken = NULL;
+}
+
+uint64_t ps_journal_queue_journaled(struct ps_journal_queue *queue)
+{
+    ps_mutex_lock(&queue->lock);
+    uint64_t position = queue->journals && queue->has_base ? queue->journaled : 0;
+    ps_mutex_unlock(&queue->lock);
+    return position;
 }
 
 void ps_journal_queue_check(struct ps_journal_queue *queue)
@@ -373,6 +385,7 @@ void ps_journal_queue_check(struct ps_journal_queue *queue)
     PS_ASSERT(count == queue->count);
     PS_ASSERT(bytes == queue->bytes);
     PS_ASSERT(queue->written <= queue->position);
+    PS_ASSERT(queue->journaled <= queue->written);
     PS_ASSERT(!queue->failed || queue->count > 0);
     ps_mutex_unlock(&queue->lock);
 }

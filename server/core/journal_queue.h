@@ -48,6 +48,7 @@ struct ps_journal_queue {
     uint64_t life;        /* of the shard in this process, from 1: every reset begins another */
     uint64_t position;    /* the last given out */
     uint64_t written;     /* pushes up to here are in files */
+    uint64_t journaled;   /* the same without checkpoints: what the journal alone has, on disk */
     bool has_base;        /* recovery has a checkpoint to begin with */
     bool failed;
     char failure[160];                /* why */
@@ -121,6 +122,10 @@ size_t ps_journal_queue_take(struct ps_journal_queue *queue, struct ps_record *r
                              size_t record_count_max);
 void ps_journal_queue_written(struct ps_journal_queue *queue, enum ps_status status,
                               const struct ps_error *why);
+
+/* How far the journal on disk goes, for a note beside it: 0 while recovery has nothing to begin
+ * with, and without a journal. */
+uint64_t ps_journal_queue_journaled(struct ps_journal_queue *queue);
 
 /* Asserts every invariant. */
 void ps_journal_queue_check(struct ps_journal_queue *queue);

@@ -5,11 +5,15 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/journal_chain.h"
 #include "server/core/loader_replay.h"
+#include "server/core/loader_verdict.h"
 #include "server/core/service_state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+/* What the name of a damaged checkpoint ends in once a server went on from another one. */
+#define DAMAGED ".damaged"
 
 /* The pointer as one more candidate beside the folder's. */
 struct pointer {
@@ -30,12 +34,13 @@ struct search {
     struct pointer pointer;
     enum fate *fates; /* one per entry of the catalog */
     size_t damaged_count;
-    bool pointer_is_absent;  /* the file that the pointer names is not there */
-    char damaged[180];       /* their names, as many as fit whole: two and ", ..." */
-    uint64_t needed;         /* position that recovery must reach */
-    uint64_t known;          /* position that it should reach, of epochs without a journal */
-    struct ps_error journal; /* what was wrong with the journal behind the newest candidate */
-    struct ps_error stop;    /* why nothing else was tried */
+    bool pointer_is_absent;     /* the file that the pointer names is not there */
+    enum ps_loader_cause cause; /* of a failure that people can do something about */
+    char damaged[180];          /* their names, as many as fit whole: two and ", ..." */
+    uint64_t needed;            /* position that recovery must reach */
+    uint64_t known;             /* position that it should reach, of epochs without a journal */
+    struct ps_error journal;    /* what was wrong with the journal behind the newest candidate */
+    struct ps_error stop;       /* why nothing else was tried */
 };
 
 static enum ps_status begin_search(struct search *search, const struct ps_loader *loader,
@@ -45,8 +50,7 @@ static void read_pointer(struct search *search);
 static enum ps_status try_all(struct search *search, struct ps_loaded *loaded,
                               struct ps_error *error);
 static enum outcome try_pointer(struct search *search, struct ps_loaded *loaded);
-static enum ps_status see_that_no_journal_is_there(const struct search *search,
-                                                   struct ps_error *error);
+static enum ps_status see_that_no_journal_is_there(struct search *search, struct ps_error *error);
 static enum outcome try_entry(struct search *search, size_t i, struct ps_loaded *loaded);
 static enum outcome try_place(struct search *search, const char *name, struct ps_loaded *loaded,
                               enum fate *fate);
@@ -54,18 +58,21 @@ static bool is_superseded(const struct search *search, const struct ps_checkpoin
 static enum ps_status load_checkpoint(const struct ps_loader *loader, struct ps_loaded *loaded,
                                       struct ps_error *error);
 static enum outcome try_journal(struct search *search, const char *name, struct ps_loaded *loaded);
-static enum ps_status find_nothing(const struct search *search, struct ps_error *error);
+static bool is_loss(struct search *search, const struct ps_loaded *loaded);
+static enum ps_status find_nothing(struct search *search, struct ps_error *error);
+static enum ps_status see_that_nothing_was_noted(const struct search *search,
+                                                 struct ps_error *error);
 static void note_damage(struct search *search, const char *name, const struct ps_error *reason);
 static void note_missing(struct search *search, const struct ps_checkpoint_place *place);
 static void note_journal(struct search *search, const char *name, const struct ps_error *reason);
 static void put_aside(const struct search *search);
 static void log_loaded(const struct ps_loader *loader, const struct ps_loaded *loaded);
 
-/* What the next older checkpoint may heal. A lack of memory is none of it: loading older state for
- * that reason would throw updates away. */
+/* What the next older checkpoint may heal. A lack of memory is none of it, nor a file that could
+ * not be opened or read just now: it may be whole, and older state would throw updates away. */
 static bool is_damage(enum ps_status status)
 {
-    return status == PS_ERR_CORRUPT || status == PS_ERR_NOT_FOUND || status == PS_ERR_IO;
+    return status == PS_ERR_CORRUPT || status == PS_ERR_NOT_FOUND;
 }
 
 static uint64_t most(uint64_t a, uint64_t b)
@@ -83,12 +90,18 @@ enum ps_status ps_loader_load(const struct ps_loader *loader, struct ps_loaded *
         status = try_all(&search, loaded, error);
     if (status == PS_OK) {
         loaded->damaged_count = search.damaged_count;
+        search.known = most(search.known, loaded->position + loaded->given_up_count);
         if (search.known > loaded->position)
             loaded->missing_count = search.known - loaded->position;
+        ps_service_note_lost(loader->service, loaded->missing_count);
         put_aside(&search);
         /* Ticket 0 satisfies nobody: nobody waits yet. */
         ps_service_saved(loader->service, (struct ps_ticket){0}, &loaded->place);
         log_loaded(loader, loaded);
+    } else if (status == PS_ERR_CORRUPT) {
+        PS_LOG(loader->log, PS_LOG_ERROR, "loader", "what to do (docs/recover.md)",
+               PS_FIELD_TEXT("folder", loader->folder),
+               PS_FIELD_TEXT("advice", ps_loader_advice(search.cause)));
     }
     end_search(&search);
     return status;
@@ -132,9 +145,28 @@ static void read_pointer(struct search *search)
         return;
     }
     pointer->usable = true;
+    search->known = pointer->place.reached;
     for (size_t i = 0; i < search->catalog.count; i++)
         if (strcmp(search->catalog.entries[i].uuid, pointer->place.uuid) == 0)
             pointer->usable = false;
+}
+
+static bool is_published(const struct search *search, const struct ps_checkpoint_place *place)
+{
+    return strcmp(search->pointer.place.uuid, place->uuid) == 0;
+}
+
+/* By a server that found it damaged, went on from the one before, and has not published since. */
+static bool was_put_aside(const struct search *search, const struct ps_checkpoint_place *place)
+{
+    const struct ps_files *files = search->loader->files;
+    char path[sizeof place->path + sizeof DAMAGED];
+    struct ps_file file;
+    (void)snprintf(path, sizeof path, "%s" DAMAGED, place->path);
+    if (files->open(files->self, path, PS_FILE_READ, &file, NULL) != PS_OK)
+        return false;
+    files->close(files->self, file);
+    return true;
 }
 
 static bool pointer_is_newer(const struct pointer *pointer, const struct ps_catalog_entry *entry)
@@ -177,8 +209,7 @@ static enum outcome try_pointer(struct search *search, struct ps_loaded *loaded)
 
 /* A checkpoint in another folder may be followed. But a journal beside it goes on behind it, and
  * would not be read: what it alone has was acknowledged. */
-static enum ps_status see_that_no_journal_is_there(const struct search *search,
-                                                   struct ps_error *error)
+static enum ps_status see_that_no_journal_is_there(struct search *search, struct ps_error *error)
 {
     const struct ps_loader *loader = search->loader;
     char folder[sizeof search->pointer.place.path];
@@ -199,6 +230,7 @@ static enum ps_status see_that_no_journal_is_there(const struct search *search,
     ps_journal_segments_fini(&segments);
     if (count == 0)
         return PS_OK;
+    search->cause = PS_LOADER_ELSEWHERE;
     return ps_fail(
         error, PS_ERR_CORRUPT,
         "the published checkpoint and its journal are not in this data directory, but in "
@@ -235,7 +267,8 @@ static enum outcome try_place(struct search *search, const char *name, struct ps
     enum ps_status status = load_checkpoint(search->loader, loaded, &reason);
     if (is_damage(status)) {
         *fate = FATE_DAMAGED;
-        search->pointer_is_absent = status == PS_ERR_NOT_FOUND;
+        search->pointer_is_absent |= status == PS_ERR_NOT_FOUND && is_published(search, place) &&
+                                     !was_put_aside(search, place);
         note_damage(search, name, &reason);
         note_missing(search, place);
         return OUTCOME_NEXT;
@@ -289,8 +322,12 @@ static enum outcome try_journal(struct search *search, const char *name, struct 
 {
     struct ps_error reason = {0};
     enum ps_status status = ps_loader_replay(search->loader, &search->segments, loaded, &reason);
-    if (status == PS_OK && loaded->position >= search->needed)
+    if (status == PS_OK && !is_loss(search, loaded) && loaded->position >= search->needed)
         return OUTCOME_LOADED;
+    if (status == PS_OK && search->stop.status != PS_OK) {
+        ps_service_give_up_recovery(search->loader->service);
+        return OUTCOME_STOP;
+    }
     if (status == PS_OK)
         status = ps_fail(&reason, PS_ERR_CORRUPT,
                          "journal: it ends at position %" PRIu64 ", but %" PRIu64
@@ -307,19 +344,58 @@ static enum outcome try_journal(struct search *search, const char *name, struct 
     return OUTCOME_NEXT;
 }
 
-static enum ps_status find_nothing(const struct search *search, struct ps_error *error)
+/* Everything that is here was read: what the pointer speaks of, and is not here, is lost unless the
+ * journal had it. Fills search->stop. */
+static bool is_loss(struct search *search, const struct ps_loaded *loaded)
 {
+    const struct ps_checkpoint_place *published = &search->pointer.place;
+    if (ps_loader_journal_is_gone(&search->segments, published)) {
+        search->cause = PS_LOADER_JOURNAL_GONE;
+        (void)ps_fail(&search->stop, PS_ERR_CORRUPT,
+                      "the journal behind the published checkpoint (position %" PRIu64
+                      ") is not there: what was acknowledged since would be given up",
+                      published->position);
+        return true;
+    }
+    if (!search->pointer_is_absent)
+        return false;
+    bool bridges = ps_loader_may_bridge(&search->segments, published);
+    if (bridges && loaded->position >= published->position)
+        return false;
+    search->cause = PS_LOADER_ABSENT;
+    if (loaded->position < published->position)
+        (void)ps_fail(&search->stop, PS_ERR_CORRUPT,
+                      "the published checkpoint (position %" PRIu64
+                      ") is not there, and what is here ends at position %" PRIu64 ": %" PRIu64
+                      " pushes would be given up. It was %.100s",
+                      published->position, loaded->position, published->position - loaded->position,
+                      published->path);
+    else
+        (void)ps_fail(&search->stop, PS_ERR_CORRUPT,
+                      "the published checkpoint (position %" PRIu64
+                      ") is not there, and nothing shows that what is here goes on from it. It was "
+                      "%.100s",
+                      published->position, published->path);
+    return true;
+}
+
+static enum ps_status find_nothing(struct search *search, struct ps_error *error)
+{
+    search->cause = PS_LOADER_JOURNAL;
     if (search->journal.status != PS_OK)
         return ps_fail(error, search->journal.status, "%s", search->journal.text);
+    search->cause = PS_LOADER_ELSEWHERE;
     if (search->damaged_count == 1 && search->pointer_is_absent)
         return ps_fail(error, PS_ERR_CORRUPT,
                        "the published checkpoint is not there; is this the folder that it was "
                        "saved in? %.170s",
                        search->pointer.place.path);
+    search->cause = PS_LOADER_NO_WHOLE;
     if (search->damaged_count > 0)
         return ps_fail(error, PS_ERR_CORRUPT,
                        "none of the checkpoints of this shard is whole (%zu tried): %s",
                        search->damaged_count, search->damaged);
+    search->cause = PS_LOADER_NO_CHECKPOINT;
     /* Before the first checkpoint nothing is acknowledged as durable, so a journal that begins with
      * the first push has nothing to lose. Any other went on from a checkpoint. */
     for (size_t i = 0; i < search->segments.count; i++)
@@ -328,7 +404,24 @@ static enum ps_status find_nothing(const struct search *search, struct ps_error 
                            "there is a journal from position %" PRIu64
                            " on, but no checkpoint that it goes on from",
                            search->segments.entries[i].first);
+    PS_TRY(see_that_nothing_was_noted(search, error));
     return ps_fail(error, PS_ERR_NOT_FOUND, "checkpoint not found in etcd");
+}
+
+static enum ps_status see_that_nothing_was_noted(const struct search *search,
+                                                 struct ps_error *error)
+{
+    const struct ps_loader *loader = search->loader;
+    struct ps_journal_notes notes;
+    PS_TRY(ps_journal_notes_read(loader->files, loader->folder, loader->service->epoch, &notes,
+                                 error));
+    uint64_t position = most(notes.highest.position, loader->noted.position);
+    if (position == 0)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_CORRUPT,
+                   "there is no checkpoint, but position %" PRIu64
+                   " was noted as durable: at least %" PRIu64 " acknowledged pushes are missing",
+                   position, position);
 }
 
 static void note_damage(struct search *search, const char *name, const struct ps_error *reason)
@@ -350,7 +443,7 @@ static void note_damage(struct search *search, const char *name, const struct ps
 /* What a damaged checkpoint had must be in the journal, if its epoch had one. */
 static void note_missing(struct search *search, const struct ps_checkpoint_place *place)
 {
-    if (ps_loader_has_journal(&search->segments, place->epoch))
+    if (ps_loader_kept_journal(&search->segments, place))
         search->needed = most(search->needed, place->position);
     search->known = most(search->known, place->position);
 }
@@ -368,7 +461,7 @@ static void note_journal(struct search *search, const char *name, const struct p
 static void put_aside(const struct search *search)
 {
     static const char *const endings[] = {
-        [FATE_NONE] = "", [FATE_DAMAGED] = ".damaged", [FATE_STALE] = ".stale"};
+        [FATE_NONE] = "", [FATE_DAMAGED] = DAMAGED, [FATE_STALE] = ".stale"};
     const struct ps_loader *loader = search->loader;
     for (size_t i = 0; i < search->catalog.count; i++) {
         if (search->fates[i] == FATE_NONE)
@@ -398,8 +491,4 @@ static void log_loaded(const struct ps_loader *loader, const struct ps_loaded *l
            PS_FIELD_UINT("position", loaded->position), PS_FIELD_UINT("epoch", loaded->epoch),
            PS_FIELD_UINT("torn_bytes", loaded->cut_bytes),
            PS_FIELD_UINT("duration_ms", loaded->replay_ms));
-    if (loaded->missing_count > 0)
-        PS_LOG(loader->log, PS_LOG_ERROR, "loader",
-               "pushes are lost: they were in a damaged checkpoint only, there was no journal",
-               PS_FIELD_UINT("pushes", loaded->missing_count));
 }

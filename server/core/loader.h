@@ -14,9 +14,17 @@
  * Nothing goes missing in silence. When the journal behind a checkpoint is damaged, has a gap, or
  * does not fit, older checkpoints are tried; one is taken only if with the journal it gives at
  * least what was known of the newer ones. Otherwise recovery ends with PS_ERR_CORRUPT, and the text
- * says where. The exception are epochs that ran without a journal, which is known by there being no
- * segment of them in the folder: when a checkpoint of such an epoch is damaged, the next older one
- * is taken, the loss is logged and counted in ps_loaded. It is bounded by the interval.
+ * says where. The exception are epochs that ran without a journal, which the pointer says, or there
+ * being no segment of them in the folder: when a checkpoint of such an epoch is damaged, the next
+ * older one is taken, the loss is counted (ps_service_note_lost) and in ps_loaded. It is bounded by
+ * the interval.
+ *
+ * The published checkpoint itself must be there, damaged or not, and so must the journal that its
+ * pointer speaks of: a folder that is older than the pointer (a volume put back from a snapshot) is
+ * served only if its journal leads to where the pointer is. Otherwise recovery ends with
+ * PS_ERR_CORRUPT until an operator says that what is missing is given up: psckpt publish writes a
+ * pointer to what is there, which says how far the shard had come; what is missing counts as lost.
+ * What to do is logged by cause (loader_verdict.h).
  *
  * What can be read of the journal need not be on the disk (checkpoint/journal.h): up to
  * ps_loaded.durable it is, by what checkpoint and records say. The journal of the next epoch begins
@@ -48,8 +56,9 @@ struct ps_replay_sink {
 struct ps_loader {
     struct ps_service *service; /* owns its shard, still STARTING */
     const struct ps_files *files;
-    const char *folder;      /* of this shard's checkpoints and journal */
-    struct ps_bytes pointer; /* JSON of /checkpoints/<index>; empty: there is none */
+    const char *folder;           /* of this shard's checkpoints and journal */
+    struct ps_bytes pointer;      /* JSON of /checkpoints/<index>; empty: there is none */
+    struct ps_journal_note noted; /* in the store; zeroed: nothing is */
     const struct ps_allocator *memory;
     const struct ps_log *log;          /* may be NULL */
     const struct ps_replay_sink *sink; /* NULL: each record is applied in this thread */
@@ -60,14 +69,16 @@ struct ps_loader {
 struct ps_loaded {
     struct ps_checkpoint_place place; /* crc32 and bytes only when the pointer said them */
     size_t damaged_count;             /* newer ones that could not be used */
-    uint64_t missing_count; /* pushes known of and lost: epochs without a journal, see above */
-    uint64_t position;      /* of the state now: begin_recovered is to be told */
+    uint64_t missing_count;           /* pushes known of and lost: without a journal, or given up */
+    uint64_t position;                /* of the state now: begin_recovered is to be told */
     uint64_t durable; /* up to here it is known to be on the disk: the rest is to be repeated */
     uint64_t epoch;   /* of the last push in it: this epoch's journal goes on from that */
     uint64_t replayed_count; /* records, behind place.position up to position */
     uint64_t cut_bytes;      /* of a torn end of the journal, which no reply ever covered */
-    uint64_t load_ms;        /* how long the checkpoint took */
-    uint64_t replay_ms;      /* and the journal */
+    uint64_t
+        given_up_count; /* noted pushes behind the end of the journal, which an operator gave up */
+    uint64_t load_ms;   /* how long the checkpoint took */
+    uint64_t replay_ms; /* and the journal */
 };
 
 /* Loads, and tells the service where its newest checkpoint is.
@@ -82,7 +93,9 @@ struct ps_loaded {
  * PS_ERR_UNSUPPORTED  the newest whole one is of another shard or number of shards, or a format is
  *                     newer than this program
  * PS_ERR_BUSY         it passes the memory limit
- * PS_ERR_NO_MEMORY, PS_ERR_IO   the folder could not be listed, or the journal not be read
+ * PS_ERR_NO_MEMORY
+ * PS_ERR_IO           a checkpoint or the journal could not be read, or the folder not be listed:
+ *                     nothing is said of what is in them, and it may be tried again
  * After any failure the service is STARTING, as empty as before.
  */
 PS_MUST_USE enum ps_status ps_loader_load(const struct ps_loader *loader, struct ps_loaded *loaded,

@@ -63,9 +63,11 @@ enum ps_status ps_loader_replay(const struct ps_loader *loader,
     loaded->cut_bytes = 0;
 
     PS_TRY(open_reader(loader, loaded->position, &reader, error));
+    ps_journal_reader_expect(reader, &loader->noted, loaded->place.epoch);
     enum ps_status status = put_all(sink, segments, reader, loaded, error);
     enum ps_status finished = sink->finish(sink->self, &unfinished);
     loaded->durable = durable_in(reader, loaded);
+    loaded->given_up_count = ps_journal_reader_given_up(reader);
     ps_journal_reader_close(reader);
     loaded->replay_ms = ps_now_ms(clock) - start_ms;
     if (finished != PS_OK && (status == PS_OK || status == PS_ERR_CORRUPT))

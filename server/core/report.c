@@ -54,8 +54,19 @@ void ps_service_status(struct ps_service *service, struct ps_status_reply *reply
         .device = service->device,
         .job = service->job,
         .address = service->address,
+        .lost_count = atomic_load(&service->lost_count),
     };
     ps_rwlock_unlock(&service->cut);
+}
+
+void ps_service_note_lost(struct ps_service *service, uint64_t pushes)
+{
+    if (pushes == 0)
+        return;
+    uint64_t before = atomic_fetch_add(&service->lost_count, pushes);
+    ps_counter_add(service->metrics.lost_pushes, pushes);
+    PS_LOG(service->log, PS_LOG_ERROR, "service", "acknowledged pushes are lost",
+           PS_FIELD_UINT("pushes", pushes), PS_FIELD_UINT("in_all", before + pushes));
 }
 
 void ps_service_count(struct ps_service *service)

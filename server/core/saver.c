@@ -115,9 +115,12 @@ static enum ps_status put_pointer(const struct ps_saver *saver,
     uint64_t epoch = saver->epoch != 0 ? saver->epoch : saver->claim->epoch;
     if (place->epoch != epoch)
         return ps_fail(error, PS_ERR_STALE_EPOCH, "the checkpoint is of an earlier ownership");
+    struct ps_checkpoint_place said = *place;
+    said.journal = ps_service_journals(saver->service) ? PS_CHECKPOINT_JOURNAL_KEPT
+                                                       : PS_CHECKPOINT_JOURNAL_NONE;
     struct ps_buffer json;
     ps_buffer_init(&json, saver->memory, POINTER_BYTES_MAX);
-    ps_catalog_pointer_write(place, &json);
+    ps_catalog_pointer_write(&said, &json);
     enum ps_status status = ps_buffer_status(&json, error);
     if (status == PS_OK)
         status = ps_registry_publish_checkpoint(

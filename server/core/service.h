@@ -337,6 +337,10 @@ PS_MUST_USE enum ps_status ps_service_list(struct ps_service *service,
                                            struct ps_list_reply *reply, struct ps_error *error);
 void ps_service_list_release(struct ps_service *service, struct ps_list_reply *reply);
 
+/* `pushes` were acknowledged once and are not in the state: adds them to what metrics and status
+ * show of this process, and logs it as an error. 0 changes nothing. */
+void ps_service_note_lost(struct ps_service *service, uint64_t pushes);
+
 /* Brings what is counted elsewhere up to date in the metrics; before they are shown, by one thread.
  */
 void ps_service_count(struct ps_service *service);
@@ -407,6 +411,10 @@ void ps_service_journal_written(struct ps_service *service, enum ps_status statu
 
 /* Has it failed, and is what failed still to be written? */
 bool ps_service_journal_failed(struct ps_service *service);
+
+/* How far the journal of this epoch is durable, for a note beside it (noter.h). False while there
+ * is nothing to note: no journal, or no checkpoint yet that recovery could begin with. */
+bool ps_service_journal_note(struct ps_service *service, struct ps_journal_note *note);
 
 /* True when pushes are kept in a journal: what it writes must be what was applied. */
 bool ps_service_journals(const struct ps_service *service);

@@ -64,6 +64,7 @@ struct ps_service {
     _Atomic uint64_t proved_until_ms;
     _Atomic uint64_t push_count;
     _Atomic uint64_t pull_count;
+    _Atomic uint64_t lost_count;
 
     struct ps_tickets tickets;
     struct ps_sessions sessions;   /* requests are under way only with the cut held */

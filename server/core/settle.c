@@ -90,6 +90,15 @@ bool ps_service_journal_failed(struct ps_service *service)
     return state.failed;
 }
 
+/* The shard may be lost and won back at any time: both numbers are of one ownership. */
+bool ps_service_journal_note(struct ps_service *service, struct ps_journal_note *note)
+{
+    ps_rwlock_read(&service->cut);
+    *note = (struct ps_journal_note){service->epoch, ps_journal_queue_journaled(&service->queue)};
+    ps_rwlock_unlock(&service->cut);
+    return note->position > 0;
+}
+
 bool ps_service_journals(const struct ps_service *service)
 {
     return service->queue.journals;

@@ -46,8 +46,9 @@ static struct memory_files *make_disk(const uint8_t *data, size_t size)
     return disk;
 }
 
-/* Positions rise by one, the end stays the end, and nothing is left behind. */
-static void read_all(const struct ps_files *files, uint64_t position)
+/* Positions rise by one, the end stays the end, and nothing is left behind. No end comes before
+ * what was noted. */
+static void read_all(const struct ps_files *files, uint64_t position, uint64_t noted)
 {
     struct fault_heap heap = {.refuse_at = -1};
     struct ps_allocator memory = fault_heap_allocator(&heap);
@@ -67,6 +68,8 @@ static void read_all(const struct ps_files *files, uint64_t position)
         if (status != PS_OK && status != PS_ERR_NOT_FOUND && status != PS_ERR_CORRUPT &&
             status != PS_ERR_UNSUPPORTED)
             abort();
+        if (status == PS_ERR_NOT_FOUND && position < noted)
+            abort();
         ps_journal_row_release(&row);
     }
     ps_journal_reader_close(reader);
@@ -77,8 +80,15 @@ static void read_all(const struct ps_files *files, uint64_t position)
 static void read_disk(const uint8_t *data, size_t size)
 {
     struct memory_files *disk = make_disk(data, size);
-    read_all(memory_files_files(disk), 0);
-    read_all(memory_files_files(disk), data[4]);
+    const struct ps_files *files = memory_files_files(disk);
+    const struct ps_journal_note none = {0};
+    const struct ps_journal_note noted = {9, data[5] / 2u + 1};
+    read_all(files, 0, 0);
+    read_all(files, data[4], 0);
+    if (ps_journal_note_put(files, "j", &none, &noted, NULL) != PS_OK)
+        abort();
+    read_all(files, 0, noted.position);
+    read_all(files, data[4], noted.position);
     if (memory_files_open_count(disk) != 0)
         abort();
     memory_files_destroy(disk);

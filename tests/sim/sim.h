@@ -71,6 +71,7 @@ enum sim_mutation {
     SIM_MUTATION_VERSION_IGNORED,    /* ranges are read of the version that is there */
     SIM_MUTATION_MADE_BELIEVED,      /* trainers believe what ranges make, whatever became of it */
     SIM_MUTATION_MADE_BEFORE,        /* ranges make what was there before */
+    SIM_MUTATION_NOTE_AHEAD,         /* what is noted as durable is not, yet */
     SIM_MUTATION_COUNT
 };
 

@@ -40,6 +40,7 @@ struct sim_server *sim_servers_create(struct sim_world *world)
         server->number = i;
         server->service_clock = (struct ps_clock){service_now, service_unix_ns, server};
         server->die_at_operation = -1;
+        ps_random_init(&server->note_random, i);
         snprintf(server->name, sizeof server->name, "s%u", i + 1);
     }
     return servers;
@@ -49,7 +50,9 @@ struct sim_server *sim_servers_create(struct sim_world *world)
 
 static void on_changed(void *self)
 {
-    ((struct sim_server *)self)->changed = true;
+    struct sim_server *server = self;
+    server->changed = true;
+    sim_notes_wake(server);
 }
 
 static void on_checkpoint_wanted(void *self)
@@ -120,9 +123,14 @@ void sim_server_start(struct sim_server *server, uint32_t index_wish)
     server->die_at_operation = -1;
     server->kv = sim_kv_create(world, node);
     server->job_kv = sim_kv_create(world, node);
+    server->note_kv = sim_kv_create(world, node);
+    server->noter = (struct ps_noter){0};
+    server->noting = false;
     enum ps_status status = ps_registry_init(&server->registry, &server->kv->base, "", NULL);
     PS_ASSERT(status == PS_OK);
     status = ps_registry_init(&server->job_registry, &server->job_kv->base, "", NULL);
+    PS_ASSERT(status == PS_OK);
+    status = ps_registry_init(&server->note_registry, &server->note_kv->base, "", NULL);
     PS_ASSERT(status == PS_OK);
     create_service(server);
     create_driver(server, index_wish);
@@ -134,6 +142,7 @@ static void end_process(struct sim_server *server)
 {
     server->running = false;
     server->paused = false;
+    server->noter.epoch = 0;
     sim_server_forget_calls(server);
     sim_journal_close(server);
     ps_saver_give_up(&server->saving);
@@ -141,6 +150,7 @@ static void end_process(struct sim_server *server)
     ps_service_destroy(server->service);
     ps_kv_destroy(&server->kv->base);
     ps_kv_destroy(&server->job_kv->base);
+    ps_kv_destroy(&server->note_kv->base);
     server->driver = NULL;
     server->service = NULL;
 }

@@ -11,6 +11,7 @@
 
 #include "server/core/coordinator_driver.h"
 #include "server/core/loader.h"
+#include "server/core/noter.h"
 #include "server/core/saver.h"
 #include "tests/sim/sim_kv.h"
 #include "tests/sim/sim_network.h"
@@ -68,6 +69,9 @@ struct sim_server {
     struct ps_registry registry;
     struct sim_kv *job_kv; /* the one of the thread that loads and saves */
     struct ps_registry job_registry;
+    struct sim_kv *note_kv; /* the one of the thread that notes how far the journal is durable */
+    struct ps_registry note_registry;
+    struct ps_random note_random;
 
     uint64_t turn_number; /* of the turn that is posted; older ones are void */
     uint64_t busy_until_ms;
@@ -79,6 +83,8 @@ struct sim_server {
     bool spare;
 
     struct sim_journal journal;
+    struct ps_noter noter;
+    bool noting;             /* a turn of it is to come */
     struct ps_loaded loaded; /* by the job at work, whose journal is opened next */
     enum ps_status load_status;
     struct ps_claim claim;    /* of the job at work */
@@ -127,6 +133,12 @@ PS_MUST_USE enum ps_status sim_journal_open(struct sim_server *server,
 void sim_journal_close(struct sim_server *server);
 void sim_journal_wake(void *self);
 const struct ps_files *sim_journal_files(struct sim_server *server, uint32_t index);
+
+/* sim_server_notes.c: notes of the journal that was opened last. */
+void sim_notes_begin(struct sim_server *server);
+void sim_notes_wake(struct sim_server *server);
+/* What is in the store; zeroed when nothing is. */
+PS_MUST_USE enum ps_status sim_notes_read(struct sim_server *server, struct ps_journal_note *note);
 
 /* The shard's volume as this server's file system. */
 const struct ps_files *sim_server_files(struct sim_server *server, uint32_t index);

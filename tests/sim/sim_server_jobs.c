@@ -211,7 +211,10 @@ static void load(struct sim_world *world, void *subject, uint64_t generation, ui
         loader.sink = &bent;
     if (status == PS_OK)
         loader.pointer = (struct ps_bytes){entries.entries[0].value, entries.entries[0].value_size};
-    server->load_status = ps_loader_load(&loader, &server->loaded, &error);
+    status = sim_notes_read(server, &loader.noted);
+    if (status == PS_OK)
+        status = ps_loader_load(&loader, &server->loaded, &error);
+    server->load_status = status;
     ps_kv_entries_release(&entries);
     begin_or_not(server);
 }

@@ -73,7 +73,9 @@ enum ps_status sim_journal_open(struct sim_server *server, const struct ps_loade
     ps_journal_writer_close(journal->writer);
     journal->writer = NULL;
     journal->failed = false;
-    return open_writer(server, loaded);
+    PS_TRY(open_writer(server, loaded));
+    sim_notes_begin(server);
+    return PS_OK;
 }
 
 /* ---- Writing ---- */

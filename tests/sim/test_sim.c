@@ -104,6 +104,13 @@ START_TEST(sim_checkers_catch_pushes_that_are_acknowledged_before_they_are_durab
 }
 END_TEST
 
+/* Nothing is missing, and a shard is not served for it. */
+START_TEST(sim_worlds_catch_notes_of_what_is_not_durable)
+{
+    expect_caught(SIM_MUTATION_NOTE_AHEAD, "liveness");
+}
+END_TEST
+
 START_TEST(sim_checkers_catch_pushes_whose_ids_are_forgotten)
 {
     expect_caught(SIM_MUTATION_ID_FORGOTTEN, "P2");
@@ -182,6 +189,7 @@ int main(void)
     tcase_add_test(tests, sim_worlds_catch_a_finish_after_the_parameters_were_lost);
     tcase_add_test(tests, sim_checkers_catch_a_journal_that_does_not_sync);
     tcase_add_test(tests, sim_checkers_catch_pushes_that_are_acknowledged_before_they_are_durable);
+    tcase_add_test(tests, sim_worlds_catch_notes_of_what_is_not_durable);
     tcase_add_test(tests, sim_checkers_catch_pushes_whose_ids_are_forgotten);
     tcase_add_test(tests, sim_checkers_catch_a_journal_that_is_replayed_wrongly);
     tcase_add_test(tests, sim_worlds_catch_servers_that_take_what_is_meant_for_another_shard);

@@ -83,6 +83,7 @@ static const struct ps_option_set options_set = {
                 "  64  wrong usage\n"
                 "  65  something is damaged, or of a later version\n"
                 "  66  something is not there, or cannot be read\n"
+                "  67  verify: all is whole, but acknowledged pushes are missing: given up\n"
                 "  69  etcd does not answer\n"
                 "  70  a fault of psckpt itself\n"
                 "  71  no memory\n"

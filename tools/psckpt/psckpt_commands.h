@@ -59,6 +59,9 @@ int psckpt_prune(const struct psckpt *tool);
 
 /* The exit status that a failure gives: EX_DATAERR for damage, EX_NOINPUT for what cannot be read,
  * EX_USAGE, EX_UNAVAILABLE (etcd), EX_OSERR (memory). */
+/* Of verify: everything is whole, and acknowledged updates are missing all the same. */
+#define PSCKPT_EXIT_MISSING 67
+
 int psckpt_exit_code(enum ps_status status);
 
 /* Says on standard error why a command failed, and returns the exit status. */

@@ -22,7 +22,11 @@ struct verifying {
     struct json_document document;
     size_t file_count;
     size_t damaged_count;
-    int code; /* of what could not be read */
+    uint64_t missing_count;        /* pushes that were noted as durable, and are not there */
+    uint64_t given_up_count;       /* of them, those that an operator gave up: a server begins */
+    struct ps_journal_notes notes; /* of the folder that is looked at */
+    struct ps_journal_note end;    /* of its journal */
+    int code;                      /* of what could not be read */
 };
 
 static enum ps_status verify_path(struct verifying *verifying, struct ps_error *error);
@@ -36,6 +40,8 @@ static void verify_segment(struct verifying *verifying, const char *folder,
                            const struct segment_survey *row);
 static enum ps_status verify_chain(struct verifying *verifying, const char *folder,
                                    struct ps_error *error);
+static void verify_end(struct verifying *verifying, const char *folder,
+                       const struct ps_catalog_entry *newest);
 static void report_unreadable(struct verifying *verifying, const char *path,
                               const struct ps_error *why);
 
@@ -52,6 +58,7 @@ int psckpt_verify(const struct psckpt *tool)
     ps_json_end_array(json);
     ps_json_uint(json, "files", verifying.file_count);
     ps_json_uint(json, "damaged", verifying.damaged_count);
+    ps_json_uint(json, "missing_pushes", verifying.missing_count);
     ps_json_end_object(json);
     if (tool->json && status == PS_OK)
         json_document_print(&verifying.document);
@@ -59,11 +66,14 @@ int psckpt_verify(const struct psckpt *tool)
     if (status != PS_OK)
         return psckpt_complain(status, &error);
     if (!tool->json)
-        (void)printf("%zu files, %zu damaged\n", verifying.file_count, verifying.damaged_count);
+        (void)printf("%zu files, %zu damaged, %" PRIu64 " pushes missing\n", verifying.file_count,
+                     verifying.damaged_count, verifying.missing_count);
     if (verifying.damaged_count > 0 && psckpt_is_folder(tool, tool->arguments[0]))
         (void)fprintf(stderr, "psckpt: the last good state: psckpt repair %s --out NEWDIR\n",
                       tool->arguments[0]);
-    return verifying.damaged_count > 0 ? EX_DATAERR : verifying.code;
+    if (verifying.damaged_count > 0 || verifying.code != 0)
+        return verifying.damaged_count > 0 ? EX_DATAERR : verifying.code;
+    return verifying.given_up_count > 0 ? PSCKPT_EXIT_MISSING : 0;
 }
 
 static bool ends_with(const char *name, const char *suffix)
@@ -100,6 +110,8 @@ static enum ps_status verify_folder(struct verifying *verifying, const char *fol
 {
     const struct psckpt *tool = verifying->tool;
     struct name_list names;
+    /* First: a server may be at work there, and note more than we then find. */
+    PS_TRY(ps_journal_notes_read(tool->files, folder, UINT64_MAX, &verifying->notes, error));
     PS_TRY(name_list_init(&names, tool->files, folder, tool->memory, error));
     for (size_t i = 0; i < names.count; i++) {
         char path[SHARD_FOLDER_PATH_BYTES + 300];
@@ -176,8 +188,12 @@ static void verify_journal(struct verifying *verifying, const char *path, bool i
     char folder[SHARD_FOLDER_PATH_BYTES];
     (void)snprintf(folder, sizeof folder, "%.*s",
                    is_folder ? (int)strlen(path) : (int)(slash == NULL ? 0 : slash - path), path);
+    verifying->end = (struct ps_journal_note){0};
     for (size_t i = 0; i < survey.count; i++)
         verify_segment(verifying, folder, &survey.rows[i]);
+    if (survey.count > 0)
+        verifying->end = (struct ps_journal_note){survey.rows[survey.count - 1].epoch,
+                                                  survey.rows[survey.count - 1].last};
     journal_survey_fini(&survey);
 }
 
@@ -231,6 +247,7 @@ static enum ps_status verify_chain(struct verifying *verifying, const char *fold
     if (newest != NULL && verifying->damaged_count == 0)
         status = ps_journal_reader_open(tool->files, folder, newest->position, UINT64_MAX,
                                         tool->memory, &reader, &why);
+    verify_end(verifying, folder, newest);
     ps_journal_segments_fini(&segments);
     ps_catalog_fini(&catalog);
     ps_journal_reader_close(reader);
@@ -246,6 +263,44 @@ static enum ps_status verify_chain(struct verifying *verifying, const char *fold
     if (!tool->json)
         (void)printf("damaged   %s: behind its newest checkpoint: %s\n", folder, why.text);
     return PS_OK;
+}
+
+/* Every file may be whole, and the last ones not there: only what was noted tells. */
+static void verify_end(struct verifying *verifying, const char *folder,
+                       const struct ps_catalog_entry *newest)
+{
+    const struct psckpt *tool = verifying->tool;
+    struct ps_journal_note end = verifying->end;
+    uint64_t given_up = 0;
+    if (newest == NULL)
+        end.position = 0; /* nothing that a recovery could begin with */
+    else if (newest->position > end.position)
+        end.position = newest->position;
+    if (newest != NULL && newest->epoch > end.epoch)
+        end.epoch = newest->epoch;
+    uint64_t missing = ps_journal_notes_missing(&verifying->notes, &end, &given_up);
+    verifying->missing_count += missing + given_up;
+    verifying->given_up_count += given_up;
+    if (given_up > 0 && !tool->json)
+        (void)printf("given up  %s: at least %" PRIu64
+                     " acknowledged pushes behind position %" PRIu64 "\n",
+                     folder, given_up, end.position);
+    if (missing == 0)
+        return;
+    char why[160];
+    (void)snprintf(why, sizeof why,
+                   "it ends at position %" PRIu64 ", but %" PRIu64
+                   " was noted as durable: at least %" PRIu64 " acknowledged pushes are missing",
+                   end.position, end.position + missing, missing);
+    struct ps_json_writer *json = &verifying->document.json;
+    verifying->damaged_count++;
+    ps_json_begin_object(json, NULL);
+    ps_json_text(json, "file", ps_bytes_of_text(folder));
+    ps_json_text(json, "part", ps_bytes_of_text("journal"));
+    ps_json_text(json, "reason", ps_bytes_of_text(why));
+    ps_json_end_object(json);
+    if (!tool->json)
+        (void)printf("missing   %s: %s\n", folder, why);
 }
 
 static void report_unreadable(struct verifying *verifying, const char *path,

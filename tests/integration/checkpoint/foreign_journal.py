@@ -135,10 +135,21 @@ class Segment:
         return False
 
 
+def pairs_of(folder, suffix):
+    """The two numbers in the names that end so, in order."""
+    if not os.path.isdir(folder):
+        return []
+    return sorted(tuple(int(part, 16) for part in name[:-len(suffix)].split("-"))
+                  for name in os.listdir(folder)
+                  if re.fullmatch("[0-9a-f]{16}-[0-9a-f]{16}" + re.escape(suffix), name))
+
+
 class Journal:
     def __init__(self, folder):
         names = sorted(name for name in os.listdir(folder)
                        if re.fullmatch("[0-9a-f]{16}-[0-9a-f]{16}\\.journal", name))
+        self.noted = pairs_of(folder, ".durable")
+        self.given_up = pairs_of(folder, ".given-up")
         self.segments = [Segment(folder, name) for name in names]
         self.epochs = sorted({segment.epoch for segment in self.segments})
         self.drop_void()
@@ -172,8 +183,28 @@ class Journal:
             return first.first
         raise Damage(first.name, 0, first.first)
 
+    def is_missed(self, end):
+        """Was a position behind `end`, where the journal ends, noted and not given up?"""
+        last = self.epochs[-1] if self.epochs else 0
+        epoch, position = self.noted[-1] if self.noted else (0, 0)
+        return epoch >= last and position > end and \
+            min((place for _, place in self.given_up), default=None) != end
+
     def read(self, position):
         """Yields (head, content) behind `position`; raises Damage; returns the bytes cut."""
+        cut, self.at, end = 0, ("", 0), position
+        for head, content in self.records(position):
+            end = head.position
+            yield head, content
+        cut = self.cut
+        if self.is_missed(end):
+            raise Damage(self.at[0], self.at[1], end + 1)
+        return cut
+
+    def records(self, position):
+        self.cut = yield from self.read_on(position)
+
+    def read_on(self, position):
         wanted = position + 1
         known = [epoch for epoch in self.epochs if self.of(epoch)[0].first <= wanted]
         begins = {epoch: self.begin(epoch) if not known or epoch > known[-1]
@@ -220,6 +251,7 @@ class Journal:
                     good = segment.whole(head, offset)
                 if not good:
                     if last and segment.torn(offset, expected):
+                        self.at = segment.name, offset
                         return expected, len(segment.data) - offset
                     raise Damage(segment.name, offset, expected)
                 if offset > 0:
@@ -228,6 +260,7 @@ class Journal:
                         yield head, segment.data[begin:begin + head.content_bytes]
                     expected += 1
                 offset += head.record_size
+            self.at = segment.name, len(segment.data)
             if expected == end or last:
                 return expected, 0
             if i + 1 == len(segments) or segments[i + 1].first != expected:
@@ -357,6 +390,57 @@ class ForeignJournal(unittest.TestCase):
             for _ in range(1 + case % 3):
                 self.damage(generator, self.folder + "/" + generator.choice(names), case % 4)
             self.assert_agree(generator.randrange(14), "seed %d, case %d" % (SEED, case))
+
+    def note(self, epoch, position, suffix=".durable"):
+        os.makedirs(self.folder, exist_ok=True)
+        open(self.folder + "/%016x-%016x%s" % (epoch, position, suffix), "w").close()
+
+    def test_both_readers_miss_what_was_noted(self):
+        self.write(1, 0, 12)
+        self.write(3, 12, 8, batch=4, segment_bytes=100000, previous=1)
+        path = self.folder + "/%016x-%016x.journal" % (3, 13)
+        whole = os.path.getsize(path)
+        self.note(1, 40)
+        self.note(3, 20)
+        self.assert_agree(0, "whole")
+        self.assertEqual(lines_of(self.folder, 19), ["20 3", "end 0"])
+        for size in range(whole - 1, -1, -9):
+            os.truncate(path, size)
+            self.assert_agree(0, size)
+            self.assertTrue(lines_of(self.folder, 0)[-1].startswith("corrupt "), size)
+            self.assert_agree(20, size)
+            self.assert_agree(30, size)
+
+    def test_both_readers_miss_no_epoch_but_the_last(self):
+        self.write(1, 0, 12)
+        self.write(3, 12, 8, previous=1)
+        self.note(1, 40)
+        self.assert_agree(0, "of a former owner")
+        self.assertEqual(lines_of(self.folder, 20), ["end 0"])
+        self.note(4, 21)
+        self.assert_agree(0, "of an epoch that is gone")
+        self.assertTrue(lines_of(self.folder, 20)[-1].startswith("corrupt "))
+
+    def test_both_readers_let_an_operator_decide(self):
+        self.write(3, 12, 8)
+        self.note(3, 25)
+        self.note(25, 21, ".given-up")
+        self.assert_agree(12, "given up elsewhere")
+        self.note(25, 20, ".given-up")
+        self.assert_agree(12, "given up here")
+        self.assertEqual(lines_of(self.folder, 20), ["end 0"])
+
+    def test_both_readers_agree_on_damage_of_what_was_noted(self):
+        generator = random.Random(SEED + 1)
+        for case in range(100):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.write(1, 0, 12, batch=1 + case % 5)
+            self.write(3, 8, 12, batch=1 + case % 7, segment_bytes=(500, 100000)[case % 2])
+            names = sorted(os.listdir(self.folder))
+            self.note((1, 3, 4)[case % 3], generator.randrange(24))
+            for _ in range(1 + case % 3):
+                self.damage(generator, self.folder + "/" + generator.choice(names), case % 4)
+            self.assert_agree(generator.randrange(14), "seed %d, case %d" % (SEED + 1, case))
 
     @staticmethod
     def damage(generator, path, kind):

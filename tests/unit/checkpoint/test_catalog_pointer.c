@@ -59,6 +59,24 @@ START_TEST(the_old_systems_members_have_their_names_and_types)
 }
 END_TEST
 
+START_TEST(what_is_known_of_the_journal_and_what_was_given_up_comes_back)
+{
+    struct ps_checkpoint_place written = {.uuid = UUID,
+                                          .path = "/p",
+                                          .journal = (enum ps_checkpoint_journal)_i,
+                                          .reached = _i == 0 ? 0 : UINT64_MAX};
+    struct ps_buffer json;
+    ps_buffer_init(&json, ps_allocator_heap(), 10000);
+
+    ps_catalog_pointer_write(&written, &json);
+
+    ck_assert_int_eq(read_text(json.text), PS_OK);
+    ck_assert_int_eq(place.journal, written.journal);
+    ck_assert_uint_eq(place.reached, written.reached);
+    ps_buffer_fini(&json);
+}
+END_TEST
+
 START_TEST(a_pointer_of_the_old_system_is_read)
 {
     ck_assert_int_eq(read_text("{\"uuid\":\"" UUID "\",\"path\":\"/checkpoints/" UUID "\","
@@ -105,6 +123,8 @@ START_TEST(anything_else_is_corrupt_and_changes_nothing)
         "{\"uuid\":\"u\",\"path\":\"/p\",\"crc32\":1,\"timestamp\":2,\"epoch\":null}",
         "{\"uuid\":\"u\",\"path\":\"/p\",\"crc32\":1,\"timestamp\":2,\"position\":\"x\"}",
         "{\"uuid\":\"u\",\"path\":\"/p\",\"crc32\":1,\"timestamp\":2,\"bytes\":[]}",
+        "{\"uuid\":\"u\",\"path\":\"/p\",\"crc32\":1,\"timestamp\":2,\"journal\":1}",
+        "{\"uuid\":\"u\",\"path\":\"/p\",\"crc32\":1,\"timestamp\":2,\"reached\":true}",
         "{\"uuid\":\"u\",\"path\":\"/p\",\"crc32\":1,\"timestamp\":2} x",
     };
     place = (struct ps_checkpoint_place){.uuid = "kept"};
@@ -136,6 +156,7 @@ int main(void)
     TCase *tests = tcase_create("catalog_pointer");
     tcase_add_test(tests, a_pointer_comes_back);
     tcase_add_test(tests, the_old_systems_members_have_their_names_and_types);
+    tcase_add_loop_test(tests, what_is_known_of_the_journal_and_what_was_given_up_comes_back, 0, 3);
     tcase_add_test(tests, a_pointer_of_the_old_system_is_read);
     tcase_add_test(tests, unknown_members_are_passed_over);
     tcase_add_test(tests, anything_else_is_corrupt_and_changes_nothing);

@@ -261,7 +261,8 @@ START_TEST(a_status_reply_is_copied_and_cut_to_its_fields)
                                   .status = {.state = "a state that is far too long",
                                              .address = "h:1",
                                              .epoch = 12,
-                                             .uptime_ms = 5}};
+                                             .uptime_ms = 5,
+                                             .lost_count = 6}};
 
     bench_reply(&bench, 0, &reply);
 
@@ -270,6 +271,7 @@ START_TEST(a_status_reply_is_copied_and_cut_to_its_fields)
     ck_assert_str_eq(status.device, "");
     ck_assert_uint_eq(status.epoch, 12);
     ck_assert_uint_eq(status.uptime_ms, 5);
+    ck_assert_uint_eq(status.lost_push_count, 6);
     bench_close(&bench);
 }
 END_TEST

@@ -1,6 +1,7 @@
 /* server/core/loader.c: the newest whole checkpoint, and what is said of the others. */
 #include "checkpoint/catalog.h"
 #include "checkpoint/checkpoint_name.h"
+#include "tests/support/fault_files.h"
 #include "tests/unit/core/core_disk.h"
 
 #include <string.h>
@@ -213,13 +214,15 @@ START_TEST(p4_without_a_journal_too_a_late_file_of_a_former_owner_is_passed_over
 }
 END_TEST
 
-/* The folder is another server's, the newest file is where the pointer says, and is gone. */
+/* The folder is another server's, the newest file is where the pointer says, and is damaged. */
 START_TEST(p4_the_pointer_alone_tells_that_a_file_is_of_a_former_owner)
 {
     struct ps_checkpoint_place newest;
     take_over_and_write_late(&newest);
     const struct ps_files *files = memory_files_files(disk);
     ck_assert_int_eq(files->remove(files->self, newest.path, NULL), PS_OK);
+    strcpy(newest.path, "/elsewhere/file.safetensors");
+    memory_files_put(disk, newest.path, text("damaged"));
 
     ck_assert_int_eq(disk_load(&world, disk, pointer_to(&newest), &loaded), PS_OK);
 
@@ -275,17 +278,67 @@ START_TEST(a_file_newer_than_the_pointer_is_preferred)
 }
 END_TEST
 
-START_TEST(b4_a_pointer_to_a_missing_file_falls_back_to_the_folder)
+START_TEST(p1_a_pointer_to_a_missing_file_is_a_loss)
 {
     struct ps_checkpoint_place missing = places[2];
     strcpy(missing.uuid, "00000000-0000-4000-8000-000000000000");
     strcpy(missing.path, "/elsewhere/file.safetensors");
     missing.position = 100;
+    missing.journal = (enum ps_checkpoint_journal)_i;
 
-    ck_assert_int_eq(disk_load(&world, disk, pointer_to(&missing), &loaded), PS_OK);
+    ck_assert_int_eq(disk_load(&world, disk, pointer_to(&missing), &loaded), PS_ERR_CORRUPT);
 
-    ck_assert_uint_eq(loaded.place.position, 2);
-    ck_assert_uint_eq(loaded.damaged_count, 1);
+    ck_assert_str_eq(ps_service_state_name(world.service), "starting");
+    if (missing.journal == PS_CHECKPOINT_JOURNAL_KEPT)
+        return;
+    ck_assert_ptr_nonnull(strstr(world.error.text, "98 pushes would be given up"));
+    ck_assert_ptr_nonnull(strstr(world.error.text, "/elsewhere/file.safetensors"));
+}
+END_TEST
+
+/* Without a journal nobody can tell that an epoch went the same way to the same position. */
+START_TEST(a_missing_published_file_at_the_folders_own_position_is_no_proof)
+{
+    struct ps_checkpoint_place missing = places[2];
+    strcpy(missing.uuid, "00000000-0000-4000-8000-000000000000");
+    strcpy(missing.path, "/elsewhere/file.safetensors");
+    missing.journal = PS_CHECKPOINT_JOURNAL_NONE;
+
+    ck_assert_int_eq(disk_load(&world, disk, pointer_to(&missing), &loaded), PS_ERR_CORRUPT);
+
+    ck_assert_ptr_nonnull(strstr(world.error.text, "nothing shows"));
+}
+END_TEST
+
+/* As a server leaves it that is killed before its first checkpoint. */
+START_TEST(a_published_file_that_was_put_aside_as_damaged_is_not_missing)
+{
+    disk_damage(disk, places[2].path);
+    ck_assert_int_eq(disk_load(&world, disk, pointer_to(&places[2]), &loaded), PS_OK);
+    ck_assert_uint_eq(disk_count(disk, ".damaged"), 1);
+    struct core_world next;
+    disk_world_init(&next, 3);
+
+    ck_assert_int_eq(disk_load(&next, disk, pointer_to(&places[2]), &loaded), PS_OK);
+
+    ck_assert_uint_eq(loaded.place.position, 1);
+    ck_assert_uint_eq(loaded.missing_count, 1);
+    world_fini(&next);
+}
+END_TEST
+
+START_TEST(what_an_operator_gave_up_is_counted_as_lost)
+{
+    struct ps_checkpoint_place older = places[2];
+    struct ps_status_reply reply;
+    char uuid[37];
+    older.reached = 30;
+
+    ck_assert_int_eq(disk_load(&world, disk, pointer_to(&older), &loaded), PS_OK);
+
+    ps_service_status(world.service, &reply, uuid);
+    ck_assert_uint_eq(reply.lost_count, 28);
+    ck_assert_uint_eq(loaded.missing_count, 28);
 }
 END_TEST
 
@@ -347,6 +400,37 @@ START_TEST(loading_survives_any_refused_allocation_and_never_goes_back_for_it)
 }
 END_TEST
 
+/* What could not be read may be whole: it is neither put aside nor passed over for an older one. */
+START_TEST(a_call_that_fails_is_no_damage)
+{
+    static const uint32_t kinds[] = {FAULT_OPEN, FAULT_READ, FAULT_SIZE, FAULT_LIST};
+    struct fault_files fault = {.under = memory_files_files(disk), .calls = kinds[_i]};
+    struct ps_files files = fault_files_files(&fault);
+    for (fault.fired = true; fault.fired; fault.fail_at++) {
+        struct core_world fresh;
+        disk_world_init(&fresh, 2);
+        const struct ps_loader loader = {.service = fresh.service,
+                                         .files = &files,
+                                         .folder = DISK_FOLDER,
+                                         .memory = &fresh.memory};
+        fault.seen = 0;
+        fault.fired = false;
+
+        enum ps_status status = ps_loader_load(&loader, &loaded, &fresh.error);
+
+        ck_assert_msg(status == (fault.fired ? PS_ERR_IO : PS_OK), "%s", fresh.error.text);
+        ck_assert_uint_eq(disk_count(disk, ".damaged"), 0);
+        ck_assert_int_eq(fault.open, 0);
+        if (status == PS_OK)
+            ck_assert_uint_eq(loaded.place.position, 2);
+        if (status == PS_OK)
+            ps_service_give_up_recovery(fresh.service);
+        world_fini(&fresh);
+    }
+    ck_assert_int_gt(fault.fail_at, 1);
+}
+END_TEST
+
 /* Whatever single call of the disk fails, the result is whole or a clear refusal. */
 START_TEST(any_failing_file_call_gives_whole_state_or_a_refusal)
 {
@@ -395,11 +479,15 @@ int main(void)
     tcase_add_test(tests, a_pointer_to_another_folder_is_followed);
     tcase_add_test(tests, a_pointer_to_another_folder_with_a_journal_is_not_followed);
     tcase_add_test(tests, a_file_newer_than_the_pointer_is_preferred);
-    tcase_add_test(tests, b4_a_pointer_to_a_missing_file_falls_back_to_the_folder);
+    tcase_add_loop_test(tests, p1_a_pointer_to_a_missing_file_is_a_loss, 0, 3);
+    tcase_add_test(tests, a_missing_published_file_at_the_folders_own_position_is_no_proof);
+    tcase_add_test(tests, a_published_file_that_was_put_aside_as_damaged_is_not_missing);
+    tcase_add_test(tests, what_an_operator_gave_up_is_counted_as_lost);
     tcase_add_test(tests, a_pointer_to_a_missing_file_alone_is_no_empty_shard);
     tcase_add_test(tests, a_pointer_that_is_none_is_no_empty_shard);
     tcase_add_test(tests, a_checkpoint_of_another_number_of_shards_is_not_passed_over);
     tcase_add_test(tests, loading_survives_any_refused_allocation_and_never_goes_back_for_it);
+    tcase_add_loop_test(tests, a_call_that_fails_is_no_damage, 0, 4);
     tcase_add_test(tests, any_failing_file_call_gives_whole_state_or_a_refusal);
     return run_tests("loader", tests);
 }

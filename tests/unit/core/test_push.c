@@ -1,4 +1,5 @@
 /* server/core/push.c: what SendGrad refuses, with the texts of the contract, and what it does. */
+#include "server/core/service_state.h"
 #include "tests/unit/core/core_world.h"
 
 #include <math.h>
@@ -8,6 +9,9 @@
 static const float ones[] = {1, 1, 1, 1};
 static const float before[] = {1, 2, 3, 4};
 static const struct ps_bytes no_config = {NULL, 0};
+
+/* So often a range reads the clock until it is staged. */
+#define CLOCK_READINGS 2
 
 START_TEST(a_gradient_is_applied_and_counted)
 {
@@ -328,6 +332,85 @@ END_TEST
 
 /* Refuses every allocation in turn while a pull holds the old version, so that the push needs a
  * new one. */
+/* Pushes all of "w" as "client", session 1, sequence 1, or a range of it. */
+static enum ps_status push_range(struct core_world *world, struct ps_elements range,
+                                 struct ps_push_reply *reply)
+{
+    struct ps_bytes piece = {(const uint8_t *)ones,
+                             (range.count == 0 ? 4 : (size_t)range.count) * sizeof ones[0]};
+    struct ps_push_wait wait;
+    const struct ps_push_request request = {
+        .name = text("w"),
+        .dtype = PS_F32,
+        .content = ps_view_of(&piece),
+        .range = range,
+        .request = {.present = true, .client_id = text("client"), .session = 1, .sequence = 1}};
+    return ps_service_push(world->service, &request, reply, &wait, &world->error);
+}
+
+/* A clock at whose n-th reading the push as a whole comes through another connection. */
+struct overtaking {
+    struct core_world *world;
+    struct ps_clock clock;
+    int left;
+    bool overtook;
+};
+
+static void push_whole(void *self)
+{
+    struct overtaking *overtaking = self;
+    struct ps_push_reply reply;
+    ck_assert_int_eq(push_range(overtaking->world, (struct ps_elements){0, 0}, &reply), PS_OK);
+    overtaking->overtook = true;
+}
+
+static uint64_t overtake(void *self)
+{
+    struct overtaking *overtaking = self;
+    if (overtaking->left-- == 0) {
+        struct ps_thread thread = {0};
+        ck_assert_int_eq(ps_thread_start(&thread, "other", push_whole, overtaking, NULL), PS_OK);
+        ps_thread_join(&thread);
+    }
+    return ps_now_ms(&overtaking->clock);
+}
+
+static uint64_t overtaken_unix_ns(void *self)
+{
+    return ps_unix_ns(&((struct overtaking *)self)->clock);
+}
+
+/* At whatever moment the whole overtakes a range of the same push: it is applied once, and nothing
+ * stays behind that nobody would complete. */
+START_TEST(a_range_that_its_whole_has_overtaken_leaves_nothing_staged)
+{
+    struct ps_service_options options = {.staging_bytes = 4096, .clients_max = 8};
+    const float once[] = {0, 1, 2, 3};
+    struct core_world world;
+    struct ps_push_reply reply;
+    world_init_with(&world, &options);
+    world_own(&world, 1);
+    ps_service_begin_empty(world.service);
+    ck_assert_int_eq(world_init_param(&world, "w", PS_F32, before, sizeof before, no_config),
+                     PS_OK);
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+    struct overtaking overtaking = {.world = &world, .clock = world.clock, .left = _i};
+    world.clock = (struct ps_clock){overtake, overtaken_unix_ns, &overtaking};
+
+    enum ps_status status = push_range(&world, (struct ps_elements){2, 2}, &reply);
+
+    world.clock = overtaking.clock;
+    ck_assert_msg(status == PS_OK, "%s", world.error.text);
+    ck_assert(overtaking.overtook);
+    ck_assert(!reply.staged);
+    ck_assert_uint_eq(reply.version, 1);
+    ck_assert_uint_eq(world.service->staging.bytes, 0);
+    world_expect_f32(&world, "w", once, 4);
+    ps_service_check(world.service);
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(push_survives_any_refused_allocation)
 {
     struct core_world world;
@@ -370,6 +453,8 @@ int main(void)
     tcase_add_loop_test(tests, acknowledgement_beyond_memory_is_not_promised, 0, 2);
     tcase_add_test(tests, b19_a_push_leaves_nothing_on_the_heap);
     tcase_add_test(tests, b18_each_push_of_a_batch_has_its_own_result);
+    tcase_add_loop_test(tests, a_range_that_its_whole_has_overtaken_leaves_nothing_staged, 0,
+                        CLOCK_READINGS);
     tcase_add_loop_test(tests, push_survives_any_refused_allocation, 0, 4);
     return run_tests("push", tests);
 }

@@ -1,4 +1,5 @@
 /* server/core/report.c: status and the list of parameters. */
+#include "server/core/service_state.h"
 #include "tests/unit/core/core_world.h"
 
 #include <stdio.h>
@@ -37,6 +38,27 @@ START_TEST(status_tells_everything)
     ck_assert_str_eq(reply.address, "localhost:1");
     ck_assert_str_ne(reply.program_version, "");
     world_fini(&world);
+}
+END_TEST
+
+START_TEST(lost_pushes_are_counted_in_status_and_metrics)
+{
+    struct core_world world;
+    struct ps_status_reply reply;
+    char uuid[37];
+    struct ps_metrics *metrics = ps_metrics_create(ps_allocator_heap());
+    world_init_ready(&world);
+    ps_core_metrics_init(&world.service->metrics, metrics);
+
+    ps_service_note_lost(world.service, 0);
+    ps_service_note_lost(world.service, 2);
+    ps_service_note_lost(world.service, 5);
+
+    ps_service_status(world.service, &reply, uuid);
+    ck_assert_uint_eq(reply.lost_count, 7);
+    ck_assert_uint_eq(ps_counter_value(world.service->metrics.lost_pushes), 7);
+    world_fini(&world);
+    ps_metrics_destroy(metrics);
 }
 END_TEST
 
@@ -170,6 +192,7 @@ int main(void)
 {
     TCase *tests = tcase_create("report");
     tcase_add_test(tests, status_tells_everything);
+    tcase_add_test(tests, lost_pushes_are_counted_in_status_and_metrics);
     tcase_add_test(tests, status_works_in_every_state);
     tcase_add_test(tests, list_is_sorted_and_goes_page_by_page);
     tcase_add_test(tests, a_row_tells_everything);

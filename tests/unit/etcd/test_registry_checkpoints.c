@@ -78,6 +78,33 @@ START_TEST(who_may_not_forget_the_mark_says_of_no_loss)
 }
 END_TEST
 
+START_TEST(notes_of_the_journal_are_the_owners_alone)
+{
+    struct ps_claim fenced = claim_any(2);
+    struct ps_kv_entries entries = {0};
+    ck_assert_int_eq(ps_registry_read_note(&registry, 0, soon(), &entries, NULL),
+                     PS_ERR_NOT_FOUND);
+    ck_assert_int_eq(
+        ps_registry_publish_note(&registry, &fenced, ps_bytes_of_text("first"), soon(), NULL),
+        PS_OK);
+    fake.now_ms += TTL_MS + 1;
+    struct ps_claim claim = claim_any(2);
+
+    ck_assert_int_eq(
+        ps_registry_publish_note(&registry, &fenced, ps_bytes_of_text("late"), soon(), NULL),
+        PS_ERR_STALE_EPOCH);
+    assert_key("/checkpoints/0/journal", "first");
+    ck_assert_int_eq(
+        ps_registry_publish_note(&registry, &claim, ps_bytes_of_text("next"), soon(), NULL), PS_OK);
+
+    ck_assert_int_eq(ps_registry_read_note(&registry, 0, soon(), &entries, NULL), PS_OK);
+    ck_assert_uint_eq(entries.entries[0].value_size, 4);
+    ps_kv_entries_release(&entries);
+    ck_assert_int_eq(ps_registry_read_checkpoint(&registry, 0, soon(), &entries, NULL),
+                     PS_ERR_NOT_FOUND);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("registry_checkpoints");
@@ -87,6 +114,7 @@ int main(void)
     tcase_add_test(tests, a_missing_checkpoint_has_its_own_words);
     tcase_add_test(tests, the_mark_is_forgotten_only_without_a_checkpoint);
     tcase_add_test(tests, forgetting_the_mark_says_who_has_lost_what);
+    tcase_add_test(tests, notes_of_the_journal_are_the_owners_alone);
     tcase_add_test(tests, who_may_not_forget_the_mark_says_of_no_loss);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

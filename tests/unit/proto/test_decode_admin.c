@@ -43,7 +43,8 @@ static const struct ps_status_reply status_sent = {.program_version = "0.1.0",
                                                    .uptime_ms = 12,
                                                    .device = "cuda:0",
                                                    .job = "job",
-                                                   .address = "host:1"};
+                                                   .address = "host:1",
+                                                   .lost_count = 13};
 
 START_TEST(a_status_comes_back)
 {
@@ -68,6 +69,7 @@ START_TEST(a_status_comes_back)
     ck_assert_uint_eq(read.checkpoint_unix_ns, UINT64_MAX);
     ck_assert_str_eq(read.device, "cuda:0");
     ck_assert_str_eq(read.address, "host:1");
+    ck_assert_uint_eq(read.lost_count, 13);
     ps_decoded_release(&decoded);
     pieces_release(&pieces);
     ps_buffer_fini(&buffer);

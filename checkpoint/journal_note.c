@@ -1,0 +1,210 @@
+/* Notes as names of files, and as JSON. */
+#include "checkpoint/journal_note.h"
+
+#include "base/assert.h"
+#include "checkpoint/checkpoint_name.h"
+#include "checkpoint/journal_segments.h"
+#include "json/json_reader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define JSON_BYTES_MAX 4096
+
+/* Room for the longest path of a note. */
+#define PATH_BYTES PS_JOURNAL_PATH_BYTES
+
+struct reading {
+    struct ps_journal_notes *notes;
+    uint64_t epoch_max;
+};
+
+/* Names that a sweep may remove; what does not fit is left to the next one. */
+#define SWEPT_MAX 64
+struct sweeping {
+    uint64_t epoch;
+    size_t count;
+    char names[SWEPT_MAX][PS_JOURNAL_NAME_BYTES];
+};
+
+static void read_one(void *context, const char *name);
+static bool read_name(const char *name, const char *suffix, uint64_t *first, uint64_t *second);
+static enum ps_status write_path(const char *folder, uint64_t first, uint64_t second,
+                                 const char *suffix, char path[PATH_BYTES], struct ps_error *error);
+static enum ps_status make_file(const struct ps_files *files, const char *path,
+                                struct ps_error *error);
+static void choose_swept(void *context, const char *name);
+
+bool ps_journal_note_after(const struct ps_journal_note *note, const struct ps_journal_note *other)
+{
+    if (note->epoch != other->epoch)
+        return note->epoch > other->epoch;
+    return note->position > other->position;
+}
+
+uint64_t ps_journal_notes_missing(const struct ps_journal_notes *notes,
+                                  const struct ps_journal_note *end, uint64_t *given_up)
+{
+    const struct ps_journal_note *noted = &notes->highest;
+    uint64_t missing = 0;
+    *given_up = 0;
+    if (noted->epoch >= end->epoch && noted->position > end->position)
+        missing = noted->position - end->position;
+    if (!notes->given_up || notes->given_up_at != end->position)
+        return missing;
+    *given_up = missing;
+    if (notes->given_up_noted > end->position + missing)
+        *given_up = notes->given_up_noted - end->position;
+    return 0;
+}
+
+/* ---- In the folder ---- */
+
+enum ps_status ps_journal_notes_read(const struct ps_files *files, const char *folder,
+                                     uint64_t epoch_max, struct ps_journal_notes *notes,
+                                     struct ps_error *error)
+{
+    PS_ASSERT(files != NULL && folder != NULL && notes != NULL);
+    *notes = (struct ps_journal_notes){0};
+    struct reading reading = {notes, epoch_max};
+    enum ps_status status = files->list(files->self, folder, read_one, &reading, error);
+    return status == PS_ERR_NOT_FOUND ? PS_OK : status;
+}
+
+static void read_one(void *context, const char *name)
+{
+    struct reading *reading = context;
+    struct ps_journal_notes *notes = reading->notes;
+    struct ps_journal_note note = {0};
+    uint64_t noted = 0;
+    uint64_t position = 0;
+    if (read_name(name, PS_JOURNAL_NOTE_SUFFIX, &note.epoch, &note.position) &&
+        note.epoch <= reading->epoch_max && ps_journal_note_after(&note, &notes->highest))
+        notes->highest = note;
+    if (!read_name(name, PS_JOURNAL_GIVEN_UP_SUFFIX, &noted, &position))
+        return;
+    /* Of two decisions the later one is the one that gave up more. */
+    if (notes->given_up && notes->given_up_at <= position)
+        return;
+    notes->given_up = true;
+    notes->given_up_noted = noted;
+    notes->given_up_at = position;
+}
+
+static bool read_name(const char *name, const char *suffix, uint64_t *first, uint64_t *second)
+{
+    size_t digits = PS_CHECKPOINT_NUMBER_DIGITS;
+    return strlen(name) == digits + 1 + digits + strlen(suffix) &&
+           ps_checkpoint_number_read(name, first) && name[digits] == '-' &&
+           ps_checkpoint_number_read(name + digits + 1, second) &&
+           strcmp(name + digits + 1 + digits, suffix) == 0;
+}
+
+static enum ps_status write_path(const char *folder, uint64_t first, uint64_t second,
+                                 const char *suffix, char path[PATH_BYTES], struct ps_error *error)
+{
+    int length = snprintf(path, PATH_BYTES, "%s/%016" PRIx64 "-%016" PRIx64 "%s", folder, first,
+                          second, suffix);
+    if (length < 0 || length >= PATH_BYTES)
+        return ps_fail(error, PS_ERR_IO, "journal: the folder's path is too long");
+    return PS_OK;
+}
+
+enum ps_status ps_journal_note_put(const struct ps_files *files, const char *folder,
+                                   const struct ps_journal_note *before,
+                                   const struct ps_journal_note *note, struct ps_error *error)
+{
+    PS_ASSERT(files != NULL && folder != NULL && before != NULL && note != NULL);
+    char from[PATH_BYTES];
+    char to[PATH_BYTES];
+    PS_TRY(
+        write_path(folder, before->epoch, before->position, PS_JOURNAL_NOTE_SUFFIX, from, error));
+    PS_TRY(write_path(folder, note->epoch, note->position, PS_JOURNAL_NOTE_SUFFIX, to, error));
+    enum ps_status status = PS_ERR_NOT_FOUND;
+    if (before->epoch == note->epoch && before->position > 0)
+        status = files->rename(files->self, from, to, error);
+    /* The first of its epoch, or somebody has removed the one before. */
+    return status == PS_ERR_NOT_FOUND ? make_file(files, to, error) : status;
+}
+
+static enum ps_status make_file(const struct ps_files *files, const char *path,
+                                struct ps_error *error)
+{
+    struct ps_file file;
+    enum ps_status status = files->open(files->self, path, PS_FILE_CREATE_NEW, &file, error);
+    if (status == PS_OK)
+        files->close(files->self, file);
+    return status == PS_ERR_EXISTS ? PS_OK : status;
+}
+
+enum ps_status ps_journal_give_up(const struct ps_files *files, const char *folder, uint64_t noted,
+                                  uint64_t position, struct ps_error *error)
+{
+    PS_ASSERT(files != NULL && folder != NULL);
+    char path[PATH_BYTES];
+    PS_TRY(write_path(folder, noted, position, PS_JOURNAL_GIVEN_UP_SUFFIX, path, error));
+    PS_TRY(make_file(files, path, error));
+    return files->sync_folder(files->self, folder, error);
+}
+
+void ps_journal_notes_sweep(const struct ps_files *files, const char *folder, uint64_t epoch)
+{
+    PS_ASSERT(files != NULL && folder != NULL);
+    struct sweeping sweeping = {.epoch = epoch};
+    if (files->list(files->self, folder, choose_swept, &sweeping, NULL) != PS_OK)
+        return;
+    for (size_t i = 0; i < sweeping.count; i++) {
+        char path[PATH_BYTES];
+        int length = snprintf(path, sizeof path, "%s/%s", folder, sweeping.names[i]);
+        if (length > 0 && (size_t)length < sizeof path)
+            (void)files->remove(files->self, path, NULL);
+    }
+}
+
+static void choose_swept(void *context, const char *name)
+{
+    struct sweeping *sweeping = context;
+    uint64_t first = 0;
+    uint64_t second = 0;
+    bool goes =
+        read_name(name, PS_JOURNAL_GIVEN_UP_SUFFIX, &first, &second) ||
+        (read_name(name, PS_JOURNAL_NOTE_SUFFIX, &first, &second) && first < sweeping->epoch);
+    if (goes && sweeping->count < SWEPT_MAX)
+        (void)snprintf(sweeping->names[sweeping->count++], PS_JOURNAL_NAME_BYTES, "%s", name);
+}
+
+/* ---- In the store ---- */
+
+/* Strings of digits, like etcd's own 64-bit numbers: many readers turn numbers into doubles. */
+void ps_journal_note_write(const struct ps_journal_note *note,
+                           char json[PS_JOURNAL_NOTE_JSON_BYTES])
+{
+    PS_ASSERT(note != NULL && json != NULL);
+    int length = snprintf(json, PS_JOURNAL_NOTE_JSON_BYTES,
+                          "{\"epoch\":\"%" PRIu64 "\",\"position\":\"%" PRIu64 "\"}", note->epoch,
+                          note->position);
+    PS_ASSERT(length > 0 && length < PS_JOURNAL_NOTE_JSON_BYTES);
+}
+
+enum ps_status ps_journal_note_read(struct ps_bytes json, struct ps_journal_note *note,
+                                    struct ps_error *error)
+{
+    PS_ASSERT(note != NULL);
+    struct ps_json *document = NULL;
+    struct ps_journal_note read = {0};
+    enum ps_status status = ps_json_parse(json, JSON_BYTES_MAX, &document, error);
+    if (status == PS_ERR_BAD_INPUT)
+        return ps_fail(error, PS_ERR_CORRUPT, "note of the journal: no JSON");
+    if (status != PS_OK)
+        return status;
+    bool whole = ps_json_is_object(document) &&
+                 ps_json_uint_of(ps_json_member(document, "epoch"), &read.epoch) &&
+                 ps_json_uint_of(ps_json_member(document, "position"), &read.position);
+    ps_json_destroy(document);
+    if (!whole)
+        return ps_fail(error, PS_ERR_CORRUPT,
+                       "note of the journal: epoch or position is missing or malformed");
+    *note = read;
+    return PS_OK;
+}

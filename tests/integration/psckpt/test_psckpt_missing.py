@@ -1,0 +1,53 @@
+#!/usr/bin/python3
+"""What verify says of pushes that were noted as durable and are not there (make_folder.c: the
+journal of both shards ends with position 40 of epoch 8).
+"""
+
+import os
+import unittest
+
+from psckpt_run import digest, psckpt, psckpt_json
+from test_psckpt import DATAERR, Folder
+
+MISSING = 67
+
+
+class Missing(Folder):
+    def note(self, first, second, suffix=".durable"):
+        with open(os.path.join(self.shards[0], f"{first:016x}-{second:016x}{suffix}"), "wb"):
+            pass
+
+    def test_an_end_before_what_was_noted_is_no_torn_end(self):
+        path = self.files("0000000000000008-*.journal")[-1]
+        self.note(8, 40)
+        self.assertEqual(psckpt_json("verify", self.data)["missing_pushes"], 0)
+        os.truncate(path, os.path.getsize(path) - 200)
+        found = psckpt_json("verify", self.data, code=DATAERR)
+        self.assertGreater(found["missing_pushes"], 0)
+        self.assertIn(f"at least {found['missing_pushes']} acknowledged pushes are missing",
+                      found["damages"][-1]["reason"])
+        self.assertIn(f" {found['missing_pushes']} pushes missing\n",
+                      psckpt("verify", self.data, code=DATAERR))
+        psckpt("digest", self.data, code=DATAERR)
+
+    def test_a_newest_segment_that_is_gone_is_missed(self):
+        self.note(8, 40)
+        for path in self.files("0000000000000008-*.journal")[1:]:
+            os.remove(path)
+        self.assertGreater(psckpt_json("verify", self.data, code=DATAERR)["missing_pushes"], 0)
+
+    def test_what_was_given_up_is_67_and_counted(self):
+        self.note(8, 45)
+        self.note(45, 40, ".given-up")
+        self.assertEqual(psckpt_json("verify", self.data, code=MISSING)["missing_pushes"], 5)
+        self.assertIn("at least 5 acknowledged pushes", psckpt("verify", self.data, code=MISSING))
+        self.assertEqual(len(digest(self.data)), 64)
+
+    def test_notes_of_a_fenced_owner_say_nothing(self):
+        self.note(7, 400)
+        psckpt("verify", self.data)
+        self.assertEqual(len(digest(self.data)), 64)
+
+
+if __name__ == "__main__":
+    unittest.main()
