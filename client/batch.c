@@ -236,8 +236,10 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
     case PS_METHOD_DRAIN:
         request->drain.epoch = item->epoch;
         return;
-    case PS_METHOD_STATUS:
     case PS_METHOD_SAVE:
+        request->save.once = true; /* a reason is worth more than a longer wait */
+        return;
+    case PS_METHOD_STATUS:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
     case PS_METHOD_COUNT:

@@ -13,7 +13,7 @@
 #include "proto/messages.h"
 
 struct ps_call_request {
-    enum ps_method method; /* says which member holds; STATUS and SAVE have none */
+    enum ps_method method; /* says which member holds; STATUS has none */
     union {
         struct ps_init_request init;
         struct ps_finish_request finish;
@@ -21,6 +21,7 @@ struct ps_call_request {
         struct ps_pull_request pull;
         struct ps_list_request list;
         struct ps_since_request since;
+        struct ps_save_request save;
         struct ps_drain_request drain;
         struct {
             struct ps_push_request push;
@@ -64,7 +65,7 @@ struct ps_call_outcome {
      * says so (ps_retry_is_refusal), or the request never left this machine. Not set when a call
      * broke after it was sent. */
     bool refused;
-    bool no_bundles; /* the server knows no messages of several calls: send them one by one */
+    bool no_bundles;  /* the server knows no messages of several calls: send them one by one */
     uint64_t session; /* of PS_ERR_STALE_SESSION: one that may begin now; 0: it did not say */
     char text[PS_OUTCOME_TEXT_MAX]; /* why it failed, for people */
     struct ps_call_reply reply;     /* holds when status is PS_OK */

@@ -45,8 +45,10 @@ void ps_flight_encode(const struct ps_call_request *request, struct ps_buffer *h
     case PS_METHOD_DRAIN:
         ps_encode_drain(&request->drain, head);
         return;
-    case PS_METHOD_STATUS:
     case PS_METHOD_SAVE:
+        ps_encode_save(&request->save, head);
+        return;
+    case PS_METHOD_STATUS:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
     case PS_METHOD_PUSH_PULL: /* several calls: channel_grpc_bundle.c */

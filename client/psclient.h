@@ -385,6 +385,8 @@ struct psclient_saved {
     char path[1024];
     uint64_t position, bytes;
 };
+/* Has a server write a checkpoint; returns when it is on disk and published, or with the reason why
+ * it could not be written. */
 int psclient_save(struct psclient *client, uint32_t index, uint64_t timeout_ms,
                   struct psclient_saved *saved, struct psclient_error *error);
 

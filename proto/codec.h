@@ -75,6 +75,8 @@ PS_MUST_USE enum ps_status ps_decode_save_reply(struct ps_view bytes,
                                                 const struct ps_allocator *memory,
                                                 struct ps_save_reply *reply,
                                                 struct ps_decoded *decoded, struct ps_error *error);
+PS_MUST_USE enum ps_status ps_decode_save(struct ps_view bytes, struct ps_save_request *request,
+                                          struct ps_error *error);
 PS_MUST_USE enum ps_status ps_decode_drain(struct ps_view bytes, struct ps_drain_request *request,
                                            struct ps_error *error);
 
@@ -90,6 +92,7 @@ void ps_encode_pull_reply(const struct ps_pull_reply *reply, struct ps_buffer *h
 void ps_encode_status_reply(const struct ps_status_reply *reply, struct ps_buffer *head);
 void ps_encode_list(const struct ps_list_request *request, struct ps_buffer *head);
 void ps_encode_list_reply(const struct ps_list_reply *reply, struct ps_buffer *head);
+void ps_encode_save(const struct ps_save_request *request, struct ps_buffer *head);
 void ps_encode_save_reply(const struct ps_save_reply *reply, struct ps_buffer *head);
 void ps_encode_drain(const struct ps_drain_request *request, struct ps_buffer *head);
 

@@ -318,6 +318,21 @@ enum ps_status ps_decode_list(struct ps_view bytes, const struct ps_allocator *m
     return PS_OK;
 }
 
+enum ps_status ps_decode_save(struct ps_view bytes, struct ps_save_request *request,
+                              struct ps_error *error)
+{
+    struct ps_save_request read = {0};
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field))
+        if (field.number == 1)
+            read.once = ps_wire_uint(&reader, &field, UINT64_MAX, "once") != 0;
+    PS_TRY(reader.status);
+    *request = read;
+    return PS_OK;
+}
+
 enum ps_status ps_decode_drain(struct ps_view bytes, struct ps_drain_request *request,
                                struct ps_error *error)
 {

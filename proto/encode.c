@@ -136,6 +136,11 @@ void ps_encode_list_reply(const struct ps_list_reply *reply, struct ps_buffer *h
     ps_wire_put_uint(head, 2, reply->more ? 1 : 0);
 }
 
+void ps_encode_save(const struct ps_save_request *request, struct ps_buffer *head)
+{
+    ps_wire_put_uint(head, 1, request->once ? 1 : 0);
+}
+
 void ps_encode_drain(const struct ps_drain_request *request, struct ps_buffer *head)
 {
     ps_wire_put_uint(head, 1, request->epoch);

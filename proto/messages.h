@@ -269,6 +269,10 @@ struct ps_drain_request {
     uint64_t epoch; /* of the server that is meant */
 };
 
+struct ps_save_request {
+    bool once; /* the reason of an attempt that failed is an answer, too */
+};
+
 struct ps_save_reply {
     const char *uuid;
     const char *path;

@@ -197,6 +197,8 @@ static enum ps_status train(struct worker *worker)
     struct ps_random random;
     ps_random_init(&random, worker->options->seed + worker->number);
     for (uint32_t epoch = 0; epoch < worker->options->epochs; epoch++) {
+        if (atomic_load(&worker->progress->stop))
+            return PS_OK;
         PS_TRY(train_epoch(worker, &random));
         atomic_fetch_add(&worker->progress->epochs_done, 1);
     }

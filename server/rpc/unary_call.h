@@ -31,6 +31,7 @@ struct ps_exchange {
     struct ps_view request;
     bool asked;                /* the service has been asked and `ticket` and `status` are set */
     struct ps_ticket ticket;   /* to be satisfied before the reply may be sent */
+    bool once;                 /* ... or to have failed */
     struct ps_hold hold;       /* keeps the request's bytes beyond the call */
     struct ps_push_wait wait;  /* to be settled before a push's reply may be sent */
     struct ps_push_reply push; /* that reply */

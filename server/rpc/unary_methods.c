@@ -213,14 +213,16 @@ static bool answer_list(struct ps_exchange *exchange)
     return true;
 }
 
-/* Waits until the checkpoint that was asked for is saved, then says which it was. Who asked by hand
- * is told why the first attempt failed, while the server goes on trying. */
+/* Waits until the checkpoint that was asked for is saved, then says which it was. Who asked for one
+ * attempt is told why it failed, while the server goes on trying. */
 static bool answer_save(struct ps_exchange *exchange)
 {
     struct ps_service *service = exchange->context->service;
     if (!exchange->asked) {
         exchange->asked = true;
-        exchange->status = ps_decode_nothing(exchange->request, &exchange->error);
+        struct ps_save_request request = {0};
+        exchange->status = ps_decode_save(exchange->request, &request, &exchange->error);
+        exchange->once = request.once;
         if (exchange->status == PS_OK)
             exchange->status =
                 ps_service_want_checkpoint(service, &exchange->ticket, &exchange->error);
@@ -228,7 +230,7 @@ static bool answer_save(struct ps_exchange *exchange)
     if (exchange->status != PS_OK)
         return true;
     if (!ticket_is_settled(exchange)) {
-        if (!ps_service_save_failed(service, exchange->ticket, &exchange->error))
+        if (!exchange->once || !ps_service_save_failed(service, exchange->ticket, &exchange->error))
             return false;
         exchange->status = exchange->error.status;
         return true;

@@ -95,6 +95,14 @@ static enum ps_status echo_drain(struct ps_view view, struct ps_buffer *out)
     return PS_OK;
 }
 
+static enum ps_status echo_save(struct ps_view view, struct ps_buffer *out)
+{
+    struct ps_save_request message;
+    PS_TRY(ps_decode_save(view, &message, NULL));
+    ps_encode_save(&message, out);
+    return PS_OK;
+}
+
 static enum ps_status echo_config(struct ps_view view, struct ps_buffer *out)
 {
     struct ps_optimizer_config config;
@@ -127,6 +135,7 @@ static const struct {
     {"OptimizerConfig", echo_config},
     {"InitParamResponse", echo_init_reply},
     {"DrainRequest", echo_drain},
+    {"SaveCheckpointRequest", echo_save},
 };
 
 static size_t from_hex(const char *hex, uint8_t *bytes)

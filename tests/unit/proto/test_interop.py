@@ -35,7 +35,7 @@ def message_class(name):
 KINDS = ["InitParamRequest", "InitParamResponse", "FinishInitParamsRequest", "SendGradRequest",
          "SendGradResponse", "GetParamRequest", "GetParamResponse", "ListParamsRequest",
          "ListParamsResponse", "GetStatusResponse", "SaveCheckpointResponse",
-         "DrainRequest"]
+         "DrainRequest", "SaveCheckpointRequest"]
 
 
 def fill(message, chance):
