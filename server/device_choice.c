@@ -106,6 +106,7 @@ static enum ps_status open_device(const struct ps_device_choice_options *options
     if (status != PS_OK)
         plugin->close(device);
     choice->store.readers_bytes = options->readers_bytes;
+    choice->store.min_bytes = options->min_bytes;
     return status;
 }
 

@@ -32,6 +32,7 @@ struct ps_device_choice_options {
     const char *device;       /* the text of --device; borrowed for the call */
     const char *data_dir;     /* where failures are noted; borrowed for the call; may be NULL */
     uint64_t memory_bytes;    /* the budget; 0: the device's default */
+    uint64_t min_bytes;       /* as in struct ps_device_store */
     uint64_t readers_bytes;   /* as in struct ps_device_store */
     uint64_t wait_ms;         /* as in struct ps_device_options */
     const struct ps_log *log; /* borrowed; outlives the choice */

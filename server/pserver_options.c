@@ -83,6 +83,9 @@ static const struct ps_option table[] = {
     OPTION(device_memory_bytes, "device-memory", PS_OPTION_BYTES, "SIZE", "0", NULL,
            "Most memory of the GPU for values and optimizer state; 0: what is free, but for 1GiB "
            "or 5 %. A parameter beyond it lives on the CPU."),
+    OPTION(device_min_bytes, "device-min-bytes", PS_OPTION_BYTES, "SIZE", "64KiB", NULL,
+           "Parameters whose values are smaller live on the CPU, also where there is a GPU: asking "
+           "it takes longer than the update."),
     OPTION(device_readers_bytes, "device-readers-bytes", PS_OPTION_BYTES, "SIZE", "0", NULL,
            "Most memory of the host for values that readers still hold while newer ones are read, "
            "beyond one copy of each parameter on the GPU; 0: as much as those, at least 1GiB. A "

@@ -44,6 +44,7 @@ struct ps_pserver_options {
     uint64_t client_idle_ms;
     const char *device;
     uint64_t device_memory_bytes;
+    uint64_t device_min_bytes;
     uint64_t device_readers_bytes;
     uint64_t device_timeout_ms;
     uint64_t memory_bytes;

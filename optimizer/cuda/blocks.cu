@@ -8,7 +8,7 @@
 #ifdef PS_EMULATOR
 
 /* Eight blocks, whatever they are of. */
-static unsigned places(const void *kernel)
+static unsigned ask(const void *kernel)
 {
     (void)kernel;
     return 8 / BLOCKS_EACH;
@@ -17,7 +17,7 @@ static unsigned places(const void *kernel)
 #else
 
 /* Blocks of this kernel that the current device runs at the same time. */
-static unsigned places(const void *kernel)
+static unsigned ask(const void *kernel)
 {
     int device = 0;
     int count = 0;
@@ -31,8 +31,19 @@ static unsigned places(const void *kernel)
 
 #endif
 
-unsigned ps_cuda_blocks(uint64_t wanted, uint32_t limit, const void *kernel)
+/* Threads that come first at the same time hear the same. */
+static unsigned kept(const void *kernel, unsigned *places)
 {
-    uint64_t most = limit > 0 ? limit : places(kernel) * BLOCKS_EACH;
+    unsigned count = __atomic_load_n(places, __ATOMIC_RELAXED);
+    if (count == 0) {
+        count = ask(kernel);
+        __atomic_store_n(places, count, __ATOMIC_RELAXED);
+    }
+    return count;
+}
+
+unsigned ps_cuda_blocks(uint64_t wanted, uint32_t limit, const void *kernel, unsigned *places)
+{
+    uint64_t most = limit > 0 ? limit : kept(kernel, places) * BLOCKS_EACH;
     return (unsigned)(wanted < most ? wanted : most);
 }

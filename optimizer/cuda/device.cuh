@@ -161,12 +161,20 @@ PS_DEVICE bool admit(const struct ps_cuda_verdict *verdict, struct ps_step_whole
 }
 
 /* How many blocks of `kernel` to start for `wanted` blocks' worth of work: at most `limit`, or as
- * many as keep the device busy where that is 0. */
-unsigned ps_cuda_blocks(uint64_t wanted, uint32_t limit, const void *kernel);
+ * many as keep the device busy where that is 0. What the device says to that is kept in `*places`,
+ * 0 at the beginning: a process has one device. */
+unsigned ps_cuda_blocks(uint64_t wanted, uint32_t limit, const void *kernel, unsigned *places);
 
-#define PS_LAUNCH_MANY(kernel, wanted, limit, stream, ...)                               \
-    PS_LAUNCH(kernel, ps_cuda_blocks((wanted), (limit), (const void *)(kernel)), stream, \
-              __VA_ARGS__)
+/* One for each place in the source, and so for each kernel. */
+#define PS_PLACES               \
+    ([]() {                     \
+        static unsigned places; \
+        return &places;         \
+    }())
+
+#define PS_LAUNCH_MANY(kernel, wanted, limit, stream, ...)                                  \
+    PS_LAUNCH(kernel, ps_cuda_blocks((wanted), (limit), (const void *)(kernel), PS_PLACES), \
+              stream, __VA_ARGS__)
 
 /* Ends a switch over an enum of which every value has been dealt with. */
 #define PS_NO_SUCH(what) ps_assert_failed(what, __FILE__, __LINE__)

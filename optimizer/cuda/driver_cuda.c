@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct cuda_driver {
@@ -15,10 +16,14 @@ struct cuda_driver {
 
 const char ps_driver_name[] = "cuda";
 
-/* Without a driver the count is left as it was: only the number that comes back says anything. */
+/* Without a driver the count is left as it was: only the number that comes back says anything.
+ *
+ * The first call to the library. Kernels are loaded with the context: loaded when they are first
+ * launched they would need memory that the budget has given to parameters by then. */
 int ps_driver_count(uint32_t *count)
 {
     int found = 0;
+    (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     int code = (int)cudaGetDeviceCount(&found);
     if (code == 0)
         *count = (uint32_t)found;

@@ -64,16 +64,7 @@ static enum ps_status acquire_arrays(struct ps_device_parameter *parameter, stru
     struct ps_device *device = parameter->device;
     uint64_t size = parameter_size(parameter);
     PS_TRY(ps_device_enter(device, error));
-    PS_TRY(ps_budget_reserve(&device->budget, size, error));
-    void *memory = NULL;
-    int code = device->driver.device_acquire(device->driver.self, (size_t)size, &memory);
-    enum ps_status status = ps_device_check_memory(device, code, "a parameter", size, error);
-    if (status != PS_OK) {
-        ps_budget_release(&device->budget, size);
-        return status;
-    }
-    parameter->arrays = memory;
-    return PS_OK;
+    return ps_device_acquire_memory(device, size, "a parameter", &parameter->arrays, error);
 }
 
 static enum ps_status begin_arrays(struct ps_device_parameter *parameter,
@@ -125,8 +116,7 @@ void ps_device_parameter_destroy(struct ps_device_parameter *parameter)
         return;
     struct ps_device *device = parameter->device;
     ps_device_stop_lending(parameter);
-    ps_device_release_memory(device, parameter->arrays);
-    ps_budget_release(&device->budget, parameter_size(parameter));
+    ps_device_release_memory(device, parameter->arrays, parameter_size(parameter));
     atomic_fetch_sub(&device->parameter_count, 1);
     ps_release(device->memory, parameter);
 }

@@ -55,17 +55,8 @@ enum ps_status ps_device_snapshot_reserve(struct ps_device_parameter *parameter,
 
 static enum ps_status reserve_on_device(struct ps_device_snapshot *snapshot, struct ps_error *error)
 {
-    struct ps_device *device = snapshot->device;
-    uint64_t size = size_of(snapshot);
-    PS_TRY(ps_budget_reserve(&device->budget, size, error));
-    void *memory = NULL;
-    int code = device->driver.device_acquire(device->driver.self, (size_t)size, &memory);
-    enum ps_status status = ps_device_check_memory(device, code, "a snapshot", size, error);
-    if (status == PS_OK)
-        snapshot->device_arrays = memory;
-    else
-        ps_budget_release(&device->budget, size);
-    return status;
+    return ps_device_acquire_memory(snapshot->device, size_of(snapshot), "a snapshot",
+                                    &snapshot->device_arrays, error);
 }
 
 static enum ps_status reserve_on_host(struct ps_device_snapshot *snapshot, struct ps_error *error)
@@ -225,10 +216,8 @@ void ps_device_snapshot_release(struct ps_device_snapshot *snapshot)
         return;
     struct ps_device *device = snapshot->device;
     end_loan(snapshot);
-    if (snapshot->device_arrays != NULL) {
-        ps_device_release_memory(device, snapshot->device_arrays);
-        ps_budget_release(&device->budget, size_of(snapshot));
-    }
+    if (snapshot->device_arrays != NULL)
+        ps_device_release_memory(device, snapshot->device_arrays, size_of(snapshot));
     ps_release(device->memory, snapshot->host_arrays);
     atomic_fetch_sub(&device->snapshot_count, 1);
     ps_release(device->memory, snapshot);

@@ -102,18 +102,6 @@ enum ps_status ps_device_await_event(struct ps_device *device, struct ps_driver_
     return ps_fault_check(&device->fault, error);
 }
 
-void ps_device_release_memory(struct ps_device *device, void *memory)
-{
-    static const char action[] = "giving memory back";
-    struct ps_wait wait;
-    if (ps_device_enter(device, NULL) != PS_OK)
-        return;
-    ps_wait_begin(&device->watch, &wait, action);
-    int code = device->driver.device_release(device->driver.self, memory);
-    ps_wait_end(&device->watch, &wait);
-    (void)!ps_device_check_code(device, code, action, NULL);
-}
-
 static int look_again(struct ps_device *device, struct ps_driver_event *event)
 {
     struct ps_driver *driver = &device->driver;

@@ -118,6 +118,7 @@ void ps_device_close(struct ps_device *device)
     struct ps_driver *driver = &device->driver;
     if (driver->close != NULL) {
         (void)driver->enter(driver->self);
+        ps_device_free_kept(device);
         ps_ring_close(device);
         close_timeline(device, &device->copy_out);
         close_timeline(device, &device->compute);

@@ -49,8 +49,8 @@ _Static_assert(sizeof(struct ps_cuda_verdict) <= PS_VERDICT_BYTES, "a verdict ha
 #define PS_TIMELINE_EVENTS 256
 
 /* The tests' switch: leaves out one of W1 to W7, so that one can see them notice; 8 lets updates
- * ask a verdict that nobody keeps for them, 9 wait for the first part of a read alone. 0 in every
- * build that is used. */
+ * ask a verdict that nobody keeps for them, 9 wait for the first part of a read alone;
+ * 10 gives memory out again while somebody reads it. 0 in every build that is used. */
 #ifndef PS_DEVICE_MISSING_WAIT
 #define PS_DEVICE_MISSING_WAIT 0
 #endif
@@ -95,12 +95,27 @@ struct ps_ring {
     struct ps_condition returned;
 };
 
+/* Pieces of the device's memory that nobody has, the longest unused first; guarded by the device's
+ * lock. */
+#define PS_KEPT_MAX 256
+struct ps_kept_piece {
+    uint8_t *memory;
+    uint64_t size;
+    uint64_t read; /* copy_out's ticket: reads of it may be on their way until then */
+};
+struct ps_kept_memory {
+    struct ps_kept_piece pieces[PS_KEPT_MAX];
+    size_t count;
+    uint64_t bytes;
+};
+
 struct ps_device {
     const struct ps_allocator *memory;
     struct ps_driver driver;
     struct ps_fault fault;
     struct ps_watch watch;
     struct ps_budget budget;
+    struct ps_kept_memory kept;
     struct ps_device_facts facts;
     struct ps_mutex lock; /* PS_RANK_QUEUE */
     struct ps_driver_stream *copy_in;
@@ -178,9 +193,19 @@ PS_MUST_USE enum ps_status ps_device_await_event(struct ps_device *device,
                                                  struct ps_driver_event *event, const char *action,
                                                  struct ps_error *error);
 
-/* Gives memory of the device back, if the device lives: a dead one takes it along. Waits for all
- * that was queued. */
-void ps_device_release_memory(struct ps_device *device, void *memory);
+/* ---- device_memory.c ---- */
+
+/* Memory that the budget has room for, with undefined content; `purpose` is for the text of a
+ * refusal. The compute stream is the first to use it. PS_ERR_BUSY: the budget; PS_ERR_NO_MEMORY. */
+PS_MUST_USE enum ps_status ps_device_acquire_memory(struct ps_device *device, uint64_t size,
+                                                    const char *purpose, uint8_t **memory,
+                                                    struct ps_error *error);
+
+/* Everything that uses it has been queued, on the compute stream or copy_out. */
+void ps_device_release_memory(struct ps_device *device, uint8_t *memory, uint64_t size);
+
+/* What was given back goes to the driver. */
+void ps_device_free_kept(struct ps_device *device);
 
 /* ---- ring.c ---- */
 

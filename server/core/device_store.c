@@ -75,7 +75,7 @@ enum ps_status ps_resident_place(struct ps_device_store *store, struct ps_parame
                                  struct ps_resident *resident, struct ps_error *reason)
 {
     *resident = (struct ps_resident){0};
-    if (store == NULL)
+    if (store == NULL || ps_parameter_spec_bytes(spec) < store->min_bytes)
         return PS_OK;
     const struct ps_device_parameter_wish wish = {
         .settings = &spec->settings, .dtype = spec->dtype, .count = spec->count};

@@ -48,6 +48,7 @@ struct ps_device_store {
     struct ps_block_pool *pinned;          /* owned; where large shadows lie */
     uint64_t readers_bytes; /* of pinned memory beyond one copy of each parameter; 0: as much as
                                those, at least PS_READERS_BYTES. Set after open, if at all */
+    uint64_t min_bytes;     /* of the values of what is put there. Set after open, if at all */
     _Atomic uint64_t copies_bytes; /* one of each parameter that lives there */
     _Atomic uint64_t pinned_bytes; /* that the pool has */
     struct ps_device_gather gather;
@@ -85,7 +86,8 @@ struct ps_resident {
 };
 
 /* Puts a parameter on the device, values undefined, states at their start, if the device supports
- * it and has room. Otherwise `resident` is zeroed, and a line in the log and `reason` say why.
+ * it and has room. Otherwise `resident` is zeroed, and a line in the log and `reason` say why, but
+ * for what is smaller than the store's min_bytes.
  *
  * store               borrowed; NULL: there is no device
  * spec                its blocks are those of shadows from now on, if it gets a place

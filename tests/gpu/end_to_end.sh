@@ -62,7 +62,8 @@ start() { # NAME DEVICE
     log=$work/$name-${ran[$name]}.log
     : >"$log"
     LD_LIBRARY_PATH=$libraries "$bundle/bin/pserver" --listen 127.0.0.1:0 \
-        --data-dir "$work/$name" --device "$2" --checkpoint-interval 1h --log-format json \
+        --data-dir "$work/$name" --device "$2" --device-min-bytes 0 --checkpoint-interval 1h \
+        --log-format json \
         >"$log" 2>&1 &
     pids[$name]=$!
     for ((i = 0; i < 600; i++)); do

@@ -110,6 +110,22 @@ class Training(unittest.TestCase):
             self.assertEqual(metric(host, "ps_device_parameters"), 0)
             self.assertEqual(metric(host, "ps_device_budget_bytes"), 0)
 
+    def test_what_is_small_lives_on_the_cpu_and_nobody_is_told(self):
+        parameters = {"large": (FLOAT32, 200003, config(optimizer=4)),
+                      "small": (FLOAT32, 16383, config(optimizer=4))}
+        with Server("--device", "emu", "--device-min-bytes", "64KiB", http=True) as device, \
+                Server("--device", "cpu") as host:
+            workers = [Work(server.calls, SEED, parameters) for server in (device, host)]
+            for worker in workers:
+                worker.initialise()
+            self.both_step(workers, range(1, 4))
+            self.assertEqual(metric(device, "ps_device_parameters"), 1)
+            self.assertEqual([row for row in device.process.events()
+                              if row["msg"] == "parameter stays on the cpu"], [])
+            for server in (device, host):
+                end(server)
+            self.assertEqual(digest(device.data), digest(host.data))
+
     def test_what_has_no_room_lives_on_the_cpu(self):
         parameters = {"large": (FLOAT32, 300000, config(optimizer=4)),
                       "small": (FLOAT32, 1000, config(optimizer=4))}

@@ -246,6 +246,25 @@ START_TEST(a_resident_counts_its_values_on_the_host)
 }
 END_TEST
 
+START_TEST(what_is_smaller_than_the_least_lives_on_the_host)
+{
+    static float values[1000];
+    begin(0, NULL, 0);
+    device.store.min_bytes = sizeof values;
+
+    ck_assert_int_eq(world_init_param(&resident, "a", PS_F32, values, sizeof values - 4,
+                                      config_of(PS_CONFIG_ADAM, 1)),
+                     PS_OK);
+    ck_assert_uint_eq(core_device_stats(&device).parameter_count, 0);
+    ck_assert_int_eq(world_init_param(&resident, "b", PS_F32, values, sizeof values,
+                                      config_of(PS_CONFIG_ADAM, 1)),
+                     PS_OK);
+    ck_assert_uint_eq(core_device_stats(&device).parameter_count, 1);
+
+    end();
+}
+END_TEST
+
 START_TEST(what_must_see_the_values_first_lives_on_the_host)
 {
     static const int32_t most[] = {INT32_MAX, 0};
@@ -383,6 +402,7 @@ int main(void)
     tcase_add_test(tests, what_has_no_room_on_the_device_lives_on_the_host);
     tcase_add_test(tests, what_has_room_nowhere_is_refused_with_both_reasons);
     tcase_add_test(tests, a_resident_counts_its_values_on_the_host);
+    tcase_add_test(tests, what_is_smaller_than_the_least_lives_on_the_host);
     tcase_add_test(tests, what_must_see_the_values_first_lives_on_the_host);
     tcase_add_test(tests, a_lost_shard_gives_the_memory_of_the_device_back);
     tcase_add_test(tests, a_second_init_takes_the_place_of_the_first);

@@ -1,4 +1,5 @@
-/* Loads a device plugin as a server does, and prints how many devices it sees, or why none.
+/* Loads a device plugin as a server does, and prints how many devices it sees, or why none, and
+ * when the library was told to load kernels.
  *
  * usage: device_count PLUGIN */
 #include "optimizer/device.h"
@@ -32,5 +33,7 @@ int main(int argc, char **argv)
         printf("%s: %u\n", plugin->name, (unsigned)count);
     else
         printf("%s: %s\n", plugin->name, error.text);
+    const char *loading = getenv("CUDA_MODULE_LOADING");
+    printf("kernels: %s\n", loading != NULL ? loading : "when they are launched");
     return EXIT_SUCCESS;
 }

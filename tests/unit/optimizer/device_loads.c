@@ -114,7 +114,6 @@ static void choose(struct loads *loads, struct member *member)
 static void create(struct loads *loads, struct member *member)
 {
     struct ps_error error = {0};
-    choose(loads, member);
     struct ps_device_parameter_wish wish = {
         .settings = &member->settings, .dtype = member->dtype, .count = member->count};
     enum ps_status status =
@@ -136,14 +135,18 @@ static void let_go(struct loads *loads, struct held *held)
     held->judged = NULL;
 }
 
-/* Reads and snapshots of it may be on their way. */
+/* Reads and snapshots of it may be on their way. Every other time it is like the one before, and
+ * may get the same memory. */
 static void create_again(struct loads *loads)
 {
     struct member *member = any_member(loads);
+    bool is_alike = below(loads, 2) == 0;
     for (size_t i = 0; i < HELD_MAX; i++)
         if (loads->held[i].judged != NULL && loads->held[i].member == member)
             let_go(loads, &loads->held[i]);
     loads->plugin->parameter_destroy(member->parameter);
+    if (!is_alike)
+        choose(loads, member);
     create(loads, member);
 }
 
@@ -419,8 +422,10 @@ static void run(struct loads *loads)
         judge,     judge,          judge,          push_held,    push_held,
         push_held, push_held,      read_any,       read_late,    read_late,
         use_copy,  use_copy,       write_part,     create_again, wait_for_push};
-    for (size_t i = 0; i < MEMBERS; i++)
+    for (size_t i = 0; i < MEMBERS; i++) {
+        choose(loads, &loads->members[i]);
         create(loads, &loads->members[i]);
+    }
     for (size_t left = ACTIONS_MIN + below(loads, ACTIONS_MIN); left > 0 && loads->right; left--)
         actions[below(loads, sizeof actions / sizeof actions[0])](loads);
     for (size_t i = 0; i < READINGS; i++)

@@ -13,10 +13,14 @@ import unittest
 PLUGIN, DEVICE_COUNT, STUBS = sys.argv[1:4]
 
 
-def ask(**environment):
+def lines(**environment):
     done = subprocess.run([DEVICE_COUNT, PLUGIN], capture_output=True, text=True, timeout=60,
                           env={**os.environ, **environment}, check=True)
-    return done.stdout.strip()
+    return done.stdout.splitlines()
+
+
+def ask(**environment):
+    return lines(**environment)[0]
 
 
 def listing(*command):
@@ -28,6 +32,10 @@ class Plugin(unittest.TestCase):
         needed = re.findall(r"NEEDED.*\[(.*)\]", listing("readelf", "-d"))
         self.assertTrue(needed)
         self.assertFalse([name for name in needed if "cuda" in name], needed)
+
+    def test_kernels_are_loaded_before_memory_is_counted_unless_told_otherwise(self):
+        self.assertEqual(lines()[1], "kernels: EAGER")
+        self.assertEqual(lines(CUDA_MODULE_LOADING="LAZY")[1], "kernels: LAZY")
 
     def test_shows_one_symbol(self):
         lines = listing("nm", "-D", "--defined-only").split("\n")

@@ -81,11 +81,24 @@ static void a_large_run_has_a_chunk_for_each_part(struct expect *expect)
     EXPECT(expect, ps_cuda_sums(UINT64_C(1) << 36) == (1u << 24) + (1u << 12));
 }
 
+static void a_device_is_asked_once_how_many_blocks_it_holds(struct expect *expect)
+{
+    unsigned places = 0;
+    EXPECT(expect, ps_cuda_blocks(100, 5, NULL, &places) == 5);
+    EXPECT(expect, places == 0);
+    const unsigned all = ps_cuda_blocks(100, 0, NULL, &places);
+    EXPECT(expect, places > 0 && all % places == 0);
+    places *= 3; /* Whoever asked again would hear the old number. */
+    EXPECT(expect, ps_cuda_blocks(100, 0, NULL, &places) == 3 * all);
+    EXPECT(expect, ps_cuda_blocks(2, 0, NULL, &places) == 2);
+}
+
 int main(void)
 {
     struct expect expect = {};
     EXPECT_RUN(&expect, grids_do_all_elements_of_large_runs);
     EXPECT_RUN(&expect, the_last_chunks_of_a_large_run_end_where_it_ends);
     EXPECT_RUN(&expect, a_large_run_has_a_chunk_for_each_part);
+    EXPECT_RUN(&expect, a_device_is_asked_once_how_many_blocks_it_holds);
     return expect_end(&expect);
 }
