@@ -27,7 +27,7 @@ struct push {
 
 /* What stands for a push that there was no memory for. */
 static const struct ps_encoded_push no_memory = {
-    .error = {PS_ERR_NO_MEMORY, "no memory for an encoded gradient"}};
+    .error = {.status = PS_ERR_NO_MEMORY, .text = "no memory for an encoded gradient"}};
 
 static struct push *create_push(struct ps_push_encoder *encoder, const struct ps_item *item,
                                 const struct ps_placement *placement);
