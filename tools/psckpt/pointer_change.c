@@ -1,9 +1,14 @@
 /* The pointer that is replaced says how far the shard had come: the new one keeps that. */
 #include "tools/psckpt/pointer_change.h"
 
+#include "checkpoint/journal_note.h"
 #include "server/core/loader_verdict.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+static enum ps_status find_reached(struct pointer_change *change, struct published *from,
+                                   const char *folder, struct ps_error *error);
 
 static uint64_t most(uint64_t a, uint64_t b)
 {
@@ -12,7 +17,7 @@ static uint64_t most(uint64_t a, uint64_t b)
 
 enum ps_status pointer_change_plan(struct pointer_change *change, struct published *from,
                                    struct published *to, const struct ps_checkpoint_facts *facts,
-                                   const struct ps_journal_segments *journal,
+                                   const char *folder, const struct ps_journal_segments *journal,
                                    struct ps_error *error)
 {
     *change = (struct pointer_change){.index = facts->index};
@@ -24,15 +29,32 @@ enum ps_status pointer_change_plan(struct pointer_change *change, struct publish
     change->had_pointer = status == PS_OK;
     change->journal_is_gone =
         change->had_pointer && ps_loader_journal_is_gone(journal, &change->old);
-    return status == PS_ERR_NOT_FOUND || status == PS_ERR_CORRUPT ? PS_OK : status;
+    if (status != PS_OK && status != PS_ERR_NOT_FOUND && status != PS_ERR_CORRUPT)
+        return status;
+    return find_reached(change, from, folder, error);
+}
+
+/* Notes of an epoch before the pointer's speak of a life that is over. */
+static enum ps_status find_reached(struct pointer_change *change, struct published *from,
+                                   const char *folder, struct ps_error *error)
+{
+    struct ps_journal_note noted = {0};
+    struct ps_journal_notes notes;
+    PS_TRY(published_note(from, change->job, change->index, &noted, error));
+    PS_TRY(ps_journal_notes_read(ps_files_real(), folder, UINT64_MAX, &notes, error));
+    change->reached = change->had_pointer ? most(change->old.position, change->old.reached) : 0;
+    if (noted.epoch >= change->old.epoch)
+        change->reached = most(change->reached, noted.position);
+    if (notes.highest.epoch >= change->old.epoch)
+        change->reached = most(change->reached, notes.highest.position);
+    return PS_OK;
 }
 
 void pointer_change_set(struct pointer_change *change, const struct ps_checkpoint_place *place,
                         uint64_t position)
 {
-    uint64_t reached = change->had_pointer ? most(change->old.position, change->old.reached) : 0;
     change->place = *place;
-    change->place.reached = reached > position ? reached : 0;
+    change->place.reached = change->reached > position ? change->reached : 0;
     change->position = position;
 }
 
@@ -74,5 +96,13 @@ void pointer_change_say(const struct pointer_change *change, struct ps_json_writ
 enum ps_status pointer_change_make(const struct pointer_change *change, struct published *published,
                                    struct ps_error *error)
 {
+    char folder[sizeof change->place.path];
+    (void)snprintf(folder, sizeof folder, "%s", change->place.path);
+    char *slash = strrchr(folder, '/');
+    if (change->place.reached > 0 && slash != NULL) {
+        *slash = '\0';
+        PS_TRY(ps_journal_give_up(ps_files_real(), folder, change->place.reached, change->position,
+                                  error));
+    }
     return published_replace(published, change->job, change->index, &change->place, error);
 }

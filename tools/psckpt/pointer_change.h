@@ -26,21 +26,21 @@ struct pointer_change {
     bool had_pointer;
     struct ps_checkpoint_place old;
     struct ps_checkpoint_place place;
+    uint64_t reached;     /* how far the shard had come, by pointer and notes */
     uint64_t position;    /* that a server comes to */
     bool journal_is_gone; /* what it had behind `old` is known to nobody */
 };
 
 /* `from` has the present pointer, `to` gets the new one; they may be one. A pointer that cannot be
- * read counts as none: it is what is to be replaced. `journal` has the segments of the shard's
- * folder as it was.
+ * read counts as none: it is what is to be replaced. `folder` is the shard's folder as it was,
+ * and `journal` has its segments.
  *
  * PS_ERR_UNAVAILABLE  a server owns the shard in `to`
  */
-PS_MUST_USE enum ps_status pointer_change_plan(struct pointer_change *change,
-                                               struct published *from, struct published *to,
-                                               const struct ps_checkpoint_facts *facts,
-                                               const struct ps_journal_segments *journal,
-                                               struct ps_error *error);
+PS_MUST_USE enum ps_status
+pointer_change_plan(struct pointer_change *change, struct published *from, struct published *to,
+                    const struct ps_checkpoint_facts *facts, const char *folder,
+                    const struct ps_journal_segments *journal, struct ps_error *error);
 
 /* To `place`, whose member `journal` is set; a server comes to `position` from there. */
 void pointer_change_set(struct pointer_change *change, const struct ps_checkpoint_place *place,
@@ -52,6 +52,8 @@ uint64_t pointer_change_given_up(const struct pointer_change *change);
 /* Lines of text to `to`, or an object of `json` when that is not NULL. */
 void pointer_change_say(const struct pointer_change *change, struct ps_json_writer *json, FILE *to);
 
+/* What is missing is given up in the folder of the checkpoint, too, where the journal's reader asks
+ * for it (checkpoint/journal_note.h). */
 PS_MUST_USE enum ps_status pointer_change_make(const struct pointer_change *change,
                                                struct published *published, struct ps_error *error);
 

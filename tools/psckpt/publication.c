@@ -52,7 +52,7 @@ enum ps_status publication_plan(struct publication *publication, const struct st
                                         UINT64_MAX, publication->memory, error));
         enum ps_status status =
             pointer_change_plan(&publication->changes[i], &publication->from, publication->to,
-                                &set->states[i].facts, &journal, error);
+                                &set->states[i].facts, folders->rows[i].path, &journal, error);
         ps_journal_segments_fini(&journal);
         PS_TRY(status);
     }

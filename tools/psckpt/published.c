@@ -86,6 +86,26 @@ enum ps_status published_place(struct published *published, const char *job, uin
     return status;
 }
 
+enum ps_status published_note(struct published *published, const char *job, uint32_t index,
+                              struct ps_journal_note *note, struct ps_error *error)
+{
+    struct ps_registry registry;
+    struct ps_kv_entries entries = {0};
+    *note = (struct ps_journal_note){0};
+    if (published->kv == NULL)
+        return PS_OK;
+    PS_TRY(ps_registry_init(&registry, published->kv, job, error));
+    enum ps_status status =
+        ps_registry_read_note(&registry, index, published->deadline_ms, &entries, error);
+    if (status != PS_OK)
+        return status == PS_ERR_NOT_FOUND ? PS_OK : status;
+    struct ps_bytes json = {entries.entries[0].value, entries.entries[0].value_size};
+    if (ps_journal_note_read(json, note, NULL) != PS_OK)
+        *note = (struct ps_journal_note){0};
+    ps_kv_entries_release(&entries);
+    return PS_OK;
+}
+
 /* The watch begins before the look, so that no end of a lease falls between the two. */
 enum ps_status published_wait_free(struct published *published, const char *job, uint32_t index,
                                    struct ps_error *error)

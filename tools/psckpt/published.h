@@ -10,6 +10,7 @@
 #define PS_TOOLS_PUBLISHED_H
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/journal_note.h"
 #include "etcd/registry.h"
 
 struct published {
@@ -43,6 +44,12 @@ bool published_asks(const struct published *published);
 PS_MUST_USE enum ps_status published_place(struct published *published, const char *job,
                                            uint32_t index, struct ps_checkpoint_place *place,
                                            struct ps_error *error);
+
+/* Reads the note of how far the shard's journal was durable; zeroed when there is none that can be
+ * read. */
+PS_MUST_USE enum ps_status published_note(struct published *published, const char *job,
+                                          uint32_t index, struct ps_journal_note *note,
+                                          struct ps_error *error);
 
 /* Returns when no server owns the shard, or PS_ERR_UNAVAILABLE at the deadline. */
 PS_MUST_USE enum ps_status published_wait_free(struct published *published, const char *job,

@@ -5,12 +5,19 @@
 #include "tests/support/temp_folder.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct temp_folder temp;
 static struct published store;
 static const struct ps_checkpoint_facts facts = {.index = 1, .shard_count = 2, .job = "blue"};
 static struct ps_journal_segments journal; /* empty */
+
+static const char *at(const char *name)
+{
+    static char text[512];
+    return temp_folder_path(&temp, name, text, sizeof text);
+}
 
 static void set_up(void)
 {
@@ -22,6 +29,7 @@ static void set_up(void)
                                            .makes_store = true,
                                            .timeout_ms = 5000};
     ck_assert_int_eq(files->make_folder(files->self, wish.folder, NULL), PS_OK);
+    ck_assert_int_eq(files->make_folder(files->self, at("shard-1"), NULL), PS_OK);
     ck_assert_int_eq(published_open(&store, &wish, ps_allocator_heap(), NULL), PS_OK);
     ck_assert(published_asks(&store));
 }
@@ -34,7 +42,9 @@ static void tear_down(void)
 
 static struct ps_checkpoint_place at_position(uint64_t position)
 {
-    return (struct ps_checkpoint_place){.uuid = "a", .path = "/data/a", .position = position};
+    struct ps_checkpoint_place place = {.uuid = "a", .position = position};
+    (void)snprintf(place.path, sizeof place.path, "%s", at("shard-1/a"));
+    return place;
 }
 
 /* Publishes what a server recovers to `position`. */
@@ -42,7 +52,8 @@ static struct pointer_change change_to(uint64_t position)
 {
     struct pointer_change change;
     struct ps_checkpoint_place place = at_position(position);
-    ck_assert_int_eq(pointer_change_plan(&change, &store, &store, &facts, &journal, NULL), PS_OK);
+    ck_assert_int_eq(
+        pointer_change_plan(&change, &store, &store, &facts, at("shard-1"), &journal, NULL), PS_OK);
     pointer_change_set(&change, &place, position);
     ck_assert_int_eq(pointer_change_make(&change, &store, NULL), PS_OK);
     return change;
@@ -83,7 +94,8 @@ START_TEST(a_state_that_the_journal_leads_back_to_gives_nothing_up)
     struct pointer_change change;
     struct ps_checkpoint_place place = at_position(10);
     (void)change_to(30);
-    ck_assert_int_eq(pointer_change_plan(&change, &store, &store, &facts, &journal, NULL), PS_OK);
+    ck_assert_int_eq(
+        pointer_change_plan(&change, &store, &store, &facts, at("shard-1"), &journal, NULL), PS_OK);
 
     pointer_change_set(&change, &place, 33);
 
@@ -98,9 +110,35 @@ START_TEST(a_journal_that_is_gone_makes_the_loss_unknown)
     place.journal = PS_CHECKPOINT_JOURNAL_KEPT;
     ck_assert_int_eq(published_replace(&store, "blue", 1, &place, NULL), PS_OK);
 
-    ck_assert_int_eq(pointer_change_plan(&change, &store, &store, &facts, &journal, NULL), PS_OK);
+    ck_assert_int_eq(
+        pointer_change_plan(&change, &store, &store, &facts, at("shard-1"), &journal, NULL), PS_OK);
 
     ck_assert(change.journal_is_gone);
+}
+END_TEST
+
+static void put(const char *key, const char *value, struct ps_kv_lease lease);
+
+START_TEST(what_was_noted_as_durable_is_given_up_where_the_reader_asks)
+{
+    struct ps_journal_notes notes;
+    const struct ps_journal_note none = {0};
+    const struct ps_journal_note in_folder = {3, 12};
+    (void)change_to(8);
+    put("/blue/checkpoints/1/journal", "{\"epoch\":\"3\",\"position\":\"11\"}",
+        (struct ps_kv_lease){0});
+    ck_assert_uint_eq(change_to(10).place.reached, 11);
+    ck_assert_int_eq(ps_journal_note_put(ps_files_real(), at("shard-1"), &none, &in_folder, NULL),
+                     PS_OK);
+
+    struct pointer_change change = change_to(9);
+
+    ck_assert_uint_eq(pointer_change_given_up(&change), 3);
+    ck_assert_int_eq(
+        ps_journal_notes_read(ps_files_real(), at("shard-1"), UINT64_MAX, &notes, NULL), PS_OK);
+    ck_assert(notes.given_up);
+    ck_assert_uint_eq(notes.given_up_at, 9);
+    ck_assert_uint_eq(notes.given_up_noted, 12);
 }
 END_TEST
 
@@ -135,7 +173,8 @@ START_TEST(a_shard_with_a_server_is_refused_until_its_lease_is_over)
     ck_assert_int_eq(published_replace(&store, "blue", 1, &place, NULL), PS_ERR_UNAVAILABLE);
     store.deadline_ms = patient;
 
-    ck_assert_int_eq(pointer_change_plan(&change, &store, &store, &facts, &journal, NULL), PS_OK);
+    ck_assert_int_eq(
+        pointer_change_plan(&change, &store, &store, &facts, at("shard-1"), &journal, NULL), PS_OK);
 }
 END_TEST
 
@@ -148,6 +187,7 @@ int main(void)
     tcase_add_test(tcase, what_lies_between_is_given_up_and_stays_known);
     tcase_add_test(tcase, a_state_that_the_journal_leads_back_to_gives_nothing_up);
     tcase_add_test(tcase, a_journal_that_is_gone_makes_the_loss_unknown);
+    tcase_add_test(tcase, what_was_noted_as_durable_is_given_up_where_the_reader_asks);
     tcase_add_test(tcase, a_pointer_that_is_none_is_replaced);
     tcase_add_test(tcase, a_shard_with_a_server_is_refused_until_its_lease_is_over);
     suite_add_tcase(suite, tcase);
