@@ -183,3 +183,15 @@ static enum ps_status encode_ended(const struct session_summary *all, uint8_t **
     ps_sessions_fini(&table);
     return status;
 }
+
+enum ps_status session_summary_forget(struct shard_state *state, struct ps_error *error)
+{
+    const struct session_summary nobody = {.memory = state->memory};
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    PS_TRY(encode_ended(&nobody, &bytes, &size, error));
+    struct ps_bytes *sessions = &state->facts.sessions;
+    *sessions = shard_state_copy(state, (struct ps_bytes){bytes, size}, error);
+    ps_release(state->memory, bytes);
+    return sessions->data == NULL ? PS_ERR_NO_MEMORY : PS_OK;
+}

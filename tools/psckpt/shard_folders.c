@@ -50,6 +50,16 @@ void shard_folders_fini(struct shard_folders *folders)
     *folders = (struct shard_folders){0};
 }
 
+enum ps_status shard_folders_make(struct shard_folders *folders, const char *path,
+                                  const struct ps_allocator *memory, struct ps_error *error)
+{
+    *folders = (struct shard_folders){.memory = memory};
+    enum ps_status status = add(folders, path, NULL, "", error);
+    if (status != PS_OK)
+        shard_folders_fini(folders);
+    return status;
+}
+
 enum ps_status shard_folders_choose(struct shard_folders *folders, const char *text,
                                     struct ps_error *error)
 {
