@@ -89,7 +89,7 @@ static const struct ps_option_set options_set = {
                 "  reshard DIR --to SHARDS --out NEWDIR  the state on another number of shards\n"
                 "  prune DIR                             removes what no recovery needs\n",
     .statuses = "  0   it worked; diff: nothing differs; verify: nothing is damaged\n"
-                "  1   diff: something differs\n"
+                "  1   diff: something differs; salvage: something is left out\n"
                 "  64  wrong usage\n"
                 "  65  something is damaged, or of a later version\n"
                 "  66  something is not there, or cannot be read\n"

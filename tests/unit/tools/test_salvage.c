@@ -207,7 +207,7 @@ START_TEST(a_folder_without_checkpoints_has_nothing)
 }
 END_TEST
 
-/* Whatever bit is wrong: the state is the newest one, or that of the one before, tensor by tensor. */
+/* Whatever bit is wrong: each tensor is the newest one, or that of the one before. */
 START_TEST(any_flipped_bit_of_the_newest_gives_all_tensors)
 {
     struct ps_bytes content;
