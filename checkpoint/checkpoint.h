@@ -136,6 +136,13 @@ PS_MUST_USE enum ps_status ps_checkpoint_open(const struct ps_files *files, cons
                                               struct ps_checkpoint_reader **reader,
                                               struct ps_error *error);
 
+/* The same for a file whose arrays may be damaged, and are to be saved one by one: when ps.sessions
+ * is not whole, the facts have none and `*sessions_are_whole` is false. The header must be. */
+PS_MUST_USE enum ps_status
+ps_checkpoint_open_damaged(const struct ps_files *files, const char *path,
+                           const struct ps_allocator *memory, struct ps_checkpoint_reader **reader,
+                           bool *sessions_are_whole, struct ps_error *error);
+
 void ps_checkpoint_close(struct ps_checkpoint_reader *reader);
 
 const struct ps_checkpoint_facts *

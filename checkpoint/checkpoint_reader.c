@@ -19,6 +19,9 @@ struct ps_checkpoint_reader {
     uint8_t *sessions; /* owned */
 };
 
+static enum ps_status open_header(const struct ps_files *files, const char *path,
+                                  const struct ps_allocator *memory,
+                                  struct ps_checkpoint_reader **reader, struct ps_error *error);
 static enum ps_status read_header(struct ps_checkpoint_reader *reader, struct ps_error *error);
 static enum ps_status read_head(struct ps_checkpoint_reader *reader, size_t head_size,
                                 uint64_t file_bytes, struct ps_error *error);
@@ -40,6 +43,38 @@ enum ps_status ps_checkpoint_open(const struct ps_files *files, const char *path
                                   const struct ps_allocator *memory,
                                   struct ps_checkpoint_reader **reader, struct ps_error *error)
 {
+    struct ps_checkpoint_reader *opened = NULL;
+    PS_TRY(open_header(files, path, memory, &opened, error));
+    enum ps_status status = read_sessions(opened, error);
+    if (status != PS_OK) {
+        ps_checkpoint_close(opened);
+        return status;
+    }
+    *reader = opened;
+    return PS_OK;
+}
+
+enum ps_status ps_checkpoint_open_damaged(const struct ps_files *files, const char *path,
+                                          const struct ps_allocator *memory,
+                                          struct ps_checkpoint_reader **reader,
+                                          bool *sessions_are_whole, struct ps_error *error)
+{
+    struct ps_checkpoint_reader *opened = NULL;
+    PS_TRY(open_header(files, path, memory, &opened, error));
+    enum ps_status status = read_sessions(opened, error);
+    *sessions_are_whole = status == PS_OK;
+    if (status != PS_OK && status != PS_ERR_CORRUPT) {
+        ps_checkpoint_close(opened);
+        return status;
+    }
+    *reader = opened;
+    return PS_OK;
+}
+
+static enum ps_status open_header(const struct ps_files *files, const char *path,
+                                  const struct ps_allocator *memory,
+                                  struct ps_checkpoint_reader **reader, struct ps_error *error)
+{
     PS_ASSERT(files != NULL && path != NULL && memory != NULL && reader != NULL);
     struct ps_checkpoint_reader *opened = ps_zeroed(memory, sizeof *opened);
     if (opened == NULL)
@@ -52,8 +87,6 @@ enum ps_status ps_checkpoint_open(const struct ps_files *files, const char *path
         return status;
     }
     status = read_header(opened, error);
-    if (status == PS_OK)
-        status = read_sessions(opened, error);
     if (status != PS_OK) {
         ps_checkpoint_close(opened);
         return status;

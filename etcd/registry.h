@@ -96,6 +96,13 @@ PS_MUST_USE enum ps_status ps_registry_publish_note(struct ps_registry *registry
                                                     struct ps_bytes json, uint64_t deadline_ms,
                                                     struct ps_error *error);
 
+/* Puts the pointer of a shard that nobody owns, for an operator who goes back to another
+ * checkpoint. PS_ERR_EXISTS while somebody does. */
+PS_MUST_USE enum ps_status ps_registry_replace_checkpoint(struct ps_registry *registry,
+                                                          uint32_t index, struct ps_bytes json,
+                                                          uint64_t deadline_ms,
+                                                          struct ps_error *error);
+
 /* Deletes /init_ps/done and puts /init_ps/lost, only while the claim is ours and
  * /checkpoints/<index> is absent: this shard has no state, so the job must be initialised again
  * (B6), also by a trainer that has finished the shard's former owner and is about to set the mark.

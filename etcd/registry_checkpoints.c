@@ -1,11 +1,12 @@
-/* Where a shard's newest checkpoint is, and that it has none: written by the shard's owner only. */
+/* Where a shard's newest checkpoint is, and that it has none: written by the owner of the shard, or
+ * by an operator while there is no owner. */
 #include "etcd/registry_keys.h"
 
 #include <stdio.h>
 
 /* A put of `key` that demands ownership of the shard and that `key` is as it was seen. */
 struct owned_change {
-    const struct ps_claim *claim;
+    const struct ps_claim *claim; /* NULL: nobody may own it */
     const char *owner_key;
     const char *key;
     int64_t seen_revision; /* modify revision of `key`; 0: absent */
@@ -52,6 +53,16 @@ enum ps_status ps_registry_publish_note(struct ps_registry *registry, const stru
     return change_owned(registry, &change, deadline_ms, error);
 }
 
+enum ps_status ps_registry_replace_checkpoint(struct ps_registry *registry, uint32_t index,
+                                              struct ps_bytes json, uint64_t deadline_ms,
+                                              struct ps_error *error)
+{
+    struct ps_registry_key owner = ps_registry_key(registry, "/ps/%" PRIu32, index);
+    struct ps_registry_key key = ps_registry_key(registry, "/checkpoints/%" PRIu32, index);
+    struct owned_change change = {.owner_key = owner.text, .key = key.text, .value = json};
+    return change_owned(registry, &change, deadline_ms, error);
+}
+
 enum ps_status ps_registry_forget_done(struct ps_registry *registry, const struct ps_claim *claim,
                                        uint64_t deadline_ms, struct ps_error *error)
 {
@@ -71,6 +82,16 @@ enum ps_status ps_registry_forget_done(struct ps_registry *registry, const struc
         .deleted_key = done.text,
     };
     return change_owned(registry, &change, deadline_ms, error);
+}
+
+static bool is_refusal(enum ps_status status)
+{
+    return status == PS_ERR_STALE_EPOCH || status == PS_ERR_CONFLICT || status == PS_ERR_EXISTS;
+}
+
+static int64_t owner_revision(const struct owned_change *change)
+{
+    return change->claim == NULL ? 0 : (int64_t)change->claim->epoch;
 }
 
 /* The compare with what was seen makes sure that a try whose answer was lost cannot land later, on
@@ -96,9 +117,7 @@ static enum ps_status change_owned(struct ps_registry *registry, struct owned_ch
         if (status == PS_OK) {
             status = why_refused(registry, change, deadline_ms, error);
             if (status != PS_OK)
-                return status == PS_ERR_STALE_EPOCH || status == PS_ERR_CONFLICT
-                           ? status
-                           : ps_registry_failed(status, unknown, error);
+                return is_refusal(status) ? status : ps_registry_failed(status, unknown, error);
             continue;
         }
         if (status != PS_ERR_TIMEOUT)
@@ -112,7 +131,7 @@ static enum ps_status commit_owned(struct ps_registry *registry, const struct ow
                                    uint64_t deadline_ms, bool *done, struct ps_error *error)
 {
     const struct ps_kv_compare compares[] = {
-        {change->owner_key, PS_KV_CREATED_AT, (int64_t)change->claim->epoch},
+        {change->owner_key, PS_KV_CREATED_AT, owner_revision(change)},
         {change->key, PS_KV_MODIFIED_AT, change->seen_revision},
         {change->absent_key, PS_KV_CREATED_AT, 0},
     };
@@ -133,7 +152,13 @@ static enum ps_status why_refused(struct ps_registry *registry, const struct own
     const struct ps_bytes nothing = {NULL, 0};
     struct ps_registry_fact fact;
     PS_TRY(ps_registry_look(registry, change->owner_key, nothing, deadline_ms, &fact, error));
-    if ((uint64_t)fact.create_revision != change->claim->epoch)
+    if (fact.create_revision != owner_revision(change) && change->claim == NULL)
+        return ps_fail(
+            error, PS_ERR_EXISTS,
+            "%s exists: a server owns this shard. Stop it first; the key of one that was "
+            "killed goes with its lease",
+            change->owner_key);
+    if (fact.create_revision != owner_revision(change))
         return ps_fail(error, PS_ERR_STALE_EPOCH, "%s is no longer ours", change->owner_key);
     if (change->absent_key == NULL)
         return PS_OK;

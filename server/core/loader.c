@@ -381,7 +381,7 @@ static bool is_loss(struct search *search, const struct ps_loaded *loaded)
 
 static enum ps_status find_nothing(struct search *search, struct ps_error *error)
 {
-    search->cause = PS_LOADER_JOURNAL;
+    search->cause = search->pointer_is_absent ? PS_LOADER_ABSENT : PS_LOADER_JOURNAL;
     if (search->journal.status != PS_OK)
         return ps_fail(error, search->journal.status, "%s", search->journal.text);
     search->cause = PS_LOADER_ELSEWHERE;

@@ -34,6 +34,22 @@ enum ps_status ps_service_replay(struct ps_service *service, const struct ps_rec
                    record->position, reason.text);
 }
 
+/* Nobody is served yet, so what is looked at between the locks stays as it is. */
+enum ps_status ps_service_replay_missing(struct ps_service *service, const struct ps_record *record,
+                                         struct ps_error *error)
+{
+    ps_rwlock_write(&service->cut);
+    PS_ASSERT(ps_service_life(service) == PS_LIFE_RECOVERING);
+    struct ps_parameter *parameter = ps_parameter_table_find(&service->table, record->name);
+    bool is_missing = parameter != NULL && record->version > parameter->version;
+    if (!is_missing) {
+        ps_journal_queue_replayed(&service->queue);
+        service->position_at_begin++;
+    }
+    ps_rwlock_unlock(&service->cut);
+    return is_missing ? ps_service_replay(service, record, error) : PS_OK;
+}
+
 static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_record *record,
                                     struct ps_error *reason)
 {

@@ -20,7 +20,8 @@
 
 static const struct ps_option table[] = {
     OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL,
-           "list, prune: ask here which checkpoints are published."),
+           "list, prune: ask here which checkpoints are published. publish, repair, salvage: "
+           "publish here. Without it: in DIR/store, where a server without etcd looks."),
     OPTION(etcd_user, "etcd-user", PS_OPTION_TEXT, "NAME", NULL, NULL, "User of etcd."),
     {.name = "etcd-password",
      .type = PS_OPTION_TEXT,
@@ -29,10 +30,15 @@ static const struct ps_option table[] = {
      .offset = offsetof(struct psckpt_options, etcd_password),
      .secret = true},
     OPTION(timeout_ms, "timeout", PS_OPTION_DURATION, "TIME", "10s", NULL,
-           "How long to wait for etcd."),
-    OPTION(
-        out, "out", PS_OPTION_TEXT, "NEWDIR", NULL, NULL,
-        "replay, repair, reshard, import, export: the folder to make. Never one that is in use."),
+           "How long to wait for etcd, and for the end of a lease."),
+    OPTION(out, "out", PS_OPTION_TEXT, "NEWDIR", NULL, NULL,
+           "replay, repair, salvage, reshard, import, export: the folder to make. Never one that "
+           "is in "
+           "use."),
+    OPTION(in_place, "in-place", PS_OPTION_FLAG, NULL, NULL, NULL,
+           "repair: exchange the folders of the shards; the old ones stay beside them."),
+    OPTION(shard, "shard", PS_OPTION_TEXT, "NUMBER", NULL, NULL,
+           "publish, repair, salvage: only this shard."),
     OPTION(to, "to", PS_OPTION_TEXT, "NUMBER", NULL, NULL,
            "replay, digest: the position to stop at. reshard, import: the number of shards."),
     OPTION(journal, "journal", PS_OPTION_FLAG, NULL, "true", NULL,
@@ -66,25 +72,29 @@ static const struct ps_option_set options_set = {
     .summary =
         "Looks at checkpoints and journals on a disk, without any server, and makes new ones of "
         "them.\nDIR is a server's --data-dir or the folder of one shard; nothing in it is changed "
-        "but by prune.",
+        "but by prune, "
+        "publish and repair --in-place.",
     .commands = "  list DIR                              what is there\n"
                 "  verify DIR|FILE                       names what is damaged\n"
                 "  show FILE                             what is in a checkpoint\n"
                 "  diff A B                              parameters that differ\n"
                 "  digest DIR|FILE                       one hash of the state\n"
                 "  replay DIR --to POSITION --out NEWDIR the state at a position\n"
-                "  repair DIR --out NEWDIR               the last good state\n"
+                "  repair DIR --in-place                 goes back to the last good state\n"
+                "  repair DIR --out NEWDIR               the last good state, somewhere else\n"
+                "  salvage DIR|FILE --out NEWDIR         every tensor that is whole\n"
+                "  publish DIR                           a server goes on from what is there\n"
                 "  export DIR|FILE --out NEWDIR          plain safetensors or npy\n"
                 "  import FILE --out NEWDIR              from plain safetensors\n"
                 "  reshard DIR --to SHARDS --out NEWDIR  the state on another number of shards\n"
                 "  prune DIR                             removes what no recovery needs\n",
     .statuses = "  0   it worked; diff: nothing differs; verify: nothing is damaged\n"
-                "  1   diff: something differs\n"
+                "  1   diff: something differs; salvage: something is left out\n"
                 "  64  wrong usage\n"
                 "  65  something is damaged, or of a later version\n"
                 "  66  something is not there, or cannot be read\n"
                 "  67  verify: all is whole, but acknowledged pushes are missing: given up\n"
-                "  69  etcd does not answer\n"
+                "  69  etcd does not answer, or a server owns the shard\n"
                 "  70  a fault of psckpt itself\n"
                 "  71  no memory\n"
                 "  73  the new folder is not empty\n"
@@ -92,7 +102,8 @@ static const struct ps_option_set options_set = {
     .examples = "  psckpt list /var/lib/pserver --etcd http://127.0.0.1:2379\n"
                 "  psckpt verify /var/lib/pserver --output json\n"
                 "  psckpt digest /var/lib/pserver\n"
-                "  psckpt repair /var/lib/pserver --out /var/lib/pserver-new\n"
+                "  psckpt repair /var/lib/pserver --in-place\n"
+                "  psckpt publish /shared/job --shard 1 --etcd http://127.0.0.1:2379\n"
                 "  psckpt export /var/lib/pserver --out model --merge\n"
                 "  psckpt import model.safetensors --to 4 --optimizer adam --out /var/lib/pserver\n"
                 "  psckpt reshard /var/lib/pserver --to 8 --out /var/lib/pserver-8\n",
@@ -107,12 +118,13 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {{"list", 1}, psckpt_list},     {{"verify", 1}, psckpt_verify},
-    {{"show", 1}, psckpt_show},     {{"diff", 2}, psckpt_diff},
-    {{"digest", 1}, psckpt_digest}, {{"replay", 1}, psckpt_replay},
-    {{"repair", 1}, psckpt_repair}, {{"export", 1}, psckpt_export},
-    {{"import", 1}, psckpt_import}, {{"reshard", 1}, psckpt_reshard},
-    {{"prune", 1}, psckpt_prune},
+    {{"list", 1}, psckpt_list},       {{"verify", 1}, psckpt_verify},
+    {{"show", 1}, psckpt_show},       {{"diff", 2}, psckpt_diff},
+    {{"digest", 1}, psckpt_digest},   {{"replay", 1}, psckpt_replay},
+    {{"repair", 1}, psckpt_repair},   {{"export", 1}, psckpt_export},
+    {{"import", 1}, psckpt_import},   {{"reshard", 1}, psckpt_reshard},
+    {{"prune", 1}, psckpt_prune},     {{"publish", 1}, psckpt_publish},
+    {{"salvage", 1}, psckpt_salvage},
 };
 
 static int run(const struct command *command, struct psckpt *tool);

@@ -21,6 +21,7 @@ struct psckpt_options {
     const char *output;
     const char *out;
     const char *to;
+    const char *shard;
     const char *format;
     const char *optimizer;
     const char *job;
@@ -31,6 +32,7 @@ struct psckpt_options {
     bool journal;
     bool sessions;
     bool merge;
+    bool in_place;
     bool help;
     bool man;
     bool version;
@@ -52,6 +54,8 @@ int psckpt_diff(const struct psckpt *tool); /* 1: they differ */
 int psckpt_digest(const struct psckpt *tool);
 int psckpt_replay(const struct psckpt *tool);
 int psckpt_repair(const struct psckpt *tool);
+int psckpt_salvage(const struct psckpt *tool);
+int psckpt_publish(const struct psckpt *tool);
 int psckpt_export(const struct psckpt *tool);
 int psckpt_import(const struct psckpt *tool);
 int psckpt_reshard(const struct psckpt *tool);
@@ -66,6 +70,17 @@ int psckpt_exit_code(enum ps_status status);
 
 /* Says on standard error why a command failed, and returns the exit status. */
 int psckpt_complain(enum ps_status status, const struct ps_error *error);
+
+/* PS_ERR_BAD_INPUT when --out is missing. */
+PS_MUST_USE enum ps_status psckpt_check_out(const struct psckpt *tool, struct ps_error *error);
+
+/* `path` as a path from the root, as servers publish them. `size` is that of `full`.
+ *
+ * PS_ERR_NOT_FOUND    it is not there
+ * PS_ERR_BAD_INPUT    it does not fit
+ */
+PS_MUST_USE enum ps_status psckpt_from_root(const char *path, char *full, size_t size,
+                                            struct ps_error *error);
 
 /* Is `path` a folder? What is not there is none. */
 bool psckpt_is_folder(const struct psckpt *tool, const char *path);

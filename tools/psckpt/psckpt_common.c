@@ -1,8 +1,11 @@
 /* What every command of psckpt needs: exit codes, complaints, text that stays on its line. */
 #include "tools/psckpt/psckpt_commands.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sysexits.h>
 
 int psckpt_exit_code(enum ps_status status)
@@ -36,6 +39,24 @@ int psckpt_complain(enum ps_status status, const struct ps_error *error)
 {
     (void)fprintf(stderr, "psckpt: %s\n", error->text);
     return psckpt_exit_code(status);
+}
+
+enum ps_status psckpt_check_out(const struct psckpt *tool, struct ps_error *error)
+{
+    if (tool->options.out == NULL || tool->options.out[0] == '\0')
+        return ps_fail(error, PS_ERR_BAD_INPUT, "where to? --out NEWDIR is missing");
+    return PS_OK;
+}
+
+enum ps_status psckpt_from_root(const char *path, char *full, size_t size, struct ps_error *error)
+{
+    char found[PATH_MAX];
+    if (realpath(path, found) == NULL)
+        return ps_fail(error, PS_ERR_NOT_FOUND, "%.200s: %.40s", path, strerror(errno));
+    if (strlen(found) >= size)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "%.100s...: the path is too long", found);
+    memcpy(full, found, strlen(found) + 1);
+    return PS_OK;
 }
 
 static void ignore_entry(void *context, const char *name)

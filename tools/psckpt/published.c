@@ -1,27 +1,51 @@
-/* Reads /checkpoints/<i>, and nothing else. */
+/* Reads and replaces /checkpoints/<i>. */
 #include "tools/psckpt/published.h"
 
 #include "base/clock.h"
 #include "checkpoint/catalog.h"
 #include "etcd/kv.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+/* Longest JSON pointer: a path and a few numbers. */
+#define POINTER_BYTES_MAX 8192
+
+static void ignore_entry(void *context, const char *name)
+{
+    (void)context;
+    (void)name;
+}
+
+static enum ps_status open_folder(struct published *published,
+                                  const struct published_options *options, struct ps_error *error)
+{
+    const struct ps_files *files = ps_files_real();
+    char store[4096];
+    int length = snprintf(store, sizeof store, "%s/store", options->folder);
+    if (length < 0 || (size_t)length >= sizeof store)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "%.100s...: the path is too long", options->folder);
+    bool is_there = files->list(files->self, store, ignore_entry, NULL, NULL) == PS_OK;
+    if (!is_there && !options->makes_store)
+        return PS_OK;
+    return ps_kv_file_open(store, ps_clock_real(), published->memory, &published->kv, error);
+}
 
 enum ps_status published_open(struct published *published, const struct published_options *options,
                               const struct ps_allocator *memory, struct ps_error *error)
 {
     const struct ps_clock *clock = ps_clock_real();
     *published = (struct published){.memory = memory};
+    published->deadline_ms = ps_deadline_after(clock, options->timeout_ms);
     if (options->etcd == NULL)
-        return PS_OK;
+        return options->folder == NULL ? PS_OK : open_folder(published, options, error);
     const struct ps_kv_etcd_options wish = {.endpoints = options->etcd,
                                             .user = options->user,
                                             .password = options->password,
                                             .clock = clock,
                                             .memory = memory};
-    PS_TRY(ps_kv_etcd_open(&wish, &published->kv, error));
-    published->deadline_ms = ps_deadline_after(clock, options->timeout_ms);
-    return PS_OK;
+    return ps_kv_etcd_open(&wish, &published->kv, error);
 }
 
 void published_close(struct published *published)
@@ -31,26 +55,95 @@ void published_close(struct published *published)
     published->kv = NULL;
 }
 
+bool published_asks(const struct published *published)
+{
+    return published->kv != NULL;
+}
+
 enum ps_status published_uuid(struct published *published, const char *job, uint32_t index,
                               char uuid[37], struct ps_error *error)
 {
+    struct ps_checkpoint_place place;
     uuid[0] = '\0';
+    enum ps_status status = published_place(published, job, index, &place, error);
+    if (status == PS_OK)
+        memcpy(uuid, place.uuid, sizeof place.uuid);
+    return status == PS_ERR_NOT_FOUND ? PS_OK : status;
+}
+
+enum ps_status published_place(struct published *published, const char *job, uint32_t index,
+                               struct ps_checkpoint_place *place, struct ps_error *error)
+{
     if (published->kv == NULL)
-        return PS_OK;
+        return ps_fail(error, PS_ERR_NOT_FOUND, "nobody is asked");
     struct ps_registry registry;
     PS_TRY(ps_registry_init(&registry, published->kv, job, error));
     struct ps_kv_entries entries = {0};
-    enum ps_status status =
-        ps_registry_read_checkpoint(&registry, index, published->deadline_ms, &entries, error);
-    if (status == PS_ERR_NOT_FOUND)
-        return PS_OK;
-    if (status != PS_OK)
-        return status;
-    struct ps_checkpoint_place place = {.bytes = 0};
+    PS_TRY(ps_registry_read_checkpoint(&registry, index, published->deadline_ms, &entries, error));
     struct ps_bytes json = {entries.entries[0].value, entries.entries[0].value_size};
-    status = ps_catalog_pointer_read(json, published->memory, &place, error);
-    if (status == PS_OK)
-        memcpy(uuid, place.uuid, sizeof place.uuid);
+    enum ps_status status = ps_catalog_pointer_read(json, published->memory, place, error);
     ps_kv_entries_release(&entries);
     return status;
+}
+
+enum ps_status published_note(struct published *published, const char *job, uint32_t index,
+                              struct ps_journal_note *note, struct ps_error *error)
+{
+    struct ps_registry registry;
+    struct ps_kv_entries entries = {0};
+    *note = (struct ps_journal_note){0};
+    if (published->kv == NULL)
+        return PS_OK;
+    PS_TRY(ps_registry_init(&registry, published->kv, job, error));
+    enum ps_status status =
+        ps_registry_read_note(&registry, index, published->deadline_ms, &entries, error);
+    if (status != PS_OK)
+        return status == PS_ERR_NOT_FOUND ? PS_OK : status;
+    struct ps_bytes json = {entries.entries[0].value, entries.entries[0].value_size};
+    if (ps_journal_note_read(json, note, NULL) != PS_OK)
+        *note = (struct ps_journal_note){0};
+    ps_kv_entries_release(&entries);
+    return PS_OK;
+}
+
+/* The watch begins before the look, so that no end of a lease falls between the two. */
+enum ps_status published_wait_free(struct published *published, const char *job, uint32_t index,
+                                   struct ps_error *error)
+{
+    struct ps_registry registry;
+    char key[PS_KV_KEY_BYTES_MAX];
+    PS_TRY(ps_registry_init(&registry, published->kv, job, error));
+    (void)snprintf(key, sizeof key, "%s/ps/%" PRIu32, registry.job, index);
+    bool changed = true;
+    PS_TRY(ps_kv_watch_open(published->kv, key, 0, published->deadline_ms, error));
+    while (changed) {
+        struct ps_kv_entries entries = {0};
+        PS_TRY(ps_kv_read(published->kv, key, false, published->deadline_ms, &entries, error));
+        size_t count = entries.count;
+        ps_kv_entries_release(&entries);
+        if (count == 0)
+            return PS_OK;
+        PS_TRY(ps_kv_watch_wait(published->kv, published->deadline_ms, &changed, error));
+    }
+    return ps_fail(error, PS_ERR_UNAVAILABLE,
+                   "a server owns shard %" PRIu32 " (%s is there): stop it first. The key of one "
+                   "that was killed goes with its lease: --timeout waits for it",
+                   index, key);
+}
+
+enum ps_status published_replace(struct published *published, const char *job, uint32_t index,
+                                 const struct ps_checkpoint_place *place, struct ps_error *error)
+{
+    struct ps_registry registry;
+    struct ps_buffer json;
+    PS_TRY(ps_registry_init(&registry, published->kv, job, error));
+    ps_buffer_init(&json, published->memory, POINTER_BYTES_MAX);
+    ps_catalog_pointer_write(place, &json);
+    enum ps_status status = ps_buffer_status(&json, error);
+    if (status == PS_OK)
+        status = ps_registry_replace_checkpoint(
+            &registry, index, (struct ps_bytes){(const uint8_t *)json.text, json.size},
+            published->deadline_ms, error);
+    ps_buffer_fini(&json);
+    return status == PS_ERR_EXISTS ? PS_ERR_UNAVAILABLE : status;
 }

@@ -1,4 +1,5 @@
-/* Which checkpoint of each shard is published, asked of etcd.
+/* Which checkpoint of each shard is published, asked of etcd or of the store that a server without
+ * etcd has in its data folder; and publishing another one.
  *
  * Threads:  one.
  * Blocking: until the deadline given at the beginning.
@@ -9,6 +10,7 @@
 #define PS_TOOLS_PUBLISHED_H
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/journal_note.h"
 #include "etcd/registry.h"
 
 struct published {
@@ -18,7 +20,9 @@ struct published {
 };
 
 struct published_options {
-    const char *etcd; /* NULL: nobody is asked */
+    const char *etcd;   /* NULL: the store of `folder` is asked */
+    const char *folder; /* a data folder; NULL, or without a store: nobody is asked */
+    bool makes_store;   /* a folder without a store gets one */
     const char *user;
     const char *password;
     uint64_t timeout_ms;
@@ -31,6 +35,31 @@ PS_MUST_USE enum ps_status published_open(struct published *published,
 
 /* Accepts a zeroed struct. */
 void published_close(struct published *published);
+
+/* Is there anybody to ask? */
+bool published_asks(const struct published *published);
+
+/* Reads the pointer. PS_ERR_NOT_FOUND when there is none or nobody is asked, PS_ERR_CORRUPT when
+ * it is no pointer. */
+PS_MUST_USE enum ps_status published_place(struct published *published, const char *job,
+                                           uint32_t index, struct ps_checkpoint_place *place,
+                                           struct ps_error *error);
+
+/* Reads the note of how far the shard's journal was durable; zeroed when there is none that can be
+ * read. */
+PS_MUST_USE enum ps_status published_note(struct published *published, const char *job,
+                                          uint32_t index, struct ps_journal_note *note,
+                                          struct ps_error *error);
+
+/* Returns when no server owns the shard, or PS_ERR_UNAVAILABLE at the deadline. */
+PS_MUST_USE enum ps_status published_wait_free(struct published *published, const char *job,
+                                               uint32_t index, struct ps_error *error);
+
+/* Publishes `place`. PS_ERR_UNAVAILABLE while a server owns the shard. */
+PS_MUST_USE enum ps_status published_replace(struct published *published, const char *job,
+                                             uint32_t index,
+                                             const struct ps_checkpoint_place *place,
+                                             struct ps_error *error);
 
 /* Writes the uuid of the published checkpoint, or "" when there is none or nobody is asked. */
 PS_MUST_USE enum ps_status published_uuid(struct published *published, const char *job,

@@ -80,7 +80,10 @@ static enum ps_status try_all(struct recovery *recovery, const struct recovery_w
     enum ps_status status =
         ps_journal_segments_init(&segments, wish->files, folder, UINT64_MAX, wish->memory, error);
     if (status == PS_OK) {
-        status = try_each(recovery, wish, folder, &catalog, &segments, error);
+        if (wish->checkpoint != NULL)
+            status = load_checkpoint(recovery, wish, wish->checkpoint, error);
+        else
+            status = try_each(recovery, wish, folder, &catalog, &segments, error);
         if (status == PS_OK && wish->journal)
             status = replay(recovery, wish, folder, &segments, error);
         ps_journal_segments_fini(&segments);
@@ -233,7 +236,10 @@ static enum ps_status put_record(void *self, struct ps_journal_row *row, struct 
     struct replaying *replaying = self;
     struct recovery *recovery = replaying->recovery;
     progress_add(replaying->wish->progress, row->record.content.size);
-    PS_TRY(ps_service_replay(recovery->state.service, &row->record, error));
+    if (replaying->wish->checkpoint != NULL)
+        PS_TRY(ps_service_replay_missing(recovery->state.service, &row->record, error));
+    else
+        PS_TRY(ps_service_replay(recovery->state.service, &row->record, error));
     replaying->epoch = row->record.epoch;
     recovery->replayed++;
     replaying->reached = row->record.position == replaying->wish->to;

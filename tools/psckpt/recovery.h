@@ -23,6 +23,9 @@ struct recovery_wish {
     uint64_t to;  /* stop behind this position */
     bool journal; /* false: only the checkpoint */
     bool salvage; /* damage of the journal ends it, and is no failure */
+    /* What `folder` and its journal go on from, put together of what was whole; NULL: its newest
+     * checkpoint. Records that are in it already, or have nothing there, are passed over. */
+    const char *checkpoint;
 };
 
 /* Something that could not be used. */

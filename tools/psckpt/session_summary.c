@@ -101,8 +101,7 @@ static enum ps_status gather(const struct shard_state *states, size_t state_coun
 {
     for (size_t i = 0; i < state_count; i++) {
         struct session_summary one;
-        enum ps_status status =
-            session_summary_init(&one, &states[i].facts, all->memory, error);
+        enum ps_status status = session_summary_init(&one, &states[i].facts, all->memory, error);
         if (status == PS_OK)
             status = append(all, &one, error);
         session_summary_fini(&one);
@@ -182,4 +181,19 @@ static enum ps_status encode_ended(const struct session_summary *all, uint8_t **
         status = ps_sessions_encode(&table, all->memory, bytes, size, error);
     ps_sessions_fini(&table);
     return status;
+}
+
+/* No session that began before now is higher than that. */
+enum ps_status session_summary_forget(struct shard_state *state, struct ps_error *error)
+{
+    uint64_t now_us = ps_unix_ns(ps_clock_real()) / 1000;
+    const struct session_summary nobody = {.memory = state->memory,
+                                           .floor = now_us + PS_SESSION_AHEAD_US};
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    PS_TRY(encode_ended(&nobody, &bytes, &size, error));
+    struct ps_bytes *sessions = &state->facts.sessions;
+    *sessions = shard_state_copy(state, (struct ps_bytes){bytes, size}, error);
+    ps_release(state->memory, bytes);
+    return sessions->data == NULL ? PS_ERR_NO_MEMORY : PS_OK;
 }

@@ -45,4 +45,10 @@ PS_MUST_USE enum ps_status session_summary_merge(const struct shard_state *state
                                                  size_t state_count, struct shard_state *shards,
                                                  size_t shard_count, struct ps_error *error);
 
+/* Puts into `state` that every client was forgotten: one that goes on in a session of before is
+ * told to begin another, so that nothing is applied twice. The bytes are in the rooms of `state`.
+ */
+PS_MUST_USE enum ps_status session_summary_forget(struct shard_state *state,
+                                                  struct ps_error *error);
+
 #endif

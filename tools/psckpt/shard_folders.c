@@ -4,6 +4,7 @@
 #include "base/bounds.h"
 #include "tools/psckpt/name_list.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,37 @@ void shard_folders_fini(struct shard_folders *folders)
         return;
     ps_release(folders->memory, folders->rows);
     *folders = (struct shard_folders){0};
+}
+
+enum ps_status shard_folders_make(struct shard_folders *folders, const char *path,
+                                  const struct ps_allocator *memory, struct ps_error *error)
+{
+    *folders = (struct shard_folders){.memory = memory};
+    enum ps_status status = add(folders, path, NULL, "", error);
+    if (status != PS_OK)
+        shard_folders_fini(folders);
+    return status;
+}
+
+enum ps_status shard_folders_choose(struct shard_folders *folders, const char *text,
+                                    struct ps_error *error)
+{
+    char name[32];
+    uint32_t index = 0;
+    size_t count = 0;
+    if (text == NULL)
+        return PS_OK;
+    int length = snprintf(name, sizeof name, PREFIX "%s", text);
+    if (length < 0 || (size_t)length >= sizeof name || !read_index(name, &index))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--shard %.60s: 0 to %d is wanted", text,
+                       PS_SHARDS_MAX - 1);
+    for (size_t i = 0; i < folders->count; i++)
+        if (folders->rows[i].is_named && folders->rows[i].index == index)
+            folders->rows[count++] = folders->rows[i];
+    folders->count = count;
+    if (count == 0)
+        return ps_fail(error, PS_ERR_NOT_FOUND, "there is no folder " PREFIX "%" PRIu32, index);
+    return PS_OK;
 }
 
 static enum ps_status look_at(struct shard_folders *folders, const struct ps_files *files,

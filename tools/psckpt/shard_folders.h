@@ -36,4 +36,17 @@ PS_MUST_USE enum ps_status shard_folders_init(struct shard_folders *folders,
 /* Accepts a zeroed struct. */
 void shard_folders_fini(struct shard_folders *folders);
 
+/* One row, of `path` itself, whatever it is. */
+PS_MUST_USE enum ps_status shard_folders_make(struct shard_folders *folders, const char *path,
+                                              const struct ps_allocator *memory,
+                                              struct ps_error *error);
+
+/* Leaves only the folders of the shard that `text` (a number; NULL: all stay) names.
+ *
+ * PS_ERR_BAD_INPUT    it is no number
+ * PS_ERR_NOT_FOUND    there is no such folder
+ */
+PS_MUST_USE enum ps_status shard_folders_choose(struct shard_folders *folders, const char *text,
+                                                struct ps_error *error);
+
 #endif

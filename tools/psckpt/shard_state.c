@@ -161,8 +161,10 @@ enum ps_status shard_state_write(struct shard_state *state, const struct ps_file
 {
     PS_TRY(shard_state_check_unused(files, folder, state->memory, error));
     PS_TRY(make_uuid(state, error));
-    return ps_checkpoint_write(files, folder, &state->facts, state->parameters, state->count,
-                               state->memory, place, error);
+    PS_TRY(ps_checkpoint_write(files, folder, &state->facts, state->parameters, state->count,
+                               state->memory, place, error));
+    state->place = *place;
+    return PS_OK;
 }
 
 /* Beside other files a new one could be taken for the newest, or be passed over for them. */

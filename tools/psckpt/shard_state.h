@@ -19,9 +19,10 @@ struct shard_state {
     struct ps_checkpoint_facts facts;
     struct ps_checkpoint_parameter *parameters; /* sorted by name once sealed */
     size_t count;
-    struct shard_room *rooms;    /* private: memory that goes with the state */
-    struct ps_service *service;  /* private: what replayed it; owned; may be NULL */
-    struct ps_snapshot snapshot; /* private */
+    struct ps_checkpoint_place place; /* where it was written last; path "": nowhere */
+    struct shard_room *rooms;         /* private: memory that goes with the state */
+    struct ps_service *service;       /* private: what replayed it; owned; may be NULL */
+    struct ps_snapshot snapshot;      /* private */
 };
 
 /* Empty, with job "". */

@@ -84,23 +84,27 @@ class AfterAServer(unittest.TestCase):
             self.assertEqual(digest(server.data), before)
             psckpt("verify", server.data)
 
-    def test_a_server_goes_on_from_a_repaired_folder(self):
-        with Server() as server, tempfile.TemporaryDirectory() as temp:
-            server.make_ready("w", (0.0, 0.0, 0.0, 0.0))
-            for _ in range(10):
-                server.calls.push("w", [-1.0, -1.0, -1.0, -1.0])
-            server.process.kill()
-            (segment,) = glob.glob(os.path.join(server.data, "shard-0", "*.journal"))
-            with open(segment, "r+b") as file:
-                file.seek(os.path.getsize(segment) // 2)
-                file.write(b"\xff\xff\xff\xff\xff\xff\xff\xff")
-            psckpt("verify", server.data, code=65)
-            psckpt("repair", server.data, "--out", os.path.join(temp, "new"))
-            (row,) = psckpt_json("list", os.path.join(temp, "new"))
-            good = row["checkpoints"][0]["position"]
+    def damaged_in_its_journal(self, server):
+        """Ten pushes, of which the journal is damaged in the middle. Gives the segment."""
+        server.make_ready("w", (0.0, 0.0, 0.0, 0.0))
+        for _ in range(10):
+            server.calls.push("w", [-1.0, -1.0, -1.0, -1.0])
+        server.process.kill()
+        (segment,) = glob.glob(os.path.join(server.data, "shard-0", "*.journal"))
+        with open(segment, "r+b") as file:
+            file.seek(os.path.getsize(segment) // 2)
+            file.write(b"\xff\xff\xff\xff\xff\xff\xff\xff")
+        psckpt("verify", server.data, code=65)
+
+    def test_a_server_goes_on_from_a_folder_that_was_repaired_in_place(self):
+        with Server() as server:
+            self.damaged_in_its_journal(server)
+            psckpt("publish", server.data, code=65)
+            self.assertIn("psckpt repair --in-place", psckpt.errors)
+            (row,) = psckpt_json("repair", "--in-place", server.data)
+            good = row["position"]
             self.assertIn(good, range(1, 10))
-            shutil.rmtree(os.path.join(server.data, "shard-0"))
-            shutil.move(os.path.join(temp, "new", "shard-0"), server.data)
+            self.assertTrue(glob.glob(os.path.join(server.data, "shard-0.before-1", "*.journal")))
 
             server.start()
 
@@ -108,6 +112,53 @@ class AfterAServer(unittest.TestCase):
             server.calls.push("w", [-1.0, -1.0, -1.0, -1.0])
             server.process.kill()
             self.assertEqual(psckpt_json("digest", server.data)["shards"][0]["position"], good + 1)
+            server.start()
+            self.assertEqual(server.calls.pull("w"), ([float(good + 1)] * 4, good + 1))
+
+    def test_a_server_goes_on_from_a_repaired_copy(self):
+        with Server() as server, tempfile.TemporaryDirectory() as temp:
+            self.damaged_in_its_journal(server)
+            out = os.path.join(temp, "new")
+            ((row,)) = psckpt_json("repair", server.data, "--out", out)
+
+            with Server(data=out) as another:
+                self.assertEqual(another.calls.pull("w")[1], row["position"])
+
+    def test_what_a_damaged_published_checkpoint_had_is_counted_when_it_is_given_up(self):
+        with Server("--no-journal", "--ack", "memory") as server:
+            server.make_ready("w", (0.0, 0.0, 0.0, 0.0))
+            for _ in range(2):
+                for _ in range(5):
+                    server.calls.push("w", [-1.0, -1.0, -1.0, -1.0])
+                self.assertEqual(server.psctl("checkpoint").returncode, 0)
+            server.process.kill()
+            files = sorted(glob.glob(os.path.join(server.data, "shard-0", "*.safetensors")))
+            os.remove(files[-1])
+            server.start(wait=False)
+            self.assertEqual(server.process.wait_exit(), 65)
+            self.assertIn("5 pushes would be given up", server.process.log())
+            self.assertIn("psckpt publish DATA-DIR", server.process.log())
+            self.assertNotIn("repair", server.process.log())
+
+            (row,) = psckpt_json("publish", server.data)
+            self.assertEqual((row["position"], row["given_up"]), (5, 5))
+
+            server.start()
+            self.assertEqual(server.calls.pull("w")[1], 5)
+            (status,) = json.loads(server.psctl("status", "--output", "json").stdout)
+            self.assertEqual(status["lost_push_count"], 5)
+            self.assertIsNotNone(server.process.event("acknowledged pushes are lost"))
+
+    def test_a_shard_with_a_server_is_not_published_anew(self):
+        with Server() as server:
+            server.make_ready()
+            psckpt("publish", server.data, "--timeout", "500ms", code=69)
+            self.assertIn("a server owns shard 0", psckpt.errors)
+            psckpt("repair", "--in-place", server.data, "--timeout", "500ms", code=69)
+            psckpt("repair", "--in-place", server.data, "--out", "x", code=64)
+            psckpt("publish", os.path.join(server.data, "shard-0"), code=64)
+            psckpt("publish", server.data, "--shard", "1", code=66)
+            psckpt("publish", server.data, "--shard", "x", code=64)
 
 
 class WithEtcd(unittest.TestCase):
@@ -136,6 +187,49 @@ class WithEtcd(unittest.TestCase):
             psckpt("prune", cluster.data, "--keep", 1, *url)
             self.assertEqual(len(psckpt_json("list", cluster.data)[0]["checkpoints"]), 1)
             self.assertEqual(digest(cluster.data), before)
+
+    def two_shards_with_a_hole(self, cluster, lost):
+        """A job of two shards, killed; of shard 0 a segment in the middle is gone. Gives the
+        digest of before and where the journal of shard 0 breaks off."""
+        cluster.start_servers("--journal-segment-bytes", "1MiB")
+        address = {row["index"]: row["address"] for row in cluster.status()}
+        for index, name in ((0, "w"), (1, "b")):
+            calls = Calls(address[index])
+            calls.init(name, [0.0] * 65536)
+            calls.finish()
+            for _ in range(16):
+                calls.push(name, [-1.0] * 65536)
+        for process in cluster.processes:
+            if process.name.startswith("pserver"):
+                process.kill()
+        before = digest(cluster.data)
+        segments = sorted(glob.glob(os.path.join(cluster.data, "shard-0", "*.journal")))
+        self.assertGreater(len(segments), 2)
+        lost.append(int(os.path.basename(segments[1]).split("-")[1].split(".")[0], 16) - 1)
+        os.remove(segments[1])
+        return before
+
+    def test_a_repaired_job_of_two_shards_is_served_at_once(self):
+        for flags in (["--in-place"], ["--out", "new"]):
+            with Cluster(shards=2, ttl="2s", interval="1h") as cluster, self.subTest(flags):
+                end = []
+                self.two_shards_with_a_hole(cluster, end)
+                refused = cluster.pserver("pserver-refused", "--index", "0")
+                self.assertEqual(refused.wait_exit(), 65)
+                self.assertIn("psckpt repair DATA-DIR --in-place", refused.log())
+                if flags[0] == "--out":
+                    flags = ["--out", os.path.join(cluster.folder, "new")]
+
+                psckpt("repair", cluster.data, *flags, "--etcd", cluster.etcd_url)
+
+                if flags[0] == "--out":
+                    cluster.data = flags[1]
+                for i in range(2):
+                    cluster.pserver(f"pserver-again-{i}").wait_event("listening")
+                cluster.wait_states("ready")
+                rows = {row["index"]: row for row in cluster.status()}
+                self.assertEqual(rows[0]["position"], end[0])
+                self.assertEqual(rows[1]["position"], 16)
 
     def test_an_etcd_that_does_not_answer_is_69(self):
         with tempfile.TemporaryDirectory() as temp:

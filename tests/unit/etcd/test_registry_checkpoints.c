@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 START_TEST(checkpoint_pointers_replace_each_other_and_outlive_the_owner)
 {
@@ -22,6 +23,40 @@ START_TEST(checkpoint_pointers_replace_each_other_and_outlive_the_owner)
     ck_assert_uint_eq(entries.count, 1);
     ck_assert_str_eq((const char *)entries.entries[0].value, "{\"a\":2}");
     ps_kv_entries_release(&entries);
+}
+END_TEST
+
+START_TEST(an_operator_replaces_a_pointer_only_while_nobody_owns_the_shard)
+{
+    struct ps_error error = {0};
+    struct ps_bytes json = ps_bytes_of_text("{\"a\":1}");
+    struct ps_claim claim = claim_any(2);
+    ck_assert_uint_eq(claim.index, 0);
+
+    ck_assert_int_eq(ps_registry_replace_checkpoint(&registry, 0, json, soon(), &error),
+                     PS_ERR_EXISTS);
+    ck_assert_ptr_nonnull(strstr(error.text, "/ps/0 exists"));
+    assert_key("/checkpoints/0", NULL);
+    ck_assert_int_eq(ps_registry_replace_checkpoint(&registry, 1, json, soon(), NULL), PS_OK);
+    assert_key("/checkpoints/1", "{\"a\":1}");
+    fake.now_ms += TTL_MS + 1;
+
+    ck_assert_int_eq(ps_registry_replace_checkpoint(&registry, 0, json, soon(), NULL), PS_OK);
+    assert_key("/checkpoints/0", "{\"a\":1}");
+}
+END_TEST
+
+START_TEST(an_operators_pointer_whose_answer_is_lost_is_found_by_reading_back)
+{
+    struct ps_bytes json = ps_bytes_of_text("{\"a\":1}");
+    for (int kind = LOSSY_BEFORE; kind <= LOSSY_AFTER; kind++) {
+        lossy_kv_init(&lossy, kv, kind, 1);
+
+        ck_assert_int_eq(ps_registry_replace_checkpoint(&lossy_registry, 0, json, soon(), NULL),
+                         PS_OK);
+
+        assert_key("/checkpoints/0", "{\"a\":1}");
+    }
 }
 END_TEST
 
@@ -111,6 +146,8 @@ int main(void)
     TCase *tests = tcase_create("registry_checkpoints");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, checkpoint_pointers_replace_each_other_and_outlive_the_owner);
+    tcase_add_test(tests, an_operator_replaces_a_pointer_only_while_nobody_owns_the_shard);
+    tcase_add_test(tests, an_operators_pointer_whose_answer_is_lost_is_found_by_reading_back);
     tcase_add_test(tests, a_missing_checkpoint_has_its_own_words);
     tcase_add_test(tests, the_mark_is_forgotten_only_without_a_checkpoint);
     tcase_add_test(tests, forgetting_the_mark_says_who_has_lost_what);

@@ -1,6 +1,7 @@
 /* Sessions are counted, and ended when shards are put together. */
 #include "tools/psckpt/session_summary.h"
 
+#include "base/clock.h"
 #include "run_suite.h"
 #include "tests/support/fault_heap.h"
 
@@ -78,9 +79,8 @@ START_TEST(clients_and_requests_are_counted)
     remember(&states[0], "b", 4, 300);
     remember(&states[0], "a", 9, 2);
 
-    ck_assert_int_eq(
-        session_summary_init(&summary, &states[0].facts, ps_allocator_heap(), &error),
-        PS_OK);
+    ck_assert_int_eq(session_summary_init(&summary, &states[0].facts, ps_allocator_heap(), &error),
+                     PS_OK);
 
     ck_assert_uint_eq(summary.count, 2);
     ck_assert_mem_eq(summary.rows[0].id, "a", 1);
@@ -96,9 +96,7 @@ START_TEST(no_sessions_are_no_clients)
     struct session_summary summary;
     const struct ps_checkpoint_facts facts = {.position = 0};
 
-    ck_assert_int_eq(
-        session_summary_init(&summary, &facts, ps_allocator_heap(), &error),
-        PS_OK);
+    ck_assert_int_eq(session_summary_init(&summary, &facts, ps_allocator_heap(), &error), PS_OK);
 
     ck_assert_uint_eq(summary.count, 0);
     session_summary_fini(&summary);
@@ -148,6 +146,24 @@ START_TEST(a_session_that_none_can_follow_is_refused)
 }
 END_TEST
 
+/* Whoever was there before, and whatever it repeats: it is told to begin another session. */
+START_TEST(after_all_were_forgotten_sessions_of_before_are_refused)
+{
+    struct ps_sessions table;
+    const uint64_t now_us = ps_unix_ns(ps_clock_real()) / 1000;
+    remember(&states[0], "known", now_us, 3);
+
+    ck_assert_int_eq(session_summary_forget(&states[0], &error), PS_OK);
+
+    ps_sessions_init(&table, ps_allocator_heap(), UINT32_MAX, 0);
+    ck_assert_int_eq(ps_sessions_decode(&table, states[0].facts.sessions, UINT64_MAX, 0, NULL),
+                     PS_OK);
+    ck_assert_uint_eq(ps_sessions_count(&table), 0);
+    ck_assert_uint_gt(table.floor, now_us);
+    ps_sessions_fini(&table);
+}
+END_TEST
+
 START_TEST(any_refused_allocation_is_reported_and_leaves_nothing)
 {
     remember(&states[0], "a", 4, 10);
@@ -179,6 +195,7 @@ int main(void)
     tcase_add_test(tcase, bytes_that_are_no_sessions_are_corrupt);
     tcase_add_test(tcase, after_merging_no_old_request_is_taken_by_any_shard);
     tcase_add_test(tcase, a_session_that_none_can_follow_is_refused);
+    tcase_add_test(tcase, after_all_were_forgotten_sessions_of_before_are_refused);
     tcase_add_test(tcase, any_refused_allocation_is_reported_and_leaves_nothing);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

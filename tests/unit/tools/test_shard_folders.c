@@ -111,6 +111,24 @@ START_TEST(a_folder_that_is_not_there_is_said_so)
 }
 END_TEST
 
+START_TEST(one_shard_is_chosen_by_its_number)
+{
+    make("data/shard-1");
+    make("data/shard-2");
+    make("data/blue/shard-1");
+    ck_assert_int_eq(find("data"), PS_OK);
+
+    ck_assert_int_eq(shard_folders_choose(&folders, NULL, NULL), PS_OK);
+    ck_assert_uint_eq(folders.count, 3);
+    ck_assert_int_eq(shard_folders_choose(&folders, "1", NULL), PS_OK);
+    ck_assert_uint_eq(folders.count, 2);
+    ck_assert_uint_eq(folders.rows[1].index, 1);
+    ck_assert_int_eq(shard_folders_choose(&folders, "01", NULL), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(shard_folders_choose(&folders, "", NULL), PS_ERR_BAD_INPUT);
+    ck_assert_int_eq(shard_folders_choose(&folders, "2", NULL), PS_ERR_NOT_FOUND);
+}
+END_TEST
+
 START_TEST(any_refused_allocation_is_reported_and_leaves_nothing)
 {
     make("data/shard-0");
@@ -142,6 +160,7 @@ int main(void)
     tcase_add_test(tcase, a_folder_of_any_name_with_a_checkpoint_is_a_shard);
     tcase_add_test(tcase, names_that_only_look_like_shards_are_passed_over);
     tcase_add_test(tcase, a_folder_that_is_not_there_is_said_so);
+    tcase_add_test(tcase, one_shard_is_chosen_by_its_number);
     tcase_add_test(tcase, any_refused_allocation_is_reported_and_leaves_nothing);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

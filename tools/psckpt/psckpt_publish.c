@@ -1,0 +1,155 @@
+/* publish: an operator says that a server is to go on from what the folder holds. */
+#include "tools/psckpt/psckpt_commands.h"
+
+#include "checkpoint/checkpoint_name.h"
+#include "checkpoint/checksum.h"
+#include "checkpoint/journal_segments.h"
+#include "tools/psckpt/publication.h"
+#include "tools/psckpt/shard_folders.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define PART_BYTES ((size_t)1 << 20)
+
+static enum ps_status publish(const struct psckpt *tool, const struct shard_folders *folders,
+                              struct publication *publication, struct ps_error *error);
+static enum ps_status recover(const struct psckpt *tool, const struct shard_folder *folder,
+                              struct recovery *recovery, struct ps_error *error);
+static enum ps_status find_place(const struct psckpt *tool, const struct shard_folder *folder,
+                                 const struct recovery *recovery, struct ps_checkpoint_place *place,
+                                 struct ps_error *error);
+static enum ps_status sum_file(const struct psckpt *tool, struct ps_checkpoint_place *place,
+                               struct ps_error *error);
+static enum ps_status find_journal(const struct psckpt *tool, const char *folder,
+                                   struct ps_checkpoint_place *place, struct ps_error *error);
+
+int psckpt_publish(const struct psckpt *tool)
+{
+    struct shard_folders folders = {0};
+    struct publication publication = {0};
+    struct ps_error error = {0};
+    const char *path = tool->arguments[0];
+    enum ps_status status = shard_folders_init(&folders, tool->files, path, tool->memory, &error);
+    if (status == PS_OK)
+        status = shard_folders_choose(&folders, tool->options.shard, &error);
+    if (status == PS_OK)
+        status = publication_open(&publication, tool, path, NULL, &error);
+    if (status == PS_OK)
+        status = publication_needs_store(&publication, path, &error);
+    if (status == PS_OK)
+        status = publish(tool, &folders, &publication, &error);
+    publication_close(&publication);
+    shard_folders_fini(&folders);
+    return status == PS_OK ? 0 : psckpt_complain(status, &error);
+}
+
+static enum ps_status publish(const struct psckpt *tool, const struct shard_folders *folders,
+                              struct publication *publication, struct ps_error *error)
+{
+    struct state_set set;
+    struct ps_checkpoint_place *places =
+        ps_zeroed_array(tool->memory, folders->count, sizeof *places);
+    if (places == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu shards", folders->count);
+    enum ps_status status = state_set_make(&set, tool->memory, folders->count, error);
+    for (size_t i = 0; i < folders->count && status == PS_OK; i++) {
+        struct recovery recovery = {0};
+        status = recover(tool, &folders->rows[i], &recovery, error);
+        if (status == PS_OK)
+            status = find_place(tool, &folders->rows[i], &recovery, &places[i], error);
+        set.states[i] = recovery.state;
+    }
+    if (status == PS_OK)
+        status = publication_plan(publication, &set, folders, error);
+    for (size_t i = 0; i < folders->count && status == PS_OK; i++)
+        pointer_change_set(&publication->changes[i], &places[i], set.states[i].facts.position);
+    if (status == PS_OK)
+        status = publication_make(publication, tool, true, error);
+    state_set_fini(&set);
+    ps_release(tool->memory, places);
+    return status;
+}
+
+/* A server refuses a folder with damage in it, whatever the pointer says. */
+static enum ps_status recover(const struct psckpt *tool, const struct shard_folder *folder,
+                              struct recovery *recovery, struct ps_error *error)
+{
+    const struct recovery_wish wish = {.files = tool->files,
+                                       .memory = tool->memory,
+                                       .progress = tool->progress,
+                                       .to = RECOVERY_TO_END,
+                                       .journal = true};
+    struct ps_error why = {0};
+    enum ps_status status = recovery_load(recovery, &wish, folder->path, &why);
+    if (status == PS_OK && recovery->omission_count > 0)
+        status = ps_fail(&why, PS_ERR_CORRUPT, "%.100s: %.120s", recovery->omissions[0].what,
+                         recovery->omissions[0].why);
+    if (status != PS_OK && status != PS_ERR_CORRUPT)
+        return ps_fail(error, status, "%s", why.text);
+    if (status == PS_ERR_CORRUPT)
+        return ps_fail(error, status, "%.160s: psckpt repair --in-place goes back before that",
+                       why.text);
+    return PS_OK;
+}
+
+static enum ps_status find_place(const struct psckpt *tool, const struct shard_folder *folder,
+                                 const struct recovery *recovery, struct ps_checkpoint_place *place,
+                                 struct ps_error *error)
+{
+    const struct ps_checkpoint_facts *facts = &recovery->state.facts;
+    char path[sizeof place->path];
+    int length = snprintf(path, sizeof path, "%s/%s", folder->path, recovery->checkpoint);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "%.100s...: the path is too long", folder->path);
+    PS_TRY(psckpt_from_root(path, place->path, sizeof place->path, error));
+    if (folder->is_named && folder->index != facts->index)
+        return ps_fail(error, PS_ERR_CORRUPT, "%.150s holds shard %" PRIu32, folder->path,
+                       facts->index);
+    if (!ps_checkpoint_name_read(recovery->checkpoint, PS_CHECKPOINT_SUFFIX, &place->epoch,
+                                 &place->position, place->uuid))
+        return ps_fail(error, PS_ERR_CORRUPT, "%.120s: no checkpoint has such a name",
+                       recovery->checkpoint);
+    place->unix_ns = facts->unix_ns;
+    PS_TRY(sum_file(tool, place, error));
+    return find_journal(tool, folder->path, place, error);
+}
+
+static enum ps_status sum_file(const struct psckpt *tool, struct ps_checkpoint_place *place,
+                               struct ps_error *error)
+{
+    const struct ps_files *files = tool->files;
+    struct ps_file file;
+    size_t got = PART_BYTES;
+    uint8_t *part = ps_plain(tool->memory, PART_BYTES);
+    if (part == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read %.150s", place->path);
+    enum ps_status status = files->open(files->self, place->path, PS_FILE_READ, &file, error);
+    bool is_open = status == PS_OK;
+    while (status == PS_OK && got == PART_BYTES) {
+        status = files->read(files->self, file, place->bytes, part, PART_BYTES, &got, error);
+        if (status == PS_OK)
+            place->crc32 = ps_checksum_crc32(place->crc32, (struct ps_bytes){part, got});
+        if (status == PS_OK)
+            place->bytes += got;
+    }
+    if (is_open)
+        files->close(files->self, file);
+    ps_release(tool->memory, part);
+    return status;
+}
+
+/* What the server asks of the folder later on is what is there now. */
+static enum ps_status find_journal(const struct psckpt *tool, const char *folder,
+                                   struct ps_checkpoint_place *place, struct ps_error *error)
+{
+    struct ps_journal_segments segments;
+    PS_TRY(
+        ps_journal_segments_init(&segments, tool->files, folder, UINT64_MAX, tool->memory, error));
+    place->journal = PS_CHECKPOINT_JOURNAL_NONE;
+    for (size_t i = 0; i < segments.count; i++)
+        if (segments.entries[i].epoch >= place->epoch)
+            place->journal = PS_CHECKPOINT_JOURNAL_KEPT;
+    ps_journal_segments_fini(&segments);
+    return PS_OK;
+}

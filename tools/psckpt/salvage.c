@@ -1,0 +1,319 @@
+/* Parameter by parameter, newest checkpoint first. */
+#include "tools/psckpt/salvage.h"
+
+#include "checkpoint/catalog.h"
+#include "checkpoint/journal_segments.h"
+#include "optimizer/optimizer.h"
+#include "server/core/loader_replay.h"
+#include "server/core/parameter_settings.h"
+#include "tools/psckpt/session_summary.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* A checkpoint whose header is whole. */
+struct source {
+    struct ps_checkpoint_reader *reader; /* owned */
+    char path[1200];
+    bool has_sessions; /* they are whole */
+    bool is_used;
+};
+
+struct salvaging {
+    const struct salvage_wish *wish;
+    struct salvage *salvage;
+    const char *path; /* of the folder or file, for the report */
+    struct source sources[SALVAGE_FILES_MAX];
+    size_t source_count;
+};
+
+/* Where one parameter goes; the arrays stand one behind the other. */
+struct room {
+    uint8_t *bytes;
+    struct ps_bytes *pieces;
+    size_t size; /* of one array */
+    uint32_t arrays;
+};
+
+static enum ps_status open_folder(struct salvaging *salvaging, struct ps_error *error);
+static enum ps_status open_source(struct salvaging *salvaging, const char *path,
+                                  struct ps_error *error);
+static void close_sources(struct salvaging *salvaging);
+static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *error);
+static enum ps_status take(struct salvaging *salvaging, const struct ps_checkpoint_parameter *about,
+                           struct ps_error *error);
+static enum ps_status make_room(struct shard_state *state,
+                                const struct ps_checkpoint_parameter *about, struct room *room,
+                                struct ps_error *error);
+static enum ps_status try_source(struct salvaging *salvaging, size_t number,
+                                 const struct ps_checkpoint_parameter *about,
+                                 const struct room *room, bool values_only, bool *taken,
+                                 struct ps_error *error);
+static enum ps_status fill_fresh(const struct ps_checkpoint_parameter *row, const struct room *room,
+                                 const struct ps_allocator *memory, struct ps_error *error);
+static size_t find(const struct ps_checkpoint_reader *reader,
+                   const struct ps_checkpoint_parameter *about);
+static enum ps_status read_arrays(struct ps_checkpoint_reader *reader, size_t i,
+                                  const struct room *room, uint32_t count, struct ps_error *error);
+static enum ps_status add(struct shard_state *state, const struct ps_checkpoint_parameter *row,
+                          const struct room *room, struct ps_error *error);
+static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *error);
+
+enum ps_status salvage_load(struct salvage *salvage, const struct salvage_wish *wish,
+                            const char *path, struct ps_error *error)
+{
+    struct salvaging salvaging = {.wish = wish, .salvage = salvage, .path = path};
+    *salvage = (struct salvage){0};
+    shard_state_init(&salvage->state, wish->memory);
+    enum ps_status status = open_folder(&salvaging, error);
+    if (status == PS_OK)
+        status = take_all(&salvaging, error);
+    if (status == PS_OK)
+        status = set_facts(&salvaging, error);
+    if (status == PS_OK)
+        status = shard_state_seal(&salvage->state, error);
+    close_sources(&salvaging);
+    if (status != PS_OK)
+        shard_state_fini(&salvage->state);
+    return status;
+}
+
+/* A path that holds nothing is one file. */
+static enum ps_status open_folder(struct salvaging *salvaging, struct ps_error *error)
+{
+    const struct salvage_wish *wish = salvaging->wish;
+    struct ps_catalog catalog = {0};
+    struct ps_journal_segments segments = {0};
+    enum ps_status status =
+        ps_catalog_init(&catalog, wish->files, salvaging->path, wish->memory, error);
+    if (status == PS_ERR_NO_MEMORY)
+        return status;
+    if (status != PS_OK || catalog.count == 0) {
+        ps_catalog_fini(&catalog);
+        status = open_source(salvaging, salvaging->path, error);
+        if (status == PS_ERR_IO || status == PS_ERR_NOT_FOUND)
+            return ps_fail(error, PS_ERR_NOT_FOUND, "%.200s holds no checkpoint", salvaging->path);
+        return status;
+    }
+    status = ps_journal_segments_init(&segments, wish->files, salvaging->path, UINT64_MAX,
+                                      wish->memory, error);
+    for (size_t i = 0; i < catalog.count && status == PS_OK; i++) {
+        const struct ps_catalog_entry *entry = &catalog.entries[i];
+        char path[sizeof salvaging->sources[0].path];
+        (void)snprintf(path, sizeof path, "%.1000s/%s", salvaging->path, entry->name);
+        if (salvaging->source_count < SALVAGE_FILES_MAX &&
+            !ps_loader_is_superseded(&segments, entry->epoch, entry->position))
+            status = open_source(salvaging, path, error);
+    }
+    ps_journal_segments_fini(&segments);
+    ps_catalog_fini(&catalog);
+    if (status == PS_OK && salvaging->source_count == 0)
+        status = ps_fail(error, PS_ERR_CORRUPT, "%.200s: no checkpoint has a whole header",
+                         salvaging->path);
+    return status;
+}
+
+/* Of another shard, or without a whole header: said, and passed over. */
+static enum ps_status open_source(struct salvaging *salvaging, const char *path,
+                                  struct ps_error *error)
+{
+    const struct salvage_wish *wish = salvaging->wish;
+    struct source *source = &salvaging->sources[salvaging->source_count];
+    struct ps_error why = {0};
+    enum ps_status status = ps_checkpoint_open_damaged(
+        wish->files, path, wish->memory, &source->reader, &source->has_sessions, &why);
+    if (status == PS_ERR_CORRUPT && path != salvaging->path) {
+        (void)fprintf(wish->report, "%s: left out: %s\n", path, why.text);
+        return PS_OK;
+    }
+    if (status != PS_OK)
+        return ps_fail(error, status, "%s", why.text);
+    (void)snprintf(source->path, sizeof source->path, "%s", path);
+    const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(source->reader);
+    const struct ps_checkpoint_facts *first =
+        ps_checkpoint_reader_facts(salvaging->sources[0].reader);
+    if (facts->index != first->index || facts->shard_count != first->shard_count) {
+        (void)fprintf(wish->report, "%s: left out: it is of another shard\n", path);
+        ps_checkpoint_close(source->reader);
+        *source = (struct source){0};
+        return PS_OK;
+    }
+    salvaging->source_count++;
+    return PS_OK;
+}
+
+static void close_sources(struct salvaging *salvaging)
+{
+    for (size_t i = 0; i < salvaging->source_count; i++)
+        ps_checkpoint_close(salvaging->sources[i].reader);
+}
+
+/* Parameters are all there from the first checkpoint on: any header has the names. */
+static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *error)
+{
+    const struct ps_checkpoint_reader *newest = salvaging->sources[0].reader;
+    struct salvage *salvage = salvaging->salvage;
+    struct shard_state *state = &salvage->state;
+    salvage->parameter_count = ps_checkpoint_parameter_count(newest);
+    state->parameters =
+        shard_state_room(state, salvage->parameter_count, sizeof *state->parameters, error);
+    if (state->parameters == NULL)
+        return PS_ERR_NO_MEMORY;
+    progress_begin(salvaging->wish->progress, salvaging->path, 0);
+    enum ps_status status = PS_OK;
+    for (size_t i = 0; i < salvage->parameter_count && status == PS_OK; i++)
+        status = take(salvaging, ps_checkpoint_parameter(newest, i), error);
+    progress_end(salvaging->wish->progress);
+    salvage->taken_count = state->count;
+    if (status == PS_OK && state->count == 0)
+        return ps_fail(error, PS_ERR_CORRUPT, "%.200s: not one parameter is whole",
+                       salvaging->path);
+    return status;
+}
+
+static enum ps_status take(struct salvaging *salvaging, const struct ps_checkpoint_parameter *about,
+                           struct ps_error *error)
+{
+    struct room room;
+    bool taken = false;
+    PS_TRY(make_room(&salvaging->salvage->state, about, &room, error));
+    for (size_t i = 0; i < salvaging->source_count && !taken; i++)
+        PS_TRY(try_source(salvaging, i, about, &room, false, &taken, error));
+    for (size_t i = 0; i < salvaging->source_count && !taken; i++)
+        PS_TRY(try_source(salvaging, i, about, &room, true, &taken, error));
+    if (!taken)
+        (void)fprintf(salvaging->wish->report, "%s: %.*s: left out: it is whole nowhere\n",
+                      salvaging->path, (int)about->name.size, (const char *)about->name.data);
+    return PS_OK;
+}
+
+static enum ps_status make_room(struct shard_state *state,
+                                const struct ps_checkpoint_parameter *about, struct room *room,
+                                struct ps_error *error)
+{
+    room->size = (size_t)about->count * ps_dtype_size(about->dtype);
+    room->arrays = 1 + about->state_count;
+    room->bytes = shard_state_room(state, room->arrays, room->size, error);
+    room->pieces = shard_state_room(state, room->arrays, sizeof *room->pieces, error);
+    return room->bytes == NULL || room->pieces == NULL ? PS_ERR_NO_MEMORY : PS_OK;
+}
+
+static enum ps_status try_source(struct salvaging *salvaging, size_t number,
+                                 const struct ps_checkpoint_parameter *about,
+                                 const struct room *room, bool values_only, bool *taken,
+                                 struct ps_error *error)
+{
+    struct source *source = &salvaging->sources[number];
+    struct ps_error why = {0};
+    size_t i = find(source->reader, about);
+    if (i == SIZE_MAX)
+        return PS_OK;
+    enum ps_status status =
+        read_arrays(source->reader, i, room, values_only ? 1 : room->arrays, &why);
+    if (status == PS_ERR_CORRUPT || status == PS_ERR_IO)
+        return PS_OK;
+    if (status != PS_OK)
+        return ps_fail(error, status, "%s", why.text);
+    struct ps_checkpoint_parameter row = *ps_checkpoint_parameter(source->reader, i);
+    if (values_only) {
+        row.step = 0;
+        PS_TRY(fill_fresh(&row, room, salvaging->wish->memory, error));
+        salvaging->salvage->fresh_count++;
+        (void)fprintf(salvaging->wish->report,
+                      "%s: %.*s: its optimizer begins anew: no state of it is whole\n",
+                      salvaging->path, (int)row.name.size, (const char *)row.name.data);
+    }
+    if (number > 0)
+        (void)fprintf(salvaging->wish->report, "%s: %.*s: taken from %s\n", salvaging->path,
+                      (int)row.name.size, (const char *)row.name.data, source->path);
+    progress_add(salvaging->wish->progress, room->arrays * room->size);
+    source->is_used = true;
+    *taken = true;
+    return add(&salvaging->salvage->state, &row, room, error);
+}
+
+/* As InitParam makes it. */
+static enum ps_status fill_fresh(const struct ps_checkpoint_parameter *row, const struct room *room,
+                                 const struct ps_allocator *memory, struct ps_error *error)
+{
+    struct ps_optimizer_settings settings;
+    PS_TRY(ps_parameter_settings_read(row->config, row->dtype, memory, &settings, error));
+    for (uint32_t state = 0; state + 1 < room->arrays; state++)
+        ps_optimizer_fill(row->dtype, ps_optimizer_state_start(&settings, state),
+                          room->bytes + (state + 1) * room->size, row->count);
+    return PS_OK;
+}
+
+/* SIZE_MAX: it is not there, or not of the same kind. */
+static size_t find(const struct ps_checkpoint_reader *reader,
+                   const struct ps_checkpoint_parameter *about)
+{
+    for (size_t i = 0; i < ps_checkpoint_parameter_count(reader); i++) {
+        const struct ps_checkpoint_parameter *row = ps_checkpoint_parameter(reader, i);
+        if (ps_bytes_equal(row->name, about->name))
+            return row->dtype == about->dtype && row->count == about->count &&
+                           row->state_count == about->state_count
+                       ? i
+                       : SIZE_MAX;
+    }
+    return SIZE_MAX;
+}
+
+static enum ps_status read_arrays(struct ps_checkpoint_reader *reader, size_t i,
+                                  const struct room *room, uint32_t count, struct ps_error *error)
+{
+    for (uint32_t array = 0; array < count; array++) {
+        struct ps_checkpoint_piece piece = {room->bytes + array * room->size, room->size};
+        PS_TRY(ps_checkpoint_read_array(reader, i, (int32_t)array - 1, &piece, 1, error));
+    }
+    return PS_OK;
+}
+
+static enum ps_status add(struct shard_state *state, const struct ps_checkpoint_parameter *row,
+                          const struct room *room, struct ps_error *error)
+{
+    struct ps_checkpoint_parameter taken = *row;
+    taken.name = shard_state_copy(state, row->name, error);
+    taken.config = shard_state_copy(state, row->config, error);
+    if (taken.name.data == NULL || taken.config.data == NULL)
+        return PS_ERR_NO_MEMORY;
+    for (uint32_t array = 0; array < room->arrays; array++) {
+        room->pieces[array] = (struct ps_bytes){room->bytes + array * room->size, room->size};
+        *(array == 0 ? &taken.values : &taken.states[array - 1]) = ps_view_of(&room->pieces[array]);
+    }
+    state->parameters[state->count++] = taken;
+    return PS_OK;
+}
+
+/* Of the oldest that is used: from there on the journal has what it lacks. */
+static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *error)
+{
+    struct salvage *salvage = salvaging->salvage;
+    struct shard_state *state = &salvage->state;
+    const struct source *oldest = NULL;
+    size_t used_count = 0;
+    for (size_t i = 0; i < salvaging->source_count; i++) {
+        const struct source *source = &salvaging->sources[i];
+        uint64_t position = ps_checkpoint_reader_facts(source->reader)->position;
+        if (!source->is_used)
+            continue;
+        oldest = source;
+        used_count++;
+        salvage->newest = position > salvage->newest ? position : salvage->newest;
+    }
+    const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(oldest->reader);
+    salvage->is_mixed = used_count > 1;
+    state->facts = *facts;
+    struct ps_bytes job = shard_state_copy(state, ps_bytes_of_text(facts->job), error);
+    if (job.data == NULL)
+        return PS_ERR_NO_MEMORY;
+    state->facts.job = (const char *)job.data;
+    if (!oldest->has_sessions) {
+        (void)fprintf(salvaging->wish->report,
+                      "%s: what it remembered of clients is not whole: all begin new sessions\n",
+                      salvaging->path);
+        return session_summary_forget(state, error);
+    }
+    state->facts.sessions = shard_state_copy(state, facts->sessions, error);
+    return state->facts.sessions.data == NULL ? PS_ERR_NO_MEMORY : PS_OK;
+}

@@ -1,0 +1,51 @@
+/* Every tensor of a shard that is whole, by its own checksum, whatever else of its files is not.
+ *
+ * Each parameter is taken from the newest checkpoint in which it is whole, values and optimizer
+ * state; then the records of the journal that are behind that are applied to it. An update touches
+ * one parameter alone, so where the journal goes far enough back the result is the very state that
+ * was lost. A parameter of which only the values are whole anywhere begins with a fresh optimizer
+ * state. What is left out is listed.
+ *
+ * Threads:  one.
+ * Blocking: for the disk.
+ * Errors:   said at the function.
+ * Memory:   the state's.
+ */
+#ifndef PS_TOOLS_SALVAGE_H
+#define PS_TOOLS_SALVAGE_H
+
+#include "tools/psckpt/shard_state.h"
+
+#include <stdio.h>
+
+/* Checkpoints that are looked at, from the newest on. */
+#define SALVAGE_FILES_MAX 16
+
+struct salvage_wish {
+    const struct ps_files *files;
+    const struct ps_allocator *memory;
+    struct progress *progress;
+    FILE *report; /* a line for each thing that is not whole */
+};
+
+struct salvage {
+    struct shard_state state;
+    size_t parameter_count; /* that there were */
+    size_t taken_count;     /* that are in the state */
+    size_t fresh_count;     /* of these, with a fresh optimizer state */
+    bool is_mixed;          /* not all are of one checkpoint */
+    uint64_t newest;        /* the highest position of a checkpoint that something was taken from */
+};
+
+/* Takes what is whole of the checkpoints of `path`, a shard's folder or one file. The facts are
+ * those of the oldest that something was taken from, so that the journal behind it has the rest.
+ *
+ * PS_OK               `salvage` has a sealed state; release it with shard_state_fini
+ * PS_ERR_NOT_FOUND    there is no checkpoint
+ * PS_ERR_CORRUPT      not one header, or not one parameter is whole
+ * PS_ERR_UNSUPPORTED, PS_ERR_IO, PS_ERR_NO_MEMORY
+ */
+PS_MUST_USE enum ps_status salvage_load(struct salvage *salvage, const struct salvage_wish *wish,
+                                        const char *path, struct ps_error *error);
+
+#endif
