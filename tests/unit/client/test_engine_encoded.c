@@ -49,7 +49,8 @@ END_TEST
 
 START_TEST(a_gradient_that_could_not_be_encoded_is_not_sent)
 {
-    const struct ps_encoded_push encoded = {.error = {.status = PS_ERR_BAD_INPUT, .text = "one is not finite"}};
+    const struct ps_encoded_push encoded = {
+        .error = {.status = PS_ERR_BAD_INPUT, .text = "one is not finite"}};
     struct ps_item item = bench_push_item("w", values, 4);
     item.encoded = &encoded;
     bench_open(&bench, 1, 1000);
