@@ -29,13 +29,14 @@ int main(int argc, char **argv)
     bool wants_wrong = argc > 2 && strcmp(argv[2], "wrong") == 0;
     uint64_t first = argc > 2 && !wants_wrong ? strtoull(argv[2], NULL, 10) : 1;
     uint64_t wrong = 0;
-    for (uint64_t seed = first; seed - first < orders; seed++) {
+    /* Where some is to be wrong, one is enough. */
+    for (uint64_t seed = first; seed - first < orders && !(wants_wrong && wrong > 0); seed++) {
         if (is_right(seed))
             continue;
         if (wrong++ == 0)
             printf("first wrong order: seed %llu\n", (unsigned long long)seed);
     }
-    printf("%llu of %llu orders are wrong\n", (unsigned long long)wrong,
+    printf("%llu of up to %llu orders are wrong\n", (unsigned long long)wrong,
            (unsigned long long)orders);
     return (wrong > 0) == wants_wrong ? EXIT_SUCCESS : EXIT_FAILURE;
 }
