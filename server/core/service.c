@@ -2,6 +2,7 @@
 #include "server/core/service.h"
 
 #include "base/assert.h"
+#include "checkpoint/header_writer.h"
 #include "optimizer/optimizer.h"
 #include "server/core/service_state.h"
 
@@ -25,6 +26,15 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     if (created == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the service");
     created->memory = options->memory;
+    if (options->saves) {
+        enum ps_status status =
+            ps_header_facts_bytes(options->job != NULL ? options->job : "", options->memory,
+                                  &created->header_bytes, error);
+        if (status != PS_OK) {
+            ps_release(options->memory, created);
+            return status;
+        }
+    }
     created->store = options->store;
     created->device_store = options->device_store;
     created->clock = options->clock;

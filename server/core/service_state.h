@@ -35,6 +35,7 @@ struct ps_service {
     struct ps_core_metrics metrics;
     uint64_t bytes_max; /* UINT64_MAX: no limit */
     bool saves;
+    uint64_t header_bytes; /* of a checkpoint's header, besides the parameters */
     enum ps_ack ack;          /* what PS_ACK_DEFAULT means; never that itself */
     const char *device;       /* borrowed */
     const char *job;          /* borrowed */
