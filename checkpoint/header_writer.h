@@ -57,8 +57,8 @@ PS_MUST_USE enum ps_status ps_header_write(const struct ps_checkpoint_facts *fac
                                            const struct ps_allocator *memory,
                                            struct ps_buffer *head, struct ps_error *error);
 
-/* Most bytes that a header takes besides its parameters: the facts of `job` with the widest numbers,
- * the sessions, and the padding. PS_ERR_NO_MEMORY. */
+/* Most bytes that a header takes besides its parameters: the facts of `job` with the widest
+ * numbers, the sessions, and the padding. PS_ERR_NO_MEMORY. */
 PS_MUST_USE enum ps_status ps_header_facts_bytes(const char *job, const struct ps_allocator *memory,
                                                  uint64_t *bytes, struct ps_error *error);
 

@@ -87,6 +87,27 @@ enum ps_status ps_service_want_checkpoint(struct ps_service *service, struct ps_
     return PS_OK;
 }
 
+/* Positions are given out with the cut held, and of one life all tickets are older than they: what
+ * was applied when any of them was given is in a checkpoint of this position. */
+bool ps_service_has_nothing_new(struct ps_service *service, struct ps_ticket *ticket,
+                                struct ps_checkpoint_place *place)
+{
+    struct ps_checkpoint_place last = {0};
+    struct ps_journal_state state;
+    ps_rwlock_read(&service->cut);
+    struct ps_ticket newest = ps_tickets_newest(&service->tickets);
+    ps_journal_queue_look(&service->queue, &state);
+    bool nothing = ps_service_life(service) == PS_LIFE_READY &&
+                   ps_tickets_place(&service->tickets, &last) && last.epoch == service->epoch &&
+                   last.position == state.position;
+    ps_rwlock_unlock(&service->cut);
+    if (nothing && ticket != NULL)
+        *ticket = newest;
+    if (nothing && place != NULL)
+        *place = last;
+    return nothing;
+}
+
 bool ps_service_satisfied(const struct ps_service *service, struct ps_ticket ticket)
 {
     return ps_tickets_satisfied((struct ps_tickets *)&service->tickets, ticket);
@@ -125,6 +146,7 @@ void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
     ps_gauge_set(service->metrics.checkpoint_position, (double)place->position);
     ps_gauge_set(service->metrics.checkpoint_timestamp, (double)place->unix_ns / 1e9);
     ps_service_tell_changed(service);
+    ps_service_watch_journal(service);
 }
 
 bool ps_service_last_saved(struct ps_service *service, struct ps_checkpoint_place *place)

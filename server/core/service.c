@@ -41,6 +41,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     created->log = options->log;
     created->bytes_max = options->bytes_max > 0 ? options->bytes_max : UINT64_MAX;
     created->saves = options->saves;
+    created->journal_bytes_max = options->checkpoint_journal_bytes;
     created->ack = options->ack == PS_ACK_DEFAULT ? PS_ACK_MEMORY : options->ack;
     created->device = options->device != NULL ? options->device : "cpu";
     created->job = options->job != NULL ? options->job : "";
@@ -311,6 +312,7 @@ void ps_service_count_table(struct ps_service *service)
 {
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
+    atomic_store(&service->shard_bytes, service->table.value_bytes + service->table.state_bytes);
     ps_gauge_set(service->metrics.position, (double)state.position);
     ps_service_count_clients(service);
     ps_gauge_set(service->metrics.parameters, (double)service->table.count);

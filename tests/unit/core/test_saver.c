@@ -246,8 +246,11 @@ END_TEST
 
 START_TEST(b8_who_lost_the_shard_removes_nothing_that_the_new_owner_may_use)
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        push();
         ck_assert_int_eq(save(), PS_OK);
+    }
+    push();
     disk_store_lose(&store);
     memory_files_knobs(disk)->count[MEMORY_REMOVE] = 0;
 
