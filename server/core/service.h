@@ -153,8 +153,14 @@ void ps_service_begin_recovered(struct ps_service *service, uint64_t position);
 void ps_service_give_up_recovery(struct ps_service *service);
 
 /* Ownership is proved until `until_ms` on the service's clock (PS_DEADLINE_NEVER without a store).
- * From then on every call is refused and nothing more is acknowledged. */
+ * From then on every call is refused and nothing more is acknowledged; so also when the wall clock
+ * has jumped against the service's by more than PS_CLOCK_JUMP_MS meanwhile: the machine may have
+ * been paused as a whole, which its own clock does not count. */
 void ps_service_prove(struct ps_service *service, uint64_t until_ms);
+
+/* Why the lease could not be kept when that was tried last (NULL: it could): told to who is refused
+ * because it has run out. */
+void ps_service_note_unkept(struct ps_service *service, const struct ps_error *why);
 
 /* Is it proved at this moment? */
 bool ps_service_is_proved(const struct ps_service *service);

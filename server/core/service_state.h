@@ -45,6 +45,9 @@ struct ps_service {
     uint64_t launches_counted;           /* of the device; whoever shows the metrics */
     struct ps_service_listener listener; /* set before calls arrive */
 
+    struct ps_mutex fence_lock; /* PS_RANK_LEAF; guards the text */
+    char fence_reason[160];     /* why the lease could not be kept; empty: it could, or why not */
+
     struct ps_rwlock cut; /* PS_RANK_TABLE */
 
     /* Changed only with the cut held alone. */
@@ -64,7 +67,8 @@ struct ps_service {
     _Atomic bool draining;
     _Atomic bool broken;
     _Atomic uint64_t proved_until_ms;
-    _Atomic uint64_t shard_bytes; /* values and states of the table */
+    _Atomic int64_t proved_offset_ms; /* of the wall clock, when it was proved */
+    _Atomic uint64_t shard_bytes;     /* values and states of the table */
     _Atomic uint64_t push_count;
     _Atomic uint64_t pull_count;
     _Atomic uint64_t lost_count;

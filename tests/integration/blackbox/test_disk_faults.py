@@ -41,10 +41,14 @@ def ask_to_save(server, timeout=30):
 
 def save(server):
     """Saves, and waits until the saving thread has nothing to do: the reply comes before that."""
-    before = server.process.log().count("checkpoint saved")
+    def saves():
+        log = server.process.log()
+        return log.count("checkpoint saved") + log.count("nothing new since the newest checkpoint")
+
+    before = saves()
     patiently(lambda: ask_to_save(server).result())
-    wait_until(lambda: server.process.log().count("checkpoint saved") > before and
-               faults.sleeps(server.pid, "checkpointer"), 20, "the save is over")
+    wait_until(lambda: saves() > before and faults.sleeps(server.pid, "checkpointer"), 20,
+               "the save is over")
 
 
 def push(server):
@@ -121,7 +125,8 @@ class Faults(unittest.TestCase):
             self.assertIn(server.data, trace.hit() or "nothing", f"{folder}: the wrong call failed")
             copy_of(server, folder)
             high = push(server)
-        saving.result(60)
+        saving.exception(60)  # it may have been told that this save failed
+        patiently(lambda: ask_to_save(server, timeout=60).result())
         self.assertEqual(count(server), high)
         # What a save does not need may fail without a word: it is swept next time.
         if call in ("write", "fdatasync", "fsync", "rename"):
@@ -264,12 +269,13 @@ class Limits(unittest.TestCase):
             push(server)
             _, most = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (100, most))
-            waiting = ask_to_save(server, timeout=60)
-            failed = "\nps_checkpoint_failures_total 0\n"
-            wait_until(lambda: failed not in server.get("/metrics")[1], 20, "the save fails")
+            with self.assertRaises(grpc.RpcError) as refused:  # a7: it says why, and goes on trying
+                ask_to_save(server, timeout=60).result(60)
+            self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE)
+            self.assertIn("File too large", refused.exception.details())
             self.assertEqual(push(server), 2)
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (most, most))
-            waiting.result(60)
+            ask_to_save(server, timeout=60).result(60)
             server.process.kill()
             server.start()
             self.assertEqual(count(server), 2)
@@ -284,6 +290,7 @@ class Limits(unittest.TestCase):
             with self.assertRaises(grpc.RpcError) as refused:
                 server.calls.pull("w")
             self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE)
+            self.assertIn("File too large", refused.exception.details())  # ENOSPC of this limit
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (most, most))
             wait_until(lambda: server.get("/readyz")[0] == 200, 20, "there is room again")
             self.assertEqual(count(server), 1)
