@@ -1,5 +1,6 @@
 /* server/core/init_param.c: what InitParam refuses; a refusal changes and leaks nothing. */
 #include "base/bounds.h"
+#include "server/core/parameter.h"
 #include "tests/unit/core/core_disk.h"
 
 #include <stdio.h>
@@ -307,6 +308,65 @@ START_TEST(init_survives_any_refused_allocation)
 }
 END_TEST
 
+/* An allocator that loses the shard, and wins it back, while a parameter is being made. */
+struct losing {
+    const struct ps_allocator *heap;
+    struct ps_service *service;
+    bool loses;
+};
+
+static void *lose_and_take(void *self, size_t size)
+{
+    struct losing *losing = self;
+    bool loses = losing->loses && size >= sizeof(struct ps_parameter);
+    losing->loses = losing->loses && !loses;
+    if (loses) {
+        ps_service_reset(losing->service);
+        ps_service_own(losing->service, 0, 1, 2, "");
+        ps_service_prove(losing->service, PS_DEADLINE_NEVER);
+        ps_service_begin_empty(losing->service);
+    }
+    return ps_zeroed(losing->heap, size);
+}
+
+static void *take_plain(void *self, size_t size)
+{
+    return ps_plain(((struct losing *)self)->heap, size);
+}
+
+static void give(void *self, void *memory)
+{
+    ps_release(((struct losing *)self)->heap, memory);
+}
+
+START_TEST(a11_a_parameter_made_for_a_life_that_is_over_is_not_taken_by_the_next)
+{
+    struct losing losing = {.heap = ps_allocator_heap()};
+    const struct ps_allocator memory = {lose_and_take, take_plain, give, &losing};
+    struct ps_service_options options = {.memory = &memory, .clock = ps_clock_real()};
+    struct ps_bytes piece = {(const uint8_t *)two, sizeof two};
+    const struct ps_init_request request = {
+        .name = text("w"), .dtype = PS_F32, .content = ps_view_of(&piece)};
+    struct ps_init_reply reply = {.epoch = 99};
+    struct ps_status_reply status;
+    char uuid[37];
+    ck_assert_int_eq(ps_service_create(&options, &losing.service, NULL), PS_OK);
+    ps_service_own(losing.service, 0, 1, 1, "");
+    ps_service_prove(losing.service, PS_DEADLINE_NEVER);
+    ps_service_begin_empty(losing.service);
+    losing.loses = true;
+
+    ck_assert_int_eq(ps_service_init(losing.service, &request, &reply, NULL), PS_ERR_UNAVAILABLE);
+
+    ck_assert(!losing.loses);
+    ck_assert_uint_eq(reply.epoch, 99);
+    ps_service_status(losing.service, &status, uuid);
+    ck_assert_uint_eq(status.parameter_count, 0);
+    ps_service_check(losing.service);
+    ps_service_destroy(losing.service);
+}
+END_TEST
+
 /* A valid configuration of that many bytes: what follows the learning rate is a field that nobody
  * knows. */
 static struct ps_bytes long_config(uint8_t *bytes, size_t size)
@@ -413,6 +473,7 @@ int main(void)
     tcase_add_test(tests, init_survives_any_refused_allocation);
     tcase_add_test(
         tests, a7_what_no_header_can_hold_is_refused_and_all_that_was_taken_is_saved_and_loaded);
+    tcase_add_test(tests, a11_a_parameter_made_for_a_life_that_is_over_is_not_taken_by_the_next);
     tcase_add_test(tests, a7_who_saves_nothing_has_no_header_to_fill);
     return run_tests("init_param", tests);
 }
