@@ -250,7 +250,8 @@ END_TEST
 
 START_TEST(b6_a_fence_says_why_the_lease_could_not_be_kept)
 {
-    const struct ps_error why = {PS_ERR_IO, "write /data/store/store: No space left on device"};
+    const struct ps_error why = {.status = PS_ERR_IO,
+                                 .text = "write /data/store/store: No space left on device"};
     struct core_world world;
     float value[4];
     world_init_ready(&world);
