@@ -269,9 +269,8 @@ class Limits(unittest.TestCase):
             push(server)
             _, most = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (100, most))
-            with self.assertRaises(grpc.RpcError) as refused:  # a7: it says why, and goes on trying
+            with self.assertRaises(grpc.RpcError) as refused:  # it says why, and goes on trying
                 ask_to_save(server, timeout=60).result(60)
-            self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE)
             self.assertIn("File too large", refused.exception.details())
             self.assertEqual(push(server), 2)
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (most, most))
@@ -279,6 +278,26 @@ class Limits(unittest.TestCase):
             server.process.kill()
             server.start()
             self.assertEqual(count(server), 2)
+
+    def test_a7_finish_answers_though_no_checkpoint_can_be_written(self):
+        with Server(http=True) as server:
+            server.calls.init("w", [0.0])
+            _, most = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (0, most))
+            with self.assertRaises(grpc.RpcError) as refused:
+                server.calls.finish(timeout=60)
+            self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE)
+            self.assertIn("File too large", refused.exception.details())
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (most, most))
+
+            def finished():
+                try:
+                    server.calls.finish(timeout=60)
+                except grpc.RpcError as error:
+                    return error.code() == grpc.StatusCode.ALREADY_EXISTS
+                return True
+            wait_until(finished, 30, "the first checkpoint is written")
+            self.assertEqual(push(server), 1)
 
     def test_without_room_for_its_lease_a_server_answers_nothing_and_comes_back(self):
         with Server(http=True, ttl="2s") as server:

@@ -248,64 +248,6 @@ START_TEST(b8_what_a_fenced_push_applied_does_not_survive_the_loss)
 }
 END_TEST
 
-START_TEST(b6_a_fence_says_why_the_lease_could_not_be_kept)
-{
-    const struct ps_error why = {.status = PS_ERR_IO,
-                                 .text = "write /data/store/store: No space left on device"};
-    struct core_world world;
-    float value[4];
-    world_init_ready(&world);
-    ps_service_prove(world.service, world.fake.now_ms + 1);
-    world.fake.now_ms += 2;
-
-    ps_service_note_unkept(world.service, &why);
-
-    ck_assert_int_eq(world_pull(&world, "w", value, sizeof value, NULL, NULL), PS_ERR_UNAVAILABLE);
-    ck_assert_msg(strstr(world.error.text, "No space left on device") != NULL, "%s",
-                  world.error.text);
-    ps_service_note_unkept(world.service, NULL);
-    ck_assert_int_eq(world_pull(&world, "w", value, sizeof value, NULL, NULL), PS_ERR_UNAVAILABLE);
-    ck_assert_msg(strstr(world.error.text, "No space") == NULL, "%s", world.error.text);
-    world_fini(&world);
-}
-END_TEST
-
-/* A wall clock of its own, which a test may set. */
-static int64_t wall_offset_ms;
-
-static uint64_t set_wall_clock(void *self)
-{
-    const struct core_world *world = self;
-    return (world->fake.now_ms + (uint64_t)wall_offset_ms) * 1000000;
-}
-
-static uint64_t same_clock(void *self)
-{
-    return ((const struct core_world *)self)->fake.now_ms;
-}
-
-START_TEST(a6_after_a_pause_of_the_machine_nothing_is_answered_until_the_lease_is_proved_again)
-{
-    struct core_world world;
-    world_init_ready(&world);
-    world.clock = (struct ps_clock){same_clock, set_wall_clock, &world};
-    wall_offset_ms = 10000000;
-    ps_service_prove(world.service, world.fake.now_ms + 8000);
-    wall_offset_ms += PS_CLOCK_JUMP_MS; /* no more than clocks drift */
-    ck_assert(ps_service_is_proved(world.service));
-
-    wall_offset_ms += 30000;
-
-    ck_assert_str_eq(ps_service_state_name(world.service), "fenced");
-    ck_assert_int_eq(world_push(&world, "w", PS_F32, four, sizeof four, NULL), PS_ERR_UNAVAILABLE);
-    ps_service_prove(world.service, world.fake.now_ms + 8000);
-    ck_assert(ps_service_is_proved(world.service));
-    wall_offset_ms -= 3600000; /* set back, which no pause does */
-    ck_assert(ps_service_is_proved(world.service));
-    world_fini(&world);
-}
-END_TEST
-
 START_TEST(ready_without_any_proof_is_fenced)
 {
     struct core_world world;
@@ -533,9 +475,6 @@ int main(void)
     tcase_add_test(tests, b8_a_push_during_which_the_lease_ran_out_is_not_acknowledged);
     tcase_add_test(tests, what_is_acknowledged_in_memory_is_in_the_last_snapshot);
     tcase_add_test(tests, b8_what_a_fenced_push_applied_does_not_survive_the_loss);
-    tcase_add_test(tests, b6_a_fence_says_why_the_lease_could_not_be_kept);
-    tcase_add_test(
-        tests, a6_after_a_pause_of_the_machine_nothing_is_answered_until_the_lease_is_proved_again);
     tcase_add_test(tests, ready_without_any_proof_is_fenced);
     tcase_add_test(tests, draining_refuses_calls_and_still_takes_snapshots);
     tcase_add_test(tests, a_broken_service_refuses_calls_and_acknowledges_nothing_any_more);
