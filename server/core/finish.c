@@ -87,25 +87,25 @@ enum ps_status ps_service_want_checkpoint(struct ps_service *service, struct ps_
     return PS_OK;
 }
 
-/* Positions are given out with the cut held, and of one life all tickets are older than they: what
- * was applied when any of them was given is in a checkpoint of this position. */
+/* Without the cut, which a push may hold for as long as a device hangs: whoever asks keeps the lease.
+ * The ticket is read before the position: what was applied when the ticket was given is in a
+ * checkpoint of that position. */
 bool ps_service_has_nothing_new(struct ps_service *service, struct ps_ticket *ticket,
                                 struct ps_checkpoint_place *place)
 {
     struct ps_checkpoint_place last = {0};
     struct ps_journal_state state;
-    ps_rwlock_read(&service->cut);
     struct ps_ticket newest = ps_tickets_newest(&service->tickets);
+    bool is_own = ps_tickets_own_place(&service->tickets, &last);
     ps_journal_queue_look(&service->queue, &state);
-    bool nothing = ps_service_life(service) == PS_LIFE_READY &&
-                   ps_tickets_place(&service->tickets, &last) && last.epoch == service->epoch &&
-                   last.position == state.position;
-    ps_rwlock_unlock(&service->cut);
-    if (nothing && ticket != NULL)
+    if (ps_service_life(service) != PS_LIFE_READY || !is_own ||
+        state.life != ps_ticket_life(newest) || state.position != last.position)
+        return false;
+    if (ticket != NULL)
         *ticket = newest;
-    if (nothing && place != NULL)
+    if (place != NULL)
         *place = last;
-    return nothing;
+    return true;
 }
 
 bool ps_service_satisfied(const struct ps_service *service, struct ps_ticket ticket)
