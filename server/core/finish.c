@@ -87,7 +87,7 @@ enum ps_status ps_service_want_checkpoint(struct ps_service *service, struct ps_
     return PS_OK;
 }
 
-/* Without the cut, which a push may hold for as long as a device hangs: whoever asks keeps the lease.
+/* Without the cut, which a push may hold for as long as a device hangs: who asks keeps the lease.
  * The ticket is read before the position: what was applied when the ticket was given is in a
  * checkpoint of that position. */
 bool ps_service_has_nothing_new(struct ps_service *service, struct ps_ticket *ticket,
