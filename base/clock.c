@@ -51,6 +51,11 @@ uint64_t ps_unix_ns(const struct ps_clock *clock)
     return clock->unix_ns(clock->self);
 }
 
+int64_t ps_clock_offset_ms(const struct ps_clock *clock)
+{
+    return (int64_t)(ps_unix_ns(clock) / 1000000) - (int64_t)ps_now_ms(clock);
+}
+
 uint64_t ps_deadline_after(const struct ps_clock *clock, uint64_t timeout_ms)
 {
     uint64_t now = ps_now_ms(clock);

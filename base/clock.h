@@ -18,7 +18,7 @@ struct ps_clock {
      * leases and deadlines are counted on it. */
     uint64_t (*now_ms)(void *self);
     /* Nanoseconds since 1970, for time stamps that people read. It may jump; nothing is decided
-     * by it. */
+     * by it but that it has jumped (ps_clock_offset_ms). */
     uint64_t (*unix_ns)(void *self);
     void *self;
 };
@@ -32,6 +32,14 @@ uint64_t ps_clock_precise_ns(void);
 
 uint64_t ps_now_ms(const struct ps_clock *clock);
 uint64_t ps_unix_ns(const struct ps_clock *clock);
+
+/* How far the wall clock is before now_ms. It stays about the same, but for two things: somebody
+ * sets the wall clock, or the whole machine was paused by what it runs on, which now_ms does not
+ * count, and the wall clock was set right afterwards. */
+int64_t ps_clock_offset_ms(const struct ps_clock *clock);
+
+/* A jump of that offset beyond this is one of the two. */
+#define PS_CLOCK_JUMP_MS 500
 
 /* now + timeout, held below PS_DEADLINE_NEVER. */
 uint64_t ps_deadline_after(const struct ps_clock *clock, uint64_t timeout_ms);

@@ -26,6 +26,7 @@ static enum ps_status gather(struct ps_catalog *catalog, const struct ps_files *
 static void gather_one(void *context, const char *name);
 static bool make_room(struct gathering *gathering);
 static int compare_age(const void *a, const void *b);
+static bool is_same_instant(const struct ps_catalog *catalog, size_t i);
 static bool is_overtaken(const struct ps_catalog *catalog,
                          const struct ps_journal_segments *journal, size_t i);
 static enum ps_status remove_old(const struct ps_files *files, const char *folder,
@@ -165,8 +166,10 @@ static enum ps_status remove_old(const struct ps_files *files, const char *folde
     for (size_t i = 0; i < catalog->count; i++) {
         const struct ps_catalog_entry *entry = &catalog->entries[i];
         size_t *like_it = is_overtaken(catalog, journal, i) ? &overtaken : &kept;
-        bool goes = (kept == keep || *like_it == keep) && strcmp(entry->uuid, published_uuid) != 0;
-        if (*like_it < keep)
+        bool again = is_same_instant(catalog, i);
+        bool goes =
+            (again || kept == keep || *like_it == keep) && strcmp(entry->uuid, published_uuid) != 0;
+        if (*like_it < keep && !again)
             (*like_it)++;
         if (!goes)
             continue;
@@ -174,6 +177,14 @@ static enum ps_status remove_old(const struct ps_files *files, const char *folde
         result = status != PS_OK ? status : result;
     }
     return result;
+}
+
+/* The file before is of the same owner and position: written again, since this one was found
+ * damaged or was never published. Two of them would not be two generations. */
+static bool is_same_instant(const struct ps_catalog *catalog, size_t i)
+{
+    const struct ps_catalog_entry *entry = &catalog->entries[i];
+    return i > 0 && entry[-1].epoch == entry->epoch && entry[-1].position == entry->position;
 }
 
 /* By a later owner, who began with less or with the same, as a checkpoint of his says or where his

@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Digits of the highest 64-bit number. */
+#define WIDEST_DIGITS 20
+
 static void write_json(const struct ps_checkpoint_facts *facts, const struct ps_header_slot *slots,
                        size_t slot_count, const struct ps_buffer *parameters,
                        struct ps_buffer *head);
@@ -44,6 +47,57 @@ enum ps_status ps_header_write(const struct ps_checkpoint_facts *facts,
     ps_buffer_fini(&parameters);
     if (status == PS_OK)
         finish_head(head);
+    return status;
+}
+
+/* Measured by writing: a sum of its own would have to follow every change of the format. */
+enum ps_status ps_header_facts_bytes(const char *job, const struct ps_allocator *memory,
+                                     uint64_t *bytes, struct ps_error *error)
+{
+    static const uint8_t session[1] = {0};
+    struct ps_checkpoint_facts facts = {.index = UINT32_MAX,
+                                        .shard_count = UINT32_MAX,
+                                        .epoch = UINT64_MAX,
+                                        .position = UINT64_MAX,
+                                        .unix_ns = UINT64_MAX,
+                                        .job = job,
+                                        .sessions = {session, sizeof session}};
+    memset(facts.uuid, 'f', sizeof facts.uuid - 1);
+    struct ps_buffer head;
+    ps_buffer_init(&head, memory, PS_HEADER_BYTES_MAX);
+    enum ps_status status = ps_header_write(&facts, NULL, 0, memory, &head, error);
+    /* The tensor of the sessions has its place behind all others, where numbers are long. */
+    *bytes = head.size + PS_HEADER_ALIGNMENT + 3 * WIDEST_DIGITS;
+    ps_buffer_fini(&head);
+    return status;
+}
+
+enum ps_status ps_header_parameter_bytes(const struct ps_checkpoint_parameter *parameter,
+                                         const struct ps_allocator *memory, uint64_t *bytes,
+                                         struct ps_error *error)
+{
+    struct ps_checkpoint_parameter widest = *parameter;
+    widest.version = widest.step = widest.id = UINT64_MAX;
+    const struct ps_header_slot slot = {.parameter = &widest};
+    struct ps_buffer parameters, head;
+    ps_buffer_init(&parameters, memory, PS_HEADER_BYTES_MAX);
+    ps_buffer_init(&head, memory, PS_HEADER_BYTES_MAX);
+    write_parameters(&slot, 1, memory, &parameters);
+    struct ps_json_writer json;
+    ps_json_writer_init(&json, &head);
+    ps_json_begin_object(&json, NULL);
+    ps_json_text(&json, "p", (struct ps_bytes){(const uint8_t *)parameters.text, parameters.size});
+    for (int32_t state = -1; state < (int32_t)widest.state_count; state++) {
+        uint64_t offset = UINT64_MAX - widest.count * ps_dtype_size(widest.dtype);
+        write_tensor(&json, &widest, state, &offset);
+    }
+    ps_json_end_object(&json);
+    enum ps_status status = ps_buffer_status(&parameters, error);
+    if (status == PS_OK)
+        status = ps_buffer_status(&head, error);
+    *bytes = head.size;
+    ps_buffer_fini(&head);
+    ps_buffer_fini(&parameters);
     return status;
 }
 

@@ -57,6 +57,18 @@ PS_MUST_USE enum ps_status ps_header_write(const struct ps_checkpoint_facts *fac
                                            const struct ps_allocator *memory,
                                            struct ps_buffer *head, struct ps_error *error);
 
+/* Most bytes that a header takes besides its parameters: the facts of `job` with the widest
+ * numbers, the sessions, and the padding. PS_ERR_NO_MEMORY. */
+PS_MUST_USE enum ps_status ps_header_facts_bytes(const char *job, const struct ps_allocator *memory,
+                                                 uint64_t *bytes, struct ps_error *error);
+
+/* Most bytes that a parameter adds to a header, whatever its version, its step and its place in the
+ * file become. Only name, dtype, count, config and state_count are looked at. PS_ERR_NO_MEMORY. */
+PS_MUST_USE enum ps_status
+ps_header_parameter_bytes(const struct ps_checkpoint_parameter *parameter,
+                          const struct ps_allocator *memory, uint64_t *bytes,
+                          struct ps_error *error);
+
 /* The order of parameters in a file: wide elements first, then by name, so that every array is
  * aligned to its element without gaps. <0, 0, >0. */
 int ps_header_order(enum ps_dtype a_dtype, struct ps_bytes a_name, enum ps_dtype b_dtype,

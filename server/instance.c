@@ -220,6 +220,7 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
         .journals = options->journal,
         .ack = strcmp(options->ack, "logged") == 0 ? PS_ACK_LOGGED : PS_ACK_MEMORY,
         .journal_queue_bytes = options->journal_queue_bytes,
+        .checkpoint_journal_bytes = options->checkpoint_journal_bytes,
         .staging_bytes = options->staging_bytes,
         .clients_max = (uint32_t)options->clients_max,
         .client_idle_ms = options->client_idle_ms,

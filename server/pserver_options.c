@@ -52,8 +52,14 @@ static const struct ps_option table[] = {
     OPTION(
         data_dir, "data-dir", PS_OPTION_TEXT, "DIR", NULL, NULL,
         "Where checkpoints go. Servers that may take over each other's shards need the same one."),
-    OPTION(checkpoint_interval_ms, "checkpoint-interval", PS_OPTION_DURATION, "TIME", "60s", NULL,
-           "Time between checkpoints; what a crash can cost without a journal."),
+    OPTION(
+        checkpoint_interval_ms, "checkpoint-interval", PS_OPTION_DURATION, "TIME", "60s", NULL,
+        "Time between checkpoints; what a crash can cost without a journal. None is written while "
+        "nothing changes."),
+    OPTION(checkpoint_journal_bytes, "checkpoint-journal-bytes", PS_OPTION_BYTES, "SIZE", "0", NULL,
+           "Most journal that is kept, besides what is written while a checkpoint is, and a file: "
+           "when half of it was written since the last checkpoint, another is begun. 0: twice the "
+           "bytes of the shard's values and optimizer state, at least 1GiB."),
     OPTION(ack, "ack", PS_OPTION_CHOICE, "LEVEL", NULL, "memory|logged",
            "When a push counts as acknowledged, unless it says so itself: applied in memory, or "
            "durable in the journal. Without it: logged when there is a journal, else memory."),
@@ -335,6 +341,9 @@ static enum ps_status check_journal(struct ps_pserver_options *options, struct p
     if (options->journal_segment_bytes < 1 << 20 || options->journal_queue_bytes < 1 << 20)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "--journal-segment-bytes and --journal-queue-bytes must be 1MiB or more");
+    if (options->checkpoint_journal_bytes > 0 && options->checkpoint_journal_bytes < 1 << 20)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--checkpoint-journal-bytes must be 1MiB or more, or 0");
     if (options->clients_max < 1 || options->clients_max > 1u << 24)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--clients-max must be 1 to %u", 1u << 24);
     return PS_OK;

@@ -34,7 +34,8 @@ struct ps_pserver_options {
     const char *job;
     const char *data_dir; /* NULL: nothing is saved */
     uint64_t checkpoint_interval_ms;
-    const char *ack; /* NULL: logged when a journal is kept, else memory */
+    uint64_t checkpoint_journal_bytes; /* 0: by the shard's size */
+    const char *ack;                   /* NULL: logged when a journal is kept, else memory */
     bool journal;
     bool journal_keep;
     uint64_t journal_segment_bytes;

@@ -45,7 +45,11 @@ enum ps_status ps_job_save(struct ps_jobs *jobs, const struct ps_job *job, struc
         .rest_self = &pace,
     };
     struct ps_saving saving;
-    enum ps_status status = write_file(jobs, &saver, &saving, error);
+    enum ps_status status = ps_saver_reuse(
+        &saver, job->publish, ps_deadline_after(options->clock, PS_JOB_STORE_TIMEOUT_MS), error);
+    if (status != PS_ERR_NOT_FOUND)
+        return status;
+    status = write_file(jobs, &saver, &saving, error);
     if (status == PS_OK && job->publish)
         status = ps_saver_publish(
             &saver, &saving, ps_deadline_after(options->clock, PS_JOB_STORE_TIMEOUT_MS), error);
@@ -53,13 +57,14 @@ enum ps_status ps_job_save(struct ps_jobs *jobs, const struct ps_job *job, struc
 }
 
 /* Work and rest take turns, equally long: a checkpoint takes twice its time and half of what it
- * costs the pushes. Nobody rests while the server waits for this checkpoint to end. */
+ * costs the pushes. Nobody rests while the server waits for this checkpoint to end, or while the
+ * journal grows beyond its bound. */
 static void rest(void *self)
 {
     struct pace *pace = self;
     struct ps_jobs *jobs = pace->jobs;
     uint64_t worked_ms = (ps_clock_precise_ns() - pace->since_ns) / 1000000;
-    if (worked_ms < REST_MS_MIN)
+    if (worked_ms < REST_MS_MIN || ps_service_journal_presses(jobs->options.service))
         return;
     uint64_t until_ms =
         ps_deadline_after(jobs->options.clock, worked_ms < REST_MS_MAX ? worked_ms : REST_MS_MAX);

@@ -40,6 +40,7 @@ void ps_coordinator_step(struct ps_coordinator *c, const struct ps_event *event,
     PS_ASSERT(c->state != PS_COORDINATOR_ENDED || c->asking == PS_ACTION_NONE);
     memset(actions, 0, sizeof *actions);
     c->now_ms = event->now_ms;
+    c->nothing_new = event->nothing_new;
 
     switch (event->type) {
     case PS_EVENT_TICK:

@@ -139,6 +139,7 @@ struct ps_event {
     enum ps_status status;
     uint64_t now_ms;     /* never less than in the event before */
     uint64_t started_ms; /* when the call was begun */
+    bool nothing_new;    /* the checkpoint published last has the state as it is */
     uint32_t shard_count;
     struct ps_kv_lease lease;
     struct ps_claim claim;
@@ -168,6 +169,7 @@ struct ps_coordinator {
 
     bool begun;          /* the service holds state that could be saved */
     bool wanted;         /* a checkpoint, as soon as possible */
+    bool nothing_new;    /* as the last event said: none is due by time alone */
     bool save_publishes; /* the SAVE at work puts the pointer */
     uint64_t save_due_ms;
     uint64_t save_retry_ms;

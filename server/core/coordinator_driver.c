@@ -187,6 +187,7 @@ static void feed(struct ps_coordinator_driver *driver, const struct ps_event *ev
     enum ps_coordinator_state before = driver->coordinator.state;
 
     dated.now_ms = ps_now_ms(driver->clock);
+    dated.nothing_new = ps_service_has_nothing_new(driver->service, NULL, NULL);
     ps_coordinator_step(&driver->coordinator, &dated, &actions);
     ps_coordinator_hands_note_state(driver, before);
     driver->wake_ms = actions.wake_ms;

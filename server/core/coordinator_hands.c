@@ -7,6 +7,8 @@
 #define COMPONENT "coordinator"
 
 static void ask(struct ps_coordinator_driver *driver, const struct ps_action *action);
+static void doubt_after_jump(struct ps_coordinator_driver *driver, int64_t offset_ms,
+                             struct ps_error *error);
 static enum ps_status ask_shard_count(struct ps_coordinator_driver *driver, uint64_t until_ms,
                                       uint32_t *shard_count, struct ps_error *error);
 static enum ps_status ask_forget(struct ps_coordinator_driver *driver, uint64_t until_ms,
@@ -61,6 +63,7 @@ static void ask(struct ps_coordinator_driver *driver, const struct ps_action *ac
 
     PS_ASSERT(!driver->answered);
     *answer = (struct ps_event){.started_ms = ps_now_ms(driver->clock)};
+    int64_t offset_ms = ps_clock_offset_ms(driver->clock);
     switch (action->type) {
     case PS_ACTION_LEARN:
         answer->type = PS_EVENT_LEARNED;
@@ -108,9 +111,26 @@ static void ask(struct ps_coordinator_driver *driver, const struct ps_action *ac
         answer->status = ps_kv_lease_revoke(registry->kv, coordinator->lease, until_ms, &error);
         break;
     }
+    if (action->type == PS_ACTION_KEEP)
+        doubt_after_jump(driver, offset_ms, &error);
     error.status = answer->status;
     ps_coordinator_hands_note(driver, action->type, &error);
     driver->answered = true;
+}
+
+/* While the question was out the machine may have been paused for longer than the lease lasts, and
+ * its own clock would not have counted that: then the answer proves nothing, and it is asked again.
+ */
+static void doubt_after_jump(struct ps_coordinator_driver *driver, int64_t offset_ms,
+                             struct ps_error *error)
+{
+    struct ps_event *answer = &driver->answer;
+    int64_t jump_ms = ps_clock_offset_ms(driver->clock) - offset_ms;
+    if (answer->status == PS_OK && jump_ms > PS_CLOCK_JUMP_MS)
+        answer->status =
+            ps_fail(error, PS_ERR_TIMEOUT, "the wall clock jumped by %lld ms", (long long)jump_ms);
+    error->status = answer->status;
+    ps_service_note_unkept(driver->service, answer->status != PS_OK ? error : NULL);
 }
 
 static void note_shard_count(struct ps_coordinator_driver *driver, uint32_t shard_count);
@@ -273,7 +293,9 @@ void ps_coordinator_hands_note_proof(struct ps_coordinator_driver *driver)
     bool fenced = serving && !ps_coordinator_is_proved(coordinator, coordinator->now_ms);
     if (fenced && !driver->fence_noted)
         PS_LOG(driver->log, PS_LOG_WARN, COMPONENT, "fenced: the lease cannot be proved",
-               PS_FIELD_UINT("index", coordinator->claim.index));
+               PS_FIELD_UINT("index", coordinator->claim.index),
+               PS_FIELD_TEXT(
+                   "why", driver->trouble[PS_ACTION_KEEP] != PS_OK ? driver->last_error.text : ""));
     if (serving && !fenced && driver->fence_noted)
         PS_LOG(driver->log, PS_LOG_INFO, COMPONENT, "serving again: the lease is proved",
                PS_FIELD_UINT("index", coordinator->claim.index));

@@ -143,8 +143,11 @@ static void pursue_saves(struct ps_coordinator *c, struct ps_actions *actions)
             start_save(c, false, actions); /* should the lease be lost, the disk has it all */
         return;
     }
-    if (c->wanted || c->now_ms >= c->save_due_ms)
+    if (c->wanted || (c->now_ms >= c->save_due_ms && !c->nothing_new))
         start_save(c, true, actions);
+    else if (c->now_ms >=
+             c->save_due_ms) /* what changes from here on waits no longer than it may */
+        c->save_due_ms = ps_coordinator_later(c->now_ms, c->options.save_interval_ms);
 }
 
 static void pursue_last_save(struct ps_coordinator *c, struct ps_actions *actions)

@@ -53,6 +53,8 @@
     X(counter, device_launches, "ps_device_launches_total", "Update kernels launched.")           \
     X(gauge, position, "ps_position", "Pushes applied in the life of the shard.")                 \
     X(gauge, durable_position, "ps_durable_position", "Pushes that would survive a crash.")       \
+    X(gauge, journal_behind, "ps_journal_behind_bytes",                                           \
+      "Bytes of the journal behind the newest checkpoint, in whole blocks of the disk.")          \
     X(gauge, clients, "ps_clients", "Clients whose requests are remembered.")                     \
     X(counter, clients_forgotten, "ps_clients_forgotten_total",                                   \
       "Clients forgotten since others came (--clients-max).")                                     \

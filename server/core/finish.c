@@ -87,6 +87,27 @@ enum ps_status ps_service_want_checkpoint(struct ps_service *service, struct ps_
     return PS_OK;
 }
 
+/* Without the cut, which a push may hold for as long as a device hangs: who asks keeps the lease.
+ * The ticket is read before the position: what was applied when the ticket was given is in a
+ * checkpoint of that position. */
+bool ps_service_has_nothing_new(struct ps_service *service, struct ps_ticket *ticket,
+                                struct ps_checkpoint_place *place)
+{
+    struct ps_checkpoint_place last = {0};
+    struct ps_journal_state state;
+    struct ps_ticket newest = ps_tickets_newest(&service->tickets);
+    bool is_own = ps_tickets_own_place(&service->tickets, &last);
+    ps_journal_queue_look(&service->queue, &state);
+    if (ps_service_life(service) != PS_LIFE_READY || !is_own ||
+        state.life != ps_ticket_life(newest) || state.position != last.position)
+        return false;
+    if (ticket != NULL)
+        *ticket = newest;
+    if (place != NULL)
+        *place = last;
+    return true;
+}
+
 bool ps_service_satisfied(const struct ps_service *service, struct ps_ticket ticket)
 {
     return ps_tickets_satisfied((struct ps_tickets *)&service->tickets, ticket);
@@ -125,6 +146,7 @@ void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
     ps_gauge_set(service->metrics.checkpoint_position, (double)place->position);
     ps_gauge_set(service->metrics.checkpoint_timestamp, (double)place->unix_ns / 1e9);
     ps_service_tell_changed(service);
+    ps_service_watch_journal(service);
 }
 
 bool ps_service_last_saved(struct ps_service *service, struct ps_checkpoint_place *place)

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/utf8.h"
+#include "checkpoint/header_writer.h"
 #include "server/core/fingerprint.h"
 #include "server/core/parameter_settings.h"
 #include "server/core/service_state.h"
@@ -34,6 +35,8 @@ static enum ps_status check_request(const struct ps_service *service,
                                     struct ps_error *error);
 static enum ps_status build(struct ps_service *service, struct wish *wish,
                             struct ps_parameter **parameter, struct ps_error *error);
+static enum ps_status measure_header(const struct ps_service *service,
+                                     struct ps_parameter_spec *spec, struct ps_error *error);
 static enum ps_status build_at(struct ps_service *service, struct wish *wish,
                                struct ps_parameter_spec *spec, struct ps_resident *resident,
                                const struct ps_error *spilled, struct ps_parameter **parameter,
@@ -53,6 +56,8 @@ static enum ps_status enter_once(struct ps_service *service, const struct ps_ini
                                  struct ps_parameter **parameter, struct ps_error *error);
 static enum ps_status insert(struct ps_service *service, struct ps_parameter **parameter,
                              struct ps_error *error);
+static enum ps_status check_header(const struct ps_service *service,
+                                   const struct ps_parameter_spec *spec, struct ps_error *error);
 
 enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_request *request,
                                struct ps_init_reply *reply, struct ps_error *error)
@@ -265,7 +270,12 @@ static enum ps_status build(struct ps_service *service, struct wish *wish,
     spec->crew = &service->crew;
     struct ps_resident resident;
     struct ps_error spilled = {0};
-    enum ps_status status = ps_resident_place(service->device_store, spec, &resident, &spilled);
+    enum ps_status status = measure_header(service, spec, error);
+    if (status != PS_OK) {
+        ps_parameter_spec_release(spec);
+        return status;
+    }
+    status = ps_resident_place(service->device_store, spec, &resident, &spilled);
     if (status == PS_OK)
         status = build_at(service, wish, spec, &resident, &spilled, parameter, error);
     else
@@ -273,6 +283,19 @@ static enum ps_status build(struct ps_service *service, struct wish *wish,
     ps_resident_release(&resident);
     ps_parameter_spec_release(spec);
     return status;
+}
+
+static enum ps_status measure_header(const struct ps_service *service,
+                                     struct ps_parameter_spec *spec, struct ps_error *error)
+{
+    const struct ps_checkpoint_parameter row = {.name = spec->name,
+                                                .dtype = spec->dtype,
+                                                .count = spec->count,
+                                                .config = spec->config,
+                                                .state_count = ps_rule_states(spec->settings.rule)};
+    if (!service->saves)
+        return PS_OK;
+    return ps_header_parameter_bytes(&row, service->memory, &spec->header_bytes, error);
 }
 
 /* On success `*resident` is the parameter's, and zeroed. */
@@ -378,6 +401,7 @@ static enum ps_status insert(struct ps_service *service, struct ps_parameter **p
                              struct ps_error *error)
 {
     PS_TRY(check_open(service, error));
+    PS_TRY(check_header(service, (*parameter)->spec, error));
     struct ps_parameter *replaced = NULL;
     uint64_t old_bytes = bytes_replaced(service, (*parameter)->spec->name);
     enum ps_status status = ps_parameter_table_insert(&service->table, *parameter, &replaced);
@@ -386,4 +410,23 @@ static enum ps_status insert(struct ps_service *service, struct ps_parameter **p
     service->bytes_used -= old_bytes;
     *parameter = replaced;
     return PS_OK;
+}
+
+/* What no checkpoint can hold must not be taken: the first one would never be written, and
+ * FinishInitParams never answered. Numbers count with all digits that they may get, so that
+ * checkpoints do not end in mid-training either. */
+static enum ps_status check_header(const struct ps_service *service,
+                                   const struct ps_parameter_spec *spec, struct ps_error *error)
+{
+    const struct ps_parameter *old = ps_parameter_table_find(&service->table, spec->name);
+    uint64_t used = service->header_bytes + service->table.header_bytes -
+                    (old != NULL ? old->spec->header_bytes : 0);
+    if (!service->saves || used + spec->header_bytes <= PS_HEADER_BYTES_MAX)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BAD_INPUT,
+                   "%" PRIu64 " bytes needed for this parameter in a checkpoint's header, %" PRIu64
+                   " used by %zu others, limit %u: use more shards (--num-pservers), shorter "
+                   "configurations, or fewer, larger parameters. Name: %.*s",
+                   spec->header_bytes, used, service->table.count - (old != NULL ? 1 : 0),
+                   PS_HEADER_BYTES_MAX, (int)spec->name.size, (const char *)spec->name.data);
 }

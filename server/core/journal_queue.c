@@ -10,6 +10,10 @@
 /* For texts: about as long as a disk takes for a part of the queue. */
 #define RETRY_HINT_MS 50
 
+/* What a record has beside name, id and content; and what a write takes at least. */
+#define RECORD_BYTES 80
+#define DISK_BLOCK_BYTES 4096
+
 struct ps_journal_entry {
     struct ps_journal_entry *next;
     const struct ps_allocator *memory; /* borrowed */
@@ -200,6 +204,7 @@ void ps_journal_queue_look(struct ps_journal_queue *queue, struct ps_journal_sta
                                        .position = queue->position,
                                        .written = queue->written,
                                        .durable = durable_of(queue),
+                                       .behind_bytes = queue->file_bytes - queue->saved_bytes,
                                        .lags = lags(queue),
                                        .failed = queue->failed};
     if (queue->failed)
@@ -236,8 +241,26 @@ void ps_journal_queue_saved(struct ps_journal_queue *queue, uint64_t life, uint6
         queue->has_base = true;
         if (position > queue->written)
             queue->written = position;
+        queue->saved_bytes = queue->mark_bytes;
+        queue->growth_told = false;
     }
     ps_mutex_unlock(&queue->lock);
+}
+
+void ps_journal_queue_mark(struct ps_journal_queue *queue)
+{
+    ps_mutex_lock(&queue->lock);
+    queue->mark_bytes = queue->file_bytes;
+    ps_mutex_unlock(&queue->lock);
+}
+
+bool ps_journal_queue_grew(struct ps_journal_queue *queue, uint64_t bytes)
+{
+    ps_mutex_lock(&queue->lock);
+    bool grew = !queue->growth_told && queue->file_bytes - queue->saved_bytes >= bytes;
+    queue->growth_told = queue->growth_told || grew;
+    ps_mutex_unlock(&queue->lock);
+    return grew;
 }
 
 void ps_journal_queue_reset(struct ps_journal_queue *queue)
@@ -251,6 +274,8 @@ void ps_journal_queue_reset(struct ps_journal_queue *queue)
     queue->journaled = 0;
     queue->has_base = false;
     queue->failed = false;
+    queue->file_bytes = queue->mark_bytes = queue->saved_bytes = 0;
+    queue->growth_told = false;
     ps_mutex_unlock(&queue->lock);
     release_all(dropped);
 }
@@ -322,18 +347,22 @@ void ps_journal_queue_written(struct ps_journal_queue *queue, enum ps_status sta
     release_all(done);
 }
 
-/* Takes what was written out of the queue. */
+/* Takes what was written out of the queue, and counts what it takes of the disk. */
 static struct ps_journal_entry *count_written(struct ps_journal_queue *queue)
 {
     struct ps_journal_entry *done = queue->taken;
     uint64_t last = 0;
+    uint64_t bytes = 0;
     for (const struct ps_journal_entry *entry = done; entry != NULL; entry = entry->next) {
+        const struct ps_record *record = &entry->record;
         count_out(queue, entry);
-        last = entry->record.position;
+        last = record->position;
+        bytes += RECORD_BYTES + record->name.size + record->client_id.size + record->content.size;
     }
     queue->taken = NULL;
     if (queue->taken_is_stale)
         return done;
+    queue->file_bytes += (bytes + DISK_BLOCK_BYTES - 1) / DISK_BLOCK_BYTES * DISK_BLOCK_BYTES;
     queue->failed = false;
     queue->journaled = last;
     if (last > queue->written)

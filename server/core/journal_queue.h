@@ -58,6 +58,10 @@ struct ps_journal_queue {
     bool taken_is_stale;            /* they are of a former life */
     size_t count;                   /* of both lists */
     uint64_t bytes;                 /* of both lists */
+    /* Of the journal's files, in this life: what was written, what of that was there when the last
+     * snapshot was taken, and what when the one was taken that is saved. */
+    uint64_t file_bytes, mark_bytes, saved_bytes;
+    bool growth_told; /* since that save */
 };
 
 void ps_journal_queue_init(struct ps_journal_queue *queue, const struct ps_allocator *memory,
@@ -98,6 +102,8 @@ struct ps_journal_state {
     uint64_t position;
     uint64_t written; /* pushes up to here are in files */
     uint64_t durable; /* pushes up to here survive a crash */
+    uint64_t
+        behind_bytes; /* of the journal's files, behind the newest checkpoint: a guess from above */
     bool lags;        /* so much waits for the disk that pushes are to slow down */
     bool failed;
     char failure[160];
@@ -112,6 +118,13 @@ void ps_journal_queue_replayed(struct ps_journal_queue *queue);
 
 /* A checkpoint at `position` is saved. `life` is that of its state; 0: the present one. */
 void ps_journal_queue_saved(struct ps_journal_queue *queue, uint64_t life, uint64_t position);
+
+/* A snapshot is being taken, with no push under way: what is written to files from here on counts
+ * as behind it, also the little that was queued before. */
+void ps_journal_queue_mark(struct ps_journal_queue *queue);
+
+/* Is there as much as `bytes` behind the newest checkpoint? True once for each that is saved. */
+bool ps_journal_queue_grew(struct ps_journal_queue *queue, uint64_t bytes);
 
 /* The shard's state is gone: another life begins, what waits is dropped. */
 void ps_journal_queue_reset(struct ps_journal_queue *queue);

@@ -30,6 +30,7 @@ struct ps_parameter_spec *ps_parameter_spec_create(const struct ps_allocator *me
     spec->config = place_bytes(text + name.size + 1, config);
     spec->dtype = dtype;
     spec->count = count;
+    spec->header_bytes = 0;
     spec->id = ps_hash_fnv1a32(name);
     spec->settings = *settings;
     return spec;

@@ -29,6 +29,9 @@ struct ps_parameter_spec {
     struct ps_bytes config; /* serialized OptimizerConfig, as it came */
     enum ps_dtype dtype;
     uint64_t count; /* elements; never 0 */
+    /* Most that it takes of a checkpoint's header. 0, as create leaves it: not counted, as for what
+     * was loaded from a checkpoint, which has held it. */
+    uint64_t header_bytes;
     /* Part of the random counter of stochastic rounding. The hash of the name, so that it depends
      * neither on the order of InitParam calls nor on the server. */
     uint64_t id;

@@ -166,6 +166,7 @@ static void count_parameter(struct ps_parameter_table *table, const struct ps_pa
     table->state_bytes += bytes * ps_parameter_state_count(parameter);
     table->host_bytes += ps_parameter_host_bytes(parameter);
     table->resident_count += ps_parameter_on_device(parameter);
+    table->header_bytes += parameter->spec->header_bytes;
 }
 
 static void uncount_parameter(struct ps_parameter_table *table,
@@ -177,6 +178,7 @@ static void uncount_parameter(struct ps_parameter_table *table,
     table->state_bytes -= bytes * ps_parameter_state_count(parameter);
     table->host_bytes -= ps_parameter_host_bytes(parameter);
     table->resident_count -= ps_parameter_on_device(parameter);
+    table->header_bytes -= parameter->spec->header_bytes;
 }
 
 struct ps_parameter_entry *ps_parameter_table_first(const struct ps_parameter_table *table)

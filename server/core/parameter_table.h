@@ -20,6 +20,7 @@ struct ps_parameter_table {
     uint64_t state_bytes;
     uint64_t host_bytes;   /* of the host's memory that they count for */
     size_t resident_count; /* how many live on a device */
+    uint64_t header_bytes; /* most that they take of a checkpoint's header, where it is counted */
 };
 
 void ps_parameter_table_init(struct ps_parameter_table *table, const struct ps_allocator *memory);

@@ -20,8 +20,13 @@ enum ps_status ps_saver_save(const struct ps_saver *saver, uint64_t deadline_ms,
                              struct ps_checkpoint_place *place, struct ps_error *error)
 {
     struct ps_saving saving;
+    enum ps_status status = ps_saver_reuse(saver, true, deadline_ms, error);
+    if (status == PS_OK)
+        (void)ps_service_last_saved(saver->service, place);
+    if (status != PS_ERR_NOT_FOUND)
+        return status;
     PS_TRY(ps_saver_begin(saver, &saving, error));
-    enum ps_status status = ps_saver_may_write(saver, &saving, error);
+    status = ps_saver_may_write(saver, &saving, error);
     if (status != PS_OK) {
         ps_saver_give_up(&saving);
         return status;
@@ -29,6 +34,28 @@ enum ps_status ps_saver_save(const struct ps_saver *saver, uint64_t deadline_ms,
     PS_TRY(ps_saver_write(saver, &saving, error));
     PS_TRY(ps_saver_publish(saver, &saving, deadline_ms, error));
     *place = saving.place;
+    return PS_OK;
+}
+
+enum ps_status ps_saver_reuse(const struct ps_saver *saver, bool publish, uint64_t deadline_ms,
+                              struct ps_error *error)
+{
+    struct ps_checkpoint_place place = {0};
+    struct ps_ticket ticket = {0};
+    struct ps_error damage = {0};
+    if (!ps_service_has_nothing_new(saver->service, &ticket, &place))
+        return ps_fail(error, PS_ERR_NOT_FOUND, "no checkpoint has the state as it is");
+    if (ps_checkpoint_verify(saver->files, place.path, saver->memory, &damage) != PS_OK) {
+        PS_LOG(saver->log, PS_LOG_WARN, "saver",
+               "the newest checkpoint cannot be read: writing another", PS_FIELD_ERROR(&damage));
+        return ps_fail(error, PS_ERR_NOT_FOUND, "no checkpoint has the state as it is");
+    }
+    if (!publish)
+        return PS_OK;
+    PS_TRY(put_pointer(saver, &place, deadline_ms, error));
+    ps_service_saved(saver->service, ticket, &place);
+    PS_LOG(saver->log, PS_LOG_INFO, "saver", "nothing new since the newest checkpoint",
+           PS_FIELD_TEXT("path", place.path), PS_FIELD_UINT("position", place.position));
     return PS_OK;
 }
 

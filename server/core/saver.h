@@ -48,6 +48,17 @@ struct ps_saving {
     uint64_t start_unix_ns;
 };
 
+/* Is there anything to save? When the checkpoint that was published last has the state as it is,
+ * and its file is whole (it is read for that), it is published again, which puts back a pointer
+ * that somebody removed, and satisfies the tickets. Without `publish` it is only looked at.
+ *
+ * PS_OK               nothing was to be saved
+ * PS_ERR_NOT_FOUND    there is something new, or the file is damaged or gone: save
+ * otherwise           as ps_saver_publish: nobody knows whether the pointer is there
+ */
+PS_MUST_USE enum ps_status ps_saver_reuse(const struct ps_saver *saver, bool publish,
+                                          uint64_t deadline_ms, struct ps_error *error);
+
 /* Takes a snapshot; end it with ps_saver_write or ps_saver_give_up.
  *
  * PS_ERR_NOT_READY    there is nothing to save

@@ -2,6 +2,7 @@
 #include "server/core/service.h"
 
 #include "base/assert.h"
+#include "checkpoint/header_writer.h"
 #include "optimizer/optimizer.h"
 #include "server/core/service_state.h"
 
@@ -14,6 +15,7 @@
 #define QUEUE_BYTES_DEFAULT ((uint64_t)64 << 20)
 
 static void drop_state(struct ps_service *service);
+static enum ps_status fail_fenced(struct ps_service *service, struct ps_error *error);
 
 enum ps_status ps_service_create(const struct ps_service_options *options,
                                  struct ps_service **service, struct ps_error *error)
@@ -25,12 +27,22 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     if (created == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the service");
     created->memory = options->memory;
+    if (options->saves) {
+        enum ps_status status =
+            ps_header_facts_bytes(options->job != NULL ? options->job : "", options->memory,
+                                  &created->header_bytes, error);
+        if (status != PS_OK) {
+            ps_release(options->memory, created);
+            return status;
+        }
+    }
     created->store = options->store;
     created->device_store = options->device_store;
     created->clock = options->clock;
     created->log = options->log;
     created->bytes_max = options->bytes_max > 0 ? options->bytes_max : UINT64_MAX;
     created->saves = options->saves;
+    created->journal_bytes_max = options->checkpoint_journal_bytes;
     created->ack = options->ack == PS_ACK_DEFAULT ? PS_ACK_MEMORY : options->ack;
     created->device = options->device != NULL ? options->device : "cpu";
     created->job = options->job != NULL ? options->job : "";
@@ -38,6 +50,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     created->started_ms = ps_now_ms(options->clock);
     ps_core_metrics_init(&created->metrics, options->metrics);
     ps_rwlock_init(&created->cut, PS_RANK_TABLE);
+    ps_mutex_init(&created->fence_lock, PS_RANK_LEAF);
     ps_parameter_table_init(&created->table, options->memory);
     ps_tickets_init(&created->tickets);
     ps_sessions_init(&created->sessions, options->memory,
@@ -63,6 +76,7 @@ void ps_service_destroy(struct ps_service *service)
     ps_staging_fini(&service->staging);
     ps_sessions_fini(&service->sessions);
     ps_tickets_fini(&service->tickets);
+    ps_mutex_fini(&service->fence_lock);
     ps_rwlock_fini(&service->cut);
     ps_release(service->memory, service);
 }
@@ -153,6 +167,7 @@ enum ps_life ps_service_life(const struct ps_service *service)
 void ps_service_prove(struct ps_service *service, uint64_t until_ms)
 {
     bool before = ps_service_is_proved(service);
+    atomic_store(&service->proved_offset_ms, ps_clock_offset_ms(service->clock));
     atomic_store(&service->proved_until_ms, until_ms);
     if (before != ps_service_is_proved(service))
         ps_service_tell_changed(service);
@@ -160,7 +175,17 @@ void ps_service_prove(struct ps_service *service, uint64_t until_ms)
 
 bool ps_service_is_proved(const struct ps_service *service)
 {
-    return ps_now_ms(service->clock) < atomic_load(&service->proved_until_ms);
+    int64_t offset_ms = ps_clock_offset_ms(service->clock);
+    return ps_now_ms(service->clock) < atomic_load(&service->proved_until_ms) &&
+           offset_ms - atomic_load(&service->proved_offset_ms) <= PS_CLOCK_JUMP_MS;
+}
+
+void ps_service_note_unkept(struct ps_service *service, const struct ps_error *why)
+{
+    ps_mutex_lock(&service->fence_lock);
+    snprintf(service->fence_reason, sizeof service->fence_reason, "%.159s",
+             why != NULL ? why->text : "");
+    ps_mutex_unlock(&service->fence_lock);
 }
 
 void ps_service_reset(struct ps_service *service)
@@ -287,9 +312,20 @@ enum ps_status ps_service_owns(const struct ps_service *service, struct ps_error
         return ps_fail(error, PS_ERR_UNAVAILABLE,
                        "recovering: this server replays its journal; try again soon");
     if (!ps_service_is_proved(service))
-        return ps_fail(error, PS_ERR_UNAVAILABLE,
-                       "fenced: this server cannot prove that it still owns its shard");
+        return fail_fenced((struct ps_service *)service, error);
     return PS_OK;
+}
+
+/* With what stands in the way, if it is known: a full disk is to be cleared, not a rival found. */
+static enum ps_status fail_fenced(struct ps_service *service, struct ps_error *error)
+{
+    ps_mutex_lock(&service->fence_lock);
+    bool known = service->fence_reason[0] != '\0';
+    (void)ps_fail(error, PS_ERR_UNAVAILABLE,
+                  "fenced: this server cannot prove that it still owns its shard%s%s",
+                  known ? ": " : "", service->fence_reason);
+    ps_mutex_unlock(&service->fence_lock);
+    return PS_ERR_UNAVAILABLE;
 }
 
 int ps_service_name_width(struct ps_bytes name)
@@ -301,6 +337,7 @@ void ps_service_count_table(struct ps_service *service)
 {
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
+    atomic_store(&service->shard_bytes, service->table.value_bytes + service->table.state_bytes);
     ps_gauge_set(service->metrics.position, (double)state.position);
     ps_service_count_clients(service);
     ps_gauge_set(service->metrics.parameters, (double)service->table.count);

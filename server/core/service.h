@@ -64,6 +64,10 @@ struct ps_service_options {
     bool journals;                /* every push is queued for the journal; only with `saves` */
     enum ps_ack ack;              /* what ACK_DEFAULT means: MEMORY, or LOGGED with a journal */
     uint64_t journal_queue_bytes; /* most content that waits for the disk; 0: 64 MiB */
+    /* Most of the journal's files that is kept, besides what is written while a checkpoint is: when
+     * half of it was written behind the last, another is wanted. 0: twice the values and states, at
+     * least 1 GiB. */
+    uint64_t checkpoint_journal_bytes;
     uint64_t staging_bytes; /* most that waits in ranges for the rest of it; 0: 1 GiB (staging.h) */
     uint32_t clients_max;   /* that are remembered; 0: 16384 */
     uint64_t client_idle_ms; /* forgotten after a shorter silence: counted as early; 0: one hour */
@@ -149,8 +153,14 @@ void ps_service_begin_recovered(struct ps_service *service, uint64_t position);
 void ps_service_give_up_recovery(struct ps_service *service);
 
 /* Ownership is proved until `until_ms` on the service's clock (PS_DEADLINE_NEVER without a store).
- * From then on every call is refused and nothing more is acknowledged. */
+ * From then on every call is refused and nothing more is acknowledged; so also when the wall clock
+ * has jumped against the service's by more than PS_CLOCK_JUMP_MS meanwhile: the machine may have
+ * been paused as a whole, which its own clock does not count. */
 void ps_service_prove(struct ps_service *service, uint64_t until_ms);
+
+/* Why the lease could not be kept when that was tried last (NULL: it could): told to who is refused
+ * because it has run out. */
+void ps_service_note_unkept(struct ps_service *service, const struct ps_error *why);
 
 /* Is it proved at this moment? */
 bool ps_service_is_proved(const struct ps_service *service);
@@ -358,6 +368,15 @@ void ps_service_count(struct ps_service *service);
 PS_MUST_USE enum ps_status ps_service_want_checkpoint(struct ps_service *service,
                                                       struct ps_ticket *ticket,
                                                       struct ps_error *error);
+
+/* True when the checkpoint that was saved last, `*place`, has the state as it is now, under the
+ * same epoch: neither a push nor anything else that a checkpoint holds came since. `*ticket` is the
+ * newest that it covers. Both may be NULL. */
+bool ps_service_has_nothing_new(struct ps_service *service, struct ps_ticket *ticket,
+                                struct ps_checkpoint_place *place);
+
+/* True while the journal has grown beyond checkpoint_journal_bytes: a save is to hurry. */
+bool ps_service_journal_presses(struct ps_service *service);
 
 /* True when a checkpoint that covers the ticket has been saved. */
 bool ps_service_satisfied(const struct ps_service *service, struct ps_ticket ticket);

@@ -35,13 +35,18 @@ struct ps_service {
     struct ps_core_metrics metrics;
     uint64_t bytes_max; /* UINT64_MAX: no limit */
     bool saves;
-    enum ps_ack ack;          /* what PS_ACK_DEFAULT means; never that itself */
-    const char *device;       /* borrowed */
-    const char *job;          /* borrowed */
-    struct ps_random *random; /* borrowed; may be NULL; used with the cut held alone */
+    uint64_t header_bytes;      /* of a checkpoint's header, besides the parameters */
+    uint64_t journal_bytes_max; /* 0: by the shard's size */
+    enum ps_ack ack;            /* what PS_ACK_DEFAULT means; never that itself */
+    const char *device;         /* borrowed */
+    const char *job;            /* borrowed */
+    struct ps_random *random;   /* borrowed; may be NULL; used with the cut held alone */
     uint64_t started_ms;
     uint64_t launches_counted;           /* of the device; whoever shows the metrics */
     struct ps_service_listener listener; /* set before calls arrive */
+
+    struct ps_mutex fence_lock; /* PS_RANK_LEAF; guards the text */
+    char fence_reason[160];     /* why the lease could not be kept; empty: it could, or why not */
 
     struct ps_rwlock cut; /* PS_RANK_TABLE */
 
@@ -62,6 +67,8 @@ struct ps_service {
     _Atomic bool draining;
     _Atomic bool broken;
     _Atomic uint64_t proved_until_ms;
+    _Atomic int64_t proved_offset_ms; /* of the wall clock, when it was proved */
+    _Atomic uint64_t shard_bytes;     /* values and states of the table */
     _Atomic uint64_t push_count;
     _Atomic uint64_t pull_count;
     _Atomic uint64_t lost_count;
@@ -134,6 +141,10 @@ void ps_service_tell_journal_wanted(const struct ps_service *service);
  */
 PS_MUST_USE enum ps_status ps_service_journal_covers(struct ps_service *service, uint64_t life,
                                                      uint64_t position, struct ps_error *error);
+
+/* The journal was written or a checkpoint saved: wants a checkpoint when there is too much behind
+ * the last. Without any lock held. */
+void ps_service_watch_journal(struct ps_service *service);
 
 /* A life of the shard begins, with the cut held alone: what versions meant before is over. */
 void ps_service_begin_chain(struct ps_service *service);

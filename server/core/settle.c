@@ -4,6 +4,9 @@
 #include "base/assert.h"
 #include "server/core/service_state.h"
 
+/* Small shards do not write a checkpoint for every few pushes. */
+#define JOURNAL_BYTES_LEAST ((uint64_t)1 << 30)
+
 static enum ps_status wait_for_device(struct ps_service *service, const struct ps_push_wait *wait,
                                       struct ps_error *error);
 static enum ps_status check_durable(const struct ps_journal_state *state, uint64_t position,
@@ -81,6 +84,37 @@ void ps_service_journal_written(struct ps_service *service, enum ps_status statu
     ps_journal_queue_written(&service->queue, status, why);
     ps_service_count_durable(service);
     ps_service_tell_changed(service);
+    ps_service_watch_journal(service);
+}
+
+static uint64_t journal_limit(const struct ps_service *service)
+{
+    uint64_t twice = 2 * atomic_load(&service->shard_bytes);
+    if (service->journal_bytes_max > 0)
+        return service->journal_bytes_max;
+    return twice > JOURNAL_BYTES_LEAST ? twice : JOURNAL_BYTES_LEAST;
+}
+
+/* At the half: the journal behind the older of two checkpoints stays, so what is kept when one is
+ * wanted is twice as much as what has come since the last. */
+void ps_service_watch_journal(struct ps_service *service)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    ps_gauge_set(service->metrics.journal_behind, (double)state.behind_bytes);
+    if (!service->saves || !ps_journal_queue_grew(&service->queue, journal_limit(service) / 2))
+        return;
+    PS_LOG(service->log, PS_LOG_INFO, "journal", "grown: a checkpoint is due",
+           PS_FIELD_UINT("bytes", state.behind_bytes),
+           PS_FIELD_UINT("limit", journal_limit(service)));
+    ps_service_tell_checkpoint_wanted(service);
+}
+
+bool ps_service_journal_presses(struct ps_service *service)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    return state.behind_bytes > journal_limit(service);
 }
 
 bool ps_service_journal_failed(struct ps_service *service)

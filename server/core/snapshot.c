@@ -41,7 +41,7 @@ static enum ps_status read_snapshot(void *self, uint32_t array, uint64_t offset,
                                     size_t size, struct ps_error *error);
 static void let_go(void *self, size_t parameter, uint32_t array, uint64_t bytes);
 static void let_go_of_device(struct ps_parameter_version *version, uint32_t array, uint64_t bytes);
-static void make_uuid(struct ps_random *random, char uuid[37]);
+static void make_uuid(struct ps_random *random, uint64_t unix_ns, char uuid[37]);
 static int compare_names(const void *a, const void *b);
 
 enum ps_status ps_service_snapshot(struct ps_service *service, struct ps_snapshot *snapshot,
@@ -160,6 +160,7 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
     PS_ASSERT(holding->count == holding->capacity);
 
     struct ps_journal_state state;
+    ps_journal_queue_mark(&service->queue);
     ps_journal_queue_look(&service->queue, &state);
     snapshot->facts = (struct ps_checkpoint_facts){
         .index = service->index,
@@ -170,7 +171,7 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
         .sessions = {holding->session_bytes, holding->session_size},
         .job = service->job,
     };
-    make_uuid(service->random, snapshot->facts.uuid);
+    make_uuid(service->random, snapshot->facts.unix_ns, snapshot->facts.uuid);
     snapshot->ticket = ps_tickets_newest(&service->tickets);
     return PS_OK;
 }
@@ -244,15 +245,19 @@ static void let_go_of_device(struct ps_parameter_version *version, uint32_t arra
     version->snapshot = NULL;
 }
 
-static void make_uuid(struct ps_random *random, char uuid[37])
+/* Version 7, variant 1: the milliseconds stand first, so that also names of the same position sort
+ * by age. */
+static void make_uuid(struct ps_random *random, uint64_t unix_ns, char uuid[37])
 {
-    if (random == NULL) {
-        ps_random_uuid(uuid);
-        return;
+    uint64_t bits[2];
+    if (random != NULL) {
+        bits[0] = ps_random_next(random);
+        bits[1] = ps_random_next(random);
+    } else {
+        ps_random_system(bits, sizeof bits);
     }
-    /* Version 4, variant 1, as the system's are. */
-    uint64_t high = (ps_random_next(random) & ~UINT64_C(0xf000)) | UINT64_C(0x4000);
-    uint64_t low = ps_random_next(random) >> 2 | UINT64_C(1) << 63;
+    uint64_t high = unix_ns / 1000000 << 16 | UINT64_C(0x7000) | (bits[0] & 0xfff);
+    uint64_t low = bits[1] >> 2 | UINT64_C(1) << 63;
     snprintf(uuid, 37, "%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64,
              high >> 32, high >> 16 & 0xffff, high & 0xffff, low >> 48,
              low & UINT64_C(0xffffffffffff));

@@ -48,8 +48,10 @@ void ps_tickets_save(struct ps_tickets *tickets, struct ps_ticket ticket,
     bool of_this_life = ticket.number == 0 || life_of(ticket.number) == life_of(tickets->given);
     if (of_this_life) {
         /* Savers may finish out of order: the newest place stays. */
-        if (!tickets->has_place || place->position >= tickets->place.position)
+        if (!tickets->has_place || place->position >= tickets->place.position) {
             tickets->place = *place;
+            tickets->place_is_own = ticket.number != 0;
+        }
         tickets->has_place = true;
         if (ticket.number > tickets->saved)
             tickets->saved = ticket.number;
@@ -116,6 +118,16 @@ bool ps_tickets_place(struct ps_tickets *tickets, struct ps_checkpoint_place *pl
         *place = tickets->place;
     ps_mutex_unlock(&tickets->lock);
     return has_place;
+}
+
+bool ps_tickets_own_place(struct ps_tickets *tickets, struct ps_checkpoint_place *place)
+{
+    ps_mutex_lock(&tickets->lock);
+    bool is_own = tickets->has_place && tickets->place_is_own;
+    if (is_own)
+        *place = tickets->place;
+    ps_mutex_unlock(&tickets->lock);
+    return is_own;
 }
 
 void ps_tickets_reset(struct ps_tickets *tickets)

@@ -22,6 +22,7 @@ struct ps_tickets {
     uint64_t failed;      /* the last attempt at those up to here came to nothing, ... */
     struct ps_error why;  /* ... for this reason */
     bool has_place;
+    bool place_is_own;                /* saved in this life, not what was loaded */
     struct ps_checkpoint_place place; /* of the newest checkpoint */
 };
 
@@ -56,6 +57,9 @@ uint64_t ps_ticket_life(struct ps_ticket ticket);
 
 /* False when there is no checkpoint yet. */
 bool ps_tickets_place(struct ps_tickets *tickets, struct ps_checkpoint_place *place);
+
+/* The same, but for what was loaded: that is of a former epoch. */
+bool ps_tickets_own_place(struct ps_tickets *tickets, struct ps_checkpoint_place *place);
 
 /* Begins another life: gives up every ticket and forgets the place. */
 void ps_tickets_reset(struct ps_tickets *tickets);

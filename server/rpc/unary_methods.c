@@ -50,12 +50,27 @@ static bool ticket_is_settled(struct ps_exchange *exchange)
     return true;
 }
 
+/* A checkpoint that cannot be written is tried again, perhaps for hours: whoever waits is told why,
+ * and may send the call again. */
+static bool finish_is_settled(struct ps_exchange *exchange)
+{
+    struct ps_error why;
+    if (ticket_is_settled(exchange))
+        return true;
+    if (!ps_service_save_failed(exchange->context->service, exchange->ticket, &why))
+        return false;
+    exchange->status =
+        ps_fail(&exchange->error, PS_ERR_UNAVAILABLE,
+                "no checkpoint yet, it is tried again, and so may this be: %.180s", why.text);
+    return true;
+}
+
 /* Waits for the ticket whatever the status is: the reply promises a durable checkpoint. */
 static bool answer_finish(struct ps_exchange *exchange)
 {
     struct ps_service *service = exchange->context->service;
     if (exchange->asked)
-        return ticket_is_settled(exchange);
+        return finish_is_settled(exchange);
     struct ps_finish_request request;
     struct ps_decoded decoded;
     exchange->status = ps_decode_finish(exchange->request, exchange->context->memory, &request,
@@ -68,7 +83,7 @@ static bool answer_finish(struct ps_exchange *exchange)
     if (exchange->status == PS_OK)
         ps_allocator_give_back();
     ps_decoded_release(&decoded);
-    return ticket_is_settled(exchange);
+    return finish_is_settled(exchange);
 }
 
 /* Waits until what the push was promised holds: that it is durable, when it asked for that. */

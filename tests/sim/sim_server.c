@@ -65,16 +65,17 @@ static void on_checkpoint_wanted(void *self)
 static void create_service(struct sim_server *server)
 {
     struct sim_world *world = server->world;
-    const struct ps_service_options options = {.memory = &world->memory,
-                                               .clock = &server->service_clock,
-                                               .saves = world->options.saves,
-                                               .journals = world->options.journals,
-                                               .ack = world->options.journals ? PS_ACK_LOGGED
-                                                                              : PS_ACK_MEMORY,
-                                               .staging_bytes = world->options.staging_bytes,
-                                               .clients_max = world->options.clients_max,
-                                               .device = "cpu",
-                                               .job = ""};
+    const struct ps_service_options options = {
+        .memory = &world->memory,
+        .clock = &server->service_clock,
+        .saves = world->options.saves,
+        .journals = world->options.journals,
+        .ack = world->options.journals ? PS_ACK_LOGGED : PS_ACK_MEMORY,
+        .staging_bytes = world->options.staging_bytes,
+        .checkpoint_journal_bytes = world->options.journal_bytes,
+        .clients_max = world->options.clients_max,
+        .device = "cpu",
+        .job = ""};
     const struct ps_service_listener listener = {.changed = on_changed,
                                                  .checkpoint_wanted = on_checkpoint_wanted,
                                                  .journal_wanted = sim_journal_wake,

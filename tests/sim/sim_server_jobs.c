@@ -254,7 +254,16 @@ static void snapshot(struct sim_world *world, void *subject, uint64_t generation
     if (!may_run(server, snapshot, generation, b))
         return;
     struct ps_saver saver = saver_of(server);
-    enum ps_status status = ps_saver_begin(&saver, &server->saving, NULL);
+    enum ps_status status =
+        ps_saver_reuse(&saver, server->publishes, sim_now(world) + STORE_MS, NULL);
+    if (status == PS_OK)
+        sim_trace(world, server->name, "has nothing new to write");
+    if (status != PS_ERR_NOT_FOUND) {
+        sim_server_ask_parked(server);
+        post_told(server, tell_saved, status);
+        return;
+    }
+    status = ps_saver_begin(&saver, &server->saving, NULL);
     if (status == PS_OK)
         write(world, server, generation, sim_now(world) + JOURNAL_MS);
     else

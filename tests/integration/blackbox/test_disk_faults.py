@@ -41,10 +41,14 @@ def ask_to_save(server, timeout=30):
 
 def save(server):
     """Saves, and waits until the saving thread has nothing to do: the reply comes before that."""
-    before = server.process.log().count("checkpoint saved")
+    def saves():
+        log = server.process.log()
+        return log.count("checkpoint saved") + log.count("nothing new since the newest checkpoint")
+
+    before = saves()
     patiently(lambda: ask_to_save(server).result())
-    wait_until(lambda: server.process.log().count("checkpoint saved") > before and
-               faults.sleeps(server.pid, "checkpointer"), 20, "the save is over")
+    wait_until(lambda: saves() > before and faults.sleeps(server.pid, "checkpointer"), 20,
+               "the save is over")
 
 
 def push(server):
@@ -274,6 +278,26 @@ class Limits(unittest.TestCase):
             server.start()
             self.assertEqual(count(server), 2)
 
+    def test_a7_finish_answers_though_no_checkpoint_can_be_written(self):
+        with Server(http=True) as server:
+            server.calls.init("w", [0.0])
+            _, most = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (0, most))
+            with self.assertRaises(grpc.RpcError) as refused:
+                server.calls.finish(timeout=60)
+            self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE)
+            self.assertIn("File too large", refused.exception.details())
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (most, most))
+
+            def finished():
+                try:
+                    server.calls.finish(timeout=60)
+                except grpc.RpcError as error:
+                    return error.code() == grpc.StatusCode.ALREADY_EXISTS
+                return True
+            wait_until(finished, 30, "the first checkpoint is written")
+            self.assertEqual(push(server), 1)
+
     def test_without_room_for_its_lease_a_server_answers_nothing_and_comes_back(self):
         with Server(http=True, ttl="2s") as server:
             server.make_ready(values=[0.0])
@@ -284,6 +308,7 @@ class Limits(unittest.TestCase):
             with self.assertRaises(grpc.RpcError) as refused:
                 server.calls.pull("w")
             self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE)
+            self.assertIn("File too large", refused.exception.details())  # ENOSPC of this limit
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (most, most))
             wait_until(lambda: server.get("/readyz")[0] == 200, 20, "there is room again")
             self.assertEqual(count(server), 1)

@@ -7,9 +7,11 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 
-from blackbox import Server, program, run
+from blackbox import Server, patiently, program, run
+from calls import Calls
 from cluster import Cluster, wait_until
 
 USAGE = 64
@@ -315,6 +317,26 @@ class Logs(unittest.TestCase):
             server.process.signal(signal.SIGTERM)
             self.assertEqual(server.process.wait_exit(), 0)
             self.assertEqual(server.process.log(), "")
+
+
+class Alone(unittest.TestCase):
+    def test_a12_a_server_in_memory_that_was_stopped_beyond_its_lease_goes_on(self):
+        """A laptop that slept: nobody else could have had the lease, so nothing is forgotten."""
+        cluster = Cluster(etcd=False, ttl="1s")
+        with cluster:
+            process = cluster.run("pserver", [
+                program("pserver"), "--listen", "127.0.0.1:0", "--etcd-ttl", "1s",
+                "--log-format", "json"])
+            calls = Calls(process.wait_event("listening", 30)["address"])
+            calls.init("w", [1.0, 2.0])
+            calls.finish()
+            calls.push("w", [-1.0, -1.0])
+            process.signal(signal.SIGSTOP)
+            time.sleep(4)  # the lease and all margins
+            process.signal(signal.SIGCONT)
+            self.assertEqual(patiently(lambda: calls.pull("w")), ([2.0, 3.0], 1))
+            self.assertEqual(patiently(lambda: calls.push("w", [-1.0, -1.0])), 2)
+            self.assertIsNone(process.event("ownership is lost: starting over"), process.log())
 
 
 if __name__ == "__main__":

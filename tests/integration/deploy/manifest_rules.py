@@ -177,17 +177,43 @@ def check_servers(documents):
         found.append("PSERVER_DATA_DIR is not on the volume")
     if spec["podManagementPolicy"] != "Parallel":
         found.append("a pod waits for another that may never become ready")
-    return found + check_memory(settings[0]["data"], container)
+    return found + check_memory(settings[0]["data"], container) + \
+        check_volume(settings[0]["data"], spec["volumeClaimTemplates"][0])
+
+
+# Least room in a pod for the requests of trainers that are under way.
+UNDER_WAY = 256 << 20
+
+
+def memory_needed(settings):
+    """What a server takes at most, but for requests under way, by docs/failure-modes.md, "How much
+    memory"."""
+    return (2 * size_of(settings["PSERVER_MEMORY_BYTES"])
+            + size_of(settings.get("PSERVER_STAGING_BYTES", "1GiB"))
+            + size_of(settings.get("PSERVER_JOURNAL_QUEUE_BYTES", "64MiB"))
+            + int(settings.get("PSERVER_CLIENTS_MAX", "16384")) * (16 << 10)
+            + (256 << 20))
 
 
 def check_memory(settings, container):
-    """What the options allow fits into the pod: docs/failure-modes.md, "How much memory"."""
-    needed = 2 * size_of(settings.get("PSERVER_MEMORY_BYTES", "0")) + \
-        size_of(settings.get("PSERVER_STAGING_BYTES", "1GiB")) + (256 << 20)
     if "PSERVER_MEMORY_BYTES" not in settings:
         return ["nothing keeps parameters from growing beyond the pod's memory limit"]
+    needed = memory_needed(settings) + UNDER_WAY
     if needed > size_of(container["resources"]["limits"]["memory"]):
         return ["the options allow %d bytes, more than the pod's memory limit" % needed]
+    return []
+
+
+def check_volume(settings, claim):
+    """Three checkpoints at a time, two journals (what is kept, and what is written while a
+    checkpoint is) and two segments."""
+    shard = size_of(settings.get("PSERVER_MEMORY_BYTES", "0"))
+    journal = size_of(settings.get("PSERVER_CHECKPOINT_JOURNAL_BYTES", "0")) or \
+        max(2 * shard, 1 << 30)
+    needed = 3 * shard + 2 * journal + 2 * size_of(
+        settings.get("PSERVER_JOURNAL_SEGMENT_BYTES", "64MiB"))
+    if needed > size_of(claim["spec"]["resources"]["requests"]["storage"]):
+        return ["checkpoints and journal take %d bytes, more than the volume" % needed]
     return []
 
 

@@ -181,8 +181,16 @@ class Checks(unittest.TestCase):
         (settings,) = manifest_rules.of_kind(self.documents, "ConfigMap")
         settings["data"]["PSERVER_MEMORY_BYTES"] = "1GiB"
         self.assert_found("more than the pod's memory limit")
+        settings["data"]["PSERVER_MEMORY_BYTES"] = "1MiB"
+        settings["data"]["PSERVER_CLIENTS_MAX"] = "100000"
+        self.assert_found("more than the pod's memory limit")
         del settings["data"]["PSERVER_MEMORY_BYTES"]
         self.assert_found("nothing keeps parameters")
+
+    def test_a_volume_that_checkpoints_and_journal_may_outgrow_is_found(self):
+        (settings,) = manifest_rules.of_kind(self.documents, "ConfigMap")
+        settings["data"]["PSERVER_CHECKPOINT_JOURNAL_BYTES"] = "8GiB"
+        self.assert_found("more than the volume")
 
     def test_a_pod_with_another_shards_volume_is_found(self):
         self.container["env"] = [variable for variable in self.container["env"]

@@ -280,6 +280,18 @@ START_TEST(a_refused_allocation_removes_nothing)
 }
 END_TEST
 
+START_TEST(b5_the_same_instant_written_again_is_no_other_generation)
+{
+    put_checkpoint(1, 5, "019a");
+    put_checkpoint(1, 8, "019b");
+    put_checkpoint(1, 8, "019c");
+
+    ck_assert_uint_eq(sweep(2, "019c"), 1);
+
+    ck_assert_str_eq(listed(), "019c 019a ");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("catalog");
@@ -290,6 +302,7 @@ int main(void)
     tcase_add_test(tests, other_files_are_passed_over);
     tcase_add_test(tests, a_thousand_checkpoints_are_listed_in_order);
     tcase_add_test(tests, a_sweep_keeps_the_newest_generations);
+    tcase_add_test(tests, b5_the_same_instant_written_again_is_no_other_generation);
     tcase_add_test(tests, p6_owners_that_come_and_go_without_a_push_leave_few_files);
     tcase_add_test(tests, a_late_checkpoint_does_not_take_the_place_of_an_older_one);
     tcase_add_test(tests, b4_a_sweep_never_removes_the_published_checkpoint);

@@ -167,6 +167,42 @@ START_TEST(a_refused_allocation_gives_no_header)
 }
 END_TEST
 
+/* Names that grow when they are quoted, and every number at its widest. */
+START_TEST(a7_no_header_is_larger_than_the_shares_of_its_parameters)
+{
+    const char *names[] = {"w", "\"", "\\\\", "\t\x01", "\xc3\xa9/\x7f"};
+    uint8_t config[] = {1, 2, 3, 4, 5};
+    struct ps_checkpoint_parameter rows[5];
+    struct ps_header_slot slots[5];
+    uint64_t most = 0;
+    sample.facts.job = "a-job";
+    sample.facts.position = sample.facts.epoch = sample.facts.unix_ns = UINT64_MAX;
+    sample.facts.index = sample.facts.shard_count = UINT32_MAX;
+    sample.facts.sessions = (struct ps_bytes){config, sizeof config};
+    memset(sample.facts.uuid, 'a', 36);
+    ck_assert_int_eq(ps_header_facts_bytes("a-job", ps_allocator_heap(), &most, NULL), PS_OK);
+    for (size_t i = 0; i < 5; i++) {
+        uint64_t share = 0;
+        rows[i] = (struct ps_checkpoint_parameter){.name = ps_bytes_of_text(names[i]),
+                                                   .dtype = PS_F64,
+                                                   .count = UINT64_C(1) << 54,
+                                                   .config = {config, i},
+                                                   .state_count = (uint32_t)i % 3};
+        ck_assert_int_eq(ps_header_parameter_bytes(&rows[i], ps_allocator_heap(), &share, NULL),
+                         PS_OK);
+        most += share;
+        rows[i].version = rows[i].step = rows[i].id = UINT64_MAX;
+        slots[i] = (struct ps_header_slot){.parameter = &rows[i], .crc32c = {UINT32_MAX}};
+    }
+
+    ck_assert_int_eq(ps_header_write(&sample.facts, slots, 5, ps_allocator_heap(), &head, NULL),
+                     PS_OK);
+
+    ck_assert_uint_le(head.size, most);
+    ck_assert_uint_gt(head.size + 500, most);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("header_writer");
@@ -181,6 +217,7 @@ int main(void)
     tcase_add_test(tests, wide_elements_come_first_then_names_decide);
     tcase_add_test(tests, state_stands_under_a_name_of_its_own);
     tcase_add_loop_test(tests, a_refused_allocation_gives_no_header, 0, 16);
+    tcase_add_test(tests, a7_no_header_is_larger_than_the_shares_of_its_parameters);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

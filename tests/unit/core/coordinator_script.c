@@ -52,12 +52,24 @@ void script_expect(struct script *script, struct ps_event event, const char *lin
     ck_assert_str_eq(script->line, line);
 }
 
-void script_sleep(struct script *script)
+static void sleep_until_woken(struct script *script, bool nothing_new)
 {
+    struct ps_event tick = script_event(PS_EVENT_TICK, PS_OK);
+    tick.nothing_new = nothing_new;
     ck_assert_uint_ne(script->actions.wake_ms, PS_DEADLINE_NEVER);
     ck_assert_uint_ge(script->actions.wake_ms, script->now_ms);
     script->now_ms = script->actions.wake_ms;
-    script_step(script, script_event(PS_EVENT_TICK, PS_OK));
+    script_step(script, tick);
+}
+
+void script_sleep(struct script *script)
+{
+    sleep_until_woken(script, false);
+}
+
+void script_sleep_idle(struct script *script)
+{
+    sleep_until_woken(script, true);
 }
 
 struct ps_event script_event(enum ps_event_type type, enum ps_status status)

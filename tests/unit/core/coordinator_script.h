@@ -36,6 +36,8 @@ void script_expect(struct script *script, struct ps_event event, const char *lin
 
 /* Moves the time to when the coordinator wants to be woken, and ticks. */
 void script_sleep(struct script *script);
+/* The same while nothing is new. */
+void script_sleep_idle(struct script *script);
 
 /* An event that carries nothing but its status. */
 struct ps_event script_event(enum ps_event_type type, enum ps_status status);

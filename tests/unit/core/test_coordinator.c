@@ -284,6 +284,48 @@ START_TEST(a_grant_of_unknown_fate_is_asked_for_again)
 }
 END_TEST
 
+START_TEST(b5_a_server_idle_for_an_hour_saves_once_and_again_within_an_interval_of_a_change)
+{
+    script_reach(&script, PS_COORDINATOR_SERVING);
+    ck_assert_str_eq(script.line, "save");
+    struct ps_event saved = event(PS_EVENT_SAVED, PS_OK);
+    saved.nothing_new = true;
+    script_step(&script, saved);
+
+    while (script.now_ms < 60 * SCRIPT_SAVE_MS) {
+        script_sleep_idle(&script);
+        if (script.coordinator.asking == PS_ACTION_KEEP) {
+            struct ps_event kept = script_kept(&script);
+            kept.nothing_new = true;
+            script_step(&script, kept);
+        }
+        ck_assert_int_eq(script.coordinator.job, PS_ACTION_NONE);
+    }
+
+    uint64_t changed_ms = script.now_ms;
+    while (script.coordinator.job != PS_ACTION_SAVE) {
+        script_sleep(&script);
+        if (script.coordinator.asking == PS_ACTION_KEEP)
+            script_step(&script, script_kept(&script));
+    }
+    ck_assert_uint_le(script.now_ms, changed_ms + SCRIPT_SAVE_MS);
+}
+END_TEST
+
+START_TEST(b5_who_asks_is_answered_though_nothing_is_new)
+{
+    script_reach(&script, PS_COORDINATOR_SERVING);
+    struct ps_event saved = event(PS_EVENT_SAVED, PS_OK);
+    saved.nothing_new = true;
+    script_step(&script, saved);
+
+    struct ps_event wanted = event(PS_EVENT_CHECKPOINT_WANTED, PS_OK);
+    wanted.nothing_new = true;
+
+    script_expect(&script, wanted, "save");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("coordinator");
@@ -293,6 +335,9 @@ int main(void)
     tcase_add_test(life, b6_a_server_without_a_checkpoint_has_the_job_initialised_again);
     tcase_add_test(life, b7_a_half_initialised_shard_begins_empty_after_a_crash);
     tcase_add_test(life, b3_a_recovered_server_saves_at_once_and_then_by_the_interval);
+    tcase_add_test(
+        life, b5_a_server_idle_for_an_hour_saves_once_and_again_within_an_interval_of_a_change);
+    tcase_add_test(life, b5_who_asks_is_answered_though_nothing_is_new);
     tcase_add_test(life, an_empty_server_saves_nothing_until_asked);
     tcase_add_test(life, b26_the_address_is_published_only_when_loaded_and_listening);
     tcase_add_test(life, listening_that_fails_ends_the_life_with_its_reason);

@@ -1,7 +1,10 @@
 /* server/core/init_param.c: what InitParam refuses; a refusal changes and leaks nothing. */
 #include "base/bounds.h"
-#include "tests/unit/core/core_world.h"
+#include "server/core/parameter.h"
+#include "tests/unit/core/core_disk.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const float two[] = {1, 2};
@@ -305,6 +308,148 @@ START_TEST(init_survives_any_refused_allocation)
 }
 END_TEST
 
+/* An allocator that loses the shard, and wins it back, while a parameter is being made. */
+struct losing {
+    const struct ps_allocator *heap;
+    struct ps_service *service;
+    bool loses;
+};
+
+static void *lose_and_take(void *self, size_t size)
+{
+    struct losing *losing = self;
+    bool loses = losing->loses && size >= sizeof(struct ps_parameter);
+    losing->loses = losing->loses && !loses;
+    if (loses) {
+        ps_service_reset(losing->service);
+        ps_service_own(losing->service, 0, 1, 2, "");
+        ps_service_prove(losing->service, PS_DEADLINE_NEVER);
+        ps_service_begin_empty(losing->service);
+    }
+    return ps_zeroed(losing->heap, size);
+}
+
+static void *take_plain(void *self, size_t size)
+{
+    return ps_plain(((struct losing *)self)->heap, size);
+}
+
+static void give(void *self, void *memory)
+{
+    ps_release(((struct losing *)self)->heap, memory);
+}
+
+START_TEST(a11_a_parameter_made_for_a_life_that_is_over_is_not_taken_by_the_next)
+{
+    struct losing losing = {.heap = ps_allocator_heap()};
+    const struct ps_allocator memory = {lose_and_take, take_plain, give, &losing};
+    struct ps_service_options options = {.memory = &memory, .clock = ps_clock_real()};
+    struct ps_bytes piece = {(const uint8_t *)two, sizeof two};
+    const struct ps_init_request request = {
+        .name = text("w"), .dtype = PS_F32, .content = ps_view_of(&piece)};
+    struct ps_init_reply reply = {.epoch = 99};
+    struct ps_status_reply status;
+    char uuid[37];
+    ck_assert_int_eq(ps_service_create(&options, &losing.service, NULL), PS_OK);
+    ps_service_own(losing.service, 0, 1, 1, "");
+    ps_service_prove(losing.service, PS_DEADLINE_NEVER);
+    ps_service_begin_empty(losing.service);
+    losing.loses = true;
+
+    ck_assert_int_eq(ps_service_init(losing.service, &request, &reply, NULL), PS_ERR_UNAVAILABLE);
+
+    ck_assert(!losing.loses);
+    ck_assert_uint_eq(reply.epoch, 99);
+    ps_service_status(losing.service, &status, uuid);
+    ck_assert_uint_eq(status.parameter_count, 0);
+    ps_service_check(losing.service);
+    ps_service_destroy(losing.service);
+}
+END_TEST
+
+/* A valid configuration of that many bytes: what follows the learning rate is a field that nobody
+ * knows. */
+static struct ps_bytes long_config(uint8_t *bytes, size_t size)
+{
+    struct ps_bytes known = config_of(PS_CONFIG_SGD, 0.5);
+    size_t left = size - known.size - 5;
+    memset(bytes, 'c', size);
+    memcpy(bytes, known.data, known.size);
+    uint8_t *field = bytes + known.size; /* number 1000, with a length of three bytes */
+    field[0] = 0xc2;
+    field[1] = 0x3e;
+    field[2] = (uint8_t)(left & 0x7f) | 0x80;
+    field[3] = (uint8_t)(left >> 7 & 0x7f) | 0x80;
+    field[4] = (uint8_t)(left >> 14);
+    return (struct ps_bytes){bytes, size};
+}
+
+/* Gives parameters until one is refused; how many were taken. */
+static size_t fill(struct core_world *world, struct ps_bytes config)
+{
+    char name[16];
+    for (size_t i = 0; i < 2000; i++) {
+        snprintf(name, sizeof name, "\"p\\%05zu", i);
+        enum ps_status status = world_init_param(world, name, PS_F32, two, sizeof two, config);
+        if (status == PS_OK)
+            continue;
+        ck_assert_int_eq(status, PS_ERR_BAD_INPUT);
+        return i;
+    }
+    ck_abort_msg("all were taken");
+}
+
+START_TEST(a7_what_no_header_can_hold_is_refused_and_all_that_was_taken_is_saved_and_loaded)
+{
+    struct memory_files *disk = memory_files_create(1);
+    struct core_world world, other;
+    struct ps_loaded loaded;
+    uint8_t *bytes = malloc(PS_CONFIG_BYTES_MAX);
+    ck_assert_ptr_nonnull(bytes);
+    struct ps_bytes config = long_config(bytes, PS_CONFIG_BYTES_MAX);
+    disk_world_init(&world, 1);
+    ps_service_begin_empty(world.service);
+
+    size_t taken = fill(&world, config);
+
+    ck_assert_uint_gt(taken, 700);
+    ck_assert_uint_lt(taken, 800);
+    ck_assert_msg(strstr(world.error.text, "limit 67108864") != NULL, "%s", world.error.text);
+    ck_assert_msg(strstr(world.error.text, "\"p\\00") != NULL, "%s", world.error.text);
+    ck_assert_int_eq(world_init_param(&world, "\"p\\00000", PS_F32, three, sizeof three, config),
+                     PS_OK); /* in the place of one that is there */
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+    disk_save(&world, disk, NULL);
+    disk_world_init(&other, 2);
+    ck_assert_int_eq(disk_load(&other, disk, "", &loaded), PS_OK);
+    disk_expect_equal(&world, &other);
+    world_fini(&other);
+    world_fini(&world);
+    free(bytes);
+    memory_files_destroy(disk);
+}
+END_TEST
+
+START_TEST(a7_who_saves_nothing_has_no_header_to_fill)
+{
+    struct core_world world;
+    uint8_t *bytes = malloc(PS_CONFIG_BYTES_MAX);
+    ck_assert_ptr_nonnull(bytes);
+    char name[16];
+    world_init_empty(&world);
+
+    for (size_t i = 0; i < 900; i++) {
+        snprintf(name, sizeof name, "p%zu", i);
+        ck_assert_int_eq(world_init_param(&world, name, PS_F32, two, sizeof two,
+                                          long_config(bytes, PS_CONFIG_BYTES_MAX)),
+                         PS_OK);
+    }
+
+    world_fini(&world);
+    free(bytes);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("init_param");
@@ -326,5 +471,9 @@ int main(void)
     tcase_add_test(tests, replacing_at_the_limit_is_possible);
     tcase_add_test(tests, reset_gives_the_counted_bytes_back);
     tcase_add_test(tests, init_survives_any_refused_allocation);
+    tcase_add_test(
+        tests, a7_what_no_header_can_hold_is_refused_and_all_that_was_taken_is_saved_and_loaded);
+    tcase_add_test(tests, a11_a_parameter_made_for_a_life_that_is_over_is_not_taken_by_the_next);
+    tcase_add_test(tests, a7_who_saves_nothing_has_no_header_to_fill);
     return run_tests("init_param", tests);
 }

@@ -227,6 +227,52 @@ START_TEST(a_checkpoint_of_another_life_says_nothing)
 }
 END_TEST
 
+/* Takes and writes what waits. */
+static void write_all(void)
+{
+    struct ps_record records[16];
+    while (ps_journal_queue_take(&queue, records, 16) > 0)
+        ps_journal_queue_written(&queue, PS_OK, NULL);
+}
+
+START_TEST(b6_what_is_behind_a_snapshot_counts_until_a_later_one_is_saved)
+{
+    struct ps_journal_state state;
+    ck_assert_int_eq(put(9000, 1), PS_OK);
+    write_all();
+    ck_assert(!ps_journal_queue_grew(&queue, 12289));
+    ck_assert(ps_journal_queue_grew(&queue, 12288));
+    ck_assert(!ps_journal_queue_grew(&queue, 12288)); /* once */
+    ps_journal_queue_mark(&queue);
+    ck_assert_int_eq(put(1, 2), PS_OK);
+    write_all();
+
+    ps_journal_queue_saved(&queue, 1, 1);
+
+    ps_journal_queue_look(&queue, &state);
+    ck_assert_uint_eq(state.behind_bytes, 4096);
+    ck_assert(!ps_journal_queue_grew(&queue, 4097));
+    ck_assert(ps_journal_queue_grew(&queue, 4096));
+    ps_journal_queue_reset(&queue);
+    ps_journal_queue_look(&queue, &state);
+    ck_assert_uint_eq(state.behind_bytes, 0);
+}
+END_TEST
+
+START_TEST(b6_what_could_not_be_written_does_not_count)
+{
+    struct ps_journal_state state;
+    struct ps_record record;
+    ck_assert_int_eq(put(9000, 1), PS_OK);
+    ck_assert_uint_eq(ps_journal_queue_take(&queue, &record, 1), 1);
+
+    ps_journal_queue_written(&queue, PS_ERR_IO, NULL);
+
+    ps_journal_queue_look(&queue, &state);
+    ck_assert_uint_eq(state.behind_bytes, 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("journal_queue");
@@ -236,6 +282,8 @@ int main(void)
     tcase_add_test(tests, few_bytes_are_taken_at_once_but_always_a_record);
     tcase_add_test(tests, records_are_taken_in_order_and_in_parts);
     tcase_add_test(tests, a_large_record_need_not_wait_for_an_empty_queue);
+    tcase_add_test(tests, b6_what_is_behind_a_snapshot_counts_until_a_later_one_is_saved);
+    tcase_add_test(tests, b6_what_could_not_be_written_does_not_count);
     tcase_add_test(tests, p6_held_content_counts_and_one_record_always_fits);
     tcase_add_test(tests, what_the_writer_has_taken_still_counts);
     tcase_add_test(tests, a_refused_allocation_drops_what_was_held);

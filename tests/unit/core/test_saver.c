@@ -246,8 +246,11 @@ END_TEST
 
 START_TEST(b8_who_lost_the_shard_removes_nothing_that_the_new_owner_may_use)
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        push();
         ck_assert_int_eq(save(), PS_OK);
+    }
+    push();
     disk_store_lose(&store);
     memory_files_knobs(disk)->count[MEMORY_REMOVE] = 0;
 
@@ -271,6 +274,31 @@ START_TEST(a_snapshot_of_an_earlier_ownership_is_not_published_under_a_later_one
 
     ck_assert_int_eq(status, PS_ERR_STALE_EPOCH);
     ck_assert(!ps_service_last_saved(world.service, &saving.place));
+}
+END_TEST
+
+/* The store would take it: the key is ours, by a later claim. */
+START_TEST(a11_what_was_made_before_the_shard_was_lost_and_won_back_is_not_published)
+{
+    struct ps_saving saving;
+    struct ps_checkpoint_place pointer;
+    struct ps_kv_lease lease;
+    ck_assert_int_eq(save(), PS_OK);
+    push();
+    ck_assert_int_eq(ps_saver_begin(&saver, &saving, NULL), PS_OK);
+    ck_assert_int_eq(ps_saver_write(&saver, &saving, NULL), PS_OK);
+    ck_assert_int_eq(ps_kv_lease_revoke(store.kv, store.claim.lease, PS_DEADLINE_NEVER, NULL),
+                     PS_OK);
+    ck_assert_int_eq(ps_kv_lease_grant(store.kv, 1000000, PS_DEADLINE_NEVER, &lease, NULL), PS_OK);
+    ck_assert_int_eq(ps_registry_claim(&store.registry, 1, UINT32_MAX, lease, PS_DEADLINE_NEVER,
+                                       &store.claim, NULL),
+                     PS_OK);
+
+    ck_assert_int_eq(ps_saver_publish(&saver, &saving, PS_DEADLINE_NEVER, &world.error),
+                     PS_ERR_STALE_EPOCH);
+
+    read_pointer(&pointer);
+    ck_assert_uint_eq(pointer.position, 0);
 }
 END_TEST
 
@@ -415,6 +443,8 @@ int main(void)
     tcase_add_test(tests, b8_who_lost_the_shard_publishes_nothing);
     tcase_add_test(tests, b8_who_lost_the_shard_removes_nothing_that_the_new_owner_may_use);
     tcase_add_test(tests, a_snapshot_of_an_earlier_ownership_is_not_published_under_a_later_one);
+    tcase_add_test(tests,
+                   a11_what_was_made_before_the_shard_was_lost_and_won_back_is_not_published);
     tcase_add_test(tests, while_the_store_is_down_files_stay_and_do_not_pile_up);
     tcase_add_test(tests, there_is_nothing_to_save_before_finish);
     tcase_add_test(tests, saving_survives_any_refused_allocation);

@@ -434,11 +434,40 @@ START_TEST(a_refused_init_may_come_again)
 }
 END_TEST
 
+START_TEST(b6_a_journal_that_has_grown_wants_a_checkpoint_once)
+{
+    struct core_world grown;
+    struct ps_service_options options = {.saves = true,
+                                         .journals = true,
+                                         .ack = PS_ACK_LOGGED,
+                                         .checkpoint_journal_bytes = 4 * 4096};
+    world_init_with(&grown, &options);
+    world_own(&grown, 1);
+    ps_service_begin_empty(grown.service);
+    const float values[] = {1, 2, 3, 4};
+    ck_assert_int_eq(
+        world_init_param(&grown, "w", PS_F32, values, sizeof values, (struct ps_bytes){NULL, 0}),
+        PS_OK);
+    ck_assert_int_eq(world_finish(&grown), PS_OK);
+    int wanted = grown.wanted_count;
+
+    for (uint64_t i = 1; i <= 5; i++) {
+        ck_assert_int_eq(world_push_as(&grown, "w", 1, i, NULL), PS_OK);
+        ck_assert_uint_eq(world_write_journal(&grown), 1);
+        ck_assert_int_eq(grown.wanted_count, i < 2 ? wanted : wanted + 1);
+    }
+
+    ck_assert(ps_service_journal_presses(grown.service));
+    world_fini(&grown);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("settle");
     tcase_add_checked_fixture(tests, begin_test, end_test);
     tcase_add_test(tests, p1_a_reply_waits_until_its_record_is_durable);
+    tcase_add_test(tests, b6_a_journal_that_has_grown_wants_a_checkpoint_once);
     tcase_add_test(tests, p1_nothing_is_durable_before_there_is_a_checkpoint);
     tcase_add_test(tests, a_push_that_asks_for_memory_does_not_wait);
     tcase_add_test(tests, a_push_that_asks_for_memory_waits_while_the_journal_is_far_behind);

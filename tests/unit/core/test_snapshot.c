@@ -115,11 +115,13 @@ START_TEST(a_snapshot_outlives_reset)
 END_TEST
 
 /* Takes a snapshot of an empty shard whose uuids come from `seed`. */
-static void take_seeded_uuid(uint64_t seed, char uuid[37])
+static void take_seeded_uuid(uint64_t seed, uint64_t now_ms, char uuid[37])
 {
     struct ps_random random;
+    struct fake_clock fake = {now_ms};
+    struct ps_clock clock = fake_clock_clock(&fake);
     struct ps_service_options options = {
-        .memory = ps_allocator_heap(), .clock = ps_clock_real(), .random = &random};
+        .memory = ps_allocator_heap(), .clock = &clock, .random = &random};
     struct ps_service *service;
     struct ps_snapshot snapshot;
     struct ps_ticket ticket;
@@ -141,14 +143,14 @@ START_TEST(a_seed_repeats_its_uuids)
     char again[37];
     char other[37];
 
-    take_seeded_uuid(1, first);
-    take_seeded_uuid(1, again);
-    take_seeded_uuid(2, other);
+    take_seeded_uuid(1, 1000, first);
+    take_seeded_uuid(1, 1000, again);
+    take_seeded_uuid(2, 1000, other);
 
     ck_assert_str_eq(first, again);
     ck_assert_str_ne(first, other);
     ck_assert_uint_eq(strlen(first), 36);
-    ck_assert_int_eq(first[14], '4');
+    ck_assert_int_eq(first[14], '7');
     ck_assert_ptr_nonnull(strchr("89ab", first[19]));
 }
 END_TEST
@@ -186,6 +188,19 @@ START_TEST(a_snapshot_survives_any_refused_allocation)
 }
 END_TEST
 
+START_TEST(b5_uuids_sort_by_age)
+{
+    char before[37] = "";
+
+    for (uint64_t now_ms = 1; now_ms < (uint64_t)1 << 43; now_ms = now_ms * 3 + 1) {
+        char uuid[37];
+        take_seeded_uuid(now_ms, now_ms, uuid);
+        ck_assert_int_lt(strcmp(before, uuid), 0);
+        memcpy(before, uuid, sizeof before);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("snapshot");
@@ -195,6 +210,7 @@ int main(void)
     tcase_add_test(tests, what_is_written_is_let_go);
     tcase_add_test(tests, a_snapshot_outlives_reset);
     tcase_add_test(tests, a_seed_repeats_its_uuids);
+    tcase_add_test(tests, b5_uuids_sort_by_age);
     tcase_add_test(tests, a_fenced_server_still_takes_snapshots);
     tcase_add_loop_test(tests, a_snapshot_survives_any_refused_allocation, 0, 5);
     return run_tests("snapshot", tests);

@@ -64,6 +64,37 @@ START_TEST(in_a_folder_epochs_rise_from_life_to_life)
 }
 END_TEST
 
+static uint64_t later_ms;
+
+static uint64_t late(void *self)
+{
+    (void)self;
+    return later_ms;
+}
+
+START_TEST(a12_without_a_folder_a_lease_is_nobody_elses_and_never_runs_out)
+{
+    const struct ps_clock clock = {.now_ms = late, .unix_ns = late};
+    const struct ps_store_options options = {
+        .job = "", .clock = &clock, .memory = ps_allocator_heap()};
+    struct ps_store *store = NULL;
+    struct ps_kv_lease lease;
+    struct ps_claim claim;
+    later_ms = 1000;
+    ck_assert_int_eq(ps_store_open(&options, &store, NULL), PS_OK);
+    struct ps_registry *registry = ps_store_registry(store);
+    ck_assert_int_eq(ps_kv_lease_grant(registry->kv, 10000, PS_DEADLINE_NEVER, &lease, NULL),
+                     PS_OK);
+    ck_assert_int_eq(
+        ps_registry_claim(registry, 1, UINT32_MAX, lease, PS_DEADLINE_NEVER, &claim, NULL), PS_OK);
+
+    later_ms += 35000;
+
+    ck_assert_int_eq(ps_registry_keep(registry, &claim, PS_DEADLINE_NEVER, NULL), PS_OK);
+    ps_store_close(store);
+}
+END_TEST
+
 START_TEST(a_folder_whose_name_is_too_long_is_refused)
 {
     char name[5000];
@@ -84,6 +115,7 @@ int main(void)
     TCase *tests = tcase_create("store");
     tcase_add_test(tests, without_a_folder_the_epochs_of_two_lives_differ);
     tcase_add_test(tests, without_a_folder_epochs_are_exact_as_doubles);
+    tcase_add_test(tests, a12_without_a_folder_a_lease_is_nobody_elses_and_never_runs_out);
     tcase_add_test(tests, in_a_folder_epochs_rise_from_life_to_life);
     tcase_add_test(tests, a_folder_whose_name_is_too_long_is_refused);
     suite_add_tcase(suite, tests);
