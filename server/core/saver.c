@@ -37,12 +37,34 @@ enum ps_status ps_saver_save(const struct ps_saver *saver, uint64_t deadline_ms,
     return PS_OK;
 }
 
+/* A publication that timed out may land at any later time, as long as nothing else was published
+ * in this epoch. Until that is settled no other file is written, so that sweeping never takes the
+ * one that the pointer may come to name. */
+static enum ps_status settle(const struct ps_saver *saver, uint64_t deadline_ms,
+                             struct ps_error *error)
+{
+    struct ps_checkpoint_place place;
+    struct ps_ticket ticket;
+    struct ps_tickets *tickets = &saver->service->tickets;
+    if (!ps_tickets_unclear(tickets, &ticket, &place))
+        return PS_OK;
+    enum ps_status status = put_pointer(saver, &place, deadline_ms, error);
+    if (status == PS_ERR_TIMEOUT)
+        return status;
+    if (status == PS_OK)
+        ps_service_saved(saver->service, ticket, &place);
+    ps_tickets_clarify(tickets);
+    return PS_OK;
+}
+
 enum ps_status ps_saver_reuse(const struct ps_saver *saver, bool publish, uint64_t deadline_ms,
                               struct ps_error *error)
 {
     struct ps_checkpoint_place place = {0};
     struct ps_ticket ticket = {0};
     struct ps_error damage = {0};
+    if (publish)
+        PS_TRY(settle(saver, deadline_ms, error));
     if (!ps_service_has_nothing_new(saver->service, &ticket, &place))
         return ps_fail(error, PS_ERR_NOT_FOUND, "no checkpoint has the state as it is");
     if (ps_checkpoint_verify(saver->files, place.path, saver->memory, &damage) != PS_OK) {
@@ -115,6 +137,8 @@ enum ps_status ps_saver_publish(const struct ps_saver *saver, const struct ps_sa
     enum ps_status status = put_pointer(saver, &saving->place, deadline_ms, error);
     if (status == PS_OK)
         ps_service_saved(saver->service, saving->ticket, &saving->place);
+    if (status == PS_ERR_TIMEOUT)
+        ps_tickets_note_unclear(&saver->service->tickets, saving->ticket, &saving->place);
     /* After a takeover the folder is the new owner's: it may have loaded even the file that we
      * have just put there, and counts it as a generation, so nothing is removed. Otherwise older
      * files go, also when the store does not answer: a file per interval would fill the disk. What

@@ -52,7 +52,11 @@ struct ps_saving {
  * and its file is whole (it is read for that), it is published again, which puts back a pointer
  * that somebody removed, and satisfies the tickets. Without `publish` it is only looked at.
  *
+ * Before all that a checkpoint whose publication has timed out is published again: another one may
+ * only be written when it is known what became of it.
+ *
  * PS_OK               nothing was to be saved
+ * PS_ERR_TIMEOUT      what became of the one before is still not known: write none, try again
  * PS_ERR_NOT_FOUND    there is something new, or the file is damaged or gone: save
  * otherwise           as ps_saver_publish: nobody knows whether the pointer is there
  */

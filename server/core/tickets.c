@@ -53,6 +53,7 @@ void ps_tickets_save(struct ps_tickets *tickets, struct ps_ticket ticket,
             tickets->place_is_own = ticket.number != 0;
         }
         tickets->has_place = true;
+        tickets->is_unclear = false;
         if (ticket.number > tickets->saved)
             tickets->saved = ticket.number;
     }
@@ -130,12 +131,43 @@ bool ps_tickets_own_place(struct ps_tickets *tickets, struct ps_checkpoint_place
     return is_own;
 }
 
+void ps_tickets_note_unclear(struct ps_tickets *tickets, struct ps_ticket ticket,
+                             const struct ps_checkpoint_place *place)
+{
+    ps_mutex_lock(&tickets->lock);
+    if (life_of(ticket.number) == life_of(tickets->given)) {
+        tickets->is_unclear = true;
+        tickets->unclear_ticket = ticket;
+        tickets->unclear = *place;
+    }
+    ps_mutex_unlock(&tickets->lock);
+}
+
+void ps_tickets_clarify(struct ps_tickets *tickets)
+{
+    ps_mutex_lock(&tickets->lock);
+    tickets->is_unclear = false;
+    ps_mutex_unlock(&tickets->lock);
+}
+
+bool ps_tickets_unclear(struct ps_tickets *tickets, struct ps_ticket *ticket,
+                        struct ps_checkpoint_place *place)
+{
+    ps_mutex_lock(&tickets->lock);
+    bool is_unclear = tickets->is_unclear;
+    *ticket = tickets->unclear_ticket;
+    *place = tickets->unclear;
+    ps_mutex_unlock(&tickets->lock);
+    return is_unclear;
+}
+
 void ps_tickets_reset(struct ps_tickets *tickets)
 {
     ps_mutex_lock(&tickets->lock);
     tickets->given = (life_of(tickets->given) + 1) << LIFE_BITS;
     tickets->saved = tickets->given;
     tickets->has_place = false;
+    tickets->is_unclear = false;
     ps_mutex_unlock(&tickets->lock);
 }
 

@@ -24,6 +24,9 @@ struct ps_tickets {
     bool has_place;
     bool place_is_own;                /* saved in this life, not what was loaded */
     struct ps_checkpoint_place place; /* of the newest checkpoint */
+    bool is_unclear;                  /* a publication has timed out: ... */
+    struct ps_ticket unclear_ticket;
+    struct ps_checkpoint_place unclear; /* ... of this checkpoint */
 };
 
 void ps_tickets_init(struct ps_tickets *tickets);
@@ -60,6 +63,16 @@ bool ps_tickets_place(struct ps_tickets *tickets, struct ps_checkpoint_place *pl
 
 /* The same, but for what was loaded: that is of a former epoch. */
 bool ps_tickets_own_place(struct ps_tickets *tickets, struct ps_checkpoint_place *place);
+
+/* Whether this checkpoint was published, or will be, is not known: its file has to stay until that
+ * is. Ended by the next save, by ps_tickets_clarify, and with the life. */
+void ps_tickets_note_unclear(struct ps_tickets *tickets, struct ps_ticket ticket,
+                             const struct ps_checkpoint_place *place);
+void ps_tickets_clarify(struct ps_tickets *tickets);
+
+/* False: there is no such checkpoint. */
+bool ps_tickets_unclear(struct ps_tickets *tickets, struct ps_ticket *ticket,
+                        struct ps_checkpoint_place *place);
 
 /* Begins another life: gives up every ticket and forgets the place. */
 void ps_tickets_reset(struct ps_tickets *tickets);

@@ -1,0 +1,153 @@
+/* server/core/saver.c: publications whose answer was lost, and that land later. */
+#include "checkpoint/catalog.h"
+#include "tests/unit/core/core_disk.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const float ones[] = {1, 1, 1, 1};
+
+static struct core_world world;
+static struct memory_files *disk;
+static struct disk_store store;
+static struct ps_saver saver;
+static struct ps_checkpoint_place place;
+
+static void setup(void)
+{
+    disk = memory_files_create(1);
+    world_init(&world, true, 0);
+    disk_store_init(&store, &world);
+    world_own(&world, store.claim.epoch);
+    ps_service_begin_empty(world.service);
+    ck_assert_int_eq(
+        world_init_param(&world, "w", PS_F32, ones, sizeof ones, (struct ps_bytes){NULL, 0}),
+        PS_OK);
+    ck_assert_int_eq(world_finish(&world), PS_OK);
+    saver = disk_saver(&world, disk);
+    saver.registry = &store.registry;
+    saver.claim = &store.claim;
+}
+
+static void teardown(void)
+{
+    world_fini(&world);
+    disk_store_fini(&store);
+    memory_files_destroy(disk);
+}
+
+static void push(void)
+{
+    ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+}
+
+static enum ps_status save(void)
+{
+    return ps_saver_save(&saver, PS_DEADLINE_NEVER, &place, &world.error);
+}
+
+/* What the store's pointer says. */
+static void read_pointer(struct ps_checkpoint_place *pointer)
+{
+    struct ps_kv_entries entries = {0};
+    ck_assert_int_eq(
+        ps_registry_read_checkpoint(&store.registry, 0, PS_DEADLINE_NEVER, &entries, NULL), PS_OK);
+    ck_assert_int_eq(ps_catalog_pointer_read(
+                         (struct ps_bytes){entries.entries[0].value, entries.entries[0].value_size},
+                         ps_allocator_heap(), pointer, NULL),
+                     PS_OK);
+    ps_kv_entries_release(&entries);
+}
+
+/* A store whose answers get lost: the first change lands when it is told to, the others never. */
+static struct {
+    struct ps_kv base;
+    struct ps_kv *real;
+    struct ps_kv_compare compares[3];
+    char key[64], owner[64], value[1024];
+    size_t value_size;
+    bool has_late;
+} slow;
+
+static enum ps_status slow_read(struct ps_kv *self, const char *key, bool is_prefix,
+                                uint64_t deadline_ms, struct ps_kv_entries *entries,
+                                struct ps_error *error)
+{
+    (void)self;
+    return slow.real->methods->read(slow.real, key, is_prefix, deadline_ms, entries, error);
+}
+
+static enum ps_status slow_commit(struct ps_kv *self, const struct ps_kv_transaction *transaction,
+                                  uint64_t deadline_ms, bool *done, int64_t *revision,
+                                  struct ps_error *error)
+{
+    (void)self;
+    (void)deadline_ms;
+    (void)done;
+    (void)revision;
+    if (!slow.has_late) {
+        slow.has_late = true;
+        slow.compares[0] = transaction->compares[0];
+        slow.compares[1] = transaction->compares[1];
+        (void)snprintf(slow.owner, sizeof slow.owner, "%s", transaction->compares[0].key);
+        (void)snprintf(slow.key, sizeof slow.key, "%s", transaction->changes[0].key);
+        slow.compares[0].key = slow.owner;
+        slow.compares[1].key = slow.key;
+        slow.value_size = transaction->changes[0].value.size;
+        ck_assert_uint_le(slow.value_size, sizeof slow.value);
+        memcpy(slow.value, transaction->changes[0].value.data, slow.value_size);
+    }
+    return ps_fail(error, PS_ERR_TIMEOUT, "the answer was lost");
+}
+
+static bool land(void)
+{
+    const struct ps_kv_change change = {
+        PS_KV_PUT, slow.key, {(const uint8_t *)slow.value, slow.value_size}, {0}};
+    const struct ps_kv_transaction transaction = {slow.compares, 2, &change, 1};
+    bool done = false;
+    int64_t revision = 0;
+    ck_assert_int_eq(
+        ps_kv_commit(slow.real, &transaction, PS_DEADLINE_NEVER, &done, &revision, NULL), PS_OK);
+    return done;
+}
+
+START_TEST(a3_a_pointer_that_lands_late_names_a_file_that_is_there)
+{
+    static const struct ps_kv_methods methods = {.read = slow_read, .commit = slow_commit};
+    struct ps_registry registry = store.registry;
+    struct ps_checkpoint_place pointer;
+    struct ps_bytes content;
+    ck_assert_int_eq(save(), PS_OK);
+    memset(&slow, 0, sizeof slow);
+    slow.base.methods = &methods;
+    slow.real = store.registry.kv;
+    registry.kv = &slow.base;
+    saver.registry = &registry;
+
+    for (int i = 0; i < 6; i++) {
+        push();
+        ck_assert_int_eq(save(), PS_ERR_TIMEOUT);
+    }
+    ck_assert_uint_eq(disk_count(disk, ".safetensors"), 2);
+    ck_assert(land());
+
+    read_pointer(&pointer);
+    ck_assert(memory_files_get(disk, pointer.path, &content));
+    saver.registry = &store.registry;
+    ck_assert_int_eq(save(), PS_OK);
+    ck_assert(!land());
+    push();
+    ck_assert_int_eq(save(), PS_OK);
+    read_pointer(&pointer);
+    ck_assert_str_eq(pointer.uuid, place.uuid);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("saver_late");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, a3_a_pointer_that_lands_late_names_a_file_that_is_there);
+    return run_tests("saver_late", tests);
+}
