@@ -63,7 +63,7 @@ struct ps_service {
 
     /* Read from any thread without the cut. */
     _Atomic uint32_t life; /* enum ps_life; written with the cut held alone */
-    _Atomic bool leaving; /* announced, calls are still served */
+    _Atomic bool leaving;  /* announced, calls are still served */
     _Atomic bool draining;
     _Atomic bool broken;
     _Atomic uint64_t proved_until_ms;

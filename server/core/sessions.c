@@ -172,8 +172,7 @@ static enum ps_status classify(const struct ps_sessions *sessions,
                          "session %" PRIu64 " is over: the client has begun session %" PRIu64,
                          request->session, entry->client.session);
     } else {
-        const struct ps_session_slot *slot =
-            ps_session_slot_of(&entry->client, request->sequence);
+        const struct ps_session_slot *slot = ps_session_slot_of(&entry->client, request->sequence);
         if (slot != NULL)
             status = check_slot(slot, request, fingerprint, error);
         if (slot != NULL && slot->sequence == request->sequence)

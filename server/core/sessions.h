@@ -64,8 +64,8 @@ struct ps_session_client {
     uint8_t id[PS_CLIENT_ID_BYTES_MAX];
     size_t id_size;
     uint64_t session;
-    uint64_t used_us;     /* when its last request began, since 1970 */
-    uint32_t slot_places; /* 0, or a power of two up to PS_SESSION_SLOTS */
+    uint64_t used_us;              /* when its last request began, since 1970 */
+    uint32_t slot_places;          /* 0, or a power of two up to PS_SESSION_SLOTS */
     struct ps_session_slot *slots; /* a sequence stands at sequence % slot_places */
 };
 

@@ -234,9 +234,8 @@ void ps_rpc_batch_suggest_session(struct ps_rpc_batch *batch, uint64_t session)
     char digits[24];
     (void)snprintf(digits, sizeof digits, "%" PRIu64, session);
     batch->session = grpc_slice_from_copied_string(digits);
-    batch->call->status_words[(*count)++] =
-        (grpc_metadata){.key = grpc_slice_from_static_string(PS_SESSION_METADATA_KEY),
-                        .value = batch->session};
+    batch->call->status_words[(*count)++] = (grpc_metadata){
+        .key = grpc_slice_from_static_string(PS_SESSION_METADATA_KEY), .value = batch->session};
 }
 
 void ps_rpc_batch_close(struct ps_rpc_batch *batch)

@@ -56,8 +56,8 @@ static enum ps_status read_sessions(const struct psckpt *tool, const char *path,
 {
     struct ps_checkpoint_reader *reader = NULL;
     PS_TRY(ps_checkpoint_open(tool->files, path, tool->memory, &reader, error));
-    enum ps_status status = session_summary_init(
-        sessions, ps_checkpoint_reader_facts(reader), tool->memory, error);
+    enum ps_status status =
+        session_summary_init(sessions, ps_checkpoint_reader_facts(reader), tool->memory, error);
     ps_checkpoint_close(reader);
     return status;
 }

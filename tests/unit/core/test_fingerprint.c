@@ -30,8 +30,8 @@ START_TEST(the_same_request_agrees_with_itself_however_it_is_cut)
 
     ck_assert_uint_eq(cut, of("w", sizeof bytes));
     request.encoding = PS_ENCODING_FLOAT32; /* the type's own, under its other number */
-    ck_assert_uint_eq(
-        ps_fingerprint_of_push(&request, (struct ps_view){pieces, 3, sizeof bytes}), cut);
+    ck_assert_uint_eq(ps_fingerprint_of_push(&request, (struct ps_view){pieces, 3, sizeof bytes}),
+                      cut);
 }
 END_TEST
 

@@ -474,8 +474,7 @@ int main(void)
     tcase_add_test(tests, looking_changes_nothing);
     tcase_add_test(tests, what_is_replayed_is_remembered_in_any_order);
     tcase_add_test(tests, a1_replay_forgets_nobody);
-    tcase_add_test(tests,
-                   a_table_that_replay_made_too_large_shrinks_by_one_with_each_new_client);
+    tcase_add_test(tests, a_table_that_replay_made_too_large_shrinks_by_one_with_each_new_client);
     tcase_add_test(tests, replay_of_an_id_that_no_client_had_is_corrupt);
     tcase_add_loop_test(tests, any_refused_allocation_leaves_the_table_as_it_was, 0, 8);
     return run_tests("sessions", tests);

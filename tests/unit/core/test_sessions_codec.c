@@ -44,16 +44,16 @@ static void remember(struct ps_sessions *sessions, const char *client, uint64_t 
         .present = true, .client_id = text(client), .session = session, .sequence = sequence};
     const struct ps_session_answer answer = {.version = sequence * 3,
                                              .position = sequence % POSITION};
-    ck_assert_int_eq(ps_sessions_remember(sessions, &id, (uint32_t)sequence * 77, sequence, answer,
-                                          NULL),
-                     PS_OK);
+    ck_assert_int_eq(
+        ps_sessions_remember(sessions, &id, (uint32_t)sequence * 77, sequence, answer, NULL),
+        PS_OK);
 }
 
 static struct encoded encode(struct ps_sessions *sessions)
 {
     struct encoded encoded;
-    ck_assert_int_eq(
-        ps_sessions_encode(sessions, &memory, &encoded.bytes, &encoded.size, NULL), PS_OK);
+    ck_assert_int_eq(ps_sessions_encode(sessions, &memory, &encoded.bytes, &encoded.size, NULL),
+                     PS_OK);
     return encoded;
 }
 
@@ -151,11 +151,11 @@ END_TEST
 
 /* A table of the format before this one: two clients, one of them with two requests. */
 static const uint8_t former[] = {
-    'P', 'S', 'S', 'N', 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0,                   /* header */
-    1, 'a', 1, 0, 0, 0, 0, 0, 0, 0, 2, 0,                                     /* client */
-    5, 0, 0, 0, 0, 0, 0, 0, 15, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0,  /* slot */
-    4, 1, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0,  /* slot */
-    1, 'b', 2, 0, 0, 0, 0, 0, 0, 0, 0, 0,                                     /* client */
+    'P', 'S', 'S', 'N', 1, 0, 0, 0, 0,  0, 0, 0, 2, 0, 0, 0,                         /* header */
+    1,   'a', 1,   0,   0, 0, 0, 0, 0,  0, 2, 0,                                     /* client */
+    5,   0,   0,   0,   0, 0, 0, 0, 15, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, /* slot */
+    4,   1,   0,   0,   0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, /* slot */
+    1,   'b', 2,   0,   0, 0, 0, 0, 0,  0, 0, 0,                                     /* client */
 };
 
 START_TEST(the_former_format_is_read)

@@ -108,12 +108,12 @@ static void recover(const struct ps_request_id *since, size_t count, const uint8
                     size_t size)
 {
     ps_sessions_clear(&sessions);
-    ck_assert_int_eq(
-        ps_sessions_decode(&sessions, (struct ps_bytes){saved, size}, 0, 1, &error), PS_OK);
+    ck_assert_int_eq(ps_sessions_decode(&sessions, (struct ps_bytes){saved, size}, 0, 1, &error),
+                     PS_OK);
     for (size_t i = 0; i < count; i++)
-        ck_assert_int_eq(ps_sessions_remember(&sessions, &since[i], 0, 1,
-                                              (struct ps_session_answer){0}, &error),
-                         PS_OK);
+        ck_assert_int_eq(
+            ps_sessions_remember(&sessions, &since[i], 0, 1, (struct ps_session_answer){0}, &error),
+            PS_OK);
     ps_sessions_check(&sessions);
 }
 

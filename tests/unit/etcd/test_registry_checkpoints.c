@@ -117,8 +117,7 @@ START_TEST(notes_of_the_journal_are_the_owners_alone)
 {
     struct ps_claim fenced = claim_any(2);
     struct ps_kv_entries entries = {0};
-    ck_assert_int_eq(ps_registry_read_note(&registry, 0, soon(), &entries, NULL),
-                     PS_ERR_NOT_FOUND);
+    ck_assert_int_eq(ps_registry_read_note(&registry, 0, soon(), &entries, NULL), PS_ERR_NOT_FOUND);
     ck_assert_int_eq(
         ps_registry_publish_note(&registry, &fenced, ps_bytes_of_text("first"), soon(), NULL),
         PS_OK);
