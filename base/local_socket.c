@@ -2,10 +2,8 @@
 #include "base/local_socket.h"
 
 #include "base/assert.h"
-#include "base/clock.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -178,35 +176,6 @@ static void take_descriptors(struct msghdr *head, int *passed, size_t *count)
             else
                 (void)close(descriptor);
         }
-    }
-}
-
-void ps_local_socket_finish(int peer)
-{
-    (void)shutdown(peer, SHUT_WR);
-}
-
-bool ps_local_socket_await_end(int peer, int wait_ms)
-{
-    uint64_t deadline_ms =
-        ps_deadline_after(ps_clock_real(), (uint64_t)(wait_ms > 0 ? wait_ms : 0));
-    for (;;) {
-        uint8_t byte;
-        size_t size;
-        int passed = PS_NO_DESCRIPTOR;
-        enum ps_status status =
-            ps_local_socket_receive(peer, &byte, sizeof byte, &size, &passed, NULL);
-        if (passed != PS_NO_DESCRIPTOR)
-            (void)close(passed);
-        if (status == PS_ERR_UNAVAILABLE)
-            return true;
-        if (status != PS_ERR_NOT_READY)
-            continue;
-        uint64_t left_ms = ps_time_left_ms(ps_clock_real(), deadline_ms);
-        if (wait_ms >= 0 && left_ms == 0)
-            return false;
-        struct pollfd readable = {.fd = peer, .events = POLLIN};
-        (void)poll(&readable, 1, wait_ms < 0 ? -1 : (int)left_ms);
     }
 }
 

@@ -3,7 +3,7 @@
  * socket, and is known in one network namespace only.
  *
  * Threads:  a socket belongs to one thread at a time.
- * Blocking: never, but for await_end; every socket is non-blocking.
+ * Blocking: never: every socket is non-blocking.
  * Errors:   said at each function.
  * Memory:   none. Descriptors are the caller's to close, and close on exec.
  */
@@ -55,14 +55,6 @@ PS_MUST_USE enum ps_status ps_local_socket_send(int peer, struct ps_bytes messag
 PS_MUST_USE enum ps_status ps_local_socket_receive(int peer, uint8_t *message, size_t size_max,
                                                    size_t *size, int *passed,
                                                    struct ps_error *error);
-
-/* Says that no message will follow: the other side sees the end. */
-void ps_local_socket_finish(int peer);
-
-/* Waits for the other side's end; messages that come before it are thrown away. False: not within
- * `wait_ms` (PS_LOCAL_WAIT_FOR_EVER: no limit). */
-#define PS_LOCAL_WAIT_FOR_EVER (-1)
-bool ps_local_socket_await_end(int peer, int wait_ms);
 
 /* Who opened the other end, as the kernel says. */
 struct ps_local_peer {

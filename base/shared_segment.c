@@ -89,19 +89,6 @@ static enum ps_status map(int descriptor, size_t size, struct ps_shared_segment 
     return PS_OK;
 }
 
-enum ps_status ps_shared_segment_replace(uint8_t *pages, size_t size)
-{
-    PS_ASSERT((uintptr_t)pages % PAGE_BYTES == 0 && size > 0 && size % PAGE_BYTES == 0);
-    void *copy = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (copy == MAP_FAILED)
-        return PS_ERR_NO_MEMORY;
-    memcpy(copy, pages, size);
-    if (mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, pages) != MAP_FAILED)
-        return PS_OK;
-    (void)munmap(copy, size);
-    return PS_ERR_NO_MEMORY;
-}
-
 void ps_shared_segment_close(struct ps_shared_segment *segment)
 {
     if (segment->bytes != NULL)

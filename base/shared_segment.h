@@ -38,11 +38,6 @@ PS_MUST_USE enum ps_status ps_shared_segment_open(int descriptor, uint64_t size,
                                                   struct ps_shared_segment *segment,
                                                   struct ps_error *error);
 
-/* Replaces pages of a mapping (both multiples of 4096) by others with the same content, which are
- * of this process alone: the other one keeps the old ones. To everybody in this process it happens
- * at once; nobody may write there meanwhile. PS_ERR_NO_MEMORY: they are as before. */
-PS_MUST_USE enum ps_status ps_shared_segment_replace(uint8_t *pages, size_t size);
-
 /* Ends the mapping. Accepts a zeroed segment. */
 void ps_shared_segment_close(struct ps_shared_segment *segment);
 

@@ -16,7 +16,6 @@
 #include "base/busy_poll.h"
 #include "base/clock.h"
 #include "client/call.h"
-#include "client/caller_memory.h"
 
 #include <stdbool.h>
 
@@ -91,10 +90,6 @@ ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_wish busy_poll,
  * this says no. Of a channel by ps_channel_grpc_create, before its first route. */
 void ps_channel_grpc_share(struct ps_channel *channel, bool shares);
 
-/* Memory made for the caller, of which servers on this host use the content where it lies. Borrowed
- * until destroy. When, as above. */
-void ps_channel_grpc_lend(struct ps_channel *channel, struct ps_caller_memories *callers);
-
 /* Whether calls may go through a server's unix socket where that is on this host; they do unless
  * this says no. When, as above. */
 void ps_channel_grpc_near(struct ps_channel *channel, bool near);
@@ -103,7 +98,6 @@ void ps_channel_grpc_near(struct ps_channel *channel, bool near);
 struct ps_channel_shared {
     uint64_t calls;
     uint64_t bytes;
-    uint64_t placed_bytes; /* of these, what was not copied here */
     uint64_t near_calls;   /* through a unix socket */
     uint32_t servers;      /* that are connected now; and of these, */
     uint32_t near_servers; /* through a unix socket, too */

@@ -48,7 +48,6 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
     side->nears = true;
     atomic_init(&side->shared_calls, 0);
     atomic_init(&side->shared_bytes, 0);
-    atomic_init(&side->placed_bytes, 0);
     atomic_init(&side->near_calls, 0);
     atomic_init(&side->running, 0);
     side->routes = ps_zeroed_array(memory, shard_count, sizeof *side->routes);
@@ -76,12 +75,6 @@ void ps_channel_grpc_share(struct ps_channel *channel, bool shares)
     side->shares = shares;
 }
 
-void ps_channel_grpc_lend(struct ps_channel *channel, struct ps_caller_memories *callers)
-{
-    struct ps_grpc_side *side = channel->self;
-    side->callers = callers;
-}
-
 void ps_channel_grpc_near(struct ps_channel *channel, bool near)
 {
     struct ps_grpc_side *side = channel->self;
@@ -93,7 +86,6 @@ struct ps_channel_shared ps_channel_grpc_shared(const struct ps_channel *channel
     struct ps_grpc_side *side = channel->self;
     struct ps_channel_shared told = {.calls = atomic_load(&side->shared_calls),
                                      .bytes = atomic_load(&side->shared_bytes),
-                                     .placed_bytes = atomic_load(&side->placed_bytes),
                                      .near_calls = atomic_load(&side->near_calls)};
     ps_mutex_lock(&side->mutex);
     for (uint32_t i = 0; i < side->shard_count; i++) {

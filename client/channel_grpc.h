@@ -77,26 +77,22 @@ struct ps_train;
 
 /* Content beyond this goes in ranges. */
 #define PS_TRAIN_BYTES_MIN ((size_t)2 * 1024 * 1024)
-/* Unless it lies in memory of the caller's that the server sees: then it goes as one up to this,
- * or up to what the server has said that it takes. A server that has not said it gets ranges. */
-#define PS_TRAIN_PLACED_BYTES_MIN ((size_t)PS_MESSAGE_BYTES_DEFAULT)
-/* Or unless other clients push to the same parameter, so that the server has applied ranges in
- * vain: then so many contents go as one through shared memory; and so much smaller, since they have
- * to go in a message when there is no room. */
+/* Unless other clients push to the same parameter, so that the server has applied ranges in vain:
+ * then so many contents go as one through shared memory, up to what the server has said that it
+ * takes, and no more than this; and so much smaller, since they have to go in a message when there
+ * is no room. A server that has not said it gets ranges. */
 #define PS_TRAIN_REST 64
+#define PS_TRAIN_AS_ONE_BYTES_MAX ((size_t)PS_MESSAGE_BYTES_DEFAULT)
 #define PS_TRAIN_MESSAGE_SLACK ((size_t)1024 * 1024)
 
 /* Content of one call in memory that the server shares: of its push, of its pull's reply, or of
- * both in one slot, since the server pushes before it pulls. What lies in memory that was made for
- * the caller stays there, and needs no slot. */
+ * both in one slot, since the server pushes before it pulls. */
 struct ps_shared_way {
-    struct ps_shared_slot slot;        /* a part of its flight's run */
-    struct ps_caller_place push_place; /* instead of the slot; none: zeroed */
-    struct ps_caller_place pull_place;
-    size_t push_size;       /* 0: the push's content is in the message */
-    bool push_finite;       /* all elements of it are */
-    size_t pull_size;       /* 0: no room for the pull's */
-    struct ps_bytes pulled; /* once the reply was read */
+    struct ps_shared_slot slot; /* a part of its flight's run */
+    size_t push_size;           /* 0: the push's content is in the message */
+    bool push_finite;           /* all elements of it are */
+    size_t pull_size;           /* 0: no room for the pull's */
+    struct ps_bytes pulled;     /* once the reply was read */
 };
 
 /* One call of a flight that carries several. */
@@ -182,9 +178,8 @@ struct ps_grpc_side {
     uint32_t shard_count;
     bool shares; /* memory, with servers on this host */
     bool nears;  /* unix sockets */
-    atomic_uint_fast64_t shared_calls, shared_bytes, placed_bytes, near_calls;
-    struct ps_caller_memories *callers; /* borrowed; NULL: none */
-    atomic_uint running;                /* flights */
+    atomic_uint_fast64_t shared_calls, shared_bytes, near_calls;
+    atomic_uint running; /* flights */
     grpc_completion_queue *queue;
     grpc_channel_credentials *credentials;
     struct ps_grpc_role role;
@@ -323,12 +318,8 @@ struct ps_push_request ps_shared_way_push(const struct ps_shared_way *way,
 struct ps_pull_request ps_shared_way_pull(const struct ps_shared_way *way,
                                           const struct ps_pull_request *pull);
 
-/* Does the request's content, as far as it is large, lie where the server sees it? A guess, since
- * the server may go at any time. */
-bool ps_call_is_placed(struct ps_shared_link *link, const struct ps_call_request *request);
-
-/* Can the call not leave, since it was to go as one that names its content, which the server sees
- * no more? It is to come again, in ranges. */
+/* Can the call not leave, since it was to go as one, and has to go in a message to a server that
+ * takes less, another one perhaps than when that was decided? It is to come again, in ranges. */
 bool ps_flight_is_stranded(struct ps_flight *flight);
 
 /* Makes the content of a reply what the server has put into our memory, if it has. */

@@ -61,7 +61,7 @@ struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t s
     if (connection == NULL)
         return NULL;
     if (side->shares) {
-        connection->shared = ps_shared_link_create(side->memory, side->callers);
+        connection->shared = ps_shared_link_create(side->memory);
         if (connection->shared == NULL) {
             ps_release(side->memory, connection);
             return NULL;

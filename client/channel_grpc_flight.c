@@ -156,7 +156,7 @@ void ps_flight_launch(struct ps_flight *flight)
     ps_flight_share(flight);
     if (ps_flight_is_stranded(flight))
         (void)grpc_call_cancel_with_status(flight->call, GRPC_STATUS_UNAVAILABLE,
-                                           "the memory of its content was lost", NULL);
+                                           "the server takes less in one message", NULL);
     flight->message =
         flight->parts != NULL ? ps_flight_bundle_message(flight) : make_message(flight);
     flight->asks = ps_shared_link_asks(flight->connection->shared);

@@ -33,7 +33,7 @@ struct ps_push_request ps_shared_way_push(const struct ps_shared_way *way,
     if (way->push_size == 0)
         return told;
     told.content = (struct ps_view){NULL, 0, 0};
-    told.shared = way->push_place.held != NULL ? way->push_place.range : way->slot.range;
+    told.shared = way->slot.range;
     told.shared.size = way->push_size;
     told.shared.finite = way->push_finite;
     return told;
@@ -45,7 +45,7 @@ struct ps_pull_request ps_shared_way_pull(const struct ps_shared_way *way,
     struct ps_pull_request told = *pull;
     if (way->pull_size == 0)
         return told;
-    told.shared = way->pull_place.held != NULL ? way->pull_place.range : way->slot.range;
+    told.shared = way->slot.range;
     told.shared.size = way->pull_size;
     return told;
 }
@@ -63,36 +63,9 @@ static bool is_looked_at(const struct ps_push_request *push)
     return push->encoding == PS_ENCODING_NATIVE && push->range.count == 0;
 }
 
-/* What lies in memory that the server shares already. */
-static void find_places(const struct ps_flight *flight, const struct ps_push_request *push,
-                        const struct ps_pull_request *pull, struct ps_shared_way *way)
-{
-    struct ps_shared_link *link = flight->connection->shared;
-    bool is_one = way->push_size > 0 && push->content.piece_count == 1;
-    const uint8_t *content = is_one ? push->content.pieces[0].data : NULL;
-    if (is_one && ps_shared_link_place(link, content, way->push_size, &way->push_place))
-        way->push_finite =
-            is_looked_at(push) && ps_finite_look(content, way->push_size, push->dtype);
-    /* What comes in another encoding is decoded on its way there. */
-    if (way->pull_size > 0 && pull->destination != NULL && pull->encoding == PS_ENCODING_NATIVE)
-        (void)ps_shared_link_place(link, pull->destination, way->pull_size, &way->pull_place);
-}
-
-/* What of it has no place yet. */
-static size_t push_rest(const struct ps_shared_way *way)
-{
-    return way->push_place.held == NULL ? way->push_size : 0;
-}
-
-static size_t pull_rest(const struct ps_shared_way *way)
-{
-    return way->pull_place.held == NULL ? way->pull_size : 0;
-}
-
 static size_t slot_bytes(const struct ps_shared_way *way)
 {
-    size_t push = push_rest(way), pull = pull_rest(way);
-    return push > pull ? push : pull;
+    return way->push_size > way->pull_size ? way->push_size : way->pull_size;
 }
 
 /* What would go there; how many bytes of the segment it takes. */
@@ -103,14 +76,13 @@ static size_t wish(const struct ps_flight *flight, const struct ps_call_request 
     const struct ps_pull_request *pull = ps_call_pull_of(request);
     way->push_size = push != NULL ? worth(flight, push->content.size) : 0;
     way->pull_size = pull != NULL ? worth(flight, pull->size_wish) : 0;
-    find_places(flight, push, pull, way);
     return slot_bytes(way);
 }
 
 static void fill(const struct ps_call_request *request, struct ps_shared_way *way)
 {
     const struct ps_push_request *push = ps_call_push_of(request);
-    if (push_rest(way) == 0)
+    if (way->push_size == 0)
         return;
     if (is_looked_at(push))
         way->push_finite = ps_finite_copy(way->slot.bytes, push->content.pieces[0].data,
@@ -132,18 +104,6 @@ static struct ps_shared_way *way_of(struct ps_flight *flight, size_t i)
 static const struct ps_call_request *request_of(const struct ps_flight *flight, size_t i)
 {
     return flight->parts != NULL ? flight->parts[i].part.request : flight->request;
-}
-
-bool ps_call_is_placed(struct ps_shared_link *link, const struct ps_call_request *request)
-{
-    const struct ps_push_request *push = ps_call_push_of(request);
-    const struct ps_pull_request *pull = ps_call_pull_of(request);
-    if (push == NULL && pull == NULL)
-        return false;
-    bool push_is = push == NULL || push->content.size <= PS_TRAIN_BYTES_MIN ||
-                   ps_shared_link_holds(link, push->content.pieces[0].data, push->content.size);
-    return push_is && (pull == NULL || pull->size_wish <= PS_TRAIN_BYTES_MIN ||
-                       ps_shared_link_holds(link, pull->destination, pull->size_wish));
 }
 
 bool ps_flight_is_stranded(struct ps_flight *flight)
@@ -171,27 +131,21 @@ static void encode(struct ps_flight *flight, struct ps_buffer *head)
 
 static void count(struct ps_flight *flight)
 {
-    uint64_t calls = 0, bytes = 0, placed = 0;
+    uint64_t calls = 0, bytes = 0;
     for (size_t i = 0; i < way_count(flight); i++) {
         const struct ps_shared_way *way = way_of(flight, i);
         calls += way->push_size + way->pull_size > 0 ? 1 : 0;
         bytes += way->push_size + way->pull_size;
-        placed += way->push_place.range.size + way->pull_place.range.size;
     }
     atomic_fetch_add(&flight->side->shared_calls, calls);
     atomic_fetch_add(&flight->side->shared_bytes, bytes);
-    atomic_fetch_add(&flight->side->placed_bytes, placed);
 }
 
 /* Nobody was told: all of it is free at once. */
 static void take_back(struct ps_flight *flight)
 {
-    for (size_t i = 0; i < way_count(flight); i++) {
-        struct ps_shared_way *way = way_of(flight, i);
-        ps_caller_place_release(&way->push_place, true);
-        ps_caller_place_release(&way->pull_place, true);
-        *way = (struct ps_shared_way){0};
-    }
+    for (size_t i = 0; i < way_count(flight); i++)
+        *way_of(flight, i) = (struct ps_shared_way){0};
     ps_shared_slot_release(&flight->run, true);
 }
 
@@ -231,19 +185,15 @@ static bool take_run(struct ps_flight *flight, size_t total)
 static bool take(struct ps_flight *flight)
 {
     size_t total = 0;
-    bool is_shared = false;
     if (flight->connection->shared == NULL)
         return false;
     for (size_t i = 0; i < way_count(flight); i++)
         total += aligned(wish(flight, request_of(flight, i), way_of(flight, i)));
-    bool has_run = take_run(flight, total);
-    for (size_t i = 0; i < way_count(flight); i++) {
-        struct ps_shared_way *way = way_of(flight, i);
-        way->push_size -= has_run ? 0 : push_rest(way);
-        way->pull_size -= has_run ? 0 : pull_rest(way);
-        is_shared = is_shared || way->push_size + way->pull_size > 0;
-    }
-    return is_shared;
+    if (take_run(flight, total))
+        return true;
+    for (size_t i = 0; i < way_count(flight); i++)
+        *way_of(flight, i) = (struct ps_shared_way){0};
+    return false;
 }
 
 void ps_flight_share(struct ps_flight *flight)
@@ -271,8 +221,7 @@ enum ps_status ps_shared_way_found(struct ps_shared_way *way, struct ps_pull_rep
         return PS_OK;
     if (reply->shared_size > way->pull_size || reply->content.size > 0)
         return ps_fail(error, PS_ERR_INTERNAL, "the reply's content is nowhere");
-    const uint8_t *room = way->pull_place.held != NULL ? way->pull_place.bytes : way->slot.bytes;
-    way->pulled = (struct ps_bytes){room, (size_t)reply->shared_size};
+    way->pulled = (struct ps_bytes){way->slot.bytes, (size_t)reply->shared_size};
     reply->content = ps_view_of(&way->pulled);
     return PS_OK;
 }
@@ -280,30 +229,18 @@ enum ps_status ps_shared_way_found(struct ps_shared_way *way, struct ps_pull_rep
 static bool has_room(struct ps_flight *flight)
 {
     for (size_t i = 0; i < way_count(flight); i++)
-        if (pull_rest(way_of(flight, i)) > 0)
+        if (way_of(flight, i)->pull_size > 0)
             return true;
     return false;
-}
-
-/* `all`: also what a reply may be read from. */
-static void release_places(struct ps_flight *flight, bool all)
-{
-    for (size_t i = 0; i < way_count(flight); i++) {
-        ps_caller_place_release(&way_of(flight, i)->push_place, flight->answered);
-        if (all)
-            ps_caller_place_release(&way_of(flight, i)->pull_place, flight->answered);
-    }
 }
 
 void ps_flight_shared_ended(struct ps_flight *flight)
 {
     if (flight->run.segment != NULL && !has_room(flight))
         ps_shared_slot_release(&flight->run, flight->answered);
-    release_places(flight, !flight->answered);
 }
 
 void ps_flight_shared_release(struct ps_flight *flight)
 {
     ps_shared_slot_release(&flight->run, flight->answered);
-    release_places(flight, true);
 }

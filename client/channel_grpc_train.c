@@ -26,16 +26,10 @@ size_t ps_train_bytes(const struct ps_call_request *request)
     return push_bytes > pull_bytes ? push_bytes : pull_bytes;
 }
 
-/* The largest content that this server takes as one in shared memory. */
-static size_t placed_bytes_max(const struct ps_connection *connection)
-{
-    uint64_t told = ps_shared_link_content_bytes_max(connection->shared);
-    return told < PS_TRAIN_PLACED_BYTES_MIN ? (size_t)told : PS_TRAIN_PLACED_BYTES_MIN;
-}
-
 size_t ps_train_message_bytes_max(const struct ps_connection *connection)
 {
-    size_t max = placed_bytes_max(connection);
+    uint64_t told = ps_shared_link_content_bytes_max(connection->shared);
+    size_t max = told < PS_TRAIN_AS_ONE_BYTES_MAX ? (size_t)told : PS_TRAIN_AS_ONE_BYTES_MAX;
     max = max > PS_TRAIN_MESSAGE_SLACK ? max - PS_TRAIN_MESSAGE_SLACK : 0;
     return max > PS_TRAIN_BYTES_MIN ? max : PS_TRAIN_BYTES_MIN;
 }
@@ -44,18 +38,15 @@ bool ps_train_carries(struct ps_grpc_side *side, uint32_t shard,
                       const struct ps_call_request *request)
 {
     size_t bytes = ps_train_bytes(request);
-    if (bytes <= PS_TRAIN_BYTES_MIN || bytes > PS_TRAIN_PLACED_BYTES_MIN)
+    if (bytes <= PS_TRAIN_BYTES_MIN || bytes > PS_TRAIN_AS_ONE_BYTES_MAX)
         return bytes > PS_TRAIN_BYTES_MIN;
     ps_mutex_lock(&side->mutex);
     struct ps_connection *connection = side->routes[shard];
-    bool is_shared = connection != NULL && ps_shared_link_works(connection->shared);
-    bool as_one = is_shared && bytes <= placed_bytes_max(connection) &&
-                  ps_call_is_placed(connection->shared, request);
-    if (is_shared && !as_one && connection->train_rest > 0 &&
-        bytes <= ps_train_message_bytes_max(connection)) {
+    bool as_one = connection != NULL && connection->train_rest > 0 &&
+                  ps_shared_link_works(connection->shared) &&
+                  bytes <= ps_train_message_bytes_max(connection);
+    if (as_one)
         connection->train_rest--;
-        as_one = true;
-    }
     ps_mutex_unlock(&side->mutex);
     return !as_one;
 }
@@ -250,7 +241,7 @@ static bool note_range(struct ps_train *train, struct ps_flight *flight,
            ps_train_made_note(train, &request->push_pull.pull, &outcome->reply.push_pull.pull);
 }
 
-/* Puts what came where it belongs, unless the server has done so (caller_memory.h). */
+/* Puts what came where it belongs. */
 static void keep(const struct ps_call_request *request, const struct ps_call_reply *reply)
 {
     const struct ps_pull_request *pull = ps_call_pull_of(request);

@@ -59,8 +59,7 @@ struct psclient {
     uint64_t split_bytes;
     struct ps_push_encoder encoder; /* has a lock of its own */
     uint32_t shard_count;
-    struct ps_bell bell;                 /* rung when servers move */
-    struct ps_caller_memories *memories; /* made for the caller; have a lock of their own */
+    struct ps_bell bell; /* rung when servers move */
     struct ps_channel channel;
     struct ps_follower *follower; /* NULL: fixed servers */
 

@@ -43,29 +43,6 @@ static bool copy_f64(uint8_t *restrict to, const uint8_t *restrict from, size_t 
     return strange == 0;
 }
 
-static inline uint32_t look_at_word(const uint8_t *from, size_t i, uint32_t mask, uint32_t left)
-{
-    uint32_t word;
-    memcpy(&word, from + i * sizeof word, sizeof word);
-    return (uint32_t)((word & mask) == left);
-}
-
-bool ps_finite_look(const void *content, size_t size, enum ps_dtype dtype)
-{
-    const uint8_t *from = content;
-    size_t count = size / sizeof(uint32_t);
-    uint32_t strange = 0;
-    PS_ASSERT(size % ps_dtype_size(dtype) == 0);
-    if (dtype == PS_F32) {
-        for (size_t i = 0; i < count; i++)
-            strange |= look_at_word(from, i, EXPONENT_F32, EXPONENT_F32);
-    } else if (dtype == PS_F64) {
-        for (size_t i = 1; i < count; i += 2)
-            strange |= look_at_word(from, i, EXPONENT_F64, EXPONENT_F64);
-    }
-    return strange == 0;
-}
-
 bool ps_finite_copy(void *to, const void *from, size_t size, enum ps_dtype dtype)
 {
     PS_ASSERT(size % ps_dtype_size(dtype) == 0);

@@ -17,7 +17,4 @@
 /* Whole numbers are finite. `size` is a multiple of the element's; neither side need be aligned. */
 bool ps_finite_copy(void *to, const void *from, size_t size, enum ps_dtype dtype);
 
-/* The look alone. */
-bool ps_finite_look(const void *content, size_t size, enum ps_dtype dtype);
-
 #endif

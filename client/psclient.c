@@ -130,7 +130,6 @@ PS_EXPORT void psclient_close(struct psclient *client)
     ps_engine_destroy(client->engine);
     if (client->channel.destroy != NULL)
         client->channel.destroy(client->channel.self);
-    ps_caller_memories_destroy(client->memories);
     ps_members_release(&client->members);
     ps_release(client->memory, client->init_epochs);
     ps_release(client->memory, client->routes);
@@ -170,7 +169,6 @@ PS_EXPORT void psclient_get_counters(const struct psclient *client,
                                            .duplicates = inside->duplicates,
                                            .shared_calls = shared.calls,
                                            .shared_bytes = shared.bytes,
-                                           .placed_bytes = shared.placed_bytes,
                                            .unix_calls = shared.near_calls,
                                            .tcp_servers = shared.servers,
                                            .unix_servers = shared.near_servers,
@@ -201,12 +199,7 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
     PS_TRY(ps_channel_grpc_create(client->shard_count, client->busy_poll, client->clock,
                                   client->memory, &client->channel, error));
     ps_bell_tell(&client->bell, client->channel.interrupt, client->channel.self);
-    bool shares = options->shared_memory != PSCLIENT_SHARED_MEMORY_OFF;
-    client->memories = ps_caller_memories_create(client->memory, shares, PS_CALLER_WAIT_MS);
-    if (client->memories == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a client");
-    ps_channel_grpc_share(&client->channel, shares);
-    ps_channel_grpc_lend(&client->channel, client->memories);
+    ps_channel_grpc_share(&client->channel, options->shared_memory != PSCLIENT_SHARED_MEMORY_OFF);
     ps_channel_grpc_near(&client->channel, options->unix_socket != PSCLIENT_UNIX_SOCKET_OFF);
     return PS_OK;
 }

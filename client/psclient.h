@@ -220,35 +220,6 @@ int psclient_push_pull(struct psclient *client, const struct psclient_gradient *
                        struct psclient_parameter *parameters, size_t count, uint64_t timeout_ms,
                        struct psclient_result *results, struct psclient_error *error);
 
-/* ---- Memory that servers on this host see ---- */
-
-/* Makes `bytes` zeroed bytes: ordinary memory for the caller, at the beginning of a page. What lies
- * there is pushed from there and pulled to there by all calls of this client; a server on this host
- * that shares memory reads gradients and writes parameters in place, so that nothing of it is
- * copied here. Towards other servers, and where memory cannot be shared (`shared_memory` is OFF; 32
- * of a client are shared at most), it is memory like any other. docs/shared-memory.md.
- *
- * Who may write when: as everywhere, content is borrowed for the call, so that nobody writes to a
- * gradient, and nobody reads or writes a parameter that is being pulled, until the call has
- * returned (or psclient_end has). A gradient that is changed all the same gives a mixture of old
- * and new numbers to its own parameter, which may then hold ones that are not finite; it is applied
- * once in any case. The whole page (4096 bytes) in which content ends belongs to the call. Content
- * that does not begin at a multiple of 4096 bytes in the memory is copied as from anywhere else;
- * so is what is below 64 KiB, and gradients that travel in another encoding.
- *
- * Once the call has returned, the memory is the caller's alone, also when the call has failed and
- * whatever has become of the server: it keeps its content, and goes to the next server. One that
- * stands still is waited for, 0.2 s at most beyond the timeout; then the memory is an ordinary one
- * from there on.
- *
- * A process that was forked sees the same memory, not a copy. PSCLIENT_EXHAUSTED, PSCLIENT_INVALID
- * (no bytes). End it with psclient_memory_free; psclient_close ends what is left. */
-int psclient_memory_new(struct psclient *client, size_t bytes, void **memory,
-                        struct psclient_error *error);
-
-/* No call may use it. NULL is allowed. PSCLIENT_INVALID: that is no memory of this client. */
-int psclient_memory_free(struct psclient *client, void *memory);
-
 /* ---- Without waiting: many operations at once from one thread ---- */
 
 /* A push or a pull under way. `user` is the caller's, to know it again. */
@@ -338,8 +309,6 @@ struct psclient_counters {
     uint64_t shared_calls;   /* whose content went through shared memory; 0: none did */
     uint64_t shared_bytes;   /* of that content */
     uint64_t unix_calls;     /* messages that went through unix sockets; 0: none did */
-    uint64_t placed_bytes;   /* of shared_bytes, what lay in memory of psclient_memory_new, and was
-                                not copied here */
     /* Shards whose server is reached so at the moment; each counts wherever it is. */
     uint32_t tcp_servers;
     uint32_t unix_servers;

@@ -30,7 +30,6 @@ struct ps_client_segment {
 
 struct ps_shared_link {
     const struct ps_allocator *memory;      /* borrowed */
-    struct ps_caller_memories *callers;     /* borrowed; NULL: none */
     atomic_int state;                       /* enum state; written under the lock */
     atomic_bool lost;                       /* ASKING is next, whatever the state is */
     atomic_uint_fast64_t content_bytes_max; /* of the server that was asked last; 0: not known */
@@ -50,14 +49,12 @@ static enum ps_status create_segment(const struct ps_allocator *memory, struct p
 static bool take_slot(struct ps_client_segment *segment, size_t size, struct ps_shared_slot *slot);
 static void drop_reference(struct ps_client_segment *segment);
 
-struct ps_shared_link *ps_shared_link_create(const struct ps_allocator *memory,
-                                             struct ps_caller_memories *callers)
+struct ps_shared_link *ps_shared_link_create(const struct ps_allocator *memory)
 {
     struct ps_shared_link *link = ps_zeroed(memory, sizeof *link);
     if (link == NULL)
         return NULL;
     link->memory = memory;
-    link->callers = callers;
     atomic_init(&link->state, ASKING);
     atomic_init(&link->lost, false);
     atomic_init(&link->content_bytes_max, 0);
@@ -70,7 +67,6 @@ void ps_shared_link_destroy(struct ps_shared_link *link)
     if (link == NULL)
         return;
     leave_segment(link, OFF);
-    ps_caller_memories_forget(link->callers, link);
     ps_mutex_fini(&link->lock);
     ps_release(link->memory, link);
 }
@@ -144,34 +140,10 @@ bool ps_shared_link_take(struct ps_shared_link *link, size_t size, struct ps_sha
     return taken;
 }
 
-bool ps_shared_link_place(struct ps_shared_link *link, const void *content, size_t size,
-                          struct ps_caller_place *place)
-{
-    *place = (struct ps_caller_place){0};
-    if (link == NULL || size < PS_SHARED_BYTES_MIN || atomic_load(&link->state) != OPEN ||
-        atomic_load(&link->lost))
-        return false;
-    ps_mutex_lock(&link->lock);
-    move_on(link);
-    bool is_there = atomic_load(&link->state) == OPEN &&
-                    ps_caller_place_acquire(link->callers, link, ps_bytes_of_text(link->name),
-                                            content, size, place);
-    ps_mutex_unlock(&link->lock);
-    return is_there;
-}
-
-bool ps_shared_link_holds(struct ps_shared_link *link, const void *content, size_t size)
-{
-    return ps_shared_link_works(link) && !atomic_load(&link->lost) &&
-           ps_caller_memories_hold(link->callers, link, content, size);
-}
-
 static void begin_anew(struct ps_shared_link *link)
 {
-    if (!atomic_exchange(&link->lost, false))
-        return;
-    leave_segment(link, ASKING);
-    ps_caller_memories_forget(link->callers, link);
+    if (atomic_exchange(&link->lost, false))
+        leave_segment(link, ASKING);
 }
 
 /* As far as it goes without waiting. */

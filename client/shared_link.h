@@ -23,7 +23,6 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "client/caller_memory.h"
 #include "proto/messages.h"
 
 #include <stdbool.h>
@@ -38,10 +37,9 @@
 
 struct ps_shared_link;
 
-/* Returns NULL when memory is refused: then there is none. End it with destroy; slots and places
- * may outlive it. `callers`: borrowed; NULL: none. */
-struct ps_shared_link *ps_shared_link_create(const struct ps_allocator *memory,
-                                             struct ps_caller_memories *callers);
+/* Returns NULL when memory is refused: then there is none. End it with destroy; slots may outlive
+ * it. */
+struct ps_shared_link *ps_shared_link_create(const struct ps_allocator *memory);
 void ps_shared_link_destroy(struct ps_shared_link *link);
 
 /* Is a call to ask for the server's name? `link` may be NULL. */
@@ -61,10 +59,6 @@ uint64_t ps_shared_link_content_bytes_max(struct ps_shared_link *link);
 /* Will content go through shared memory, as far as can be told now? `link` may be NULL. */
 bool ps_shared_link_works(struct ps_shared_link *link);
 
-/* Is that content in memory of the caller's that this server has been handed and has taken? A
- * guess: it may go at any time. */
-bool ps_shared_link_holds(struct ps_shared_link *link, const void *content, size_t size);
-
 /* Room for one call's content. */
 struct ps_shared_slot {
     struct ps_shared_range range; /* as the server is told */
@@ -74,11 +68,6 @@ struct ps_shared_slot {
 
 /* False: send the content in the message. `link` may be NULL. */
 bool ps_shared_link_take(struct ps_shared_link *link, size_t size, struct ps_shared_slot *slot);
-
-/* Does the content lie in memory of the caller's that this server shares? Where a link works, such
- * memory is handed over for the next time if need be. `link` may be NULL. */
-bool ps_shared_link_place(struct ps_shared_link *link, const void *content, size_t size,
-                          struct ps_caller_place *place);
 
 /* The call is over; `answered`: by the server itself, so that it reads and writes the slot no more.
  * Accepts a zeroed slot, and one that was released. */

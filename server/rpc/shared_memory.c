@@ -117,8 +117,7 @@ static void register_metrics(struct ps_shared_memory *shared)
     shared->client_count = ps_metrics_gauge(metrics, "ps_shared_memory_clients",
                                             "Clients that share memory with this server.", NULL);
     shared->segment_count =
-        ps_metrics_gauge(metrics, "ps_shared_memory_segments",
-                         "Memories that they share; each of psclient_memory_new is one.", NULL);
+        ps_metrics_gauge(metrics, "ps_shared_memory_segments", "Memories that they share.", NULL);
     shared->mapped_bytes =
         ps_metrics_gauge(metrics, "ps_shared_memory_bytes", "Bytes that they share.", NULL);
     shared->refused = ps_metrics_counter(metrics, "ps_shared_memory_refused_total",

@@ -49,8 +49,6 @@ struct ps_bench_load_wish ps_bench_load_wish_of(const struct ps_bench *bench, co
         .busy_poll_text = options->busy_poll_text,
         .busy_poll = options->busy_poll,
         .shares = !is_transport(options, "tcp") && !is_transport(options, "unix"),
-        .lends = strcmp(options->buffers, "own") != 0,
-        .writes = strcmp(options->buffers, "written") == 0,
         .nears = is_transport(options, "unix") || is_transport(options, "auto"),
         .initialise = true,
     };

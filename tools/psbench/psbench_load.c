@@ -15,7 +15,6 @@
 
 static enum ps_status allocate(struct ps_bench_load *load, struct ps_error *error);
 static enum ps_status connect_client(struct ps_bench_load *load, struct ps_error *error);
-static enum ps_status lend(struct ps_bench_load *load, struct ps_error *error);
 enum ps_status ps_bench_load_encode(struct ps_bench_load *load, enum ps_encoding encoding,
                                     struct ps_error *error)
 {
@@ -76,9 +75,6 @@ static enum ps_status allocate(struct ps_bench_load *load, struct ps_error *erro
     for (uint64_t i = 0; i < wish->outstanding; i++) {
         load->workers[i].load = load;
         load->workers[i].number = i;
-        load->workers[i].gradient = load->gradient;
-        if (wish->lends)
-            continue; /* the client's: lend */
         load->workers[i].destination = ps_zeroed(memory, wish->size);
         if (load->workers[i].destination == NULL)
             return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %llu times %llu bytes",
@@ -93,8 +89,7 @@ void ps_bench_load_close(struct ps_bench_load *load)
     if (load == NULL)
         return;
     psclient_close(load->client);
-    for (uint64_t i = 0; load->workers != NULL && i < load->wish.outstanding && !load->wish.lends;
-         i++)
+    for (uint64_t i = 0; load->workers != NULL && i < load->wish.outstanding; i++)
         ps_release(memory, load->workers[i].destination);
     ps_release(memory, load->workers);
     ps_release(memory, load->gradient);
@@ -117,26 +112,7 @@ static enum ps_status connect_client(struct ps_bench_load *load, struct ps_error
             load->wish.shares ? PSCLIENT_SHARED_MEMORY_AUTO : PSCLIENT_SHARED_MEMORY_OFF,
     };
     struct psclient_error reason = {0};
-    PS_TRY(ps_bench_load_status(psclient_open(&options, &load->client, &reason), &reason, error));
-    return load->wish.lends ? lend(load, error) : PS_OK;
-}
-
-/* One memory for all buffers, each at the beginning of a page. */
-static enum ps_status lend(struct ps_bench_load *load, struct ps_error *error)
-{
-    const size_t step = (load->wish.size + 4095) / 4096 * 4096;
-    struct psclient_error reason = {0};
-    void *memory = NULL;
-    int status =
-        psclient_memory_new(load->client, 2 * load->wish.outstanding * step, &memory, &reason);
-    PS_TRY(ps_bench_load_status(status, &reason, error));
-    for (uint64_t i = 0; i < load->wish.outstanding; i++) {
-        struct ps_bench_worker *worker = &load->workers[i];
-        worker->gradient = (uint8_t *)memory + 2 * i * step;
-        worker->destination = worker->gradient + step;
-        memcpy(worker->gradient, load->gradient, load->wish.size);
-    }
-    return PS_OK;
+    return ps_bench_load_status(psclient_open(&options, &load->client, &reason), &reason, error);
 }
 
 struct ps_bench_ways ps_bench_load_ways(const struct ps_bench_load *load)
@@ -145,8 +121,7 @@ struct ps_bench_ways ps_bench_load_ways(const struct ps_bench_load *load)
     if (load->wish.via == PS_BENCH_VIA_CHANNEL)
         return load->channel_ways;
     psclient_get_counters(load->client, &counters);
-    return (struct ps_bench_ways){counters.shared_bytes, counters.placed_bytes,
-                                  counters.unix_calls};
+    return (struct ps_bench_ways){counters.shared_bytes, counters.unix_calls};
 }
 
 enum ps_status ps_bench_load_reconnect(struct ps_bench_load *load, const char *servers,
@@ -353,14 +328,6 @@ bool ps_bench_load_may_go_on(const struct ps_bench_worker *worker)
     return !over && atomic_fetch_sub(&load->left, 1) > 0;
 }
 
-const uint8_t *ps_bench_load_gradient(const struct ps_bench_worker *worker)
-{
-    const struct ps_bench_load *load = worker->load;
-    if (load->wish.writes)
-        memcpy(worker->gradient, load->gradient, load->wish.size);
-    return worker->gradient;
-}
-
 void ps_bench_load_acknowledged(struct ps_bench_parameter *parameter)
 {
     (void)atomic_fetch_add(&parameter->pushes, 1);
@@ -387,8 +354,8 @@ static bool work_once(struct ps_bench_worker *worker, struct ps_bench_parameter 
 {
     struct ps_bench_load *load = worker->load;
     struct psclient_error reason = {0};
-    const struct psclient_gradient gradient = {parameter->name, PSCLIENT_FLOAT32,
-                                               ps_bench_load_gradient(worker), load->wish.size};
+    const struct psclient_gradient gradient = {parameter->name, PSCLIENT_FLOAT32, load->gradient,
+                                               load->wish.size};
     struct psclient_parameter wish = {.name = parameter->name,
                                       .type = PSCLIENT_FLOAT32,
                                       .content = worker->destination,

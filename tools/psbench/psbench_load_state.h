@@ -30,8 +30,7 @@ struct ps_bench_parameter {
 struct ps_bench_worker {
     struct ps_bench_load *load;
     uint64_t number;
-    uint8_t *destination; /* of pulls; owned, by the client when that lends */
-    uint8_t *gradient;    /* what is pushed: the load's, or a copy in the client's memory */
+    uint8_t *destination; /* of pulls; owned */
     struct ps_thread thread;
     uint64_t count;
     struct ps_bench_times times;
@@ -55,9 +54,6 @@ struct ps_bench_load {
 
 /* May another operation begin? Counts it if so. However short the time is, each worker gets one. */
 bool ps_bench_load_may_go_on(const struct ps_bench_worker *worker);
-
-/* The gradient that the worker pushes next. */
-const uint8_t *ps_bench_load_gradient(const struct ps_bench_worker *worker);
 
 /* Notes that the push was acknowledged as the parameter's `version`. */
 void ps_bench_load_acknowledged(struct ps_bench_parameter *parameter);

@@ -63,9 +63,8 @@ static void begin(struct thread *thread, uint64_t number)
     uint64_t turn = number + slot->worker->count * load->wish.outstanding;
     slot->parameter = &load->parameters[turn % load->wish.parameter_count];
     slot->start_ns = ps_clock_precise_ns();
-    slot->gradient =
-        (struct psclient_gradient){slot->parameter->name, PSCLIENT_FLOAT32,
-                                   ps_bench_load_gradient(slot->worker), load->wish.size};
+    slot->gradient = (struct psclient_gradient){slot->parameter->name, PSCLIENT_FLOAT32,
+                                                load->gradient, load->wish.size};
     slot->wish = (struct psclient_parameter){.name = slot->parameter->name,
                                              .type = PSCLIENT_FLOAT32,
                                              .content = slot->worker->destination,

@@ -50,12 +50,6 @@ static const struct ps_option table[] = {
         "How calls get to the server. tcp: all in messages, over TCP. unix: in messages, through "
         "a unix socket. shared: over TCP, large content through memory shared with the server. "
         "auto: as libpsclient chooses by itself. The report says what was used."),
-    OPTION(
-        buffers, "buffers", PS_OPTION_CHOICE, "KIND", "own", "own|shared|written",
-        "Where the worker keeps gradients and parameters. own: in memory of its own. shared: in "
-        "memory of psclient_memory_new, one gradient for each operation in flight. written: the "
-        "same, and each gradient is copied there from elsewhere within the time measured, as the "
-        "last step of a trainer's computation would write it. Not with --via channel."),
     OPTION(program, "pserver", PS_OPTION_TEXT, "FILE", NULL, NULL,
            "The server to start; without it the pserver beside this program."),
     OPTION(folder, "dir", PS_OPTION_TEXT, "DIR", NULL, NULL,
@@ -156,8 +150,6 @@ static enum ps_status check(struct ps_bench_options *options, struct ps_error *e
         options->size = strcmp(options->name, "latency") == 0 ? 4096 : 1 << 20;
     if (options->outstanding == 0)
         options->outstanding = stored ? 8 : 1;
-    if (strcmp(options->buffers, "own") != 0 && strcmp(options->via, "channel") == 0)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "--buffers: --via channel has buffers of its own");
     bool elsewhere = options->servers != NULL || options->etcd != NULL;
     if (elsewhere && !transfer)
         return ps_fail(error, PS_ERR_BAD_INPUT,

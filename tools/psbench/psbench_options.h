@@ -16,7 +16,7 @@ struct ps_bench_options {
     uint64_t size, outstanding, repeat, time_ms;
     uint64_t shard_size, journal_size, workers, server_count;
     const char *servers, *etcd, *job;
-    const char *ack, *via, *transport, *buffers, *program, *folder, *name_space, *cache;
+    const char *ack, *via, *transport, *program, *folder, *name_space, *cache;
     const char *output, *plot;
     uint64_t lanes;
     const char *busy_poll_text;

@@ -44,15 +44,15 @@ static void print_table(const struct ps_bench_options *options,
                  machine->processor, machine->cores, (double)machine->memory_bytes / (1 << 30),
                  machine->kernel, machine->load);
     (void)printf("program   psbench %s (%s)\n", PS_VERSION, machine->commit);
-    (void)printf("settings  TCP %s%s, %s, via %s, transport %s, %s buffers, busy polling %s, ack "
+    (void)printf("settings  TCP %s%s, %s, via %s, transport %s, busy polling %s, ack "
                  "%s, disk %s; "
                  "medians of "
                  "%llu times %.3f s\n\n",
                  machine->congestion_control,
                  options->name_space != NULL ? " in a namespace of its own" : "",
-                 machine->allocator, options->via, options->transport, options->buffers,
-                 options->busy_poll_text, options->ack, machine->file_system,
-                 (unsigned long long)options->repeat, (double)options->time_ms / 1e3);
+                 machine->allocator, options->via, options->transport, options->busy_poll_text,
+                 options->ack, machine->file_system, (unsigned long long)options->repeat,
+                 (double)options->time_ms / 1e3);
     (void)printf("%-24s %11s %5s %12s %9s %10s %10s %7s\n", "name", "bytes", "flight", "per second",
                  "GB/s", "p50 us", "p99 us", "spread");
     for (size_t i = 0; i < report->row_count; i++)
@@ -167,7 +167,6 @@ static void json_settings(struct ps_json_writer *json, const struct ps_bench_opt
     json_text(json, "via", options->via);
     json_text(json, "busy_poll", options->busy_poll_text);
     json_text(json, "transport", options->transport);
-    json_text(json, "buffers", options->buffers);
     json_text(json, "cache", options->cache);
     ps_json_uint(json, "lanes", options->lanes);
     ps_json_uint(json, "repeat", options->repeat);

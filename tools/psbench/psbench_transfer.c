@@ -144,7 +144,6 @@ static enum ps_status measure(struct transfer_run *run, const struct transfer *t
     ps_bench_row_add(row, &figures);
     ps_bench_row_detail(row, "longest_us", figures.longest_us);
     ps_bench_row_detail(row, "shared_bytes", (double)(ways.shared_bytes - before.shared_bytes));
-    ps_bench_row_detail(row, "placed_bytes", (double)(ways.placed_bytes - before.placed_bytes));
     ps_bench_row_detail(row, "unix_calls", (double)(ways.unix_calls - before.unix_calls));
     return compare(run, transfer, row, error);
 }

@@ -1,5 +1,5 @@
-/* Large contents through shared memory, in ranges and as one, from memory of the caller's own and
- * of psclient_memory_new: exact, once, and whole, whoever is killed or comes first. */
+/* Large contents through shared memory, in ranges and as one: exact, once, and whole, whoever is
+ * killed or comes first. */
 #include "tests/integration/client/live_rig.h"
 
 #include "expect_each.h"
@@ -26,20 +26,11 @@ enum { LARGE_COUNTS = sizeof large_counts / sizeof large_counts[0] };
 struct large {
     size_t count;
     float *gradient, *values;
-    void *memory; /* NULL: they are the C library's */
 };
 
-static struct large make_large(size_t count, bool placed)
+static struct large make_large(size_t count)
 {
     struct large large = {.count = count};
-    size_t bytes = count * sizeof(float);
-    size_t step = (bytes + 4095) / 4096 * 4096;
-    if (placed) {
-        expect_ok(psclient_memory_new(client, 2 * step, &large.memory, &error));
-        large.gradient = large.memory;
-        large.values = (float *)(void *)((char *)large.memory + step);
-        return large;
-    }
     large.gradient = calloc(count, sizeof(float));
     large.values = calloc(count, sizeof(float));
     ck_assert(large.gradient != NULL && large.values != NULL);
@@ -48,20 +39,16 @@ static struct large make_large(size_t count, bool placed)
 
 static void end_large(struct large *large)
 {
-    if (large->memory != NULL) {
-        expect_ok(psclient_memory_free(client, large->memory));
-        return;
-    }
     free(large->gradient);
     free(large->values);
 }
 
-static void begin_large(struct large *large, size_t count, bool placed, bool journal)
+static void begin_large(struct large *large, size_t count, bool journal)
 {
     temp_folder_init(&folder);
     start_server("127.0.0.1:0", journal, NULL, NULL);
     client = open_one(&(struct psclient_options){0});
-    *large = make_large(count, placed);
+    *large = make_large(count);
     struct psclient_parameter w = {.name = "w",
                                    .content = large->values,
                                    .content_size = count * sizeof(float),
@@ -87,13 +74,12 @@ static int step(const struct large *large, uint64_t *version)
     return step_with(client, large, version, &error);
 }
 
-START_TEST(large_contents_are_exact_wherever_they_lie)
+START_TEST(large_contents_are_exact)
 {
     struct large large;
     uint64_t version;
-    size_t count = large_counts[_i / 2];
-    bool placed = _i % 2 == 1;
-    begin_large(&large, count, placed, false);
+    size_t count = large_counts[_i];
+    begin_large(&large, count, false);
     for (int turn = 1; turn <= 4; turn++) {
         for (size_t i = 0; i < count; i++)
             large.gradient[i] = -(float)(i % 1000 + (size_t)turn);
@@ -104,7 +90,6 @@ START_TEST(large_contents_are_exact_wherever_they_lie)
                         (float)turn * (float)(i % 1000) + (float)(turn * (turn + 1)) / 2);
     }
     ck_assert_uint_gt(counters().shared_bytes, 0);
-    ck_assert((counters().placed_bytes > 0) == placed);
     end_large(&large);
     finish();
 }
@@ -114,7 +99,7 @@ START_TEST(a_large_gradient_that_is_not_finite_changes_nothing)
 {
     struct large large;
     uint64_t version;
-    begin_large(&large, large_counts[0], _i == 1, false);
+    begin_large(&large, large_counts[0], false);
     for (int turn = 1; turn <= 3; turn++) {
         memset(large.gradient, 0, large.count * sizeof(float));
         large.gradient[0] = -1;
@@ -138,7 +123,7 @@ START_TEST(large_steps_count_once_when_the_server_is_killed)
     uint64_t version;
     char address[64];
     float sum = 0;
-    begin_large(&large, large_counts[0], _i == 1, true);
+    begin_large(&large, large_counts[0], true);
     strcpy(address, server.address);
     size_t bytes = large.count * sizeof(float);
     for (int turn = 1; turn <= 12; turn++) {
@@ -186,10 +171,10 @@ START_TEST(two_clients_that_push_the_same_large_parameter_both_count)
     struct rival rivals[2];
     pthread_t threads[2];
     uint64_t version;
-    begin_large(&large, large_counts[0], false, _i == 1);
+    begin_large(&large, large_counts[0], _i == 1);
     for (int i = 0; i < 2; i++) {
         rivals[i] = (struct rival){.client = open_one(&(struct psclient_options){0}),
-                                   .large = make_large(large.count, false)};
+                                   .large = make_large(large.count)};
         for (size_t k = 0; k < large.count; k++)
             rivals[i].large.gradient[k] = -1;
         ck_assert_int_eq(pthread_create(&threads[i], NULL, compete, &rivals[i]), 0);
@@ -213,9 +198,9 @@ int main(void)
     Suite *suite = suite_create("psclient_large");
     TCase *tests = tcase_create("psclient_large");
     tcase_set_timeout(tests, 180);
-    tcase_add_loop_test(tests, large_contents_are_exact_wherever_they_lie, 0, 2 * LARGE_COUNTS);
-    tcase_add_loop_test(tests, a_large_gradient_that_is_not_finite_changes_nothing, 0, 2);
-    tcase_add_loop_test(tests, large_steps_count_once_when_the_server_is_killed, 0, 2);
+    tcase_add_loop_test(tests, large_contents_are_exact, 0, LARGE_COUNTS);
+    tcase_add_test(tests, a_large_gradient_that_is_not_finite_changes_nothing);
+    tcase_add_test(tests, large_steps_count_once_when_the_server_is_killed);
     tcase_add_loop_test(tests, two_clients_that_push_the_same_large_parameter_both_count, 0, 2);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -1,5 +1,5 @@
 /* Large contents for a server on this host that takes only small messages (--message-bytes): what
- * it would not take as one goes in ranges, whoever's memory it lies in. */
+ * it would not take as one goes in ranges. */
 #include "tests/integration/client/live_rig.h"
 
 #include "expect_each.h"
@@ -7,7 +7,6 @@
 
 #include <check.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #define MESSAGE_BYTES "4MiB"
@@ -16,22 +15,14 @@
 static const size_t sizes[] = {3 * MIB, 4 * MIB, 16 * MIB, 32 * MIB, 64 * MIB, 100 * MIB};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-/* A gradient and a parameter, in memory of the caller's own or of psclient_memory_new. */
 struct pair {
     size_t size;
     float *gradient, *values;
-    void *memory; /* NULL: they are the C library's */
 };
 
-static struct pair make_pair(size_t size, bool placed)
+static struct pair make_pair(size_t size)
 {
     struct pair pair = {.size = size};
-    if (placed) {
-        expect_ok(psclient_memory_new(client, 2 * size, &pair.memory, &error));
-        pair.gradient = pair.memory;
-        pair.values = pair.gradient + size / sizeof(float);
-        return pair;
-    }
     pair.gradient = calloc(1, size);
     pair.values = calloc(1, size);
     ck_assert(pair.gradient != NULL && pair.values != NULL);
@@ -40,20 +31,16 @@ static struct pair make_pair(size_t size, bool placed)
 
 static void end_pair(struct pair *pair)
 {
-    if (pair->memory != NULL) {
-        expect_ok(psclient_memory_free(client, pair->memory));
-        return;
-    }
     free(pair->gradient);
     free(pair->values);
 }
 
-static void begin(struct pair *pair, size_t size, bool placed)
+static void begin(struct pair *pair, size_t size)
 {
     temp_folder_init(&folder);
     start_server("127.0.0.1:0", false, "--message-bytes", MESSAGE_BYTES);
     client = open_one(&(struct psclient_options){0});
-    *pair = make_pair(size, placed);
+    *pair = make_pair(size);
     struct psclient_parameter parameters[] = {
         {.name = "w", .content = pair->values, .content_size = size, .type = PSCLIENT_FLOAT32},
         {.name = "v", .content = pair->values, .content_size = size, .type = PSCLIENT_FLOAT32}};
@@ -85,7 +72,7 @@ START_TEST(contents_above_a_servers_largest_message_are_pushed_and_pulled)
 {
     struct pair pair;
     uint64_t version;
-    begin(&pair, sizes[_i / 2], _i % 2 == 1);
+    begin(&pair, sizes[_i]);
     for (int turn = 1; turn <= 3; turn++) {
         fill(&pair, -(float)turn);
         expect_ok(push(client, &pair, &error));
@@ -123,10 +110,10 @@ START_TEST(clients_that_overtake_each_other_are_not_refused)
     struct rival rivals[2];
     pthread_t threads[2];
     uint64_t version;
-    begin(&pair, 16 * MIB, false);
+    begin(&pair, 16 * MIB);
     for (int i = 0; i < 2; i++) {
         rivals[i] = (struct rival){.client = open_one(&(struct psclient_options){0}),
-                                   .pair = make_pair(pair.size, false)};
+                                   .pair = make_pair(pair.size)};
         fill(&rivals[i].pair, -1);
         ck_assert_int_eq(pthread_create(&threads[i], NULL, compete, &rivals[i]), 0);
     }
@@ -152,7 +139,7 @@ int main(void)
     TCase *tests = tcase_create("psclient_message_bytes");
     tcase_set_timeout(tests, 180);
     tcase_add_loop_test(tests, contents_above_a_servers_largest_message_are_pushed_and_pulled, 0,
-                        2 * SIZES);
+                        SIZES);
     tcase_add_test(tests, clients_that_overtake_each_other_are_not_refused);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -88,6 +88,7 @@ START_TEST(calls_go_through_the_unix_socket_by_themselves)
     push_and_check(TURNS);
 
     ck_assert_uint_gt(counters().unix_calls, TURNS);
+    ck_assert_uint_eq(counters().unix_servers, 1);
     ck_assert_uint_eq(counters().retries, 0);
     finish();
 }

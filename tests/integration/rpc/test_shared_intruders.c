@@ -13,11 +13,13 @@
 
 #include <check.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static void expect_hung_up(int socket)
@@ -121,17 +123,18 @@ START_TEST(the_server_hangs_up_when_no_call_uses_the_memory_any_more)
     const struct ps_shared_range range = {.segment = sharer.number, .size = 1};
     ck_assert_int_eq(ps_shared_memory_find(shared, &range, &hold, NULL), PS_OK);
 
-    ps_local_socket_finish(sharer.socket);
+    ck_assert_int_eq(shutdown(sharer.socket, SHUT_WR), 0);
 
     uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), SHARER_WAIT_MS);
     while (ps_shared_memory_find(shared, &range, &another, NULL) == PS_OK) {
         ps_shared_memory_release(&another);
         ck_assert_uint_gt(ps_time_left_ms(ps_clock_real(), deadline_ms), 0);
     }
-    ck_assert(!ps_local_socket_await_end(sharer.socket, 0));
+    struct pollfd end = {.fd = sharer.socket, .events = POLLIN};
+    ck_assert_int_eq(poll(&end, 1, 0), 0);
     hold.bytes[0] = 1; /* still there */
     ps_shared_memory_release(&hold);
-    ck_assert(ps_local_socket_await_end(sharer.socket, SHARER_WAIT_MS));
+    ck_assert_uint_eq(await_answer(sharer.socket), 0);
     leave(&sharer);
     ps_shared_memory_destroy(shared);
 }

@@ -138,25 +138,6 @@ START_TEST(an_end_that_has_gone_is_noticed)
 }
 END_TEST
 
-START_TEST(an_end_is_waited_for_beyond_what_comes_before_it)
-{
-    ck_assert(!ps_local_socket_await_end(far, 0));
-    ck_assert_int_eq(ps_local_socket_send(near, ps_bytes_of_text("x"), PS_NO_DESCRIPTOR, &error),
-                     PS_OK);
-    ck_assert_int_eq(ps_local_socket_send(near, ps_bytes_of_text("yy"), near, &error), PS_OK);
-    ck_assert(!ps_local_socket_await_end(far, 1));
-
-    ps_local_socket_finish(near);
-
-    ck_assert(ps_local_socket_await_end(far, 0));
-    ck_assert(ps_local_socket_await_end(far, PS_LOCAL_WAIT_FOR_EVER));
-    ck_assert(!ps_local_socket_await_end(near, 0)); /* the other way is open */
-    ck_assert_int_eq(ps_local_socket_send(far, ps_bytes_of_text("x"), PS_NO_DESCRIPTOR, &error),
-                     PS_OK);
-    ps_local_socket_finish(PS_NO_DESCRIPTOR);
-}
-END_TEST
-
 START_TEST(the_kernel_says_who_is_at_the_other_end)
 {
     struct ps_local_peer who;
@@ -205,7 +186,6 @@ int main(void)
     tcase_add_test(tests, more_descriptors_than_one_are_refused_and_closed);
     tcase_add_test(tests, a_message_that_is_too_long_is_refused);
     tcase_add_test(tests, an_end_that_has_gone_is_noticed);
-    tcase_add_test(tests, an_end_is_waited_for_beyond_what_comes_before_it);
     tcase_add_test(tests, the_kernel_says_who_is_at_the_other_end);
     tcase_add_test(tests, nobody_under_a_name_is_unavailable_and_a_taken_one_exists);
     tcase_add_test(tests, who_comes_to_a_full_queue_is_told_at_once);

@@ -57,29 +57,6 @@ START_TEST(what_one_side_writes_the_other_reads)
 }
 END_TEST
 
-START_TEST(replaced_pages_are_of_one_side_alone_and_the_others_still_shared)
-{
-    enum { PAGE = 4096 };
-    struct ps_shared_segment mine, theirs;
-    int descriptor;
-    ck_assert_int_eq(ps_shared_segment_create(SIZE, &mine, &descriptor, &error), PS_OK);
-    ck_assert_int_eq(ps_shared_segment_open(descriptor, SIZE, &theirs, &error), PS_OK);
-    close(descriptor);
-    memset(mine.bytes, 1, SIZE);
-
-    ck_assert_int_eq(ps_shared_segment_replace(mine.bytes + PAGE, 2 * PAGE), PS_OK);
-
-    ck_assert(mine.bytes[PAGE] == 1 && mine.bytes[3 * PAGE - 1] == 1);
-    memset(mine.bytes, 2, SIZE);
-    ck_assert(theirs.bytes[PAGE - 1] == 2 && theirs.bytes[3 * PAGE] == 2);
-    ck_assert(theirs.bytes[PAGE] == 1 && theirs.bytes[3 * PAGE - 1] == 1);
-    theirs.bytes[PAGE] = 3;
-    ck_assert_uint_eq(mine.bytes[PAGE], 2);
-    ps_shared_segment_close(&mine);
-    ps_shared_segment_close(&theirs);
-}
-END_TEST
-
 START_TEST(its_maker_cannot_cut_it_short_afterwards)
 {
     struct ps_shared_segment segment;
@@ -166,7 +143,6 @@ int main(void)
     Suite *suite = suite_create("shared_segment");
     TCase *tests = tcase_create("shared_segment");
     tcase_add_test(tests, what_one_side_writes_the_other_reads);
-    tcase_add_test(tests, replaced_pages_are_of_one_side_alone_and_the_others_still_shared);
     tcase_add_test(tests, its_maker_cannot_cut_it_short_afterwards);
     tcase_add_test(tests, memory_whose_size_is_not_sealed_is_refused);
     tcase_add_test(tests, memory_of_another_size_than_was_said_is_refused);

@@ -48,9 +48,6 @@ START_TEST(extremes_are_finite)
     ck_assert(ps_finite_copy(to, floats, sizeof floats, PS_F32));
     ck_assert(ps_finite_copy(to, doubles, sizeof doubles, PS_F64));
     ck_assert(ps_finite_copy(to, doubles, 0, PS_F64));
-    ck_assert(ps_finite_look(floats, sizeof floats, PS_F32));
-    ck_assert(ps_finite_look(doubles, sizeof doubles, PS_F64));
-    ck_assert(ps_finite_look(doubles, 0, PS_F64));
 }
 END_TEST
 
@@ -67,8 +64,6 @@ START_TEST(what_is_not_finite_is_seen_at_every_place)
         ck_assert(!ps_finite_copy(to, floats, COUNT * sizeof(float), PS_F32));
         ck_assert_int_eq(memcmp(to, floats, COUNT * sizeof(float)), 0);
         ck_assert(!ps_finite_copy(to, doubles, COUNT * sizeof(double), PS_F64));
-        ck_assert(!ps_finite_look(floats, COUNT * sizeof(float), PS_F32));
-        ck_assert(!ps_finite_look(doubles, COUNT * sizeof(double), PS_F64));
         floats[i] = kept;
         doubles[i] = kept_double;
     }
@@ -82,7 +77,6 @@ START_TEST(halves_of_a_double_are_no_floats)
     uint64_t to;
     ck_assert(ps_finite_copy(&to, &bits, sizeof bits, PS_F64));
     ck_assert_uint_eq(to, bits);
-    ck_assert(ps_finite_look(&bits, sizeof bits, PS_F64));
 }
 END_TEST
 
@@ -90,10 +84,8 @@ START_TEST(whole_numbers_are_finite_whatever_their_bits)
 {
     uint64_t from[8], to[8];
     memset(from, 0xff, sizeof from);
-    for (enum ps_dtype dtype = 0; dtype < PS_DTYPE_COUNT; dtype++) {
+    for (enum ps_dtype dtype = 0; dtype < PS_DTYPE_COUNT; dtype++)
         ck_assert_int_eq(ps_finite_copy(to, from, sizeof from, dtype), !ps_dtype_is_float(dtype));
-        ck_assert_int_eq(ps_finite_look(from, sizeof from, dtype), !ps_dtype_is_float(dtype));
-    }
 }
 END_TEST
 

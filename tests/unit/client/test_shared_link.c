@@ -32,7 +32,7 @@ static void set_up(void)
     name = ps_bytes_of_text(text);
     ck_assert_int_eq(ps_local_socket_listen(name, &listener, NULL), PS_OK);
     peer = PS_NO_DESCRIPTOR;
-    client = ps_shared_link_create(ps_allocator_heap(), NULL);
+    client = ps_shared_link_create(ps_allocator_heap());
     ck_assert_ptr_nonnull(client);
 }
 
@@ -317,7 +317,7 @@ START_TEST(a_refused_allocation_leaves_the_message)
 {
     struct fault_heap heap = {.refuse_at = _i};
     const struct ps_allocator memory = fault_heap_allocator(&heap);
-    struct ps_shared_link *poor = ps_shared_link_create(&memory, NULL);
+    struct ps_shared_link *poor = ps_shared_link_create(&memory);
     ps_shared_link_answered(poor, name, untold);
 
     bool taken = ps_shared_link_take(poor, SIZE, &slot);
