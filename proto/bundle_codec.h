@@ -46,9 +46,6 @@ void ps_encode_bundle_pull(const struct ps_pull_request *pull, struct ps_buffer 
 /* A whole GetParamsSinceRequest. */
 void ps_encode_since(const struct ps_since_request *request, struct ps_buffer *head);
 
-/* The id of a message of a stream, in its answer; anywhere between results. */
-void ps_encode_bundle_message_id(uint64_t id, struct ps_buffer *head);
-
 /* Results; the content of a pull that worked follows its head. */
 void ps_encode_push_result(const struct ps_push_result *result, struct ps_buffer *head);
 void ps_encode_pull_result(const struct ps_pull_result *result, struct ps_buffer *head);

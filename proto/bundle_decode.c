@@ -14,7 +14,6 @@ enum { TEXT_BYTES_MAX = 4096, WORD_BYTES_MAX = 64 };
 struct counted {
     size_t push_count;
     size_t pull_count;
-    uint64_t id;
     uint64_t bytes_max;
     uint32_t shard;
     struct ps_request_id base;
@@ -139,7 +138,6 @@ enum ps_status ps_decode_bundle(struct ps_view bytes, const struct ps_allocator 
     PS_TRY(check_counts(&counted, error));
     PS_TRY(make_store(bytes, &counted, sizeof *read.pushes, sizeof *read.pulls, memory, &store,
                       &pushes, &pulls, decoded));
-    read.id = counted.id;
     read.bytes_max = counted.bytes_max;
     read.pushes = pushes;
     read.pulls = pulls;
@@ -273,8 +271,6 @@ static enum ps_status count_items(struct ps_view bytes, struct counted *counted,
     struct ps_wire_field field;
     ps_wire_reader_init(&reader, bytes, error);
     while (ps_wire_next(&reader, &field)) {
-        if (field.number == 3)
-            counted->id = ps_wire_uint(&reader, &field, UINT64_MAX, "id");
         if (field.number == 4)
             counted->bytes_max = ps_wire_uint(&reader, &field, UINT64_MAX, "bytes_max");
         if (field.number == 14)

@@ -5,15 +5,8 @@
 #include "proto/status_codes.h"
 #include "proto/wire.h"
 
-/* Of every message that carries items. */
-enum {
-    FIELD_PUSHES = 1,
-    FIELD_PULLS = 2,
-    FIELD_MESSAGE_ID = 3,
-    FIELD_BYTES_MAX = 4,
-    FIELD_SHARD = 14,
-    FIELD_ID = 15
-};
+/* Of every message that carries items; 3 is reserved. */
+enum { FIELD_PUSHES = 1, FIELD_PULLS = 2, FIELD_BYTES_MAX = 4, FIELD_SHARD = 14, FIELD_ID = 15 };
 /* Of every result. */
 enum { FIELD_REPLY = 1, FIELD_STATUS = 2 };
 
@@ -77,11 +70,6 @@ void ps_encode_since(const struct ps_since_request *request, struct ps_buffer *h
         ps_encode_bundle_pull(&request->pulls[i], head);
     ps_wire_put_uint(head, FIELD_BYTES_MAX, request->bytes_max);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
-}
-
-void ps_encode_bundle_message_id(uint64_t id, struct ps_buffer *head)
-{
-    ps_wire_put_uint(head, FIELD_MESSAGE_ID, id);
 }
 
 static void put_status(struct ps_buffer *head, const struct ps_item_status *status)

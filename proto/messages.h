@@ -199,8 +199,7 @@ struct ps_pull_result {
 
 /* Many requests in one message: what SendGrads, GetParams and PushPull carry. */
 struct ps_bundle_request {
-    uint64_t id;        /* of a message of a stream, given back in its answer; 0: none */
-    uint64_t bytes_max; /* of delta pulls: most content of the answer; 0: not said */
+    uint64_t bytes_max;             /* of delta pulls: most content of the answer; 0: not said */
     struct ps_push_request *pushes; /* each with the id that it counts under */
     size_t push_count;
     struct ps_pull_request *pulls;

@@ -3,7 +3,6 @@
 
 #include "base/assert.h"
 #include "base/bounds.h"
-#include "base/hash.h"
 #include "proto/arena.h"
 #include "proto/bundle_codec.h"
 #include "server/rpc/rpc_call.h"
@@ -30,12 +29,6 @@ enum { EXPECTED = PS_EXPECTED_NAMES_MAX, EXPECTED_MIN = 4 };
 
 enum run_stage { PUSHING, SETTLING, PULLING, DONE };
 
-/* A set of names, with chance hits. */
-enum { NAME_BITS = 1024 };
-struct name_set {
-    uint64_t words[NAME_BITS / 64];
-};
-
 struct pull_slot {
     struct ps_item_status status;
     struct ps_pull pull;
@@ -54,8 +47,6 @@ struct ps_bundle_run {
     struct ps_push_wait wait; /* of the life in which the first was applied */
     size_t reply_bytes;
     uint64_t delta_bytes_left; /* of what delta pulls may take of the reply */
-    bool named;                /* the sets are made */
-    struct name_set push_names, pull_names;
     struct ps_arena texts;
     struct pull_slot *pulls;
     struct ps_push_result pushes[]; /* then the pull slots */
@@ -140,42 +131,6 @@ enum ps_bundle_progress ps_bundle_run_step(struct ps_bundle_run *run)
     }
     run->stage = DONE;
     return PS_BUNDLE_DONE;
-}
-
-/* ---- Order ---- */
-
-static void add_name(struct name_set *set, struct ps_bytes name)
-{
-    uint32_t bit = ps_hash_fnv1a32(name) % NAME_BITS;
-    set->words[bit / 64] |= (uint64_t)1 << bit % 64;
-}
-
-static void make_sets(struct ps_bundle_run *run)
-{
-    for (size_t i = 0; i < run->request.push_count && !run->named; i++)
-        add_name(&run->push_names, run->request.pushes[i].name);
-    for (size_t i = 0; i < run->request.pull_count && !run->named; i++)
-        add_name(&run->pull_names, run->request.pulls[i].name);
-    run->named = true;
-}
-
-bool ps_bundle_run_may_follow(struct ps_bundle_run *later, struct ps_bundle_run *earlier)
-{
-    if (earlier->stage == PUSHING)
-        return false;
-    if (earlier->stage == DONE)
-        return true;
-    make_sets(later);
-    make_sets(earlier);
-    for (size_t i = 0; i < NAME_BITS / 64; i++)
-        if ((later->push_names.words[i] & earlier->pull_names.words[i]) != 0)
-            return false;
-    return true;
-}
-
-size_t ps_bundle_run_reply_bytes(const struct ps_bundle_run *run)
-{
-    return run->reply_bytes;
 }
 
 /* ---- Pushes ---- */
@@ -362,7 +317,7 @@ enum ps_status ps_bundle_run_reply(struct ps_bundle_run *run, grpc_byte_buffer *
     size_t items = run->request.push_count + run->request.pull_count;
     PS_ASSERT(run->stage == DONE);
     ps_decoded_release(&run->decoded);
-    ps_buffer_init(&heads, run->context->memory, (items + 1) * PS_BUNDLE_ITEM_BYTES_MAX);
+    ps_buffer_init(&heads, run->context->memory, items * PS_BUNDLE_ITEM_BYTES_MAX);
     encode_results(run, &heads);
     enum ps_status status = ps_buffer_status(&heads, error);
     if (status == PS_OK)
@@ -375,7 +330,6 @@ enum ps_status ps_bundle_run_reply(struct ps_bundle_run *run, grpc_byte_buffer *
 
 static void encode_results(struct ps_bundle_run *run, struct ps_buffer *heads)
 {
-    ps_encode_bundle_message_id(run->request.id, heads);
     for (size_t i = 0; i < run->request.push_count; i++)
         ps_encode_push_result(&run->pushes[i], heads);
     for (size_t i = 0; i < run->request.pull_count; i++) {

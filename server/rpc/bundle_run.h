@@ -35,15 +35,6 @@ enum ps_bundle_progress {
 };
 enum ps_bundle_progress ps_bundle_run_step(struct ps_bundle_run *run);
 
-/* May `later` begin while `earlier`, which came before it on the same stream, is not done? Not
- * before all that was pushed there is applied, and not when it pushes to what is still to be read
- * there: so for each parameter things happen in the order in which they came. Sometimes says no
- * where yes would do. */
-bool ps_bundle_run_may_follow(struct ps_bundle_run *later, struct ps_bundle_run *earlier);
-
-/* Content of the reply, as far as it has come. */
-size_t ps_bundle_run_reply_bytes(const struct ps_bundle_run *run);
-
 /* Returns the reply of a run that is done; nothing of the request is needed any more.
  *
  * PS_ERR_NO_MEMORY  none was applied

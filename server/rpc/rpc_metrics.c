@@ -51,11 +51,6 @@ void ps_rpc_metrics_register(struct ps_rpc_metrics *metrics, struct ps_metrics *
         ps_metrics_counter(registry, "ps_rpc_sent_bytes_total", "Bytes of reply messages.", NULL);
     metrics->parked = ps_metrics_gauge(registry, "ps_rpc_parked_calls",
                                        "Calls that wait without holding a thread.", NULL);
-    metrics->stream_messages = ps_metrics_counter(registry, "ps_rpc_stream_messages_total",
-                                                  "Messages of streams of batches.", NULL);
-    metrics->stream_messages_open =
-        ps_metrics_gauge(registry, "ps_rpc_stream_messages",
-                         "Messages of streams of batches that are not answered yet.", NULL);
     metrics->dropped =
         ps_metrics_counter(registry, "ps_rpc_dropped_connections_total",
                            "Connections that were closed at once for want of descriptors.", NULL);
@@ -85,13 +80,6 @@ void ps_rpc_metrics_parked(struct ps_rpc_metrics *metrics, int change)
 {
     unsigned before = atomic_fetch_add(&metrics->parked_count, (unsigned)change);
     ps_gauge_set(metrics->parked, (double)(before + (unsigned)change));
-}
-
-void ps_rpc_metrics_stream_message(struct ps_rpc_metrics *metrics, int change)
-{
-    unsigned before = atomic_fetch_add(&metrics->stream_message_count, (unsigned)change);
-    ps_gauge_set(metrics->stream_messages_open, (double)(before + (unsigned)change));
-    ps_counter_add(metrics->stream_messages, change > 0 ? 1 : 0);
 }
 
 void ps_rpc_metrics_dropped(struct ps_rpc_metrics *metrics, uint64_t connections)

@@ -26,11 +26,8 @@ struct ps_rpc_metrics {
     struct ps_counter *dropped;
     struct ps_gauge *tcp_connections;
     struct ps_gauge *local_connections;
-    struct ps_counter *stream_messages;
-    struct ps_gauge *stream_messages_open;
     _Atomic uint64_t dropped_told;
     atomic_uint parked_count;
-    atomic_uint stream_message_count;
 };
 
 /* Zeroed first. `registry` may be NULL. */
@@ -46,9 +43,6 @@ void ps_rpc_metrics_dropped(struct ps_rpc_metrics *metrics, uint64_t connections
 
 /* So many connections are open at the moment. */
 void ps_rpc_metrics_connections(struct ps_rpc_metrics *metrics, uint32_t tcp, uint32_t local);
-
-/* A message of a stream of batches has come (+1), or its answer was sent, or never will be (-1). */
-void ps_rpc_metrics_stream_message(struct ps_rpc_metrics *metrics, int change);
 
 /* A call was parked (+1) or is so no longer (-1). */
 void ps_rpc_metrics_parked(struct ps_rpc_metrics *metrics, int change);

@@ -26,7 +26,6 @@
 enum {
     LANES_MAX = PS_LANES_MAX,
     WATCH_SLOTS = 160, /* more than one connection may have streams */
-    EXCHANGE_SLOTS = 64,
     REFLECTION_SLOTS = 4,
     UNKNOWN_SLOTS = 4,
     REFLECTION_VERSIONS = 2,
@@ -43,7 +42,6 @@ struct ps_rpc_server {
     uint32_t update_threads;
     void *unary_handles[PS_UNARY_METHOD_COUNT];
     void *watch_handle;
-    void *exchange_handle;
     void *reflection_handles[REFLECTION_VERSIONS]; /* NULL: not offered */
     uint16_t port;
     bool started;
@@ -147,8 +145,6 @@ static enum ps_status register_methods(struct ps_rpc_server *server, bool reflec
                                error));
     PS_TRY(register_method(server, PS_HEALTH_WATCH_PATH, GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER,
                            &server->watch_handle, error));
-    PS_TRY(register_method(server, PS_EXCHANGE_PATH, GRPC_SRM_PAYLOAD_NONE,
-                           &server->exchange_handle, error));
     for (size_t i = 0; reflection && i < REFLECTION_VERSIONS; i++)
         PS_TRY(register_method(server, reflection_paths[i], GRPC_SRM_PAYLOAD_NONE,
                                &server->reflection_handles[i], error));
@@ -157,8 +153,7 @@ static enum ps_status register_methods(struct ps_rpc_server *server, bool reflec
 
 static size_t slots_of_a_lane(void)
 {
-    size_t count =
-        WATCH_SLOTS + EXCHANGE_SLOTS + REFLECTION_VERSIONS * REFLECTION_SLOTS + UNKNOWN_SLOTS;
+    size_t count = WATCH_SLOTS + REFLECTION_VERSIONS * REFLECTION_SLOTS + UNKNOWN_SLOTS;
     for (size_t i = 0; i < PS_UNARY_METHOD_COUNT; i++)
         count += ps_unary_methods[i].slots;
     return count;
@@ -182,7 +177,6 @@ static enum ps_status build_slots(struct ps_rpc_server *server, struct ps_lane *
     for (size_t i = 0; i < PS_UNARY_METHOD_COUNT; i++)
         PS_TRY(ps_unary_calls_add(lane, &ps_unary_methods[i], server->unary_handles[i], error));
     PS_TRY(ps_watch_calls_add(lane, WATCH_SLOTS, server->watch_handle, error));
-    PS_TRY(ps_exchange_calls_add(lane, EXCHANGE_SLOTS, server->exchange_handle, error));
     for (size_t i = 0; i < REFLECTION_VERSIONS; i++) {
         if (server->reflection_handles[i] != NULL)
             PS_TRY(ps_reflection_calls_add(lane, REFLECTION_SLOTS, server->reflection_handles[i],

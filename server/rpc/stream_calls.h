@@ -1,5 +1,4 @@
-/* The calls that are not one request and one reply: health watches, reflection streams, streams of
- * bundles, and calls
+/* The calls that are not one request and one reply: health watches, reflection streams, and calls
  * to methods that nobody has.
  *
  * Threads:  a slot belongs to its lane's thread.
@@ -14,16 +13,12 @@
 
 #include <stdint.h>
 
-#define PS_EXCHANGE_PATH "/pserver.v1.ParameterServer/Exchange"
-
 /* Each adds `count` slots to the lane. `registered` is gRPC's handle of the method: for watches
- * with its first message read, for reflection and Exchange without. */
+ * with its first message read, for reflection without. */
 PS_MUST_USE enum ps_status ps_watch_calls_add(struct ps_lane *lane, uint32_t count,
                                               void *registered, struct ps_error *error);
 PS_MUST_USE enum ps_status ps_reflection_calls_add(struct ps_lane *lane, uint32_t count,
                                                    void *registered, struct ps_error *error);
-PS_MUST_USE enum ps_status ps_exchange_calls_add(struct ps_lane *lane, uint32_t count,
-                                                 void *registered, struct ps_error *error);
 PS_MUST_USE enum ps_status ps_unknown_calls_add(struct ps_lane *lane, uint32_t count,
                                                 struct ps_error *error);
 

@@ -210,5 +210,74 @@ class Bounds(BundleTest):
         self.assertEqual(self.call("GetParam", self.pull("p0")).version, 0)
 
 
+class Logged(BundleTest):
+    """With a journal that is written only when this test says so: batches wait in between."""
+    RIG_ARGUMENTS = ["journals"]
+
+    def setUp(self):
+        super().setUp()
+        for name in ("a", "b"):
+            self.call("InitParam", message("InitParamRequest", name=name, element_type=4,
+                                           content=floats([0.0] * 4)))
+        finish = self.begin("FinishInitParams", message("FinishInitParamsRequest"))
+        while not finish.done():
+            self.order("save")
+            time.sleep(0.01)
+        finish.result()
+
+    def begin(self, name, request):
+        stub = TYPES.stub(self.channel, f"/pserver.v1.ParameterServer/{name}")
+        return stub.future(request, timeout=TIMEOUT)
+
+    def begin_logged(self, pulls=()):
+        gradient = self.push([-1.0] * 4, "a")
+        gradient.ack = 2
+        return self.begin("PushPull", message("PushPullRequest", grads=[gradient],
+                                              params=self.pulls(pulls)))
+
+    def await_pushes(self, count):
+        for _ in range(1000):
+            if self.order("prove") == count:
+                return
+            time.sleep(0.01)
+        self.assertEqual(self.order("prove"), count)
+
+    def test_one_that_waits_for_the_disk_does_not_keep_others(self):
+        waiting = self.begin_logged(["a", "b"])
+        self.await_pushes(1)
+        reply = self.call("PushPull", message("PushPullRequest",
+                                              grads=[self.push([-1.0] * 4, "b")],
+                                              params=self.pulls(["a"])))
+        self.assertEqual(reply.grads[0].reply.version, 1)
+        self.assertEqual(reply.params[0].reply.version, 1)  # it came after the gradient
+        self.assertFalse(waiting.done())
+        self.order("write")
+        self.assertEqual([r.reply.version for r in waiting.result().params], [1, 1])
+
+    def test_many_that_wait_are_all_answered(self):
+        waiting = [self.begin_logged() for _ in range(100)]
+        while not all(call.done() for call in waiting):
+            self.order("write")
+            time.sleep(0.002)
+        versions = [call.result().grads[0].reply.version for call in waiting]
+        self.assertEqual(sorted(versions), list(range(1, 101)))
+
+    def test_clients_that_go_while_their_batch_waits_leave_its_slots(self):
+        for turn in range(1, 9):  # together more than there are slots on both lanes
+            waiting = [self.begin_logged(["b"]) for _ in range(50)]
+            self.await_pushes(50 * turn)
+            for call in waiting:
+                call.cancel()
+        self.order("write")
+        last = self.call("PushPull", message("PushPullRequest", params=self.pulls(["b"])))
+        self.assertEqual(last.params[0].reply.version, 0)
+
+    def test_a_server_that_goes_ends_batches_that_wait(self):
+        waiting = self.begin_logged()
+        self.await_pushes(1)
+        self.order("drain 300")
+        self.assertEqual(waiting.exception(TIMEOUT).code(), grpc.StatusCode.UNAVAILABLE)
+
+
 if __name__ == "__main__":
     unittest.main(argv=test_rpc.sys.argv[:1])
