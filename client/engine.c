@@ -81,11 +81,6 @@ void ps_engine_destroy(struct ps_engine *engine)
     ps_release(engine->memory, engine);
 }
 
-uint32_t ps_engine_shard_count(const struct ps_engine *engine)
-{
-    return engine->options.shard_count;
-}
-
 const struct ps_engine_counters *ps_engine_counters(const struct ps_engine *engine)
 {
     return &engine->counters;

@@ -104,8 +104,6 @@ PS_MUST_USE enum ps_status ps_engine_create(const struct ps_engine_options *opti
 /* Every batch must have been ended. NULL is allowed. */
 void ps_engine_destroy(struct ps_engine *engine);
 
-uint32_t ps_engine_shard_count(const struct ps_engine *engine);
-
 /* Ever. */
 struct ps_engine_counters {
     uint64_t retries;    /* calls that were sent again */
