@@ -276,7 +276,7 @@ static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_
     /* Kept for the case that the deadline comes before another outcome. */
     if (item->status == PS_OK)
         ps_item_note(item, outcome->text);
-    /* What a former server says is no reason to keep the present one waiting. */
+    /* What a former server says is not a reason to keep the present one waiting. */
     uint64_t epoch = engine->shards[call->shard].epoch;
     if (epoch != 0 && epoch != call->sent_epoch)
         wake_call(batch, index);
