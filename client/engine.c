@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <utlist.h>
 
 #define DEFAULT_CALLS_PER_SHARD 8
 #define DEFAULT_PAUSE_MIN_MS 20
@@ -95,12 +96,7 @@ enum ps_status ps_engine_start(struct ps_engine *engine, const struct ps_batch_r
     PS_TRY(ps_batch_create(request, engine->options.split_bytes, engine->options.shard_count,
                            engine->memory, &batch, error));
     batch->number = ++engine->batch_number;
-    batch->previous = engine->newest;
-    if (engine->newest == NULL)
-        engine->batches = batch;
-    else
-        engine->newest->next = batch;
-    engine->newest = batch;
+    DL_APPEND(engine->batches, batch);
 
     tick_batch(engine, batch, now_ms);
     ps_engine_fill_lanes(engine, batch);
@@ -246,14 +242,7 @@ uint64_t ps_engine_wake_ms(const struct ps_engine *engine)
 void ps_engine_end(struct ps_engine *engine, struct ps_batch *batch)
 {
     PS_ASSERT(ps_batch_is_finished(batch) && batch->announced);
-    if (batch->previous == NULL)
-        engine->batches = batch->next;
-    else
-        batch->previous->next = batch->next;
-    if (batch->next == NULL)
-        engine->newest = batch->previous;
-    else
-        batch->next->previous = batch->previous;
+    DL_DELETE(engine->batches, batch);
     ps_batch_destroy(batch);
 }
 
