@@ -25,7 +25,7 @@ void ps_base64_append(struct ps_buffer *buffer, struct ps_bytes bytes);
 size_t ps_base64_decoded_max(size_t size);
 
 /* Writes the bytes of `text` to `destination`, which has room for ps_base64_decoded_max of them,
- * and their number to `*size`. False, with `*size` unchanged, when the length is no multiple of
+ * and their number to `*size`. False, with `*size` unchanged, when the length is not a multiple of
  * four, a character is foreign, or bits that the padding leaves over are not zero. */
 PS_MUST_USE bool ps_base64_decode(struct ps_bytes text, uint8_t *destination, size_t *size);
 

@@ -247,7 +247,7 @@ static enum ps_status make_one_folder(void *self, const char *path, const char *
     if (errno == EEXIST && is_folder(path))
         return PS_OK;
     if (errno == EEXIST)
-        return ps_fail(error, PS_ERR_EXISTS, "make folder %s: what is there is no folder", path);
+        return ps_fail(error, PS_ERR_EXISTS, "make folder %s: what is there is not a folder", path);
     return fail_with_errno(error, "make folder", path);
 }
 

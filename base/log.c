@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -114,16 +113,6 @@ static bool needs_quotes(struct ps_bytes text)
     return text.size == 0;
 }
 
-static void append_real(struct line *line, double real)
-{
-    if (isfinite(real))
-        ps_buffer_append_format(&line->buffer, "%.9g", real);
-    else if (line->format == PS_LOG_JSON)
-        ps_buffer_append_text(&line->buffer, "null");
-    else
-        ps_buffer_append_text(&line->buffer, isnan(real) ? "nan" : real > 0 ? "inf" : "-inf");
-}
-
 static void append_whole_field(struct line *line, const struct ps_field *field,
                                struct ps_bytes text)
 {
@@ -149,11 +138,8 @@ static void append_whole_field(struct line *line, const struct ps_field *field,
     case PS_FIELD_TYPE_UINT:
         ps_buffer_append_format(buffer, "%" PRIu64, field->natural);
         return;
-    case PS_FIELD_TYPE_REAL:
-        append_real(line, field->real);
-        return;
     }
-    PS_ASSERT(false && "a field has one of the four types");
+    PS_ASSERT(false && "a field has one of the three types");
 }
 
 /* Appends the field; a text that does not fit is halved until it does, and ends the line. */

@@ -22,12 +22,7 @@ enum ps_log_level { PS_LOG_DEBUG, PS_LOG_INFO, PS_LOG_WARN, PS_LOG_ERROR };
 
 enum ps_log_format { PS_LOG_TEXT, PS_LOG_JSON };
 
-enum ps_field_type {
-    PS_FIELD_TYPE_TEXT,
-    PS_FIELD_TYPE_INT,
-    PS_FIELD_TYPE_UINT,
-    PS_FIELD_TYPE_REAL
-};
+enum ps_field_type { PS_FIELD_TYPE_TEXT, PS_FIELD_TYPE_INT, PS_FIELD_TYPE_UINT };
 
 /* One key and its value. Keys are snake_case, with units last: bytes, duration_ms. */
 struct ps_field {
@@ -36,7 +31,6 @@ struct ps_field {
     const char *text; /* PS_FIELD_TYPE_TEXT; NULL prints as empty */
     int64_t integer;
     uint64_t natural;
-    double real;
 };
 
 #define PS_FIELD_TEXT(key_, value_) \
@@ -45,8 +39,6 @@ struct ps_field {
     ((struct ps_field){.key = (key_), .type = PS_FIELD_TYPE_INT, .integer = (value_)})
 #define PS_FIELD_UINT(key_, value_) \
     ((struct ps_field){.key = (key_), .type = PS_FIELD_TYPE_UINT, .natural = (value_)})
-#define PS_FIELD_REAL(key_, value_) \
-    ((struct ps_field){.key = (key_), .type = PS_FIELD_TYPE_REAL, .real = (value_)})
 /* Two fields: the status word and the text of an error that a call filled in. */
 #define PS_FIELD_ERROR(error_)                                 \
     PS_FIELD_TEXT("status", ps_status_word((error_)->status)), \

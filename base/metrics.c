@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <utlist.h>
 
 /* Larger times would overflow the sum sooner than anybody restarts a server. */
 #define SECONDS_MAX 1e6
@@ -30,14 +31,11 @@ void ps_metrics_destroy(struct ps_metrics *metrics)
 {
     if (metrics == NULL)
         return;
-    while (metrics->families != NULL) {
-        struct ps_metric_family *family = metrics->families;
-        metrics->families = family->next;
-        while (family->rows != NULL) {
-            struct ps_metric_row *row = family->rows;
-            family->rows = row->next;
+    struct ps_metric_family *family, *next_family;
+    struct ps_metric_row *row, *next_row;
+    LL_FOREACH_SAFE(metrics->families, family, next_family) {
+        LL_FOREACH_SAFE(family->rows, row, next_row)
             destroy_row(metrics, row);
-        }
         ps_release(metrics->memory, family);
     }
     ps_release(metrics->memory, metrics);
@@ -80,18 +78,17 @@ static struct ps_metric_row *register_row(struct ps_metrics *metrics, enum ps_me
 static struct ps_metric_family *find_family(struct ps_metrics *metrics, enum ps_metric_type type,
                                             const char *name, const char *help)
 {
-    struct ps_metric_family **end = &metrics->families;
-    for (; *end != NULL; end = &(*end)->next) {
-        if (strcmp((*end)->name, name) == 0)
-            return *end;
-    }
-    struct ps_metric_family *family = ps_zeroed(metrics->memory, sizeof *family);
+    struct ps_metric_family *family;
+    LL_FOREACH(metrics->families, family)
+        if (strcmp(family->name, name) == 0)
+            return family;
+    family = ps_zeroed(metrics->memory, sizeof *family);
     if (family == NULL)
         return NULL;
     family->name = name;
     family->help = help;
     family->type = type;
-    *end = family;
+    LL_APPEND(metrics->families, family);
     return family;
 }
 
@@ -99,14 +96,13 @@ static struct ps_metric_family *find_family(struct ps_metrics *metrics, enum ps_
 static struct ps_metric_row *find_row(struct ps_metrics *metrics, struct ps_metric_family *family,
                                       const char *labels)
 {
-    struct ps_metric_row **end = &family->rows;
-    for (; *end != NULL; end = &(*end)->next) {
-        if (strcmp((*end)->labels, labels) == 0)
-            return *end;
-    }
+    struct ps_metric_row *row;
+    LL_FOREACH(family->rows, row)
+        if (strcmp(row->labels, labels) == 0)
+            return row;
     if (metrics->row_count == PS_METRICS_ROWS_MAX)
         return NULL;
-    struct ps_metric_row *row = ps_zeroed(metrics->memory, sizeof *row);
+    row = ps_zeroed(metrics->memory, sizeof *row);
     if (row == NULL)
         return NULL;
     row->labels = ps_copy_text(metrics->memory, labels, strlen(labels));
@@ -115,7 +111,7 @@ static struct ps_metric_row *find_row(struct ps_metrics *metrics, struct ps_metr
         return NULL;
     }
     metrics->row_count++;
-    *end = row;
+    LL_APPEND(family->rows, row);
     return row;
 }
 

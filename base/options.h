@@ -77,9 +77,9 @@ bool ps_options_misspelt(const struct ps_option_set *set, const char *variable,
                          struct ps_error *error);
 
 /* Sets options from "--name VALUE", "--name=VALUE" and "--flag"; "-h" is "--help". Words that are
- * no options are moved to the front of argv (after argv[0]); `*word_count` says how many. "--" ends
- * options. A value never begins with "--" unless it follows "=". May be called again on the same
- * argv, so that the flags win over a file that they name. */
+ * not options are moved to the front of argv (after argv[0]); `*word_count` says how many. "--"
+ * ends options. A value never begins with "--" unless it follows "=". May be called again on the
+ * same argv, so that the flags win over a file that they name. */
 PS_MUST_USE enum ps_status ps_options_arguments(const struct ps_option_set *set, void *values,
                                                 int argc, char **argv, int *word_count,
                                                 struct ps_error *error);

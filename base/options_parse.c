@@ -78,7 +78,7 @@ bool ps_options_misspelt(const struct ps_option_set *set, const char *variable,
     const struct ps_option *nearest = ps_option_nearest(set, name);
     if (nearest == NULL || !ps_option_environment_name(set, nearest, meant, sizeof meant))
         return false;
-    (void)ps_fail(error, PS_ERR_NOT_FOUND, "%.*s is no option; did you mean %s?", (int)size,
+    (void)ps_fail(error, PS_ERR_NOT_FOUND, "%.*s is not an option; did you mean %s?", (int)size,
                   variable, meant);
     return true;
 }

@@ -4,7 +4,6 @@
 #include "base/assert.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <sys/random.h>
 #include <sys/types.h>
 
@@ -49,15 +48,4 @@ void ps_random_system(void *destination, size_t size)
         to += got;
         size -= (size_t)got;
     }
-}
-
-void ps_random_uuid(char text[37])
-{
-    uint8_t b[16];
-    ps_random_system(b, sizeof b);
-    b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
-    b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
-    (void)snprintf(text, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-                   b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12],
-                   b[13], b[14], b[15]);
 }

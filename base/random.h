@@ -30,7 +30,4 @@ double ps_random_unit(struct ps_random *random);
 /* Fills `size` bytes from the system's source. */
 void ps_random_system(void *destination, size_t size);
 
-/* Writes a random version-4 UUID as 36 characters and a NUL. */
-void ps_random_uuid(char text[37]);
-
 #endif

@@ -8,7 +8,7 @@
  * Threads:  a segment is constant once it is mapped; who reads and writes the bytes is the users'
  *           business.
  * Blocking: never.
- * Errors:   PS_ERR_BAD_INPUT for a descriptor that is no such memory, PS_ERR_NO_MEMORY,
+ * Errors:   PS_ERR_BAD_INPUT for a descriptor that is not such memory, PS_ERR_NO_MEMORY,
  *           PS_ERR_UNSUPPORTED from a system that has no such thing.
  * Memory:   the mapping; pages exist from the first touch on.
  */

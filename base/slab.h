@@ -4,7 +4,7 @@
  * Threads:  any.
  * Blocking: for the kernel, which may have to find a large page; the first touch clears it.
  * Errors:   NULL when memory is refused.
- * Memory:   what take gave goes back by give; it is no heap memory.
+ * Memory:   what take gave goes back by give; it is not heap memory.
  */
 #ifndef PS_BASE_SLAB_H
 #define PS_BASE_SLAB_H

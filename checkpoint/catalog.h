@@ -2,7 +2,7 @@
  *
  * Threads:  pure but for the file system.
  * Blocking: file calls wait for the disk.
- * Errors:   those of the file system; files that are no checkpoints are passed over.
+ * Errors:   those of the file system; files that are not checkpoints are passed over.
  * Memory:   a catalog owns its entries until ps_catalog_fini.
  */
 #ifndef PS_CHECKPOINT_CATALOG_H
@@ -48,7 +48,7 @@ PS_MUST_USE enum ps_status ps_catalog_sweep(const struct ps_files *files, const 
  * and reached (digits). */
 void ps_catalog_pointer_write(const struct ps_checkpoint_place *place, struct ps_buffer *json);
 
-/* PS_ERR_CORRUPT when `json` is no such document. Unknown members are ignored; position, epoch,
+/* PS_ERR_CORRUPT when `json` is not such a document. Unknown members are ignored; position, epoch,
  * bytes and reached may be missing (0), and journal, too. A timestamp as a number has the precision
  * of a double. */
 PS_MUST_USE enum ps_status ps_catalog_pointer_read(struct ps_bytes json,

@@ -3,7 +3,7 @@
  * One pass over the arrays, past the system's cache: they are copied piece by piece into a buffer,
  * summed there while they are in the processor's cache, and written. The header, which stands
  * first, carries their checksums: its place is left empty and filled in the end, so a file that
- * never got so far is no checkpoint. */
+ * never got so far is not a checkpoint. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/assert.h"

@@ -94,7 +94,7 @@ enum ps_status ps_header_init(struct ps_header *header, struct ps_bytes head, ui
     struct ps_bytes json = {head.data + PS_HEADER_LENGTH_BYTES, head.size - PS_HEADER_LENGTH_BYTES};
     enum ps_status status = ps_json_parse(json, PS_HEADER_BYTES_MAX, &document, error);
     if (status == PS_ERR_BAD_INPUT)
-        status = corrupt(error, "the header is no JSON");
+        status = corrupt(error, "the header is not JSON");
     if (status == PS_OK)
         status = read_document(&pass, document);
     ps_json_destroy(document);
@@ -133,7 +133,7 @@ static enum ps_status read_document(struct pass *pass, const struct ps_json *doc
 {
     const struct ps_json *metadata = ps_json_first(document);
     if (!ps_json_is_object(document) || !ps_json_is_object(metadata))
-        return corrupt(pass->error, "the header is no object with metadata");
+        return corrupt(pass->error, "the header is not an object with metadata");
     pass->tensor = ps_json_next(metadata);
     PS_TRY(read_facts(pass, metadata));
     PS_TRY(read_sessions_checksum(pass, metadata));
@@ -189,7 +189,7 @@ static enum ps_status read_parameters(struct pass *pass, const struct ps_json *m
     struct ps_json *list = NULL;
     enum ps_status status = ps_json_parse(bytes, PS_HEADER_BYTES_MAX, &list, pass->error);
     if (status == PS_ERR_BAD_INPUT)
-        status = corrupt(pass->error, "ps.parameters is no JSON");
+        status = corrupt(pass->error, "ps.parameters is not JSON");
     if (status == PS_OK)
         status = read_list(pass, list, bytes.size);
     ps_json_destroy(list);
@@ -200,7 +200,7 @@ static enum ps_status read_list(struct pass *pass, const struct ps_json *list, s
 {
     struct ps_header *header = pass->header;
     if (!ps_json_is_array(list))
-        return corrupt(pass->error, "ps.parameters is no array");
+        return corrupt(pass->error, "ps.parameters is not an array");
     size_t count = ps_json_count(list);
     if (count > (pass->texts_size + text_size) / PARAMETER_BYTES_MIN)
         return corrupt(pass->error, "ps.parameters has more entries than can be whole");
@@ -222,7 +222,7 @@ static enum ps_status read_parameter(struct pass *pass, const struct ps_json *en
 {
     struct ps_checkpoint_parameter *about = &parameter->about;
     if (!ps_json_is_object(entry))
-        return corrupt(pass->error, "an entry of ps.parameters is no object");
+        return corrupt(pass->error, "an entry of ps.parameters is not an object");
     PS_TRY(read_name(pass, entry, about));
     PS_TRY(read_config(pass, entry, about));
     PS_TRY(read_checksums(pass, entry, parameter));

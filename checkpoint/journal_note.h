@@ -20,7 +20,7 @@
  *
  * Threads:  pure but for the file system; one writer of an epoch's note at a time.
  * Blocking: for the disk.
- * Errors:   said at the functions; files that are no notes are passed over.
+ * Errors:   said at the functions; files that are not notes are passed over.
  * Memory:   fixed size.
  */
 #ifndef PS_CHECKPOINT_JOURNAL_NOTE_H
@@ -87,7 +87,8 @@ uint64_t ps_journal_notes_missing(const struct ps_journal_notes *notes,
 void ps_journal_note_write(const struct ps_journal_note *note,
                            char json[PS_JOURNAL_NOTE_JSON_BYTES]);
 
-/* PS_ERR_CORRUPT when `json` is no such document; unknown members are ignored. PS_ERR_NO_MEMORY. */
+/* PS_ERR_CORRUPT when `json` is not such a document; unknown members are ignored.
+ * PS_ERR_NO_MEMORY. */
 PS_MUST_USE enum ps_status ps_journal_note_read(struct ps_bytes json, struct ps_journal_note *note,
                                                 struct ps_error *error);
 

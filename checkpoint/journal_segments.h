@@ -2,7 +2,7 @@
  *
  * Threads:  pure but for the file system.
  * Blocking: listing a folder waits for the disk.
- * Errors:   those of the file system; files that are no segments are passed over.
+ * Errors:   those of the file system; files that are not segments are passed over.
  * Memory:   a list owns its entries until ps_journal_segments_fini.
  */
 #ifndef PS_CHECKPOINT_JOURNAL_SEGMENTS_H

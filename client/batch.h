@@ -61,7 +61,7 @@ struct ps_lane {
 struct ps_batch {
     uint32_t magic;
     const struct ps_allocator *memory; /* borrowed; outlives this */
-    struct ps_batch *next, *previous;  /* in the engine's list */
+    struct ps_batch *next, *prev;      /* in the engine's list */
     uint32_t number;                   /* upper half of its call ids */
     struct ps_batch_request request;
     uint64_t wake_ms;             /* no call wakes before; the deadline at the latest */

@@ -263,7 +263,7 @@ static bool take(void *self, struct ps_delivery *delivery)
     return true;
 }
 
-/* The next flight that came back; one that is not the last of its call is no delivery. */
+/* The next flight that came back; one that is not the last of its call is not a delivery. */
 static bool take_flight(struct ps_grpc_side *side, struct ps_delivery *delivery, bool *is_whole)
 {
     ps_mutex_lock(&side->done_mutex);

@@ -107,8 +107,8 @@ enum ps_flight_state { PS_FLIGHT_WAITING, PS_FLIGHT_RUNNING, PS_FLIGHT_REFUSED }
 struct ps_flight {
     enum ps_tag_kind kind; /* first */
     struct ps_grpc_side *side;
-    struct ps_connection *connection;  /* NULL: there was none */
-    struct ps_flight *next, *previous; /* in the connection */
+    struct ps_connection *connection; /* NULL: there was none */
+    struct ps_flight *next, *prev;    /* in the connection */
     struct ps_flight *next_done;
     uint64_t id;
     uint32_t shard;

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <utlist.h>
 
 /* A state watch is renewed after this long. */
 #define WATCH_MS 1000
@@ -81,23 +82,14 @@ struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t s
 void ps_connection_add(struct ps_connection *connection, struct ps_flight *flight)
 {
     flight->connection = connection;
-    flight->previous = NULL;
-    flight->next = connection->flights;
-    if (flight->next != NULL)
-        flight->next->previous = flight;
-    connection->flights = flight;
+    DL_PREPEND(connection->flights, flight);
 }
 
 void ps_connection_remove(struct ps_flight *flight)
 {
     if (flight->connection == NULL)
         return;
-    if (flight->previous == NULL)
-        flight->connection->flights = flight->next;
-    else
-        flight->previous->next = flight->next;
-    if (flight->next != NULL)
-        flight->next->previous = flight->previous;
+    DL_DELETE(flight->connection->flights, flight);
     flight->connection = NULL;
 }
 
@@ -121,8 +113,8 @@ static void give_up_call(struct ps_flight *flight)
 static void leave(struct ps_connection *old, struct ps_connection *connection)
 {
     bool works = grpc_channel_check_connectivity_state(old->channel, 0) == GRPC_CHANNEL_READY;
-    for (struct ps_flight *flight = old->flights, *next; flight != NULL; flight = next) {
-        next = flight->next;
+    struct ps_flight *flight, *next;
+    DL_FOREACH_SAFE(old->flights, flight, next) {
         if (flight->state == PS_FLIGHT_WAITING) {
             ps_connection_remove(flight);
             ps_connection_add(connection, flight);
@@ -145,8 +137,7 @@ void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
         if (it->shard == shard && it->channel != NULL)
             leave(it, connection);
     }
-    connection->next = side->connections;
-    side->connections = connection;
+    LL_PREPEND(side->connections, connection);
     ps_connection_watch(side, connection,
                         grpc_channel_check_connectivity_state(connection->channel, 1));
 }
@@ -164,14 +155,11 @@ void ps_connection_retire(struct ps_connection *connection)
 
 void ps_connection_reap(struct ps_grpc_side *side)
 {
-    struct ps_connection **link = &side->connections;
-    while (*link != NULL) {
-        struct ps_connection *it = *link;
-        if (!it->detached || it->flights != NULL || it->watching) {
-            link = &it->next;
+    struct ps_connection *it, *next;
+    LL_FOREACH_SAFE(side->connections, it, next) {
+        if (!it->detached || it->flights != NULL || it->watching)
             continue;
-        }
-        *link = it->next;
+        LL_DELETE(side->connections, it);
         ps_connection_retire(it);
         ps_shared_link_destroy(it->shared);
         ps_release(side->memory, it);

@@ -91,8 +91,8 @@ void ps_train_pull_note(struct ps_train *train, const struct ps_pull_request *re
         fail_range(train);
 }
 
-/* What is no range (an old server knows none), or one of a parameter of another length or type, is
- * the reply to the whole, and judged as one by whoever asked. */
+/* What is not a range (an old server knows none), or one of a parameter of another length or type,
+ * is the reply to the whole, and judged as one by whoever asked. */
 static void note_first(struct ps_train *train, const struct ps_pull_request *request,
                        const struct ps_pull_reply *reply)
 {

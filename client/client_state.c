@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <utlist.h>
 
 static bool is_held(struct psclient *client, const struct ps_batch_request *request,
                     const struct ps_client_job *job);
@@ -20,7 +21,7 @@ static void lead(struct psclient *client, uint64_t timeout_ms);
 static void join_waiters(struct psclient *client, struct ps_client_waiter *waiter);
 static void leave_waiters(struct psclient *client, struct ps_client_waiter *waiter);
 static void finish(struct psclient *client, struct ps_client_job *job);
-static void forget_announcement(struct psclient *client, const struct ps_client_job *job);
+static void remove_finished(struct psclient *client, struct ps_client_job *job);
 
 /* Does everything there is to do now. Under the mutex. */
 static void pump(struct psclient *client)
@@ -91,7 +92,8 @@ void ps_client_end(struct psclient *client, struct ps_client_job *job)
 {
     ps_mutex_lock(&client->mutex);
     wait_for(client, job, PS_DEADLINE_NEVER);
-    forget_announcement(client, job);
+    if (job->prev != NULL) /* it was waited for by itself: nobody needs to be told any more */
+        remove_finished(client, job);
     ps_engine_end(client->engine, job->batch);
     ps_mutex_unlock(&client->mutex);
 }
@@ -102,7 +104,7 @@ struct ps_client_job *ps_client_next(struct psclient *client, uint64_t deadline_
     wait_for(client, NULL, deadline_ms);
     struct ps_client_job *job = client->finished;
     if (job != NULL)
-        client->finished = job->next;
+        remove_finished(client, job);
     if (client->finished == NULL && client->holding.held > 0)
         pump(client);
     ps_mutex_unlock(&client->mutex);
@@ -157,21 +159,13 @@ static void lead(struct psclient *client, uint64_t timeout_ms)
 
 static void join_waiters(struct psclient *client, struct ps_client_waiter *waiter)
 {
-    waiter->after = client->waiters;
-    if (waiter->after != NULL)
-        waiter->after->before = waiter;
-    client->waiters = waiter;
+    DL_PREPEND2(client->waiters, waiter, before, after);
 }
 
 /* Whoever leaves while nobody leads hands the lead on. */
 static void leave_waiters(struct psclient *client, struct ps_client_waiter *waiter)
 {
-    if (waiter->before != NULL)
-        waiter->before->after = waiter->after;
-    else
-        client->waiters = waiter->after;
-    if (waiter->after != NULL)
-        waiter->after->before = waiter->before;
+    DL_DELETE2(client->waiters, waiter, before, after);
     if (!client->led && client->waiters != NULL)
         ps_condition_signal_all(&client->waiters->woken);
 }
@@ -180,33 +174,18 @@ static void leave_waiters(struct psclient *client, struct ps_client_waiter *wait
 static void finish(struct psclient *client, struct ps_client_job *job)
 {
     job->finished = true;
-    if (job->announced) {
-        job->next = NULL;
-        if (client->finished == NULL)
-            client->finished = job;
-        else
-            client->finished_last->next = job;
-        client->finished_last = job;
-    }
+    if (job->announced)
+        DL_APPEND(client->finished, job);
     for (struct ps_client_waiter *it = client->waiters; it != NULL; it = it->after) {
         if (it->job == job || (it->job == NULL && job->announced))
             ps_condition_signal_all(&it->woken);
     }
 }
 
-/* It is waited for by itself: nobody needs to be told any more. */
-static void forget_announcement(struct psclient *client, const struct ps_client_job *job)
+static void remove_finished(struct psclient *client, struct ps_client_job *job)
 {
-    struct ps_client_job *last = NULL;
-    for (struct ps_client_job **link = &client->finished; *link != NULL; link = &last->next) {
-        if (*link == job) {
-            *link = job->next;
-            if (client->finished_last == job)
-                client->finished_last = last;
-            return;
-        }
-        last = *link;
-    }
+    DL_DELETE(client->finished, job);
+    job->prev = NULL;
 }
 
 static bool take_outcomes(struct psclient *client)

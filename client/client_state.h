@@ -33,8 +33,8 @@ struct ps_route {
 struct ps_client_job {
     struct ps_batch *batch;
     bool finished;
-    bool announced;             /* when it is finished, it goes to the list of finished ones */
-    struct ps_client_job *next; /* in that list */
+    bool announced; /* when it is finished, it goes to the list of finished ones */
+    struct ps_client_job *next, *prev; /* in that list; `prev` NULL: not in it */
 };
 
 /* A caller that waits while another leads. */
@@ -66,7 +66,7 @@ struct psclient {
     struct ps_mutex mutex;
     bool led; /* somebody polls the channel */
     struct ps_client_waiter *waiters;
-    struct ps_client_job *finished, *finished_last; /* announced, and told to nobody yet */
+    struct ps_client_job *finished; /* a list: announced, and told to nobody yet */
     struct ps_holding holding;
     struct ps_engine *engine;
     struct ps_route *routes; /* owned; of each shard */

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <utlist.h>
 
 #define DEFAULT_CALLS_PER_SHARD 8
 #define DEFAULT_PAUSE_MIN_MS 20
@@ -81,11 +82,6 @@ void ps_engine_destroy(struct ps_engine *engine)
     ps_release(engine->memory, engine);
 }
 
-uint32_t ps_engine_shard_count(const struct ps_engine *engine)
-{
-    return engine->options.shard_count;
-}
-
 const struct ps_engine_counters *ps_engine_counters(const struct ps_engine *engine)
 {
     return &engine->counters;
@@ -100,12 +96,7 @@ enum ps_status ps_engine_start(struct ps_engine *engine, const struct ps_batch_r
     PS_TRY(ps_batch_create(request, engine->options.split_bytes, engine->options.shard_count,
                            engine->memory, &batch, error));
     batch->number = ++engine->batch_number;
-    batch->previous = engine->newest;
-    if (engine->newest == NULL)
-        engine->batches = batch;
-    else
-        engine->newest->next = batch;
-    engine->newest = batch;
+    DL_APPEND(engine->batches, batch);
 
     tick_batch(engine, batch, now_ms);
     ps_engine_fill_lanes(engine, batch);
@@ -251,14 +242,7 @@ uint64_t ps_engine_wake_ms(const struct ps_engine *engine)
 void ps_engine_end(struct ps_engine *engine, struct ps_batch *batch)
 {
     PS_ASSERT(ps_batch_is_finished(batch) && batch->announced);
-    if (batch->previous == NULL)
-        engine->batches = batch->next;
-    else
-        batch->previous->next = batch->next;
-    if (batch->next == NULL)
-        engine->newest = batch->previous;
-    else
-        batch->next->previous = batch->previous;
+    DL_DELETE(engine->batches, batch);
     ps_batch_destroy(batch);
 }
 
@@ -281,7 +265,7 @@ static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_
     /* Kept for the case that the deadline comes before another outcome. */
     if (item->status == PS_OK)
         ps_item_note(item, outcome->text);
-    /* What a former server says is no reason to keep the present one waiting. */
+    /* What a former server says is not a reason to keep the present one waiting. */
     uint64_t epoch = engine->shards[call->shard].epoch;
     if (epoch != 0 && epoch != call->sent_epoch)
         wake_call(batch, index);

@@ -18,12 +18,12 @@
  *
  * Exactly once. INIT, FINISH and PUSH carry a request id {client_id, session, sequence}. Each shard
  * gets a client id of its own (the engine's, with the shard's index in its last four bytes by
- * exclusive or): what an old route brings to the server of another shard must be no repeat there.
- * Sequences are counted per shard, from 1; a call gets its own just before it is sent for the first
- * time and keeps it over all its repetitions, on the same server or on the next one. The server
- * applies an id once, and answers its repeats as it did the first time. So what may have been
- * applied (a call that broke on the way, an answer that could not be read, a push that was told
- * "unavailable") is repeated like what was refused, until the deadline.
+ * exclusive or): what an old route brings to the server of another shard must not be a repeat
+ * there. Sequences are counted per shard, from 1; a call gets its own just before it is sent for
+ * the first time and keeps it over all its repetitions, on the same server or on the next one. The
+ * server applies an id once, and answers its repeats as it did the first time. So what may have
+ * been applied (a call that broke on the way, an answer that could not be read, a push that was
+ * told "unavailable") is repeated like what was refused, until the deadline.
  *
  * At the deadline, or when the server rejects it, a call gives its number back; nobody gets that
  * number again. What holds then, for a push:
@@ -103,8 +103,6 @@ PS_MUST_USE enum ps_status ps_engine_create(const struct ps_engine_options *opti
 
 /* Every batch must have been ended. NULL is allowed. */
 void ps_engine_destroy(struct ps_engine *engine);
-
-uint32_t ps_engine_shard_count(const struct ps_engine *engine);
 
 /* Ever. */
 struct ps_engine_counters {

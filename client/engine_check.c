@@ -59,13 +59,10 @@ static bool has_message_out(const struct ps_engine *engine, uint32_t shard)
 
 void ps_engine_check(const struct ps_engine *engine)
 {
-    const struct ps_batch *previous = NULL;
     for (const struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
-        PS_ASSERT(batch->previous == previous);
+        PS_ASSERT(batch->next == NULL || batch->next->prev == batch);
         check_batch(engine, batch);
-        previous = batch;
     }
-    PS_ASSERT(engine->newest == previous);
     for (uint32_t i = 0; i < engine->options.shard_count; i++) {
         PS_ASSERT(!engine->shards[i].has_room || engine->room_was_made);
         PS_ASSERT(!engine->shards[i].has_room || has_message_out(engine, i));

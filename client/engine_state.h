@@ -26,7 +26,6 @@ struct ps_engine {
     struct ps_random random;
     struct ps_engine_shard *shards; /* owned */
     struct ps_batch *batches;       /* owned; a list, the oldest first */
-    struct ps_batch *newest;
     uint32_t batch_number;
     bool room_was_made; /* some shard may have `has_room` */
     struct ps_engine_counters counters;

@@ -33,8 +33,8 @@ static enum ps_status check_content(enum ps_method method, const struct ps_item 
     const void *bytes =
         method == PS_METHOD_PULL ? (const void *)item->destination : (const void *)item->content;
     if (!item->any_dtype && (unsigned)item->dtype >= PS_DTYPE_COUNT)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: %u is no element type", name_size,
-                       name, (unsigned)item->dtype);
+        return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: %u is not an element type",
+                       name_size, name, (unsigned)item->dtype);
     if (item->encoded != NULL && item->encoded->error.status != PS_OK)
         return ps_fail(error, item->encoded->error.status, "parameter %.*s: %.180s", name_size,
                        name, item->encoded->error.text);
@@ -45,7 +45,7 @@ static enum ps_status check_content(enum ps_method method, const struct ps_item 
     size_t element_size = item->any_dtype ? 1 : ps_dtype_size(item->dtype);
     if (item->size % element_size != 0)
         return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "parameter %.*s: %zu bytes are no whole number of %s elements", name_size,
+                       "parameter %.*s: %zu bytes are not a whole number of %s elements", name_size,
                        name, item->size, ps_dtype_name(item->dtype));
     if (item->config.size > PS_CONFIG_BYTES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: a configuration of %zu bytes",

@@ -74,7 +74,7 @@ static enum ps_status copy_options(struct psclient *client, const struct psclien
     if ((options->etcd == NULL) == (options->servers == NULL))
         return ps_fail(error, PS_ERR_BAD_INPUT, "name either etcd or servers");
     if ((unsigned)options->ack > PSCLIENT_ACK_LOGGED)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "%u is no level of acknowledgement",
+        return ps_fail(error, PS_ERR_BAD_INPUT, "%u is not a level of acknowledgement",
                        (unsigned)options->ack);
     client->ack = (enum ps_ack)options->ack;
     PS_TRY(copy_encodings(client, options, error));
@@ -244,7 +244,7 @@ static enum ps_status open_fixed(struct psclient *client, const struct psclient_
         struct ps_bytes address = next_address(&list);
         if (!is_address(address))
             return ps_fail(error, PS_ERR_BAD_INPUT,
-                           "server %u: \"%.*s\" is no HOST:PORT and no unix:PATH",
+                           "server %u: \"%.*s\" is neither HOST:PORT nor unix:PATH",
                            client->shard_count, (int)(address.size < 100 ? address.size : 100),
                            (const char *)address.data);
     }

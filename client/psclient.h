@@ -188,7 +188,7 @@ struct psclient_result {
 
 /* `results` may be NULL; else it has `count` entries, in request order. An empty batch is fine.
  * A server that was initialised before (by a trainer that died half-way, say) keeps what it has:
- * such an item's result is PSCLIENT_ALREADY, which is no failure of the call. Pull it. */
+ * such an item's result is PSCLIENT_ALREADY, which is not a failure of the call. Pull it. */
 int psclient_init(struct psclient *client, const struct psclient_parameter *parameters,
                   size_t count, uint64_t timeout_ms, struct psclient_result *results,
                   struct psclient_error *error);

@@ -80,12 +80,12 @@ static enum ps_status check_parameter(const struct psclient_parameter *parameter
 {
     const char *name = parameter->name != NULL ? parameter->name : "";
     if ((unsigned)parameter->type >= PS_DTYPE_COUNT)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.100s: %u is no element type", name,
+        return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.100s: %u is not an element type", name,
                        (unsigned)parameter->type);
     if (parameter->content == NULL || parameter->content_size == 0 ||
         parameter->content_size % ps_dtype_size((enum ps_dtype)parameter->type) != 0)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.100s: %zu bytes are no elements", name,
-                       parameter->content_size);
+        return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.100s: %zu bytes are not elements",
+                       name, parameter->content_size);
     return PS_OK;
 }
 

@@ -111,7 +111,7 @@ static enum ps_status check_delta(const struct ps_replica_part *part,
     const struct ps_delta *delta = &reply->delta;
     if (!delta->present || !ps_bytes_equal(reply->name, part->name) || delta->chain.life == 0 ||
         reply->version == UINT64_MAX)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "the answer is no delta of this parameter");
+        return ps_fail(error, PS_ERR_BAD_INPUT, "the answer is not a delta of this parameter");
     size_t element_size = ps_dtype_size(part->dtype);
     if (reply->dtype != part->dtype || reply->total != part->size / element_size)
         return ps_fail(error, PS_ERR_BAD_INPUT,

@@ -83,7 +83,7 @@ void ps_shared_link_lost(struct ps_shared_link *link)
         atomic_store(&link->lost, true);
 }
 
-/* 0 for what is no number. */
+/* 0 for what is not a number. */
 static uint64_t number_of(struct ps_bytes text)
 {
     uint64_t number = 0;

@@ -17,7 +17,7 @@ build_packages=(
     gcc g++ clang cmake ninja-build pkg-config
     libgrpc-dev protobuf-compiler libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev
     libcurl4-openssl-dev libcjson-dev libmicrohttpd-dev libcyaml-dev libyaml-dev
-    libisal-dev libxxhash-dev uthash-dev uuid-dev
+    libisal-dev libssl-dev libxxhash-dev uthash-dev
 )
 demo_packages=(etcd-server etcd-client curl jq)
 test_packages=(

@@ -33,7 +33,7 @@ struct ps_etcd_error {
  *   {"code":5,"message":"...","details":[]}                       3.5 and later, one answer
  *   {"error":{"grpc_code":5,"http_code":404,"message":"..."}}     3.4, within a stream
  *   {"error":{"code":5,"message":"..."}}                          later, within a stream
- * A text that is no JSON is judged by the HTTP status alone. */
+ * A text that is not JSON is judged by the HTTP status alone. */
 void ps_etcd_reply_error(struct ps_bytes reply, long http_status, struct ps_etcd_error *error);
 
 /* `*entries` is made with `memory` and released with ps_kv_entries_release. */

@@ -14,7 +14,7 @@
 /* The text without white space around it. */
 struct ps_bytes ps_etcd_trimmed(struct ps_bytes text);
 
-/* Judges a parsed reply; `document` may be NULL for a text that is no JSON. */
+/* Judges a parsed reply; `document` may be NULL for a text that is not JSON. */
 void ps_etcd_error_of(const struct ps_json *document, long http_status,
                       struct ps_etcd_error *error);
 

@@ -78,7 +78,7 @@ PS_MUST_USE enum ps_status ps_etcd_call(struct ps_etcd_store *store,
 /* Gets a token if there is a user and no token yet. */
 PS_MUST_USE enum ps_status ps_etcd_settle_token(struct ps_etcd_store *store, uint64_t deadline_ms,
                                                 struct ps_error *error);
-/* The token is no good: the next call gets a new one. */
+/* The token is not good any more: the next call gets a new one. */
 void ps_etcd_forget_token(struct ps_etcd_store *store);
 
 struct ps_bytes ps_etcd_reply_of(const struct ps_etcd_transfer *transfer);

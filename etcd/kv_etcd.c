@@ -134,8 +134,8 @@ static enum ps_status add_endpoint(struct ps_etcd_store *store, struct ps_bytes 
                        (int)text.size, begin);
     for (size_t i = 0; i < text.size; i++)
         if (!isalnum(text.data[i]) && strchr(".-_:/[]%", begin[i]) == NULL)
-            return ps_fail(error, PS_ERR_BAD_INPUT, "\"%.*s\" is no etcd endpoint", (int)text.size,
-                           begin);
+            return ps_fail(error, PS_ERR_BAD_INPUT, "\"%.*s\" is not an etcd endpoint",
+                           (int)text.size, begin);
     if (text.size > PS_ETCD_ENDPOINT_BYTES - sizeof "https://")
         return ps_fail(error, PS_ERR_BAD_INPUT, "an etcd endpoint of %zu characters", text.size);
     if (store->endpoint_count == PS_ETCD_ENDPOINTS_MAX)

@@ -236,7 +236,7 @@ enum ps_status ps_registry_read_members(struct ps_registry *registry,
 }
 
 /* Rows are found by the index in their key, so a missing server leaves its own row empty and no
- * other. A value that is no address counts as none. */
+ * other. A value that is not an address counts as none. */
 static void fill_members(const struct ps_kv_entries *entries, size_t prefix_size,
                          struct ps_members *members)
 {

@@ -2,7 +2,7 @@
  *
  * Threads:  a document belongs to one thread.
  * Blocking: never.
- * Errors:   PS_ERR_BAD_INPUT when the text is no JSON, too large, not UTF-8 or holds an escaped
+ * Errors:   PS_ERR_BAD_INPUT when the text is not JSON, too large, not UTF-8 or holds an escaped
  *           NUL (no text of ours has one); look-ups give NULL or false for what is not there or of
  *           another kind, and every look-up accepts NULL.
  * Memory:   a document is a tree on the heap, released with ps_json_destroy; texts point into it.
@@ -38,7 +38,7 @@ const char *ps_json_key(const struct ps_json *value);
 bool ps_json_is_object(const struct ps_json *value);
 bool ps_json_is_array(const struct ps_json *value);
 
-/* NUL-terminated; NULL when the value is no string. */
+/* NUL-terminated; NULL when the value is not a string. */
 const char *ps_json_string(const struct ps_json *value);
 bool ps_json_bool_of(const struct ps_json *value, bool *result);
 bool ps_json_real_of(const struct ps_json *value, double *result);

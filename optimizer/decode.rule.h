@@ -9,7 +9,7 @@
  *
  * bfloat16, float16 and float32 fit either type exactly, subnormals, zeros of both signs and
  * infinities included; float64 is rounded to nearest even for a float32 parameter and becomes
- * infinite beyond its range. A NaN stays one (which of its bits survive is no promise).
+ * infinite beyond its range. A NaN stays one (which of its bits survive is not promised).
  *
  * Threads:  pure.
  * Blocking: never.

@@ -83,8 +83,8 @@ PS_MUST_USE enum ps_status ps_encoding_check_indices(const uint32_t *indices, si
                                                      struct ps_error *error);
 
 /* Under these settings a TOP_K gradient touches the elements that it names and no other, neither
- * value nor state: SGD, ADAGRAD and ADD without decay and l2, for which 0 is no change. Under all
- * others (momenta fade, averages move, ASSIGN assigns) an element not named is pushed a 0. */
+ * value nor state: SGD, ADAGRAD and ADD without decay and l2, for which 0 changes nothing. Under
+ * all others (momenta fade, averages move, ASSIGN assigns) an element not named is pushed a 0. */
 bool ps_encoding_touches_named_only(const struct ps_optimizer_settings *settings);
 
 /* ---- Encoded to elements; `dtype` is a float type ---- */

@@ -1,6 +1,6 @@
 /* What a receiver of blocks checks them by: xxHash64, and a chain of the digests of blocks, which
  * says what a whole parameter is without reading again what did not change. It finds accidents;
- * it is no signature. docs/delta-pull.md has the rule for clients in other languages.
+ * it is not a signature. docs/delta-pull.md has the rule for clients in other languages.
  *
  * Threads:  any.
  * Blocking: never.
@@ -17,7 +17,7 @@
 /* xxHash64 with seed 0. */
 uint64_t ps_digest_xxh64(struct ps_bytes bytes);
 
-/* Of one block: its xxHash64, but 1 instead of 0. 0 is no block's. */
+/* Of one block: its xxHash64, but 1 instead of 0. 0 is never a block's. */
 uint64_t ps_digest_block(struct ps_bytes block);
 
 /* The same of the next `size` bytes of a view, which are then consumed. */

@@ -5,7 +5,7 @@
  *
  * Threads:  pure.
  * Blocking: never.
- * Errors:   PS_ERR_BAD_INPUT for bytes that are no OptimizerConfig.
+ * Errors:   PS_ERR_BAD_INPUT for bytes that are not an OptimizerConfig.
  * Memory:   the struct owns nothing; `segments` points into itself.
  */
 #ifndef PS_PROTO_OPTIMIZER_CONFIG_H

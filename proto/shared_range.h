@@ -4,7 +4,7 @@
  *
  * Threads:  pure functions.
  * Blocking: never.
- * Errors:   false for bytes that are no such message.
+ * Errors:   false for bytes that are not such a message.
  * Memory:   plain values.
  */
 #ifndef PS_PROTO_SHARED_RANGE_H

@@ -3,8 +3,8 @@
  *
  * Threads:  pure.
  * Blocking: never.
- * Errors:   PS_ERR_BAD_INPUT when the bytes are no such message, PS_ERR_NO_MEMORY when the bound or
- *           the allocator refuses.
+ * Errors:   PS_ERR_BAD_INPUT when the bytes are not such a message, PS_ERR_NO_MEMORY when the
+ *           bound or the allocator refuses.
  * Memory:   the message lives in the arena that the caller gives.
  */
 #ifndef PS_PROTO_UNPACK_H

@@ -253,12 +253,6 @@ static size_t write_varint(uint64_t value, uint8_t *bytes)
     return size;
 }
 
-void ps_wire_put_varint(struct ps_buffer *buffer, uint64_t value)
-{
-    uint8_t bytes[VARINT_BYTES_MAX];
-    ps_buffer_append(buffer, (struct ps_bytes){bytes, write_varint(value, bytes)});
-}
-
 static size_t write_tag(uint32_t number, enum ps_wire_type type, uint8_t *bytes)
 {
     return write_varint((uint64_t)number << 3 | (uint64_t)type, bytes);

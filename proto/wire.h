@@ -96,7 +96,6 @@ void ps_wire_range_pieces(const struct ps_wire_range *range, struct ps_bytes *pi
 /* Bytes that the varint of `value` takes: 1 to 10. */
 size_t ps_wire_varint_size(uint64_t value);
 
-void ps_wire_put_varint(struct ps_buffer *buffer, uint64_t value);
 void ps_wire_put_uint(struct ps_buffer *buffer, uint32_t number, uint64_t value);
 void ps_wire_put_double(struct ps_buffer *buffer, uint32_t number, double value);
 void ps_wire_put_bytes(struct ps_buffer *buffer, uint32_t number, struct ps_bytes bytes);

@@ -2,7 +2,7 @@
  *
  * Threads:  any.
  * Blocking: explain asks the resolver; the others never.
- * Errors:   PS_ERR_BAD_INPUT for an address that is no "host:port".
+ * Errors:   PS_ERR_BAD_INPUT for an address that is not "host:port".
  * Memory:   written into the caller's array.
  */
 #ifndef PS_SERVER_ADDRESS_H

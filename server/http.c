@@ -110,7 +110,7 @@ static enum ps_status resolve(const char *listen, struct addrinfo **found, struc
         return ps_fail(error, PS_ERR_BAD_INPUT, "HTTP address %.100s has no port", listen);
     if (!is_port(colon + 1))
         return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "HTTP address %.100s: the port is no number up to "
+                       "HTTP address %.100s: the port is not a number up to "
                        "65535",
                        listen);
     char host[256];

@@ -41,8 +41,8 @@ static enum ps_status set_address(struct ps_notify *notify, const char *socket_n
     struct sockaddr_un *address = &notify->address;
     size_t size = strlen(socket_name);
     if ((socket_name[0] != '/' && socket_name[0] != '@') || size < 2)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "NOTIFY_SOCKET=%.100s is no path and no @name",
-                       socket_name);
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "NOTIFY_SOCKET=%.100s is neither a path nor an @name", socket_name);
     if (size >= sizeof address->sun_path)
         return ps_fail(error, PS_ERR_BAD_INPUT, "NOTIFY_SOCKET=%.100s... is too long", socket_name);
     address->sun_family = AF_UNIX;

@@ -117,7 +117,7 @@ void ps_probes_stopping(struct ps_probes *probes)
     atomic_store(&probes->stopping_due, !ps_notify_stopping(&probes->notify));
 }
 
-/* Looks at the server's own threads only: a dead etcd is no reason to kill a server. */
+/* Looks at the server's own threads only: a dead etcd is not a reason to kill a server. */
 static bool is_live(void *self, struct ps_buffer *reason)
 {
     struct ps_probes *probes = self;

@@ -407,14 +407,6 @@ void ps_emulator_arm(void *self, const struct ps_emulator_fault *fault)
     ps_mutex_unlock(&emulator->lock);
 }
 
-void ps_emulator_seed(void *self, uint64_t seed)
-{
-    struct emulator *emulator = self;
-    ps_mutex_lock(&emulator->lock);
-    ps_stream_emulator_seed(&emulator->streams, seed);
-    ps_mutex_unlock(&emulator->lock);
-}
-
 uint64_t ps_emulator_memory_count(void *self)
 {
     struct emulator *emulator = self;

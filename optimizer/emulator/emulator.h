@@ -34,9 +34,6 @@ struct ps_emulator_fault {
 /* `self` is the driver's. */
 void ps_emulator_arm(void *self, const struct ps_emulator_fault *fault);
 
-/* Another random order from here on. */
-void ps_emulator_seed(void *self, uint64_t seed);
-
 /* Pieces of memory asked for so far, refused ones as well. */
 uint64_t ps_emulator_memory_count(void *self);
 

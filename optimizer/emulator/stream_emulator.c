@@ -20,11 +20,6 @@ void ps_stream_emulator_init(struct ps_stream_emulator *emulator, const struct p
                              uint64_t seed)
 {
     *emulator = (struct ps_stream_emulator){.memory = memory};
-    ps_stream_emulator_seed(emulator, seed);
-}
-
-void ps_stream_emulator_seed(struct ps_stream_emulator *emulator, uint64_t seed)
-{
     ps_random_init(&emulator->random, seed);
 }
 

@@ -72,7 +72,6 @@ struct ps_stream_emulator {
 void ps_stream_emulator_init(struct ps_stream_emulator *emulator, const struct ps_allocator *memory,
                              uint64_t seed);
 void ps_stream_emulator_fini(struct ps_stream_emulator *emulator);
-void ps_stream_emulator_seed(struct ps_stream_emulator *emulator, uint64_t seed);
 
 /* NULL when there are too many. */
 struct ps_driver_stream *ps_stream_emulator_add(struct ps_stream_emulator *emulator);

@@ -6,6 +6,8 @@
 #include "base/slab.h"
 #include "base/thread.h"
 
+#include <utlist.h>
+
 #define SLAB_BLOCKS (PS_SLAB_BYTES / PS_BLOCK_BYTES)
 _Static_assert(PS_SLAB_BYTES % PS_BLOCK_BYTES == 0, "a slab is whole blocks");
 _Static_assert(SLAB_BLOCKS <= 32, "a bit for each block of a slab");
@@ -22,8 +24,8 @@ struct slab_block {
 };
 
 struct slab {
-    struct slab *previous, *next; /* in its list; NULL at the ends */
-    uint32_t free_bits;           /* a bit for each free block */
+    struct slab *prev, *next; /* in its list */
+    uint32_t free_bits;       /* a bit for each free block */
     uint8_t *memory;
     struct slab_block blocks[SLAB_BLOCKS];
 };
@@ -386,22 +388,13 @@ static enum fill fill_of(const struct slab *slab)
 static void enter(struct ps_block_pool *pool, struct slab *slab)
 {
     struct slab **list = &pool->lists[fill_of(slab)];
-    slab->previous = NULL;
-    slab->next = *list;
-    if (*list != NULL)
-        (*list)->previous = slab;
-    *list = slab;
+    DL_PREPEND(*list, slab);
     pool->empty_count += slab->free_bits == ALL_FREE;
 }
 
 static void leave(struct ps_block_pool *pool, struct slab *slab)
 {
-    struct slab **place =
-        slab->previous != NULL ? &slab->previous->next : &pool->lists[fill_of(slab)];
-    PS_ASSERT(*place == slab);
-    *place = slab->next;
-    if (slab->next != NULL)
-        slab->next->previous = slab->previous;
+    DL_DELETE(pool->lists[fill_of(slab)], slab);
     pool->empty_count -= slab->free_bits == ALL_FREE;
     if (pool->empty_count < pool->least_count)
         pool->least_count = pool->empty_count;

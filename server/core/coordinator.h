@@ -109,30 +109,27 @@ struct ps_actions {
     uint64_t wake_ms; /* a TICK is due then; PS_DEADLINE_NEVER: only an event goes on */
 };
 
-/* X(TAG, word) */
-#define PS_EVENT_TABLE(X)                                                                         \
-    X(PS_EVENT_TICK, "tick")                           /* time has passed */                      \
-    X(PS_EVENT_STOP, "stop")                           /* end cleanly */                          \
-    X(PS_EVENT_BROKEN, "broken")                       /* status; end at once and save nothing */ \
-    X(PS_EVENT_LEARNED, "learned")                     /* status, shard_count */                  \
-    X(PS_EVENT_GRANTED, "granted")                     /* status, lease, started_ms */            \
-    X(PS_EVENT_CLAIMED, "claimed")                     /* status, claim */                        \
-    X(PS_EVENT_WATCHED, "watched")                     /* status */                               \
-    X(PS_EVENT_KEPT, "kept")                           /* status, started_ms */                   \
-    X(PS_EVENT_FORGOTTEN, "forgotten")                 /* status */                               \
-    X(PS_EVENT_LISTENING, "listening")                 /* status */                               \
-    X(PS_EVENT_PUBLISHED, "published")                 /* status */                               \
-    X(PS_EVENT_REVOKED, "revoked")                     /* status */                               \
-    X(PS_EVENT_LOADED, "loaded")                       /* status; NOT_FOUND: there is no state */ \
-    X(PS_EVENT_SAVED, "saved")                         /* status; NOT_READY: nothing to save */   \
-    X(PS_EVENT_DRAINED, "drained")                     /* no call is in flight */                 \
-    X(PS_EVENT_CHECKPOINT_WANTED, "checkpoint_wanted") /* somebody waits for one */               \
-    X(PS_EVENT_MEMBERS_CHANGED, "members_changed")     /* an index may have become free */        \
-    X(PS_EVENT_WATCH_BROKEN, "watch_broken")           /* no more MEMBERS_CHANGED will come */
-
-#define PS_EVENT_ENUM(TAG, word) TAG,
-enum ps_event_type { PS_EVENT_TABLE(PS_EVENT_ENUM) PS_EVENT_COUNT };
-#undef PS_EVENT_ENUM
+enum ps_event_type {
+    PS_EVENT_TICK,              /* time has passed */
+    PS_EVENT_STOP,              /* end cleanly */
+    PS_EVENT_BROKEN,            /* status; end at once and save nothing */
+    PS_EVENT_LEARNED,           /* status, shard_count */
+    PS_EVENT_GRANTED,           /* status, lease, started_ms */
+    PS_EVENT_CLAIMED,           /* status, claim */
+    PS_EVENT_WATCHED,           /* status */
+    PS_EVENT_KEPT,              /* status, started_ms */
+    PS_EVENT_FORGOTTEN,         /* status */
+    PS_EVENT_LISTENING,         /* status */
+    PS_EVENT_PUBLISHED,         /* status */
+    PS_EVENT_REVOKED,           /* status */
+    PS_EVENT_LOADED,            /* status; NOT_FOUND: there is no state */
+    PS_EVENT_SAVED,             /* status; NOT_READY: nothing to save */
+    PS_EVENT_DRAINED,           /* no call is in flight */
+    PS_EVENT_CHECKPOINT_WANTED, /* somebody waits for one */
+    PS_EVENT_MEMBERS_CHANGED,   /* an index may have become free */
+    PS_EVENT_WATCH_BROKEN,      /* no more MEMBERS_CHANGED will come */
+    PS_EVENT_COUNT
+};
 
 struct ps_event {
     enum ps_event_type type;
@@ -203,7 +200,6 @@ uint64_t ps_coordinator_proof_span_ms(uint64_t ttl_ms);
 /* "learning", "keep", "loaded" ... Static. */
 const char *ps_coordinator_state_word(enum ps_coordinator_state state);
 const char *ps_action_word(enum ps_action_type type);
-const char *ps_event_word(enum ps_event_type type);
 
 /* Asserts every invariant. */
 void ps_coordinator_check(const struct ps_coordinator *coordinator);

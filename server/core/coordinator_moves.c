@@ -138,15 +138,8 @@ const char *ps_coordinator_state_word(enum ps_coordinator_state state)
 const char *ps_action_word(enum ps_action_type type)
 {
     static const char *const words[] = {PS_ACTION_TABLE(WORD)};
-    PS_ASSERT(type < PS_ACTION_COUNT);
-    return words[type];
-}
-
-const char *ps_event_word(enum ps_event_type type)
-{
-    static const char *const words[] = {PS_EVENT_TABLE(WORD)};
 #undef WORD
-    PS_ASSERT(type < PS_EVENT_COUNT);
+    PS_ASSERT(type < PS_ACTION_COUNT);
     return words[type];
 }
 

@@ -277,7 +277,7 @@ static enum ps_status parse_segment(const char **text, struct ps_schedule_segmen
     *text = rest + 1;
     segment->rate = strtod(*text, &rest);
     if (rest == *text || !isfinite(segment->rate))
-        return ps_fail(error, PS_ERR_BAD_INPUT, "config: \"%.24s\" is no rate", *text);
+        return ps_fail(error, PS_ERR_BAD_INPUT, "config: \"%.24s\" is not a rate", *text);
     *text = rest;
     return PS_OK;
 }

@@ -9,7 +9,7 @@
  *   RECOVERING ──give_up_recovery──► STARTING
  *   any ──drain──► DRAINING
  *
- * FENCED is no state that anybody sets: it is what READY and UNINITIALIZED become by themselves
+ * FENCED is not a state that anybody sets: it is what READY and UNINITIALIZED become by themselves
  * when the clock passes the moment until which the lease is proved (promise P4).
  *
  * Threads:  every function is safe from any thread unless it says otherwise.
@@ -271,7 +271,7 @@ PS_MUST_USE enum ps_status ps_service_push(struct ps_service *service,
 
 /* The same for a range of a gradient whose caller wants the values that come of it. Where the range
  * was applied ahead of the rest (ahead.h), `*made` has them: its content is theirs, its version the
- * one that they will be part of. They are no version's yet: they hold if the push gets that
+ * one that they will be part of. They are not a version's yet: they hold if the push gets that
  * version in the end. Otherwise `*made`, which was zeroed but for reply.encoding, that they are
  * wanted in, is left alone. NULL: not wanted. */
 struct ps_pull;

@@ -7,6 +7,7 @@
 #include "server/core/session_table.h"
 
 #include <inttypes.h>
+#include <utlist.h>
 
 /* Test builds without a safeguard: the tests of the promises must notice (see PS_MUTATE). */
 #ifdef PS_MUTATE_SKIP_SESSION_LOOKUP
@@ -268,8 +269,7 @@ static enum ps_status start(struct ps_sessions *sessions, struct ps_session_entr
     PS_TRY(ps_session_reserve(sessions, entry, call->sequence, error));
     ps_session_touch(sessions, entry, call->now_us);
     call->entry = entry;
-    call->next = entry->applying;
-    entry->applying = call;
+    LL_PREPEND(entry->applying, call);
     return PS_OK;
 }
 
@@ -330,12 +330,8 @@ void ps_sessions_abort(struct ps_sessions *sessions, struct ps_session_call *cal
 
 static void end_call(struct ps_session_call *call)
 {
-    struct ps_session_call **link = &call->entry->applying;
-    while (*link != call) {
-        PS_ASSERT(*link != NULL);
-        link = &(*link)->next;
-    }
-    *link = call->next;
+    PS_ASSERT(call->entry->applying != NULL);
+    LL_DELETE(call->entry->applying, call);
     call->entry = NULL;
 }
 

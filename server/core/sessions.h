@@ -46,7 +46,7 @@
 /* By how much the clock of a client may be ahead of the server's. */
 #define PS_SESSION_AHEAD_US ((uint64_t)60 * 1000 * 1000)
 
-/* How a request was answered. Of requests that are no pushes, version and position are 0. */
+/* How a request was answered. Of requests that are not pushes, version and position are 0. */
 struct ps_session_answer {
     uint64_t version;
     uint64_t position;

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <utlist.h>
 
 static struct ps_bytes put_text(uint8_t **at, struct ps_bytes from)
 {
@@ -53,11 +54,9 @@ void ps_staged_release(void *self)
     struct ps_staged *staged = self;
     if (atomic_fetch_sub(&staged->references, 1) > 1)
         return;
-    while (staged->parts != NULL) {
-        struct ps_staged_part *part = staged->parts;
-        staged->parts = part->next;
+    struct ps_staged_part *part, *next;
+    LL_FOREACH_SAFE(staged->parts, part, next)
         ps_staged_part_release(staged->memory, part);
-    }
     ps_ahead_release(staged->ahead);
     ps_release(staged->memory, staged->pieces);
     ps_release(staged->memory, staged);
@@ -140,10 +139,7 @@ void ps_staged_count(struct ps_staged *staged, struct ps_staged_part *part)
 
 void ps_staged_remove_newest(struct ps_staged *staged)
 {
-    struct ps_staged_part **link = &staged->parts;
-    while (*link != staged->newest)
-        link = &(*link)->next;
-    *link = staged->newest->next;
+    LL_DELETE(staged->parts, staged->newest);
     staged->present -= staged->newest->range.count;
     ps_staged_part_release(staged->memory, staged->newest);
     ps_release(staged->memory, staged->pieces);

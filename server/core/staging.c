@@ -5,6 +5,8 @@
 #include "server/core/staged.h"
 #include "server/core/staging_room.h"
 
+#include <utlist.h>
+
 static void drop_idle(struct ps_staging *staging, uint64_t now_ms);
 static void expire(struct ps_staging *staging, struct ps_staged *staged);
 static struct ps_staged *find_attempt(const struct ps_staging *staging,
@@ -177,12 +179,10 @@ static void expire(struct ps_staging *staging, struct ps_staged *staged)
 
 static void drop_idle(struct ps_staging *staging, uint64_t now_ms)
 {
-    struct ps_staged *next;
-    for (struct ps_staged *staged = staging->first; staged != NULL; staged = next) {
-        next = staged->next;
+    struct ps_staged *staged, *next;
+    LL_FOREACH_SAFE(staging->first, staged, next)
         if (ps_staging_room_is_idle(staged, PS_STAGING_IDLE_MS, now_ms))
             expire(staging, staged);
-    }
 }
 
 /* There is one at most. */
@@ -232,8 +232,7 @@ static enum ps_status begin(struct ps_staging *staging, const struct ps_part *pa
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a request in ranges");
     staged->used_ms = now_ms;
     staged->is_listed = true;
-    staged->next = staging->first;
-    staging->first = staged;
+    LL_PREPEND(staging->first, staged);
     staging->bytes += staged->bytes;
     staging->count++;
     *out = staged;
@@ -289,10 +288,7 @@ static void apply_part(struct ps_staging *staging, struct ps_staged *staged,
 
 static void unlink_staged(struct ps_staging *staging, struct ps_staged *staged)
 {
-    struct ps_staged **link = &staging->first;
-    while (*link != staged)
-        link = &(*link)->next;
-    *link = staged->next;
+    LL_DELETE(staging->first, staged);
     staged->is_listed = false;
     PS_ASSERT(staging->bytes >= staged->bytes && staging->count > 0);
     staging->bytes -= staged->bytes;

@@ -7,6 +7,7 @@
 #include "server/core/service.h"
 
 #include <stdatomic.h>
+#include <utlist.h>
 
 /* Whoever shares his work looks so long for the others' end before he sleeps. */
 #define SHARE_SPIN_NS 200000
@@ -46,7 +47,7 @@ void ps_helpers_init(struct ps_helpers *helpers)
 
 void ps_helpers_fini(struct ps_helpers *helpers)
 {
-    PS_ASSERT(helpers->first == NULL && helpers->shares == NULL);
+    PS_ASSERT(helpers->submitted == NULL && helpers->shares == NULL);
     ps_condition_fini(&helpers->shared);
     ps_condition_fini(&helpers->changed);
     ps_mutex_fini(&helpers->lock);
@@ -66,14 +67,9 @@ enum ps_status ps_helpers_start(struct ps_helpers *helpers, uint32_t jobs, uint3
 
 void ps_helpers_submit(struct ps_helpers *helpers, struct ps_helper_job *job)
 {
-    job->next = NULL;
     ps_mutex_lock(&helpers->lock);
     PS_ASSERT(!helpers->stopping);
-    if (helpers->first == NULL)
-        helpers->first = job;
-    else
-        helpers->last->next = job;
-    helpers->last = job;
+    DL_APPEND(helpers->submitted, job);
     ps_condition_signal_all(&helpers->changed);
     ps_mutex_unlock(&helpers->lock);
 }
@@ -117,7 +113,7 @@ static struct task next_task(struct ps_helpers *helpers)
             task.job = take_job(helpers);
         if (task.share != NULL || task.job != NULL)
             break;
-        if (helpers->stopping && helpers->first == NULL)
+        if (helpers->stopping && helpers->submitted == NULL)
             break;
         helpers->idle++;
         (void)ps_condition_wait(&helpers->changed, &helpers->lock, PS_DEADLINE_NEVER);
@@ -140,11 +136,11 @@ static struct ps_helper_share *join_share(struct ps_helpers *helpers)
 
 static struct ps_helper_job *take_job(struct ps_helpers *helpers)
 {
-    struct ps_helper_job *job = helpers->first;
+    struct ps_helper_job *job = helpers->submitted;
     if (job == NULL || helpers->jobs == helpers->jobs_max)
         return NULL;
     helpers->jobs++;
-    helpers->first = job->next;
+    DL_DELETE(helpers->submitted, job);
     return job;
 }
 
@@ -185,8 +181,7 @@ static void invite(struct ps_helpers *helpers, struct ps_helper_share *share)
     uint32_t others = helpers->update_threads_max > 1 ? helpers->update_threads_max - 1 : 0;
     share->wanted = helpers->idle < others ? helpers->idle : others;
     if (share->wanted > 0) {
-        share->next = helpers->shares;
-        helpers->shares = share;
+        LL_PREPEND(helpers->shares, share);
         ps_condition_signal_all(&helpers->changed);
     }
     ps_mutex_unlock(&helpers->lock);
@@ -196,11 +191,8 @@ static void invite(struct ps_helpers *helpers, struct ps_helper_share *share)
 static void withdraw(struct ps_helpers *helpers, struct ps_helper_share *share)
 {
     ps_mutex_lock(&helpers->lock);
-    struct ps_helper_share **link = &helpers->shares;
-    while (*link != NULL && *link != share)
-        link = &(*link)->next;
-    if (*link != NULL)
-        *link = share->next;
+    if (share->wanted > 0)
+        LL_DELETE(helpers->shares, share);
     ps_mutex_unlock(&helpers->lock);
 }
 

@@ -26,7 +26,7 @@
 struct ps_helper_job {
     void (*work)(void *owner);
     void *owner;
-    struct ps_helper_job *next; /* in the queue */
+    struct ps_helper_job *next, *prev; /* in the queue */
 };
 
 struct ps_helper_share;
@@ -34,11 +34,11 @@ struct ps_helper_share;
 struct ps_helpers {
     struct ps_mutex lock; /* guards the rest, but for the threads and what is constant */
     struct ps_condition changed;
-    struct ps_condition shared; /* a helper has done its share */
-    struct ps_helper_job *first, *last;
-    struct ps_helper_share *shares; /* that want more threads; a list, in no order */
-    uint32_t jobs;                  /* being done */
-    uint32_t idle;                  /* threads that wait */
+    struct ps_condition shared;      /* a helper has done its share */
+    struct ps_helper_job *submitted; /* a queue */
+    struct ps_helper_share *shares;  /* that want more threads; a list, in no order */
+    uint32_t jobs;                   /* being done */
+    uint32_t idle;                   /* threads that wait */
     bool stopping;
     uint32_t jobs_max;           /* constant from start on */
     uint32_t update_threads_max; /* likewise */

@@ -100,7 +100,7 @@ static enum ps_status check_nobody_listens(const struct sockaddr_un *address,
                    ? PS_OK
                    : ps_fail(error, PS_ERR_IO, "socket %s: %s", address->sun_path, strerror(errno));
     if (!S_ISSOCK(file.st_mode))
-        return ps_fail(error, PS_ERR_EXISTS, "%s exists and is no socket", address->sun_path);
+        return ps_fail(error, PS_ERR_EXISTS, "%s exists and is not a socket", address->sun_path);
     int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (probe < 0)
         return ps_fail(error, PS_ERR_IO, "socket: %s", strerror(errno));

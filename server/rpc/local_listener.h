@@ -25,7 +25,7 @@ PS_MUST_USE enum ps_status ps_local_listener_open(grpc_server *server,
                                                   struct ps_error *error);
 
 /* Listens at the file `path`. One that a dead server has left is replaced; one at which somebody
- * listens, or which is no socket, stays. */
+ * listens, or which is not a socket, stays. */
 PS_MUST_USE enum ps_status ps_local_listener_open_file(grpc_server *server, const char *path,
                                                        struct ps_error *error);
 

@@ -55,7 +55,7 @@ void ps_server_arguments_init(struct ps_server_arguments *arguments, uint64_t me
     add(arguments, GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     add(arguments, GRPC_ARG_MAX_CONNECTION_IDLE_MS, 30 * 60 * 1000);
 
-    /* Clients ping often to find a dead server soon: that is no offence. */
+    /* Clients ping often to find a dead server soon: that is not an offence. */
     add(arguments, GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
 
     /* Bookkeeping that nothing here reads. */

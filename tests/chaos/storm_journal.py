@@ -54,8 +54,8 @@ def padded(size):
 
 
 def read_segment(data):
-    """Yields records up to the end, or up to the first bytes that are no whole record; content is
-    not checked here (psckpt verify does that). Returns how many bytes were left out."""
+    """Yields records up to the end, or up to the first bytes that are not a whole record; content
+    is not checked here (psckpt verify does that). Returns how many bytes were left out."""
     at = 0
     while at + HEAD.size <= len(data):
         (magic, crc, _, kind, _, id_bytes, name_bytes, _, content_bytes, position, epoch, _,

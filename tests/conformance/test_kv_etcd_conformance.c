@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,10 +41,10 @@ static void pass(void *self, uint64_t ms)
 
 static void setup(void)
 {
-    char uuid[37];
-    ps_random_uuid(uuid);
+    uint64_t number;
+    ps_random_system(&number, sizeof number);
     world = (struct kv_world){open_connection, pass, ps_clock_real(), NULL, 3000, 400, 600000, ""};
-    (void)snprintf(world.prefix, sizeof world.prefix, "/%s", uuid);
+    (void)snprintf(world.prefix, sizeof world.prefix, "/%016" PRIx64, number);
 }
 
 static void teardown(void)

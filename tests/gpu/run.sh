@@ -153,7 +153,7 @@ build() {
     local flags
     flags=$(compiler_flags)
     [ -z "$flags" ] || echo "nvcc does not take $(gcc -dumpfullversion) by itself: $flags"
-    # Another machine's compiler warns of other things: here that is no error.
+    # Another machine's compiler warns of other things: here that is not an error.
     cmake -S optimizer -B "$folder" -G "$generator" -DPS_CUDA=ON -DPS_WERROR=OFF \
         -DCMAKE_BUILD_TYPE=Release ${flags:+"$flags"} -DCMAKE_CUDA_COMPILER="$(command -v nvcc)" \
         "-DCMAKE_CUDA_ARCHITECTURES=$(architecture)" \

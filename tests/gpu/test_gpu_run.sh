@@ -125,7 +125,7 @@ sed -i 's/80000/4000/' "$stubs/nvidia-smi"
 run_on_stubs poor.log
 expect "a compiler that nvcc does not know is allowed" \
     grep -q 'CUDA_FLAGS=-allow-unsupported-compiler' "$stubs/cmake.arguments"
-expect "a device that the sanitizer does not know is no error" \
+expect "a device that the sanitizer does not know is not an error" \
     grep -q '^5 made, 0 MISSED, 6 not compared' "$stubs/poor.log"
 expect "on a small device parameters are small" \
     grep -q 'size-max 268435456' "$stubs/bench.arguments"

@@ -60,7 +60,7 @@ enum ps_status ps_bench_journal(struct ps_bench *bench, struct ps_error *error)
     return status;
 }
 
-/* A server that cannot keep a journal is no failure: its rows say why they are empty. */
+/* A server that cannot keep a journal is not a failure: its rows say why they are empty. */
 static enum ps_status open_side(struct ps_bench *bench, struct side *side, struct ps_error *error)
 {
     const struct ps_bench_options *options = bench->options;

@@ -113,7 +113,7 @@ static void close_run(struct transfer_run *run)
     ps_bench_peer_close(&run->peer);
 }
 
-/* A way that was asked for and not taken is no measurement of it. */
+/* A way that was asked for and not taken is not a measurement of it. */
 static enum ps_status check_ways(const struct transfer_run *run, struct ps_error *error)
 {
     const struct ps_bench_options *options = run->bench->options;

@@ -165,8 +165,8 @@ static bool is_plain(uint8_t byte, size_t at)
     return letter || digit || byte == '_' || byte == '-' || (byte == '.' && at > 0);
 }
 
-void plain_file_name(struct ps_bytes parameter, const char *ending,
-                     char name[PLAIN_FILE_NAME_BYTES])
+enum ps_status plain_file_name(struct ps_bytes parameter, const char *ending,
+                               char name[PLAIN_FILE_NAME_BYTES], struct ps_error *error)
 {
     size_t size = 0;
     size_t i = 0;
@@ -182,9 +182,10 @@ void plain_file_name(struct ps_bytes parameter, const char *ending,
         char text[SHA256_TEXT_BYTES];
         sha256_init(&hash);
         sha256_add(&hash, parameter);
-        sha256_end(&hash, digest);
+        PS_TRY(sha256_end(&hash, digest, error));
         sha256_text(digest, text);
         size += (size_t)snprintf(name + size, 18, "~%.16s", text);
     }
     (void)snprintf(name + size, PLAIN_FILE_NAME_BYTES - size, "%s", ending);
+    return PS_OK;
 }

@@ -34,8 +34,10 @@ PS_MUST_USE enum ps_status plain_file_npy(const struct plain_target *target, con
                                           struct ps_error *error);
 
 /* A file name for a parameter: letters, digits, "_", "-" and inner dots as they are, other bytes as
- * %XX; a name that gets too long is cut and ends in "~" and 16 digits of its SHA-256. */
-void plain_file_name(struct ps_bytes parameter, const char *ending,
-                     char name[PLAIN_FILE_NAME_BYTES]);
+ * %XX; a name that gets too long is cut and ends in "~" and 16 digits of its SHA-256.
+ * PS_ERR_NO_MEMORY for those digits. */
+PS_MUST_USE enum ps_status plain_file_name(struct ps_bytes parameter, const char *ending,
+                                           char name[PLAIN_FILE_NAME_BYTES],
+                                           struct ps_error *error);
 
 #endif

@@ -57,8 +57,8 @@ static enum ps_status read_file(struct shard_state *state, struct plain_input *i
     for (size_t i = 0; i < sizeof first; i++)
         length |= (uint64_t)first[i] << 8 * i;
     if (got < sizeof first || length > PS_HEADER_BYTES_MAX || length > input->bytes - sizeof first)
-        return ps_fail(error, PS_ERR_CORRUPT, "%.150s is no safetensors file: its length is wrong",
-                       input->path);
+        return ps_fail(error, PS_ERR_CORRUPT,
+                       "%.150s is not a safetensors file: its length is wrong", input->path);
     input->data = sizeof first + length;
     struct ps_json *header = NULL;
     PS_TRY(read_header(input, state->memory, (size_t)length, &header, error));
@@ -84,7 +84,7 @@ static enum ps_status read_header(const struct plain_input *input,
         if (status == PS_OK && !ps_json_is_object(*header)) {
             ps_json_destroy(*header);
             status = PS_ERR_BAD_INPUT;
-            (void)ps_fail(&why, status, "it is no object");
+            (void)ps_fail(&why, status, "it is not an object");
         }
         if (status != PS_OK) {
             status = status == PS_ERR_NO_MEMORY ? status : PS_ERR_CORRUPT;
@@ -175,7 +175,8 @@ static enum ps_status parse_tensor(const struct plain_input *input, const struct
     return PS_OK;
 }
 
-/* The product of the dimensions; of none: 1. False when it is no list of numbers or overflows. */
+/* The product of the dimensions; of none: 1. False when it is not a list of numbers, or
+ * overflows. */
 static bool read_shape(const struct ps_json *shape, uint64_t *count)
 {
     if (!ps_json_is_array(shape))

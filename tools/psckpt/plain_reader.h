@@ -2,7 +2,7 @@
  *
  * Threads:  one.
  * Blocking: for the disk.
- * Errors:   PS_ERR_CORRUPT for a file that is no safetensors; PS_ERR_UNSUPPORTED for an element
+ * Errors:   PS_ERR_CORRUPT for what is not a safetensors file; PS_ERR_UNSUPPORTED for an element
  *           type that a parameter cannot have (F16, BF16, ...), a tensor without elements, or a
  *           file that is a checkpoint already; PS_ERR_NOT_FOUND, PS_ERR_IO, PS_ERR_NO_MEMORY.
  * Memory:   in the rooms of the state.

@@ -100,10 +100,10 @@ static enum ps_status export_file(const struct plain_target *target, const char 
 {
     char name[PLAIN_FILE_NAME_BYTES];
     if (strcmp(format, "npy") == 0) {
-        plain_file_name(row->name, ".npy", name);
+        PS_TRY(plain_file_name(row->name, ".npy", name, error));
         return plain_file_npy(target, name, row, error);
     }
-    plain_file_name(row->name, ".safetensors", name);
+    PS_TRY(plain_file_name(row->name, ".safetensors", name, error));
     return plain_file_safetensors(target, name, row, 1, error);
 }
 

@@ -33,8 +33,8 @@ enum ps_status publication_needs_store(const struct publication *publication, co
     if (publication->to != NULL)
         return PS_OK;
     return ps_fail(error, PS_ERR_BAD_INPUT,
-                   "where is it published? --etcd URL is missing, and %.120s is no --data-dir of a "
-                   "server without etcd: it has no folder \"store\"",
+                   "where is it published? --etcd URL is missing, and %.120s is not a --data-dir "
+                   "of a server without etcd: it has no folder \"store\"",
                    folder);
 }
 

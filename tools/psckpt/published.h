@@ -40,7 +40,7 @@ void published_close(struct published *published);
 bool published_asks(const struct published *published);
 
 /* Reads the pointer. PS_ERR_NOT_FOUND when there is none or nobody is asked, PS_ERR_CORRUPT when
- * it is no pointer. */
+ * it is not a pointer. */
 PS_MUST_USE enum ps_status published_place(struct published *published, const char *job,
                                            uint32_t index, struct ps_checkpoint_place *place,
                                            struct ps_error *error);

@@ -22,7 +22,7 @@ struct recovery_wish {
     struct progress *progress;
     uint64_t to;  /* stop behind this position */
     bool journal; /* false: only the checkpoint */
-    bool salvage; /* damage of the journal ends it, and is no failure */
+    bool salvage; /* damage of the journal ends it, and is not a failure */
     /* What `folder` and its journal go on from, put together of what was whole; NULL: its newest
      * checkpoint. Records that are in it already, or have nothing there, are passed over. */
     const char *checkpoint;

@@ -43,7 +43,7 @@ PS_MUST_USE enum ps_status shard_folders_make(struct shard_folders *folders, con
 
 /* Leaves only the folders of the shard that `text` (a number; NULL: all stay) names.
  *
- * PS_ERR_BAD_INPUT    it is no number
+ * PS_ERR_BAD_INPUT    it is not a number
  * PS_ERR_NOT_FOUND    there is no such folder
  */
 PS_MUST_USE enum ps_status shard_folders_choose(struct shard_folders *folders, const char *text,

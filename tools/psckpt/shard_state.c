@@ -196,7 +196,7 @@ static enum ps_status make_uuid(struct shard_state *state, struct ps_error *erro
     sha256_add_number(&hash, facts->shard_count, 4);
     sha256_add_number(&hash, facts->epoch, 8);
     sha256_add_number(&hash, facts->position, 8);
-    sha256_end(&hash, digest);
+    PS_TRY(sha256_end(&hash, digest, error));
     digest[6] = (uint8_t)((digest[6] & 0x0f) | 0x80);
     digest[8] = (uint8_t)((digest[8] & 0x3f) | 0x80);
     char text[SHA256_TEXT_BYTES];

@@ -38,9 +38,9 @@ enum ps_status state_digest(const struct shard_state *states, size_t state_count
     for (size_t i = 0; i < count; i++)
         add_parameter(&hash, rows[i]);
     enum ps_status status = sessions ? add_sessions(&hash, states, state_count, error) : PS_OK;
-    sha256_end(&hash, digest);
+    enum ps_status ended = sha256_end(&hash, digest, status == PS_OK ? error : NULL);
     ps_release(memory, rows);
-    return status;
+    return status != PS_OK ? status : ended;
 }
 
 static void add_parameter(struct sha256 *hash, const struct ps_checkpoint_parameter *row)

@@ -74,7 +74,7 @@ class JournalBound(unittest.TestCase):
         saves = [row for row in self.server.process.events() if row["msg"] == "checkpoint saved"]
         slowest = max(row["duration_ms"] for row in saves) / 1000
         bound = BOUND or max(2 * SHARD, 1024 * MIB)
-        # The rate is no constant, hence twice; a sample is a little late; files go as a whole.
+        # The rate is not constant, hence twice; a sample is a little late; files go as a whole.
         during = 2 * pushed / SECONDS * (slowest + 0.1)
         print(f"{pushed >> 20} MiB pushed, {len(saves)} checkpoints of {slowest:.2f} s at most, "
               f"journal {most >> 20} MiB at most: bound {bound >> 20} MiB, during one checkpoint "

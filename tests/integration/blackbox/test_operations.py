@@ -147,7 +147,8 @@ class Environment(unittest.TestCase):
                                 "PSERVER_ACK": "memory"})
         self.assertEqual(done.returncode, 0)
         self.assertEqual(done.stderr,
-                         "pserver: PSERVER_ETCD_TLL is no option; did you mean PSERVER_ETCD_TTL?\n")
+                         "pserver: PSERVER_ETCD_TLL is not an option; did you mean "
+                         "PSERVER_ETCD_TTL?\n")
 
 
 class Pages(unittest.TestCase):

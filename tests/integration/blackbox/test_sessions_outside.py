@@ -62,7 +62,7 @@ class Sessions(unittest.TestCase):
         return caught.exception, metadata
 
     def test_a1_an_active_client_is_known_after_recovery(self):
-        """Others fill the table, the server dies: a repeat of who was active is no new push."""
+        """Others fill the table, the server dies: a repeat of who was active is not a new push."""
         self.start("--clients-max", "4", "--client-idle", "1h")
         active = Client(self.server, client_id=b"\x00active")  # the lowest id of all
         for _ in range(3):

@@ -80,7 +80,7 @@ START_TEST(after_a_loss_a_finish_is_refused_until_the_parameters_are_sent_again)
 
     ck_assert_int_eq(psclient_finish_init(client, LONG_MS, &error), PSCLIENT_NOT_INITIALIZED);
 
-    /* An epoch that is no server's, in 10 bytes: not "unchecked". */
+    /* An epoch that is not any server's, in 10 bytes: not "unchecked". */
     ck_assert_uint_eq(fake_server_last_size(servers[0], PS_METHOD_FINISH), 11 + REQUEST_ID_BYTES);
     fake_server_answer(servers[0], PS_METHOD_INIT, later);
     ck_assert_int_eq(psclient_init(client, parameters, 1, LONG_MS, NULL, &error), PSCLIENT_OK);

@@ -78,7 +78,7 @@ START_TEST(a_broken_watch_says_so_and_is_closed)
 }
 END_TEST
 
-/* What is no watch from the start. */
+/* What is not a watch from the start. */
 static const struct {
     struct gateway_step step;
     enum ps_status expected;

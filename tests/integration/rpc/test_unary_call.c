@@ -168,7 +168,7 @@ static void wait_for_helper(void)
     uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), WAIT_MS);
     for (bool works = true; works;) {
         ps_mutex_lock(&context.helpers.lock);
-        works = context.helpers.jobs > 0 || context.helpers.first != NULL;
+        works = context.helpers.jobs > 0 || context.helpers.submitted != NULL;
         ps_mutex_unlock(&context.helpers.lock);
         PS_ASSERT(ps_time_left_ms(ps_clock_real(), deadline_ms) > 0);
     }

@@ -235,7 +235,7 @@ START_TEST(file_in_the_way_of_a_folder_is_told)
 
     ck_assert_int_eq(files->make_folder(files->self, path, &error), PS_ERR_EXISTS);
     ck_assert_int_eq(files->make_folder(files->self, deep, &error), PS_ERR_EXISTS);
-    ck_assert_ptr_nonnull(strstr(error.text, "what is there is no folder"));
+    ck_assert_ptr_nonnull(strstr(error.text, "what is there is not a folder"));
 }
 END_TEST
 

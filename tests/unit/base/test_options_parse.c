@@ -305,7 +305,7 @@ END_TEST
 START_TEST(a_misspelt_variable_is_told_with_the_one_that_is_meant)
 {
     ck_assert(ps_options_misspelt(&set, "PROGTEST_REFLEXION=no", &error));
-    ck_assert_str_eq(error.text, "PROGTEST_REFLEXION is no option; did you mean "
+    ck_assert_str_eq(error.text, "PROGTEST_REFLEXION is not an option; did you mean "
                                  "PROGTEST_REFLECTION?");
 }
 END_TEST

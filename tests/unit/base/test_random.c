@@ -1,9 +1,8 @@
-/* base/random.c: numbers that repeat, and identities that do not. */
+/* base/random.c: numbers that repeat, and others that do not. */
 #include "base/random.h"
 #include "run_suite.h"
 
 #include <check.h>
-#include <ctype.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -99,33 +98,6 @@ START_TEST(system_fills_every_byte)
 }
 END_TEST
 
-START_TEST(uuid_has_version_four_and_its_dashes)
-{
-    char text[37];
-    ps_random_uuid(text);
-
-    ck_assert_uint_eq(strlen(text), 36);
-    for (int i = 0; i < 36; i++) {
-        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-        ck_assert(dash ? text[i] == '-'
-                       : isxdigit((unsigned char)text[i]) && !isupper((unsigned char)text[i]));
-    }
-    ck_assert_int_eq(text[14], '4');
-    ck_assert_ptr_nonnull(strchr("89ab", text[19]));
-}
-END_TEST
-
-START_TEST(uuids_differ)
-{
-    char a[37];
-    char b[37];
-    ps_random_uuid(a);
-    ps_random_uuid(b);
-
-    ck_assert_str_ne(a, b);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("random");
@@ -137,8 +109,6 @@ int main(void)
     tcase_add_test_raise_signal(tests, below_nothing_is_a_bug, SIGABRT);
     tcase_add_test(tests, unit_lies_between_nothing_and_one);
     tcase_add_test(tests, system_fills_every_byte);
-    tcase_add_test(tests, uuid_has_version_four_and_its_dashes);
-    tcase_add_test(tests, uuids_differ);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -119,9 +119,9 @@ START_TEST(facts_that_are_missing_double_or_malformed_are_corrupt)
     assert_corrupt("\"ps.format\":\"1\",\"ps.uuid\":\"u\",\"ps.job\":\"\"", "", 0, "number");
     assert_corrupt(FACTS, "", 0, "ps.parameters is missing");
     assert_corrupt(FACTS ",\"ps.parameters\":[]", "", 0, "ps.parameters is missing");
-    assert_corrupt(FACTS ",\"ps.parameters\":\"\"", "", 0, "no JSON");
-    assert_corrupt(FACTS ",\"ps.parameters\":\"{}\"", "", 0, "no array");
-    assert_corrupt(FACTS ",\"ps.parameters\":\"[7]\"", "", 0, "no object");
+    assert_corrupt(FACTS ",\"ps.parameters\":\"\"", "", 0, "not JSON");
+    assert_corrupt(FACTS ",\"ps.parameters\":\"{}\"", "", 0, "not an array");
+    assert_corrupt(FACTS ",\"ps.parameters\":\"[7]\"", "", 0, "not an object");
 }
 END_TEST
 
@@ -286,9 +286,9 @@ END_TEST
 
 START_TEST(what_is_no_json_is_corrupt)
 {
-    assert_corrupt("\"a\":", "", 0, "no JSON");
+    assert_corrupt("\"a\":", "", 0, "not JSON");
     assert_corrupt(GOOD_METADATA "}}", "", 0, "");
-    assert_corrupt(GOOD_METADATA, GOOD_TENSOR ",", 8, "no JSON");
+    assert_corrupt(GOOD_METADATA, GOOD_TENSOR ",", 8, "not JSON");
 }
 END_TEST
 

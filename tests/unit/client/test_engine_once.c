@@ -57,7 +57,7 @@ START_TEST(pushes_are_numbered_per_shard_from_1)
 }
 END_TEST
 
-/* A request that an old route brings to the server of another shard must be no repeat there. */
+/* A request that an old route brings to the server of another shard must not be a repeat there. */
 START_TEST(each_shard_has_a_client_id_of_its_own)
 {
     bool seen[3] = {false};

@@ -116,7 +116,7 @@ START_TEST(a_refused_gradient_changes_neither_version_nor_sessions_nor_journal)
 
     ck_assert_str_eq(resident.error.text, "gradient element 30010 is not finite");
     ck_assert_uint_eq(core_device_stats(&device).push_count, before);
-    /* The same request again, mended: it is no repeat, and the second that counts. */
+    /* The same request again, mended: it is not a repeat, and the second that counts. */
     ck_assert_int_eq(push_both(2, COUNT, 0), PS_OK);
     ck_assert_uint_eq(resident.reply.version, 2);
     ck_assert(!resident.reply.duplicate);
@@ -179,7 +179,7 @@ START_TEST(encoded_gradients_are_looked_at_by_the_device)
 }
 END_TEST
 
-/* What was refused on the device is no record, what was skipped is one: the host replays both. */
+/* What was refused on the device leaves no record, what was skipped does: the host replays both. */
 START_TEST(what_the_device_decided_is_replayed_by_the_host)
 {
     struct core_world again;

@@ -100,7 +100,7 @@ void kernels_sort_rows_stably(struct kernel_suite *suite)
             compare_sort(suite, kind, suite->counts[i]);
 }
 
-/* Numbers whose sum depends on the order in which they are added, and is no NaN. */
+/* Numbers whose sum depends on the order in which they are added, and is not a NaN. */
 static void tame(struct kernel_suite *suite, enum ps_dtype dtype, struct kernel_twin *pushed,
                  uint64_t count)
 {

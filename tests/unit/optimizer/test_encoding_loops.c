@@ -153,7 +153,7 @@ static void results_are_these_bits_on_every_machine(struct expect *expect)
     for (uint32_t i = 0; i < 65536; i++) {
         uint16_t pattern = (uint16_t)i;
         bool is_nan = (i & 0x7fff) > 0x7c00;
-        pattern = is_nan ? 0 : pattern; /* which bits of a NaN survive is no promise */
+        pattern = is_nan ? 0 : pattern; /* which bits of a NaN survive is not promised */
         memcpy(encoded + i * 2, &pattern, sizeof pattern);
     }
     for (enum ps_encoding from = PS_ENCODING_BFLOAT16; from <= PS_ENCODING_FLOAT16; from++) {

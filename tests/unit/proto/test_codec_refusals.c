@@ -1,4 +1,4 @@
-/* What is no message is refused, with a text, and nothing is held. */
+/* What is not a message is refused, with a text, and nothing is held. */
 #include "proto/codec.h"
 
 #include "base/bounds.h"

@@ -1,4 +1,4 @@
-/* Configurations: defaults of the .proto, round trips, and what is no configuration. */
+/* Configurations: defaults of the .proto, round trips, and what is not a configuration. */
 #include "proto/optimizer_config.h"
 
 #include "base/bounds.h"

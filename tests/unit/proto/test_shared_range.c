@@ -114,7 +114,7 @@ START_TEST(what_a_message_names_is_known_without_decoding_it)
     ps_encode_bundle_pull(&pull, &head);
     ck_assert_uint_eq(ps_shared_range_total(written(), true, 1 << 30), 2 << 20);
 
-    /* Cut anywhere it is no message, and no reason to count more. */
+    /* Cut anywhere it is not a message, and no reason to count more. */
     for (size_t size = head.size; head.size > 0; head.size--)
         ck_assert_uint_le(ps_shared_range_total(written(), true, 1 << 30), size << 20);
 }

@@ -44,7 +44,7 @@ static enum ps_status write_all(void)
 static const char *name_of(const char *parameter)
 {
     static char name[PLAIN_FILE_NAME_BYTES];
-    plain_file_name(ps_bytes_of_text(parameter), ".npy", name);
+    ck_assert_int_eq(plain_file_name(ps_bytes_of_text(parameter), ".npy", name, NULL), PS_OK);
     return name;
 }
 

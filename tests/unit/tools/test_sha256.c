@@ -13,7 +13,7 @@ static const char *hash_of(const char *text)
     struct sha256 hash;
     sha256_init(&hash);
     sha256_add(&hash, ps_bytes_of_text(text));
-    sha256_end(&hash, digest);
+    ck_assert_int_eq(sha256_end(&hash, digest, NULL), PS_OK);
     sha256_text(digest, result);
     return result;
 }
@@ -37,7 +37,7 @@ START_TEST(a_million_times_a_comes_out)
     sha256_init(&hash);
     for (int i = 0; i < 100000; i++)
         sha256_add(&hash, ps_bytes_of_text("aaaaaaaaaa"));
-    sha256_end(&hash, digest);
+    ck_assert_int_eq(sha256_end(&hash, digest, NULL), PS_OK);
     sha256_text(digest, text);
 
     ck_assert_str_eq(text, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
@@ -53,13 +53,13 @@ START_TEST(it_does_not_matter_where_a_message_is_cut)
         struct sha256 hash;
         sha256_init(&hash);
         sha256_add(&hash, (struct ps_bytes){message, size});
-        sha256_end(&hash, whole);
+        ck_assert_int_eq(sha256_end(&hash, whole, NULL), PS_OK);
         for (size_t cut = 0; cut <= size; cut += 7) {
             uint8_t parts[SHA256_BYTES];
             const struct ps_bytes pieces[2] = {{message, cut}, {message + cut, size - cut}};
             sha256_init(&hash);
             sha256_add_view(&hash, (struct ps_view){pieces, 2, size});
-            sha256_end(&hash, parts);
+            ck_assert_int_eq(sha256_end(&hash, parts, NULL), PS_OK);
             ck_assert_mem_eq(whole, parts, sizeof whole);
         }
     }
@@ -73,12 +73,24 @@ START_TEST(numbers_are_added_lowest_byte_first)
     struct sha256 hash;
     sha256_init(&hash);
     sha256_add_number(&hash, 0x63626160, 4);
-    sha256_end(&hash, a);
+    ck_assert_int_eq(sha256_end(&hash, a, NULL), PS_OK);
     sha256_init(&hash);
     sha256_add(&hash, ps_bytes_of_text("`abc"));
-    sha256_end(&hash, b);
+    ck_assert_int_eq(sha256_end(&hash, b, NULL), PS_OK);
 
     ck_assert_mem_eq(a, b, sizeof a);
+}
+END_TEST
+
+START_TEST(a_hash_without_memory_has_no_result)
+{
+    uint8_t digest[SHA256_BYTES];
+    struct ps_error error = {.status = PS_OK};
+    struct sha256 hash = {.context = NULL};
+    sha256_add(&hash, ps_bytes_of_text("abc"));
+
+    ck_assert_int_eq(sha256_end(&hash, digest, &error), PS_ERR_NO_MEMORY);
+    ck_assert_str_eq(error.text, "no memory for a SHA-256");
 }
 END_TEST
 
@@ -90,6 +102,7 @@ int main(void)
     tcase_add_test(tcase, a_million_times_a_comes_out);
     tcase_add_test(tcase, it_does_not_matter_where_a_message_is_cut);
     tcase_add_test(tcase, numbers_are_added_lowest_byte_first);
+    tcase_add_test(tcase, a_hash_without_memory_has_no_result);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }
