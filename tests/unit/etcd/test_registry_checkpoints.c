@@ -50,7 +50,7 @@ START_TEST(an_operators_pointer_whose_answer_is_lost_is_found_by_reading_back)
 {
     struct ps_bytes json = ps_bytes_of_text("{\"a\":1}");
     for (int kind = LOSSY_BEFORE; kind <= LOSSY_AFTER; kind++) {
-        lossy_kv_init(&lossy, kv, kind, 1);
+        lossy_kv_init(&lossy, kv, (enum lossy_kind)kind, 1);
 
         ck_assert_int_eq(ps_registry_replace_checkpoint(&lossy_registry, 0, json, soon(), NULL),
                          PS_OK);
