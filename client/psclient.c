@@ -171,9 +171,8 @@ PS_EXPORT void psclient_get_counters(const struct psclient *client,
                                            .shared_calls = shared.calls,
                                            .shared_bytes = shared.bytes,
                                            .placed_bytes = shared.placed_bytes,
-                                           .unix_calls = shared.near_calls,
-                                           .tcp_servers = shared.servers,
-                                           .unix_servers = shared.near_servers,
+                                           .tcp_servers = shared.tcp_servers,
+                                           .unix_servers = shared.unix_servers,
                                            .shared_servers = shared.shared_servers};
     ps_mutex_unlock(&unlocked->mutex);
     counters->feedback_bytes = ps_push_encoder_bytes(&unlocked->encoder);
@@ -207,7 +206,6 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a client");
     ps_channel_grpc_share(&client->channel, shares);
     ps_channel_grpc_lend(&client->channel, client->memories);
-    ps_channel_grpc_near(&client->channel, options->unix_socket != PSCLIENT_UNIX_SOCKET_OFF);
     return PS_OK;
 }
 

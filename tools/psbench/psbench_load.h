@@ -45,7 +45,6 @@ struct ps_bench_load_wish {
     uint64_t first_parameter; /* their numbers begin here */
     uint64_t outstanding;
     enum ps_bench_via via;
-    bool nears;                 /* calls go through a unix socket where that is possible */
     bool shares;                /* content goes through shared memory where that is possible */
     bool lends;                 /* buffers are memory of psclient_memory_new */
     bool writes;                /* each gradient is written anew before it is pushed */
@@ -97,7 +96,6 @@ PS_MUST_USE enum ps_status ps_bench_load_encode(struct ps_bench_load *load,
 struct ps_bench_ways {
     uint64_t shared_bytes; /* of content, through shared memory */
     uint64_t placed_bytes; /* of these, used where they lay */
-    uint64_t unix_calls;   /* messages through a unix socket */
 };
 struct ps_bench_ways ps_bench_load_ways(const struct ps_bench_load *load);
 
