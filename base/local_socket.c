@@ -24,8 +24,7 @@ union control {
 };
 
 static struct address address_of(struct ps_bytes name);
-static enum ps_status open_socket(int kind, int *made, struct ps_error *error);
-static enum ps_status connect_to(int made, struct ps_bytes name, int *peer, struct ps_error *error);
+static enum ps_status open_socket(int *made, struct ps_error *error);
 static void take_descriptors(struct msghdr *head, int *passed, size_t *count);
 
 static enum ps_status fail(struct ps_error *error, enum ps_status status, const char *what)
@@ -37,7 +36,7 @@ enum ps_status ps_local_socket_listen(struct ps_bytes name, int *listener, struc
 {
     struct address address = address_of(name);
     int made;
-    PS_TRY(open_socket(SOCK_SEQPACKET, &made, error));
+    PS_TRY(open_socket(&made, error));
     if (bind(made, (const struct sockaddr *)&address.name, address.size) == 0 &&
         listen(made, BACKLOG) == 0) {
         *listener = made;
@@ -58,9 +57,9 @@ static struct address address_of(struct ps_bytes name)
     return address;
 }
 
-static enum ps_status open_socket(int kind, int *made, struct ps_error *error)
+static enum ps_status open_socket(int *made, struct ps_error *error)
 {
-    *made = socket(AF_UNIX, kind | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    *made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     return *made >= 0 ? PS_OK : fail(error, PS_ERR_IO, "open");
 }
 
@@ -78,26 +77,7 @@ enum ps_status ps_local_socket_accept(int listener, int *peer, struct ps_error *
 enum ps_status ps_local_socket_connect(struct ps_bytes name, int *peer, struct ps_error *error)
 {
     int made;
-    PS_TRY(open_socket(SOCK_SEQPACKET, &made, error));
-    return connect_to(made, name, peer, error);
-}
-
-enum ps_status ps_local_stream_connect(struct ps_bytes name, int *peer, struct ps_error *error)
-{
-    const struct sockaddr_un unnamed = {.sun_family = AF_UNIX};
-    int made;
-    PS_TRY(open_socket(SOCK_STREAM, &made, error));
-    /* The kernel chooses a name where none is given. */
-    if (bind(made, (const struct sockaddr *)&unnamed, sizeof unnamed.sun_family) == 0)
-        return connect_to(made, name, peer, error);
-    enum ps_status status = fail(error, PS_ERR_IO, "bind");
-    (void)close(made);
-    return status;
-}
-
-/* Takes `made`, also when it fails. */
-static enum ps_status connect_to(int made, struct ps_bytes name, int *peer, struct ps_error *error)
-{
+    PS_TRY(open_socket(&made, error));
     struct address address = address_of(name);
     if (connect(made, (const struct sockaddr *)&address.name, address.size) == 0) {
         *peer = made;

@@ -35,11 +35,6 @@ PS_MUST_USE enum ps_status ps_local_socket_accept(int listener, int *peer, struc
 PS_MUST_USE enum ps_status ps_local_socket_connect(struct ps_bytes name, int *peer,
                                                    struct ps_error *error);
 
-/* The same for a stream of bytes (SOCK_STREAM), from an abstract name of its own by which the other
- * side tells its peers apart. */
-PS_MUST_USE enum ps_status ps_local_stream_connect(struct ps_bytes name, int *peer,
-                                                   struct ps_error *error);
-
 /* Sends a message (not empty) and with it `passed`, unless that is PS_NO_DESCRIPTOR.
  * PS_ERR_UNAVAILABLE: the other side has gone, or does not read. */
 PS_MUST_USE enum ps_status ps_local_socket_send(int peer, struct ps_bytes message, int passed,

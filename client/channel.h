@@ -73,9 +73,10 @@ struct ps_channel {
     void *self;
 };
 
-/* gRPC over TCP: one connection per shard; one thread, which works while nobody polls. The content
- * of a push is sent from where it lies; when a server stops reading in the middle of one, a
- * cancelled call needs up to two seconds to let go of it.
+/* gRPC over TCP, or over a unix socket where an address is unix:PATH: one connection per shard; one
+ * thread, which works while nobody polls. The content of a push is sent from where it lies; when a
+ * server stops reading in the middle of one, a cancelled call needs up to two seconds to let go of
+ * it over TCP. A unix socket is shut down for it.
  *
  * busy_poll  how long whoever polls looks for an answer before he sleeps
  * clock    borrowed; deadlines count on it
@@ -90,18 +91,13 @@ ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_wish busy_poll,
  * this says no. Of a channel by ps_channel_grpc_create, before its first route. */
 void ps_channel_grpc_share(struct ps_channel *channel, bool shares);
 
-/* Whether calls may go through a server's unix socket where that is on this host; they do unless
- * this says no. When, as above. */
-void ps_channel_grpc_near(struct ps_channel *channel, bool near);
-
-/* What went those ways so far. */
+/* What went that way so far. */
 struct ps_channel_shared {
     uint64_t calls;
     uint64_t bytes;
-    uint64_t near_calls;   /* through a unix socket */
-    uint32_t servers;      /* that are connected now; and of these, */
-    uint32_t near_servers; /* through a unix socket, too */
-    uint32_t shared_servers;
+    uint32_t tcp_servers;    /* that are connected now */
+    uint32_t unix_servers;   /* that are, at a unix:PATH */
+    uint32_t shared_servers; /* of either, those that take shared memory */
 };
 struct ps_channel_shared ps_channel_grpc_shared(const struct ps_channel *channel);
 

@@ -45,10 +45,8 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
     side->shard_count = shard_count;
     ps_busy_poll_init(&side->role.busy_poll, busy_poll);
     side->shares = true;
-    side->nears = true;
     atomic_init(&side->shared_calls, 0);
     atomic_init(&side->shared_bytes, 0);
-    atomic_init(&side->near_calls, 0);
     atomic_init(&side->running, 0);
     side->routes = ps_zeroed_array(memory, shard_count, sizeof *side->routes);
     if (side->routes == NULL) {
@@ -75,26 +73,19 @@ void ps_channel_grpc_share(struct ps_channel *channel, bool shares)
     side->shares = shares;
 }
 
-void ps_channel_grpc_near(struct ps_channel *channel, bool near)
-{
-    struct ps_grpc_side *side = channel->self;
-    side->nears = near;
-}
-
 struct ps_channel_shared ps_channel_grpc_shared(const struct ps_channel *channel)
 {
     struct ps_grpc_side *side = channel->self;
     struct ps_channel_shared told = {.calls = atomic_load(&side->shared_calls),
-                                     .bytes = atomic_load(&side->shared_bytes),
-                                     .near_calls = atomic_load(&side->near_calls)};
+                                     .bytes = atomic_load(&side->shared_bytes)};
     ps_mutex_lock(&side->mutex);
     for (uint32_t i = 0; i < side->shard_count; i++) {
         const struct ps_connection *connection = side->routes[i];
         if (connection == NULL ||
             grpc_channel_check_connectivity_state(connection->channel, 0) != GRPC_CHANNEL_READY)
             continue;
-        told.servers++;
-        told.near_servers += connection->near != NULL;
+        told.unix_servers += connection->is_unix;
+        told.tcp_servers += !connection->is_unix;
         told.shared_servers += ps_shared_link_works(connection->shared);
     }
     ps_mutex_unlock(&side->mutex);
@@ -235,10 +226,7 @@ void ps_flight_cancel(struct ps_grpc_side *side, uint64_t call)
         for (struct ps_flight *flight = it->flights; flight != NULL; flight = flight->next) {
             if (!carries(flight, call))
                 continue;
-            if (flight->call != NULL) {
-                grpc_call_cancel(flight->call, NULL);
-                ps_near_break(flight);
-            }
+            ps_flight_end_call(flight, GRPC_STATUS_CANCELLED, "given up");
             if (flight->state == PS_FLIGHT_WAITING) {
                 refuse(flight, it->address);
                 flight->next_done = refused;
@@ -332,24 +320,16 @@ static void interrupt(void *self)
 
 /* ---- Events ---- */
 
-static void connection_lost(struct ps_grpc_side *side, struct ps_connection *connection)
-{
-    ps_shared_link_lost(connection->shared);
-    ps_near_begin_anew(side, connection);
-}
-
 static void state_changed(struct ps_grpc_side *side, struct ps_connection *connection, bool changed)
 {
     struct ps_flight *launched = NULL;
     ps_mutex_lock(&side->mutex);
     connection->watching = false;
     if (changed && connection->watched == GRPC_CHANNEL_READY)
-        connection_lost(side, connection);
+        ps_shared_link_lost(connection->shared);
     if (!connection->detached && !side->stopping) {
         grpc_connectivity_state state =
             grpc_channel_check_connectivity_state(connection->channel, 1);
-        if (state != GRPC_CHANNEL_READY)
-            ps_near_lost(connection, state == GRPC_CHANNEL_TRANSIENT_FAILURE);
         for (struct ps_flight *it = connection->flights; it != NULL; it = it->next) {
             if (state != GRPC_CHANNEL_READY || it->state != PS_FLIGHT_WAITING)
                 continue;

@@ -37,19 +37,11 @@ enum ps_tag_kind {
     PS_TAG_KICK = 0x6b69636b
 };
 
-/* A way to a server on this host beside its TCP connection: channel_grpc_near.c. */
-struct ps_near {
-    const struct ps_allocator *memory; /* borrowed */
-    grpc_channel *channel;             /* owned; it never connects again */
-    void *methods[PS_METHOD_COUNT];
-    int descriptor;      /* a second one of its socket: to end it from here */
-    uint32_t references; /* the connection's, and one per flight */
-};
-
 struct ps_connection {
     enum ps_tag_kind kind; /* first: what a completion queue's tag points to */
     uint32_t shard;
     char address[PS_ADDRESS_BYTES_MAX];
+    bool is_unix;          /* the address is unix:PATH */
     grpc_channel *channel; /* owned; NULL once retired */
     void *methods[PS_METHOD_COUNT];
     struct ps_flight *flights;       /* everything not yet taken */
@@ -58,10 +50,7 @@ struct ps_connection {
     bool watching;                   /* a state watch is in flight; its tag is this struct */
     grpc_connectivity_state watched; /* the state whose end it waits for */
     struct ps_shared_link *shared;   /* owned; NULL: content goes in messages only */
-    struct ps_near *near;            /* a reference; NULL: none, or not yet */
     uint32_t train_rest;             /* contents that go as one: PS_TRAIN_REST */
-    bool asks_near;                  /* the next call asks for the name of its socket */
-    uint32_t near_breaks;            /* since a call was answered that way */
 };
 
 /* A call that goes in several messages: channel_grpc_train.c. */
@@ -130,8 +119,6 @@ struct ps_flight {
     struct ps_shared_way shared; /* of a flight without parts */
     struct ps_bytes whole;       /* of a train's last: the content that its ranges have made */
     bool asks;                   /* for the name of the server's local socket */
-    bool asks_near;              /* for that of its unix socket */
-    struct ps_near *near;        /* a reference; NULL: over TCP */
     bool answered;               /* by the server itself */
     grpc_byte_buffer *message;
     grpc_metadata_array first_metadata, last_metadata;
@@ -177,8 +164,7 @@ struct ps_grpc_side {
     const struct ps_clock *clock;      /* borrowed */
     uint32_t shard_count;
     bool shares; /* memory, with servers on this host */
-    bool nears;  /* unix sockets */
-    atomic_uint_fast64_t shared_calls, shared_bytes, near_calls;
+    atomic_uint_fast64_t shared_calls, shared_bytes;
     atomic_uint running; /* flights */
     grpc_completion_queue *queue;
     grpc_channel_credentials *credentials;
@@ -194,31 +180,6 @@ struct ps_grpc_side {
 };
 
 gpr_timespec ps_grpc_after_ms(uint64_t time_ms);
-
-/* The settings of every channel; the TCP ones beside them (`list` has room). */
-enum { PS_CHANNEL_ARGS_MAX = 16 };
-grpc_channel_args ps_channel_args(grpc_arg list[PS_CHANNEL_ARGS_MAX], bool is_near);
-
-/* ---- Unix sockets: all under the mutex ---- */
-
-/* The server's answer to a call that asked: its name, or empty. */
-void ps_near_answered(struct ps_grpc_side *side, struct ps_connection *connection,
-                      struct ps_bytes name);
-
-/* The flight's call, not yet started, goes there if it may. */
-bool ps_near_takes(struct ps_flight *flight);
-
-/* The flight has ended: was it the way's fault? Gives its reference back. */
-void ps_near_ended(struct ps_flight *flight);
-
-/* The TCP connection was lost: there may be another server now, which is to be asked. */
-void ps_near_begin_anew(struct ps_grpc_side *side, struct ps_connection *connection);
-
-/* No further call goes there. `at_once`: what runs there fails, too. */
-void ps_near_lost(struct ps_connection *connection, bool at_once);
-
-/* What gRPC has not sent of the flight's content, it will not. */
-void ps_near_break(struct ps_flight *flight);
 
 /* ---- Connections: all under the mutex, but for connect ---- */
 
@@ -249,6 +210,8 @@ void ps_connection_remove(struct ps_flight *flight);
 /* The flight leaves, waits for its connection, or ends because there is none. */
 void ps_flight_begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32_t shard,
                      uint64_t deadline_ms);
+/* Makes a flight's call, if it has one, end soon; under the mutex. */
+void ps_flight_end_call(struct ps_flight *flight, grpc_status_code code, const char *text);
 /* Makes the flights of this call come back soon. */
 void ps_flight_cancel(struct ps_grpc_side *side, uint64_t call);
 

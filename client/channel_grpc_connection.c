@@ -13,23 +13,22 @@
 /* A state watch is renewed after this long. */
 #define WATCH_MS 1000
 
-grpc_channel_args ps_channel_args(grpc_arg list[PS_CHANNEL_ARGS_MAX], bool is_near)
+static grpc_channel *open_channel(struct ps_grpc_side *side, const char *address)
 {
-    const grpc_arg args[] = {
+    grpc_arg list[] = {
         {.key = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, .value.integer = INT_MAX},
         /* Deadlines are the engine's, sizes are what we asked for, nothing is compressed: no filter
          * is needed for them. */
         {.key = GRPC_ARG_MINIMAL_STACK, .value.integer = 1},
         {.key = GRPC_ARG_ENABLE_RETRIES, .value.integer = 0},
         {.key = GRPC_ARG_ENABLE_CHANNELZ, .value.integer = 0},
-        /* From here on: what finds servers and stays connected to them. */
         {.key = GRPC_ARG_ENABLE_HTTP_PROXY, .value.integer = 0},
         {.key = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, .value.integer = 1},
         /* A new connection is a new one, also to the same address. */
         {.key = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, .value.integer = 1},
         /* Finds servers that are frozen or cut off. The timeout is also the socket's
          * TCP_USER_TIMEOUT: when a server stops reading in the middle of a push, that is what
-         * makes gRPC let go of the caller's memory. */
+         * makes gRPC let go of the caller's memory. A unix socket has none: unix_break.h. */
         {.key = GRPC_ARG_KEEPALIVE_TIME_MS, .value.integer = 2000},
         {.key = GRPC_ARG_KEEPALIVE_TIMEOUT_MS, .value.integer = 1500},
         {.key = GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, .value.integer = 1},
@@ -39,19 +38,9 @@ grpc_channel_args ps_channel_args(grpc_arg list[PS_CHANNEL_ARGS_MAX], bool is_ne
         {.key = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, .value.integer = 1000},
         {.key = GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, .value.integer = 1000},
     };
-    enum { COMMON = 4 };
-    _Static_assert(PS_ARRAY_COUNT(args) <= PS_CHANNEL_ARGS_MAX, "there is room for all");
-    size_t count = is_near ? COMMON : PS_ARRAY_COUNT(args);
-    memcpy(list, args, sizeof args);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < PS_ARRAY_COUNT(list); i++)
         list[i].type = GRPC_ARG_INTEGER;
-    return (grpc_channel_args){count, list};
-}
-
-static grpc_channel *open_channel(struct ps_grpc_side *side, const char *address)
-{
-    grpc_arg list[PS_CHANNEL_ARGS_MAX];
-    const grpc_channel_args args = ps_channel_args(list, false);
+    const grpc_channel_args args = {PS_ARRAY_COUNT(list), list};
     return grpc_channel_create(address, side->credentials, &args);
 }
 
@@ -69,9 +58,9 @@ struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t s
         }
     }
     connection->kind = PS_TAG_CONNECTION;
-    connection->asks_near = side->nears;
     connection->shard = shard;
     snprintf(connection->address, sizeof connection->address, "%s", address);
+    connection->is_unix = strncmp(address, "unix:", strlen("unix:")) == 0;
     connection->channel = open_channel(side, connection->address);
     for (enum ps_method i = 0; i < PS_METHOD_COUNT; i++)
         connection->methods[i] =
@@ -100,11 +89,7 @@ static bool is_repeatable(enum ps_method method)
 
 static void give_up_call(struct ps_flight *flight)
 {
-    if (flight->call == NULL)
-        return;
-    grpc_call_cancel_with_status(flight->call, GRPC_STATUS_UNAVAILABLE,
-                                 "the connection was given up", NULL);
-    ps_near_break(flight);
+    ps_flight_end_call(flight, GRPC_STATUS_UNAVAILABLE, "the connection was given up");
 }
 
 /* Moves from an old connection to a new one. What the new server would know again by its request
@@ -147,7 +132,6 @@ void ps_connection_retire(struct ps_connection *connection)
     connection->detached = true;
     for (struct ps_flight *flight = connection->flights; flight != NULL; flight = flight->next)
         give_up_call(flight);
-    ps_near_lost(connection, true);
     if (connection->channel != NULL)
         grpc_channel_destroy(connection->channel);
     connection->channel = NULL;

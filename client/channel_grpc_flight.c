@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "client/range_cut.h"
 #include "client/retry.h"
+#include "client/unix_break.h"
 #include "proto/bundle_codec.h"
 #include "proto/shared_range.h"
 #include "proto/status_codes.h"
@@ -102,13 +103,18 @@ void ps_flight_make_call(struct ps_flight *flight)
         deadline = ps_grpc_after_ms(left_ms + DEADLINE_SLACK_MS);
     flight->state = PS_FLIGHT_RUNNING;
     atomic_fetch_add(&side->running, 1);
-    flight->asks_near = connection->asks_near;
-    bool is_near = ps_near_takes(flight);
-    grpc_channel *channel = is_near ? flight->near->channel : connection->channel;
-    void *method =
-        is_near ? flight->near->methods[flight->method] : connection->methods[flight->method];
-    flight->call = grpc_channel_create_registered_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS,
-                                                       side->queue, method, deadline, NULL);
+    flight->call = grpc_channel_create_registered_call(
+        connection->channel, NULL, GRPC_PROPAGATE_DEFAULTS, side->queue,
+        connection->methods[flight->method], deadline, NULL);
+}
+
+void ps_flight_end_call(struct ps_flight *flight, grpc_status_code code, const char *text)
+{
+    if (flight->call == NULL)
+        return;
+    (void)grpc_call_cancel_with_status(flight->call, code, text, NULL);
+    if (flight->connection->is_unix)
+        ps_unix_break(flight->connection->address);
 }
 
 static void content_released(void *argument)
@@ -160,14 +166,12 @@ void ps_flight_launch(struct ps_flight *flight)
     flight->message =
         flight->parts != NULL ? ps_flight_bundle_message(flight) : make_message(flight);
     flight->asks = ps_shared_link_asks(flight->connection->shared);
-    grpc_metadata asks[3];
+    grpc_metadata asks[2];
     size_t ask_count = 0;
     if (flight->asks) {
         asks[ask_count++] = ask_for(PS_SHARED_METADATA_KEY);
         asks[ask_count++] = ask_for(PS_MESSAGE_BYTES_METADATA_KEY);
     }
-    if (flight->asks_near)
-        asks[ask_count++] = ask_for(PS_LOCAL_METADATA_KEY);
     grpc_metadata_array_init(&flight->first_metadata);
     grpc_metadata_array_init(&flight->last_metadata);
     grpc_op ops[6];
@@ -276,10 +280,6 @@ void ps_flight_ended(struct ps_flight *flight)
     ps_flight_shared_ended(flight);
 
     ps_mutex_lock(&side->mutex);
-    if (flight->asks_near && flight->answered)
-        ps_near_answered(side, flight->connection,
-                         find_metadata(&flight->first_metadata, PS_LOCAL_METADATA_KEY));
-    ps_near_ended(flight);
     grpc_call *call = flight->call;
     flight->call = NULL;
     ps_mutex_unlock(&side->mutex);

@@ -169,9 +169,8 @@ PS_EXPORT void psclient_get_counters(const struct psclient *client,
                                            .duplicates = inside->duplicates,
                                            .shared_calls = shared.calls,
                                            .shared_bytes = shared.bytes,
-                                           .unix_calls = shared.near_calls,
-                                           .tcp_servers = shared.servers,
-                                           .unix_servers = shared.near_servers,
+                                           .tcp_servers = shared.tcp_servers,
+                                           .unix_servers = shared.unix_servers,
                                            .shared_servers = shared.shared_servers};
     ps_mutex_unlock(&unlocked->mutex);
     counters->feedback_bytes = ps_push_encoder_bytes(&unlocked->encoder);
@@ -200,7 +199,6 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
                                   client->memory, &client->channel, error));
     ps_bell_tell(&client->bell, client->channel.interrupt, client->channel.self);
     ps_channel_grpc_share(&client->channel, options->shared_memory != PSCLIENT_SHARED_MEMORY_OFF);
-    ps_channel_grpc_near(&client->channel, options->unix_socket != PSCLIENT_UNIX_SOCKET_OFF);
     return PS_OK;
 }
 

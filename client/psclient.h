@@ -106,13 +106,6 @@ enum psclient_shared_memory {
     PSCLIENT_SHARED_MEMORY_OFF = 1
 };
 
-/* Calls to a server on this host go through a unix socket, which the server names and which is
- * known on its host only, instead of through TCP. What is promised does not depend on it. */
-enum psclient_unix_socket {
-    PSCLIENT_UNIX_SOCKET_AUTO = 0, /* where it is possible */
-    PSCLIENT_UNIX_SOCKET_OFF = 1
-};
-
 /* Zero-initialise; name either etcd or servers. */
 struct psclient_options {
     const char *etcd;      /* URL[,URL]: find the servers and follow them when they move */
@@ -135,7 +128,6 @@ struct psclient_options {
     uint64_t feedback_bytes_max;           /* of what is left out and kept; 0: 1 GiB. Beyond it:
                                     PSCLIENT_EXHAUSTED */
     enum psclient_shared_memory shared_memory;
-    enum psclient_unix_socket unix_socket;
 };
 
 int psclient_open(const struct psclient_options *options, struct psclient **client,
@@ -308,11 +300,10 @@ struct psclient_counters {
     uint64_t feedback_bytes; /* kept at the moment: what encodings have left out */
     uint64_t shared_calls;   /* whose content went through shared memory; 0: none did */
     uint64_t shared_bytes;   /* of that content */
-    uint64_t unix_calls;     /* messages that went through unix sockets; 0: none did */
-    /* Shards whose server is reached so at the moment; each counts wherever it is. */
+    /* Shards whose server is reached so at the moment. */
     uint32_t tcp_servers;
-    uint32_t unix_servers;
-    uint32_t shared_servers; /* content goes through shared memory */
+    uint32_t unix_servers;   /* whose address is unix:PATH */
+    uint32_t shared_servers; /* of both: content goes through shared memory */
 };
 void psclient_get_counters(const struct psclient *client, struct psclient_counters *counters);
 

@@ -19,9 +19,6 @@
 #define PS_SHARED_METADATA_KEY "ps-shared-memory"
 #define PS_SHARED_METADATA_ASK "?"
 
-/* In the same way: the abstract name of the unix socket at which the server takes calls. */
-#define PS_LOCAL_METADATA_KEY "ps-unix-socket"
-
 /* In the same way: how many bytes the server takes in one message, or as one content in shared
  * memory; decimal. */
 #define PS_MESSAGE_BYTES_METADATA_KEY "ps-message-bytes"

@@ -23,10 +23,9 @@
 static const struct ps_option table[] = {
     OPTION(listen, "listen", PS_OPTION_TEXT, "HOST:PORT", "0.0.0.0:8000", NULL,
            "Address to serve gRPC on. Port 0 picks a free one and logs it."),
-    OPTION(listen_unix, "listen-unix", PS_OPTION_TEXT, "auto|off|PATH", "auto", NULL,
-           "Serve through unix sockets, too. auto: through one that clients on this host are told "
-           "of and take by themselves. PATH: also through that file, open to its owner and group, "
-           "for clients that name it (unix:PATH)."),
+    OPTION(listen_unix, "listen-unix", PS_OPTION_TEXT, "PATH", NULL, NULL,
+           "Serve through a unix socket at this file, too, open to its owner and group, for "
+           "clients that name it (unix:PATH)."),
     OPTION(advertise, "advertise", PS_OPTION_TEXT, "HOST:PORT", NULL, NULL,
            "Address that clients are told, where it differs from the one listened on. Needed when "
            "listening on 0.0.0.0 with --etcd and the host name is not one that clients resolve."),
@@ -255,12 +254,9 @@ static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_
 static enum ps_status check_listen_unix(const char *text, struct ps_error *error)
 {
     size_t size_max = sizeof((struct sockaddr_un){0}.sun_path) - 1;
-    if (strcmp(text, "auto") == 0 || strcmp(text, "off") == 0)
-        return PS_OK;
     if (strchr(text, '/') == NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "--listen-unix \"%.100s\": expected auto, off, or a path with a \"/\"",
-                       text);
+                       "--listen-unix \"%.100s\": expected a path with a \"/\"", text);
     if (strlen(text) > size_max)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "--listen-unix: a socket's path has at most %zu bytes", size_max);
@@ -271,7 +267,8 @@ static enum ps_status check_addresses(const struct ps_pserver_options *options,
                                       struct ps_error *error)
 {
     PS_TRY(ps_address_check("--listen", options->listen, error));
-    PS_TRY(check_listen_unix(options->listen_unix, error));
+    if (options->listen_unix != NULL)
+        PS_TRY(check_listen_unix(options->listen_unix, error));
     if (options->advertise != NULL)
         PS_TRY(ps_address_check("--advertise", options->advertise, error));
     /* ":PORT" is every interface there. */

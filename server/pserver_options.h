@@ -21,7 +21,7 @@
 
 struct ps_pserver_options {
     const char *listen;
-    const char *listen_unix; /* "auto", "off", or a path */
+    const char *listen_unix; /* a path; NULL: none */
     const char *advertise;   /* NULL: the bound address */
     const char *http;        /* NULL: no HTTP port */
     const char *etcd;        /* NULL: alone */

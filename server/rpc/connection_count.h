@@ -14,7 +14,7 @@
 
 struct ps_connection_count {
     uint32_t tcp;
-    uint32_t local; /* unix sockets, abstract ones and files */
+    uint32_t local; /* unix sockets */
 };
 
 /* Connections that came to TCP port `port`, and to unix sockets that take streams. */

@@ -1,14 +1,11 @@
-/* Names and files of unix sockets. gRPC would remove the file of a living server as well: whether
+/* Files of unix sockets. gRPC would remove the file of a living server as well: whether
  * one is alive is found out before, and by one server of a folder at a time. */
 #include "server/rpc/local_listener.h"
-
-#include "base/random.h"
 
 #include <grpc/grpc_security.h>
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -25,22 +22,6 @@ static enum ps_status lock_folder(const char *path, int *folder, struct ps_error
 static enum ps_status check_nobody_listens(const struct sockaddr_un *address,
                                            struct ps_error *error);
 
-enum ps_status ps_local_listener_open(grpc_server *server, char name[PS_LOCAL_NAME_BYTES_MAX + 1],
-                                      struct ps_error *error)
-{
-    uint64_t number[2];
-    char chosen[PS_LOCAL_NAME_BYTES_MAX + 1];
-    char address[sizeof chosen + sizeof "unix-abstract:"];
-    ps_random_system(number, sizeof number);
-    (void)snprintf(chosen, sizeof chosen, "pserver-grpc-%016" PRIx64 "%016" PRIx64, number[0],
-                   number[1]);
-    (void)snprintf(address, sizeof address, "unix-abstract:%s", chosen);
-    if (!add_port(server, address))
-        return ps_fail(error, PS_ERR_IO, "cannot listen on %s", address);
-    memcpy(name, chosen, sizeof chosen);
-    return PS_OK;
-}
-
 static bool add_port(grpc_server *server, const char *address)
 {
     grpc_server_credentials *credentials = grpc_insecure_server_credentials_create();
@@ -49,8 +30,7 @@ static bool add_port(grpc_server *server, const char *address)
     return port > 0;
 }
 
-enum ps_status ps_local_listener_open_file(grpc_server *server, const char *path,
-                                           struct ps_error *error)
+enum ps_status ps_local_listener_open(grpc_server *server, const char *path, struct ps_error *error)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     char text[sizeof address.sun_path + sizeof "unix:"];

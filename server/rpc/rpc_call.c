@@ -182,7 +182,6 @@ void ps_rpc_batch_headers(struct ps_rpc_batch *batch)
     const struct ps_rpc_context *context = call->lane->context;
     offer(call, PS_SHARED_METADATA_KEY,
           context->shared != NULL ? ps_shared_memory_name(context->shared) : NULL);
-    offer(call, PS_LOCAL_METADATA_KEY, context->local_name[0] != '\0' ? context->local_name : NULL);
     offer(call, PS_MESSAGE_BYTES_METADATA_KEY, context->message_bytes_text);
     op->data.send_initial_metadata.count = call->offer_count;
     op->data.send_initial_metadata.metadata = call->offers;

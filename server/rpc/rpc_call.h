@@ -36,7 +36,7 @@ struct ps_rpc_call {
     struct ps_bytes *pieces;       /* owned unless it is inline_pieces */
     grpc_metadata status_words[2]; /* trailing metadata of a failure */
     bool counted;                  /* among the context's calls in flight */
-    grpc_metadata offers[3];       /* initial metadata, if the request asks for it */
+    grpc_metadata offers[2];       /* initial metadata, if the request asks for it */
     size_t offer_count;
     bool headers_sent;
     int cancelled; /* written by GRPC_OP_RECV_CLOSE_ON_SERVER */

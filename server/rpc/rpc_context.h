@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "base/busy_poll.h"
-#include "base/local_socket.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "proto/health_codec.h"
@@ -33,8 +32,7 @@ struct ps_rpc_context {
     struct ps_helpers helpers; /* for large requests */
     struct ps_peer_limits limits;
     struct ps_busy_poll_wish busy_poll;
-    struct ps_shared_memory *shared;              /* NULL: none is offered */
-    char local_name[PS_LOCAL_NAME_BYTES_MAX + 1]; /* of the unix socket; empty: none */
+    struct ps_shared_memory *shared; /* NULL: none is offered */
     uint64_t message_bytes_max;
     char message_bytes_text[24]; /* the same, for clients that ask */
     uint64_t reply_ms_max;       /* a client that leaves a reply alone for longer is given up */

@@ -58,9 +58,6 @@ static enum ps_status build_slots(struct ps_rpc_server *server, struct ps_lane *
                                   struct ps_error *error);
 static enum ps_status bind_address(struct ps_rpc_server *server, const char *address,
                                    struct ps_error *error);
-static enum ps_status bind_locally(struct ps_rpc_server *server,
-                                   const struct ps_rpc_server_options *options,
-                                   struct ps_error *error);
 static enum ps_status offer_shared_memory(struct ps_rpc_server *server,
                                           const struct ps_rpc_server_options *options,
                                           struct ps_error *error);
@@ -121,7 +118,9 @@ static enum ps_status build(struct ps_rpc_server *server,
     PS_TRY(register_methods(server, options->reflection, error));
     PS_TRY(build_lanes(server, lane_count < LANES_MAX ? lane_count : LANES_MAX, error));
     PS_TRY(bind_address(server, options->listen, error));
-    return bind_locally(server, options, error);
+    if (options->listen_file == NULL)
+        return PS_OK;
+    return ps_local_listener_open(server->context.server, options->listen_file, error);
 }
 
 static enum ps_status register_method(struct ps_rpc_server *server, const char *path,
@@ -194,20 +193,6 @@ static enum ps_status bind_address(struct ps_rpc_server *server, const char *add
     if (port <= 0 || port > UINT16_MAX)
         return ps_fail(error, PS_ERR_IO, "cannot listen on %s", address);
     server->port = (uint16_t)port;
-    return PS_OK;
-}
-
-/* A file was asked for by name; the other socket is for clients that would go on without. */
-static enum ps_status bind_locally(struct ps_rpc_server *server,
-                                   const struct ps_rpc_server_options *options,
-                                   struct ps_error *error)
-{
-    struct ps_error why = {0};
-    if (options->listen_file != NULL)
-        PS_TRY(ps_local_listener_open_file(server->context.server, options->listen_file, error));
-    if (options->listens_locally &&
-        ps_local_listener_open(server->context.server, server->context.local_name, &why) != PS_OK)
-        PS_LOG(options->log, PS_LOG_WARN, "unix socket", "not offered", PS_FIELD_ERROR(&why));
     return PS_OK;
 }
 

@@ -27,7 +27,6 @@ struct ps_rpc_server_options {
     const struct ps_log *log;
     struct ps_metrics *metrics;
     const char *listen;                 /* "HOST:PORT"; port 0 picks a free one */
-    bool listens_locally;               /* under a name that clients on this host are told */
     const char *listen_file;            /* a unix socket's path; NULL: none */
     uint32_t lane_count;                /* 0: one per two cores, at least 1 */
     uint32_t update_threads;            /* at one update; 0: up to 4, where there are cores */

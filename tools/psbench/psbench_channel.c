@@ -49,7 +49,6 @@ void ps_bench_channel_main(void *argument)
     }
     struct ps_channel_shared ways = ps_channel_grpc_shared(&lane.channel);
     lane.load->channel_ways.shared_bytes += ways.bytes;
-    lane.load->channel_ways.unix_calls += ways.near_calls;
     lane.channel.destroy(lane.channel.self);
     ps_release(ps_allocator_heap(), lane.slots);
 }
@@ -64,10 +63,8 @@ static enum ps_status open_lane(struct lane *lane, struct ps_bench_load *load,
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the channel's slots");
     enum ps_status status = ps_channel_grpc_create(1, load->wish.busy_poll, ps_clock_real(), memory,
                                                    &lane->channel, error);
-    if (status == PS_OK) {
+    if (status == PS_OK)
         ps_channel_grpc_share(&lane->channel, load->wish.shares);
-        ps_channel_grpc_near(&lane->channel, load->wish.nears);
-    }
     if (status == PS_OK && !lane->channel.route(lane->channel.self, 0, load->wish.servers)) {
         lane->channel.destroy(lane->channel.self);
         status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a connection");

@@ -31,11 +31,6 @@ struct ps_bench_server_wish ps_bench_server_wish_of(const struct ps_bench *bench
     };
 }
 
-static bool is_transport(const struct ps_bench_options *options, const char *word)
-{
-    return strcmp(options->transport, word) == 0;
-}
-
 struct ps_bench_load_wish ps_bench_load_wish_of(const struct ps_bench *bench, const char *servers)
 {
     const struct ps_bench_options *options = bench->options;
@@ -48,8 +43,7 @@ struct ps_bench_load_wish ps_bench_load_wish_of(const struct ps_bench *bench, co
         .via = via_of(options->via),
         .busy_poll_text = options->busy_poll_text,
         .busy_poll = options->busy_poll,
-        .shares = !is_transport(options, "tcp") && !is_transport(options, "unix"),
-        .nears = is_transport(options, "unix") || is_transport(options, "auto"),
+        .shares = strcmp(options->transport, "tcp") != 0,
         .initialise = true,
     };
 }

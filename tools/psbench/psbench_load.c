@@ -107,7 +107,6 @@ static enum ps_status connect_client(struct ps_bench_load *load, struct ps_error
         .split_bytes = UINT64_C(2) << 30,
         .busy_poll = load->wish.busy_poll_text,
         .encoding = (enum psclient_encoding)load->wish.encoding,
-        .unix_socket = load->wish.nears ? PSCLIENT_UNIX_SOCKET_AUTO : PSCLIENT_UNIX_SOCKET_OFF,
         .shared_memory =
             load->wish.shares ? PSCLIENT_SHARED_MEMORY_AUTO : PSCLIENT_SHARED_MEMORY_OFF,
     };
@@ -121,7 +120,7 @@ struct ps_bench_ways ps_bench_load_ways(const struct ps_bench_load *load)
     if (load->wish.via == PS_BENCH_VIA_CHANNEL)
         return load->channel_ways;
     psclient_get_counters(load->client, &counters);
-    return (struct ps_bench_ways){counters.shared_bytes, counters.unix_calls};
+    return (struct ps_bench_ways){counters.shared_bytes};
 }
 
 enum ps_status ps_bench_load_reconnect(struct ps_bench_load *load, const char *servers,

@@ -45,7 +45,6 @@ struct ps_bench_load_wish {
     uint64_t first_parameter; /* their numbers begin here */
     uint64_t outstanding;
     enum ps_bench_via via;
-    bool nears;                 /* calls go through a unix socket where that is possible */
     bool shares;                /* content goes through shared memory where that is possible */
     enum ps_encoding encoding;  /* of gradients; top-k of 1 % */
     const char *busy_poll_text; /* of the client */
@@ -94,7 +93,6 @@ PS_MUST_USE enum ps_status ps_bench_load_encode(struct ps_bench_load *load,
 /* What went which way, in all runs. */
 struct ps_bench_ways {
     uint64_t shared_bytes; /* of content, through shared memory */
-    uint64_t unix_calls;   /* messages through a unix socket */
 };
 struct ps_bench_ways ps_bench_load_ways(const struct ps_bench_load *load);
 

@@ -32,8 +32,9 @@ static const struct ps_option table[] = {
            "scale: clients, each with connections and threads of its own."),
     OPTION(server_count, "num-pservers", PS_OPTION_UINT, "N", "2", NULL, "scale: servers."),
     OPTION(servers, "servers", PS_OPTION_TEXT, "HOST:PORT[,HOST:PORT]", NULL, NULL,
-           "push, pull, pushpull, latency: measure these servers instead of one of its own. "
-           "They must be fresh, or have been measured with the same size before."),
+           "push, pull, pushpull, latency: measure these servers instead of one of its own; "
+           "unix:PATH is a server's socket on this host. They must be fresh, or have been measured "
+           "with the same size before."),
     OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "The same, found through etcd."),
     OPTION(job, "job", PS_OPTION_TEXT, "NAME", NULL, NULL, "Prefix of the job's keys in etcd."),
     OPTION(
@@ -45,11 +46,10 @@ static const struct ps_option table[] = {
         "client: libpsclient, from one thread that does not wait. threads: from one that waits for "
         "each operation in flight. channel: the library's gRPC channel without what decides about "
         "retries, from one thread."),
-    OPTION(
-        transport, "transport", PS_OPTION_CHOICE, "WAY", "tcp", "tcp|unix|shared|auto",
-        "How calls get to the server. tcp: all in messages, over TCP. unix: in messages, through "
-        "a unix socket. shared: over TCP, large content through memory shared with the server. "
-        "auto: as libpsclient chooses by itself. The report says what was used."),
+    OPTION(transport, "transport", PS_OPTION_CHOICE, "WAY", "tcp", "tcp|shared|auto",
+           "How content gets to the server. tcp: in messages, over the connection. shared: large "
+           "content through memory shared with the server, or it is an error. auto: as libpsclient "
+           "chooses by itself. The report says what was used."),
     OPTION(program, "pserver", PS_OPTION_TEXT, "FILE", NULL, NULL,
            "The server to start; without it the pserver beside this program."),
     OPTION(folder, "dir", PS_OPTION_TEXT, "DIR", NULL, NULL,
