@@ -128,14 +128,19 @@ START_TEST(results_come_back_with_their_statuses)
     const uint8_t content[] = {1, 2, 3, 4, 5, 6, 7, 8};
     struct ps_bytes piece = {content, sizeof content};
     const struct ps_push_result pushed[] = {
-        {.status = {PS_OK, true, {NULL, 0}, 0},
+        {.status = {.status = PS_OK, .from_server = true},
          .reply = {.version = 9, .duplicate = true, .position = 70, .durable_position = 60}},
-        {.status = {PS_ERR_BUSY, true, text("full; try again"), 50}},
-        {.status = {PS_OK, true, {NULL, 0}, 0}, .reply = {.staged = true}},
+        {.status = {.status = PS_ERR_BUSY,
+                    .from_server = true,
+                    .text = text("full; try again"),
+                    .retry_ms = 50}},
+        {.status = {.status = PS_OK, .from_server = true}, .reply = {.staged = true}},
     };
     const struct ps_pull_result pulled[] = {
-        {.status = {PS_ERR_NOT_FOUND, true, text("parameter: x does not exist"), 0}},
-        {.status = {PS_OK, true, {NULL, 0}, 0},
+        {.status = {.status = PS_ERR_NOT_FOUND,
+                    .from_server = true,
+                    .text = text("parameter: x does not exist")}},
+        {.status = {.status = PS_OK, .from_server = true},
          .reply = {.name = text("w"),
                    .dtype = PS_F64,
                    .content = ps_view_of(&piece),
