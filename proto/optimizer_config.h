@@ -1,7 +1,7 @@
 /* A serialized OptimizerConfig as a plain struct, and back.
  *
  * The struct mirrors the message field by field; what its numbers mean is decided elsewhere
- * (server/core/parameter_settings.h turns it into the optimizer's settings).
+ * (server/core/update/parameter_settings.h turns it into the optimizer's settings).
  *
  * Threads:  pure.
  * Blocking: never.

@@ -13,7 +13,7 @@
 #ifndef PS_SERVER_DEVICE_CHOICE_H
 #define PS_SERVER_DEVICE_CHOICE_H
 
-#include "server/core/device_store.h"
+#include "server/core/update/device_store.h"
 
 enum ps_device_kind { PS_DEVICE_AUTO, PS_DEVICE_CPU, PS_DEVICE_CUDA, PS_DEVICE_EMU };
 

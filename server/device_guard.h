@@ -10,7 +10,7 @@
 #ifndef PS_SERVER_DEVICE_GUARD_H
 #define PS_SERVER_DEVICE_GUARD_H
 
-#include "server/core/coordinator_driver.h"
+#include "server/core/ownership/coordinator_driver.h"
 #include "server/device_choice.h"
 #include "server/pserver_options.h"
 

@@ -47,11 +47,11 @@ struct ps_jobs {
 void ps_jobs_prepare_memory(struct ps_jobs *jobs);
 
 /* The shard's newest state, and a journal that goes on from it. PS_ERR_NOT_FOUND: there is no
- * state, the shard begins empty; otherwise as server/core/loader.h says. */
+ * state, the shard begins empty; otherwise as server/core/recovery/loader.h says. */
 PS_MUST_USE enum ps_status ps_job_load(struct ps_jobs *jobs, const struct ps_job *job,
                                        struct ps_error *error);
 
-/* A checkpoint of the shard, published if the job says so; as server/core/saver.h says. */
+/* A checkpoint of the shard, published if the job says so; as server/core/recovery/saver.h says. */
 PS_MUST_USE enum ps_status ps_job_save(struct ps_jobs *jobs, const struct ps_job *job,
                                        struct ps_error *error);
 

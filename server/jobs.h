@@ -17,9 +17,9 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "etcd/registry.h"
-#include "server/core/block_pool.h"
-#include "server/core/coordinator_driver.h"
-#include "server/core/service.h"
+#include "server/core/ownership/coordinator_driver.h"
+#include "server/core/requests/service.h"
+#include "server/core/values/block_pool.h"
 #include "server/journal_thread.h"
 #include "server/note_thread.h"
 #include "server/rpc/rpc_server.h"
@@ -52,7 +52,7 @@ void ps_jobs_report_to(struct ps_jobs *jobs, struct ps_coordinator_driver *drive
 /* What a save waits for may have happened: the journal was written. Any thread; never blocks. */
 void ps_jobs_wake(struct ps_jobs *jobs);
 
-/* The hooks of the same names in server/core/coordinator_driver.h. */
+/* The hooks of the same names in server/core/ownership/coordinator_driver.h. */
 void ps_jobs_start_load(struct ps_jobs *jobs, const struct ps_claim *claim, uint32_t shard_count);
 void ps_jobs_start_save(struct ps_jobs *jobs, const struct ps_claim *claim, bool publish);
 void ps_jobs_start_drain(struct ps_jobs *jobs, uint64_t deadline_ms);

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "checkpoint/journal.h"
-#include "server/core/service.h"
+#include "server/core/requests/service.h"
 
 struct ps_journal_thread;
 

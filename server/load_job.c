@@ -2,8 +2,8 @@
 #include "server/job.h"
 
 #include "base/file.h"
-#include "server/core/loader.h"
-#include "server/core/shard_epoch.h"
+#include "server/core/ownership/shard_epoch.h"
+#include "server/core/recovery/loader.h"
 #include "server/forecast.h"
 #include "server/replay_pool.h"
 #include "server/thread_crew.h"

@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "server/core/coordinator.h"
-#include "server/core/service.h"
+#include "server/core/ownership/coordinator.h"
+#include "server/core/requests/service.h"
 #include "server/rpc/rpc_server.h"
 
 struct ps_probes;

@@ -10,7 +10,7 @@
 #ifndef PS_SERVER_REPLAY_POOL_H
 #define PS_SERVER_REPLAY_POOL_H
 
-#include "server/core/loader.h"
+#include "server/core/recovery/loader.h"
 
 /* Rows that wait for one thread. */
 #define PS_REPLAY_QUEUE_ROWS 64

@@ -2,7 +2,7 @@
 #include "server/job.h"
 
 #include "base/file.h"
-#include "server/core/saver.h"
+#include "server/core/recovery/saver.h"
 
 /* Most that a save waits for the journal; the coordinator tries again. */
 #define JOURNAL_TIMEOUT_MS 5000

@@ -1,6 +1,6 @@
 /* The crew of a server: threads that live as long as the work does.
  *
- * Threads:  as said in server/core/crew.h; the calling thread works, too.
+ * Threads:  as said in server/core/values/crew.h; the calling thread works, too.
  * Blocking: until the work is done.
  * Errors:   threads that the system refuses are done without.
  * Memory:   none.
@@ -8,7 +8,7 @@
 #ifndef PS_SERVER_THREAD_CREW_H
 #define PS_SERVER_THREAD_CREW_H
 
-#include "server/core/crew.h"
+#include "server/core/values/crew.h"
 
 #include <stdint.h>
 

@@ -4,7 +4,7 @@
 #include "base/assert.h"
 #include "base/busy_poll.h"
 #include "base/clock.h"
-#include "server/core/service.h"
+#include "server/core/requests/service.h"
 
 #include <stdatomic.h>
 #include <utlist.h>

@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/bounds.h"
 #include "base/thread.h"
-#include "server/core/crew.h"
+#include "server/core/values/crew.h"
 
 /* More find the memory's bandwidth used up. */
 #define PS_HELPER_JOBS_MAX 4

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
-#include "server/core/service.h"
+#include "server/core/requests/service.h"
 
 #include <grpc/byte_buffer.h>
 

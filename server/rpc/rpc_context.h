@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "proto/health_codec.h"
-#include "server/core/service.h"
+#include "server/core/requests/service.h"
 #include "server/rpc/helpers.h"
 #include "server/rpc/peer_limits.h"
 #include "server/rpc/rpc_metrics.h"

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/status.h"
-#include "server/core/service.h"
+#include "server/core/requests/service.h"
 
 struct ps_rpc_server;
 

@@ -2,7 +2,7 @@
 #include "server/rpc/shared_content.h"
 
 #include "base/assert.h"
-#include "server/core/spread.h"
+#include "server/core/update/spread.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>

@@ -21,7 +21,7 @@
 #ifndef PS_SERVER_RPC_SHARED_CONTENT_H
 #define PS_SERVER_RPC_SHARED_CONTENT_H
 
-#include "server/core/service.h"
+#include "server/core/requests/service.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/shared_memory.h"
 

@@ -21,7 +21,7 @@
 #include "base/buffer.h"
 #include "proto/codec.h"
 #include "proto/messages.h"
-#include "server/core/service.h"
+#include "server/core/requests/service.h"
 #include "server/rpc/bundle_run.h"
 #include "server/rpc/lane.h"
 

@@ -8,7 +8,7 @@
 #ifndef PS_TESTS_BENCH_BENCH_COMMON_H
 #define PS_TESTS_BENCH_BENCH_COMMON_H
 
-#include "server/core/parameter.h"
+#include "server/core/update/parameter.h"
 
 /* How many bytes gRPC puts into one slice of a message, about. */
 #define BENCH_SLICE_BYTES ((size_t)65536)

@@ -9,7 +9,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "optimizer/loops.h"
-#include "server/core/service.h"
+#include "server/core/requests/service.h"
 #include "server/rpc/helpers.h"
 
 #include <stdio.h>

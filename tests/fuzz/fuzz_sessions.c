@@ -1,7 +1,7 @@
 /* Any bytes as the sessions of a checkpoint: refused, or a state that gives the same bytes. */
 #include "fuzz_target.h"
 
-#include "server/core/sessions.h"
+#include "server/core/sessions/sessions.h"
 #include "tests/support/fault_heap.h"
 
 #include <stdlib.h>

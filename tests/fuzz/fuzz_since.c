@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "client/replica.h"
 #include "proto/bundle_codec.h"
-#include "server/core/service.h"
+#include "server/core/requests/service.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fault_heap.h"
 

@@ -20,7 +20,7 @@
 #ifndef PS_TESTS_SIM_SIM_CHECKER_H
 #define PS_TESTS_SIM_SIM_CHECKER_H
 
-#include "server/core/loader.h"
+#include "server/core/recovery/loader.h"
 #include "tests/sim/sim_server.h"
 
 struct sim_history; /* of one shard */

@@ -4,7 +4,7 @@
 #include "base/assert.h"
 #include "client/init_epoch.h"
 #include "client/numbering.h"
-#include "server/core/sessions.h"
+#include "server/core/sessions/sessions.h"
 #include "tests/sim/sim_client_calls.h"
 #include "tests/sim/sim_replica.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/assert.h"
 #include "proto/optimizer_config.h"
-#include "server/core/staging.h"
+#include "server/core/requests/staging.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_server.h"

@@ -9,10 +9,10 @@
 #ifndef PS_TESTS_SIM_SIM_SERVER_H
 #define PS_TESTS_SIM_SIM_SERVER_H
 
-#include "server/core/coordinator_driver.h"
-#include "server/core/loader.h"
-#include "server/core/noter.h"
-#include "server/core/saver.h"
+#include "server/core/ownership/coordinator_driver.h"
+#include "server/core/recovery/loader.h"
+#include "server/core/recovery/noter.h"
+#include "server/core/recovery/saver.h"
 #include "tests/sim/sim_kv.h"
 #include "tests/sim/sim_network.h"
 

@@ -1,6 +1,6 @@
 /* What the server's other thread does: loads, writes, publishes; and its disk. */
 #include "base/assert.h"
-#include "server/core/loader.h"
+#include "server/core/recovery/loader.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_server.h"
 

@@ -210,7 +210,8 @@ def check_room(path, number, name, findings):
         if name.startswith("tests/"):
             findings.add(path, number, "include-direction", "the product does not see its tests")
         return
-    if target != room and target not in rules.ROOMS[room]:
+    if target != room and not any((target + "/").startswith(seen + "/")
+                                  for seen in rules.ROOMS[room]):
         allowed = ", ".join([room] + rules.ROOMS[room])
         findings.add(path, number, "include-direction",
                      f"{room} may not see \"{name}\"; it sees {allowed}")

@@ -6,7 +6,16 @@ FILE_LINES_MAX = 500
 
 # The folders of the source tree, the deepest first, and what each may include besides itself.
 ROOMS = {
-    "server/core": ["base", "json", "proto", "optimizer", "checkpoint", "etcd"],
+    "server/core/ownership": ["base", "proto", "checkpoint", "etcd", "server/core/recovery",
+                              "server/core/requests", "server/core/values"],
+    "server/core/recovery": ["base", "json", "proto", "optimizer", "checkpoint", "etcd",
+                             "server/core/requests", "server/core/sessions",
+                             "server/core/update", "server/core/values"],
+    "server/core/requests": ["base", "proto", "optimizer", "checkpoint", "server/core/sessions",
+                             "server/core/update", "server/core/values"],
+    "server/core/sessions": ["base", "proto", "optimizer"],
+    "server/core/update": ["base", "proto", "optimizer", "checkpoint", "server/core/values"],
+    "server/core/values": ["base", "proto", "optimizer", "checkpoint"],
     "server/rpc": ["base", "json", "proto", "server/core", "optimizer", "checkpoint", "etcd"],
     "server": ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "server/core",
                "server/rpc"],

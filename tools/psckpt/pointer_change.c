@@ -2,7 +2,7 @@
 #include "tools/psckpt/pointer_change.h"
 
 #include "checkpoint/journal_note.h"
-#include "server/core/loader_verdict.h"
+#include "server/core/recovery/loader_verdict.h"
 
 #include <inttypes.h>
 #include <string.h>

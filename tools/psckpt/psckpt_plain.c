@@ -2,7 +2,7 @@
 #include "tools/psckpt/psckpt_commands.h"
 
 #include "optimizer/optimizer.h"
-#include "server/core/parameter_settings.h"
+#include "server/core/update/parameter_settings.h"
 #include "tools/optimizer_choice.h"
 #include "tools/psckpt/joined_state.h"
 #include "tools/psckpt/plain_file.h"

@@ -4,7 +4,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/journal.h"
 #include "checkpoint/journal_segments.h"
-#include "server/core/loader_replay.h"
+#include "server/core/recovery/loader_replay.h"
 #include "tools/psckpt/checkpoint_survey.h"
 #include "tools/psckpt/published.h"
 #include "tools/psckpt/shard_folders.h"

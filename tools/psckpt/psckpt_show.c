@@ -1,7 +1,7 @@
 /* show: the facts of one checkpoint and a row per parameter. */
 #include "tools/psckpt/psckpt_commands.h"
 
-#include "server/core/parameter_settings.h"
+#include "server/core/update/parameter_settings.h"
 #include "tools/json_document.h"
 #include "tools/psckpt/checkpoint_survey.h"
 #include "tools/psckpt/session_summary.h"

@@ -4,7 +4,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/checkpoint_name.h"
 #include "checkpoint/journal.h"
-#include "server/core/loader_replay.h"
+#include "server/core/recovery/loader_replay.h"
 #include "tools/json_document.h"
 #include "tools/psckpt/checkpoint_survey.h"
 #include "tools/psckpt/journal_survey.h"

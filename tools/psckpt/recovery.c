@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/journal_segments.h"
-#include "server/core/loader_replay.h"
+#include "server/core/recovery/loader_replay.h"
 
 #include <inttypes.h>
 #include <stdio.h>

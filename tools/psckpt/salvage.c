@@ -4,8 +4,8 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/journal_segments.h"
 #include "optimizer/optimizer.h"
-#include "server/core/loader_replay.h"
-#include "server/core/parameter_settings.h"
+#include "server/core/recovery/loader_replay.h"
+#include "server/core/update/parameter_settings.h"
 #include "tools/psckpt/session_summary.h"
 
 #include <inttypes.h>

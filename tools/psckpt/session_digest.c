@@ -1,7 +1,7 @@
 /* Clients and requests are sorted here: a checkpoint has them in the order of a live table. */
 #include "tools/psckpt/session_digest.h"
 
-#include "server/core/sessions.h"
+#include "server/core/sessions/sessions.h"
 
 #include <stdlib.h>
 #include <string.h>

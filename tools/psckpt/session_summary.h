@@ -8,7 +8,7 @@
 #ifndef PS_TOOLS_SESSION_SUMMARY_H
 #define PS_TOOLS_SESSION_SUMMARY_H
 
-#include "server/core/sessions.h"
+#include "server/core/sessions/sessions.h"
 #include "tools/psckpt/shard_state.h"
 
 /* One client. */

@@ -9,7 +9,7 @@
 #ifndef PS_TOOLS_SHARD_STATE_H
 #define PS_TOOLS_SHARD_STATE_H
 
-#include "server/core/service.h"
+#include "server/core/requests/service.h"
 #include "tools/psckpt/progress.h"
 
 struct shard_room;

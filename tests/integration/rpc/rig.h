@@ -12,7 +12,7 @@
 #include "base/metrics.h"
 #include "proto/messages.h"
 #include "raw_client.h"
-#include "server/core/service.h"
+#include "server/core/requests/service.h"
 #include "server/rpc/rpc_server.h"
 
 struct rig {

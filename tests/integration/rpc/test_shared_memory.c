@@ -5,7 +5,7 @@
 #include "proto/codec.h"
 #include "proto/status_codes.h"
 #include "run_suite.h"
-#include "server/core/staging.h"
+#include "server/core/requests/staging.h"
 
 #include <check.h>
 #include <stdlib.h>

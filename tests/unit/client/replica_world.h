@@ -9,7 +9,7 @@
 #define PS_TESTS_UNIT_CLIENT_REPLICA_WORLD_H
 
 #include "client/replica.h"
-#include "server/core/service.h"
+#include "server/core/requests/service.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fault_heap.h"
 

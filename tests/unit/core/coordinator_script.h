@@ -9,7 +9,7 @@
 #ifndef PS_TESTS_UNIT_CORE_COORDINATOR_SCRIPT_H
 #define PS_TESTS_UNIT_CORE_COORDINATOR_SCRIPT_H
 
-#include "server/core/coordinator.h"
+#include "server/core/ownership/coordinator.h"
 
 #define SCRIPT_TTL_MS 10000
 #define SCRIPT_SPAN_MS 8000 /* of a proof */

@@ -10,7 +10,7 @@
 #define PS_TESTS_UNIT_CORE_CORE_AHEAD_H
 
 #include "core_world.h"
-#include "server/core/service_state.h"
+#include "server/core/requests/service_state.h"
 
 /* Two blocks and a bit of 4 byte elements, four and a bit of 8. */
 enum { COUNT = 2 * PS_BLOCK_BYTES / 4 + 12345, RANGES = 5 };

@@ -8,7 +8,7 @@
 #ifndef PS_TESTS_UNIT_CORE_CORE_DEVICE_H
 #define PS_TESTS_UNIT_CORE_CORE_DEVICE_H
 
-#include "server/core/device_store.h"
+#include "server/core/update/device_store.h"
 #include "tests/unit/core/core_world.h"
 
 struct core_device {

@@ -9,8 +9,8 @@
 #define PS_TESTS_UNIT_CORE_CORE_DISK_H
 
 #include "checkpoint/journal.h"
-#include "server/core/loader.h"
-#include "server/core/saver.h"
+#include "server/core/recovery/loader.h"
+#include "server/core/recovery/saver.h"
 #include "tests/support/memory_files.h"
 #include "tests/unit/core/core_world.h"
 

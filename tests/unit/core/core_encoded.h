@@ -10,7 +10,7 @@
 #define PS_TESTS_UNIT_CORE_CORE_ENCODED_H
 
 #include "optimizer/encoded.h"
-#include "server/core/gradient_runs.h"
+#include "server/core/update/gradient_runs.h"
 #include "tests/unit/core/core_world.h"
 
 #define ENCODED_MAX 1200000

@@ -9,7 +9,7 @@
 #define PS_TESTS_UNIT_CORE_CORE_STAGING_H
 
 #include "core_world.h"
-#include "server/core/staging.h"
+#include "server/core/requests/staging.h"
 
 /* 160 KiB of float32: two parts of PART elements and a short one. */
 enum { TOTAL = 40 * 1024, PART = 16 * 1024, REST = TOTAL - 2 * PART };

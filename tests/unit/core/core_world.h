@@ -10,7 +10,7 @@
 #define PS_TESTS_UNIT_CORE_CORE_WORLD_H
 
 #include "proto/optimizer_config.h"
-#include "server/core/service.h"
+#include "server/core/requests/service.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fault_heap.h"
 

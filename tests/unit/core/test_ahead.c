@@ -1,6 +1,6 @@
 /* Pushes in ranges that are applied as they come: the bits of a push in one piece, all of it or
  * nothing, once, and within the room that is stated. */
-#include "server/core/ahead.h"
+#include "server/core/update/ahead.h"
 
 #include "core_ahead.h"
 #include "core_kinds.h"

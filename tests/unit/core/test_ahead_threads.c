@@ -1,7 +1,7 @@
 /* Ranges of several pushes of one parameter, each brought by two threads and again and again until
  * its push is done, while others read; meant to run under the thread sanitizer, too. No test
  * depends on how fast anything is. */
-#include "server/core/service_state.h"
+#include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* server/core/block_pool.c: blocks out of slabs, used again and given back. */
-#include "server/core/block_pool.h"
+/* core/values/block_pool.c: blocks out of slabs, used again and given back. */
+#include "server/core/values/block_pool.h"
 
 #include "base/assert.h"
 #include "base/slab.h"

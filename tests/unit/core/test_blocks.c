@@ -1,6 +1,6 @@
-/* server/core/blocks.c: arrays in blocks, counted by reference. */
-#include "server/core/block_pool.h"
-#include "server/core/blocks.h"
+/* core/values/blocks.c: arrays in blocks, counted by reference. */
+#include "server/core/values/block_pool.h"
+#include "server/core/values/blocks.h"
 #include "tests/unit/core/core_world.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* server/core/coordinator.c: from the first tick to serving, and the lease on the way. */
+/* core/ownership/coordinator.c: from the first tick to serving, and the lease on the way. */
 #include "coordinator_script.h"
 #include "run_suite.h"
 

@@ -1,5 +1,5 @@
-/* server/core/coordinator.c: a server that has lost what was in its memory gives the shard back at
- * once, whatever it was doing. */
+/* core/ownership/coordinator.c: a server that has lost what was in its memory gives the shard back
+ * at once, whatever it was doing. */
 #include "coordinator_script.h"
 #include "run_suite.h"
 

@@ -1,8 +1,8 @@
-/* server/core/coordinator_driver.c and coordinator_hands.c: the coordinator on a store in memory
+/* core/ownership/coordinator_driver.c and coordinator_hands.c: the coordinator on a store in memory
  * and a real service, with hooks that the test answers. */
 #include "base/thread.h"
 #include "run_suite.h"
-#include "server/core/coordinator_driver.h"
+#include "server/core/ownership/coordinator_driver.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/temp_folder.h"

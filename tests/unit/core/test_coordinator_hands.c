@@ -1,6 +1,6 @@
-/* server/core/coordinator_hands.c: what an answer of the store is worth, and what is told of it. */
+/* core/ownership/coordinator_hands.c: what an answer of the store is worth, and what is told. */
 #include "run_suite.h"
-#include "server/core/coordinator_driver.h"
+#include "server/core/ownership/coordinator_driver.h"
 #include "tests/support/fake_clock.h"
 
 #include <check.h>

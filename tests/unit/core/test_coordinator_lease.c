@@ -1,4 +1,4 @@
-/* server/core/coordinator.c: proofs, their end, losing a claim, and stopping. */
+/* core/ownership/coordinator.c: proofs, their end, losing a claim, and stopping. */
 #include "coordinator_script.h"
 #include "run_suite.h"
 

@@ -1,5 +1,5 @@
-/* server/core/coordinator.c: random lives. A tiny model of the store answers, late, wrongly or not
- * at all, and what must always hold is checked after every step. */
+/* core/ownership/coordinator.c: random lives. A tiny model of the store answers, late, wrongly or
+ * not at all, and what must always hold is checked after every step. */
 #include "coordinator_script.h"
 
 #include "base/random.h"

@@ -1,5 +1,5 @@
-/* server/core/core_metrics.c: what a scrape sees of pushes and pulls. */
-#include "server/core/core_metrics.h"
+/* core/update/core_metrics.c: what a scrape sees of pushes and pulls. */
+#include "server/core/update/core_metrics.h"
 
 #include "core_ahead.h"
 

@@ -1,8 +1,8 @@
-/* server/core/delta_pull.c: what has changed since, and never a mixture. */
-#include "server/core/delta_pull.h"
+/* core/values/delta_pull.c: what has changed since, and never a mixture. */
+#include "server/core/values/delta_pull.h"
 
 #include "proto/digest.h"
-#include "server/core/service_state.h"
+#include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"
 
 #include <stdlib.h>

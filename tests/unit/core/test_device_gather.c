@@ -1,4 +1,4 @@
-/* server/core/device_gather.c: small gradients that go to the device together. */
+/* core/update/device_gather.c: small gradients that go to the device together. */
 #include "tests/unit/core/core_device.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* server/core/device_store.c: what readers get of a parameter that lives on a device. */
+/* core/update/device_store.c: what readers get of a parameter that lives on a device. */
 #include "tests/unit/core/core_device.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* server/core/device_store.c, and all that goes another way when a parameter lives on a device: the
+/* core/update/device_store.c, and all that goes another way when a parameter lives on a device: the
  * same bits as on the host, by every way in and out. */
 #include "tests/unit/core/core_device.h"
 #include "tests/unit/core/core_disk.h"

@@ -1,6 +1,6 @@
-/* server/core/element_runs.c: whole elements out of pieces cut at any byte. */
+/* core/values/element_runs.c: whole elements out of pieces cut at any byte. */
 #include "base/random.h"
-#include "server/core/element_runs.h"
+#include "server/core/values/element_runs.h"
 #include "tests/unit/core/core_world.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* server/core/encoded_values.c: the bytes of encoding all values at once, whatever the blocks. */
-#include "server/core/encoded_values.h"
+/* core/values/encoded_values.c: the bytes of encoding all values at once, whatever the blocks. */
+#include "server/core/values/encoded_values.h"
 #include "tests/unit/core/core_encoded.h"
 
 #include <math.h>

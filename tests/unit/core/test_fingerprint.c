@@ -1,5 +1,5 @@
-/* server/core/fingerprint.c: what tells two requests under one id apart. */
-#include "server/core/fingerprint.h"
+/* core/sessions/fingerprint.c: what tells two requests under one id apart. */
+#include "server/core/sessions/fingerprint.h"
 
 #include "tests/unit/core/core_world.h"
 

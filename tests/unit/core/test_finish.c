@@ -1,4 +1,4 @@
-/* server/core/finish.c: FinishInitParams once, and tickets for checkpoints. */
+/* core/requests/finish.c: FinishInitParams once, and tickets for checkpoints. */
 #include "tests/unit/core/core_world.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* server/core/gradient_check.c: what is impossible is found before anything is changed, and a scan
+/* core/update/gradient_check.c: what is impossible is found before anything is changed, and a scan
  * sees the elements that a gradient stands for. */
-#include "server/core/gradient_check.h"
+#include "server/core/update/gradient_check.h"
 #include "tests/unit/core/core_encoded.h"
 
 #include <float.h>

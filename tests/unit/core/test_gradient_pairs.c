@@ -1,5 +1,5 @@
-/* server/core/gradient_pairs.c: pairs in their order, whatever the cuts and the limits. */
-#include "server/core/gradient_pairs.h"
+/* core/update/gradient_pairs.c: pairs in their order, whatever the cuts and the limits. */
+#include "server/core/update/gradient_pairs.h"
 #include "tests/unit/core/core_encoded.h"
 
 #include <string.h>

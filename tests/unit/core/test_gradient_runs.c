@@ -1,6 +1,6 @@
-/* server/core/gradient_runs.c: in whatever encoding and however cut, the elements that it stands
+/* core/update/gradient_runs.c: in whatever encoding and however cut, the elements that it stands
  * for. */
-#include "server/core/gradient_runs.h"
+#include "server/core/update/gradient_runs.h"
 #include "tests/unit/core/core_encoded.h"
 
 #include <string.h>

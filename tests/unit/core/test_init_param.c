@@ -1,6 +1,6 @@
-/* server/core/init_param.c: what InitParam refuses; a refusal changes and leaks nothing. */
+/* core/requests/init_param.c: what InitParam refuses; a refusal changes and leaks nothing. */
 #include "base/bounds.h"
-#include "server/core/parameter.h"
+#include "server/core/update/parameter.h"
 #include "tests/unit/core/core_disk.h"
 
 #include <stdio.h>

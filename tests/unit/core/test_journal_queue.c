@@ -1,5 +1,5 @@
-/* server/core/journal_queue.c: what a record keeps, what the bounds are. */
-#include "server/core/journal_queue.h"
+/* core/values/journal_queue.c: what a record keeps, what the bounds are. */
+#include "server/core/values/journal_queue.h"
 
 #include "tests/unit/core/core_world.h"
 

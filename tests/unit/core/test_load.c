@@ -1,4 +1,4 @@
-/* server/core/load.c: what was saved comes back, bit for bit, or not at all. */
+/* core/recovery/load.c: what was saved comes back, bit for bit, or not at all. */
 #include "tests/unit/core/core_disk.h"
 #include "tests/unit/core/core_kinds.h"
 

@@ -1,5 +1,5 @@
-/* server/core/load_arrays.c: arrays that are read in several parts, by several threads. */
-#include "server/core/load_arrays.h"
+/* core/recovery/load_arrays.c: arrays that are read in several parts, by several threads. */
+#include "server/core/recovery/load_arrays.h"
 
 #include "base/thread.h"
 #include "tests/unit/core/core_disk.h"

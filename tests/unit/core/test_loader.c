@@ -1,4 +1,4 @@
-/* server/core/loader.c: the newest whole checkpoint, and what is said of the others. */
+/* core/recovery/loader.c: the newest whole checkpoint, and what is said of the others. */
 #include "checkpoint/catalog.h"
 #include "checkpoint/checkpoint_name.h"
 #include "tests/support/fault_files.h"

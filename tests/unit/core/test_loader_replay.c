@@ -1,4 +1,4 @@
-/* server/core/loader.c and loader_replay.c with a journal: what recovery takes, what it passes
+/* core/recovery/loader.c and loader_replay.c with a journal: what recovery takes, what it passes
  * over, and what it refuses. */
 #include "checkpoint/journal_segments.h"
 #include "tests/unit/core/core_disk.h"

@@ -1,6 +1,6 @@
-/* server/core/loader_verdict.c, and the loader with it: a pointer, a journal, and files that are
+/* core/recovery/loader_verdict.c, and the loader with it: a pointer, a journal, and files that are
  * not there. */
-#include "server/core/loader_verdict.h"
+#include "server/core/recovery/loader_verdict.h"
 
 #include "checkpoint/catalog.h"
 #include "tests/unit/core/core_disk.h"

@@ -1,8 +1,8 @@
-/* server/core/noter.c: what is noted, at which pace, and what recovery makes of it. */
-#include "server/core/noter.h"
+/* core/recovery/noter.c: what is noted, at which pace, and what recovery makes of it. */
+#include "server/core/recovery/noter.h"
 
 #include "checkpoint/journal_segments.h"
-#include "server/core/service_state.h"
+#include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_disk.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* server/core/parameter.c: a parameter's life, and holding one of its versions. */
-#include "server/core/parameter.h"
+/* core/update/parameter.c: a parameter's life, and holding one of its versions. */
+#include "server/core/update/parameter.h"
 #include "tests/unit/core/core_world.h"
 
 #include <string.h>

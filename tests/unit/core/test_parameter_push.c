@@ -1,7 +1,7 @@
-/* server/core/parameter_push.c: an update gives the same bits however the gradient was cut and
+/* core/update/parameter_push.c: an update gives the same bits however the gradient was cut and
  * whoever holds the version before it. */
 #include "optimizer/optimizer.h"
-#include "server/core/parameter.h"
+#include "server/core/update/parameter.h"
 #include "tests/unit/core/core_world.h"
 
 #include <math.h>

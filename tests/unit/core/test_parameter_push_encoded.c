@@ -1,6 +1,6 @@
-/* server/core/parameter_push.c with encoded gradients: the bits of decoding first, and no block is
+/* core/update/parameter_push.c with encoded gradients: the bits of decoding first, and no block is
  * touched that need not be. */
-#include "server/core/parameter.h"
+#include "server/core/update/parameter.h"
 #include "tests/unit/core/core_encoded.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* server/core/parameter_settings.c: every optimizer and schedule of the message reaches the rule
+/* core/update/parameter_settings.c: every optimizer and schedule of the message reaches the rule
  * it means, and nonsense is refused. */
-#include "server/core/parameter_settings.h"
+#include "server/core/update/parameter_settings.h"
 #include "tests/unit/core/core_world.h"
 
 #include <math.h>

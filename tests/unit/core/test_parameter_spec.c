@@ -1,6 +1,6 @@
-/* server/core/parameter_spec.c: the facts of a parameter outlive whoever gave them. */
+/* core/values/parameter_spec.c: the facts of a parameter outlive whoever gave them. */
 #include "base/hash.h"
-#include "server/core/parameter_spec.h"
+#include "server/core/values/parameter_spec.h"
 #include "tests/unit/core/core_world.h"
 
 #include <string.h>

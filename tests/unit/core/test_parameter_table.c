@@ -1,5 +1,5 @@
-/* server/core/parameter_table.c: parameters by name. */
-#include "server/core/parameter_table.h"
+/* core/update/parameter_table.c: parameters by name. */
+#include "server/core/update/parameter_table.h"
 #include "tests/unit/core/core_world.h"
 
 #include <stdio.h>

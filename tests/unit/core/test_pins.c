@@ -1,8 +1,8 @@
 /* Versions that stay readable while they are read in ranges, and no longer. */
-#include "server/core/pins.h"
+#include "server/core/values/pins.h"
 
 #include "core_world.h"
-#include "server/core/service_state.h"
+#include "server/core/requests/service_state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* server/core/pull.c: one version, whole, for as long as it is held. */
-#include "server/core/service_state.h"
+/* core/requests/pull.c: one version, whole, for as long as it is held. */
+#include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"
 
 static const float ones[] = {1, 1, 1, 1};

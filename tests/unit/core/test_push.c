@@ -1,5 +1,5 @@
-/* server/core/push.c: what SendGrad refuses, with the texts of the contract, and what it does. */
-#include "server/core/service_state.h"
+/* core/requests/push.c: what SendGrad refuses, with the texts of the contract, and what it does. */
+#include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"
 
 #include <math.h>

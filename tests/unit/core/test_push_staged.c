@@ -1,6 +1,6 @@
 /* Pushes and initialisations in ranges beside whole ones: what an id stands for, what is left of it
  * when the other came first, and what a claimed length may keep others from. */
-#include "server/core/service_state.h"
+#include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"
 
 #include <string.h>

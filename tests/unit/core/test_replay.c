@@ -1,5 +1,5 @@
-/* server/core/replay.c: replayed bits are those of the run that never stopped, and records that do
- * not fit are refused. */
+/* core/recovery/replay.c: replayed bits are those of the run that never stopped, and records that
+ * do not fit are refused. */
 #include "base/thread.h"
 #include "tests/unit/core/core_disk.h"
 #include "tests/unit/core/core_encoded.h"

@@ -1,4 +1,4 @@
-/* server/core/replay.c on a state that was put together: it has some records already, and lacks
+/* core/recovery/replay.c on a state that was put together: it has some records already, and lacks
  * parameters. */
 #include "tests/unit/core/core_disk.h"
 

@@ -1,5 +1,5 @@
-/* server/core/report.c: status and the list of parameters. */
-#include "server/core/service_state.h"
+/* core/requests/report.c: status and the list of parameters. */
+#include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* server/core/saver.c: file, pointer, sweep, in this order, whatever fails. */
+/* core/recovery/saver.c: file, pointer, sweep, in this order, whatever fails. */
 #include "checkpoint/catalog.h"
 #include "tests/unit/core/core_disk.h"
 

@@ -1,4 +1,4 @@
-/* server/core/saver.c: what a save does when there is nothing new. */
+/* core/recovery/saver.c: what a save does when there is nothing new. */
 #include "checkpoint/catalog.h"
 #include "tests/unit/core/core_disk.h"
 

@@ -1,4 +1,4 @@
-/* server/core/saver.c: publications whose answer was lost, and that land later. */
+/* core/recovery/saver.c: publications whose answer was lost, and that land later. */
 #include "checkpoint/catalog.h"
 #include "tests/unit/core/core_disk.h"
 

@@ -1,5 +1,5 @@
-/* server/core/service.c: the shard's states, and who is refused in which. */
-#include "server/core/service_state.h"
+/* core/requests/service.c: the shard's states, and who is refused in which. */
+#include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* server/core/service.c: what a fence says, and that a paused machine is behind one. */
+/* core/requests/service.c: what a fence says, and that a paused machine is behind one. */
 #include "tests/unit/core/core_world.h"
 
 #include <string.h>

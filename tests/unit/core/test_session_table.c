@@ -1,5 +1,5 @@
-/* server/core/session_table.c: slots that grow with what a client has sent. */
-#include "server/core/session_table.h"
+/* core/sessions/session_table.c: slots that grow with what a client has sent. */
+#include "server/core/sessions/session_table.h"
 
 #include "base/random.h"
 #include "tests/unit/core/core_world.h"

@@ -1,5 +1,5 @@
-/* server/core/sessions.c: what is a repeat, what is too old, who is forgotten. */
-#include "server/core/session_table.h"
+/* core/sessions/sessions.c: what is a repeat, what is too old, who is forgotten. */
+#include "server/core/sessions/session_table.h"
 
 #include "tests/unit/core/core_world.h"
 

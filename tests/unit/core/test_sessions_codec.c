@@ -1,5 +1,5 @@
-/* server/core/sessions_codec.c: equal states give equal bytes, and other bytes are refused. */
-#include "server/core/sessions.h"
+/* core/sessions/sessions_codec.c: equal states give equal bytes, and other bytes are refused. */
+#include "server/core/sessions/sessions.h"
 
 #include "base/random.h"
 #include "tests/unit/core/core_world.h"

@@ -1,5 +1,5 @@
-/* server/core/sessions.c against a model that remembers everything of every client. */
-#include "server/core/sessions.h"
+/* core/sessions/sessions.c against a model that remembers everything of every client. */
+#include "server/core/sessions/sessions.h"
 
 #include "base/random.h"
 #include "tests/unit/core/core_world.h"

@@ -1,4 +1,4 @@
-/* server/core/settle.c, and push.c with a journal: when a reply may go, in every state. */
+/* core/requests/settle.c, and push.c with a journal: when a reply may go, in every state. */
 #include "tests/unit/core/core_world.h"
 
 #include <stdio.h>

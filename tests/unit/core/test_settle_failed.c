@@ -1,5 +1,5 @@
-/* server/core/settle.c and journal_queue.c: a journal that fails, and works again. */
-#include "server/core/device_store.h"
+/* core/requests/settle.c and journal_queue.c: a journal that fails, and works again. */
+#include "server/core/update/device_store.h"
 #include "tests/unit/core/core_world.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* server/core/shard_epoch.c: epochs rise even when the store's history begins anew. */
+/* core/ownership/shard_epoch.c: epochs rise even when the store's history begins anew. */
 #include "run_suite.h"
-#include "server/core/shard_epoch.h"
+#include "server/core/ownership/shard_epoch.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/memory_files.h"
 

@@ -1,4 +1,4 @@
-/* server/core/snapshot.c: everything of one instant, held while training goes on. */
+/* core/recovery/snapshot.c: everything of one instant, held while training goes on. */
 #include "tests/unit/core/core_world.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* server/core/sparse_apply.c: named elements get what they would get alone, others nothing. */
-#include "server/core/sparse_apply.h"
+/* core/update/sparse_apply.c: named elements get what they would get alone, others nothing. */
+#include "server/core/update/sparse_apply.h"
 #include "tests/unit/core/core_encoded.h"
 
 #include <string.h>

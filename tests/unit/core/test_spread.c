@@ -1,12 +1,12 @@
-/* server/core/spread.c: an update by several threads has the bits of one by one thread, refuses
+/* core/update/spread.c: an update by several threads has the bits of one by one thread, refuses
  * what that refuses with the same words, and small ones are left to one thread. */
-#include "server/core/spread.h"
+#include "server/core/update/spread.h"
 
 #include "base/thread.h"
 #include "optimizer/optimizer.h"
 #include "run_suite.h"
-#include "server/core/crew.h"
-#include "server/core/parameter.h"
+#include "server/core/update/parameter.h"
+#include "server/core/values/crew.h"
 #include "tests/unit/core/core_encoded.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* server/core/staged_part.c: contents of ranges are the content of the whole when they are put
+/* core/requests/staged_part.c: contents of ranges are the content of the whole when they are put
  * together, and what cannot be a range is refused. */
-#include "server/core/staged_part.h"
+#include "server/core/requests/staged_part.h"
 
 #include "core_encoded.h"
 

@@ -1,5 +1,5 @@
 /* Parts that wait for each other: whole only when all are there, bounded, and gone in time. */
-#include "server/core/staging.h"
+#include "server/core/requests/staging.h"
 
 #include "core_staging.h"
 

@@ -1,5 +1,5 @@
-/* server/core/staging_room.c: who is let in, who waits, and who gives way to whom. */
-#include "server/core/staging_room.h"
+/* core/requests/staging_room.c: who is let in, who waits, and who gives way to whom. */
+#include "server/core/requests/staging_room.h"
 
 #include "core_staging.h"
 

@@ -1,5 +1,5 @@
-/* server/core/tickets.c: who waits for which checkpoint. */
-#include "server/core/tickets.h"
+/* core/requests/tickets.c: who waits for which checkpoint. */
+#include "server/core/requests/tickets.h"
 #include "tests/unit/core/core_world.h"
 
 static struct ps_tickets tickets;

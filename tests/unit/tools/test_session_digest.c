@@ -2,7 +2,7 @@
 #include "tools/psckpt/session_digest.h"
 
 #include "run_suite.h"
-#include "server/core/sessions.h"
+#include "server/core/sessions/sessions.h"
 
 #include <check.h>
 #include <string.h>

@@ -1,0 +1,270 @@
+/* The coordinator's turns: what was answered, told or seen is fed to it, one question to the store
+ * per turn (coordinator_hands.c) and everything else at once. */
+#include "server/core/ownership/coordinator_driver.h"
+
+#include "base/assert.h"
+#include "server/core/ownership/coordinator_hands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool take_mail(struct ps_coordinator_driver *driver, struct ps_event *event);
+static bool take_news(struct ps_coordinator_driver *driver, struct ps_event *event);
+static void feed(struct ps_coordinator_driver *driver, const struct ps_event *event);
+
+/* ---- Life ---- */
+
+enum ps_status ps_coordinator_driver_create(const struct ps_coordinator_driver_options *options,
+                                            struct ps_coordinator_driver **out,
+                                            struct ps_error *error)
+{
+    if (strlen(options->address) >= PS_ADDRESS_BYTES_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "the address is longer than %d bytes",
+                       PS_ADDRESS_BYTES_MAX - 1);
+    if (options->coordinator.ttl_ms < PS_LEASE_TTL_MS_MIN)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "a lease lasts %d ms at least",
+                       PS_LEASE_TTL_MS_MIN);
+
+    struct ps_coordinator_driver *driver = ps_zeroed(options->memory, sizeof *driver);
+    if (driver == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the coordinator");
+    ps_coordinator_init(&driver->coordinator, &options->coordinator);
+    driver->hooks = options->hooks;
+    driver->shard_count_wish = options->shard_count_wish;
+    snprintf(driver->address, sizeof driver->address, "%s", options->address);
+    driver->registry = options->registry;
+    driver->service = options->service;
+    driver->memory = options->memory;
+    driver->clock = options->clock;
+    driver->log = options->log;
+    ps_mutex_init(&driver->mutex, PS_RANK_QUEUE);
+    ps_condition_init(&driver->told);
+    *out = driver;
+    return PS_OK;
+}
+
+void ps_coordinator_driver_destroy(struct ps_coordinator_driver *driver)
+{
+    if (driver == NULL)
+        return;
+    ps_condition_fini(&driver->told);
+    ps_mutex_fini(&driver->mutex);
+    ps_release(driver->memory, driver);
+}
+
+bool ps_coordinator_driver_ended(const struct ps_coordinator_driver *driver, struct ps_error *why)
+{
+    enum ps_status outcome = driver->coordinator.outcome;
+    if (driver->coordinator.state != PS_COORDINATOR_ENDED)
+        return false;
+    if (why == NULL)
+        return true;
+    *why = (struct ps_error){.status = outcome};
+    if (outcome != PS_OK && driver->last_error.status == outcome)
+        *why = driver->last_error;
+    else if (outcome != PS_OK)
+        ps_fail(why, outcome, "%s", ps_status_sentence(outcome));
+    return true;
+}
+
+const struct ps_coordinator *
+ps_coordinator_driver_coordinator(const struct ps_coordinator_driver *driver)
+{
+    return &driver->coordinator;
+}
+
+/* ---- Turns ---- */
+
+uint64_t ps_coordinator_driver_turn(struct ps_coordinator_driver *driver)
+{
+    struct ps_event event = {.type = PS_EVENT_TICK};
+    if (driver->coordinator.state == PS_COORDINATOR_ENDED)
+        return PS_DEADLINE_NEVER;
+
+    if (driver->answered) {
+        driver->answered = false;
+        feed(driver, &driver->answer);
+    }
+    while (!driver->answered && take_mail(driver, &event))
+        feed(driver, &event);
+    if (!driver->answered && driver->coordinator.state != PS_COORDINATOR_ENDED)
+        feed(driver, &(struct ps_event){.type = PS_EVENT_TICK});
+    ps_coordinator_hands_note_proof(driver);
+    return driver->answered ? ps_now_ms(driver->clock) : driver->wake_ms;
+}
+
+void ps_coordinator_driver_wait(struct ps_coordinator_driver *driver, uint64_t until_ms)
+{
+    bool told;
+    if (driver->coordinator.state == PS_COORDINATOR_ENDED)
+        return;
+    ps_mutex_lock(&driver->mutex);
+    const struct ps_coordinator_mail *mail = &driver->mail;
+    told = mail->stop || mail->broken || mail->checkpoint_wanted || mail->drained || mail->loaded ||
+           mail->saved;
+    if (!told && !driver->coordinator.watching) {
+        uint64_t timeout_ms = until_ms == PS_DEADLINE_NEVER
+                                  ? PS_DEADLINE_NEVER
+                                  : ps_time_left_ms(driver->clock, until_ms);
+        if (timeout_ms > 0)
+            ps_condition_wait(&driver->told, &driver->mutex, timeout_ms);
+    }
+    ps_mutex_unlock(&driver->mutex);
+    if (told || !driver->coordinator.watching)
+        return;
+
+    struct ps_error error = {0};
+    bool changed = false;
+    if (ps_kv_watch_wait(driver->registry->kv, until_ms, &changed, &error) == PS_OK)
+        driver->members_changed = driver->members_changed || changed;
+    else
+        driver->watch_broken = true;
+}
+
+/* Takes one letter. False when there is none. */
+static bool take_mail(struct ps_coordinator_driver *driver, struct ps_event *event)
+{
+    struct ps_coordinator_mail *mail = &driver->mail;
+    struct ps_error error = {0};
+    bool taken = true;
+
+    *event = (struct ps_event){.type = PS_EVENT_TICK};
+    ps_mutex_lock(&driver->mutex);
+    if (mail->broken) {
+        mail->broken = false;
+        event->type = PS_EVENT_BROKEN;
+        error = driver->last_error = mail->broken_error;
+    } else if (mail->stop) {
+        mail->stop = false;
+        event->type = PS_EVENT_STOP;
+    } else if (mail->loaded) {
+        mail->loaded = false;
+        event->type = PS_EVENT_LOADED;
+        error = mail->load_error;
+    } else if (mail->saved) {
+        mail->saved = false;
+        event->type = PS_EVENT_SAVED;
+        error = mail->save_error;
+    } else if (mail->drained) {
+        mail->drained = false;
+        event->type = PS_EVENT_DRAINED;
+    } else if (mail->checkpoint_wanted) {
+        mail->checkpoint_wanted = false;
+        event->type = PS_EVENT_CHECKPOINT_WANTED;
+    } else {
+        taken = false;
+    }
+    ps_mutex_unlock(&driver->mutex);
+
+    event->status = error.status;
+    if (event->type == PS_EVENT_LOADED)
+        ps_coordinator_hands_note(driver, PS_ACTION_LOAD, &error);
+    if (event->type == PS_EVENT_SAVED)
+        ps_coordinator_hands_note(driver, PS_ACTION_SAVE, &error);
+    return taken || take_news(driver, event);
+}
+
+/* What the watch said. */
+static bool take_news(struct ps_coordinator_driver *driver, struct ps_event *event)
+{
+    if (driver->watch_broken) {
+        driver->watch_broken = false;
+        event->type = PS_EVENT_WATCH_BROKEN;
+        return true;
+    }
+    if (driver->members_changed) {
+        driver->members_changed = false;
+        event->type = PS_EVENT_MEMBERS_CHANGED;
+        return true;
+    }
+    return false;
+}
+
+static void feed(struct ps_coordinator_driver *driver, const struct ps_event *event)
+{
+    struct ps_actions actions;
+    struct ps_event dated = *event;
+    enum ps_coordinator_state before = driver->coordinator.state;
+
+    dated.now_ms = ps_now_ms(driver->clock);
+    dated.nothing_new = ps_service_has_nothing_new(driver->service, NULL, NULL);
+    ps_coordinator_step(&driver->coordinator, &dated, &actions);
+    ps_coordinator_hands_note_state(driver, before);
+    driver->wake_ms = actions.wake_ms;
+    for (size_t i = 0; i < actions.count; i++)
+        ps_coordinator_hands_do(driver, &actions.list[i]);
+}
+
+/* ---- From any thread ---- */
+
+static void begin_telling(struct ps_coordinator_driver *driver)
+{
+    ps_mutex_lock(&driver->mutex);
+}
+
+static void end_telling(struct ps_coordinator_driver *driver)
+{
+    ps_condition_signal_all(&driver->told);
+    ps_mutex_unlock(&driver->mutex);
+    ps_kv_interrupt(driver->registry->kv);
+}
+
+static struct ps_error error_of(enum ps_status status, const struct ps_error *why)
+{
+    struct ps_error error = {0};
+    if (why != NULL)
+        error = *why;
+    error.status = status;
+    return error;
+}
+
+void ps_coordinator_driver_tell_stop(struct ps_coordinator_driver *driver)
+{
+    begin_telling(driver);
+    driver->mail.stop = true;
+    end_telling(driver);
+}
+
+void ps_coordinator_driver_tell_broken(struct ps_coordinator_driver *driver,
+                                       const struct ps_error *why)
+{
+    PS_ASSERT(why->status != PS_OK);
+    begin_telling(driver);
+    driver->mail.broken = true;
+    driver->mail.broken_error = *why;
+    end_telling(driver);
+}
+
+void ps_coordinator_driver_tell_loaded(struct ps_coordinator_driver *driver, enum ps_status status,
+                                       const struct ps_error *why)
+{
+    begin_telling(driver);
+    PS_ASSERT(!driver->mail.loaded);
+    driver->mail.loaded = true;
+    driver->mail.load_error = error_of(status, why);
+    end_telling(driver);
+}
+
+void ps_coordinator_driver_tell_saved(struct ps_coordinator_driver *driver, enum ps_status status,
+                                      const struct ps_error *why)
+{
+    begin_telling(driver);
+    PS_ASSERT(!driver->mail.saved);
+    driver->mail.saved = true;
+    driver->mail.save_error = error_of(status, why);
+    end_telling(driver);
+}
+
+void ps_coordinator_driver_tell_drained(struct ps_coordinator_driver *driver)
+{
+    begin_telling(driver);
+    driver->mail.drained = true;
+    end_telling(driver);
+}
+
+void ps_coordinator_driver_tell_checkpoint_wanted(struct ps_coordinator_driver *driver)
+{
+    begin_telling(driver);
+    driver->mail.checkpoint_wanted = true;
+    end_telling(driver);
+}

@@ -1,0 +1,303 @@
+/* Carries out single actions of the coordinator: questions to the store, calls of the service and
+ * of the hooks, and the lines that people read about them. */
+#include "server/core/ownership/coordinator_hands.h"
+
+#include "base/assert.h"
+
+#define COMPONENT "coordinator"
+
+static void ask(struct ps_coordinator_driver *driver, const struct ps_action *action);
+static void doubt_after_jump(struct ps_coordinator_driver *driver, int64_t offset_ms,
+                             struct ps_error *error);
+static enum ps_status ask_shard_count(struct ps_coordinator_driver *driver, uint64_t until_ms,
+                                      uint32_t *shard_count, struct ps_error *error);
+static enum ps_status ask_forget(struct ps_coordinator_driver *driver, uint64_t until_ms,
+                                 struct ps_error *error);
+static enum ps_status ask_watch(struct ps_coordinator_driver *driver, uint64_t until_ms,
+                                struct ps_error *error);
+
+void ps_coordinator_hands_do(struct ps_coordinator_driver *driver, const struct ps_action *action)
+{
+    const struct ps_coordinator *coordinator = &driver->coordinator;
+    switch (action->type) {
+    case PS_ACTION_LOAD:
+        driver->hooks.load(driver->hooks.self, &driver->claim, coordinator->shard_count);
+        return;
+    case PS_ACTION_SAVE:
+        driver->hooks.save(driver->hooks.self, &driver->claim, action->publish);
+        return;
+    case PS_ACTION_DRAIN:
+        ps_service_drain(driver->service);
+        driver->hooks.drain(driver->hooks.self, action->until_ms);
+        return;
+    case PS_ACTION_OWN:
+        driver->claim = coordinator->claim;
+        ps_service_own(driver->service, driver->claim.index, coordinator->shard_count,
+                       driver->claim.epoch, driver->address);
+        return;
+    case PS_ACTION_BEGIN_EMPTY:
+        ps_service_begin_empty(driver->service);
+        return;
+    case PS_ACTION_PROVE:
+        ps_service_prove(driver->service, action->until_ms);
+        return;
+    case PS_ACTION_RESET:
+        ps_service_reset(driver->service);
+        return;
+    case PS_ACTION_END:
+        return; /* the state says it all */
+    default:
+        ask(driver, action);
+        return;
+    }
+}
+
+/* Puts one question; the answer is fed at the next turn. */
+static void ask(struct ps_coordinator_driver *driver, const struct ps_action *action)
+{
+    const struct ps_coordinator *coordinator = &driver->coordinator;
+    struct ps_registry *registry = driver->registry;
+    struct ps_error error = {0};
+    uint64_t until_ms = action->until_ms;
+    struct ps_event *answer = &driver->answer;
+
+    PS_ASSERT(!driver->answered);
+    *answer = (struct ps_event){.started_ms = ps_now_ms(driver->clock)};
+    int64_t offset_ms = ps_clock_offset_ms(driver->clock);
+    switch (action->type) {
+    case PS_ACTION_LEARN:
+        answer->type = PS_EVENT_LEARNED;
+        answer->status = ask_shard_count(driver, until_ms, &answer->shard_count, &error);
+        break;
+    case PS_ACTION_GRANT:
+        answer->type = PS_EVENT_GRANTED;
+        answer->status = ps_kv_lease_grant(registry->kv, coordinator->options.ttl_ms, until_ms,
+                                           &answer->lease, &error);
+        break;
+    case PS_ACTION_CLAIM:
+        answer->type = PS_EVENT_CLAIMED;
+        answer->status =
+            ps_registry_claim(registry, coordinator->shard_count, coordinator->options.index_wish,
+                              coordinator->lease, until_ms, &answer->claim, &error);
+        if (answer->status == PS_ERR_BUSY)
+            driver->spare_reason = error;
+        break;
+    case PS_ACTION_WATCH:
+        answer->type = PS_EVENT_WATCHED;
+        answer->status = ask_watch(driver, until_ms, &error);
+        break;
+    case PS_ACTION_KEEP:
+        answer->type = PS_EVENT_KEPT;
+        answer->status = coordinator->claim.epoch != 0
+                             ? ps_registry_keep(registry, &coordinator->claim, until_ms, &error)
+                             : ps_kv_lease_keep(registry->kv, coordinator->lease, until_ms, &error);
+        break;
+    case PS_ACTION_FORGET:
+        answer->type = PS_EVENT_FORGOTTEN;
+        answer->status = ask_forget(driver, until_ms, &error);
+        break;
+    case PS_ACTION_LISTEN:
+        answer->type = PS_EVENT_LISTENING;
+        answer->status = driver->hooks.listen(driver->hooks.self, &error);
+        break;
+    case PS_ACTION_PUBLISH:
+        answer->type = PS_EVENT_PUBLISHED;
+        answer->status = ps_registry_publish_address(registry, &driver->claim, driver->address,
+                                                     until_ms, &error);
+        break;
+    default:
+        PS_ASSERT(action->type == PS_ACTION_REVOKE);
+        answer->type = PS_EVENT_REVOKED;
+        answer->status = ps_kv_lease_revoke(registry->kv, coordinator->lease, until_ms, &error);
+        break;
+    }
+    if (action->type == PS_ACTION_KEEP)
+        doubt_after_jump(driver, offset_ms, &error);
+    error.status = answer->status;
+    ps_coordinator_hands_note(driver, action->type, &error);
+    driver->answered = true;
+}
+
+/* While the question was out the machine may have been paused for longer than the lease lasts, and
+ * its own clock would not have counted that: then the answer proves nothing, and it is asked again.
+ */
+static void doubt_after_jump(struct ps_coordinator_driver *driver, int64_t offset_ms,
+                             struct ps_error *error)
+{
+    struct ps_event *answer = &driver->answer;
+    int64_t jump_ms = ps_clock_offset_ms(driver->clock) - offset_ms;
+    if (answer->status == PS_OK && jump_ms > PS_CLOCK_JUMP_MS)
+        answer->status =
+            ps_fail(error, PS_ERR_TIMEOUT, "the wall clock jumped by %lld ms", (long long)jump_ms);
+    error->status = answer->status;
+    ps_service_note_unkept(driver->service, answer->status != PS_OK ? error : NULL);
+}
+
+static void note_shard_count(struct ps_coordinator_driver *driver, uint32_t shard_count);
+
+static enum ps_status ask_shard_count(struct ps_coordinator_driver *driver, uint64_t until_ms,
+                                      uint32_t *shard_count, struct ps_error *error)
+{
+    uint32_t index_wish = driver->coordinator.options.index_wish;
+    if (driver->shard_count_wish == 0)
+        PS_TRY(ps_registry_read_desired(driver->registry, until_ms, shard_count, error));
+    else
+        PS_TRY(ps_registry_desired(driver->registry, driver->shard_count_wish, until_ms,
+                                   shard_count, error));
+    note_shard_count(driver, *shard_count);
+    if (index_wish != PS_INDEX_ANY && index_wish >= *shard_count)
+        return ps_fail(error, PS_ERR_OUT_OF_RANGE,
+                       "index %u was asked for, but the job has %u shards: 0 to %u", index_wish,
+                       *shard_count, *shard_count - 1);
+    return PS_OK;
+}
+
+/* The job's number stands: parameters are placed by it. Whoever asked for another one believes to
+ * have changed it. One is the wish of those who asked for none. */
+static void note_shard_count(struct ps_coordinator_driver *driver, uint32_t shard_count)
+{
+    uint32_t wish = driver->shard_count_wish;
+    if (driver->count_noted || wish == 0 || wish == shard_count)
+        return;
+    driver->count_noted = true;
+    const struct ps_field asked = PS_FIELD_UINT("num_pservers", wish);
+    const struct ps_field has = PS_FIELD_UINT("job_has", shard_count);
+    if (wish == 1)
+        PS_LOG(driver->log, PS_LOG_INFO, COMPONENT,
+               "the job's own number of shards counts (/ps_desired)", has);
+    else
+        PS_LOG(driver->log, PS_LOG_WARN, COMPONENT,
+               "--num-pservers is not the job's number of shards (/ps_desired), which counts: "
+               "psckpt reshard makes a job of another number",
+               asked, has);
+}
+
+/* A server that saves nothing has looked for no checkpoint either. */
+static enum ps_status ask_forget(struct ps_coordinator_driver *driver, uint64_t until_ms,
+                                 struct ps_error *error)
+{
+    enum ps_status status =
+        ps_registry_forget_done(driver->registry, &driver->claim, until_ms, error);
+    if (status == PS_ERR_CONFLICT && !driver->coordinator.options.saves)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "shard %u has a checkpoint, which cannot be loaded without --data-dir: "
+                       "name the folder that it is in",
+                       driver->claim.index);
+    return status;
+}
+
+/* Reads first and watches from there on, so that no change falls between the two. */
+static enum ps_status ask_watch(struct ps_coordinator_driver *driver, uint64_t until_ms,
+                                struct ps_error *error)
+{
+    struct ps_members members = {0};
+    uint32_t wish = driver->coordinator.options.index_wish;
+    enum ps_status status =
+        ps_registry_read_members(driver->registry, driver->memory, until_ms, &members, error);
+    if (status == PS_OK)
+        status = ps_registry_watch_members(driver->registry, members.revision + 1, until_ms, error);
+    for (uint32_t i = 0; status == PS_OK && i < members.shard_count; i++)
+        if (members.rows[i].epoch == 0 && (wish == PS_INDEX_ANY || wish == i))
+            driver->members_changed = true;
+    ps_members_release(&members);
+    return status;
+}
+
+/* ---- What people read ---- */
+
+static const char *const doing_what[PS_ACTION_COUNT] = {
+    [PS_ACTION_LEARN] = "learn how many shards there are",
+    [PS_ACTION_GRANT] = "get a lease",
+    [PS_ACTION_CLAIM] = "claim a shard",
+    [PS_ACTION_WATCH] = "watch for free shards",
+    [PS_ACTION_KEEP] = "keep the shard",
+    [PS_ACTION_FORGET] = "have the job initialised",
+    [PS_ACTION_LISTEN] = "listen",
+    [PS_ACTION_PUBLISH] = "publish the address",
+    [PS_ACTION_REVOKE] = "give the lease back",
+    [PS_ACTION_LOAD] = "load the shard",
+    [PS_ACTION_SAVE] = "save a checkpoint",
+};
+
+/* A spare that finds no free index, a shard without a checkpoint, a save of nothing. */
+static bool is_no_trouble(enum ps_action_type type, enum ps_status status)
+{
+    return status == PS_OK || (type == PS_ACTION_CLAIM && status == PS_ERR_BUSY) ||
+           (type == PS_ACTION_LOAD && status == PS_ERR_NOT_FOUND) ||
+           (type == PS_ACTION_SAVE && status == PS_ERR_NOT_READY);
+}
+
+void ps_coordinator_hands_note(struct ps_coordinator_driver *driver, enum ps_action_type type,
+                               const struct ps_error *error)
+{
+    enum ps_status before = driver->trouble[type];
+    enum ps_status now = is_no_trouble(type, error->status) ? PS_OK : error->status;
+
+    driver->trouble[type] = now;
+    if (now == before)
+        return;
+    if (now == PS_OK) {
+        PS_LOG(driver->log, PS_LOG_INFO, COMPONENT, "goes on",
+               PS_FIELD_TEXT("doing", doing_what[type]));
+        return;
+    }
+    driver->last_error = *error;
+    PS_LOG(driver->log, PS_LOG_WARN, COMPONENT, "cannot go on",
+           PS_FIELD_TEXT("doing", doing_what[type]), PS_FIELD_ERROR(error));
+}
+
+void ps_coordinator_hands_note_state(struct ps_coordinator_driver *driver,
+                                     enum ps_coordinator_state before)
+{
+    const struct ps_coordinator *coordinator = &driver->coordinator;
+    const struct ps_log *log = driver->log;
+    struct ps_field index = PS_FIELD_UINT("index", coordinator->claim.index);
+    struct ps_field epoch = PS_FIELD_UINT("epoch", coordinator->claim.epoch);
+
+    if (coordinator->state == before)
+        return;
+    switch (coordinator->state) {
+    case PS_COORDINATOR_SPARE:
+        if (!driver->spare_noted)
+            PS_LOG(log, PS_LOG_INFO, COMPONENT, "waiting as a spare",
+                   PS_FIELD_TEXT("reason", driver->spare_reason.text));
+        driver->spare_noted = true;
+        return;
+    case PS_COORDINATOR_LOADING:
+        driver->spare_noted = false;
+        PS_LOG(log, PS_LOG_INFO, COMPONENT, "index claimed", index, epoch);
+        return;
+    case PS_COORDINATOR_SERVING:
+        PS_LOG(log, PS_LOG_INFO, COMPONENT, "serving", index, epoch,
+               PS_FIELD_TEXT("address", driver->address));
+        return;
+    case PS_COORDINATOR_LOSING:
+        PS_LOG(log, PS_LOG_WARN, COMPONENT, "ownership is lost: starting over", index);
+        return;
+    case PS_COORDINATOR_DRAINING:
+        PS_LOG(log, PS_LOG_INFO, COMPONENT, "stopping", index);
+        return;
+    case PS_COORDINATOR_ENDED:
+        PS_LOG(log, PS_LOG_INFO, COMPONENT, "ended",
+               PS_FIELD_TEXT("status", ps_status_word(coordinator->outcome)));
+        return;
+    default:
+        return;
+    }
+}
+
+void ps_coordinator_hands_note_proof(struct ps_coordinator_driver *driver)
+{
+    const struct ps_coordinator *coordinator = &driver->coordinator;
+    bool serving = coordinator->state == PS_COORDINATOR_SERVING;
+    bool fenced = serving && !ps_coordinator_is_proved(coordinator, coordinator->now_ms);
+    if (fenced && !driver->fence_noted)
+        PS_LOG(driver->log, PS_LOG_WARN, COMPONENT, "fenced: the lease cannot be proved",
+               PS_FIELD_UINT("index", coordinator->claim.index),
+               PS_FIELD_TEXT(
+                   "why", driver->trouble[PS_ACTION_KEEP] != PS_OK ? driver->last_error.text : ""));
+    if (serving && !fenced && driver->fence_noted)
+        PS_LOG(driver->log, PS_LOG_INFO, COMPONENT, "serving again: the lease is proved",
+               PS_FIELD_UINT("index", coordinator->claim.index));
+    driver->fence_noted = fenced;
+}

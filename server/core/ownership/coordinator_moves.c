@@ -1,0 +1,160 @@
+/* The small moves of which the coordinator's life is made, its fixed times, its invariants. */
+#include "server/core/ownership/coordinator_moves.h"
+
+#include "base/assert.h"
+
+#define BACKOFF_MS_MIN 100
+#define CALL_MS_MIN 300
+#define CALL_MS_MAX 5000
+#define MARGIN_MS_MIN 500
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t ps_coordinator_later(uint64_t now_ms, uint64_t span_ms)
+{
+    return span_ms < PS_DEADLINE_NEVER - now_ms ? now_ms + span_ms : PS_DEADLINE_NEVER - 1;
+}
+
+uint64_t ps_coordinator_proof_span_ms(uint64_t ttl_ms)
+{
+    uint64_t margin_ms = ttl_ms / 5;
+    PS_ASSERT(ttl_ms >= PS_LEASE_TTL_MS_MIN);
+    return ttl_ms - (margin_ms > MARGIN_MS_MIN ? margin_ms : MARGIN_MS_MIN);
+}
+
+/* One call may not take longer than the time between two keepalives. */
+static uint64_t call_ms(const struct ps_coordinator *c)
+{
+    uint64_t third_ms = c->options.ttl_ms / 3;
+    return third_ms < CALL_MS_MIN ? CALL_MS_MIN : least(third_ms, CALL_MS_MAX);
+}
+
+/* A call without an answer may still arrive. Another second, since etcd counts in seconds. */
+uint64_t ps_coordinator_lease_gone_ms(const struct ps_coordinator *c)
+{
+    return ps_coordinator_later(c->now_ms, c->options.ttl_ms + call_ms(c) + 1000);
+}
+
+bool ps_coordinator_is_proved(const struct ps_coordinator *c, uint64_t now_ms)
+{
+    return c->claim.epoch != 0 && now_ms < c->proof_ms;
+}
+
+void ps_coordinator_go(struct ps_coordinator *c, enum ps_coordinator_state state)
+{
+    c->state = state;
+    c->failures = 0;
+    c->retry_ms = c->now_ms;
+}
+
+void ps_coordinator_pause(struct ps_coordinator *c)
+{
+    c->retry_ms = ps_coordinator_later(
+        c->now_ms, ps_coordinator_backoff_ms(c, c->failures++, PS_BACKOFF_MS_MAX));
+}
+
+void ps_coordinator_lose(struct ps_coordinator *c, bool lease_is_gone, struct ps_actions *actions)
+{
+    if (lease_is_gone)
+        c->lease.id = 0;
+    if (c->claim.epoch != 0)
+        ps_actions_add(actions, PS_ACTION_PROVE, 0);
+    c->claim.epoch = 0;
+    c->proof_ms = 0;
+    if (c->state == PS_COORDINATOR_CLAIMING || c->state == PS_COORDINATOR_SPARE)
+        ps_coordinator_go(c, PS_COORDINATOR_RELEASING);
+    else if (c->state >= PS_COORDINATOR_LOADING && c->state <= PS_COORDINATOR_SERVING)
+        ps_coordinator_go(c, PS_COORDINATOR_LOSING);
+}
+
+void ps_coordinator_fail(struct ps_coordinator *c, enum ps_status status)
+{
+    PS_ASSERT(c->job == PS_ACTION_NONE);
+    c->outcome = status;
+    c->stopping = true;
+    ps_coordinator_go(c, PS_COORDINATOR_RELEASING);
+}
+
+void ps_coordinator_released(struct ps_coordinator *c, struct ps_actions *actions)
+{
+    c->lease.id = 0;
+    if (!c->stopping) {
+        ps_coordinator_go(c, PS_COORDINATOR_LEARNING);
+        if (c->short_lives > 0) /* not the first in a row: whatever it is, do not spin */
+            c->retry_ms = ps_coordinator_later(
+                c->now_ms, ps_coordinator_backoff_ms(c, c->short_lives, PS_BACKOFF_MS_MAX));
+        c->short_lives++;
+        return;
+    }
+    ps_coordinator_go(c, PS_COORDINATOR_ENDED);
+    ps_actions_add(actions, PS_ACTION_END, 0);
+}
+
+/* After an attempt of the state: goes on, tries again later, or gives up. Wrong credentials may be
+ * mended while we wait, and a missing number of shards may still be set. */
+void ps_coordinator_settle(struct ps_coordinator *c, enum ps_status status)
+{
+    enum ps_remedy remedy = ps_status_remedy(status);
+    if (status == PS_OK)
+        ps_coordinator_go(c, c->state);
+    else if (status == PS_ERR_CORRUPT ||
+             (remedy == PS_REMEDY_REJECT && status != PS_ERR_DENIED && status != PS_ERR_NOT_FOUND))
+        ps_coordinator_fail(c, status);
+    else
+        ps_coordinator_pause(c);
+}
+
+void ps_actions_add(struct ps_actions *actions, enum ps_action_type type, uint64_t until_ms)
+{
+    PS_ASSERT(actions->count < PS_ACTIONS_MAX);
+    actions->list[actions->count++] = (struct ps_action){.type = type, .until_ms = until_ms};
+}
+
+void ps_coordinator_ask(struct ps_coordinator *c, enum ps_action_type type,
+                        struct ps_actions *actions)
+{
+    PS_ASSERT(c->asking == PS_ACTION_NONE);
+    c->asking = type;
+    ps_actions_add(actions, type, ps_coordinator_later(c->now_ms, call_ms(c)));
+}
+
+uint64_t ps_coordinator_backoff_ms(struct ps_coordinator *c, uint32_t failures, uint64_t most_ms)
+{
+    uint64_t span_ms = least((uint64_t)BACKOFF_MS_MIN << (failures < 10 ? failures : 10), most_ms);
+    return span_ms - ps_random_below(&c->random, span_ms / 2 + 1);
+}
+
+const char *ps_coordinator_state_word(enum ps_coordinator_state state)
+{
+#define WORD(TAG, word) [TAG] = word,
+    static const char *const words[] = {PS_COORDINATOR_STATE_TABLE(WORD)};
+    PS_ASSERT(state < PS_COORDINATOR_STATE_COUNT);
+    return words[state];
+}
+
+const char *ps_action_word(enum ps_action_type type)
+{
+    static const char *const words[] = {PS_ACTION_TABLE(WORD)};
+#undef WORD
+    PS_ASSERT(type < PS_ACTION_COUNT);
+    return words[type];
+}
+
+void ps_coordinator_check(const struct ps_coordinator *c)
+{
+    PS_ASSERT(c->state < PS_COORDINATOR_STATE_COUNT);
+    PS_ASSERT(c->job == PS_ACTION_NONE || c->job == PS_ACTION_LOAD || c->job == PS_ACTION_SAVE);
+    bool claims = c->state >= PS_COORDINATOR_LOADING && c->state <= PS_COORDINATOR_SERVING;
+    PS_ASSERT(!claims || (c->claim.epoch != 0 && c->lease.id != 0));
+    PS_ASSERT(c->state > PS_COORDINATOR_GRANTING || c->lease.id == 0);
+    PS_ASSERT(c->state > PS_COORDINATOR_SPARE || (c->claim.epoch == 0 && !c->begun));
+    PS_ASSERT(c->claim.epoch == 0 || c->claim.index < c->shard_count);
+    PS_ASSERT(c->job != PS_ACTION_SAVE || (c->begun && c->options.saves));
+    PS_ASSERT(c->proof_ms <=
+              ps_coordinator_later(c->now_ms, ps_coordinator_proof_span_ms(c->options.ttl_ms)));
+    PS_ASSERT(c->state != PS_COORDINATOR_DRAINING || c->stopping);
+    PS_ASSERT(c->outcome == PS_OK || c->stopping);
+}

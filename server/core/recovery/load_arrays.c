@@ -1,0 +1,196 @@
+/* Page faults, copies and checksums of a shard's arrays are most of the time of a recovery, and
+ * need nothing of each other. Arrays are read in parts, so that one array that is the whole shard
+ * is read by all threads too; the checksums of the parts are joined in the end. */
+#include "server/core/recovery/load_arrays.h"
+
+#include "base/assert.h"
+#include "base/thread.h"
+#include "checkpoint/checksum.h"
+
+#include <stdatomic.h>
+
+/* Of one part: 8 MiB. */
+#define PART_BLOCKS 32
+
+struct part {
+    uint64_t offset; /* within its array; 0 begins another array */
+    uint64_t bytes;
+    uint32_t parameter;
+    int32_t state; /* -1: the values */
+    uint32_t crc32c;
+};
+
+struct arrays {
+    struct ps_checkpoint_reader *reader;
+    struct ps_parameter *const *parameters;
+    struct part *parts; /* in the order of the file */
+    size_t part_count;
+    const struct ps_allocator *memory;
+    _Atomic size_t next; /* part that nobody has taken */
+    _Atomic bool failed;
+    struct ps_mutex lock;    /* guards what follows */
+    struct ps_error failure; /* the first */
+};
+
+static size_t part_count_of(const struct ps_parameter *parameter);
+static void list_parts(struct arrays *arrays, size_t parameter_count);
+static void work(void *argument);
+static enum ps_status read_part(const struct arrays *arrays, struct part *part,
+                                struct ps_error *error);
+static enum ps_status read_to_device(const struct arrays *arrays, struct part *part,
+                                     struct ps_parameter *parameter, struct ps_error *error);
+static enum ps_status load_to_device(struct ps_parameter *parameter, const struct part *part,
+                                     const void *content, struct ps_error *error);
+static void note_failure(struct arrays *arrays, const struct ps_error *failure);
+static enum ps_status check_arrays(const struct arrays *arrays, struct ps_error *error);
+
+static struct ps_blocks *array_of(const struct ps_parameter *parameter, int32_t state)
+{
+    return state < 0 ? parameter->values : parameter->states[state];
+}
+
+enum ps_status ps_load_arrays(struct ps_checkpoint_reader *reader,
+                              struct ps_parameter *const *parameters, const struct ps_crew *crew,
+                              const struct ps_allocator *memory, struct ps_error *error)
+{
+    struct arrays arrays = {.reader = reader, .parameters = parameters, .memory = memory};
+    size_t parameter_count = ps_checkpoint_parameter_count(reader);
+    for (size_t i = 0; i < parameter_count; i++)
+        arrays.part_count += part_count_of(parameters[i]);
+    arrays.parts = ps_zeroed_array(memory, arrays.part_count, sizeof arrays.parts[0]);
+    if (arrays.parts == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read %zu parts", arrays.part_count);
+    list_parts(&arrays, parameter_count);
+
+    ps_mutex_init(&arrays.lock, PS_RANK_QUEUE);
+    if (crew != NULL)
+        crew->run(crew->self, work, &arrays);
+    else
+        work(&arrays);
+    ps_mutex_fini(&arrays.lock);
+    enum ps_status status = PS_OK;
+    if (atomic_load(&arrays.failed))
+        status = ps_fail(error, arrays.failure.status, "%s", arrays.failure.text);
+    else
+        status = check_arrays(&arrays, error);
+    ps_release(memory, arrays.parts);
+    return status;
+}
+
+static size_t part_count_of(const struct ps_parameter *parameter)
+{
+    const size_t part_bytes = (size_t)PART_BLOCKS * PS_BLOCK_BYTES;
+    size_t of_one_array = (ps_parameter_spec_bytes(parameter->spec) + part_bytes - 1) / part_bytes;
+    return of_one_array * (1 + ps_parameter_state_count(parameter));
+}
+
+static void list_parts(struct arrays *arrays, size_t parameter_count)
+{
+    const uint64_t part_bytes = (uint64_t)PART_BLOCKS * PS_BLOCK_BYTES;
+    struct part *part = arrays->parts;
+    for (size_t i = 0; i < parameter_count; i++) {
+        const struct ps_parameter *parameter = arrays->parameters[i];
+        uint64_t size = ps_parameter_spec_bytes(parameter->spec);
+        for (int32_t state = -1; state < (int32_t)ps_parameter_state_count(parameter); state++) {
+            for (uint64_t offset = 0; offset < size; offset += part_bytes) {
+                uint64_t rest = size - offset;
+                *part++ = (struct part){.offset = offset,
+                                        .bytes = rest < part_bytes ? rest : part_bytes,
+                                        .parameter = (uint32_t)i,
+                                        .state = state};
+            }
+        }
+    }
+    PS_ASSERT(part == arrays->parts + arrays->part_count);
+}
+
+static void work(void *argument)
+{
+    struct arrays *arrays = argument;
+    while (!atomic_load(&arrays->failed)) {
+        struct ps_error reason = {0};
+        size_t taken = atomic_fetch_add(&arrays->next, 1);
+        if (taken >= arrays->part_count)
+            return;
+        if (read_part(arrays, &arrays->parts[taken], &reason) != PS_OK)
+            note_failure(arrays, &reason);
+    }
+}
+
+static enum ps_status read_part(const struct arrays *arrays, struct part *part,
+                                struct ps_error *error)
+{
+    struct ps_parameter *parameter = arrays->parameters[part->parameter];
+    if (ps_parameter_on_device(parameter))
+        return read_to_device(arrays, part, parameter, error);
+    struct ps_blocks *blocks = array_of(parameter, part->state);
+    struct ps_checkpoint_piece pieces[PART_BLOCKS];
+    size_t first = (size_t)(part->offset / PS_BLOCK_BYTES);
+    size_t count = 0;
+    for (; count < PART_BLOCKS && first + count < blocks->block_count; count++)
+        pieces[count] = (struct ps_checkpoint_piece){
+            .data = ps_blocks_write(blocks, first + count, parameter->version),
+            .size = blocks->pieces[first + count].size};
+    PS_TRY(ps_checkpoint_read_part(arrays->reader, part->parameter, part->state, part->offset,
+                                   pieces, count, &part->crc32c, error));
+    /* What the system kept of the file becomes the memory of the next part: that was touched
+     * before, and a recovery needs the shard's size once, not twice. */
+    ps_checkpoint_forget_part(arrays->reader, part->parameter, part->state, part->offset,
+                              part->bytes);
+    return PS_OK;
+}
+
+/* By way of memory of the host that is as large as the part. */
+static enum ps_status read_to_device(const struct arrays *arrays, struct part *part,
+                                     struct ps_parameter *parameter, struct ps_error *error)
+{
+    const struct ps_checkpoint_piece piece = {.data = ps_plain(arrays->memory, (size_t)part->bytes),
+                                              .size = (size_t)part->bytes};
+    if (piece.data == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read a part of %zu bytes",
+                       piece.size);
+    enum ps_status status = ps_checkpoint_read_part(arrays->reader, part->parameter, part->state,
+                                                    part->offset, &piece, 1, &part->crc32c, error);
+    if (status == PS_OK)
+        status = load_to_device(parameter, part, piece.data, error);
+    ps_release(arrays->memory, piece.data);
+    return status;
+}
+
+/* Parts of one parameter go one after another. */
+static enum ps_status load_to_device(struct ps_parameter *parameter, const struct part *part,
+                                     const void *content, struct ps_error *error)
+{
+    const struct ps_bytes bytes = {content, (size_t)part->bytes};
+    uint32_t array = (uint32_t)(part->state + 1);
+    ps_mutex_lock(&parameter->lock);
+    enum ps_status status =
+        ps_resident_set(&parameter->resident, array, part->offset, ps_view_of(&bytes), error);
+    ps_mutex_unlock(&parameter->lock);
+    return status;
+}
+
+static void note_failure(struct arrays *arrays, const struct ps_error *failure)
+{
+    ps_mutex_lock(&arrays->lock);
+    if (!atomic_load(&arrays->failed))
+        arrays->failure = *failure;
+    atomic_store(&arrays->failed, true);
+    ps_mutex_unlock(&arrays->lock);
+}
+
+static enum ps_status check_arrays(const struct arrays *arrays, struct ps_error *error)
+{
+    uint32_t crc32c = 0;
+    for (size_t i = 0; i < arrays->part_count; i++) {
+        const struct part *part = &arrays->parts[i];
+        if (part->offset == 0)
+            crc32c = 0;
+        crc32c = ps_checksum_crc32c_join(crc32c, part->crc32c, part->bytes);
+        bool is_last = i + 1 == arrays->part_count || arrays->parts[i + 1].offset == 0;
+        if (is_last)
+            PS_TRY(ps_checkpoint_check_array(arrays->reader, part->parameter, part->state, crc32c,
+                                             error));
+    }
+    return PS_OK;
+}

@@ -1,0 +1,114 @@
+/* Records of the journal go the way that the pushes went: the same arithmetic, the same order for
+ * each parameter, and so the same bits (promise P5). */
+#include "server/core/requests/service.h"
+
+#include "base/assert.h"
+#include "server/core/requests/service_state.h"
+
+#include <inttypes.h>
+
+static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_record *record,
+                                    struct ps_error *reason);
+static enum ps_status check_version(struct ps_parameter *parameter, uint64_t version,
+                                    struct ps_error *reason);
+static enum ps_status remember(struct ps_service *service, const struct ps_record *record,
+                               struct ps_error *reason);
+
+enum ps_status ps_service_replay(struct ps_service *service, const struct ps_record *record,
+                                 struct ps_error *error)
+{
+    struct ps_error reason = {0};
+    ps_rwlock_read(&service->cut);
+    PS_ASSERT(ps_service_life(service) == PS_LIFE_RECOVERING);
+    enum ps_status status = replay_in_cut(service, record, &reason);
+    if (status == PS_OK)
+        ps_journal_queue_replayed(&service->queue);
+    ps_rwlock_unlock(&service->cut);
+    if (status == PS_OK)
+        return PS_OK;
+    /* Whatever refuses a record that was once applied: they do not belong together. */
+    if (status != PS_ERR_NO_MEMORY && status != PS_ERR_UNSUPPORTED)
+        status = PS_ERR_CORRUPT;
+    return ps_fail(error, status,
+                   "journal: the record at position %" PRIu64 " does not fit the state: %.180s",
+                   record->position, reason.text);
+}
+
+/* Nobody is served yet, so what is looked at between the locks stays as it is. */
+enum ps_status ps_service_replay_missing(struct ps_service *service, const struct ps_record *record,
+                                         struct ps_error *error)
+{
+    ps_rwlock_write(&service->cut);
+    PS_ASSERT(ps_service_life(service) == PS_LIFE_RECOVERING);
+    struct ps_parameter *parameter = ps_parameter_table_find(&service->table, record->name);
+    bool is_missing = parameter != NULL && record->version > parameter->version;
+    if (!is_missing) {
+        ps_journal_queue_replayed(&service->queue);
+        service->position_at_begin++;
+    }
+    ps_rwlock_unlock(&service->cut);
+    return is_missing ? ps_service_replay(service, record, error) : PS_OK;
+}
+
+static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_record *record,
+                                    struct ps_error *reason)
+{
+    if (record->type != PS_RECORD_PUSH)
+        return ps_fail(reason, PS_ERR_UNSUPPORTED, "a record of type %d", (int)record->type);
+    struct ps_parameter *parameter = ps_parameter_table_find(&service->table, record->name);
+    if (parameter == NULL)
+        return ps_fail(reason, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
+                       ps_service_name_width(record->name), (const char *)record->name.data);
+    PS_TRY(ps_service_check_gradient(parameter->spec, record->dtype, record->encoding,
+                                     record->content.size, reason));
+    PS_TRY(check_version(parameter, record->version, reason));
+    uint64_t version = 0;
+    const struct ps_gradient gradient = {.content = record->content, .encoding = record->encoding};
+    PS_TRY(ps_parameter_push(parameter, gradient, NULL, &version, reason));
+    PS_ASSERT(version == record->version);
+    return remember(service, record, reason);
+}
+
+/* Records of one parameter come one at a time, so the version stays what it is here. */
+static enum ps_status check_version(struct ps_parameter *parameter, uint64_t version,
+                                    struct ps_error *reason)
+{
+    ps_mutex_lock(&parameter->lock);
+    uint64_t present = parameter->version;
+    ps_mutex_unlock(&parameter->lock);
+    if (version == present + 1)
+        return PS_OK;
+    return ps_fail(reason, PS_ERR_CORRUPT,
+                   "Name: %s has version %" PRIu64 ", the record makes version %" PRIu64,
+                   (const char *)parameter->spec->name.data, present, version);
+}
+
+static enum ps_status remember(struct ps_service *service, const struct ps_record *record,
+                               struct ps_error *reason)
+{
+    if (record->client_id.size == 0)
+        return PS_OK;
+    const struct ps_request_id request = {.present = true,
+                                          .client_id = record->client_id,
+                                          .session = record->session,
+                                          .sequence = record->sequence};
+    const struct ps_session_answer answer = {.version = record->version,
+                                             .position = record->position};
+    return ps_sessions_remember(&service->sessions, &request, record->fingerprint,
+                                ps_service_unix_us(service), answer, reason);
+}
+
+void ps_service_begin_recovered(struct ps_service *service, uint64_t position)
+{
+    ps_rwlock_write(&service->cut);
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    PS_ASSERT(ps_service_life(service) == PS_LIFE_RECOVERING);
+    PS_ASSERT(state.position == position);
+    ps_journal_queue_saved(&service->queue, 0, 0);
+    atomic_store(&service->life, PS_LIFE_READY);
+    ps_service_count_table(service);
+    ps_rwlock_unlock(&service->cut);
+    ps_service_count_durable(service);
+    ps_service_tell_changed(service);
+}

@@ -1,0 +1,287 @@
+/* One instant across all parameters. The cut is held alone only while references are counted up:
+ * no byte of a parameter is copied, and pushes go on as soon as that is done. What a device needs
+ * memory for is reserved before, while pushes go on. */
+#include "server/core/requests/service.h"
+
+#include "base/assert.h"
+#include "base/random.h"
+#include "server/core/requests/service_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What a snapshot holds on to. */
+struct holding {
+    const struct ps_allocator *memory;
+    uint64_t life;  /* of the shard, in which the memory was reserved */
+    uint64_t bytes; /* of the host's memory that will be held */
+    size_t capacity;
+    size_t count; /* parameters that are held; of the others there may be a reservation */
+    struct ps_checkpoint_parameter *parameters;
+    uint8_t *session_bytes;
+    size_t session_size;
+    struct ps_parameter_version versions[];
+};
+
+static enum ps_status reserve(struct ps_service *service, struct holding **out,
+                              struct ps_error *error);
+static enum ps_status check_ready(const struct ps_service *service, struct ps_error *error);
+static uint64_t life_of(struct ps_service *service);
+static struct holding *create_holding(const struct ps_allocator *memory, size_t capacity);
+static enum ps_status reserve_all(struct ps_service *service, struct holding *holding,
+                                  struct ps_error *error);
+static void release_holding(struct holding *holding);
+static enum ps_status take_instant(struct ps_service *service, struct holding *holding,
+                                   struct ps_snapshot *snapshot, struct ps_error *error);
+static enum ps_status encode_sessions(struct ps_service *service, struct holding *holding,
+                                      struct ps_error *error);
+static void describe(struct holding *holding, size_t i);
+static enum ps_status read_snapshot(void *self, uint32_t array, uint64_t offset, void *to,
+                                    size_t size, struct ps_error *error);
+static void let_go(void *self, size_t parameter, uint32_t array, uint64_t bytes);
+static void let_go_of_device(struct ps_parameter_version *version, uint32_t array, uint64_t bytes);
+static void make_uuid(struct ps_random *random, uint64_t unix_ns, char uuid[37]);
+static int compare_names(const void *a, const void *b);
+
+enum ps_status ps_service_snapshot(struct ps_service *service, struct ps_snapshot *snapshot,
+                                   struct ps_error *error)
+{
+    *snapshot = (struct ps_snapshot){0};
+    struct holding *holding = NULL;
+    ps_rwlock_read(&service->cut);
+    enum ps_status status = reserve(service, &holding, error);
+    ps_rwlock_unlock(&service->cut);
+    if (status != PS_OK)
+        return status;
+    if (service->store != NULL && service->store->expect_copies != NULL)
+        service->store->expect_copies(service->store->self, holding->bytes);
+    ps_rwlock_write(&service->cut);
+    status = take_instant(service, holding, snapshot, error);
+    ps_rwlock_unlock(&service->cut);
+    if (status != PS_OK) {
+        release_holding(holding);
+        *snapshot = (struct ps_snapshot){0};
+        return status;
+    }
+
+    /* Sorted, so that equal states give equal files. */
+    if (holding->count > 0)
+        qsort(holding->versions, holding->count, sizeof holding->versions[0], compare_names);
+    for (size_t i = 0; i < holding->count; i++)
+        describe(holding, i);
+    snapshot->parameters = holding->parameters;
+    snapshot->parameter_count = holding->count;
+    snapshot->watcher = (struct ps_checkpoint_watcher){let_go, holding};
+    snapshot->held = holding;
+    return PS_OK;
+}
+
+/* The table does not change while READY, so that what is reserved stays right; when it does not
+ * (the shard was lost meanwhile), take_instant says so. */
+static enum ps_status reserve(struct ps_service *service, struct holding **out,
+                              struct ps_error *error)
+{
+    size_t capacity = service->table.count;
+    PS_TRY(check_ready(service, error));
+    struct holding *holding = create_holding(service->memory, capacity);
+    if (holding == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a snapshot of %zu parameters",
+                       capacity);
+    holding->life = life_of(service);
+    enum ps_status status = reserve_all(service, holding, error);
+    if (status != PS_OK) {
+        release_holding(holding);
+        return status;
+    }
+    *out = holding;
+    return PS_OK;
+}
+
+static enum ps_status check_ready(const struct ps_service *service, struct ps_error *error)
+{
+    if (ps_service_life(service) == PS_LIFE_READY)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
+}
+
+static uint64_t life_of(struct ps_service *service)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    return state.life;
+}
+
+static struct holding *create_holding(const struct ps_allocator *memory, size_t capacity)
+{
+    struct holding *holding =
+        ps_zeroed(memory, sizeof *holding + capacity * sizeof(struct ps_parameter_version));
+    if (holding == NULL)
+        return NULL;
+    holding->memory = memory;
+    holding->capacity = capacity;
+    holding->parameters = ps_zeroed_array(memory, capacity, sizeof(struct ps_checkpoint_parameter));
+    if (holding->parameters == NULL) {
+        ps_release(memory, holding);
+        return NULL;
+    }
+    return holding;
+}
+
+/* For each parameter in the order of the table. */
+static enum ps_status reserve_all(struct ps_service *service, struct holding *holding,
+                                  struct ps_error *error)
+{
+    struct ps_parameter_version *version = holding->versions;
+    for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
+         entry != NULL; entry = ps_parameter_table_next(entry)) {
+        struct ps_parameter *parameter = ps_parameter_entry_parameter(entry);
+        PS_TRY(ps_parameter_hold_reserve(parameter, version++, error));
+        if (!ps_parameter_on_device(parameter))
+            holding->bytes += ps_parameter_host_bytes(parameter);
+    }
+    return PS_OK;
+}
+
+static enum ps_status take_instant(struct ps_service *service, struct holding *holding,
+                                   struct ps_snapshot *snapshot, struct ps_error *error)
+{
+    PS_TRY(check_ready(service, error));
+    if (life_of(service) != holding->life)
+        return ps_fail(error, PS_ERR_NOT_READY, "the shard was lost meanwhile");
+    PS_ASSERT(service->table.count == holding->capacity);
+    PS_TRY(encode_sessions(service, holding, error));
+    for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
+         entry != NULL; entry = ps_parameter_table_next(entry)) {
+        PS_TRY(ps_parameter_hold(ps_parameter_entry_parameter(entry),
+                                 &holding->versions[holding->count], error));
+        holding->count++;
+    }
+    PS_ASSERT(holding->count == holding->capacity);
+
+    struct ps_journal_state state;
+    ps_journal_queue_mark(&service->queue);
+    ps_journal_queue_look(&service->queue, &state);
+    snapshot->facts = (struct ps_checkpoint_facts){
+        .index = service->index,
+        .shard_count = service->shard_count,
+        .epoch = service->epoch,
+        .position = state.position,
+        .unix_ns = ps_unix_ns(service->clock),
+        .sessions = {holding->session_bytes, holding->session_size},
+        .job = service->job,
+    };
+    make_uuid(service->random, snapshot->facts.unix_ns, snapshot->facts.uuid);
+    snapshot->ticket = ps_tickets_newest(&service->tickets);
+    return PS_OK;
+}
+
+/* Encoded under the cut and not copied first: the bytes are no more than a copy would be, and with
+ * every client's ring full a copy would cost a hundred megabytes a second time. */
+static enum ps_status encode_sessions(struct ps_service *service, struct holding *holding,
+                                      struct ps_error *error)
+{
+    return ps_sessions_encode(&service->sessions, holding->memory, &holding->session_bytes,
+                              &holding->session_size, error);
+}
+
+static void describe(struct holding *holding, size_t i)
+{
+    struct ps_parameter_version *version = &holding->versions[i];
+    const struct ps_parameter_spec *spec = version->spec;
+    struct ps_checkpoint_parameter *row = &holding->parameters[i];
+    *row = (struct ps_checkpoint_parameter){
+        .name = spec->name,
+        .dtype = spec->dtype,
+        .count = spec->count,
+        .config = spec->config,
+        .version = version->version,
+        .step = version->step,
+        .id = spec->id,
+        .state_count = ps_rule_states(spec->settings.rule),
+    };
+    if (version->store != NULL) {
+        row->source = (struct ps_checkpoint_source){read_snapshot, version};
+        return;
+    }
+    row->values = ps_blocks_view(version->values);
+    for (uint32_t state = 0; state < row->state_count; state++)
+        row->states[state] = ps_blocks_view(version->states[state]);
+}
+
+static enum ps_status read_snapshot(void *self, uint32_t array, uint64_t offset, void *to,
+                                    size_t size, struct ps_error *error)
+{
+    const struct ps_parameter_version *version = self;
+    return version->store->plugin->snapshot_read(version->snapshot, array, offset, to, size, error);
+}
+
+/* What is written is the parameter's own again, also the blocks of an array that is half written:
+ * one array may be the whole shard. */
+static void let_go(void *self, size_t parameter, uint32_t array, uint64_t bytes)
+{
+    struct holding *holding = self;
+    struct ps_parameter_version *version = &holding->versions[parameter];
+    if (version->store != NULL) {
+        let_go_of_device(version, array, bytes);
+        return;
+    }
+    struct ps_blocks **blocks = array == 0 ? &version->values : &version->states[array - 1];
+    if (bytes < (*blocks)->size) {
+        ps_blocks_let_go(*blocks, bytes);
+        return;
+    }
+    ps_blocks_release(*blocks);
+    *blocks = NULL;
+}
+
+/* The copy is one piece: it goes when the last of it is written. */
+static void let_go_of_device(struct ps_parameter_version *version, uint32_t array, uint64_t bytes)
+{
+    bool is_last = array == ps_rule_states(version->spec->settings.rule);
+    if (!is_last || bytes < ps_parameter_spec_bytes(version->spec))
+        return;
+    version->store->plugin->snapshot_release(version->snapshot);
+    version->snapshot = NULL;
+}
+
+/* Version 7, variant 1: the milliseconds stand first, so that also names of the same position sort
+ * by age. */
+static void make_uuid(struct ps_random *random, uint64_t unix_ns, char uuid[37])
+{
+    uint64_t bits[2];
+    if (random != NULL) {
+        bits[0] = ps_random_next(random);
+        bits[1] = ps_random_next(random);
+    } else {
+        ps_random_system(bits, sizeof bits);
+    }
+    uint64_t high = unix_ns / 1000000 << 16 | UINT64_C(0x7000) | (bits[0] & 0xfff);
+    uint64_t low = bits[1] >> 2 | UINT64_C(1) << 63;
+    snprintf(uuid, 37, "%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64,
+             high >> 32, high >> 16 & 0xffff, high & 0xffff, low >> 48,
+             low & UINT64_C(0xffffffffffff));
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct ps_parameter_version *left = a;
+    const struct ps_parameter_version *right = b;
+    return ps_bytes_compare(left->spec->name, right->spec->name);
+}
+
+void ps_snapshot_release(struct ps_snapshot *snapshot)
+{
+    if (snapshot->held != NULL)
+        release_holding(snapshot->held);
+    *snapshot = (struct ps_snapshot){0};
+}
+
+static void release_holding(struct holding *holding)
+{
+    for (size_t i = 0; i < holding->capacity; i++)
+        ps_parameter_version_release(&holding->versions[i]);
+    ps_release(holding->memory, holding->session_bytes);
+    ps_release(holding->memory, holding->parameters);
+    ps_release(holding->memory, holding);
+}

@@ -1,0 +1,155 @@
+/* FinishInitParams, and who waits for which checkpoint. */
+#include "server/core/requests/service.h"
+
+#include "server/core/requests/service_state.h"
+#include "server/core/sessions/fingerprint.h"
+
+#include <inttypes.h>
+
+static enum ps_status finish_locked(struct ps_service *service,
+                                    const struct ps_finish_request *request,
+                                    struct ps_error *error);
+static enum ps_status begin_ready(struct ps_service *service, uint64_t epoch,
+                                  struct ps_error *error);
+
+enum ps_status ps_service_finish(struct ps_service *service,
+                                 const struct ps_finish_request *request, struct ps_ticket *ticket,
+                                 struct ps_error *error)
+{
+    const struct ps_finish_request nobody = {0};
+    *ticket = (struct ps_ticket){0};
+    ps_rwlock_write(&service->cut);
+    enum ps_status status = finish_locked(service, request != NULL ? request : &nobody, error);
+    /* Also a second finish is answered only when the first checkpoint is on disk: it may be the
+     * retry of one whose reply was lost. */
+    if (status == PS_OK || status == PS_ERR_EXISTS)
+        *ticket = service->finish_ticket;
+    ps_rwlock_unlock(&service->cut);
+
+    if (status == PS_OK) {
+        ps_service_tell_changed(service);
+        if (!ps_service_satisfied(service, *ticket)) /* a repeat needs no other checkpoint */
+            ps_service_tell_checkpoint_wanted(service);
+    }
+    return status;
+}
+
+static enum ps_status finish_locked(struct ps_service *service,
+                                    const struct ps_finish_request *request, struct ps_error *error)
+{
+    PS_TRY(ps_service_admit_for(service, request->shard, error));
+    if (!request->request.present)
+        return begin_ready(service, request->epoch, error);
+    struct ps_session_call call;
+    PS_TRY(ps_sessions_begin(&service->sessions, &request->request, ps_fingerprint_of_finish(),
+                             ps_service_unix_us(service), &call, error));
+    if (call.is_repeat)
+        return PS_OK;
+    enum ps_status status = begin_ready(service, request->epoch, error);
+    if (status == PS_OK)
+        ps_sessions_commit(&service->sessions, &call, (struct ps_session_answer){0});
+    else
+        ps_sessions_abort(&service->sessions, &call);
+    return status;
+}
+
+static enum ps_status begin_ready(struct ps_service *service, uint64_t epoch,
+                                  struct ps_error *error)
+{
+    if (ps_service_life(service) == PS_LIFE_READY)
+        return ps_fail(error, PS_ERR_EXISTS, "pserver already initialized");
+    /* READY without the parameters that the caller believes to be here would be for good. */
+    if (epoch != 0 && epoch != service->epoch)
+        return ps_fail(error, PS_ERR_STALE_EPOCH,
+                       "the server has lost what it was given, initialise again; nothing changed "
+                       "(epoch given: %" PRIu64 ", the server's: %" PRIu64 ")",
+                       epoch, service->epoch);
+    if (service->saves)
+        service->finish_ticket = ps_tickets_give(&service->tickets);
+    atomic_store(&service->life, PS_LIFE_READY);
+    return PS_OK;
+}
+
+enum ps_status ps_service_want_checkpoint(struct ps_service *service, struct ps_ticket *ticket,
+                                          struct ps_error *error)
+{
+    if (!service->saves)
+        return ps_fail(error, PS_ERR_UNSUPPORTED,
+                       "this server saves no checkpoints: it was started without a data directory");
+    ps_rwlock_read(&service->cut);
+    bool ready = ps_service_life(service) == PS_LIFE_READY;
+    if (ready)
+        *ticket = ps_tickets_give(&service->tickets);
+    ps_rwlock_unlock(&service->cut);
+    if (!ready)
+        return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
+    ps_service_tell_checkpoint_wanted(service);
+    return PS_OK;
+}
+
+/* Without the cut, which a push may hold for as long as a device hangs: who asks keeps the lease.
+ * The ticket is read before the position: what was applied when the ticket was given is in a
+ * checkpoint of that position. */
+bool ps_service_has_nothing_new(struct ps_service *service, struct ps_ticket *ticket,
+                                struct ps_checkpoint_place *place)
+{
+    struct ps_checkpoint_place last = {0};
+    struct ps_journal_state state;
+    struct ps_ticket newest = ps_tickets_newest(&service->tickets);
+    bool is_own = ps_tickets_own_place(&service->tickets, &last);
+    ps_journal_queue_look(&service->queue, &state);
+    if (ps_service_life(service) != PS_LIFE_READY || !is_own ||
+        state.life != ps_ticket_life(newest) || state.position != last.position)
+        return false;
+    if (ticket != NULL)
+        *ticket = newest;
+    if (place != NULL)
+        *place = last;
+    return true;
+}
+
+bool ps_service_satisfied(const struct ps_service *service, struct ps_ticket ticket)
+{
+    return ps_tickets_satisfied((struct ps_tickets *)&service->tickets, ticket);
+}
+
+bool ps_service_abandoned(const struct ps_service *service, struct ps_ticket ticket)
+{
+    return ps_tickets_abandoned((struct ps_tickets *)&service->tickets, ticket);
+}
+
+bool ps_service_save_failed(struct ps_service *service, struct ps_ticket ticket,
+                            struct ps_error *why)
+{
+    return ps_tickets_failed(&service->tickets, ticket, why);
+}
+
+struct ps_ticket ps_service_newest_ticket(struct ps_service *service)
+{
+    return ps_tickets_newest(&service->tickets);
+}
+
+void ps_service_not_saved(struct ps_service *service, struct ps_ticket ticket,
+                          const struct ps_error *why)
+{
+    ps_tickets_fail(&service->tickets, ticket, why);
+    ps_service_tell_changed(service);
+}
+
+void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
+                      const struct ps_checkpoint_place *place)
+{
+    ps_tickets_save(&service->tickets, ticket, place);
+    ps_journal_queue_saved(&service->queue, ps_ticket_life(ticket), place->position);
+    ps_service_count_durable(service);
+    ps_gauge_set(service->metrics.checkpoint_bytes, (double)place->bytes);
+    ps_gauge_set(service->metrics.checkpoint_position, (double)place->position);
+    ps_gauge_set(service->metrics.checkpoint_timestamp, (double)place->unix_ns / 1e9);
+    ps_service_tell_changed(service);
+    ps_service_watch_journal(service);
+}
+
+bool ps_service_last_saved(struct ps_service *service, struct ps_checkpoint_place *place)
+{
+    return ps_tickets_place(&service->tickets, place);
+}

@@ -1,0 +1,367 @@
+/* GetParam: a reference to one version of the values. No copy, no torn read; in another encoding
+ * one copy, made from that version outside all locks. */
+#include "server/core/requests/service.h"
+
+#include "base/assert.h"
+#include "optimizer/encoded.h"
+#include "server/core/requests/service_state.h"
+#include "server/core/values/delta_pull.h"
+#include "server/core/values/encoded_values.h"
+
+#include <inttypes.h>
+
+/* Content of one message: gRPC counts its bytes in 32 bits, and some clients in 31. */
+#define REPLY_BYTES_MAX (((size_t)2 << 30) - ((size_t)1 << 20))
+
+/* What a reader has got hold of. */
+struct reading {
+    struct ps_blocks *values; /* a reference */
+    uint64_t version;
+    struct ps_device_due ready; /* to be done before they are read */
+};
+
+static enum ps_status wanted_version(const struct ps_pull_request *request,
+                                     const struct ps_chain *chain, uint64_t *wanted,
+                                     struct ps_error *error);
+static enum ps_status begun_before(const struct ps_pull_request *request, struct ps_error *error);
+static enum ps_status hold_version(struct ps_service *service, struct ps_parameter *parameter,
+                                   uint64_t wanted, struct reading *reading,
+                                   struct ps_error *error);
+static enum ps_status reply(struct ps_service *service, const struct ps_pull_request *request,
+                            const struct ps_chain *chain, const struct reading *reading,
+                            struct ps_pull *pull, struct ps_error *error);
+static enum ps_status check_range(const struct ps_parameter_spec *spec,
+                                  const struct ps_pull_request *request, struct ps_elements *range,
+                                  struct ps_error *error);
+static enum ps_status cut_range(struct ps_service *service, const struct ps_pull_request *request,
+                                struct ps_pull *pull, struct ps_error *error);
+static enum ps_status cut_view(struct ps_pull *pull, size_t offset, size_t size,
+                               struct ps_error *error);
+static enum ps_status find_ready(struct ps_service *service, const struct ps_pull_request *request,
+                                 struct ps_parameter **parameter, struct ps_error *error);
+
+static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull_request *request,
+                                const struct ps_chain *chain, struct ps_pull *pull,
+                                struct ps_error *error);
+static enum ps_status encode_range(struct ps_service *service,
+                                   const struct ps_pull_request *request,
+                                   const struct reading *reading, struct ps_pull *pull,
+                                   struct ps_error *error);
+static void note_range(struct ps_service *service, const struct ps_pull_request *request,
+                       struct ps_blocks *values, struct ps_elements range, struct ps_pull *pull);
+static void give(struct ps_blocks *values, enum ps_encoding encoding, struct ps_pull *pull);
+static enum ps_status encode(const struct ps_blocks *values, struct ps_elements range,
+                             enum ps_encoding encoding, struct ps_pull *pull,
+                             struct ps_error *error);
+
+enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_request *request,
+                               struct ps_pull *pull, struct ps_error *error)
+{
+    struct reading reading = {0};
+    uint64_t wanted = 0;
+    struct ps_parameter *parameter = NULL;
+    ps_rwlock_read(&service->cut);
+    const struct ps_chain chain = service->chain;
+    enum ps_status status = find_ready(service, request, &parameter, error);
+    if (status == PS_OK)
+        status = wanted_version(request, &chain, &wanted, error);
+    if (status == PS_OK)
+        status = hold_version(service, parameter, wanted, &reading, error);
+    ps_rwlock_unlock(&service->cut);
+    if (status == PS_OK)
+        status = ps_device_store_wait(service->device_store, reading.ready, error);
+    if (status != PS_OK) {
+        ps_blocks_release(reading.values);
+        return status;
+    }
+    PS_TRY(reply(service, request, &chain, &reading, pull, error));
+    pull->reply.version = reading.version;
+    pull->reply.life = chain.life;
+    atomic_fetch_add(&service->pull_count, 1);
+    ps_counter_add(service->metrics.pulls, 1);
+    ps_counter_add(service->metrics.pull_bytes, pull->reply.content.size);
+    return PS_OK;
+}
+
+uint64_t ps_service_pull_work(struct ps_service *service, const struct ps_pull_request *request)
+{
+    ps_rwlock_read(&service->cut);
+    struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
+    uint64_t bytes = parameter != NULL ? atomic_load(&parameter->updating) : 0;
+    ps_rwlock_unlock(&service->cut);
+    return bytes;
+}
+
+/* Takes the values. */
+static enum ps_status reply(struct ps_service *service, const struct ps_pull_request *request,
+                            const struct ps_chain *chain, const struct reading *reading,
+                            struct ps_pull *pull, struct ps_error *error)
+{
+    struct ps_blocks *values = reading->values;
+    enum ps_status status = PS_OK;
+    if (ps_encoding_is_native(request->encoding, values->spec->dtype)) {
+        give(values, request->encoding, pull);
+        pull->reply.version = reading->version;
+        status = request->held.present ? cut_delta(service, request, chain, pull, error)
+                                       : cut_range(service, request, pull, error);
+        if (status != PS_OK)
+            ps_pull_release(pull);
+        return status;
+    }
+    status = encode_range(service, request, reading, pull, error);
+    ps_blocks_release(values);
+    return status;
+}
+
+/* Takes `values`. */
+static void give(struct ps_blocks *values, enum ps_encoding encoding, struct ps_pull *pull)
+{
+    pull->reply = (struct ps_pull_reply){.name = values->spec->name,
+                                         .dtype = values->spec->dtype,
+                                         .content = ps_blocks_view(values),
+                                         .encoding = encoding};
+    pull->held = values;
+    pull->encoded = NULL;
+    pull->cut = NULL;
+}
+
+static enum ps_status encode_range(struct ps_service *service,
+                                   const struct ps_pull_request *request,
+                                   const struct reading *reading, struct ps_pull *pull,
+                                   struct ps_error *error)
+{
+    struct ps_blocks *values = reading->values;
+    struct ps_elements range;
+    if (request->held.present)
+        return ps_fail(error, PS_ERR_UNSUPPORTED,
+                       "a delta pull is made in the parameter's own encoding");
+    PS_TRY(check_range(values->spec, request, &range, error));
+    PS_TRY(encode(values, range, request->encoding, pull, error));
+    pull->reply.version = reading->version;
+    ps_counter_add(service->metrics.pull_encoded_bytes, pull->reply.content.size);
+    if (range.count != values->spec->count)
+        note_range(service, request, values, range, pull);
+    return PS_OK;
+}
+
+static enum ps_status encode(const struct ps_blocks *values, struct ps_elements range,
+                             enum ps_encoding encoding, struct ps_pull *pull,
+                             struct ps_error *error)
+{
+    struct ps_encoded_values *encoded;
+    PS_TRY(ps_encoded_values_create(values, range, encoding, &encoded, error));
+    pull->reply = (struct ps_pull_reply){.name = encoded->spec->name,
+                                         .dtype = encoded->spec->dtype,
+                                         .content = ps_view_of(&encoded->piece),
+                                         .encoding = encoding};
+    pull->held = NULL;
+    pull->cut = NULL;
+    pull->encoded = encoded;
+    return PS_OK;
+}
+
+/* 1 + the version that the reader has begun with; 0: he begins. */
+static enum ps_status wanted_version(const struct ps_pull_request *request,
+                                     const struct ps_chain *chain, uint64_t *wanted,
+                                     struct ps_error *error)
+{
+    const struct ps_held *held = &request->held;
+    bool other_life = request->version != 0 && request->life != 0 && request->life != chain->life;
+    *wanted = request->version;
+    if (!held->present)
+        return other_life ? begun_before(request, error) : PS_OK;
+    if (request->version != 0 || request->range.first != 0 || request->range.count != 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "a delta pull is of the present version, of the whole parameter");
+    if (held->target == 0 && held->block != 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "a delta pull that goes on, but not of what");
+    *wanted = held->target;
+    if (held->target != 0 && !ps_chain_is_same(&held->chain, chain))
+        return begun_before(request, error);
+    return PS_OK;
+}
+
+/* The same version may be another content here. */
+static enum ps_status begun_before(const struct ps_pull_request *request, struct ps_error *error)
+{
+    return ps_fail(error, PS_ERR_CONFLICT,
+                   "parameter: %.*s was begun in another life of the shard: begin again",
+                   ps_service_name_width(request->name), (const char *)request->name.data);
+}
+
+/* The version that is wanted: one that is pinned, or the present one. What is pinned is looked for
+ * first, since bringing the present one from a device takes time. */
+static enum ps_status hold_version(struct ps_service *service, struct ps_parameter *parameter,
+                                   uint64_t wanted, struct reading *reading, struct ps_error *error)
+{
+    struct ps_parameter_spec *spec = parameter->spec;
+    if (wanted != 0)
+        reading->values = ps_pins_find(&service->pins, spec, wanted - 1, ps_now_ms(service->clock));
+    if (reading->values != NULL) {
+        reading->version = wanted - 1;
+        return PS_OK;
+    }
+    PS_TRY(ps_parameter_hold_values(parameter, &reading->values, &reading->version, &reading->ready,
+                                    error));
+    if (wanted == 0 || reading->version == wanted - 1)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_CONFLICT,
+                   "parameter: %s has no version %" PRIu64 " any more: begin again",
+                   (const char *)spec->name.data, wanted - 1);
+}
+
+/* Of a delta pull: the blocks that have changed since, and while some are left behind the version
+ * stays readable. */
+static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull_request *request,
+                                const struct ps_chain *chain, struct ps_pull *pull,
+                                struct ps_error *error)
+{
+    struct ps_blocks *values = pull->held;
+    struct ps_delta_cut cut;
+    uint64_t bytes_max = request->bytes_max > 0 ? request->bytes_max : PS_DELTA_BYTES_DEFAULT;
+    if (bytes_max > PS_DELTA_BYTES_MAX)
+        bytes_max = PS_DELTA_BYTES_MAX;
+    PS_TRY(
+        ps_delta_cut(values, pull->reply.version, &request->held, chain, bytes_max, &cut, error));
+    pull->cut = cut.pieces;
+    pull->reply.content = cut.content;
+    pull->reply.total = values->spec->count;
+    pull->reply.delta = cut.delta;
+    if (request->held.target == 0) {
+        ps_counter_add(service->metrics.deltas, 1);
+        ps_counter_add(service->metrics.deltas_whole, cut.delta.whole != PS_WHOLE_NOT);
+        ps_counter_add(service->metrics.delta_saved_bytes,
+                       values->size - cut.content.size - cut.left_bytes);
+        if (cut.left_bytes == 0)
+            return PS_OK;
+        ps_pins_begin(&service->pins, values, pull->reply.version, cut.left_bytes,
+                      ps_now_ms(service->clock));
+    } else {
+        ps_pins_gave(&service->pins, values->spec, pull->reply.version, cut.content.size);
+    }
+    ps_service_count_ranges(service);
+    return PS_OK;
+}
+
+/* Of a range: only its bytes in the view. */
+static enum ps_status cut_range(struct ps_service *service, const struct ps_pull_request *request,
+                                struct ps_pull *pull, struct ps_error *error)
+{
+    struct ps_blocks *values = pull->held;
+    size_t element_size = ps_dtype_size(values->spec->dtype);
+    struct ps_elements range;
+    PS_TRY(check_range(values->spec, request, &range, error));
+    if (range.count == values->spec->count)
+        return PS_OK;
+    PS_TRY(cut_view(pull, (size_t)range.first * element_size, (size_t)range.count * element_size,
+                    error));
+    note_range(service, request, values, range, pull);
+    return PS_OK;
+}
+
+/* The elements that are asked for: there are so many, and one message takes them. */
+static enum ps_status check_range(const struct ps_parameter_spec *spec,
+                                  const struct ps_pull_request *request, struct ps_elements *range,
+                                  struct ps_error *error)
+{
+    uint64_t total = spec->count;
+    *range = request->range;
+    if (range->first > total || range->count > total - range->first)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "parameter: %s has %" PRIu64 " elements, asked for %" PRIu64 " from %" PRIu64
+                       " on",
+                       (const char *)spec->name.data, total, range->count, range->first);
+    if (range->count == 0)
+        range->count = total - range->first;
+    if (ps_encoding_bytes(request->encoding, spec->dtype, range->count) > REPLY_BYTES_MAX)
+        return ps_fail(error, PS_ERR_OUT_OF_RANGE,
+                       "parameter: %s, %" PRIu64
+                       " elements take more than one message: ask for ranges",
+                       (const char *)spec->name.data, range->count);
+    return PS_OK;
+}
+
+/* A range goes out: the version stays readable until the reader has got the rest, which is counted
+ * in the values' own bytes. */
+static void note_range(struct ps_service *service, const struct ps_pull_request *request,
+                       struct ps_blocks *values, struct ps_elements range, struct ps_pull *pull)
+{
+    const struct ps_parameter_spec *spec = values->spec;
+    uint64_t version = pull->reply.version;
+    pull->reply.range = range;
+    pull->reply.total = spec->count;
+    if (request->version == 0)
+        ps_pins_begin(&service->pins, values, version, values->size, ps_now_ms(service->clock));
+    ps_pins_gave(&service->pins, spec, version, range.count * ps_dtype_size(spec->dtype));
+    ps_service_count_ranges(service);
+}
+
+bool ps_pull_made(struct ps_blocks *values, uint64_t version, struct ps_elements range,
+                  enum ps_encoding encoding, struct ps_pull *pull)
+{
+    size_t element_size = ps_dtype_size(values->spec->dtype);
+    struct ps_pull made;
+    if (ps_encoding_is_native(encoding, values->spec->dtype)) {
+        give(ps_blocks_acquire(values), encoding, &made);
+        if (cut_view(&made, (size_t)range.first * element_size, (size_t)range.count * element_size,
+                     NULL) != PS_OK) {
+            ps_pull_release(&made);
+            return false;
+        }
+    } else if (encode(values, range, encoding, &made, NULL) != PS_OK) {
+        return false;
+    }
+    made.reply.version = version;
+    made.reply.range = range;
+    made.reply.total = values->spec->count;
+    *pull = made;
+    return true;
+}
+
+static enum ps_status cut_view(struct ps_pull *pull, size_t offset, size_t size,
+                               struct ps_error *error)
+{
+    const struct ps_blocks *values = pull->held;
+    struct ps_view whole = pull->reply.content;
+    size_t first = offset / PS_BLOCK_BYTES;
+    size_t count = size == 0 ? 0 : (offset + size - 1) / PS_BLOCK_BYTES - first + 1;
+    pull->cut = ps_zeroed_array(values->spec->memory, count, sizeof *pull->cut);
+    if (pull->cut == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a range");
+    size_t skip = offset % PS_BLOCK_BYTES;
+    size_t left = size;
+    for (size_t i = 0; i < count; i++) {
+        struct ps_bytes block = whole.pieces[first + i];
+        size_t run = block.size - skip < left ? block.size - skip : left;
+        pull->cut[i] = (struct ps_bytes){block.data + skip, run};
+        left -= run;
+        skip = 0;
+    }
+    PS_ASSERT(left == 0);
+    pull->reply.content = (struct ps_view){pull->cut, count, size};
+    return PS_OK;
+}
+
+static enum ps_status find_ready(struct ps_service *service, const struct ps_pull_request *request,
+                                 struct ps_parameter **parameter, struct ps_error *error)
+{
+    struct ps_bytes name = request->name;
+    PS_TRY(ps_service_admit_for(service, request->shard, error));
+    if (ps_service_life(service) != PS_LIFE_READY)
+        return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
+    *parameter = ps_parameter_table_find(&service->table, name);
+    if (*parameter == NULL)
+        return ps_fail(error, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
+                       ps_service_name_width(name), (const char *)name.data);
+    return PS_OK;
+}
+
+void ps_pull_release(struct ps_pull *pull)
+{
+    const struct ps_blocks *values = pull->held;
+    if (pull->cut != NULL)
+        ps_release(values->spec->memory, pull->cut);
+    ps_blocks_release(pull->held);
+    ps_encoded_values_release(pull->encoded);
+    *pull = (struct ps_pull){0};
+}

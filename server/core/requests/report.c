@@ -1,0 +1,191 @@
+/* What operators ask: status and the list of parameters. */
+#include "server/core/requests/service.h"
+
+#include "base/assert.h"
+#include "server/core/requests/service_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Entries of a list reply when the request does not say, and the most that one reply has. */
+#define ROWS_DEFAULT 1000
+#define ROWS_MAX 10000
+
+/* A list reply points to `rows`, which stand in here. */
+struct listing {
+    size_t count;
+    struct ps_parameter_spec **specs; /* a reference each: keeps the names alive */
+    struct ps_param_info rows[];
+};
+
+static size_t collect_after(const struct ps_parameter_table *table, struct ps_bytes after,
+                            struct ps_parameter **found);
+static int compare_names(const void *a, const void *b);
+static struct listing *create_listing(const struct ps_allocator *memory, size_t count);
+static void release_listing(const struct ps_allocator *memory, struct listing *listing);
+static void add_row(struct listing *listing, struct ps_parameter *parameter);
+
+void ps_service_status(struct ps_service *service, struct ps_status_reply *reply, char uuid[37])
+{
+    struct ps_checkpoint_place place = {0};
+    uuid[0] = '\0';
+    if (ps_tickets_place(&service->tickets, &place))
+        memcpy(uuid, place.uuid, sizeof place.uuid);
+
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    ps_rwlock_read(&service->cut);
+    *reply = (struct ps_status_reply){
+        .program_version = PS_VERSION,
+        .index = service->index,
+        .shard_count = service->shard_count,
+        .epoch = service->epoch,
+        .state = ps_service_state_name(service),
+        .parameter_count = service->table.count,
+        .parameter_bytes = service->table.value_bytes,
+        .state_bytes = service->table.state_bytes,
+        .push_count = atomic_load(&service->push_count),
+        .pull_count = atomic_load(&service->pull_count),
+        .position = state.position,
+        .checkpoint_uuid = uuid,
+        .checkpoint_position = place.position,
+        .checkpoint_unix_ns = place.unix_ns,
+        .uptime_ms = ps_now_ms(service->clock) - service->started_ms,
+        .device = service->device,
+        .job = service->job,
+        .address = service->address,
+        .lost_count = atomic_load(&service->lost_count),
+    };
+    ps_rwlock_unlock(&service->cut);
+}
+
+void ps_service_note_lost(struct ps_service *service, uint64_t pushes)
+{
+    if (pushes == 0)
+        return;
+    uint64_t before = atomic_fetch_add(&service->lost_count, pushes);
+    ps_counter_add(service->metrics.lost_pushes, pushes);
+    PS_LOG(service->log, PS_LOG_ERROR, "service", "acknowledged pushes are lost",
+           PS_FIELD_UINT("pushes", pushes), PS_FIELD_UINT("in_all", before + pushes));
+}
+
+void ps_service_count(struct ps_service *service)
+{
+    const struct ps_device_store *store = service->device_store;
+    if (store == NULL)
+        return;
+    struct ps_device_stats stats;
+    store->plugin->stats(store->device, &stats);
+    ps_gauge_set(service->metrics.device_used, (double)stats.used_bytes);
+    ps_gauge_set(service->metrics.device_budget, (double)stats.budget_bytes);
+    ps_gauge_set(service->metrics.device_pinned, (double)stats.pinned_bytes);
+    ps_gauge_set(service->metrics.device_pinned_max, (double)ps_device_store_pinned_max(store));
+    ps_counter_add(service->metrics.device_launches,
+                   stats.launch_count - service->launches_counted);
+    service->launches_counted = stats.launch_count;
+}
+
+enum ps_status ps_service_list(struct ps_service *service, const struct ps_list_request *request,
+                               struct ps_list_reply *reply, struct ps_error *error)
+{
+    size_t limit = request->limit > 0 ? request->limit : ROWS_DEFAULT;
+    limit = limit < ROWS_MAX ? limit : ROWS_MAX;
+    struct ps_parameter **found = NULL;
+    struct listing *listing = NULL;
+    size_t found_count = 0;
+
+    ps_rwlock_read(&service->cut);
+    found = ps_zeroed_array(service->memory, service->table.count, sizeof *found);
+    if (found == NULL)
+        goto out;
+    found_count = collect_after(&service->table, request->after, found);
+    if (found_count > 0)
+        qsort(found, found_count, sizeof *found, compare_names);
+    size_t count = found_count < limit ? found_count : limit;
+    listing = create_listing(service->memory, count);
+    if (listing == NULL)
+        goto out;
+    for (size_t i = 0; i < count; i++)
+        add_row(listing, found[i]);
+    *reply = (struct ps_list_reply){
+        .params = listing->rows, .param_count = count, .more = found_count > count};
+
+out:
+    ps_rwlock_unlock(&service->cut);
+    ps_release(service->memory, found);
+    if (listing == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the list of parameters");
+    return PS_OK;
+}
+
+static size_t collect_after(const struct ps_parameter_table *table, struct ps_bytes after,
+                            struct ps_parameter **found)
+{
+    size_t count = 0;
+    for (struct ps_parameter_entry *entry = ps_parameter_table_first(table); entry != NULL;
+         entry = ps_parameter_table_next(entry)) {
+        struct ps_parameter *parameter = ps_parameter_entry_parameter(entry);
+        if (ps_bytes_compare(parameter->spec->name, after) > 0)
+            found[count++] = parameter;
+    }
+    return count;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct ps_parameter *const *left = a;
+    const struct ps_parameter *const *right = b;
+    return ps_bytes_compare((*left)->spec->name, (*right)->spec->name);
+}
+
+static struct listing *create_listing(const struct ps_allocator *memory, size_t count)
+{
+    struct listing *listing = ps_zeroed(memory, sizeof *listing + count * sizeof listing->rows[0]);
+    if (listing == NULL)
+        return NULL;
+    listing->specs = ps_zeroed_array(memory, count, sizeof(struct ps_parameter_spec *));
+    if (listing->specs == NULL) {
+        ps_release(memory, listing);
+        return NULL;
+    }
+    return listing;
+}
+
+static void add_row(struct listing *listing, struct ps_parameter *parameter)
+{
+    struct ps_parameter_spec *spec = parameter->spec;
+    ps_mutex_lock(&parameter->lock);
+    uint64_t version = parameter->version;
+    uint64_t step = parameter->step;
+    ps_mutex_unlock(&parameter->lock);
+
+    listing->rows[listing->count] = (struct ps_param_info){
+        .name = spec->name,
+        .dtype = spec->dtype,
+        .element_count = spec->count,
+        .version = version,
+        .rule = ps_rule_name(spec->settings.rule),
+        .learning_rate = ps_learning_rate_at(&spec->settings.learning_rate, step + 1),
+        .state_bytes = ps_parameter_spec_bytes(spec) * ps_parameter_state_count(parameter),
+    };
+    listing->specs[listing->count] = ps_parameter_spec_acquire(spec);
+    listing->count++;
+}
+
+void ps_service_list_release(struct ps_service *service, struct ps_list_reply *reply)
+{
+    if (reply->params != NULL) {
+        char *rows = (char *)reply->params;
+        release_listing(service->memory,
+                        (struct listing *)(void *)(rows - offsetof(struct listing, rows)));
+    }
+    *reply = (struct ps_list_reply){0};
+}
+
+static void release_listing(const struct ps_allocator *memory, struct listing *listing)
+{
+    for (size_t i = 0; i < listing->count; i++)
+        ps_parameter_spec_release(listing->specs[i]);
+    ps_release(memory, listing->specs);
+    ps_release(memory, listing);
+}

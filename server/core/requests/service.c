@@ -1,0 +1,397 @@
+/* The shard's life: from starting to ready, fenced by the clock, drained at the end. */
+#include "server/core/requests/service.h"
+
+#include "base/assert.h"
+#include "checkpoint/header_writer.h"
+#include "optimizer/optimizer.h"
+#include "server/core/requests/service_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define CLIENTS_MAX_DEFAULT 16384
+#define IDLE_MS_DEFAULT ((uint64_t)3600 * 1000)
+#define STAGING_BYTES_DEFAULT ((uint64_t)1 << 30)
+#define QUEUE_BYTES_DEFAULT ((uint64_t)64 << 20)
+
+static void drop_state(struct ps_service *service);
+static enum ps_status fail_fenced(struct ps_service *service, struct ps_error *error);
+
+enum ps_status ps_service_create(const struct ps_service_options *options,
+                                 struct ps_service **service, struct ps_error *error)
+{
+    PS_ASSERT(options->saves || !options->journals);
+    PS_ASSERT(options->ack <= PS_ACK_MEMORY ||
+              (options->ack == PS_ACK_LOGGED && options->journals));
+    struct ps_service *created = ps_zeroed(options->memory, sizeof *created);
+    if (created == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the service");
+    created->memory = options->memory;
+    if (options->saves) {
+        enum ps_status status =
+            ps_header_facts_bytes(options->job != NULL ? options->job : "", options->memory,
+                                  &created->header_bytes, error);
+        if (status != PS_OK) {
+            ps_release(options->memory, created);
+            return status;
+        }
+    }
+    created->store = options->store;
+    created->device_store = options->device_store;
+    created->clock = options->clock;
+    created->log = options->log;
+    created->bytes_max = options->bytes_max > 0 ? options->bytes_max : UINT64_MAX;
+    created->saves = options->saves;
+    created->journal_bytes_max = options->checkpoint_journal_bytes;
+    created->ack = options->ack == PS_ACK_DEFAULT ? PS_ACK_MEMORY : options->ack;
+    created->device = options->device != NULL ? options->device : "cpu";
+    created->job = options->job != NULL ? options->job : "";
+    created->random = options->random;
+    created->started_ms = ps_now_ms(options->clock);
+    ps_core_metrics_init(&created->metrics, options->metrics);
+    ps_rwlock_init(&created->cut, PS_RANK_TABLE);
+    ps_mutex_init(&created->fence_lock, PS_RANK_LEAF);
+    ps_parameter_table_init(&created->table, options->memory);
+    ps_tickets_init(&created->tickets);
+    ps_sessions_init(&created->sessions, options->memory,
+                     options->clients_max > 0 ? options->clients_max : CLIENTS_MAX_DEFAULT,
+                     options->client_idle_ms > 0 ? options->client_idle_ms : IDLE_MS_DEFAULT);
+    ps_journal_queue_init(&created->queue, options->memory, options->journals,
+                          options->journal_queue_bytes > 0 ? options->journal_queue_bytes
+                                                           : QUEUE_BYTES_DEFAULT);
+    ps_staging_init(&created->staging, options->memory,
+                    options->staging_bytes > 0 ? options->staging_bytes : STAGING_BYTES_DEFAULT);
+    ps_pins_init(&created->pins);
+    *service = created;
+    return PS_OK;
+}
+
+void ps_service_destroy(struct ps_service *service)
+{
+    if (service == NULL)
+        return;
+    ps_pins_fini(&service->pins);
+    ps_parameter_table_fini(&service->table);
+    ps_journal_queue_fini(&service->queue);
+    ps_staging_fini(&service->staging);
+    ps_sessions_fini(&service->sessions);
+    ps_tickets_fini(&service->tickets);
+    ps_mutex_fini(&service->fence_lock);
+    ps_rwlock_fini(&service->cut);
+    ps_release(service->memory, service);
+}
+
+void ps_service_listen(struct ps_service *service, const struct ps_service_listener *listener)
+{
+    service->listener = *listener;
+}
+
+void ps_service_set_crew(struct ps_service *service, const struct ps_crew *crew)
+{
+    service->crew = crew != NULL ? *crew : (struct ps_crew){NULL, NULL};
+}
+
+void ps_service_enter_thread(void)
+{
+    ps_optimizer_enter_thread();
+}
+
+void ps_service_tell_changed(const struct ps_service *service)
+{
+    if (service->listener.changed != NULL)
+        service->listener.changed(service->listener.self);
+}
+
+void ps_service_tell_checkpoint_wanted(const struct ps_service *service)
+{
+    if (service->listener.checkpoint_wanted != NULL)
+        service->listener.checkpoint_wanted(service->listener.self);
+}
+
+void ps_service_tell_journal_wanted(const struct ps_service *service)
+{
+    if (service->listener.journal_wanted != NULL)
+        service->listener.journal_wanted(service->listener.self);
+}
+
+void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_count,
+                    uint64_t epoch, const char *address)
+{
+    PS_ASSERT(index < shard_count);
+    ps_rwlock_write(&service->cut);
+    PS_ASSERT(ps_service_life(service) == PS_LIFE_STARTING);
+    service->index = index;
+    service->shard_count = shard_count;
+    service->epoch = epoch;
+    /* Status replies point to it, so it is written once. */
+    if (service->address[0] == '\0' && address != NULL)
+        snprintf(service->address, sizeof service->address, "%s", address);
+    ps_rwlock_unlock(&service->cut);
+}
+
+void ps_service_begin_empty(struct ps_service *service)
+{
+    ps_rwlock_write(&service->cut);
+    PS_ASSERT(ps_service_life(service) == PS_LIFE_STARTING);
+    PS_ASSERT(service->shard_count > 0);
+    ps_journal_queue_begin(&service->queue, 0);
+    ps_service_begin_chain(service);
+    atomic_store(&service->life, PS_LIFE_UNINITIALIZED);
+    ps_rwlock_unlock(&service->cut);
+    ps_service_tell_changed(service);
+}
+
+/* The epoch alone would do if no store were ever lost with all that it had counted. */
+void ps_service_begin_chain(struct ps_service *service)
+{
+    uint64_t life = 0;
+    while (life == 0) {
+        if (service->random != NULL)
+            life = ps_random_next(service->random);
+        else
+            ps_random_system(&life, sizeof life);
+    }
+    service->chain = (struct ps_chain){service->epoch, life};
+}
+
+uint64_t ps_service_unix_us(const struct ps_service *service)
+{
+    return ps_unix_ns(service->clock) / 1000;
+}
+
+enum ps_life ps_service_life(const struct ps_service *service)
+{
+    return (enum ps_life)atomic_load(&service->life);
+}
+
+void ps_service_prove(struct ps_service *service, uint64_t until_ms)
+{
+    bool before = ps_service_is_proved(service);
+    atomic_store(&service->proved_offset_ms, ps_clock_offset_ms(service->clock));
+    atomic_store(&service->proved_until_ms, until_ms);
+    if (before != ps_service_is_proved(service))
+        ps_service_tell_changed(service);
+}
+
+bool ps_service_is_proved(const struct ps_service *service)
+{
+    int64_t offset_ms = ps_clock_offset_ms(service->clock);
+    return ps_now_ms(service->clock) < atomic_load(&service->proved_until_ms) &&
+           offset_ms - atomic_load(&service->proved_offset_ms) <= PS_CLOCK_JUMP_MS;
+}
+
+void ps_service_note_unkept(struct ps_service *service, const struct ps_error *why)
+{
+    ps_mutex_lock(&service->fence_lock);
+    snprintf(service->fence_reason, sizeof service->fence_reason, "%.159s",
+             why != NULL ? why->text : "");
+    ps_mutex_unlock(&service->fence_lock);
+}
+
+void ps_service_reset(struct ps_service *service)
+{
+    ps_rwlock_write(&service->cut);
+    atomic_store(&service->proved_until_ms, 0);
+    drop_state(service);
+    ps_rwlock_unlock(&service->cut);
+    ps_service_tell_changed(service);
+}
+
+void ps_service_give_up_recovery(struct ps_service *service)
+{
+    ps_rwlock_write(&service->cut);
+    PS_ASSERT(ps_service_life(service) == PS_LIFE_RECOVERING);
+    drop_state(service);
+    ps_rwlock_unlock(&service->cut);
+}
+
+/* With the cut held alone. */
+static void drop_state(struct ps_service *service)
+{
+    atomic_store(&service->life, PS_LIFE_STARTING);
+    /* What InitParam calls in flight have reserved stays counted until they give it back. */
+    service->bytes_used -= service->table.host_bytes;
+    ps_pins_clear(&service->pins);
+    ps_parameter_table_fini(&service->table);
+    ps_staging_clear(&service->staging);
+    ps_sessions_clear(&service->sessions);
+    ps_journal_queue_reset(&service->queue);
+    ps_tickets_reset(&service->tickets);
+    service->position_at_begin = 0;
+    service->finish_ticket = (struct ps_ticket){0};
+    ps_service_count_table(service);
+}
+
+void ps_service_announce_stop(struct ps_service *service)
+{
+    atomic_store(&service->leaving, true);
+    ps_service_tell_changed(service);
+}
+
+enum ps_status ps_service_want_drain(struct ps_service *service, uint64_t epoch,
+                                     struct ps_error *error)
+{
+    if (epoch == 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "Drain needs the epoch of the server that is meant, as GetStatus says");
+    ps_rwlock_read(&service->cut);
+    uint64_t ours = ps_service_life(service) == PS_LIFE_STARTING ? 0 : service->epoch;
+    ps_rwlock_unlock(&service->cut);
+    if (epoch != ours)
+        return ps_fail(error, PS_ERR_STALE_EPOCH,
+                       "another server was meant (epoch given: %" PRIu64 ", this one's: %" PRIu64
+                       "); nothing changed",
+                       epoch, ours);
+    if (service->listener.drain_wanted == NULL)
+        return ps_fail(error, PS_ERR_UNSUPPORTED, "this server does not end by a call");
+    service->listener.drain_wanted(service->listener.self);
+    return PS_OK;
+}
+
+void ps_service_drain(struct ps_service *service)
+{
+    atomic_store(&service->draining, true);
+    ps_service_tell_changed(service);
+}
+
+void ps_service_break(struct ps_service *service)
+{
+    atomic_store(&service->broken, true);
+}
+
+const char *ps_service_state_name(const struct ps_service *service)
+{
+    if (atomic_load(&service->broken))
+        return "broken";
+    if (atomic_load(&service->draining) || atomic_load(&service->leaving))
+        return "draining";
+    if (ps_service_life(service) == PS_LIFE_STARTING)
+        return "starting";
+    if (ps_service_life(service) == PS_LIFE_RECOVERING)
+        return "recovering";
+    if (!ps_service_is_proved(service))
+        return "fenced";
+    return ps_service_life(service) == PS_LIFE_READY ? "ready" : "uninitialized";
+}
+
+bool ps_service_is_serving(const struct ps_service *service)
+{
+    enum ps_life life = ps_service_life(service);
+    return (life == PS_LIFE_READY || life == PS_LIFE_UNINITIALIZED) &&
+           ps_service_is_proved(service) && !atomic_load(&service->leaving) &&
+           !atomic_load(&service->draining) && !atomic_load(&service->broken);
+}
+
+enum ps_status ps_service_admit(const struct ps_service *service, struct ps_error *error)
+{
+    if (atomic_load(&service->draining))
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "shutting down");
+    return ps_service_owns(service, error);
+}
+
+/* A server may come back at the address where clients knew it, as the owner of another shard. */
+enum ps_status ps_service_admit_for(const struct ps_service *service, uint32_t shard,
+                                    struct ps_error *error)
+{
+    PS_TRY(ps_service_admit(service, error));
+    if (shard == 0 || shard - 1 == service->index)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_NOT_OWNER,
+                   "the request is for shard %u, this server owns shard %u; nothing changed",
+                   shard - 1, service->index);
+}
+
+enum ps_status ps_service_owns(const struct ps_service *service, struct ps_error *error)
+{
+    if (atomic_load(&service->broken))
+        return ps_fail(error, PS_ERR_UNAVAILABLE,
+                       "broken: the device failed, and this server ends; try again soon");
+    if (ps_service_life(service) == PS_LIFE_STARTING)
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "starting: this server does not own a shard yet");
+    if (ps_service_life(service) == PS_LIFE_RECOVERING)
+        return ps_fail(error, PS_ERR_UNAVAILABLE,
+                       "recovering: this server replays its journal; try again soon");
+    if (!ps_service_is_proved(service))
+        return fail_fenced((struct ps_service *)service, error);
+    return PS_OK;
+}
+
+/* With what stands in the way, if it is known: a full disk is to be cleared, not a rival found. */
+static enum ps_status fail_fenced(struct ps_service *service, struct ps_error *error)
+{
+    ps_mutex_lock(&service->fence_lock);
+    bool known = service->fence_reason[0] != '\0';
+    (void)ps_fail(error, PS_ERR_UNAVAILABLE,
+                  "fenced: this server cannot prove that it still owns its shard%s%s",
+                  known ? ": " : "", service->fence_reason);
+    ps_mutex_unlock(&service->fence_lock);
+    return PS_ERR_UNAVAILABLE;
+}
+
+int ps_service_name_width(struct ps_bytes name)
+{
+    return name.size < PS_NAME_BYTES_MAX ? (int)name.size : PS_NAME_BYTES_MAX;
+}
+
+void ps_service_count_table(struct ps_service *service)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    atomic_store(&service->shard_bytes, service->table.value_bytes + service->table.state_bytes);
+    ps_gauge_set(service->metrics.position, (double)state.position);
+    ps_service_count_clients(service);
+    ps_gauge_set(service->metrics.parameters, (double)service->table.count);
+    ps_gauge_set(service->metrics.parameter_bytes, (double)service->table.value_bytes);
+    ps_gauge_set(service->metrics.state_bytes, (double)service->table.state_bytes);
+    ps_gauge_set(service->metrics.device_parameters, (double)service->table.resident_count);
+}
+
+void ps_service_count_clients(struct ps_service *service)
+{
+    struct ps_sessions_tally tally;
+    ps_sessions_tally(&service->sessions, &tally);
+    ps_gauge_set(service->metrics.clients, (double)tally.remembered);
+    ps_counter_add(service->metrics.clients_forgotten, tally.newly_forgotten);
+    ps_counter_add(service->metrics.clients_forgotten_early, tally.newly_forgotten_early);
+}
+
+void ps_service_count_ranges(struct ps_service *service)
+{
+    uint64_t bytes, newly_expired;
+    size_t count;
+    ps_staging_look(&service->staging, &bytes, &count, &newly_expired);
+    ps_gauge_set(service->metrics.staged_bytes, (double)bytes);
+    ps_gauge_set(service->metrics.staged, (double)count);
+    ps_counter_add(service->metrics.staged_expired, newly_expired);
+    ps_pins_look(&service->pins, &bytes, &count);
+    ps_gauge_set(service->metrics.pinned_bytes, (double)bytes);
+}
+
+void ps_service_check(const struct ps_service *constant)
+{
+    /* Looking takes the lock, which is part of the service. */
+    struct ps_service *service = (struct ps_service *)constant;
+    ps_rwlock_write(&service->cut);
+    const struct ps_parameter_table *table = &service->table;
+    ps_parameter_table_check(table);
+    PS_ASSERT(service->bytes_used >= table->host_bytes);
+
+    uint64_t versions = 0;
+    for (struct ps_parameter_entry *entry = ps_parameter_table_first(table); entry != NULL;
+         entry = ps_parameter_table_next(entry))
+        versions += ps_parameter_entry_parameter(entry)->version;
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    PS_ASSERT(state.position == service->position_at_begin + versions);
+    ps_journal_queue_check(&service->queue);
+    ps_sessions_check(&service->sessions);
+    ps_staging_check(&service->staging);
+
+    enum ps_life life = ps_service_life(service);
+    PS_ASSERT(life <= PS_LIFE_READY);
+    PS_ASSERT(life != PS_LIFE_STARTING || table->count == 0);
+    PS_ASSERT(life >= PS_LIFE_RECOVERING || versions == 0);
+    PS_ASSERT(life == PS_LIFE_STARTING || service->shard_count > 0);
+    ps_tickets_check(&service->tickets);
+    ps_rwlock_unlock(&service->cut);
+}

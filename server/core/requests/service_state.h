@@ -1,0 +1,164 @@
+/* What the files of the service share: its state, and who guards what.
+ *
+ * Threads:  the cut orders them. Pushes hold it shared for as long as they last, whatever changes
+ *           the table or the life holds it alone, and so does a snapshot: at that moment no push is
+ *           half done, so what it sees is one instant.
+ * Blocking: for locks.
+ * Errors:   said at each function.
+ * Memory:   the service owns all of it.
+ */
+#ifndef PS_SERVER_CORE_SERVICE_STATE_H
+#define PS_SERVER_CORE_SERVICE_STATE_H
+
+#include "base/bounds.h"
+#include "base/thread.h"
+#include "server/core/requests/service.h"
+#include "server/core/requests/staging.h"
+#include "server/core/requests/tickets.h"
+#include "server/core/sessions/sessions.h"
+#include "server/core/update/core_metrics.h"
+#include "server/core/update/parameter_table.h"
+#include "server/core/values/journal_queue.h"
+#include "server/core/values/pins.h"
+
+#include <stdatomic.h>
+
+enum ps_life { PS_LIFE_STARTING, PS_LIFE_UNINITIALIZED, PS_LIFE_RECOVERING, PS_LIFE_READY };
+
+struct ps_service {
+    const struct ps_allocator *memory;    /* borrowed; outlives this */
+    const struct ps_block_store *store;   /* borrowed; outlives all blocks; may be NULL */
+    struct ps_device_store *device_store; /* borrowed; outlives this; may be NULL */
+    struct ps_crew crew;                  /* for large updates; its run may be NULL */
+    const struct ps_clock *clock;         /* borrowed; outlives this */
+    const struct ps_log *log;             /* borrowed; may be NULL */
+    struct ps_core_metrics metrics;
+    uint64_t bytes_max; /* UINT64_MAX: no limit */
+    bool saves;
+    uint64_t header_bytes;      /* of a checkpoint's header, besides the parameters */
+    uint64_t journal_bytes_max; /* 0: by the shard's size */
+    enum ps_ack ack;            /* what PS_ACK_DEFAULT means; never that itself */
+    const char *device;         /* borrowed */
+    const char *job;            /* borrowed */
+    struct ps_random *random;   /* borrowed; may be NULL; used with the cut held alone */
+    uint64_t started_ms;
+    uint64_t launches_counted;           /* of the device; whoever shows the metrics */
+    struct ps_service_listener listener; /* set before calls arrive */
+
+    struct ps_mutex fence_lock; /* PS_RANK_LEAF; guards the text */
+    char fence_reason[160];     /* why the lease could not be kept; empty: it could, or why not */
+
+    struct ps_rwlock cut; /* PS_RANK_TABLE */
+
+    /* Changed only with the cut held alone. */
+    struct ps_parameter_table table;
+    uint64_t bytes_used;        /* of the table, and what InitParam calls in flight have reserved */
+    uint64_t position_at_begin; /* less the versions at that time: see ps_service_check */
+    struct ps_ticket finish_ticket; /* of the finish that began READY; 0 after a load */
+    uint32_t index;
+    uint32_t shard_count;
+    uint64_t epoch;
+    struct ps_chain chain; /* of this life; delta pulls */
+    char address[PS_ADDRESS_BYTES_MAX];
+
+    /* Read from any thread without the cut. */
+    _Atomic uint32_t life; /* enum ps_life; written with the cut held alone */
+    _Atomic bool leaving;  /* announced, calls are still served */
+    _Atomic bool draining;
+    _Atomic bool broken;
+    _Atomic uint64_t proved_until_ms;
+    _Atomic int64_t proved_offset_ms; /* of the wall clock, when it was proved */
+    _Atomic uint64_t shard_bytes;     /* values and states of the table */
+    _Atomic uint64_t push_count;
+    _Atomic uint64_t pull_count;
+    _Atomic uint64_t lost_count;
+
+    struct ps_tickets tickets;
+    struct ps_sessions sessions;   /* requests are under way only with the cut held */
+    struct ps_journal_queue queue; /* positions are given out only with the cut held shared */
+    struct ps_staging staging;
+    struct ps_pins pins;
+};
+
+/* May a call be answered now? Looks at the clock.
+ *
+ * PS_ERR_UNAVAILABLE  draining, starting or fenced; the text says which
+ */
+PS_MUST_USE enum ps_status ps_service_admit(const struct ps_service *service,
+                                            struct ps_error *error);
+
+/* The same for a request that is meant for a given server: 1 + its index, 0 when it does not say.
+ * With the cut held.
+ *
+ * PS_ERR_NOT_OWNER    we own another shard; nothing changed
+ */
+PS_MUST_USE enum ps_status ps_service_admit_for(const struct ps_service *service, uint32_t shard,
+                                                struct ps_error *error);
+
+/* Is the shard ours at this moment? The same but for draining: what was applied may still be
+ * acknowledged then. PS_ERR_UNAVAILABLE. */
+PS_MUST_USE enum ps_status ps_service_owns(const struct ps_service *service,
+                                           struct ps_error *error);
+
+/* Would this gradient fit the parameter?
+ *
+ * PS_ERR_BAD_INPUT    type or length differ, in the words of the contract; an encoding that the
+ *                     parameter's type does not allow
+ */
+PS_MUST_USE enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec,
+                                                     enum ps_dtype dtype, enum ps_encoding encoding,
+                                                     uint64_t bytes, struct ps_error *error);
+
+/* Is this a name that a parameter may have?
+ *
+ * PS_ERR_BAD_INPUT    empty, too long, no UTF-8, or reserved
+ */
+PS_MUST_USE enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *error);
+
+/* How much of a name from outside "%.*s" may print. */
+int ps_service_name_width(struct ps_bytes name);
+
+/* The time in microseconds since 1970, in which sessions are counted. */
+uint64_t ps_service_unix_us(const struct ps_service *service);
+
+enum ps_life ps_service_life(const struct ps_service *service);
+
+/* Makes `*pull` a range of `values`, in that encoding; what it keeps of them it takes a reference
+ * to. False: it cannot be had, without memory or in that encoding, and `*pull` is left alone. */
+bool ps_pull_made(struct ps_blocks *values, uint64_t version, struct ps_elements range,
+                  enum ps_encoding encoding, struct ps_pull *pull);
+
+/* Tell the listener, without any lock held. */
+void ps_service_tell_changed(const struct ps_service *service);
+void ps_service_tell_checkpoint_wanted(const struct ps_service *service);
+void ps_service_tell_journal_wanted(const struct ps_service *service);
+
+/* Are the pushes up to `position` of this life in the journal on disk?
+ *
+ * PS_OK               they are, or the journal has failed, or there is none
+ * PS_ERR_NOT_READY    not yet
+ * PS_ERR_UNAVAILABLE  that life is over
+ */
+PS_MUST_USE enum ps_status ps_service_journal_covers(struct ps_service *service, uint64_t life,
+                                                     uint64_t position, struct ps_error *error);
+
+/* The journal was written or a checkpoint saved: wants a checkpoint when there is too much behind
+ * the last. Without any lock held. */
+void ps_service_watch_journal(struct ps_service *service);
+
+/* A life of the shard begins, with the cut held alone: what versions meant before is over. */
+void ps_service_begin_chain(struct ps_service *service);
+
+/* Sets the gauge of what is durable. */
+void ps_service_count_durable(struct ps_service *service);
+
+/* Sets the gauges of what is staged and pinned. */
+void ps_service_count_ranges(struct ps_service *service);
+
+/* Sets the gauges of the table; with the cut held. */
+void ps_service_count_table(struct ps_service *service);
+
+/* Sets the gauge of the clients that are remembered, and counts those forgotten since. */
+void ps_service_count_clients(struct ps_service *service);
+
+#endif

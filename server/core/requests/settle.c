@@ -1,0 +1,166 @@
+/* When the reply to a push may go, and the journal between the pushes and the one who writes it. */
+#include "server/core/requests/service.h"
+
+#include "base/assert.h"
+#include "server/core/requests/service_state.h"
+
+/* Small shards do not write a checkpoint for every few pushes. */
+#define JOURNAL_BYTES_LEAST ((uint64_t)1 << 30)
+
+static enum ps_status wait_for_device(struct ps_service *service, const struct ps_push_wait *wait,
+                                      struct ps_error *error);
+static enum ps_status check_durable(const struct ps_journal_state *state, uint64_t position,
+                                    struct ps_error *error);
+
+void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
+{
+    if (one->life != all->life)
+        return;
+    if (one->position > all->position)
+        all->position = one->position;
+    if (one->lagging > all->lagging)
+        all->lagging = one->lagging;
+    ps_device_due_join(&all->due, &one->due);
+}
+
+/* The device comes before all else, since that may take a while. Then the order matters. First: was
+ * it durable, in this life of the shard? Then: is the shard ours now? Asked the other way round,
+ * the lease might run out and the next owner read the journal just before the record gets there.
+ * Last: is it still the same life? Otherwise the shard was lost and
+ * won back in between, and the record may have come too late for whoever owned it meanwhile. */
+enum ps_status ps_service_settle(struct ps_service *service, const struct ps_push_wait *wait,
+                                 struct ps_push_reply *reply, struct ps_error *error)
+{
+    struct ps_journal_state before;
+    struct ps_journal_state after;
+    PS_TRY(wait_for_device(service, wait, error));
+    ps_journal_queue_look(&service->queue, &before);
+    enum ps_status owned = ps_service_owns(service, error);
+    ps_journal_queue_look(&service->queue, &after);
+
+    if (before.life != wait->life || after.life != wait->life)
+        return ps_fail(error, PS_ERR_UNAVAILABLE,
+                       "the shard was lost before the push was acknowledged: repeat it");
+    PS_ASSERT(wait->position <= before.position);
+    if (owned != PS_OK)
+        return owned;
+    PS_TRY(check_durable(&before, wait->position, error));
+    if (before.lags && wait->lagging > before.written)
+        return ps_fail(error, PS_ERR_NOT_READY, "the journal is too far behind");
+    reply->durable_position = before.durable;
+    return PS_OK;
+}
+
+/* Whatever the device says: the push is applied, in the journal's order at least, so that no word
+ * may say that it was refused. */
+static enum ps_status wait_for_device(struct ps_service *service, const struct ps_push_wait *wait,
+                                      struct ps_error *error)
+{
+    struct ps_error why = {0};
+    if (ps_device_store_wait(service->device_store, wait->due, &why) == PS_OK)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_UNAVAILABLE, "%s", why.text);
+}
+
+static enum ps_status check_durable(const struct ps_journal_state *state, uint64_t position,
+                                    struct ps_error *error)
+{
+    if (position <= state->durable)
+        return PS_OK;
+    if (state->failed)
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "journal failed: %s", state->failure);
+    return ps_fail(error, PS_ERR_NOT_READY, "the journal has not been written yet");
+}
+
+size_t ps_service_journal_take(struct ps_service *service, struct ps_record *records,
+                               size_t record_count_max)
+{
+    return ps_journal_queue_take(&service->queue, records, record_count_max);
+}
+
+void ps_service_journal_written(struct ps_service *service, enum ps_status status,
+                                const struct ps_error *why)
+{
+    ps_journal_queue_written(&service->queue, status, why);
+    ps_service_count_durable(service);
+    ps_service_tell_changed(service);
+    ps_service_watch_journal(service);
+}
+
+static uint64_t journal_limit(const struct ps_service *service)
+{
+    uint64_t twice = 2 * atomic_load(&service->shard_bytes);
+    if (service->journal_bytes_max > 0)
+        return service->journal_bytes_max;
+    return twice > JOURNAL_BYTES_LEAST ? twice : JOURNAL_BYTES_LEAST;
+}
+
+/* At the half: the journal behind the older of two checkpoints stays, so what is kept when one is
+ * wanted is twice as much as what has come since the last. */
+void ps_service_watch_journal(struct ps_service *service)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    ps_gauge_set(service->metrics.journal_behind, (double)state.behind_bytes);
+    if (!service->saves || !ps_journal_queue_grew(&service->queue, journal_limit(service) / 2))
+        return;
+    PS_LOG(service->log, PS_LOG_INFO, "journal", "grown: a checkpoint is due",
+           PS_FIELD_UINT("bytes", state.behind_bytes),
+           PS_FIELD_UINT("limit", journal_limit(service)));
+    ps_service_tell_checkpoint_wanted(service);
+}
+
+bool ps_service_journal_presses(struct ps_service *service)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    return state.behind_bytes > journal_limit(service);
+}
+
+bool ps_service_journal_failed(struct ps_service *service)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    return state.failed;
+}
+
+/* The shard may be lost and won back at any time: both numbers are of one ownership. */
+bool ps_service_journal_note(struct ps_service *service, struct ps_journal_note *note)
+{
+    ps_rwlock_read(&service->cut);
+    *note = (struct ps_journal_note){service->epoch, ps_journal_queue_journaled(&service->queue)};
+    ps_rwlock_unlock(&service->cut);
+    return note->position > 0;
+}
+
+bool ps_service_journals(const struct ps_service *service)
+{
+    return service->queue.journals;
+}
+
+enum ps_status ps_service_journal_covers(struct ps_service *service, uint64_t life,
+                                         uint64_t position, struct ps_error *error)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    if (state.life != life)
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "the shard was lost meanwhile");
+    if (!service->queue.journals || state.failed || state.written >= position)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_NOT_READY, "the journal has not been written yet");
+}
+
+void ps_service_positions(struct ps_service *service, uint64_t *position, uint64_t *durable)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    *position = state.position;
+    *durable = state.durable;
+}
+
+void ps_service_count_durable(struct ps_service *service)
+{
+    struct ps_journal_state state;
+    ps_journal_queue_look(&service->queue, &state);
+    ps_gauge_set(service->metrics.durable_position, (double)state.durable);
+}

@@ -1,0 +1,178 @@
+/* Counted references, a list of parts by rising range, and the texts behind the struct. */
+#include "server/core/requests/staged.h"
+
+#include "base/assert.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <utlist.h>
+
+static struct ps_bytes put_text(uint8_t **at, struct ps_bytes from)
+{
+    struct ps_bytes copy = {*at, from.size};
+    if (from.size > 0)
+        memcpy(*at, from.data, from.size);
+    *at += from.size;
+    return copy;
+}
+
+struct ps_staged *ps_staged_create(const struct ps_allocator *memory, const struct ps_part *part,
+                                   uint64_t bytes)
+{
+    size_t text_size = part->id->client_id.size + part->name.size + part->config.size;
+    struct ps_staged *staged = ps_zeroed(memory, sizeof *staged + text_size);
+    if (staged == NULL)
+        return NULL;
+    uint8_t *at = staged->text;
+    atomic_init(&staged->references, 1);
+    staged->memory = memory;
+    staged->method = part->method;
+    staged->dtype = part->dtype;
+    staged->encoding = part->encoding;
+    staged->session = part->id->session;
+    staged->sequence = part->id->sequence;
+    staged->total = part->total;
+    staged->content_bytes = ps_staged_part_whole_bytes(part);
+    staged->bytes = bytes;
+    staged->keeps = true;
+    staged->client_id = put_text(&at, part->id->client_id);
+    staged->name = put_text(&at, part->name);
+    staged->config = put_text(&at, part->config);
+    return staged;
+}
+
+void *ps_staged_keep(void *self)
+{
+    struct ps_staged *staged = self;
+    atomic_fetch_add(&staged->references, 1);
+    return staged;
+}
+
+/* Whoever keeps the whole reads its pieces; the last one ends it. */
+void ps_staged_release(void *self)
+{
+    struct ps_staged *staged = self;
+    if (atomic_fetch_sub(&staged->references, 1) > 1)
+        return;
+    struct ps_staged_part *part, *next;
+    LL_FOREACH_SAFE(staged->parts, part, next)
+        ps_staged_part_release(staged->memory, part);
+    ps_ahead_release(staged->ahead);
+    ps_release(staged->memory, staged->pieces);
+    ps_release(staged->memory, staged);
+}
+
+bool ps_staged_is_of(const struct ps_staged *staged, const struct ps_request_id *id)
+{
+    return staged->sequence == id->sequence && staged->session == id->session &&
+           ps_bytes_equal(staged->client_id, id->client_id);
+}
+
+bool ps_staged_is_before(const struct ps_staged *staged, const struct ps_request_id *id)
+{
+    bool is_older = staged->session < id->session ||
+                    (staged->session == id->session && staged->sequence < id->sequence);
+    return is_older && ps_bytes_equal(staged->client_id, id->client_id);
+}
+
+bool ps_staged_is_busy(const struct ps_staged *staged)
+{
+    return staged->applying || staged->working > 0;
+}
+
+enum ps_status ps_staged_check_same(const struct ps_staged *staged, const struct ps_part *part,
+                                    struct ps_error *error)
+{
+    if (staged->applying)
+        return ps_fail(error, PS_ERR_BUSY, "the same request is being applied; try again in %d ms",
+                       PS_STAGED_RETRY_HINT_MS);
+    if (staged->method != part->method || !ps_bytes_equal(staged->name, part->name) ||
+        !ps_bytes_equal(staged->config, part->config) || staged->dtype != part->dtype ||
+        staged->total != part->total)
+        return ps_staged_refuse_other(staged, part->name, error);
+    if (staged->encoding != part->encoding)
+        return ps_fail(
+            error, PS_ERR_BAD_INPUT,
+            "Name: %.*s, a range in %s among ranges in %s: all ranges of a request are in "
+            "one encoding",
+            (int)staged->name.size, (const char *)staged->name.data,
+            ps_encoding_name(part->encoding), ps_encoding_name(staged->encoding));
+    return PS_OK;
+}
+
+/* So that both names are in the text, whatever their lengths. */
+static int width_of(struct ps_bytes name)
+{
+    return name.size < 48 ? (int)name.size : 48;
+}
+
+enum ps_status ps_staged_refuse_other(const struct ps_staged *staged, struct ps_bytes name,
+                                      struct ps_error *error)
+{
+    return ps_fail(error, PS_ERR_BAD_INPUT,
+                   "Name: %.*s, the request id is that of ranges of %.*s, of another type, length, "
+                   "configuration or method, which wait for the rest: give this one an id of its "
+                   "own",
+                   width_of(name), (const char *)name.data, width_of(staged->name),
+                   (const char *)staged->name.data);
+}
+
+bool ps_staged_is_plain(const struct ps_staged *staged)
+{
+    bool is_plain = true;
+    for (const struct ps_staged_part *part = staged->parts; part != NULL; part = part->next)
+        is_plain = is_plain && part->is_plain;
+    return is_plain;
+}
+
+struct ps_ahead *ps_staged_ahead(const struct ps_staged *staged)
+{
+    return staged->has_failed ? NULL : staged->ahead;
+}
+
+void ps_staged_count(struct ps_staged *staged, struct ps_staged_part *part)
+{
+    part->is_there = true;
+    staged->newest = part;
+    staged->present += part->range.count;
+}
+
+void ps_staged_remove_newest(struct ps_staged *staged)
+{
+    LL_DELETE(staged->parts, staged->newest);
+    staged->present -= staged->newest->range.count;
+    ps_staged_part_release(staged->memory, staged->newest);
+    ps_release(staged->memory, staged->pieces);
+    staged->pieces = NULL;
+    staged->newest = NULL;
+}
+
+enum ps_status ps_staged_make_whole(struct ps_staged *staged, struct ps_view *content,
+                                    struct ps_error *error)
+{
+    PS_ASSERT(staged->pieces == NULL && staged->newest != NULL && staged->working == 0);
+    *content = (struct ps_view){.size = (size_t)staged->content_bytes};
+    if (!staged->keeps)
+        return PS_OK;
+    staged->pieces = ps_staged_part_join(staged->memory, staged->parts, staged->encoding, content);
+    if (staged->pieces == NULL) {
+        ps_staged_remove_newest(staged);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the pieces of a whole");
+    }
+    PS_ASSERT(content->size == staged->content_bytes || staged->encoding == PS_ENCODING_TOP_K);
+    return PS_OK;
+}
+
+void ps_staged_check(const struct ps_staged *staged)
+{
+    uint64_t present = 0;
+    uint64_t end = 0;
+    for (const struct ps_staged_part *part = staged->parts; part != NULL; part = part->next) {
+        PS_ASSERT(part->range.first >= end);
+        end = part->range.first + part->range.count;
+        present += part->is_there ? part->range.count : 0;
+    }
+    PS_ASSERT(end <= staged->total && present == staged->present);
+    PS_ASSERT(staged->applying == (present == staged->total));
+    PS_ASSERT(atomic_load(&staged->references) > 0);
+}

@@ -1,0 +1,180 @@
+/* Parts of one whole. */
+#include "server/core/requests/staged_part.h"
+
+#include "base/assert.h"
+#include "base/bounds.h"
+#include "optimizer/encoded.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static enum ps_status check_length(const struct ps_part *part, struct ps_error *error);
+static struct ps_staged_part *create_bare(const struct ps_allocator *memory,
+                                          struct ps_elements range);
+static void add_pieces(struct ps_view from, uint64_t skipped, uint64_t size, struct ps_bytes *to,
+                       size_t *count);
+
+/* How much of its name a text may print. */
+static int name_width(const struct ps_part *part)
+{
+    return (int)(part->name.size < PS_NAME_BYTES_MAX ? part->name.size : PS_NAME_BYTES_MAX);
+}
+
+enum ps_status ps_staged_part_check(const struct ps_part *part, struct ps_error *error)
+{
+    uint64_t element_size = ps_dtype_size(part->dtype);
+    struct ps_elements range = part->range;
+    const char *name = (const char *)part->name.data;
+    if (!part->id->present)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "Name: %.*s, a range needs a request id: the same for all ranges",
+                       name_width(part), name);
+    if (part->total >= (UINT64_C(1) << 58) || range.first > part->total ||
+        range.count > part->total - range.first)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "Name: %.*s, %" PRIu64 " elements from %" PRIu64 " on: there are %" PRIu64,
+                       name_width(part), name, range.count, range.first, part->total);
+    PS_TRY(check_length(part, error));
+    if (range.count * element_size < PS_STAGING_PART_BYTES &&
+        range.first + range.count != part->total)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "Name: %.*s, a range of %" PRIu64 " elements of %" PRIu64
+                       " bytes: all but the last have at least %d bytes",
+                       name_width(part), name, range.count, element_size, PS_STAGING_PART_BYTES);
+    return PS_OK;
+}
+
+static enum ps_status check_length(const struct ps_part *part, struct ps_error *error)
+{
+    struct ps_elements range = part->range;
+    const char *name = (const char *)part->name.data;
+    struct ps_error reason;
+    if (part->encoding != PS_ENCODING_NATIVE) {
+        enum ps_status status =
+            ps_encoding_check_range(part->encoding, range.first, range.count, part->total, &reason);
+        if (status == PS_OK)
+            status = ps_encoding_check(part->encoding, part->dtype, range.count, part->content.size,
+                                       &reason);
+        return status == PS_OK ? PS_OK
+                               : ps_fail(error, status, "Name: %.*s, %.180s", name_width(part),
+                                         name, reason.text);
+    }
+    if (part->content.size == range.count * ps_dtype_size(part->dtype))
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BAD_INPUT,
+                   "Name: %.*s, a range of %" PRIu64 " elements with %zu bytes of content",
+                   name_width(part), name, range.count, part->content.size);
+}
+
+uint64_t ps_staged_part_whole_bytes(const struct ps_part *part)
+{
+    return ps_encoding_bytes(part->encoding, part->dtype, part->total);
+}
+
+struct ps_staged_part *ps_staged_part_create(const struct ps_allocator *memory,
+                                             const struct ps_part *from, bool keeps)
+{
+    if (!keeps)
+        return create_bare(memory, from->range);
+    void *kept = from->hold.keep != NULL ? from->hold.keep(from->hold.self) : NULL;
+    size_t piece_count = kept != NULL ? from->content.piece_count : 1;
+    size_t copied = kept != NULL ? 0 : from->content.size;
+    struct ps_staged_part *part =
+        ps_plain(memory, sizeof *part + piece_count * sizeof(struct ps_bytes) + copied);
+    if (part == NULL) {
+        if (kept != NULL)
+            from->hold.drop(kept);
+        return NULL;
+    }
+    *part = (struct ps_staged_part){
+        .range = from->range, .is_plain = from->is_plain, .kept = kept, .drop = from->hold.drop};
+    if (kept != NULL) {
+        for (size_t i = 0; i < piece_count; i++)
+            part->pieces[i] = from->content.pieces[i];
+    } else {
+        uint8_t *copy = (uint8_t *)(part->pieces + 1);
+        ps_view_copy(from->content, 0, copy, copied);
+        part->pieces[0] = (struct ps_bytes){copy, copied};
+    }
+    part->content = (struct ps_view){part->pieces, piece_count, from->content.size};
+    return part;
+}
+
+static struct ps_staged_part *create_bare(const struct ps_allocator *memory,
+                                          struct ps_elements range)
+{
+    struct ps_staged_part *part = ps_plain(memory, sizeof *part);
+    if (part != NULL)
+        *part = (struct ps_staged_part){.range = range};
+    return part;
+}
+
+void ps_staged_part_release(const struct ps_allocator *memory, struct ps_staged_part *part)
+{
+    if (part->kept != NULL)
+        part->drop(part->kept);
+    ps_release(memory, part);
+}
+
+enum ps_status ps_staged_part_place(struct ps_staged_part **first, const struct ps_part *part,
+                                    struct ps_staged_part ***place, struct ps_error *error)
+{
+    struct ps_elements range = part->range;
+    struct ps_staged_part **link = first;
+    uint64_t end = 0; /* of the range before */
+    while (*link != NULL && (*link)->range.first < range.first) {
+        end = (*link)->range.first + (*link)->range.count;
+        link = &(*link)->next;
+    }
+    const struct ps_staged_part *after = *link;
+    *place = link;
+    if (after != NULL && after->range.first == range.first && after->range.count == range.count) {
+        *place = NULL;
+        return PS_OK;
+    }
+    if (end <= range.first && (after == NULL || range.first + range.count <= after->range.first))
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BAD_INPUT,
+                   "Name: %.*s, %" PRIu64 " elements from %" PRIu64
+                   " on: they overlap with another range of this request",
+                   name_width(part), (const char *)part->name.data, range.count, range.first);
+}
+
+struct ps_bytes *ps_staged_part_join(const struct ps_allocator *memory,
+                                     const struct ps_staged_part *first, enum ps_encoding encoding,
+                                     struct ps_view *content)
+{
+    size_t room = 0; /* the piece in which halves meet counts twice */
+    size_t count = 0;
+    uint64_t size = 0;
+    for (const struct ps_staged_part *part = first; part != NULL; part = part->next)
+        room += part->content.piece_count + 1;
+    struct ps_bytes *pieces = ps_zeroed_array(memory, room, sizeof *pieces);
+    if (pieces == NULL)
+        return NULL;
+    for (int half = 0; half < 2; half++) {
+        for (const struct ps_staged_part *part = first; part != NULL; part = part->next) {
+            uint64_t bytes = part->content.size;
+            uint64_t middle = ps_encoding_first_half(encoding, part->range.count, bytes);
+            uint64_t wanted = half == 0 ? middle : bytes - middle;
+            add_pieces(part->content, half == 0 ? 0 : middle, wanted, pieces, &count);
+            size += wanted;
+        }
+    }
+    PS_ASSERT(count <= room);
+    *content = (struct ps_view){pieces, count, (size_t)size};
+    return pieces;
+}
+
+static void add_pieces(struct ps_view from, uint64_t skipped, uint64_t size, struct ps_bytes *to,
+                       size_t *count)
+{
+    struct ps_view_cursor cursor = {.view = from};
+    ps_view_skip(&cursor, (size_t)skipped);
+    while (size > 0) {
+        struct ps_bytes piece = ps_view_next(&cursor, (size_t)size);
+        PS_ASSERT(piece.size > 0);
+        to[(*count)++] = piece;
+        size -= piece.size;
+    }
+}

@@ -1,0 +1,120 @@
+/* Who has how much, and who has got nothing for how long. */
+#include "server/core/requests/staging_room.h"
+
+#include <inttypes.h>
+
+bool ps_staging_room_is_idle(const struct ps_staged *staged, uint64_t idle_ms, uint64_t now_ms)
+{
+    return !ps_staged_is_busy(staged) && now_ms >= staged->used_ms + idle_ms;
+}
+
+/* Would it not fit even alone? Of an attempt never. */
+static bool is_outsized(const struct ps_staging *staging, uint64_t bytes)
+{
+    return bytes > staging->bytes_max;
+}
+
+uint64_t ps_staging_room_reserved(const struct ps_staging *staging, uint64_t bytes)
+{
+    return is_outsized(staging, bytes) ? staging->bytes_max / 2 : bytes;
+}
+
+/* The one that is larger than all room; NULL: there is none. */
+static struct ps_staged *find_outsized(const struct ps_staging *staging)
+{
+    struct ps_staged *it = staging->first;
+    while (it != NULL && (it->ahead != NULL || !is_outsized(staging, it->content_bytes)))
+        it = it->next;
+    return it;
+}
+
+/* Is it less than the half that a client may have? One request always is. */
+static bool own_fits(const struct ps_staging *staging, const struct ps_request_id *id,
+                     uint64_t reserved)
+{
+    uint64_t own = 0;
+    uint64_t max = staging->bytes_max / 2;
+    for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
+        own += ps_bytes_equal(it->client_id, id->client_id) ? it->bytes : 0;
+    return own == 0 || (own <= max && reserved <= max - own);
+}
+
+enum ps_status ps_staging_room_check(const struct ps_staging *staging,
+                                     const struct ps_request_id *id, uint64_t bytes,
+                                     struct ps_error *error)
+{
+    uint64_t max = staging->bytes_max;
+    uint64_t reserved = ps_staging_room_reserved(staging, bytes);
+    if (is_outsized(staging, bytes) && find_outsized(staging) != NULL)
+        return ps_fail(error, PS_ERR_BUSY,
+                       "a request of more than %" PRIu64
+                       " bytes in ranges waits for the rest, and there is one at a time; "
+                       "try again in %d ms",
+                       max, PS_STAGED_RETRY_HINT_MS);
+    bool fits = staging->bytes <= max && reserved <= max - staging->bytes;
+    if (fits && own_fits(staging, id, reserved))
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BUSY,
+                   "%" PRIu64 " bytes in ranges wait for the rest, limit %" PRIu64
+                   "%s; try again in %d ms",
+                   staging->bytes, max, fits ? ", of which a client may have half" : "",
+                   PS_STAGED_RETRY_HINT_MS);
+}
+
+/* Is `id` a newer request of the same client, and has nothing come for this one for a while? */
+static bool is_given_up(const struct ps_staged *staged, const struct ps_request_id *id,
+                        uint64_t now_ms)
+{
+    return ps_staged_is_before(staged, id) &&
+           ps_staging_room_is_idle(staged, PS_STAGING_YIELD_MS, now_ms);
+}
+
+/* Of those the oldest. */
+static struct ps_staged *find_given_up(const struct ps_staging *staging,
+                                       const struct ps_request_id *id, uint64_t now_ms)
+{
+    struct ps_staged *oldest = NULL;
+    struct ps_request_id before = *id;
+    for (struct ps_staged *it = staging->first; it != NULL; it = it->next) {
+        if (!is_given_up(it, &before, now_ms))
+            continue;
+        oldest = it;
+        before.session = it->session;
+        before.sequence = it->sequence;
+    }
+    return oldest;
+}
+
+/* Whose client has died, or is very slow: of those that stand in the way of `bytes` the one that
+ * got nothing for longest. NULL: it is not for want of anybody else's room. */
+static struct ps_staged *find_stalled(const struct ps_staging *staging,
+                                      const struct ps_request_id *id, uint64_t bytes,
+                                      uint64_t now_ms)
+{
+    struct ps_staged *outsized = is_outsized(staging, bytes) ? find_outsized(staging) : NULL;
+    if (outsized != NULL)
+        return ps_staging_room_is_idle(outsized, PS_STAGING_STALLED_MS, now_ms) ? outsized : NULL;
+    struct ps_staged *oldest = NULL;
+    if (!own_fits(staging, id, ps_staging_room_reserved(staging, bytes)))
+        return NULL;
+    for (struct ps_staged *it = staging->first; it != NULL; it = it->next)
+        if (ps_staging_room_is_idle(it, PS_STAGING_STALLED_MS, now_ms) &&
+            (oldest == NULL || it->used_ms < oldest->used_ms))
+            oldest = it;
+    return oldest;
+}
+
+struct ps_staged *ps_staging_room_find_yielding(const struct ps_staging *staging,
+                                                const struct ps_request_id *id, uint64_t bytes,
+                                                uint64_t now_ms)
+{
+    struct ps_staged *given_up = find_given_up(staging, id, now_ms);
+    return given_up != NULL ? given_up : find_stalled(staging, id, bytes, now_ms);
+}
+
+bool ps_staging_room_yields(const struct ps_staged *staged, const struct ps_request_id *id,
+                            uint64_t now_ms)
+{
+    return is_given_up(staged, id, now_ms) ||
+           ps_staging_room_is_idle(staged, PS_STAGING_STALLED_MS, now_ms);
+}

@@ -1,0 +1,180 @@
+/* Tickets: two numbers and a lock. */
+#include "server/core/requests/tickets.h"
+
+#include "base/assert.h"
+
+/* The life stands above these bits. */
+#define LIFE_BITS 32
+
+static uint64_t life_of(uint64_t number)
+{
+    return number >> LIFE_BITS;
+}
+
+void ps_tickets_init(struct ps_tickets *tickets)
+{
+    *tickets = (struct ps_tickets){.given = (uint64_t)1 << LIFE_BITS};
+    tickets->saved = tickets->given;
+    ps_mutex_init(&tickets->lock, PS_RANK_QUEUE);
+}
+
+void ps_tickets_fini(struct ps_tickets *tickets)
+{
+    ps_mutex_fini(&tickets->lock);
+}
+
+struct ps_ticket ps_tickets_give(struct ps_tickets *tickets)
+{
+    ps_mutex_lock(&tickets->lock);
+    tickets->given++;
+    struct ps_ticket ticket = {tickets->given};
+    ps_mutex_unlock(&tickets->lock);
+    return ticket;
+}
+
+struct ps_ticket ps_tickets_newest(struct ps_tickets *tickets)
+{
+    ps_mutex_lock(&tickets->lock);
+    struct ps_ticket ticket = {tickets->given};
+    ps_mutex_unlock(&tickets->lock);
+    return ticket;
+}
+
+void ps_tickets_save(struct ps_tickets *tickets, struct ps_ticket ticket,
+                     const struct ps_checkpoint_place *place)
+{
+    ps_mutex_lock(&tickets->lock);
+    PS_ASSERT(ticket.number <= tickets->given);
+    bool of_this_life = ticket.number == 0 || life_of(ticket.number) == life_of(tickets->given);
+    if (of_this_life) {
+        /* Savers may finish out of order: the newest place stays. */
+        if (!tickets->has_place || place->position >= tickets->place.position) {
+            tickets->place = *place;
+            tickets->place_is_own = ticket.number != 0;
+        }
+        tickets->has_place = true;
+        tickets->is_unclear = false;
+        if (ticket.number > tickets->saved)
+            tickets->saved = ticket.number;
+    }
+    ps_mutex_unlock(&tickets->lock);
+}
+
+void ps_tickets_fail(struct ps_tickets *tickets, struct ps_ticket ticket,
+                     const struct ps_error *why)
+{
+    PS_ASSERT(why->status != PS_OK);
+    ps_mutex_lock(&tickets->lock);
+    PS_ASSERT(ticket.number <= tickets->given);
+    if (life_of(ticket.number) == life_of(tickets->given)) {
+        tickets->failed = ticket.number;
+        tickets->why = *why;
+    }
+    ps_mutex_unlock(&tickets->lock);
+}
+
+bool ps_tickets_failed(struct ps_tickets *tickets, struct ps_ticket ticket, struct ps_error *why)
+{
+    ps_mutex_lock(&tickets->lock);
+    bool failed = life_of(ticket.number) == life_of(tickets->failed) &&
+                  ticket.number <= tickets->failed && ticket.number > tickets->saved;
+    if (failed)
+        *why = tickets->why;
+    ps_mutex_unlock(&tickets->lock);
+    return failed;
+}
+
+bool ps_tickets_satisfied(struct ps_tickets *tickets, struct ps_ticket ticket)
+{
+    if (ticket.number == 0)
+        return true;
+    ps_mutex_lock(&tickets->lock);
+    PS_ASSERT(ticket.number <= tickets->given);
+    bool satisfied =
+        life_of(ticket.number) == life_of(tickets->given) && ticket.number <= tickets->saved;
+    ps_mutex_unlock(&tickets->lock);
+    return satisfied;
+}
+
+bool ps_tickets_abandoned(struct ps_tickets *tickets, struct ps_ticket ticket)
+{
+    if (ticket.number == 0)
+        return false;
+    ps_mutex_lock(&tickets->lock);
+    bool abandoned = life_of(ticket.number) != life_of(tickets->given);
+    ps_mutex_unlock(&tickets->lock);
+    return abandoned;
+}
+
+uint64_t ps_ticket_life(struct ps_ticket ticket)
+{
+    return life_of(ticket.number);
+}
+
+bool ps_tickets_place(struct ps_tickets *tickets, struct ps_checkpoint_place *place)
+{
+    ps_mutex_lock(&tickets->lock);
+    bool has_place = tickets->has_place;
+    if (has_place)
+        *place = tickets->place;
+    ps_mutex_unlock(&tickets->lock);
+    return has_place;
+}
+
+bool ps_tickets_own_place(struct ps_tickets *tickets, struct ps_checkpoint_place *place)
+{
+    ps_mutex_lock(&tickets->lock);
+    bool is_own = tickets->has_place && tickets->place_is_own;
+    if (is_own)
+        *place = tickets->place;
+    ps_mutex_unlock(&tickets->lock);
+    return is_own;
+}
+
+void ps_tickets_note_unclear(struct ps_tickets *tickets, struct ps_ticket ticket,
+                             const struct ps_checkpoint_place *place)
+{
+    ps_mutex_lock(&tickets->lock);
+    if (life_of(ticket.number) == life_of(tickets->given)) {
+        tickets->is_unclear = true;
+        tickets->unclear_ticket = ticket;
+        tickets->unclear = *place;
+    }
+    ps_mutex_unlock(&tickets->lock);
+}
+
+void ps_tickets_clarify(struct ps_tickets *tickets)
+{
+    ps_mutex_lock(&tickets->lock);
+    tickets->is_unclear = false;
+    ps_mutex_unlock(&tickets->lock);
+}
+
+bool ps_tickets_unclear(struct ps_tickets *tickets, struct ps_ticket *ticket,
+                        struct ps_checkpoint_place *place)
+{
+    ps_mutex_lock(&tickets->lock);
+    bool is_unclear = tickets->is_unclear;
+    *ticket = tickets->unclear_ticket;
+    *place = tickets->unclear;
+    ps_mutex_unlock(&tickets->lock);
+    return is_unclear;
+}
+
+void ps_tickets_reset(struct ps_tickets *tickets)
+{
+    ps_mutex_lock(&tickets->lock);
+    tickets->given = (life_of(tickets->given) + 1) << LIFE_BITS;
+    tickets->saved = tickets->given;
+    tickets->has_place = false;
+    tickets->is_unclear = false;
+    ps_mutex_unlock(&tickets->lock);
+}
+
+void ps_tickets_check(struct ps_tickets *tickets)
+{
+    ps_mutex_lock(&tickets->lock);
+    PS_ASSERT(tickets->saved <= tickets->given);
+    PS_ASSERT(life_of(tickets->saved) == life_of(tickets->given));
+    ps_mutex_unlock(&tickets->lock);
+}

@@ -1,0 +1,89 @@
+/* Hashes of few bytes: a push of 64 MiB is looked at in 256 of them, spread over all of it, since
+ * gradients of embeddings are mostly zeros and equal in any one place. */
+#include "server/core/sessions/fingerprint.h"
+
+#include "optimizer/encoded.h"
+#include "proto/digest.h"
+
+#include <string.h>
+
+#define PLACES 16
+#define PLACE_BYTES ((size_t)16)
+#define SAMPLE_BYTES (PLACES * PLACE_BYTES)
+
+static uint32_t subject_bits(enum ps_method method, struct ps_bytes name, uint64_t dtype,
+                             uint64_t encoding);
+static uint32_t content_bits(struct ps_view content);
+static uint16_t fold(struct ps_bytes bytes);
+
+uint32_t ps_fingerprint_of_push(const struct ps_push_request *request, struct ps_view content)
+{
+    /* The element type's own encoding has two numbers. */
+    bool is_native = ps_encoding_is_native(request->encoding, request->dtype);
+    enum ps_encoding encoding = is_native ? PS_ENCODING_NATIVE : request->encoding;
+    return subject_bits(PS_METHOD_PUSH, request->name, (uint64_t)request->dtype,
+                        (uint64_t)encoding) |
+           content_bits(content);
+}
+
+uint32_t ps_fingerprint_of_init(const struct ps_init_request *request, struct ps_view content)
+{
+    return subject_bits(PS_METHOD_INIT, request->name, (uint64_t)request->dtype, 0) |
+           content_bits(content);
+}
+
+uint32_t ps_fingerprint_of_finish(void)
+{
+    return subject_bits(PS_METHOD_FINISH, (struct ps_bytes){0}, 0, 0);
+}
+
+bool ps_fingerprint_agrees(uint32_t one, uint32_t other)
+{
+    static const uint32_t parts[] = {0xffff0000, 0x0000ffff};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        uint32_t left = one & parts[i];
+        uint32_t right = other & parts[i];
+        if (left != 0 && right != 0 && left != right)
+            return false;
+    }
+    return true;
+}
+
+static uint32_t subject_bits(enum ps_method method, struct ps_bytes name, uint64_t dtype,
+                             uint64_t encoding)
+{
+    const uint64_t words[] = {ps_digest_xxh64(name), (uint64_t)method, dtype, encoding};
+    return (uint32_t)fold((struct ps_bytes){(const uint8_t *)words, sizeof words}) << 16;
+}
+
+static uint32_t content_bits(struct ps_view content)
+{
+    uint8_t sample[sizeof(uint64_t) + SAMPLE_BYTES];
+    uint64_t size = content.size;
+    size_t taken = sizeof size;
+    if (content.piece_count == 0 || size == 0)
+        return 0;
+    memcpy(sample, &size, sizeof size);
+    if (size <= SAMPLE_BYTES) {
+        ps_view_copy(content, 0, sample + taken, content.size);
+        return fold((struct ps_bytes){sample, taken + content.size});
+    }
+    struct ps_view_cursor cursor = {.view = content};
+    size_t passed = 0;
+    for (size_t i = 0; i < PLACES; i++) {
+        size_t place = (content.size - PLACE_BYTES) * i / (PLACES - 1);
+        ps_view_skip(&cursor, place - passed);
+        ps_view_read(&cursor, sample + taken, PLACE_BYTES);
+        passed = place + PLACE_BYTES;
+        taken += PLACE_BYTES;
+    }
+    return fold((struct ps_bytes){sample, taken});
+}
+
+/* Never 0, which stands for "not known". */
+static uint16_t fold(struct ps_bytes bytes)
+{
+    uint64_t digest = ps_digest_xxh64(bytes);
+    uint16_t folded = (uint16_t)(digest ^ digest >> 16 ^ digest >> 32 ^ digest >> 48);
+    return folded == 0 ? 1 : folded;
+}

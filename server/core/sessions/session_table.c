@@ -1,0 +1,170 @@
+/* A hash table of clients that is also a list by silence. A client's slots grow by doubling: most
+ * ids of a flood of new ones are used once, and must not cost what a trainer's does. */
+#include "server/core/sessions/session_table.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+#include <utlist.h>
+
+#define SLOT_PLACES_MIN 4
+
+static bool has_place(const struct ps_session_entry *entry, uint64_t sequence, uint32_t places);
+static bool is_of_place(const struct ps_session_slot *slot, uint64_t sequence);
+static enum ps_status grow(struct ps_sessions *sessions, struct ps_session_client *client,
+                           uint32_t places, struct ps_error *error);
+
+struct ps_session_entry *ps_session_find(const struct ps_sessions *sessions, struct ps_bytes id)
+{
+    struct ps_session_entry *entry;
+    HASH_FIND(hh, sessions->entries, id.data, id.size, entry);
+    return entry;
+}
+
+struct ps_session_entry *ps_session_add(struct ps_sessions *sessions, struct ps_bytes id,
+                                        uint64_t session)
+{
+    PS_ASSERT(id.size >= 1 && id.size <= PS_CLIENT_ID_BYTES_MAX);
+    struct ps_session_entry *entry = ps_zeroed(sessions->memory, sizeof *entry);
+    if (entry == NULL)
+        return NULL;
+    memcpy(entry->client.id, id.data, id.size);
+    entry->client.id_size = id.size;
+    entry->client.session = session;
+    bool refused = false;
+    HASH_ADD_KEYPTR(hh, sessions->entries, entry->client.id, entry->client.id_size, entry);
+    if (!refused)
+        return entry;
+    ps_release(sessions->memory, entry);
+    return NULL;
+}
+
+void ps_session_enlist(struct ps_sessions *sessions, struct ps_session_entry *entry,
+                       uint64_t now_us)
+{
+    PS_ASSERT(!entry->is_remembered);
+    entry->is_remembered = true;
+    entry->client.used_us = now_us;
+    sessions->remembered++;
+    DL_APPEND(sessions->idlest, entry);
+}
+
+void ps_session_touch(struct ps_sessions *sessions, struct ps_session_entry *entry, uint64_t now_us)
+{
+    if (now_us > entry->client.used_us)
+        entry->client.used_us = now_us;
+    if (!entry->is_remembered || entry->next == NULL)
+        return;
+    DL_DELETE(sessions->idlest, entry);
+    DL_APPEND(sessions->idlest, entry);
+}
+
+bool ps_session_forget_one(struct ps_sessions *sessions, uint64_t now_us)
+{
+    struct ps_session_entry *entry = sessions->idlest;
+    while (entry != NULL && entry->applying != NULL)
+        entry = entry->next;
+    if (entry == NULL)
+        return false;
+    uint64_t used_us = entry->client.used_us;
+    sessions->forgotten++;
+    sessions->forgotten_early += now_us < used_us || now_us - used_us < sessions->idle_us;
+    /* Nobody begins a session so high that there is none above it: see classify. */
+    PS_ASSERT(entry->client.session < UINT64_MAX);
+    if (entry->client.session >= sessions->floor)
+        sessions->floor = entry->client.session + 1;
+    ps_session_drop(sessions, entry);
+    return true;
+}
+
+void ps_session_drop(struct ps_sessions *sessions, struct ps_session_entry *entry)
+{
+    PS_ASSERT(entry->applying == NULL);
+    if (entry->is_remembered) {
+        PS_ASSERT(sessions->remembered > 0);
+        DL_DELETE(sessions->idlest, entry);
+        sessions->remembered--;
+    }
+    HASH_DEL(sessions->entries, entry);
+    ps_release(sessions->memory, entry->client.slots);
+    ps_release(sessions->memory, entry);
+}
+
+void ps_session_begin_anew(struct ps_session_client *client, uint64_t session)
+{
+    client->session = session;
+    if (client->slot_places > 0)
+        memset(client->slots, 0, client->slot_places * sizeof client->slots[0]);
+}
+
+enum ps_status ps_session_reserve(struct ps_sessions *sessions, struct ps_session_entry *entry,
+                                  uint64_t sequence, struct ps_error *error)
+{
+    uint32_t places = entry->client.slot_places;
+    if (places == 0)
+        places = SLOT_PLACES_MIN;
+    while (!has_place(entry, sequence, places))
+        places *= 2;
+    PS_ASSERT(places <= PS_SESSION_SLOTS);
+    if (places == entry->client.slot_places)
+        return PS_OK;
+    return grow(sessions, &entry->client, places, error);
+}
+
+/* With so many places, does no other residue stand where this sequence would, now or when the
+ * requests under way are over? With PS_SESSION_SLOTS of them each residue has its own. */
+static bool has_place(const struct ps_session_entry *entry, uint64_t sequence, uint32_t places)
+{
+    if (places == PS_SESSION_SLOTS)
+        return true;
+    const struct ps_session_client *client = &entry->client;
+    for (uint32_t i = 0; i < client->slot_places; i++) {
+        uint64_t other = client->slots[i].sequence;
+        if (other != 0 && other % places == sequence % places &&
+            !is_of_place(&client->slots[i], sequence))
+            return false;
+    }
+    for (const struct ps_session_call *call = entry->applying; call != NULL; call = call->next)
+        if (call->sequence % places == sequence % places)
+            return false;
+    return true;
+}
+
+static bool is_of_place(const struct ps_session_slot *slot, uint64_t sequence)
+{
+    return slot->sequence % PS_SESSION_SLOTS == sequence % PS_SESSION_SLOTS;
+}
+
+static enum ps_status grow(struct ps_sessions *sessions, struct ps_session_client *client,
+                           uint32_t places, struct ps_error *error)
+{
+    struct ps_session_slot *slots = ps_zeroed_array(sessions->memory, places, sizeof *slots);
+    if (slots == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to remember another request");
+    for (uint32_t i = 0; i < client->slot_places; i++) {
+        const struct ps_session_slot *slot = &client->slots[i];
+        if (slot->sequence != 0)
+            slots[slot->sequence % places] = *slot;
+    }
+    ps_release(sessions->memory, client->slots);
+    client->slots = slots;
+    client->slot_places = places;
+    return PS_OK;
+}
+
+struct ps_session_slot *ps_session_slot_of(const struct ps_session_client *client,
+                                           uint64_t sequence)
+{
+    if (client->slot_places == 0)
+        return NULL;
+    struct ps_session_slot *slot = &client->slots[sequence % client->slot_places];
+    return slot->sequence != 0 && is_of_place(slot, sequence) ? slot : NULL;
+}
+
+struct ps_session_slot *ps_session_place_of(struct ps_session_client *client, uint64_t sequence)
+{
+    PS_ASSERT(client->slot_places > 0);
+    struct ps_session_slot *slot = &client->slots[sequence % client->slot_places];
+    PS_ASSERT(slot->sequence == 0 || is_of_place(slot, sequence));
+    return slot;
+}

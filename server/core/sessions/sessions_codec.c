@@ -1,0 +1,301 @@
+/* Sessions as bytes, for the checkpoint. All numbers are little-endian:
+ *
+ *   header   "PSSN", u32 format (2), u64 floor, u32 number of clients
+ *   client   u8 size of the id, the id, u64 session, u64 last used (microseconds since 1970),
+ *            u16 number of slots
+ *   slot     u64 sequence, u64 version, u64 position, u32 fingerprint
+ *
+ * Clients stand from the longest silent to the one used last, slots by the residue of their
+ * sequences. A reader takes only what a writer can have made, so the bytes of a state are always
+ * the same.
+ *
+ * Format 1, which is read and no longer written: the header has u32 flags (1: clients have been
+ * forgotten) for the floor, clients stand by their ids and have no time, slots by their sequences
+ * and have no fingerprint. */
+#include "server/core/sessions/sessions.h"
+
+#include "base/assert.h"
+
+#include <endian.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORMAT_VERSION 2
+#define HEADER_BYTES 20
+#define CLIENT_BYTES 19 /* without the id */
+#define SLOT_BYTES 28
+#define FORMER_VERSION 1
+#define FORMER_FLAG_HAS_FORGOTTEN 1
+static const uint8_t magic[4] = {'P', 'S', 'S', 'N'};
+
+/* ---- Writing ---- */
+
+/* Where the next byte goes; the memory was measured before. */
+struct writer {
+    uint8_t *at;
+};
+
+static void put_number(struct writer *writer, uint64_t number, size_t size)
+{
+    uint64_t little = htole64(number);
+    memcpy(writer->at, &little, size);
+    writer->at += size;
+}
+
+static void put_bytes(struct writer *writer, const void *bytes, size_t size)
+{
+    memcpy(writer->at, bytes, size);
+    writer->at += size;
+}
+
+static size_t count_slots(const struct ps_session_client *client)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < client->slot_places; i++)
+        count += client->slots[i].sequence != 0;
+    return count;
+}
+
+static size_t measure(const struct ps_sessions *sessions)
+{
+    size_t size = HEADER_BYTES;
+    for (const struct ps_session_client *client = ps_sessions_next(sessions, NULL); client != NULL;
+         client = ps_sessions_next(sessions, client))
+        size += CLIENT_BYTES + client->id_size + SLOT_BYTES * count_slots(client);
+    return size;
+}
+
+static void put_slot(struct writer *writer, const struct ps_session_slot *slot)
+{
+    put_number(writer, slot->sequence, 8);
+    put_number(writer, slot->answer.version, 8);
+    put_number(writer, slot->answer.position, 8);
+    put_number(writer, slot->fingerprint, 4);
+}
+
+static int compare_residues(const void *a, const void *b)
+{
+    uint64_t left = ((const struct ps_session_slot *)a)->sequence % PS_SESSION_SLOTS;
+    uint64_t right = ((const struct ps_session_slot *)b)->sequence % PS_SESSION_SLOTS;
+    return (left > right) - (left < right);
+}
+
+/* A full ring is in the order of residues; a smaller one is not, and is quickly sorted. */
+static void put_slots(struct writer *writer, const struct ps_session_client *client)
+{
+    struct ps_session_slot sorted[PS_SESSION_SLOTS];
+    size_t count = 0;
+    for (size_t i = 0; i < client->slot_places; i++)
+        if (client->slots[i].sequence != 0)
+            sorted[count++] = client->slots[i];
+    if (count > 1 && client->slot_places < PS_SESSION_SLOTS)
+        qsort(sorted, count, sizeof sorted[0], compare_residues);
+    put_number(writer, count, 2);
+    for (size_t i = 0; i < count; i++)
+        put_slot(writer, &sorted[i]);
+}
+
+static void put_client(struct writer *writer, const struct ps_session_client *client)
+{
+    put_number(writer, client->id_size, 1);
+    put_bytes(writer, client->id, client->id_size);
+    put_number(writer, client->session, 8);
+    put_number(writer, client->used_us, 8);
+    put_slots(writer, client);
+}
+
+enum ps_status ps_sessions_encode(struct ps_sessions *sessions, const struct ps_allocator *memory,
+                                  uint8_t **bytes, size_t *size, struct ps_error *error)
+{
+    *bytes = NULL;
+    *size = 0;
+    ps_mutex_lock(&sessions->lock);
+    size_t needed = measure(sessions);
+    uint8_t *made = ps_plain(memory, needed);
+    if (made != NULL) {
+        struct writer writer = {made};
+        put_bytes(&writer, magic, sizeof magic);
+        put_number(&writer, FORMAT_VERSION, 4);
+        put_number(&writer, sessions->floor, 8);
+        put_number(&writer, sessions->remembered, 4);
+        for (const struct ps_session_client *client = ps_sessions_next(sessions, NULL);
+             client != NULL; client = ps_sessions_next(sessions, client))
+            put_client(&writer, client);
+        PS_ASSERT((size_t)(writer.at - made) == needed);
+    }
+    ps_mutex_unlock(&sessions->lock);
+    if (made == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu bytes of sessions", needed);
+    *bytes = made;
+    *size = needed;
+    return PS_OK;
+}
+
+/* ---- Reading ---- */
+
+/* What is left; `is_short` once it was not enough. */
+struct reader {
+    struct ps_bytes left;
+    uint64_t version;
+    bool is_short;
+};
+
+static const uint8_t *take(struct reader *reader, size_t size)
+{
+    if (reader->left.size < size) {
+        reader->is_short = true;
+        return NULL;
+    }
+    const uint8_t *at = reader->left.data;
+    reader->left.data += size;
+    reader->left.size -= size;
+    return at;
+}
+
+static uint64_t take_number(struct reader *reader, size_t size)
+{
+    const uint8_t *at = take(reader, size);
+    uint64_t little = 0;
+    if (at != NULL)
+        memcpy(&little, at, size);
+    return le64toh(little);
+}
+
+static enum ps_status fail(struct ps_error *error, const char *what)
+{
+    return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: sessions: %s", what);
+}
+
+/* What the slots of a client are sorted by. */
+static uint64_t rank_of(const struct reader *reader, uint64_t sequence)
+{
+    return reader->version == FORMER_VERSION ? sequence : sequence % PS_SESSION_SLOTS + 1;
+}
+
+/* Into a full ring: whoever puts the client into the table takes as many places as it needs. */
+static enum ps_status read_slots(struct reader *reader, uint64_t position,
+                                 struct ps_session_slot *ring, struct ps_error *error)
+{
+    uint64_t slot_count = take_number(reader, 2);
+    uint64_t before = 0;
+    if (slot_count > PS_SESSION_SLOTS)
+        return fail(error, "more slots than a client has");
+    for (uint64_t i = 0; i < slot_count; i++) {
+        struct ps_session_slot slot = {.sequence = take_number(reader, 8)};
+        slot.answer.version = take_number(reader, 8);
+        slot.answer.position = take_number(reader, 8);
+        if (reader->version != FORMER_VERSION)
+            slot.fingerprint = (uint32_t)take_number(reader, 4);
+        if (reader->is_short)
+            return fail(error, "they end too early");
+        struct ps_session_slot *place = &ring[slot.sequence % PS_SESSION_SLOTS];
+        uint64_t rank = rank_of(reader, slot.sequence);
+        if (slot.sequence == 0 || rank <= before || place->sequence != 0)
+            return fail(error, "sequences out of order, or two in one slot");
+        if (slot.answer.position > position)
+            return fail(error, "an answer from behind the checkpoint's position");
+        *place = slot;
+        before = rank;
+    }
+    return PS_OK;
+}
+
+/* `client` has a full ring of empty slots. */
+static enum ps_status read_client(struct reader *reader, uint64_t position, uint64_t written_us,
+                                  struct ps_session_client *client, struct ps_error *error)
+{
+    client->id_size = (size_t)take_number(reader, 1);
+    if (client->id_size > PS_CLIENT_ID_BYTES_MAX || (client->id_size == 0 && !reader->is_short))
+        return fail(error, "a client id that is empty or too long");
+    const uint8_t *id = take(reader, client->id_size);
+    if (id != NULL)
+        memcpy(client->id, id, client->id_size);
+    client->session = take_number(reader, 8);
+    if (client->session == UINT64_MAX)
+        return fail(error, "a session that none can follow");
+    client->used_us = reader->version == FORMER_VERSION ? written_us : take_number(reader, 8);
+    PS_TRY(read_slots(reader, position, client->slots, error));
+    return reader->is_short ? fail(error, "they end too early") : PS_OK;
+}
+
+static struct ps_bytes id_of(const struct ps_session_client *client)
+{
+    return (struct ps_bytes){client->id, client->id_size};
+}
+
+static enum ps_status read_clients(struct ps_sessions *sessions, struct reader *reader,
+                                   uint64_t position, uint64_t written_us, uint64_t client_count,
+                                   struct ps_error *error)
+{
+    struct ps_session_client before = {0};
+    for (uint64_t i = 0; i < client_count; i++) {
+        struct ps_session_slot ring[PS_SESSION_SLOTS] = {0};
+        struct ps_session_client client = {.slot_places = PS_SESSION_SLOTS, .slots = ring};
+        PS_TRY(read_client(reader, position, written_us, &client, error));
+        bool is_former = reader->version == FORMER_VERSION;
+        if (is_former && ps_bytes_compare(id_of(&before), id_of(&client)) >= 0)
+            return fail(error, "clients out of order");
+        if (ps_sessions_knows(sessions, id_of(&client)))
+            return fail(error, "a client is there twice");
+        if (ps_sessions_put(sessions, &client) != PS_OK)
+            return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to remember %" PRIu64 " clients",
+                           client_count);
+        before = client;
+        before.slots = NULL;
+    }
+    return PS_OK;
+}
+
+static enum ps_status read_floor(struct ps_sessions *sessions, struct reader *reader,
+                                 uint64_t written_us, struct ps_error *error)
+{
+    bool is_former = reader->version == FORMER_VERSION;
+    uint64_t floor = take_number(reader, is_former ? 4 : 8);
+    if (is_former && floor > FORMER_FLAG_HAS_FORGOTTEN)
+        return fail(error, "an unknown flag");
+    if (is_former && floor == FORMER_FLAG_HAS_FORGOTTEN)
+        floor = written_us;
+    if (!reader->is_short)
+        ps_sessions_raise_floor(sessions, floor);
+    return PS_OK;
+}
+
+static enum ps_status read_all(struct ps_sessions *sessions, struct reader *reader,
+                               uint64_t position, uint64_t written_us, struct ps_error *error)
+{
+    const uint8_t *mark = take(reader, sizeof magic);
+    if (mark == NULL || memcmp(mark, magic, sizeof magic) != 0)
+        return fail(error, "they do not begin as sessions do");
+    reader->version = take_number(reader, 4);
+    if (reader->is_short)
+        return fail(error, "they end too early");
+    if (reader->version < FORMER_VERSION || reader->version > FORMAT_VERSION)
+        return ps_fail(error, PS_ERR_UNSUPPORTED,
+                       "checkpoint: sessions of format %" PRIu64 "; this program knows %d",
+                       reader->version, FORMAT_VERSION);
+    PS_TRY(read_floor(sessions, reader, written_us, error));
+    uint64_t client_count = take_number(reader, 4);
+    if (reader->is_short)
+        return fail(error, "they end too early");
+    PS_TRY(read_clients(sessions, reader, position, written_us, client_count, error));
+    if (reader->left.size > 0)
+        return fail(error, "something stands behind their end");
+    return PS_OK;
+}
+
+enum ps_status ps_sessions_decode(struct ps_sessions *sessions, struct ps_bytes bytes,
+                                  uint64_t position, uint64_t written_us, struct ps_error *error)
+{
+    PS_ASSERT(ps_sessions_count(sessions) == 0);
+    if (bytes.size == 0) {
+        if (position > 0)
+            ps_sessions_raise_floor(sessions, written_us);
+        return PS_OK;
+    }
+    struct reader reader = {.left = bytes};
+    enum ps_status status = read_all(sessions, &reader, position, written_us, error);
+    if (status != PS_OK)
+        ps_sessions_clear(sessions);
+    return status;
+}

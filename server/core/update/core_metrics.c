@@ -1,0 +1,21 @@
+/* Registers what core_metrics.h lists. */
+#include "server/core/update/core_metrics.h"
+
+#include <stddef.h>
+
+void ps_core_metrics_init(struct ps_core_metrics *metrics, struct ps_metrics *registry)
+{
+    *metrics = (struct ps_core_metrics){0};
+    if (registry == NULL)
+        return;
+#define REGISTER(kind, field, name, help) \
+    metrics->field = ps_metrics_##kind(registry, name, help, NULL);
+    PS_CORE_METRICS_TABLE(REGISTER)
+#undef REGISTER
+#define REGISTER(field, labels)                               \
+    metrics->field =                                          \
+        ps_metrics_counter(registry, "ps_ahead_failed_total", \
+                           "Gradients whose ranges were applied as they came, in vain.", labels);
+    PS_AHEAD_FAILED_TABLE(REGISTER)
+#undef REGISTER
+}

@@ -1,0 +1,115 @@
+/* One buffer and one list, both of fixed size. */
+#include "server/core/update/device_gather.h"
+
+#include "base/assert.h"
+
+/* A push whose parts are kept here. */
+struct ps_gathered {
+    struct ps_device_push push;
+    struct ps_optimizer_step step;
+    struct ps_bytes gradient;
+};
+
+static enum ps_status flush_locked(struct ps_device_gather *gather, struct ps_error *error);
+static enum ps_status check(const struct ps_device_gather *gather, struct ps_error *error);
+static bool is_full(const struct ps_device_gather *gather, size_t size);
+static void add(struct ps_device_gather *gather, const struct ps_device_push *push);
+
+enum ps_status ps_device_gather_open(struct ps_device_gather *gather,
+                                     const struct ps_device_plugin *plugin,
+                                     struct ps_device *device, struct ps_error *error)
+{
+    const struct ps_allocator *memory = ps_allocator_heap();
+    *gather = (struct ps_device_gather){.plugin = plugin, .device = device, .number = 1};
+    ps_mutex_init(&gather->lock, PS_RANK_GATHER);
+    gather->entries = ps_zeroed_array(memory, PS_GATHER_PUSHES, sizeof gather->entries[0]);
+    gather->bytes = ps_plain(memory, PS_GATHER_BYTES);
+    if (gather->entries != NULL && gather->bytes != NULL)
+        return PS_OK;
+    ps_device_gather_close(gather);
+    return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to gather small gradients");
+}
+
+void ps_device_gather_close(struct ps_device_gather *gather)
+{
+    if (gather->plugin == NULL)
+        return;
+    ps_release(ps_allocator_heap(), gather->entries);
+    ps_release(ps_allocator_heap(), gather->bytes);
+    ps_mutex_fini(&gather->lock);
+    *gather = (struct ps_device_gather){0};
+}
+
+enum ps_status ps_device_gather_put(struct ps_device_gather *gather,
+                                    const struct ps_device_push *push, uint64_t *number,
+                                    struct ps_error *error)
+{
+    size_t size = push->gradient.size;
+    PS_ASSERT(size <= PS_GATHER_GRADIENT_BYTES);
+    ps_mutex_lock(&gather->lock);
+    enum ps_status status = check(gather, error);
+    if (status == PS_OK && is_full(gather, size))
+        status = flush_locked(gather, error);
+    if (status == PS_OK) {
+        add(gather, push);
+        *number = gather->number;
+    }
+    ps_mutex_unlock(&gather->lock);
+    return status;
+}
+
+/* What was dropped by a flush that failed is never acknowledged. */
+static enum ps_status check(const struct ps_device_gather *gather, struct ps_error *error)
+{
+    const struct ps_error *failure = &gather->failure;
+    return failure->status == PS_OK ? PS_OK : ps_fail(error, failure->status, "%s", failure->text);
+}
+
+static bool is_full(const struct ps_device_gather *gather, size_t size)
+{
+    return gather->count == PS_GATHER_PUSHES || size > PS_GATHER_BYTES - gather->used;
+}
+
+static void add(struct ps_device_gather *gather, const struct ps_device_push *push)
+{
+    struct ps_gathered *entry = &gather->entries[gather->count++];
+    uint8_t *place = gather->bytes + gather->used;
+    ps_view_copy(push->gradient, 0, place, push->gradient.size);
+    gather->used += push->gradient.size;
+    entry->step = *push->step;
+    entry->gradient = (struct ps_bytes){place, push->gradient.size};
+    entry->push = *push;
+}
+
+enum ps_status ps_device_gather_flush(struct ps_device_gather *gather, uint64_t number,
+                                      struct ps_device_ticket *ticket, struct ps_error *error)
+{
+    ps_mutex_lock(&gather->lock);
+    PS_ASSERT(number <= gather->number);
+    enum ps_status status = check(gather, error);
+    if (status == PS_OK && number == gather->number)
+        status = flush_locked(gather, error);
+    *ticket = gather->newest;
+    ps_mutex_unlock(&gather->lock);
+    return status;
+}
+
+/* The lock is held, so that nothing of the same parameters overtakes. */
+static enum ps_status flush_locked(struct ps_device_gather *gather, struct ps_error *error)
+{
+    struct ps_device_push pushes[PS_GATHER_PUSHES];
+    size_t count = gather->count;
+    PS_ASSERT(count > 0);
+    for (size_t i = 0; i < count; i++) {
+        struct ps_gathered *entry = &gather->entries[i];
+        pushes[i] = entry->push;
+        pushes[i].step = &entry->step;
+        pushes[i].gradient = ps_view_of(&entry->gradient);
+    }
+    gather->count = 0;
+    gather->used = 0;
+    gather->number++;
+    enum ps_status status =
+        gather->plugin->push(gather->device, pushes, count, &gather->newest, &gather->failure);
+    return status == PS_OK ? PS_OK : check(gather, error);
+}

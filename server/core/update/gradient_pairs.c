@@ -1,0 +1,44 @@
+/* Pairs by batches: all indices stand first in a content, then all values. */
+#include "server/core/update/gradient_pairs.h"
+
+#include "base/assert.h"
+
+#define PAIR_BYTES (sizeof(uint32_t) + sizeof(float))
+
+void ps_gradient_pairs_init(struct ps_gradient_pairs *pairs, struct ps_view content)
+{
+    PS_ASSERT(content.size % PAIR_BYTES == 0);
+    pairs->index_cursor = (struct ps_view_cursor){.view = content};
+    pairs->value_cursor = (struct ps_view_cursor){.view = content};
+    pairs->rest = content.size / PAIR_BYTES;
+    pairs->at = 0;
+    pairs->count = 0;
+    ps_view_skip(&pairs->value_cursor, pairs->rest * sizeof pairs->indices[0]);
+}
+
+static void read_batch(struct ps_gradient_pairs *pairs)
+{
+    size_t count = pairs->rest < PS_GRADIENT_PAIRS ? pairs->rest : PS_GRADIENT_PAIRS;
+    ps_view_read(&pairs->index_cursor, pairs->indices, count * sizeof pairs->indices[0]);
+    ps_view_read(&pairs->value_cursor, pairs->values, count * sizeof pairs->values[0]);
+    pairs->rest -= count;
+    pairs->count = count;
+    pairs->at = 0;
+}
+
+struct ps_gradient_pair_run ps_gradient_pairs_next(struct ps_gradient_pairs *pairs, uint64_t limit)
+{
+    if (pairs->at == pairs->count && pairs->rest > 0)
+        read_batch(pairs);
+    size_t first = pairs->at;
+    while (pairs->at < pairs->count && pairs->indices[pairs->at] < limit)
+        pairs->at++;
+    return (struct ps_gradient_pair_run){pairs->indices + first, pairs->values + first,
+                                         pairs->at - first};
+}
+
+void ps_gradient_pairs_skip_to(struct ps_gradient_pairs *pairs, uint64_t index)
+{
+    while (ps_gradient_pairs_next(pairs, index).count > 0)
+        continue;
+}

@@ -1,0 +1,216 @@
+/* A parameter's life, and reading it. Updating it is in parameter_push.c. */
+#include "server/core/update/parameter.h"
+
+#include "base/assert.h"
+#include "optimizer/optimizer.h"
+
+static struct ps_parameter *create_head(struct ps_parameter_spec *spec);
+static void fill_state(struct ps_blocks *blocks, double start);
+static void hold_blocks(struct ps_parameter *parameter, struct ps_parameter_version *held);
+
+struct ps_parameter *ps_parameter_create(struct ps_parameter_spec *spec)
+{
+    struct ps_parameter *parameter = ps_parameter_create_blank(spec);
+    if (parameter == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < ps_parameter_state_count(parameter); i++)
+        fill_state(parameter->states[i], ps_optimizer_state_start(&spec->settings, i));
+    return parameter;
+}
+
+struct ps_parameter *ps_parameter_create_blank(struct ps_parameter_spec *spec)
+{
+    struct ps_parameter *parameter = create_head(spec);
+    if (parameter == NULL)
+        return NULL;
+    parameter->values = ps_blocks_create(spec);
+    if (parameter->values == NULL)
+        goto fail;
+    for (uint32_t i = 0; i < ps_parameter_state_count(parameter); i++) {
+        parameter->states[i] = ps_blocks_create(spec);
+        if (parameter->states[i] == NULL)
+            goto fail;
+    }
+    return parameter;
+
+fail:
+    ps_parameter_destroy(parameter);
+    return NULL;
+}
+
+struct ps_parameter *ps_parameter_create_resident(struct ps_parameter_spec *spec,
+                                                  const struct ps_resident *resident)
+{
+    PS_ASSERT(resident->store != NULL);
+    struct ps_parameter *parameter = create_head(spec);
+    if (parameter != NULL)
+        parameter->resident = *resident;
+    return parameter;
+}
+
+static struct ps_parameter *create_head(struct ps_parameter_spec *spec)
+{
+    struct ps_parameter *parameter = ps_zeroed(spec->memory, sizeof *parameter);
+    if (parameter == NULL)
+        return NULL;
+    ps_mutex_init(&parameter->lock, PS_RANK_PARAMETER);
+    atomic_init(&parameter->updating, 0);
+    atomic_init(&parameter->ahead_rest, 0);
+    parameter->spec = ps_parameter_spec_acquire(spec);
+    return parameter;
+}
+
+static void fill_state(struct ps_blocks *blocks, double start)
+{
+    enum ps_dtype dtype = blocks->spec->dtype;
+    for (size_t i = 0; i < blocks->block_count; i++)
+        ps_optimizer_fill(dtype, start, ps_blocks_write(blocks, i, 0),
+                          blocks->pieces[i].size / ps_dtype_size(dtype));
+}
+
+void ps_parameter_destroy(struct ps_parameter *parameter)
+{
+    if (parameter == NULL)
+        return;
+    const struct ps_allocator *memory = parameter->spec->memory;
+    ps_blocks_release(parameter->values);
+    for (size_t i = 0; i < PS_STATES_MAX; i++)
+        ps_blocks_release(parameter->states[i]);
+    ps_resident_release(&parameter->resident);
+    ps_mutex_fini(&parameter->lock);
+    ps_parameter_spec_release(parameter->spec);
+    ps_release(memory, parameter);
+}
+
+bool ps_parameter_on_device(const struct ps_parameter *parameter)
+{
+    return parameter->resident.store != NULL;
+}
+
+enum ps_status ps_parameter_set(struct ps_parameter *parameter, struct ps_view content,
+                                struct ps_error *error)
+{
+    struct ps_blocks *values = parameter->values;
+    PS_ASSERT(content.size == ps_parameter_spec_bytes(parameter->spec));
+    if (ps_parameter_on_device(parameter))
+        return ps_resident_set(&parameter->resident, PS_DEVICE_VALUES, 0, content, error);
+    size_t offset = 0;
+    for (size_t i = 0; i < values->block_count; i++) {
+        ps_view_copy(content, offset, ps_blocks_write(values, i, 0), values->pieces[i].size);
+        offset += values->pieces[i].size;
+    }
+    return PS_OK;
+}
+
+struct ps_device_due ps_parameter_due(struct ps_parameter *parameter)
+{
+    if (!ps_parameter_on_device(parameter))
+        return (struct ps_device_due){0};
+    ps_mutex_lock(&parameter->lock);
+    struct ps_device_due due = parameter->resident.newest;
+    ps_mutex_unlock(&parameter->lock);
+    return due;
+}
+
+enum ps_status ps_parameter_hold_values(struct ps_parameter *parameter, struct ps_blocks **values,
+                                        uint64_t *version, struct ps_device_due *ready,
+                                        struct ps_error *error)
+{
+    enum ps_status status = PS_OK;
+    *ready = (struct ps_device_due){0};
+    ps_mutex_lock(&parameter->lock);
+    *version = parameter->version;
+    if (ps_parameter_on_device(parameter))
+        status = ps_resident_look(&parameter->resident, parameter->spec, values, ready, error);
+    else
+        *values = ps_blocks_acquire(parameter->values);
+    ps_mutex_unlock(&parameter->lock);
+    return status;
+}
+
+enum ps_status ps_parameter_hold(struct ps_parameter *parameter, struct ps_parameter_version *held,
+                                 struct ps_error *error)
+{
+    enum ps_status status = PS_OK;
+    bool on_device = ps_parameter_on_device(parameter);
+    if (!on_device)
+        *held = (struct ps_parameter_version){0};
+    PS_ASSERT(held->store == parameter->resident.store);
+    held->spec = ps_parameter_spec_acquire(parameter->spec);
+    ps_mutex_lock(&parameter->lock);
+    held->version = parameter->version;
+    held->step = parameter->step;
+    if (on_device)
+        status = ps_resident_snapshot(&parameter->resident, held->snapshot, error);
+    else
+        hold_blocks(parameter, held);
+    ps_mutex_unlock(&parameter->lock);
+    if (status != PS_OK)
+        ps_parameter_version_release(held);
+    return status;
+}
+
+static void hold_blocks(struct ps_parameter *parameter, struct ps_parameter_version *held)
+{
+    held->values = ps_blocks_acquire(parameter->values);
+    for (uint32_t i = 0; i < ps_parameter_state_count(parameter); i++)
+        held->states[i] = ps_blocks_acquire(parameter->states[i]);
+}
+
+enum ps_status ps_parameter_hold_reserve(struct ps_parameter *parameter,
+                                         struct ps_parameter_version *held, struct ps_error *error)
+{
+    const struct ps_resident *resident = &parameter->resident;
+    struct ps_device_snapshot *snapshot = NULL;
+    *held = (struct ps_parameter_version){0};
+    if (!ps_parameter_on_device(parameter))
+        return PS_OK;
+    PS_TRY(resident->store->plugin->snapshot_reserve(resident->handle, &snapshot, error));
+    held->store = resident->store;
+    held->snapshot = snapshot;
+    return PS_OK;
+}
+
+void ps_parameter_version_release(struct ps_parameter_version *held)
+{
+    ps_blocks_release(held->values);
+    for (size_t i = 0; i < PS_STATES_MAX; i++)
+        ps_blocks_release(held->states[i]);
+    if (held->store != NULL)
+        held->store->plugin->snapshot_release(held->snapshot);
+    ps_parameter_spec_release(held->spec);
+    *held = (struct ps_parameter_version){0};
+}
+
+uint32_t ps_parameter_state_count(const struct ps_parameter *parameter)
+{
+    return ps_rule_states(parameter->spec->settings.rule);
+}
+
+uint64_t ps_parameter_host_bytes(const struct ps_parameter *parameter)
+{
+    uint64_t bytes = ps_parameter_spec_bytes(parameter->spec);
+    return ps_parameter_on_device(parameter) ? bytes
+                                             : bytes * (1 + ps_parameter_state_count(parameter));
+}
+
+void ps_parameter_check(struct ps_parameter *parameter)
+{
+    ps_mutex_lock(&parameter->lock);
+    const struct ps_parameter_spec *spec = parameter->spec;
+    PS_ASSERT(atomic_load(&parameter->spec->references) > 0);
+    PS_ASSERT(spec->count > 0);
+    PS_ASSERT(spec->name.size > 0);
+    PS_ASSERT(parameter->step <= parameter->version);
+    bool on_host = !ps_parameter_on_device(parameter);
+    PS_ASSERT((parameter->values != NULL) == on_host);
+    PS_ASSERT((parameter->resident.handle == NULL) == on_host);
+    PS_ASSERT(!on_host || parameter->values->size == ps_parameter_spec_bytes(spec));
+    PS_ASSERT(!on_host || parameter->values->spec == spec);
+    for (uint32_t i = 0; i < PS_STATES_MAX; i++) {
+        bool expected = on_host && i < ps_parameter_state_count(parameter);
+        PS_ASSERT((parameter->states[i] != NULL) == expected);
+        PS_ASSERT(!expected || parameter->states[i]->size == parameter->values->size);
+    }
+    ps_mutex_unlock(&parameter->lock);
+}

@@ -1,0 +1,283 @@
+/* Translates the message's numbers into the optimizer's. The two enums of rules differ on purpose:
+ * the message keeps the old system's names, the optimizer has one rule per arithmetic. */
+#include "server/core/update/parameter_settings.h"
+
+#include "base/bounds.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+static enum ps_status take_rule(const struct ps_optimizer_config *config,
+                                struct ps_optimizer_settings *settings, struct ps_error *error);
+static void take_sgd(const struct ps_optimizer_config *config,
+                     struct ps_optimizer_settings *settings);
+static void take_adagrad(const struct ps_optimizer_config *config,
+                         struct ps_optimizer_settings *settings);
+static void take_adam(const struct ps_optimizer_config *config,
+                      struct ps_optimizer_settings *settings);
+static void take_adamw(const struct ps_optimizer_config *config,
+                       struct ps_optimizer_settings *settings);
+static void take_ftrl(const struct ps_optimizer_config *config,
+                      struct ps_optimizer_settings *settings);
+static enum ps_status take_choices(const struct ps_optimizer_config *config,
+                                   struct ps_optimizer_settings *settings, struct ps_error *error);
+static enum ps_status take_learning_rate(const struct ps_optimizer_config *config,
+                                         struct ps_learning_rate *learning_rate,
+                                         struct ps_error *error);
+static enum ps_status parse_segment(const char **text, struct ps_schedule_segment *segment,
+                                    struct ps_error *error);
+
+enum ps_status ps_parameter_settings_read(struct ps_bytes config, enum ps_dtype dtype,
+                                          const struct ps_allocator *memory,
+                                          struct ps_optimizer_settings *settings,
+                                          struct ps_error *error)
+{
+    if (config.size > PS_CONFIG_BYTES_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "config has %zu bytes; at most %d are allowed",
+                       config.size, PS_CONFIG_BYTES_MAX);
+    struct ps_optimizer_config message;
+    PS_TRY(ps_optimizer_config_decode(config, memory, &message, error));
+    struct ps_optimizer_settings taken;
+    PS_TRY(ps_parameter_settings_from(&message, &taken, error));
+    PS_TRY(ps_optimizer_settings_check(&taken, dtype, error));
+    *settings = taken;
+    return PS_OK;
+}
+
+enum ps_status ps_parameter_settings_from(const struct ps_optimizer_config *config,
+                                          struct ps_optimizer_settings *settings,
+                                          struct ps_error *error)
+{
+    *settings = (struct ps_optimizer_settings){0};
+    PS_TRY(take_rule(config, settings, error));
+    PS_TRY(take_choices(config, settings, error));
+    settings->clip_norm = config->clip_norm;
+    settings->clip_value = config->clip_value;
+    return take_learning_rate(config, &settings->learning_rate, error);
+}
+
+static enum ps_status take_rule(const struct ps_optimizer_config *config,
+                                struct ps_optimizer_settings *settings, struct ps_error *error)
+{
+    settings->l2 = config->l2;
+    switch (config->optimizer) {
+    case PS_CONFIG_SGD:
+        take_sgd(config, settings);
+        return PS_OK;
+    case PS_CONFIG_ADADELTA:
+        settings->rule = PS_RULE_ADADELTA;
+        settings->epsilon = config->adadelta.epsilon;
+        settings->decay = config->adadelta.decay;
+        settings->rho = config->adadelta.rho;
+        return PS_OK;
+    case PS_CONFIG_ADAGRAD:
+        take_adagrad(config, settings);
+        return PS_OK;
+    case PS_CONFIG_ADAM:
+        take_adam(config, settings);
+        return PS_OK;
+    case PS_CONFIG_ADAMW:
+        take_adamw(config, settings);
+        return PS_OK;
+    case PS_CONFIG_RMSPROP:
+        settings->rule = PS_RULE_RMSPROP;
+        settings->rho = config->rmsprop.rho;
+        settings->epsilon = config->rmsprop.epsilon;
+        return PS_OK;
+    case PS_CONFIG_FTRL:
+        take_ftrl(config, settings);
+        return PS_OK;
+    case PS_CONFIG_ASSIGN:
+        settings->rule = PS_RULE_ASSIGN;
+        return PS_OK;
+    case PS_CONFIG_ADD:
+        settings->rule = PS_RULE_ADD;
+        return PS_OK;
+    case PS_CONFIG_MAX:
+        settings->rule = PS_RULE_MAX;
+        return PS_OK;
+    case PS_CONFIG_MIN:
+        settings->rule = PS_RULE_MIN;
+        return PS_OK;
+    }
+    return ps_fail(error, PS_ERR_BAD_INPUT, "config: there is no optimizer %d",
+                   (int)config->optimizer);
+}
+
+static void take_sgd(const struct ps_optimizer_config *config,
+                     struct ps_optimizer_settings *settings)
+{
+    settings->rule = config->sgd.momentum != 0 ? PS_RULE_MOMENTUM : PS_RULE_SGD;
+    if (config->sgd.nesterov)
+        settings->rule = PS_RULE_NESTEROV;
+    settings->momentum = config->sgd.momentum;
+    settings->decay = config->sgd.decay;
+}
+
+static void take_adagrad(const struct ps_optimizer_config *config,
+                         struct ps_optimizer_settings *settings)
+{
+    settings->rule = PS_RULE_ADAGRAD;
+    settings->epsilon = config->adagrad.epsilon;
+    settings->decay = config->adagrad.decay;
+    settings->initial_accumulator = config->adagrad.initial_accumulator;
+    settings->adagrad_reference_sign = config->adagrad.reference_sign;
+    settings->epsilon_outside_root = config->adagrad.epsilon_outside_root;
+}
+
+static void take_adam(const struct ps_optimizer_config *config,
+                      struct ps_optimizer_settings *settings)
+{
+    settings->rule = PS_RULE_ADAM;
+    settings->beta_1 = config->adam.beta_1;
+    settings->beta_2 = config->adam.beta_2;
+    settings->epsilon = config->adam.epsilon;
+    settings->decay = config->adam.decay;
+    settings->epsilon_outside_root = config->adam.epsilon_outside_root;
+}
+
+static void take_adamw(const struct ps_optimizer_config *config,
+                       struct ps_optimizer_settings *settings)
+{
+    settings->rule = PS_RULE_ADAMW;
+    settings->beta_1 = config->adamw.beta_1;
+    settings->beta_2 = config->adamw.beta_2;
+    settings->epsilon = config->adamw.epsilon;
+    settings->decay = config->adamw.weight_decay;
+}
+
+static void take_ftrl(const struct ps_optimizer_config *config,
+                      struct ps_optimizer_settings *settings)
+{
+    settings->rule = PS_RULE_FTRL;
+    settings->l1 = config->ftrl.l1;
+    /* FTRL's own l2 belongs to the proximal step, not to the gradient. */
+    settings->ftrl_l2 = config->ftrl.l2;
+    settings->ftrl_beta = config->ftrl.beta;
+    settings->initial_accumulator = config->ftrl.initial_accumulator;
+}
+
+static enum ps_status take_choices(const struct ps_optimizer_config *config,
+                                   struct ps_optimizer_settings *settings, struct ps_error *error)
+{
+    if (config->add_overflow < PS_OVERFLOW_SATURATE || config->add_overflow > PS_OVERFLOW_FAIL)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "config: add.overflow has no value %d",
+                       (int)config->add_overflow);
+    if (config->integer_rounding < PS_ROUNDING_NEAREST ||
+        config->integer_rounding > PS_ROUNDING_STOCHASTIC)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "config: integer_sgd.rounding has no value %d",
+                       (int)config->integer_rounding);
+    if (config->nonfinite < PS_NONFINITE_REJECT || config->nonfinite > PS_NONFINITE_ALLOW)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "config: nonfinite has no value %d",
+                       (int)config->nonfinite);
+    settings->overflow = (enum ps_overflow)config->add_overflow;
+    settings->rounding = (enum ps_rounding)config->integer_rounding;
+    settings->nonfinite = (enum ps_nonfinite)config->nonfinite;
+    settings->seed = config->integer_seed;
+    settings->gradient_unsigned = config->integer_gradient_unsigned;
+    return PS_OK;
+}
+
+static bool schedule_of(enum ps_config_policy policy, enum ps_schedule *schedule)
+{
+    switch (policy) {
+    case PS_POLICY_CONST:
+        *schedule = PS_SCHEDULE_CONSTANT;
+        return true;
+    case PS_POLICY_LINEAR:
+        *schedule = PS_SCHEDULE_LINEAR;
+        return true;
+    case PS_POLICY_POLY:
+        *schedule = PS_SCHEDULE_POLY;
+        return true;
+    case PS_POLICY_CAFFE_POLY:
+        *schedule = PS_SCHEDULE_CAFFE_POLY;
+        return true;
+    case PS_POLICY_EXP:
+        *schedule = PS_SCHEDULE_EXP;
+        return true;
+    case PS_POLICY_DISCEXP:
+        *schedule = PS_SCHEDULE_DISCEXP;
+        return true;
+    case PS_POLICY_MANUAL:
+        *schedule = PS_SCHEDULE_MANUAL;
+        return true;
+    case PS_POLICY_PASS_MANUAL:
+        *schedule = PS_SCHEDULE_PASS_MANUAL;
+        return true;
+    }
+    return false;
+}
+
+static enum ps_status take_learning_rate(const struct ps_optimizer_config *config,
+                                         struct ps_learning_rate *learning_rate,
+                                         struct ps_error *error)
+{
+    if (!schedule_of(config->policy, &learning_rate->schedule))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "config: there is no lr_policy %d",
+                       (int)config->policy);
+    learning_rate->rate = config->learning_rate;
+    learning_rate->a = config->decay_a;
+    learning_rate->b = config->decay_b;
+    learning_rate->steps_per_pass = config->steps_per_pass;
+    learning_rate->samples_per_step = config->samples_per_step;
+    bool manual = learning_rate->schedule == PS_SCHEDULE_MANUAL ||
+                  learning_rate->schedule == PS_SCHEDULE_PASS_MANUAL;
+    return manual ? ps_parameter_settings_segments(config->segments, learning_rate, error) : PS_OK;
+}
+
+enum ps_status ps_parameter_settings_segments(const char *text,
+                                              struct ps_learning_rate *learning_rate,
+                                              struct ps_error *error)
+{
+    uint32_t count = 0;
+    for (;;) {
+        if (count == PS_SCHEDULE_SEGMENTS_MAX)
+            return ps_fail(error, PS_ERR_BAD_INPUT, "config: more than %d segments",
+                           PS_SCHEDULE_SEGMENTS_MAX);
+        struct ps_schedule_segment *segment = &learning_rate->segments[count];
+        PS_TRY(parse_segment(&text, segment, error));
+        if (count > 0 && segment->end <= segment[-1].end)
+            return ps_fail(error, PS_ERR_BAD_INPUT,
+                           "config: the ends of the segments must rise (segment %u)", count + 1);
+        count++;
+        if (*text == '\0')
+            break;
+        if (*text != ',')
+            return ps_fail(error, PS_ERR_BAD_INPUT, "config: segment %u is followed by \"%.16s\"",
+                           count, text);
+        text++;
+    }
+    learning_rate->segment_count = count;
+    return PS_OK;
+}
+
+static bool is_digit(char character)
+{
+    return character >= '0' && character <= '9';
+}
+
+/* Reads "end:rate" and moves on to what follows it. */
+static enum ps_status parse_segment(const char **text, struct ps_schedule_segment *segment,
+                                    struct ps_error *error)
+{
+    /* strtoull and strtod would pass over spaces and signs. */
+    if (!is_digit(**text))
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "config: segments are \"end:rate,...\", not \"%.16s\"", *text);
+    char *rest = NULL;
+    errno = 0;
+    segment->end = strtoull(*text, &rest, 10);
+    if (errno != 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "config: the end \"%.24s\" is too large", *text);
+    if (rest[0] != ':' || (!is_digit(rest[1]) && rest[1] != '.'))
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "config: segments are \"end:rate,...\", not \"%.16s\"", *text);
+    *text = rest + 1;
+    segment->rate = strtod(*text, &rest);
+    if (rest == *text || !isfinite(segment->rate))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "config: \"%.24s\" is not a rate", *text);
+    *text = rest;
+    return PS_OK;
+}

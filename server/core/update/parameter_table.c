@@ -1,0 +1,217 @@
+/* A hash table over uthash, which appears nowhere else. */
+#include "server/core/update/parameter_table.h"
+
+#include "base/assert.h"
+#include "base/attributes.h"
+
+/* uthash takes its memory from the table's allocator, and a refusal leaves the table as it was. */
+#define HASH_NONFATAL_OOM 1
+#define uthash_malloc(size) ps_plain(table->memory, (size))
+#define uthash_free(pointer, size) ps_release(table->memory, (pointer))
+#define uthash_nonfatal_oom(entry) (refused = true)
+#include <uthash.h>
+
+struct ps_parameter_entry {
+    struct ps_parameter *parameter; /* owned */
+    UT_hash_handle hh;
+};
+
+static void count_parameter(struct ps_parameter_table *table, const struct ps_parameter *parameter);
+static void uncount_parameter(struct ps_parameter_table *table,
+                              const struct ps_parameter *parameter);
+static struct ps_parameter_entry *find_entry(const struct ps_parameter_table *table,
+                                             struct ps_bytes name);
+struct expected;
+static void expect_parameters(const struct expected *expected, size_t count, ptrdiff_t offset);
+
+void ps_parameter_table_init(struct ps_parameter_table *table, const struct ps_allocator *memory)
+{
+    *table = (struct ps_parameter_table){.memory = memory};
+}
+
+void ps_parameter_table_fini(struct ps_parameter_table *table)
+{
+    struct ps_parameter_entry *entry;
+    struct ps_parameter_entry *following;
+    HASH_ITER(hh, table->entries, entry, following)
+    {
+        HASH_DEL(table->entries, entry);
+        ps_parameter_destroy(entry->parameter);
+        ps_release(table->memory, entry);
+    }
+    ps_parameter_table_init(table, table->memory);
+}
+
+struct ps_parameter *ps_parameter_table_find(const struct ps_parameter_table *table,
+                                             struct ps_bytes name)
+{
+    struct ps_parameter_entry *entry = find_entry(table, name);
+    return entry != NULL ? entry->parameter : NULL;
+}
+
+static struct ps_parameter_entry *find_entry(const struct ps_parameter_table *table,
+                                             struct ps_bytes name)
+{
+    struct ps_parameter_entry *entry;
+    HASH_FIND(hh, table->entries, name.data, name.size, entry);
+    return entry;
+}
+
+/* ---- Looking ahead in steps, each for all names, on lines that the one before has fetched ---- */
+
+enum { CACHE_LINE_BYTES = 64 };
+
+static void fetch(const void *memory, size_t size)
+{
+    for (size_t i = 0; i < size; i += CACHE_LINE_BYTES)
+        PS_PREFETCH((const uint8_t *)memory + i);
+}
+
+/* Where to look for a name. */
+struct expected {
+    unsigned hash;
+    const UT_hash_bucket *bucket;
+    const UT_hash_handle *handle; /* NULL: there is none */
+};
+
+/* The next handle, unless this is (most likely) the right one already. */
+static void follow(struct expected *name)
+{
+    if (name->handle == NULL || name->handle->hashv == name->hash)
+        return;
+    name->handle = name->handle->hh_next;
+    PS_PREFETCH(name->handle);
+}
+
+/* Few chains are longer than this; who stands behind is found all the same, later. */
+enum { FOLLOWED = 3 };
+
+void ps_parameter_table_expect(const struct ps_parameter_table *table, const struct ps_bytes *names,
+                               size_t count)
+{
+    struct expected expected[PS_EXPECTED_NAMES_MAX];
+    PS_ASSERT(count <= PS_EXPECTED_NAMES_MAX);
+    if (table->entries == NULL)
+        return;
+    const UT_hash_table *index = table->entries->hh.tbl;
+    for (size_t i = 0; i < count; i++) {
+        unsigned place;
+        HASH_VALUE(names[i].data, names[i].size, expected[i].hash);
+        HASH_TO_BKT(expected[i].hash, index->num_buckets, place);
+        expected[i].bucket = &index->buckets[place];
+        PS_PREFETCH(expected[i].bucket);
+    }
+    for (size_t i = 0; i < count; i++) {
+        expected[i].handle = expected[i].bucket->hh_head;
+        PS_PREFETCH(expected[i].handle);
+    }
+    for (size_t step = 0; step < FOLLOWED; step++)
+        for (size_t i = 0; i < count; i++)
+            follow(&expected[i]);
+    expect_parameters(expected, count, index->hho);
+}
+
+static void expect_parameters(const struct expected *expected, size_t count, ptrdiff_t offset)
+{
+    const struct ps_parameter *parameters[PS_EXPECTED_NAMES_MAX];
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        const UT_hash_handle *handle = expected[i].handle;
+        if (handle == NULL || handle->hashv != expected[i].hash)
+            continue;
+        const void *entry = (const uint8_t *)handle - offset;
+        parameters[found] = ((const struct ps_parameter_entry *)entry)->parameter;
+        fetch(parameters[found++], sizeof(struct ps_parameter));
+    }
+    for (size_t i = 0; i < found; i++)
+        fetch(parameters[i]->spec, sizeof *parameters[i]->spec + CACHE_LINE_BYTES); /* the name */
+}
+
+enum ps_status ps_parameter_table_insert(struct ps_parameter_table *table,
+                                         struct ps_parameter *parameter,
+                                         struct ps_parameter **replaced)
+{
+    struct ps_bytes name = parameter->spec->name;
+    struct ps_parameter_entry *old = find_entry(table, name);
+    *replaced = NULL;
+    if (old != NULL) {
+        *replaced = old->parameter;
+        uncount_parameter(table, old->parameter);
+        old->parameter = parameter;
+        /* uthash keeps a pointer to the key, which lives in the parameter. */
+        old->hh.key = name.data;
+        count_parameter(table, parameter);
+        return PS_OK;
+    }
+
+    struct ps_parameter_entry *fresh = ps_zeroed(table->memory, sizeof *fresh);
+    if (fresh == NULL)
+        return PS_ERR_NO_MEMORY;
+    fresh->parameter = parameter;
+    bool refused = false;
+    HASH_ADD_KEYPTR(hh, table->entries, name.data, name.size, fresh);
+    if (refused) {
+        ps_release(table->memory, fresh);
+        return PS_ERR_NO_MEMORY;
+    }
+    count_parameter(table, parameter);
+    return PS_OK;
+}
+
+static void count_parameter(struct ps_parameter_table *table, const struct ps_parameter *parameter)
+{
+    size_t bytes = ps_parameter_spec_bytes(parameter->spec);
+    table->count++;
+    table->value_bytes += bytes;
+    table->state_bytes += bytes * ps_parameter_state_count(parameter);
+    table->host_bytes += ps_parameter_host_bytes(parameter);
+    table->resident_count += ps_parameter_on_device(parameter);
+    table->header_bytes += parameter->spec->header_bytes;
+}
+
+static void uncount_parameter(struct ps_parameter_table *table,
+                              const struct ps_parameter *parameter)
+{
+    size_t bytes = ps_parameter_spec_bytes(parameter->spec);
+    table->count--;
+    table->value_bytes -= bytes;
+    table->state_bytes -= bytes * ps_parameter_state_count(parameter);
+    table->host_bytes -= ps_parameter_host_bytes(parameter);
+    table->resident_count -= ps_parameter_on_device(parameter);
+    table->header_bytes -= parameter->spec->header_bytes;
+}
+
+struct ps_parameter_entry *ps_parameter_table_first(const struct ps_parameter_table *table)
+{
+    return table->entries;
+}
+
+struct ps_parameter_entry *ps_parameter_table_next(const struct ps_parameter_entry *entry)
+{
+    return entry->hh.next;
+}
+
+struct ps_parameter *ps_parameter_entry_parameter(const struct ps_parameter_entry *entry)
+{
+    return entry->parameter;
+}
+
+void ps_parameter_table_check(const struct ps_parameter_table *table)
+{
+    PS_ASSERT(table->count == HASH_COUNT(table->entries));
+    uint64_t value_bytes = 0;
+    uint64_t state_bytes = 0;
+    uint64_t host_bytes = 0;
+    for (struct ps_parameter_entry *entry = table->entries; entry != NULL; entry = entry->hh.next) {
+        struct ps_parameter *parameter = entry->parameter;
+        ps_parameter_check(parameter);
+        PS_ASSERT(ps_parameter_table_find(table, parameter->spec->name) == parameter);
+        value_bytes += ps_parameter_spec_bytes(parameter->spec);
+        state_bytes +=
+            ps_parameter_spec_bytes(parameter->spec) * ps_parameter_state_count(parameter);
+        host_bytes += ps_parameter_host_bytes(parameter);
+    }
+    PS_ASSERT(table->value_bytes == value_bytes);
+    PS_ASSERT(table->state_bytes == state_bytes);
+    PS_ASSERT(table->host_bytes == host_bytes);
+}

@@ -1,0 +1,68 @@
+/* Named elements are gathered, updated side by side and put back: so the rules' loops, which want
+ * neighbours, do the arithmetic. */
+#include "server/core/update/sparse_apply.h"
+
+#include "base/assert.h"
+#include "optimizer/encoded.h"
+
+/* One batch of elements of each array, as large as those of any type. */
+struct batch {
+    double arrays[PS_ARRAYS_MAX][PS_GRADIENT_PAIRS];
+    double gradient[PS_GRADIENT_PAIRS];
+};
+
+#define GATHER(T)                                                                                  \
+    static void gather_##T(const T *from, uint64_t first, struct ps_gradient_pair_run run, T *to)  \
+    {                                                                                              \
+        for (size_t i = 0; i < run.count; i++)                                                     \
+            to[i] = from[run.indices[i] - first];                                                  \
+    }                                                                                              \
+    static void scatter_##T(const T *from, uint64_t first, struct ps_gradient_pair_run run, T *to) \
+    {                                                                                              \
+        for (size_t i = 0; i < run.count; i++)                                                     \
+            to[run.indices[i] - first] = from[i];                                                  \
+    }
+GATHER(float)
+GATHER(double)
+#undef GATHER
+
+static void gather(enum ps_dtype dtype, const void *from, uint64_t first,
+                   struct ps_gradient_pair_run run, void *to)
+{
+    if (dtype == PS_F32)
+        gather_float(from, first, run, to);
+    else
+        gather_double(from, first, run, to);
+}
+
+static void scatter(enum ps_dtype dtype, const void *from, uint64_t first,
+                    struct ps_gradient_pair_run run, void *to)
+{
+    if (dtype == PS_F32)
+        scatter_float(from, first, run, to);
+    else
+        scatter_double(from, first, run, to);
+}
+
+void ps_sparse_apply(const struct ps_optimizer_step *step, uint64_t first, uint64_t count,
+                     void *const arrays[PS_ARRAYS_MAX], size_t array_count,
+                     struct ps_gradient_pairs *pairs)
+{
+    PS_ASSERT(ps_dtype_is_float(step->dtype));
+    PS_ASSERT(array_count <= PS_ARRAYS_MAX);
+    for (;;) {
+        struct ps_gradient_pair_run run = ps_gradient_pairs_next(pairs, first + count);
+        if (run.count == 0)
+            return;
+        PS_ASSERT(run.indices[0] >= first);
+        struct batch batch;
+        for (size_t i = 0; i < array_count; i++)
+            gather(step->dtype, arrays[i], first, run, batch.arrays[i]);
+        ps_decode_run(PS_ENCODING_FLOAT32, step->dtype, run.values, run.count, batch.gradient);
+        void *const states[PS_STATES_MAX] = {batch.arrays[1], batch.arrays[2]};
+        ps_optimizer_apply(step, run.indices[0], run.count, batch.arrays[0], states,
+                           batch.gradient);
+        for (size_t i = 0; i < array_count; i++)
+            scatter(step->dtype, batch.arrays[i], first, run, arrays[i]);
+    }
+}

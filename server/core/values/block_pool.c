@@ -1,0 +1,407 @@
+/* Slabs stand in one of three lists by how much of them is free: nothing, something, everything.
+ * Blocks come from the second list first, so that whole slabs become free and can go back. */
+#include "server/core/values/block_pool.h"
+
+#include "base/assert.h"
+#include "base/slab.h"
+#include "base/thread.h"
+
+#include <utlist.h>
+
+#define SLAB_BLOCKS (PS_SLAB_BYTES / PS_BLOCK_BYTES)
+_Static_assert(PS_SLAB_BYTES % PS_BLOCK_BYTES == 0, "a slab is whole blocks");
+_Static_assert(SLAB_BLOCKS <= 32, "a bit for each block of a slab");
+
+/* The smallest that a system has. */
+#define PAGE_BYTES 4096
+
+struct slab;
+
+/* A block knows its slab; struct ps_block comes first. */
+struct slab_block {
+    struct ps_block block;
+    struct slab *slab;
+};
+
+struct slab {
+    struct slab *prev, *next; /* in its list */
+    uint32_t free_bits;       /* a bit for each free block */
+    uint8_t *memory;
+    struct slab_block blocks[SLAB_BLOCKS];
+};
+
+enum fill { FILL_FULL, FILL_PARTIAL, FILL_EMPTY, FILL_COUNT };
+#define ALL_FREE ((uint32_t)(((uint64_t)1 << SLAB_BLOCKS) - 1))
+
+struct ps_block_pool {
+    const struct ps_allocator *memory; /* borrowed; outlives the last block */
+    struct ps_slab_source source;
+    struct ps_block_store store;
+    struct ps_mutex lock; /* PS_RANK_LEAF; guards what follows */
+    struct slab *lists[FILL_COUNT];
+    uint64_t slab_count;
+    uint64_t empty_count; /* slabs in the list FILL_EMPTY */
+    uint64_t slack_count; /* of them that are kept */
+    uint64_t ready_count; /* of them, as many as the next snapshot is to find; 0: there was none */
+    uint64_t least_count; /* of them since the last snapshot */
+    uint64_t block_count; /* blocks that are out */
+    uint64_t most_count;  /* of them, in this period */
+    uint64_t most_before; /* and in the one before */
+    uint64_t take_count;  /* blocks taken in this period */
+    bool closed;          /* destroyed; goes with the last block */
+    struct ps_gauge *used_gauge, *reserved_gauge;
+};
+
+static struct ps_block_pool *create(const struct ps_slab_source *source,
+                                    const struct ps_allocator *memory);
+static void *take_slab(void *self);
+static void give_slab(void *self, void *slab);
+static struct ps_block *take(void *self);
+static void give(void *self, struct ps_block *block);
+static void expect_copies(void *self, uint64_t bytes);
+static void set_ready(struct ps_block_pool *pool, uint64_t ready_count);
+static uint64_t wanted_count(const struct ps_block_pool *pool, uint64_t bytes);
+static void begin_period(struct ps_block_pool *pool);
+static bool keeps_slab(const struct ps_block_pool *pool);
+static bool drop_slab(struct ps_block_pool *pool);
+static bool wants_slab(struct ps_block_pool *pool);
+static bool add_slab(struct ps_block_pool *pool);
+static struct slab *create_slab(struct ps_block_pool *pool);
+static void destroy_slab(const struct ps_block_pool *pool, struct slab *slab);
+static struct slab_block *take_from(struct ps_block_pool *pool, struct slab *slab);
+static struct slab *give_back(struct ps_block_pool *pool, struct slab_block *block);
+static enum fill fill_of(const struct slab *slab);
+static void enter(struct ps_block_pool *pool, struct slab *slab);
+static void leave(struct ps_block_pool *pool, struct slab *slab);
+static void show(const struct ps_block_pool *pool);
+static void free_pool(struct ps_block_pool *pool);
+
+struct ps_block_pool *ps_block_pool_create(const struct ps_allocator *memory,
+                                           struct ps_metrics *metrics)
+{
+    const struct ps_slab_source system = {take_slab, give_slab, NULL};
+    struct ps_block_pool *pool = create(&system, memory);
+    if (pool == NULL)
+        return NULL;
+    pool->store.expect_copies = expect_copies;
+    if (metrics != NULL) {
+        pool->used_gauge = ps_metrics_gauge(metrics, "ps_block_used_bytes",
+                                            "Bytes of parameter blocks in use.", NULL);
+        pool->reserved_gauge =
+            ps_metrics_gauge(metrics, "ps_block_reserved_bytes",
+                             "Bytes that the pool of parameter blocks has from the system.", NULL);
+    }
+    return pool;
+}
+
+struct ps_block_pool *ps_block_pool_create_over(const struct ps_slab_source *source,
+                                                const struct ps_allocator *memory)
+{
+    struct ps_block_pool *pool = create(source, memory);
+    if (pool == NULL)
+        return NULL;
+    pool->store.takes_tails = true;
+    return pool;
+}
+
+static struct ps_block_pool *create(const struct ps_slab_source *source,
+                                    const struct ps_allocator *memory)
+{
+    struct ps_block_pool *pool = ps_zeroed(memory, sizeof *pool);
+    if (pool == NULL)
+        return NULL;
+    pool->memory = memory;
+    pool->slack_count = PS_POOL_SLACK_SLABS;
+    pool->source = *source;
+    pool->store = (struct ps_block_store){.take = take, .give = give, .self = pool};
+    ps_mutex_init(&pool->lock, PS_RANK_LEAF);
+    return pool;
+}
+
+static void *take_slab(void *self)
+{
+    (void)self;
+    return ps_slab_take();
+}
+
+static void give_slab(void *self, void *slab)
+{
+    (void)self;
+    ps_slab_give(slab);
+}
+
+void ps_block_pool_destroy(struct ps_block_pool *pool)
+{
+    if (pool == NULL)
+        return;
+    ps_mutex_lock(&pool->lock);
+    PS_ASSERT(!pool->closed);
+    pool->closed = true;
+    pool->used_gauge = NULL;
+    pool->reserved_gauge = NULL;
+    bool is_last = pool->block_count == 0;
+    ps_mutex_unlock(&pool->lock);
+    if (is_last)
+        free_pool(pool);
+}
+
+static void free_pool(struct ps_block_pool *pool)
+{
+    PS_ASSERT(pool->lists[FILL_FULL] == NULL && pool->lists[FILL_PARTIAL] == NULL);
+    while (pool->lists[FILL_EMPTY] != NULL) {
+        struct slab *slab = pool->lists[FILL_EMPTY];
+        leave(pool, slab);
+        destroy_slab(pool, slab);
+    }
+    ps_mutex_fini(&pool->lock);
+    ps_release(pool->memory, pool);
+}
+
+const struct ps_block_store *ps_block_pool_store(const struct ps_block_pool *pool)
+{
+    return &pool->store;
+}
+
+struct ps_block_pool_state ps_block_pool_look(struct ps_block_pool *pool)
+{
+    ps_mutex_lock(&pool->lock);
+    struct ps_block_pool_state state = {pool->block_count * PS_BLOCK_BYTES,
+                                        pool->slab_count * PS_SLAB_BYTES};
+    ps_mutex_unlock(&pool->lock);
+    return state;
+}
+
+static struct ps_block *take(void *self)
+{
+    struct ps_block_pool *pool = self;
+    ps_mutex_lock(&pool->lock);
+    PS_ASSERT(!pool->closed);
+    struct slab *slab = pool->lists[FILL_PARTIAL];
+    if (slab == NULL)
+        slab = pool->lists[FILL_EMPTY];
+    if (slab == NULL) {
+        /* The kernel takes its time: others may find a block meanwhile. */
+        ps_mutex_unlock(&pool->lock);
+        slab = create_slab(pool);
+        if (slab == NULL)
+            return NULL;
+        ps_mutex_lock(&pool->lock);
+        pool->slab_count++;
+        enter(pool, slab);
+    }
+    struct slab_block *taken = take_from(pool, slab);
+    show(pool);
+    ps_mutex_unlock(&pool->lock);
+    return &taken->block;
+}
+
+static void give(void *self, struct ps_block *block)
+{
+    struct ps_block_pool *pool = self;
+    ps_mutex_lock(&pool->lock);
+    struct slab *unwanted = give_back(pool, (struct slab_block *)block);
+    bool is_last = pool->closed && pool->block_count == 0;
+    show(pool);
+    ps_mutex_unlock(&pool->lock);
+    if (unwanted != NULL)
+        destroy_slab(pool, unwanted);
+    if (is_last)
+        free_pool(pool);
+}
+
+static void expect_copies(void *self, uint64_t bytes)
+{
+    struct ps_block_pool *pool = self;
+    ps_mutex_lock(&pool->lock);
+    set_ready(pool, wanted_count(pool, bytes));
+    ps_mutex_unlock(&pool->lock);
+    while (drop_slab(pool)) {
+    }
+    while (wants_slab(pool) && add_slab(pool)) {
+    }
+    ps_mutex_lock(&pool->lock);
+    pool->least_count = pool->empty_count;
+    ps_mutex_unlock(&pool->lock);
+}
+
+void ps_block_pool_relax(struct ps_block_pool *pool)
+{
+    ps_mutex_lock(&pool->lock);
+    set_ready(pool, 0);
+    begin_period(pool);
+    begin_period(pool);
+    ps_mutex_unlock(&pool->lock);
+    while (drop_slab(pool)) {
+    }
+}
+
+static void set_ready(struct ps_block_pool *pool, uint64_t ready_count)
+{
+    pool->ready_count = ready_count;
+    pool->slack_count = ready_count > PS_POOL_SLACK_SLABS ? ready_count : PS_POOL_SLACK_SLABS;
+}
+
+/* As much free as will be held, less half of what was there the last time and not needed. */
+static uint64_t wanted_count(const struct ps_block_pool *pool, uint64_t bytes)
+{
+    uint64_t held = bytes / PS_SLAB_BYTES + (bytes % PS_SLAB_BYTES != 0);
+    uint64_t most = held < PS_POOL_READY_SLABS_MAX ? held : PS_POOL_READY_SLABS_MAX;
+    uint64_t unneeded = pool->least_count / 2;
+    if (pool->ready_count == 0 || unneeded == 0)
+        return most;
+    uint64_t fewer = pool->ready_count > unneeded ? pool->ready_count - unneeded : 1;
+    return fewer < most ? fewer : most;
+}
+
+/* Gives one slab back that is free and not kept; false when there is none. */
+static bool drop_slab(struct ps_block_pool *pool)
+{
+    ps_mutex_lock(&pool->lock);
+    struct slab *slab = pool->lists[FILL_EMPTY];
+    if (slab != NULL && keeps_slab(pool))
+        slab = NULL;
+    if (slab != NULL) {
+        leave(pool, slab);
+        pool->slab_count--;
+        show(pool);
+    }
+    ps_mutex_unlock(&pool->lock);
+    if (slab != NULL)
+        destroy_slab(pool, slab);
+    return slab != NULL;
+}
+
+bool ps_block_pool_prepare(struct ps_block_pool *pool, uint64_t bytes)
+{
+    ps_mutex_lock(&pool->lock);
+    bool is_short = pool->empty_count * PS_SLAB_BYTES < bytes;
+    ps_mutex_unlock(&pool->lock);
+    return is_short && add_slab(pool);
+}
+
+/* A slab of memory that has been touched. False when memory is refused. */
+static bool add_slab(struct ps_block_pool *pool)
+{
+    struct slab *slab = create_slab(pool);
+    if (slab == NULL)
+        return false;
+    for (size_t at = 0; at < PS_SLAB_BYTES; at += PAGE_BYTES)
+        *(volatile uint8_t *)(slab->memory + at) = 0;
+    ps_mutex_lock(&pool->lock);
+    pool->slab_count++;
+    enter(pool, slab);
+    show(pool);
+    ps_mutex_unlock(&pool->lock);
+    return true;
+}
+
+static bool wants_slab(struct ps_block_pool *pool)
+{
+    ps_mutex_lock(&pool->lock);
+    bool is_short = pool->empty_count < pool->ready_count;
+    ps_mutex_unlock(&pool->lock);
+    return is_short;
+}
+
+static struct slab *create_slab(struct ps_block_pool *pool)
+{
+    struct slab *slab = ps_zeroed(pool->memory, sizeof *slab);
+    if (slab == NULL)
+        return NULL;
+    slab->memory = pool->source.take(pool->source.self);
+    if (slab->memory == NULL) {
+        ps_release(pool->memory, slab);
+        return NULL;
+    }
+    slab->free_bits = ALL_FREE;
+    for (size_t i = 0; i < SLAB_BLOCKS; i++)
+        slab->blocks[i] = (struct slab_block){
+            .block = {.store = &pool->store, .data = slab->memory + i * PS_BLOCK_BYTES},
+            .slab = slab};
+    return slab;
+}
+
+static void destroy_slab(const struct ps_block_pool *pool, struct slab *slab)
+{
+    PS_ASSERT(slab->free_bits == ALL_FREE);
+    pool->source.give(pool->source.self, slab->memory);
+    ps_release(pool->memory, slab);
+}
+
+static struct slab_block *take_from(struct ps_block_pool *pool, struct slab *slab)
+{
+    PS_ASSERT(slab->free_bits != 0);
+    uint32_t i = 0;
+    while ((slab->free_bits >> i & 1) == 0)
+        i++;
+    leave(pool, slab);
+    slab->free_bits &= ~((uint32_t)1 << i);
+    enter(pool, slab);
+    if (++pool->take_count > PS_POOL_PERIOD_TAKES)
+        begin_period(pool);
+    if (++pool->block_count > pool->most_count)
+        pool->most_count = pool->block_count;
+    return &slab->blocks[i];
+}
+
+/* Returns a slab that is to go back to the system, or NULL. */
+static struct slab *give_back(struct ps_block_pool *pool, struct slab_block *block)
+{
+    struct slab *slab = block->slab;
+    uint32_t bit = (uint32_t)1 << (block - slab->blocks);
+    PS_ASSERT((slab->free_bits & bit) == 0);
+    PS_ASSERT(pool->block_count > 0);
+    leave(pool, slab);
+    slab->free_bits |= bit;
+    pool->block_count--;
+    enter(pool, slab);
+    if (slab->free_bits != ALL_FREE || keeps_slab(pool))
+        return NULL;
+    leave(pool, slab);
+    pool->slab_count--;
+    return slab;
+}
+
+static void begin_period(struct ps_block_pool *pool)
+{
+    pool->take_count = 0;
+    pool->most_before = pool->most_count;
+    pool->most_count = pool->block_count;
+}
+
+/* One of those that are free, if there are any. */
+static bool keeps_slab(const struct ps_block_pool *pool)
+{
+    uint64_t most = pool->most_count > pool->most_before ? pool->most_count : pool->most_before;
+    bool needed_lately = (pool->slab_count - 1) * SLAB_BLOCKS < most;
+    return pool->empty_count <= pool->slack_count ||
+           (needed_lately && pool->empty_count <= PS_POOL_READY_SLABS_MAX);
+}
+
+static enum fill fill_of(const struct slab *slab)
+{
+    if (slab->free_bits == 0)
+        return FILL_FULL;
+    return slab->free_bits == ALL_FREE ? FILL_EMPTY : FILL_PARTIAL;
+}
+
+static void enter(struct ps_block_pool *pool, struct slab *slab)
+{
+    struct slab **list = &pool->lists[fill_of(slab)];
+    DL_PREPEND(*list, slab);
+    pool->empty_count += slab->free_bits == ALL_FREE;
+}
+
+static void leave(struct ps_block_pool *pool, struct slab *slab)
+{
+    DL_DELETE(pool->lists[fill_of(slab)], slab);
+    pool->empty_count -= slab->free_bits == ALL_FREE;
+    if (pool->empty_count < pool->least_count)
+        pool->least_count = pool->empty_count;
+}
+
+static void show(const struct ps_block_pool *pool)
+{
+    ps_gauge_set(pool->used_gauge, (double)(pool->block_count * PS_BLOCK_BYTES));
+    ps_gauge_set(pool->reserved_gauge, (double)(pool->slab_count * PS_SLAB_BYTES));
+}

@@ -1,0 +1,49 @@
+/* Runs of whole elements out of pieces cut anywhere. */
+#include "server/core/values/element_runs.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+static struct ps_element_run finish_carried(struct ps_element_runs *runs);
+
+void ps_element_runs_init(struct ps_element_runs *runs, struct ps_view gradient,
+                          size_t element_size)
+{
+    PS_ASSERT(element_size > 0);
+    PS_ASSERT(element_size <= sizeof runs->carry);
+    *runs = (struct ps_element_runs){.cursor.view = gradient, .element_size = element_size};
+}
+
+struct ps_element_run ps_element_runs_next(struct ps_element_runs *runs, size_t count_max)
+{
+    PS_ASSERT(count_max > 0);
+    if (runs->carried > 0)
+        return finish_carried(runs);
+
+    struct ps_bytes bytes = ps_view_next(&runs->cursor, count_max * runs->element_size);
+    size_t count = bytes.size / runs->element_size;
+    /* What is cut off at the end of the piece waits for the next call. */
+    size_t rest = bytes.size - count * runs->element_size;
+    if (rest > 0)
+        memcpy(runs->carry, bytes.data + count * runs->element_size, rest);
+    runs->carried = rest;
+    if (count > 0)
+        return (struct ps_element_run){bytes.data, count};
+    if (rest > 0)
+        return finish_carried(runs);
+    return (struct ps_element_run){NULL, 0};
+}
+
+static struct ps_element_run finish_carried(struct ps_element_runs *runs)
+{
+    uint8_t *carry = (uint8_t *)runs->carry;
+    while (runs->carried < runs->element_size) {
+        struct ps_bytes bytes = ps_view_next(&runs->cursor, runs->element_size - runs->carried);
+        PS_ASSERT(bytes.size > 0); /* the length was checked to be whole elements */
+        memcpy(carry + runs->carried, bytes.data, bytes.size);
+        runs->carried += bytes.size;
+    }
+    runs->carried = 0;
+    return (struct ps_element_run){carry, 1};
+}

@@ -1,0 +1,100 @@
+/* Block by block into one buffer: a block is whole groups of every encoding. */
+#include "server/core/values/encoded_values.h"
+
+#include "base/assert.h"
+#include "optimizer/encoded.h"
+
+#include <inttypes.h>
+
+_Static_assert(PS_BLOCK_BYTES / 8 % PS_ENCODING_GROUP == 0, "a group never crosses a block");
+
+static enum ps_status check(const struct ps_parameter_spec *spec, struct ps_elements range,
+                            enum ps_encoding encoding, struct ps_error *error);
+static enum ps_status encode(const struct ps_blocks *values, struct ps_elements range,
+                             enum ps_encoding encoding, uint8_t *content, struct ps_error *error);
+
+enum ps_status ps_encoded_values_create(const struct ps_blocks *values, struct ps_elements range,
+                                        enum ps_encoding encoding,
+                                        struct ps_encoded_values **encoded, struct ps_error *error)
+{
+    struct ps_parameter_spec *spec = values->spec;
+    PS_TRY(check(spec, range, encoding, error));
+    size_t size = (size_t)ps_encoding_bytes(encoding, spec->dtype, range.count);
+    struct ps_encoded_values *made = ps_plain(spec->memory, sizeof *made + size);
+    if (made == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "parameter: %s, no memory for %zu bytes of %s",
+                       (const char *)spec->name.data, size, ps_encoding_name(encoding));
+    enum ps_status status = encode(values, range, encoding, made->content, error);
+    if (status != PS_OK) {
+        ps_release(spec->memory, made);
+        return status;
+    }
+    made->spec = ps_parameter_spec_acquire(spec);
+    made->piece = (struct ps_bytes){made->content, size};
+    *encoded = made;
+    return PS_OK;
+}
+
+static enum ps_status check(const struct ps_parameter_spec *spec, struct ps_elements range,
+                            enum ps_encoding encoding, struct ps_error *error)
+{
+    if (encoding == PS_ENCODING_TOP_K)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "Name: %s, encoding top_k is for gradients; a reply may be native, float32, "
+                       "float64, bfloat16, float16 or int8",
+                       (const char *)spec->name.data);
+    struct ps_error reason;
+    enum ps_status status =
+        ps_encoding_check(encoding, spec->dtype, range.count,
+                          ps_encoding_bytes(encoding, spec->dtype, range.count), &reason);
+    if (status == PS_OK)
+        status = ps_encoding_check_range(encoding, range.first, range.count, spec->count, &reason);
+    return status == PS_OK ? PS_OK
+                           : ps_fail(error, status, "Name: %s, %.180s",
+                                     (const char *)spec->name.data, reason.text);
+}
+
+/* What ps_encode_part has said counts from the range's first element. */
+static enum ps_status fail_in(const struct ps_parameter_spec *spec, struct ps_elements range,
+                              const struct ps_error *reason, struct ps_error *error)
+{
+    const char *name = (const char *)spec->name.data;
+    if (range.first == 0)
+        return ps_fail(error, PS_ERR_OUT_OF_RANGE, "parameter: %s, %.180s", name, reason->text);
+    return ps_fail(error, PS_ERR_OUT_OF_RANGE,
+                   "parameter: %s, counted from element %" PRIu64 ": %.160s", name, range.first,
+                   reason->text);
+}
+
+static enum ps_status encode(const struct ps_blocks *values, struct ps_elements range,
+                             enum ps_encoding encoding, uint8_t *content, struct ps_error *error)
+{
+    const struct ps_parameter_spec *spec = values->spec;
+    const size_t element_size = ps_dtype_size(spec->dtype);
+    const uint64_t block_elements = PS_BLOCK_BYTES / element_size;
+    struct ps_encoded_part part = {.total = (size_t)range.count};
+    while (part.first < part.total) {
+        uint64_t at = range.first + part.first;
+        struct ps_bytes block = values->pieces[at / block_elements];
+        size_t skipped = (size_t)(at % block_elements);
+        size_t rest = part.total - part.first;
+        part.elements = block.data + skipped * element_size;
+        part.count = block.size / element_size - skipped;
+        part.count = part.count < rest ? part.count : rest;
+        struct ps_error reason;
+        /* The request is in order; it is the values that cannot be said so. */
+        if (ps_encode_part(encoding, spec->dtype, &part, content, &reason) != PS_OK)
+            return fail_in(spec, range, &reason, error);
+        part.first += part.count;
+    }
+    return PS_OK;
+}
+
+void ps_encoded_values_release(struct ps_encoded_values *encoded)
+{
+    if (encoded == NULL)
+        return;
+    const struct ps_allocator *memory = encoded->spec->memory;
+    ps_parameter_spec_release(encoded->spec);
+    ps_release(memory, encoded);
+}

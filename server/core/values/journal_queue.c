@@ -1,0 +1,420 @@
+/* Two lists: records that wait, and records that the writer has taken. */
+#include "server/core/values/journal_queue.h"
+
+#include "base/assert.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* For texts: about as long as a disk takes for a part of the queue. */
+#define RETRY_HINT_MS 50
+
+/* What a record has beside name, id and content; and what a write takes at least. */
+#define RECORD_BYTES 80
+#define DISK_BLOCK_BYTES 4096
+
+struct ps_journal_entry {
+    struct ps_journal_entry *next;
+    const struct ps_allocator *memory; /* borrowed */
+    struct ps_record record;
+    uint64_t bytes; /* that it counts in the queue */
+    void *kept;     /* what holds the content; NULL: it is copied */
+    void (*drop)(void *kept);
+    struct ps_bytes pieces[]; /* of the content; then name, client id and copied content */
+};
+
+static struct ps_journal_entry *make_entry(const struct ps_allocator *memory,
+                                           const struct ps_push_request *request, void *kept);
+static uint8_t *copy_bytes(uint8_t *at, struct ps_bytes from, struct ps_bytes *copy);
+static void release_entry(struct ps_journal_entry *entry);
+static void release_all(struct ps_journal_entry *entry);
+static enum ps_status check_room(const struct ps_journal_queue *queue, struct ps_error *error);
+static struct ps_journal_entry *cut_waiting(struct ps_journal_queue *queue);
+static void count_out(struct ps_journal_queue *queue, const struct ps_journal_entry *entry);
+static uint64_t durable_of(const struct ps_journal_queue *queue);
+static struct ps_journal_entry *count_written(struct ps_journal_queue *queue);
+static void put_back(struct ps_journal_queue *queue);
+
+void ps_journal_queue_init(struct ps_journal_queue *queue, const struct ps_allocator *memory,
+                           bool journals, uint64_t bytes_max)
+{
+    *queue = (struct ps_journal_queue){
+        .memory = memory, .journals = journals, .bytes_max = bytes_max, .life = 1};
+    queue->waiting_end = &queue->waiting;
+    ps_mutex_init(&queue->lock, PS_RANK_QUEUE);
+}
+
+void ps_journal_queue_fini(struct ps_journal_queue *queue)
+{
+    release_all(queue->waiting);
+    release_all(queue->taken);
+    ps_mutex_fini(&queue->lock);
+}
+
+/* ---- A push goes in ---- */
+
+enum ps_status ps_journal_place_init(struct ps_journal_place *place, struct ps_journal_queue *queue,
+                                     const struct ps_push_request *request, uint32_t fingerprint,
+                                     uint64_t epoch, struct ps_error *error)
+{
+    *place = (struct ps_journal_place){.queue = queue};
+    if (!queue->journals)
+        return PS_OK;
+    void *kept = NULL;
+    if (request->content.size >= PS_JOURNAL_HOLD_BYTES && request->hold.keep != NULL)
+        kept = request->hold.keep(request->hold.self);
+    place->entry = make_entry(queue->memory, request, kept);
+    if (place->entry == NULL) {
+        if (kept != NULL)
+            request->hold.drop(kept);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a record of the journal");
+    }
+    place->entry->record.epoch = epoch;
+    place->entry->record.fingerprint = request->request.present ? fingerprint : 0;
+    place->copied_bytes = kept != NULL ? 0 : request->content.size;
+    return PS_OK;
+}
+
+static struct ps_journal_entry *make_entry(const struct ps_allocator *memory,
+                                           const struct ps_push_request *request, void *kept)
+{
+    struct ps_view content = request->content;
+    struct ps_request_id id = request->request;
+    size_t id_size = id.present ? id.client_id.size : 0;
+    size_t piece_count = kept != NULL ? content.piece_count : 1;
+    size_t copied = kept != NULL ? 0 : content.size;
+    size_t size = sizeof(struct ps_journal_entry) + piece_count * sizeof(struct ps_bytes) +
+                  request->name.size + id_size + copied;
+    struct ps_journal_entry *entry = ps_plain(memory, size);
+    if (entry == NULL)
+        return NULL;
+    *entry = (struct ps_journal_entry){.memory = memory,
+                                       .kept = kept,
+                                       .drop = request->hold.drop,
+                                       .bytes = size - copied + content.size};
+    entry->record = (struct ps_record){
+        .type = PS_RECORD_PUSH,
+        .dtype = request->dtype,
+        .encoding = request->encoding,
+        .session = id.present ? id.session : 0,
+        .sequence = id.present ? id.sequence : 0,
+        .content = {.pieces = entry->pieces, .piece_count = piece_count, .size = content.size}};
+
+    uint8_t *at = (uint8_t *)(entry->pieces + piece_count);
+    at = copy_bytes(at, request->name, &entry->record.name);
+    at = copy_bytes(at, (struct ps_bytes){id.client_id.data, id_size}, &entry->record.client_id);
+    if (kept != NULL) {
+        memcpy(entry->pieces, content.pieces, piece_count * sizeof(struct ps_bytes));
+    } else {
+        ps_view_copy(content, 0, at, content.size);
+        entry->pieces[0] = (struct ps_bytes){at, content.size};
+    }
+    return entry;
+}
+
+static uint8_t *copy_bytes(uint8_t *at, struct ps_bytes from, struct ps_bytes *copy)
+{
+    if (from.size > 0)
+        memcpy(at, from.data, from.size);
+    *copy = (struct ps_bytes){at, from.size};
+    return at + from.size;
+}
+
+void ps_journal_place_release(struct ps_journal_place *place)
+{
+    if (place->entry != NULL)
+        release_entry(place->entry);
+    place->entry = NULL;
+}
+
+static void release_entry(struct ps_journal_entry *entry)
+{
+    if (entry->kept != NULL)
+        entry->drop(entry->kept);
+    ps_release(entry->memory, entry);
+}
+
+static void release_all(struct ps_journal_entry *entry)
+{
+    while (entry != NULL) {
+        struct ps_journal_entry *next = entry->next;
+        release_entry(entry);
+        entry = next;
+    }
+}
+
+enum ps_status ps_journal_queue_put(struct ps_journal_place *place, uint64_t version,
+                                    struct ps_error *error)
+{
+    struct ps_journal_queue *queue = place->queue;
+    struct ps_journal_entry *entry = place->entry;
+    enum ps_status status = PS_OK;
+    ps_mutex_lock(&queue->lock);
+    if (entry != NULL)
+        status = check_room(queue, error);
+    if (status == PS_OK) {
+        place->position = ++queue->position;
+        place->is_first = entry != NULL && queue->waiting == NULL;
+    }
+    if (status == PS_OK && entry != NULL) {
+        entry->record.position = place->position;
+        entry->record.version = version;
+        *queue->waiting_end = entry;
+        queue->waiting_end = &entry->next;
+        queue->count++;
+        queue->bytes += entry->bytes;
+        place->entry = NULL;
+    }
+    ps_mutex_unlock(&queue->lock);
+    return status;
+}
+
+/* What is there decides, not what comes: a record that had to fit as well would wait for an empty
+ * queue, forever beside many small ones, when it is about as large as the limit. */
+static enum ps_status check_room(const struct ps_journal_queue *queue, struct ps_error *error)
+{
+    if (queue->failed)
+        return ps_fail(error, PS_ERR_UNAVAILABLE, "journal failed: %s", queue->failure);
+    if (queue->count < PS_JOURNAL_QUEUE_RECORDS && queue->bytes < queue->bytes_max)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BUSY,
+                   "the journal's queue is full: %" PRIu64 " bytes in %zu records wait for the "
+                   "disk, limit %" PRIu64 "; try again in %d ms",
+                   queue->bytes, queue->count, queue->bytes_max, RETRY_HINT_MS);
+}
+
+/* ---- What is durable ---- */
+
+static uint64_t durable_of(const struct ps_journal_queue *queue)
+{
+    return queue->has_base ? queue->written : 0;
+}
+
+static bool lags(const struct ps_journal_queue *queue)
+{
+    return !queue->failed &&
+           (queue->bytes > queue->bytes_max / 2 || queue->count > PS_JOURNAL_QUEUE_RECORDS / 2);
+}
+
+void ps_journal_queue_look(struct ps_journal_queue *queue, struct ps_journal_state *state)
+{
+    ps_mutex_lock(&queue->lock);
+    *state = (struct ps_journal_state){.life = queue->life,
+                                       .position = queue->position,
+                                       .written = queue->written,
+                                       .durable = durable_of(queue),
+                                       .behind_bytes = queue->file_bytes - queue->saved_bytes,
+                                       .lags = lags(queue),
+                                       .failed = queue->failed};
+    if (queue->failed)
+        memcpy(state->failure, queue->failure, sizeof state->failure);
+    ps_mutex_unlock(&queue->lock);
+}
+
+void ps_journal_queue_begin(struct ps_journal_queue *queue, uint64_t position)
+{
+    ps_mutex_lock(&queue->lock);
+    PS_ASSERT(queue->waiting == NULL);
+    PS_ASSERT(queue->position == 0);
+    queue->position = position;
+    queue->written = position;
+    queue->journaled = position;
+    ps_mutex_unlock(&queue->lock);
+}
+
+void ps_journal_queue_replayed(struct ps_journal_queue *queue)
+{
+    ps_mutex_lock(&queue->lock);
+    PS_ASSERT(queue->waiting == NULL);
+    queue->position++;
+    queue->written++;
+    queue->journaled++;
+    ps_mutex_unlock(&queue->lock);
+}
+
+void ps_journal_queue_saved(struct ps_journal_queue *queue, uint64_t life, uint64_t position)
+{
+    ps_mutex_lock(&queue->lock);
+    if (life == 0 || life == queue->life) {
+        PS_ASSERT(position <= queue->position);
+        queue->has_base = true;
+        if (position > queue->written)
+            queue->written = position;
+        queue->saved_bytes = queue->mark_bytes;
+        queue->growth_told = false;
+    }
+    ps_mutex_unlock(&queue->lock);
+}
+
+void ps_journal_queue_mark(struct ps_journal_queue *queue)
+{
+    ps_mutex_lock(&queue->lock);
+    queue->mark_bytes = queue->file_bytes;
+    ps_mutex_unlock(&queue->lock);
+}
+
+bool ps_journal_queue_grew(struct ps_journal_queue *queue, uint64_t bytes)
+{
+    ps_mutex_lock(&queue->lock);
+    bool grew = !queue->growth_told && queue->file_bytes - queue->saved_bytes >= bytes;
+    queue->growth_told = queue->growth_told || grew;
+    ps_mutex_unlock(&queue->lock);
+    return grew;
+}
+
+void ps_journal_queue_reset(struct ps_journal_queue *queue)
+{
+    ps_mutex_lock(&queue->lock);
+    struct ps_journal_entry *dropped = cut_waiting(queue);
+    queue->taken_is_stale = queue->taken != NULL;
+    queue->life++;
+    queue->position = 0;
+    queue->written = 0;
+    queue->journaled = 0;
+    queue->has_base = false;
+    queue->failed = false;
+    queue->file_bytes = queue->mark_bytes = queue->saved_bytes = 0;
+    queue->growth_told = false;
+    ps_mutex_unlock(&queue->lock);
+    release_all(dropped);
+}
+
+/* Takes all that waits out of the queue. */
+static struct ps_journal_entry *cut_waiting(struct ps_journal_queue *queue)
+{
+    struct ps_journal_entry *cut = queue->waiting;
+    for (const struct ps_journal_entry *entry = cut; entry != NULL; entry = entry->next)
+        count_out(queue, entry);
+    queue->waiting = NULL;
+    queue->waiting_end = &queue->waiting;
+    return cut;
+}
+
+static void count_out(struct ps_journal_queue *queue, const struct ps_journal_entry *entry)
+{
+    PS_ASSERT(queue->count > 0);
+    PS_ASSERT(queue->bytes >= entry->bytes);
+    queue->count--;
+    queue->bytes -= entry->bytes;
+}
+
+/* ---- The writer ---- */
+
+size_t ps_journal_queue_take(struct ps_journal_queue *queue, struct ps_record *records,
+                             size_t record_count_max)
+{
+    size_t count = 0;
+    ps_mutex_lock(&queue->lock);
+    PS_ASSERT(queue->taken == NULL);
+    struct ps_journal_entry **end = &queue->waiting;
+    uint64_t bytes = 0;
+    while (*end != NULL && count < record_count_max) {
+        bytes += (*end)->bytes;
+        if (count > 0 && bytes > PS_JOURNAL_BATCH_BYTES)
+            break;
+        records[count++] = (*end)->record;
+        end = &(*end)->next;
+    }
+    if (count > 0) {
+        struct ps_journal_entry *rest = *end;
+        queue->taken = queue->waiting;
+        queue->taken_is_stale = false;
+        *end = NULL;
+        queue->waiting = rest;
+        if (rest == NULL)
+            queue->waiting_end = &queue->waiting;
+    }
+    ps_mutex_unlock(&queue->lock);
+    return count;
+}
+
+void ps_journal_queue_written(struct ps_journal_queue *queue, enum ps_status status,
+                              const struct ps_error *why)
+{
+    struct ps_journal_entry *done = NULL;
+    ps_mutex_lock(&queue->lock);
+    PS_ASSERT(queue->taken != NULL);
+    if (status == PS_OK || queue->taken_is_stale) {
+        done = count_written(queue);
+    } else {
+        put_back(queue);
+        queue->failed = true;
+        snprintf(queue->failure, sizeof queue->failure, "%.159s",
+                 why != NULL ? why->text : ps_status_sentence(status));
+    }
+    ps_mutex_unlock(&queue->lock);
+    release_all(done);
+}
+
+/* Takes what was written out of the queue, and counts what it takes of the disk. */
+static struct ps_journal_entry *count_written(struct ps_journal_queue *queue)
+{
+    struct ps_journal_entry *done = queue->taken;
+    uint64_t last = 0;
+    uint64_t bytes = 0;
+    for (const struct ps_journal_entry *entry = done; entry != NULL; entry = entry->next) {
+        const struct ps_record *record = &entry->record;
+        count_out(queue, entry);
+        last = record->position;
+        bytes += RECORD_BYTES + record->name.size + record->client_id.size + record->content.size;
+    }
+    queue->taken = NULL;
+    if (queue->taken_is_stale)
+        return done;
+    queue->file_bytes += (bytes + DISK_BLOCK_BYTES - 1) / DISK_BLOCK_BYTES * DISK_BLOCK_BYTES;
+    queue->failed = false;
+    queue->journaled = last;
+    if (last > queue->written)
+        queue->written = last;
+    return done;
+}
+
+/* They are written again, before all others, by whoever takes next. */
+static void put_back(struct ps_journal_queue *queue)
+{
+    struct ps_journal_entry **end = &queue->taken;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = queue->waiting;
+    if (queue->waiting == NULL)
+        queue->waiting_end = end;
+    queue->waiting = queue->taken;
+    queue->taken = NULL;
+}
+
+uint64_t ps_journal_queue_journaled(struct ps_journal_queue *queue)
+{
+    ps_mutex_lock(&queue->lock);
+    uint64_t position = queue->journals && queue->has_base ? queue->journaled : 0;
+    ps_mutex_unlock(&queue->lock);
+    return position;
+}
+
+void ps_journal_queue_check(struct ps_journal_queue *queue)
+{
+    size_t count = 0;
+    uint64_t bytes = 0;
+    uint64_t before = 0;
+    ps_mutex_lock(&queue->lock);
+    for (const struct ps_journal_entry *entry = queue->taken; entry != NULL; entry = entry->next) {
+        count++;
+        bytes += entry->bytes;
+        before = queue->taken_is_stale ? 0 : entry->record.position;
+    }
+    for (const struct ps_journal_entry *entry = queue->waiting; entry != NULL;
+         entry = entry->next) {
+        count++;
+        bytes += entry->bytes;
+        PS_ASSERT(before == 0 || entry->record.position == before + 1);
+        before = entry->record.position;
+    }
+    PS_ASSERT(before == 0 || before == queue->position);
+    PS_ASSERT(*queue->waiting_end == NULL);
+    PS_ASSERT(count == queue->count);
+    PS_ASSERT(bytes == queue->bytes);
+    PS_ASSERT(queue->written <= queue->position);
+    PS_ASSERT(queue->journaled <= queue->written);
+    PS_ASSERT(!queue->failed || queue->count > 0);
+    ps_mutex_unlock(&queue->lock);
+}

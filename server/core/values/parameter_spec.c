@@ -1,0 +1,79 @@
+/* The immutable part of a parameter, counted by reference. */
+#include "server/core/values/parameter_spec.h"
+
+#include "base/assert.h"
+#include "base/hash.h"
+
+#include <string.h>
+
+static struct ps_bytes place_bytes(uint8_t *destination, struct ps_bytes bytes);
+
+struct ps_parameter_spec *ps_parameter_spec_create(const struct ps_allocator *memory,
+                                                   struct ps_bytes name, enum ps_dtype dtype,
+                                                   uint64_t count, struct ps_bytes config,
+                                                   const struct ps_optimizer_settings *settings)
+{
+    PS_ASSERT(name.size > 0);
+    PS_ASSERT(count > 0);
+    size_t text_offset = sizeof(struct ps_parameter_spec);
+    struct ps_parameter_spec *spec =
+        ps_plain(memory, text_offset + name.size + 1 + config.size + 1);
+    if (spec == NULL)
+        return NULL;
+    uint8_t *text = (uint8_t *)spec + text_offset;
+
+    atomic_init(&spec->references, 1);
+    spec->memory = memory;
+    spec->store = NULL;
+    spec->crew = NULL;
+    spec->name = place_bytes(text, name);
+    spec->config = place_bytes(text + name.size + 1, config);
+    spec->dtype = dtype;
+    spec->count = count;
+    spec->header_bytes = 0;
+    spec->id = ps_hash_fnv1a32(name);
+    spec->settings = *settings;
+    return spec;
+}
+
+static struct ps_bytes place_bytes(uint8_t *destination, struct ps_bytes bytes)
+{
+    if (bytes.size > 0)
+        memcpy(destination, bytes.data, bytes.size);
+    destination[bytes.size] = 0;
+    return (struct ps_bytes){destination, bytes.size};
+}
+
+struct ps_parameter_spec *ps_parameter_spec_acquire(struct ps_parameter_spec *spec)
+{
+    uint32_t before = atomic_fetch_add_explicit(&spec->references, 1, memory_order_relaxed);
+    PS_ASSERT(before > 0);
+    return spec;
+}
+
+void ps_parameter_spec_release(struct ps_parameter_spec *spec)
+{
+    if (spec == NULL)
+        return;
+    uint32_t before = atomic_fetch_sub_explicit(&spec->references, 1, memory_order_acq_rel);
+    PS_ASSERT(before > 0);
+    if (before == 1)
+        ps_release(spec->memory, spec);
+}
+
+size_t ps_parameter_spec_bytes(const struct ps_parameter_spec *spec)
+{
+    return (size_t)spec->count * ps_dtype_size(spec->dtype);
+}
+
+enum ps_dtype ps_parameter_spec_gradient(const struct ps_parameter_spec *spec)
+{
+    bool own_type = spec->settings.rule != PS_RULE_SGD || spec->settings.gradient_unsigned;
+    if (own_type)
+        return spec->dtype;
+    if (spec->dtype == PS_U32)
+        return PS_I32;
+    if (spec->dtype == PS_U64)
+        return PS_I64;
+    return spec->dtype;
+}
