@@ -1,5 +1,5 @@
-/* The thread that notes how far the journal is durable (server/core/recovery/noter.h), beside the one
- * that writes it: a note waits for the store, and no push waits for a note.
+/* The thread that notes how far the journal is durable (server/core/recovery/noter.h), beside the
+ * one that writes it: a note waits for the store, and no push waits for a note.
  *
  * Threads:  one of its own. begin belongs to the thread that loads, wake to any, create and destroy
  *           to the main thread.
