@@ -97,14 +97,19 @@ class Tidy(unittest.TestCase):
 
     def test_includes_upwards_and_sideways(self):
         for path, name in (("base/a.c", "json/json_reader.h"), ("optimizer/a.c", "proto/a.h"),
-                           ("server/core/a.c", "server/rpc/a.h"), ("client/a.c", "server/a.h"),
+                           ("server/core/requests/a.c", "server/rpc/a.h"),
+                           ("server/core/values/a.c", "server/core/update/parameter.h"),
+                           ("server/core/sessions/a.c", "server/core/values/blocks.h"),
+                           ("server/core/a.c", "base/log.h"), ("client/a.c", "server/a.h"),
                            ("tools/a.c", "etcd/kv.h"), ("etcd/a.c", "tests/support/a.h")):
             with self.subTest(path=path, name=name):
                 self.assert_finds(path, 2, "include-direction",
                                   f'/* A. */\n#include "{name}"\n')
 
     def test_includes_downwards(self):
-        self.assert_clean("server/a.c", '/* A. */\n#include "server/core/service.h"\n')
+        self.assert_clean("server/a.c", '/* A. */\n#include "server/core/requests/service.h"\n')
+        self.assert_clean("server/core/recovery/a.c",
+                          '/* A. */\n#include "server/core/values/blocks.h"\n')
         self.assert_clean("client/a.c", '/* A. */\n#include "etcd/kv.h"\n')
 
     def test_libraries_away_from_home(self):

@@ -16,6 +16,7 @@ ROOMS = {
     "server/core/sessions": ["base", "proto", "optimizer"],
     "server/core/update": ["base", "proto", "optimizer", "checkpoint", "server/core/values"],
     "server/core/values": ["base", "proto", "optimizer", "checkpoint"],
+    "server/core": [],
     "server/rpc": ["base", "json", "proto", "server/core", "optimizer", "checkpoint", "etcd"],
     "server": ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "server/core",
                "server/rpc"],

@@ -80,7 +80,7 @@ class Files(unittest.TestCase):
             file.write("precious")
         second = self.refused()
         self.assertNotEqual(second.returncode, 0)
-        self.assertIn("is no socket", second.stderr)
+        self.assertIn("is not a socket", second.stderr)
         with open(self.path, encoding="ascii") as file:
             self.assertEqual(file.read(), "precious")
 
