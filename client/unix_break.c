@@ -12,12 +12,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static const char *file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 static bool leads_to(int descriptor, const char *name)
 {
     struct sockaddr_un peer;
@@ -30,7 +24,7 @@ static bool leads_to(int descriptor, const char *name)
         return false;
     char path[sizeof peer.sun_path + 1] = {0};
     memcpy(path, peer.sun_path, sizeof peer.sun_path);
-    return strcmp(file_name(path), name) == 0;
+    return strcmp(path, name) == 0;
 }
 
 static bool is_full(int descriptor)
@@ -54,8 +48,19 @@ static void break_one(int descriptor, const char *name)
     (void)close(held);
 }
 
-void ps_unix_break(const char *path)
+/* gRPC knows "unix:PATH" and, with a whole path, "unix://PATH". */
+static const char *path_of(const char *address)
 {
+    static const char scheme[] = "unix:";
+    if (strncmp(address, scheme, sizeof scheme - 1) != 0)
+        return address;
+    const char *path = address + sizeof scheme - 1;
+    return strncmp(path, "//", 2) == 0 ? path + 2 : path;
+}
+
+void ps_unix_break(const char *address)
+{
+    const char *path = path_of(address);
     DIR *folder = opendir("/proc/self/fd");
     if (folder == NULL)
         return;
@@ -63,7 +68,7 @@ void ps_unix_break(const char *path)
         char *end;
         long descriptor = strtol(next->d_name, &end, 10);
         if (end != next->d_name && *end == '\0')
-            break_one((int)descriptor, file_name(path));
+            break_one((int)descriptor, path);
     }
     (void)closedir(folder);
 }

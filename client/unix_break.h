@@ -10,9 +10,11 @@
 #ifndef PS_CLIENT_UNIX_BREAK_H
 #define PS_CLIENT_UNIX_BREAK_H
 
-/* Shuts down this process's connections to a unix socket with the file name of `path` that take no
- * more bytes. The folder is not compared: the server may see it under another name. Another user of
- * such a socket sees a connection that was lost, as when the server ends. */
-void ps_unix_break(const char *path);
+/* Shuts down this process's connections to the unix socket that a server has bound at `address`, a
+ * path or "unix:PATH", and that take no more bytes. Where the server knows the folder by another
+ * name (in a container), none is found, and a call to it ends when the server goes on or dies.
+ * Another user of such a socket in this process sees a connection that was lost, as when the server
+ * ends. */
+void ps_unix_break(const char *address);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -65,9 +66,11 @@ START_TEST(only_what_is_full_and_leads_to_the_file_is_ended)
     int full = connect_one(), idle = connect_one();
     fill(full);
 
-    ps_unix_break("/elsewhere/other");
+    ps_unix_break("/elsewhere/socket"); /* another service's, perhaps */
     ck_assert(!is_ended(full));
-    ps_unix_break("/elsewhere/socket"); /* the folder as another container sees it */
+    char address[620];
+    (void)snprintf(address, sizeof address, "unix:%s", path);
+    ps_unix_break(address);
     ck_assert(is_ended(full));
     ck_assert(!is_ended(idle));
 
