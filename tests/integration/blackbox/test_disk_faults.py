@@ -246,6 +246,7 @@ class FailedSync(unittest.TestCase):
             self.disk("s")
             with self.assertRaises(grpc.RpcError):
                 server.calls.push("w", [-1.0], LOGGED, timeout=1)
+            wait_until(lambda: os.path.getsize(first) > synced, 10, "the record is written")
             server.process.kill()
             # No checkpoint comes to help.
             self.disk("c")
