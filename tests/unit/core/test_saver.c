@@ -1,62 +1,8 @@
 /* core/recovery/saver.c: file, pointer, sweep, in this order, whatever fails. */
 #include "checkpoint/catalog.h"
-#include "tests/unit/core/core_disk.h"
+#include "tests/unit/core/core_saver.h"
 
 #include <string.h>
-
-static const float ones[] = {1, 1, 1, 1};
-
-static struct core_world world;
-static struct memory_files *disk;
-static struct disk_store store;
-static struct ps_saver saver;
-static struct ps_checkpoint_place place;
-
-static void setup(void)
-{
-    disk = memory_files_create(1);
-    world_init(&world, true, 0);
-    disk_store_init(&store, &world);
-    world_own(&world, store.claim.epoch);
-    ps_service_begin_empty(world.service);
-    ck_assert_int_eq(
-        world_init_param(&world, "w", PS_F32, ones, sizeof ones, (struct ps_bytes){NULL, 0}),
-        PS_OK);
-    ck_assert_int_eq(world_finish(&world), PS_OK);
-    saver = disk_saver(&world, disk);
-    saver.registry = &store.registry;
-    saver.claim = &store.claim;
-}
-
-static void teardown(void)
-{
-    world_fini(&world);
-    disk_store_fini(&store);
-    memory_files_destroy(disk);
-}
-
-static void push(void)
-{
-    ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
-}
-
-static enum ps_status save(void)
-{
-    return ps_saver_save(&saver, PS_DEADLINE_NEVER, &place, &world.error);
-}
-
-/* What the store's pointer says. */
-static void read_pointer(struct ps_checkpoint_place *pointer)
-{
-    struct ps_kv_entries entries = {0};
-    ck_assert_int_eq(
-        ps_registry_read_checkpoint(&store.registry, 0, PS_DEADLINE_NEVER, &entries, NULL), PS_OK);
-    ck_assert_int_eq(ps_catalog_pointer_read(
-                         (struct ps_bytes){entries.entries[0].value, entries.entries[0].value_size},
-                         ps_allocator_heap(), pointer, NULL),
-                     PS_OK);
-    ps_kv_entries_release(&entries);
-}
 
 START_TEST(a_save_is_durable_published_and_told)
 {
@@ -217,7 +163,8 @@ START_TEST(b3_a_recovered_server_saves_again)
     ck_assert_int_eq(save(), PS_OK);
     disk_world_init(&recovered, store.claim.epoch + 1);
     ck_assert_int_eq(disk_load(&recovered, disk, NULL, &loaded), PS_OK);
-    ck_assert_int_eq(world_push(&recovered, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
+    ck_assert_int_eq(world_push(&recovered, "w", PS_F32, saver_ones, sizeof saver_ones, NULL),
+                     PS_OK);
 
     disk_save(&recovered, disk, &place);
 
@@ -421,8 +368,8 @@ START_TEST(b4_b5_a_crash_at_any_step_leaves_the_published_checkpoint)
         ck_assert_uint_ge(loaded.place.position, pointer.position);
         ck_assert_uint_eq(loaded.damaged_count, 0);
         world_fini(&recovered);
-        teardown();
-        setup();
+        saver_rig_teardown();
+        saver_rig_setup();
     }
 }
 END_TEST
@@ -430,7 +377,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("saver");
-    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_checked_fixture(tests, saver_rig_setup, saver_rig_teardown);
     tcase_add_test(tests, a_save_is_durable_published_and_told);
     tcase_add_test(tests, without_a_store_the_folder_is_enough);
     tcase_add_test(tests, a_checkpoint_waits_until_its_journal_is_as_far);

@@ -1,62 +1,8 @@
 /* core/recovery/saver.c: what a save does when there is nothing new. */
 #include "checkpoint/catalog.h"
-#include "tests/unit/core/core_disk.h"
+#include "tests/unit/core/core_saver.h"
 
 #include <string.h>
-
-static const float ones[] = {1, 1, 1, 1};
-
-static struct core_world world;
-static struct memory_files *disk;
-static struct disk_store store;
-static struct ps_saver saver;
-static struct ps_checkpoint_place place;
-
-static void setup(void)
-{
-    disk = memory_files_create(1);
-    world_init(&world, true, 0);
-    disk_store_init(&store, &world);
-    world_own(&world, store.claim.epoch);
-    ps_service_begin_empty(world.service);
-    ck_assert_int_eq(
-        world_init_param(&world, "w", PS_F32, ones, sizeof ones, (struct ps_bytes){NULL, 0}),
-        PS_OK);
-    ck_assert_int_eq(world_finish(&world), PS_OK);
-    saver = disk_saver(&world, disk);
-    saver.registry = &store.registry;
-    saver.claim = &store.claim;
-}
-
-static void teardown(void)
-{
-    world_fini(&world);
-    disk_store_fini(&store);
-    memory_files_destroy(disk);
-}
-
-static void push(void)
-{
-    ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
-}
-
-static enum ps_status save(void)
-{
-    return ps_saver_save(&saver, PS_DEADLINE_NEVER, &place, &world.error);
-}
-
-/* What the store's pointer says. */
-static void read_pointer(struct ps_checkpoint_place *pointer)
-{
-    struct ps_kv_entries entries = {0};
-    ck_assert_int_eq(
-        ps_registry_read_checkpoint(&store.registry, 0, PS_DEADLINE_NEVER, &entries, NULL), PS_OK);
-    ck_assert_int_eq(ps_catalog_pointer_read(
-                         (struct ps_bytes){entries.entries[0].value, entries.entries[0].value_size},
-                         ps_allocator_heap(), pointer, NULL),
-                     PS_OK);
-    ps_kv_entries_release(&entries);
-}
 
 START_TEST(b5_a_save_without_a_change_writes_nothing_and_satisfies_who_waits)
 {
@@ -154,7 +100,7 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("saver_idle");
-    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_checked_fixture(tests, saver_rig_setup, saver_rig_teardown);
     tcase_add_test(tests, b5_a_save_without_a_change_writes_nothing_and_satisfies_who_waits);
     tcase_add_test(tests, b5_a_checkpoint_that_was_damaged_since_is_written_again);
     tcase_add_test(tests, b5_a_pointer_that_was_removed_is_put_back);
