@@ -17,6 +17,9 @@ struct owned_change {
 
 static enum ps_status commit_owned(struct ps_registry *registry, const struct owned_change *change,
                                    uint64_t deadline_ms, bool *done, struct ps_error *error);
+static enum ps_status put_owned(struct ps_registry *registry, const struct ps_claim *claim,
+                                uint32_t index, const struct ps_registry_key *key,
+                                struct ps_bytes json, uint64_t deadline_ms, struct ps_error *error);
 static enum ps_status change_owned(struct ps_registry *registry, struct owned_change *change,
                                    uint64_t deadline_ms, struct ps_error *error);
 static enum ps_status why_refused(struct ps_registry *registry, const struct owned_change *change,
@@ -26,40 +29,35 @@ enum ps_status ps_registry_publish_checkpoint(struct ps_registry *registry,
                                               const struct ps_claim *claim, struct ps_bytes json,
                                               uint64_t deadline_ms, struct ps_error *error)
 {
-    struct ps_registry_key owner = ps_registry_key(registry, "/ps/%" PRIu32, claim->index);
     struct ps_registry_key key = ps_registry_key(registry, "/checkpoints/%" PRIu32, claim->index);
-    struct owned_change change = {
-        .claim = claim,
-        .owner_key = owner.text,
-        .key = key.text,
-        .value = json,
-    };
-    return change_owned(registry, &change, deadline_ms, error);
+    return put_owned(registry, claim, claim->index, &key, json, deadline_ms, error);
 }
 
 enum ps_status ps_registry_publish_note(struct ps_registry *registry, const struct ps_claim *claim,
                                         struct ps_bytes json, uint64_t deadline_ms,
                                         struct ps_error *error)
 {
-    struct ps_registry_key owner = ps_registry_key(registry, "/ps/%" PRIu32, claim->index);
     struct ps_registry_key key =
         ps_registry_key(registry, "/checkpoints/%" PRIu32 "/journal", claim->index);
-    struct owned_change change = {
-        .claim = claim,
-        .owner_key = owner.text,
-        .key = key.text,
-        .value = json,
-    };
-    return change_owned(registry, &change, deadline_ms, error);
+    return put_owned(registry, claim, claim->index, &key, json, deadline_ms, error);
 }
 
 enum ps_status ps_registry_replace_checkpoint(struct ps_registry *registry, uint32_t index,
                                               struct ps_bytes json, uint64_t deadline_ms,
                                               struct ps_error *error)
 {
-    struct ps_registry_key owner = ps_registry_key(registry, "/ps/%" PRIu32, index);
     struct ps_registry_key key = ps_registry_key(registry, "/checkpoints/%" PRIu32, index);
-    struct owned_change change = {.owner_key = owner.text, .key = key.text, .value = json};
+    return put_owned(registry, NULL, index, &key, json, deadline_ms, error);
+}
+
+/* One value of a shard, by its owner (`claim`), or while it has none (NULL). */
+static enum ps_status put_owned(struct ps_registry *registry, const struct ps_claim *claim,
+                                uint32_t index, const struct ps_registry_key *key,
+                                struct ps_bytes json, uint64_t deadline_ms, struct ps_error *error)
+{
+    struct ps_registry_key owner = ps_registry_key(registry, "/ps/%" PRIu32, index);
+    struct owned_change change = {
+        .claim = claim, .owner_key = owner.text, .key = key->text, .value = json};
     return change_owned(registry, &change, deadline_ms, error);
 }
 
