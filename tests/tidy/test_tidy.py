@@ -1,12 +1,15 @@
 #!/usr/bin/python3
 """Every rule of tidy.py finds what it should, and leaves good files alone."""
 
+import contextlib
 import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import laws
 import tidy
 import tidy_rules
 
@@ -29,16 +32,38 @@ int ps_good(void)
 """
 
 
-def findings_of(files):
+SILENT = "static int f(void)\n{\n" + "    g();\n" * 22 + "}\n"
+ROOM = "server/core/values"
+
+
+@contextlib.contextmanager
+def laws_of(**changed):
+    """Sets names of tidy_rules for one test; without any, the laws ask nothing of a room."""
+    values = {"COMMENTS_MIN": 0.0, "COMMENT_FLOORS": {}, "SILENT_FUNCTIONS": {}, "WAITING": [],
+              "EXPLAINED_FUNCTION_LINES": 1000, "ASSERTIONS_MIN": 0.0, "ASSERTION_FLOORS": {},
+              "TESTED_ROOMS": ["base"]}
+    values.update(changed)
+    with contextlib.ExitStack() as stack:
+        for name, value in values.items():
+            stack.enter_context(unittest.mock.patch.object(tidy_rules, name, value))
+        yield
+
+
+def findings_of(files, **changed):
     """The rules that fire on a tree of these files, as (path, line, rule)."""
+    with laws_of(**changed), write_tree(files) as root:
+        _, findings = tidy.check_tree(root)
+        return [(path, line, rule) for path, line, rule, _ in findings.rows]
+
+
+@contextlib.contextmanager
+def write_tree(files):
     with tempfile.TemporaryDirectory() as root:
         for path, text in files.items():
             os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
             with open(os.path.join(root, path), "w", encoding="utf-8") as file:
                 file.write(text)
-        tidy_rules.TESTS_REQUIRED = True
-        _, findings = tidy.check_tree(root)
-        return [(path, line, rule) for path, line, rule, _ in findings.rows]
+        yield root
 
 
 class Tidy(unittest.TestCase):
@@ -61,14 +86,14 @@ class Tidy(unittest.TestCase):
         self.assert_clean("server/a.c", "/* A. */\n" + "\n" * 499)
 
     def test_long_functions(self):
-        long = "static int\nf(void)\n{\n" + "    g();\n" * 67 + "}\n"
+        long = "static int\nf(void)\n{\n" + "    g();\n" * 57 + "}\n"
         self.assert_finds("server/a.c", 3, "function-length", "/* A. */\n\n" + long)
         self.assert_clean("server/a.c", "/* A. */\n\n" + long.replace("    g();\n", "", 1))
 
     def test_long_functions_of_scripts(self):
-        self.assert_finds("tools/a.py", 1, "function-length", "def f():\n" + "    pass\n" * 70)
-        self.assert_finds("tools/a.sh", 1, "function-length", "f() {\n" + "    :\n" * 69 + "}\n")
-        self.assert_clean("tools/a.sh", "f() {\n" + "    :\n" * 68 + "}\n")
+        self.assert_finds("tools/a.py", 1, "function-length", "def f():\n" + "    pass\n" * 60)
+        self.assert_finds("tools/a.sh", 1, "function-length", "f() {\n" + "    :\n" * 59 + "}\n")
+        self.assert_clean("tools/a.sh", "f() {\n" + "    :\n" * 58 + "}\n")
 
     def test_header_without_its_lines(self):
         self.assert_finds("base/a.h", 1, "header-opening", GOOD_HEADER.replace("Memory:", "Mem:"))
@@ -129,6 +154,82 @@ class Tidy(unittest.TestCase):
         self.assert_finds("base/good.c", 1, "test-exists", GOOD_SOURCE)
         self.assertEqual(findings_of({"base/good.c": GOOD_SOURCE,
                                       "tests/unit/base/test_good_more.c": "/* T. */\n"}), [])
+
+    def test_sources_of_an_inner_room_without_tests(self):
+        self.assertEqual(findings_of({"server/core/values/a.c": "/* A. */\n"},
+                                     TESTED_ROOMS=["server/core"]),
+                         [("server/core/values/a.c", 1, "test-exists")])
+
+
+class Laws(unittest.TestCase):
+    """The laws about rooms: each fails on a bad tree and leaves a good one alone."""
+
+    def test_room_with_too_few_comments(self):
+        bad = {ROOM + "/a.c": "/* A. */\n" + "int a;\n" * 6}
+        self.assertEqual(findings_of(bad, COMMENTS_MIN=0.20), [(ROOM, 1, "comments")])
+        self.assertEqual(findings_of(bad, COMMENTS_MIN=0.20, COMMENT_FLOORS={ROOM: 0.16}), [])
+        self.assertEqual(findings_of({ROOM + "/a.c": "/* A. */\n" + "int a;\n" * 5},
+                                     COMMENTS_MIN=0.20), [])
+
+    def test_room_below_a_floor_of_its_own(self):
+        bad = {ROOM + "/a.c": "/* A. */\n" + "int a;\n" * 3}
+        self.assertEqual(findings_of(bad, COMMENTS_MIN=0.20, COMMENT_FLOORS={ROOM: 0.34}),
+                         [(ROOM, 1, "comments")])
+
+    def test_headers_and_examples_do_not_count(self):
+        good = {"client/examples/a.c": "/* A. */\n" + "int a;\n" * 9, "base/good.h": GOOD_HEADER}
+        self.assertEqual(findings_of(good, COMMENTS_MIN=0.20), [])
+
+    def test_long_function_that_says_nothing(self):
+        text = "/* A. */\n\n" + SILENT
+        self.assertEqual(findings_of({ROOM + "/a.c": text}, EXPLAINED_FUNCTION_LINES=25),
+                         [(ROOM + "/a.c", 3, "silent-function")])
+        self.assertEqual(findings_of({ROOM + "/a.c": text}, EXPLAINED_FUNCTION_LINES=25,
+                                     SILENT_FUNCTIONS={ROOM: 1}), [])
+        self.assertEqual(findings_of({ROOM + "/a.c": text.replace("    g();\n", "", 1)},
+                                     EXPLAINED_FUNCTION_LINES=25), [])
+
+    def test_long_function_with_a_comment_above_or_inside(self):
+        for text in ("/* A. */\n\n/* Why. */\n" + SILENT,
+                     "/* A. */\n\n/* Why,\n * in two lines. */\n" + SILENT,
+                     "/* A. */\n\n" + SILENT.replace("g();", "g(); /* Why. */", 1),
+                     "/* A. */\n\n" + SILENT.replace("(void)", "(void) /* Why. */", 1)):
+            with self.subTest(text=text):
+                self.assertEqual(findings_of({ROOM + "/a.c": text},
+                                             EXPLAINED_FUNCTION_LINES=25), [])
+
+    def test_comment_of_something_else_above_a_long_function(self):
+        for above in ("/* Why. */\n\n", "int a; /* Why. */\n", '#define A "/* no */"\n'):
+            with self.subTest(above=above):
+                rows = findings_of({ROOM + "/a.c": "/* A. */\n\n" + above + SILENT},
+                                   EXPLAINED_FUNCTION_LINES=25)
+                self.assertEqual([row[2] for row in rows], ["silent-function"])
+
+    def test_room_with_too_few_assertions(self):
+        text = "/* A. */\nint f(void)\n{\n}\n\nint g(void)\n{\n    PS_ASSERT(a);\n}\n"
+        self.assertEqual(findings_of({ROOM + "/a.c": text}, ASSERTIONS_MIN=1.0),
+                         [(ROOM, 1, "assertions")])
+        self.assertEqual(findings_of({ROOM + "/a.c": text + "_Static_assert(1, A);\n"},
+                                     ASSERTIONS_MIN=1.0), [])
+        self.assertEqual(findings_of({ROOM + "/a.c": text}, ASSERTIONS_MIN=1.0,
+                                     ASSERTION_FLOORS={ROOM: 0.5}), [])
+        self.assertEqual(findings_of({"tools/a.c": text}, ASSERTIONS_MIN=1.0), [])
+
+    def test_assertions_in_comments_do_not_count(self):
+        text = "/* PS_ASSERT(a) */\nint f(void)\n{\n}\n"
+        self.assertEqual(findings_of({ROOM + "/a.c": text}, ASSERTIONS_MIN=1.0),
+                         [(ROOM, 1, "assertions")])
+
+    def test_lines_are_counted(self):
+        figures = laws.figures_of("base/a.c", "/* A,\n * and more.\n */\n\nint a; /* Both. */\n"
+                                  "const char *b = \"/* no */\"; // C.\n")
+
+        self.assertEqual((figures.comment, figures.code), (4, 2))
+
+    def test_floors_name_rooms_that_exist(self):
+        for floors in (tidy_rules.COMMENT_FLOORS, tidy_rules.SILENT_FUNCTIONS,
+                       tidy_rules.ASSERTION_FLOORS):
+            self.assertEqual(sorted(set(floors) - set(tidy_rules.ROOMS)), [])
 
 
 if __name__ == "__main__":

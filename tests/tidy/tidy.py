@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """Checks what the compiler does not: the shape of files, who may call and include what.
 
-    tests/tidy/tidy.py [ROOT]
+    tests/tidy/tidy.py [--figures] [ROOT]
 
 Prints one line per finding, "path:line: what is wrong [rule]", and exits with 1 when there is one.
-The limits and lists stand in tidy_rules.py.
+The limits and lists stand in tidy_rules.py. With --figures: the table of the rooms (laws.py) only.
 """
 
 import ast
@@ -13,7 +13,10 @@ import re
 import subprocess
 import sys
 
+import laws
 import tidy_rules as rules
+from c_text import brace_functions, without_comments
+from laws import path_is_in, room_of
 
 C_ENDINGS = (".c", ".h", ".cu")
 CODE_ENDINGS = C_ENDINGS + (".cc", ".py", ".sh")
@@ -62,29 +65,9 @@ def walked_files(root):
     return paths
 
 
-def without_comments(text):
-    """C with comments and the insides of strings blanked; lines stay where they are."""
-    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
-
-    def blank(match):
-        piece = match.group(0)
-        if piece[0] in "\"'":
-            return piece[0] * 2
-        return re.sub(r"[^\n]", " ", piece)
-
-    return pattern.sub(blank, text)
-
-
 def at_home(path, homes):
     return any(path.startswith(home) if home.endswith("/") or "." not in home else path == home
                for home in homes)
-
-
-def room_of(path):
-    for room in rules.ROOMS:
-        if path.startswith(room + "/"):
-            return room
-    return None
 
 
 def check_lengths(path, lines, findings):
@@ -96,29 +79,6 @@ def check_lengths(path, lines, findings):
     if len(lines) > rules.FILE_LINES_MAX:
         findings.add(path, len(lines), "file-length",
                      f"{len(lines)} lines, at most {rules.FILE_LINES_MAX}: split the file")
-
-
-def brace_functions(lines):
-    """(first line, last line) of functions whose braces stand at the start of a line."""
-    start = None
-    for number, line in enumerate(lines, 1):
-        if line.startswith("{") and start is None:
-            start = number
-        elif line.startswith("}") and start is not None:
-            if line.rstrip() == "}":
-                yield signature_start(lines, start), number
-            start = None
-
-
-def signature_start(lines, brace):
-    """The line where the declaration in front of a brace begins."""
-    number = brace
-    while number > 1:
-        above = lines[number - 2].strip()
-        if above == "" or above.endswith((";", "}", "*/", "\\")) or above.startswith("#"):
-            break
-        number -= 1
-    return number
 
 
 def shell_functions(lines):
@@ -210,8 +170,7 @@ def check_room(path, number, name, findings):
         if name.startswith("tests/"):
             findings.add(path, number, "include-direction", "the product does not see its tests")
         return
-    if target != room and not any((target + "/").startswith(seen + "/")
-                                  for seen in rules.ROOMS[room]):
+    if target != room and not path_is_in(target, rules.ROOMS[room]):
         allowed = ", ".join([room] + rules.ROOMS[room])
         findings.add(path, number, "include-direction",
                      f"{room} may not see \"{name}\"; it sees {allowed}")
@@ -253,7 +212,8 @@ def missing_tests(paths):
     tested = tested_names(paths)
     for path in paths:
         stem, ending = os.path.splitext(os.path.basename(path))
-        if room_of(path) in rules.TESTED_ROOMS and ending == ".c" and stem not in tested \
+        room = room_of(path) or ""
+        if path_is_in(room, rules.TESTED_ROOMS) and ending == ".c" and stem not in tested \
                 and path not in rules.TEST_EXCEPTIONS:
             yield path
 
@@ -288,6 +248,13 @@ def check_file(root, path, findings):
     check_includes(path, text, findings)
 
 
+def texts_of(root, paths):
+    """(path, text) of the files that the laws measure."""
+    for path in filter(laws.is_measured, paths):
+        with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
+            yield path, file.read()
+
+
 def check_tree(root):
     paths = listed_files(root)
     findings = Findings()
@@ -297,16 +264,18 @@ def check_tree(root):
     check_exceptions(paths, findings)
     for path in missing_tests(paths):
         stem = os.path.splitext(os.path.basename(path))[0]
-        if rules.TESTS_REQUIRED:
-            findings.add(path, 1, "test-exists", f"no test_{stem}.c or test_{stem}_....c in tests/")
-        else:
-            print(f"note: {path} has no test of its name")
+        findings.add(path, 1, "test-exists", f"no test_{stem}.c or test_{stem}_....c in tests/")
+    laws.check(laws.rooms_of(texts_of(root, paths)), findings)
     return paths, findings
 
 
 def main(arguments):
     here = os.path.dirname(os.path.abspath(__file__))
-    root = arguments[1] if len(arguments) > 1 else os.path.join(here, "..", "..")
+    roots = [argument for argument in arguments[1:] if argument != "--figures"]
+    root = roots[0] if roots else os.path.join(here, "..", "..")
+    if "--figures" in arguments:
+        laws.print_figures(laws.rooms_of(texts_of(root, listed_files(root))))
+        return 0
     paths, findings = check_tree(root)
     findings.print()
     print(f"tidy: {len(paths)} files, {len(findings.rows)} findings, "

@@ -1,7 +1,7 @@
 """What tidy.py holds the tree to: limits, rooms, homes. Limits only ever get tighter."""
 
 LINE_COLUMNS_MAX = 100
-FUNCTION_LINES_MAX = 70
+FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 500
 
 # The folders of the source tree, the deepest first, and what each may include besides itself.
@@ -36,13 +36,88 @@ ROOMS = {
 # Folders whose every source file has a test of its own.
 TESTED_ROOMS = ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "server/core"]
 
-# When False, files without a test are listed but do not fail.
-TESTS_REQUIRED = False
-
 # Source files that no test_NAME.c needs to be named after, and why.
 TEST_EXCEPTIONS = {
     "base/metrics_render.c": "test_metrics.c reads the page that it renders",
 }
+
+# Lines with a comment for each line with code, in the .c files of a room.
+COMMENTS_MIN = 0.20
+
+# What a room must reach today. A floor only ever rises; all end at COMMENTS_MIN and go from here.
+COMMENT_FLOORS = {
+    "base": 0.03,
+    "checkpoint": 0.05,
+    "client": 0.04,
+    "etcd": 0.03,
+    "json": 0.03,
+    "optimizer": 0.05,
+    "proto": 0.03,
+    "server": 0.05,
+    "server/core/ownership": 0.04,
+    "server/core/recovery": 0.06,
+    "server/core/requests": 0.04,
+    "server/core/sessions": 0.04,
+    "server/core/update": 0.03,
+    "server/core/values": 0.04,
+    "server/rpc": 0.07,
+    "tools": 0.03,
+    "tools/psbench": 0.03,
+    "tools/psckpt": 0.02,
+}
+
+# A function of so many lines has a comment above it or inside.
+EXPLAINED_FUNCTION_LINES = 25
+
+# How many such functions of a room may be without. Only ever falls; all end at 0 and go from here.
+SILENT_FUNCTIONS = {
+    "base": 10,
+    "checkpoint": 11,
+    "client": 27,
+    "etcd": 7,
+    "optimizer": 10,
+    "proto": 10,
+    "server": 12,
+    "server/core/ownership": 5,
+    "server/core/recovery": 5,
+    "server/core/requests": 6,
+    "server/core/sessions": 1,
+    "server/core/update": 8,
+    "server/core/values": 5,
+    "server/rpc": 8,
+    "tools": 9,
+    "tools/psbench": 19,
+    "tools/psckpt": 29,
+}
+
+# Assertions for each function, in rooms whose state must not be wrong for one step.
+ASSERTIONS_MIN = 1.0
+ASSERTED_ROOMS = ["server/core"]
+
+# What a room must reach today. A floor only ever rises; those of ASSERTED_ROOMS end at
+# ASSERTIONS_MIN and go from here.
+ASSERTION_FLOORS = {
+    "base": 0.44,
+    "checkpoint": 0.44,
+    "client": 0.19,
+    "etcd": 0.22,
+    "json": 0.28,
+    "optimizer": 0.27,
+    "proto": 0.15,
+    "server": 0.12,
+    "server/core/ownership": 0.54,
+    "server/core/recovery": 0.16,
+    "server/core/requests": 0.16,
+    "server/core/sessions": 0.42,
+    "server/core/update": 0.28,
+    "server/core/values": 0.43,
+    "server/rpc": 0.20,
+    "tools": 0.05,
+    "tools/psbench": 0.04,
+}
+
+# Where the laws about rooms do not hold: programs that show how to use the library.
+LAW_EXCEPTIONS = ["client/examples/"]
 
 # (called name, what to use instead, where it is at home). A home is a path or a folder with "/".
 BANNED_CALLS = [
@@ -95,5 +170,29 @@ LEFTOVER_EXCEPTIONS = ["tests/tidy/", "STYLE.md"]
 
 # Known findings that wait for their room to put them right: (path, rule). Only ever gets shorter.
 WAITING = [
+    ("server/core/ownership/coordinator_hands.c", "function-length"),
     ("tests/unit/client/test_engine.c", "file-length"),
+    ("checkpoint/journal_chain.c", "test-exists"),
+    ("optimizer/cuda/driver_cuda.c", "test-exists"),
+    ("optimizer/cuda/tables.c", "test-exists"),
+    ("optimizer/device/budget.c", "test-exists"),
+    ("optimizer/device/device_parameter.c", "test-exists"),
+    ("optimizer/device/device_push.c", "test-exists"),
+    ("optimizer/device/device_transfer.c", "test-exists"),
+    ("optimizer/device/gradient_parts.c", "test-exists"),
+    ("optimizer/device/plugin.c", "test-exists"),
+    ("optimizer/device/probe.c", "test-exists"),
+    ("optimizer/device/ring.c", "test-exists"),
+    ("optimizer/device/runtime.c", "test-exists"),
+    ("optimizer/emulator/driver_emulator.c", "test-exists"),
+    ("optimizer/emulator/stream_emulator.c", "test-exists"),
+    ("proto/arena.c", "test-exists"),
+    ("proto/bundle_decode.c", "test-exists"),
+    ("proto/bundle_encode.c", "test-exists"),
+    ("proto/health_codec.c", "test-exists"),
+    ("proto/messages.c", "test-exists"),
+    ("proto/reflection_codec.c", "test-exists"),
+    ("proto/unpack.c", "test-exists"),
+    ("server/core/ownership/coordinator_moves.c", "test-exists"),
+    ("server/core/ownership/coordinator_plan.c", "test-exists"),
 ]
