@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "server/core/ownership/shard_epoch.h"
 #include "server/core/recovery/loader.h"
+#include "server/core/recovery/recovery_apply.h"
 #include "server/forecast.h"
 #include "server/replay_pool.h"
 #include "server/thread_crew.h"

@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "checkpoint/catalog.h"
 #include "proto/digest.h"
+#include "server/core/recovery/snapshot.h"
 #include "tests/sim/sim_history.h"
 #include "tests/sim/sim_replica.h"
 

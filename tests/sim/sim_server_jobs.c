@@ -1,6 +1,8 @@
 /* What the server's other thread does: loads, writes, publishes; and its disk. */
 #include "base/assert.h"
 #include "server/core/recovery/loader.h"
+#include "server/core/recovery/recovery_apply.h"
+#include "server/core/recovery/snapshot.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_server.h"
 

@@ -6,6 +6,9 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/journal_segments.h"
 #include "server/core/recovery/loader_replay.h"
+#include "server/core/recovery/recovery_apply.h"
+#include "server/core/recovery/recovery_fill.h"
+#include "server/core/recovery/snapshot.h"
 
 #include <inttypes.h>
 #include <stdio.h>

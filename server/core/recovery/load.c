@@ -1,6 +1,6 @@
 /* From a checkpoint back to a shard that is RECOVERING. The parameters are built beside the service
  * and put in at once, when every checksum was right. */
-#include "server/core/requests/service.h"
+#include "server/core/recovery/recovery_fill.h"
 
 #include "base/assert.h"
 #include "server/core/recovery/load_arrays.h"

@@ -6,6 +6,7 @@
 #include "checkpoint/journal_chain.h"
 #include "server/core/recovery/loader_replay.h"
 #include "server/core/recovery/loader_verdict.h"
+#include "server/core/recovery/recovery_fill.h"
 #include "server/core/requests/service_state.h"
 
 #include <inttypes.h>

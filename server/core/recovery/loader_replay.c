@@ -1,6 +1,7 @@
 /* Record by record from the journal into the sink. */
 #include "server/core/recovery/loader_replay.h"
 
+#include "server/core/recovery/recovery_apply.h"
 #include "server/core/requests/service_state.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* Records of the journal go the way that the pushes went: the same arithmetic, the same order for
  * each parameter, and so the same bits (promise P5). */
-#include "server/core/requests/service.h"
+#include "server/core/recovery/recovery_apply.h"
 
 #include "base/assert.h"
 #include "server/core/requests/service_state.h"

@@ -1,7 +1,7 @@
 /* One instant across all parameters. The cut is held alone only while references are counted up:
  * no byte of a parameter is copied, and pushes go on as soon as that is done. What a device needs
  * memory for is reserved before, while pushes go on. */
-#include "server/core/requests/service.h"
+#include "server/core/recovery/snapshot.h"
 
 #include "base/assert.h"
 #include "base/random.h"

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "proto/codec.h"
+#include "server/core/recovery/snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,6 +10,7 @@
  *
  * The end of its input ends it. */
 #include "rig.h"
+#include "server/core/recovery/snapshot.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #include "proto/codec.h"
 #include "proto/status_codes.h"
 #include "run_suite.h"
+#include "server/core/recovery/snapshot.h"
 
 #include <check.h>
 #include <stdlib.h>

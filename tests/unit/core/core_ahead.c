@@ -2,6 +2,7 @@
 #include "core_ahead.h"
 
 #include "core_kinds.h"
+#include "server/core/recovery/snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>

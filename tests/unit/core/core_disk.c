@@ -1,5 +1,7 @@
 /* Disk and store of a core_world. */
 #include "tests/unit/core/core_disk.h"
+#include "server/core/recovery/recovery_apply.h"
+#include "server/core/recovery/snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>

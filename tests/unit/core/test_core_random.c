@@ -1,6 +1,7 @@
 /* Random lives of a shard against a model that is too simple to be wrong: whole numbers that are
  * added up. Pulls and snapshots are held while the shard goes on, and looked at when released. */
 #include "base/random.h"
+#include "server/core/recovery/snapshot.h"
 #include "tests/unit/core/core_disk.h"
 
 #include <stdio.h>

@@ -2,6 +2,7 @@
  * test depends on how fast anything is: some threads do a fixed amount of work, and the others go
  * on until those have done it. */
 #include "base/bounds.h"
+#include "server/core/recovery/snapshot.h"
 #include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"
 

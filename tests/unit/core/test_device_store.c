@@ -1,5 +1,6 @@
 /* core/update/device_store.c, and all that goes another way when a parameter lives on a device: the
  * same bits as on the host, by every way in and out. */
+#include "server/core/recovery/snapshot.h"
 #include "tests/unit/core/core_device.h"
 #include "tests/unit/core/core_disk.h"
 #include "tests/unit/core/core_encoded.h"

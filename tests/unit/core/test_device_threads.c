@@ -2,6 +2,7 @@
  * at and some of which it refuses, readers, and snapshots in between; also with a ring in which one
  * of the large ones leaves no room for another, and without room for copies on the device. */
 #include "base/thread.h"
+#include "server/core/recovery/snapshot.h"
 #include "tests/unit/core/core_device.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* core/requests/finish.c: FinishInitParams once, and tickets for checkpoints. */
+#include "server/core/recovery/snapshot.h"
 #include "tests/unit/core/core_world.h"
 
 #include <string.h>

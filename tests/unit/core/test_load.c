@@ -1,4 +1,6 @@
 /* core/recovery/load.c: what was saved comes back, bit for bit, or not at all. */
+#include "server/core/recovery/recovery_apply.h"
+#include "server/core/recovery/recovery_fill.h"
 #include "tests/unit/core/core_disk.h"
 #include "tests/unit/core/core_kinds.h"
 

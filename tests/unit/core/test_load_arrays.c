@@ -1,5 +1,7 @@
 /* core/recovery/load_arrays.c: arrays that are read in several parts, by several threads. */
 #include "server/core/recovery/load_arrays.h"
+#include "server/core/recovery/recovery_apply.h"
+#include "server/core/recovery/recovery_fill.h"
 
 #include "base/thread.h"
 #include "tests/unit/core/core_disk.h"

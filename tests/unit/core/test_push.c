@@ -1,4 +1,5 @@
 /* core/requests/push.c: what SendGrad refuses, with the texts of the contract, and what it does. */
+#include "server/core/recovery/snapshot.h"
 #include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"
 

@@ -1,6 +1,8 @@
 /* core/recovery/replay.c: replayed bits are those of the run that never stopped, and records that
  * do not fit are refused. */
 #include "base/thread.h"
+#include "server/core/recovery/recovery_apply.h"
+#include "server/core/recovery/snapshot.h"
 #include "tests/unit/core/core_disk.h"
 #include "tests/unit/core/core_encoded.h"
 #include "tests/unit/core/core_kinds.h"

@@ -1,5 +1,6 @@
 /* core/recovery/replay.c on a state that was put together: it has some records already, and lacks
  * parameters. */
+#include "server/core/recovery/recovery_apply.h"
 #include "tests/unit/core/core_disk.h"
 
 static struct memory_files *disk;

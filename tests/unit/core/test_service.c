@@ -1,4 +1,5 @@
 /* core/requests/service.c: the shard's states, and who is refused in which. */
+#include "server/core/recovery/snapshot.h"
 #include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"
 

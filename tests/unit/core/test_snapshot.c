@@ -1,4 +1,5 @@
 /* core/recovery/snapshot.c: everything of one instant, held while training goes on. */
+#include "server/core/recovery/snapshot.h"
 #include "tests/unit/core/core_world.h"
 
 #include <string.h>

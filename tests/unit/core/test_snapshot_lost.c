@@ -1,5 +1,6 @@
 /* core/recovery/snapshot.c: the shard is lost while memory for a snapshot is reserved already and
  * the instant has not come. Nobody sees a snapshot of what is gone, nor one of another life. */
+#include "server/core/recovery/snapshot.h"
 #include "server/core/values/block_pool.h"
 #include "tests/unit/core/core_device.h"
 
