@@ -28,7 +28,7 @@
  * returns. At most one of load and save is at work at any time. `claim` is borrowed for the call.
  */
 struct ps_coordinator_hooks {
-    /* Fill the service from the newest whole checkpoint of this shard (ps_service_begin_loaded). */
+    /* Fill the service from the newest whole checkpoint of this shard (ps_recovery_fill). */
     void (*load)(void *self, const struct ps_claim *claim, uint32_t shard_count);
     /* Write a checkpoint; `publish`: then put its pointer and sweep. Without, the lease cannot be
      * proved: only the file, for the next owner that finds it. */

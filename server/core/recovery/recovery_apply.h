@@ -20,17 +20,17 @@
  * PS_ERR_CORRUPT      the record does not fit the state: no such parameter, another type or length,
  *                     or another version than the record says
  */
-PS_MUST_USE enum ps_status ps_service_replay(struct ps_service *service,
+PS_MUST_USE enum ps_status ps_recovery_apply(struct ps_service *service,
                                              const struct ps_record *record,
                                              struct ps_error *error);
 
 /* The same for a state that was put together of what was whole: a record that is in it already, or
  * whose parameter is not in it, counts as a position and changes nothing. */
-PS_MUST_USE enum ps_status ps_service_replay_missing(struct ps_service *service,
+PS_MUST_USE enum ps_status ps_recovery_apply_missing(struct ps_service *service,
                                                      const struct ps_record *record,
                                                      struct ps_error *error);
 
 /* Replay is over; `position` is that of the last record (or of the checkpoint): READY. */
-void ps_service_begin_recovered(struct ps_service *service, uint64_t position);
+void ps_recovery_finish(struct ps_service *service, uint64_t position);
 
 #endif

@@ -13,10 +13,12 @@
 #include "server/core/values/crew.h"
 
 /* Fills the service from a checkpoint and becomes RECOVERING: calls are refused, records of the
- * journal may be replayed, and begin_recovered ends it. On any failure the service is as empty as
+ * journal may be applied, and ps_recovery_finish ends it. On any failure the service is as empty as
  * before.
  *
- * reader              borrowed
+ * reader              borrowed; readable by several threads at once where there is a crew
+ * crew                borrowed; lends threads for the arrays, and then the service's allocator is
+ *                     safe from any thread. NULL: this thread reads them all
  *
  * PS_ERR_CORRUPT      "checkpoint file checksum validation failed: ...", or a parameter that no
  *                     InitParam could have made
@@ -24,15 +26,8 @@
  * PS_ERR_BUSY         bytes_max would be passed; the text has the numbers
  * PS_ERR_NO_MEMORY, PS_ERR_IO
  */
-PS_MUST_USE enum ps_status ps_service_begin_loaded(struct ps_service *service,
-                                                   struct ps_checkpoint_reader *reader,
-                                                   struct ps_error *error);
-
-/* The same, with threads for the arrays; `crew` may be NULL. The allocator must be safe from any
- * thread then, and one file of the reader be readable by several at once. */
-PS_MUST_USE enum ps_status ps_service_begin_loaded_by(struct ps_service *service,
-                                                      struct ps_checkpoint_reader *reader,
-                                                      const struct ps_crew *crew,
-                                                      struct ps_error *error);
+PS_MUST_USE enum ps_status ps_recovery_fill(struct ps_service *service,
+                                            struct ps_checkpoint_reader *reader,
+                                            const struct ps_crew *crew, struct ps_error *error);
 
 #endif

@@ -24,9 +24,8 @@ struct ps_snapshot {
 };
 
 /* PS_ERR_NOT_READY while there is nothing to save. Release with ps_snapshot_release. */
-PS_MUST_USE enum ps_status ps_service_snapshot(struct ps_service *service,
-                                               struct ps_snapshot *snapshot,
-                                               struct ps_error *error);
+PS_MUST_USE enum ps_status ps_snapshot_take(struct ps_service *service,
+                                            struct ps_snapshot *snapshot, struct ps_error *error);
 void ps_snapshot_release(struct ps_snapshot *snapshot);
 
 #endif

@@ -5,7 +5,7 @@
  *      │  ▲                                              │ ▲     │ lease proved again
  *      │  └────────────reset (ownership was lost)────────┤ │     │
  *      │                                                 └─┼──► FENCED (the lease ran out)
- *      └──begin_loaded──► RECOVERING ──begin_recovered─────┘
+ *      └──recovery_fill──► RECOVERING ──recovery_finish────┘
  *   RECOVERING ──give_up_recovery──► STARTING
  *   any ──drain──► DRAINING
  *
@@ -376,8 +376,8 @@ void ps_service_journal_written(struct ps_service *service, enum ps_status statu
 /* Has it failed, and is what failed still to be written? */
 bool ps_service_journal_failed(struct ps_service *service);
 
-/* How far the journal of this epoch is durable, for a note beside it (noter.h). False while there
- * is nothing to note: no journal, or no checkpoint yet that recovery could begin with. */
+/* How far the journal of this epoch is durable, for a note beside it (note_writer.h). False while
+ * there is nothing to note: no journal, or no checkpoint yet that recovery could begin with. */
 bool ps_service_journal_note(struct ps_service *service, struct ps_journal_note *note);
 
 /* True when pushes are kept in a journal: what it writes must be what was applied. */

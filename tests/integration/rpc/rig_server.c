@@ -21,7 +21,7 @@ static void save(struct rig *rig)
 {
     struct ps_snapshot snapshot = {0};
     const struct ps_checkpoint_place place = {.epoch = 7};
-    if (ps_service_snapshot(rig->service, &snapshot, NULL) != PS_OK)
+    if (ps_snapshot_take(rig->service, &snapshot, NULL) != PS_OK)
         return;
     ps_service_saved(rig->service, snapshot.ticket, &place);
     ps_snapshot_release(&snapshot);

@@ -218,7 +218,7 @@ START_TEST(an_address_that_the_store_refuses_means_that_the_claim_is_gone)
 }
 END_TEST
 
-START_TEST(a_lease_lost_while_loading_waits_for_the_loader)
+START_TEST(a_lease_lost_while_loading_waits_for_its_end)
 {
     script_reach(&script, PS_COORDINATOR_LOADING);
     script_sleep(&script);
@@ -434,7 +434,7 @@ int main(void)
     tcase_add_test(losing, a_save_at_work_is_waited_for_before_the_state_is_dropped);
     tcase_add_test(losing, a_pointer_that_the_store_refuses_means_that_the_claim_is_gone);
     tcase_add_test(losing, an_address_that_the_store_refuses_means_that_the_claim_is_gone);
-    tcase_add_test(losing, a_lease_lost_while_loading_waits_for_the_loader);
+    tcase_add_test(losing, a_lease_lost_while_loading_waits_for_its_end);
     suite_add_tcase(suite, losing);
     TCase *saves = tcase_create("saves");
     tcase_add_checked_fixture(saves, set_up, NULL);

@@ -143,7 +143,7 @@ static void save(void *argument)
         struct ps_snapshot snapshot;
         struct ps_error error = {0};
         uint64_t versions = 0;
-        enum ps_status status = ps_service_snapshot(service, &snapshot, &error);
+        enum ps_status status = ps_snapshot_take(service, &snapshot, &error);
         ck_assert_msg(status == PS_OK, "%s", error.text);
         for (size_t j = 0; j < snapshot.parameter_count; j++) {
             const struct ps_checkpoint_parameter *row = &snapshot.parameters[j];
