@@ -1,5 +1,5 @@
-/* core/ownership/coordinator_driver.c and coordinator_hands.c: the coordinator on a store in memory
- * and a real service, with hooks that the test answers. */
+/* core/ownership/coordinator_driver.c and coordinator_effects.c: the coordinator on a store in
+ * memory and a real service, with hooks that the test answers. */
 #include "base/thread.h"
 #include "run_suite.h"
 #include "server/core/ownership/coordinator_driver.h"

@@ -22,7 +22,7 @@ static struct ps_event event(enum ps_event_type type, enum ps_status status)
 static void serve(void)
 {
     script_reach(&script, PS_COORDINATOR_SERVING);
-    if (script.coordinator.job == PS_ACTION_SAVE)
+    if (script.coordinator.task == PS_ACTION_SAVE)
         script_step(&script, event(PS_EVENT_SAVED, PS_OK));
     ck_assert_int_eq(script.coordinator.state, PS_COORDINATOR_SERVING);
 }
@@ -266,7 +266,7 @@ START_TEST(b16_a_wished_index_saves_by_the_interval_and_at_the_end)
             script_step(&script, script_kept(&script));
     }
 
-    ck_assert_int_eq(script.coordinator.job, PS_ACTION_SAVE);
+    ck_assert_int_eq(script.coordinator.task, PS_ACTION_SAVE);
     script_expect(&script, event(PS_EVENT_SAVED, PS_OK), "");
     script_expect(&script, event(PS_EVENT_STOP, PS_OK), "drain");
     script_expect(&script, event(PS_EVENT_DRAINED, PS_OK), "save");
@@ -320,7 +320,7 @@ START_TEST(a_drain_that_never_ends_is_cut_short)
     serve();
     script_step(&script, event(PS_EVENT_STOP, PS_OK));
 
-    while (script.coordinator.job == PS_ACTION_NONE) {
+    while (script.coordinator.task == PS_ACTION_NONE) {
         script_sleep(&script);
         if (script.coordinator.asking == PS_ACTION_KEEP)
             script_step(&script, script_kept(&script));
@@ -399,9 +399,9 @@ START_TEST(a_stop_on_the_way_up_ends)
             script_step(&script, event(PS_EVENT_PUBLISHED, PS_OK));
         else if (script.coordinator.asking == PS_ACTION_REVOKE)
             script_step(&script, event(PS_EVENT_REVOKED, PS_OK));
-        else if (script.coordinator.job == PS_ACTION_LOAD)
+        else if (script.coordinator.task == PS_ACTION_LOAD)
             script_step(&script, event(PS_EVENT_LOADED, PS_OK));
-        else if (script.coordinator.job == PS_ACTION_SAVE)
+        else if (script.coordinator.task == PS_ACTION_SAVE)
             script_step(&script, event(PS_EVENT_SAVED, PS_OK));
         else
             script_step(&script, event(PS_EVENT_DRAINED, PS_OK));
