@@ -47,7 +47,7 @@ struct ps_jobs {
 void ps_jobs_prepare_memory(struct ps_jobs *jobs);
 
 /* The shard's newest state, and a journal that goes on from it. PS_ERR_NOT_FOUND: there is no
- * state, the shard begins empty; otherwise as server/core/recovery/loader.h says. */
+ * state, the shard begins empty; otherwise as server/core/recovery/recovery_run.h says. */
 PS_MUST_USE enum ps_status ps_job_load(struct ps_jobs *jobs, const struct ps_job *job,
                                        struct ps_error *error);
 

@@ -3,7 +3,8 @@
 
 #include "base/file.h"
 #include "server/core/ownership/shard_epoch.h"
-#include "server/core/recovery/loader.h"
+#include "server/core/recovery/recovery_apply.h"
+#include "server/core/recovery/recovery_run.h"
 #include "server/forecast.h"
 #include "server/replay_pool.h"
 #include "server/thread_crew.h"
@@ -15,20 +16,20 @@
 #define RETRY_MS 200
 
 static enum ps_status load_state(struct ps_jobs *jobs, const struct ps_job *job, const char *folder,
-                                 struct ps_loaded *loaded, struct ps_error *error);
+                                 struct ps_recovered *recovered, struct ps_error *error);
 static enum ps_status read_note(struct ps_jobs *jobs, uint32_t index, struct ps_journal_note *note,
                                 struct ps_error *error);
-static enum ps_status load_patiently(struct ps_jobs *jobs, struct ps_loader *loader,
-                                     struct ps_loaded *loaded, struct ps_error *error);
+static enum ps_status load_patiently(struct ps_jobs *jobs, struct ps_recovery *recovery,
+                                     struct ps_recovered *recovered, struct ps_error *error);
 static bool rest(struct ps_jobs *jobs, uint64_t rest_ms);
-static enum ps_status load_in_threads(struct ps_loader *loader, struct ps_loaded *loaded,
+static enum ps_status load_in_threads(struct ps_recovery *recovery, struct ps_recovered *recovered,
                                       struct ps_error *error);
 static enum ps_status replay_record(void *self, const struct ps_record *record,
                                     struct ps_error *error);
 static enum ps_status begin_epoch(struct ps_jobs *jobs, const struct ps_job *job,
                                   const char *folder, struct ps_error *error);
 static enum ps_status open_journal(struct ps_jobs *jobs, const struct ps_job *job,
-                                   const char *folder, const struct ps_loaded *loaded,
+                                   const char *folder, const struct ps_recovered *recovered,
                                    struct ps_error *error);
 
 /* While the server waits for a shard: memory that is touched for the first time is the larger part
@@ -54,23 +55,23 @@ enum ps_status ps_job_load(struct ps_jobs *jobs, const struct ps_job *job, struc
     if (jobs->options.data_dir == NULL)
         return ps_fail(error, PS_ERR_NOT_FOUND, "no --data-dir: nothing was ever saved");
     char folder[PS_JOB_FOLDER_BYTES];
-    struct ps_loaded loaded = {0};
+    struct ps_recovered recovered = {0};
     ps_job_shard_folder(jobs, job->claim.index, folder);
     PS_TRY(begin_epoch(jobs, job, folder, error));
-    enum ps_status status = load_state(jobs, job, folder, &loaded, error);
+    enum ps_status status = load_state(jobs, job, folder, &recovered, error);
     if (status != PS_OK && status != PS_ERR_NOT_FOUND)
         return status;
     /* A shard without state begins empty; so does its journal. */
-    enum ps_status opened = open_journal(jobs, job, folder, &loaded, error);
+    enum ps_status opened = open_journal(jobs, job, folder, &recovered, error);
     if (status == PS_OK && opened == PS_OK)
-        ps_service_begin_recovered(jobs->options.service, loaded.position);
+        ps_recovery_finish(jobs->options.service, recovered.position);
     if (status == PS_OK && opened != PS_OK)
         ps_service_give_up_recovery(jobs->options.service);
     return opened == PS_OK ? status : opened;
 }
 
 static enum ps_status load_state(struct ps_jobs *jobs, const struct ps_job *job, const char *folder,
-                                 struct ps_loaded *loaded, struct ps_error *error)
+                                 struct ps_recovered *recovered, struct ps_error *error)
 {
     const struct ps_jobs_options *options = &jobs->options;
     struct ps_kv_entries pointer = {0};
@@ -79,7 +80,7 @@ static enum ps_status load_state(struct ps_jobs *jobs, const struct ps_job *job,
         ps_deadline_after(options->clock, PS_JOB_STORE_TIMEOUT_MS), &pointer, error);
     if (status != PS_OK && status != PS_ERR_NOT_FOUND)
         return status;
-    struct ps_loader loader = {
+    struct ps_recovery recovery = {
         .service = options->service,
         .files = ps_files_real(),
         .folder = folder,
@@ -87,10 +88,11 @@ static enum ps_status load_state(struct ps_jobs *jobs, const struct ps_job *job,
         .log = options->log,
     };
     if (pointer.count > 0)
-        loader.pointer = (struct ps_bytes){pointer.entries[0].value, pointer.entries[0].value_size};
-    status = read_note(jobs, job->claim.index, &loader.noted, error);
+        recovery.pointer =
+            (struct ps_bytes){pointer.entries[0].value, pointer.entries[0].value_size};
+    status = read_note(jobs, job->claim.index, &recovery.noted, error);
     if (status == PS_OK)
-        status = load_patiently(jobs, &loader, loaded, error);
+        status = load_patiently(jobs, &recovery, recovered, error);
     ps_kv_entries_release(&pointer);
     return status;
 }
@@ -118,13 +120,13 @@ static enum ps_status read_note(struct ps_jobs *jobs, uint32_t index, struct ps_
 }
 
 /* Descriptors that ran out come back, and many a disk reads what it could not read at first. */
-static enum ps_status load_patiently(struct ps_jobs *jobs, struct ps_loader *loader,
-                                     struct ps_loaded *loaded, struct ps_error *error)
+static enum ps_status load_patiently(struct ps_jobs *jobs, struct ps_recovery *recovery,
+                                     struct ps_recovered *recovered, struct ps_error *error)
 {
     uint64_t rest_ms = RETRY_MS;
     for (int i = 1; i < READ_TRIES; i++, rest_ms *= 2) {
         struct ps_error why = {0};
-        enum ps_status status = load_in_threads(loader, loaded, &why);
+        enum ps_status status = load_in_threads(recovery, recovered, &why);
         if (status != PS_ERR_IO)
             return status == PS_OK ? PS_OK : ps_fail(error, status, "%s", why.text);
         PS_LOG(jobs->options.log, PS_LOG_WARN, "checkpoint",
@@ -133,7 +135,7 @@ static enum ps_status load_patiently(struct ps_jobs *jobs, struct ps_loader *loa
         if (!rest(jobs, rest_ms))
             return ps_fail(error, PS_ERR_IO, "%s", why.text);
     }
-    return load_in_threads(loader, loaded, error);
+    return load_in_threads(recovery, recovered, error);
 }
 
 /* False when the server ends. */
@@ -150,23 +152,23 @@ static bool rest(struct ps_jobs *jobs, uint64_t rest_ms)
 }
 
 /* Nobody is served before it is done, so it may have the whole machine. */
-static enum ps_status load_in_threads(struct ps_loader *loader, struct ps_loaded *loaded,
+static enum ps_status load_in_threads(struct ps_recovery *recovery, struct ps_recovered *recovered,
                                       struct ps_error *error)
 {
     uint32_t thread_count = ps_crew_thread_count();
-    const struct ps_replay_pool_options options = {.memory = loader->memory,
+    const struct ps_replay_pool_options options = {.memory = recovery->memory,
                                                    .thread_count = thread_count,
                                                    .apply = replay_record,
-                                                   .self = loader->service};
+                                                   .self = recovery->service};
     struct ps_replay_pool *pool = NULL;
     PS_TRY(ps_replay_pool_create(&options, &pool, error));
     const struct ps_replay_sink sink = ps_replay_pool_sink(pool);
     const struct ps_crew crew = ps_thread_crew(&thread_count);
-    loader->sink = &sink;
-    loader->crew = &crew;
-    enum ps_status status = ps_loader_load(loader, loaded, error);
-    loader->sink = NULL;
-    loader->crew = NULL;
+    recovery->sink = &sink;
+    recovery->crew = &crew;
+    enum ps_status status = ps_recovery_run(recovery, recovered, error);
+    recovery->sink = NULL;
+    recovery->crew = NULL;
     ps_replay_pool_destroy(pool);
     return status;
 }
@@ -174,7 +176,7 @@ static enum ps_status load_in_threads(struct ps_loader *loader, struct ps_loaded
 static enum ps_status replay_record(void *self, const struct ps_record *record,
                                     struct ps_error *error)
 {
-    return ps_service_replay(self, record, error);
+    return ps_recovery_apply(self, record, error);
 }
 
 /* The store may have begun its history anew since the files were written. */
@@ -194,7 +196,7 @@ static enum ps_status begin_epoch(struct ps_jobs *jobs, const struct ps_job *job
 }
 
 static enum ps_status open_journal(struct ps_jobs *jobs, const struct ps_job *job,
-                                   const char *folder, const struct ps_loaded *loaded,
+                                   const char *folder, const struct ps_recovered *recovered,
                                    struct ps_error *error)
 {
     if (jobs->options.journal == NULL)
@@ -207,9 +209,9 @@ static enum ps_status open_journal(struct ps_jobs *jobs, const struct ps_job *jo
         .index = job->claim.index,
         .shard_count = job->shard_count,
         .epoch = jobs->epoch,
-        .position = loaded->durable,
-        .previous_epoch = loaded->epoch,
-        .repeat_to = loaded->position,
+        .position = recovered->durable,
+        .previous_epoch = recovered->epoch,
+        .repeat_to = recovered->position,
     };
     PS_TRY(ps_journal_thread_open(jobs->options.journal, folder, &facts, error));
     if (jobs->options.notes != NULL)

@@ -19,7 +19,7 @@ struct beginning {
 struct ps_note_thread {
     const struct ps_allocator *memory; /* borrowed */
     const struct ps_clock *clock;      /* borrowed */
-    struct ps_noter noter;             /* of the thread */
+    struct ps_note_writer writer;      /* of the thread */
     struct ps_thread thread;
     _Atomic bool woken;
     struct ps_mutex mutex; /* guards what follows */
@@ -39,11 +39,11 @@ enum ps_status ps_note_thread_create(const struct ps_note_thread_options *option
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the thread that notes the journal");
     thread->memory = options->memory;
     thread->clock = options->clock;
-    thread->noter = (struct ps_noter){.service = options->service,
-                                      .files = options->files,
-                                      .registry = options->registry,
-                                      .clock = options->clock,
-                                      .log = options->log};
+    thread->writer = (struct ps_note_writer){.service = options->service,
+                                             .files = options->files,
+                                             .registry = options->registry,
+                                             .clock = options->clock,
+                                             .log = options->log};
     ps_mutex_init(&thread->mutex, PS_RANK_LEAF);
     ps_condition_init(&thread->changed);
     enum ps_status status = ps_thread_start(&thread->thread, "notes", run, thread, error);
@@ -96,7 +96,7 @@ static void run(void *argument)
     while (wait_until(thread, due_ms)) {
         /* Before the look: what comes after that wakes again. */
         atomic_store(&thread->woken, false);
-        due_ms = ps_noter_turn(&thread->noter);
+        due_ms = ps_note_writer_turn(&thread->writer);
     }
 }
 
@@ -114,8 +114,8 @@ static bool wait_until(struct ps_note_thread *thread, uint64_t due_ms)
         (void)ps_condition_wait(&thread->changed, &thread->mutex, left_ms);
     }
     if (thread->next.is_there)
-        ps_noter_begin(&thread->noter, thread->next.folder, &thread->next.claim,
-                       thread->next.epoch);
+        ps_note_writer_begin(&thread->writer, thread->next.folder, &thread->next.claim,
+                             thread->next.epoch);
     thread->next.is_there = false;
     bool go_on = !thread->ending;
     ps_mutex_unlock(&thread->mutex);

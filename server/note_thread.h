@@ -1,16 +1,16 @@
-/* The thread that notes how far the journal is durable (server/core/recovery/noter.h), beside the
- * one that writes it: a note waits for the store, and no push waits for a note.
+/* The thread that notes how far the journal is durable (server/core/recovery/note_writer.h), beside
+ * the one that writes it: a note waits for the store, and no push waits for a note.
  *
  * Threads:  one of its own. begin belongs to the thread that loads, wake to any, create and destroy
  *           to the main thread.
- * Blocking: destroy waits for the note at work, up to PS_NOTER_STORE_TIMEOUT_MS.
+ * Blocking: destroy waits for the note at work, up to PS_NOTE_STORE_TIMEOUT_MS.
  * Errors:   create: PS_ERR_NO_MEMORY. A note that fails is tried again.
  * Memory:   everything in the options is borrowed and outlives the thread.
  */
 #ifndef PS_SERVER_NOTE_THREAD_H
 #define PS_SERVER_NOTE_THREAD_H
 
-#include "server/core/recovery/noter.h"
+#include "server/core/recovery/note_writer.h"
 
 struct ps_note_thread;
 

@@ -10,7 +10,7 @@
 #ifndef PS_SERVER_REPLAY_POOL_H
 #define PS_SERVER_REPLAY_POOL_H
 
-#include "server/core/recovery/loader.h"
+#include "server/core/recovery/recovery_run.h"
 
 /* Rows that wait for one thread. */
 #define PS_REPLAY_QUEUE_ROWS 64
@@ -39,7 +39,7 @@ PS_MUST_USE enum ps_status ps_replay_pool_create(const struct ps_replay_pool_opt
 /* Accepts NULL. Nothing may have been put since the last finish. */
 void ps_replay_pool_destroy(struct ps_replay_pool *pool);
 
-/* For the loader. Behind its finish it may be used anew. */
+/* For recovery. The pool may be used anew once the sink has finished. */
 struct ps_replay_sink ps_replay_pool_sink(struct ps_replay_pool *pool);
 
 #endif

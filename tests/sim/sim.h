@@ -1,5 +1,5 @@
 /* A whole parameter server in one thread: servers, trainers, store, disks and network, all of it on
- * a clock that only moves from one event to the next. Server core, coordinator, loader, saver,
+ * a clock that only moves from one event to the next. Server core, coordinator, recovery, saver,
  * codec and client engine are the real ones; what is simulated is what surrounds them.
  *
  * Equal options and equal commands give equal lives, but for the UUIDs in file names, which decide

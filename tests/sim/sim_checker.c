@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "checkpoint/catalog.h"
 #include "proto/digest.h"
+#include "server/core/recovery/snapshot.h"
 #include "tests/sim/sim_history.h"
 #include "tests/sim/sim_replica.h"
 
@@ -118,7 +119,7 @@ static bool is_mixed(const struct ps_checkpoint_parameter *parameter)
 static bool read_instant(const struct sim_server *server, struct instant *instant, uint32_t *index)
 {
     struct ps_snapshot snapshot;
-    if (ps_service_snapshot(server->service, &snapshot, NULL) != PS_OK)
+    if (ps_snapshot_take(server->service, &snapshot, NULL) != PS_OK)
         return false;
     *index = snapshot.facts.index;
     *instant = (struct instant){snapshot.facts.epoch, snapshot.facts.position,
@@ -169,27 +170,27 @@ void sim_checker_state(struct sim_world *world, const struct sim_server *server)
 }
 
 void sim_checker_loaded(struct sim_world *world, const struct sim_server *server,
-                        const struct ps_loaded *loaded)
+                        const struct ps_recovered *recovered)
 {
     struct instant instant;
     uint32_t index = 0;
     bool ready = read_instant(server, &instant, &index);
     PS_ASSERT(ready && index == server->claim.index);
     struct shard_view *shard = &world->checker->shards[index];
-    bool replayed = loaded->replayed_count > 0;
-    uint64_t epoch = replayed ? loaded->epoch : loaded->place.epoch;
+    bool replayed = recovered->replayed_count > 0;
+    uint64_t epoch = replayed ? recovered->epoch : recovered->place.epoch;
     const char *promise = replayed ? "P5" : "P3";
-    const struct instant *known = find_instant(shard, epoch, loaded->position);
-    if (instant.position != loaded->position || known == NULL)
+    const struct instant *known = find_instant(shard, epoch, recovered->position);
+    if (instant.position != recovered->position || known == NULL)
         sim_fail(world,
                  "%s: %s loaded epoch %" PRIu64 ", position %" PRIu64
                  " of shard %u, which never was",
-                 promise, server->name, epoch, loaded->position, index);
+                 promise, server->name, epoch, recovered->position, index);
     else if (known->hash != instant.hash)
         sim_fail(world,
                  "%s: what %s loaded for shard %u is not its state at epoch %" PRIu64
                  ", position %" PRIu64,
-                 promise, server->name, index, epoch, loaded->position);
+                 promise, server->name, index, epoch, recovered->position);
     sim_checker_state(world, server);
 }
 

@@ -20,7 +20,7 @@
 #ifndef PS_TESTS_SIM_SIM_CHECKER_H
 #define PS_TESTS_SIM_SIM_CHECKER_H
 
-#include "server/core/recovery/loader.h"
+#include "server/core/recovery/recovery_run.h"
 #include "tests/sim/sim_server.h"
 
 struct sim_history; /* of one shard */
@@ -42,11 +42,11 @@ void sim_checker_state(struct sim_world *world, const struct sim_server *server)
 
 /* The server has filled itself from a checkpoint. */
 void sim_checker_loaded(struct sim_world *world, const struct sim_server *server,
-                        const struct ps_loaded *loaded);
+                        const struct ps_recovered *recovered);
 
 /* The server begins under its claim, with what was loaded: P1, P5. */
 void sim_checker_began(struct sim_world *world, const struct sim_server *server,
-                       const struct ps_loaded *loaded);
+                       const struct ps_recovered *recovered);
 
 /* The server took a push, or knew it: P2. Its entry in the shard's history. */
 size_t sim_checker_pushed(struct sim_world *world, const struct sim_server *server,

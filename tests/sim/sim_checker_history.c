@@ -87,7 +87,7 @@ static bool survives(const struct sim_history *history, uint64_t of, uint64_t ep
 /* ---- Beginnings ---- */
 
 void sim_checker_began(struct sim_world *world, const struct sim_server *server,
-                       const struct ps_loaded *loaded)
+                       const struct ps_recovered *recovered)
 {
     if (!world->options.journals)
         return;
@@ -98,13 +98,13 @@ void sim_checker_began(struct sim_world *world, const struct sim_server *server,
     history->origins = grown(history->origins, history->origin_count, &history->origin_capacity,
                              sizeof *history->origins);
     history->origins[history->origin_count++] =
-        (struct origin){epoch, loaded->epoch, loaded->position, loaded->position};
+        (struct origin){epoch, recovered->epoch, recovered->position, recovered->position};
     if (history->acknowledged_epoch <= epoch && history->acknowledged_position > 0 &&
         !survives(history, epoch, history->acknowledged_epoch, history->acknowledged_position))
         sim_fail(world,
                  "P1: %s begins shard %u with epoch %" PRIu64 ", position %" PRIu64
                  ", but epoch %" PRIu64 ", position %" PRIu64 " was acknowledged",
-                 server->name, server->claim.index, loaded->epoch, loaded->position,
+                 server->name, server->claim.index, recovered->epoch, recovered->position,
                  history->acknowledged_epoch, history->acknowledged_position);
 }
 

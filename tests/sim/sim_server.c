@@ -125,7 +125,7 @@ void sim_server_start(struct sim_server *server, uint32_t index_wish)
     server->kv = sim_kv_create(world, node);
     server->job_kv = sim_kv_create(world, node);
     server->note_kv = sim_kv_create(world, node);
-    server->noter = (struct ps_noter){0};
+    server->notes = (struct ps_note_writer){0};
     server->noting = false;
     enum ps_status status = ps_registry_init(&server->registry, &server->kv->base, "", NULL);
     PS_ASSERT(status == PS_OK);
@@ -143,7 +143,7 @@ static void end_process(struct sim_server *server)
 {
     server->running = false;
     server->paused = false;
-    server->noter.epoch = 0;
+    server->notes.epoch = 0;
     sim_server_forget_calls(server);
     sim_journal_close(server);
     ps_saver_give_up(&server->saving);

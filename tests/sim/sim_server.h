@@ -1,4 +1,4 @@
-/* A server process: the real service, coordinator, loader and saver, behind a model of what the
+/* A server process: the real service, coordinator, recovery and saver, behind a model of what the
  * server's threads and its network do around them.
  *
  * Threads:  one.
@@ -10,8 +10,8 @@
 #define PS_TESTS_SIM_SIM_SERVER_H
 
 #include "server/core/ownership/coordinator_driver.h"
-#include "server/core/recovery/loader.h"
-#include "server/core/recovery/noter.h"
+#include "server/core/recovery/note_writer.h"
+#include "server/core/recovery/recovery_run.h"
 #include "server/core/recovery/saver.h"
 #include "tests/sim/sim_kv.h"
 #include "tests/sim/sim_network.h"
@@ -83,9 +83,9 @@ struct sim_server {
     bool spare;
 
     struct sim_journal journal;
-    struct ps_noter noter;
-    bool noting;             /* a turn of it is to come */
-    struct ps_loaded loaded; /* by the job at work, whose journal is opened next */
+    struct ps_note_writer notes;
+    bool noting;                   /* a turn of it is to come */
+    struct ps_recovered recovered; /* by the job at work, whose journal is opened next */
     enum ps_status load_status;
     struct ps_claim claim;    /* of the job at work */
     bool publishes;           /* the save at work does */
@@ -129,7 +129,7 @@ void sim_server_hooks(struct sim_server *server, struct ps_coordinator_hooks *ho
 
 /* sim_server_journal.c: the journal of a new claim; wake is the service's journal_wanted. */
 PS_MUST_USE enum ps_status sim_journal_open(struct sim_server *server,
-                                            const struct ps_loaded *loaded);
+                                            const struct ps_recovered *recovered);
 void sim_journal_close(struct sim_server *server);
 void sim_journal_wake(void *self);
 const struct ps_files *sim_journal_files(struct sim_server *server, uint32_t index);

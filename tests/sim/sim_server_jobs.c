@@ -1,6 +1,8 @@
 /* What the server's other thread does: loads, writes, publishes; and its disk. */
 #include "base/assert.h"
-#include "server/core/recovery/loader.h"
+#include "server/core/recovery/recovery_apply.h"
+#include "server/core/recovery/recovery_run.h"
+#include "server/core/recovery/snapshot.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_server.h"
 
@@ -110,7 +112,7 @@ static enum ps_status put_zeros(void *self, struct ps_journal_row *row, struct p
     struct ps_bytes piece = {zeros, row->record.content.size};
     PS_ASSERT(piece.size <= sizeof zeros);
     row->record.content = ps_view_of(&piece);
-    enum ps_status status = ps_service_replay(server->service, &row->record, error);
+    enum ps_status status = ps_recovery_apply(server->service, &row->record, error);
     if (status == PS_OK)
         ps_journal_row_release(row);
     return status;
@@ -123,32 +125,32 @@ static enum ps_status finish_replay(void *self, struct ps_error *error)
     return PS_OK;
 }
 
-static void trace_loaded(struct sim_server *server, const struct ps_loaded *loaded)
+static void trace_loaded(struct sim_server *server, const struct ps_recovered *recovered)
 {
     char replayed[64] = "";
-    if (loaded->replayed_count > 0)
-        snprintf(replayed, sizeof replayed, ", replays up to %" PRIu64, loaded->position);
+    if (recovered->replayed_count > 0)
+        snprintf(replayed, sizeof replayed, ", replays up to %" PRIu64, recovered->position);
     sim_trace(server->world, server->name, "loads epoch %" PRIu64 ", position %" PRIu64 "%s%s",
-              loaded->place.epoch, loaded->place.position, replayed,
-              loaded->damaged_count > 0 ? ", passing over damage" : "");
+              recovered->place.epoch, recovered->place.position, replayed,
+              recovered->damaged_count > 0 ? ", passing over damage" : "");
 }
 
 /* Opens the journal behind what was loaded, or behind nothing, and lets the service begin. */
 static enum ps_status begin(struct sim_server *server)
 {
     enum ps_status status = server->load_status;
-    const struct ps_loaded *loaded = &server->loaded;
-    enum ps_status opened = sim_journal_open(server, loaded);
+    const struct ps_recovered *recovered = &server->recovered;
+    enum ps_status opened = sim_journal_open(server, recovered);
     if (status == PS_OK && opened != PS_OK)
         ps_service_give_up_recovery(server->service);
     if (opened != PS_OK)
         return opened;
     if (status == PS_OK) {
-        trace_loaded(server, loaded);
-        ps_service_begin_recovered(server->service, loaded->position);
-        sim_checker_loaded(server->world, server, loaded);
+        trace_loaded(server, recovered);
+        ps_recovery_finish(server->service, recovered->position);
+        sim_checker_loaded(server->world, server, recovered);
     }
-    sim_checker_began(server->world, server, loaded);
+    sim_checker_began(server->world, server, recovered);
     return status;
 }
 
@@ -202,18 +204,19 @@ static void load(struct sim_world *world, void *subject, uint64_t generation, ui
         post_told(server, tell_loaded, status);
         return;
     }
-    struct ps_loader loader = {.service = server->service,
-                               .files = sim_server_files(server, index),
-                               .folder = FOLDER,
-                               .memory = &world->memory};
+    struct ps_recovery recovery = {.service = server->service,
+                                   .files = sim_server_files(server, index),
+                                   .folder = FOLDER,
+                                   .memory = &world->memory};
     const struct ps_replay_sink bent = {.put = put_zeros, .finish = finish_replay, .self = server};
     if (world->options.mutation == SIM_MUTATION_REPLAY_BENT)
-        loader.sink = &bent;
+        recovery.sink = &bent;
     if (status == PS_OK)
-        loader.pointer = (struct ps_bytes){entries.entries[0].value, entries.entries[0].value_size};
-    status = sim_notes_read(server, &loader.noted);
+        recovery.pointer =
+            (struct ps_bytes){entries.entries[0].value, entries.entries[0].value_size};
+    status = sim_notes_read(server, &recovery.noted);
     if (status == PS_OK)
-        status = ps_loader_load(&loader, &server->loaded, &error);
+        status = ps_recovery_run(&recovery, &server->recovered, &error);
     server->load_status = status;
     ps_kv_entries_release(&entries);
     begin_or_not(server);

@@ -50,21 +50,21 @@ void sim_journal_close(struct sim_server *server)
     server->journal = (struct sim_journal){0};
 }
 
-static enum ps_status open_writer(struct sim_server *server, const struct ps_loaded *loaded)
+static enum ps_status open_writer(struct sim_server *server, const struct ps_recovered *recovered)
 {
     const struct ps_journal_facts facts = {.index = server->claim.index,
                                            .shard_count = server->world->options.shard_count,
                                            .epoch = server->claim.epoch,
-                                           .position = loaded->durable,
-                                           .previous_epoch = loaded->epoch,
-                                           .repeat_to = loaded->position};
+                                           .position = recovered->durable,
+                                           .previous_epoch = recovered->epoch,
+                                           .repeat_to = recovered->position};
     return ps_journal_writer_open(sim_journal_files(server, server->claim.index), FOLDER, &facts,
                                   server->world->options.large ? SEGMENT_BYTES_LARGE
                                                                : SEGMENT_BYTES,
                                   &server->world->memory, &server->journal.writer, NULL);
 }
 
-enum ps_status sim_journal_open(struct sim_server *server, const struct ps_loaded *loaded)
+enum ps_status sim_journal_open(struct sim_server *server, const struct ps_recovered *recovered)
 {
     struct sim_journal *journal = &server->journal;
     if (!server->world->options.journals)
@@ -73,7 +73,7 @@ enum ps_status sim_journal_open(struct sim_server *server, const struct ps_loade
     ps_journal_writer_close(journal->writer);
     journal->writer = NULL;
     journal->failed = false;
-    PS_TRY(open_writer(server, loaded));
+    PS_TRY(open_writer(server, recovered));
     sim_notes_begin(server);
     return PS_OK;
 }

@@ -1,5 +1,5 @@
-/* What the server's thread for notes does: the real noter, woken when something is durable, over a
- * connection to the store of its own. */
+/* What the server's thread for notes does: the real note writer, woken when something is durable,
+ * over a connection to the store of its own. */
 #include "base/assert.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_server.h"
@@ -27,17 +27,17 @@ static void post(struct sim_server *server, uint64_t after_ms)
 
 void sim_notes_begin(struct sim_server *server)
 {
-    server->noter = (struct ps_noter){.service = server->service,
-                                      .files = sim_journal_files(server, server->claim.index),
-                                      .registry = &server->note_registry,
-                                      .clock = &server->world->clock};
-    ps_noter_begin(&server->noter, FOLDER, &server->claim, server->claim.epoch);
+    server->notes = (struct ps_note_writer){.service = server->service,
+                                            .files = sim_journal_files(server, server->claim.index),
+                                            .registry = &server->note_registry,
+                                            .clock = &server->world->clock};
+    ps_note_writer_begin(&server->notes, FOLDER, &server->claim, server->claim.epoch);
     sim_notes_wake(server);
 }
 
 void sim_notes_wake(struct sim_server *server)
 {
-    if (server->noter.epoch != 0 && !server->noting)
+    if (server->notes.epoch != 0 && !server->noting)
         post(server, 1);
 }
 
@@ -63,10 +63,10 @@ enum ps_status sim_notes_read(struct sim_server *server, struct ps_journal_note 
 /* SIM_MUTATION_NOTE_AHEAD: the next position, too. */
 static void note_ahead(struct sim_server *server)
 {
-    struct ps_noter_place *place = &server->noter.folder;
+    struct ps_note_place *place = &server->notes.folder;
     struct ps_journal_note ahead = {place->noted.epoch, place->noted.position + 1};
     if (place->noted.position > 0 &&
-        ps_journal_note_put(server->noter.files, FOLDER, &place->noted, &ahead, NULL) == PS_OK)
+        ps_journal_note_put(server->notes.files, FOLDER, &place->noted, &ahead, NULL) == PS_OK)
         place->noted = ahead;
 }
 
@@ -82,7 +82,7 @@ static void turn(struct sim_world *world, void *subject, uint64_t generation, ui
     }
     server->noting = false;
     swap_chance(server);
-    uint64_t due_ms = ps_noter_turn(&server->noter);
+    uint64_t due_ms = ps_note_writer_turn(&server->notes);
     swap_chance(server);
     if (world->options.mutation == SIM_MUTATION_NOTE_AHEAD)
         note_ahead(server);

@@ -2,7 +2,7 @@
 #include "tools/psckpt/pointer_change.h"
 
 #include "checkpoint/journal_note.h"
-#include "server/core/recovery/loader_verdict.h"
+#include "server/core/recovery/recovery_verdict.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -28,7 +28,7 @@ enum ps_status pointer_change_plan(struct pointer_change *change, struct publish
     enum ps_status status = published_place(from, change->job, change->index, &change->old, error);
     change->had_pointer = status == PS_OK;
     change->journal_is_gone =
-        change->had_pointer && ps_loader_journal_is_gone(journal, &change->old);
+        change->had_pointer && ps_recovery_journal_is_gone(journal, &change->old);
     if (status != PS_OK && status != PS_ERR_NOT_FOUND && status != PS_ERR_CORRUPT)
         return status;
     return find_reached(change, from, folder, error);

@@ -4,7 +4,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/journal.h"
 #include "checkpoint/journal_segments.h"
-#include "server/core/recovery/loader_replay.h"
+#include "server/core/recovery/recovery_replay.h"
 #include "tools/psckpt/checkpoint_survey.h"
 #include "tools/psckpt/published.h"
 #include "tools/psckpt/shard_folders.h"
@@ -105,7 +105,7 @@ static enum ps_status prune_checkpoints(struct pruning *pruning, struct folder_c
         bool good = false;
         (void)snprintf(path, sizeof path, "%s/%s", folder->path, entry->name);
         PS_TRY(is_whole(pruning, path, &good, error));
-        good &= !ps_loader_is_superseded(&content->segments, entry->epoch, entry->position);
+        good &= !ps_recovery_is_superseded(&content->segments, entry->epoch, entry->position);
         bool stays =
             !good || good_count < tool->options.keep || strcmp(published, entry->uuid) == 0;
         good_count += good;

@@ -4,7 +4,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/checkpoint_name.h"
 #include "checkpoint/journal.h"
-#include "server/core/recovery/loader_replay.h"
+#include "server/core/recovery/recovery_replay.h"
 #include "tools/json_document.h"
 #include "tools/psckpt/checkpoint_survey.h"
 #include "tools/psckpt/journal_survey.h"
@@ -241,7 +241,7 @@ static enum ps_status verify_chain(struct verifying *verifying, const char *fold
     const struct ps_catalog_entry *newest = NULL;
     for (size_t i = catalog.count; i > 0 && status == PS_OK; i--) {
         const struct ps_catalog_entry *entry = &catalog.entries[i - 1];
-        if (!ps_loader_is_superseded(&segments, entry->epoch, entry->position))
+        if (!ps_recovery_is_superseded(&segments, entry->epoch, entry->position))
             newest = entry;
     }
     if (newest != NULL && verifying->damaged_count == 0)

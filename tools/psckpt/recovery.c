@@ -5,7 +5,10 @@
 #include "base/clock.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/journal_segments.h"
-#include "server/core/recovery/loader_replay.h"
+#include "server/core/recovery/recovery_apply.h"
+#include "server/core/recovery/recovery_fill.h"
+#include "server/core/recovery/recovery_replay.h"
+#include "server/core/recovery/snapshot.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -104,7 +107,7 @@ static enum ps_status try_each(struct recovery *recovery, const struct recovery_
     for (size_t i = 0; i < catalog->count; i++) {
         const struct ps_catalog_entry *entry = &catalog->entries[i];
         bool wanted = wish->to == RECOVERY_TO_END || entry->position <= wish->to;
-        if (!wanted || ps_loader_is_superseded(segments, entry->epoch, entry->position))
+        if (!wanted || ps_recovery_is_superseded(segments, entry->epoch, entry->position))
             continue;
         char path[1200];
         struct ps_error why = {0};
@@ -197,7 +200,7 @@ static enum ps_status begin_service(struct recovery *recovery, const struct reco
         state->facts.sessions = (struct ps_bytes){NULL, 0};
         /* Whatever epochs there are: they are all before this one. */
         ps_service_own(state->service, facts->index, facts->shard_count, UINT64_MAX, "");
-        status = ps_service_begin_loaded(state->service, reader, error);
+        status = ps_recovery_fill(state->service, reader, NULL, error);
     }
     ps_checkpoint_close(reader);
     return status;
@@ -211,19 +214,20 @@ static enum ps_status replay(struct recovery *recovery, const struct recovery_wi
     struct shard_state *state = &recovery->state;
     struct replaying replaying = {.recovery = recovery, .wish = wish};
     const struct ps_replay_sink sink = {put_record, finish_records, &replaying};
-    const struct ps_loader loader = {.service = state->service,
-                                     .files = wish->files,
-                                     .folder = folder,
-                                     .memory = wish->memory,
-                                     .sink = &sink};
-    struct ps_loaded loaded = {.place = {.position = recovery->begin, .epoch = state->facts.epoch}};
+    const struct ps_recovery way = {.service = state->service,
+                                    .files = wish->files,
+                                    .folder = folder,
+                                    .memory = wish->memory,
+                                    .sink = &sink};
+    struct ps_recovered recovered = {
+        .place = {.position = recovery->begin, .epoch = state->facts.epoch}};
     if (recovery->begin >= wish->to)
         return take_state(recovery, error);
     ps_service_enter_thread();
     progress_begin(wish->progress, "replaying", 0);
-    enum ps_status status = ps_loader_replay(&loader, segments, &loaded, error);
+    enum ps_status status = ps_recovery_replay(&way, segments, &recovered, error);
     progress_end(wish->progress);
-    recovery->cut = loaded.cut_bytes;
+    recovery->cut = recovered.cut_bytes;
     if (replaying.reached)
         status = PS_OK;
     if (recovery->replayed > 0)
@@ -237,9 +241,9 @@ static enum ps_status put_record(void *self, struct ps_journal_row *row, struct 
     struct recovery *recovery = replaying->recovery;
     progress_add(replaying->wish->progress, row->record.content.size);
     if (replaying->wish->checkpoint != NULL)
-        PS_TRY(ps_service_replay_missing(recovery->state.service, &row->record, error));
+        PS_TRY(ps_recovery_apply_missing(recovery->state.service, &row->record, error));
     else
-        PS_TRY(ps_service_replay(recovery->state.service, &row->record, error));
+        PS_TRY(ps_recovery_apply(recovery->state.service, &row->record, error));
     replaying->epoch = row->record.epoch;
     recovery->replayed++;
     replaying->reached = row->record.position == replaying->wish->to;
@@ -261,8 +265,8 @@ static enum ps_status take_state(struct recovery *recovery, struct ps_error *err
 {
     struct shard_state *state = &recovery->state;
     state->facts.position = recovery->begin + recovery->replayed;
-    ps_service_begin_recovered(state->service, state->facts.position);
-    PS_TRY(ps_service_snapshot(state->service, &state->snapshot, error));
+    ps_recovery_finish(state->service, state->facts.position);
+    PS_TRY(ps_snapshot_take(state->service, &state->snapshot, error));
     state->parameters = state->snapshot.parameters;
     state->count = state->snapshot.parameter_count;
     state->facts.sessions = state->snapshot.facts.sessions;

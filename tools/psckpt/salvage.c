@@ -4,7 +4,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/journal_segments.h"
 #include "optimizer/optimizer.h"
-#include "server/core/recovery/loader_replay.h"
+#include "server/core/recovery/recovery_replay.h"
 #include "server/core/update/parameter_settings.h"
 #include "tools/psckpt/session_summary.h"
 
@@ -102,7 +102,7 @@ static enum ps_status open_folder(struct salvaging *salvaging, struct ps_error *
         char path[sizeof salvaging->sources[0].path];
         (void)snprintf(path, sizeof path, "%.1000s/%s", salvaging->path, entry->name);
         if (salvaging->source_count < SALVAGE_FILES_MAX &&
-            !ps_loader_is_superseded(&segments, entry->epoch, entry->position))
+            !ps_recovery_is_superseded(&segments, entry->epoch, entry->position))
             status = open_source(salvaging, path, error);
     }
     ps_journal_segments_fini(&segments);

@@ -9,6 +9,7 @@
 #ifndef PS_TOOLS_SHARD_STATE_H
 #define PS_TOOLS_SHARD_STATE_H
 
+#include "server/core/recovery/snapshot.h"
 #include "server/core/requests/service.h"
 #include "tools/psckpt/progress.h"
 

@@ -1,9 +1,9 @@
-/* The life of one server as a step function: an event first changes what is known (here), then the
- * state and the time say what is to be done next (coordinator_plan.c). */
+/* One server from start to end as a step function: an event first changes what is known (here),
+ * then the state and the time say what is to be done next (coordinator_plan.c). */
 #include "server/core/ownership/coordinator.h"
 
 #include "base/assert.h"
-#include "server/core/ownership/coordinator_moves.h"
+#include "server/core/ownership/coordinator_transitions.h"
 
 #include <string.h>
 
@@ -111,14 +111,14 @@ static void on_result(struct ps_coordinator *c, const struct ps_event *event,
         return;
     case PS_EVENT_WATCHED:
         c->watching = event->status == PS_OK;
-        ps_coordinator_settle(c, event->status);
+        ps_coordinator_attempted(c, event->status);
         return;
     case PS_EVENT_FORGOTTEN:
         on_fenced_write(c, event, PS_COORDINATOR_LISTENING, actions);
         return;
     case PS_EVENT_LISTENING:
         if (event->status == PS_OK)
-            ps_coordinator_go(c, PS_COORDINATOR_PUBLISHING);
+            ps_coordinator_enter(c, PS_COORDINATOR_PUBLISHING);
         else
             ps_coordinator_fail(c, event->status); /* the address is taken: no waiting cures that */
         return;
@@ -134,13 +134,13 @@ static void on_result(struct ps_coordinator *c, const struct ps_event *event,
 static void on_learned(struct ps_coordinator *c, const struct ps_event *event)
 {
     if (event->status != PS_OK) {
-        ps_coordinator_settle(c, event->status);
+        ps_coordinator_attempted(c, event->status);
         return;
     }
     PS_ASSERT(event->shard_count > 0 && event->shard_count <= PS_SHARDS_MAX);
     PS_ASSERT(c->options.index_wish == PS_INDEX_ANY || c->options.index_wish < event->shard_count);
     c->shard_count = event->shard_count;
-    ps_coordinator_go(c, PS_COORDINATOR_GRANTING);
+    ps_coordinator_enter(c, PS_COORDINATOR_GRANTING);
 }
 
 /* A grant of unknown fate leaves a lease that holds no key: it ends by itself. */
@@ -148,7 +148,7 @@ static void on_granted(struct ps_coordinator *c, const struct ps_event *event)
 {
     PS_ASSERT(c->lease.id == 0);
     if (event->status != PS_OK) {
-        ps_coordinator_settle(c, event->status);
+        ps_coordinator_attempted(c, event->status);
         return;
     }
     PS_ASSERT(event->lease.id != 0 && event->started_ms <= c->now_ms);
@@ -158,7 +158,7 @@ static void on_granted(struct ps_coordinator *c, const struct ps_event *event)
     c->keep_failures = 0;
     c->proof_ms =
         ps_coordinator_later(event->started_ms, ps_coordinator_proof_span_ms(c->options.ttl_ms));
-    ps_coordinator_go(c, PS_COORDINATOR_CLAIMING);
+    ps_coordinator_enter(c, PS_COORDINATOR_CLAIMING);
 }
 
 static void on_claimed(struct ps_coordinator *c, const struct ps_event *event,
@@ -172,20 +172,21 @@ static void on_claimed(struct ps_coordinator *c, const struct ps_event *event,
         c->watching = false;
         ps_actions_add(actions, PS_ACTION_OWN, 0);
         ps_actions_add(actions, PS_ACTION_PROVE, c->proof_ms);
-        ps_coordinator_go(c, PS_COORDINATOR_LOADING);
+        ps_coordinator_enter(c, PS_COORDINATOR_LOADING);
         return;
     }
     if (event->status == PS_ERR_BUSY) {
         c->recheck_ms = ps_coordinator_later(c->now_ms, c->options.ttl_ms);
-        ps_coordinator_go(c, PS_COORDINATOR_SPARE);
+        ps_coordinator_enter(c, PS_COORDINATOR_SPARE);
         return;
     }
     if (event->status == PS_ERR_LEASE_LOST)
         ps_coordinator_lose(c, true, actions);
     else if (ps_status_remedy(event->status) == PS_REMEDY_UNKNOWN)
-        ps_coordinator_go(c, PS_COORDINATOR_RELEASING); /* an index may hang on this lease (B12) */
+        ps_coordinator_enter(c,
+                             PS_COORDINATOR_RELEASING); /* an index may hang on this lease (B12) */
     else
-        ps_coordinator_settle(c, event->status);
+        ps_coordinator_attempted(c, event->status);
 }
 
 /* Without a clear answer nothing is known to have changed: the proof runs out by itself. */
@@ -221,10 +222,10 @@ static void on_fenced_write(struct ps_coordinator *c, const struct ps_event *eve
                             enum ps_coordinator_state next, struct ps_actions *actions)
 {
     if (event->status == PS_OK) {
-        ps_coordinator_go(c, next);
+        ps_coordinator_enter(c, next);
         if (next != PS_COORDINATOR_SERVING)
             return;
-        c->short_lives = 0;
+        c->short_terms = 0;
         if (c->options.save_interval_ms != 0)
             c->save_due_ms = ps_coordinator_later(c->now_ms, c->options.save_interval_ms);
         return;
@@ -234,7 +235,7 @@ static void on_fenced_write(struct ps_coordinator *c, const struct ps_event *eve
     else if (ps_status_remedy(event->status) == PS_REMEDY_REROUTE)
         ps_coordinator_lose(c, false, actions);
     else
-        ps_coordinator_settle(c, event->status);
+        ps_coordinator_attempted(c, event->status);
 }
 
 static void on_revoked(struct ps_coordinator *c, enum ps_status status, struct ps_actions *actions)
@@ -248,8 +249,8 @@ static void on_revoked(struct ps_coordinator *c, enum ps_status status, struct p
 
 static void on_loaded(struct ps_coordinator *c, enum ps_status status, struct ps_actions *actions)
 {
-    PS_ASSERT(c->job == PS_ACTION_LOAD);
-    c->job = PS_ACTION_NONE;
+    PS_ASSERT(c->task == PS_ACTION_LOAD);
+    c->task = PS_ACTION_NONE;
     if (c->state != PS_COORDINATOR_LOADING) {
         PS_ASSERT(c->state == PS_COORDINATOR_LOSING || c->broken);
         return;
@@ -258,11 +259,12 @@ static void on_loaded(struct ps_coordinator *c, enum ps_status status, struct ps
     if (status == PS_OK) {
         c->begun = true;
         c->wanted = c->options.saves; /* B3: saved again at once, under its own epoch */
-        ps_coordinator_go(c, PS_COORDINATOR_LISTENING);
+        ps_coordinator_enter(c, PS_COORDINATOR_LISTENING);
     } else if (status == PS_ERR_NOT_FOUND) {
         c->begun = true;
         ps_actions_add(actions, PS_ACTION_BEGIN_EMPTY, 0);
-        ps_coordinator_go(c, PS_COORDINATOR_FORGETTING); /* B6: the job must be initialised again */
+        ps_coordinator_enter(c,
+                             PS_COORDINATOR_FORGETTING); /* B6: the job must be initialised again */
     } else if (remedy == PS_REMEDY_REROUTE || status == PS_ERR_LEASE_LOST) {
         ps_coordinator_lose(c, false, actions);
     } else if (remedy == PS_REMEDY_RETRY || remedy == PS_REMEDY_UNKNOWN) {
@@ -275,8 +277,8 @@ static void on_loaded(struct ps_coordinator *c, enum ps_status status, struct ps
 
 static void on_saved(struct ps_coordinator *c, enum ps_status status, struct ps_actions *actions)
 {
-    PS_ASSERT(c->job == PS_ACTION_SAVE);
-    c->job = PS_ACTION_NONE;
+    PS_ASSERT(c->task == PS_ACTION_SAVE);
+    c->task = PS_ACTION_NONE;
     if (c->broken)
         return;
     if (status == PS_OK || status == PS_ERR_NOT_READY) {

@@ -90,7 +90,7 @@ enum ps_coordinator_state {
     X(PS_ACTION_BEGIN_EMPTY, "begin_empty") /* tell the service that nothing is to load */      \
     X(PS_ACTION_PROVE, "prove")             /* ownership holds until `until_ms` */              \
     X(PS_ACTION_RESET, "reset")             /* ownership is gone: drop every parameter */       \
-    X(PS_ACTION_END, "end")                 /* the last action of a life */
+    X(PS_ACTION_END, "end")                 /* the last action of all */
 
 #define PS_ACTION_ENUM(TAG, word) TAG,
 enum ps_action_type { PS_ACTION_TABLE(PS_ACTION_ENUM) PS_ACTION_COUNT };
@@ -148,11 +148,11 @@ struct ps_coordinator {
     struct ps_random random;
     enum ps_coordinator_state state;
     enum ps_action_type asking; /* the question that is out, or NONE */
-    enum ps_action_type job;    /* LOAD or SAVE at work, or NONE */
+    enum ps_action_type task;   /* LOAD or SAVE at work, or NONE */
     uint64_t now_ms;            /* of the last event */
     uint64_t retry_ms;          /* the state's next attempt */
     uint32_t failures;          /* of the state's attempts in a row */
-    uint32_t short_lives;       /* that ended without serving, in a row */
+    uint32_t short_terms;       /* leases that ended without serving, in a row */
 
     uint32_t shard_count;
     struct ps_kv_lease lease; /* 0: none that may live */
@@ -180,7 +180,7 @@ struct ps_coordinator {
     uint64_t drain_until_ms;
     bool last_saving;
     bool last_saved;
-    enum ps_status outcome; /* of the whole life */
+    enum ps_status outcome; /* of the whole run */
 };
 
 /* The first TICK starts it. */

@@ -1,9 +1,9 @@
 /* The coordinator's turns: what was answered, told or seen is fed to it, one question to the store
- * per turn (coordinator_hands.c) and everything else at once. */
+ * per turn (coordinator_effects.c) and everything else at once. */
 #include "server/core/ownership/coordinator_driver.h"
 
 #include "base/assert.h"
-#include "server/core/ownership/coordinator_hands.h"
+#include "server/core/ownership/coordinator_effects.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static bool take_mail(struct ps_coordinator_driver *driver, struct ps_event *eve
 static bool take_news(struct ps_coordinator_driver *driver, struct ps_event *event);
 static void feed(struct ps_coordinator_driver *driver, const struct ps_event *event);
 
-/* ---- Life ---- */
+/* ---- Beginning and end ---- */
 
 enum ps_status ps_coordinator_driver_create(const struct ps_coordinator_driver_options *options,
                                             struct ps_coordinator_driver **out,
@@ -89,7 +89,7 @@ uint64_t ps_coordinator_driver_turn(struct ps_coordinator_driver *driver)
         feed(driver, &event);
     if (!driver->answered && driver->coordinator.state != PS_COORDINATOR_ENDED)
         feed(driver, &(struct ps_event){.type = PS_EVENT_TICK});
-    ps_coordinator_hands_note_proof(driver);
+    ps_coordinator_effects_note_proof(driver);
     return driver->answered ? ps_now_ms(driver->clock) : driver->wake_ms;
 }
 
@@ -158,9 +158,9 @@ static bool take_mail(struct ps_coordinator_driver *driver, struct ps_event *eve
 
     event->status = error.status;
     if (event->type == PS_EVENT_LOADED)
-        ps_coordinator_hands_note(driver, PS_ACTION_LOAD, &error);
+        ps_coordinator_effects_note(driver, PS_ACTION_LOAD, &error);
     if (event->type == PS_EVENT_SAVED)
-        ps_coordinator_hands_note(driver, PS_ACTION_SAVE, &error);
+        ps_coordinator_effects_note(driver, PS_ACTION_SAVE, &error);
     return taken || take_news(driver, event);
 }
 
@@ -189,10 +189,10 @@ static void feed(struct ps_coordinator_driver *driver, const struct ps_event *ev
     dated.now_ms = ps_now_ms(driver->clock);
     dated.nothing_new = ps_service_has_nothing_new(driver->service, NULL, NULL);
     ps_coordinator_step(&driver->coordinator, &dated, &actions);
-    ps_coordinator_hands_note_state(driver, before);
+    ps_coordinator_effects_note_state(driver, before);
     driver->wake_ms = actions.wake_ms;
     for (size_t i = 0; i < actions.count; i++)
-        ps_coordinator_hands_do(driver, &actions.list[i]);
+        ps_coordinator_effects_run(driver, &actions.list[i]);
 }
 
 /* ---- From any thread ---- */

@@ -11,7 +11,7 @@
  * Blocking: a turn asks the store at most one question, for a third of the lease at most; wait
  *           returns at its deadline or when something was told.
  * Errors:   a turn cannot fail: every wait has a reason, which is logged once. `ended` says why a
- *           life ended that could not go on.
+ *           run ended that could not go on.
  * Memory:   fixed size after create.
  */
 #ifndef PS_SERVER_CORE_COORDINATOR_DRIVER_H
@@ -28,7 +28,7 @@
  * returns. At most one of load and save is at work at any time. `claim` is borrowed for the call.
  */
 struct ps_coordinator_hooks {
-    /* Fill the service from the newest whole checkpoint of this shard (ps_service_begin_loaded). */
+    /* Fill the service from the newest whole checkpoint of this shard (ps_recovery_fill). */
     void (*load)(void *self, const struct ps_claim *claim, uint32_t shard_count);
     /* Write a checkpoint; `publish`: then put its pointer and sweep. Without, the lease cannot be
      * proved: only the file, for the next owner that finds it. */
@@ -64,10 +64,10 @@ void ps_coordinator_driver_destroy(struct ps_coordinator_driver *driver);
 uint64_t ps_coordinator_driver_turn(struct ps_coordinator_driver *driver);
 
 /* Waits until `until_ms`, until something is told, or, for a spare, until servers come or go.
- * Returns at once when the life is over. */
+ * Returns at once when the run is over. */
 void ps_coordinator_driver_wait(struct ps_coordinator_driver *driver, uint64_t until_ms);
 
-/* True when the life is over: nothing is owned, and no hook will be called again. `why` has PS_OK
+/* True when the run is over: nothing is owned, and no hook will be called again. `why` has PS_OK
  * after a clean stop, and the first failure otherwise. `why` may be NULL. */
 bool ps_coordinator_driver_ended(const struct ps_coordinator_driver *driver, struct ps_error *why);
 
@@ -81,14 +81,14 @@ ps_coordinator_driver_coordinator(const struct ps_coordinator_driver *driver);
 void ps_coordinator_driver_tell_stop(struct ps_coordinator_driver *driver);
 
 /* End at once: what is in memory is lost or cannot be trusted, nothing is saved, and the lease is
- * given back so that another server may have the shard. `why` becomes the life's outcome; its
+ * given back so that another server may have the shard. `why` becomes the outcome of the run; its
  * status is not PS_OK. */
 void ps_coordinator_driver_tell_broken(struct ps_coordinator_driver *driver,
                                        const struct ps_error *why);
 
 /* PS_OK               the service is READY
  * PS_ERR_NOT_FOUND    there is no checkpoint of this shard: it begins empty
- * otherwise           `why` says it; tried again where the status table says so, else the life ends
+ * otherwise           `why` says it; tried again where the status table says so, else the run ends
  */
 void ps_coordinator_driver_tell_loaded(struct ps_coordinator_driver *driver, enum ps_status status,
                                        const struct ps_error *why);

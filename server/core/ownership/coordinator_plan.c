@@ -1,6 +1,6 @@
 /* What is next: looks at the state and the time, and asks, starts or waits. */
 #include "base/assert.h"
-#include "server/core/ownership/coordinator_moves.h"
+#include "server/core/ownership/coordinator_transitions.h"
 
 #define DRAIN_PATIENCE_MS 1000 /* beyond the drain's own deadline */
 #define LAST_REVOKES_MAX 3
@@ -45,7 +45,7 @@ void ps_coordinator_pursue(struct ps_coordinator *c, struct ps_actions *actions)
 static void turn_to_the_end(struct ps_coordinator *c, struct ps_actions *actions)
 {
     if (c->broken && c->state != PS_COORDINATOR_RELEASING) {
-        ps_coordinator_go(c, PS_COORDINATOR_RELEASING);
+        ps_coordinator_enter(c, PS_COORDINATOR_RELEASING);
         return;
     }
     switch (c->state) {
@@ -53,11 +53,11 @@ static void turn_to_the_end(struct ps_coordinator *c, struct ps_actions *actions
     case PS_COORDINATOR_GRANTING:
     case PS_COORDINATOR_CLAIMING:
     case PS_COORDINATOR_SPARE:
-        ps_coordinator_go(c, PS_COORDINATOR_RELEASING);
+        ps_coordinator_enter(c, PS_COORDINATOR_RELEASING);
         return;
     case PS_COORDINATOR_LOADING:
-        if (c->job == PS_ACTION_NONE)
-            ps_coordinator_go(c, PS_COORDINATOR_RELEASING);
+        if (c->task == PS_ACTION_NONE)
+            ps_coordinator_enter(c, PS_COORDINATOR_RELEASING);
         return;
     case PS_COORDINATOR_FORGETTING:
     case PS_COORDINATOR_LISTENING:
@@ -65,7 +65,7 @@ static void turn_to_the_end(struct ps_coordinator *c, struct ps_actions *actions
     case PS_COORDINATOR_SERVING:
         c->drain_until_ms = ps_coordinator_later(c->now_ms, c->options.drain_ms);
         ps_actions_add(actions, PS_ACTION_DRAIN, c->drain_until_ms);
-        ps_coordinator_go(c, PS_COORDINATOR_DRAINING);
+        ps_coordinator_enter(c, PS_COORDINATOR_DRAINING);
         return;
     default:
         return; /* on the way already */
@@ -88,8 +88,8 @@ static void pursue_state(struct ps_coordinator *c, struct ps_actions *actions)
         pursue_spare(c, actions);
         return;
     case PS_COORDINATOR_LOADING:
-        if (c->job == PS_ACTION_NONE) {
-            c->job = PS_ACTION_LOAD;
+        if (c->task == PS_ACTION_NONE) {
+            c->task = PS_ACTION_LOAD;
             ps_actions_add(actions, PS_ACTION_LOAD, 0);
         }
         return;
@@ -109,7 +109,7 @@ static void pursue_state(struct ps_coordinator *c, struct ps_actions *actions)
         if (c->drained || c->now_ms >= ps_coordinator_later(c->drain_until_ms, DRAIN_PATIENCE_MS)) {
             c->save_failures = 0;
             c->save_retry_ms = c->now_ms;
-            ps_coordinator_go(c, PS_COORDINATOR_SAVING_LAST);
+            ps_coordinator_enter(c, PS_COORDINATOR_SAVING_LAST);
         }
         return;
     case PS_COORDINATOR_SAVING_LAST:
@@ -129,14 +129,14 @@ static void pursue_state(struct ps_coordinator *c, struct ps_actions *actions)
 static void pursue_spare(struct ps_coordinator *c, struct ps_actions *actions)
 {
     if (c->now_ms >= c->recheck_ms)
-        ps_coordinator_go(c, PS_COORDINATOR_CLAIMING);
+        ps_coordinator_enter(c, PS_COORDINATOR_CLAIMING);
     else if (!c->watching)
         ps_coordinator_ask(c, PS_ACTION_WATCH, actions);
 }
 
 static void pursue_saves(struct ps_coordinator *c, struct ps_actions *actions)
 {
-    if (!c->options.saves || c->job != PS_ACTION_NONE || c->now_ms < c->save_retry_ms)
+    if (!c->options.saves || c->task != PS_ACTION_NONE || c->now_ms < c->save_retry_ms)
         return;
     if (!ps_coordinator_is_proved(c, c->now_ms)) {
         if (!c->fence_saved)
@@ -152,10 +152,10 @@ static void pursue_saves(struct ps_coordinator *c, struct ps_actions *actions)
 
 static void pursue_last_save(struct ps_coordinator *c, struct ps_actions *actions)
 {
-    if (c->job != PS_ACTION_NONE)
+    if (c->task != PS_ACTION_NONE)
         return;
     if (!c->options.saves || !c->begun || c->last_saved) {
-        ps_coordinator_go(c, PS_COORDINATOR_RELEASING);
+        ps_coordinator_enter(c, PS_COORDINATOR_RELEASING);
         return;
     }
     if (c->now_ms >= c->save_retry_ms)
@@ -166,7 +166,7 @@ static void pursue_last_save(struct ps_coordinator *c, struct ps_actions *action
  * nobody: its name carries the old epoch. */
 static void pursue_losing(struct ps_coordinator *c, struct ps_actions *actions)
 {
-    if (c->job != PS_ACTION_NONE)
+    if (c->task != PS_ACTION_NONE)
         return;
     if (c->options.saves && c->begun && !c->fence_saved && !c->fence_saving) {
         start_save(c, false, actions);
@@ -177,7 +177,7 @@ static void pursue_losing(struct ps_coordinator *c, struct ps_actions *actions)
     c->wanted = false;
     c->save_due_ms = PS_DEADLINE_NEVER;
     c->fence_saving = c->fence_saved = false;
-    ps_coordinator_go(c, PS_COORDINATOR_RELEASING);
+    ps_coordinator_enter(c, PS_COORDINATOR_RELEASING);
 }
 
 static void pursue_releasing(struct ps_coordinator *c, struct ps_actions *actions)
@@ -196,8 +196,8 @@ static void pursue_releasing(struct ps_coordinator *c, struct ps_actions *action
 
 static void start_save(struct ps_coordinator *c, bool publish, struct ps_actions *actions)
 {
-    PS_ASSERT(c->options.saves && c->begun && c->job == PS_ACTION_NONE);
-    c->job = PS_ACTION_SAVE;
+    PS_ASSERT(c->options.saves && c->begun && c->task == PS_ACTION_NONE);
+    c->task = PS_ACTION_SAVE;
     c->save_publishes = publish;
     c->last_saving = c->state == PS_COORDINATOR_SAVING_LAST;
     c->fence_saving = !ps_coordinator_is_proved(c, c->now_ms);
@@ -227,7 +227,7 @@ uint64_t ps_coordinator_wake_ms(const struct ps_coordinator *c)
     case PS_COORDINATOR_DRAINING:
         return least(wake, ps_coordinator_later(c->drain_until_ms, DRAIN_PATIENCE_MS));
     case PS_COORDINATOR_SAVING_LAST:
-        return c->job == PS_ACTION_NONE ? least(wake, c->save_retry_ms) : wake;
+        return c->task == PS_ACTION_NONE ? least(wake, c->save_retry_ms) : wake;
     case PS_COORDINATOR_SERVING:
         break;
     default:
@@ -236,7 +236,7 @@ uint64_t ps_coordinator_wake_ms(const struct ps_coordinator *c)
     bool proved = ps_coordinator_is_proved(c, c->now_ms);
     if (proved)
         wake = least(wake, c->proof_ms);
-    if (!c->options.saves || c->job != PS_ACTION_NONE)
+    if (!c->options.saves || c->task != PS_ACTION_NONE)
         return wake;
     if (c->now_ms < c->save_retry_ms)
         return least(wake, c->save_retry_ms);

@@ -85,7 +85,7 @@ enum ps_status ps_saver_begin(const struct ps_saver *saver, struct ps_saving *sa
                               struct ps_error *error)
 {
     *saving = (struct ps_saving){.start_unix_ns = ps_unix_ns(saver->clock)};
-    PS_TRY(ps_service_snapshot(saver->service, &saving->snapshot, error));
+    PS_TRY(ps_snapshot_take(saver->service, &saving->snapshot, error));
     saving->ticket = saving->snapshot.ticket;
     return PS_OK;
 }

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "etcd/registry.h"
+#include "server/core/recovery/snapshot.h"
 #include "server/core/requests/service.h"
 
 /* How many generations stay. */

@@ -1,7 +1,7 @@
 /* One instant across all parameters. The cut is held alone only while references are counted up:
  * no byte of a parameter is copied, and pushes go on as soon as that is done. What a device needs
  * memory for is reserved before, while pushes go on. */
-#include "server/core/requests/service.h"
+#include "server/core/recovery/snapshot.h"
 
 #include "base/assert.h"
 #include "base/random.h"
@@ -44,8 +44,8 @@ static void let_go_of_device(struct ps_parameter_version *version, uint32_t arra
 static void make_uuid(struct ps_random *random, uint64_t unix_ns, char uuid[37]);
 static int compare_names(const void *a, const void *b);
 
-enum ps_status ps_service_snapshot(struct ps_service *service, struct ps_snapshot *snapshot,
-                                   struct ps_error *error)
+enum ps_status ps_snapshot_take(struct ps_service *service, struct ps_snapshot *snapshot,
+                                struct ps_error *error)
 {
     *snapshot = (struct ps_snapshot){0};
     struct holding *holding = NULL;

@@ -5,7 +5,7 @@
  *      │  ▲                                              │ ▲     │ lease proved again
  *      │  └────────────reset (ownership was lost)────────┤ │     │
  *      │                                                 └─┼──► FENCED (the lease ran out)
- *      └──begin_loaded──► RECOVERING ──begin_recovered─────┘
+ *      └──recovery_fill──► RECOVERING ──recovery_finish────┘
  *   RECOVERING ──give_up_recovery──► STARTING
  *   any ──drain──► DRAINING
  *
@@ -103,50 +103,6 @@ void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_c
 
 /* There is no state to load: wait for InitParam. */
 void ps_service_begin_empty(struct ps_service *service);
-
-/* Fills the service from a checkpoint and becomes RECOVERING: calls are refused, records of the
- * journal may be replayed, and begin_recovered ends it. On any failure the service is as empty as
- * before.
- *
- * reader              borrowed
- *
- * PS_ERR_CORRUPT      "checkpoint file checksum validation failed: ...", or a parameter that no
- *                     InitParam could have made
- * PS_ERR_UNSUPPORTED  it is of another shard, or of another number of shards
- * PS_ERR_BUSY         bytes_max would be passed; the text has the numbers
- * PS_ERR_NO_MEMORY, PS_ERR_IO
- */
-PS_MUST_USE enum ps_status ps_service_begin_loaded(struct ps_service *service,
-                                                   struct ps_checkpoint_reader *reader,
-                                                   struct ps_error *error);
-
-/* The same, with threads for the arrays; `crew` may be NULL. The allocator must be safe from any
- * thread then, and one file of the reader be readable by several at once. */
-PS_MUST_USE enum ps_status ps_service_begin_loaded_by(struct ps_service *service,
-                                                      struct ps_checkpoint_reader *reader,
-                                                      const struct ps_crew *crew,
-                                                      struct ps_error *error);
-
-/* Applies one record of the journal, as the push was applied then: no session, lease or
- * acknowledgement is asked. RECOVERING only. Records of one parameter must come in order, one at a
- * time; those of different parameters may come from several threads at once. The caller has seen to
- * it that no position is missing.
- *
- * PS_ERR_CORRUPT      the record does not fit the state: no such parameter, another type or length,
- *                     or another version than the record says
- */
-PS_MUST_USE enum ps_status ps_service_replay(struct ps_service *service,
-                                             const struct ps_record *record,
-                                             struct ps_error *error);
-
-/* The same for a state that was put together of what was whole: a record that is in it already, or
- * whose parameter is not in it, counts as a position and changes nothing. */
-PS_MUST_USE enum ps_status ps_service_replay_missing(struct ps_service *service,
-                                                     const struct ps_record *record,
-                                                     struct ps_error *error);
-
-/* Replay is over; `position` is that of the last record (or of the checkpoint): READY. */
-void ps_service_begin_recovered(struct ps_service *service, uint64_t position);
 
 /* Replay came to nothing, or the journal of this epoch cannot be opened: RECOVERING becomes
  * STARTING again, as empty as before the load. */
@@ -397,23 +353,6 @@ struct ps_ticket ps_service_newest_ticket(struct ps_service *service);
 void ps_service_not_saved(struct ps_service *service, struct ps_ticket ticket,
                           const struct ps_error *why);
 
-/* Everything of one instant (promise P3): references, not copies. */
-struct ps_snapshot {
-    struct ps_checkpoint_facts facts;
-    struct ps_checkpoint_parameter *parameters;
-    size_t parameter_count;
-    struct ps_ticket ticket; /* saving this snapshot satisfies tickets up to here */
-    /* To be told what has been read: that is let go, so that pushes need not copy it any more. */
-    struct ps_checkpoint_watcher watcher;
-    void *held; /* private */
-};
-
-/* PS_ERR_NOT_READY while there is nothing to save. Release with ps_snapshot_release. */
-PS_MUST_USE enum ps_status ps_service_snapshot(struct ps_service *service,
-                                               struct ps_snapshot *snapshot,
-                                               struct ps_error *error);
-void ps_snapshot_release(struct ps_snapshot *snapshot);
-
 /* A snapshot is durable and published: satisfies its tickets, tells the listener. */
 void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
                       const struct ps_checkpoint_place *place);
@@ -437,8 +376,8 @@ void ps_service_journal_written(struct ps_service *service, enum ps_status statu
 /* Has it failed, and is what failed still to be written? */
 bool ps_service_journal_failed(struct ps_service *service);
 
-/* How far the journal of this epoch is durable, for a note beside it (noter.h). False while there
- * is nothing to note: no journal, or no checkpoint yet that recovery could begin with. */
+/* How far the journal of this epoch is durable, for a note beside it (note_writer.h). False while
+ * there is nothing to note: no journal, or no checkpoint yet that recovery could begin with. */
 bool ps_service_journal_note(struct ps_service *service, struct ps_journal_note *note);
 
 /* True when pushes are kept in a journal: what it writes must be what was applied. */

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "proto/codec.h"
+#include "server/core/recovery/snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -129,7 +130,7 @@ static void save_first_checkpoint(struct rig *rig)
     struct ps_snapshot snapshot;
     const struct ps_checkpoint_place place = {.position = 0};
     uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), WAIT_MS);
-    while (ps_service_snapshot(rig->service, &snapshot, NULL) != PS_OK)
+    while (ps_snapshot_take(rig->service, &snapshot, NULL) != PS_OK)
         PS_ASSERT(ps_time_left_ms(ps_clock_real(), deadline_ms) > 0);
     ps_service_saved(rig->service, snapshot.ticket, &place);
     ps_snapshot_release(&snapshot);

@@ -10,6 +10,7 @@
  *
  * The end of its input ends it. */
 #include "rig.h"
+#include "server/core/recovery/snapshot.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ static void save(struct rig *rig)
 {
     struct ps_snapshot snapshot = {0};
     const struct ps_checkpoint_place place = {.epoch = 7};
-    if (ps_service_snapshot(rig->service, &snapshot, NULL) != PS_OK)
+    if (ps_snapshot_take(rig->service, &snapshot, NULL) != PS_OK)
         return;
     ps_service_saved(rig->service, snapshot.ticket, &place);
     ps_snapshot_release(&snapshot);

@@ -4,6 +4,7 @@
 #include "proto/codec.h"
 #include "proto/status_codes.h"
 #include "run_suite.h"
+#include "server/core/recovery/snapshot.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -338,7 +339,7 @@ START_TEST(a_finish_waits_for_its_checkpoint)
     raw_start(&rig.client, &finish, ps_method_path(PS_METHOD_FINISH), none, 20000);
     ck_assert(!raw_wait(&rig.client, &finish, 200, &answer));
     struct ps_snapshot snapshot;
-    ck_assert_int_eq(ps_service_snapshot(rig.service, &snapshot, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(rig.service, &snapshot, NULL), PS_OK);
     const struct ps_checkpoint_place place = {.uuid = "u", .path = "/p", .bytes = 2};
 
     ps_service_saved(rig.service, snapshot.ticket, &place);
@@ -384,7 +385,7 @@ START_TEST(a_save_says_which_checkpoint_it_was)
     raw_start(&rig.client, &save, ps_method_path(PS_METHOD_SAVE), none, 20000);
     ck_assert(!raw_wait(&rig.client, &save, 200, &answer));
     struct ps_snapshot snapshot;
-    ck_assert_int_eq(ps_service_snapshot(rig.service, &snapshot, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(rig.service, &snapshot, NULL), PS_OK);
     const struct ps_checkpoint_place place = {.uuid = "u", .path = "/p", .bytes = 2};
 
     ps_service_saved(rig.service, snapshot.ticket, &place);

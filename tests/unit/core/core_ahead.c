@@ -2,6 +2,7 @@
 #include "core_ahead.h"
 
 #include "core_kinds.h"
+#include "server/core/recovery/snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,7 +127,7 @@ void ahead_expect_same(uint64_t version)
         uint64_t pulled;
         ck_assert_int_eq(world_pull(both[i], "w", got[i], COUNT * 8, &size, &pulled), PS_OK);
         ck_assert_uint_eq(pulled, version);
-        ck_assert_int_eq(ps_service_snapshot(both[i]->service, &snapshots[i], NULL), PS_OK);
+        ck_assert_int_eq(ps_snapshot_take(both[i]->service, &snapshots[i], NULL), PS_OK);
     }
     const struct ps_checkpoint_parameter *of[2] = {snapshots[0].parameters,
                                                    snapshots[1].parameters};

@@ -1,5 +1,7 @@
 /* Disk and store of a core_world. */
 #include "tests/unit/core/core_disk.h"
+#include "server/core/recovery/recovery_apply.h"
+#include "server/core/recovery/snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,28 +32,28 @@ void disk_world_init(struct core_world *world, uint64_t epoch)
 }
 
 enum ps_status disk_load(struct core_world *world, struct memory_files *disk, const char *pointer,
-                         struct ps_loaded *loaded)
+                         struct ps_recovered *recovered)
 {
-    struct ps_loader loader = {.service = world->service,
-                               .files = memory_files_files(disk),
-                               .folder = DISK_FOLDER,
-                               .pointer = text(pointer),
-                               .memory = &world->memory};
-    enum ps_status status = ps_loader_load(&loader, loaded, &world->error);
+    struct ps_recovery recovery = {.service = world->service,
+                                   .files = memory_files_files(disk),
+                                   .folder = DISK_FOLDER,
+                                   .pointer = text(pointer),
+                                   .memory = &world->memory};
+    enum ps_status status = ps_recovery_run(&recovery, recovered, &world->error);
     if (status == PS_OK)
-        ps_service_begin_recovered(world->service, loaded->position);
+        ps_recovery_finish(world->service, recovered->position);
     return status;
 }
 
 enum ps_status disk_load_only(struct core_world *world, struct memory_files *disk,
-                              const struct ps_replay_sink *sink, struct ps_loaded *loaded)
+                              const struct ps_replay_sink *sink, struct ps_recovered *recovered)
 {
-    struct ps_loader loader = {.service = world->service,
-                               .files = memory_files_files(disk),
-                               .folder = DISK_FOLDER,
-                               .memory = &world->memory,
-                               .sink = sink};
-    return ps_loader_load(&loader, loaded, &world->error);
+    struct ps_recovery recovery = {.service = world->service,
+                                   .files = memory_files_files(disk),
+                                   .folder = DISK_FOLDER,
+                                   .memory = &world->memory,
+                                   .sink = sink};
+    return ps_recovery_run(&recovery, recovered, &world->error);
 }
 
 void disk_journal_world_init(struct core_world *world, uint64_t epoch)
@@ -61,18 +63,18 @@ void disk_journal_world_init(struct core_world *world, uint64_t epoch)
 }
 
 enum ps_status disk_recover(struct core_world *world, struct memory_files *disk, uint64_t epoch,
-                            struct ps_journal_writer **writer, struct ps_loaded *loaded)
+                            struct ps_journal_writer **writer, struct ps_recovered *recovered)
 {
-    enum ps_status status = disk_load_only(world, disk, NULL, loaded);
+    enum ps_status status = disk_load_only(world, disk, NULL, recovered);
     bool found = status == PS_OK;
     if (status != PS_OK && status != PS_ERR_NOT_FOUND)
         return status;
     const struct ps_journal_facts facts = {.index = 0,
                                            .shard_count = 1,
                                            .epoch = epoch,
-                                           .position = found ? loaded->durable : 0,
-                                           .previous_epoch = found ? loaded->epoch : 0,
-                                           .repeat_to = found ? loaded->position : 0};
+                                           .position = found ? recovered->durable : 0,
+                                           .previous_epoch = found ? recovered->epoch : 0,
+                                           .repeat_to = found ? recovered->position : 0};
     status = ps_journal_writer_open(memory_files_files(disk), DISK_FOLDER, &facts, 1024,
                                     &world->memory, writer, &world->error);
     if (status != PS_OK && found)
@@ -80,7 +82,7 @@ enum ps_status disk_recover(struct core_world *world, struct memory_files *disk,
     if (status != PS_OK)
         return status;
     if (found)
-        ps_service_begin_recovered(world->service, loaded->position);
+        ps_recovery_finish(world->service, recovered->position);
     else
         ps_service_begin_empty(world->service);
     return PS_OK;
@@ -135,8 +137,8 @@ void disk_expect_equal(struct core_world *a, struct core_world *b)
 {
     struct ps_snapshot left;
     struct ps_snapshot right;
-    ck_assert_int_eq(ps_service_snapshot(a->service, &left, NULL), PS_OK);
-    ck_assert_int_eq(ps_service_snapshot(b->service, &right, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(a->service, &left, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(b->service, &right, NULL), PS_OK);
     ck_assert_uint_eq(left.facts.position, right.facts.position);
     ck_assert_uint_eq(left.parameter_count, right.parameter_count);
     ck_assert(ps_bytes_equal(left.facts.sessions, right.facts.sessions));

@@ -9,7 +9,7 @@
 #define PS_TESTS_UNIT_CORE_CORE_DISK_H
 
 #include "checkpoint/journal.h"
-#include "server/core/recovery/loader.h"
+#include "server/core/recovery/recovery_run.h"
 #include "server/core/recovery/saver.h"
 #include "tests/support/memory_files.h"
 #include "tests/unit/core/core_world.h"
@@ -29,11 +29,11 @@ void disk_world_init(struct core_world *world, uint64_t epoch);
 
 /* Loads into such a world; `pointer` may be NULL. */
 enum ps_status disk_load(struct core_world *world, struct memory_files *disk, const char *pointer,
-                         struct ps_loaded *loaded);
+                         struct ps_recovered *recovered);
 
-/* The same up to RECOVERING, with a sink (may be NULL) and no begin_recovered. */
+/* The same up to RECOVERING, with a sink (may be NULL) and no ps_recovery_finish. */
 enum ps_status disk_load_only(struct core_world *world, struct memory_files *disk,
-                              const struct ps_replay_sink *sink, struct ps_loaded *loaded);
+                              const struct ps_replay_sink *sink, struct ps_recovered *recovered);
 
 /* ---- With a journal, in the order in which a server does it ---- */
 
@@ -43,7 +43,7 @@ void disk_journal_world_init(struct core_world *world, uint64_t epoch);
 /* Loads, opens the journal of the epoch, begins (empty when there was nothing). After a failure the
  * world is STARTING and there is no writer. Segments are full at 1 KiB. */
 enum ps_status disk_recover(struct core_world *world, struct memory_files *disk, uint64_t epoch,
-                            struct ps_journal_writer **writer, struct ps_loaded *loaded);
+                            struct ps_journal_writer **writer, struct ps_recovered *recovered);
 
 /* Writes what is queued, in batches of `batch` at most; PS_OK when all of it is durable. */
 enum ps_status disk_write_journal(struct core_world *world, struct ps_journal_writer *writer,

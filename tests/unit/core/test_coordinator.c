@@ -67,7 +67,7 @@ START_TEST(b3_a_recovered_server_saves_at_once_and_then_by_the_interval)
         script_sleep(&script);
         if (script.coordinator.asking == PS_ACTION_KEEP)
             script_step(&script, script_kept(&script));
-        if (script.coordinator.job == PS_ACTION_SAVE) {
+        if (script.coordinator.task == PS_ACTION_SAVE) {
             ck_assert_uint_eq(script.now_ms % SCRIPT_SAVE_MS, 0);
             script_step(&script, event(PS_EVENT_SAVED, PS_OK));
             saves++;
@@ -299,11 +299,11 @@ START_TEST(b5_a_server_idle_for_an_hour_saves_once_and_again_within_an_interval_
             kept.nothing_new = true;
             script_step(&script, kept);
         }
-        ck_assert_int_eq(script.coordinator.job, PS_ACTION_NONE);
+        ck_assert_int_eq(script.coordinator.task, PS_ACTION_NONE);
     }
 
     uint64_t changed_ms = script.now_ms;
-    while (script.coordinator.job != PS_ACTION_SAVE) {
+    while (script.coordinator.task != PS_ACTION_SAVE) {
         script_sleep(&script);
         if (script.coordinator.asking == PS_ACTION_KEEP)
             script_step(&script, script_kept(&script));

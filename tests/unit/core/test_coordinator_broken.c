@@ -41,7 +41,7 @@ START_TEST(a_save_or_a_load_at_work_is_not_waited_for)
 {
     const enum ps_coordinator_state states[] = {PS_COORDINATOR_SERVING, PS_COORDINATOR_LOADING};
     script_reach(&script, states[_i]);
-    ck_assert_int_ne(script.coordinator.job, PS_ACTION_NONE);
+    ck_assert_int_ne(script.coordinator.task, PS_ACTION_NONE);
 
     script_expect(&script, broken(), "prove=0 revoke");
     script_expect(&script,

@@ -1,5 +1,5 @@
-/* core/ownership/coordinator_driver.c and coordinator_hands.c: the coordinator on a store in memory
- * and a real service, with hooks that the test answers. */
+/* core/ownership/coordinator_driver.c and coordinator_effects.c: the coordinator on a store in
+ * memory and a real service, with hooks that the test answers. */
 #include "base/thread.h"
 #include "run_suite.h"
 #include "server/core/ownership/coordinator_driver.h"
@@ -346,7 +346,7 @@ START_TEST(a_reason_to_wait_is_logged_once)
 }
 END_TEST
 
-START_TEST(state_of_which_nothing_is_whole_ends_with_the_loaders_words)
+START_TEST(state_of_which_nothing_is_whole_ends_with_the_words_of_recovery)
 {
     struct ps_error why;
     servers[0].load_status = PS_ERR_CORRUPT;
@@ -488,7 +488,7 @@ int main(void)
     tcase_add_test(tests, a_server_that_cannot_load_the_checkpoint_that_there_is_ends_and_says_so);
     tcase_add_test(tests, b8_a_lease_that_ran_out_unnoticed_is_found_out_and_another_claim_made);
     tcase_add_test(tests, a_reason_to_wait_is_logged_once);
-    tcase_add_test(tests, state_of_which_nothing_is_whole_ends_with_the_loaders_words);
+    tcase_add_test(tests, state_of_which_nothing_is_whole_ends_with_the_words_of_recovery);
     tcase_add_test(tests, an_index_that_the_job_does_not_have_ends_with_both_numbers);
     tcase_add_test(tests, b29_without_a_wish_it_waits_until_somebody_has_set_the_number_of_shards);
     tcase_add_test(tests, b16_a_standalone_server_saves_by_the_interval_and_at_its_end);

@@ -22,7 +22,7 @@ static struct ps_event event(enum ps_event_type type, enum ps_status status)
 static void serve(void)
 {
     script_reach(&script, PS_COORDINATOR_SERVING);
-    if (script.coordinator.job == PS_ACTION_SAVE)
+    if (script.coordinator.task == PS_ACTION_SAVE)
         script_step(&script, event(PS_EVENT_SAVED, PS_OK));
     ck_assert_int_eq(script.coordinator.state, PS_COORDINATOR_SERVING);
 }
@@ -218,7 +218,7 @@ START_TEST(an_address_that_the_store_refuses_means_that_the_claim_is_gone)
 }
 END_TEST
 
-START_TEST(a_lease_lost_while_loading_waits_for_the_loader)
+START_TEST(a_lease_lost_while_loading_waits_for_its_end)
 {
     script_reach(&script, PS_COORDINATOR_LOADING);
     script_sleep(&script);
@@ -266,7 +266,7 @@ START_TEST(b16_a_wished_index_saves_by_the_interval_and_at_the_end)
             script_step(&script, script_kept(&script));
     }
 
-    ck_assert_int_eq(script.coordinator.job, PS_ACTION_SAVE);
+    ck_assert_int_eq(script.coordinator.task, PS_ACTION_SAVE);
     script_expect(&script, event(PS_EVENT_SAVED, PS_OK), "");
     script_expect(&script, event(PS_EVENT_STOP, PS_OK), "drain");
     script_expect(&script, event(PS_EVENT_DRAINED, PS_OK), "save");
@@ -320,7 +320,7 @@ START_TEST(a_drain_that_never_ends_is_cut_short)
     serve();
     script_step(&script, event(PS_EVENT_STOP, PS_OK));
 
-    while (script.coordinator.job == PS_ACTION_NONE) {
+    while (script.coordinator.task == PS_ACTION_NONE) {
         script_sleep(&script);
         if (script.coordinator.asking == PS_ACTION_KEEP)
             script_step(&script, script_kept(&script));
@@ -399,9 +399,9 @@ START_TEST(a_stop_on_the_way_up_ends)
             script_step(&script, event(PS_EVENT_PUBLISHED, PS_OK));
         else if (script.coordinator.asking == PS_ACTION_REVOKE)
             script_step(&script, event(PS_EVENT_REVOKED, PS_OK));
-        else if (script.coordinator.job == PS_ACTION_LOAD)
+        else if (script.coordinator.task == PS_ACTION_LOAD)
             script_step(&script, event(PS_EVENT_LOADED, PS_OK));
-        else if (script.coordinator.job == PS_ACTION_SAVE)
+        else if (script.coordinator.task == PS_ACTION_SAVE)
             script_step(&script, event(PS_EVENT_SAVED, PS_OK));
         else
             script_step(&script, event(PS_EVENT_DRAINED, PS_OK));
@@ -434,7 +434,7 @@ int main(void)
     tcase_add_test(losing, a_save_at_work_is_waited_for_before_the_state_is_dropped);
     tcase_add_test(losing, a_pointer_that_the_store_refuses_means_that_the_claim_is_gone);
     tcase_add_test(losing, an_address_that_the_store_refuses_means_that_the_claim_is_gone);
-    tcase_add_test(losing, a_lease_lost_while_loading_waits_for_the_loader);
+    tcase_add_test(losing, a_lease_lost_while_loading_waits_for_its_end);
     suite_add_tcase(suite, losing);
     TCase *saves = tcase_create("saves");
     tcase_add_checked_fixture(saves, set_up, NULL);

@@ -90,7 +90,7 @@ static void check_actions(void)
     }
     /* P4: what is proved is covered by the lease that the store knows of. */
     ck_assert(model.proved_ms <= model.script.now_ms || model.proved_ms < model.lease_end_ms);
-    ck_assert(model.ended || c->asking != PS_ACTION_NONE || c->job != PS_ACTION_NONE ||
+    ck_assert(model.ended || c->asking != PS_ACTION_NONE || c->task != PS_ACTION_NONE ||
               model.script.actions.wake_ms != PS_DEADLINE_NEVER);
 }
 

@@ -88,7 +88,7 @@ static void heal(void)
 /* The first owner's life, up to wherever the disk ends it. */
 static void live(void)
 {
-    struct ps_loaded loaded;
+    struct ps_recovered loaded;
     struct ps_ticket ticket;
     const struct ps_bytes piece = {(const uint8_t *)zeros, sizeof zeros};
     const struct ps_init_request init = {.name = text("w"),
@@ -145,7 +145,7 @@ static size_t count_settled(void)
 
 static void next_owner(uint64_t epoch, enum memory_crash mode)
 {
-    struct ps_loaded loaded;
+    struct ps_recovered loaded;
     memory_files_crash(disk, mode);
     ps_journal_writer_close(writer);
     writer = NULL;
@@ -253,7 +253,7 @@ START_TEST(p4_whatever_a_former_owner_writes_is_never_read_as_current)
     struct core_world former;
     struct core_world third;
     struct ps_journal_writer *writers[3] = {NULL};
-    struct ps_loaded loaded;
+    struct ps_recovered loaded;
     struct ps_random random;
     ps_random_init(&random, 0xf0f0 + (uint64_t)_i);
     next_sequence = 1;

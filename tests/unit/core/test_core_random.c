@@ -1,6 +1,7 @@
 /* Random lives of a shard against a model that is too simple to be wrong: whole numbers that are
  * added up. Pulls and snapshots are held while the shard goes on, and looked at when released. */
 #include "base/random.h"
+#include "server/core/recovery/snapshot.h"
 #include "tests/unit/core/core_disk.h"
 
 #include <stdio.h>
@@ -177,7 +178,7 @@ static void hold_or_release_snapshot(void)
         held->used = false;
         return;
     }
-    enum ps_status status = ps_service_snapshot(world.service, &held->snapshot, NULL);
+    enum ps_status status = ps_snapshot_take(world.service, &held->snapshot, NULL);
     EXPECT((status == PS_OK) == model.ready);
     held->used = model.ready;
     held->expected = model;
@@ -196,7 +197,7 @@ static void try_save(void)
 /* The server crashes, and another one recovers what was saved. */
 static void lose_and_recover(void)
 {
-    struct ps_loaded loaded;
+    struct ps_recovered loaded;
     ps_service_reset(world.service);
     memory_files_crash(disk, MEMORY_CRASH_LOSES_ALL);
     world_own(&world, ++epoch);

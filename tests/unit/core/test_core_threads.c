@@ -2,6 +2,7 @@
  * test depends on how fast anything is: some threads do a fixed amount of work, and the others go
  * on until those have done it. */
 #include "base/bounds.h"
+#include "server/core/recovery/snapshot.h"
 #include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"
 
@@ -155,7 +156,7 @@ static void snapshot_many(void *unused)
     (void)unused;
     for (int i = 0; i < SNAPSHOTS; i++) {
         struct ps_snapshot snapshot;
-        ck_assert_int_eq(ps_service_snapshot(service, &snapshot, NULL), PS_OK);
+        ck_assert_int_eq(ps_snapshot_take(service, &snapshot, NULL), PS_OK);
         uint64_t versions = 0;
         for (size_t p = 0; p < snapshot.parameter_count; p++) {
             float values[100];
@@ -305,7 +306,7 @@ static void push_and_pull_whatever_happens(void *unused)
         struct ps_snapshot snapshot;
         (void)!ps_service_push(service, &push, &reply, NULL, NULL);
         (void)!ps_service_pull(service, &request, &pull, NULL);
-        (void)!ps_service_snapshot(service, &snapshot, NULL);
+        (void)!ps_snapshot_take(service, &snapshot, NULL);
         ps_pull_release(&pull);
         ps_snapshot_release(&snapshot);
     }
@@ -388,7 +389,7 @@ static void save_many(void *unused)
     (void)unused;
     while (!atomic_load(&writer_stops)) {
         struct ps_snapshot snapshot;
-        ck_assert_int_eq(ps_service_snapshot(service, &snapshot, NULL), PS_OK);
+        ck_assert_int_eq(ps_snapshot_take(service, &snapshot, NULL), PS_OK);
         ck_assert_uint_eq(snapshot.parameters[0].version, snapshot.facts.position);
         struct ps_checkpoint_place place = {.position = snapshot.facts.position};
         ps_service_saved(service, snapshot.ticket, &place);

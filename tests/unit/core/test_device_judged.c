@@ -85,7 +85,7 @@ static enum ps_status push_both(uint64_t sequence, size_t strange, float value)
 
 static void load_host(struct core_world *world, struct memory_files *from)
 {
-    struct ps_loaded loaded;
+    struct ps_recovered loaded;
     core_device_world(world, NULL, 2, true, 0);
     enum ps_status status = disk_load(world, from, NULL, &loaded);
     ck_assert_msg(status == PS_OK, "%s", world->error.text);

@@ -1,5 +1,6 @@
 /* core/update/device_store.c, and all that goes another way when a parameter lives on a device: the
  * same bits as on the host, by every way in and out. */
+#include "server/core/recovery/snapshot.h"
 #include "tests/unit/core/core_device.h"
 #include "tests/unit/core/core_disk.h"
 #include "tests/unit/core/core_encoded.h"
@@ -79,7 +80,7 @@ static void push_encoded(struct core_world *world, const struct kind *kind,
 /* A shard on the host with what the disk has. */
 static void load_host(struct core_world *world, struct memory_files *from, uint64_t epoch)
 {
-    struct ps_loaded loaded;
+    struct ps_recovered loaded;
     core_device_world(world, NULL, epoch, true, 0);
     enum ps_status status = disk_load(world, from, NULL, &loaded);
     ck_assert_msg(status == PS_OK, "%s", world->error.text);
@@ -140,7 +141,7 @@ START_TEST(a_state_moves_between_device_and_host_with_the_same_bits)
     const struct kind *kind = &kinds[_i];
     struct core_world again;
     struct core_world on_host;
-    struct ps_loaded loaded;
+    struct ps_recovered loaded;
     begin(0, NULL, 0);
     init_both(kind);
     push(&resident, kind, 1);
@@ -342,7 +343,7 @@ END_TEST
 START_TEST(a_save_and_a_load_survive_any_refused_allocation)
 {
     struct core_world loaded_world;
-    struct ps_loaded loaded;
+    struct ps_recovered loaded;
     struct ps_checkpoint_place place;
     begin(0, NULL, 0);
     init_both(&adam);
@@ -384,7 +385,7 @@ START_TEST(after_the_device_died_nothing_is_acknowledged_read_or_saved)
     ck_assert_int_eq(world_push_as(&resident, "p", 1, 2, NULL), PS_ERR_BAD_INPUT);
     ck_assert_int_eq(world_pull(&resident, "p", values, sizeof values, &size, NULL),
                      PS_ERR_UNAVAILABLE);
-    ck_assert_int_eq(ps_service_snapshot(resident.service, &snapshot, &resident.error),
+    ck_assert_int_eq(ps_snapshot_take(resident.service, &snapshot, &resident.error),
                      PS_ERR_UNAVAILABLE);
     end();
 }

@@ -2,6 +2,7 @@
  * at and some of which it refuses, readers, and snapshots in between; also with a ring in which one
  * of the large ones leaves no room for another, and without room for copies on the device. */
 #include "base/thread.h"
+#include "server/core/recovery/snapshot.h"
 #include "tests/unit/core/core_device.h"
 
 #include <math.h>
@@ -142,7 +143,7 @@ static void save(void *argument)
         struct ps_snapshot snapshot;
         struct ps_error error = {0};
         uint64_t versions = 0;
-        enum ps_status status = ps_service_snapshot(service, &snapshot, &error);
+        enum ps_status status = ps_snapshot_take(service, &snapshot, &error);
         ck_assert_msg(status == PS_OK, "%s", error.text);
         for (size_t j = 0; j < snapshot.parameter_count; j++) {
             const struct ps_checkpoint_parameter *row = &snapshot.parameters[j];

@@ -1,4 +1,5 @@
 /* core/requests/finish.c: FinishInitParams once, and tickets for checkpoints. */
+#include "server/core/recovery/snapshot.h"
 #include "tests/unit/core/core_world.h"
 
 #include <string.h>
@@ -39,7 +40,7 @@ START_TEST(b6_finish_waits_for_the_first_checkpoint)
 
     ck_assert_int_eq(world.wanted_count, 1);
     ck_assert(!ps_service_satisfied(world.service, ticket));
-    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, NULL), PS_OK);
     ck_assert(!ps_service_satisfied(world.service, ticket));
     ps_service_saved(world.service, snapshot.ticket, &place);
     ck_assert(ps_service_satisfied(world.service, ticket));
@@ -76,7 +77,7 @@ START_TEST(a_repeated_finish_asks_for_no_other_checkpoint)
     struct ps_snapshot snapshot;
     begin(&world);
     ck_assert_int_eq(ps_service_finish(world.service, &request, &ticket, NULL), PS_OK);
-    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, NULL), PS_OK);
     ps_service_saved(world.service, snapshot.ticket, &place);
     ps_snapshot_release(&snapshot);
 
@@ -178,7 +179,7 @@ START_TEST(finish_of_a_shard_without_parameters_is_fine)
 
     ck_assert_int_eq(world_finish(&world), PS_OK);
 
-    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, NULL), PS_OK);
     ck_assert_uint_eq(snapshot.parameter_count, 0);
     ps_snapshot_release(&snapshot);
     world_fini(&world);
@@ -193,12 +194,12 @@ START_TEST(a_wanted_checkpoint_is_one_of_now_or_later)
     struct ps_snapshot after;
     begin(&world);
     ck_assert_int_eq(world_finish(&world), PS_OK);
-    ck_assert_int_eq(ps_service_snapshot(world.service, &before, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(world.service, &before, NULL), PS_OK);
 
     ck_assert_int_eq(ps_service_want_checkpoint(world.service, &ticket, NULL), PS_OK);
 
     ck_assert_int_eq(world.wanted_count, 2);
-    ck_assert_int_eq(ps_service_snapshot(world.service, &after, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(world.service, &after, NULL), PS_OK);
     ps_service_saved(world.service, before.ticket, &place);
     ck_assert(!ps_service_satisfied(world.service, ticket));
     ps_service_saved(world.service, after.ticket, &place);

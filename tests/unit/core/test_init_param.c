@@ -403,7 +403,7 @@ START_TEST(a7_what_no_header_can_hold_is_refused_and_all_that_was_taken_is_saved
 {
     struct memory_files *disk = memory_files_create(1);
     struct core_world world, other;
-    struct ps_loaded loaded;
+    struct ps_recovered loaded;
     uint8_t *bytes = malloc(PS_CONFIG_BYTES_MAX);
     ck_assert_ptr_nonnull(bytes);
     struct ps_bytes config = long_config(bytes, PS_CONFIG_BYTES_MAX);

@@ -1,4 +1,5 @@
 /* core/requests/push.c: what SendGrad refuses, with the texts of the contract, and what it does. */
+#include "server/core/recovery/snapshot.h"
 #include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"
 
@@ -221,7 +222,7 @@ START_TEST(a_skipped_gradient_counts_as_a_push_and_not_as_a_step)
 
     ck_assert_uint_eq(version, 1);
     world_expect_f32(&world, "w", before, 4);
-    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, NULL), PS_OK);
     ck_assert_uint_eq(snapshot.parameters[0].version, 1);
     ck_assert_uint_eq(snapshot.parameters[0].step, 0);
     ps_snapshot_release(&snapshot);

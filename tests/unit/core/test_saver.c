@@ -116,7 +116,7 @@ static void push_at_each_call(void *context, enum memory_files_operation operati
 START_TEST(b21_pushes_while_a_checkpoint_is_written_are_not_in_it)
 {
     struct core_world recovered;
-    struct ps_loaded loaded;
+    struct ps_recovered loaded;
     push();
     memory_files_knobs(disk)->observer = push_at_each_call;
 
@@ -158,7 +158,7 @@ END_TEST
 START_TEST(b3_a_recovered_server_saves_again)
 {
     struct core_world recovered;
-    struct ps_loaded loaded;
+    struct ps_recovered loaded;
     push();
     ck_assert_int_eq(save(), PS_OK);
     disk_world_init(&recovered, store.claim.epoch + 1);
@@ -322,7 +322,7 @@ START_TEST(saving_survives_any_refused_allocation)
 
     for (int64_t refuse = 0; refused; refuse++) {
         struct core_world recovered;
-        struct ps_loaded loaded;
+        struct ps_recovered loaded;
         ck_assert_int_lt(refuse, 300);
         world.heap.refuse_at = world.heap.seen + refuse;
         enum ps_status status = save();
@@ -346,7 +346,7 @@ START_TEST(b4_b5_a_crash_at_any_step_leaves_the_published_checkpoint)
     for (int64_t step = 0; crashed; step++) {
         struct ps_checkpoint_place pointer;
         struct core_world recovered;
-        struct ps_loaded loaded;
+        struct ps_recovered loaded;
         struct memory_files_knobs *knobs = memory_files_knobs(disk);
         ck_assert_int_lt(step, 200);
         push();

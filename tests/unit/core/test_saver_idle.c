@@ -82,7 +82,7 @@ END_TEST
 START_TEST(b5_a_checkpoint_of_a_former_epoch_is_not_the_state_of_this_one)
 {
     struct core_world recovered;
-    struct ps_loaded loaded;
+    struct ps_recovered loaded;
     push();
     ck_assert_int_eq(save(), PS_OK);
     disk_world_init(&recovered, store.claim.epoch + 1);

@@ -1,4 +1,5 @@
 /* core/requests/service.c: the shard's states, and who is refused in which. */
+#include "server/core/recovery/snapshot.h"
 #include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"
 
@@ -188,7 +189,7 @@ static void drain_and_save(void *argument)
     struct ending_clock *ending = argument;
     struct ps_snapshot snapshot;
     ps_service_drain(ending->service);
-    ck_assert_int_eq(ps_service_snapshot(ending->service, &snapshot, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(ending->service, &snapshot, NULL), PS_OK);
     ending->version = snapshot.parameters[0].version;
     ps_snapshot_release(&snapshot);
     atomic_store(&ending->is_taken, true);
@@ -270,7 +271,7 @@ START_TEST(draining_refuses_calls_and_still_takes_snapshots)
     ps_service_drain(world.service);
 
     expect_all_refused(&world, "shutting down");
-    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, NULL), PS_OK);
     ck_assert_uint_eq(snapshot.parameter_count, 1);
     ps_snapshot_release(&snapshot);
     world_fini(&world);

@@ -1,4 +1,5 @@
 /* core/recovery/snapshot.c: everything of one instant, held while training goes on. */
+#include "server/core/recovery/snapshot.h"
 #include "tests/unit/core/core_world.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@ START_TEST(there_is_nothing_to_save_before_finish)
     struct ps_snapshot snapshot;
     world_init_empty(&world);
 
-    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_ERR_NOT_READY);
+    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, NULL), PS_ERR_NOT_READY);
 
     ps_snapshot_release(&snapshot);
     world_fini(&world);
@@ -36,7 +37,7 @@ START_TEST(a_snapshot_has_facts_and_parameters_sorted_by_name)
     ck_assert_int_eq(world_finish(&world), PS_OK);
     ck_assert_int_eq(world_push(&world, "z", PS_F32, ones, sizeof ones, NULL), PS_OK);
 
-    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, NULL), PS_OK);
 
     ck_assert_uint_eq(snapshot.facts.index, 2);
     ck_assert_uint_eq(snapshot.facts.shard_count, 5);
@@ -64,7 +65,7 @@ START_TEST(p3_a_snapshot_keeps_its_bits_while_pushes_go_on)
     struct ps_snapshot snapshot;
     float kept[4];
     world_init_ready(&world);
-    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, NULL), PS_OK);
 
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
@@ -82,7 +83,7 @@ START_TEST(what_is_written_is_let_go)
     struct core_world world;
     struct ps_snapshot snapshot;
     world_init_ready(&world);
-    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, NULL), PS_OK);
     int64_t held = world.heap.live;
     ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
     ck_assert_int_gt(world.heap.live, held); /* a copy: the old one is held */
@@ -103,7 +104,7 @@ START_TEST(a_snapshot_outlives_reset)
     struct core_world world;
     struct ps_snapshot snapshot;
     world_init_ready(&world);
-    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, NULL), PS_OK);
 
     ps_service_reset(world.service);
 
@@ -131,7 +132,7 @@ static void take_seeded_uuid(uint64_t seed, uint64_t now_ms, char uuid[37])
     ps_service_prove(service, PS_DEADLINE_NEVER);
     ps_service_begin_empty(service);
     ck_assert_int_eq(ps_service_finish(service, NULL, &ticket, NULL), PS_OK);
-    ck_assert_int_eq(ps_service_snapshot(service, &snapshot, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(service, &snapshot, NULL), PS_OK);
     memcpy(uuid, snapshot.facts.uuid, 37);
     ps_snapshot_release(&snapshot);
     ps_service_destroy(service);
@@ -162,7 +163,7 @@ START_TEST(a_fenced_server_still_takes_snapshots)
     world_init_ready(&world);
     ps_service_prove(world.service, 0);
 
-    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, NULL), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, NULL), PS_OK);
 
     ps_snapshot_release(&snapshot);
     world_fini(&world);
@@ -178,7 +179,7 @@ START_TEST(a_snapshot_survives_any_refused_allocation)
     int64_t live = world.heap.live;
     world.heap.refuse_at = world.heap.seen + _i;
 
-    enum ps_status status = ps_service_snapshot(world.service, &snapshot, NULL);
+    enum ps_status status = ps_snapshot_take(world.service, &snapshot, NULL);
 
     /* The references, their rows, the bytes of the sessions. */
     ck_assert_int_eq(status, _i < 3 ? PS_ERR_NO_MEMORY : PS_OK);

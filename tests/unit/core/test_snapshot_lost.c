@@ -1,5 +1,6 @@
 /* core/recovery/snapshot.c: the shard is lost while memory for a snapshot is reserved already and
  * the instant has not come. Nobody sees a snapshot of what is gone, nor one of another life. */
+#include "server/core/recovery/snapshot.h"
 #include "server/core/values/block_pool.h"
 #include "tests/unit/core/core_device.h"
 
@@ -65,7 +66,7 @@ static void end(void)
 static enum ps_status snapshot_now(struct ps_snapshot *snapshot)
 {
     in_between = true;
-    enum ps_status status = ps_service_snapshot(world.service, snapshot, &world.error);
+    enum ps_status status = ps_snapshot_take(world.service, snapshot, &world.error);
     in_between = false;
     return status;
 }
@@ -95,7 +96,7 @@ START_TEST(a_shard_that_is_lost_and_comes_again_in_between_has_none_before_the_n
 
     ck_assert_str_eq(world.error.text, "the shard was lost meanwhile");
     ck_assert_uint_eq(core_device_stats(&device).snapshot_count, 0);
-    ck_assert_int_eq(ps_service_snapshot(world.service, &snapshot, &world.error), PS_OK);
+    ck_assert_int_eq(ps_snapshot_take(world.service, &snapshot, &world.error), PS_OK);
     ck_assert_uint_eq(snapshot.parameter_count, 1);
     ck_assert_uint_eq(snapshot.parameters[0].count, COUNT / 2);
     ps_snapshot_release(&snapshot);

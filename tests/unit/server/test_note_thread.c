@@ -56,7 +56,7 @@ static void expect_noted(uint64_t position)
     ps_mutex_init(&mutex, PS_RANK_LEAF);
     ps_condition_init(&never);
     ps_mutex_lock(&mutex);
-    uint64_t until_ms = ps_deadline_after(ps_clock_real(), 20 * PS_NOTER_FOLDER_MS);
+    uint64_t until_ms = ps_deadline_after(ps_clock_real(), 20 * PS_NOTE_FOLDER_MS);
     while (noted() != position && ps_time_left_ms(ps_clock_real(), until_ms) > 0)
         (void)ps_condition_wait(&never, &mutex, 10);
     ps_mutex_unlock(&mutex);
@@ -97,7 +97,7 @@ START_TEST(it_ends_at_once_while_a_note_is_due)
     uint64_t start_ms = ps_now_ms(ps_clock_real());
     ps_note_thread_destroy(notes);
     notes = NULL;
-    ck_assert_uint_lt(ps_now_ms(ps_clock_real()) - start_ms, PS_NOTER_STORE_MS / 2);
+    ck_assert_uint_lt(ps_now_ms(ps_clock_real()) - start_ms, PS_NOTE_STORE_MS / 2);
 }
 END_TEST
 

@@ -1,6 +1,8 @@
-/* core/recovery/replay.c: replayed bits are those of the run that never stopped, and records that
- * do not fit are refused. */
+/* core/recovery/recovery_apply.c: replayed bits are those of the run that never stopped, and
+ * records that do not fit are refused. */
 #include "base/thread.h"
+#include "server/core/recovery/recovery_apply.h"
+#include "server/core/recovery/snapshot.h"
 #include "tests/unit/core/core_disk.h"
 #include "tests/unit/core/core_encoded.h"
 #include "tests/unit/core/core_kinds.h"
@@ -12,7 +14,7 @@ static struct core_world before;
 static struct core_world after;
 static struct ps_journal_writer *writer;
 static struct ps_journal_writer *writer_after;
-static struct ps_loaded loaded;
+static struct ps_recovered loaded;
 
 static void begin_test(void)
 {
@@ -202,10 +204,10 @@ START_TEST(calls_are_refused_while_recovering)
                      PS_ERR_UNAVAILABLE);
     ck_assert_int_eq(world_finish(&after), PS_ERR_UNAVAILABLE);
     struct ps_snapshot snapshot;
-    ck_assert_int_eq(ps_service_snapshot(after.service, &snapshot, NULL), PS_ERR_NOT_READY);
+    ck_assert_int_eq(ps_snapshot_take(after.service, &snapshot, NULL), PS_ERR_NOT_READY);
     ps_service_check(after.service);
 
-    ps_service_begin_recovered(after.service, 0);
+    ps_recovery_finish(after.service, 0);
     ck_assert_str_eq(ps_service_state_name(after.service), "ready");
 }
 END_TEST
@@ -284,7 +286,7 @@ START_TEST(a_record_that_does_not_fit_is_refused)
                                      .content = ps_view_of(&piece)};
     load_w();
 
-    enum ps_status status = ps_service_replay(after.service, &record, &after.error);
+    enum ps_status status = ps_recovery_apply(after.service, &record, &after.error);
 
     ck_assert_int_eq(status, misfit->status);
     ck_assert_ptr_nonnull(strstr(after.error.text, misfit->words));
@@ -306,7 +308,7 @@ START_TEST(a_record_with_an_element_that_was_never_taken_is_corrupt)
                                      .content = ps_view_of(&piece)};
     load_w();
 
-    ck_assert_int_eq(ps_service_replay(after.service, &record, &after.error), PS_ERR_CORRUPT);
+    ck_assert_int_eq(ps_recovery_apply(after.service, &record, &after.error), PS_ERR_CORRUPT);
 
     ps_service_check(after.service);
 }
@@ -334,7 +336,7 @@ static enum ps_status apply_one_name(const char *name, struct ps_error *error)
 {
     for (size_t i = 0; i < later.count; i++)
         if (ps_bytes_equal(later.rows[i].record.name, text(name)))
-            PS_TRY(ps_service_replay(after.service, &later.rows[i].record, error));
+            PS_TRY(ps_recovery_apply(after.service, &later.rows[i].record, error));
     return PS_OK;
 }
 
@@ -375,7 +377,7 @@ START_TEST(p5_the_order_among_parameters_does_not_matter)
     ck_assert_int_eq(disk_load_only(&after, disk, &sink, &loaded), PS_OK);
 
     ck_assert_uint_eq(later.finished, 1);
-    ps_service_begin_recovered(after.service, loaded.position);
+    ps_recovery_finish(after.service, loaded.position);
     disk_expect_equal(&before, &after);
 }
 END_TEST
@@ -429,7 +431,7 @@ START_TEST(p5_parameters_may_be_replayed_by_threads)
     ck_assert_int_eq(disk_load_only(&after, disk, &threaded, &loaded), PS_OK);
 
     ck_assert_uint_eq(loaded.replayed_count, ROWS_MAX);
-    ps_service_begin_recovered(after.service, loaded.position);
+    ps_recovery_finish(after.service, loaded.position);
     disk_expect_equal(&before, &after);
 }
 END_TEST
@@ -455,7 +457,7 @@ START_TEST(recovery_survives_any_refused_allocation)
         ps_service_check(after.service);
     }
 
-    ps_service_begin_recovered(after.service, loaded.position);
+    ps_recovery_finish(after.service, loaded.position);
     disk_expect_equal(&before, &after);
 }
 END_TEST

@@ -5,8 +5,8 @@
  * Errors:   none: they become answers.
  * Memory:   in place.
  */
-#ifndef PS_SERVER_CORE_COORDINATOR_HANDS_H
-#define PS_SERVER_CORE_COORDINATOR_HANDS_H
+#ifndef PS_SERVER_CORE_COORDINATOR_EFFECTS_H
+#define PS_SERVER_CORE_COORDINATOR_EFFECTS_H
 
 #include "base/thread.h"
 #include "server/core/ownership/coordinator_driver.h"
@@ -55,17 +55,18 @@ struct ps_coordinator_driver {
 };
 
 /* Does one action. What asks leaves its answer in the driver. */
-void ps_coordinator_hands_do(struct ps_coordinator_driver *driver, const struct ps_action *action);
+void ps_coordinator_effects_run(struct ps_coordinator_driver *driver,
+                                const struct ps_action *action);
 
 /* Logs a reason to wait once, and once that it is over. */
-void ps_coordinator_hands_note(struct ps_coordinator_driver *driver, enum ps_action_type type,
-                               const struct ps_error *error);
+void ps_coordinator_effects_note(struct ps_coordinator_driver *driver, enum ps_action_type type,
+                                 const struct ps_error *error);
 
 /* Logs what a change of state means for people. */
-void ps_coordinator_hands_note_state(struct ps_coordinator_driver *driver,
-                                     enum ps_coordinator_state before);
+void ps_coordinator_effects_note_state(struct ps_coordinator_driver *driver,
+                                       enum ps_coordinator_state before);
 
 /* Logs when calls begin to be refused for want of a proof, and when they are answered again. */
-void ps_coordinator_hands_note_proof(struct ps_coordinator_driver *driver);
+void ps_coordinator_effects_note_proof(struct ps_coordinator_driver *driver);
 
 #endif

@@ -1,4 +1,4 @@
-/* core/recovery/loader.c: the newest whole checkpoint, and what is said of the others. */
+/* core/recovery/recovery_run.c: the newest whole checkpoint, and what is said of the others. */
 #include "checkpoint/catalog.h"
 #include "checkpoint/checkpoint_name.h"
 #include "tests/support/fault_files.h"
@@ -14,7 +14,7 @@ static struct memory_files *disk;
 static struct ps_checkpoint_place places[3];
 
 static struct core_world world; /* what is loaded into */
-static struct ps_loaded loaded;
+static struct ps_recovered loaded;
 
 static void setup(void)
 {
@@ -409,14 +409,14 @@ START_TEST(a_call_that_fails_is_no_damage)
     for (fault.fired = true; fault.fired; fault.fail_at++) {
         struct core_world fresh;
         disk_world_init(&fresh, 2);
-        const struct ps_loader loader = {.service = fresh.service,
-                                         .files = &files,
-                                         .folder = DISK_FOLDER,
-                                         .memory = &fresh.memory};
+        const struct ps_recovery recovery = {.service = fresh.service,
+                                             .files = &files,
+                                             .folder = DISK_FOLDER,
+                                             .memory = &fresh.memory};
         fault.seen = 0;
         fault.fired = false;
 
-        enum ps_status status = ps_loader_load(&loader, &loaded, &fresh.error);
+        enum ps_status status = ps_recovery_run(&recovery, &loaded, &fresh.error);
 
         ck_assert_msg(status == (fault.fired ? PS_ERR_IO : PS_OK), "%s", fresh.error.text);
         ck_assert_uint_eq(disk_count(disk, ".damaged"), 0);
@@ -464,7 +464,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = tcase_create("loader");
+    TCase *tests = tcase_create("recovery_run");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, an_empty_folder_without_a_pointer_has_nothing);
     tcase_add_test(tests, the_newest_of_the_folder_is_loaded);
@@ -489,5 +489,5 @@ int main(void)
     tcase_add_test(tests, loading_survives_any_refused_allocation_and_never_goes_back_for_it);
     tcase_add_loop_test(tests, a_call_that_fails_is_no_damage, 0, 4);
     tcase_add_test(tests, any_failing_file_call_gives_whole_state_or_a_refusal);
-    return run_tests("loader", tests);
+    return run_tests("recovery_run", tests);
 }

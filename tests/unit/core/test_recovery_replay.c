@@ -1,5 +1,5 @@
-/* core/recovery/loader.c and loader_replay.c with a journal: what recovery takes, what it passes
- * over, and what it refuses. */
+/* core/recovery/recovery_run.c and recovery_replay.c with a journal: what recovery takes, what it
+ * passes over, and what it refuses. */
 #include "checkpoint/journal_segments.h"
 #include "tests/unit/core/core_disk.h"
 
@@ -13,7 +13,7 @@ static struct core_world old;   /* epoch 1 */
 static struct core_world world; /* what recovers, epoch 5 */
 static struct ps_journal_writer *writer;
 static struct ps_journal_writer *writer_after;
-static struct ps_loaded loaded;
+static struct ps_recovered loaded;
 
 static void push(struct core_world *to, int count)
 {
@@ -425,7 +425,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = tcase_create("loader_replay");
+    TCase *tests = tcase_create("recovery_replay");
     tcase_add_checked_fixture(tests, begin_test, end_test);
     tcase_add_test(tests, the_journal_behind_the_newest_checkpoint_is_replayed);
     tcase_add_test(tests, p1_a_damaged_newest_checkpoint_costs_nothing_with_a_journal);
@@ -444,5 +444,5 @@ int main(void)
     tcase_add_test(tests, any_failing_file_call_gives_everything_or_a_refusal);
     tcase_add_loop_test(tests, a_saver_removes_segments_that_the_oldest_checkpoint_covers, 0, 2);
     tcase_add_test(tests, what_the_older_checkpoint_needs_is_not_removed);
-    return run_tests("loader_replay", tests);
+    return run_tests("recovery_replay", tests);
 }

@@ -6,14 +6,14 @@
  * Errors:   none.
  * Memory:   texts are static.
  */
-#ifndef PS_SERVER_CORE_LOADER_VERDICT_H
-#define PS_SERVER_CORE_LOADER_VERDICT_H
+#ifndef PS_SERVER_CORE_RECOVERY_VERDICT_H
+#define PS_SERVER_CORE_RECOVERY_VERDICT_H
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/journal_segments.h"
 
 /* X(name, what people are told to do). docs/recover.md says more of each. */
-#define PS_LOADER_CAUSE_TABLE(X)                                                                \
+#define PS_RECOVERY_CAUSE_TABLE(X)                                                              \
     X(NONE, "")                                                                                 \
     X(ELSEWHERE, "start this server with the --data-dir that the published checkpoint is in, "  \
                  "or mount the volume; nothing was changed")                                    \
@@ -28,30 +28,30 @@
     X(NO_CHECKPOINT, "bring a checkpoint of this shard back from a backup: a journal alone is " \
                      "no state")
 
-enum ps_loader_cause {
-#define PS_LOADER_CAUSE_ENUM(name, advice) PS_LOADER_##name,
-    PS_LOADER_CAUSE_TABLE(PS_LOADER_CAUSE_ENUM)
-#undef PS_LOADER_CAUSE_ENUM
-        PS_LOADER_CAUSE_COUNT
+enum ps_recovery_cause {
+#define PS_RECOVERY_CAUSE_ENUM(name, advice) PS_RECOVERY_##name,
+    PS_RECOVERY_CAUSE_TABLE(PS_RECOVERY_CAUSE_ENUM)
+#undef PS_RECOVERY_CAUSE_ENUM
+        PS_RECOVERY_CAUSE_COUNT
 };
 
-/* What to do about it; "" for PS_LOADER_NONE. */
-const char *ps_loader_advice(enum ps_loader_cause cause);
+/* What to do about it; "" for PS_RECOVERY_NONE. */
+const char *ps_recovery_advice(enum ps_recovery_cause cause);
 
 /* Was there a journal behind `place`? Its pointer says so; where that does not (a file of the
  * folder, a pointer of an older version), segments of its epoch do. */
-bool ps_loader_kept_journal(const struct ps_journal_segments *segments,
-                            const struct ps_checkpoint_place *place);
+bool ps_recovery_kept_journal(const struct ps_journal_segments *segments,
+                              const struct ps_checkpoint_place *place);
 
 /* Can the journal of the folder lead to the state of `place`, or beyond, without its file? Only
  * when a segment of its very epoch is there: records of a former owner may have the same positions.
  */
-bool ps_loader_may_bridge(const struct ps_journal_segments *segments,
-                          const struct ps_checkpoint_place *place);
+bool ps_recovery_may_bridge(const struct ps_journal_segments *segments,
+                            const struct ps_checkpoint_place *place);
 
 /* The pointer says that there was a journal behind `place`, and the folder has no segment of that
  * epoch or a later one. A sweep never removes the newest, so somebody else did. */
-bool ps_loader_journal_is_gone(const struct ps_journal_segments *segments,
-                               const struct ps_checkpoint_place *place);
+bool ps_recovery_journal_is_gone(const struct ps_journal_segments *segments,
+                                 const struct ps_checkpoint_place *place);
 
 #endif

@@ -1,6 +1,6 @@
-/* core/recovery/loader_verdict.c, and the loader with it: a pointer, a journal, and files that are
- * not there. */
-#include "server/core/recovery/loader_verdict.h"
+/* core/recovery/recovery_verdict.c, and the recovery with it: a pointer, a journal, and files that
+ * are not there. */
+#include "server/core/recovery/recovery_verdict.h"
 
 #include "checkpoint/catalog.h"
 #include "tests/unit/core/core_disk.h"
@@ -13,7 +13,7 @@ static struct memory_files *disk;
 static struct core_world old; /* epoch 1, with a journal */
 static struct core_world world;
 static struct ps_journal_writer *writer;
-static struct ps_loaded loaded;
+static struct ps_recovered loaded;
 static struct ps_checkpoint_place places[3]; /* at 0, 2 and 4; the first was swept */
 
 /* Checkpoints at 0, 2 and 4; the journal goes on to 6. */
@@ -150,16 +150,16 @@ END_TEST
 
 START_TEST(every_cause_but_none_has_advice)
 {
-    for (int cause = 1; cause < PS_LOADER_CAUSE_COUNT; cause++)
-        ck_assert_uint_gt(strlen(ps_loader_advice((enum ps_loader_cause)cause)), 20);
-    ck_assert_str_eq(ps_loader_advice(PS_LOADER_NONE), "");
-    ck_assert_ptr_null(strstr(ps_loader_advice(PS_LOADER_ELSEWHERE), "repair"));
+    for (int cause = 1; cause < PS_RECOVERY_CAUSE_COUNT; cause++)
+        ck_assert_uint_gt(strlen(ps_recovery_advice((enum ps_recovery_cause)cause)), 20);
+    ck_assert_str_eq(ps_recovery_advice(PS_RECOVERY_NONE), "");
+    ck_assert_ptr_null(strstr(ps_recovery_advice(PS_RECOVERY_ELSEWHERE), "repair"));
 }
 END_TEST
 
 int main(void)
 {
-    TCase *tests = tcase_create("loader_verdict");
+    TCase *tests = tcase_create("recovery_verdict");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, p1_a_missing_published_file_costs_nothing_when_the_journal_leads_to_it);
     tcase_add_test(tests, p1_a_folder_older_than_the_pointer_is_refused_with_the_number_of_pushes);
@@ -169,5 +169,5 @@ int main(void)
                    p1_a_damaged_published_file_without_its_journal_is_no_way_back_to_the_older_one);
     tcase_add_test(tests, a_pointer_that_says_that_there_is_no_journal_needs_none);
     tcase_add_test(tests, every_cause_but_none_has_advice);
-    return run_tests("loader_verdict", tests);
+    return run_tests("recovery_verdict", tests);
 }

@@ -1,12 +1,13 @@
-/* Inside of the coordinator: the moves that its two halves share. Nobody else includes this.
+/* Inside of the coordinator: the changes of state that its two halves share. Nobody else includes
+ * this.
  *
  * Threads:  as the coordinator.
  * Blocking: never.
  * Errors:   none.
  * Memory:   none.
  */
-#ifndef PS_SERVER_CORE_COORDINATOR_MOVES_H
-#define PS_SERVER_CORE_COORDINATOR_MOVES_H
+#ifndef PS_SERVER_CORE_COORDINATOR_TRANSITIONS_H
+#define PS_SERVER_CORE_COORDINATOR_TRANSITIONS_H
 
 #include "server/core/ownership/coordinator.h"
 
@@ -23,21 +24,21 @@ uint64_t ps_coordinator_lease_gone_ms(const struct ps_coordinator *c);
 uint64_t ps_coordinator_backoff_ms(struct ps_coordinator *c, uint32_t failures, uint64_t most_ms);
 
 /* Enters a state, its first attempt due at once. */
-void ps_coordinator_go(struct ps_coordinator *c, enum ps_coordinator_state state);
+void ps_coordinator_enter(struct ps_coordinator *c, enum ps_coordinator_state state);
 
 /* The state's next attempt comes after a back-off. */
 void ps_coordinator_pause(struct ps_coordinator *c);
 
-/* After an attempt of the state: goes on, pauses, or ends the life if waiting cures nothing. */
-void ps_coordinator_settle(struct ps_coordinator *c, enum ps_status status);
+/* After an attempt of the state: goes on, pauses, or ends the run if waiting cures nothing. */
+void ps_coordinator_attempted(struct ps_coordinator *c, enum ps_status status);
 
 /* The claim is gone: nothing is acknowledged from here on (B8). */
 void ps_coordinator_lose(struct ps_coordinator *c, bool lease_is_gone, struct ps_actions *actions);
 
-/* Ends the life with `status` as its outcome. */
+/* Ends the run with `status` as its outcome. */
 void ps_coordinator_fail(struct ps_coordinator *c, enum ps_status status);
 
-/* The lease is given back, or given up: the next life begins, or none does. */
+/* The lease is given back, or given up: the next term begins, or none does. */
 void ps_coordinator_released(struct ps_coordinator *c, struct ps_actions *actions);
 
 void ps_actions_add(struct ps_actions *actions, enum ps_action_type type, uint64_t until_ms);

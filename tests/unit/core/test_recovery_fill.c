@@ -1,4 +1,6 @@
-/* core/recovery/load.c: what was saved comes back, bit for bit, or not at all. */
+/* core/recovery/recovery_fill.c: what was saved comes back, bit for bit, or not at all. */
+#include "server/core/recovery/recovery_apply.h"
+#include "server/core/recovery/recovery_fill.h"
 #include "tests/unit/core/core_disk.h"
 #include "tests/unit/core/core_kinds.h"
 
@@ -15,10 +17,10 @@ static enum ps_status load_place(struct core_world *world, struct memory_files *
     ck_assert_int_eq(ps_checkpoint_open(memory_files_files(disk), place->path, &world->memory,
                                         &reader, &world->error),
                      PS_OK);
-    enum ps_status status = ps_service_begin_loaded(world->service, reader, &world->error);
+    enum ps_status status = ps_recovery_fill(world->service, reader, NULL, &world->error);
     ps_checkpoint_close(reader);
     if (status == PS_OK)
-        ps_service_begin_recovered(world->service, place->position);
+        ps_recovery_finish(world->service, place->position);
     return status;
 }
 
@@ -226,14 +228,14 @@ START_TEST(loading_survives_any_refused_allocation)
         ck_assert_int_lt(refuse, 100);
         ck_assert_int_eq(loaded.heap.live, live);
         loaded.heap.refuse_at = loaded.heap.seen + refuse;
-        status = ps_service_begin_loaded(loaded.service, reader, &loaded.error);
+        status = ps_recovery_fill(loaded.service, reader, NULL, &loaded.error);
         loaded.heap.refuse_at = -1;
         ck_assert(status == PS_OK || status == PS_ERR_NO_MEMORY);
         ps_service_check(loaded.service);
     }
 
     ps_checkpoint_close(reader);
-    ps_service_begin_recovered(loaded.service, place.position);
+    ps_recovery_finish(loaded.service, place.position);
     disk_expect_equal(&saved, &loaded);
     world_fini(&saved);
     world_fini(&loaded);
@@ -263,10 +265,10 @@ START_TEST(a_crew_loads_the_same)
         ps_checkpoint_open(memory_files_files(disk), place.path, &loaded.memory, &reader, NULL),
         PS_OK);
 
-    ck_assert_int_eq(ps_service_begin_loaded_by(loaded.service, reader, &crew, NULL), PS_OK);
+    ck_assert_int_eq(ps_recovery_fill(loaded.service, reader, &crew, NULL), PS_OK);
 
     ps_checkpoint_close(reader);
-    ps_service_begin_recovered(loaded.service, place.position);
+    ps_recovery_finish(loaded.service, place.position);
     disk_expect_equal(&saved, &loaded);
     ck_assert(asked);
     world_fini(&saved);

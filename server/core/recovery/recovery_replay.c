@@ -1,25 +1,27 @@
 /* Record by record from the journal into the sink. */
-#include "server/core/recovery/loader_replay.h"
+#include "server/core/recovery/recovery_replay.h"
 
+#include "server/core/recovery/recovery_apply.h"
 #include "server/core/requests/service_state.h"
 
 #include <inttypes.h>
 
-static enum ps_status open_reader(const struct ps_loader *loader, uint64_t position,
+static enum ps_status open_reader(const struct ps_recovery *recovery, uint64_t position,
                                   struct ps_journal_reader **reader, struct ps_error *error);
 static enum ps_status put_all(const struct ps_replay_sink *sink,
                               const struct ps_journal_segments *segments,
-                              struct ps_journal_reader *reader, struct ps_loaded *loaded,
+                              struct ps_journal_reader *reader, struct ps_recovered *recovered,
                               struct ps_error *error);
-static uint64_t durable_in(const struct ps_journal_reader *reader, const struct ps_loaded *loaded);
+static uint64_t durable_in(const struct ps_journal_reader *reader,
+                           const struct ps_recovered *recovered);
 static enum ps_status end_at_former(const struct ps_journal_segments *segments,
-                                    const struct ps_loaded *loaded, struct ps_error *error);
+                                    const struct ps_recovered *recovered, struct ps_error *error);
 static enum ps_status apply_here(void *self, struct ps_journal_row *row, struct ps_error *error);
 static enum ps_status finish_here(void *self, struct ps_error *error);
 
 /* The one comparison of epochs in recovery; a test build without it must fail the tests of the
  * promises (see PS_MUTATE). */
-bool ps_loader_is_former(uint64_t epoch, uint64_t other)
+bool ps_recovery_is_former(uint64_t epoch, uint64_t other)
 {
 #ifdef PS_MUTATE_SKIP_EPOCH_COMPARE
     return (void)epoch, (void)other, false;
@@ -28,18 +30,18 @@ bool ps_loader_is_former(uint64_t epoch, uint64_t other)
 #endif
 }
 
-bool ps_loader_is_superseded(const struct ps_journal_segments *segments, uint64_t epoch,
-                             uint64_t position)
+bool ps_recovery_is_superseded(const struct ps_journal_segments *segments, uint64_t epoch,
+                               uint64_t position)
 {
     for (size_t i = 0; i < segments->count; i++) {
         const struct ps_journal_segment *segment = &segments->entries[i];
-        if (ps_loader_is_former(epoch, segment->epoch) && segment->first <= position)
+        if (ps_recovery_is_former(epoch, segment->epoch) && segment->first <= position)
             return true;
     }
     return false;
 }
 
-bool ps_loader_has_journal(const struct ps_journal_segments *segments, uint64_t epoch)
+bool ps_recovery_has_journal(const struct ps_journal_segments *segments, uint64_t epoch)
 {
     for (size_t i = 0; i < segments->count; i++)
         if (segments->entries[i].epoch == epoch)
@@ -47,107 +49,108 @@ bool ps_loader_has_journal(const struct ps_journal_segments *segments, uint64_t 
     return false;
 }
 
-enum ps_status ps_loader_replay(const struct ps_loader *loader,
-                                const struct ps_journal_segments *segments,
-                                struct ps_loaded *loaded, struct ps_error *error)
+enum ps_status ps_recovery_replay(const struct ps_recovery *recovery,
+                                  const struct ps_journal_segments *segments,
+                                  struct ps_recovered *recovered, struct ps_error *error)
 {
-    const struct ps_replay_sink here = {apply_here, finish_here, loader->service};
-    const struct ps_replay_sink *sink = loader->sink != NULL ? loader->sink : &here;
-    const struct ps_clock *clock = loader->service->clock;
+    const struct ps_replay_sink here = {apply_here, finish_here, recovery->service};
+    const struct ps_replay_sink *sink = recovery->sink != NULL ? recovery->sink : &here;
+    const struct ps_clock *clock = recovery->service->clock;
     uint64_t start_ms = ps_now_ms(clock);
     struct ps_journal_reader *reader = NULL;
     struct ps_error unfinished = {0};
-    loaded->position = loaded->place.position;
-    loaded->epoch = loaded->place.epoch;
-    loaded->replayed_count = 0;
-    loaded->cut_bytes = 0;
+    recovered->position = recovered->place.position;
+    recovered->epoch = recovered->place.epoch;
+    recovered->replayed_count = 0;
+    recovered->cut_bytes = 0;
 
-    PS_TRY(open_reader(loader, loaded->position, &reader, error));
-    ps_journal_reader_expect(reader, &loader->noted, loaded->place.epoch);
-    enum ps_status status = put_all(sink, segments, reader, loaded, error);
+    PS_TRY(open_reader(recovery, recovered->position, &reader, error));
+    ps_journal_reader_expect(reader, &recovery->noted, recovered->place.epoch);
+    enum ps_status status = put_all(sink, segments, reader, recovered, error);
     enum ps_status finished = sink->finish(sink->self, &unfinished);
-    loaded->durable = durable_in(reader, loaded);
-    loaded->given_up_count = ps_journal_reader_given_up(reader);
+    recovered->durable = durable_in(reader, recovered);
+    recovered->given_up_count = ps_journal_reader_given_up(reader);
     ps_journal_reader_close(reader);
-    loaded->replay_ms = ps_now_ms(clock) - start_ms;
+    recovered->replay_ms = ps_now_ms(clock) - start_ms;
     if (finished != PS_OK && (status == PS_OK || status == PS_ERR_CORRUPT))
         status = ps_fail(error, finished, "%s", unfinished.text);
     return status;
 }
 
-static enum ps_status open_reader(const struct ps_loader *loader, uint64_t position,
+static enum ps_status open_reader(const struct ps_recovery *recovery, uint64_t position,
                                   struct ps_journal_reader **reader, struct ps_error *error)
 {
     enum ps_status status =
-        ps_journal_reader_open(loader->files, loader->folder, position, loader->service->epoch,
-                               loader->memory, reader, error);
+        ps_journal_reader_open(recovery->files, recovery->folder, position,
+                               recovery->service->epoch, recovery->memory, reader, error);
     /* The folder was there a moment ago. */
     return status == PS_ERR_NOT_FOUND ? PS_ERR_IO : status;
 }
 
 static enum ps_status put_all(const struct ps_replay_sink *sink,
                               const struct ps_journal_segments *segments,
-                              struct ps_journal_reader *reader, struct ps_loaded *loaded,
+                              struct ps_journal_reader *reader, struct ps_recovered *recovered,
                               struct ps_error *error)
 {
     for (;;) {
         struct ps_journal_row row = {0};
         struct ps_error reason = {0};
-        enum ps_status status = ps_journal_next(reader, &row, &loaded->cut_bytes, NULL, &reason);
+        enum ps_status status = ps_journal_next(reader, &row, &recovered->cut_bytes, NULL, &reason);
         if (status == PS_ERR_NOT_FOUND)
             return PS_OK;
         if (status != PS_OK)
             return ps_fail(error, status, "%s", reason.text);
         uint64_t position = row.record.position;
         uint64_t epoch = row.record.epoch;
-        if (ps_loader_is_former(epoch, loaded->place.epoch)) {
+        if (ps_recovery_is_former(epoch, recovered->place.epoch)) {
             ps_journal_row_release(&row);
-            return end_at_former(segments, loaded, error);
+            return end_at_former(segments, recovered, error);
         }
-        if (position != loaded->position + 1)
+        if (position != recovered->position + 1)
             status = ps_fail(error, PS_ERR_CORRUPT,
                              "journal: position %" PRIu64 " where %" PRIu64 " should be", position,
-                             loaded->position + 1);
+                             recovered->position + 1);
         else
             status = sink->put(sink->self, &row, error);
         if (status != PS_OK) {
             ps_journal_row_release(&row);
             return status;
         }
-        loaded->position = position;
-        loaded->epoch = epoch;
-        loaded->replayed_count++;
+        recovered->position = position;
+        recovered->epoch = epoch;
+        recovered->replayed_count++;
     }
 }
 
 /* A checkpoint is made when its journal is durable. */
-static uint64_t durable_in(const struct ps_journal_reader *reader, const struct ps_loaded *loaded)
+static uint64_t durable_in(const struct ps_journal_reader *reader,
+                           const struct ps_recovered *recovered)
 {
     uint64_t durable = ps_journal_reader_durable(reader);
-    if (durable < loaded->place.position)
-        return loaded->place.position;
-    return durable < loaded->position ? durable : loaded->position;
+    if (durable < recovered->place.position)
+        return recovered->place.position;
+    return durable < recovered->position ? durable : recovered->position;
 }
 
 /* The checkpoint's epoch ran without a journal, and a former owner wrote on into its own. That is
  * the end, unless an owner since then began behind what we have. */
 static enum ps_status end_at_former(const struct ps_journal_segments *segments,
-                                    const struct ps_loaded *loaded, struct ps_error *error)
+                                    const struct ps_recovered *recovered, struct ps_error *error)
 {
     for (size_t i = 0; i < segments->count; i++) {
         const struct ps_journal_segment *segment = &segments->entries[i];
-        if (segment->epoch >= loaded->place.epoch && segment->first > loaded->position + 1)
+        if (segment->epoch >= recovered->place.epoch && segment->first > recovered->position + 1)
             return ps_fail(error, PS_ERR_CORRUPT,
                            "journal: epoch %" PRIu64 " begins at position %" PRIu64
                            ", and there is nothing between that and %" PRIu64,
-                           segment->epoch, segment->first, loaded->position);
+                           segment->epoch, segment->first, recovered->position);
     }
     return PS_OK;
 }
 
 static enum ps_status apply_here(void *self, struct ps_journal_row *row, struct ps_error *error)
 {
-    PS_TRY(ps_service_replay(self, &row->record, error));
+    PS_TRY(ps_recovery_apply(self, &row->record, error));
     ps_journal_row_release(row);
     return PS_OK;
 }

@@ -5,8 +5,8 @@
  * Errors:   the first one, and then no further part is begun.
  * Memory:   given back before return.
  */
-#ifndef PS_SERVER_CORE_LOAD_ARRAYS_H
-#define PS_SERVER_CORE_LOAD_ARRAYS_H
+#ifndef PS_SERVER_CORE_RECOVERY_ARRAYS_H
+#define PS_SERVER_CORE_RECOVERY_ARRAYS_H
 
 #include "checkpoint/checkpoint.h"
 #include "server/core/update/parameter.h"
@@ -18,10 +18,10 @@
  * PS_ERR_CORRUPT      one does not match, the blocks hold garbage
  * PS_ERR_NO_MEMORY, PS_ERR_IO
  */
-PS_MUST_USE enum ps_status ps_load_arrays(struct ps_checkpoint_reader *reader,
-                                          struct ps_parameter *const *parameters,
-                                          const struct ps_crew *crew,
-                                          const struct ps_allocator *memory,
-                                          struct ps_error *error);
+PS_MUST_USE enum ps_status ps_recovery_fill_arrays(struct ps_checkpoint_reader *reader,
+                                                   struct ps_parameter *const *parameters,
+                                                   const struct ps_crew *crew,
+                                                   const struct ps_allocator *memory,
+                                                   struct ps_error *error);
 
 #endif

@@ -1,11 +1,12 @@
-/* core/recovery/replay.c on a state that was put together: it has some records already, and lacks
- * parameters. */
+/* core/recovery/recovery_apply.c on a state that was put together: it has some records already, and
+ * lacks parameters. */
+#include "server/core/recovery/recovery_apply.h"
 #include "tests/unit/core/core_disk.h"
 
 static struct memory_files *disk;
 static struct core_world before;
 static struct core_world after;
-static struct ps_loaded loaded;
+static struct ps_recovered loaded;
 
 static void begin_test(void)
 {
@@ -40,7 +41,7 @@ static enum ps_status replay_missing(const char *name, uint64_t position, uint64
                                      .dtype = PS_F32,
                                      .version = version,
                                      .content = ps_view_of(&piece)};
-    return ps_service_replay_missing(after.service, &record, &after.error);
+    return ps_recovery_apply_missing(after.service, &record, &after.error);
 }
 
 START_TEST(what_is_there_already_or_has_no_parameter_counts_and_changes_nothing)
@@ -53,7 +54,7 @@ START_TEST(what_is_there_already_or_has_no_parameter_counts_and_changes_nothing)
     ck_assert_int_eq(replay_missing("w", 2, 1), PS_OK);
     ck_assert_int_eq(replay_missing("w", 3, 1), PS_OK);
 
-    ps_service_begin_recovered(after.service, 3);
+    ps_recovery_finish(after.service, 3);
     ck_assert_int_eq(world_pull(&after, "w", values, sizeof values, &size, &version), PS_OK);
     ck_assert_uint_eq(version, 1);
     ck_assert_float_eq(values[0], 0);

@@ -1,6 +1,6 @@
 /* Carries out single actions of the coordinator: questions to the store, calls of the service and
  * of the hooks, and the lines that people read about them. */
-#include "server/core/ownership/coordinator_hands.h"
+#include "server/core/ownership/coordinator_effects.h"
 
 #include "base/assert.h"
 
@@ -16,7 +16,8 @@ static enum ps_status ask_forget(struct ps_coordinator_driver *driver, uint64_t 
 static enum ps_status ask_watch(struct ps_coordinator_driver *driver, uint64_t until_ms,
                                 struct ps_error *error);
 
-void ps_coordinator_hands_do(struct ps_coordinator_driver *driver, const struct ps_action *action)
+void ps_coordinator_effects_run(struct ps_coordinator_driver *driver,
+                                const struct ps_action *action)
 {
     const struct ps_coordinator *coordinator = &driver->coordinator;
     switch (action->type) {
@@ -114,7 +115,7 @@ static void ask(struct ps_coordinator_driver *driver, const struct ps_action *ac
     if (action->type == PS_ACTION_KEEP)
         doubt_after_jump(driver, offset_ms, &error);
     error.status = answer->status;
-    ps_coordinator_hands_note(driver, action->type, &error);
+    ps_coordinator_effects_note(driver, action->type, &error);
     driver->answered = true;
 }
 
@@ -227,8 +228,8 @@ static bool is_no_trouble(enum ps_action_type type, enum ps_status status)
            (type == PS_ACTION_SAVE && status == PS_ERR_NOT_READY);
 }
 
-void ps_coordinator_hands_note(struct ps_coordinator_driver *driver, enum ps_action_type type,
-                               const struct ps_error *error)
+void ps_coordinator_effects_note(struct ps_coordinator_driver *driver, enum ps_action_type type,
+                                 const struct ps_error *error)
 {
     enum ps_status before = driver->trouble[type];
     enum ps_status now = is_no_trouble(type, error->status) ? PS_OK : error->status;
@@ -246,8 +247,8 @@ void ps_coordinator_hands_note(struct ps_coordinator_driver *driver, enum ps_act
            PS_FIELD_TEXT("doing", doing_what[type]), PS_FIELD_ERROR(error));
 }
 
-void ps_coordinator_hands_note_state(struct ps_coordinator_driver *driver,
-                                     enum ps_coordinator_state before)
+void ps_coordinator_effects_note_state(struct ps_coordinator_driver *driver,
+                                       enum ps_coordinator_state before)
 {
     const struct ps_coordinator *coordinator = &driver->coordinator;
     const struct ps_log *log = driver->log;
@@ -286,7 +287,7 @@ void ps_coordinator_hands_note_state(struct ps_coordinator_driver *driver,
     }
 }
 
-void ps_coordinator_hands_note_proof(struct ps_coordinator_driver *driver)
+void ps_coordinator_effects_note_proof(struct ps_coordinator_driver *driver)
 {
     const struct ps_coordinator *coordinator = &driver->coordinator;
     bool serving = coordinator->state == PS_COORDINATOR_SERVING;

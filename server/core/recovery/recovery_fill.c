@@ -1,9 +1,9 @@
 /* From a checkpoint back to a shard that is RECOVERING. The parameters are built beside the service
  * and put in at once, when every checksum was right. */
-#include "server/core/requests/service.h"
+#include "server/core/recovery/recovery_fill.h"
 
 #include "base/assert.h"
-#include "server/core/recovery/load_arrays.h"
+#include "server/core/recovery/recovery_arrays.h"
 #include "server/core/requests/service_state.h"
 #include "server/core/update/parameter_settings.h"
 
@@ -34,18 +34,11 @@ static enum ps_status build_at(const struct ps_checkpoint_parameter *row,
                                struct ps_parameter_spec *spec, struct ps_resident *resident,
                                uint64_t bytes_left, struct ps_parameter **built,
                                struct ps_error *error);
-static void begin_loaded(struct ps_service *service, const struct ps_parameter_table *table,
-                         uint64_t position, uint64_t versions);
+static void begin_recovering(struct ps_service *service, const struct ps_parameter_table *table,
+                             uint64_t position, uint64_t versions);
 
-enum ps_status ps_service_begin_loaded(struct ps_service *service,
-                                       struct ps_checkpoint_reader *reader, struct ps_error *error)
-{
-    return ps_service_begin_loaded_by(service, reader, NULL, error);
-}
-
-enum ps_status ps_service_begin_loaded_by(struct ps_service *service,
-                                          struct ps_checkpoint_reader *reader,
-                                          const struct ps_crew *crew, struct ps_error *error)
+enum ps_status ps_recovery_fill(struct ps_service *service, struct ps_checkpoint_reader *reader,
+                                const struct ps_crew *crew, struct ps_error *error)
 {
     const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(reader);
     PS_TRY(check_shard(service, facts, error));
@@ -62,7 +55,7 @@ enum ps_status ps_service_begin_loaded_by(struct ps_service *service,
         ps_parameter_table_fini(&table);
         return status;
     }
-    begin_loaded(service, &table, facts->position, versions);
+    begin_recovering(service, &table, facts->position, versions);
     return PS_OK;
 }
 
@@ -91,7 +84,7 @@ static enum ps_status load_table(const struct ps_service *service,
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu parameters", count);
     enum ps_status status = build_table(service, reader, table, parameters, error);
     if (status == PS_OK)
-        status = ps_load_arrays(reader, parameters, crew, table->memory, error);
+        status = ps_recovery_fill_arrays(reader, parameters, crew, table->memory, error);
     ps_release(table->memory, parameters);
     for (size_t i = 0; i < count; i++)
         *versions += ps_checkpoint_parameter(reader, i)->version;
@@ -223,8 +216,8 @@ static enum ps_status build_at(const struct ps_checkpoint_parameter *row,
     return PS_OK;
 }
 
-static void begin_loaded(struct ps_service *service, const struct ps_parameter_table *table,
-                         uint64_t position, uint64_t versions)
+static void begin_recovering(struct ps_service *service, const struct ps_parameter_table *table,
+                             uint64_t position, uint64_t versions)
 {
     ps_rwlock_write(&service->cut);
     PS_ASSERT(ps_service_life(service) == PS_LIFE_STARTING);

@@ -1,6 +1,6 @@
 /* Records of the journal go the way that the pushes went: the same arithmetic, the same order for
  * each parameter, and so the same bits (promise P5). */
-#include "server/core/requests/service.h"
+#include "server/core/recovery/recovery_apply.h"
 
 #include "base/assert.h"
 #include "server/core/requests/service_state.h"
@@ -14,7 +14,7 @@ static enum ps_status check_version(struct ps_parameter *parameter, uint64_t ver
 static enum ps_status remember(struct ps_service *service, const struct ps_record *record,
                                struct ps_error *reason);
 
-enum ps_status ps_service_replay(struct ps_service *service, const struct ps_record *record,
+enum ps_status ps_recovery_apply(struct ps_service *service, const struct ps_record *record,
                                  struct ps_error *error)
 {
     struct ps_error reason = {0};
@@ -35,7 +35,7 @@ enum ps_status ps_service_replay(struct ps_service *service, const struct ps_rec
 }
 
 /* Nobody is served yet, so what is looked at between the locks stays as it is. */
-enum ps_status ps_service_replay_missing(struct ps_service *service, const struct ps_record *record,
+enum ps_status ps_recovery_apply_missing(struct ps_service *service, const struct ps_record *record,
                                          struct ps_error *error)
 {
     ps_rwlock_write(&service->cut);
@@ -47,7 +47,7 @@ enum ps_status ps_service_replay_missing(struct ps_service *service, const struc
         service->position_at_begin++;
     }
     ps_rwlock_unlock(&service->cut);
-    return is_missing ? ps_service_replay(service, record, error) : PS_OK;
+    return is_missing ? ps_recovery_apply(service, record, error) : PS_OK;
 }
 
 static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_record *record,
@@ -98,7 +98,7 @@ static enum ps_status remember(struct ps_service *service, const struct ps_recor
                                 ps_service_unix_us(service), answer, reason);
 }
 
-void ps_service_begin_recovered(struct ps_service *service, uint64_t position)
+void ps_recovery_finish(struct ps_service *service, uint64_t position)
 {
     ps_rwlock_write(&service->cut);
     struct ps_journal_state state;

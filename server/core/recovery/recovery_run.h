@@ -16,28 +16,28 @@
  * least what was known of the newer ones. Otherwise recovery ends with PS_ERR_CORRUPT, and the text
  * says where. The exception are epochs that ran without a journal, which the pointer says, or there
  * being no segment of them in the folder: when a checkpoint of such an epoch is damaged, the next
- * older one is taken, the loss is counted (ps_service_note_lost) and in ps_loaded. It is bounded by
- * the interval.
+ * older one is taken, the loss is counted (ps_service_note_lost) and in ps_recovered. It is bounded
+ * by the interval.
  *
  * The published checkpoint itself must be there, damaged or not, and so must the journal that its
  * pointer speaks of: a folder that is older than the pointer (a volume put back from a snapshot) is
  * served only if its journal leads to where the pointer is. Otherwise recovery ends with
  * PS_ERR_CORRUPT until an operator says that what is missing is given up: psckpt publish writes a
  * pointer to what is there, which says how far the shard had come; what is missing counts as lost.
- * What to do is logged by cause (loader_verdict.h).
+ * What to do is logged by cause (recovery_verdict.h).
  *
  * What can be read of the journal need not be on the disk (checkpoint/journal.h): up to
- * ps_loaded.durable it is, by what checkpoint and records say. The journal of the next epoch begins
- * behind that and repeats the rest, so that nothing is answered on the ground of what a power loss
- * would take back.
+ * ps_recovered.durable it is, by what checkpoint and records say. The journal of the next epoch
+ * begins behind that and repeats the rest, so that nothing is answered on the ground of what a
+ * power loss would take back.
  *
  * Threads:  none inside; run it before calls arrive.
  * Blocking: reads files.
  * Errors:   said at the function.
  * Memory:   given back before return, but for what the service loads.
  */
-#ifndef PS_SERVER_CORE_LOADER_H
-#define PS_SERVER_CORE_LOADER_H
+#ifndef PS_SERVER_CORE_RECOVERY_RUN_H
+#define PS_SERVER_CORE_RECOVERY_RUN_H
 
 #include "base/file.h"
 #include "base/log.h"
@@ -53,7 +53,7 @@ struct ps_replay_sink {
     void *self;
 };
 
-struct ps_loader {
+struct ps_recovery {
     struct ps_service *service; /* owns its shard, still STARTING */
     const struct ps_files *files;
     const char *folder;           /* of this shard's checkpoints and journal */
@@ -66,11 +66,11 @@ struct ps_loader {
 };
 
 /* What was loaded. */
-struct ps_loaded {
+struct ps_recovered {
     struct ps_checkpoint_place place; /* crc32 and bytes only when the pointer said them */
     size_t damaged_count;             /* newer ones that could not be used */
     uint64_t missing_count;           /* pushes known of and lost: without a journal, or given up */
-    uint64_t position;                /* of the state now: begin_recovered is to be told */
+    uint64_t position;                /* of the state now: ps_recovery_finish is to be told */
     uint64_t durable; /* up to here it is known to be on the disk: the rest is to be repeated */
     uint64_t epoch;   /* of the last push in it: this epoch's journal goes on from that */
     uint64_t replayed_count; /* records, behind place.position up to position */
@@ -84,8 +84,8 @@ struct ps_loaded {
 /* Loads, and tells the service where its newest checkpoint is.
  *
  * PS_OK               the service is RECOVERING; `*loaded` says from what. The caller opens this
- *                     epoch's journal behind loaded->position, then calls
- *                     ps_service_begin_recovered, or ps_service_give_up_recovery when it cannot
+ *                     epoch's journal behind recovered->position, then calls
+ *                     ps_recovery_finish, or ps_service_give_up_recovery when it cannot
  * PS_ERR_NOT_FOUND    "checkpoint not found in etcd": nothing is there at all, or a journal of
  *                     which nothing was ever acknowledged; the service may begin empty
  * PS_ERR_CORRUPT      there are checkpoints, but none is whole; the text names them. Or the journal
@@ -98,7 +98,7 @@ struct ps_loaded {
  *                     nothing is said of what is in them, and it may be tried again
  * After any failure the service is STARTING, as empty as before.
  */
-PS_MUST_USE enum ps_status ps_loader_load(const struct ps_loader *loader, struct ps_loaded *loaded,
-                                          struct ps_error *error);
+PS_MUST_USE enum ps_status ps_recovery_run(const struct ps_recovery *recovery,
+                                           struct ps_recovered *recovered, struct ps_error *error);
 
 #endif

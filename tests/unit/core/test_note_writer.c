@@ -1,5 +1,5 @@
-/* core/recovery/noter.c: what is noted, at which pace, and what recovery makes of it. */
-#include "server/core/recovery/noter.h"
+/* core/recovery/note_writer.c: what is noted, at which pace, and what recovery makes of it. */
+#include "server/core/recovery/note_writer.h"
 
 #include "checkpoint/journal_segments.h"
 #include "server/core/requests/service_state.h"
@@ -17,8 +17,8 @@ static struct core_world old;   /* owns the claim of the store */
 static struct core_world world; /* what recovers, in a higher epoch */
 static struct ps_journal_writer *writer;
 static struct ps_journal_writer *writer_after;
-static struct ps_loaded loaded;
-static struct ps_noter noter;
+static struct ps_recovered loaded;
+static struct ps_note_writer note_writer;
 
 static void push_durably(int count)
 {
@@ -39,9 +39,9 @@ static void begin_test(void)
     ck_assert_int_eq(
         world_init_param(&old, "w", PS_F32, ones, sizeof ones, (struct ps_bytes){NULL, 0}), PS_OK);
     ck_assert_int_eq(world_finish(&old), PS_OK);
-    noter = (struct ps_noter){
+    note_writer = (struct ps_note_writer){
         .service = old.service, .files = files, .registry = &store.registry, .clock = &old.clock};
-    ps_noter_begin(&noter, DISK_FOLDER, &store.claim, store.claim.epoch);
+    ps_note_writer_begin(&note_writer, DISK_FOLDER, &store.claim, store.claim.epoch);
     disk_journal_world_init(&world, store.claim.epoch + 5);
 }
 
@@ -87,12 +87,12 @@ static struct ps_journal_note note_in_store(void)
 
 static enum ps_status recover_with(struct ps_journal_note noted)
 {
-    const struct ps_loader loader = {.service = world.service,
-                                     .files = files,
-                                     .folder = DISK_FOLDER,
-                                     .noted = noted,
-                                     .memory = &world.memory};
-    return ps_loader_load(&loader, &loaded, &world.error);
+    const struct ps_recovery recovery = {.service = world.service,
+                                         .files = files,
+                                         .folder = DISK_FOLDER,
+                                         .noted = noted,
+                                         .memory = &world.memory};
+    return ps_recovery_run(&recovery, &loaded, &world.error);
 }
 
 static void expect_missing(struct ps_journal_note noted, const char *words)
@@ -134,10 +134,10 @@ START_TEST(nothing_is_noted_before_the_first_checkpoint)
 {
     push_durably(3);
 
-    ck_assert_uint_eq(ps_noter_turn(&noter), PS_DEADLINE_NEVER);
+    ck_assert_uint_eq(ps_note_writer_turn(&note_writer), PS_DEADLINE_NEVER);
     ck_assert_uint_eq(noted_in_folder(), 0);
     disk_save(&old, disk, NULL);
-    ck_assert_uint_eq(ps_noter_turn(&noter), PS_DEADLINE_NEVER);
+    ck_assert_uint_eq(ps_note_writer_turn(&note_writer), PS_DEADLINE_NEVER);
 
     ck_assert_uint_eq(noted_in_folder(), 3);
 }
@@ -146,22 +146,22 @@ END_TEST
 START_TEST(the_first_push_is_noted_at_once_and_the_rest_at_its_pace)
 {
     push_durably(1);
-    ck_assert_uint_eq(ps_noter_turn(&noter), PS_DEADLINE_NEVER);
+    ck_assert_uint_eq(ps_note_writer_turn(&note_writer), PS_DEADLINE_NEVER);
     ck_assert_uint_eq(noted_in_folder(), 1);
     ck_assert_uint_eq(note_in_store().position, 1);
     ck_assert_uint_eq(note_in_store().epoch, store.claim.epoch);
     uint64_t start_ms = ps_now_ms(&old.clock);
 
     push_durably(1);
-    ck_assert_uint_eq(ps_noter_turn(&noter), start_ms + PS_NOTER_FOLDER_MS);
+    ck_assert_uint_eq(ps_note_writer_turn(&note_writer), start_ms + PS_NOTE_FOLDER_MS);
     ck_assert_uint_eq(noted_in_folder(), 1);
-    old.fake.now_ms += PS_NOTER_FOLDER_MS;
-    ck_assert_uint_eq(ps_noter_turn(&noter), start_ms + PS_NOTER_STORE_MS);
+    old.fake.now_ms += PS_NOTE_FOLDER_MS;
+    ck_assert_uint_eq(ps_note_writer_turn(&note_writer), start_ms + PS_NOTE_STORE_MS);
 
     ck_assert_uint_eq(noted_in_folder(), 2);
     ck_assert_uint_eq(note_in_store().position, 1);
-    old.fake.now_ms += PS_NOTER_STORE_MS - PS_NOTER_FOLDER_MS;
-    ck_assert_uint_eq(ps_noter_turn(&noter), PS_DEADLINE_NEVER);
+    old.fake.now_ms += PS_NOTE_STORE_MS - PS_NOTE_FOLDER_MS;
+    ck_assert_uint_eq(ps_note_writer_turn(&note_writer), PS_DEADLINE_NEVER);
     ck_assert_uint_eq(note_in_store().position, 2);
 }
 END_TEST
@@ -171,7 +171,7 @@ START_TEST(what_waits_for_the_disk_is_not_noted)
     push_durably(2);
     ck_assert_int_eq(world_push(&old, "w", PS_F32, ones, sizeof ones, NULL), PS_OK);
 
-    (void)ps_noter_turn(&noter);
+    (void)ps_note_writer_turn(&note_writer);
 
     ck_assert_uint_eq(noted_in_folder(), 2);
 }
@@ -189,7 +189,7 @@ START_TEST(what_only_a_checkpoint_has_is_not_noted)
     ps_service_positions(old.service, &position, &durable);
     ck_assert_uint_eq(durable, 3);
 
-    (void)ps_noter_turn(&noter);
+    (void)ps_note_writer_turn(&note_writer);
 
     ck_assert_uint_eq(noted_in_folder(), 2);
 }
@@ -201,11 +201,11 @@ START_TEST(a_note_that_cannot_be_put_is_tried_again)
     memory_files_knobs(disk)->fail_at = memory_files_knobs(disk)->seen;
     uint64_t start_ms = ps_now_ms(&old.clock);
 
-    ck_assert_uint_eq(ps_noter_turn(&noter), start_ms + PS_NOTER_FOLDER_MS);
+    ck_assert_uint_eq(ps_note_writer_turn(&note_writer), start_ms + PS_NOTE_FOLDER_MS);
 
     ck_assert_uint_eq(noted_in_folder(), 0);
-    old.fake.now_ms += PS_NOTER_FOLDER_MS;
-    ck_assert_uint_eq(ps_noter_turn(&noter), PS_DEADLINE_NEVER);
+    old.fake.now_ms += PS_NOTE_FOLDER_MS;
+    ck_assert_uint_eq(ps_note_writer_turn(&note_writer), PS_DEADLINE_NEVER);
     ck_assert_uint_eq(noted_in_folder(), 1);
 }
 END_TEST
@@ -213,15 +213,15 @@ END_TEST
 START_TEST(p4_who_lost_the_shard_notes_nothing_in_the_store)
 {
     push_durably(1);
-    (void)ps_noter_turn(&noter);
+    (void)ps_note_writer_turn(&note_writer);
     disk_store_lose(&store);
     push_durably(1);
-    old.fake.now_ms += PS_NOTER_STORE_MS;
+    old.fake.now_ms += PS_NOTE_STORE_MS;
 
-    ck_assert_uint_eq(ps_noter_turn(&noter), PS_DEADLINE_NEVER);
+    ck_assert_uint_eq(ps_note_writer_turn(&note_writer), PS_DEADLINE_NEVER);
 
     ck_assert_uint_eq(note_in_store().position, 1);
-    ck_assert_uint_eq(ps_noter_turn(&noter), PS_DEADLINE_NEVER);
+    ck_assert_uint_eq(ps_note_writer_turn(&note_writer), PS_DEADLINE_NEVER);
 }
 END_TEST
 
@@ -230,7 +230,7 @@ START_TEST(a_shard_that_is_lost_in_this_process_is_not_noted)
     push_durably(1);
     ps_service_reset(old.service);
 
-    ck_assert_uint_eq(ps_noter_turn(&noter), PS_DEADLINE_NEVER);
+    ck_assert_uint_eq(ps_note_writer_turn(&note_writer), PS_DEADLINE_NEVER);
 
     ck_assert_uint_eq(noted_in_folder(), 0);
 }
@@ -241,7 +241,7 @@ END_TEST
 START_TEST(p1_a_journal_that_was_cut_short_is_damage_and_says_how_much)
 {
     push_durably(3);
-    (void)ps_noter_turn(&noter);
+    (void)ps_note_writer_turn(&note_writer);
     cut_journal(1);
 
     expect_missing((struct ps_journal_note){0}, "at least 1 acknowledged pushes are missing");
@@ -253,7 +253,7 @@ START_TEST(p1_a_newest_segment_that_is_gone_is_damage)
 {
     push_durably(8);
     push_durably(8);
-    (void)ps_noter_turn(&noter);
+    (void)ps_note_writer_turn(&note_writer);
     ck_assert_int_eq(files->remove(files->self, newest_segment(), NULL), PS_OK);
 
     expect_missing((struct ps_journal_note){0}, "acknowledged pushes are missing");
@@ -263,8 +263,8 @@ END_TEST
 START_TEST(p1_a_folder_that_went_back_is_damage_by_the_note_in_the_store)
 {
     push_durably(3);
-    noter.registry = NULL;
-    (void)ps_noter_turn(&noter);
+    note_writer.registry = NULL;
+    (void)ps_note_writer_turn(&note_writer);
     const struct ps_journal_note later = {store.claim.epoch, 8};
     const struct ps_journal_note of_a_later_epoch = {store.claim.epoch + 2, 4};
 
@@ -290,11 +290,11 @@ START_TEST(an_undamaged_journal_is_never_missed)
         push_durably(1 + i % 3);
         if (i % 4 == 0)
             disk_save(&old, disk, NULL);
-        old.fake.now_ms += PS_NOTER_FOLDER_MS / 3;
-        (void)ps_noter_turn(&noter);
+        old.fake.now_ms += PS_NOTE_FOLDER_MS / 3;
+        (void)ps_note_writer_turn(&note_writer);
     }
-    old.fake.now_ms += PS_NOTER_STORE_MS;
-    (void)ps_noter_turn(&noter);
+    old.fake.now_ms += PS_NOTE_STORE_MS;
+    (void)ps_note_writer_turn(&note_writer);
 
     ck_assert_msg(recover_with(note_in_store()) == PS_OK, "%s", world.error.text);
     ck_assert_uint_eq(loaded.position, noted_in_folder());
@@ -307,12 +307,12 @@ END_TEST
 START_TEST(p4_what_a_former_owner_notes_after_a_takeover_says_nothing)
 {
     push_durably(3);
-    (void)ps_noter_turn(&noter);
+    (void)ps_note_writer_turn(&note_writer);
     ck_assert_int_eq(disk_recover(&world, disk, store.claim.epoch + 5, &writer_after, &loaded),
                      PS_OK);
     push_durably(8);
-    old.fake.now_ms += PS_NOTER_FOLDER_MS;
-    (void)ps_noter_turn(&noter);
+    old.fake.now_ms += PS_NOTE_FOLDER_MS;
+    (void)ps_note_writer_turn(&note_writer);
     ck_assert_uint_eq(noted_in_folder(), 11);
     struct core_world third;
     struct ps_journal_writer *third_writer = NULL;
@@ -330,15 +330,15 @@ END_TEST
 START_TEST(the_next_owner_takes_the_notes_over)
 {
     push_durably(3);
-    (void)ps_noter_turn(&noter);
+    (void)ps_note_writer_turn(&note_writer);
     ck_assert_int_eq(disk_recover(&world, disk, store.claim.epoch + 5, &writer_after, &loaded),
                      PS_OK);
-    noter.service = world.service;
-    noter.registry = NULL;
-    noter.clock = &world.clock;
-    ps_noter_begin(&noter, DISK_FOLDER, &store.claim, store.claim.epoch + 5);
+    note_writer.service = world.service;
+    note_writer.registry = NULL;
+    note_writer.clock = &world.clock;
+    ps_note_writer_begin(&note_writer, DISK_FOLDER, &store.claim, store.claim.epoch + 5);
 
-    (void)ps_noter_turn(&noter);
+    (void)ps_note_writer_turn(&note_writer);
 
     ck_assert_uint_eq(disk_count(disk, PS_JOURNAL_NOTE_SUFFIX), 1);
     struct ps_journal_notes notes;
@@ -351,7 +351,7 @@ END_TEST
 START_TEST(what_an_operator_gave_up_is_counted_as_lost)
 {
     push_durably(3);
-    (void)ps_noter_turn(&noter);
+    (void)ps_note_writer_turn(&note_writer);
     cut_journal(1);
     const struct ps_journal_note in_store = {store.claim.epoch, 5};
     expect_missing(in_store, "at least 3 acknowledged pushes are missing");
@@ -368,13 +368,13 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = tcase_create("noter");
+    TCase *tests = tcase_create("note_writer");
     tcase_add_checked_fixture(tests, begin_test, end_test);
     tcase_add_test(tests, nothing_is_noted_before_the_first_checkpoint);
     tcase_add_test(tests, p1_a_folder_without_anything_is_not_empty_when_something_was_noted);
-    int failed = run_tests("noter", tests);
+    int failed = run_tests("note_writer", tests);
 
-    TCase *saved = tcase_create("noter_saved");
+    TCase *saved = tcase_create("note_writer_saved");
     tcase_add_checked_fixture(saved, begin_saved, end_test);
     tcase_add_test(saved, the_first_push_is_noted_at_once_and_the_rest_at_its_pace);
     tcase_add_test(saved, what_waits_for_the_disk_is_not_noted);
@@ -389,5 +389,5 @@ int main(void)
     tcase_add_test(saved, p4_what_a_former_owner_notes_after_a_takeover_says_nothing);
     tcase_add_test(saved, the_next_owner_takes_the_notes_over);
     tcase_add_test(saved, what_an_operator_gave_up_is_counted_as_lost);
-    return failed != 0 ? failed : run_tests("noter_saved", saved);
+    return failed != 0 ? failed : run_tests("note_writer_saved", saved);
 }

@@ -1,5 +1,5 @@
-/* The small moves of which the coordinator's life is made, its fixed times, its invariants. */
-#include "server/core/ownership/coordinator_moves.h"
+/* The changes of state that the coordinator is made of, its fixed times, its invariants. */
+#include "server/core/ownership/coordinator_transitions.h"
 
 #include "base/assert.h"
 
@@ -43,7 +43,7 @@ bool ps_coordinator_is_proved(const struct ps_coordinator *c, uint64_t now_ms)
     return c->claim.epoch != 0 && now_ms < c->proof_ms;
 }
 
-void ps_coordinator_go(struct ps_coordinator *c, enum ps_coordinator_state state)
+void ps_coordinator_enter(struct ps_coordinator *c, enum ps_coordinator_state state)
 {
     c->state = state;
     c->failures = 0;
@@ -65,41 +65,41 @@ void ps_coordinator_lose(struct ps_coordinator *c, bool lease_is_gone, struct ps
     c->claim.epoch = 0;
     c->proof_ms = 0;
     if (c->state == PS_COORDINATOR_CLAIMING || c->state == PS_COORDINATOR_SPARE)
-        ps_coordinator_go(c, PS_COORDINATOR_RELEASING);
+        ps_coordinator_enter(c, PS_COORDINATOR_RELEASING);
     else if (c->state >= PS_COORDINATOR_LOADING && c->state <= PS_COORDINATOR_SERVING)
-        ps_coordinator_go(c, PS_COORDINATOR_LOSING);
+        ps_coordinator_enter(c, PS_COORDINATOR_LOSING);
 }
 
 void ps_coordinator_fail(struct ps_coordinator *c, enum ps_status status)
 {
-    PS_ASSERT(c->job == PS_ACTION_NONE);
+    PS_ASSERT(c->task == PS_ACTION_NONE);
     c->outcome = status;
     c->stopping = true;
-    ps_coordinator_go(c, PS_COORDINATOR_RELEASING);
+    ps_coordinator_enter(c, PS_COORDINATOR_RELEASING);
 }
 
 void ps_coordinator_released(struct ps_coordinator *c, struct ps_actions *actions)
 {
     c->lease.id = 0;
     if (!c->stopping) {
-        ps_coordinator_go(c, PS_COORDINATOR_LEARNING);
-        if (c->short_lives > 0) /* not the first in a row: whatever it is, do not spin */
+        ps_coordinator_enter(c, PS_COORDINATOR_LEARNING);
+        if (c->short_terms > 0) /* not the first in a row: whatever it is, do not spin */
             c->retry_ms = ps_coordinator_later(
-                c->now_ms, ps_coordinator_backoff_ms(c, c->short_lives, PS_BACKOFF_MS_MAX));
-        c->short_lives++;
+                c->now_ms, ps_coordinator_backoff_ms(c, c->short_terms, PS_BACKOFF_MS_MAX));
+        c->short_terms++;
         return;
     }
-    ps_coordinator_go(c, PS_COORDINATOR_ENDED);
+    ps_coordinator_enter(c, PS_COORDINATOR_ENDED);
     ps_actions_add(actions, PS_ACTION_END, 0);
 }
 
 /* After an attempt of the state: goes on, tries again later, or gives up. Wrong credentials may be
  * mended while we wait, and a missing number of shards may still be set. */
-void ps_coordinator_settle(struct ps_coordinator *c, enum ps_status status)
+void ps_coordinator_attempted(struct ps_coordinator *c, enum ps_status status)
 {
     enum ps_remedy remedy = ps_status_remedy(status);
     if (status == PS_OK)
-        ps_coordinator_go(c, c->state);
+        ps_coordinator_enter(c, c->state);
     else if (status == PS_ERR_CORRUPT ||
              (remedy == PS_REMEDY_REJECT && status != PS_ERR_DENIED && status != PS_ERR_NOT_FOUND))
         ps_coordinator_fail(c, status);
@@ -146,13 +146,13 @@ const char *ps_action_word(enum ps_action_type type)
 void ps_coordinator_check(const struct ps_coordinator *c)
 {
     PS_ASSERT(c->state < PS_COORDINATOR_STATE_COUNT);
-    PS_ASSERT(c->job == PS_ACTION_NONE || c->job == PS_ACTION_LOAD || c->job == PS_ACTION_SAVE);
+    PS_ASSERT(c->task == PS_ACTION_NONE || c->task == PS_ACTION_LOAD || c->task == PS_ACTION_SAVE);
     bool claims = c->state >= PS_COORDINATOR_LOADING && c->state <= PS_COORDINATOR_SERVING;
     PS_ASSERT(!claims || (c->claim.epoch != 0 && c->lease.id != 0));
     PS_ASSERT(c->state > PS_COORDINATOR_GRANTING || c->lease.id == 0);
     PS_ASSERT(c->state > PS_COORDINATOR_SPARE || (c->claim.epoch == 0 && !c->begun));
     PS_ASSERT(c->claim.epoch == 0 || c->claim.index < c->shard_count);
-    PS_ASSERT(c->job != PS_ACTION_SAVE || (c->begun && c->options.saves));
+    PS_ASSERT(c->task != PS_ACTION_SAVE || (c->begun && c->options.saves));
     PS_ASSERT(c->proof_ms <=
               ps_coordinator_later(c->now_ms, ps_coordinator_proof_span_ms(c->options.ttl_ms)));
     PS_ASSERT(c->state != PS_COORDINATOR_DRAINING || c->stopping);

@@ -1,4 +1,4 @@
-/* core/ownership/coordinator_hands.c: what an answer of the store is worth, and what is told. */
+/* core/ownership/coordinator_effects.c: what an answer of the store is worth, and what is told. */
 #include "run_suite.h"
 #include "server/core/ownership/coordinator_driver.h"
 #include "tests/support/fake_clock.h"
@@ -162,8 +162,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("coordinator_hands");
-    TCase *tests = tcase_create("coordinator_hands");
+    Suite *suite = suite_create("coordinator_effects");
+    TCase *tests = tcase_create("coordinator_effects");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a6_a_lease_that_was_kept_across_a_pause_of_the_machine_proves_nothing);
     tcase_add_test(tests, b6_who_is_fenced_for_want_of_room_on_the_disk_is_told_so);

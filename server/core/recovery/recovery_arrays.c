@@ -1,7 +1,7 @@
 /* Page faults, copies and checksums of a shard's arrays are most of the time of a recovery, and
  * need nothing of each other. Arrays are read in parts, so that one array that is the whole shard
  * is read by all threads too; the checksums of the parts are joined in the end. */
-#include "server/core/recovery/load_arrays.h"
+#include "server/core/recovery/recovery_arrays.h"
 
 #include "base/assert.h"
 #include "base/thread.h"
@@ -49,9 +49,10 @@ static struct ps_blocks *array_of(const struct ps_parameter *parameter, int32_t 
     return state < 0 ? parameter->values : parameter->states[state];
 }
 
-enum ps_status ps_load_arrays(struct ps_checkpoint_reader *reader,
-                              struct ps_parameter *const *parameters, const struct ps_crew *crew,
-                              const struct ps_allocator *memory, struct ps_error *error)
+enum ps_status ps_recovery_fill_arrays(struct ps_checkpoint_reader *reader,
+                                       struct ps_parameter *const *parameters,
+                                       const struct ps_crew *crew,
+                                       const struct ps_allocator *memory, struct ps_error *error)
 {
     struct arrays arrays = {.reader = reader, .parameters = parameters, .memory = memory};
     size_t parameter_count = ps_checkpoint_parameter_count(reader);

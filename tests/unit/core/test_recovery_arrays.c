@@ -1,5 +1,7 @@
-/* core/recovery/load_arrays.c: arrays that are read in several parts, by several threads. */
-#include "server/core/recovery/load_arrays.h"
+/* core/recovery/recovery_arrays.c: arrays that are read in several parts, by several threads. */
+#include "server/core/recovery/recovery_apply.h"
+#include "server/core/recovery/recovery_arrays.h"
+#include "server/core/recovery/recovery_fill.h"
 
 #include "base/thread.h"
 #include "tests/unit/core/core_disk.h"
@@ -45,10 +47,10 @@ static enum ps_status load_by(const struct ps_crew *crew)
     ck_assert_int_eq(ps_checkpoint_open(memory_files_files(disk), place.path, ps_allocator_heap(),
                                         &reader, NULL),
                      PS_OK);
-    enum ps_status status = ps_service_begin_loaded_by(loaded.service, reader, crew, &loaded.error);
+    enum ps_status status = ps_recovery_fill(loaded.service, reader, crew, &loaded.error);
     ps_checkpoint_close(reader);
     if (status == PS_OK)
-        ps_service_begin_recovered(loaded.service, place.position);
+        ps_recovery_finish(loaded.service, place.position);
     return status;
 }
 

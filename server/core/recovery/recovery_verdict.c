@@ -1,0 +1,42 @@
+/* What the files of a folder prove, and what to say when they do not prove enough. */
+#include "server/core/recovery/recovery_verdict.h"
+
+#include "base/assert.h"
+#include "server/core/recovery/recovery_replay.h"
+
+const char *ps_recovery_advice(enum ps_recovery_cause cause)
+{
+    static const char *const texts[] = {
+#define PS_RECOVERY_CAUSE_TEXT(name, advice) [PS_RECOVERY_##name] = advice,
+        PS_RECOVERY_CAUSE_TABLE(PS_RECOVERY_CAUSE_TEXT)
+#undef PS_RECOVERY_CAUSE_TEXT
+    };
+    PS_ASSERT(cause < PS_RECOVERY_CAUSE_COUNT);
+    return texts[cause];
+}
+
+bool ps_recovery_kept_journal(const struct ps_journal_segments *segments,
+                              const struct ps_checkpoint_place *place)
+{
+    if (place->journal != PS_CHECKPOINT_JOURNAL_UNSAID)
+        return place->journal == PS_CHECKPOINT_JOURNAL_KEPT;
+    return ps_recovery_has_journal(segments, place->epoch);
+}
+
+bool ps_recovery_may_bridge(const struct ps_journal_segments *segments,
+                            const struct ps_checkpoint_place *place)
+{
+    return place->journal != PS_CHECKPOINT_JOURNAL_NONE &&
+           ps_recovery_has_journal(segments, place->epoch);
+}
+
+bool ps_recovery_journal_is_gone(const struct ps_journal_segments *segments,
+                                 const struct ps_checkpoint_place *place)
+{
+    if (place->journal != PS_CHECKPOINT_JOURNAL_KEPT)
+        return false;
+    for (size_t i = 0; i < segments->count; i++)
+        if (segments->entries[i].epoch >= place->epoch)
+            return false;
+    return true;
+}
