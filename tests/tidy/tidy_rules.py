@@ -170,7 +170,7 @@ LEFTOVER_EXCEPTIONS = ["tests/tidy/", "STYLE.md"]
 
 # Known findings that wait for their room to put them right: (path, rule). Only ever gets shorter.
 WAITING = [
-    ("server/core/ownership/coordinator_hands.c", "function-length"),
+    ("server/core/ownership/coordinator_effects.c", "function-length"),
     ("tests/unit/client/test_engine.c", "file-length"),
     ("checkpoint/journal_chain.c", "test-exists"),
     ("optimizer/cuda/driver_cuda.c", "test-exists"),
@@ -193,6 +193,6 @@ WAITING = [
     ("proto/messages.c", "test-exists"),
     ("proto/reflection_codec.c", "test-exists"),
     ("proto/unpack.c", "test-exists"),
-    ("server/core/ownership/coordinator_moves.c", "test-exists"),
+    ("server/core/ownership/coordinator_transitions.c", "test-exists"),
     ("server/core/ownership/coordinator_plan.c", "test-exists"),
 ]
