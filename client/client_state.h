@@ -13,11 +13,12 @@
 #ifndef PS_CLIENT_CLIENT_STATE_H
 #define PS_CLIENT_CLIENT_STATE_H
 
-#include "client/channel.h"
-#include "client/engine.h"
-#include "client/follower.h"
+#include "client/channel/channel.h"
+#include "client/engine/engine.h"
 #include "client/holding.h"
-#include "client/initialiser.h"
+#include "client/members/follower.h"
+#include "client/members/initialiser.h"
+#include "client/psclient.h"
 #include "client/push_encoder.h"
 
 #include <stdatomic.h>
@@ -59,7 +60,7 @@ struct psclient {
     uint64_t split_bytes;
     struct ps_push_encoder encoder; /* has a lock of its own */
     uint32_t shard_count;
-    struct ps_bell bell; /* rung when servers move */
+    struct ps_wake wake; /* woken when servers move */
     struct ps_channel channel;
     struct ps_follower *follower; /* NULL: fixed servers */
 

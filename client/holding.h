@@ -18,7 +18,7 @@
 #ifndef PS_CLIENT_HOLDING_H
 #define PS_CLIENT_HOLDING_H
 
-#include "client/engine.h"
+#include "client/engine/engine.h"
 
 struct ps_holding {
     uint32_t held;     /* operations */

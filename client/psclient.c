@@ -2,8 +2,9 @@
 #include "client/psclient.h"
 
 #include "base/random.h"
+#include "client/answers.h"
 #include "client/client_state.h"
-#include "client/init_epoch.h"
+#include "client/engine/init_epoch.h"
 #include "client/status_map.h"
 
 #include <ctype.h>
@@ -104,7 +105,7 @@ enum ps_status ps_client_open(const struct psclient_options *options,
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a client");
     client->memory = memory;
     client->clock = ps_clock_real();
-    ps_bell_init(&client->bell);
+    ps_wake_init(&client->wake);
     ps_mutex_init(&client->mutex, PS_RANK_CLIENT);
     ps_push_encoder_init(&client->encoder, memory);
 
@@ -139,7 +140,7 @@ PS_EXPORT void psclient_close(struct psclient *client)
     ps_release(client->memory, client->etcd);
     ps_push_encoder_fini(&client->encoder);
     ps_mutex_fini(&client->mutex);
-    ps_bell_fini(&client->bell);
+    ps_wake_fini(&client->wake);
     ps_release(client->memory, client);
 }
 
@@ -197,7 +198,7 @@ static enum ps_status open_engine(struct psclient *client, const struct psclient
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", client->shard_count);
     PS_TRY(ps_channel_grpc_create(client->shard_count, client->busy_poll, client->clock,
                                   client->memory, &client->channel, error));
-    ps_bell_tell(&client->bell, client->channel.interrupt, client->channel.self);
+    ps_wake_tell(&client->wake, client->channel.interrupt, client->channel.self);
     ps_channel_grpc_share(&client->channel, options->shared_memory != PSCLIENT_SHARED_MEMORY_OFF);
     return PS_OK;
 }
@@ -277,21 +278,21 @@ static enum ps_status open_followed(struct psclient *client, const struct psclie
     uint64_t deadline_ms = ps_deadline_after(client->clock, timeout_ms);
     struct ps_kv *kv;
     PS_TRY(open_store(client, &kv, error));
-    enum ps_status status = ps_follower_create(kv, client->job, &client->bell, client->clock,
+    enum ps_status status = ps_follower_create(kv, client->job, &client->wake, client->clock,
                                                client->memory, &client->follower, error);
     if (status != PS_OK) {
         ps_kv_destroy(kv);
         return status;
     }
     for (;;) {
-        uint64_t heard = ps_bell_count(&client->bell);
+        uint64_t seen = ps_wake_count(&client->wake);
         status = ps_follower_shard_count(client->follower, &client->shard_count, error);
         if (status == PS_OK)
             return open_engine(client, options, error);
         uint64_t left_ms = ps_time_left_ms(client->clock, deadline_ms);
         if (left_ms == 0)
             return PS_ERR_UNAVAILABLE;
-        ps_bell_wait(&client->bell, heard, left_ms);
+        ps_wake_wait(&client->wake, seen, left_ms);
     }
 }
 
@@ -371,7 +372,7 @@ static enum ps_status ask_states(struct psclient *client, struct psclient_server
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to ask the servers");
     for (uint32_t i = 0; i < client->shard_count; i++) {
         items[i].shard = i;
-        items[i].server_status = &states[i];
+        items[i].answer = ps_answer_server(&states[i]);
     }
     const struct ps_batch_request request = {.method = PS_METHOD_STATUS,
                                              .items = items,
@@ -410,7 +411,7 @@ static enum ps_status begin_without_lock(struct psclient *client, uint64_t deadl
             status = ps_fail(error, PS_ERR_UNAVAILABLE, "a server is still loading");
             break;
         }
-        ps_bell_wait(&client->bell, ps_bell_count(&client->bell), LOADING_PAUSE_MS);
+        ps_wake_wait(&client->wake, ps_wake_count(&client->wake), LOADING_PAUSE_MS);
     }
     ps_release(client->memory, states);
     return status;

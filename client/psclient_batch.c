@@ -1,6 +1,7 @@
 /* libpsclient: batches of parameters, and the operators' calls. */
 #include "client/psclient.h"
 
+#include "client/answers.h"
 #include "client/client_state.h"
 #include "client/status_map.h"
 
@@ -271,7 +272,7 @@ PS_EXPORT int psclient_server_status(struct psclient *client, uint32_t index, ui
                                      struct psclient_server_status *status,
                                      struct psclient_error *error)
 {
-    struct ps_item item = {.shard = index, .server_status = status};
+    struct ps_item item = {.shard = index, .answer = ps_answer_server(status)};
     int result = run_items(client, PS_METHOD_STATUS, &item, 1, timeout_ms, NULL, error);
     if (result == PSCLIENT_OK)
         return result;
@@ -290,7 +291,10 @@ PS_EXPORT int psclient_list(struct psclient *client, uint32_t index, const char 
                             int *more, uint64_t timeout_ms, struct psclient_error *error)
 {
     struct ps_list_rows list = {.rows = rows, .count_max = count_max};
-    struct ps_item item = {.shard = index, .name = ps_bytes_of_text(after), .list = &list};
+    struct ps_item item = {.shard = index,
+                           .name = ps_bytes_of_text(after),
+                           .rows_max = (uint32_t)count_max,
+                           .answer = ps_answer_list(&list)};
     int result = run_items(client, PS_METHOD_LIST, &item, 1, timeout_ms, NULL, error);
     if (result != PSCLIENT_OK)
         return result;
@@ -302,7 +306,7 @@ PS_EXPORT int psclient_list(struct psclient *client, uint32_t index, const char 
 PS_EXPORT int psclient_save(struct psclient *client, uint32_t index, uint64_t timeout_ms,
                             struct psclient_saved *saved, struct psclient_error *error)
 {
-    struct ps_item item = {.shard = index, .saved = saved};
+    struct ps_item item = {.shard = index, .answer = ps_answer_saved(saved)};
     return run_items(client, PS_METHOD_SAVE, &item, 1, timeout_ms, NULL, error);
 }
 

@@ -2,8 +2,8 @@
 #include "client/psclient.h"
 
 #include "client/client_state.h"
-#include "client/placement.h"
-#include "client/replica.h"
+#include "client/engine/placement.h"
+#include "client/replica/replica.h"
 #include "client/status_map.h"
 
 #include <stdio.h>
@@ -130,14 +130,14 @@ PS_EXPORT int psclient_pull_since(struct psclient_replica *handle, uint64_t time
     bool more = true;
     ps_replica_begin(handle->replica);
     while (more) {
-        uint64_t heard = ps_bell_count(&client->bell);
+        uint64_t seen = ps_wake_count(&client->wake);
         enum ps_status status = pull_round(handle, deadline_ms, &more, &why);
         if (status != PS_OK) {
             (void)tell_results(handle, results, NULL);
             return ps_client_fail(error, status, why.text);
         }
         if (more && !handle->replica->advanced)
-            ps_bell_wait(&client->bell, heard, PAUSE_MS);
+            ps_wake_wait(&client->wake, seen, PAUSE_MS);
     }
     return tell_results(handle, results, error);
 }
@@ -147,7 +147,7 @@ static enum ps_status run_messages(struct psclient *client, struct ps_since_mess
                                    struct ps_error *error)
 {
     for (size_t i = 0; i < count; i++)
-        items[i] = (struct ps_item){.shard = messages[i].shard, .since = &messages[i]};
+        items[i] = ps_replica_item(&messages[i]);
     const struct ps_batch_request request = {
         .method = PS_METHOD_SINCE, .items = items, .item_count = count, .deadline_ms = deadline_ms};
     PS_TRY(ps_client_run(client, &request, error));

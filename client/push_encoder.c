@@ -2,7 +2,7 @@
 #include "client/push_encoder.h"
 
 #include "base/assert.h"
-#include "client/placement.h"
+#include "client/engine/placement.h"
 #include "optimizer/encoded.h"
 
 #include <string.h>

@@ -16,7 +16,7 @@
 #define PS_CLIENT_PUSH_ENCODER_H
 
 #include "base/thread.h"
-#include "client/engine.h"
+#include "client/engine/engine.h"
 
 /* What one parameter's pushes left out so far. Private. */
 struct ps_residual;

@@ -6,7 +6,7 @@
 #include "fuzz_target.h"
 
 #include "base/random.h"
-#include "client/replica.h"
+#include "client/replica/replica.h"
 #include "proto/bundle_codec.h"
 #include "server/core/requests/service.h"
 #include "tests/support/fake_clock.h"

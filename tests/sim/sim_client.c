@@ -2,8 +2,8 @@
 #include "tests/sim/sim_client.h"
 
 #include "base/assert.h"
-#include "client/init_epoch.h"
-#include "client/numbering.h"
+#include "client/engine/init_epoch.h"
+#include "client/engine/numbering.h"
 #include "server/core/sessions/sessions.h"
 #include "tests/sim/sim_client_calls.h"
 #include "tests/sim/sim_replica.h"

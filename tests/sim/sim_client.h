@@ -9,8 +9,8 @@
 #ifndef PS_TESTS_SIM_SIM_CLIENT_H
 #define PS_TESTS_SIM_SIM_CLIENT_H
 
-#include "client/engine.h"
-#include "client/placement.h"
+#include "client/engine/engine.h"
+#include "client/engine/placement.h"
 #include "etcd/registry.h"
 #include "tests/sim/sim_kv.h"
 #include "tests/sim/sim_network.h"
@@ -78,7 +78,7 @@ struct sim_client {
     enum sim_phase phase;
     struct ps_init_lock lock;
     uint64_t lock_kept_ms;
-    uint64_t init_epochs[SIM_SHARDS_MAX]; /* client/init_epoch.h */
+    uint64_t init_epochs[SIM_SHARDS_MAX]; /* client/engine/init_epoch.h */
     struct ps_batch *batch;
     bool finished; /* the batch */
     struct ps_item items[SIM_PARAMETERS_MAX];

@@ -2,7 +2,7 @@
 #include "tests/sim/sim_client_calls.h"
 
 #include "base/assert.h"
-#include "client/retry.h"
+#include "client/calls/retry.h"
 #include "optimizer/encoded.h"
 #include "proto/bundle_codec.h"
 #include "tests/sim/sim_replica.h"

@@ -9,7 +9,7 @@
 #ifndef PS_TESTS_SIM_SIM_NETWORK_H
 #define PS_TESTS_SIM_SIM_NETWORK_H
 
-#include "client/call.h"
+#include "client/calls/call.h"
 #include "tests/sim/sim.h"
 
 struct sim_message {

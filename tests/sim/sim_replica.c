@@ -2,7 +2,7 @@
 #include "tests/sim/sim_replica.h"
 
 #include "base/assert.h"
-#include "client/placement.h"
+#include "client/engine/placement.h"
 #include "proto/digest.h"
 
 #include <inttypes.h>
@@ -119,8 +119,7 @@ size_t sim_replica_begin(struct sim_replica *replica, struct ps_item *items)
         ps_replica_ask(replica->replica, &replica->messages, &replica->message_count, NULL);
     PS_ASSERT(status == PS_OK && replica->message_count <= SIM_PARAMETERS_MAX);
     for (size_t i = 0; i < replica->message_count; i++)
-        items[i] =
-            (struct ps_item){.shard = replica->messages[i].shard, .since = &replica->messages[i]};
+        items[i] = ps_replica_item(&replica->messages[i]);
     return replica->message_count;
 }
 

@@ -1,6 +1,6 @@
-/* A trainer's copies of all parameters, kept up to date by delta pulls (client/replica.h is the
- * real one), and the truth about them: whenever a server brings a part to a version, what it then
- * has itself is noted, all of it, and what the trainer has when the answer came must be that.
+/* A trainer's copies of all parameters, kept up to date by delta pulls (client/replica/replica.h is
+ * the real one), and the truth about them: whenever a server brings a part to a version, what it
+ * then has itself is noted, all of it, and what the trainer has when the answer came must be that.
  *
  * Threads:  one.
  * Blocking: never.
@@ -10,7 +10,7 @@
 #ifndef PS_TESTS_SIM_SIM_REPLICA_H
 #define PS_TESTS_SIM_SIM_REPLICA_H
 
-#include "client/replica.h"
+#include "client/replica/replica.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_server.h"
 

@@ -1,10 +1,10 @@
 /* Ranges of one call: those of the gradient first, then those of what is pulled, unless the first
- * have brought it back (client/made.h is the real one). */
+ * have brought it back (client/ranges/early_values.h is the real one). */
 #include "tests/sim/sim_train.h"
 
 #include "base/assert.h"
-#include "client/made.h"
-#include "client/range_cut.h"
+#include "client/ranges/early_values.h"
+#include "client/ranges/range_cut.h"
 #include "optimizer/encoded.h"
 #include "tests/sim/sim_client_calls.h"
 #include "tests/sim/sim_replica.h"
@@ -35,7 +35,7 @@ struct pull {
 
 /* What the ranges of a gradient have brought of the pull. */
 struct bounty {
-    struct ps_made made;
+    struct ps_early_values made;
     struct ps_pull_reply reply; /* of the first */
     struct ps_chain chain;      /* of whom it came from; for the checker */
     size_t bytes;
@@ -215,7 +215,7 @@ static void note_made(struct sim_client *client, struct sim_train *train, const 
     const struct ps_pull_request *asked = &slot->request.push_pull.pull;
     bool believes = client->world->options.mutation == SIM_MUTATION_MADE_BELIEVED;
     if (reply->range.count == 0) {
-        ps_made_miss(&bounty->made);
+        ps_early_values_miss(&bounty->made);
         return;
     }
     if (bounty->made.version == 0) {
@@ -224,7 +224,7 @@ static void note_made(struct sim_client *client, struct sim_train *train, const 
     }
     if (!is_asked_for(asked, reply))
         sim_fail(client->world, "ranges: %s got what another range makes", client->name);
-    if (!ps_made_note(&bounty->made, reply, is_asked_for(asked, reply)) && !believes)
+    if (!ps_early_values_note(&bounty->made, reply, is_asked_for(asked, reply)) && !believes)
         return;
     ps_view_copy(reply->content, 0, asked->destination, asked->size_wish);
     bounty->bytes += asked->size_wish;
@@ -237,7 +237,7 @@ static void settle_made(struct sim_client *client, struct sim_train *train)
     struct bounty *bounty = &train->bounty;
     bool believes = client->world->options.mutation == SIM_MUTATION_MADE_BELIEVED &&
                     bounty->bytes == pull->wish->size_wish;
-    if (ps_made_holds(&bounty->made, &train->outcome.reply.push_pull.push) || believes) {
+    if (ps_early_values_holds(&bounty->made, &train->outcome.reply.push_pull.push) || believes) {
         sim_trace(client->world, client->name, "believes what its ranges brought as version %llu",
                   (unsigned long long)bounty->reply.version);
         pull->reply = bounty->reply;

@@ -1,6 +1,6 @@
 /* A trainer's large calls, which go in ranges: several messages under one request id, each of which
  * can be late, lost or repeated by itself. What the client library's channel does
- * (client/channel_grpc_train.h), with ranges of a few hundred bytes. Inside of sim_client.
+ * (client/channel/channel_grpc_train.h), with ranges of a few hundred bytes. Inside of sim_client.
  *
  * Threads:  one.
  * Blocking: never.

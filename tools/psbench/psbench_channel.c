@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "client/channel.h"
+#include "client/channel/channel.h"
 #include "tools/psbench/psbench_load_state.h"
 
 #define WAIT_MS 1000

@@ -2,7 +2,7 @@
 #include "tools/psckpt/spread_state.h"
 
 #include "base/hash.h"
-#include "client/placement.h"
+#include "client/engine/placement.h"
 
 static enum ps_status place(const struct ps_checkpoint_parameter *row, uint64_t split_bytes,
                             struct shard_state *shards, uint32_t shard_count,

@@ -1,6 +1,7 @@
-/* client/channel_grpc.c against servers that misbehave: what it calls refused was refused, and
+/* client/channel/channel_grpc.c against servers that misbehave: what it calls refused was refused,
+ * and
  * every call comes back. */
-#include "client/channel.h"
+#include "client/channel/channel.h"
 
 #include "base/clock.h"
 #include "run_suite.h"

@@ -1,5 +1,5 @@
 /* Who works for the channel: callers that poll, or its own thread. */
-#include "client/channel.h"
+#include "client/channel/channel.h"
 
 #include "base/clock.h"
 #include "base/thread.h"

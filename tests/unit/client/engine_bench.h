@@ -8,7 +8,7 @@
 #ifndef PS_TESTS_UNIT_CLIENT_ENGINE_BENCH_H
 #define PS_TESTS_UNIT_CLIENT_ENGINE_BENCH_H
 
-#include "client/engine.h"
+#include "client/engine/engine.h"
 #include "tests/support/fault_heap.h"
 
 #define BENCH_CALLS_MAX 4096

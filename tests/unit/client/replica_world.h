@@ -8,7 +8,7 @@
 #ifndef PS_TESTS_UNIT_CLIENT_REPLICA_WORLD_H
 #define PS_TESTS_UNIT_CLIENT_REPLICA_WORLD_H
 
-#include "client/replica.h"
+#include "client/replica/replica.h"
 #include "server/core/requests/service.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fault_heap.h"

@@ -1,5 +1,5 @@
-/* client/engine.c: one event at a time, no network and no clock. */
-#include "client/engine.h"
+/* client/engine/engine.c: one event at a time, no network and no clock. */
+#include "client/engine/engine.h"
 
 #include "base/clock.h"
 #include "engine_bench.h"
@@ -240,63 +240,12 @@ END_TEST
 
 START_TEST(a_call_to_a_shard_that_is_none_is_refused)
 {
-    struct psclient_server_status status;
-    struct ps_item item = {.shard = 2, .server_status = &status};
+    struct ps_item item = {.shard = 2};
     bench_open(&bench, 2, 1000);
 
     bench_start(&bench, PS_METHOD_STATUS, &item, 1, 100);
 
     ck_assert_int_eq(item.status, PS_ERR_OUT_OF_RANGE);
-    bench_close(&bench);
-}
-END_TEST
-
-START_TEST(a_status_reply_is_copied_and_cut_to_its_fields)
-{
-    struct psclient_server_status status;
-    struct ps_item item = {.shard = 0, .server_status = &status};
-    bench_open(&bench, 1, 1000);
-    bench_start(&bench, PS_METHOD_STATUS, &item, 1, 100);
-    struct ps_call_reply reply = {.method = PS_METHOD_STATUS,
-                                  .status = {.state = "a state that is far too long",
-                                             .address = "h:1",
-                                             .epoch = 12,
-                                             .uptime_ms = 5,
-                                             .lost_count = 6}};
-
-    bench_reply(&bench, 0, &reply);
-
-    ck_assert_str_eq(status.state, "a state that is");
-    ck_assert_str_eq(status.address, "h:1");
-    ck_assert_str_eq(status.device, "");
-    ck_assert_uint_eq(status.epoch, 12);
-    ck_assert_uint_eq(status.uptime_ms, 5);
-    ck_assert_uint_eq(status.lost_push_count, 6);
-    bench_close(&bench);
-}
-END_TEST
-
-START_TEST(a_list_reply_with_more_rows_than_asked_for_is_cut)
-{
-    struct psclient_param_info rows[2];
-    struct ps_list_rows list = {.rows = rows, .count_max = 2};
-    struct ps_item item = {.name = ps_bytes_of_text("a"), .list = &list};
-    bench_open(&bench, 1, 1000);
-    bench_start(&bench, PS_METHOD_LIST, &item, 1, 100);
-    ck_assert_uint_eq(bench.sent[0].request->list.limit, 2);
-    ck_assert(ps_bytes_equal(bench.sent[0].request->list.after, ps_bytes_of_text("a")));
-    struct ps_param_info infos[3] = {{.name = ps_bytes_of_text("b"), .rule = "sgd"},
-                                     {.name = ps_bytes_of_text("c"), .rule = "adam"},
-                                     {.name = ps_bytes_of_text("d")}};
-    struct ps_call_reply reply = {.method = PS_METHOD_LIST,
-                                  .list = {.params = infos, .param_count = 3}};
-
-    bench_reply(&bench, 0, &reply);
-
-    ck_assert_uint_eq(list.count, 2);
-    ck_assert(list.more);
-    ck_assert_str_eq(rows[1].name, "c");
-    ck_assert_str_eq(rows[1].rule, "adam");
     bench_close(&bench);
 }
 END_TEST
@@ -403,8 +352,6 @@ int main(void)
     tcase_add_test(tests, a_pull_of_any_type_takes_the_type_that_is_there);
     tcase_add_test(tests, b7_finish_goes_on_past_shards_that_are_finished_already);
     tcase_add_test(tests, a_call_to_a_shard_that_is_none_is_refused);
-    tcase_add_test(tests, a_status_reply_is_copied_and_cut_to_its_fields);
-    tcase_add_test(tests, a_list_reply_with_more_rows_than_asked_for_is_cut);
     tcase_add_test(tests, two_batches_go_side_by_side);
     tcase_add_loop_test(tests, every_call_says_for_which_server_it_is_meant, 0, 4);
     tcase_add_test(tests, a_client_of_a_fixed_list_takes_whatever_servers_are_there);

@@ -1,5 +1,5 @@
-/* client/batch.c: gradients that were encoded before the engine got them. */
-#include "client/engine.h"
+/* client/engine/batch.c: gradients that were encoded before the engine got them. */
+#include "client/engine/engine.h"
 
 #include "engine_bench.h"
 #include "run_suite.h"

@@ -1,5 +1,5 @@
-/* client/engine.c when calls fail, servers go and time runs out. */
-#include "client/engine.h"
+/* client/engine/engine.c when calls fail, servers go and time runs out. */
+#include "client/engine/engine.h"
 
 #include "base/clock.h"
 #include "engine_bench.h"

@@ -1,5 +1,5 @@
 /* Small calls go together in one message; what becomes of each is its own affair. */
-#include "client/numbering.h"
+#include "client/engine/numbering.h"
 #include "engine_bench.h"
 #include "run_suite.h"
 

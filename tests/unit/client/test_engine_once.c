@@ -1,9 +1,10 @@
-/* client/engine.c: request ids. What may have been applied is sent again under the same number,
+/* client/engine/engine.c: request ids. What may have been applied is sent again under the same
+ * number,
  * and the numbers in use stay within what a server remembers. */
-#include "client/engine.h"
+#include "client/engine/engine.h"
 
 #include "base/clock.h"
-#include "client/numbering.h"
+#include "client/engine/numbering.h"
 #include "engine_bench.h"
 #include "run_suite.h"
 

@@ -1,14 +1,15 @@
-/* client/engine.c under random events: whatever happens, every item gets one honest result by its
+/* client/engine/engine.c under random events: whatever happens, every item gets one honest result
+ * by its
  * deadline, no shard gets too much at once, and a push is never applied twice.
  *
  * The servers are a model: it remembers what it applied by request id, in the window that the
  * contract gives it. It loses requests and replies, delays requests until long after they were
  * given up, and dies, with all that it applied or without what it had not acknowledged. */
-#include "client/engine.h"
+#include "client/engine/engine.h"
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "client/numbering.h"
+#include "client/engine/numbering.h"
 #include "run_suite.h"
 #include "tests/support/fault_heap.h"
 

@@ -1,9 +1,10 @@
-/* client/engine.c with far more pushes than a server remembers: in whatever order they break, are
+/* client/engine/engine.c with far more pushes than a server remembers: in whatever order they
+ * break, are
  * refused and succeed, over several batches at once, the server can always tell a repeat. */
-#include "client/engine.h"
+#include "client/engine/engine.h"
 
 #include "base/random.h"
-#include "client/numbering.h"
+#include "client/engine/numbering.h"
 #include "engine_bench.h"
 #include "run_suite.h"
 

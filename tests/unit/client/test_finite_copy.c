@@ -1,5 +1,5 @@
 /* Copies that look: nothing is changed on the way, and nothing strange is missed. */
-#include "client/finite_copy.h"
+#include "client/local/finite_copy.h"
 #include "run_suite.h"
 
 #include <check.h>

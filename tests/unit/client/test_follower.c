@@ -1,5 +1,5 @@
-/* client/follower.c: what it reads, what it hears, and that it never hurries. */
-#include "client/follower.h"
+/* client/members/follower.c: what it reads, what it hears, and that it never hurries. */
+#include "client/members/follower.h"
 
 #include "run_suite.h"
 #include "tests/support/client/scripted_kv.h"
@@ -12,20 +12,20 @@
 #define LONG_MS 20000
 
 static struct scripted_kv script;
-static struct ps_bell bell;
+static struct ps_wake wake;
 static struct ps_follower *follower;
 static struct ps_members members;
 
 static void start(void)
 {
     scripted_kv_init(&script);
-    ps_bell_init(&bell);
+    ps_wake_init(&wake);
     memset(&members, 0, sizeof members);
 }
 
 static void follow(void)
 {
-    ck_assert_int_eq(ps_follower_create(&script.kv, "", &bell, ps_clock_real(), ps_allocator_heap(),
+    ck_assert_int_eq(ps_follower_create(&script.kv, "", &wake, ps_clock_real(), ps_allocator_heap(),
                                         &follower, NULL),
                      PS_OK);
 }
@@ -34,7 +34,7 @@ static void finish(void)
 {
     ps_follower_destroy(follower);
     ps_members_release(&members);
-    ps_bell_fini(&bell);
+    ps_wake_fini(&wake);
     scripted_kv_fini(&script);
 }
 
@@ -43,11 +43,11 @@ static void take(void)
 {
     uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), LONG_MS);
     for (;;) {
-        uint64_t heard = ps_bell_count(&bell);
+        uint64_t heard = ps_wake_count(&wake);
         if (ps_follower_take(follower, &members))
             return;
         ck_assert_uint_gt(ps_time_left_ms(ps_clock_real(), deadline_ms), 0);
-        ps_bell_wait(&bell, heard, 1000);
+        ps_wake_wait(&wake, heard, 1000);
     }
 }
 
@@ -99,7 +99,7 @@ START_TEST(b29_an_absent_shard_count_is_asked_for_in_peace)
     uint64_t start_ms = ps_now_ms(ps_clock_real());
     follow();
     while (scripted_kv_reads(&script) < 5)
-        ps_bell_wait(&bell, ps_bell_count(&bell), 10);
+        ps_wake_wait(&wake, ps_wake_count(&wake), 10);
 
     /* Pauses of 50, 100, 200 and 400 ms lie between five looks, each half as long at the least. */
     ck_assert_uint_ge(ps_now_ms(ps_clock_real()) - start_ms, 370);
@@ -122,7 +122,7 @@ START_TEST(what_was_read_outlives_the_stores_failures)
     scripted_kv_fail(&script, PS_ERR_UNAVAILABLE, PS_ERR_UNAVAILABLE);
     uint32_t reads = scripted_kv_reads(&script);
     while (scripted_kv_reads(&script) < reads + 2)
-        ps_bell_wait(&bell, ps_bell_count(&bell), 10);
+        ps_wake_wait(&wake, ps_wake_count(&wake), 10);
     uint32_t count = 0;
     ck_assert_int_eq(ps_follower_shard_count(follower, &count, NULL), PS_OK);
     ck_assert(!ps_follower_take(follower, &members));
@@ -173,12 +173,12 @@ END_TEST
 START_TEST(a_bad_job_name_is_refused_and_the_store_stays_the_callers)
 {
     start();
-    ck_assert_int_eq(ps_follower_create(&script.kv, "a/b", &bell, ps_clock_real(),
+    ck_assert_int_eq(ps_follower_create(&script.kv, "a/b", &wake, ps_clock_real(),
                                         ps_allocator_heap(), &follower, NULL),
                      PS_ERR_BAD_INPUT);
     ck_assert(!script.destroyed);
     ps_kv_destroy(&script.kv);
-    ps_bell_fini(&bell);
+    ps_wake_fini(&wake);
     scripted_kv_fini(&script);
 }
 END_TEST
@@ -189,11 +189,11 @@ START_TEST(create_survives_a_refused_allocation)
     const struct ps_allocator memory = fault_heap_allocator(&heap);
     start();
     ck_assert_int_eq(
-        ps_follower_create(&script.kv, "", &bell, ps_clock_real(), &memory, &follower, NULL),
+        ps_follower_create(&script.kv, "", &wake, ps_clock_real(), &memory, &follower, NULL),
         PS_ERR_NO_MEMORY);
     ck_assert_int_eq(heap.live, 0);
     ps_kv_destroy(&script.kv);
-    ps_bell_fini(&bell);
+    ps_wake_fini(&wake);
     scripted_kv_fini(&script);
 }
 END_TEST

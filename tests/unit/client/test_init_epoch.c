@@ -1,5 +1,6 @@
-/* client/init_epoch.c: under which epoch a shard took the parameters, and how batches learn it. */
-#include "client/init_epoch.h"
+/* client/engine/init_epoch.c: under which epoch a shard took the parameters, and how batches
+ * learn it. */
+#include "client/engine/init_epoch.h"
 
 #include "engine_bench.h"
 #include "run_suite.h"

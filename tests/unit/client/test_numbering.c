@@ -1,5 +1,5 @@
-/* client/numbering.c: numbers in use never span more than a server remembers. */
-#include "client/numbering.h"
+/* client/engine/numbering.c: numbers in use never span more than a server remembers. */
+#include "client/engine/numbering.h"
 
 #include "base/random.h"
 #include "run_suite.h"

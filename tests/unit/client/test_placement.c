@@ -1,5 +1,6 @@
-/* client/placement.c: which shard holds what. docs/wire.md has the rule and these examples. */
-#include "client/placement.h"
+/* client/engine/placement.c: which shard holds what. docs/wire.md has the rule and these
+ * examples. */
+#include "client/engine/placement.h"
 
 #include "base/random.h"
 #include "run_suite.h"

@@ -1,5 +1,6 @@
-/* client/pull_decoder.c: a reply in any encoding, cut anywhere, and replies that cannot be. */
-#include "client/pull_decoder.h"
+/* client/calls/pull_decoder.c: a reply in any encoding, cut anywhere, and replies that cannot
+ * be. */
+#include "client/calls/pull_decoder.h"
 #include "optimizer/encoded.h"
 #include "run_suite.h"
 

@@ -1,6 +1,6 @@
 /* client/push_encoder.c: what is sent is what was left out before plus the gradient, encoded, and
  * nothing is lost for good. */
-#include "client/placement.h"
+#include "client/engine/placement.h"
 #include "client/push_encoder.h"
 #include "optimizer/encoded.h"
 #include "run_suite.h"

@@ -1,5 +1,6 @@
-/* client/range_cut.c: every byte of a content is in one range, and ranges cover all elements. */
-#include "client/range_cut.h"
+/* client/ranges/range_cut.c: every byte of a content is in one range, and ranges cover all
+ * elements. */
+#include "client/ranges/range_cut.h"
 
 #include "base/random.h"
 #include "optimizer/encoded.h"

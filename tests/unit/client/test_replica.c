@@ -1,4 +1,4 @@
-/* client/replica.c: against a real shard. Wrong answers are in test_replica_part.c. */
+/* client/replica/replica.c: against a real shard. Wrong answers are in test_replica_part.c. */
 #include "replica_world.h"
 
 #include "base/random.h"

@@ -1,5 +1,5 @@
-/* client/replica_part.c: answers that no shard would give. */
-#include "client/replica_part.h"
+/* client/replica/replica_part.c: answers that no shard would give. */
+#include "client/replica/replica_part.h"
 
 #include "replica_world.h"
 #include "run_suite.h"

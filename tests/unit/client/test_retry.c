@@ -1,5 +1,5 @@
-/* client/retry.c: what is repeated, and when. */
-#include "client/retry.h"
+/* client/calls/retry.c: what is repeated, and when. */
+#include "client/calls/retry.h"
 #include "run_suite.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
 /* A link and, at the other end of a real local socket, a server that does what each test wants. */
-#include "client/shared_link.h"
+#include "client/local/shared_link.h"
 
 #include "base/local_socket.h"
 #include "base/random.h"

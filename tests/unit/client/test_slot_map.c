@@ -1,5 +1,5 @@
 /* Runs of units: the lowest free one, never two over each other. */
-#include "client/slot_map.h"
+#include "client/local/slot_map.h"
 
 #include "base/random.h"
 #include "run_suite.h"

@@ -1,5 +1,5 @@
-/* client/unix_break.c: of sockets to one file, those whose peer reads nothing are ended. */
-#include "client/unix_break.h"
+/* client/local/unix_break.c: of sockets to one file, those whose peer reads nothing are ended. */
+#include "client/local/unix_break.h"
 
 #include "run_suite.h"
 #include "tests/support/temp_folder.h"

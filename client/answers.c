@@ -1,0 +1,104 @@
+/* From decoded replies to the rows of the public header, in which every text has a fixed size. */
+#include "client/answers.h"
+
+#include <string.h>
+
+static enum ps_status take_server(void *self, const struct ps_call_reply *reply,
+                                  struct ps_error *error);
+static enum ps_status take_list(void *self, const struct ps_call_reply *reply,
+                                struct ps_error *error);
+static void copy_row(struct psclient_param_info *row, const struct ps_param_info *info);
+static enum ps_status take_saved(void *self, const struct ps_call_reply *reply,
+                                 struct ps_error *error);
+static void copy_text(char *to, size_t size, const char *from);
+
+struct ps_answer_taker ps_answer_server(struct psclient_server_status *to)
+{
+    return (struct ps_answer_taker){take_server, to};
+}
+
+struct ps_answer_taker ps_answer_list(struct ps_list_rows *to)
+{
+    return (struct ps_answer_taker){take_list, to};
+}
+
+struct ps_answer_taker ps_answer_saved(struct psclient_saved *to)
+{
+    return (struct ps_answer_taker){take_saved, to};
+}
+
+static enum ps_status take_server(void *self, const struct ps_call_reply *reply,
+                                  struct ps_error *error)
+{
+    (void)error;
+    struct psclient_server_status *to = self;
+    const struct ps_status_reply *from = &reply->status;
+    to->index = from->index;
+    copy_text(to->address, sizeof to->address, from->address);
+    copy_text(to->state, sizeof to->state, from->state);
+    copy_text(to->version, sizeof to->version, from->program_version);
+    copy_text(to->device, sizeof to->device, from->device);
+    copy_text(to->checkpoint_uuid, sizeof to->checkpoint_uuid, from->checkpoint_uuid);
+    to->epoch = from->epoch;
+    to->parameter_count = from->parameter_count;
+    to->parameter_bytes = from->parameter_bytes;
+    to->state_bytes = from->state_bytes;
+    to->push_count = from->push_count;
+    to->pull_count = from->pull_count;
+    to->position = from->position;
+    to->checkpoint_position = from->checkpoint_position;
+    to->checkpoint_unix_ns = from->checkpoint_unix_ns;
+    to->uptime_ms = from->uptime_ms;
+    to->lost_push_count = from->lost_count;
+    return PS_OK;
+}
+
+/* The server may know more rows than there is room for: the caller asks for the rest by name. */
+static enum ps_status take_list(void *self, const struct ps_call_reply *reply,
+                                struct ps_error *error)
+{
+    (void)error;
+    struct ps_list_rows *to = self;
+    const struct ps_list_reply *from = &reply->list;
+    to->count = from->param_count < to->count_max ? from->param_count : to->count_max;
+    to->more = from->more || from->param_count > to->count;
+    for (size_t i = 0; i < to->count; i++)
+        copy_row(&to->rows[i], &from->params[i]);
+    return PS_OK;
+}
+
+static void copy_row(struct psclient_param_info *row, const struct ps_param_info *info)
+{
+    size_t name_size = info->name.size < sizeof row->name ? info->name.size : sizeof row->name - 1;
+    if (name_size > 0)
+        memcpy(row->name, info->name.data, name_size);
+    row->name[name_size] = '\0';
+    row->type = (enum psclient_type)info->dtype;
+    row->element_count = info->element_count;
+    row->version = info->version;
+    row->state_bytes = info->state_bytes;
+    row->learning_rate = info->learning_rate;
+    copy_text(row->rule, sizeof row->rule, info->rule);
+}
+
+static enum ps_status take_saved(void *self, const struct ps_call_reply *reply,
+                                 struct ps_error *error)
+{
+    (void)error;
+    struct psclient_saved *to = self;
+    const struct ps_save_reply *from = &reply->save;
+    copy_text(to->uuid, sizeof to->uuid, from->uuid);
+    copy_text(to->path, sizeof to->path, from->path);
+    to->position = from->position;
+    to->bytes = from->bytes;
+    return PS_OK;
+}
+
+/* Cuts what does not fit. */
+static void copy_text(char *to, size_t size, const char *from)
+{
+    size_t length = from == NULL ? 0 : strnlen(from, size - 1);
+    if (length > 0)
+        memcpy(to, from, length);
+    to[length] = '\0';
+}

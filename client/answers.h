@@ -1,0 +1,27 @@
+/* Answers to an operator's calls, copied into the structs of the public header. The engine knows
+ * nothing of that header: it hands each answer to a taker.
+ *
+ * Threads:  each taker with the engine, one at a time.
+ * Blocking: never.
+ * Errors:   none: text that is too long for its field is cut.
+ * Memory:   a taker borrows where it writes to until its batch is ended.
+ */
+#ifndef PS_CLIENT_ANSWERS_H
+#define PS_CLIENT_ANSWERS_H
+
+#include "client/engine/engine.h"
+#include "client/psclient.h"
+
+/* Rows for the answer to PS_METHOD_LIST. */
+struct ps_list_rows {
+    struct psclient_param_info *rows;
+    size_t count_max;
+    size_t count; /* filled in */
+    bool more;    /* filled in */
+};
+
+struct ps_answer_taker ps_answer_server(struct psclient_server_status *to);
+struct ps_answer_taker ps_answer_list(struct ps_list_rows *to);
+struct ps_answer_taker ps_answer_saved(struct psclient_saved *to);
+
+#endif

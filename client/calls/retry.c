@@ -1,0 +1,75 @@
+/* Which failures are repeated, and when. */
+#include "client/calls/retry.h"
+
+#include "base/assert.h"
+
+bool ps_method_is_reading(enum ps_method method)
+{
+    return method == PS_METHOD_PULL || method == PS_METHOD_PULLS || method == PS_METHOD_SINCE ||
+           method == PS_METHOD_STATUS || method == PS_METHOD_LIST;
+}
+
+bool ps_method_is_numbered(enum ps_method method)
+{
+    return method == PS_METHOD_INIT || method == PS_METHOD_FINISH || ps_method_is_pushing(method);
+}
+
+bool ps_method_is_pushing(enum ps_method method)
+{
+    return method == PS_METHOD_PUSH || method == PS_METHOD_PUSHES || method == PS_METHOD_PUSH_PULL;
+}
+
+bool ps_retry_is_refusal(enum ps_method method, enum ps_status status)
+{
+    if (ps_method_is_pushing(method) &&
+        (status == PS_ERR_UNAVAILABLE || status == PS_ERR_NO_MEMORY))
+        return false;
+    enum ps_remedy remedy = ps_status_remedy(status);
+    return remedy != PS_REMEDY_DONE && remedy != PS_REMEDY_UNKNOWN;
+}
+
+static bool is_done_before(enum ps_method method, enum ps_status status)
+{
+    return status == PS_ERR_EXISTS && (method == PS_METHOD_INIT || method == PS_METHOD_FINISH);
+}
+
+enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, bool ambiguous)
+{
+    if (status == PS_OK || is_done_before(method, status))
+        return PS_VERDICT_DONE;
+    bool push = ps_method_is_pushing(method);
+    if ((push || method == PS_METHOD_SAVE) && status == PS_ERR_NOT_READY)
+        return PS_VERDICT_FAILED;
+    if (status == PS_ERR_STALE_SESSION && ps_method_is_numbered(method))
+        return push && ambiguous ? PS_VERDICT_FAILED : PS_VERDICT_RENUMBER;
+    if ((method == PS_METHOD_FINISH || method == PS_METHOD_DRAIN) && status == PS_ERR_STALE_EPOCH)
+        return PS_VERDICT_FAILED;
+
+    switch (ps_status_remedy(status)) {
+    case PS_REMEDY_RETRY:
+    case PS_REMEDY_REROUTE:
+    case PS_REMEDY_UNKNOWN:
+        return PS_VERDICT_AGAIN;
+    case PS_REMEDY_STOP:
+        return push && ambiguous ? PS_VERDICT_AGAIN : PS_VERDICT_FAILED;
+    case PS_REMEDY_DONE:
+    case PS_REMEDY_REJECT:
+        break;
+    }
+    return PS_VERDICT_FAILED;
+}
+
+uint64_t ps_retry_pause_ms(struct ps_random *random, uint32_t attempt, uint64_t min_ms,
+                           uint64_t max_ms)
+{
+    PS_ASSERT(attempt > 0);
+    PS_ASSERT(min_ms > 0 && min_ms <= max_ms);
+
+    uint64_t pause_ms = min_ms;
+    for (uint32_t i = 1; i < attempt && pause_ms < max_ms; i++)
+        pause_ms *= 2;
+    if (pause_ms > max_ms)
+        pause_ms = max_ms;
+    uint64_t half_ms = pause_ms / 2;
+    return pause_ms - half_ms + ps_random_below(random, half_ms + 1);
+}

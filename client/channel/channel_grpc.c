@@ -1,0 +1,359 @@
+/* Calls over gRPC's C core. channel_grpc*.c are the only files of the client
+ * that know gRPC.
+ *
+ * Somebody sits in the completion queue all the time (channel_grpc_poll.c): without, gRPC neither
+ * reads nor answers pings. He handles two kinds of tag: a call's one batch has ended, or a
+ * connection's state has changed. A call (here: a flight) goes through
+ *
+ *   WAITING ──connection is up──► RUNNING ──batch ended, content released──► in `done` ──► taken
+ *      └──────cancelled, or no server──────────────────────────────────────────┘
+ */
+#include "client/channel/channel_grpc.h"
+
+#include "base/assert.h"
+
+#include <grpc/grpc_security.h>
+#include <grpc/support/time.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static bool route(void *self, uint32_t shard, const char *address);
+static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
+                             const struct ps_call_request *request, uint64_t deadline_ms);
+static enum ps_status submit_together(void *self, uint32_t shard, const struct ps_call_part *parts,
+                                      size_t part_count, uint64_t deadline_ms);
+static void cancel(void *self, uint64_t call);
+static bool take(void *self, struct ps_delivery *delivery);
+static bool take_flight(struct ps_grpc_side *side, struct ps_delivery *delivery, bool *is_whole);
+static void release(void *self, struct ps_delivery *delivery);
+static void poll(void *self, uint64_t timeout_ms);
+static void tell_idle(void *self, void (*idle)(void *owner), void *owner);
+static void interrupt(void *self);
+static void destroy(void *self);
+
+enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_wish busy_poll,
+                                      const struct ps_clock *clock,
+                                      const struct ps_allocator *memory, struct ps_channel *channel,
+                                      struct ps_error *error)
+{
+    struct ps_grpc_side *side = ps_zeroed(memory, sizeof *side);
+    if (side == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a channel");
+    side->memory = memory;
+    side->clock = clock;
+    side->shard_count = shard_count;
+    ps_busy_poll_init(&side->role.busy_poll, busy_poll);
+    side->shares = true;
+    atomic_init(&side->shared_calls, 0);
+    atomic_init(&side->shared_bytes, 0);
+    atomic_init(&side->running, 0);
+    side->routes = ps_zeroed_array(memory, shard_count, sizeof *side->routes);
+    if (side->routes == NULL) {
+        ps_release(memory, side);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", shard_count);
+    }
+    grpc_init();
+    side->queue = grpc_completion_queue_create_for_next(NULL);
+    side->credentials = grpc_insecure_credentials_create();
+    ps_mutex_init(&side->mutex, PS_RANK_QUEUE);
+    ps_mutex_init(&side->done_mutex, PS_RANK_LEAF);
+    *channel = (struct ps_channel){route, submit,    submit_together, cancel,  take, release,
+                                   poll,  tell_idle, interrupt,       destroy, side};
+
+    enum ps_status status = ps_grpc_poll_start(side, error);
+    if (status != PS_OK)
+        destroy(side);
+    return status;
+}
+
+void ps_channel_grpc_share(struct ps_channel *channel, bool shares)
+{
+    struct ps_grpc_side *side = channel->self;
+    side->shares = shares;
+}
+
+struct ps_channel_shared ps_channel_grpc_shared(const struct ps_channel *channel)
+{
+    struct ps_grpc_side *side = channel->self;
+    struct ps_channel_shared told = {.calls = atomic_load(&side->shared_calls),
+                                     .bytes = atomic_load(&side->shared_bytes)};
+    ps_mutex_lock(&side->mutex);
+    for (uint32_t i = 0; i < side->shard_count; i++) {
+        const struct ps_connection *connection = side->routes[i];
+        if (connection == NULL ||
+            grpc_channel_check_connectivity_state(connection->channel, 0) != GRPC_CHANNEL_READY)
+            continue;
+        told.unix_servers += connection->is_unix;
+        told.tcp_servers += !connection->is_unix;
+        told.shared_servers += ps_shared_link_works(connection->shared);
+    }
+    ps_mutex_unlock(&side->mutex);
+    return told;
+}
+
+static void destroy(void *self)
+{
+    struct ps_grpc_side *side = self;
+    ps_mutex_lock(&side->mutex);
+    side->stopping = true;
+    for (uint32_t i = 0; i < side->shard_count; i++)
+        ps_connection_replace(side, i, NULL);
+    for (struct ps_connection *it = side->connections; it != NULL; it = it->next) {
+        PS_ASSERT(it->flights == NULL);
+        ps_connection_retire(it);
+    }
+    ps_mutex_unlock(&side->mutex);
+
+    ps_grpc_poll_stop(side);
+    ps_connection_reap(side);
+    PS_ASSERT(side->connections == NULL);
+    PS_ASSERT(side->done_first == NULL);
+    grpc_completion_queue_destroy(side->queue);
+    grpc_channel_credentials_release(side->credentials);
+    grpc_shutdown();
+    ps_mutex_fini(&side->done_mutex);
+    ps_mutex_fini(&side->mutex);
+    ps_release(side->memory, side->routes);
+    ps_release(side->memory, side);
+}
+
+static bool route(void *self, uint32_t shard, const char *address)
+{
+    struct ps_grpc_side *side = self;
+    PS_ASSERT(shard < side->shard_count);
+    struct ps_connection *connection = NULL;
+    if (address != NULL) {
+        connection = ps_connection_create(side, shard, address);
+        if (connection == NULL)
+            return false;
+    }
+    ps_mutex_lock(&side->mutex);
+    ps_connection_replace(side, shard, connection);
+    ps_connection_reap(side);
+    ps_mutex_unlock(&side->mutex);
+    return true;
+}
+
+/* It ends without having left. A drop_pin follows, outside of the mutex. */
+static void refuse(struct ps_flight *flight, const char *address)
+{
+    flight->state = PS_FLIGHT_REFUSED;
+    flight->status = PS_ERR_UNAVAILABLE;
+    flight->refused = true;
+    snprintf(flight->text, sizeof flight->text, "shard %u: no connection to %.100s", flight->shard,
+             address);
+}
+
+static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
+                             const struct ps_call_request *request, uint64_t deadline_ms)
+{
+    struct ps_grpc_side *side = self;
+    const struct ps_call_part part = {call, request};
+    if (ps_train_carries(side, shard, request))
+        return ps_train_start(side, call, shard, request, deadline_ms);
+    if (request->method == PS_METHOD_PUSH_PULL)
+        return submit_together(self, shard, &part, 1, deadline_ms);
+    struct ps_flight *flight = ps_flight_create(side, request);
+    if (flight == NULL)
+        return PS_ERR_NO_MEMORY;
+    flight->id = call;
+    ps_flight_begin(side, flight, shard, deadline_ms);
+    return PS_OK;
+}
+
+static enum ps_status submit_together(void *self, uint32_t shard, const struct ps_call_part *parts,
+                                      size_t part_count, uint64_t deadline_ms)
+{
+    struct ps_grpc_side *side = self;
+    struct ps_flight *flight = ps_flight_create_bundle(side, parts, part_count);
+    if (flight == NULL)
+        return PS_ERR_NO_MEMORY;
+    flight->id = parts[0].call;
+    ps_flight_begin(side, flight, shard, deadline_ms);
+    return PS_OK;
+}
+
+void ps_flight_begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32_t shard,
+                     uint64_t deadline_ms)
+{
+    PS_ASSERT(shard < side->shard_count);
+    flight->shard = shard;
+    flight->deadline_ms = deadline_ms;
+    ps_mutex_lock(&side->mutex);
+    struct ps_connection *connection = side->routes[shard];
+    bool ready = false;
+    if (connection == NULL) {
+        refuse(flight, "nobody");
+    } else {
+        ps_connection_add(connection, flight);
+        grpc_connectivity_state state =
+            grpc_channel_check_connectivity_state(connection->channel, 1);
+        ready = state == GRPC_CHANNEL_READY;
+        if (ready)
+            ps_flight_make_call(flight);
+        else
+            ps_connection_watch(side, connection, state);
+    }
+    ps_mutex_unlock(&side->mutex);
+
+    if (connection == NULL)
+        ps_flight_drop_pin(flight);
+    if (ready)
+        ps_flight_launch(flight);
+}
+
+static bool carries(const struct ps_flight *flight, uint64_t call)
+{
+    if (flight->id == call)
+        return true;
+    for (size_t i = 0; i < flight->part_count; i++)
+        if (flight->parts[i].part.call == call)
+            return true;
+    return false;
+}
+
+static void cancel(void *self, uint64_t call)
+{
+    ps_flight_cancel(self, call);
+}
+
+void ps_flight_cancel(struct ps_grpc_side *side, uint64_t call)
+{
+    struct ps_flight *refused = NULL;
+    ps_mutex_lock(&side->mutex);
+    for (struct ps_connection *it = side->connections; it != NULL; it = it->next) {
+        for (struct ps_flight *flight = it->flights; flight != NULL; flight = flight->next) {
+            if (!carries(flight, call))
+                continue;
+            ps_flight_end_call(flight, GRPC_STATUS_CANCELLED, "given up");
+            if (flight->state == PS_FLIGHT_WAITING) {
+                refuse(flight, it->address);
+                flight->next_done = refused;
+                refused = flight;
+            }
+        }
+    }
+    ps_mutex_unlock(&side->mutex);
+    while (refused != NULL) {
+        struct ps_flight *flight = refused;
+        refused = flight->next_done;
+        ps_flight_drop_pin(flight);
+    }
+}
+
+static bool take(void *self, struct ps_delivery *delivery)
+{
+    bool is_whole = false;
+    while (!is_whole)
+        if (!take_flight(self, delivery, &is_whole))
+            return false;
+    return true;
+}
+
+/* The next flight that came back; one that is not the last of its call is not a delivery. */
+static bool take_flight(struct ps_grpc_side *side, struct ps_delivery *delivery, bool *is_whole)
+{
+    ps_mutex_lock(&side->done_mutex);
+    struct ps_flight *flight = side->done_first;
+    bool is_last = flight != NULL && flight->parts_taken + 1 >= flight->part_count;
+    if (is_last)
+        side->done_first = flight->next_done;
+    if (side->done_first == NULL)
+        side->done_last = NULL;
+    ps_mutex_unlock(&side->done_mutex);
+    if (flight == NULL)
+        return false;
+
+    if (flight->parts_taken == 0) {
+        ps_mutex_lock(&side->mutex);
+        ps_connection_remove(flight);
+        ps_connection_reap(side);
+        ps_mutex_unlock(&side->mutex);
+    }
+    delivery->call = flight->id;
+    delivery->held = is_last ? flight : NULL;
+    *is_whole = true;
+    if (flight->train != NULL) {
+        *is_whole = ps_train_took(flight, &delivery->outcome);
+        if (!*is_whole)
+            ps_flight_destroy(flight);
+        return true;
+    }
+    if (flight->parts == NULL) {
+        ps_flight_outcome(flight, &delivery->outcome);
+        return true;
+    }
+    size_t i = flight->parts_taken++;
+    delivery->call = flight->parts[i].part.call;
+    ps_flight_bundle_outcome(flight, i, &delivery->outcome);
+    return true;
+}
+
+static void release(void *self, struct ps_delivery *delivery)
+{
+    (void)self;
+    if (delivery->held != NULL)
+        ps_flight_destroy(delivery->held);
+    delivery->held = NULL;
+}
+
+static void poll(void *self, uint64_t timeout_ms)
+{
+    struct ps_grpc_side *side = self;
+    ps_mutex_lock(&side->done_mutex);
+    bool ready = side->done_first != NULL;
+    ps_mutex_unlock(&side->done_mutex);
+    if (!ready)
+        ps_grpc_poll(side, timeout_ms);
+}
+
+static void tell_idle(void *self, void (*idle)(void *owner), void *owner)
+{
+    ps_grpc_poll_tell_idle(self, idle, owner);
+}
+
+static void interrupt(void *self)
+{
+    ps_grpc_poll_wake(self);
+}
+
+/* ---- Events ---- */
+
+static void state_changed(struct ps_grpc_side *side, struct ps_connection *connection, bool changed)
+{
+    struct ps_flight *launched = NULL;
+    ps_mutex_lock(&side->mutex);
+    connection->watching = false;
+    if (changed && connection->watched == GRPC_CHANNEL_READY)
+        ps_shared_link_lost(connection->shared);
+    if (!connection->detached && !side->stopping) {
+        grpc_connectivity_state state =
+            grpc_channel_check_connectivity_state(connection->channel, 1);
+        for (struct ps_flight *it = connection->flights; it != NULL; it = it->next) {
+            if (state != GRPC_CHANNEL_READY || it->state != PS_FLIGHT_WAITING)
+                continue;
+            ps_flight_make_call(it);
+            it->next_done = launched;
+            launched = it;
+        }
+        if (!connection->detached)
+            ps_connection_watch(side, connection, state);
+    }
+    ps_connection_reap(side);
+    ps_mutex_unlock(&side->mutex);
+    while (launched != NULL) {
+        struct ps_flight *flight = launched;
+        launched = flight->next_done;
+        ps_flight_launch(flight);
+    }
+}
+
+void ps_grpc_handle(struct ps_grpc_side *side, void *tag, bool ok)
+{
+    PS_TAG_TAKE(tag);
+    if (*(const enum ps_tag_kind *)tag == PS_TAG_FLIGHT)
+        ps_flight_ended(tag);
+    else
+        state_changed(side, tag, ok);
+}

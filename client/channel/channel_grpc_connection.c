@@ -1,0 +1,170 @@
+/* Connections to servers: made, replaced, watched, ended. */
+#include "client/channel/channel_grpc.h"
+
+#include "client/calls/retry.h"
+
+#include <grpc/support/time.h>
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <utlist.h>
+
+/* A state watch is renewed after this long. */
+#define WATCH_MS 1000
+
+static grpc_channel *open_channel(struct ps_grpc_side *side, const char *address)
+{
+    grpc_arg list[] = {
+        {.key = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, .value.integer = INT_MAX},
+        /* Deadlines are the engine's, sizes are what we asked for, nothing is compressed: no filter
+         * is needed for them. */
+        {.key = GRPC_ARG_MINIMAL_STACK, .value.integer = 1},
+        {.key = GRPC_ARG_ENABLE_RETRIES, .value.integer = 0},
+        {.key = GRPC_ARG_ENABLE_CHANNELZ, .value.integer = 0},
+        {.key = GRPC_ARG_ENABLE_HTTP_PROXY, .value.integer = 0},
+        {.key = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, .value.integer = 1},
+        /* A new connection is a new one, also to the same address. */
+        {.key = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, .value.integer = 1},
+        /* Finds servers that are frozen or cut off. The timeout is also the socket's
+         * TCP_USER_TIMEOUT: when a server stops reading in the middle of a push, that is what
+         * makes gRPC let go of the caller's memory. A unix socket has none: unix_break.h. */
+        {.key = GRPC_ARG_KEEPALIVE_TIME_MS, .value.integer = 2000},
+        {.key = GRPC_ARG_KEEPALIVE_TIMEOUT_MS, .value.integer = 1500},
+        {.key = GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, .value.integer = 1},
+        {.key = GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, .value.integer = 0},
+        {.key = GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, .value.integer = 100},
+        {.key = GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, .value.integer = 1000},
+        {.key = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, .value.integer = 1000},
+        {.key = GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, .value.integer = 1000},
+    };
+    for (size_t i = 0; i < PS_ARRAY_COUNT(list); i++)
+        list[i].type = GRPC_ARG_INTEGER;
+    const grpc_channel_args args = {PS_ARRAY_COUNT(list), list};
+    return grpc_channel_create(address, side->credentials, &args);
+}
+
+struct ps_connection *ps_connection_create(struct ps_grpc_side *side, uint32_t shard,
+                                           const char *address)
+{
+    struct ps_connection *connection = ps_zeroed(side->memory, sizeof *connection);
+    if (connection == NULL)
+        return NULL;
+    if (side->shares) {
+        connection->shared = ps_shared_link_create(side->memory);
+        if (connection->shared == NULL) {
+            ps_release(side->memory, connection);
+            return NULL;
+        }
+    }
+    connection->kind = PS_TAG_CONNECTION;
+    connection->shard = shard;
+    snprintf(connection->address, sizeof connection->address, "%s", address);
+    connection->is_unix = strncmp(address, "unix:", strlen("unix:")) == 0;
+    connection->channel = open_channel(side, connection->address);
+    for (enum ps_method i = 0; i < PS_METHOD_COUNT; i++)
+        connection->methods[i] =
+            grpc_channel_register_call(connection->channel, ps_method_path(i), NULL, NULL);
+    return connection;
+}
+
+void ps_connection_add(struct ps_connection *connection, struct ps_flight *flight)
+{
+    flight->connection = connection;
+    DL_PREPEND(connection->flights, flight);
+}
+
+void ps_connection_remove(struct ps_flight *flight)
+{
+    if (flight->connection == NULL)
+        return;
+    DL_DELETE(flight->connection->flights, flight);
+    flight->connection = NULL;
+}
+
+static bool is_repeatable(enum ps_method method)
+{
+    return ps_method_is_reading(method) || ps_method_is_numbered(method);
+}
+
+static void give_up_call(struct ps_flight *flight)
+{
+    ps_flight_end_call(flight, GRPC_STATUS_UNAVAILABLE, "the connection was given up");
+}
+
+/* Moves from an old connection to a new one. What the new server would know again by its request
+ * id, or what changes nothing, is asked again there; a call that is neither is left to end by
+ * itself while its connection works. */
+static void leave(struct ps_connection *old, struct ps_connection *connection)
+{
+    bool works = grpc_channel_check_connectivity_state(old->channel, 0) == GRPC_CHANNEL_READY;
+    struct ps_flight *flight, *next;
+    DL_FOREACH_SAFE(old->flights, flight, next) {
+        if (flight->state == PS_FLIGHT_WAITING) {
+            ps_connection_remove(flight);
+            ps_connection_add(connection, flight);
+        } else if (!works || is_repeatable(flight->method)) {
+            give_up_call(flight);
+        }
+    }
+}
+
+void ps_connection_replace(struct ps_grpc_side *side, uint32_t shard,
+                           struct ps_connection *connection)
+{
+    struct ps_connection *old = side->routes[shard];
+    if (old != NULL)
+        old->detached = true;
+    side->routes[shard] = connection;
+    if (connection == NULL)
+        return;
+    for (struct ps_connection *it = side->connections; it != NULL; it = it->next) {
+        if (it->shard == shard && it->channel != NULL)
+            leave(it, connection);
+    }
+    LL_PREPEND(side->connections, connection);
+    ps_connection_watch(side, connection,
+                        grpc_channel_check_connectivity_state(connection->channel, 1));
+}
+
+void ps_connection_retire(struct ps_connection *connection)
+{
+    connection->detached = true;
+    for (struct ps_flight *flight = connection->flights; flight != NULL; flight = flight->next)
+        give_up_call(flight);
+    if (connection->channel != NULL)
+        grpc_channel_destroy(connection->channel);
+    connection->channel = NULL;
+}
+
+void ps_connection_reap(struct ps_grpc_side *side)
+{
+    struct ps_connection *it, *next;
+    LL_FOREACH_SAFE(side->connections, it, next) {
+        if (!it->detached || it->flights != NULL || it->watching)
+            continue;
+        LL_DELETE(side->connections, it);
+        ps_connection_retire(it);
+        ps_shared_link_destroy(it->shared);
+        ps_release(side->memory, it);
+    }
+}
+
+gpr_timespec ps_grpc_after_ms(uint64_t time_ms)
+{
+    int64_t bounded_ms = time_ms > INT_MAX ? INT_MAX : (int64_t)time_ms;
+    return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                        gpr_time_from_millis(bounded_ms, GPR_TIMESPAN));
+}
+
+void ps_connection_watch(struct ps_grpc_side *side, struct ps_connection *connection,
+                         grpc_connectivity_state state)
+{
+    if (connection->watching || connection->channel == NULL || side->stopping)
+        return;
+    connection->watching = true;
+    connection->watched = state;
+    PS_TAG_GIVE(connection);
+    grpc_channel_watch_connectivity_state(connection->channel, state, ps_grpc_after_ms(WATCH_MS),
+                                          side->queue, connection);
+}

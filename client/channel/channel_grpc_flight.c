@@ -1,0 +1,388 @@
+/* One call on its way: encoding, gRPC's batch, and what came back. */
+#include "client/channel/channel_grpc.h"
+
+#include "base/assert.h"
+#include "client/calls/retry.h"
+#include "client/local/unix_break.h"
+#include "client/ranges/range_cut.h"
+#include "proto/bundle_codec.h"
+#include "proto/shared_range.h"
+#include "proto/status_codes.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/slice.h>
+#include <grpc/support/time.h>
+
+#include <limits.h>
+#include <string.h>
+
+/* gRPC's own deadline comes a little later than ours, so that it is always we who decide. */
+#define DEADLINE_SLACK_MS 100
+
+void ps_flight_encode(const struct ps_call_request *request, struct ps_buffer *head,
+                      struct ps_view *content)
+{
+    switch (request->method) {
+    case PS_METHOD_INIT:
+        ps_encode_init(&request->init, head);
+        *content = request->init.content;
+        return;
+    case PS_METHOD_PUSH:
+        ps_encode_push(&request->push, head);
+        *content = request->push.content;
+        return;
+    case PS_METHOD_PULL:
+        ps_encode_pull(&request->pull, head);
+        return;
+    case PS_METHOD_LIST:
+        ps_encode_list(&request->list, head);
+        return;
+    case PS_METHOD_FINISH:
+        ps_encode_finish(&request->finish, head);
+        return;
+    case PS_METHOD_SINCE:
+        ps_encode_since(&request->since, head);
+        return;
+    case PS_METHOD_DRAIN:
+        ps_encode_drain(&request->drain, head);
+        return;
+    case PS_METHOD_SAVE:
+        ps_encode_save(&request->save, head);
+        return;
+    case PS_METHOD_STATUS:
+    case PS_METHOD_PUSHES:
+    case PS_METHOD_PULLS:
+    case PS_METHOD_PUSH_PULL: /* several calls: channel_grpc_bundle.c */
+    case PS_METHOD_COUNT:
+        return; /* their requests are empty */
+    }
+}
+
+struct ps_flight *ps_flight_create_empty(struct ps_grpc_side *side, enum ps_method method,
+                                         size_t head_bytes_max)
+{
+    struct ps_flight *flight = ps_zeroed(side->memory, sizeof *flight);
+    if (flight == NULL)
+        return NULL;
+    flight->kind = PS_TAG_FLIGHT;
+    flight->side = side;
+    flight->method = method;
+    flight->details = grpc_empty_slice();
+    atomic_init(&flight->pins, 1);
+    ps_buffer_init(&flight->head, side->memory, head_bytes_max);
+    return flight;
+}
+
+struct ps_flight *ps_flight_create(struct ps_grpc_side *side, const struct ps_call_request *request)
+{
+    size_t head_max = PS_NAME_BYTES_MAX + PS_CONFIG_BYTES_MAX + 256;
+    if (request->method == PS_METHOD_SINCE)
+        head_max += request->since.pull_count * PS_BUNDLE_ITEM_BYTES_MAX;
+    struct ps_flight *flight = ps_flight_create_empty(side, request->method, head_max);
+    if (flight == NULL)
+        return NULL;
+    flight->request = request;
+    struct ps_view content = {NULL, 0, 0};
+    ps_flight_encode(request, &flight->head, &content);
+    PS_ASSERT(content.piece_count <= PS_RANGE_PIECES_MAX);
+    flight->content = content;
+    if (ps_buffer_status(&flight->head, NULL) != PS_OK) {
+        ps_flight_destroy(flight);
+        return NULL;
+    }
+    return flight;
+}
+
+void ps_flight_make_call(struct ps_flight *flight)
+{
+    struct ps_grpc_side *side = flight->side;
+    struct ps_connection *connection = flight->connection;
+    uint64_t left_ms = ps_time_left_ms(side->clock, flight->deadline_ms);
+    gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    if (left_ms < INT_MAX - DEADLINE_SLACK_MS)
+        deadline = ps_grpc_after_ms(left_ms + DEADLINE_SLACK_MS);
+    flight->state = PS_FLIGHT_RUNNING;
+    atomic_fetch_add(&side->running, 1);
+    flight->call = grpc_channel_create_registered_call(
+        connection->channel, NULL, GRPC_PROPAGATE_DEFAULTS, side->queue,
+        connection->methods[flight->method], deadline, NULL);
+}
+
+void ps_flight_end_call(struct ps_flight *flight, grpc_status_code code, const char *text)
+{
+    if (flight->call == NULL)
+        return;
+    (void)grpc_call_cancel_with_status(flight->call, code, text, NULL);
+    if (flight->connection->is_unix)
+        ps_unix_break(flight->connection->address);
+}
+
+static void content_released(void *argument)
+{
+    PS_TAG_TAKE(argument);
+    ps_flight_drop_pin(argument);
+}
+
+grpc_slice ps_flight_content_slice(struct ps_flight *flight, struct ps_bytes content,
+                                   size_t copied_max)
+{
+    if (content.size <= copied_max)
+        return grpc_slice_from_copied_buffer((const char *)content.data, content.size);
+    atomic_fetch_add(&flight->pins, 1);
+    PS_TAG_GIVE(flight);
+    /* gRPC only reads it. */
+    return grpc_slice_new_with_user_data((void *)(uintptr_t)content.data, content.size,
+                                         content_released, flight);
+}
+
+static grpc_byte_buffer *make_message(struct ps_flight *flight)
+{
+    grpc_slice slices[1 + PS_RANGE_PIECES_MAX];
+    size_t count = 1;
+    slices[0] = grpc_slice_from_copied_buffer(flight->head.size > 0 ? flight->head.text : "",
+                                              flight->head.size);
+    for (size_t i = 0; i < flight->content.piece_count; i++)
+        if (flight->content.pieces[i].size > 0)
+            slices[count++] =
+                ps_flight_content_slice(flight, flight->content.pieces[i], PS_COPIED_BYTES_MAX);
+    grpc_byte_buffer *message = grpc_raw_byte_buffer_create(slices, count);
+    for (size_t i = 0; i < count; i++)
+        grpc_slice_unref(slices[i]);
+    return message;
+}
+
+static grpc_metadata ask_for(const char *key)
+{
+    return (grpc_metadata){.key = grpc_slice_from_static_string(key),
+                           .value = grpc_slice_from_static_string(PS_SHARED_METADATA_ASK)};
+}
+
+void ps_flight_launch(struct ps_flight *flight)
+{
+    ps_flight_share(flight);
+    if (ps_flight_is_stranded(flight))
+        (void)grpc_call_cancel_with_status(flight->call, GRPC_STATUS_UNAVAILABLE,
+                                           "the server takes less in one message", NULL);
+    flight->message =
+        flight->parts != NULL ? ps_flight_bundle_message(flight) : make_message(flight);
+    flight->asks = ps_shared_link_asks(flight->connection->shared);
+    grpc_metadata asks[2];
+    size_t ask_count = 0;
+    if (flight->asks) {
+        asks[ask_count++] = ask_for(PS_SHARED_METADATA_KEY);
+        asks[ask_count++] = ask_for(PS_MESSAGE_BYTES_METADATA_KEY);
+    }
+    grpc_metadata_array_init(&flight->first_metadata);
+    grpc_metadata_array_init(&flight->last_metadata);
+    grpc_op ops[6];
+    memset(ops, 0, sizeof ops);
+    ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
+    ops[0].flags =
+        GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET;
+    ops[0].data.send_initial_metadata.count = ask_count;
+    ops[0].data.send_initial_metadata.metadata = asks;
+    ops[1].op = GRPC_OP_SEND_MESSAGE;
+    ops[1].data.send_message.send_message = flight->message;
+    ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
+    ops[3].op = GRPC_OP_RECV_INITIAL_METADATA;
+    ops[3].data.recv_initial_metadata.recv_initial_metadata = &flight->first_metadata;
+    ops[4].op = GRPC_OP_RECV_MESSAGE;
+    ops[4].data.recv_message.recv_message = &flight->reply;
+    ops[5].op = GRPC_OP_RECV_STATUS_ON_CLIENT;
+    ops[5].data.recv_status_on_client.trailing_metadata = &flight->last_metadata;
+    ops[5].data.recv_status_on_client.status = &flight->code;
+    ops[5].data.recv_status_on_client.status_details = &flight->details;
+    grpc_call *call = flight->call;
+    PS_TAG_GIVE(flight);
+    grpc_call_error failed = grpc_call_start_batch(call, ops, PS_ARRAY_COUNT(ops), flight, NULL);
+    PS_ASSERT(failed == GRPC_CALL_OK);
+}
+
+void ps_flight_drop_pin(struct ps_flight *flight)
+{
+    struct ps_grpc_side *side = flight->side;
+    if (atomic_fetch_sub(&flight->pins, 1) != 1)
+        return;
+    ps_mutex_lock(&side->done_mutex);
+    flight->next_done = NULL;
+    if (side->done_first == NULL)
+        side->done_first = flight;
+    else
+        side->done_last->next_done = flight;
+    side->done_last = flight;
+    ps_mutex_unlock(&side->done_mutex);
+    ps_grpc_poll_wake(side);
+}
+
+/* What the server said under `key`; empty: nothing. */
+static struct ps_bytes find_metadata(const grpc_metadata_array *metadata, const char *key)
+{
+    for (size_t i = 0; i < metadata->count; i++) {
+        const grpc_metadata *entry = &metadata->metadata[i];
+        if (grpc_slice_str_cmp(entry->key, key) == 0)
+            return (struct ps_bytes){GRPC_SLICE_START_PTR(entry->value),
+                                     GRPC_SLICE_LENGTH(entry->value)};
+    }
+    return (struct ps_bytes){NULL, 0};
+}
+
+/* Digits; 0 for anything else, and for more than a number holds. */
+static uint64_t number_of(struct ps_bytes digits)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < digits.size; i++) {
+        unsigned digit = digits.data[i] - (unsigned)'0';
+        if (digit > 9 || number > (UINT64_MAX - digit) / 10)
+            return 0;
+        number = number * 10 + digit;
+    }
+    return number;
+}
+
+static void note_status(struct ps_flight *flight)
+{
+    bool from_server;
+    struct ps_bytes word = find_metadata(&flight->last_metadata, PS_STATUS_METADATA_KEY);
+    flight->status = ps_status_of_reply((uint32_t)flight->code, word, &from_server);
+    flight->answered = from_server;
+    flight->refused = from_server && ps_retry_is_refusal(flight->method, flight->status);
+    flight->session = number_of(find_metadata(&flight->last_metadata, PS_SESSION_METADATA_KEY));
+    /* Whatever gRPC calls it: the call broke on the way. */
+    if (!from_server && flight->status == PS_ERR_INTERNAL)
+        flight->status = PS_ERR_UNAVAILABLE;
+
+    size_t size = GRPC_SLICE_LENGTH(flight->details);
+    if (size > sizeof flight->text - 1)
+        size = sizeof flight->text - 1;
+    memcpy(flight->text, GRPC_SLICE_START_PTR(flight->details), size);
+    flight->text[size] = '\0';
+}
+
+static bool is_small(const struct ps_flight *flight)
+{
+    size_t bytes = grpc_byte_buffer_length(flight->message);
+    if (flight->reply != NULL)
+        bytes += grpc_byte_buffer_length(flight->reply);
+    return bytes <= PS_SMALL_FLIGHT_BYTES;
+}
+
+void ps_flight_ended(struct ps_flight *flight)
+{
+    struct ps_grpc_side *side = flight->side;
+    atomic_fetch_sub(&side->running, 1);
+    side->role.small = is_small(flight);
+    note_status(flight);
+    if (flight->asks && flight->answered)
+        ps_shared_link_answered(
+            flight->connection->shared,
+            find_metadata(&flight->first_metadata, PS_SHARED_METADATA_KEY),
+            find_metadata(&flight->first_metadata, PS_MESSAGE_BYTES_METADATA_KEY));
+    ps_flight_shared_ended(flight);
+
+    ps_mutex_lock(&side->mutex);
+    grpc_call *call = flight->call;
+    flight->call = NULL;
+    ps_mutex_unlock(&side->mutex);
+    grpc_call_unref(call);
+    grpc_metadata_array_destroy(&flight->first_metadata);
+    grpc_metadata_array_destroy(&flight->last_metadata);
+    grpc_byte_buffer_destroy(flight->message);
+    flight->message = NULL;
+
+    ps_flight_drop_pin(flight);
+}
+
+void ps_flight_destroy(struct ps_flight *flight)
+{
+    const struct ps_allocator *memory = flight->side->memory;
+    ps_flight_shared_release(flight);
+    ps_decoded_release(&flight->decoded);
+    ps_release(memory, flight->pieces);
+    ps_release(memory, flight->parts);
+    if (flight->reply != NULL)
+        grpc_byte_buffer_destroy(flight->reply);
+    grpc_slice_unref(flight->details);
+    ps_buffer_fini(&flight->head);
+    ps_release(memory, flight);
+}
+
+/* The reply as a view over gRPC's slices. */
+enum ps_status ps_flight_view_reply(struct ps_flight *flight, struct ps_view *view,
+                                    struct ps_error *error)
+{
+    *view = (struct ps_view){NULL, 0, 0};
+    const grpc_byte_buffer *reply = flight->reply;
+    if (reply == NULL || reply->type != GRPC_BB_RAW ||
+        reply->data.raw.compression != GRPC_COMPRESS_NONE)
+        return ps_fail(error, PS_ERR_INTERNAL, "the reply has no message");
+
+    const grpc_slice_buffer *slices = &reply->data.raw.slice_buffer;
+    flight->pieces = ps_zeroed_array(flight->side->memory, slices->count, sizeof *flight->pieces);
+    if (flight->pieces == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a reply");
+    for (size_t i = 0; i < slices->count; i++) {
+        flight->pieces[i] = (struct ps_bytes){GRPC_SLICE_START_PTR(slices->slices[i]),
+                                              GRPC_SLICE_LENGTH(slices->slices[i])};
+        view->size += flight->pieces[i].size;
+    }
+    view->pieces = flight->pieces;
+    view->piece_count = slices->count;
+    return PS_OK;
+}
+
+static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *reply,
+                             struct ps_error *error)
+{
+    const struct ps_allocator *memory = flight->side->memory;
+    struct ps_decoded *decoded = &flight->decoded;
+    struct ps_view view;
+    PS_TRY(ps_flight_view_reply(flight, &view, error));
+    reply->method = flight->request->method;
+    switch (reply->method) {
+    case PS_METHOD_INIT:
+        return ps_decode_init_reply(view, memory, &reply->init, error);
+    case PS_METHOD_PUSH:
+        return ps_decode_push_reply(view, memory, &reply->push, error);
+    case PS_METHOD_PULL:
+        PS_TRY(ps_decode_pull_reply(view, memory, &reply->pull, decoded, error));
+        return ps_shared_way_found(&flight->shared, &reply->pull, error);
+    case PS_METHOD_STATUS:
+        return ps_decode_status_reply(view, memory, &reply->status, decoded, error);
+    case PS_METHOD_LIST:
+        return ps_decode_list_reply(view, memory, &reply->list, decoded, error);
+    case PS_METHOD_SAVE:
+        return ps_decode_save_reply(view, memory, &reply->save, decoded, error);
+    case PS_METHOD_SINCE:
+        return ps_decode_bundle_reply(view, memory, &reply->since, decoded, error);
+    case PS_METHOD_DRAIN:
+    case PS_METHOD_FINISH:
+    case PS_METHOD_PUSHES:
+    case PS_METHOD_PULLS:
+    case PS_METHOD_PUSH_PULL:
+    case PS_METHOD_COUNT:
+        break;
+    }
+    return PS_OK; /* its reply is empty */
+}
+
+void ps_flight_outcome_failed(const struct ps_flight *flight, struct ps_call_outcome *outcome)
+{
+    memset(outcome, 0, sizeof *outcome);
+    outcome->status = flight->status;
+    outcome->refused = flight->refused;
+    outcome->session = flight->session;
+    memcpy(outcome->text, flight->text, sizeof outcome->text);
+}
+
+void ps_flight_outcome(struct ps_flight *flight, struct ps_call_outcome *outcome)
+{
+    ps_flight_outcome_failed(flight, outcome);
+    if (flight->status != PS_OK)
+        return;
+    struct ps_error error = {.status = PS_OK};
+    if (decode(flight, &outcome->reply, &error) == PS_OK)
+        return;
+    /* The server did it, only its answer cannot be read. */
+    outcome->status = error.status == PS_ERR_NO_MEMORY ? PS_ERR_NO_MEMORY : PS_ERR_INTERNAL;
+    memcpy(outcome->text, error.text, strnlen(error.text, sizeof outcome->text - 1));
+}

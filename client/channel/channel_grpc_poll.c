@@ -1,0 +1,233 @@
+/* Who sits in the completion queue. A caller that waits for an answer sits there himself, so that
+ * his answer wakes nobody but him. While no caller does, the keeper does: somebody must, or gRPC
+ * neither reads nor answers pings. The keeper leaves the queue to callers for as long as they come
+ * back soon; when none has polled for a moment, he takes it again.
+ *
+ * A caller who finds the keeper in the queue waits for what the keeper finds there: the keeper
+ * looks up after each event. */
+#include "client/channel/channel_grpc.h"
+
+#include "base/assert.h"
+
+#include <grpc/support/time.h>
+
+/* So long nobody may be in the queue between two calls of somebody who calls often. */
+#define KEEPER_PAUSE_MS 20
+/* A caller is in the queue for long: the keeper looks less often whether he still is. */
+#define KEEPER_LONG_PAUSE_MS 200
+
+/* Who polls takes what is there already, but not more at once. */
+enum { EVENTS_PER_POLL = 16 };
+
+static void keep(void *argument);
+static bool handle_next(struct ps_grpc_side *side, gpr_timespec deadline);
+static bool handle(struct ps_grpc_side *side, grpc_event event);
+static bool has_company(struct ps_grpc_side *side);
+static grpc_event look(struct ps_grpc_side *side);
+static bool become_caller(struct ps_grpc_side *side, uint64_t timeout_ms);
+static void kick(struct ps_grpc_role *role);
+
+enum ps_status ps_grpc_poll_start(struct ps_grpc_side *side, struct ps_error *error)
+{
+    struct ps_grpc_role *role = &side->role;
+    ps_mutex_init(&role->mutex, PS_RANK_LEAF);
+    ps_condition_init(&role->changed);
+    ps_condition_init(&role->keeper_wanted);
+    role->kick_tag = PS_TAG_KICK;
+    role->kick_channel =
+        grpc_lame_client_channel_create("kick", GRPC_STATUS_UNAVAILABLE, "no call goes here");
+    role->kick = grpc_channel_create_call(role->kick_channel, NULL, 0, side->queue,
+                                          grpc_slice_from_static_string("/kick"), NULL,
+                                          gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+    return ps_thread_start(&role->keeper, "ps_channel", keep, side, error);
+}
+
+void ps_grpc_poll_stop(struct ps_grpc_side *side)
+{
+    struct ps_grpc_role *role = &side->role;
+    ps_mutex_lock(&role->mutex);
+    PS_ASSERT(role->poller != PS_POLLER_CALLER);
+    role->ending = true;
+    grpc_call *kick = role->kick;
+    role->kick = NULL;
+    ps_condition_signal_all(&role->keeper_wanted);
+    ps_mutex_unlock(&role->mutex);
+
+    grpc_call_unref(kick);
+    grpc_channel_destroy(role->kick_channel);
+    grpc_completion_queue_shutdown(side->queue);
+    if (role->keeper.started)
+        ps_thread_join(&role->keeper);
+    while (handle_next(side, gpr_inf_future(GPR_CLOCK_MONOTONIC)))
+        continue;
+    ps_condition_fini(&role->keeper_wanted);
+    ps_condition_fini(&role->changed);
+    ps_mutex_fini(&role->mutex);
+}
+
+/* Handles the next event, if one comes in time. False when the queue is shut and empty. */
+static bool handle_next(struct ps_grpc_side *side, gpr_timespec deadline)
+{
+    return handle(side, grpc_completion_queue_next(side->queue, deadline, NULL));
+}
+
+static bool handle(struct ps_grpc_side *side, grpc_event event)
+{
+    struct ps_grpc_role *role = &side->role;
+    if (event.type != GRPC_OP_COMPLETE)
+        return event.type != GRPC_QUEUE_SHUTDOWN;
+    if (event.tag != &role->kick_tag) {
+        role->handling = true;
+        ps_grpc_handle(side, event.tag, event.success != 0);
+        role->handling = false;
+        return true;
+    }
+    ps_mutex_lock(&role->mutex);
+    role->kicked = false;
+    ps_mutex_unlock(&role->mutex);
+    return true;
+}
+
+/* ---- The keeper ---- */
+
+static void keep(void *argument)
+{
+    struct ps_grpc_side *side = argument;
+    struct ps_grpc_role *role = &side->role;
+    uint64_t polls = 0, pause_ms = KEEPER_PAUSE_MS;
+    ps_mutex_lock(&role->mutex);
+    while (!role->ending) {
+        bool fresh = polls != role->polls;
+        if (fresh || role->poller == PS_POLLER_CALLER) {
+            polls = role->polls;
+            pause_ms = fresh ? KEEPER_PAUSE_MS : KEEPER_LONG_PAUSE_MS;
+            (void)ps_condition_wait(&role->keeper_wanted, &role->mutex, pause_ms);
+            continue;
+        }
+        role->poller = PS_POLLER_KEEPER;
+        void (*idle)(void *owner) = role->idle;
+        void *owner = role->idle_owner;
+        role->idle = NULL;
+        ps_mutex_unlock(&role->mutex);
+        if (idle != NULL)
+            idle(owner);
+        (void)handle_next(side, gpr_inf_future(GPR_CLOCK_MONOTONIC));
+        ps_mutex_lock(&role->mutex);
+        role->poller = PS_POLLER_NOBODY;
+        if (role->caller_waits)
+            ps_condition_signal_all(&role->changed);
+    }
+    ps_mutex_unlock(&role->mutex);
+}
+
+/* ---- Callers ---- */
+
+void ps_grpc_poll(struct ps_grpc_side *side, uint64_t timeout_ms)
+{
+    struct ps_grpc_role *role = &side->role;
+    if (!become_caller(side, timeout_ms))
+        return;
+    struct ps_busy_poll *poll = &role->busy_poll;
+    grpc_event event = {.type = GRPC_QUEUE_TIMEOUT};
+    if (poll->wish.spin_ns != 0)
+        event = look(side);
+    uint64_t until_ns = event.type == GRPC_QUEUE_TIMEOUT ? ps_busy_poll_begin(poll) : 0;
+    if (until_ns != 0) {
+        while (event.type == GRPC_QUEUE_TIMEOUT && ps_busy_poll_again(poll, until_ns))
+            event = look(side);
+        ps_busy_poll_end(poll, event.type != GRPC_QUEUE_TIMEOUT);
+    }
+    if (event.type == GRPC_QUEUE_TIMEOUT) {
+        gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+        if (timeout_ms != PS_DEADLINE_NEVER)
+            deadline = ps_grpc_after_ms(timeout_ms);
+        event = grpc_completion_queue_next(side->queue, deadline, NULL);
+    }
+    (void)handle(side, event);
+    for (int i = 1; event.type == GRPC_OP_COMPLETE && has_company(side) && i < EVENTS_PER_POLL;
+         i++) {
+        event = look(side);
+        (void)handle(side, event);
+    }
+    ps_mutex_lock(&role->mutex);
+    role->poller = PS_POLLER_NOBODY;
+    ps_mutex_unlock(&role->mutex);
+}
+
+/* What has just been handled was small, and there may be more like it: what is there together is
+ * told together, so that what follows it can leave together (holding.h). */
+static bool has_company(struct ps_grpc_side *side)
+{
+    return side->role.small && atomic_load(&side->running) > 0;
+}
+
+/* What is there already. */
+static grpc_event look(struct ps_grpc_side *side)
+{
+    return grpc_completion_queue_next(side->queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
+}
+
+/* False when there is a reason to return instead: the keeper has handled something, somebody
+ * called, or the time is over. */
+static bool become_caller(struct ps_grpc_side *side, uint64_t timeout_ms)
+{
+    struct ps_grpc_role *role = &side->role;
+    ps_mutex_lock(&role->mutex);
+    PS_ASSERT(!role->caller_waits && role->poller != PS_POLLER_CALLER);
+    role->polls++;
+    bool free = role->poller == PS_POLLER_NOBODY && !role->called;
+    if (free) {
+        role->poller = PS_POLLER_CALLER;
+        role->caller = pthread_self();
+    } else if (!role->called) {
+        role->caller_waits = true;
+        (void)ps_condition_wait(&role->changed, &role->mutex, timeout_ms);
+        role->caller_waits = false;
+    }
+    role->called = false;
+    ps_mutex_unlock(&role->mutex);
+    return free;
+}
+
+/* The keeper counts it as a poll, and so sees that a moment without any has passed. */
+void ps_grpc_poll_tell_idle(struct ps_grpc_side *side, void (*idle)(void *owner), void *owner)
+{
+    struct ps_grpc_role *role = &side->role;
+    ps_mutex_lock(&role->mutex);
+    role->idle = idle;
+    role->idle_owner = owner;
+    role->polls++;
+    if (role->poller == PS_POLLER_KEEPER)
+        kick(role);
+    ps_mutex_unlock(&role->mutex);
+}
+
+/* Makes an event for whoever is in the queue. The lock is held over the empty batch, which only
+ * queues that event: it never blocks, calls nobody back, and must not meet a closed call. */
+static void kick(struct ps_grpc_role *role)
+{
+    if (role->kicked || role->kick == NULL)
+        return;
+    role->kicked = true;
+    grpc_call_error failed = grpc_call_start_batch(role->kick, NULL, 0, &role->kick_tag, NULL);
+    PS_ASSERT(failed == GRPC_CALL_OK);
+}
+
+/* Who handles an event himself looks up afterwards anyway, but gRPC may call back while it is still
+ * looking for one. */
+void ps_grpc_poll_wake(struct ps_grpc_side *side)
+{
+    struct ps_grpc_role *role = &side->role;
+    ps_mutex_lock(&role->mutex);
+    bool in_queue = role->poller == PS_POLLER_CALLER;
+    if (in_queue && pthread_equal(role->caller, pthread_self()) && role->handling) {
+        ps_mutex_unlock(&role->mutex);
+        return;
+    }
+    role->called = true;
+    if (role->caller_waits)
+        ps_condition_signal_all(&role->changed);
+    if (in_queue)
+        kick(role);
+    ps_mutex_unlock(&role->mutex);
+}

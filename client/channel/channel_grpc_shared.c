@@ -1,0 +1,246 @@
+/* Content in memory that the server shares: what goes there, what the message says of it instead,
+ * and when a slot is given back. A caller's request is never changed, since it may be sent again
+ * another way. */
+#include "client/channel/channel_grpc.h"
+
+#include "base/assert.h"
+#include "client/local/finite_copy.h"
+
+#include <string.h>
+
+/* Of the contents of one message in their run: those of two cores never meet in one line of the
+ * cache, and elements are aligned. */
+enum { PART_ALIGNMENT = 64 };
+
+const struct ps_push_request *ps_call_push_of(const struct ps_call_request *request)
+{
+    if (request->method == PS_METHOD_PUSH)
+        return &request->push;
+    return request->method == PS_METHOD_PUSH_PULL ? &request->push_pull.push : NULL;
+}
+
+const struct ps_pull_request *ps_call_pull_of(const struct ps_call_request *request)
+{
+    if (request->method == PS_METHOD_PULL)
+        return &request->pull;
+    return request->method == PS_METHOD_PUSH_PULL ? &request->push_pull.pull : NULL;
+}
+
+struct ps_push_request ps_shared_way_push(const struct ps_shared_way *way,
+                                          const struct ps_push_request *push)
+{
+    struct ps_push_request told = *push;
+    if (way->push_size == 0)
+        return told;
+    told.content = (struct ps_view){NULL, 0, 0};
+    told.shared = way->slot.range;
+    told.shared.size = way->push_size;
+    told.shared.finite = way->push_finite;
+    return told;
+}
+
+struct ps_pull_request ps_shared_way_pull(const struct ps_shared_way *way,
+                                          const struct ps_pull_request *pull)
+{
+    struct ps_pull_request told = *pull;
+    if (way->pull_size == 0)
+        return told;
+    told.shared = way->slot.range;
+    told.shared.size = way->pull_size;
+    return told;
+}
+
+/* Below the least size, content is as fast in the message, also beside content that is not. */
+static size_t worth(const struct ps_flight *flight, size_t size)
+{
+    size_t least = flight->parts != NULL ? PS_SHARED_PART_BYTES_MIN : PS_SHARED_BYTES_MIN;
+    return size >= least ? size : 0;
+}
+
+/* At a range the server looks in any case, while it applies it. */
+static bool is_looked_at(const struct ps_push_request *push)
+{
+    return push->encoding == PS_ENCODING_NATIVE && push->range.count == 0;
+}
+
+static size_t slot_bytes(const struct ps_shared_way *way)
+{
+    return way->push_size > way->pull_size ? way->push_size : way->pull_size;
+}
+
+/* What would go there; how many bytes of the segment it takes. */
+static size_t wish(const struct ps_flight *flight, const struct ps_call_request *request,
+                   struct ps_shared_way *way)
+{
+    const struct ps_push_request *push = ps_call_push_of(request);
+    const struct ps_pull_request *pull = ps_call_pull_of(request);
+    way->push_size = push != NULL ? worth(flight, push->content.size) : 0;
+    way->pull_size = pull != NULL ? worth(flight, pull->size_wish) : 0;
+    return slot_bytes(way);
+}
+
+static void fill(const struct ps_call_request *request, struct ps_shared_way *way)
+{
+    const struct ps_push_request *push = ps_call_push_of(request);
+    if (way->push_size == 0)
+        return;
+    if (is_looked_at(push))
+        way->push_finite = ps_finite_copy(way->slot.bytes, push->content.pieces[0].data,
+                                          way->push_size, push->dtype);
+    else
+        ps_view_copy(push->content, 0, way->slot.bytes, way->push_size);
+}
+
+static size_t way_count(const struct ps_flight *flight)
+{
+    return flight->parts != NULL ? flight->part_count : 1;
+}
+
+static struct ps_shared_way *way_of(struct ps_flight *flight, size_t i)
+{
+    return flight->parts != NULL ? &flight->parts[i].shared : &flight->shared;
+}
+
+static const struct ps_call_request *request_of(const struct ps_flight *flight, size_t i)
+{
+    return flight->parts != NULL ? flight->parts[i].part.request : flight->request;
+}
+
+bool ps_flight_is_stranded(struct ps_flight *flight)
+{
+    const struct ps_push_request *push = ps_call_push_of(flight->request);
+    size_t bytes_max = ps_train_message_bytes_max(flight->connection);
+    return push != NULL && way_count(flight) == 1 && way_of(flight, 0)->push_size == 0 &&
+           ps_train_bytes(flight->request) > bytes_max && push->content.size > bytes_max;
+}
+
+static void encode(struct ps_flight *flight, struct ps_buffer *head)
+{
+    if (flight->parts != NULL) {
+        ps_flight_bundle_encode(flight, head);
+        return;
+    }
+    struct ps_call_request told = *flight->request;
+    struct ps_view none;
+    if (told.method == PS_METHOD_PUSH)
+        told.push = ps_shared_way_push(&flight->shared, &told.push);
+    else
+        told.pull = ps_shared_way_pull(&flight->shared, &told.pull);
+    ps_flight_encode(&told, head, &none);
+}
+
+static void count(struct ps_flight *flight)
+{
+    uint64_t calls = 0, bytes = 0;
+    for (size_t i = 0; i < way_count(flight); i++) {
+        const struct ps_shared_way *way = way_of(flight, i);
+        calls += way->push_size + way->pull_size > 0 ? 1 : 0;
+        bytes += way->push_size + way->pull_size;
+    }
+    atomic_fetch_add(&flight->side->shared_calls, calls);
+    atomic_fetch_add(&flight->side->shared_bytes, bytes);
+}
+
+/* Nobody was told: all of it is free at once. */
+static void take_back(struct ps_flight *flight)
+{
+    for (size_t i = 0; i < way_count(flight); i++)
+        *way_of(flight, i) = (struct ps_shared_way){0};
+    ps_shared_slot_release(&flight->run, true);
+}
+
+static size_t aligned(size_t size)
+{
+    return (size + PART_ALIGNMENT - 1) / PART_ALIGNMENT * PART_ALIGNMENT;
+}
+
+/* Part i's place within the run that all of them share. */
+static size_t place(struct ps_flight *flight, size_t i, size_t offset, size_t size)
+{
+    struct ps_shared_slot *slot = &way_of(flight, i)->slot;
+    *slot =
+        (struct ps_shared_slot){.range = flight->run.range, .bytes = flight->run.bytes + offset};
+    slot->range.offset += offset;
+    slot->range.size = size;
+    return offset + aligned(size);
+}
+
+/* One run of the segment for all parts, each at its place. */
+static bool take_run(struct ps_flight *flight, size_t total)
+{
+    size_t offset = 0;
+    if (total == 0 || !ps_shared_link_take(flight->connection->shared, total, &flight->run))
+        return false;
+    for (size_t i = 0; i < way_count(flight); i++) {
+        struct ps_shared_way *way = way_of(flight, i);
+        size_t size = slot_bytes(way);
+        if (size > 0)
+            offset = place(flight, i, offset, size);
+        fill(request_of(flight, i), way);
+    }
+    return true;
+}
+
+/* False: everything goes in the message. */
+static bool take(struct ps_flight *flight)
+{
+    size_t total = 0;
+    if (flight->connection->shared == NULL)
+        return false;
+    for (size_t i = 0; i < way_count(flight); i++)
+        total += aligned(wish(flight, request_of(flight, i), way_of(flight, i)));
+    if (take_run(flight, total))
+        return true;
+    for (size_t i = 0; i < way_count(flight); i++)
+        *way_of(flight, i) = (struct ps_shared_way){0};
+    return false;
+}
+
+void ps_flight_share(struct ps_flight *flight)
+{
+    if (!take(flight))
+        return;
+    ps_buffer_clear(&flight->head);
+    encode(flight, &flight->head);
+    if (ps_buffer_status(&flight->head, NULL) != PS_OK) {
+        take_back(flight);
+        ps_buffer_clear(&flight->head);
+        encode(flight, &flight->head);
+        PS_ASSERT(ps_buffer_status(&flight->head, NULL) == PS_OK); /* it had room for it before */
+        return;
+    }
+    if (flight->shared.push_size > 0)
+        flight->content = (struct ps_view){NULL, 0, 0};
+    count(flight);
+}
+
+enum ps_status ps_shared_way_found(struct ps_shared_way *way, struct ps_pull_reply *reply,
+                                   struct ps_error *error)
+{
+    if (reply->shared_size == 0)
+        return PS_OK;
+    if (reply->shared_size > way->pull_size || reply->content.size > 0)
+        return ps_fail(error, PS_ERR_INTERNAL, "the reply's content is nowhere");
+    way->pulled = (struct ps_bytes){way->slot.bytes, (size_t)reply->shared_size};
+    reply->content = ps_view_of(&way->pulled);
+    return PS_OK;
+}
+
+static bool has_room(struct ps_flight *flight)
+{
+    for (size_t i = 0; i < way_count(flight); i++)
+        if (way_of(flight, i)->pull_size > 0)
+            return true;
+    return false;
+}
+
+void ps_flight_shared_ended(struct ps_flight *flight)
+{
+    if (flight->run.segment != NULL && !has_room(flight))
+        ps_shared_slot_release(&flight->run, flight->answered);
+}
+
+void ps_flight_shared_release(struct ps_flight *flight)
+{
+    ps_shared_slot_release(&flight->run, flight->answered);
+}

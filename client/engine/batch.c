@@ -1,0 +1,333 @@
+/* From items to calls: cutting, naming, queueing. */
+#include "client/engine/batch.h"
+
+#include "base/assert.h"
+#include "client/calls/retry.h"
+#include "client/engine/placement.h"
+
+#include <string.h>
+
+#define BATCH_MAGIC 0x62617463u
+
+static void count_calls(const struct ps_batch_request *request, uint64_t split_bytes,
+                        uint32_t shard_count, uint64_t *calls, uint64_t *name_bytes);
+static struct ps_placement item_placement(const struct ps_item *item, uint64_t split_bytes,
+                                          uint32_t shard_count);
+static void add_item(struct ps_batch *batch, uint32_t i, uint64_t split_bytes, char **names);
+static void add_call(struct ps_batch *batch, uint32_t item, uint32_t shard, struct ps_bytes name,
+                     size_t offset, size_t size);
+static void send_encoded(struct ps_engine_call *call, const struct ps_encoded_push *encoded,
+                         uint32_t range);
+static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, struct ps_bytes name);
+
+enum ps_status ps_batch_create(const struct ps_batch_request *request, uint64_t split_bytes,
+                               uint32_t shard_count, const struct ps_allocator *memory,
+                               struct ps_batch **out, struct ps_error *error)
+{
+    uint64_t call_count, name_bytes;
+    count_calls(request, split_bytes, shard_count, &call_count, &name_bytes);
+    if (call_count > PS_BATCH_CALLS_MAX || request->item_count > PS_BATCH_CALLS_MAX)
+        return ps_fail(error, PS_ERR_OUT_OF_RANGE, "a batch of %zu items: at most %u calls go",
+                       request->item_count, PS_BATCH_CALLS_MAX);
+
+    struct ps_batch *batch = ps_zeroed(memory, sizeof *batch);
+    if (batch == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch");
+    batch->magic = BATCH_MAGIC;
+    batch->memory = memory;
+    batch->request = *request;
+    batch->wake_ms = request->deadline_ms;
+    batch->outbox = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL, 0};
+    batch->lane_count = shard_count;
+
+    batch->calls = ps_zeroed_array(memory, (size_t)call_count, sizeof *batch->calls);
+    batch->lanes = ps_zeroed_array(memory, shard_count, sizeof *batch->lanes);
+    batch->names = ps_plain(memory, (size_t)name_bytes);
+    if (batch->calls == NULL || batch->lanes == NULL || batch->names == NULL) {
+        ps_batch_destroy(batch);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a batch of %zu items",
+                       request->item_count);
+    }
+
+    for (uint32_t i = 0; i < shard_count; i++)
+        ps_lane_clear(&batch->lanes[i]);
+    char *names = batch->names;
+    for (uint32_t i = 0; i < request->item_count; i++)
+        add_item(batch, i, split_bytes, &names);
+    PS_ASSERT(batch->call_count <= call_count);
+    PS_ASSERT(names <= batch->names + name_bytes);
+    *out = batch;
+    return PS_OK;
+}
+
+void ps_batch_destroy(struct ps_batch *batch)
+{
+    if (batch == NULL)
+        return;
+    PS_ASSERT(batch->magic == BATCH_MAGIC);
+    ps_release(batch->memory, batch->names);
+    ps_release(batch->memory, batch->lanes);
+    ps_release(batch->memory, batch->calls);
+    ps_release(batch->memory, batch);
+}
+
+bool ps_batch_is_finished(const struct ps_batch *batch)
+{
+    return batch->done_count == batch->call_count;
+}
+
+/* An upper bound: items that are wrong count, but make no call. */
+static void count_calls(const struct ps_batch_request *request, uint64_t split_bytes,
+                        uint32_t shard_count, uint64_t *calls, uint64_t *name_bytes)
+{
+    *calls = 0;
+    *name_bytes = 0;
+    for (size_t i = 0; i < request->item_count; i++) {
+        const struct ps_item *item = &request->items[i];
+        uint64_t ranges = 1;
+        if (ps_method_names_parameter(request->method))
+            ranges = item_placement(item, split_bytes, shard_count).range_count;
+        *calls += ranges;
+        if (ranges > 1)
+            *name_bytes += ranges * (item->name.size + PS_RANGE_SUFFIX_BYTES_MAX);
+    }
+}
+
+/* Rounds a wrong size down; such an item is refused before its calls are made. */
+static struct ps_placement item_placement(const struct ps_item *item, uint64_t split_bytes,
+                                          uint32_t shard_count)
+{
+    size_t element_size = 1;
+    if (!item->any_dtype && (unsigned)item->dtype < PS_DTYPE_COUNT)
+        element_size = ps_dtype_size(item->dtype);
+    uint64_t split = item->any_dtype ? UINT64_MAX : split_bytes;
+    return ps_placement_of(item->size - item->size % element_size, element_size, split,
+                           shard_count);
+}
+
+static void add_item(struct ps_batch *batch, uint32_t i, uint64_t split_bytes, char **names)
+{
+    struct ps_item *item = &batch->request.items[i];
+    item->status = PS_OK;
+    item->before = false;
+    item->version = PS_NO_VERSION;
+    item->pulled_version = PS_NO_VERSION;
+    item->position = 0;
+    item->duplicate = false;
+    item->retries = 0;
+    item->text[0] = '\0';
+
+    struct ps_error error = {.status = PS_OK};
+    enum ps_status status = ps_item_check(batch->request.method, item, batch->lane_count, &error);
+    if (status != PS_OK) {
+        ps_item_fail(item, status, error.text);
+        return;
+    }
+    if (!ps_method_names_parameter(batch->request.method)) {
+        add_call(batch, i, item->shard, item->name, 0, 0);
+        return;
+    }
+
+    struct ps_placement placement = item_placement(item, split_bytes, batch->lane_count);
+    status = ps_placement_check_name(item->name, placement.range_count > 1, &error);
+    if (status != PS_OK) {
+        ps_item_fail(item, status, error.text);
+        return;
+    }
+    for (uint32_t k = 0; k < placement.range_count; k++) {
+        struct ps_range range = ps_placement_range(&placement, item->name, k);
+        struct ps_bytes name = item->name;
+        if (placement.range_count > 1) {
+            char text[PS_NAME_BYTES_MAX];
+            name.size = ps_placement_name(&placement, item->name, k, text);
+            name.data = memcpy(*names, text, name.size);
+            *names += name.size;
+        }
+        add_call(batch, i, range.shard, name, range.offset, range.size);
+        if (item->encoded != NULL)
+            send_encoded(&batch->calls[batch->call_count - 1], item->encoded, k);
+    }
+}
+
+/* The bytes are made already: what is sent again is what was sent before. */
+static void send_encoded(struct ps_engine_call *call, const struct ps_encoded_push *encoded,
+                         uint32_t range)
+{
+    struct ps_call_request *request = &call->request;
+    PS_ASSERT(ps_method_is_pushing(request->method));
+    struct ps_push_request *push =
+        request->method == PS_METHOD_PUSH ? &request->push : &request->push_pull.push;
+    call->content = encoded->ranges[range];
+    push->content = ps_view_of(&call->content);
+    push->encoding = encoded->encoding;
+}
+
+static void add_call(struct ps_batch *batch, uint32_t item, uint32_t shard, struct ps_bytes name,
+                     size_t offset, size_t size)
+{
+    uint32_t index = batch->call_count++;
+    struct ps_engine_call *call = &batch->calls[index];
+    call->state = PS_CALL_READY;
+    call->item = item;
+    call->shard = shard;
+    call->offset = offset;
+    call->size = size;
+    fill_request(batch, call, name);
+    ps_call_queue_push(batch, &batch->lanes[shard].ready, index);
+}
+
+static struct ps_pull_request pull_of(const struct ps_item *item, const struct ps_engine_call *call,
+                                      struct ps_bytes name)
+{
+    return (struct ps_pull_request){.name = name,
+                                    .encoding = item->encoding,
+                                    .size_wish = call->size,
+                                    .destination =
+                                        item->any_dtype ? NULL : item->destination + call->offset,
+                                    .dtype = item->dtype};
+}
+
+static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, struct ps_bytes name)
+{
+    const struct ps_item *item = &batch->request.items[call->item];
+    struct ps_call_request *request = &call->request;
+    if (item->content != NULL)
+        call->content = (struct ps_bytes){item->content + call->offset, call->size};
+
+    request->method = batch->request.method;
+    switch (request->method) {
+    case PS_METHOD_INIT:
+        request->init = (struct ps_init_request){.name = name,
+                                                 .dtype = item->dtype,
+                                                 .content = ps_view_of(&call->content),
+                                                 .config = item->config};
+        return;
+    case PS_METHOD_PUSH:
+        request->push = (struct ps_push_request){.name = name,
+                                                 .dtype = item->dtype,
+                                                 .content = ps_view_of(&call->content),
+                                                 .total = call->size / ps_dtype_size(item->dtype),
+                                                 .ack = batch->request.ack};
+        return;
+    case PS_METHOD_PULL:
+        request->pull = pull_of(item, call, name);
+        return;
+    case PS_METHOD_PUSH_PULL:
+        request->push_pull.push =
+            (struct ps_push_request){.name = name,
+                                     .dtype = item->dtype,
+                                     .content = ps_view_of(&call->content),
+                                     .total = call->size / ps_dtype_size(item->dtype),
+                                     .ack = batch->request.ack};
+        request->push_pull.pull = pull_of(item, call, name);
+        return;
+    case PS_METHOD_LIST:
+        request->list = (struct ps_list_request){.after = name, .limit = item->rows_max};
+        return;
+    case PS_METHOD_SINCE:
+        request->since = *item->since;
+        return;
+    case PS_METHOD_FINISH:
+        if (batch->request.init_epochs != NULL)
+            request->finish.epoch = batch->request.init_epochs[call->shard];
+        return;
+    case PS_METHOD_DRAIN:
+        request->drain.epoch = item->epoch;
+        return;
+    case PS_METHOD_SAVE:
+        request->save.once = true; /* a reason is worth more than a longer wait */
+        return;
+    case PS_METHOD_STATUS:
+    case PS_METHOD_PUSHES:
+    case PS_METHOD_PULLS:
+    case PS_METHOD_COUNT:
+        return;
+    }
+}
+
+struct ps_request_id *ps_call_request_id(struct ps_engine_call *call)
+{
+    switch (call->request.method) {
+    case PS_METHOD_INIT:
+        return &call->request.init.request;
+    case PS_METHOD_FINISH:
+        return &call->request.finish.request;
+    case PS_METHOD_PUSH:
+        return &call->request.push.request;
+    case PS_METHOD_PUSH_PULL:
+        return &call->request.push_pull.push.request;
+    case PS_METHOD_PULL:
+    case PS_METHOD_STATUS:
+    case PS_METHOD_LIST:
+    case PS_METHOD_SAVE:
+    case PS_METHOD_DRAIN:
+    case PS_METHOD_PUSHES:
+    case PS_METHOD_PULLS:
+    case PS_METHOD_SINCE:
+    case PS_METHOD_COUNT:
+        break;
+    }
+    return NULL;
+}
+
+void ps_call_name_shard(struct ps_engine_call *call)
+{
+    switch (call->request.method) {
+    case PS_METHOD_INIT:
+        call->request.init.shard = call->shard + 1;
+        return;
+    case PS_METHOD_FINISH:
+        call->request.finish.shard = call->shard + 1;
+        return;
+    case PS_METHOD_PUSH:
+        call->request.push.shard = call->shard + 1;
+        return;
+    case PS_METHOD_PUSH_PULL:
+        call->request.push_pull.push.shard = call->shard + 1;
+        call->request.push_pull.pull.shard = call->shard + 1;
+        return;
+    case PS_METHOD_PULL:
+        call->request.pull.shard = call->shard + 1;
+        return;
+    case PS_METHOD_SINCE:
+        call->request.since.shard = call->shard + 1;
+        return;
+    case PS_METHOD_STATUS:
+    case PS_METHOD_LIST:
+    case PS_METHOD_SAVE:
+    case PS_METHOD_DRAIN:
+    case PS_METHOD_PUSHES:
+    case PS_METHOD_PULLS:
+    case PS_METHOD_COUNT:
+        return;
+    }
+}
+
+void ps_lane_clear(struct ps_lane *lane)
+{
+    lane->again = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL, 0};
+    lane->ready = (struct ps_call_queue){PS_NO_CALL, PS_NO_CALL, 0};
+}
+
+void ps_call_queue_push(struct ps_batch *batch, struct ps_call_queue *queue, uint32_t call)
+{
+    batch->calls[call].next = PS_NO_CALL;
+    if (queue->last == PS_NO_CALL)
+        queue->first = call;
+    else
+        batch->calls[queue->last].next = call;
+    queue->last = call;
+    queue->count++;
+}
+
+uint32_t ps_call_queue_pop(struct ps_batch *batch, struct ps_call_queue *queue)
+{
+    uint32_t call = queue->first;
+    if (call == PS_NO_CALL)
+        return call;
+    queue->first = batch->calls[call].next;
+    queue->count--;
+    if (queue->first == PS_NO_CALL)
+        queue->last = PS_NO_CALL;
+    return call;
+}

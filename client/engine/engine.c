@@ -1,0 +1,402 @@
+/* The client's decisions: one event at a time in, actions out. engine.h has the picture. */
+#include "client/engine/engine.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "client/calls/retry.h"
+#include "client/engine/engine_state.h"
+#include "client/engine/init_epoch.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <utlist.h>
+
+#define DEFAULT_CALLS_PER_SHARD 8
+#define DEFAULT_PAUSE_MIN_MS 20
+#define DEFAULT_PAUSE_MAX_MS 2000
+
+static void init_shard(struct ps_engine *engine, uint32_t index);
+static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
+                       const struct ps_call_outcome *outcome, uint64_t now_ms);
+static void wake_call(struct ps_batch *batch, uint32_t index);
+static void renumber(struct ps_engine *engine, struct ps_engine_call *call);
+static void end_session(struct ps_engine *engine, struct ps_engine_call *call, uint64_t later);
+static void give_number_back(struct ps_engine *engine, struct ps_engine_call *call);
+static void call_done(struct ps_engine *engine, struct ps_batch *batch,
+                      struct ps_engine_call *call);
+static void pass_deadline(struct ps_engine *engine, struct ps_batch *batch);
+static void give_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t index);
+static void judge_cancelled(struct ps_batch *batch, struct ps_engine_call *call,
+                            const struct ps_call_outcome *outcome);
+static void fill_room(struct ps_engine *engine, uint32_t shard);
+static void tick_batch(struct ps_engine *engine, struct ps_batch *batch, uint64_t now_ms);
+
+enum ps_status ps_engine_create(const struct ps_engine_options *options, struct ps_engine **out,
+                                struct ps_error *error)
+{
+    if (options->shard_count == 0 || options->shard_count > PS_SHARDS_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "%u shards: 1 to %u go", options->shard_count,
+                       PS_SHARDS_MAX);
+    struct ps_engine *engine = ps_zeroed(options->memory, sizeof *engine);
+    if (engine == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a client");
+    engine->memory = options->memory;
+    engine->options = *options;
+    if (engine->options.split_bytes == 0)
+        engine->options.split_bytes = PS_SPLIT_BYTES_DEFAULT;
+    if (engine->options.calls_per_shard_max == 0)
+        engine->options.calls_per_shard_max = DEFAULT_CALLS_PER_SHARD;
+    if (engine->options.pause_min_ms == 0)
+        engine->options.pause_min_ms = DEFAULT_PAUSE_MIN_MS;
+    if (engine->options.pause_max_ms < engine->options.pause_min_ms)
+        engine->options.pause_max_ms = DEFAULT_PAUSE_MAX_MS + engine->options.pause_min_ms;
+    ps_random_init(&engine->random, options->seed);
+
+    engine->shards = ps_zeroed_array(engine->memory, options->shard_count, sizeof *engine->shards);
+    if (engine->shards == NULL) {
+        ps_engine_destroy(engine);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %u shards", options->shard_count);
+    }
+    for (uint32_t i = 0; i < options->shard_count; i++)
+        init_shard(engine, i);
+    *out = engine;
+    return PS_OK;
+}
+
+static void init_shard(struct ps_engine *engine, uint32_t index)
+{
+    struct ps_engine_shard *shard = &engine->shards[index];
+    uint64_t session = engine->options.session;
+    ps_numbering_init(&shard->numbering, session > 0 ? session : 1);
+    shard->client_id = engine->options.client_id;
+    for (size_t i = 0; i < sizeof index; i++)
+        shard->client_id.bytes[sizeof shard->client_id.bytes - 1 - i] ^= (uint8_t)(index >> 8 * i);
+}
+
+void ps_engine_destroy(struct ps_engine *engine)
+{
+    if (engine == NULL)
+        return;
+    PS_ASSERT(engine->batches == NULL);
+    ps_release(engine->memory, engine->shards);
+    ps_release(engine->memory, engine);
+}
+
+const struct ps_engine_counters *ps_engine_counters(const struct ps_engine *engine)
+{
+    return &engine->counters;
+}
+
+/* ---- Events ---- */
+
+enum ps_status ps_engine_start(struct ps_engine *engine, const struct ps_batch_request *request,
+                               uint64_t now_ms, struct ps_batch **out, struct ps_error *error)
+{
+    struct ps_batch *batch;
+    PS_TRY(ps_batch_create(request, engine->options.split_bytes, engine->options.shard_count,
+                           engine->memory, &batch, error));
+    batch->number = ++engine->batch_number;
+    DL_APPEND(engine->batches, batch);
+
+    tick_batch(engine, batch, now_ms);
+    ps_engine_fill_lanes(engine, batch);
+    *out = batch;
+    return PS_OK;
+}
+
+void ps_engine_member(struct ps_engine *engine, uint32_t shard, uint64_t epoch)
+{
+    PS_ASSERT(shard < engine->options.shard_count);
+    if (engine->shards[shard].epoch == epoch)
+        return;
+    engine->shards[shard].epoch = epoch;
+    engine->shards[shard].single = false;
+    if (epoch == 0)
+        return;
+    for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
+        for (uint32_t i = 0; i < batch->call_count; i++) {
+            if (batch->calls[i].shard == shard && batch->calls[i].state == PS_CALL_PAUSED)
+                wake_call(batch, i);
+        }
+        ps_engine_fill_lane(engine, batch, shard);
+    }
+}
+
+static struct ps_batch *find_batch(struct ps_engine *engine, uint64_t call)
+{
+    struct ps_batch *batch = engine->batches;
+    while (batch != NULL && batch->number != (uint32_t)(call >> 32))
+        batch = batch->next;
+    PS_ASSERT(batch != NULL);
+    PS_ASSERT((uint32_t)call < batch->call_count);
+    return batch;
+}
+
+static void take_outcome(struct ps_engine *engine, struct ps_item *item,
+                         const struct ps_engine_call *call, const struct ps_call_outcome *outcome)
+{
+    if (outcome->status == PS_ERR_EXISTS) {
+        item->before = true;
+        return;
+    }
+    struct ps_error error = {.status = PS_OK};
+    PS_ASSERT(outcome->status == PS_OK);
+    if (ps_item_take(item, call, &outcome->reply, &error) != PS_OK)
+        ps_item_fail(item, error.status, error.text);
+    bool duplicate =
+        (call->request.method == PS_METHOD_PUSH && outcome->reply.push.duplicate) ||
+        (call->request.method == PS_METHOD_PUSH_PULL && outcome->reply.push_pull.push.duplicate);
+    if (duplicate)
+        engine->counters.duplicates++;
+}
+
+/* A server that knows no such call says nothing of what became of it elsewhere. */
+static void fail_call(struct ps_item *item, const struct ps_engine_call *call,
+                      const struct ps_call_outcome *outcome)
+{
+    item->no_such_call = item->no_such_call || outcome->no_bundles;
+    bool is_open = outcome->no_bundles && call->ambiguous;
+    ps_item_fail(item, is_open ? PS_ERR_TIMEOUT : outcome->status, outcome->text);
+}
+
+void ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
+                       const struct ps_call_outcome *outcome, uint64_t now_ms)
+{
+    struct ps_batch *batch = find_batch(engine, call_id);
+    uint32_t index = (uint32_t)call_id;
+    if (outcome->no_bundles)
+        engine->shards[batch->calls[index].shard].single = true;
+    struct ps_engine_call *call = &batch->calls[index];
+    struct ps_item *item = &batch->request.items[call->item];
+    bool cancelled = call->state == PS_CALL_TO_CANCEL || call->state == PS_CALL_CANCELLED;
+    PS_ASSERT(cancelled || call->state == PS_CALL_SENT);
+    ps_call_came_back(batch, call);
+
+    enum ps_method method = call->request.method;
+    ps_init_epochs_note(batch->request.init_epochs, batch->lane_count, call->shard, method,
+                        outcome);
+    if (outcome->status != PS_OK && !outcome->refused && !ps_method_is_reading(method))
+        call->ambiguous = true;
+    if (outcome->status == PS_ERR_STALE_SESSION)
+        end_session(engine, call, outcome->session);
+    switch (ps_retry_verdict(method, outcome->status, call->ambiguous)) {
+    case PS_VERDICT_DONE:
+        take_outcome(engine, item, call, outcome);
+        call_done(engine, batch, call);
+        break;
+    case PS_VERDICT_RENUMBER:
+    case PS_VERDICT_AGAIN:
+        if (cancelled) {
+            judge_cancelled(batch, call, outcome);
+            call_done(engine, batch, call);
+            break;
+        }
+        if (outcome->status == PS_ERR_STALE_SESSION)
+            renumber(engine, call);
+        pause_call(engine, batch, index, outcome, now_ms);
+        break;
+    case PS_VERDICT_FAILED:
+        fail_call(item, call, outcome);
+        call_done(engine, batch, call);
+        break;
+    }
+    item->may_be_applied = item->may_be_applied || call->ambiguous || outcome->status == PS_OK;
+    /* The others of its message come at once: what waits goes together, not one by one. */
+    if (batch->calls[call->lead].out > 0)
+        return;
+    ps_engine_fill_lane(engine, batch, call->shard);
+    fill_room(engine, call->shard);
+}
+
+/* Calls of any batch may have waited for the numbers that came back. */
+static void fill_room(struct ps_engine *engine, uint32_t shard)
+{
+    if (engine->shards[shard].has_room)
+        ps_engine_fill_shard(engine, shard);
+    engine->shards[shard].has_room = false;
+}
+
+void ps_engine_tick(struct ps_engine *engine, uint64_t now_ms)
+{
+    for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
+        if (now_ms < batch->wake_ms || ps_batch_is_finished(batch))
+            continue;
+        tick_batch(engine, batch, now_ms);
+        ps_engine_fill_lanes(engine, batch);
+    }
+    for (uint32_t i = 0; engine->room_was_made && i < engine->options.shard_count; i++)
+        fill_room(engine, i);
+    engine->room_was_made = false;
+}
+
+uint64_t ps_engine_wake_ms(const struct ps_engine *engine)
+{
+    uint64_t wake_ms = PS_DEADLINE_NEVER;
+    for (const struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
+        if (!ps_batch_is_finished(batch) && batch->wake_ms < wake_ms)
+            wake_ms = batch->wake_ms;
+    }
+    return wake_ms;
+}
+
+void ps_engine_end(struct ps_engine *engine, struct ps_batch *batch)
+{
+    PS_ASSERT(ps_batch_is_finished(batch) && batch->announced);
+    DL_DELETE(engine->batches, batch);
+    ps_batch_destroy(batch);
+}
+
+/* ---- Calls ---- */
+
+static void pause_call(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
+                       const struct ps_call_outcome *outcome, uint64_t now_ms)
+{
+    struct ps_engine_call *call = &batch->calls[index];
+    struct ps_item *item = &batch->request.items[call->item];
+    call->state = PS_CALL_PAUSED;
+    call->last_status = outcome->status;
+    if (ps_status_remedy(outcome->status) == PS_REMEDY_UNKNOWN)
+        call->last_status = PS_ERR_UNAVAILABLE; /* of a reader: nothing is unknown */
+    call->wake_ms =
+        now_ms + ps_retry_pause_ms(&engine->random, call->attempts, engine->options.pause_min_ms,
+                                   engine->options.pause_max_ms);
+    if (call->wake_ms < batch->wake_ms)
+        batch->wake_ms = call->wake_ms;
+    /* Kept for the case that the deadline comes before another outcome. */
+    if (item->status == PS_OK)
+        ps_item_note(item, outcome->text);
+    /* What a former server says is not a reason to keep the present one waiting. */
+    uint64_t epoch = engine->shards[call->shard].epoch;
+    if (epoch != 0 && epoch != call->sent_epoch)
+        wake_call(batch, index);
+}
+
+static void wake_call(struct ps_batch *batch, uint32_t index)
+{
+    struct ps_engine_call *call = &batch->calls[index];
+    PS_ASSERT(call->state == PS_CALL_PAUSED);
+    call->state = PS_CALL_READY;
+    struct ps_lane *lane = &batch->lanes[call->shard];
+    const struct ps_request_id *id = ps_call_request_id(call);
+    bool needs_number = id != NULL && !id->present;
+    ps_call_queue_push(batch, needs_number ? &lane->ready : &lane->again, index);
+}
+
+static void call_done(struct ps_engine *engine, struct ps_batch *batch, struct ps_engine_call *call)
+{
+    PS_ASSERT(call->state != PS_CALL_DONE);
+    call->state = PS_CALL_DONE;
+    batch->done_count++;
+    give_number_back(engine, call);
+}
+
+/* ---- Numbers ---- */
+
+static void give_number_back(struct ps_engine *engine, struct ps_engine_call *call)
+{
+    struct ps_request_id *id = ps_call_request_id(call);
+    if (id == NULL || !id->present)
+        return;
+    struct ps_engine_shard *shard = &engine->shards[call->shard];
+    PS_ASSERT(id->session == shard->numbering.session);
+    if (ps_numbering_give_back(&shard->numbering, id->sequence)) {
+        shard->has_room = true;
+        engine->room_was_made = true;
+    }
+    id->present = false;
+}
+
+/* The server will not apply the old number any more, or doing so once more does no harm. */
+static void renumber(struct ps_engine *engine, struct ps_engine_call *call)
+{
+    give_number_back(engine, call);
+    call->ambiguous = false;
+}
+
+static void end_session(struct ps_engine *engine, struct ps_engine_call *call, uint64_t later)
+{
+    if (ps_call_request_id(call) != NULL)
+        ps_numbering_end_session(&engine->shards[call->shard].numbering, later);
+}
+
+/* ---- Time ---- */
+
+static void tick_batch(struct ps_engine *engine, struct ps_batch *batch, uint64_t now_ms)
+{
+    if (now_ms >= batch->request.deadline_ms) {
+        pass_deadline(engine, batch);
+        return;
+    }
+    batch->wake_ms = batch->request.deadline_ms;
+    for (uint32_t i = 0; i < batch->call_count; i++) {
+        struct ps_engine_call *call = &batch->calls[i];
+        if (call->state != PS_CALL_PAUSED)
+            continue;
+        if (call->wake_ms <= now_ms) {
+            wake_call(batch, i);
+            continue;
+        }
+        if (call->wake_ms < batch->wake_ms)
+            batch->wake_ms = call->wake_ms;
+    }
+}
+
+static void pass_deadline(struct ps_engine *engine, struct ps_batch *batch)
+{
+    batch->wake_ms = PS_DEADLINE_NEVER;
+    if (batch->deadline_passed)
+        return;
+    batch->deadline_passed = true;
+    for (uint32_t i = 0; i < batch->lane_count; i++)
+        ps_lane_clear(&batch->lanes[i]);
+    for (uint32_t i = 0; i < batch->call_count; i++)
+        give_up(engine, batch, i);
+}
+
+static void give_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t index)
+{
+    struct ps_engine_call *call = &batch->calls[index];
+    struct ps_item *item = &batch->request.items[call->item];
+    switch (call->state) {
+    case PS_CALL_SENT:
+        call->state = PS_CALL_TO_CANCEL;
+        ps_call_queue_push(batch, &batch->outbox, index);
+        return;
+    case PS_CALL_TO_SEND:
+        ps_call_came_back(batch, call);
+        break;
+    case PS_CALL_READY:
+    case PS_CALL_PAUSED:
+        break;
+    case PS_CALL_TO_CANCEL:
+    case PS_CALL_CANCELLED:
+    case PS_CALL_DONE:
+        return;
+    }
+    call_done(engine, batch, call);
+    if (call->last_status != PS_OK) {
+        char reason[PS_ITEM_TEXT_MAX];
+        memcpy(reason, item->text, sizeof reason);
+        ps_item_fail(item, call->ambiguous ? PS_ERR_TIMEOUT : call->last_status, reason);
+        return;
+    }
+    char reason[64];
+    snprintf(reason, sizeof reason,
+             engine->shards[call->shard].epoch == 0
+                 ? "nobody serves shard %u, and nobody came in time"
+                 : "not sent to shard %u in time",
+             call->shard);
+    ps_item_fail(item, PS_ERR_UNAVAILABLE, reason);
+}
+
+/* A call that could have been repeated, had there been time. */
+static void judge_cancelled(struct ps_batch *batch, struct ps_engine_call *call,
+                            const struct ps_call_outcome *outcome)
+{
+    struct ps_item *item = &batch->request.items[call->item];
+    if (outcome->refused && !call->ambiguous) {
+        ps_item_fail(item, outcome->status, outcome->text);
+        return;
+    }
+    ps_item_fail(item, call->ambiguous ? PS_ERR_TIMEOUT : PS_ERR_UNAVAILABLE, "no answer in time");
+}

@@ -1,0 +1,71 @@
+/* What always holds in an engine. */
+#include "base/assert.h"
+#include "client/engine/engine_state.h"
+
+/* Is it on its way, as far as its lane knows? */
+static bool is_in_flight(enum ps_call_state state)
+{
+    return state == PS_CALL_TO_SEND || state == PS_CALL_SENT || state == PS_CALL_TO_CANCEL ||
+           state == PS_CALL_CANCELLED;
+}
+
+static void check_number(const struct ps_engine *engine, struct ps_engine_call *call)
+{
+    const struct ps_request_id *id = ps_call_request_id(call);
+    if (id == NULL)
+        return;
+    PS_ASSERT(id->present || !is_in_flight(call->state));
+    PS_ASSERT(!id->present || call->state != PS_CALL_DONE);
+    PS_ASSERT(!call->ambiguous || id->present || call->state == PS_CALL_DONE);
+    const struct ps_numbering *numbering = &engine->shards[call->shard].numbering;
+    PS_ASSERT(!id->present || ps_numbering_in_use(numbering, id->session, id->sequence));
+}
+
+static void check_batch(const struct ps_engine *engine, const struct ps_batch *batch)
+{
+    uint32_t done = 0;
+    uint64_t in_flight = 0, out = 0, messages = 0, counted = 0;
+    for (uint32_t i = 0; i < batch->call_count; i++) {
+        const struct ps_engine_call *call = &batch->calls[i];
+        PS_ASSERT(call->item < batch->request.item_count);
+        PS_ASSERT(call->shard < batch->lane_count);
+        done += call->state == PS_CALL_DONE ? 1 : 0;
+        in_flight += is_in_flight(call->state) ? 1 : 0;
+        PS_ASSERT(!is_in_flight(call->state) || batch->calls[call->lead].out > 0);
+        out += call->out;
+        messages += call->out > 0 ? 1 : 0;
+        PS_ASSERT(call->state != PS_CALL_PAUSED || call->wake_ms >= batch->wake_ms);
+        PS_ASSERT(!batch->deadline_passed ||
+                  (call->state != PS_CALL_READY && call->state != PS_CALL_PAUSED));
+        check_number(engine, &batch->calls[i]);
+    }
+    for (uint32_t i = 0; i < batch->lane_count; i++) {
+        PS_ASSERT(batch->lanes[i].in_flight <= engine->options.calls_per_shard_max);
+        counted += batch->lanes[i].in_flight;
+    }
+    PS_ASSERT(done == batch->done_count);
+    PS_ASSERT(in_flight == out);
+    PS_ASSERT(messages == counted);
+}
+
+/* Room that nobody was told of is room that the end of a message will tell of. */
+static bool has_message_out(const struct ps_engine *engine, uint32_t shard)
+{
+    for (const struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next)
+        if (batch->lanes[shard].in_flight > 0)
+            return true;
+    return false;
+}
+
+void ps_engine_check(const struct ps_engine *engine)
+{
+    for (const struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
+        PS_ASSERT(batch->next == NULL || batch->next->prev == batch);
+        check_batch(engine, batch);
+    }
+    for (uint32_t i = 0; i < engine->options.shard_count; i++) {
+        PS_ASSERT(!engine->shards[i].has_room || engine->room_was_made);
+        PS_ASSERT(!engine->shards[i].has_room || has_message_out(engine, i));
+        ps_numbering_check(&engine->shards[i].numbering);
+    }
+}

@@ -1,0 +1,291 @@
+/* Which calls are sent, in which messages: small ones of a batch go together. */
+#include "client/engine/engine.h"
+
+#include "base/assert.h"
+#include "client/calls/retry.h"
+#include "client/engine/engine_state.h"
+
+/* What goes together: more calls would be more numbers in use than leave room for another message,
+ * more content gains nothing. A large call goes alone. */
+enum { MESSAGE_BYTES = 1024 * 1024, SMALL_BYTES = 256 * 1024 };
+
+/* The first messages of a batch carry less, so that the server soon has something to do, and so do
+ * the last, so that it does not have everything to do when nothing else is left. */
+enum { FIRST_BYTES = MESSAGE_BYTES / 4, LAST_BYTES = MESSAGE_BYTES / 8 };
+
+/* Calls of different batches that leave at the same time: what one of them gains is a message less,
+ * which is next to nothing beside more bytes than these. */
+enum { JOINED_CALL_BYTES = 16 * 1024, JOINED_BYTES = 128 * 1024 };
+
+void ps_engine_fill_lanes(struct ps_engine *engine, struct ps_batch *batch)
+{
+    for (uint32_t shard = 0; shard < batch->lane_count; shard++)
+        ps_engine_fill_lane(engine, batch, shard);
+}
+
+void ps_engine_fill_shard(struct ps_engine *engine, uint32_t shard)
+{
+    for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next)
+        ps_engine_fill_lane(engine, batch, shard);
+}
+
+/* The next call that may be sent, with its number. Those that have one go first: the others may
+ * have to wait until one of them gives its number back. */
+static uint32_t next_call(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard)
+{
+    struct ps_lane *lane = &batch->lanes[shard];
+    uint32_t index = ps_call_queue_pop(batch, &lane->again);
+    if (index != PS_NO_CALL || lane->ready.first == PS_NO_CALL)
+        return index;
+
+    struct ps_numbering *numbering = &engine->shards[shard].numbering;
+    struct ps_request_id *id = ps_call_request_id(&batch->calls[lane->ready.first]);
+    if (id == NULL)
+        return ps_call_queue_pop(batch, &lane->ready);
+    if (!ps_numbering_has_room(numbering))
+        return PS_NO_CALL;
+    PS_ASSERT(!id->present);
+    const struct ps_client_id *client = &engine->shards[shard].client_id;
+    *id = (struct ps_request_id){.present = true,
+                                 .client_id = {client->bytes, sizeof client->bytes},
+                                 .session = numbering->session,
+                                 .sequence = ps_numbering_take(numbering)};
+    return ps_call_queue_pop(batch, &lane->ready);
+}
+
+static void put_out(struct ps_batch *batch, uint32_t lead, uint32_t index)
+{
+    struct ps_engine_call *call = &batch->calls[index];
+    PS_ASSERT(call->state == PS_CALL_READY);
+    call->state = PS_CALL_TO_SEND;
+    call->lead = lead;
+    batch->calls[lead].out++;
+    ps_call_queue_push(batch, &batch->outbox, index);
+}
+
+/* The size of the call that next_call would give; SIZE_MAX: there is none. */
+static size_t next_size(const struct ps_batch *batch, uint32_t shard)
+{
+    const struct ps_lane *lane = &batch->lanes[shard];
+    uint32_t index = lane->again.first != PS_NO_CALL ? lane->again.first : lane->ready.first;
+    return index != PS_NO_CALL ? batch->calls[index].size : SIZE_MAX;
+}
+
+static bool goes_with_others(const struct ps_engine *engine, const struct ps_batch *batch,
+                             uint32_t shard, size_t size)
+{
+    enum ps_method method = batch->request.method;
+    bool bundles =
+        method == PS_METHOD_PUSH || method == PS_METHOD_PULL || method == PS_METHOD_PUSH_PULL;
+    return bundles && engine->options.message_calls_max > 1 && !engine->shards[shard].single &&
+           size <= SMALL_BYTES;
+}
+
+/* A message of few calls costs as much as one of many: while others are out, whose end gives
+ * numbers back, it is not begun before there are numbers for a full one. */
+static bool waits_for_numbers(const struct ps_engine *engine, struct ps_batch *batch,
+                              uint32_t shard)
+{
+    const struct ps_lane *lane = &batch->lanes[shard];
+    if (lane->in_flight == 0 || lane->again.first != PS_NO_CALL || lane->ready.first == PS_NO_CALL)
+        return false;
+    struct ps_engine_call *next = &batch->calls[lane->ready.first];
+    if (ps_call_request_id(next) == NULL || !goes_with_others(engine, batch, shard, next->size))
+        return false;
+    uint32_t full = engine->options.message_calls_max;
+    if (next->size > MESSAGE_BYTES / full)
+        full = (uint32_t)(MESSAGE_BYTES / next->size);
+    if (full > lane->ready.count)
+        full = lane->ready.count;
+    return ps_numbering_room(&engine->shards[shard].numbering) < full;
+}
+
+/* Of the next message, when its calls are like one of `size`. */
+static size_t message_bytes(const struct ps_lane *lane, size_t size)
+{
+    size_t left = size * (lane->again.count + lane->ready.count + 1) / 2;
+    if (left < LAST_BYTES)
+        left = LAST_BYTES;
+    size_t most =
+        lane->in_flight < 3 ? (size_t)FIRST_BYTES << (lane->in_flight - 1) : MESSAGE_BYTES;
+    return left < most ? left : most;
+}
+
+/* Puts further small calls of the lane into the message that `lead` begins. */
+static void gather(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard, uint32_t lead)
+{
+    size_t bytes = batch->calls[lead].size;
+    if (!goes_with_others(engine, batch, shard, bytes))
+        return;
+    size_t bytes_max = message_bytes(&batch->lanes[shard], bytes);
+    while (batch->calls[lead].out < engine->options.message_calls_max) {
+        size_t size = next_size(batch, shard);
+        if (size > SMALL_BYTES || bytes + size > bytes_max)
+            return;
+        uint32_t index = next_call(engine, batch, shard);
+        if (index == PS_NO_CALL)
+            return;
+        put_out(batch, lead, index);
+        bytes += size;
+    }
+}
+
+void ps_engine_fill_lane(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard)
+{
+    struct ps_lane *lane = &batch->lanes[shard];
+    if (engine->shards[shard].epoch == 0)
+        return;
+    while (lane->in_flight < engine->options.calls_per_shard_max &&
+           !waits_for_numbers(engine, batch, shard)) {
+        uint32_t index = next_call(engine, batch, shard);
+        if (index == PS_NO_CALL)
+            return;
+        if (batch->calls[index].out > 0) {
+            /* Others of the message that it began before are still out; they come soon. */
+            ps_call_queue_push(batch, &lane->again, index);
+            return;
+        }
+        lane->in_flight++;
+        put_out(batch, index, index);
+        gather(engine, batch, shard, index);
+    }
+}
+
+void ps_call_came_back(struct ps_batch *batch, struct ps_engine_call *call)
+{
+    struct ps_engine_call *lead = &batch->calls[call->lead];
+    struct ps_lane *lane = &batch->lanes[call->shard];
+    PS_ASSERT(lead->out > 0 && lane->in_flight > 0);
+    lead->out--;
+    if (lead->out == 0)
+        lane->in_flight--;
+}
+
+/* ---- Actions ---- */
+
+static uint64_t id_of(const struct ps_batch *batch, uint32_t index)
+{
+    return (uint64_t)batch->number << 32 | index;
+}
+
+static void note_sent(struct ps_engine *engine, struct ps_batch *batch, struct ps_engine_call *call)
+{
+    PS_ASSERT(call->state == PS_CALL_TO_SEND);
+    call->state = PS_CALL_SENT;
+    call->sent_epoch = engine->shards[call->shard].epoch;
+    if (!engine->options.any_shard)
+        ps_call_name_shard(call);
+    if (call->attempts++ == 0)
+        return;
+    engine->counters.retries++;
+    batch->request.items[call->item].retries++;
+    bool push = ps_method_is_pushing(call->request.method);
+    engine->counters.resends += push && call->ambiguous ? 1 : 0;
+}
+
+static void add_part(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
+                     struct ps_engine_action *action)
+{
+    struct ps_engine_call *call = &batch->calls[index];
+    PS_ASSERT(action->part_count < PS_MESSAGE_CALLS_MAX);
+    note_sent(engine, batch, call);
+    engine->parts[action->part_count++] =
+        (struct ps_call_part){id_of(batch, index), &call->request};
+}
+
+/* The call and those of its message that stand behind it in the outbox. */
+static void take_message(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
+                         struct ps_engine_action *action)
+{
+    uint32_t lead = batch->calls[index].lead;
+    for (;;) {
+        add_part(engine, batch, index, action);
+        index = batch->outbox.first;
+        if (index == PS_NO_CALL || batch->calls[index].lead != lead ||
+            batch->calls[index].state != PS_CALL_TO_SEND)
+            break;
+        (void)ps_call_queue_pop(batch, &batch->outbox);
+    }
+    action->type = PS_ENGINE_SEND;
+    action->parts = engine->parts;
+    action->request = action->parts[0].request;
+    action->deadline_ms = batch->request.deadline_ms;
+}
+
+/* May this call of a later batch go in the same message? In the order in which it would have gone
+ * by itself. */
+static bool joins(const struct ps_engine *engine, const struct ps_batch *batch, uint32_t index,
+                  const struct ps_engine_action *action, size_t bytes)
+{
+    const struct ps_engine_call *call = &batch->calls[index];
+    return call->state == PS_CALL_TO_SEND && call->shard == action->shard &&
+           batch->request.method == action->batch->request.method &&
+           call->size <= JOINED_CALL_BYTES && bytes + call->size <= JOINED_BYTES &&
+           action->part_count < engine->options.message_calls_max;
+}
+
+/* What other batches have to send at this moment goes in the same message. */
+static void join_others(struct ps_engine *engine, struct ps_engine_action *action)
+{
+    struct ps_batch *batch = action->batch;
+    size_t bytes = 0;
+    for (size_t i = 0; i < action->part_count; i++)
+        bytes += batch->calls[(uint32_t)action->parts[i].call].size;
+    if (batch->outbox.first != PS_NO_CALL ||
+        !goes_with_others(engine, batch, action->shard, bytes / action->part_count))
+        return;
+    for (batch = batch->next; batch != NULL; batch = batch->next) {
+        while (batch->outbox.first != PS_NO_CALL) {
+            uint32_t index = batch->outbox.first;
+            if (!joins(engine, batch, index, action, bytes))
+                return;
+            (void)ps_call_queue_pop(batch, &batch->outbox);
+            bytes += batch->calls[index].size;
+            add_part(engine, batch, index, action);
+            if (batch->request.deadline_ms > action->deadline_ms)
+                action->deadline_ms = batch->request.deadline_ms;
+        }
+    }
+}
+
+static bool next_of_batch(struct ps_engine *engine, struct ps_batch *batch,
+                          struct ps_engine_action *action)
+{
+    for (;;) {
+        uint32_t index = ps_call_queue_pop(batch, &batch->outbox);
+        if (index == PS_NO_CALL)
+            break;
+        struct ps_engine_call *call = &batch->calls[index];
+        *action = (struct ps_engine_action){
+            .batch = batch, .call = id_of(batch, index), .shard = call->shard};
+        if (call->state == PS_CALL_TO_SEND) {
+            take_message(engine, batch, index, action);
+            join_others(engine, action);
+            return true;
+        }
+        if (call->state == PS_CALL_TO_CANCEL) {
+            call->state = PS_CALL_CANCELLED;
+            action->type = PS_ENGINE_CANCEL;
+            return true;
+        }
+        /* Its outcome came, or its deadline passed, before it was handed out. */
+        PS_ASSERT(call->state == PS_CALL_DONE);
+    }
+    if (!ps_batch_is_finished(batch) || batch->announced)
+        return false;
+    batch->announced = true;
+    for (size_t i = 0; i < batch->request.item_count; i++)
+        ps_item_close(&batch->request.items[i]);
+    *action = (struct ps_engine_action){
+        .type = PS_ENGINE_FINISHED, .batch = batch, .owner = batch->request.owner};
+    return true;
+}
+
+bool ps_engine_next_action(struct ps_engine *engine, struct ps_engine_action *action)
+{
+    for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
+        if (next_of_batch(engine, batch, action))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,50 @@
+/* What a trainer knows about who took its parameters. */
+#include "client/engine/init_epoch.h"
+
+#include "base/assert.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+void ps_init_epochs_begin(uint64_t *epochs, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        epochs[i] = PS_INIT_EPOCH_NONE;
+}
+
+void ps_init_epoch_taken(uint64_t *known, uint64_t epoch)
+{
+    PS_ASSERT(known != NULL);
+    if (epoch == 0 || *known == epoch)
+        return;
+    bool first = *known == PS_INIT_EPOCH_NONE || *known == PS_INIT_EPOCH_LOST;
+    *known = first ? epoch : PS_INIT_EPOCH_MIXED;
+}
+
+void ps_init_epoch_exists(uint64_t *known)
+{
+    PS_ASSERT(known != NULL);
+    *known = PS_INIT_EPOCH_MIXED;
+}
+
+void ps_init_epochs_lost(uint64_t *epochs, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (epochs[i] != PS_INIT_EPOCH_NONE)
+            epochs[i] = PS_INIT_EPOCH_LOST;
+    }
+}
+
+void ps_init_epochs_note(uint64_t *epochs, uint32_t count, uint32_t shard, enum ps_method method,
+                         const struct ps_call_outcome *outcome)
+{
+    if (epochs == NULL)
+        return;
+    PS_ASSERT(shard < count);
+    if (method == PS_METHOD_INIT && outcome->status == PS_OK)
+        ps_init_epoch_taken(&epochs[shard], outcome->reply.init.epoch);
+    if (method == PS_METHOD_INIT && outcome->status == PS_ERR_EXISTS)
+        ps_init_epoch_exists(&epochs[shard]);
+    if (method == PS_METHOD_FINISH && outcome->status == PS_ERR_STALE_EPOCH)
+        ps_init_epochs_lost(epochs, count);
+}

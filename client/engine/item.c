@@ -1,0 +1,147 @@
+/* One item of a batch: what is wrong with it before it is sent, and what a reply does to it. */
+#include "client/engine/batch.h"
+
+#include "base/assert.h"
+#include "client/calls/pull_decoder.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void take_push(struct ps_item *item, const struct ps_engine_call *call,
+                      const struct ps_push_reply *reply);
+static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_call *call,
+                                const struct ps_pull_reply *reply, struct ps_error *error);
+static void take_version(struct ps_item *item, uint64_t version);
+
+bool ps_method_names_parameter(enum ps_method method)
+{
+    return method == PS_METHOD_INIT || method == PS_METHOD_PUSH || method == PS_METHOD_PULL ||
+           method == PS_METHOD_PUSH_PULL;
+}
+
+static enum ps_status check_content(enum ps_method method, const struct ps_item *item,
+                                    struct ps_error *error)
+{
+    int name_size = (int)(item->name.size < PS_NAME_BYTES_MAX ? item->name.size : 64);
+    const char *name = (const char *)item->name.data;
+    const void *bytes =
+        method == PS_METHOD_PULL ? (const void *)item->destination : (const void *)item->content;
+    if (!item->any_dtype && (unsigned)item->dtype >= PS_DTYPE_COUNT)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: %u is not an element type",
+                       name_size, name, (unsigned)item->dtype);
+    if (item->encoded != NULL && item->encoded->error.status != PS_OK)
+        return ps_fail(error, item->encoded->error.status, "parameter %.*s: %.180s", name_size,
+                       name, item->encoded->error.text);
+    if (item->size == 0 || bytes == NULL ||
+        (method == PS_METHOD_PUSH_PULL && item->destination == NULL))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: the content is empty", name_size,
+                       name);
+    size_t element_size = item->any_dtype ? 1 : ps_dtype_size(item->dtype);
+    if (item->size % element_size != 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "parameter %.*s: %zu bytes are not a whole number of %s elements", name_size,
+                       name, item->size, ps_dtype_name(item->dtype));
+    if (item->config.size > PS_CONFIG_BYTES_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: a configuration of %zu bytes",
+                       name_size, name, item->config.size);
+    return PS_OK;
+}
+
+enum ps_status ps_item_check(enum ps_method method, const struct ps_item *item,
+                             uint32_t shard_count, struct ps_error *error)
+{
+    if (ps_method_names_parameter(method))
+        return check_content(method, item, error);
+    if (item->shard >= shard_count)
+        return ps_fail(error, PS_ERR_OUT_OF_RANGE, "there is no shard %u of %u", item->shard,
+                       shard_count);
+    return PS_OK;
+}
+
+void ps_item_fail(struct ps_item *item, enum ps_status status, const char *text)
+{
+    PS_ASSERT(status != PS_OK);
+    if (item->status != PS_OK)
+        return;
+    item->status = status;
+    ps_item_note(item, text[0] != '\0' ? text : ps_status_sentence(status));
+}
+
+void ps_item_note(struct ps_item *item, const char *text)
+{
+    size_t length = strnlen(text, sizeof item->text - 1);
+    memcpy(item->text, text, length);
+    item->text[length] = '\0';
+}
+
+void ps_item_close(struct ps_item *item)
+{
+    if (item->version == PS_NO_VERSION)
+        item->version = 0;
+    if (item->pulled_version == PS_NO_VERSION)
+        item->pulled_version = 0;
+    if (item->status == PS_OK)
+        item->text[0] = '\0';
+}
+
+enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *call,
+                            const struct ps_call_reply *reply, struct ps_error *error)
+{
+    PS_ASSERT(reply->method == call->request.method);
+    switch (reply->method) {
+    case PS_METHOD_PUSH:
+        take_push(item, call, &reply->push);
+        return PS_OK;
+    case PS_METHOD_PULL:
+        take_version(item, reply->pull.version);
+        return take_pull(item, call, &reply->pull, error);
+    case PS_METHOD_PUSH_PULL:
+        take_push(item, call, &reply->push_pull.push);
+        return take_pull(item, call, &reply->push_pull.pull, error);
+    case PS_METHOD_STATUS:
+    case PS_METHOD_LIST:
+    case PS_METHOD_SAVE:
+    case PS_METHOD_SINCE:
+        return item->answer.take(item->answer.self, reply, error);
+    case PS_METHOD_DRAIN:
+    case PS_METHOD_INIT:
+    case PS_METHOD_FINISH:
+    case PS_METHOD_PUSHES:
+    case PS_METHOD_PULLS:
+    case PS_METHOD_COUNT:
+        break;
+    }
+    return PS_OK;
+}
+
+/* Positions of different shards have nothing to do with each other. */
+static void take_push(struct ps_item *item, const struct ps_engine_call *call,
+                      const struct ps_push_reply *reply)
+{
+    take_version(item, reply->version);
+    item->duplicate = item->duplicate || reply->duplicate;
+    if (call->size == item->size)
+        item->position = reply->position;
+}
+
+static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_call *call,
+                                const struct ps_pull_reply *reply, struct ps_error *error)
+{
+    struct ps_bytes name = item->name;
+    if (!item->any_dtype && reply->dtype != item->dtype)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: holds %s elements, asked for %s",
+                       (int)name.size, (const char *)name.data, ps_dtype_name(reply->dtype),
+                       ps_dtype_name(item->dtype));
+    PS_TRY(ps_pull_reply_take(reply, name, item->destination + call->offset, call->size, error));
+    if (item->any_dtype)
+        item->dtype = reply->dtype;
+    if (reply->version < item->pulled_version)
+        item->pulled_version = reply->version;
+    return PS_OK;
+}
+
+static void take_version(struct ps_item *item, uint64_t version)
+{
+    if (version < item->version)
+        item->version = version;
+}

@@ -1,0 +1,89 @@
+/* Sequences that are handed out in order and given back in any. */
+#include "client/engine/numbering.h"
+
+#include "base/assert.h"
+
+static void begin_next_session(struct ps_numbering *numbering);
+
+static bool was_given_back(const struct ps_numbering *numbering, uint64_t sequence)
+{
+    uint64_t bit = sequence % PS_NUMBERING_REMEMBERED;
+    return (numbering->given_back[bit / 64] >> bit % 64 & 1) != 0;
+}
+
+static void mark(struct ps_numbering *numbering, uint64_t sequence, bool given_back)
+{
+    uint64_t bit = sequence % PS_NUMBERING_REMEMBERED;
+    uint64_t mask = (uint64_t)1 << bit % 64;
+    if (given_back)
+        numbering->given_back[bit / 64] |= mask;
+    else
+        numbering->given_back[bit / 64] &= ~mask;
+}
+
+void ps_numbering_init(struct ps_numbering *numbering, uint64_t session)
+{
+    PS_ASSERT(session > 0);
+    *numbering = (struct ps_numbering){.session = session, .oldest = 1, .next = 1};
+}
+
+bool ps_numbering_has_room(const struct ps_numbering *numbering)
+{
+    return ps_numbering_room(numbering) > 0;
+}
+
+uint32_t ps_numbering_room(const struct ps_numbering *numbering)
+{
+    uint64_t span = numbering->next - numbering->oldest;
+    return numbering->is_over ? 0 : (uint32_t)(PS_NUMBERING_SPAN_MAX - span);
+}
+
+uint64_t ps_numbering_take(struct ps_numbering *numbering)
+{
+    PS_ASSERT(ps_numbering_has_room(numbering));
+    mark(numbering, numbering->next, false);
+    return numbering->next++;
+}
+
+bool ps_numbering_give_back(struct ps_numbering *numbering, uint64_t sequence)
+{
+    PS_ASSERT(sequence >= numbering->oldest && sequence < numbering->next);
+    PS_ASSERT(!was_given_back(numbering, sequence));
+    bool had_room = ps_numbering_has_room(numbering);
+    mark(numbering, sequence, true);
+    while (numbering->oldest < numbering->next && was_given_back(numbering, numbering->oldest))
+        numbering->oldest++;
+    if (numbering->is_over && numbering->oldest == numbering->next)
+        begin_next_session(numbering);
+    return !had_room && ps_numbering_has_room(numbering);
+}
+
+void ps_numbering_end_session(struct ps_numbering *numbering, uint64_t later)
+{
+    PS_ASSERT(numbering->oldest < numbering->next);
+    if (later > numbering->later)
+        numbering->later = later;
+    numbering->is_over = true;
+}
+
+static void begin_next_session(struct ps_numbering *numbering)
+{
+    uint64_t next = numbering->session + 1;
+    ps_numbering_init(numbering, numbering->later > next ? numbering->later : next);
+}
+
+bool ps_numbering_in_use(const struct ps_numbering *numbering, uint64_t session, uint64_t sequence)
+{
+    return session == numbering->session && sequence >= numbering->oldest &&
+           sequence < numbering->next && !was_given_back(numbering, sequence);
+}
+
+void ps_numbering_check(const struct ps_numbering *numbering)
+{
+    PS_ASSERT(numbering->session > 0);
+    PS_ASSERT(numbering->oldest >= 1 && numbering->oldest <= numbering->next);
+    PS_ASSERT(numbering->next - numbering->oldest <= PS_NUMBERING_SPAN_MAX);
+    bool empty = numbering->oldest == numbering->next;
+    PS_ASSERT(empty || !was_given_back(numbering, numbering->oldest));
+    PS_ASSERT(!empty || !numbering->is_over);
+}

@@ -1,0 +1,100 @@
+/* Whole or cut, and where: the arithmetic of placement. */
+#include "client/engine/placement.h"
+
+#include "base/assert.h"
+#include "base/hash.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool looks_like_range(struct ps_bytes name);
+
+struct ps_placement ps_placement_of(size_t size, size_t element_size, uint64_t split_bytes,
+                                    uint32_t shard_count)
+{
+    PS_ASSERT(shard_count > 0 && shard_count <= PS_SHARDS_MAX);
+    PS_ASSERT(element_size > 0 && size % element_size == 0);
+
+    struct ps_placement placement = {.shard_count = shard_count,
+                                     .range_count = 1,
+                                     .element_count = size / element_size,
+                                     .element_size = element_size};
+    if (size <= split_bytes || placement.element_count < 2)
+        return placement;
+    placement.range_count = shard_count;
+    if (placement.element_count < shard_count)
+        placement.range_count = (uint32_t)placement.element_count;
+    return placement;
+}
+
+struct ps_range ps_placement_range(const struct ps_placement *placement, struct ps_bytes name,
+                                   uint32_t k)
+{
+    PS_ASSERT(k < placement->range_count);
+    if (placement->range_count == 1)
+        return (struct ps_range){.shard = ps_hash_shard(name, placement->shard_count),
+                                 .offset = 0,
+                                 .size =
+                                     (size_t)placement->element_count * placement->element_size};
+
+    uint64_t share = placement->element_count / placement->range_count;
+    uint64_t longer = placement->element_count % placement->range_count;
+    uint64_t first = k * share + (k < longer ? k : longer);
+    uint64_t count = share + (k < longer ? 1 : 0);
+    return (struct ps_range){.shard = k,
+                             .offset = (size_t)first * placement->element_size,
+                             .size = (size_t)count * placement->element_size};
+}
+
+size_t ps_placement_name(const struct ps_placement *placement, struct ps_bytes name, uint32_t k,
+                         char text[PS_NAME_BYTES_MAX])
+{
+    PS_ASSERT(name.size <= PS_NAME_BYTES_MAX);
+    memcpy(text, name.data, name.size);
+    if (placement->range_count == 1)
+        return name.size;
+
+    char suffix[PS_RANGE_SUFFIX_BYTES_MAX + 1];
+    int length = snprintf(suffix, sizeof suffix, "#%u/%u", k % PS_SHARDS_MAX,
+                          placement->range_count % (PS_SHARDS_MAX + 1));
+    PS_ASSERT(length > 0 && (size_t)length < sizeof suffix);
+    PS_ASSERT(name.size + (size_t)length <= PS_NAME_BYTES_MAX);
+    memcpy(text + name.size, suffix, (size_t)length);
+    return name.size + (size_t)length;
+}
+
+enum ps_status ps_placement_check_name(struct ps_bytes name, bool cut, struct ps_error *error)
+{
+    size_t size_max = PS_NAME_BYTES_MAX - (cut ? PS_RANGE_SUFFIX_BYTES_MAX : 0);
+    if (name.size == 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "a parameter's name is empty");
+    if (name.size > size_max)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "a parameter's name has %zu bytes, at most %zu go",
+                       name.size, size_max);
+    if (memchr(name.data, 0, name.size) != NULL)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "a parameter's name holds a NUL");
+    if (looks_like_range(name))
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "parameter %.*s: names that end in #NUMBER/NUMBER are kept for ranges",
+                       (int)name.size, (const char *)name.data);
+    return PS_OK;
+}
+
+static size_t digits_before(struct ps_bytes name, size_t end)
+{
+    size_t count = 0;
+    while (count < end && name.data[end - count - 1] >= '0' && name.data[end - count - 1] <= '9')
+        count++;
+    return count;
+}
+
+static bool looks_like_range(struct ps_bytes name)
+{
+    size_t end = name.size;
+    size_t last = digits_before(name, end);
+    if (last == 0 || last == end || name.data[end - last - 1] != '/')
+        return false;
+    end -= last + 1;
+    size_t first = digits_before(name, end);
+    return first > 0 && first < end && name.data[end - first - 1] == '#';
+}

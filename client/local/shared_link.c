@@ -1,0 +1,293 @@
+/* Asking, offering, and the segment that comes of it. */
+#include "client/local/shared_link.h"
+
+#include "base/assert.h"
+#include "base/local_socket.h"
+#include "base/shared_segment.h"
+#include "base/thread.h"
+#include "client/local/slot_map.h"
+#include "proto/shared_range.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+_Static_assert(PS_SHARED_SEGMENT_BYTES == PS_SLOT_UNITS_MAX * PS_SLOT_UNIT_BYTES,
+               "the map covers the segment");
+
+enum state { ASKING, OFFERED, OPENING, OPEN, OFF };
+
+struct ps_client_segment {
+    const struct ps_allocator *memory; /* borrowed */
+    struct ps_shared_segment segment;
+    int socket;           /* its end ends the segment on the server */
+    uint64_t number;      /* by which the server knows it; constant from OPEN on */
+    atomic_bool left;     /* the server may use a slot whose call is over */
+    struct ps_mutex lock; /* PS_RANK_LEAF; guards the two below */
+    struct ps_slot_map slots;
+    uint32_t references; /* the link's, and one per slot */
+};
+
+struct ps_shared_link {
+    const struct ps_allocator *memory;      /* borrowed */
+    atomic_int state;                       /* enum state; written under the lock */
+    atomic_bool lost;                       /* ASKING is next, whatever the state is */
+    atomic_uint_fast64_t content_bytes_max; /* of the server that was asked last; 0: not known */
+    struct ps_mutex lock;                   /* PS_RANK_QUEUE */
+    char name[PS_LOCAL_NAME_BYTES_MAX + 1];
+    struct ps_client_segment *segment; /* a reference; OPENING and OPEN */
+};
+
+static void begin_anew(struct ps_shared_link *link);
+static void move_on(struct ps_shared_link *link);
+static void open_segment(struct ps_shared_link *link);
+static void look_for_welcome(struct ps_shared_link *link);
+static bool has_gone(const struct ps_client_segment *segment);
+static void leave_segment(struct ps_shared_link *link, enum state state);
+static enum ps_status create_segment(const struct ps_allocator *memory, struct ps_bytes name,
+                                     struct ps_client_segment **segment);
+static bool take_slot(struct ps_client_segment *segment, size_t size, struct ps_shared_slot *slot);
+static void drop_reference(struct ps_client_segment *segment);
+
+struct ps_shared_link *ps_shared_link_create(const struct ps_allocator *memory)
+{
+    struct ps_shared_link *link = ps_zeroed(memory, sizeof *link);
+    if (link == NULL)
+        return NULL;
+    link->memory = memory;
+    atomic_init(&link->state, ASKING);
+    atomic_init(&link->lost, false);
+    atomic_init(&link->content_bytes_max, 0);
+    ps_mutex_init(&link->lock, PS_RANK_QUEUE);
+    return link;
+}
+
+void ps_shared_link_destroy(struct ps_shared_link *link)
+{
+    if (link == NULL)
+        return;
+    leave_segment(link, OFF);
+    ps_mutex_fini(&link->lock);
+    ps_release(link->memory, link);
+}
+
+bool ps_shared_link_asks(struct ps_shared_link *link)
+{
+    return link != NULL && (atomic_load(&link->state) == ASKING || atomic_load(&link->lost));
+}
+
+/* A flag only, since this may be called with locks held. */
+void ps_shared_link_lost(struct ps_shared_link *link)
+{
+    if (link != NULL)
+        atomic_store(&link->lost, true);
+}
+
+/* 0 for what is not a number. */
+static uint64_t number_of(struct ps_bytes text)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9' || number > UINT64_MAX / 10 - 9)
+            return 0;
+        number = number * 10 + (uint64_t)(text.data[i] - '0');
+    }
+    return number;
+}
+
+void ps_shared_link_answered(struct ps_shared_link *link, struct ps_bytes name,
+                             struct ps_bytes content_bytes_max)
+{
+    if (!ps_shared_link_asks(link))
+        return;
+    ps_mutex_lock(&link->lock);
+    begin_anew(link);
+    if (atomic_load(&link->state) == ASKING) {
+        bool usable = name.size > 0 && name.size <= PS_LOCAL_NAME_BYTES_MAX;
+        if (usable)
+            (void)snprintf(link->name, sizeof link->name, "%.*s", (int)name.size,
+                           (const char *)name.data);
+        atomic_store(&link->content_bytes_max, number_of(content_bytes_max));
+        atomic_store(&link->state, usable ? OFFERED : OFF);
+    }
+    ps_mutex_unlock(&link->lock);
+}
+
+uint64_t ps_shared_link_content_bytes_max(struct ps_shared_link *link)
+{
+    if (link == NULL || atomic_load(&link->lost))
+        return 0; /* there may be another server now */
+    return atomic_load(&link->content_bytes_max);
+}
+
+bool ps_shared_link_works(struct ps_shared_link *link)
+{
+    return link != NULL && atomic_load(&link->state) == OPEN;
+}
+
+bool ps_shared_link_take(struct ps_shared_link *link, size_t size, struct ps_shared_slot *slot)
+{
+    *slot = (struct ps_shared_slot){0};
+    if (link == NULL || size < PS_SHARED_BYTES_MIN || size > PS_SHARED_SEGMENT_BYTES)
+        return false;
+    int state = atomic_load(&link->state);
+    if (state == ASKING || state == OFF || atomic_load(&link->lost))
+        return false;
+    ps_mutex_lock(&link->lock);
+    move_on(link);
+    bool taken = atomic_load(&link->state) == OPEN && take_slot(link->segment, size, slot);
+    ps_mutex_unlock(&link->lock);
+    return taken;
+}
+
+static void begin_anew(struct ps_shared_link *link)
+{
+    if (atomic_exchange(&link->lost, false))
+        leave_segment(link, ASKING);
+}
+
+/* As far as it goes without waiting. */
+static void move_on(struct ps_shared_link *link)
+{
+    if (atomic_load(&link->state) == OPEN && has_gone(link->segment))
+        leave_segment(link, OFF);
+    if (atomic_load(&link->state) == OPEN && atomic_load(&link->segment->left))
+        leave_segment(link, OFFERED);
+    if (atomic_load(&link->state) == OFFERED)
+        open_segment(link);
+    if (atomic_load(&link->state) == OPENING)
+        look_for_welcome(link);
+}
+
+/* That nobody listens under the name on this machine is how a server elsewhere is known. */
+static void open_segment(struct ps_shared_link *link)
+{
+    struct ps_bytes name = ps_bytes_of_text(link->name);
+    if (create_segment(link->memory, name, &link->segment) == PS_OK)
+        atomic_store(&link->state, OPENING);
+    else
+        atomic_store(&link->state, OFF);
+}
+
+static void look_for_welcome(struct ps_shared_link *link)
+{
+    uint8_t bytes[PS_SHARED_WELCOME_BYTES];
+    size_t size = 0;
+    int passed = PS_NO_DESCRIPTOR;
+    struct ps_client_segment *segment = link->segment;
+    enum ps_status status =
+        ps_local_socket_receive(segment->socket, bytes, sizeof bytes, &size, &passed, NULL);
+    if (status == PS_ERR_NOT_READY)
+        return;
+    if (passed != PS_NO_DESCRIPTOR)
+        (void)close(passed);
+    struct ps_bytes message = {bytes, size};
+    if (status == PS_OK && ps_shared_welcome_read(message, &segment->number))
+        atomic_store(&link->state, OPEN);
+    else
+        leave_segment(link, OFF);
+}
+
+/* Nothing comes from the server after its welcome, but its end. */
+static bool has_gone(const struct ps_client_segment *segment)
+{
+    uint8_t byte;
+    size_t size;
+    int passed = PS_NO_DESCRIPTOR;
+    enum ps_status status =
+        ps_local_socket_receive(segment->socket, &byte, sizeof byte, &size, &passed, NULL);
+    if (passed != PS_NO_DESCRIPTOR)
+        (void)close(passed);
+    return status != PS_ERR_NOT_READY;
+}
+
+static void leave_segment(struct ps_shared_link *link, enum state state)
+{
+    if (link->segment != NULL)
+        drop_reference(link->segment);
+    link->segment = NULL;
+    atomic_store(&link->state, state);
+}
+
+/* ---- Segments ---- */
+
+static enum ps_status create_segment(const struct ps_allocator *memory, struct ps_bytes name,
+                                     struct ps_client_segment **out)
+{
+    int socket, descriptor;
+    uint8_t hello[PS_SHARED_HELLO_BYTES];
+    struct ps_shared_segment mapped;
+    PS_TRY(ps_local_socket_connect(name, &socket, NULL));
+    enum ps_status status =
+        ps_shared_segment_create(PS_SHARED_SEGMENT_BYTES, &mapped, &descriptor, NULL);
+    if (status != PS_OK) {
+        (void)close(socket);
+        return status;
+    }
+    ps_shared_hello_write(PS_SHARED_SEGMENT_BYTES, hello);
+    status = ps_local_socket_send(socket, (struct ps_bytes){hello, sizeof hello}, descriptor, NULL);
+    (void)close(descriptor);
+    struct ps_client_segment *segment = NULL;
+    if (status == PS_OK)
+        segment = ps_zeroed(memory, sizeof *segment);
+    if (segment == NULL) {
+        ps_shared_segment_close(&mapped);
+        (void)close(socket);
+        return status != PS_OK ? status : PS_ERR_NO_MEMORY;
+    }
+    segment->memory = memory;
+    segment->segment = mapped;
+    segment->socket = socket;
+    segment->references = 1;
+    atomic_init(&segment->left, false);
+    ps_mutex_init(&segment->lock, PS_RANK_LEAF);
+    ps_slot_map_init(&segment->slots, PS_SLOT_UNITS_MAX);
+    *out = segment;
+    return PS_OK;
+}
+
+static bool take_slot(struct ps_client_segment *segment, size_t size, struct ps_shared_slot *slot)
+{
+    size_t offset;
+    ps_mutex_lock(&segment->lock);
+    bool taken = ps_slot_map_take(&segment->slots, size, &offset);
+    if (taken)
+        segment->references++;
+    ps_mutex_unlock(&segment->lock);
+    if (taken)
+        *slot = (struct ps_shared_slot){
+            .range = {.segment = segment->number, .offset = offset, .size = size},
+            .bytes = segment->segment.bytes + offset,
+            .segment = segment};
+    return taken;
+}
+
+void ps_shared_slot_release(struct ps_shared_slot *slot, bool answered)
+{
+    struct ps_client_segment *segment = slot->segment;
+    if (segment == NULL)
+        return;
+    if (answered) {
+        ps_mutex_lock(&segment->lock);
+        ps_slot_map_release(&segment->slots, slot->range.size, slot->range.offset);
+        ps_mutex_unlock(&segment->lock);
+    } else {
+        atomic_store(&segment->left, true);
+    }
+    drop_reference(segment);
+    *slot = (struct ps_shared_slot){0};
+}
+
+static void drop_reference(struct ps_client_segment *segment)
+{
+    ps_mutex_lock(&segment->lock);
+    PS_ASSERT(segment->references > 0);
+    bool last = --segment->references == 0;
+    ps_mutex_unlock(&segment->lock);
+    if (!last)
+        return;
+    ps_shared_segment_close(&segment->segment);
+    (void)close(segment->socket);
+    ps_mutex_fini(&segment->lock);
+    ps_release(segment->memory, segment);
+}

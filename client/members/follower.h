@@ -1,0 +1,35 @@
+/* Follows the servers of a job in the store: a thread that reads, watches, and reads again.
+ *
+ * Threads:  one of its own, which owns the store; take and shard_count from any.
+ * Blocking: create and take never; destroy until the thread has ended.
+ * Errors:   the store's failures are retried for ever; what was read last stays valid.
+ * Memory:   owned by the follower; options are copied or outlive it, as they say.
+ */
+#ifndef PS_CLIENT_FOLLOWER_H
+#define PS_CLIENT_FOLLOWER_H
+
+#include "client/members/wake.h"
+#include "etcd/registry.h"
+
+struct ps_follower;
+
+/* Takes `kv` when it succeeds. `wake` is borrowed, and woken after each change. */
+PS_MUST_USE enum ps_status ps_follower_create(struct ps_kv *kv, const char *job,
+                                              struct ps_wake *wake, const struct ps_clock *clock,
+                                              const struct ps_allocator *memory,
+                                              struct ps_follower **follower,
+                                              struct ps_error *error);
+void ps_follower_destroy(struct ps_follower *follower);
+
+/* Has everything read again soon, whatever the store has told: a server says that it is not the one
+ * that we take it for. Any thread. */
+void ps_follower_look_again(struct ps_follower *follower);
+
+/* The number of shards, or PS_ERR_NOT_FOUND while it is not known; the text says why. */
+PS_MUST_USE enum ps_status ps_follower_shard_count(struct ps_follower *follower,
+                                                   uint32_t *shard_count, struct ps_error *error);
+
+/* Moves what was read last into `*members` (releasing what that held) if it was not taken yet. */
+bool ps_follower_take(struct ps_follower *follower, struct ps_members *members);
+
+#endif

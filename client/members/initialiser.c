@@ -1,0 +1,205 @@
+/* The queue for the initialisation lock, seen from one trainer. */
+#include "client/members/initialiser.h"
+
+#include "base/assert.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* After a failure of the store, ask again after this long. */
+#define PAUSE_MS 200
+/* Most for giving the lock up at the end. */
+#define ABANDON_MS 2000
+
+static void keep(void *argument);
+
+enum ps_status ps_initialiser_init(struct ps_initialiser *initialiser, struct ps_kv *kv,
+                                   const char *job, uint64_t ttl_ms, const struct ps_clock *clock,
+                                   struct ps_error *error)
+{
+    memset(initialiser, 0, sizeof *initialiser);
+    PS_TRY(ps_registry_init(&initialiser->registry, kv, job, error));
+    initialiser->clock = clock;
+    initialiser->ttl_ms = ttl_ms;
+    initialiser->kv = kv;
+    snprintf(initialiser->watched, sizeof initialiser->watched, "%s%.128s/init_ps/",
+             job[0] != '\0' ? "/" : "", job);
+    ps_wake_init(&initialiser->stop);
+    return PS_OK;
+}
+
+static void stop_keeping(struct ps_initialiser *initialiser)
+{
+    ps_wake_all(&initialiser->stop);
+    ps_kv_interrupt(initialiser->kv);
+    ps_thread_join(&initialiser->keeper);
+    initialiser->keeper.started = false;
+}
+
+static enum ps_status start_keeping(struct ps_initialiser *initialiser, struct ps_error *error)
+{
+    initialiser->heard = ps_wake_count(&initialiser->stop);
+    atomic_store(&initialiser->lost, false);
+    return ps_thread_start(&initialiser->keeper, "ps_init_lock", keep, initialiser, error);
+}
+
+static void give_up(struct ps_initialiser *initialiser)
+{
+    if (initialiser->lock.lease.id != 0)
+        ps_registry_init_abandon(&initialiser->registry, &initialiser->lock,
+                                 ps_deadline_after(initialiser->clock, ABANDON_MS));
+    memset(&initialiser->lock, 0, sizeof initialiser->lock);
+    initialiser->holding = false;
+}
+
+void ps_initialiser_fini(struct ps_initialiser *initialiser)
+{
+    if (initialiser->kv == NULL)
+        return;
+    stop_keeping(initialiser);
+    give_up(initialiser);
+    ps_kv_destroy(initialiser->kv);
+    ps_wake_fini(&initialiser->stop);
+    initialiser->kv = NULL;
+}
+
+/* Waits for a change of the queue, but not longer than the lease allows, and keeps the lease. */
+static enum ps_status wait_for_turn(struct ps_initialiser *initialiser, uint64_t deadline_ms,
+                                    struct ps_error *error)
+{
+    bool changed;
+    uint64_t until_ms = ps_deadline_after(initialiser->clock, initialiser->ttl_ms / 3);
+    if (until_ms > deadline_ms)
+        until_ms = deadline_ms;
+    PS_TRY(ps_kv_watch_wait(initialiser->kv, until_ms, &changed, error));
+    return ps_kv_lease_keep(initialiser->kv, initialiser->lock.lease,
+                            ps_deadline_after(initialiser->clock, initialiser->ttl_ms / 3), error);
+}
+
+/* One look: watch first, so that no change between looking and waiting is missed. */
+static enum ps_status take_turn(struct ps_initialiser *initialiser, bool *watching,
+                                uint64_t deadline_ms, enum ps_init_turn *turn,
+                                struct ps_error *error)
+{
+    uint64_t look_ms = ps_deadline_after(initialiser->clock, initialiser->ttl_ms);
+    if (look_ms > deadline_ms)
+        look_ms = deadline_ms;
+    if (!*watching)
+        PS_TRY(ps_kv_watch_open(initialiser->kv, initialiser->watched, 0, look_ms, error));
+    *watching = true;
+    PS_TRY(ps_registry_init_turn(&initialiser->registry, initialiser->ttl_ms, &initialiser->lock,
+                                 look_ms, turn, error));
+    if (*turn != PS_INIT_WAIT)
+        return PS_OK;
+    enum ps_status status = wait_for_turn(initialiser, deadline_ms, error);
+    *watching = status == PS_OK;
+    return status;
+}
+
+static bool worth_repeating(enum ps_status status)
+{
+    enum ps_remedy remedy = ps_status_remedy(status);
+    return remedy == PS_REMEDY_RETRY || remedy == PS_REMEDY_REROUTE ||
+           remedy == PS_REMEDY_UNKNOWN || status == PS_ERR_LEASE_LOST;
+}
+
+enum ps_status ps_initialiser_begin(struct ps_initialiser *initialiser, uint64_t deadline_ms,
+                                    bool *selected, struct ps_error *error)
+{
+    struct ps_error why = {.status = PS_ERR_UNAVAILABLE,
+                           .text = "another trainer initialises the job"};
+    bool watching = false;
+    if (initialiser->holding)
+        stop_keeping(initialiser);
+    initialiser->holding = false;
+    for (;;) {
+        enum ps_init_turn turn = PS_INIT_WAIT;
+        struct ps_error failure = {.status = PS_OK};
+        enum ps_status status = take_turn(initialiser, &watching, deadline_ms, &turn, &failure);
+        if (status == PS_OK && turn == PS_INIT_DONE) {
+            *selected = false;
+            return PS_OK;
+        }
+        if (status == PS_OK && turn == PS_INIT_SELECTED) {
+            PS_TRY(start_keeping(initialiser, error));
+            initialiser->holding = true;
+            *selected = true;
+            return PS_OK;
+        }
+        if (status != PS_OK && !worth_repeating(status)) {
+            give_up(initialiser);
+            return ps_fail(error, status, "%s", failure.text);
+        }
+        if (status != PS_OK)
+            why = failure;
+        if (ps_time_left_ms(initialiser->clock, deadline_ms) == 0)
+            break;
+        if (status != PS_OK)
+            ps_wake_wait(&initialiser->stop, ps_wake_count(&initialiser->stop), PAUSE_MS);
+    }
+    give_up(initialiser);
+    return ps_fail(error, PS_ERR_UNAVAILABLE, "not selected in time: %.200s", why.text);
+}
+
+static enum ps_status not_the_owner(struct ps_error *error)
+{
+    return ps_fail(error, PS_ERR_STALE_EPOCH, "no longer the owner of the lock");
+}
+
+/* The lock is still ours, as far as we know. */
+static enum ps_status go_on_keeping(struct ps_initialiser *initialiser, struct ps_error *error)
+{
+    enum ps_status started = start_keeping(initialiser, error);
+    initialiser->holding = started == PS_OK;
+    return started;
+}
+
+enum ps_status ps_initialiser_prepare(struct ps_initialiser *initialiser, uint64_t deadline_ms,
+                                      struct ps_error *error)
+{
+    if (!initialiser->holding || atomic_load(&initialiser->lost))
+        return not_the_owner(error);
+    uint64_t look_ms = ps_deadline_after(initialiser->clock, initialiser->ttl_ms);
+    if (look_ms > deadline_ms)
+        look_ms = deadline_ms;
+    stop_keeping(initialiser);
+    enum ps_status status =
+        ps_registry_init_prepare(&initialiser->registry, &initialiser->lock, look_ms, error);
+    enum ps_status started = go_on_keeping(initialiser, status == PS_OK ? error : NULL);
+    return status == PS_OK ? started : status;
+}
+
+enum ps_status ps_initialiser_finish(struct ps_initialiser *initialiser, uint64_t deadline_ms,
+                                     struct ps_error *error)
+{
+    if (!initialiser->holding)
+        return not_the_owner(error);
+    stop_keeping(initialiser);
+    enum ps_status status =
+        ps_registry_init_finish(&initialiser->registry, &initialiser->lock, deadline_ms, error);
+    if (status == PS_OK || status == PS_ERR_STALE_EPOCH) {
+        memset(&initialiser->lock, 0, sizeof initialiser->lock);
+        initialiser->holding = false;
+        return status;
+    }
+    enum ps_status ignored = go_on_keeping(initialiser, NULL); /* to be tried again */
+    (void)ignored;
+    return status;
+}
+
+/* Keeps the lease until told to stop. A lease that is lost shows when the lock is used. */
+static void keep(void *argument)
+{
+    struct ps_initialiser *initialiser = argument;
+    uint64_t third_ms = initialiser->ttl_ms / 3;
+    while (ps_wake_count(&initialiser->stop) == initialiser->heard) {
+        enum ps_status status =
+            ps_kv_lease_keep(initialiser->kv, initialiser->lock.lease,
+                             ps_deadline_after(initialiser->clock, third_ms), NULL);
+        if (status == PS_ERR_LEASE_LOST) {
+            atomic_store(&initialiser->lost, true);
+            return;
+        }
+        ps_wake_wait(&initialiser->stop, initialiser->heard, status == PS_OK ? third_ms : PAUSE_MS);
+    }
+}

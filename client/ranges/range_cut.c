@@ -1,0 +1,67 @@
+/* Where each range's bytes are: in one run, or in one run of each half. */
+#include "client/ranges/range_cut.h"
+
+#include "base/assert.h"
+#include "optimizer/encoded.h"
+
+#include <string.h>
+
+static uint64_t end_of_pairs(const struct ps_range_cut *cut, size_t count);
+
+uint64_t ps_range_cut_part(enum ps_encoding encoding, enum ps_dtype dtype, size_t bytes)
+{
+    uint64_t count = bytes / ps_encoding_width(encoding, dtype);
+    PS_ASSERT(count >= PS_ENCODING_GROUP);
+    return count - count % PS_ENCODING_GROUP;
+}
+
+void ps_range_cut_rewind(struct ps_range_cut *cut)
+{
+    cut->next = 0;
+    cut->pairs = 0;
+}
+
+struct ps_elements ps_range_cut_next(struct ps_range_cut *cut,
+                                     struct ps_bytes pieces[PS_RANGE_PIECES_MAX],
+                                     struct ps_view *content)
+{
+    const uint8_t *bytes = cut->content.data;
+    uint64_t left = cut->total - cut->next;
+    struct ps_elements range = {cut->next, left < cut->part ? left : cut->part};
+    size_t piece_count = PS_RANGE_PIECES_MAX;
+    PS_ASSERT(left > 0);
+    if (cut->encoding == PS_ENCODING_TOP_K) {
+        size_t rest = cut->content.size / PS_ENCODING_PAIR_BYTES - cut->pairs;
+        size_t count = rest < cut->part ? rest : (size_t)cut->part;
+        size_t size = count * (PS_ENCODING_PAIR_BYTES / 2);
+        range.count = end_of_pairs(cut, count) - cut->next;
+        pieces[0] = (struct ps_bytes){bytes + cut->pairs * (PS_ENCODING_PAIR_BYTES / 2), size};
+        pieces[1] = (struct ps_bytes){pieces[0].data + cut->content.size / 2, size};
+        cut->pairs += count;
+    } else if (cut->encoding == PS_ENCODING_INT8) {
+        size_t scales = (size_t)ps_encoding_groups(cut->total) * sizeof(float);
+        pieces[0] = (struct ps_bytes){bytes + range.first / PS_ENCODING_GROUP * sizeof(float),
+                                      (size_t)ps_encoding_groups(range.count) * sizeof(float)};
+        pieces[1] = (struct ps_bytes){bytes + scales + range.first, (size_t)range.count};
+    } else {
+        size_t width = ps_encoding_width(cut->encoding, cut->dtype);
+        pieces[0] = (struct ps_bytes){bytes + range.first * width, (size_t)range.count * width};
+        piece_count = 1;
+    }
+    cut->next += range.count;
+    *content = (struct ps_view){pieces, piece_count, 0};
+    for (size_t i = 0; i < piece_count; i++)
+        content->size += pieces[i].size;
+    return range;
+}
+
+/* Where a range with the next `count` pairs ends: before the pair behind them. */
+static uint64_t end_of_pairs(const struct ps_range_cut *cut, size_t count)
+{
+    uint32_t index;
+    size_t behind = cut->pairs + count;
+    if (behind == cut->content.size / PS_ENCODING_PAIR_BYTES)
+        return cut->total;
+    memcpy(&index, cut->content.data + behind * sizeof index, sizeof index);
+    return index;
+}

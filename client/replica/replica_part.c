@@ -1,0 +1,330 @@
+/* What is held, what is coming, and when the one becomes the other. */
+#include "client/replica/replica_part.h"
+
+#include "base/assert.h"
+#include "proto/digest.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* A server cannot make us keep more numbers than bytes. */
+#define BLOCK_BYTES_MIN 4096
+
+/* An answer's runs, block by block. */
+struct run_reader {
+    struct ps_bytes runs;
+    uint32_t block;
+    uint32_t left;
+};
+
+static void begin_version(struct ps_replica_part *part, const struct ps_delta *delta);
+static enum ps_status check_delta(const struct ps_replica_part *part,
+                                  const struct ps_pull_reply *reply, struct ps_error *error);
+static enum ps_status check_runs(const struct ps_replica_part *part,
+                                 const struct ps_pull_reply *reply, struct ps_error *error);
+static enum ps_status make_lists(struct ps_replica_part *part, uint64_t block_bytes,
+                                 struct ps_error *error);
+static enum ps_status put_aside(struct ps_replica_part *part, const struct ps_pull_reply *reply,
+                                struct ps_error *error);
+static void digest_blocks(struct ps_replica_part *part, const struct ps_pull_reply *reply);
+static enum ps_status finish_part(struct ps_replica_part *part, const struct ps_pull_reply *reply,
+                                  struct ps_error *error);
+struct ps_held ps_replica_part_held(const struct ps_replica_part *part)
+{
+    const struct ps_coming *coming = &part->coming;
+    if (coming->target == 0)
+        return (struct ps_held){.present = true, .version = part->version, .chain = part->chain};
+    return (struct ps_held){.present = true,
+                            .version = coming->whole ? 0 : part->version,
+                            .chain = coming->chain,
+                            .target = coming->target,
+                            .block = coming->block};
+}
+
+void ps_replica_part_release(struct ps_replica_part *part)
+{
+    ps_replica_part_forget(part);
+    ps_release(part->memory, part->digests);
+    ps_release(part->memory, part->next_digests);
+    ps_release(part->memory, part->waiting);
+    part->digests = NULL;
+    part->next_digests = NULL;
+    part->waiting = NULL;
+    part->block_count = 0;
+    part->block_bytes = 0;
+    part->version = 0;
+}
+
+enum ps_status ps_replica_part_take(struct ps_replica_part *part, const struct ps_pull_reply *reply,
+                                    struct ps_error *error)
+{
+    const struct ps_delta *delta = &reply->delta;
+    PS_TRY(check_delta(part, reply, error));
+    PS_TRY(check_runs(part, reply, error));
+    if (part->block_bytes != delta->block_bytes)
+        PS_TRY(make_lists(part, delta->block_bytes, error));
+    if (part->coming.target == 0)
+        begin_version(part, delta);
+    part->counters->answers++;
+    part->counters->received += reply->content.size;
+    part->expected += reply->content.size;
+    part->coming.target = reply->version + 1;
+    part->coming.chain = delta->chain;
+    part->coming.block = delta->next;
+    digest_blocks(part, reply);
+    if (delta->next > 0)
+        return put_aside(part, reply, error);
+    return finish_part(part, reply, error);
+}
+
+static void begin_version(struct ps_replica_part *part, const struct ps_delta *delta)
+{
+    part->expected = 0;
+    part->coming.whole = delta->whole != PS_WHOLE_NOT;
+    if (part->version == 0)
+        part->counters->copies++;
+    else if (part->coming.whole)
+        part->counters->anchors++;
+}
+
+static bool is_same_chain(const struct ps_chain *a, const struct ps_chain *b)
+{
+    return a->epoch == b->epoch && a->life == b->life;
+}
+
+/* A change of something else than what is held. */
+static bool is_foreign(const struct ps_replica_part *part, const struct ps_pull_reply *reply)
+{
+    const struct ps_delta *delta = &reply->delta;
+    const struct ps_coming *coming = &part->coming;
+    if (coming->target != 0)
+        return reply->version + 1 != coming->target ||
+               !is_same_chain(&delta->chain, &coming->chain);
+    return delta->whole == PS_WHOLE_NOT &&
+           (part->version == 0 || reply->version + 1 < part->version ||
+            !is_same_chain(&delta->chain, &part->chain) || delta->block_bytes != part->block_bytes);
+}
+
+static enum ps_status check_delta(const struct ps_replica_part *part,
+                                  const struct ps_pull_reply *reply, struct ps_error *error)
+{
+    const struct ps_delta *delta = &reply->delta;
+    if (!delta->present || !ps_bytes_equal(reply->name, part->name) || delta->chain.life == 0 ||
+        reply->version == UINT64_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "the answer is not a delta of this parameter");
+    size_t element_size = ps_dtype_size(part->dtype);
+    if (reply->dtype != part->dtype || reply->total != part->size / element_size)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "holds %" PRIu64 " %s elements, asked for %zu of %s", reply->total,
+                       ps_dtype_name(reply->dtype), part->size / element_size,
+                       ps_dtype_name(part->dtype));
+    if (delta->block_bytes < BLOCK_BYTES_MIN || delta->block_bytes > SIZE_MAX / 2)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "blocks of %" PRIu64 " bytes", delta->block_bytes);
+    if (is_foreign(part, reply) ||
+        (part->coming.target != 0 && delta->block_bytes != part->block_bytes))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "the answer is a change of another version");
+    if (delta->next > 0 && delta->next <= part->coming.block)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "the answer does not go on");
+    return PS_OK;
+}
+
+static size_t blocks_in(size_t size, uint64_t block_bytes)
+{
+    return (size + (size_t)block_bytes - 1) / (size_t)block_bytes;
+}
+
+/* For another size of blocks nothing that is held can be a base. */
+static enum ps_status make_lists(struct ps_replica_part *part, uint64_t block_bytes,
+                                 struct ps_error *error)
+{
+    size_t count = blocks_in(part->size, block_bytes);
+    ps_replica_part_release(part);
+    part->digests = ps_zeroed_array(part->memory, count, sizeof *part->digests);
+    part->next_digests = ps_zeroed_array(part->memory, count, sizeof *part->next_digests);
+    part->waiting = ps_zeroed_array(part->memory, count, sizeof *part->waiting);
+    if (part->digests == NULL || part->next_digests == NULL || part->waiting == NULL) {
+        ps_replica_part_release(part);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu digests", count);
+    }
+    part->block_count = count;
+    part->block_bytes = block_bytes;
+    return PS_OK;
+}
+
+static size_t size_of_block(size_t size, uint64_t block_bytes, size_t i)
+{
+    size_t rest = size - i * (size_t)block_bytes;
+    return rest < block_bytes ? rest : (size_t)block_bytes;
+}
+
+static size_t block_size(const struct ps_replica_part *part, size_t i)
+{
+    return size_of_block(part->size, part->block_bytes, i);
+}
+
+/* ---- Runs ---- */
+
+static struct run_reader runs_of(const struct ps_pull_reply *reply)
+{
+    return (struct run_reader){.runs = reply->delta.runs};
+}
+
+/* The next block of the answer; false at the end. */
+static bool next_block(struct run_reader *reader, size_t *block)
+{
+    uint32_t run[2];
+    if (reader->left == 0) {
+        if (reader->runs.size < sizeof run)
+            return false;
+        memcpy(run, reader->runs.data, sizeof run);
+        reader->runs.data += sizeof run;
+        reader->runs.size -= sizeof run;
+        reader->block = run[0];
+        reader->left = run[1];
+    }
+    *block = reader->block++;
+    reader->left--;
+    return true;
+}
+
+/* In order, each once, in the parameter, in what this answer is about, and as long as they say.
+ * Nothing is changed before that is clear: the answer's blocks may have another size than ours. */
+static enum ps_status check_runs(const struct ps_replica_part *part,
+                                 const struct ps_pull_reply *reply, struct ps_error *error)
+{
+    const struct ps_delta *delta = &reply->delta;
+    uint64_t block_count = blocks_in(part->size, delta->block_bytes);
+    uint64_t end = delta->next > 0 ? delta->next : block_count;
+    uint64_t first = part->coming.block;
+    uint64_t bytes = 0;
+    bool good = end <= block_count && delta->runs.size % (2 * sizeof(uint32_t)) == 0;
+    for (size_t at = 0; good && at < delta->runs.size; at += 2 * sizeof(uint32_t)) {
+        uint32_t run[2];
+        memcpy(run, delta->runs.data + at, sizeof run);
+        good = run[0] >= first && run[0] < end && run[1] > 0 && run[1] <= end - run[0];
+        for (uint32_t k = 0; good && k < run[1]; k++)
+            bytes += size_of_block(part->size, delta->block_bytes, run[0] + k);
+        first = (uint64_t)run[0] + run[1];
+    }
+    if (!good || bytes != reply->content.size)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "the blocks of the answer do not fit");
+    return PS_OK;
+}
+
+static void digest_blocks(struct ps_replica_part *part, const struct ps_pull_reply *reply)
+{
+    struct run_reader reader = runs_of(reply);
+    struct ps_view_cursor cursor = {.view = reply->content};
+    size_t block;
+    while (next_block(&reader, &block))
+        part->next_digests[block] = ps_digest_next_block(&cursor, block_size(part, block));
+}
+
+/* ---- Taking over ---- */
+
+/* Until the version is there, or at once where nothing is lost by that. */
+static enum ps_status put_aside(struct ps_replica_part *part, const struct ps_pull_reply *reply,
+                                struct ps_error *error)
+{
+    struct run_reader reader = runs_of(reply);
+    struct ps_view_cursor cursor = {.view = reply->content};
+    size_t block;
+    while (next_block(&reader, &block)) {
+        size_t size = block_size(part, block);
+        uint8_t *to = part->content + block * part->block_bytes;
+        if (part->version != 0) {
+            to = part->waiting[block] = ps_plain(part->memory, size);
+            if (to == NULL)
+                return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for what is coming");
+        }
+        ps_view_read(&cursor, to, size);
+    }
+    return PS_OK;
+}
+
+/* What the digest of the coming version is; false when a block never came. */
+static bool digest_coming(const struct ps_replica_part *part, uint64_t *digest)
+{
+    bool has_base = part->version != 0 && !part->coming.whole;
+    *digest = 0;
+    for (size_t i = 0; i < part->block_count; i++) {
+        uint64_t block = part->next_digests[i];
+        if (block == 0 && !has_base)
+            return false;
+        *digest = ps_digest_chain(*digest, block != 0 ? block : part->digests[i]);
+    }
+    return true;
+}
+
+/* Nothing of this can fail. */
+static void take_over(struct ps_replica_part *part, const struct ps_pull_reply *reply)
+{
+    struct run_reader reader = runs_of(reply);
+    struct ps_view_cursor cursor = {.view = reply->content};
+    size_t block;
+    while (next_block(&reader, &block))
+        ps_view_read(&cursor, part->content + block * part->block_bytes, block_size(part, block));
+    for (size_t i = 0; i < part->block_count; i++) {
+        if (part->waiting[i] != NULL)
+            memcpy(part->content + i * part->block_bytes, part->waiting[i], block_size(part, i));
+        if (part->next_digests[i] != 0)
+            part->digests[i] = part->next_digests[i];
+    }
+    part->version = part->coming.target;
+    part->chain = part->coming.chain;
+    part->counters->saved += part->size - part->expected;
+    ps_replica_part_forget(part);
+}
+
+static enum ps_status finish_part(struct ps_replica_part *part, const struct ps_pull_reply *reply,
+                                  struct ps_error *error)
+{
+    uint64_t digest;
+    if (digest_coming(part, &digest) && digest == reply->delta.digest) {
+        take_over(part, reply);
+        part->state = PS_PART_FRESH;
+        part->mismatches = 0;
+        return PS_OK;
+    }
+    part->counters->mismatches++;
+    part->mismatches++;
+    ps_replica_part_forget(part);
+    part->version = 0;
+    part->expected = part->size;
+    if (part->mismatches < PS_REPLICA_MISMATCHES_MAX)
+        return PS_OK;
+    return ps_fail(error, PS_ERR_CORRUPT, "the digest of what came is wrong, again and again");
+}
+
+void ps_replica_part_forget(struct ps_replica_part *part)
+{
+    for (size_t i = 0; i < part->block_count; i++) {
+        ps_release(part->memory, part->waiting[i]);
+        part->waiting[i] = NULL;
+        part->next_digests[i] = 0;
+    }
+    part->coming = (struct ps_coming){0};
+}
+
+bool ps_replica_part_verify(struct ps_replica_part *part)
+{
+    for (size_t i = 0; part->version != 0 && i < part->block_count; i++) {
+        const struct ps_bytes block = {part->content + i * part->block_bytes, block_size(part, i)};
+        if (ps_digest_block(block) == part->digests[i])
+            continue;
+        part->version = 0;
+        return false;
+    }
+    return true;
+}
+
+void ps_replica_part_check(const struct ps_replica_part *part)
+{
+    PS_ASSERT(part->version == 0 || part->block_count > 0);
+    PS_ASSERT(part->version == 0 || part->chain.life != 0);
+    for (size_t i = 0; i < part->block_count; i++) {
+        PS_ASSERT(part->version == 0 || part->digests[i] != 0);
+        PS_ASSERT(part->coming.target != 0 || part->next_digests[i] == 0);
+        PS_ASSERT(part->waiting[i] == NULL || part->next_digests[i] != 0);
+    }
+}
