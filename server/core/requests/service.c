@@ -61,7 +61,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
                                                            : QUEUE_BYTES_DEFAULT);
     ps_staging_init(&created->staging, options->memory,
                     options->staging_bytes > 0 ? options->staging_bytes : STAGING_BYTES_DEFAULT);
-    ps_pins_init(&created->pins);
+    ps_version_holds_init(&created->version_holds);
     *service = created;
     return PS_OK;
 }
@@ -70,7 +70,7 @@ void ps_service_destroy(struct ps_service *service)
 {
     if (service == NULL)
         return;
-    ps_pins_fini(&service->pins);
+    ps_version_holds_fini(&service->version_holds);
     ps_parameter_table_fini(&service->table);
     ps_journal_queue_fini(&service->queue);
     ps_staging_fini(&service->staging);
@@ -211,7 +211,7 @@ static void drop_state(struct ps_service *service)
     atomic_store(&service->life, PS_LIFE_STARTING);
     /* What InitParam calls in flight have reserved stays counted until they give it back. */
     service->bytes_used -= service->table.host_bytes;
-    ps_pins_clear(&service->pins);
+    ps_version_holds_clear(&service->version_holds);
     ps_parameter_table_fini(&service->table);
     ps_staging_clear(&service->staging);
     ps_sessions_clear(&service->sessions);
@@ -363,7 +363,7 @@ void ps_service_count_ranges(struct ps_service *service)
     ps_gauge_set(service->metrics.staged_bytes, (double)bytes);
     ps_gauge_set(service->metrics.staged, (double)count);
     ps_counter_add(service->metrics.staged_expired, newly_expired);
-    ps_pins_look(&service->pins, &bytes, &count);
+    ps_version_holds_look(&service->version_holds, &bytes, &count);
     ps_gauge_set(service->metrics.pinned_bytes, (double)bytes);
 }
 

@@ -280,7 +280,7 @@ struct ps_pull {
  * not fit into one answer, the version stays readable for a while, as with ranges.
  *
  * A range is of the present version, which then stays readable for a while, or of the one that the
- * request names (pins.h).
+ * request names (version_holds.h).
  *
  * PS_ERR_CONFLICT     that version is gone: begin again
  * PS_ERR_BUSY         of a delta pull: not one block fits into bytes_max

@@ -19,7 +19,7 @@
 #include "server/core/update/core_metrics.h"
 #include "server/core/update/parameter_table.h"
 #include "server/core/values/journal_queue.h"
-#include "server/core/values/pins.h"
+#include "server/core/values/version_holds.h"
 
 #include <stdatomic.h>
 
@@ -77,7 +77,7 @@ struct ps_service {
     struct ps_sessions sessions;   /* requests are under way only with the cut held */
     struct ps_journal_queue queue; /* positions are given out only with the cut held shared */
     struct ps_staging staging;
-    struct ps_pins pins;
+    struct ps_version_holds version_holds;
 };
 
 /* May a call be answered now? Looks at the clock.
@@ -152,7 +152,7 @@ void ps_service_begin_chain(struct ps_service *service);
 /* Sets the gauge of what is durable. */
 void ps_service_count_durable(struct ps_service *service);
 
-/* Sets the gauges of what is staged and pinned. */
+/* Sets the gauges of what is staged and held. */
 void ps_service_count_ranges(struct ps_service *service);
 
 /* Sets the gauges of the table; with the cut held. */
