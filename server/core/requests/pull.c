@@ -351,7 +351,7 @@ static enum ps_status find_ready(struct ps_service *service, const struct ps_pul
 {
     struct ps_bytes name = request->name;
     PS_TRY(ps_service_admit_for(service, request->shard, error));
-    if (ps_service_life(service) != PS_LIFE_READY)
+    if (ps_service_phase(service) != PS_PHASE_READY)
         return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
     *parameter = ps_parameter_table_find(&service->table, name);
     if (*parameter == NULL)
