@@ -12,10 +12,10 @@
 #include "server/core/ownership/coordinator_driver.h"
 #include "server/core/values/block_pool.h"
 #include "server/device_guard.h"
-#include "server/jobs.h"
 #include "server/probes.h"
 #include "server/rpc/rpc_server.h"
 #include "server/store.h"
+#include "server/tasks.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ struct ps_instance {
     struct ps_rpc_server *rpc;
     struct ps_journal_thread *journal; /* NULL: none is kept */
     struct ps_note_thread *notes;      /* NULL: no journal is kept */
-    struct ps_jobs *jobs;
+    struct ps_tasks *tasks;
     struct ps_coordinator_driver *driver;
     struct ps_probes *probes;
     char address[PS_ADDRESS_BYTES_MAX]; /* as clients are told */
@@ -107,7 +107,7 @@ void ps_instance_destroy(struct ps_instance *instance)
         return;
     ps_thread_join(&instance->coordinator);
     ps_probes_destroy(instance->probes);
-    ps_jobs_destroy(instance->jobs);
+    ps_tasks_destroy(instance->tasks);
     ps_rpc_server_destroy(instance->rpc);
     ps_journal_thread_destroy(instance->journal);
     ps_note_thread_destroy(instance->notes);
@@ -319,7 +319,7 @@ static enum ps_status build_journal(struct ps_instance *instance, struct ps_erro
 
 static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *error)
 {
-    const struct ps_jobs_options wish = {
+    const struct ps_tasks_options wish = {
         .memory = ps_allocator_heap(),
         .clock = ps_clock_real(),
         .log = instance->log,
@@ -335,7 +335,7 @@ static enum ps_status build_jobs(struct ps_instance *instance, struct ps_error *
         .pool = ps_device_guard_store(&instance->device) == NULL ? instance->pool : NULL,
         .memory_bytes = instance->options->memory_bytes,
     };
-    return ps_jobs_create(&wish, &instance->jobs, error);
+    return ps_tasks_create(&wish, &instance->tasks, error);
 }
 
 static enum ps_status build_driver(struct ps_instance *instance, struct ps_error *error)
@@ -364,7 +364,7 @@ static enum ps_status build_driver(struct ps_instance *instance, struct ps_error
     };
     PS_TRY(ps_coordinator_driver_create(&wish, &instance->driver, error));
     ps_device_guard_watch(&instance->device, instance->service, instance->driver);
-    ps_jobs_report_to(instance->jobs, instance->driver);
+    ps_tasks_report_to(instance->tasks, instance->driver);
     const struct ps_service_listener listener = {.changed = on_changed,
                                                  .checkpoint_wanted = on_checkpoint_wanted,
                                                  .journal_wanted = on_journal_wanted,
@@ -426,7 +426,7 @@ static void on_changed(void *self)
 {
     struct ps_instance *instance = self;
     ps_rpc_server_wake(instance->rpc);
-    ps_jobs_wake(instance->jobs);
+    ps_tasks_wake(instance->tasks);
     ps_note_thread_wake(instance->notes);
 }
 
@@ -455,19 +455,19 @@ static void on_checkpoint_wanted(void *self)
 static void hook_load(void *self, const struct ps_claim *claim, uint32_t shard_count)
 {
     struct ps_instance *instance = self;
-    ps_jobs_start_load(instance->jobs, claim, shard_count);
+    ps_tasks_start_load(instance->tasks, claim, shard_count);
 }
 
 static void hook_save(void *self, const struct ps_claim *claim, bool publish)
 {
     struct ps_instance *instance = self;
-    ps_jobs_start_save(instance->jobs, claim, publish);
+    ps_tasks_start_save(instance->tasks, claim, publish);
 }
 
 static void hook_drain(void *self, uint64_t deadline_ms)
 {
     struct ps_instance *instance = self;
-    ps_jobs_start_drain(instance->jobs, deadline_ms);
+    ps_tasks_start_drain(instance->tasks, deadline_ms);
 }
 
 static enum ps_status hook_listen(void *self, struct ps_error *error)

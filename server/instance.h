@@ -1,7 +1,7 @@
 /* One running pserver: all its parts, put together and taken apart in the right order.
  *
  *   coordinator thread   owns the driver and the store: claims, keeps the lease, publishes
- *   checkpointer thread  loads and saves (server/jobs.h); drainer thread: ends calls in flight
+ *   checkpointer thread  loads and saves (server/tasks.h); drainer thread: ends calls in flight
  *   lanes                answer gRPC calls (server/rpc)
  *   http thread          /metrics, /livez, /readyz
  *

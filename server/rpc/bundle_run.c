@@ -44,7 +44,7 @@ struct ps_bundle_run {
     enum run_stage stage;
     size_t next;              /* push or pull */
     bool applied;             /* some push was: `wait` holds */
-    struct ps_push_wait wait; /* of the life in which the first was applied */
+    struct ps_push_wait wait; /* of the generation in which the first was applied */
     size_t reply_bytes;
     uint64_t delta_bytes_left; /* of what delta pulls may take of the reply */
     struct ps_arena texts;
@@ -182,8 +182,8 @@ static size_t push_next(struct ps_bundle_run *run)
         note_failure(run, &result->status, &error);
         return ITEM_WORK;
     }
-    /* Positions of another life have nothing to do with these: such pushes are told what the first
-     * are told, that they are to be repeated. */
+    /* Positions of another generation have nothing to do with these: such pushes are told what the
+     * first are told, that they are to be repeated. */
     if (!run->applied)
         run->wait = wait;
     else

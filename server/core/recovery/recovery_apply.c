@@ -19,7 +19,7 @@ enum ps_status ps_recovery_apply(struct ps_service *service, const struct ps_rec
 {
     struct ps_error reason = {0};
     ps_rwlock_read(&service->cut);
-    PS_ASSERT(ps_service_life(service) == PS_LIFE_RECOVERING);
+    PS_ASSERT(ps_service_phase(service) == PS_PHASE_RECOVERING);
     enum ps_status status = replay_in_cut(service, record, &reason);
     if (status == PS_OK)
         ps_journal_queue_replayed(&service->queue);
@@ -39,7 +39,7 @@ enum ps_status ps_recovery_apply_missing(struct ps_service *service, const struc
                                          struct ps_error *error)
 {
     ps_rwlock_write(&service->cut);
-    PS_ASSERT(ps_service_life(service) == PS_LIFE_RECOVERING);
+    PS_ASSERT(ps_service_phase(service) == PS_PHASE_RECOVERING);
     struct ps_parameter *parameter = ps_parameter_table_find(&service->table, record->name);
     bool is_missing = parameter != NULL && record->version > parameter->version;
     if (!is_missing) {
@@ -103,10 +103,10 @@ void ps_recovery_finish(struct ps_service *service, uint64_t position)
     ps_rwlock_write(&service->cut);
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
-    PS_ASSERT(ps_service_life(service) == PS_LIFE_RECOVERING);
+    PS_ASSERT(ps_service_phase(service) == PS_PHASE_RECOVERING);
     PS_ASSERT(state.position == position);
     ps_journal_queue_saved(&service->queue, 0, 0);
-    atomic_store(&service->life, PS_LIFE_READY);
+    atomic_store(&service->phase, PS_PHASE_READY);
     ps_service_count_table(service);
     ps_rwlock_unlock(&service->cut);
     ps_service_count_durable(service);

@@ -220,14 +220,14 @@ static void begin_recovering(struct ps_service *service, const struct ps_paramet
                              uint64_t position, uint64_t versions)
 {
     ps_rwlock_write(&service->cut);
-    PS_ASSERT(ps_service_life(service) == PS_LIFE_STARTING);
+    PS_ASSERT(ps_service_phase(service) == PS_PHASE_STARTING);
     PS_ASSERT(service->table.count == 0);
     service->table = *table;
     service->bytes_used += table->host_bytes;
     service->position_at_begin = position - versions;
     ps_journal_queue_begin(&service->queue, position);
     ps_service_begin_chain(service);
-    atomic_store(&service->life, PS_LIFE_RECOVERING);
+    atomic_store(&service->phase, PS_PHASE_RECOVERING);
     ps_service_count_table(service);
     ps_rwlock_unlock(&service->cut);
 }

@@ -93,7 +93,7 @@ enum ps_status ps_saver_begin(const struct ps_saver *saver, struct ps_saving *sa
 enum ps_status ps_saver_may_write(const struct ps_saver *saver, const struct ps_saving *saving,
                                   struct ps_error *error)
 {
-    return ps_service_journal_covers(saver->service, ps_ticket_life(saving->ticket),
+    return ps_service_journal_covers(saver->service, ps_ticket_generation(saving->ticket),
                                      saving->snapshot.facts.position, error);
 }
 

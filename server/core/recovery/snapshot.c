@@ -14,8 +14,8 @@
 /* What a snapshot holds on to. */
 struct holding {
     const struct ps_allocator *memory;
-    uint64_t life;  /* of the shard, in which the memory was reserved */
-    uint64_t bytes; /* of the host's memory that will be held */
+    uint64_t generation; /* of the shard, in which the memory was reserved */
+    uint64_t bytes;      /* of the host's memory that will be held */
     size_t capacity;
     size_t count; /* parameters that are held; of the others there may be a reservation */
     struct ps_checkpoint_parameter *parameters;
@@ -27,7 +27,7 @@ struct holding {
 static enum ps_status reserve(struct ps_service *service, struct holding **out,
                               struct ps_error *error);
 static enum ps_status check_ready(const struct ps_service *service, struct ps_error *error);
-static uint64_t life_of(struct ps_service *service);
+static uint64_t generation_of(struct ps_service *service);
 static struct holding *create_holding(const struct ps_allocator *memory, size_t capacity);
 static enum ps_status reserve_all(struct ps_service *service, struct holding *holding,
                                   struct ps_error *error);
@@ -88,7 +88,7 @@ static enum ps_status reserve(struct ps_service *service, struct holding **out,
     if (holding == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a snapshot of %zu parameters",
                        capacity);
-    holding->life = life_of(service);
+    holding->generation = generation_of(service);
     enum ps_status status = reserve_all(service, holding, error);
     if (status != PS_OK) {
         release_holding(holding);
@@ -100,16 +100,16 @@ static enum ps_status reserve(struct ps_service *service, struct holding **out,
 
 static enum ps_status check_ready(const struct ps_service *service, struct ps_error *error)
 {
-    if (ps_service_life(service) == PS_LIFE_READY)
+    if (ps_service_phase(service) == PS_PHASE_READY)
         return PS_OK;
     return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
 }
 
-static uint64_t life_of(struct ps_service *service)
+static uint64_t generation_of(struct ps_service *service)
 {
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
-    return state.life;
+    return state.generation;
 }
 
 static struct holding *create_holding(const struct ps_allocator *memory, size_t capacity)
@@ -147,7 +147,7 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
                                    struct ps_snapshot *snapshot, struct ps_error *error)
 {
     PS_TRY(check_ready(service, error));
-    if (life_of(service) != holding->life)
+    if (generation_of(service) != holding->generation)
         return ps_fail(error, PS_ERR_NOT_READY, "the shard was lost meanwhile");
     PS_ASSERT(service->table.count == holding->capacity);
     PS_TRY(encode_sessions(service, holding, error));

@@ -56,7 +56,7 @@ static enum ps_status finish_locked(struct ps_service *service,
 static enum ps_status begin_ready(struct ps_service *service, uint64_t epoch,
                                   struct ps_error *error)
 {
-    if (ps_service_life(service) == PS_LIFE_READY)
+    if (ps_service_phase(service) == PS_PHASE_READY)
         return ps_fail(error, PS_ERR_EXISTS, "pserver already initialized");
     /* READY without the parameters that the caller believes to be here would be for good. */
     if (epoch != 0 && epoch != service->epoch)
@@ -66,7 +66,7 @@ static enum ps_status begin_ready(struct ps_service *service, uint64_t epoch,
                        epoch, service->epoch);
     if (service->saves)
         service->finish_ticket = ps_tickets_give(&service->tickets);
-    atomic_store(&service->life, PS_LIFE_READY);
+    atomic_store(&service->phase, PS_PHASE_READY);
     return PS_OK;
 }
 
@@ -77,7 +77,7 @@ enum ps_status ps_service_want_checkpoint(struct ps_service *service, struct ps_
         return ps_fail(error, PS_ERR_UNSUPPORTED,
                        "this server saves no checkpoints: it was started without a data directory");
     ps_rwlock_read(&service->cut);
-    bool ready = ps_service_life(service) == PS_LIFE_READY;
+    bool ready = ps_service_phase(service) == PS_PHASE_READY;
     if (ready)
         *ticket = ps_tickets_give(&service->tickets);
     ps_rwlock_unlock(&service->cut);
@@ -98,8 +98,8 @@ bool ps_service_has_nothing_new(struct ps_service *service, struct ps_ticket *ti
     struct ps_ticket newest = ps_tickets_newest(&service->tickets);
     bool is_own = ps_tickets_own_place(&service->tickets, &last);
     ps_journal_queue_look(&service->queue, &state);
-    if (ps_service_life(service) != PS_LIFE_READY || !is_own ||
-        state.life != ps_ticket_life(newest) || state.position != last.position)
+    if (ps_service_phase(service) != PS_PHASE_READY || !is_own ||
+        state.generation != ps_ticket_generation(newest) || state.position != last.position)
         return false;
     if (ticket != NULL)
         *ticket = newest;
@@ -140,7 +140,7 @@ void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
                       const struct ps_checkpoint_place *place)
 {
     ps_tickets_save(&service->tickets, ticket, place);
-    ps_journal_queue_saved(&service->queue, ps_ticket_life(ticket), place->position);
+    ps_journal_queue_saved(&service->queue, ps_ticket_generation(ticket), place->position);
     ps_service_count_durable(service);
     ps_gauge_set(service->metrics.checkpoint_bytes, (double)place->bytes);
     ps_gauge_set(service->metrics.checkpoint_position, (double)place->position);

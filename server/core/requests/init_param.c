@@ -16,9 +16,9 @@
 /* What the checks have found out about a request. */
 struct wish {
     const struct ps_init_request *request;
-    uint64_t count; /* elements */
-    uint64_t bytes; /* of the host's memory that were reserved */
-    uint64_t life;  /* of the shard, when the request came */
+    uint64_t count;      /* elements */
+    uint64_t bytes;      /* of the host's memory that were reserved */
+    uint64_t generation; /* of the shard, when the request came */
     struct ps_optimizer_settings settings;
 };
 
@@ -48,7 +48,7 @@ static enum ps_status look(struct ps_service *service, const struct ps_init_requ
 static void unreserve(struct ps_service *service, uint64_t bytes);
 static enum ps_status answer_repeat(struct ps_service *service, struct ps_init_reply *reply,
                                     struct ps_error *error);
-static uint64_t life_number(struct ps_service *service);
+static uint64_t generation_of(struct ps_service *service);
 static enum ps_status enter(struct ps_service *service, const struct wish *wish,
                             struct ps_parameter **parameter, struct ps_init_reply *reply,
                             struct ps_error *error);
@@ -62,7 +62,7 @@ static enum ps_status check_header(const struct ps_service *service,
 enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_request *request,
                                struct ps_init_reply *reply, struct ps_error *error)
 {
-    struct wish wish = {.life = life_number(service)};
+    struct wish wish = {.generation = generation_of(service)};
     bool is_repeat = false;
     PS_TRY(check_meant(service, request, error));
     if (ps_staging_is_part(request->range, request->total))
@@ -169,15 +169,15 @@ static enum ps_status answer_repeat(struct ps_service *service, struct ps_init_r
     return status;
 }
 
-static uint64_t life_number(struct ps_service *service)
+static uint64_t generation_of(struct ps_service *service)
 {
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
-    return state.life;
+    return state.generation;
 }
 
 /* Before all else: "exists" of another shard would be taken for this one's. That the shard is lost
- * for another behind this check, `enter` sees by its life. */
+ * for another behind this check, `enter` sees by its generation. */
 static enum ps_status check_meant(struct ps_service *service, const struct ps_init_request *request,
                                   struct ps_error *error)
 {
@@ -190,7 +190,7 @@ static enum ps_status check_meant(struct ps_service *service, const struct ps_in
 static enum ps_status check_open(const struct ps_service *service, struct ps_error *error)
 {
     PS_TRY(ps_service_admit(service, error));
-    if (ps_service_life(service) == PS_LIFE_READY)
+    if (ps_service_phase(service) == PS_PHASE_READY)
         return ps_fail(error, PS_ERR_EXISTS, "pserver already initialized");
     return PS_OK;
 }
@@ -366,7 +366,7 @@ static enum ps_status enter(struct ps_service *service, const struct wish *wish,
     ps_rwlock_write(&service->cut);
     enum ps_status status = PS_OK;
     /* Initialisation may have ended, or the shard been lost, while the parameter was built. */
-    if (life_number(service) != wish->life)
+    if (generation_of(service) != wish->generation)
         status = ps_fail(error, PS_ERR_UNAVAILABLE, "the shard was lost meanwhile");
     if (status == PS_OK)
         status = enter_once(service, wish->request, parameter, error);

@@ -189,14 +189,15 @@ static enum ps_status begun_before(const struct ps_pull_request *request, struct
                    ps_service_name_width(request->name), (const char *)request->name.data);
 }
 
-/* The version that is wanted: one that is pinned, or the present one. What is pinned is looked for
+/* The version that is wanted: one that is held, or the present one. What is held is looked for
  * first, since bringing the present one from a device takes time. */
 static enum ps_status hold_version(struct ps_service *service, struct ps_parameter *parameter,
                                    uint64_t wanted, struct reading *reading, struct ps_error *error)
 {
     struct ps_parameter_spec *spec = parameter->spec;
     if (wanted != 0)
-        reading->values = ps_pins_find(&service->pins, spec, wanted - 1, ps_now_ms(service->clock));
+        reading->values = ps_version_holds_find(&service->version_holds, spec, wanted - 1,
+                                                ps_now_ms(service->clock));
     if (reading->values != NULL) {
         reading->version = wanted - 1;
         return PS_OK;
@@ -234,10 +235,11 @@ static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull
                        values->size - cut.content.size - cut.left_bytes);
         if (cut.left_bytes == 0)
             return PS_OK;
-        ps_pins_begin(&service->pins, values, pull->reply.version, cut.left_bytes,
-                      ps_now_ms(service->clock));
+        ps_version_holds_begin(&service->version_holds, values, pull->reply.version, cut.left_bytes,
+                               ps_now_ms(service->clock));
     } else {
-        ps_pins_gave(&service->pins, values->spec, pull->reply.version, cut.content.size);
+        ps_version_holds_given(&service->version_holds, values->spec, pull->reply.version,
+                               cut.content.size);
     }
     ps_service_count_ranges(service);
     return PS_OK;
@@ -291,8 +293,10 @@ static void note_range(struct ps_service *service, const struct ps_pull_request 
     pull->reply.range = range;
     pull->reply.total = spec->count;
     if (request->version == 0)
-        ps_pins_begin(&service->pins, values, version, values->size, ps_now_ms(service->clock));
-    ps_pins_gave(&service->pins, spec, version, range.count * ps_dtype_size(spec->dtype));
+        ps_version_holds_begin(&service->version_holds, values, version, values->size,
+                               ps_now_ms(service->clock));
+    ps_version_holds_given(&service->version_holds, spec, version,
+                           range.count * ps_dtype_size(spec->dtype));
     ps_service_count_ranges(service);
 }
 
@@ -347,7 +351,7 @@ static enum ps_status find_ready(struct ps_service *service, const struct ps_pul
 {
     struct ps_bytes name = request->name;
     PS_TRY(ps_service_admit_for(service, request->shard, error));
-    if (ps_service_life(service) != PS_LIFE_READY)
+    if (ps_service_phase(service) != PS_PHASE_READY)
         return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
     *parameter = ps_parameter_table_find(&service->table, name);
     if (*parameter == NULL)

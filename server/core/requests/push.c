@@ -141,7 +141,7 @@ static enum ps_status check_ready(const struct ps_service *service, uint32_t sha
                                   struct ps_error *error)
 {
     PS_TRY(ps_service_admit_for(service, shard, error));
-    if (ps_service_life(service) != PS_LIFE_READY)
+    if (ps_service_phase(service) != PS_PHASE_READY)
         return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
     return PS_OK;
 }
@@ -400,7 +400,7 @@ static enum ps_status update(const struct ps_service *service, struct ps_paramet
     return ps_parameter_push(parameter, gradient, place, version, error);
 }
 
-/* With the cut held, so that the life is that in which the push was applied. */
+/* With the cut held, so that the generation is that in which the push was applied. */
 static void begin_wait(struct ps_service *service, enum ps_ack ack, struct outcome *outcome,
                        struct ps_push_wait *wait)
 {
@@ -409,7 +409,7 @@ static void begin_wait(struct ps_service *service, enum ps_ack ack, struct outco
     bool logged = (ack == PS_ACK_DEFAULT ? service->ack : ack) == PS_ACK_LOGGED;
     *wait = (struct ps_push_wait){.position = logged ? outcome->reply.position : 0,
                                   .lagging = state.lags ? outcome->reply.position : 0,
-                                  .life = state.life,
+                                  .generation = state.generation,
                                   .due = outcome->due};
     outcome->reply.durable_position = state.durable;
 }

@@ -1,4 +1,4 @@
-/* The shard's life: from starting to ready, fenced by the clock, drained at the end. */
+/* The shard's phases: from starting to ready, fenced by the clock, drained at the end. */
 #include "server/core/requests/service.h"
 
 #include "base/assert.h"
@@ -61,7 +61,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
                                                            : QUEUE_BYTES_DEFAULT);
     ps_staging_init(&created->staging, options->memory,
                     options->staging_bytes > 0 ? options->staging_bytes : STAGING_BYTES_DEFAULT);
-    ps_pins_init(&created->pins);
+    ps_version_holds_init(&created->version_holds);
     *service = created;
     return PS_OK;
 }
@@ -70,7 +70,7 @@ void ps_service_destroy(struct ps_service *service)
 {
     if (service == NULL)
         return;
-    ps_pins_fini(&service->pins);
+    ps_version_holds_fini(&service->version_holds);
     ps_parameter_table_fini(&service->table);
     ps_journal_queue_fini(&service->queue);
     ps_staging_fini(&service->staging);
@@ -119,7 +119,7 @@ void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_c
 {
     PS_ASSERT(index < shard_count);
     ps_rwlock_write(&service->cut);
-    PS_ASSERT(ps_service_life(service) == PS_LIFE_STARTING);
+    PS_ASSERT(ps_service_phase(service) == PS_PHASE_STARTING);
     service->index = index;
     service->shard_count = shard_count;
     service->epoch = epoch;
@@ -132,11 +132,11 @@ void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_c
 void ps_service_begin_empty(struct ps_service *service)
 {
     ps_rwlock_write(&service->cut);
-    PS_ASSERT(ps_service_life(service) == PS_LIFE_STARTING);
+    PS_ASSERT(ps_service_phase(service) == PS_PHASE_STARTING);
     PS_ASSERT(service->shard_count > 0);
     ps_journal_queue_begin(&service->queue, 0);
     ps_service_begin_chain(service);
-    atomic_store(&service->life, PS_LIFE_UNINITIALIZED);
+    atomic_store(&service->phase, PS_PHASE_UNINITIALIZED);
     ps_rwlock_unlock(&service->cut);
     ps_service_tell_changed(service);
 }
@@ -159,9 +159,9 @@ uint64_t ps_service_unix_us(const struct ps_service *service)
     return ps_unix_ns(service->clock) / 1000;
 }
 
-enum ps_life ps_service_life(const struct ps_service *service)
+enum ps_phase ps_service_phase(const struct ps_service *service)
 {
-    return (enum ps_life)atomic_load(&service->life);
+    return (enum ps_phase)atomic_load(&service->phase);
 }
 
 void ps_service_prove(struct ps_service *service, uint64_t until_ms)
@@ -200,7 +200,7 @@ void ps_service_reset(struct ps_service *service)
 void ps_service_give_up_recovery(struct ps_service *service)
 {
     ps_rwlock_write(&service->cut);
-    PS_ASSERT(ps_service_life(service) == PS_LIFE_RECOVERING);
+    PS_ASSERT(ps_service_phase(service) == PS_PHASE_RECOVERING);
     drop_state(service);
     ps_rwlock_unlock(&service->cut);
 }
@@ -208,10 +208,10 @@ void ps_service_give_up_recovery(struct ps_service *service)
 /* With the cut held alone. */
 static void drop_state(struct ps_service *service)
 {
-    atomic_store(&service->life, PS_LIFE_STARTING);
+    atomic_store(&service->phase, PS_PHASE_STARTING);
     /* What InitParam calls in flight have reserved stays counted until they give it back. */
     service->bytes_used -= service->table.host_bytes;
-    ps_pins_clear(&service->pins);
+    ps_version_holds_clear(&service->version_holds);
     ps_parameter_table_fini(&service->table);
     ps_staging_clear(&service->staging);
     ps_sessions_clear(&service->sessions);
@@ -235,7 +235,7 @@ enum ps_status ps_service_want_drain(struct ps_service *service, uint64_t epoch,
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "Drain needs the epoch of the server that is meant, as GetStatus says");
     ps_rwlock_read(&service->cut);
-    uint64_t ours = ps_service_life(service) == PS_LIFE_STARTING ? 0 : service->epoch;
+    uint64_t ours = ps_service_phase(service) == PS_PHASE_STARTING ? 0 : service->epoch;
     ps_rwlock_unlock(&service->cut);
     if (epoch != ours)
         return ps_fail(error, PS_ERR_STALE_EPOCH,
@@ -265,19 +265,19 @@ const char *ps_service_state_name(const struct ps_service *service)
         return "broken";
     if (atomic_load(&service->draining) || atomic_load(&service->leaving))
         return "draining";
-    if (ps_service_life(service) == PS_LIFE_STARTING)
+    if (ps_service_phase(service) == PS_PHASE_STARTING)
         return "starting";
-    if (ps_service_life(service) == PS_LIFE_RECOVERING)
+    if (ps_service_phase(service) == PS_PHASE_RECOVERING)
         return "recovering";
     if (!ps_service_is_proved(service))
         return "fenced";
-    return ps_service_life(service) == PS_LIFE_READY ? "ready" : "uninitialized";
+    return ps_service_phase(service) == PS_PHASE_READY ? "ready" : "uninitialized";
 }
 
 bool ps_service_is_serving(const struct ps_service *service)
 {
-    enum ps_life life = ps_service_life(service);
-    return (life == PS_LIFE_READY || life == PS_LIFE_UNINITIALIZED) &&
+    enum ps_phase phase = ps_service_phase(service);
+    return (phase == PS_PHASE_READY || phase == PS_PHASE_UNINITIALIZED) &&
            ps_service_is_proved(service) && !atomic_load(&service->leaving) &&
            !atomic_load(&service->draining) && !atomic_load(&service->broken);
 }
@@ -306,9 +306,9 @@ enum ps_status ps_service_owns(const struct ps_service *service, struct ps_error
     if (atomic_load(&service->broken))
         return ps_fail(error, PS_ERR_UNAVAILABLE,
                        "broken: the device failed, and this server ends; try again soon");
-    if (ps_service_life(service) == PS_LIFE_STARTING)
+    if (ps_service_phase(service) == PS_PHASE_STARTING)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "starting: this server does not own a shard yet");
-    if (ps_service_life(service) == PS_LIFE_RECOVERING)
+    if (ps_service_phase(service) == PS_PHASE_RECOVERING)
         return ps_fail(error, PS_ERR_UNAVAILABLE,
                        "recovering: this server replays its journal; try again soon");
     if (!ps_service_is_proved(service))
@@ -363,7 +363,7 @@ void ps_service_count_ranges(struct ps_service *service)
     ps_gauge_set(service->metrics.staged_bytes, (double)bytes);
     ps_gauge_set(service->metrics.staged, (double)count);
     ps_counter_add(service->metrics.staged_expired, newly_expired);
-    ps_pins_look(&service->pins, &bytes, &count);
+    ps_version_holds_look(&service->version_holds, &bytes, &count);
     ps_gauge_set(service->metrics.pinned_bytes, (double)bytes);
 }
 
@@ -387,11 +387,11 @@ void ps_service_check(const struct ps_service *constant)
     ps_sessions_check(&service->sessions);
     ps_staging_check(&service->staging);
 
-    enum ps_life life = ps_service_life(service);
-    PS_ASSERT(life <= PS_LIFE_READY);
-    PS_ASSERT(life != PS_LIFE_STARTING || table->count == 0);
-    PS_ASSERT(life >= PS_LIFE_RECOVERING || versions == 0);
-    PS_ASSERT(life == PS_LIFE_STARTING || service->shard_count > 0);
+    enum ps_phase phase = ps_service_phase(service);
+    PS_ASSERT(phase <= PS_PHASE_READY);
+    PS_ASSERT(phase != PS_PHASE_STARTING || table->count == 0);
+    PS_ASSERT(phase >= PS_PHASE_RECOVERING || versions == 0);
+    PS_ASSERT(phase == PS_PHASE_STARTING || service->shard_count > 0);
     ps_tickets_check(&service->tickets);
     ps_rwlock_unlock(&service->cut);
 }

@@ -217,7 +217,7 @@ PS_MUST_USE enum ps_status ps_service_finish(struct ps_service *service,
 struct ps_push_wait {
     uint64_t position;        /* to become durable first; 0: nothing */
     uint64_t lagging;         /* to be written first, or the journal to catch up; 0: nothing */
-    uint64_t life;            /* of the shard in this process */
+    uint64_t generation;      /* of the shard in this process */
     struct ps_device_due due; /* of the device, to be done first */
 };
 PS_MUST_USE enum ps_status ps_service_push(struct ps_service *service,
@@ -237,7 +237,8 @@ PS_MUST_USE enum ps_status ps_service_push_range(struct ps_service *service,
                                                  struct ps_push_wait *wait, struct ps_pull *made,
                                                  struct ps_error *error);
 
-/* One wait for both: `*all` becomes what `one` needs as well, if both are of the same life. */
+/* One wait for both: `*all` becomes what `one` needs as well, if both are of the same
+ * generation. */
 void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one);
 
 /* Pushes or pulls of these names come next, PS_EXPECTED_NAMES_MAX at most: what they read first is
@@ -280,7 +281,7 @@ struct ps_pull {
  * not fit into one answer, the version stays readable for a while, as with ranges.
  *
  * A range is of the present version, which then stays readable for a while, or of the one that the
- * request names (pins.h).
+ * request names (version_holds.h).
  *
  * PS_ERR_CONFLICT     that version is gone: begin again
  * PS_ERR_BUSY         of a delta pull: not one block fits into bytes_max

@@ -1,8 +1,8 @@
 /* What the files of the service share: its state, and who guards what.
  *
  * Threads:  the cut orders them. Pushes hold it shared for as long as they last, whatever changes
- *           the table or the life holds it alone, and so does a snapshot: at that moment no push is
- *           half done, so what it sees is one instant.
+ *           the table or the phase holds it alone, and so does a snapshot: at that moment no push
+ *           is half done, so what it sees is one instant.
  * Blocking: for locks.
  * Errors:   said at each function.
  * Memory:   the service owns all of it.
@@ -19,11 +19,11 @@
 #include "server/core/update/core_metrics.h"
 #include "server/core/update/parameter_table.h"
 #include "server/core/values/journal_queue.h"
-#include "server/core/values/pins.h"
+#include "server/core/values/version_holds.h"
 
 #include <stdatomic.h>
 
-enum ps_life { PS_LIFE_STARTING, PS_LIFE_UNINITIALIZED, PS_LIFE_RECOVERING, PS_LIFE_READY };
+enum ps_phase { PS_PHASE_STARTING, PS_PHASE_UNINITIALIZED, PS_PHASE_RECOVERING, PS_PHASE_READY };
 
 struct ps_service {
     const struct ps_allocator *memory;    /* borrowed; outlives this */
@@ -62,8 +62,8 @@ struct ps_service {
     char address[PS_ADDRESS_BYTES_MAX];
 
     /* Read from any thread without the cut. */
-    _Atomic uint32_t life; /* enum ps_life; written with the cut held alone */
-    _Atomic bool leaving;  /* announced, calls are still served */
+    _Atomic uint32_t phase; /* enum ps_phase; written with the cut held alone */
+    _Atomic bool leaving;   /* announced, calls are still served */
     _Atomic bool draining;
     _Atomic bool broken;
     _Atomic uint64_t proved_until_ms;
@@ -77,7 +77,7 @@ struct ps_service {
     struct ps_sessions sessions;   /* requests are under way only with the cut held */
     struct ps_journal_queue queue; /* positions are given out only with the cut held shared */
     struct ps_staging staging;
-    struct ps_pins pins;
+    struct ps_version_holds version_holds;
 };
 
 /* May a call be answered now? Looks at the clock.
@@ -121,7 +121,7 @@ int ps_service_name_width(struct ps_bytes name);
 /* The time in microseconds since 1970, in which sessions are counted. */
 uint64_t ps_service_unix_us(const struct ps_service *service);
 
-enum ps_life ps_service_life(const struct ps_service *service);
+enum ps_phase ps_service_phase(const struct ps_service *service);
 
 /* Makes `*pull` a range of `values`, in that encoding; what it keeps of them it takes a reference
  * to. False: it cannot be had, without memory or in that encoding, and `*pull` is left alone. */
@@ -133,14 +133,15 @@ void ps_service_tell_changed(const struct ps_service *service);
 void ps_service_tell_checkpoint_wanted(const struct ps_service *service);
 void ps_service_tell_journal_wanted(const struct ps_service *service);
 
-/* Are the pushes up to `position` of this life in the journal on disk?
+/* Are the pushes up to `position` of this generation in the journal on disk?
  *
  * PS_OK               they are, or the journal has failed, or there is none
  * PS_ERR_NOT_READY    not yet
- * PS_ERR_UNAVAILABLE  that life is over
+ * PS_ERR_UNAVAILABLE  that generation is over
  */
-PS_MUST_USE enum ps_status ps_service_journal_covers(struct ps_service *service, uint64_t life,
-                                                     uint64_t position, struct ps_error *error);
+PS_MUST_USE enum ps_status ps_service_journal_covers(struct ps_service *service,
+                                                     uint64_t generation, uint64_t position,
+                                                     struct ps_error *error);
 
 /* The journal was written or a checkpoint saved: wants a checkpoint when there is too much behind
  * the last. Without any lock held. */
@@ -152,7 +153,7 @@ void ps_service_begin_chain(struct ps_service *service);
 /* Sets the gauge of what is durable. */
 void ps_service_count_durable(struct ps_service *service);
 
-/* Sets the gauges of what is staged and pinned. */
+/* Sets the gauges of what is staged and held. */
 void ps_service_count_ranges(struct ps_service *service);
 
 /* Sets the gauges of the table; with the cut held. */

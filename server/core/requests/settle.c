@@ -14,7 +14,7 @@ static enum ps_status check_durable(const struct ps_journal_state *state, uint64
 
 void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
 {
-    if (one->life != all->life)
+    if (one->generation != all->generation)
         return;
     if (one->position > all->position)
         all->position = one->position;
@@ -24,10 +24,10 @@ void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
 }
 
 /* The device comes before all else, since that may take a while. Then the order matters. First: was
- * it durable, in this life of the shard? Then: is the shard ours now? Asked the other way round,
- * the lease might run out and the next owner read the journal just before the record gets there.
- * Last: is it still the same life? Otherwise the shard was lost and
- * won back in between, and the record may have come too late for whoever owned it meanwhile. */
+ * it durable, in this generation of the shard? Then: is the shard ours now? Asked the other way
+ * round, the lease might run out and the next owner read the journal just before the record gets
+ * there. Last: is it still the same generation? Otherwise the shard was lost and won back in
+ * between, and the record may have come too late for whoever owned it meanwhile. */
 enum ps_status ps_service_settle(struct ps_service *service, const struct ps_push_wait *wait,
                                  struct ps_push_reply *reply, struct ps_error *error)
 {
@@ -38,7 +38,7 @@ enum ps_status ps_service_settle(struct ps_service *service, const struct ps_pus
     enum ps_status owned = ps_service_owns(service, error);
     ps_journal_queue_look(&service->queue, &after);
 
-    if (before.life != wait->life || after.life != wait->life)
+    if (before.generation != wait->generation || after.generation != wait->generation)
         return ps_fail(error, PS_ERR_UNAVAILABLE,
                        "the shard was lost before the push was acknowledged: repeat it");
     PS_ASSERT(wait->position <= before.position);
@@ -138,12 +138,12 @@ bool ps_service_journals(const struct ps_service *service)
     return service->queue.journals;
 }
 
-enum ps_status ps_service_journal_covers(struct ps_service *service, uint64_t life,
+enum ps_status ps_service_journal_covers(struct ps_service *service, uint64_t generation,
                                          uint64_t position, struct ps_error *error)
 {
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
-    if (state.life != life)
+    if (state.generation != generation)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "the shard was lost meanwhile");
     if (!service->queue.journals || state.failed || state.written >= position)
         return PS_OK;

@@ -3,17 +3,17 @@
 
 #include "base/assert.h"
 
-/* The life stands above these bits. */
-#define LIFE_BITS 32
+/* The generation stands above these bits. */
+#define GENERATION_BITS 32
 
-static uint64_t life_of(uint64_t number)
+static uint64_t generation_of(uint64_t number)
 {
-    return number >> LIFE_BITS;
+    return number >> GENERATION_BITS;
 }
 
 void ps_tickets_init(struct ps_tickets *tickets)
 {
-    *tickets = (struct ps_tickets){.given = (uint64_t)1 << LIFE_BITS};
+    *tickets = (struct ps_tickets){.given = (uint64_t)1 << GENERATION_BITS};
     tickets->saved = tickets->given;
     ps_mutex_init(&tickets->lock, PS_RANK_QUEUE);
 }
@@ -45,8 +45,9 @@ void ps_tickets_save(struct ps_tickets *tickets, struct ps_ticket ticket,
 {
     ps_mutex_lock(&tickets->lock);
     PS_ASSERT(ticket.number <= tickets->given);
-    bool of_this_life = ticket.number == 0 || life_of(ticket.number) == life_of(tickets->given);
-    if (of_this_life) {
+    bool of_this_generation =
+        ticket.number == 0 || generation_of(ticket.number) == generation_of(tickets->given);
+    if (of_this_generation) {
         /* Savers may finish out of order: the newest place stays. */
         if (!tickets->has_place || place->position >= tickets->place.position) {
             tickets->place = *place;
@@ -66,7 +67,7 @@ void ps_tickets_fail(struct ps_tickets *tickets, struct ps_ticket ticket,
     PS_ASSERT(why->status != PS_OK);
     ps_mutex_lock(&tickets->lock);
     PS_ASSERT(ticket.number <= tickets->given);
-    if (life_of(ticket.number) == life_of(tickets->given)) {
+    if (generation_of(ticket.number) == generation_of(tickets->given)) {
         tickets->failed = ticket.number;
         tickets->why = *why;
     }
@@ -76,7 +77,7 @@ void ps_tickets_fail(struct ps_tickets *tickets, struct ps_ticket ticket,
 bool ps_tickets_failed(struct ps_tickets *tickets, struct ps_ticket ticket, struct ps_error *why)
 {
     ps_mutex_lock(&tickets->lock);
-    bool failed = life_of(ticket.number) == life_of(tickets->failed) &&
+    bool failed = generation_of(ticket.number) == generation_of(tickets->failed) &&
                   ticket.number <= tickets->failed && ticket.number > tickets->saved;
     if (failed)
         *why = tickets->why;
@@ -90,8 +91,8 @@ bool ps_tickets_satisfied(struct ps_tickets *tickets, struct ps_ticket ticket)
         return true;
     ps_mutex_lock(&tickets->lock);
     PS_ASSERT(ticket.number <= tickets->given);
-    bool satisfied =
-        life_of(ticket.number) == life_of(tickets->given) && ticket.number <= tickets->saved;
+    bool satisfied = generation_of(ticket.number) == generation_of(tickets->given) &&
+                     ticket.number <= tickets->saved;
     ps_mutex_unlock(&tickets->lock);
     return satisfied;
 }
@@ -101,14 +102,14 @@ bool ps_tickets_abandoned(struct ps_tickets *tickets, struct ps_ticket ticket)
     if (ticket.number == 0)
         return false;
     ps_mutex_lock(&tickets->lock);
-    bool abandoned = life_of(ticket.number) != life_of(tickets->given);
+    bool abandoned = generation_of(ticket.number) != generation_of(tickets->given);
     ps_mutex_unlock(&tickets->lock);
     return abandoned;
 }
 
-uint64_t ps_ticket_life(struct ps_ticket ticket)
+uint64_t ps_ticket_generation(struct ps_ticket ticket)
 {
-    return life_of(ticket.number);
+    return generation_of(ticket.number);
 }
 
 bool ps_tickets_place(struct ps_tickets *tickets, struct ps_checkpoint_place *place)
@@ -135,7 +136,7 @@ void ps_tickets_note_unclear(struct ps_tickets *tickets, struct ps_ticket ticket
                              const struct ps_checkpoint_place *place)
 {
     ps_mutex_lock(&tickets->lock);
-    if (life_of(ticket.number) == life_of(tickets->given)) {
+    if (generation_of(ticket.number) == generation_of(tickets->given)) {
         tickets->is_unclear = true;
         tickets->unclear_ticket = ticket;
         tickets->unclear = *place;
@@ -164,7 +165,7 @@ bool ps_tickets_unclear(struct ps_tickets *tickets, struct ps_ticket *ticket,
 void ps_tickets_reset(struct ps_tickets *tickets)
 {
     ps_mutex_lock(&tickets->lock);
-    tickets->given = (life_of(tickets->given) + 1) << LIFE_BITS;
+    tickets->given = (generation_of(tickets->given) + 1) << GENERATION_BITS;
     tickets->saved = tickets->given;
     tickets->has_place = false;
     tickets->is_unclear = false;
@@ -175,6 +176,6 @@ void ps_tickets_check(struct ps_tickets *tickets)
 {
     ps_mutex_lock(&tickets->lock);
     PS_ASSERT(tickets->saved <= tickets->given);
-    PS_ASSERT(life_of(tickets->saved) == life_of(tickets->given));
+    PS_ASSERT(generation_of(tickets->saved) == generation_of(tickets->given));
     ps_mutex_unlock(&tickets->lock);
 }

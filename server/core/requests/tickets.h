@@ -1,8 +1,8 @@
 /* Tickets for checkpoints that somebody waits for, and where the newest one is.
  *
- * A ticket is a number that rises. Its upper half counts the lives of the shard in this process
- * (every reset begins another), so that a checkpoint of a later life never satisfies a ticket of
- * an earlier one, whose state is gone.
+ * A ticket is a number that rises. Its upper half counts the generations of the shard in this
+ * process (every reset begins another), so that a checkpoint of a later generation never satisfies
+ * a ticket of an earlier one, whose state is gone.
  *
  * Threads:  every function is safe from any thread.
  * Blocking: never.
@@ -18,11 +18,11 @@
 struct ps_tickets {
     struct ps_mutex lock; /* PS_RANK_QUEUE; guards all that follows */
     uint64_t given;       /* number of the newest ticket */
-    uint64_t saved;       /* every ticket of this life up to here is satisfied */
+    uint64_t saved;       /* every ticket of this generation up to here is satisfied */
     uint64_t failed;      /* the last attempt at those up to here came to nothing, ... */
     struct ps_error why;  /* ... for this reason */
     bool has_place;
-    bool place_is_own;                /* saved in this life, not what was loaded */
+    bool place_is_own;                /* saved in this generation, not what was loaded */
     struct ps_checkpoint_place place; /* of the newest checkpoint */
     bool is_unclear;                  /* a publication has timed out: ... */
     struct ps_ticket unclear_ticket;
@@ -39,7 +39,7 @@ struct ps_ticket ps_tickets_give(struct ps_tickets *tickets);
 struct ps_ticket ps_tickets_newest(struct ps_tickets *tickets);
 
 /* A checkpoint that covers `ticket` was saved at `place`. Ticket 0 stands for no ticket, of the
- * present life: the checkpoint that was loaded. */
+ * present generation: the checkpoint that was loaded. */
 void ps_tickets_save(struct ps_tickets *tickets, struct ps_ticket ticket,
                      const struct ps_checkpoint_place *place);
 
@@ -55,8 +55,8 @@ bool ps_tickets_satisfied(struct ps_tickets *tickets, struct ps_ticket ticket);
 /* The state that the ticket was given for is gone: it will never be satisfied. */
 bool ps_tickets_abandoned(struct ps_tickets *tickets, struct ps_ticket ticket);
 
-/* Which life of the shard in this process it was given in, from 1; 0 for ticket 0. */
-uint64_t ps_ticket_life(struct ps_ticket ticket);
+/* Which generation of the shard in this process it was given in, from 1; 0 for ticket 0. */
+uint64_t ps_ticket_generation(struct ps_ticket ticket);
 
 /* False when there is no checkpoint yet. */
 bool ps_tickets_place(struct ps_tickets *tickets, struct ps_checkpoint_place *place);
@@ -65,7 +65,7 @@ bool ps_tickets_place(struct ps_tickets *tickets, struct ps_checkpoint_place *pl
 bool ps_tickets_own_place(struct ps_tickets *tickets, struct ps_checkpoint_place *place);
 
 /* Whether this checkpoint was published, or will be, is not known: its file has to stay until that
- * is. Ended by the next save, by ps_tickets_clarify, and with the life. */
+ * is. Ended by the next save, by ps_tickets_clarify, and with the generation. */
 void ps_tickets_note_unclear(struct ps_tickets *tickets, struct ps_ticket ticket,
                              const struct ps_checkpoint_place *place);
 void ps_tickets_clarify(struct ps_tickets *tickets);
@@ -74,7 +74,7 @@ void ps_tickets_clarify(struct ps_tickets *tickets);
 bool ps_tickets_unclear(struct ps_tickets *tickets, struct ps_ticket *ticket,
                         struct ps_checkpoint_place *place);
 
-/* Begins another life: gives up every ticket and forgets the place. */
+/* Begins another generation: gives up every ticket and forgets the place. */
 void ps_tickets_reset(struct ps_tickets *tickets);
 
 /* Asserts every invariant. */

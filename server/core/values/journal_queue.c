@@ -40,7 +40,7 @@ void ps_journal_queue_init(struct ps_journal_queue *queue, const struct ps_alloc
                            bool journals, uint64_t bytes_max)
 {
     *queue = (struct ps_journal_queue){
-        .memory = memory, .journals = journals, .bytes_max = bytes_max, .life = 1};
+        .memory = memory, .journals = journals, .bytes_max = bytes_max, .generation = 1};
     queue->waiting_end = &queue->waiting;
     ps_mutex_init(&queue->lock, PS_RANK_QUEUE);
 }
@@ -200,7 +200,7 @@ static bool lags(const struct ps_journal_queue *queue)
 void ps_journal_queue_look(struct ps_journal_queue *queue, struct ps_journal_state *state)
 {
     ps_mutex_lock(&queue->lock);
-    *state = (struct ps_journal_state){.life = queue->life,
+    *state = (struct ps_journal_state){.generation = queue->generation,
                                        .position = queue->position,
                                        .written = queue->written,
                                        .durable = durable_of(queue),
@@ -233,10 +233,10 @@ void ps_journal_queue_replayed(struct ps_journal_queue *queue)
     ps_mutex_unlock(&queue->lock);
 }
 
-void ps_journal_queue_saved(struct ps_journal_queue *queue, uint64_t life, uint64_t position)
+void ps_journal_queue_saved(struct ps_journal_queue *queue, uint64_t generation, uint64_t position)
 {
     ps_mutex_lock(&queue->lock);
-    if (life == 0 || life == queue->life) {
+    if (generation == 0 || generation == queue->generation) {
         PS_ASSERT(position <= queue->position);
         queue->has_base = true;
         if (position > queue->written)
@@ -268,7 +268,7 @@ void ps_journal_queue_reset(struct ps_journal_queue *queue)
     ps_mutex_lock(&queue->lock);
     struct ps_journal_entry *dropped = cut_waiting(queue);
     queue->taken_is_stale = queue->taken != NULL;
-    queue->life++;
+    queue->generation++;
     queue->position = 0;
     queue->written = 0;
     queue->journaled = 0;

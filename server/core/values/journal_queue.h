@@ -45,7 +45,7 @@ struct ps_journal_queue {
     bool journals;
     uint64_t bytes_max;
     struct ps_mutex lock; /* PS_RANK_QUEUE; guards all that follows */
-    uint64_t life;        /* of the shard in this process, from 1: every reset begins another */
+    uint64_t generation;  /* of the shard in this process, from 1: every reset begins another */
     uint64_t position;    /* the last given out */
     uint64_t written;     /* pushes up to here are in files */
     uint64_t journaled;   /* the same without checkpoints: what the journal alone has, on disk */
@@ -55,11 +55,11 @@ struct ps_journal_queue {
     struct ps_journal_entry *waiting; /* in the order of positions */
     struct ps_journal_entry **waiting_end;
     struct ps_journal_entry *taken; /* in the writer's hands */
-    bool taken_is_stale;            /* they are of a former life */
+    bool taken_is_stale;            /* they are of a former generation */
     size_t count;                   /* of both lists */
     uint64_t bytes;                 /* of both lists */
-    /* Of the journal's files, in this life: what was written, what of that was there when the last
-     * snapshot was taken, and what when the one was taken that is saved. */
+    /* Of the journal's files, in this generation: what was written, what of that was there when the
+     * last snapshot was taken, and what when the one was taken that is saved. */
     uint64_t file_bytes, mark_bytes, saved_bytes;
     bool growth_told; /* since that save */
 };
@@ -98,7 +98,7 @@ PS_MUST_USE enum ps_status ps_journal_queue_put(struct ps_journal_place *place, 
 /* ---- What is durable ---- */
 
 struct ps_journal_state {
-    uint64_t life;
+    uint64_t generation;
     uint64_t position;
     uint64_t written; /* pushes up to here are in files */
     uint64_t durable; /* pushes up to here survive a crash */
@@ -116,8 +116,8 @@ void ps_journal_queue_begin(struct ps_journal_queue *queue, uint64_t position);
 /* One record was replayed. */
 void ps_journal_queue_replayed(struct ps_journal_queue *queue);
 
-/* A checkpoint at `position` is saved. `life` is that of its state; 0: the present one. */
-void ps_journal_queue_saved(struct ps_journal_queue *queue, uint64_t life, uint64_t position);
+/* A checkpoint at `position` is saved. `generation` is that of its state; 0: the present one. */
+void ps_journal_queue_saved(struct ps_journal_queue *queue, uint64_t generation, uint64_t position);
 
 /* A snapshot is being taken, with no push under way: what is written to files from here on counts
  * as behind it, also the little that was queued before. */
@@ -126,7 +126,7 @@ void ps_journal_queue_mark(struct ps_journal_queue *queue);
 /* Is there as much as `bytes` behind the newest checkpoint? True once for each that is saved. */
 bool ps_journal_queue_grew(struct ps_journal_queue *queue, uint64_t bytes);
 
-/* The shard's state is gone: another life begins, what waits is dropped. */
+/* The shard's state is gone: another generation begins, what waits is dropped. */
 void ps_journal_queue_reset(struct ps_journal_queue *queue);
 
 /* ---- The writer: as service.h says ---- */

@@ -304,7 +304,7 @@ START_TEST(an_answer_in_many_messages_is_one_version)
     ck_assert_uint_eq(receiver.held.version, 1);
     for (size_t i = 0; i < COUNT; i++)
         ck_assert(receiver.values[i] == (float)i);
-    ck_assert_uint_eq(world.service->pins.count, 0);
+    ck_assert_uint_eq(world.service->version_holds.count, 0);
     catch_up();
     expect_same(BLOCKS - 1);
     end();
@@ -324,7 +324,7 @@ START_TEST(a_sparse_answer_in_many_messages_skips_what_is_the_same)
     ck_assert(!take_one(PS_BLOCK_BYTES));
     ck_assert(take_one(PS_BLOCK_BYTES));
     ck_assert_uint_eq(receiver.held.version, 4);
-    ck_assert_uint_eq(world.service->pins.count, 0);
+    ck_assert_uint_eq(world.service->version_holds.count, 0);
     catch_up();
     expect_same(4);
     end();
@@ -337,7 +337,7 @@ START_TEST(an_answer_whose_version_is_gone_begins_again)
     struct ps_pull pull = {0};
     ck_assert(!take_one(PS_BLOCK_BYTES));
     push_into(0);
-    ps_pins_clear(&world.service->pins);
+    ps_version_holds_clear(&world.service->version_holds);
     ck_assert_int_eq(ask(&receiver.held, 0, &pull), PS_ERR_CONFLICT);
     receiver.held.target = 0;
     receiver.held.block = 0;
@@ -383,7 +383,7 @@ START_TEST(a_pull_that_is_wrong_is_refused)
     request.range.count = 0;
     request.encoding = PS_ENCODING_FLOAT16;
     ck_assert_int_eq(ps_service_pull(world.service, &request, &pull, NULL), PS_ERR_UNSUPPORTED);
-    ck_assert_uint_eq(world.service->pins.count, 0);
+    ck_assert_uint_eq(world.service->version_holds.count, 0);
     end();
 }
 END_TEST
@@ -393,7 +393,7 @@ START_TEST(an_answer_without_room_is_none)
     begin();
     struct ps_pull pull = {0};
     ck_assert_int_eq(ask(&receiver.held, PS_BLOCK_BYTES - 1, &pull), PS_ERR_BUSY);
-    ck_assert_uint_eq(world.service->pins.count, 0);
+    ck_assert_uint_eq(world.service->version_holds.count, 0);
     catch_up();
     ck_assert_int_eq(ask(&receiver.held, 1, &pull), PS_OK); /* nothing needs no room */
     ps_pull_release(&pull);
@@ -407,7 +407,7 @@ START_TEST(an_answer_survives_a_refused_allocation)
     struct ps_pull pull = {0};
     world.heap.refuse_at = world.heap.seen;
     ck_assert_int_eq(ask(&receiver.held, 0, &pull), PS_ERR_NO_MEMORY);
-    ck_assert_uint_eq(world.service->pins.count, 0);
+    ck_assert_uint_eq(world.service->version_holds.count, 0);
     world.heap.refuse_at = -1;
     catch_up();
     expect_same(0);

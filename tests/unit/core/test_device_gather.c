@@ -53,7 +53,7 @@ static void push(const char *name, size_t elements, struct ps_push_wait *wait)
     struct ps_push_wait one;
     ck_assert_int_eq(ps_service_push(world.service, &request, &world.reply, &one, &world.error),
                      PS_OK);
-    if (wait->life == 0)
+    if (wait->generation == 0)
         *wait = one;
     else
         ps_push_wait_join(wait, &one);

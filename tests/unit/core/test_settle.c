@@ -261,7 +261,7 @@ START_TEST(records_of_a_former_life_stay_whole_until_the_writer_gives_them_back)
     ck_assert_uint_eq(records[0].content.size, 16);
     ps_service_journal_written(world.service, PS_ERR_IO, NULL);
 
-    /* That failure was not of this life's journal. */
+    /* That failure was not of this generation's journal. */
     uint64_t position;
     uint64_t durable;
     ps_service_positions(world.service, &position, &durable);

@@ -1,5 +1,5 @@
 /* Saving: one checkpoint, with rests, behind the journal. */
-#include "server/job.h"
+#include "server/task.h"
 
 #include "base/file.h"
 #include "server/core/recovery/saver.h"
@@ -14,29 +14,30 @@
 
 /* Of one checkpoint that is being written. */
 struct pace {
-    struct ps_jobs *jobs;
+    struct ps_tasks *tasks;
     uint64_t since_ns; /* at work without a rest */
 };
 
 static void rest(void *self);
-static enum ps_status write_file(struct ps_jobs *jobs, const struct ps_saver *saver,
+static enum ps_status write_file(struct ps_tasks *tasks, const struct ps_saver *saver,
                                  struct ps_saving *saving, struct ps_error *error);
-static enum ps_status wait_for_journal(struct ps_jobs *jobs, const struct ps_saver *saver,
+static enum ps_status wait_for_journal(struct ps_tasks *tasks, const struct ps_saver *saver,
                                        const struct ps_saving *saving, struct ps_error *error);
 
-enum ps_status ps_job_save(struct ps_jobs *jobs, const struct ps_job *job, struct ps_error *error)
+enum ps_status ps_task_save(struct ps_tasks *tasks, const struct ps_task *task,
+                            struct ps_error *error)
 {
-    const struct ps_jobs_options *options = &jobs->options;
-    char folder[PS_JOB_FOLDER_BYTES];
-    ps_job_shard_folder(jobs, job->claim.index, folder);
-    struct pace pace = {.jobs = jobs, .since_ns = ps_clock_precise_ns()};
+    const struct ps_tasks_options *options = &tasks->options;
+    char folder[PS_SHARD_FOLDER_BYTES];
+    ps_tasks_shard_folder(tasks, task->claim.index, folder);
+    struct pace pace = {.tasks = tasks, .since_ns = ps_clock_precise_ns()};
     const struct ps_saver saver = {
         .service = options->service,
         .files = ps_files_real(),
         .folder = folder,
         .registry = options->registry,
-        .claim = &job->claim,
-        .epoch = jobs->epoch,
+        .claim = &task->claim,
+        .epoch = tasks->epoch,
         .keeps_journal = options->journal_keep,
         .memory = options->memory,
         .clock = options->clock,
@@ -46,13 +47,13 @@ enum ps_status ps_job_save(struct ps_jobs *jobs, const struct ps_job *job, struc
     };
     struct ps_saving saving;
     enum ps_status status = ps_saver_reuse(
-        &saver, job->publish, ps_deadline_after(options->clock, PS_JOB_STORE_TIMEOUT_MS), error);
+        &saver, task->publish, ps_deadline_after(options->clock, PS_TASK_STORE_TIMEOUT_MS), error);
     if (status != PS_ERR_NOT_FOUND)
         return status;
-    status = write_file(jobs, &saver, &saving, error);
-    if (status == PS_OK && job->publish)
+    status = write_file(tasks, &saver, &saving, error);
+    if (status == PS_OK && task->publish)
         status = ps_saver_publish(
-            &saver, &saving, ps_deadline_after(options->clock, PS_JOB_STORE_TIMEOUT_MS), error);
+            &saver, &saving, ps_deadline_after(options->clock, PS_TASK_STORE_TIMEOUT_MS), error);
     return status;
 }
 
@@ -62,28 +63,28 @@ enum ps_status ps_job_save(struct ps_jobs *jobs, const struct ps_job *job, struc
 static void rest(void *self)
 {
     struct pace *pace = self;
-    struct ps_jobs *jobs = pace->jobs;
+    struct ps_tasks *tasks = pace->tasks;
     uint64_t worked_ms = (ps_clock_precise_ns() - pace->since_ns) / 1000000;
-    if (worked_ms < REST_MS_MIN || ps_service_journal_presses(jobs->options.service))
+    if (worked_ms < REST_MS_MIN || ps_service_journal_presses(tasks->options.service))
         return;
     uint64_t until_ms =
-        ps_deadline_after(jobs->options.clock, worked_ms < REST_MS_MAX ? worked_ms : REST_MS_MAX);
-    ps_mutex_lock(&jobs->mutex);
-    while (!jobs->ending && !jobs->hurries) {
-        uint64_t left_ms = ps_time_left_ms(jobs->options.clock, until_ms);
+        ps_deadline_after(tasks->options.clock, worked_ms < REST_MS_MAX ? worked_ms : REST_MS_MAX);
+    ps_mutex_lock(&tasks->mutex);
+    while (!tasks->ending && !tasks->hurries) {
+        uint64_t left_ms = ps_time_left_ms(tasks->options.clock, until_ms);
         if (left_ms == 0)
             break;
-        (void)ps_condition_wait(&jobs->changed, &jobs->mutex, left_ms);
+        (void)ps_condition_wait(&tasks->changed, &tasks->mutex, left_ms);
     }
-    ps_mutex_unlock(&jobs->mutex);
+    ps_mutex_unlock(&tasks->mutex);
     pace->since_ns = ps_clock_precise_ns();
 }
 
-static enum ps_status write_file(struct ps_jobs *jobs, const struct ps_saver *saver,
+static enum ps_status write_file(struct ps_tasks *tasks, const struct ps_saver *saver,
                                  struct ps_saving *saving, struct ps_error *error)
 {
     PS_TRY(ps_saver_begin(saver, saving, error));
-    enum ps_status status = wait_for_journal(jobs, saver, saving, error);
+    enum ps_status status = wait_for_journal(tasks, saver, saving, error);
     if (status == PS_OK)
         return ps_saver_write(saver, saving, error);
     ps_saver_give_up(saving);
@@ -91,24 +92,24 @@ static enum ps_status write_file(struct ps_jobs *jobs, const struct ps_saver *sa
 }
 
 /* It is a few milliseconds behind, or as far as the queue of the journal is long. */
-static enum ps_status wait_for_journal(struct ps_jobs *jobs, const struct ps_saver *saver,
+static enum ps_status wait_for_journal(struct ps_tasks *tasks, const struct ps_saver *saver,
                                        const struct ps_saving *saving, struct ps_error *error)
 {
-    uint64_t deadline_ms = ps_deadline_after(jobs->options.clock, JOURNAL_TIMEOUT_MS);
+    uint64_t deadline_ms = ps_deadline_after(tasks->options.clock, JOURNAL_TIMEOUT_MS);
     for (;;) {
-        ps_mutex_lock(&jobs->mutex);
-        jobs->woken = false;
-        bool ending = jobs->ending;
-        ps_mutex_unlock(&jobs->mutex);
+        ps_mutex_lock(&tasks->mutex);
+        tasks->woken = false;
+        bool ending = tasks->ending;
+        ps_mutex_unlock(&tasks->mutex);
         enum ps_status status = ps_saver_may_write(saver, saving, error);
-        uint64_t left_ms = ps_time_left_ms(jobs->options.clock, deadline_ms);
+        uint64_t left_ms = ps_time_left_ms(tasks->options.clock, deadline_ms);
         if (status == PS_ERR_NOT_READY && (left_ms == 0 || ending))
             return ps_fail(error, PS_ERR_TIMEOUT, "the journal does not get as far as the state");
         if (status != PS_ERR_NOT_READY)
             return status;
-        ps_mutex_lock(&jobs->mutex);
-        if (!jobs->woken && !jobs->ending)
-            (void)ps_condition_wait(&jobs->changed, &jobs->mutex, left_ms);
-        ps_mutex_unlock(&jobs->mutex);
+        ps_mutex_lock(&tasks->mutex);
+        if (!tasks->woken && !tasks->ending)
+            (void)ps_condition_wait(&tasks->changed, &tasks->mutex, left_ms);
+        ps_mutex_unlock(&tasks->mutex);
     }
 }

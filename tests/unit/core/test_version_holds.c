@@ -1,5 +1,5 @@
 /* Versions that stay readable while they are read in ranges, and no longer. */
-#include "server/core/values/pins.h"
+#include "server/core/values/version_holds.h"
 
 #include "core_world.h"
 #include "server/core/requests/service_state.h"
@@ -68,11 +68,11 @@ static void expect(struct ps_pull *pulled, uint64_t first, uint64_t count, float
     ps_pull_release(pulled);
 }
 
-static size_t pin_count(void)
+static size_t hold_count(void)
 {
     uint64_t bytes;
     size_t count;
-    ps_pins_look(&world.service->pins, &bytes, &count);
+    ps_version_holds_look(&world.service->version_holds, &bytes, &count);
     ck_assert_uint_eq(bytes, count * COUNT * sizeof(float));
     return count;
 }
@@ -92,7 +92,7 @@ START_TEST(ranges_of_a_version_agree_whatever_is_pushed_meanwhile)
     ck_assert_uint_eq(second.reply.version, 1);
     expect(&first, 0, HALF, 1);
     expect(&second, HALF, COUNT - HALF, 1);
-    ck_assert_uint_eq(pin_count(), 0); /* everything was given out */
+    ck_assert_uint_eq(hold_count(), 0); /* everything was given out */
     end();
 }
 END_TEST
@@ -116,29 +116,29 @@ START_TEST(a_reader_who_stops_is_forgotten_in_time)
     ck_assert_int_eq(pull(0, HALF, 0, &pulled), PS_OK);
     ps_pull_release(&pulled);
     push_ones();
-    world.fake.now_ms += PS_PINS_IDLE_MS - 1;
+    world.fake.now_ms += PS_VERSION_HOLDS_IDLE_MS - 1;
     ck_assert_int_eq(pull(10, 10, 1, &pulled), PS_OK);
     expect(&pulled, 10, 10, 0);
-    world.fake.now_ms += PS_PINS_IDLE_MS;
+    world.fake.now_ms += PS_VERSION_HOLDS_IDLE_MS;
     ck_assert_int_eq(pull(0, 10, 0, &pulled), PS_OK);
     ps_pull_release(&pulled);
     ck_assert_int_eq(pull(10, 10, 1, &pulled), PS_ERR_CONFLICT);
-    ck_assert_uint_eq(pin_count(), 1);
+    ck_assert_uint_eq(hold_count(), 1);
     end();
 }
 END_TEST
 
-START_TEST(pins_are_bounded_and_the_idlest_goes)
+START_TEST(holds_are_bounded_and_the_idlest_goes)
 {
     struct ps_pull pulled;
     begin();
-    for (uint64_t i = 0; i <= PS_PINS_MAX; i++) {
+    for (uint64_t i = 0; i <= PS_VERSION_HOLDS_MAX; i++) {
         ck_assert_int_eq(pull(0, HALF, 0, &pulled), PS_OK);
         ps_pull_release(&pulled);
         push_ones();
         world.fake.now_ms++;
     }
-    ck_assert_uint_eq(pin_count(), PS_PINS_MAX);
+    ck_assert_uint_eq(hold_count(), PS_VERSION_HOLDS_MAX);
     ck_assert_int_eq(pull(0, HALF, 1 + 0, &pulled), PS_ERR_CONFLICT);
     ck_assert_int_eq(pull(HALF, 10, 1 + 1, &pulled), PS_OK);
     expect(&pulled, HALF, 10, 1);
@@ -146,7 +146,7 @@ START_TEST(pins_are_bounded_and_the_idlest_goes)
 }
 END_TEST
 
-START_TEST(two_readers_of_a_version_do_not_end_each_others_pin)
+START_TEST(two_readers_of_a_version_do_not_end_each_others_hold)
 {
     struct ps_pull pulled;
     begin();
@@ -159,12 +159,12 @@ START_TEST(two_readers_of_a_version_do_not_end_each_others_pin)
         ck_assert_int_eq(pull(HALF, 0, 1, &pulled), PS_OK);
         expect(&pulled, HALF, COUNT - HALF, 0);
     }
-    ck_assert_uint_eq(pin_count(), 0);
+    ck_assert_uint_eq(hold_count(), 0);
     end();
 }
 END_TEST
 
-START_TEST(a_whole_pull_pins_nothing)
+START_TEST(a_whole_pull_holds_nothing)
 {
     struct ps_pull pulled;
     begin();
@@ -174,7 +174,7 @@ START_TEST(a_whole_pull_pins_nothing)
     ps_pull_release(&pulled);
     ck_assert_int_eq(pull(0, COUNT, 1, &pulled), PS_OK);
     ps_pull_release(&pulled);
-    ck_assert_uint_eq(pin_count(), 0);
+    ck_assert_uint_eq(hold_count(), 0);
     end();
 }
 END_TEST
@@ -187,7 +187,7 @@ START_TEST(ranges_beyond_the_end_are_refused)
     ck_assert_int_eq(pull(1, COUNT, 0, &pulled), PS_ERR_BAD_INPUT);
     ck_assert_int_eq(pull(UINT64_MAX, 2, 0, &pulled), PS_ERR_BAD_INPUT);
     ck_assert_int_eq(pull(2, UINT64_MAX, 0, &pulled), PS_ERR_BAD_INPUT);
-    ck_assert_uint_eq(pin_count(), 0);
+    ck_assert_uint_eq(hold_count(), 0);
     end();
 }
 END_TEST
@@ -245,13 +245,13 @@ START_TEST(a_reader_who_says_no_life_is_not_asked_for_one)
 }
 END_TEST
 
-START_TEST(a_lost_shard_keeps_no_pins)
+START_TEST(a_lost_shard_keeps_no_holds)
 {
     struct ps_pull pulled;
     begin();
     ck_assert_int_eq(pull(0, HALF, 0, &pulled), PS_OK);
     ps_service_reset(world.service);
-    ck_assert_uint_eq(pin_count(), 0);
+    ck_assert_uint_eq(hold_count(), 0);
     expect(&pulled, 0, HALF, 0); /* what is held stays */
     end();
 }
@@ -259,16 +259,16 @@ END_TEST
 
 int main(void)
 {
-    TCase *t = tcase_create("pins");
+    TCase *t = tcase_create("version_holds");
     tcase_add_test(t, ranges_of_a_version_agree_whatever_is_pushed_meanwhile);
     tcase_add_test(t, a_version_that_is_gone_says_so);
     tcase_add_test(t, a_reader_who_stops_is_forgotten_in_time);
-    tcase_add_test(t, pins_are_bounded_and_the_idlest_goes);
-    tcase_add_test(t, two_readers_of_a_version_do_not_end_each_others_pin);
-    tcase_add_test(t, a_whole_pull_pins_nothing);
+    tcase_add_test(t, holds_are_bounded_and_the_idlest_goes);
+    tcase_add_test(t, two_readers_of_a_version_do_not_end_each_others_hold);
+    tcase_add_test(t, a_whole_pull_holds_nothing);
     tcase_add_test(t, ranges_beyond_the_end_are_refused);
     tcase_add_test(t, a_version_of_another_life_is_none_of_this_one);
     tcase_add_test(t, a_reader_who_says_no_life_is_not_asked_for_one);
-    tcase_add_test(t, a_lost_shard_keeps_no_pins);
-    return run_tests("pins", t);
+    tcase_add_test(t, a_lost_shard_keeps_no_holds);
+    return run_tests("version_holds", t);
 }

@@ -1,0 +1,188 @@
+/* Two threads that do what the coordinator must not wait for. */
+#include "server/tasks.h"
+
+#include "base/assert.h"
+#include "server/task.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* After so long without a checkpoint, memory that is ready for one goes back to the system. */
+#define RELAX_MS 300000
+
+static void worker_main(void *argument);
+static bool take_task(struct ps_tasks *tasks, struct ps_task *task);
+static void run_task(struct ps_tasks *tasks, const struct ps_task *task);
+static void drainer_main(void *argument);
+
+enum ps_status ps_tasks_create(const struct ps_tasks_options *options, struct ps_tasks **out,
+                               struct ps_error *error)
+{
+    struct ps_tasks *tasks = ps_zeroed(options->memory, sizeof *tasks);
+    if (tasks == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the checkpointer");
+    tasks->options = *options;
+    ps_mutex_init(&tasks->mutex, PS_RANK_QUEUE);
+    ps_condition_init(&tasks->changed);
+    enum ps_status status =
+        ps_thread_start(&tasks->worker, "checkpointer", worker_main, tasks, error);
+    if (status == PS_OK)
+        status = ps_thread_start(&tasks->drainer, "drainer", drainer_main, tasks, error);
+    if (status != PS_OK) {
+        ps_tasks_destroy(tasks);
+        return status;
+    }
+    *out = tasks;
+    return PS_OK;
+}
+
+void ps_tasks_destroy(struct ps_tasks *tasks)
+{
+    if (tasks == NULL)
+        return;
+    ps_mutex_lock(&tasks->mutex);
+    tasks->ending = true;
+    ps_condition_signal_all(&tasks->changed);
+    ps_mutex_unlock(&tasks->mutex);
+    ps_thread_join(&tasks->worker);
+    ps_thread_join(&tasks->drainer);
+    ps_condition_fini(&tasks->changed);
+    ps_mutex_fini(&tasks->mutex);
+    ps_release(tasks->options.memory, tasks);
+}
+
+void ps_tasks_report_to(struct ps_tasks *tasks, struct ps_coordinator_driver *driver)
+{
+    tasks->driver = driver;
+}
+
+void ps_tasks_wake(struct ps_tasks *tasks)
+{
+    ps_mutex_lock(&tasks->mutex);
+    tasks->woken = true;
+    ps_condition_signal_all(&tasks->changed);
+    ps_mutex_unlock(&tasks->mutex);
+}
+
+void ps_tasks_start_load(struct ps_tasks *tasks, const struct ps_claim *claim, uint32_t shard_count)
+{
+    ps_mutex_lock(&tasks->mutex);
+    PS_ASSERT(tasks->due.kind == PS_TASK_NONE);
+    tasks->due =
+        (struct ps_task){.kind = PS_TASK_LOAD, .claim = *claim, .shard_count = shard_count};
+    ps_condition_signal_all(&tasks->changed);
+    ps_mutex_unlock(&tasks->mutex);
+}
+
+void ps_tasks_start_save(struct ps_tasks *tasks, const struct ps_claim *claim, bool publish)
+{
+    ps_mutex_lock(&tasks->mutex);
+    PS_ASSERT(tasks->due.kind == PS_TASK_NONE);
+    tasks->due = (struct ps_task){.kind = PS_TASK_SAVE, .claim = *claim, .publish = publish};
+    ps_condition_signal_all(&tasks->changed);
+    ps_mutex_unlock(&tasks->mutex);
+}
+
+void ps_tasks_start_drain(struct ps_tasks *tasks, uint64_t deadline_ms)
+{
+    ps_mutex_lock(&tasks->mutex);
+    tasks->drain_due = true;
+    tasks->hurries = true;
+    tasks->drain_until_ms = deadline_ms;
+    ps_condition_signal_all(&tasks->changed);
+    ps_mutex_unlock(&tasks->mutex);
+}
+
+static void worker_main(void *argument)
+{
+    struct ps_tasks *tasks = argument;
+    ps_service_enter_thread();
+    ps_tasks_prepare_memory(tasks);
+    struct ps_task task = {.kind = PS_TASK_NONE};
+    while (take_task(tasks, &task))
+        run_task(tasks, &task);
+}
+
+/* Waits for a task; false when there will be none. `*task` is the one before. */
+static bool take_task(struct ps_tasks *tasks, struct ps_task *task)
+{
+    const struct ps_clock *clock = tasks->options.clock;
+    bool may_relax = task->kind == PS_TASK_SAVE && tasks->options.pool != NULL;
+    uint64_t relax_ms = ps_deadline_after(clock, RELAX_MS);
+    ps_mutex_lock(&tasks->mutex);
+    while (tasks->due.kind == PS_TASK_NONE && !tasks->ending) {
+        uint64_t left_ms = may_relax ? ps_time_left_ms(clock, relax_ms) : PS_DEADLINE_NEVER;
+        if (left_ms > 0) {
+            (void)ps_condition_wait(&tasks->changed, &tasks->mutex, left_ms);
+            continue;
+        }
+        may_relax = false;
+        ps_mutex_unlock(&tasks->mutex);
+        ps_block_pool_relax(tasks->options.pool);
+        ps_mutex_lock(&tasks->mutex);
+    }
+    *task = tasks->due;
+    tasks->due.kind = PS_TASK_NONE;
+    ps_mutex_unlock(&tasks->mutex);
+    return task->kind != PS_TASK_NONE;
+}
+
+static void run_task(struct ps_tasks *tasks, const struct ps_task *task)
+{
+    struct ps_error why = {0};
+    if (task->kind == PS_TASK_LOAD) {
+        enum ps_status loaded = ps_task_load(tasks, task, &why);
+        ps_coordinator_driver_tell_loaded(tasks->driver, loaded, &why);
+    } else {
+        struct ps_ticket asked = ps_service_newest_ticket(tasks->options.service);
+        enum ps_status saved = ps_task_save(tasks, task, &why);
+        why.status = saved;
+        if (saved != PS_OK && saved != PS_ERR_NOT_READY)
+            ps_service_not_saved(tasks->options.service, asked, &why);
+        ps_coordinator_driver_tell_saved(tasks->driver, saved, &why);
+    }
+}
+
+static void drainer_main(void *argument)
+{
+    struct ps_tasks *tasks = argument;
+    ps_mutex_lock(&tasks->mutex);
+    while (!tasks->ending) {
+        if (!tasks->drain_due) {
+            (void)ps_condition_wait(&tasks->changed, &tasks->mutex, PS_DEADLINE_NEVER);
+            continue;
+        }
+        tasks->drain_due = false;
+        uint64_t until_ms = tasks->drain_until_ms;
+        ps_mutex_unlock(&tasks->mutex);
+        ps_rpc_server_drain(tasks->options.rpc, until_ms);
+        ps_coordinator_driver_tell_drained(tasks->driver);
+        ps_mutex_lock(&tasks->mutex);
+    }
+    ps_mutex_unlock(&tasks->mutex);
+}
+
+bool ps_tasks_idle(struct ps_tasks *tasks)
+{
+    ps_mutex_lock(&tasks->mutex);
+    bool idle = tasks->due.kind == PS_TASK_NONE && !tasks->ending;
+    ps_mutex_unlock(&tasks->mutex);
+    return idle;
+}
+
+void ps_tasks_job_folder(const struct ps_tasks *tasks, char folder[PS_SHARD_FOLDER_BYTES])
+{
+    const char *job = tasks->options.job;
+    int length = snprintf(folder, PS_SHARD_FOLDER_BYTES, "%s%s%s", tasks->options.data_dir,
+                          job[0] != '\0' ? "/" : "", job);
+    PS_ASSERT(length > 0 && length < PS_SHARD_FOLDER_BYTES);
+}
+
+void ps_tasks_shard_folder(const struct ps_tasks *tasks, uint32_t index,
+                           char folder[PS_SHARD_FOLDER_BYTES])
+{
+    ps_tasks_job_folder(tasks, folder);
+    size_t used = strlen(folder);
+    int length = snprintf(folder + used, PS_SHARD_FOLDER_BYTES - used, "/shard-%u", index);
+    PS_ASSERT(length > 0 && (size_t)length < PS_SHARD_FOLDER_BYTES - used);
+}
