@@ -152,8 +152,7 @@ enum ps_status ps_encoding_check_indices(const uint32_t *indices, size_t count, 
 
 bool ps_encoding_touches_named_only(const struct ps_optimizer_settings *settings)
 {
-    bool leaves_zeros = settings->rule == PS_RULE_SGD || settings->rule == PS_RULE_ADAGRAD ||
-                        settings->rule == PS_RULE_ADD;
+    bool leaves_zeros = ps_rule_uses(settings->rule, PS_LEAVES_ZEROS);
     return leaves_zeros && settings->decay == 0 && settings->l2 == 0;
 }
 

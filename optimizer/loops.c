@@ -3,24 +3,17 @@
 #include "optimizer/loops.h"
 
 #include "base/attributes.h"
-#include "optimizer/adadelta.rule.h"
-#include "optimizer/adagrad.rule.h"
-#include "optimizer/adam.rule.h"
-#include "optimizer/adamw.rule.h"
-#include "optimizer/add.rule.h"
-#include "optimizer/assign.rule.h"
-#include "optimizer/ftrl.rule.h"
-#include "optimizer/integer_sgd.rule.h"
-#include "optimizer/max.rule.h"
-#include "optimizer/min.rule.h"
-#include "optimizer/momentum.rule.h"
-#include "optimizer/nesterov.rule.h"
-#include "optimizer/rmsprop.rule.h"
-#include "optimizer/sgd.rule.h"
+#define PS_RULES_ARITHMETIC
+#include "optimizer/rules.h"
 #include "optimizer/sum.h"
 
 #include <float.h>
 #include <string.h>
+
+/* PS_DTYPE_f32 and so on: the type of a suffix. */
+#define OF_SUFFIX(TAG, suffix, T, SUM, label) PS_DTYPE_##suffix = TAG,
+enum { PS_DTYPE_TABLE(OF_SUFFIX) };
+#undef OF_SUFFIX
 
 _Static_assert(FLT_EVAL_METHOD == 0, "a float is computed as a float");
 
@@ -107,34 +100,39 @@ PS_DTYPE_TABLE(LOAD)
         }                                                                                        \
     }
 
-#define FLOAT_LOOPS(suffix, T, f) \
-    LOOP_0(sgd, suffix, T)        \
-    LOOP_1(momentum, suffix, T)   \
-    LOOP_1(nesterov, suffix, T)   \
-    LOOP_1(adagrad, suffix, T)    \
-    LOOP_1(rmsprop, suffix, T)    \
-    LOOP_2(adadelta, suffix, T)   \
-    LOOP_2(adam, suffix, T)       \
-    LOOP_2(adamw, suffix, T)      \
-    LOOP_2(ftrl, suffix, T)
+/* The loops of one row of PS_RULE_TABLE; those that are OWN come below. */
+#define LOOPS_NONE(rule, states, suffix, T)
+#define LOOPS_OWN(rule, states, suffix, T)
+#define LOOPS_PLAIN(rule, states, suffix, T) PLAIN_LOOP(rule, suffix, T)
+#define LOOPS_NUMBERS(rule, states, suffix, T) LOOP_##states(rule, suffix, T)
+#define FLOAT_LOOP(TAG, rule, states, floats, wholes, uses, rate, suffix, T) \
+    LOOPS_##floats(rule, states, suffix, T)
+#define WHOLE_LOOP(TAG, rule, states, floats, wholes, uses, rate, suffix, T) \
+    LOOPS_##wholes(rule, states, suffix, T)
+
+#define FLOAT_LOOPS(suffix, T, f) PS_RULE_TABLE(FLOAT_LOOP, suffix, T)
+#define SIGNED_LOOPS(suffix, T, U, least, greatest) PS_RULE_TABLE(WHOLE_LOOP, suffix, T)
+#define UNSIGNED_LOOPS(suffix, T, greatest) PS_RULE_TABLE(WHOLE_LOOP, suffix, T)
 PS_FLOAT_TABLE(FLOAT_LOOPS)
+PS_SIGNED_TABLE(SIGNED_LOOPS)
+PS_UNSIGNED_TABLE(UNSIGNED_LOOPS)
 #undef FLOAT_LOOPS
+#undef SIGNED_LOOPS
+#undef UNSIGNED_LOOPS
+#undef FLOAT_LOOP
+#undef WHOLE_LOOP
+#undef LOOPS_NONE
+#undef LOOPS_OWN
+#undef LOOPS_PLAIN
+#undef LOOPS_NUMBERS
 #undef LOOP_0
 #undef LOOP_1
 #undef LOOP_2
 
-#define EVERY_LOOP(TAG, suffix, T, SUM, label) \
-    PLAIN_LOOP(assign, suffix, T)              \
-    PLAIN_LOOP(max, suffix, T)                 \
-    PLAIN_LOOP(min, suffix, T)                 \
-    PLAIN_LOOP(add_saturating, suffix, T)      \
-    PLAIN_LOOP(add_wrapping, suffix, T)
-PS_DTYPE_TABLE(EVERY_LOOP)
-#undef EVERY_LOOP
-#undef PLAIN_LOOP
-
 /* A float's saturating sum is its IEEE sum, and so is its wrapping one. */
 #define ADD_LOOP(TAG, suffix, T, SUM, label)                                               \
+    PLAIN_LOOP(add_saturating, suffix, T)                                                  \
+    PLAIN_LOOP(add_wrapping, suffix, T)                                                    \
     static void add_##suffix(const struct ps_run *run)                                     \
     {                                                                                      \
         if (run->step->settings->overflow == PS_OVERFLOW_WRAP)                             \
@@ -156,6 +154,7 @@ PS_DTYPE_TABLE(EVERY_LOOP)
     }
 PS_DTYPE_TABLE(ADD_LOOP)
 #undef ADD_LOOP
+#undef PLAIN_LOOP
 
 #define SIGNED_SGD_LOOP(suffix, T, U, least, greatest)                             \
     static void sgd_##suffix(const struct ps_run *run)                             \
@@ -268,37 +267,29 @@ PS_FLOAT_TABLE(SCAN_PIECE)
 #undef BITS_f64
 #undef BITS_f32
 
-#define FLOATS(rule)                                 \
-    {                                                \
-        [PS_F32] = rule##_f32, [PS_F64] = rule##_f64 \
-    }
 #define WORD(word) #word
 #define TEXT(macro) WORD(macro)
 
-#define EVERY_TYPE(rule)                                                     \
-    {                                                                        \
-        [PS_I32] = rule##_i32, [PS_U32] = rule##_u32, [PS_I64] = rule##_i64, \
-        [PS_U64] = rule##_u64, [PS_F32] = rule##_f32, [PS_F64] = rule##_f64  \
-    }
+/* Where a row of PS_RULE_TABLE has a loop, the loop has the rule's name. */
+#define ENTRY_NONE(TAG, rule, suffix)
+#define ENTRY_OWN(TAG, rule, suffix) [TAG][PS_DTYPE_##suffix] = rule##_##suffix,
+#define ENTRY_PLAIN(TAG, rule, suffix) ENTRY_OWN(TAG, rule, suffix)
+#define ENTRY_NUMBERS(TAG, rule, suffix) ENTRY_OWN(TAG, rule, suffix)
+#define FLOAT_ENTRY(TAG, rule, states, floats, wholes, uses, rate, suffix) \
+    ENTRY_##floats(TAG, rule, suffix)
+#define WHOLE_ENTRY(TAG, rule, states, floats, wholes, uses, rate, suffix) \
+    ENTRY_##wholes(TAG, rule, suffix)
+
+#define FLOAT_ENTRIES(suffix, T, f) PS_RULE_TABLE(FLOAT_ENTRY, suffix)
+#define SIGNED_ENTRIES(suffix, T, U, least, greatest) PS_RULE_TABLE(WHOLE_ENTRY, suffix)
+#define UNSIGNED_ENTRIES(suffix, T, greatest) PS_RULE_TABLE(WHOLE_ENTRY, suffix)
+#define SCAN_ENTRY(suffix, T, f) [PS_DTYPE_##suffix] = scan_##suffix,
+#define OVERFLOWS_ENTRY(TAG, suffix, T, SUM, label) [TAG] = overflows_##suffix,
 
 const struct ps_loops PS_LOOPS_TABLE = {
     .name = TEXT(PS_LOOPS_TABLE),
-    .apply =
-        {
-            [PS_RULE_SGD] = EVERY_TYPE(sgd),
-            [PS_RULE_MOMENTUM] = FLOATS(momentum),
-            [PS_RULE_NESTEROV] = FLOATS(nesterov),
-            [PS_RULE_ADAGRAD] = FLOATS(adagrad),
-            [PS_RULE_RMSPROP] = FLOATS(rmsprop),
-            [PS_RULE_ADADELTA] = FLOATS(adadelta),
-            [PS_RULE_ADAM] = FLOATS(adam),
-            [PS_RULE_ADAMW] = FLOATS(adamw),
-            [PS_RULE_FTRL] = FLOATS(ftrl),
-            [PS_RULE_ASSIGN] = EVERY_TYPE(assign),
-            [PS_RULE_ADD] = EVERY_TYPE(add),
-            [PS_RULE_MAX] = EVERY_TYPE(max),
-            [PS_RULE_MIN] = EVERY_TYPE(min),
-        },
-    .scan = FLOATS(scan),
-    .overflows = EVERY_TYPE(overflows),
+    .apply = {PS_FLOAT_TABLE(FLOAT_ENTRIES) PS_SIGNED_TABLE(SIGNED_ENTRIES)
+                  PS_UNSIGNED_TABLE(UNSIGNED_ENTRIES)},
+    .scan = {PS_FLOAT_TABLE(SCAN_ENTRY)},
+    .overflows = {PS_DTYPE_TABLE(OVERFLOWS_ENTRY)},
 };

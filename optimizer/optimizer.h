@@ -60,40 +60,38 @@ void ps_optimizer_scan_join(struct ps_gradient_scan *scan, const struct ps_gradi
 /* True when ps_optimizer_scan would do anything at all for these settings. */
 bool ps_optimizer_scans(const struct ps_optimizer_settings *settings, enum ps_dtype dtype);
 
-/* X(name): the numbers of one step, each computed in double and rounded once to its type. */
+/* X(name): what one step derives from its settings. Beside it a step has every number of
+ * PS_NUMBER_TABLE as it is. Each is computed in double and rounded once to its type. */
 #define PS_STEP_TABLE(X)                                                                          \
     X(rate)         /* eta: the learning rate at this step (negated by adagrad_reference_sign) */ \
     X(shrink)       /* eta * lambda */                                                            \
-    X(decay)        /* lambda */                                                                  \
     X(step)         /* eta * sqrt(1 - beta_2^t) / (1 - beta_1^t) */                               \
     X(rate_inverse) /* 1 / eta, 0 unless FTRL */                                                  \
-    X(momentum)     /* mu */                                                                      \
-    X(rho)                                                                                        \
-    X(rho_rest) /* 1 - rho */                                                                     \
-    X(beta_1)                                                                                     \
-    X(beta_1_rest) /* 1 - beta_1 */                                                               \
-    X(beta_2)                                                                                     \
-    X(beta_2_rest)     /* 1 - beta_2 */                                                           \
+    X(rho_rest)     /* 1 - rho */                                                                 \
+    X(beta_1_rest)  /* 1 - beta_1 */                                                              \
+    X(beta_2_rest)  /* 1 - beta_2 */                                                              \
     X(epsilon_inside)  /* added under the root, or 0 */                                           \
-    X(epsilon_outside) /* added to the root, or 0; Adam: times sqrt(1 - beta_2^t) */              \
-    X(l1)                                                                                         \
-    X(l2)                                                                                         \
-    X(ftrl_beta)                                                                                  \
-    X(ftrl_l2)                                                                                    \
-    X(clip)  /* clip_value, or infinity */                                                        \
-    X(scale) /* what clip_norm multiplies the gradient by, or 1 */
+    X(epsilon_outside) /* added to the root, or 0; with betas: times sqrt(1 - beta_2^t) */        \
+    X(clip)            /* clip_value, or infinity */                                              \
+    X(scale)           /* what clip_norm multiplies the gradient by, or 1 */
 
-#define PS_STEP_F32(name) float name;
+#define PS_DERIVED_F32(name) float name;
+#define PS_NUMBER_F32(name, use, range, otherwise) float name;
 struct ps_step_f32 {
-    PS_STEP_TABLE(PS_STEP_F32)
+    PS_STEP_TABLE(PS_DERIVED_F32)
+    PS_NUMBER_TABLE(PS_NUMBER_F32)
 };
-#undef PS_STEP_F32
+#undef PS_DERIVED_F32
+#undef PS_NUMBER_F32
 
-#define PS_STEP_F64(name) double name;
+#define PS_DERIVED_F64(name) double name;
+#define PS_NUMBER_F64(name, use, range, otherwise) double name;
 struct ps_step_f64 {
-    PS_STEP_TABLE(PS_STEP_F64)
+    PS_STEP_TABLE(PS_DERIVED_F64)
+    PS_NUMBER_TABLE(PS_NUMBER_F64)
 };
-#undef PS_STEP_F64
+#undef PS_DERIVED_F64
+#undef PS_NUMBER_F64
 
 /* What whole numbers need to know of a step. */
 struct ps_step_whole {

@@ -12,18 +12,30 @@
 struct rule_row {
     const char *name;
     uint32_t states;
+    uint32_t uses; /* PS_USES_... */
     bool integers;
+    double rate;
 };
 
+/* Of the columns that say how loops are made, only NONE on whole numbers matters here. */
+#define WHOLE_NONE false
+#define WHOLE_PLAIN true
+#define WHOLE_NUMBERS true
+#define WHOLE_OWN true
 static const struct rule_row rules[PS_RULE_COUNT] = {
-#define ROW(TAG, name, states, integers) [TAG] = {#name, states, integers},
-    PS_RULE_TABLE(ROW)
+#define ROW(TAG, name, states, floats, wholes, uses, rate, ...) \
+    [TAG] = {#name, states, uses, WHOLE_##wholes, rate},
+    PS_RULE_TABLE(ROW, )
 #undef ROW
 };
+#undef WHOLE_NONE
+#undef WHOLE_PLAIN
+#undef WHOLE_NUMBERS
+#undef WHOLE_OWN
 
 /* What a number may be. Finite it must always be. */
 enum range {
-    RANGE_NONE,     /* this rule has no use for it: ignored */
+    RANGE_ANY,      /* this rule has no use for it: ignored */
     RANGE_ZERO,     /* this rule has no use for it, and would train otherwise than asked: 0 */
     RANGE_POSITIVE, /* above 0, also after rounding to the element type */
     RANGE_FRACTION, /* in [0, 1), also after rounding */
@@ -31,76 +43,29 @@ enum range {
 };
 
 static const char *const range_texts[] = {
-    [RANGE_NONE] = "any",
+    [RANGE_ANY] = "any",
     [RANGE_ZERO] = "0: the rule has no use for it",
     [RANGE_POSITIVE] = "above 0 and within the type",
     [RANGE_FRACTION] = "at least 0 and below 1 as that type",
     [RANGE_AT_LEAST_0] = "at least 0 and within the type",
 };
 
-/* X(field): every number of the settings but the learning rate's. */
-#define NUMBER_TABLE(X)    \
-    X(momentum)            \
-    X(decay)               \
-    X(l2)                  \
-    X(l1)                  \
-    X(rho)                 \
-    X(beta_1)              \
-    X(beta_2)              \
-    X(epsilon)             \
-    X(initial_accumulator) \
-    X(ftrl_beta)           \
-    X(ftrl_l2)             \
-    X(clip_value)          \
-    X(clip_norm)
-
-#define NUMBER_FIELD(field) enum range field;
-struct ranges {
-    NUMBER_TABLE(NUMBER_FIELD)
+/* The numbers of the settings but those of the learning rate. */
+struct number_row {
+    const char *name;
+    size_t offset; /* in the settings */
+    uint32_t use;
+    enum range range;     /* for a rule that uses it */
+    enum range otherwise; /* for all others */
 };
-#undef NUMBER_FIELD
 
-/* A rule's row of ranges: all but what it names has to be 0 or is ignored. */
-#define NO_USE                                                                       \
-    .momentum = RANGE_ZERO, .decay = RANGE_ZERO, .l2 = RANGE_ZERO, .l1 = RANGE_ZERO, \
-    .clip_value = RANGE_ZERO, .clip_norm = RANGE_ZERO
-#define GRADIENT                                                                           \
-    .l2 = RANGE_AT_LEAST_0, .clip_value = RANGE_AT_LEAST_0, .clip_norm = RANGE_AT_LEAST_0, \
-    .l1 = RANGE_ZERO
-
-static const struct ranges float_ranges[PS_RULE_COUNT] = {
-    [PS_RULE_SGD] = {GRADIENT, .decay = RANGE_AT_LEAST_0, .momentum = RANGE_ZERO},
-    [PS_RULE_MOMENTUM] = {GRADIENT, .decay = RANGE_AT_LEAST_0, .momentum = RANGE_FRACTION},
-    [PS_RULE_NESTEROV] = {GRADIENT, .decay = RANGE_AT_LEAST_0, .momentum = RANGE_FRACTION},
-    [PS_RULE_ADAGRAD] = {GRADIENT, .decay = RANGE_AT_LEAST_0, .momentum = RANGE_ZERO,
-                         .epsilon = RANGE_POSITIVE, .initial_accumulator = RANGE_AT_LEAST_0},
-    [PS_RULE_RMSPROP] = {GRADIENT, .decay = RANGE_ZERO, .momentum = RANGE_ZERO,
-                         .epsilon = RANGE_POSITIVE, .rho = RANGE_FRACTION},
-    [PS_RULE_ADADELTA] = {GRADIENT, .decay = RANGE_AT_LEAST_0, .momentum = RANGE_ZERO,
-                          .epsilon = RANGE_POSITIVE, .rho = RANGE_FRACTION},
-    [PS_RULE_ADAM] = {GRADIENT, .decay = RANGE_AT_LEAST_0, .momentum = RANGE_ZERO,
-                      .epsilon = RANGE_POSITIVE, .beta_1 = RANGE_FRACTION,
-                      .beta_2 = RANGE_FRACTION},
-    [PS_RULE_ADAMW] = {GRADIENT, .decay = RANGE_AT_LEAST_0, .momentum = RANGE_ZERO,
-                       .epsilon = RANGE_POSITIVE, .beta_1 = RANGE_FRACTION,
-                       .beta_2 = RANGE_FRACTION},
-    [PS_RULE_FTRL] = {.l2 = RANGE_AT_LEAST_0,
-                      .clip_value = RANGE_AT_LEAST_0,
-                      .clip_norm = RANGE_AT_LEAST_0,
-                      .decay = RANGE_ZERO,
-                      .momentum = RANGE_ZERO,
-                      .l1 = RANGE_AT_LEAST_0,
-                      .ftrl_beta = RANGE_AT_LEAST_0,
-                      .ftrl_l2 = RANGE_AT_LEAST_0,
-                      .initial_accumulator = RANGE_AT_LEAST_0},
-    [PS_RULE_ASSIGN] = {NO_USE},
-    [PS_RULE_ADD] = {NO_USE},
-    [PS_RULE_MAX] = {NO_USE},
-    [PS_RULE_MIN] = {NO_USE},
+static const struct number_row numbers[] = {
+#define ROW(number, use, range, otherwise)                                        \
+    {#number, offsetof(struct ps_optimizer_settings, number), use, RANGE_##range, \
+     RANGE_##otherwise},
+    PS_NUMBER_TABLE(ROW) PS_SHAPED_NUMBER_TABLE(ROW)
+#undef ROW
 };
-static const struct ranges integer_ranges = {NO_USE};
-#undef NO_USE
-#undef GRADIENT
 
 static enum ps_status check_pair(const struct ps_optimizer_settings *settings, enum ps_dtype dtype,
                                  struct ps_error *error);
@@ -138,7 +103,7 @@ static void list_rules(enum ps_dtype dtype, char *text, size_t size)
 static enum ps_status check_pair(const struct ps_optimizer_settings *settings, enum ps_dtype dtype,
                                  struct ps_error *error)
 {
-    char list[128];
+    char list[256];
     list_rules(dtype, list, sizeof list);
     if ((unsigned)settings->rule >= PS_RULE_COUNT)
         return ps_fail(error, PS_ERR_BAD_INPUT, "optimizer %d is unknown; %s allows %s",
@@ -190,7 +155,7 @@ static bool in_range(double number, enum range range, enum ps_dtype dtype)
 {
     if (!isfinite(number))
         return false;
-    if (range == RANGE_NONE)
+    if (range == RANGE_ANY)
         return true;
     double used = rounded(number, dtype);
     if (range == RANGE_ZERO)
@@ -205,25 +170,17 @@ static bool in_range(double number, enum range range, enum ps_dtype dtype)
 static enum ps_status check_numbers(const struct ps_optimizer_settings *settings,
                                     enum ps_dtype dtype, struct ps_error *error)
 {
-    const struct ranges *ranges =
-        ps_dtype_is_float(dtype) ? &float_ranges[settings->rule] : &integer_ranges;
-    const struct {
-        const char *name;
-        double number;
-        enum range range;
-    } numbers[] = {
-#define NUMBER_ROW(field) {#field, settings->field, ranges->field},
-        NUMBER_TABLE(NUMBER_ROW)
-#undef NUMBER_ROW
-    };
-
+    /* Whole numbers know the learning rate alone, whatever their rule uses on floats. */
+    uint32_t uses = ps_dtype_is_float(dtype) ? rules[settings->rule].uses : 0;
     for (size_t i = 0; i < PS_ARRAY_COUNT(numbers); i++) {
-        if (in_range(numbers[i].number, numbers[i].range, dtype))
+        const struct number_row *row = &numbers[i];
+        double number = *(const double *)((const char *)settings + row->offset);
+        enum range range = (uses & row->use) != 0 ? row->range : row->otherwise;
+        if (in_range(number, range, dtype))
             continue;
         return ps_fail(error, PS_ERR_BAD_INPUT, "optimizer %s on %s: %s is %g but must be %s",
-                       rules[settings->rule].name, ps_dtype_name(dtype), numbers[i].name,
-                       numbers[i].number,
-                       isfinite(numbers[i].number) ? range_texts[numbers[i].range] : "finite");
+                       rules[settings->rule].name, ps_dtype_name(dtype), row->name, number,
+                       isfinite(number) ? range_texts[range] : "finite");
     }
     return PS_OK;
 }
@@ -308,10 +265,11 @@ static enum ps_status check_rate(const struct ps_optimizer_settings *settings, e
                        greatest_rate(rate), ps_dtype_name(dtype));
     /* FTRL's weights are a function of the rate itself: one that moves would move them all, and one
      * that reaches 0 would make them NaN. */
-    if (settings->rule == PS_RULE_FTRL &&
+    if (ps_rule_uses(settings->rule, PS_USES_FTRL) &&
         (rate->schedule != PS_SCHEDULE_CONSTANT || !isfinite(rounded(1 / rate->rate, dtype))))
         return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "optimizer ftrl: the learning rate must be constant and above 0");
+                       "optimizer %s: the learning rate must be constant and above 0",
+                       rules[settings->rule].name);
     return PS_OK;
 }
 
@@ -319,6 +277,30 @@ const char *ps_rule_name(enum ps_rule rule)
 {
     PS_ASSERT(rule < PS_RULE_COUNT);
     return rules[rule].name;
+}
+
+bool ps_rule_from_name(const char *name, enum ps_rule *rule)
+{
+    PS_ASSERT(name != NULL && rule != NULL);
+    for (size_t i = 0; i < PS_RULE_COUNT; i++) {
+        if (strcmp(rules[i].name, name) != 0)
+            continue;
+        *rule = (enum ps_rule)i;
+        return true;
+    }
+    return false;
+}
+
+bool ps_rule_uses(enum ps_rule rule, uint32_t uses)
+{
+    PS_ASSERT(rule < PS_RULE_COUNT);
+    return (rules[rule].uses & uses) == uses;
+}
+
+double ps_rule_default_rate(enum ps_rule rule)
+{
+    PS_ASSERT(rule < PS_RULE_COUNT);
+    return rules[rule].rate;
 }
 
 uint32_t ps_rule_states(enum ps_rule rule)
@@ -330,6 +312,25 @@ uint32_t ps_rule_states(enum ps_rule rule)
 double ps_optimizer_state_start(const struct ps_optimizer_settings *settings, uint32_t state)
 {
     PS_ASSERT(state < ps_rule_states(settings->rule));
-    bool starts_high = settings->rule == PS_RULE_ADAGRAD || settings->rule == PS_RULE_FTRL;
+    bool starts_high = ps_rule_uses(settings->rule, PS_USES_ACCUMULATOR);
     return starts_high && state == 0 ? settings->initial_accumulator : 0;
+}
+
+bool ps_optimizer_settings_set(struct ps_optimizer_settings *settings, const char *name,
+                               double value)
+{
+    PS_ASSERT(settings != NULL && name != NULL);
+    for (size_t i = 0; i < PS_ARRAY_COUNT(numbers); i++) {
+        if (strcmp(numbers[i].name, name) != 0)
+            continue;
+        *(double *)((char *)settings + numbers[i].offset) = value;
+        return true;
+    }
+    bool outside = strcmp(name, "epsilon_outside_root") == 0;
+    bool sign = strcmp(name, "adagrad_reference_sign") == 0;
+    if (outside)
+        settings->epsilon_outside_root = value != 0;
+    if (sign)
+        settings->adagrad_reference_sign = value != 0;
+    return outside || sign;
 }

@@ -13,28 +13,13 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "optimizer/rules.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* X(TAG, name, number of state arrays, allowed on integers) */
-#define PS_RULE_TABLE(X)                    \
-    X(PS_RULE_SGD, sgd, 0, true)            \
-    X(PS_RULE_MOMENTUM, momentum, 1, false) \
-    X(PS_RULE_NESTEROV, nesterov, 1, false) \
-    X(PS_RULE_ADAGRAD, adagrad, 1, false)   \
-    X(PS_RULE_RMSPROP, rmsprop, 1, false)   \
-    X(PS_RULE_ADADELTA, adadelta, 2, false) \
-    X(PS_RULE_ADAM, adam, 2, false)         \
-    X(PS_RULE_ADAMW, adamw, 2, false)       \
-    X(PS_RULE_FTRL, ftrl, 2, false)         \
-    X(PS_RULE_ASSIGN, assign, 0, true)      \
-    X(PS_RULE_ADD, add, 0, true)            \
-    X(PS_RULE_MAX, max, 0, true)            \
-    X(PS_RULE_MIN, min, 0, true)
-
-#define PS_RULE_ENUM(TAG, name, states, integers) TAG,
-enum ps_rule { PS_RULE_TABLE(PS_RULE_ENUM) PS_RULE_COUNT };
+#define PS_RULE_ENUM(TAG, name, states, floats, wholes, uses, rate, ...) TAG,
+enum ps_rule { PS_RULE_TABLE(PS_RULE_ENUM, ) PS_RULE_COUNT };
 #undef PS_RULE_ENUM
 
 enum ps_schedule {
@@ -72,34 +57,23 @@ enum ps_nonfinite { PS_NONFINITE_REJECT, PS_NONFINITE_SKIP, PS_NONFINITE_ALLOW }
 
 /* What a push goes through before the rule sees it: each element held in [-clip_value, clip_value],
  * the whole scaled by clip_norm, then l2 * p added. Numbers that a rule has no use for must be 0
- * where they would change training (momentum, decay, l2, l1, clip_*); others are ignored. */
+ * where they would change training (ZERO in PS_NUMBER_TABLE); others are ignored. */
+#define PS_SETTING(number, use, range, otherwise) double number;
 struct ps_optimizer_settings {
     enum ps_rule rule;
     struct ps_learning_rate learning_rate;
-    double momentum; /* MOMENTUM, NESTEROV: mu, in [0, 1) */
-    double decay;    /* lambda, as each rule defines it; none in RMSPROP, FTRL and whole numbers */
-    double l2;       /* l2 * p is added to the clipped gradient (PyTorch's weight_decay) */
-    double l1;       /* FTRL only */
-    double rho;      /* RMSPROP, ADADELTA: in [0, 1) */
-    double beta_1;   /* ADAM, ADAMW: in [0, 1) */
-    double beta_2;
-    double epsilon;             /* above 0 where a rule divides by a root */
-    double initial_accumulator; /* ADAGRAD, FTRL: start value of the first accumulator */
-    double ftrl_beta;           /* FTRL: added to the root of the accumulator */
-    double ftrl_l2;             /* FTRL: the proximal L2 term, a thing of its own beside l2 */
-    bool
-        epsilon_outside_root; /* ADAGRAD, ADAM: sqrt(A) + eps instead of sqrt(A + eps), which is the
-                                * reference's. RMSPROP and ADAMW always add it outside, ADADELTA
-                                * always inside, as PyTorch does. */
+    PS_NUMBER_TABLE(PS_SETTING)
+    PS_SHAPED_NUMBER_TABLE(PS_SETTING)
+    bool epsilon_outside_root; /* sqrt(A) + eps instead of sqrt(A + eps), which is the reference's,
+                                  * where the rule leaves the choice (rules.h) */
     bool adagrad_reference_sign; /* ADAGRAD: the old system's wrong sign, for comparison only */
-    double clip_value;           /* 0: off; else each gradient element is held in [-c, c] */
-    double clip_norm;            /* 0: off; else the push is scaled so that its L2 norm is <= c */
     enum ps_overflow overflow;   /* ADD on integers */
     enum ps_rounding rounding;   /* SGD on integers */
     enum ps_nonfinite nonfinite; /* floats */
     uint64_t seed;               /* stochastic rounding */
     bool gradient_unsigned; /* integer SGD on unsigned: gradient of type T, not its signed twin */
 };
+#undef PS_SETTING
 
 /* Is this rule with these numbers possible on this type?
  *
@@ -110,8 +84,22 @@ struct ps_optimizer_settings {
 PS_MUST_USE enum ps_status ps_optimizer_settings_check(const struct ps_optimizer_settings *settings,
                                                        enum ps_dtype dtype, struct ps_error *error);
 
+/* Sets one number or flag of the settings by its name ("beta_1", "epsilon_outside_root"); for a flag
+ * everything but 0 is true. False when the settings have no such field; nothing has changed. */
+bool ps_optimizer_settings_set(struct ps_optimizer_settings *settings, const char *name,
+                               double value);
+
 /* "sgd", "adamw" ... Static. */
 const char *ps_rule_name(enum ps_rule rule);
+
+/* Finds a rule by that name. False when there is none; `*rule` is then unchanged. */
+bool ps_rule_from_name(const char *name, enum ps_rule *rule);
+
+/* Does the rule use all of `uses` (PS_USES_... of rules.h)? */
+bool ps_rule_uses(enum ps_rule rule, uint32_t uses);
+
+/* The learning rate to train with where nobody names one; 0 for a rule that is no descent. */
+double ps_rule_default_rate(enum ps_rule rule);
 
 /* How many state arrays, each of the parameter's type and length, the rule keeps: 0, 1 or 2. */
 uint32_t ps_rule_states(enum ps_rule rule);

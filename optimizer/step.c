@@ -11,15 +11,11 @@
 
 static void fill_rates(const struct ps_optimizer_settings *settings, uint64_t number,
                        struct ps_step_f64 *numbers);
-static void fill_adam(const struct ps_optimizer_settings *settings, uint64_t number,
-                      struct ps_step_f64 *numbers);
+static void fill_betas(const struct ps_optimizer_settings *settings, uint64_t number,
+                       struct ps_step_f64 *numbers);
 static void fill_epsilon(const struct ps_optimizer_settings *settings, uint64_t number,
                          struct ps_step_f64 *numbers);
-
-static bool is_adam(enum ps_rule rule)
-{
-    return rule == PS_RULE_ADAM || rule == PS_RULE_ADAMW;
-}
+static void round_once(const struct ps_step_f64 *wide, struct ps_step_f32 *narrow);
 
 /* Decides about a push that holds something not finite: refuse, skip or go on. */
 static enum ps_status judge(const struct ps_optimizer_settings *settings,
@@ -59,13 +55,11 @@ enum ps_status ps_optimizer_prepare(const struct ps_optimizer_settings *settings
     step->parameter_id = parameter_id;
     step->skip = skip;
     fill_rates(settings, number, &step->f64);
-    if (is_adam(settings->rule))
-        fill_adam(settings, number, &step->f64);
+    if (ps_rule_uses(settings->rule, PS_USES_BETAS))
+        fill_betas(settings, number, &step->f64);
     fill_epsilon(settings, number, &step->f64);
     step->f64.scale = ps_norm_scale(settings->clip_norm, square_sum);
-#define ROUND_ONCE(name) step->f32.name = (float)step->f64.name;
-    PS_STEP_TABLE(ROUND_ONCE)
-#undef ROUND_ONCE
+    round_once(&step->f64, &step->f32);
     step->whole = (struct ps_step_whole){.rate = step->f64.rate,
                                          .number = number,
                                          .parameter_id = parameter_id,
@@ -75,40 +69,45 @@ enum ps_status ps_optimizer_prepare(const struct ps_optimizer_settings *settings
     return PS_OK;
 }
 
+/* The only place where a number of a step loses digits. */
+static void round_once(const struct ps_step_f64 *wide, struct ps_step_f32 *narrow)
+{
+#define ROUND(name) narrow->name = (float)wide->name;
+#define ROUND_NUMBER(name, use, range, otherwise) ROUND(name)
+    PS_STEP_TABLE(ROUND)
+    PS_NUMBER_TABLE(ROUND_NUMBER)
+#undef ROUND_NUMBER
+#undef ROUND
+}
+
 static void fill_rates(const struct ps_optimizer_settings *settings, uint64_t number,
                        struct ps_step_f64 *numbers)
 {
+#define COPY(name, use, range, otherwise) numbers->name = settings->name;
+    PS_NUMBER_TABLE(COPY)
+#undef COPY
     double rate = ps_learning_rate_at(&settings->learning_rate, number);
     bool reversed = settings->rule == PS_RULE_ADAGRAD && settings->adagrad_reference_sign;
     numbers->rate = reversed ? -rate : rate;
-    numbers->rate_inverse = settings->rule == PS_RULE_FTRL ? 1 / rate : 0;
+    numbers->rate_inverse = ps_rule_uses(settings->rule, PS_USES_FTRL) ? 1 / rate : 0;
     numbers->shrink = numbers->rate * settings->decay;
-    numbers->decay = settings->decay;
-    numbers->momentum = settings->momentum;
-    numbers->rho = settings->rho;
     numbers->rho_rest = 1 - settings->rho;
-    numbers->l1 = settings->l1;
-    numbers->l2 = settings->l2;
-    numbers->ftrl_beta = settings->ftrl_beta;
-    numbers->ftrl_l2 = settings->ftrl_l2;
     numbers->clip = settings->clip_value > 0 ? settings->clip_value : (double)INFINITY;
 }
 
-/* sqrt(1 - beta_2^t), which only the Adams have. */
+/* sqrt(1 - beta_2^t), which only rules with betas have. */
 static double second_correction(const struct ps_optimizer_settings *settings, uint64_t number)
 {
-    if (!is_adam(settings->rule))
+    if (!ps_rule_uses(settings->rule, PS_USES_BETAS))
         return 1;
     return sqrt(1 - ps_power(settings->beta_2, (double)number));
 }
 
-static void fill_adam(const struct ps_optimizer_settings *settings, uint64_t number,
-                      struct ps_step_f64 *numbers)
+static void fill_betas(const struct ps_optimizer_settings *settings, uint64_t number,
+                       struct ps_step_f64 *numbers)
 {
     double first = 1 - ps_power(settings->beta_1, (double)number);
-    numbers->beta_1 = settings->beta_1;
     numbers->beta_1_rest = 1 - settings->beta_1;
-    numbers->beta_2 = settings->beta_2;
     numbers->beta_2_rest = 1 - settings->beta_2;
     numbers->step = numbers->rate * second_correction(settings, number) / first;
 }
@@ -116,8 +115,8 @@ static void fill_adam(const struct ps_optimizer_settings *settings, uint64_t num
 static void fill_epsilon(const struct ps_optimizer_settings *settings, uint64_t number,
                          struct ps_step_f64 *numbers)
 {
-    bool always = settings->rule == PS_RULE_RMSPROP || settings->rule == PS_RULE_ADAMW;
-    bool asked = settings->epsilon_outside_root && settings->rule != PS_RULE_ADADELTA;
+    bool always = ps_rule_uses(settings->rule, PS_EPSILON_OUTSIDE);
+    bool asked = settings->epsilon_outside_root && !ps_rule_uses(settings->rule, PS_EPSILON_INSIDE);
     bool outside = always || asked;
     numbers->epsilon_inside = outside ? 0 : settings->epsilon;
     numbers->epsilon_outside =

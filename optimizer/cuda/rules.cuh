@@ -9,61 +9,40 @@
 #ifndef PS_OPTIMIZER_CUDA_RULES_CUH
 #define PS_OPTIMIZER_CUDA_RULES_CUH
 
-#include "optimizer/adadelta.rule.h"
-#include "optimizer/adagrad.rule.h"
-#include "optimizer/adam.rule.h"
-#include "optimizer/adamw.rule.h"
-#include "optimizer/add.rule.h"
-#include "optimizer/assign.rule.h"
 #include "optimizer/cuda/gradient.cuh"
-#include "optimizer/ftrl.rule.h"
-#include "optimizer/integer_sgd.rule.h"
-#include "optimizer/max.rule.h"
-#include "optimizer/min.rule.h"
-#include "optimizer/momentum.rule.h"
-#include "optimizer/nesterov.rule.h"
-#include "optimizer/rmsprop.rule.h"
-#include "optimizer/sgd.rule.h"
+#define PS_RULES_ARITHMETIC
+#include "optimizer/rules.h"
 
 /* ADD that wraps counts as a rule of its own here. */
 #define ADD_WRAPPING PS_RULE_COUNT
 
-/* X(TAG, rule, states, suffix, T): what a float type allows ... */
-#define PS_FLOAT_RULES(X, suffix, T)             \
-    X(PS_RULE_SGD, sgd, 0, suffix, T)            \
-    X(PS_RULE_MOMENTUM, momentum, 1, suffix, T)  \
-    X(PS_RULE_NESTEROV, nesterov, 1, suffix, T)  \
-    X(PS_RULE_ADAGRAD, adagrad, 1, suffix, T)    \
-    X(PS_RULE_RMSPROP, rmsprop, 1, suffix, T)    \
-    X(PS_RULE_ADADELTA, adadelta, 2, suffix, T)  \
-    X(PS_RULE_ADAM, adam, 2, suffix, T)          \
-    X(PS_RULE_ADAMW, adamw, 2, suffix, T)        \
-    X(PS_RULE_FTRL, ftrl, 2, suffix, T)          \
-    X(PS_RULE_ASSIGN, assign, 0, suffix, T)      \
-    X(PS_RULE_ADD, add_saturating, 0, suffix, T) \
-    X(PS_RULE_MAX, max, 0, suffix, T)            \
-    X(PS_RULE_MIN, min, 0, suffix, T)
+/* A row of PS_RULE_TABLE becomes X(TAG, rule, states, suffix, T) where the rule has a loop. */
+#define ROW_NONE(X, TAG, rule, states, suffix, T)
+#define ROW_OWN(X, TAG, rule, states, suffix, T) X(TAG, rule, states, suffix, T)
+#define ROW_PLAIN(X, TAG, rule, states, suffix, T) X(TAG, rule, states, suffix, T)
+#define ROW_NUMBERS(X, TAG, rule, states, suffix, T) X(TAG, rule, states, suffix, T)
+#define FLOAT_ROW(TAG, rule, states, floats, wholes, uses, rate, X, suffix, T) \
+    ROW_##floats(X, TAG, rule, states, suffix, T)
+#define WHOLE_ROW(TAG, rule, states, floats, wholes, uses, rate, X, suffix, T) \
+    ROW_##wholes(X, TAG, rule, states, suffix, T)
 
-/* ... and what whole numbers do. */
-#define PS_WHOLE_RULES(X, suffix, T)             \
-    X(PS_RULE_SGD, sgd, 0, suffix, T)            \
-    X(PS_RULE_ASSIGN, assign, 0, suffix, T)      \
-    X(PS_RULE_ADD, add_saturating, 0, suffix, T) \
-    X(ADD_WRAPPING, add_wrapping, 0, suffix, T)  \
-    X(PS_RULE_MAX, max, 0, suffix, T)            \
-    X(PS_RULE_MIN, min, 0, suffix, T)
+/* What a float type allows, and what whole numbers do. */
+#define PS_FLOAT_RULES(X, suffix, T) PS_RULE_TABLE(FLOAT_ROW, X, suffix, T)
+#define PS_WHOLE_RULES(X, suffix, T)       \
+    PS_RULE_TABLE(WHOLE_ROW, X, suffix, T) \
+    X(ADD_WRAPPING, add_wrapping, 0, suffix, T)
 
 /* One element: what the rule does not have, it leaves alone. */
 #define ONE(rule, suffix, T)                                                               \
     PS_DEVICE void one_##rule##_##suffix(const struct STEP_##suffix *step, uint64_t index, \
                                          T *value, T *first, T *second, T pushed)
 
-#define ONE_PLAIN(rule, suffix, T)           \
+#define ONE_SIMPLE(rule, call, suffix, T)    \
     ONE(rule, suffix, T)                     \
     {                                        \
         (void)step, (void)index;             \
         (void)first, (void)second;           \
-        ps_##rule##_##suffix(value, pushed); \
+        ps_##call##_##suffix(value, pushed); \
     }
 #define ONE_0(rule, suffix, T)                     \
     ONE(rule, suffix, T)                           \
@@ -83,31 +62,40 @@
         (void)index;                                              \
         ps_##rule##_##suffix(step, value, first, second, pushed); \
     }
-#define ONE_FLOAT(suffix, T, f) \
-    ONE_0(sgd, suffix, T)       \
-    ONE_1(momentum, suffix, T)  \
-    ONE_1(nesterov, suffix, T)  \
-    ONE_1(adagrad, suffix, T)   \
-    ONE_1(rmsprop, suffix, T)   \
-    ONE_2(adadelta, suffix, T)  \
-    ONE_2(adam, suffix, T)      \
-    ONE_2(adamw, suffix, T)     \
-    ONE_2(ftrl, suffix, T)
-PS_FLOAT_TABLE(ONE_FLOAT)
-#undef ONE_FLOAT
+/* The elements of one row; those that are OWN come below. */
+#define ONES_NONE(rule, states, suffix, T)
+#define ONES_OWN(rule, states, suffix, T)
+#define ONES_PLAIN(rule, states, suffix, T) ONE_SIMPLE(rule, rule, suffix, T)
+#define ONES_NUMBERS(rule, states, suffix, T) ONE_##states(rule, suffix, T)
+#define FLOAT_ONE(TAG, rule, states, floats, wholes, uses, rate, suffix, T) \
+    ONES_##floats(rule, states, suffix, T)
+#define WHOLE_ONE(TAG, rule, states, floats, wholes, uses, rate, suffix, T) \
+    ONES_##wholes(rule, states, suffix, T)
+#define FLOAT_ONES(suffix, T, f) PS_RULE_TABLE(FLOAT_ONE, suffix, T)
+#define SIGNED_ONES(suffix, T, U, least, greatest) PS_RULE_TABLE(WHOLE_ONE, suffix, T)
+#define UNSIGNED_ONES(suffix, T, greatest) PS_RULE_TABLE(WHOLE_ONE, suffix, T)
+PS_FLOAT_TABLE(FLOAT_ONES)
+PS_SIGNED_TABLE(SIGNED_ONES)
+PS_UNSIGNED_TABLE(UNSIGNED_ONES)
+#undef FLOAT_ONES
+#undef SIGNED_ONES
+#undef UNSIGNED_ONES
+#undef FLOAT_ONE
+#undef WHOLE_ONE
+#undef ONES_NONE
+#undef ONES_OWN
+#undef ONES_PLAIN
+#undef ONES_NUMBERS
 #undef ONE_0
 #undef ONE_1
 #undef ONE_2
 
-#define ONE_EVERY(TAG, suffix, T, SUM, label) \
-    ONE_PLAIN(assign, suffix, T)              \
-    ONE_PLAIN(max, suffix, T)                 \
-    ONE_PLAIN(min, suffix, T)                 \
-    ONE_PLAIN(add_saturating, suffix, T)      \
-    ONE_PLAIN(add_wrapping, suffix, T)
-PS_DTYPE_TABLE(ONE_EVERY)
-#undef ONE_EVERY
-#undef ONE_PLAIN
+#define ONE_ADD(TAG, suffix, T, SUM, label)    \
+    ONE_SIMPLE(add, add_saturating, suffix, T) \
+    ONE_SIMPLE(add_wrapping, add_wrapping, suffix, T)
+PS_DTYPE_TABLE(ONE_ADD)
+#undef ONE_ADD
+#undef ONE_SIMPLE
 
 #define ONE_SIGNED(suffix, T, U, least, greatest)    \
     ONE(sgd, suffix, T)                              \
