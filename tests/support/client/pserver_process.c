@@ -5,26 +5,36 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define READY_MS 30000
 
-static void become_server(int log, const char *program, const char *listen,
+/* Spawned, not forked: the test has threads, and a fork of a process with threads that a sanitizer
+ * watches may stop for ever before the program takes its place. setpriv lets the server die with
+ * the test. */
+static pid_t spawn_server(int log, const char *program, const char *listen,
                           const char *const *arguments)
 {
-    const char *all[32] = {program, "--listen", listen};
-    for (size_t i = 0; arguments[i] != NULL && i < 28; i++)
-        all[3 + i] = arguments[i];
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(log, 2);
-    execv(program, (char *const *)(uintptr_t)all);
-    _exit(127);
+    const char *all[32] = {"setpriv", "--pdeathsig", "KILL", program, "--listen", listen};
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+    for (size_t i = 0; arguments[i] != NULL; i++) {
+        ck_assert_uint_lt(i, 24);
+        all[6 + i] = arguments[i];
+    }
+    ck_assert_int_eq(posix_spawn_file_actions_init(&actions), 0);
+    ck_assert_int_eq(posix_spawn_file_actions_adddup2(&actions, log, STDERR_FILENO), 0);
+    ck_assert_int_eq(
+        posix_spawnp(&pid, all[0], &actions, NULL, (char *const *)(uintptr_t)all, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    return pid;
 }
 
 /* Reads the log up to the line that says where the server listens. */
@@ -39,7 +49,7 @@ static void read_address(struct pserver_process *process)
             return;
         }
         struct pollfd readable = {process->log, POLLIN, 0};
-        ck_assert_int_eq(poll(&readable, 1, READY_MS), 1);
+        ck_assert_msg(poll(&readable, 1, READY_MS) == 1, "no word of the server after: %s", text);
         ssize_t got = read(process->log, text + size, sizeof text - 1 - size);
         ck_assert_msg(got > 0, "the server ended: %s", text);
         size += (size_t)got;
@@ -52,10 +62,7 @@ void pserver_process_start(struct pserver_process *process, const char *program,
 {
     int ends[2];
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
-    process->pid = fork();
-    ck_assert_int_ge(process->pid, 0);
-    if (process->pid == 0)
-        become_server(ends[1], program, listen, arguments);
+    process->pid = spawn_server(ends[1], program, listen, arguments);
     close(ends[1]);
     process->log = ends[0];
     read_address(process);
