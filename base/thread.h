@@ -19,6 +19,7 @@ enum ps_lock_rank {
     PS_RANK_COORDINATOR = 1, /* server/: coordination state */
     PS_RANK_TABLE,           /* server/core: the name table and the cut of a snapshot */
     PS_RANK_PARAMETER,       /* server/core: one parameter; never two at a time */
+    PS_RANK_STAGING,         /* server/core: requests in ranges; asks the sessions within */
     PS_RANK_GATHER,          /* server/core: small gradients on their way to a device */
     PS_RANK_CLIENT,          /* client/: the client's state */
     PS_RANK_QUEUE,           /* hand-over queues between threads */

@@ -6,7 +6,7 @@
 #include "fuzz_target.h"
 
 #include "optimizer/encoded.h"
-#include "server/core/update/parameter.h"
+#include "server/core/update/update.h"
 #include "tests/support/fault_heap.h"
 
 #include <stdlib.h>

@@ -94,7 +94,7 @@ static enum ps_status look(struct ps_service *service, const struct ps_init_requ
         return PS_OK;
     return ps_sessions_look(&service->sessions, &request->request,
                             ps_fingerprint_of_init(request, content), ps_service_unix_us(service),
-                            is_repeat, error);
+                            is_repeat, NULL, error);
 }
 
 /* Puts a range to the others of its request; the last brings all of them, which go on as one. */

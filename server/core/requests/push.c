@@ -5,9 +5,7 @@
 #include "base/assert.h"
 #include "optimizer/encoded.h"
 #include "server/core/requests/service_state.h"
-#include "server/core/requests/staged_part.h"
 #include "server/core/sessions/fingerprint.h"
-#include "server/core/update/gradient_check.h"
 
 #include <inttypes.h>
 
@@ -16,7 +14,7 @@ struct outcome {
     struct ps_push_reply reply;
     struct ps_device_due due; /* of the parameter: also a repeat waits for the first */
     bool wakes_writer;
-    struct ps_pull *made; /* borrowed; where the caller wants what a range has made, or NULL */
+    struct ps_pull *early_values; /* borrowed; where the caller wants those of a range, or NULL */
 };
 
 static enum ps_status push_in_cut(struct ps_service *service, const struct ps_push_request *request,
@@ -31,36 +29,30 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
 static enum ps_status push_part(struct ps_service *service, struct ps_parameter *parameter,
                                 const struct ps_push_request *request, struct outcome *outcome,
                                 struct ps_error *error);
-static enum ps_status was_applied(struct ps_service *service, const struct ps_push_request *range,
-                                  bool *is_repeat, struct ps_error *error);
-static enum ps_status look_at_part(struct ps_service *service, struct ps_parameter *parameter,
-                                   struct ps_part *part, struct ps_error *error);
-static void give_made(struct ps_service *service, const struct ps_added *added,
-                      struct ps_elements range, struct ps_pull *made);
+static void offer_early(struct ps_service *service, struct ps_parameter *parameter,
+                        struct ps_part *part);
+static void give_early_values(struct ps_service *service, const struct ps_added *added,
+                              struct ps_elements range, struct outcome *outcome);
 static enum ps_status push_staged(struct ps_service *service, struct ps_parameter *parameter,
-                                  struct ps_push_request *whole, struct ps_staged *staged,
+                                  const struct ps_push_request *last, const struct ps_added *added,
                                   struct outcome *outcome, struct ps_error *error);
-static enum ps_status note_staged(struct ps_service *service, struct ps_parameter *parameter,
-                                  const struct ps_push_request *request, struct outcome *outcome,
-                                  struct ps_error *error);
-static bool is_ahead(struct ps_service *service, struct ps_parameter *parameter,
-                     const struct ps_part *part);
 static enum ps_status push_once(struct ps_service *service, struct ps_parameter *parameter,
-                                const struct ps_push_request *request, struct ps_ahead *ahead,
+                                const struct ps_push_request *request, struct ps_update *early,
                                 struct outcome *outcome, struct ps_error *error);
+static struct ps_push_reply repeated(struct ps_session_answer answer);
 static enum ps_status apply(struct ps_service *service, struct ps_parameter *parameter,
                             const struct ps_push_request *request, uint32_t fingerprint,
-                            struct ps_ahead *ahead, struct outcome *outcome,
+                            struct ps_update *early, struct outcome *outcome,
                             struct ps_error *error);
 static enum ps_status update(const struct ps_service *service, struct ps_parameter *parameter,
-                             const struct ps_push_request *request, struct ps_ahead *ahead,
+                             const struct ps_push_request *request, struct ps_update *early,
                              struct ps_journal_place *place, uint64_t *version,
                              struct ps_error *error);
 static void begin_wait(struct ps_service *service, enum ps_ack ack, struct outcome *outcome,
                        struct ps_push_wait *wait);
 static void count(const struct ps_service *service, const struct ps_push_request *request,
                   const struct ps_push_reply *reply, uint64_t start_unix_ns);
-static void count_attempt(const struct ps_service *service, enum ps_status status);
+static void count_early(const struct ps_service *service, enum ps_status status);
 
 enum ps_status ps_service_push(struct ps_service *service, const struct ps_push_request *request,
                                struct ps_push_reply *reply, struct ps_push_wait *wait,
@@ -72,10 +64,10 @@ enum ps_status ps_service_push(struct ps_service *service, const struct ps_push_
 enum ps_status ps_service_push_range(struct ps_service *service,
                                      const struct ps_push_request *request,
                                      struct ps_push_reply *reply, struct ps_push_wait *wait,
-                                     struct ps_pull *made, struct ps_error *error)
+                                     struct ps_pull *early_values, struct ps_error *error)
 {
     struct ps_push_wait unused;
-    struct outcome outcome = {.made = made};
+    struct outcome outcome = {.early_values = early_values};
     uint64_t start_unix_ns = ps_unix_ns(service->clock);
     ps_rwlock_read(&service->cut);
     enum ps_status status = push_in_cut(service, request, &outcome, error);
@@ -105,9 +97,9 @@ uint64_t ps_service_push_work(struct ps_service *service, const struct ps_push_r
 {
     if (request->range.count == 0 || !request->request.present)
         return request->content.size;
-    if (ps_staging_way(&service->staging, &request->request) == PS_STAGING_AHEAD)
+    uint64_t present = 0;
+    if (ps_staging_way(&service->staging, &request->request, &present) == PS_STAGING_EARLY)
         return 0;
-    uint64_t present = ps_staging_present(&service->staging, &request->request);
     ps_rwlock_read(&service->cut);
     const struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
     uint64_t total = parameter != NULL ? parameter->spec->count : 0;
@@ -193,7 +185,7 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
     PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, request->encoding,
                                      request->content.size, error));
     if (!request->request.present)
-        return push_once(service, parameter, request, NULL, outcome, error);
+        return apply(service, parameter, request, 0, NULL, outcome, error);
     PS_TRY(ps_staging_check_whole(&service->staging, &request->request, PS_METHOD_PUSH,
                                   request->name, error));
     PS_TRY(push_once(service, parameter, request, NULL, outcome, error));
@@ -201,154 +193,118 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
     return PS_OK;
 }
 
-/* Puts a range to the others of its request. The last one brings all of them, which go on as one;
- * a range of what was applied before is answered as that is. */
+/* Puts a range to the others of its request. The last one brings all of them, which go on as one; a
+ * range of what was applied before is answered as that was. Values that a range makes are given out
+ * only while they may still become a version, or as part of the version that they became: what an
+ * overtaken update has made is nobody's. */
 static enum ps_status push_part(struct ps_service *service, struct ps_parameter *parameter,
                                 const struct ps_push_request *request, struct outcome *outcome,
                                 struct ps_error *error)
 {
-    struct ps_push_request whole = *request;
+    const struct ps_parameter_spec *spec = parameter->spec;
     bool is_native = ps_encoding_is_native(request->encoding, request->dtype);
     struct ps_part part = {.method = PS_METHOD_PUSH,
                            .id = &request->request,
                            .name = request->name,
                            .dtype = request->dtype,
                            .encoding = is_native ? PS_ENCODING_NATIVE : request->encoding,
-                           .total = parameter->spec->count,
+                           .total = spec->count,
                            .range = request->range,
                            .content = request->content,
-                           .hold = request->hold};
+                           .hold = request->hold,
+                           .spec = spec,
+                           .keeps = service->queue.journals,
+                           .sessions = &service->sessions,
+                           .fingerprint = ps_fingerprint_of_push(request, (struct ps_view){0}),
+                           .unix_us = ps_service_unix_us(service)};
     struct ps_added added;
-    bool is_repeat = false;
-    PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, PS_ENCODING_NATIVE,
-                                     ps_parameter_spec_bytes(parameter->spec), error));
-    if (request->request.present)
-        PS_TRY(was_applied(service, request, &is_repeat, error));
-    if (is_repeat)
-        return push_once(service, parameter, request, NULL, outcome, error);
-    PS_TRY(look_at_part(service, parameter, &part, error));
+    PS_TRY(ps_service_check_gradient(spec, request->dtype, PS_ENCODING_NATIVE,
+                                     ps_parameter_spec_bytes(spec), error));
+    offer_early(service, parameter, &part);
     enum ps_status status =
         ps_staging_add(&service->staging, &part, ps_now_ms(service->clock), &added, error);
-    if (added.ahead_failed != PS_OK)
-        count_attempt(service, added.ahead_failed);
-    whole.range = (struct ps_elements){0};
-    whole.content = added.content;
-    whole.hold = added.hold;
-    if (status == PS_OK && added.staged != NULL)
-        status = push_staged(service, parameter, &whole, added.staged, outcome, error);
-    else if (status == PS_OK)
-        status = note_staged(service, parameter, request, outcome, error);
-    if (status == PS_OK && added.made != NULL && outcome->made != NULL &&
-        (outcome->reply.staged || outcome->reply.version == added.version))
-        give_made(service, &added, request->range, outcome->made);
-    ps_blocks_release(added.made);
+    count_early(service, added.early_failed);
+    if (status == PS_OK && added.is_repeat)
+        outcome->reply = repeated(added.answer);
+    else if (status == PS_OK && added.staged != NULL)
+        status = push_staged(service, parameter, request, &added, outcome, error);
+    else
+        outcome->reply.staged = status == PS_OK;
+    if (status == PS_OK)
+        give_early_values(service, &added, request->range, outcome);
+    ps_blocks_release(added.early_values);
     ps_service_count_ranges(service);
     return status;
 }
 
-/* Was the push applied that this range is of? The content of all of it is not known here. */
-static enum ps_status was_applied(struct ps_service *service, const struct ps_push_request *range,
-                                  bool *is_repeat, struct ps_error *error)
+/* Whether the first part of a push comes with an early update. Not with pairs, which leave most
+ * blocks alone: an early update makes all of them anew. It is begun here, since that takes the
+ * parameter's lock, under which no staging may wait; whether it is wanted, the staging says. */
+static void offer_early(struct ps_service *service, struct ps_parameter *parameter,
+                        struct ps_part *part)
 {
-    return ps_sessions_look(&service->sessions, &range->request,
-                            ps_fingerprint_of_push(range, (struct ps_view){0}),
-                            ps_service_unix_us(service), is_repeat, error);
+    if (part->id->present && part->encoding != PS_ENCODING_TOP_K &&
+        ps_staging_way(&service->staging, part->id, NULL) == PS_STAGING_UNKNOWN)
+        part->early = ps_update_create_early(parameter);
 }
 
-/* What can be said of a range before the others are there. */
-static enum ps_status look_at_part(struct ps_service *service, struct ps_parameter *parameter,
-                                   struct ps_part *part, struct ps_error *error)
+static void give_early_values(struct ps_service *service, const struct ps_added *added,
+                              struct ps_elements range, struct outcome *outcome)
 {
-    const struct ps_gradient gradient = {.content = part->content, .encoding = part->encoding};
-    PS_TRY(ps_staged_part_check(part, error));
-    PS_TRY(ps_gradient_check_range(parameter->spec, gradient, part->range, error));
-    part->is_plain = !is_ahead(service, parameter, part) &&
-                     ps_gradient_range_is_plain(parameter->spec, gradient, part->range.count);
-    return PS_OK;
-}
-
-static void give_made(struct ps_service *service, const struct ps_added *added,
-                      struct ps_elements range, struct ps_pull *made)
-{
-    if (!ps_pull_made(added->made, added->version, range, made->reply.encoding, made))
+    struct ps_pull *wanted = outcome->early_values;
+    if (added->early_values == NULL || wanted == NULL)
         return;
-    made->reply.life = service->chain.life;
-    ps_counter_add(service->metrics.pull_bytes, made->reply.content.size);
-    if (made->encoded != NULL)
-        ps_counter_add(service->metrics.pull_encoded_bytes, made->reply.content.size);
+    if (!outcome->reply.staged && outcome->reply.version != added->version)
+        return;
+    if (!ps_pull_made(added->early_values, added->version, range, wanted->reply.encoding, wanted))
+        return;
+    PS_ASSERT(wanted->reply.range.first == range.first);
+    wanted->reply.life = service->chain.life;
+    ps_counter_add(service->metrics.pull_bytes, wanted->reply.content.size);
+    if (wanted->encoded != NULL)
+        ps_counter_add(service->metrics.pull_encoded_bytes, wanted->reply.content.size);
 }
 
-/* All ranges are there. */
+/* All ranges are there: `last` was the last of them, and the whole says what it said. An early
+ * update that was overtaken and whose ranges were not kept is forgotten by then, and all of it has
+ * to come again: the client is told that its range waits for others. */
 static enum ps_status push_staged(struct ps_service *service, struct ps_parameter *parameter,
-                                  struct ps_push_request *whole, struct ps_staged *staged,
+                                  const struct ps_push_request *last, const struct ps_added *added,
                                   struct outcome *outcome, struct ps_error *error)
 {
-    struct ps_ahead *ahead = ps_staged_ahead(staged);
-    whole->is_plain = ps_staged_is_plain(staged);
-    enum ps_status status = push_once(service, parameter, whole, ahead, outcome, error);
-    ps_staging_end(&service->staging, staged, status);
-    if (ahead == NULL || status != PS_ERR_CONFLICT)
+    struct ps_update *early = ps_staged_early(added->staged);
+    struct ps_push_request whole = *last;
+    whole.range = (struct ps_elements){0};
+    whole.content = added->content;
+    whole.hold = added->hold;
+    whole.is_plain = ps_staged_is_plain(added->staged);
+    enum ps_status status = push_once(service, parameter, &whole, early, outcome, error);
+    ps_staging_end(&service->staging, added->staged, status);
+    if (early == NULL || status != PS_ERR_CONFLICT)
         return status;
-    outcome->reply.staged = true; /* forgotten: all of it is to come again */
+    outcome->reply.staged = true;
     return PS_OK;
 }
 
-/* The push may have been applied between our looking and our adding: then what we added to is a
- * second beginning of it, which nobody will complete. */
-static enum ps_status note_staged(struct ps_service *service, struct ps_parameter *parameter,
-                                  const struct ps_push_request *request, struct outcome *outcome,
-                                  struct ps_error *error)
-{
-    bool is_repeat = false;
-    PS_TRY(was_applied(service, request, &is_repeat, error));
-    outcome->reply.staged = !is_repeat;
-    if (!is_repeat)
-        return PS_OK;
-    ps_staging_forget(&service->staging, &request->request);
-    return push_once(service, parameter, request, NULL, outcome, error);
-}
-
-/* Is the part to be applied as it comes? Begins an attempt with the first one. Not with pairs,
- * which leave most blocks alone: an attempt makes all of them anew. */
-static bool is_ahead(struct ps_service *service, struct ps_parameter *parameter,
-                     const struct ps_part *part)
-{
-    if (!part->id->present)
-        return false;
-    enum ps_staging_way way = ps_staging_way(&service->staging, part->id);
-    if (way != PS_STAGING_UNKNOWN)
-        return way == PS_STAGING_AHEAD;
-    struct ps_ahead *ahead = part->encoding != PS_ENCODING_TOP_K ? ps_ahead_begin(parameter) : NULL;
-    if (ahead == NULL)
-        return false;
-    if (ps_staging_offer(&service->staging, part, ahead, service->queue.journals,
-                         ps_now_ms(service->clock)))
-        return true;
-    ps_ahead_release(ahead);
-    return false;
-}
-
-/* A repeat is answered as it was the first time. Of a repeat that is a range, the content is not
- * that of the push: only the subject is compared. */
+/* A push under a request id: whole when it comes here, in one piece or put together. The session is
+ * committed behind the update and before anybody is answered, so a repeat finds one or the other:
+ * the request under way, or its answer. */
 static enum ps_status push_once(struct ps_service *service, struct ps_parameter *parameter,
-                                const struct ps_push_request *request, struct ps_ahead *ahead,
+                                const struct ps_push_request *request, struct ps_update *early,
                                 struct outcome *outcome, struct ps_error *error)
 {
-    if (!request->request.present)
-        return apply(service, parameter, request, 0, NULL, outcome, error);
     struct ps_sessions *sessions = &service->sessions;
     struct ps_session_call call;
-    bool is_range = ps_staging_is_part(request->range, parameter->spec->count);
-    uint32_t fingerprint =
-        ps_fingerprint_of_push(request, is_range ? (struct ps_view){0} : request->content);
+    uint32_t fingerprint = ps_fingerprint_of_push(request, request->content);
+    PS_ASSERT(request->request.present);
+    PS_ASSERT(!ps_staging_is_part(request->range, parameter->spec->count));
     PS_TRY(ps_sessions_begin(sessions, &request->request, fingerprint, ps_service_unix_us(service),
                              &call, error));
     if (call.is_repeat) {
-        outcome->reply = (struct ps_push_reply){
-            .version = call.answer.version, .duplicate = true, .position = call.answer.position};
+        outcome->reply = repeated(call.answer);
         return PS_OK;
     }
-    enum ps_status status = apply(service, parameter, request, fingerprint, ahead, outcome, error);
+    enum ps_status status = apply(service, parameter, request, fingerprint, early, outcome, error);
     if (status != PS_OK) {
         ps_sessions_abort(sessions, &call);
         return status;
@@ -361,18 +317,29 @@ static enum ps_status push_once(struct ps_service *service, struct ps_parameter 
     return PS_OK;
 }
 
+/* A repeat is answered as it was the first time. */
+static struct ps_push_reply repeated(struct ps_session_answer answer)
+{
+    return (struct ps_push_reply){
+        .version = answer.version, .duplicate = true, .position = answer.position};
+}
+
+/* The record is made outside all locks: it may copy the gradient. It has its position from the
+ * commit of the update, or none, and then it goes as if it had never been. */
 static enum ps_status apply(struct ps_service *service, struct ps_parameter *parameter,
                             const struct ps_push_request *request, uint32_t fingerprint,
-                            struct ps_ahead *ahead, struct outcome *outcome, struct ps_error *error)
+                            struct ps_update *early, struct outcome *outcome,
+                            struct ps_error *error)
 {
     struct ps_journal_place place;
     PS_TRY(ps_journal_place_init(&place, &service->queue, request, fingerprint, service->epoch,
                                  error));
     uint64_t version = 0;
-    enum ps_status status = update(service, parameter, request, ahead, &place, &version, error);
+    enum ps_status status = update(service, parameter, request, early, &place, &version, error);
     ps_journal_place_release(&place);
     if (status != PS_OK)
         return status;
+    PS_ASSERT(version > 0 && place.position > 0);
     atomic_fetch_add(&service->push_count, 1);
     ps_counter_add(service->metrics.push_bytes, request->content.size);
     ps_counter_add(service->metrics.push_copied_bytes, place.copied_bytes);
@@ -382,18 +349,20 @@ static enum ps_status apply(struct ps_service *service, struct ps_parameter *par
     return PS_OK;
 }
 
-/* The attempt, if there is one; a gradient whose attempt was overtaken in the ordinary way, if it
- * was kept. */
+/* What was applied early is committed. Where that was overtaken, or there was none, the gradient is
+ * applied as a whole, if it is here. */
 static enum ps_status update(const struct ps_service *service, struct ps_parameter *parameter,
-                             const struct ps_push_request *request, struct ps_ahead *ahead,
+                             const struct ps_push_request *request, struct ps_update *early,
                              struct ps_journal_place *place, uint64_t *version,
                              struct ps_error *error)
 {
     const struct ps_gradient gradient = {request->content, request->encoding, request->is_plain};
-    if (ahead != NULL) {
-        enum ps_status status = ps_ahead_commit(ahead, place, version, error);
+    if (early != NULL) {
+        enum ps_status status = ps_update_commit(early, place, version, error);
         bool was_kept = gradient.content.piece_count > 0;
-        count_attempt(service, status);
+        if (status == PS_OK)
+            ps_counter_add(service->metrics.pushes_early, 1);
+        count_early(service, status);
         if (status != PS_ERR_CONFLICT || !was_kept)
             return status;
     }
@@ -432,16 +401,14 @@ static void count(const struct ps_service *service, const struct ps_push_request
                          now > start_unix_ns ? (double)(now - start_unix_ns) / 1e9 : 0);
 }
 
-/* What became of an attempt; one that may be made again is not over. */
-static void count_attempt(const struct ps_service *service, enum ps_status status)
+/* Why an early update has failed; other statuses are not its end, and it may be committed again. */
+static void count_early(const struct ps_service *service, enum ps_status status)
 {
     const struct ps_core_metrics *metrics = &service->metrics;
-    if (status == PS_OK)
-        ps_counter_add(metrics->pushes_ahead, 1);
-    else if (status == PS_ERR_CONFLICT)
-        ps_counter_add(metrics->ahead_overtaken, 1);
+    if (status == PS_ERR_CONFLICT)
+        ps_counter_add(metrics->early_overtaken, 1);
     else if (status == PS_ERR_BAD_INPUT)
-        ps_counter_add(metrics->ahead_not_finite, 1);
+        ps_counter_add(metrics->early_not_finite, 1);
     else if (status == PS_ERR_NO_MEMORY)
-        ps_counter_add(metrics->ahead_without_memory, 1);
+        ps_counter_add(metrics->early_without_memory, 1);
 }

@@ -226,8 +226,8 @@ PS_MUST_USE enum ps_status ps_service_push(struct ps_service *service,
                                            struct ps_error *error);
 
 /* The same for a range of a gradient whose caller wants the values that come of it. Where the range
- * was applied ahead of the rest (ahead.h), `*made` has them: its content is theirs, its version the
- * one that they will be part of. They are not a version's yet: they hold if the push gets that
+ * was applied ahead of the rest (update.h), `*made` has them: its content is theirs, its version
+ * the one that they will be part of. They are not a version's yet: they hold if the push gets that
  * version in the end. Otherwise `*made`, which was zeroed but for reply.encoding, that they are
  * wanted in, is left alone. NULL: not wanted. */
 struct ps_pull;

@@ -57,7 +57,7 @@ void ps_staged_release(void *self)
     struct ps_staged_part *part, *next;
     LL_FOREACH_SAFE(staged->parts, part, next)
         ps_staged_part_release(staged->memory, part);
-    ps_ahead_release(staged->ahead);
+    ps_update_destroy(staged->early);
     ps_release(staged->memory, staged->pieces);
     ps_release(staged->memory, staged);
 }
@@ -125,9 +125,9 @@ bool ps_staged_is_plain(const struct ps_staged *staged)
     return is_plain;
 }
 
-struct ps_ahead *ps_staged_ahead(const struct ps_staged *staged)
+struct ps_update *ps_staged_early(const struct ps_staged *staged)
 {
-    return staged->has_failed ? NULL : staged->ahead;
+    return staged->has_failed ? NULL : staged->early;
 }
 
 void ps_staged_count(struct ps_staged *staged, struct ps_staged_part *part)

@@ -34,9 +34,9 @@ struct ps_staged {
     bool applying;
     bool is_listed;                /* false: forgotten while it was being applied, or over */
     bool keeps;                    /* the content of its parts */
-    bool has_failed;               /* the attempt */
-    struct ps_ahead *ahead;        /* owned; NULL: there is no attempt */
-    size_t working;                /* parts that are being applied ahead */
+    bool has_failed;               /* the early update */
+    struct ps_update *early;       /* owned; NULL: there is none */
+    size_t working;                /* parts that are being applied or looked at */
     uint64_t present;              /* elements that are there */
     struct ps_staged_part *parts;  /* owned; by rising range */
     struct ps_staged_part *newest; /* the one added last */

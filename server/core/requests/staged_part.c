@@ -86,8 +86,7 @@ struct ps_staged_part *ps_staged_part_create(const struct ps_allocator *memory,
             from->hold.drop(kept);
         return NULL;
     }
-    *part = (struct ps_staged_part){
-        .range = from->range, .is_plain = from->is_plain, .kept = kept, .drop = from->hold.drop};
+    *part = (struct ps_staged_part){.range = from->range, .kept = kept, .drop = from->hold.drop};
     if (kept != NULL) {
         for (size_t i = 0; i < piece_count; i++)
             part->pieces[i] = from->content.pieces[i];

@@ -14,8 +14,8 @@
 struct ps_staged_part {
     struct ps_staged_part *next;
     struct ps_elements range;
-    bool is_plain;
-    bool is_there; /* counted; false while it is being applied ahead */
+    bool is_plain; /* every element is known to be finite */
+    bool is_there; /* counted; false while it is being applied or looked at */
     void *kept;
     void (*drop)(void *kept);
     struct ps_view content;

@@ -1,33 +1,44 @@
-/* A list of what is staged; each with its parts in the order of their ranges. */
+/* A list of what is staged; each with its parts in the order of their ranges. It is short: a client
+ * has a few requests in ranges under way, and the room is bounded. */
 #include "server/core/requests/staging.h"
 
 #include "base/assert.h"
 #include "server/core/requests/staged.h"
 #include "server/core/requests/staging_room.h"
+#include "server/core/update/gradient_check.h"
 
 #include <utlist.h>
 
+static enum ps_status check_part(const struct ps_part *part, struct ps_error *error);
+static enum ps_status add_locked(struct ps_staging *staging, const struct ps_part *part,
+                                 uint64_t now_ms, struct ps_update **early, struct ps_added *added,
+                                 struct ps_error *error);
 static void drop_idle(struct ps_staging *staging, uint64_t now_ms);
 static void expire(struct ps_staging *staging, struct ps_staged *staged);
-static struct ps_staged *find_attempt(const struct ps_staging *staging,
-                                      const struct ps_parameter_spec *spec);
-static enum ps_status find_or_begin(struct ps_staging *staging, const struct ps_part *part,
-                                    uint64_t now_ms, struct ps_staged **staged,
-                                    struct ps_error *error);
-static enum ps_status begin(struct ps_staging *staging, const struct ps_part *part, uint64_t bytes,
+static struct ps_staged *find(const struct ps_staging *staging, const struct ps_request_id *id);
+static enum ps_status begin(struct ps_staging *staging, const struct ps_part *part, uint64_t now_ms,
+                            struct ps_update **early, struct ps_added *added,
+                            struct ps_staged **staged, struct ps_error *error);
+static enum ps_status let_in(struct ps_staging *staging, const struct ps_part *part,
+                             uint64_t now_ms, struct ps_update **early, struct ps_staged **staged,
+                             struct ps_error *error);
+static bool may_have(struct ps_staging *staging, const struct ps_part *part,
+                     const struct ps_update *early, uint64_t bytes, uint64_t now_ms);
+static enum ps_status enter(struct ps_staging *staging, const struct ps_part *part, uint64_t bytes,
                             uint64_t now_ms, struct ps_staged **staged, struct ps_error *error);
 static enum ps_status add_to(struct ps_staging *staging, struct ps_staged *staged,
                              const struct ps_part *part, struct ps_added *added, bool *whole,
                              struct ps_error *error);
-static void apply_part(struct ps_staging *staging, struct ps_staged *staged,
-                       struct ps_staged_part *part, struct ps_view content, struct ps_added *added);
+static void work_on(struct ps_staging *staging, struct ps_staged *staged,
+                    struct ps_staged_part *part, const struct ps_part *from,
+                    struct ps_added *added);
 static void unlink_staged(struct ps_staging *staging, struct ps_staged *staged);
 
 void ps_staging_init(struct ps_staging *staging, const struct ps_allocator *memory,
                      uint64_t bytes_max)
 {
     *staging = (struct ps_staging){.memory = memory, .bytes_max = bytes_max};
-    ps_mutex_init(&staging->lock, PS_RANK_QUEUE);
+    ps_mutex_init(&staging->lock, PS_RANK_STAGING);
 }
 
 void ps_staging_fini(struct ps_staging *staging)
@@ -52,66 +63,73 @@ bool ps_staging_is_part(struct ps_elements range, uint64_t total)
 enum ps_status ps_staging_add(struct ps_staging *staging, const struct ps_part *part,
                               uint64_t now_ms, struct ps_added *added, struct ps_error *error)
 {
-    struct ps_staged *found = NULL;
-    bool whole = false;
+    struct ps_update *early = part->early;
     *added = (struct ps_added){0};
-    PS_TRY(ps_staged_part_check(part, error));
-    ps_mutex_lock(&staging->lock);
-    drop_idle(staging, now_ms);
-    enum ps_status status = find_or_begin(staging, part, now_ms, &found, error);
+    enum ps_status status = check_part(part, error);
     if (status == PS_OK) {
-        found->used_ms = now_ms;
-        ps_staged_keep(found); /* it may be forgotten meanwhile */
-        status = add_to(staging, found, part, added, &whole, error);
-        if (whole)
-            status = ps_staged_make_whole(found, &added->content, error);
-        if (status == PS_OK && whole) {
-            found->applying = true;
-            added->staged = ps_staged_keep(found); /* for the one who applies it */
-            added->hold = (struct ps_hold){ps_staged_keep, ps_staged_release, found};
-        }
-        if (found->parts == NULL && found->is_listed)
-            unlink_staged(staging, found);
-        ps_staged_release(found);
+        ps_mutex_lock(&staging->lock);
+        drop_idle(staging, now_ms);
+        status = add_locked(staging, part, now_ms, &early, added, error);
+        ps_mutex_unlock(&staging->lock);
     }
-    ps_mutex_unlock(&staging->lock);
+    /* The early update that was not wanted goes without the lock: it may be the last that holds a
+     * version of many blocks. */
+    ps_update_destroy(early);
     return status;
 }
 
-enum ps_staging_way ps_staging_way(struct ps_staging *staging, const struct ps_request_id *id)
+/* All that can be said of a part before the others are there: its length first, since the scales
+ * and indices are read by it. */
+static enum ps_status check_part(const struct ps_part *part, struct ps_error *error)
+{
+    const struct ps_gradient gradient = {.content = part->content, .encoding = part->encoding};
+    PS_TRY(ps_staged_part_check(part, error));
+    return part->spec != NULL ? ps_gradient_check_range(part->spec, gradient, part->range, error)
+                              : PS_OK;
+}
+
+/* The request keeps a reference of ours while its part is worked on: it may be forgotten meanwhile.
+ * */
+static enum ps_status add_locked(struct ps_staging *staging, const struct ps_part *part,
+                                 uint64_t now_ms, struct ps_update **early, struct ps_added *added,
+                                 struct ps_error *error)
+{
+    struct ps_staged *found = find(staging, part->id);
+    bool whole = false;
+    if (found != NULL)
+        PS_TRY(ps_staged_check_same(found, part, error));
+    else
+        PS_TRY(begin(staging, part, now_ms, early, added, &found, error));
+    if (added->is_repeat)
+        return PS_OK;
+    found->used_ms = now_ms;
+    ps_staged_keep(found);
+    enum ps_status status = add_to(staging, found, part, added, &whole, error);
+    if (whole)
+        status = ps_staged_make_whole(found, &added->content, error);
+    if (status == PS_OK && whole) {
+        found->applying = true;
+        added->staged = ps_staged_keep(found); /* for the caller, who applies it */
+        added->hold = (struct ps_hold){ps_staged_keep, ps_staged_release, found};
+    }
+    if (found->parts == NULL && found->is_listed)
+        unlink_staged(staging, found);
+    ps_staged_release(found);
+    return status;
+}
+
+enum ps_staging_way ps_staging_way(struct ps_staging *staging, const struct ps_request_id *id,
+                                   uint64_t *present)
 {
     enum ps_staging_way way = PS_STAGING_UNKNOWN;
     ps_mutex_lock(&staging->lock);
-    for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
-        if (ps_staged_is_of(it, id))
-            way = it->ahead != NULL && !it->has_failed ? PS_STAGING_AHEAD : PS_STAGING_PARTS;
+    const struct ps_staged *staged = find(staging, id);
+    if (staged != NULL)
+        way = ps_staged_early(staged) != NULL ? PS_STAGING_EARLY : PS_STAGING_PARTS;
+    if (present != NULL)
+        *present = staged != NULL ? staged->present : 0;
     ps_mutex_unlock(&staging->lock);
     return way;
-}
-
-bool ps_staging_offer(struct ps_staging *staging, const struct ps_part *part,
-                      struct ps_ahead *ahead, bool keeps, uint64_t now_ms)
-{
-    struct ps_staged *staged = NULL;
-    if (ps_staged_part_check(part, NULL) != PS_OK)
-        return false;
-    uint64_t bytes = ps_ahead_bytes(ahead) + (keeps ? ps_staged_part_whole_bytes(part) : 0);
-    ps_mutex_lock(&staging->lock);
-    drop_idle(staging, now_ms);
-    struct ps_staged *rival = find_attempt(staging, ps_ahead_spec(ahead));
-    if (rival != NULL && ps_staging_room_yields(rival, part->id, now_ms)) {
-        expire(staging, rival);
-        rival = NULL;
-    }
-    bool is_wanted = bytes <= staging->bytes_max / 2 && rival == NULL;
-    for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
-        is_wanted = is_wanted && !ps_staged_is_of(it, part->id);
-    if (is_wanted && begin(staging, part, bytes, now_ms, &staged, NULL) == PS_OK) {
-        staged->ahead = ahead;
-        staged->keeps = keeps;
-    }
-    ps_mutex_unlock(&staging->lock);
-    return staged != NULL;
 }
 
 enum ps_status ps_staging_check_whole(struct ps_staging *staging, const struct ps_request_id *id,
@@ -122,22 +140,11 @@ enum ps_status ps_staging_check_whole(struct ps_staging *staging, const struct p
     if (atomic_load(&staging->count) == 0)
         return PS_OK;
     ps_mutex_lock(&staging->lock);
-    for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
-        if (ps_staged_is_of(it, id) && (it->method != method || !ps_bytes_equal(it->name, name)))
-            status = ps_staged_refuse_other(it, name, error);
+    const struct ps_staged *staged = find(staging, id);
+    if (staged != NULL && (staged->method != method || !ps_bytes_equal(staged->name, name)))
+        status = ps_staged_refuse_other(staged, name, error);
     ps_mutex_unlock(&staging->lock);
     return status;
-}
-
-uint64_t ps_staging_present(struct ps_staging *staging, const struct ps_request_id *id)
-{
-    uint64_t present = 0;
-    ps_mutex_lock(&staging->lock);
-    for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
-        if (ps_staged_is_of(it, id))
-            present = it->present;
-    ps_mutex_unlock(&staging->lock);
-    return present;
 }
 
 void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum ps_status status)
@@ -161,10 +168,8 @@ void ps_staging_forget(struct ps_staging *staging, const struct ps_request_id *i
     if (atomic_load(&staging->count) == 0)
         return;
     ps_mutex_lock(&staging->lock);
-    struct ps_staged *staged = staging->first;
-    while (staged != NULL && !ps_staged_is_of(staged, id))
-        staged = staged->next;
-    if (staged != NULL && !staged->applying)
+    struct ps_staged *staged = find(staging, id);
+    if (staged != NULL)
         unlink_staged(staging, staged);
     ps_mutex_unlock(&staging->lock);
 }
@@ -185,17 +190,18 @@ static void drop_idle(struct ps_staging *staging, uint64_t now_ms)
             expire(staging, staged);
 }
 
-/* There is one at most. */
-static struct ps_staged *find_attempt(const struct ps_staging *staging,
-                                      const struct ps_parameter_spec *spec)
+static struct ps_staged *find(const struct ps_staging *staging, const struct ps_request_id *id)
 {
     struct ps_staged *staged = staging->first;
-    while (staged != NULL && (staged->ahead == NULL || ps_ahead_spec(staged->ahead) != spec))
+    while (staged != NULL && !ps_staged_is_of(staged, id))
         staged = staged->next;
+    PS_ASSERT(staged == NULL || staged->is_listed);
     return staged;
 }
 
-/* As long as somebody gives way. */
+/* ---- Beginning ---- */
+
+/* There is room as long as somebody gives way. */
 static enum ps_status make_room(struct ps_staging *staging, const struct ps_request_id *id,
                                 uint64_t bytes, uint64_t now_ms, struct ps_error *error)
 {
@@ -210,19 +216,60 @@ static enum ps_status make_room(struct ps_staging *staging, const struct ps_requ
     return PS_OK;
 }
 
-static enum ps_status find_or_begin(struct ps_staging *staging, const struct ps_part *part,
-                                    uint64_t now_ms, struct ps_staged **out, struct ps_error *error)
+/* Asks whether the request was applied, and lets it in if not. The count is raised first: who
+ * commits this request at this moment either did so before we ask, and is seen, or looks at the
+ * count behind that, and waits for the lock to take our entry out. */
+static enum ps_status begin(struct ps_staging *staging, const struct ps_part *part, uint64_t now_ms,
+                            struct ps_update **early, struct ps_added *added,
+                            struct ps_staged **staged, struct ps_error *error)
 {
-    for (struct ps_staged *it = staging->first; it != NULL; it = it->next) {
-        if (!ps_staged_is_of(it, part->id))
-            continue;
-        *out = it;
-        return ps_staged_check_same(it, part, error);
-    }
-    return begin(staging, part, ps_staged_part_whole_bytes(part), now_ms, out, error);
+    enum ps_status status = PS_OK;
+    PS_ASSERT(*staged == NULL);
+    staging->count++;
+    if (part->sessions != NULL)
+        status = ps_sessions_look(part->sessions, part->id, part->fingerprint, part->unix_us,
+                                  &added->is_repeat, &added->answer, error);
+    if (status == PS_OK && !added->is_repeat)
+        status = let_in(staging, part, now_ms, early, staged, error);
+    if (*staged == NULL)
+        staging->count--;
+    return status;
 }
 
-static enum ps_status begin(struct ps_staging *staging, const struct ps_part *part, uint64_t bytes,
+/* With the early update that is offered, where there is room for its blocks; else without. */
+static enum ps_status let_in(struct ps_staging *staging, const struct ps_part *part,
+                             uint64_t now_ms, struct ps_update **early, struct ps_staged **staged,
+                             struct ps_error *error)
+{
+    uint64_t kept = ps_staged_part_whole_bytes(part);
+    if (*early == NULL)
+        return enter(staging, part, kept, now_ms, staged, error);
+    uint64_t bytes = ps_update_early_bytes(*early) + (part->keeps ? kept : 0);
+    if (!may_have(staging, part, *early, bytes, now_ms) ||
+        enter(staging, part, bytes, now_ms, staged, NULL) != PS_OK)
+        return enter(staging, part, kept, now_ms, staged, error);
+    (*staged)->early = *early;
+    (*staged)->keeps = part->keeps;
+    *early = NULL;
+    return PS_OK;
+}
+
+/* One early update per parameter: of two, one would be in vain. */
+static bool may_have(struct ps_staging *staging, const struct ps_part *part,
+                     const struct ps_update *early, uint64_t bytes, uint64_t now_ms)
+{
+    const struct ps_parameter_spec *spec = ps_update_early_spec(early);
+    struct ps_staged *rival = staging->first;
+    while (rival != NULL && (rival->early == NULL || ps_update_early_spec(rival->early) != spec))
+        rival = rival->next;
+    if (rival != NULL && ps_staging_room_yields(rival, part->id, now_ms)) {
+        expire(staging, rival);
+        rival = NULL;
+    }
+    return rival == NULL && bytes <= staging->bytes_max / 2;
+}
+
+static enum ps_status enter(struct ps_staging *staging, const struct ps_part *part, uint64_t bytes,
                             uint64_t now_ms, struct ps_staged **out, struct ps_error *error)
 {
     PS_TRY(make_room(staging, part->id, bytes, now_ms, error));
@@ -234,7 +281,6 @@ static enum ps_status begin(struct ps_staging *staging, const struct ps_part *pa
     staged->is_listed = true;
     LL_PREPEND(staging->first, staged);
     staging->bytes += staged->bytes;
-    staging->count++;
     *out = staged;
     return PS_OK;
 }
@@ -255,28 +301,37 @@ static enum ps_status add_to(struct ps_staging *staging, struct ps_staged *stage
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a range");
     part->next = *place;
     *place = part;
-    if (staged->ahead != NULL && !staged->has_failed)
-        apply_part(staging, staged, part, from->content, added);
+    if (ps_staged_early(staged) != NULL || from->spec != NULL)
+        work_on(staging, staged, part, from, added);
     else
         ps_staged_count(staged, part);
     *whole = staged->is_listed && staged->present == staged->total;
     return PS_OK;
 }
 
-/* The lock is not held meanwhile. What then was forgotten counts no more. */
-static void apply_part(struct ps_staging *staging, struct ps_staged *staged,
-                       struct ps_staged_part *part, struct ps_view content, struct ps_added *added)
+/* Applies a part early, or looks at it; without the lock, which is held again at the end, since
+ * other threads do the same with other parts. A request that is forgotten meanwhile counts no more.
+ * */
+static void work_on(struct ps_staging *staging, struct ps_staged *staged,
+                    struct ps_staged_part *part, const struct ps_part *from, struct ps_added *added)
 {
+    const struct ps_gradient gradient = {.content = from->content, .encoding = staged->encoding};
+    struct ps_update *early = ps_staged_early(staged);
+    enum ps_status status = PS_OK;
+    bool is_plain = true;
     staged->working++;
     ps_mutex_unlock(&staging->lock);
-    const struct ps_gradient gradient = {.content = content, .encoding = staged->encoding};
-    enum ps_status status = ps_ahead_apply(staged->ahead, part->range, gradient);
-    if (status == PS_OK)
-        added->made = ps_ahead_made(staged->ahead, &added->version);
+    if (early != NULL)
+        status = ps_update_apply(early, part->range, gradient, NULL);
+    else
+        is_plain = ps_gradient_range_is_plain(from->spec, gradient, part->range.count);
+    if (early != NULL && status == PS_OK)
+        added->early_values = ps_update_early_values(early, &added->version);
     ps_mutex_lock(&staging->lock);
+    PS_ASSERT(staged->working > 0);
     staged->working--;
-    part->is_plain = status == PS_OK;
-    added->ahead_failed = staged->has_failed ? PS_OK : status;
+    part->is_plain = is_plain && status == PS_OK;
+    added->early_failed = staged->has_failed ? PS_OK : status;
     staged->has_failed = staged->has_failed || status != PS_OK;
     if (staged->keeps || !staged->has_failed)
         ps_staged_count(staged, part);

@@ -8,7 +8,7 @@ bool ps_staging_room_is_idle(const struct ps_staged *staged, uint64_t idle_ms, u
     return !ps_staged_is_busy(staged) && now_ms >= staged->used_ms + idle_ms;
 }
 
-/* Would it not fit even alone? Of an attempt never. */
+/* Would it not fit even alone? Of an early update never. */
 static bool is_outsized(const struct ps_staging *staging, uint64_t bytes)
 {
     return bytes > staging->bytes_max;
@@ -23,7 +23,7 @@ uint64_t ps_staging_room_reserved(const struct ps_staging *staging, uint64_t byt
 static struct ps_staged *find_outsized(const struct ps_staging *staging)
 {
     struct ps_staged *it = staging->first;
-    while (it != NULL && (it->ahead != NULL || !is_outsized(staging, it->content_bytes)))
+    while (it != NULL && (it->early != NULL || !is_outsized(staging, it->content_bytes)))
         it = it->next;
     return it;
 }

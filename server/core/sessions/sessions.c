@@ -337,16 +337,21 @@ static void end_call(struct ps_session_call *call)
 
 enum ps_status ps_sessions_look(struct ps_sessions *sessions, const struct ps_request_id *request,
                                 uint32_t fingerprint, uint64_t now_us, bool *is_repeat,
-                                struct ps_error *error)
+                                struct ps_session_answer *answer, struct ps_error *error)
 {
     PS_TRY(check_id(request, error));
     const struct ps_session_slot *repeat = NULL;
     ps_mutex_lock(&sessions->lock);
-    enum ps_status status = classify(sessions, ps_session_find(sessions, request->client_id),
-                                     request, fingerprint, now_us, &repeat, error);
-    ps_mutex_unlock(&sessions->lock);
+    struct ps_session_entry *entry = ps_session_find(sessions, request->client_id);
+    enum ps_status status = classify(sessions, entry, request, fingerprint, now_us, &repeat, error);
     if (status == PS_OK)
         *is_repeat = repeat != NULL;
+    if (status == PS_OK && repeat != NULL) {
+        ps_session_touch(sessions, entry, now_us);
+        if (answer != NULL)
+            *answer = repeat->answer;
+    }
+    ps_mutex_unlock(&sessions->lock);
     return status;
 }
 

@@ -144,13 +144,15 @@ void ps_sessions_commit(struct ps_sessions *sessions, struct ps_session_call *ca
 /* The request was refused, and may come again. */
 void ps_sessions_abort(struct ps_sessions *sessions, struct ps_session_call *call);
 
-/* Was this request applied? Changes nothing. `*is_repeat` is written on PS_OK.
+/* Was this request applied? A repeat is the client's newest sign of life; otherwise nothing
+ * changes. `*is_repeat` is written on PS_OK, and for a repeat `*answer`, which may be NULL.
  *
  * PS_ERR_BAD_INPUT, PS_ERR_STALE_SESSION, PS_ERR_ID_REUSED   as ps_sessions_begin
  */
 PS_MUST_USE enum ps_status ps_sessions_look(struct ps_sessions *sessions,
                                             const struct ps_request_id *request,
                                             uint32_t fingerprint, uint64_t now_us, bool *is_repeat,
+                                            struct ps_session_answer *answer,
                                             struct ps_error *error);
 
 /* Remembers a request of the journal: no rule is asked, the clients of the journal were all let in.

@@ -16,6 +16,6 @@ void ps_core_metrics_init(struct ps_core_metrics *metrics, struct ps_metrics *re
     metrics->field =                                          \
         ps_metrics_counter(registry, "ps_ahead_failed_total", \
                            "Gradients whose ranges were applied as they came, in vain.", labels);
-    PS_AHEAD_FAILED_TABLE(REGISTER)
+    PS_EARLY_FAILED_TABLE(REGISTER)
 #undef REGISTER
 }

@@ -35,7 +35,7 @@
     X(gauge, staged, "ps_staged_requests", "Requests that wait for ranges.")                      \
     X(counter, staged_expired, "ps_staged_expired_requests_total",                                \
       "Requests in ranges that were dropped: the rest did not come.")                             \
-    X(counter, pushes_ahead, "ps_pushes_ahead_total",                                             \
+    X(counter, pushes_early, "ps_pushes_ahead_total",                                             \
       "Gradients in ranges that were applied as they came, before all was there.")                \
     X(gauge, pinned_bytes, "ps_pinned_bytes", "Bytes of versions that are read in ranges.")       \
     X(histogram, push_seconds, "ps_push_seconds", "Time to apply one gradient.")                  \
@@ -69,18 +69,18 @@
       "When the newest checkpoint was taken, in seconds since 1970.")
 
 /* X(field, labels): why such an attempt came to nothing. */
-#define PS_AHEAD_FAILED_TABLE(X)                    \
-    X(ahead_overtaken, "reason=\"overtaken\"")      \
-    X(ahead_without_memory, "reason=\"no_memory\"") \
-    X(ahead_not_finite, "reason=\"not_finite\"")
+#define PS_EARLY_FAILED_TABLE(X)                    \
+    X(early_overtaken, "reason=\"overtaken\"")      \
+    X(early_without_memory, "reason=\"no_memory\"") \
+    X(early_not_finite, "reason=\"not_finite\"")
 
 struct ps_core_metrics {
 #define PS_CORE_METRICS_FIELD(kind, field, name, help) struct ps_##kind *field;
     PS_CORE_METRICS_TABLE(PS_CORE_METRICS_FIELD)
 #undef PS_CORE_METRICS_FIELD
-#define PS_AHEAD_FAILED_FIELD(field, labels) struct ps_counter *field;
-    PS_AHEAD_FAILED_TABLE(PS_AHEAD_FAILED_FIELD)
-#undef PS_AHEAD_FAILED_FIELD
+#define PS_EARLY_FAILED_FIELD(field, labels) struct ps_counter *field;
+    PS_EARLY_FAILED_TABLE(PS_EARLY_FAILED_FIELD)
+#undef PS_EARLY_FAILED_FIELD
 };
 
 /* Registers all of them; `registry` may be NULL: then every field is. */

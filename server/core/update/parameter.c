@@ -1,4 +1,4 @@
-/* A parameter's life, and reading it. Updating it is in parameter_push.c. */
+/* A parameter's life, and reading it. Updating it is in update.c. */
 #include "server/core/update/parameter.h"
 
 #include "base/assert.h"
@@ -55,7 +55,7 @@ static struct ps_parameter *create_head(struct ps_parameter_spec *spec)
         return NULL;
     ps_mutex_init(&parameter->lock, PS_RANK_PARAMETER);
     atomic_init(&parameter->updating, 0);
-    atomic_init(&parameter->ahead_rest, 0);
+    atomic_init(&parameter->early_pause, 0);
     parameter->spec = ps_parameter_spec_acquire(spec);
     return parameter;
 }
@@ -171,11 +171,19 @@ enum ps_status ps_parameter_hold_reserve(struct ps_parameter *parameter,
     return PS_OK;
 }
 
-void ps_parameter_version_release(struct ps_parameter_version *held)
+void ps_parameter_version_release_arrays(struct ps_parameter_version *held)
 {
     ps_blocks_release(held->values);
-    for (size_t i = 0; i < PS_STATES_MAX; i++)
+    held->values = NULL;
+    for (size_t i = 0; i < PS_STATES_MAX; i++) {
         ps_blocks_release(held->states[i]);
+        held->states[i] = NULL;
+    }
+}
+
+void ps_parameter_version_release(struct ps_parameter_version *held)
+{
+    ps_parameter_version_release_arrays(held);
     if (held->store != NULL)
         held->store->plugin->snapshot_release(held->snapshot);
     ps_parameter_spec_release(held->spec);

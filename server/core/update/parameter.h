@@ -29,9 +29,10 @@ struct ps_parameter {
     struct ps_blocks *states[PS_STATES_MAX]; /* as many as the rule has, then NULL */
     uint64_t version;                        /* pushes applied */
     uint64_t step;                           /* steps of the optimizer; a skipped push is none */
-    atomic_size_t updating;      /* bytes that a push is at work on, with the lock; 0: none is. Read
+    atomic_size_t updating; /* bytes that a push is at work on, with the lock; 0: none is. Read
                                without it, by who can do something else meanwhile */
-    _Atomic uint32_t ahead_rest; /* pushes that are not to be applied ahead; without it (ahead.h) */
+    _Atomic uint32_t early_pause; /* pushes in ranges that begin no early update; without the lock
+                                     (update.h) */
 };
 
 /* One version of a parameter, held. */
@@ -67,24 +68,6 @@ bool ps_parameter_on_device(const struct ps_parameter *parameter);
 PS_MUST_USE enum ps_status ps_parameter_set(struct ps_parameter *parameter, struct ps_view content,
                                             struct ps_error *error);
 
-/* Applies one gradient of the right type and length (the caller has checked both: see
- * ps_encoding_check). The push goes in at `place` (NULL: it has its position already, it is
- * replayed) when nothing else can fail.
- *
- * PS_OK                `*version` is the parameter's after it
- * PS_ERR_BAD_INPUT     an element that is not finite, scales or indices that cannot be
- * PS_ERR_OUT_OF_RANGE  overflow=fail, and an element would overflow
- * PS_ERR_NO_MEMORY     somebody holds the present version and there is no memory for another
- *                      or what ps_journal_queue_put gave
- * PS_ERR_UNAVAILABLE   the device is dead: nobody may be told anything of this parameter any more
- * On any other failure nothing has changed. On a device the push is queued, and
- * ps_parameter_due says when it is done.
- */
-PS_MUST_USE enum ps_status ps_parameter_push(struct ps_parameter *parameter,
-                                             struct ps_gradient gradient,
-                                             struct ps_journal_place *place, uint64_t *version,
-                                             struct ps_error *error);
-
 /* What must be waited for before the pushes so far may be acknowledged; 0 on the host. */
 struct ps_device_due ps_parameter_due(struct ps_parameter *parameter);
 
@@ -109,6 +92,9 @@ PS_MUST_USE enum ps_status ps_parameter_hold_reserve(struct ps_parameter *parame
                                                      struct ps_parameter_version *held,
                                                      struct ps_error *error);
 void ps_parameter_version_release(struct ps_parameter_version *held);
+
+/* Of a version on the host: gives the values and states back now, and the rest with the release. */
+void ps_parameter_version_release_arrays(struct ps_parameter_version *held);
 
 /* Bytes of the host's memory that count for it: values and states, or on a device the values, of
  * which readers need a copy. */

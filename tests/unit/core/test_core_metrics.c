@@ -1,7 +1,7 @@
 /* core/update/core_metrics.c: what a scrape sees of pushes and pulls. */
 #include "server/core/update/core_metrics.h"
 
-#include "core_ahead.h"
+#include "core_early.h"
 
 #include <math.h>
 #include <string.h>
@@ -58,103 +58,103 @@ static void expect_line(struct ps_metrics *metrics, const char *line)
 }
 
 /* A shard whose pushes in ranges are applied as they come. */
-static struct ps_metrics *begin_ahead(bool journals)
+static struct ps_metrics *begin_early(bool journals)
 {
     struct ps_metrics *metrics = ps_metrics_create(ps_allocator_heap());
-    ahead_begin(journals);
+    early_begin(journals);
     ps_core_metrics_init(&world.service->metrics, metrics);
     return metrics;
 }
 
-static void end_ahead(struct ps_metrics *metrics)
+static void end_early(struct ps_metrics *metrics)
 {
     (void)world_write_journal(&world);
-    ahead_end();
+    early_end();
     ps_metrics_destroy(metrics);
 }
 
 START_TEST(pushes_that_were_applied_as_they_came_are_counted)
 {
-    struct ps_metrics *metrics = begin_ahead(false);
+    struct ps_metrics *metrics = begin_early(false);
 
-    ahead_push_ranges(1, 0, RANGES);
-    ahead_push_ranges(1, 0, RANGES);
-    ahead_push_whole(&world, "b", 1);
+    early_push_ranges(1, 0, RANGES);
+    early_push_ranges(1, 0, RANGES);
+    early_push_whole(&world, "b", 1);
 
     expect_line(metrics, "\nps_pushes_ahead_total 1\n");
     expect_line(metrics, "\nps_pushes_total 2\n");
     expect_line(metrics, "\nps_ahead_failed_total{reason=\"overtaken\"} 0\n");
-    end_ahead(metrics);
+    end_early(metrics);
 }
 END_TEST
 
 START_TEST(attempts_that_were_overtaken_are_counted)
 {
-    struct ps_metrics *metrics = begin_ahead(_i == 1);
+    struct ps_metrics *metrics = begin_early(_i == 1);
 
-    ahead_push_ranges(1, 0, RANGES - 1);
-    ahead_push_whole(&world, "b", 1);
-    ahead_push_ranges(1, RANGES - 1, RANGES);
+    early_push_ranges(1, 0, RANGES - 1);
+    early_push_whole(&world, "b", 1);
+    early_push_ranges(1, RANGES - 1, RANGES);
     if (world.reply.staged)
-        ahead_push_ranges(1, 0, RANGES);
+        early_push_ranges(1, 0, RANGES);
 
     ck_assert_uint_eq(world.reply.version, 2);
     expect_line(metrics, "\nps_pushes_ahead_total 0\n");
     expect_line(metrics, "\nps_ahead_failed_total{reason=\"overtaken\"} 1\n");
-    end_ahead(metrics);
+    end_early(metrics);
 }
 END_TEST
 
 START_TEST(attempts_that_met_what_is_not_finite_are_counted_once)
 {
-    struct ps_metrics *metrics = begin_ahead(true);
+    struct ps_metrics *metrics = begin_early(true);
     float *elements = (float *)(void *)content;
     elements[ranges[1].first] = NAN;
     elements[ranges[2].first] = NAN;
 
     for (size_t i = 0; i < RANGES; i++)
-        (void)ahead_push_range(1, i);
+        (void)early_push_range(1, i);
 
     expect_line(metrics, "\nps_pushes_ahead_total 0\n");
     expect_line(metrics, "\nps_ahead_failed_total{reason=\"not_finite\"} 1\n");
-    end_ahead(metrics);
+    end_early(metrics);
 }
 END_TEST
 
 START_TEST(attempts_without_memory_are_counted)
 {
-    struct ps_metrics *metrics = begin_ahead(false);
+    struct ps_metrics *metrics = begin_early(false);
     bool counted = false;
 
     /* Some refused allocation is that of the new blocks. */
     for (int i = 0; i < 20 && !counted; i++) {
         world.heap.seen = 0;
         world.heap.refuse_at = i;
-        (void)ahead_push_range((uint64_t)i + 1, 0);
+        (void)early_push_range((uint64_t)i + 1, 0);
         world.heap.refuse_at = -1;
         ps_staging_clear(&world.service->staging);
-        counted = ps_counter_value(world.service->metrics.ahead_without_memory) == 1;
+        counted = ps_counter_value(world.service->metrics.early_without_memory) == 1;
     }
 
     ck_assert(counted);
     expect_line(metrics, "\nps_ahead_failed_total{reason=\"no_memory\"} 1\n");
-    end_ahead(metrics);
+    end_early(metrics);
 }
 END_TEST
 
 START_TEST(what_was_dropped_is_counted_once)
 {
-    struct ps_metrics *metrics = begin_ahead(false);
+    struct ps_metrics *metrics = begin_early(false);
 
-    ahead_push_ranges(1, 0, 1);
+    early_push_ranges(1, 0, 1);
     expect_line(metrics, "\nps_staged_expired_requests_total 0\n");
     world.fake.now_ms += PS_STAGING_IDLE_MS;
-    ahead_push_ranges(2, 0, RANGES);
-    ahead_push_ranges(3, 0, RANGES);
+    early_push_ranges(2, 0, RANGES);
+    early_push_ranges(3, 0, RANGES);
 
     expect_line(metrics, "\nps_staged_expired_requests_total 1\n");
     expect_line(metrics, "\nps_staged_requests 0\n");
-    end_ahead(metrics);
+    end_early(metrics);
 }
 END_TEST
 
@@ -166,7 +166,7 @@ START_TEST(without_a_registry_every_metric_is_absent)
 
     ck_assert_ptr_null(metrics.pushes);
     ck_assert_ptr_null(metrics.checkpoint_timestamp);
-    ck_assert_ptr_null(metrics.ahead_overtaken);
+    ck_assert_ptr_null(metrics.early_overtaken);
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* Encoded gradients in ranges: the bits of the same in one piece, whatever the rule and the order,
  * whether they are applied as they come or put together first. */
-#include "core_ahead.h"
+#include "core_early.h"
 #include "core_encoded.h"
 #include "core_kinds.h"
 
@@ -62,28 +62,28 @@ START_TEST(every_rule_and_encoding_gives_the_bits_of_a_push_in_one_piece)
     const struct kind *kind = &kinds[_i % KIND_COUNT];
     if (!ps_dtype_is_float(kind->dtype))
         return;
-    ahead_begin_with(_i >= KIND_COUNT, 0, kind->dtype, kind_config(kind));
+    early_begin_with(_i >= KIND_COUNT, 0, kind->dtype, kind_config(kind));
     uint64_t sequence = 0;
     for (enum ps_encoding encoding = 1; encoding < PS_ENCODING_COUNT; encoding++) {
         make(encoding, kind->dtype, ++sequence);
         for (size_t i = 0; i < CUTS; i++) {
             ck_assert_int_eq(push_cut(sequence, order[i]), PS_OK);
             ck_assert(world.reply.staged == (i + 1 < CUTS));
-            ck_assert(i + 1 == CUTS || (ahead_way_of("a", sequence) == PS_STAGING_AHEAD) ==
+            ck_assert(i + 1 == CUTS || (early_way_of("a", sequence) == PS_STAGING_EARLY) ==
                                            (encoding != PS_ENCODING_TOP_K));
         }
         push_whole(&twin, "a", sequence);
-        ahead_expect_same(sequence);
+        early_expect_same(sequence);
     }
     write_journals();
-    ahead_end();
+    early_end();
 }
 END_TEST
 
 START_TEST(ranges_that_are_kept_are_applied_when_another_push_came_first)
 {
     enum ps_encoding encoding = (enum ps_encoding)_i;
-    ahead_begin(true);
+    early_begin(true);
     make(encoding, PS_F32, 5);
     for (size_t i = 0; i + 1 < CUTS; i++)
         ck_assert_int_eq(push_cut(1, i), PS_OK);
@@ -94,9 +94,9 @@ START_TEST(ranges_that_are_kept_are_applied_when_another_push_came_first)
     ck_assert(!world.reply.staged);
     push_whole(&twin, "b", 1);
     push_whole(&twin, "a", 1);
-    ahead_expect_same(2);
+    early_expect_same(2);
     write_journals();
-    ahead_end();
+    early_end();
 }
 END_TEST
 
@@ -106,13 +106,13 @@ START_TEST(a_norm_is_that_of_the_whole)
     struct ps_optimizer_config config;
     ps_optimizer_config_defaults(&config);
     config.clip_norm = 0.5;
-    ahead_begin_with(false, 0, PS_F32, config_bytes(&config));
+    early_begin_with(false, 0, PS_F32, config_bytes(&config));
     make((enum ps_encoding)_i, PS_F32, 6);
     for (size_t i = 0; i < CUTS; i++)
         ck_assert_int_eq(push_cut(1, i), PS_OK);
     push_whole(&twin, "a", 1);
-    ahead_expect_same(1);
-    ahead_end();
+    early_expect_same(1);
+    early_end();
 }
 END_TEST
 
@@ -123,14 +123,14 @@ START_TEST(room_is_reserved_for_what_the_whole_takes)
                                      8 * COUNT};
     enum ps_encoding encoding = (enum ps_encoding)_i;
     uint64_t made = encoding == PS_ENCODING_TOP_K ? 0 : 3 * sizeof(float) * COUNT; /* Adam's */
-    ahead_begin(true);
+    early_begin(true);
     make(encoding, PS_F32, 7);
     ck_assert_int_eq(push_cut(1, 0), PS_OK);
     ck_assert_uint_eq(world.service->staging.bytes, bytes[encoding] + made);
     for (size_t i = 1; i < CUTS; i++)
         ck_assert_int_eq(push_cut(1, i), PS_OK);
     (void)world_write_journal(&world);
-    ahead_end();
+    early_end();
 }
 END_TEST
 
@@ -138,7 +138,7 @@ START_TEST(blocks_of_which_nothing_is_named_keep_their_version)
 {
     const uint32_t index = COUNT - 5; /* in the third block */
     const float value = 2;
-    ahead_begin_with(false, 0, PS_F32, config_of(PS_CONFIG_SGD, 0.1));
+    early_begin_with(false, 0, PS_F32, config_of(PS_CONFIG_SGD, 0.1));
     encoded = (struct encoded){
         .encoding = PS_ENCODING_TOP_K, .dtype = PS_F32, .count = COUNT, .bytes = 8};
     memcpy(encoded.content, &index, 4);
@@ -146,21 +146,21 @@ START_TEST(blocks_of_which_nothing_is_named_keep_their_version)
     for (size_t i = 0; i < CUTS; i++)
         ck_assert_int_eq(push_cut(1, i), PS_OK);
     push_whole(&twin, "a", 1);
-    ahead_expect_same(1);
+    early_expect_same(1);
     const struct ps_blocks *values =
         ps_parameter_table_find(&world.service->table, text("w"))->values;
     ck_assert_uint_eq(values->block_count, 3);
     ck_assert_uint_eq(values->entries[0].version, 0);
     ck_assert_uint_eq(values->entries[1].version, 0);
     ck_assert_uint_eq(values->entries[2].version, 1);
-    ahead_end();
+    early_end();
 }
 END_TEST
 
 START_TEST(scales_whose_products_are_infinite_refuse_the_push_as_a_whole_does)
 {
     const float scale = 3e38F;
-    ahead_begin(_i == 1);
+    early_begin(_i == 1);
     make(PS_ENCODING_INT8, PS_F32, 8);
     memcpy(encoded.content + 100 * sizeof scale, &scale, sizeof scale);
     encoded.content[4 * ps_encoding_groups(COUNT) + 100 * 256 + 3] = 100;
@@ -170,15 +170,15 @@ START_TEST(scales_whose_products_are_infinite_refuse_the_push_as_a_whole_does)
             status = push_cut(1, i);
     ck_assert_int_eq(status, PS_ERR_BAD_INPUT);
     ck_assert_ptr_nonnull(strstr(world.error.text, "is not finite"));
-    ahead_expect_same(0);
-    ahead_end();
+    early_expect_same(0);
+    early_end();
 }
 END_TEST
 
 START_TEST(encoded_ranges_survive_any_refused_allocation)
 {
     enum ps_encoding encoding = _i % 4 < 2 ? PS_ENCODING_INT8 : PS_ENCODING_TOP_K;
-    ahead_begin(_i % 2 == 1);
+    early_begin(_i % 2 == 1);
     make(encoding, PS_F32, 9);
     world.heap.seen = 0;
     world.heap.refuse_at = _i / 4;
@@ -195,9 +195,9 @@ START_TEST(encoded_ranges_survive_any_refused_allocation)
     ck_assert(!world.reply.staged);
     world.heap.refuse_at = -1;
     push_whole(&twin, "a", 1);
-    ahead_expect_same(1);
+    early_expect_same(1);
     write_journals();
-    ahead_end();
+    early_end();
 }
 END_TEST
 

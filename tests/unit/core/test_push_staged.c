@@ -3,6 +3,7 @@
 #include "server/core/requests/service_state.h"
 #include "tests/unit/core/core_world.h"
 
+#include <semaphore.h>
 #include <string.h>
 
 /* Three ranges of the smallest size. */
@@ -119,6 +120,97 @@ START_TEST(a_range_of_what_was_applied_meanwhile_leaves_nothing_staged)
 }
 END_TEST
 
+/* The whole push has looked at the staging and not begun its session; then the range asks whether
+ * the request was applied; then the whole push commits; then the range is let in. */
+static sem_t whole_has_looked, range_has_asked, whole_has_committed;
+static bool is_racing;
+
+enum ps_status __real_ps_sessions_begin(struct ps_sessions *sessions,
+                                        const struct ps_request_id *request, uint32_t fingerprint,
+                                        uint64_t now_us, struct ps_session_call *call,
+                                        struct ps_error *error);
+enum ps_status __wrap_ps_sessions_begin(struct ps_sessions *sessions,
+                                        const struct ps_request_id *request, uint32_t fingerprint,
+                                        uint64_t now_us, struct ps_session_call *call,
+                                        struct ps_error *error);
+enum ps_status __real_ps_sessions_look(struct ps_sessions *sessions,
+                                       const struct ps_request_id *request, uint32_t fingerprint,
+                                       uint64_t now_us, bool *is_repeat,
+                                       struct ps_session_answer *answer, struct ps_error *error);
+enum ps_status __wrap_ps_sessions_look(struct ps_sessions *sessions,
+                                       const struct ps_request_id *request, uint32_t fingerprint,
+                                       uint64_t now_us, bool *is_repeat,
+                                       struct ps_session_answer *answer, struct ps_error *error);
+void __real_ps_sessions_commit(struct ps_sessions *sessions, struct ps_session_call *call,
+                               struct ps_session_answer answer);
+void __wrap_ps_sessions_commit(struct ps_sessions *sessions, struct ps_session_call *call,
+                               struct ps_session_answer answer);
+
+enum ps_status __wrap_ps_sessions_begin(struct ps_sessions *sessions,
+                                        const struct ps_request_id *request, uint32_t fingerprint,
+                                        uint64_t now_us, struct ps_session_call *call,
+                                        struct ps_error *error)
+{
+    if (is_racing) {
+        sem_post(&whole_has_looked);
+        sem_wait(&range_has_asked);
+    }
+    return __real_ps_sessions_begin(sessions, request, fingerprint, now_us, call, error);
+}
+
+enum ps_status __wrap_ps_sessions_look(struct ps_sessions *sessions,
+                                       const struct ps_request_id *request, uint32_t fingerprint,
+                                       uint64_t now_us, bool *is_repeat,
+                                       struct ps_session_answer *answer, struct ps_error *error)
+{
+    enum ps_status status =
+        __real_ps_sessions_look(sessions, request, fingerprint, now_us, is_repeat, answer, error);
+    if (is_racing) {
+        sem_post(&range_has_asked);
+        sem_wait(&whole_has_committed);
+    }
+    return status;
+}
+
+void __wrap_ps_sessions_commit(struct ps_sessions *sessions, struct ps_session_call *call,
+                               struct ps_session_answer answer)
+{
+    __real_ps_sessions_commit(sessions, call, answer);
+    if (is_racing)
+        sem_post(&whole_has_committed);
+}
+
+START_TEST(a_range_that_asked_just_before_the_whole_was_applied_leaves_nothing_staged)
+{
+    struct ps_thread whole;
+    begin_ready();
+    ck_assert_int_eq(sem_init(&whole_has_looked, 0, 0), 0);
+    ck_assert_int_eq(sem_init(&range_has_asked, 0, 0), 0);
+    ck_assert_int_eq(sem_init(&whole_has_committed, 0, 0), 0);
+    is_racing = true;
+    ck_assert_int_eq(ps_thread_start(&whole, "whole", overtake, NULL, NULL), PS_OK);
+    sem_wait(&whole_has_looked);
+
+    struct ps_bytes piece = {(const uint8_t *)values, PART * sizeof(float)};
+    const struct ps_push_request request = {.name = text("w"),
+                                            .dtype = PS_F32,
+                                            .content = ps_view_of(&piece),
+                                            .range = {0, PART},
+                                            .request = id_of("a")};
+    struct ps_push_reply reply;
+    ck_assert_int_eq(ps_service_push(world.service, &request, &reply, NULL, NULL), PS_OK);
+
+    ck_assert(reply.staged);
+    ps_thread_join(&whole);
+    is_racing = false;
+    ck_assert_uint_eq(world.service->staging.count, 0);
+    ck_assert_uint_eq(world.service->staging.bytes, 0);
+    ck_assert_int_eq(push("w", 0, PART), PS_OK);
+    ck_assert(world.reply.duplicate);
+    world_fini(&world);
+}
+END_TEST
+
 START_TEST(a_whole_push_under_the_id_of_anothers_ranges_is_refused)
 {
     begin_ready();
@@ -199,6 +291,7 @@ int main(void)
 {
     TCase *t = tcase_create("push_staged");
     tcase_add_test(t, a_range_of_what_was_applied_meanwhile_leaves_nothing_staged);
+    tcase_add_test(t, a_range_that_asked_just_before_the_whole_was_applied_leaves_nothing_staged);
     tcase_add_test(t, a_whole_push_under_the_id_of_anothers_ranges_is_refused);
     tcase_add_test(t, a_push_that_comes_whole_after_all_takes_the_place_of_its_ranges);
     tcase_add_test(t, a_whole_parameter_under_the_id_of_anothers_ranges_is_refused);

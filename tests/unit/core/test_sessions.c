@@ -169,10 +169,10 @@ START_TEST(an_id_that_comes_back_for_another_request_is_told_so)
     ck_assert_int_eq(ps_sessions_begin(&sessions, &id, 0x00070008, 0, &call, &error),
                      PS_ERR_ID_REUSED);
     ck_assert_ptr_nonnull(strstr(error.text, "begin a higher session"));
-    ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0x00080000, 0, &repeat, &error),
+    ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0x00080000, 0, &repeat, NULL, &error),
                      PS_ERR_ID_REUSED);
 
-    ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0x00070000, 0, &repeat, &error), PS_OK);
+    ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0x00070000, 0, &repeat, NULL, &error), PS_OK);
     ck_assert(repeat);
     ck_assert_int_eq(ps_sessions_begin(&sessions, &id, 0x00070009, 0, &call, &error), PS_OK);
     ck_assert(call.is_repeat);
@@ -364,14 +364,15 @@ START_TEST(looking_changes_nothing)
     struct ps_request_id id = id_of("a", 1, 1);
     bool repeat = true;
 
-    ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0, 0, &repeat, &error), PS_OK);
+    ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0, 0, &repeat, NULL, &error), PS_OK);
     ck_assert(!repeat);
     ck_assert_uint_eq(ps_sessions_count(&sessions), 0);
     ck_assert_int_eq(apply("a", 1, 1, 0), PS_OK);
-    ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0, 0, &repeat, &error), PS_OK);
+    ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0, 0, &repeat, NULL, &error), PS_OK);
     ck_assert(repeat);
     id.session = 0;
-    ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0, 0, &repeat, &error), PS_ERR_STALE_SESSION);
+    ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0, 0, &repeat, NULL, &error),
+                     PS_ERR_STALE_SESSION);
 }
 END_TEST
 

@@ -5,7 +5,7 @@
 #include "base/thread.h"
 #include "optimizer/optimizer.h"
 #include "run_suite.h"
-#include "server/core/update/parameter.h"
+#include "server/core/update/update.h"
 #include "server/core/values/crew.h"
 #include "tests/unit/core/core_encoded.h"
 

@@ -3,35 +3,40 @@
 
 #include "core_staging.h"
 
+#include <math.h>
 #include <string.h>
 
-static struct added add_looked_at(uint64_t first, uint64_t count, bool is_plain)
-{
-    struct added added = {0};
-    const struct ps_request_id id = {
-        .present = true, .client_id = text("a"), .session = 1, .sequence = 1};
-    struct ps_bytes piece = {(const uint8_t *)(values + first), count * sizeof(float)};
-    const struct ps_part part = {.method = PS_METHOD_PUSH,
-                                 .id = &id,
-                                 .name = text("w"),
-                                 .dtype = PS_F32,
-                                 .total = TOTAL,
-                                 .range = {first, count},
-                                 .content = ps_view_of(&piece),
-                                 .is_plain = is_plain};
-    added.status = ps_staging_add(&staging, &part, 0, &added.got, &added.error);
-    return added;
-}
-
+/* Each part of a push is looked at when it comes: of float32 the elements. */
 START_TEST(the_whole_is_plain_when_every_part_is)
 {
-    bool first_is_plain = (_i & 1) != 0, second_is_plain = (_i & 2) != 0;
+    static const struct ps_optimizer_settings settings = {.rule = PS_RULE_SGD};
+    const struct ps_elements halves[] = {{0, TOTAL / 2}, {TOTAL / 2, TOTAL - TOTAL / 2}};
+    struct ps_request_id id = {
+        .present = true, .client_id = text("a"), .session = 1, .sequence = 1};
+    struct added added = {0};
     staged_begin(SIZE_MAX);
-    ck_assert_ptr_null(add_looked_at(0, TOTAL / 2, first_is_plain).got.staged);
-    struct added added = add_looked_at(TOTAL / 2, TOTAL - TOTAL / 2, second_is_plain);
+    struct ps_parameter_spec *spec = ps_parameter_spec_create(
+        ps_allocator_heap(), text("w"), PS_F32, TOTAL, (struct ps_bytes){NULL, 0}, &settings);
+    for (int i = 0; i < 2; i++) {
+        struct ps_bytes piece = {(const uint8_t *)(values + halves[i].first),
+                                 halves[i].count * sizeof(float)};
+        const struct ps_part part = {.method = PS_METHOD_PUSH,
+                                     .id = &id,
+                                     .name = text("w"),
+                                     .dtype = PS_F32,
+                                     .total = TOTAL,
+                                     .range = halves[i],
+                                     .content = ps_view_of(&piece),
+                                     .spec = spec};
+        if ((_i >> i & 1) != 0)
+            values[halves[i].first + 5] = NAN;
+        ck_assert_ptr_null(added.got.staged);
+        added.status = ps_staging_add(&staging, &part, 0, &added.got, &added.error);
+    }
     ck_assert_ptr_nonnull(added.got.staged);
-    ck_assert_int_eq(ps_staged_is_plain(added.got.staged), first_is_plain && second_is_plain);
+    ck_assert_int_eq(ps_staged_is_plain(added.got.staged), _i == 0);
     ps_staging_end(&staging, added.got.staged, PS_OK);
+    ps_parameter_spec_release(spec);
     staged_end();
 }
 END_TEST

@@ -161,9 +161,9 @@ END_TEST
 
 int main(void)
 {
-    TCase *t = tcase_create("ahead_threads");
+    TCase *t = tcase_create("update_threads");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, ranges_that_two_threads_bring_are_applied_once, 0, 2);
     tcase_add_loop_test(t, two_clients_who_overtake_each_other_are_both_applied_once, 0, 2);
-    return run_tests("ahead_threads", t);
+    return run_tests("update_threads", t);
 }

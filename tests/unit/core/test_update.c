@@ -1,7 +1,7 @@
-/* core/update/parameter_push.c: an update gives the same bits however the gradient was cut and
+/* core/update/update.c: an update gives the same bits however the gradient was cut and
  * whoever holds the version before it. */
 #include "optimizer/optimizer.h"
-#include "server/core/update/parameter.h"
+#include "server/core/update/update.h"
 #include "tests/unit/core/core_world.h"
 
 #include <math.h>
@@ -302,7 +302,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = tcase_create("parameter_push");
+    TCase *tests = tcase_create("update");
     tcase_add_loop_test(tests, a_gradient_cut_at_every_byte_gives_the_same_bits, 0, 25);
     tcase_add_test(tests, a_held_version_keeps_its_bits);
     tcase_add_loop_test(tests, held_or_not_an_update_gives_the_same_bits, 0, PS_RULE_COUNT);
@@ -311,5 +311,5 @@ int main(void)
     tcase_add_test(tests, elements_of_every_block_are_updated_once);
     tcase_add_test(tests, blocks_and_cuts_do_not_show_in_the_random_numbers);
     tcase_add_test(tests, an_overflow_in_the_last_block_is_found_first);
-    return run_tests("parameter_push", tests);
+    return run_tests("update", tests);
 }

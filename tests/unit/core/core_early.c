@@ -1,5 +1,5 @@
 /* Pushes in ranges, and the same in one piece beside them. */
-#include "core_ahead.h"
+#include "core_early.h"
 
 #include "core_kinds.h"
 #include "server/core/recovery/snapshot.h"
@@ -16,7 +16,7 @@ struct core_world twin;  /* gets the same in one piece */
 uint8_t *content;        /* COUNT elements, of any type */
 uint8_t *got[2];
 
-void ahead_fill(enum ps_dtype dtype, uint64_t seed)
+void early_fill(enum ps_dtype dtype, uint64_t seed)
 {
     uint8_t part[ELEMENTS * 8];
     size_t element_size = ps_dtype_size(dtype);
@@ -44,7 +44,7 @@ static void begin_one(struct core_world *one, struct ps_service_options options,
 }
 
 /* Both worlds have "w" with the same content. */
-void ahead_begin_with(bool journals, uint64_t staging_bytes, enum ps_dtype dtype,
+void early_begin_with(bool journals, uint64_t staging_bytes, enum ps_dtype dtype,
                       struct ps_bytes config)
 {
     const struct ps_service_options options = {
@@ -53,18 +53,18 @@ void ahead_begin_with(bool journals, uint64_t staging_bytes, enum ps_dtype dtype
     got[0] = malloc(COUNT * 8);
     got[1] = malloc(COUNT * 8);
     ck_assert(content != NULL && got[0] != NULL && got[1] != NULL);
-    ahead_fill(dtype, 1);
+    early_fill(dtype, 1);
     begin_one(&world, options, dtype, config);
     begin_one(&twin, options, dtype, config);
-    ahead_fill(dtype, 2);
+    early_fill(dtype, 2);
 }
 
-void ahead_begin(bool journals)
+void early_begin(bool journals)
 {
-    ahead_begin_with(journals, 0, PS_F32, config_of(PS_CONFIG_ADAM, 0.1));
+    early_begin_with(journals, 0, PS_F32, config_of(PS_CONFIG_ADAM, 0.1));
 }
 
-void ahead_end(void)
+void early_end(void)
 {
     ck_assert_uint_eq(world.service->staging.bytes, 0);
     world_fini(&world);
@@ -74,7 +74,7 @@ void ahead_end(void)
     free(got[1]);
 }
 
-enum ps_status ahead_push(struct core_world *to, const char *client, uint64_t sequence,
+enum ps_status early_push(struct core_world *to, const char *client, uint64_t sequence,
                           enum ps_dtype dtype, struct ps_elements range)
 {
     size_t element_size = ps_dtype_size(dtype);
@@ -94,31 +94,31 @@ enum ps_status ahead_push(struct core_world *to, const char *client, uint64_t se
     return status;
 }
 
-enum ps_status ahead_push_range(uint64_t sequence, size_t i)
+enum ps_status early_push_range(uint64_t sequence, size_t i)
 {
-    return ahead_push(&world, "a", sequence, PS_F32, ranges[i]);
+    return early_push(&world, "a", sequence, PS_F32, ranges[i]);
 }
 
-void ahead_push_ranges(uint64_t sequence, size_t first, size_t end)
+void early_push_ranges(uint64_t sequence, size_t first, size_t end)
 {
     for (size_t i = first; i < end; i++)
-        ck_assert_int_eq(ahead_push_range(sequence, i), PS_OK);
+        ck_assert_int_eq(early_push_range(sequence, i), PS_OK);
 }
 
-void ahead_push_whole(struct core_world *to, const char *client, uint64_t sequence)
+void early_push_whole(struct core_world *to, const char *client, uint64_t sequence)
 {
-    ck_assert_int_eq(ahead_push(to, client, sequence, PS_F32, (struct ps_elements){0, 0}), PS_OK);
+    ck_assert_int_eq(early_push(to, client, sequence, PS_F32, (struct ps_elements){0, 0}), PS_OK);
 }
 
-enum ps_staging_way ahead_way_of(const char *client, uint64_t sequence)
+enum ps_staging_way early_way_of(const char *client, uint64_t sequence)
 {
     const struct ps_request_id id = {
         .present = true, .client_id = text(client), .session = 1, .sequence = sequence};
-    return ps_staging_way(&world.service->staging, &id);
+    return ps_staging_way(&world.service->staging, &id, NULL);
 }
 
 /* The values, and through a snapshot the states, are the twin's. */
-void ahead_expect_same(uint64_t version)
+void early_expect_same(uint64_t version)
 {
     struct core_world *const both[2] = {&world, &twin};
     struct ps_snapshot snapshots[2];
@@ -143,7 +143,7 @@ void ahead_expect_same(uint64_t version)
 }
 
 /* A push of a range that asks for what it makes. */
-void ahead_push_asking(uint64_t sequence, size_t i, struct ps_pull *made)
+void early_push_asking(uint64_t sequence, size_t i, struct ps_pull *made)
 {
     struct ps_bytes piece = {content + ranges[i].first * sizeof(float),
                              ranges[i].count * sizeof(float)};

@@ -1,6 +1,6 @@
-/* core/update/parameter_push.c with encoded gradients: the bits of decoding first, and no block is
+/* core/update/update.c with encoded gradients: the bits of decoding first, and no block is
  * touched that need not be. */
-#include "server/core/update/parameter.h"
+#include "server/core/update/update.h"
 #include "tests/unit/core/core_encoded.h"
 
 #include <math.h>
@@ -251,7 +251,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = tcase_create("parameter_push_encoded");
+    TCase *tests = tcase_create("update_encoded");
     tcase_add_loop_test(tests, an_encoded_push_gives_the_bits_of_decoding_it_first, 0,
                         PS_RULE_COUNT);
     tcase_add_test(tests, clipping_decay_and_l2_see_the_decoded_gradient);
@@ -261,5 +261,5 @@ int main(void)
     tcase_add_test(tests, a_gradient_that_names_nothing_is_a_push);
     tcase_add_test(tests, what_cannot_be_changes_nothing);
     tcase_add_test(tests, a_refused_allocation_changes_nothing);
-    return run_tests("parameter_push_encoded", tests);
+    return run_tests("update_encoded", tests);
 }
