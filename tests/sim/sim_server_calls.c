@@ -7,9 +7,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+/* Until a message that was served in part has its next turn. */
+#define TURN_MS_MAX 3
+
 static void answer_init(struct sim_server *server, const struct sim_message *message);
 static void answer_finish(struct sim_server *server, const struct sim_message *message);
 static void serve(struct sim_server *server, const struct sim_message *messages, size_t count);
+static bool serve_on(struct sim_server *server, struct sim_served *served);
+static void take_turn(struct sim_world *world, void *subject, uint64_t generation, uint64_t unused);
 static void park(struct sim_server *server, const struct sim_parked *parked);
 static void end_parked(struct sim_parked *parked);
 
@@ -140,10 +145,34 @@ static void answer_finish(struct sim_server *server, const struct sim_message *m
 static void serve(struct sim_server *server, const struct sim_message *messages, size_t count)
 {
     struct sim_served *served = sim_serve_begin(server, messages, count);
-    if (sim_serve_step(server, served))
+    if (serve_on(server, served))
         sim_served_release(served);
     else
         park(server, &(struct sim_parked){.served = served});
+}
+
+/* One step: true when all is answered. A message that goes on has its next turn after what others
+ * do meanwhile. */
+static bool serve_on(struct sim_server *server, struct sim_served *served)
+{
+    enum ps_serve_progress progress = sim_serve_step(server, served);
+    if (progress == PS_SERVE_GOES_ON)
+        sim_post(server->world, sim_between(server->world, 0, TURN_MS_MAX), take_turn, server,
+                 server->generation, 0);
+    return progress == PS_SERVE_DONE;
+}
+
+/* A process that is paused takes the turns when it goes on. */
+static void take_turn(struct sim_world *world, void *subject, uint64_t generation, uint64_t unused)
+{
+    struct sim_server *server = subject;
+    (void)world;
+    (void)unused;
+    if (!server->running || server->generation != generation)
+        return;
+    server->changed = true;
+    if (!server->paused)
+        sim_server_ask_parked(server);
 }
 
 /* ---- Calls that wait ---- */
@@ -188,7 +217,7 @@ static bool is_answered(struct sim_server *server, const struct sim_parked *park
     if (sim_now(server->world) >= deadline_ms)
         return true;
     return parked->finish != NULL ? finish_is_answered(server, parked)
-                                  : sim_serve_step(server, parked->served);
+                                  : serve_on(server, parked->served);
 }
 
 void sim_server_ask_parked(struct sim_server *server)

@@ -5,7 +5,6 @@
 #include "base/assert.h"
 #include "proto/arena.h"
 #include "proto/bundle_codec.h"
-#include "server/core/requests/serve.h"
 #include "tests/sim/sim_checker.h"
 #include "tests/sim/sim_replica.h"
 
@@ -211,29 +210,32 @@ static void bend_requests(struct sim_server *server, struct sim_served *served)
 
 /* ---- Steps ---- */
 
-bool sim_serve_step(struct sim_server *server, struct sim_served *served)
+/* Under its mutation what was promised is forgotten as soon as it would have to be waited for. */
+static enum ps_serve_progress step(const struct sim_server *server, struct sim_served *served)
 {
     const struct ps_serve_turn turn = {.may_wait = true};
-    enum ps_serve_progress progress;
-    do {
-        progress = ps_serve_step(&served->serve, turn);
-        note_pushes(server, served);
-        note_pulls(server, served);
-        if (progress == PS_SERVE_WAITS && served->serve.stage == PS_SERVE_STAGE_SETTLING &&
-            is_mutated(server, SIM_MUTATION_REPLY_UNSETTLED)) {
-            served->serve.wait.position = served->serve.wait.lagging = 0;
-            progress = PS_SERVE_GOES_ON;
-        }
-    } while (progress == PS_SERVE_GOES_ON);
-    if (progress == PS_SERVE_WAITS)
-        return false;
-    PS_ASSERT(progress == PS_SERVE_DONE);
+    enum ps_serve_progress progress = ps_serve_step(&served->serve, turn);
+    if (progress != PS_SERVE_WAITS || served->serve.stage != PS_SERVE_STAGE_SETTLING ||
+        !is_mutated(server, SIM_MUTATION_REPLY_UNSETTLED))
+        return progress;
+    served->serve.wait.position = served->serve.wait.lagging = 0;
+    return ps_serve_step(&served->serve, turn);
+}
+
+enum ps_serve_progress sim_serve_step(struct sim_server *server, struct sim_served *served)
+{
+    enum ps_serve_progress progress = step(server, served);
+    note_pushes(server, served);
+    note_pulls(server, served);
+    PS_ASSERT(progress != PS_SERVE_LEAVES);
+    if (progress != PS_SERVE_DONE)
+        return progress;
     for (size_t i = 0; i < served->serve.request.push_count; i++)
         if (served->pushes[i].status.status == PS_OK)
             sim_checker_acknowledged(server->world, server, served->entries[i]);
     for (size_t i = 0; i < served->call_count; i++)
         reply_to(server, served, &served->calls[i]);
-    return true;
+    return PS_SERVE_DONE;
 }
 
 /* A version that has become true is known to the checker before it may be replaced. */

@@ -9,6 +9,7 @@
 #ifndef PS_TESTS_SIM_SIM_SERVER_SERVE_H
 #define PS_TESTS_SIM_SIM_SERVER_SERVE_H
 
+#include "server/core/requests/serve.h"
 #include "tests/sim/sim_server.h"
 
 /* Calls of one message, being served. */
@@ -21,8 +22,8 @@ bool sim_is_bundled(enum ps_method method);
 struct sim_served *sim_serve_begin(struct sim_server *server, const struct sim_message *messages,
                                    size_t count);
 
-/* True when all of its calls are answered; false: ask again when the service has changed. */
-bool sim_serve_step(struct sim_server *server, struct sim_served *served);
+/* PS_SERVE_DONE: all of its calls are answered. */
+enum ps_serve_progress sim_serve_step(struct sim_server *server, struct sim_served *served);
 
 /* Answers all of its calls alike. */
 void sim_serve_refuse(struct sim_server *server, struct sim_served *served, enum ps_status status);

@@ -7,9 +7,14 @@
 
 #include <string.h>
 
-/* Work of one step, in bytes of content: well below a millisecond. An item costs at least as much
- * as ITEM_WORK of them. */
-enum { STEP_WORK = 4 * 1024 * 1024, ITEM_WORK = 16 * 1024 };
+/* Work of one step, in bytes of content: well below a millisecond. The simulator is built with so
+ * little that a message of a few calls takes several steps. */
+#ifndef PS_SERVE_STEP_BYTES
+#define PS_SERVE_STEP_BYTES (4 * 1024 * 1024)
+#endif
+
+/* An item costs at least as much as so many bytes. */
+enum { STEP_WORK = PS_SERVE_STEP_BYTES, ITEM_WORK = 16 * 1024 };
 
 /* Content of one reply; a pull that finds no room must be asked for again. */
 enum { REPLY_BYTES_MAX = PS_MESSAGE_BYTES_DEFAULT };
