@@ -23,19 +23,34 @@ struct giving {
 
 enum { GIVEN_PART_BYTES = 1024 * 1024 };
 
-static enum ps_status use(struct ps_rpc_context *context, struct ps_push_request *request,
-                          struct ps_shared_content *content, struct ps_error *error);
+static enum ps_status open_content(void *self, struct ps_push_request *request,
+                                   struct ps_error *error);
+static void close_content(void *self);
+static enum ps_status give_content(void *self, const struct ps_shared_range *range,
+                                   struct ps_pull_reply *reply, struct ps_error *error);
+static enum ps_status use(struct ps_shared_content *content, struct ps_push_request *request,
+                          struct ps_error *error);
 static struct ps_shared_copy *copy_of(const struct ps_allocator *memory, struct ps_bytes bytes);
 static void give_parts(void *argument);
 static void *keep(void *self);
 static void drop(void *kept);
 
-enum ps_status ps_shared_content_open(struct ps_rpc_context *context,
-                                      struct ps_push_request *request,
-                                      struct ps_shared_content *content, struct ps_error *error)
+void ps_shared_content_init(struct ps_shared_content *content, struct ps_rpc_context *context)
 {
+    *content = (struct ps_shared_content){.ways = {.open = open_content,
+                                                   .close = close_content,
+                                                   .give = give_content,
+                                                   .self = content},
+                                          .context = context};
+}
+
+static enum ps_status open_content(void *self, struct ps_push_request *request,
+                                   struct ps_error *error)
+{
+    struct ps_shared_content *content = self;
+    const struct ps_rpc_context *context = content->context;
     const struct ps_shared_range *range = &request->shared;
-    *content = (struct ps_shared_content){0};
+    PS_ASSERT(content->copy == NULL);
     if (range->segment == 0 && range->size == 0 && range->offset == 0)
         return PS_OK;
     if (request->content.size > 0)
@@ -48,13 +63,14 @@ enum ps_status ps_shared_content_open(struct ps_rpc_context *context,
                        " of the largest message",
                        range->size, context->message_bytes_max);
     PS_TRY(ps_shared_memory_find(context->shared, range, &content->hold, error));
-    return use(context, request, content, error);
+    return use(content, request, error);
 }
 
-/* Who wants to keep content that is not copied here copies it: there is no handle on it. */
-static enum ps_status use(struct ps_rpc_context *context, struct ps_push_request *request,
-                          struct ps_shared_content *content, struct ps_error *error)
+/* Content that is not copied here has no handle: the service copies what is to outlive the call. */
+static enum ps_status use(struct ps_shared_content *content, struct ps_push_request *request,
+                          struct ps_error *error)
 {
+    const struct ps_rpc_context *context = content->context;
     bool copies = ps_service_journals(context->service) || request->encoding != PS_ENCODING_NATIVE;
     content->piece = (struct ps_bytes){content->hold.bytes, content->hold.size};
     request->hold = (struct ps_hold){0};
@@ -99,18 +115,20 @@ static void drop(void *kept)
         ps_release(copy->memory, copy);
 }
 
-void ps_shared_content_close(struct ps_shared_content *content)
+static void close_content(void *self)
 {
+    struct ps_shared_content *content = self;
     ps_shared_memory_release(&content->hold);
     if (content->copy != NULL)
         drop(content->copy);
-    *content = (struct ps_shared_content){0};
+    content->copy = NULL;
+    content->piece = (struct ps_bytes){0};
 }
 
-enum ps_status ps_shared_content_give(struct ps_rpc_context *context,
-                                      const struct ps_shared_range *range,
-                                      struct ps_pull_reply *reply, struct ps_error *error)
+static enum ps_status give_content(void *self, const struct ps_shared_range *range,
+                                   struct ps_pull_reply *reply, struct ps_error *error)
 {
+    struct ps_rpc_context *context = ((struct ps_shared_content *)self)->context;
     struct ps_shared_hold hold;
     struct ps_view content = reply->content;
     if (range->segment == 0 || context->shared == NULL || content.size == 0 ||

@@ -21,36 +21,30 @@
 #ifndef PS_SERVER_RPC_SHARED_CONTENT_H
 #define PS_SERVER_RPC_SHARED_CONTENT_H
 
-#include "server/core/requests/service.h"
+#include "server/core/requests/serve.h"
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/shared_memory.h"
 
-struct ps_shared_content {
-    struct ps_shared_hold hold;  /* empty when it was copied */
-    struct ps_shared_copy *copy; /* a reference; NULL: read in place */
-    struct ps_bytes piece;       /* of the request's view */
-};
-
-/* Points the request's content to where its shared range is, or to a copy of that. A request
- * without such a range stays as it is. Close it when the service has been asked, whatever came of
- * this.
+/* The content of one push at a time, from open to close, and room for what is pulled.
+ *
+ * `ways.open` points the request's content to where its shared range is, or to a copy of that:
  *
  * PS_ERR_BAD_INPUT     the range is wrong, or there is content in the message as well
  * PS_ERR_OUT_OF_RANGE  longer than the largest message
  * PS_ERR_UNAVAILABLE   no such memory (any more): send the content in the message
- */
-PS_MUST_USE enum ps_status ps_shared_content_open(struct ps_rpc_context *context,
-                                                  struct ps_push_request *request,
-                                                  struct ps_shared_content *content,
-                                                  struct ps_error *error);
-void ps_shared_content_close(struct ps_shared_content *content);
+ *
+ * `ways.give` copies what was pulled into the caller's range. Where there is no such range, or not
+ * room enough, the reply stays as it is: its content goes in the message. PS_ERR_BAD_INPUT when the
+ * range leaves the memory. */
+struct ps_shared_content {
+    struct ps_serve_content ways;
+    struct ps_rpc_context *context; /* borrowed */
+    struct ps_shared_hold hold;     /* of what is open; empty when it was copied */
+    struct ps_shared_copy *copy;    /* a reference; NULL: read in place */
+    struct ps_bytes piece;          /* of the request's view */
+};
 
-/* Copies what was pulled into the caller's range, and says so in the reply, whose content is empty
- * then. Where there is no such range, or not room enough, the reply stays as it is: its content
- * goes in the message. PS_ERR_BAD_INPUT when the range leaves the memory. */
-PS_MUST_USE enum ps_status ps_shared_content_give(struct ps_rpc_context *context,
-                                                  const struct ps_shared_range *range,
-                                                  struct ps_pull_reply *reply,
-                                                  struct ps_error *error);
+/* Nothing is open. The content must stay where it is: `ways` leads to it. */
+void ps_shared_content_init(struct ps_shared_content *content, struct ps_rpc_context *context);
 
 #endif

@@ -1,10 +1,10 @@
 /* The life of a slot:
  *
- *   WAITING ──request──► answered? ──yes──► REPLYING ──sent──► WAITING ...
- *      │                   │  └─no─► PARKED ──woken, answered──► REPLYING
- *      │                   │            └──client gave up──► WAITING
- *      │                   ├─not yet─► WORKING ──its turn comes again──► answered?
- *      │                   └─long──► AWAY ──a helper has been asked──► answered?
+ *   WAITING ──request──► served ──DONE──► REPLYING ──sent──► WAITING ...
+ *      │                   │  └─WAITS──► PARKED ──woken, DONE──► REPLYING
+ *      │                   │                └──client gave up──► WAITING
+ *      │                   ├─GOES_ON──► WORKING ──its turn comes again──► served
+ *      │                   └─LEAVES──► AWAY ──a helper has served it──► DONE, WAITS or GOES_ON
  *      └──server stops──► ENDED
  *
  * A parked call has a second batch in flight, which completes when the client gives up or the
@@ -39,10 +39,10 @@ struct unary_call {
     const struct ps_unary_method *method;
     void *registered;
     struct ps_rpc_call call;
-    struct ps_exchange exchange;
+    struct ps_call_answer answer;
     struct ps_buffer reply;   /* owned: its memory is kept from call to call, unless it is much */
     struct ps_helper_job job; /* while away */
-    bool answered;            /* what the helper was told; holds once `done` does */
+    enum ps_serve_progress progress; /* that the helper made; holds once `done` does */
     atomic_bool done;
     bool close_pending;
     bool reply_pending;
@@ -60,8 +60,8 @@ static void close_step(void *owner, bool ok);
 static void start(struct unary_call *call);
 static size_t shared_bytes_of(const struct unary_call *call);
 static bool is_counted(struct unary_call *call, size_t bytes, bool refusable);
-static void try_answer(struct unary_call *call);
-static void take_answer(struct unary_call *call, bool answered);
+static void serve(struct unary_call *call);
+static void follow(struct unary_call *call, enum ps_serve_progress progress);
 static void send_away(struct unary_call *call);
 static void help(void *owner);
 static void woken(void *owner);
@@ -153,7 +153,7 @@ static void start(struct unary_call *call)
 {
     struct ps_rpc_context *context = call->call.lane->context;
     call->began = gpr_now(GPR_CLOCK_MONOTONIC);
-    call->exchange = (struct ps_exchange){
+    call->answer = (struct ps_call_answer){
         .context = context,
         .reply = &call->reply,
         .hold = ps_rpc_call_hold(&call->call),
@@ -163,17 +163,17 @@ static void start(struct unary_call *call)
     if (call->method->method != PS_METHOD_COUNT)
         ps_rpc_metrics_started(&context->metrics, call->method->method, size);
 
-    struct ps_exchange *exchange = &call->exchange;
-    exchange->status = ps_rpc_call_view(&call->call, &exchange->request, &exchange->error);
-    if (exchange->status == PS_OK && ps_rpc_call_is_late(&call->call))
-        exchange->status = ps_fail(&exchange->error, PS_ERR_TIMEOUT,
-                                   "the deadline passed before the call was looked at");
+    struct ps_call_answer *answer = &call->answer;
+    answer->status = ps_rpc_call_view(&call->call, &answer->request, &answer->error);
+    if (answer->status == PS_OK && ps_rpc_call_is_late(&call->call))
+        answer->status = ps_fail(&answer->error, PS_ERR_TIMEOUT,
+                                 "the deadline passed before the call was looked at");
     call->shared_bytes = shared_bytes_of(call);
-    if (exchange->status != PS_OK || !is_counted(call, size + call->shared_bytes, true)) {
+    if (answer->status != PS_OK || !is_counted(call, size + call->shared_bytes, true)) {
         send_reply(call);
         return;
     }
-    try_answer(call);
+    serve(call);
 }
 
 /* What lies in shared memory is the client's own, but it is as much on its way, and takes as long,
@@ -185,14 +185,14 @@ static size_t shared_bytes_of(const struct unary_call *call)
     bool is_bundle =
         method == PS_METHOD_PUSHES || method == PS_METHOD_PULLS || method == PS_METHOD_PUSH_PULL;
     if (context->shared == NULL || !ps_shared_memory_is_used(context->shared) ||
-        call->exchange.status != PS_OK ||
+        call->answer.status != PS_OK ||
         !(is_bundle || method == PS_METHOD_PUSH || method == PS_METHOD_PULL))
         return 0;
-    return (size_t)ps_shared_range_total(call->exchange.request, is_bundle,
+    return (size_t)ps_shared_range_total(call->answer.request, is_bundle,
                                          context->message_bytes_max);
 }
 
-/* False when the client has too much on its way: the exchange then says so. */
+/* False when the client has too much on its way: the answer then says so. */
 static bool is_counted(struct unary_call *call, size_t bytes, bool refusable)
 {
     struct ps_peer_limits *limits = &call->call.lane->context->limits;
@@ -204,34 +204,33 @@ static bool is_counted(struct unary_call *call, size_t bytes, bool refusable)
         gpr_free(address);
     }
     if (refusable)
-        call->exchange.status =
-            ps_peer_limits_enter(limits, call->peer, bytes, &call->exchange.error);
+        call->answer.status = ps_peer_limits_enter(limits, call->peer, bytes, &call->answer.error);
     else
         ps_peer_limits_add(limits, call->peer, bytes);
-    if (call->exchange.status != PS_OK)
+    if (call->answer.status != PS_OK)
         return false;
     call->counted += bytes;
     return true;
 }
 
-static void try_answer(struct unary_call *call)
+/* A message that is large by itself goes to a helper before anything is done with it. A parked call
+ * stays with its lane: a helper would have to take it off the list of those that wait. */
+static void serve(struct unary_call *call)
 {
+    struct ps_call_answer *answer = &call->answer;
     ps_lane_drop_turn(call->call.lane, &call->turn);
-    call->exchange.goes_on = false;
-    call->exchange.leaves = false;
-    call->exchange.may_leave = call->state != PARKED;
-    if (call->exchange.may_leave &&
-        call->exchange.request.size + call->shared_bytes >= PS_LARGE_WORK_BYTES)
+    answer->may_leave = call->state != PARKED;
+    if (answer->may_leave && answer->request.size + call->shared_bytes >= PS_SERVE_LONG_BYTES)
         send_away(call);
     else
-        take_answer(call, call->method->answer(&call->exchange));
+        follow(call, call->method->serve(answer));
 }
 
 /* A call that is away is the helper's, but for its place among those who hear the bell. */
 static void send_away(struct unary_call *call)
 {
     call->state = AWAY;
-    call->exchange.may_leave = false;
+    call->answer.may_leave = false;
     atomic_store(&call->done, false);
     ps_lane_wait(call->call.lane, &call->waiter);
     ps_helpers_submit(&call->call.lane->context->helpers, &call->job);
@@ -242,25 +241,31 @@ static void help(void *owner)
 {
     struct unary_call *call = owner;
     struct ps_lane *lane = call->call.lane;
-    call->answered = call->method->answer(&call->exchange);
+    call->progress = call->method->serve(&call->answer);
     atomic_store(&call->done, true);
     ps_lane_ring(lane);
 }
 
-static void take_answer(struct unary_call *call, bool answered)
+static void follow(struct unary_call *call, enum ps_serve_progress progress)
 {
-    if (!answered) {
-        if (call->exchange.may_leave && call->exchange.leaves)
-            send_away(call);
-        else if (call->exchange.goes_on)
-            take_turn(call);
-        else if (call->state != PARKED)
+    switch (progress) {
+    case PS_SERVE_DONE:
+        if (call->state == PARKED)
+            unpark(call);
+        send_reply(call);
+        return;
+    case PS_SERVE_WAITS:
+        if (call->state != PARKED)
             park(call);
         return;
+    case PS_SERVE_GOES_ON:
+        take_turn(call);
+        return;
+    case PS_SERVE_LEAVES:
+        PS_ASSERT(call->answer.may_leave);
+        send_away(call);
+        return;
     }
-    if (call->state == PARKED)
-        unpark(call);
-    send_reply(call);
 }
 
 static void take_turn(struct unary_call *call)
@@ -275,18 +280,18 @@ static void woken(void *owner)
     struct unary_call *call = owner;
     PS_ASSERT(call->state == PARKED || call->state == WORKING || call->state == AWAY);
     if (call->state != AWAY) {
-        try_answer(call);
+        serve(call);
         return;
     }
     if (!atomic_load(&call->done))
         return;
     ps_lane_leave(call->call.lane, &call->waiter);
     call->state = WORKING;
-    take_answer(call, call->answered);
+    follow(call, call->progress);
     /* What the helper missed may have come true since it looked, and the bell for that may be this
      * one, or have rung while the call was away: nobody would ring again. */
     if (call->state == PARKED)
-        try_answer(call);
+        serve(call);
 }
 
 static void park(struct unary_call *call)
@@ -314,15 +319,15 @@ static void unpark(struct unary_call *call)
 
 static void send_reply(struct unary_call *call)
 {
-    struct ps_exchange *exchange = &call->exchange;
+    struct ps_call_answer *answer = &call->answer;
     struct ps_rpc_batch batch;
     grpc_byte_buffer *message = NULL;
-    if (exchange->status == PS_OK)
+    if (answer->status == PS_OK)
         message = reply_message(call); /* may fail: sets the status */
     ps_rpc_call_drop_request(&call->call);
     call->reply_bytes = message != NULL ? grpc_byte_buffer_length(message) : 0;
     /* A pull may be refused; what has changed something is answered. */
-    if (!is_counted(call, call->reply_bytes, exchange->has_pull)) {
+    if (!is_counted(call, call->reply_bytes, answer->pull != NULL)) {
         grpc_byte_buffer_destroy(message);
         message = NULL;
         call->reply_bytes = 0;
@@ -332,9 +337,9 @@ static void send_reply(struct unary_call *call)
     ps_rpc_batch_headers(&batch);
     if (message != NULL)
         ps_rpc_batch_message(&batch, message);
-    ps_rpc_batch_status(&batch, exchange->status, exchange->error.text);
-    if (exchange->status == PS_ERR_STALE_SESSION)
-        ps_rpc_batch_suggest_session(&batch, exchange->error.session);
+    ps_rpc_batch_status(&batch, answer->status, answer->error.text);
+    if (answer->status == PS_ERR_STALE_SESSION)
+        ps_rpc_batch_suggest_session(&batch, answer->error.session);
     if (!call->close_pending)
         ps_rpc_batch_close(&batch);
     call->state = REPLYING;
@@ -367,27 +372,26 @@ static void give_up(void *owner)
     (void)grpc_call_cancel(call->call.call, NULL);
 }
 
-/* NULL when there is no memory for it; the exchange then says so. */
+/* NULL when there is no memory for it; the answer then says so. */
 static grpc_byte_buffer *reply_message(struct unary_call *call)
 {
-    struct ps_exchange *exchange = &call->exchange;
+    struct ps_call_answer *answer = &call->answer;
     grpc_byte_buffer *message = NULL;
-    if (exchange->bundle != NULL) {
-        exchange->status = ps_bundle_run_reply(exchange->bundle, &message, &exchange->error);
+    if (answer->bundle != NULL) {
+        answer->status = ps_bundle_call_reply(answer->bundle, &message, &answer->error);
         return message;
     }
     struct ps_bytes head = {(const uint8_t *)call->reply.text, call->reply.size};
-    exchange->status = ps_buffer_status(&call->reply, &exchange->error);
-    if (exchange->status != PS_OK) {
-        ps_pull_release(&exchange->pull);
+    answer->status = ps_buffer_status(&call->reply, &answer->error);
+    if (answer->status != PS_OK) {
         if (has_changed_something(call->method->method))
-            exchange->status = ps_rpc_fail_unanswered(&exchange->error);
+            answer->status = ps_rpc_fail_unanswered(&answer->error);
         return NULL;
     }
-    if (!exchange->has_pull)
+    if (answer->pull == NULL)
         return ps_rpc_message_of(head);
-    exchange->status = ps_pull_message_create(head, &exchange->pull, exchange->context->memory,
-                                              &message, &exchange->error);
+    answer->status = ps_pull_message_create(head, answer->pull, answer->context->memory, &message,
+                                            &answer->error);
     return message;
 }
 
@@ -398,6 +402,19 @@ static bool has_changed_something(enum ps_method method)
            method == PS_METHOD_SAVE;
 }
 
+/* A call may end before its answer was made, or after the message has taken what was pulled: what
+ * is left goes here. */
+static void release_served(struct ps_call_answer *answer)
+{
+    if (answer->single.begun) {
+        ps_serve_release_pulls(&answer->single.serve);
+        ps_decoded_release(&answer->single.decoded);
+        answer->single.begun = false;
+    }
+    ps_bundle_call_release(answer->bundle);
+    answer->bundle = NULL;
+}
+
 static void free_when_done(struct unary_call *call)
 {
     if (call->reply_pending || call->close_pending)
@@ -405,10 +422,9 @@ static void free_when_done(struct unary_call *call)
     if (call->counted > 0)
         ps_peer_limits_leave(&call->call.lane->context->limits, call->peer, call->counted);
     call->counted = 0;
-    ps_bundle_run_release(call->exchange.bundle);
-    call->exchange.bundle = NULL;
+    release_served(&call->answer);
     gpr_timespec took = gpr_time_sub(gpr_now(GPR_CLOCK_MONOTONIC), call->began);
-    enum ps_status status = call->call.cancelled != 0 ? PS_ERR_CANCELLED : call->exchange.status;
+    enum ps_status status = call->call.cancelled != 0 ? PS_ERR_CANCELLED : call->answer.status;
     if (call->method->method != PS_METHOD_COUNT)
         ps_rpc_metrics_handled(&call->call.lane->context->metrics, call->method->method,
                                ps_rpc_code_of_status(status), call->reply_bytes,

@@ -1,9 +1,9 @@
 /* A slot for calls of one request and one reply: those of proto/messages.h, and the health check.
  *
- * What a method does is one function, its `answer`. It decodes, calls the service and leaves the
- * reply in the exchange; or it says that the call must wait. Then the call is parked: it holds its
- * slot but no thread, and is asked again whenever the lane's bell rings, until it has an answer or
- * the client gives up or its deadline has passed (which is looked at about once a second).
+ * What a method does is one function, its `serve`. It decodes, calls the service and makes the
+ * answer; or it says that the call must wait. Then the call is parked: it holds its slot but no
+ * thread, and is served again whenever the lane's bell rings, until it is answered or the client
+ * gives up or its deadline has passed (which is looked at about once a second).
  *
  * Parked calls are bounded by the slots of their method on the lane; further ones stay with gRPC,
  * unread, until a slot is free or their deadline passes. They cannot keep pulls of a live server
@@ -22,41 +22,45 @@
 #include "proto/codec.h"
 #include "proto/messages.h"
 #include "server/core/requests/service.h"
-#include "server/rpc/bundle_run.h"
+#include "server/rpc/bundle_call.h"
 #include "server/rpc/lane.h"
+#include "server/rpc/shared_content.h"
 
-/* One request and what becomes of it. */
-struct ps_exchange {
-    struct ps_rpc_context *context; /* borrowed */
-    struct ps_view request;
-    bool asked;                /* the service has been asked and `ticket` and `status` are set */
-    struct ps_ticket ticket;   /* to be satisfied before the reply may be sent */
-    bool once;                 /* ... or to have failed */
-    struct ps_hold hold;       /* keeps the request's bytes beyond the call */
-    struct ps_push_wait wait;  /* to be settled before a push's reply may be sent */
-    struct ps_push_reply push; /* that reply */
-    enum ps_status status;     /* of the reply */
-    struct ps_error error;
-    struct ps_buffer *reply; /* the reply's bytes, but for the content of `pull` */
-    struct ps_pull pull;     /* what a pull found; released by the call */
-    bool has_pull;
-    struct ps_bundle_run *bundle; /* of many items; released by the call */
-    bool goes_on;                 /* false was said only so that others have their turn */
-    bool may_leave;               /* a helper could do it */
-    bool leaves;                  /* false was said because one should: it would take long */
+/* A gradient or a pull that came alone: a bundle of one, in place. */
+struct ps_single_call {
+    bool begun; /* decoded, and its serve began */
+    struct ps_serve serve;
+    struct ps_shared_content content;
+    struct ps_decoded decoded;
+    struct ps_push_request push_request; /* either this */
+    struct ps_push_result push;
+    struct ps_pull_request pull_request; /* ... or that */
+    struct ps_served_pull pull;
 };
 
-/* A request that moves so many bytes is answered by a helper: it would keep the lane from others
- * for about a millisecond and more. */
-#define PS_LARGE_WORK_BYTES ((size_t)8 * 1024 * 1024)
+/* One request and the answer that is being made to it. */
+struct ps_call_answer {
+    struct ps_rpc_context *context; /* borrowed */
+    struct ps_view request;
+    struct ps_hold hold;     /* keeps the request's bytes beyond the call */
+    bool may_leave;          /* a helper could do it */
+    bool asked;              /* the service gave `ticket` and `status` */
+    struct ps_ticket ticket; /* to be satisfied before the answer may go */
+    bool once;               /* ... or to have failed */
+    struct ps_single_call single;
+    struct ps_bundle_call *bundle; /* of many items; released by the call */
+    enum ps_status status;
+    struct ps_error error;
+    struct ps_buffer *reply; /* its bytes, but for the content of `pull` */
+    struct ps_pull *pull;    /* whose content comes behind them; NULL: none */
+};
 
-/* True: answered, as the exchange says. False: ask again after the next wake, or, when the exchange
- * goes on, after others on the lane had their turn, or, when it leaves, in a helper's thread. */
-typedef bool (*ps_answer_fn)(struct ps_exchange *exchange);
+/* Makes the answer, or says when to be called again. */
+typedef enum ps_serve_progress (*ps_serve_fn)(struct ps_call_answer *answer);
 
 struct ps_unary_method {
     const char *path;
-    ps_answer_fn answer;
+    ps_serve_fn serve;
     uint32_t slots;         /* per lane */
     size_t reply_bytes_max; /* without content */
     enum ps_method method;  /* for metrics; PS_METHOD_COUNT: not counted */

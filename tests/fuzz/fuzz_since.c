@@ -289,7 +289,7 @@ static void check_given(const struct ps_pull_request *request, const struct ps_p
     expect(delta->next == 0 || delta->next >= end);
 }
 
-/* As server/rpc/bundle_run.c answers. */
+/* As server/core/requests/serve.c answers. */
 static void serve(struct world *world, const struct ps_bundle_request *request, uint64_t bytes_max,
                   struct answer *answer)
 {

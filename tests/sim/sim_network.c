@@ -141,7 +141,7 @@ struct sim_message *sim_message_of_reply(const struct sim_message *request, enum
 static void drop(struct sim_world *world, void *subject)
 {
     (void)world;
-    free(subject);
+    sim_message_free(subject);
 }
 
 static void post(struct sim_world *world, uint64_t after_ms, struct sim_message *message)
@@ -181,12 +181,30 @@ static bool is_lost(struct sim_world *world, const struct sim_message *message)
     return world->cut[from][to] || sim_chance(world, world->options.lose_permille);
 }
 
-static struct sim_message *twin_of(const struct sim_message *message)
+struct sim_message *sim_message_copy(const struct sim_message *message)
 {
-    struct sim_message *twin = malloc(sizeof *twin + message->size);
-    PS_ASSERT(twin != NULL);
-    memcpy(twin, message, sizeof *twin + message->size);
-    return twin;
+    struct sim_message *copy = malloc(sizeof *copy + message->size);
+    PS_ASSERT(copy != NULL);
+    memcpy(copy, message, sizeof *copy + message->size);
+    copy->next = NULL;
+    return copy;
+}
+
+void sim_message_free(struct sim_message *message)
+{
+    while (message != NULL) {
+        struct sim_message *next = message->next;
+        free(message);
+        message = next;
+    }
+}
+
+/* The calls as one message, in their order. */
+static struct sim_message *joined(struct sim_message **messages, size_t count)
+{
+    for (size_t i = 0; i + 1 < count; i++)
+        messages[i]->next = messages[i + 1];
+    return messages[0];
 }
 
 void sim_send(struct sim_world *world, struct sim_message *message)
@@ -197,7 +215,7 @@ void sim_send(struct sim_world *world, struct sim_message *message)
 void sim_send_together(struct sim_world *world, struct sim_message **messages, size_t count)
 {
     const struct sim_options *options = &world->options;
-    PS_ASSERT(count > 0);
+    PS_ASSERT(count > 0 && count <= PS_MESSAGE_CALLS_MAX);
     uint64_t delay_ms = sim_between(world, options->delay_min_ms, options->delay_max_ms);
     if (is_lost(world, messages[0])) {
         for (size_t i = 0; i < count; i++) {
@@ -208,11 +226,12 @@ void sim_send_together(struct sim_world *world, struct sim_message **messages, s
     }
     if (!messages[0]->is_reply && sim_chance(world, options->repeat_permille)) {
         uint64_t again_ms = sim_between(world, options->delay_min_ms, 4 * options->delay_max_ms);
+        struct sim_message *twins[PS_MESSAGE_CALLS_MAX];
         for (size_t i = 0; i < count; i++)
-            post(world, again_ms, twin_of(messages[i]));
+            twins[i] = sim_message_copy(messages[i]);
+        post(world, again_ms, joined(twins, count));
     }
-    for (size_t i = 0; i < count; i++)
-        post(world, delay_ms, messages[i]);
+    post(world, delay_ms, joined(messages, count));
 }
 
 static void deliver(struct sim_world *world, void *subject, uint64_t a, uint64_t b)
@@ -230,7 +249,8 @@ static void deliver(struct sim_world *world, void *subject, uint64_t a, uint64_t
         sim_client_take(world, message);
     } else if (!sim_server_take(world, message)) {
         /* That process is gone. */
-        post_break(world, message);
+        for (const struct sim_message *call = message; call != NULL; call = call->next)
+            post_break(world, call);
     }
-    free(message);
+    sim_message_free(message);
 }

@@ -24,8 +24,9 @@ struct sim_message {
     struct ps_chain chain; /* of whoever answered a pull: for the checker */
     uint64_t deadline_ms;
     enum ps_method method;
-    enum ps_status status; /* replies */
-    uint64_t session;      /* that the server suggests; 0: none */
+    enum ps_status status;    /* replies */
+    uint64_t session;         /* that the server suggests; 0: none */
+    struct sim_message *next; /* owned: another call of the same message; of requests only */
     char text[PS_OUTCOME_TEXT_MAX];
     size_t size;
     uint8_t bytes[];
@@ -37,6 +38,12 @@ struct sim_message *sim_message_of_request(const struct ps_call_request *request
 /* The reply to a push and pull: was there something to be pulled? (What a range makes may not be
  * known.) */
 bool sim_has_pull(const struct ps_call_reply *reply);
+
+/* Of this call alone. */
+struct sim_message *sim_message_copy(const struct sim_message *message);
+
+/* Takes the message with all of its calls. NULL is allowed. */
+void sim_message_free(struct sim_message *message);
 
 /* Encodes a reply to `request`: an empty one when `status` is not PS_OK. */
 struct sim_message *sim_message_of_reply(const struct sim_message *request, enum ps_status status,

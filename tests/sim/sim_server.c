@@ -194,7 +194,7 @@ void sim_server_resume(struct sim_server *server)
     server->inbox_count = 0;
     for (size_t i = 0; i < count; i++) {
         sim_server_answer(server, server->inbox[i]);
-        free(server->inbox[i]);
+        sim_message_free(server->inbox[i]);
     }
     sim_server_ask_parked(server);
     sim_server_wake(server);
@@ -301,10 +301,10 @@ bool sim_server_take(struct sim_world *world, const struct sim_message *message)
     }
     if (server->inbox_count == SIM_PARKED_MAX)
         return false;
-    size_t size = sizeof *message + message->size;
-    struct sim_message *kept = malloc(size);
-    PS_ASSERT(kept != NULL);
-    memcpy(kept, message, size);
+    struct sim_message *kept = sim_message_copy(message);
+    struct sim_message **end = &kept->next;
+    for (message = message->next; message != NULL; message = message->next, end = &(*end)->next)
+        *end = sim_message_copy(message);
     server->inbox[server->inbox_count++] = kept;
     return true;
 }

@@ -18,17 +18,14 @@
 
 #define SIM_PARKED_MAX 64
 
-/* A call whose reply has to wait. */
+struct sim_served;
+
+/* Calls whose reply has to wait: a finish, or gradients and pulls. Neither: a free place. */
 struct sim_parked {
-    struct sim_message *request; /* owned; NULL: a free place */
-    struct ps_ticket ticket;     /* a finish waits for it */
-    enum ps_status status;       /* ... and is then answered with this */
-    struct ps_push_wait wait;    /* of a push */
-    struct ps_push_reply push;
-    bool is_of_push;       /* it is a range that is to bring back what it makes */
-    struct ps_pull made;   /* that, where it is known */
-    struct ps_chain chain; /* in which it was made */
-    size_t entry;          /* of the push in the checker's history */
+    struct sim_message *finish; /* owned */
+    struct ps_ticket ticket;    /* a finish waits for it */
+    enum ps_status status;      /* ... and is then answered with this */
+    struct sim_served *served;  /* owned; sim_server_serve.h */
 };
 
 #define SIM_RECORDS_MAX 64
@@ -93,7 +90,7 @@ struct sim_server {
     int64_t die_at_operation; /* the machine stops at this one of the next save; -1: does not */
 
     struct sim_parked parked[SIM_PARKED_MAX];
-    struct sim_message *inbox[SIM_PARKED_MAX]; /* owned; what arrived while paused */
+    struct sim_message *inbox[SIM_PARKED_MAX]; /* owned lists; what arrived while paused */
     size_t inbox_count;
 };
 
@@ -119,8 +116,15 @@ bool sim_server_take(struct sim_world *world, const struct sim_message *message)
 /* Gives the coordinator a turn as soon as it can. */
 void sim_server_wake(struct sim_server *server);
 
-/* The reply leaves. sim_server_calls.c */
+/* A message has come, with one or several calls. sim_server_calls.c */
 void sim_server_answer(struct sim_server *server, const struct sim_message *message);
+/* The reply to one call leaves; `error` and `answer` may be NULL where there is none. `chain`: in
+ * which the version is that goes with it. */
+void sim_server_reply(struct sim_server *server, const struct sim_message *message,
+                      enum ps_status status, const struct ps_error *error,
+                      const struct ps_call_reply *answer, const struct ps_chain *chain);
+/* Under its mutation: the server does not see for whom a request is meant. */
+void sim_server_hide_shard(const struct sim_server *server, uint32_t *shard);
 void sim_server_ask_parked(struct sim_server *server);
 void sim_server_forget_calls(struct sim_server *server);
 

@@ -1,6 +1,7 @@
 /* FinishInitParams, and who waits for which checkpoint. */
 #include "server/core/requests/service.h"
 
+#include "base/assert.h"
 #include "server/core/requests/service_state.h"
 #include "server/core/sessions/fingerprint.h"
 
@@ -116,6 +117,32 @@ bool ps_service_satisfied(const struct ps_service *service, struct ps_ticket tic
 bool ps_service_abandoned(const struct ps_service *service, struct ps_ticket ticket)
 {
     return ps_tickets_abandoned((struct ps_tickets *)&service->tickets, ticket);
+}
+
+/* Asked first whether the ticket's generation is over: nothing will ever satisfy such a ticket. */
+enum ps_status ps_service_await_checkpoint(struct ps_service *service, struct ps_ticket ticket,
+                                           struct ps_error *error)
+{
+    PS_ASSERT(ticket.number <= ps_tickets_newest(&service->tickets).number);
+    if (ps_service_abandoned(service, ticket))
+        return ps_fail(error, PS_ERR_UNAVAILABLE,
+                       "the shard was lost before its checkpoint was saved");
+    if (ps_service_satisfied(service, ticket))
+        return PS_OK;
+    return ps_fail(error, PS_ERR_NOT_READY, "the checkpoint has not been saved yet");
+}
+
+/* A checkpoint that cannot be written is tried again, perhaps for hours: the caller is told why,
+ * and may send the call again. */
+enum ps_status ps_service_await_finish(struct ps_service *service, struct ps_ticket ticket,
+                                       struct ps_error *error)
+{
+    struct ps_error why;
+    enum ps_status status = ps_service_await_checkpoint(service, ticket, error);
+    if (status != PS_ERR_NOT_READY || !ps_service_save_failed(service, ticket, &why))
+        return status;
+    return ps_fail(error, PS_ERR_UNAVAILABLE,
+                   "no checkpoint yet, it is tried again, and so may this be: %.180s", why.text);
 }
 
 bool ps_service_save_failed(struct ps_service *service, struct ps_ticket ticket,

@@ -347,6 +347,22 @@ bool ps_service_abandoned(const struct ps_service *service, struct ps_ticket tic
 bool ps_service_save_failed(struct ps_service *service, struct ps_ticket ticket,
                             struct ps_error *why);
 
+/* May the reply that waits for the ticket be sent now? Asked again whenever the listener was told
+ * `changed`.
+ *
+ * PS_OK               yes: the checkpoint is durable
+ * PS_ERR_NOT_READY    not yet: park
+ * PS_ERR_UNAVAILABLE  never: the state that the ticket was given for is gone
+ */
+PS_MUST_USE enum ps_status ps_service_await_checkpoint(struct ps_service *service,
+                                                       struct ps_ticket ticket,
+                                                       struct ps_error *error);
+
+/* The same for the reply to a finish, which is not kept waiting by an attempt that failed:
+ * PS_ERR_UNAVAILABLE then says why, while the server goes on trying. */
+PS_MUST_USE enum ps_status ps_service_await_finish(struct ps_service *service,
+                                                   struct ps_ticket ticket, struct ps_error *error);
+
 /* The newest ticket: a save that begins now is to satisfy it. */
 struct ps_ticket ps_service_newest_ticket(struct ps_service *service);
 

@@ -70,21 +70,21 @@ static void let_bell_wait(void)
     ps_lane_ring(plan.lane);
 }
 
-static bool answer(struct ps_exchange *exchange)
+static enum ps_serve_progress serve(struct ps_call_answer *answer)
 {
-    exchange->status = PS_OK;
-    if (exchange->request.size < PS_LARGE_WORK_BYTES)
-        return answer_small();
+    answer->status = PS_OK;
+    if (answer->request.size < PS_SERVE_LONG_BYTES)
+        return answer_small() ? PS_SERVE_DONE : PS_SERVE_WAITS;
     if (atomic_load(&plan.is_there))
-        return true;
+        return PS_SERVE_DONE;
     if (plan.bell_is_heard)
         let_bell_be_heard();
     else
         let_bell_wait();
-    return false;
+    return PS_SERVE_WAITS;
 }
 
-static const struct ps_unary_method method = {"/test/Wait", answer, 4, 16, PS_METHOD_COUNT};
+static const struct ps_unary_method method = {"/test/Wait", serve, 4, 16, PS_METHOD_COUNT};
 
 /* ---- The server ---- */
 
@@ -179,13 +179,13 @@ static void expect_large_call_is_answered(bool bell_is_heard)
     struct raw_pending small;
     struct raw_pending large;
     struct raw_answer answered;
-    uint8_t *bytes = calloc(1, PS_LARGE_WORK_BYTES);
+    uint8_t *bytes = calloc(1, PS_SERVE_LONG_BYTES);
     ck_assert_ptr_nonnull(bytes);
     plan = (struct plan){.bell_is_heard = bell_is_heard};
     start();
     begin_small(&small);
 
-    raw_start(&client, &large, method.path, (struct ps_bytes){bytes, PS_LARGE_WORK_BYTES}, WAIT_MS);
+    raw_start(&client, &large, method.path, (struct ps_bytes){bytes, PS_SERVE_LONG_BYTES}, WAIT_MS);
     if (!bell_is_heard) {
         wait_until(&plan.is_there, true);
         wait_for_helper();

@@ -1,4 +1,4 @@
-/* The shard answers as server/rpc/bundle_run.c does. */
+/* The shard answers as server/core/requests/serve.c does. */
 #include "replica_world.h"
 
 #include <stdlib.h>
@@ -94,7 +94,7 @@ void push_one(size_t part, uint32_t element)
     push(part, &element, 1);
 }
 
-/* As server/rpc/bundle_run.c answers. */
+/* As server/core/requests/serve.c answers. */
 static void serve(const struct ps_since_request *request, struct ps_pull_result *results,
                   struct ps_pull *pulls)
 {

@@ -274,9 +274,48 @@ START_TEST(reset_abandons_who_waits)
 }
 END_TEST
 
+START_TEST(a_reply_awaits_its_checkpoint_until_the_shard_is_lost)
+{
+    struct core_world world;
+    struct ps_ticket ticket;
+    begin(&world);
+    ck_assert_int_eq(ps_service_finish(world.service, NULL, &ticket, NULL), PS_OK);
+    ck_assert_int_eq(ps_service_await_checkpoint(world.service, ticket, NULL), PS_ERR_NOT_READY);
+    ck_assert_int_eq(ps_service_await_finish(world.service, ticket, NULL), PS_ERR_NOT_READY);
+
+    ps_service_reset(world.service);
+
+    ck_assert_int_eq(ps_service_await_checkpoint(world.service, ticket, NULL), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(ps_service_await_finish(world.service, ticket, NULL), PS_ERR_UNAVAILABLE);
+    world_fini(&world);
+}
+END_TEST
+
+START_TEST(a_finish_does_not_await_an_attempt_after_one_that_failed)
+{
+    const struct ps_error why = {.status = PS_ERR_IO, .text = "the disk is full"};
+    struct core_world world;
+    struct ps_ticket ticket;
+    begin(&world);
+    ck_assert_int_eq(ps_service_finish(world.service, NULL, &ticket, NULL), PS_OK);
+
+    ps_service_not_saved(world.service, ticket, &why);
+
+    ck_assert_int_eq(ps_service_await_checkpoint(world.service, ticket, NULL), PS_ERR_NOT_READY);
+    ck_assert_int_eq(ps_service_await_finish(world.service, ticket, &world.error),
+                     PS_ERR_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(world.error.text, "the disk is full"));
+    ps_service_saved(world.service, ticket, &place);
+    ck_assert_int_eq(ps_service_await_finish(world.service, ticket, NULL), PS_OK);
+    world_fini(&world);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("finish");
+    tcase_add_test(tests, a_reply_awaits_its_checkpoint_until_the_shard_is_lost);
+    tcase_add_test(tests, a_finish_does_not_await_an_attempt_after_one_that_failed);
     tcase_add_test(tests, finish_without_checkpoints_waits_for_nothing);
     tcase_add_test(tests, b6_finish_waits_for_the_first_checkpoint);
     tcase_add_test(tests, a_second_finish_is_refused_and_waits_for_the_same_checkpoint);

@@ -1,0 +1,337 @@
+/* The order of the stages is what clients rely on: a pull of the same message sees its pushes, and
+ * nothing is told of a push before what was promised of that push holds. */
+#include "server/core/requests/serve.h"
+
+#include "base/assert.h"
+#include "base/bounds.h"
+
+#include <string.h>
+
+/* Work of one step, in bytes of content: well below a millisecond. The simulator is built with so
+ * little that a message of a few calls takes several steps. */
+#ifndef PS_SERVE_STEP_BYTES
+#define PS_SERVE_STEP_BYTES (4 * 1024 * 1024)
+#endif
+
+/* An item costs at least as much as so many bytes. */
+enum { STEP_WORK = PS_SERVE_STEP_BYTES, ITEM_WORK = 16 * 1024 };
+
+/* Content of one reply; a pull that finds no room must be asked for again. */
+enum { REPLY_BYTES_MAX = PS_MESSAGE_BYTES_DEFAULT };
+
+/* About as long as a full queue or a full heap takes to have room again. */
+enum { RETRY_MS = 50 };
+
+/* So many names are looked up ahead, when there are enough for that to pay. */
+enum { EXPECTED = PS_EXPECTED_NAMES_MAX, EXPECTED_MIN = 4 };
+
+static bool takes_long(const struct ps_serve *serve);
+static bool push_all(struct ps_serve *serve, size_t *work);
+static size_t push_next(struct ps_serve *serve);
+static bool settle(struct ps_serve *serve);
+static enum ps_serve_progress pull_all(struct ps_serve *serve, bool may_wait, size_t work);
+static bool pull_next(struct ps_serve *serve, bool may_wait, size_t *work);
+static size_t take_of_budget(struct ps_serve *serve, size_t size);
+static enum ps_status take_early_values(const struct ps_pull_request *request, struct ps_pull *pull,
+                                        struct ps_error *error);
+static void note_failure(struct ps_serve *serve, struct ps_item_status *to, enum ps_status status);
+
+/* One block always fits: a client that allows less would never get on. */
+static uint64_t delta_budget(uint64_t wish)
+{
+    if (wish == 0)
+        return PS_DELTA_BYTES_DEFAULT;
+    if (wish < PS_BLOCK_BYTES)
+        return PS_BLOCK_BYTES;
+    return wish < PS_DELTA_BYTES_MAX ? wish : PS_DELTA_BYTES_MAX;
+}
+
+void ps_serve_begin(struct ps_serve *serve)
+{
+    PS_ASSERT(serve->service != NULL && serve->error != NULL);
+    PS_ASSERT(serve->pushes != NULL || serve->request.push_count == 0);
+    PS_ASSERT(serve->pulls != NULL || serve->request.pull_count == 0);
+    serve->stage = PS_SERVE_STAGE_PUSHING;
+    serve->next = 0;
+    serve->delta_bytes_left = delta_budget(serve->request.bytes_max);
+}
+
+enum ps_serve_progress ps_serve_step(struct ps_serve *serve, struct ps_serve_turn turn)
+{
+    size_t work = 0;
+    PS_ASSERT(serve->stage != PS_SERVE_STAGE_DONE);
+    if (turn.may_leave && takes_long(serve))
+        return PS_SERVE_LEAVES;
+    if (serve->stage == PS_SERVE_STAGE_PUSHING) {
+        if (!push_all(serve, &work))
+            return PS_SERVE_GOES_ON;
+        serve->stage = PS_SERVE_STAGE_SETTLING;
+    }
+    if (serve->stage == PS_SERVE_STAGE_SETTLING) {
+        if (!settle(serve))
+            return PS_SERVE_WAITS;
+        serve->stage = PS_SERVE_STAGE_PULLING;
+        serve->next = 0;
+    }
+    return pull_all(serve, turn.may_wait, work);
+}
+
+size_t ps_serve_pushed(const struct ps_serve *serve)
+{
+    size_t count = serve->request.push_count;
+    PS_ASSERT(serve->next <= count || serve->stage != PS_SERVE_STAGE_PUSHING);
+    return serve->stage == PS_SERVE_STAGE_PUSHING ? serve->next : count;
+}
+
+size_t ps_serve_pulled(const struct ps_serve *serve)
+{
+    bool begun = serve->stage == PS_SERVE_STAGE_PULLING || serve->stage == PS_SERVE_STAGE_DONE;
+    PS_ASSERT(!begun || serve->next <= serve->request.pull_count);
+    return begun ? serve->next : 0;
+}
+
+void ps_serve_release_pulls(struct ps_serve *serve)
+{
+    for (size_t i = 0; i < serve->request.pull_count; i++)
+        ps_pull_release(&serve->pulls[i].pull);
+}
+
+/* Asked of the first item only: a bundle whose items are small gets through in steps, and a large
+ * message was moved to another thread for its size, before anything was looked at. */
+static bool takes_long(const struct ps_serve *serve)
+{
+    const struct ps_bundle_request *request = &serve->request;
+    if (serve->stage != PS_SERVE_STAGE_PUSHING || serve->next > 0)
+        return false;
+    if (request->push_count > 0)
+        return ps_service_push_work(serve->service, &request->pushes[0]) >= PS_SERVE_LONG_BYTES;
+    return request->pull_count > 0 &&
+           ps_service_pull_work(serve->service, &request->pulls[0]) >= PS_SERVE_LONG_BYTES;
+}
+
+/* Every so many items, those up to the next time. Pulls behind pushes are mostly of the same names,
+ * which were looked up a moment ago. */
+static void look_ahead(struct ps_serve *serve)
+{
+    struct ps_bytes names[EXPECTED];
+    const struct ps_bundle_request *request = &serve->request;
+    bool pushes = request->push_count > 0;
+    size_t left = (pushes ? request->push_count : request->pull_count) - serve->next;
+    if (serve->next % EXPECTED != 0 || left < EXPECTED_MIN)
+        return;
+    PS_ASSERT(!pushes || serve->stage == PS_SERVE_STAGE_PUSHING);
+    size_t count = left < EXPECTED ? left : EXPECTED;
+    for (size_t i = 0; i < count; i++)
+        names[i] =
+            pushes ? request->pushes[serve->next + i].name : request->pulls[serve->next + i].name;
+    ps_service_expect(serve->service, names, count);
+}
+
+/* ---- Pushes ---- */
+
+/* True when all are pushed; false when the step has done enough. */
+static bool push_all(struct ps_serve *serve, size_t *work)
+{
+    PS_ASSERT(serve->stage == PS_SERVE_STAGE_PUSHING);
+    while (serve->next < serve->request.push_count) {
+        if (*work >= STEP_WORK)
+            return false;
+        look_ahead(serve);
+        *work += push_next(serve);
+        serve->next++;
+    }
+    return true;
+}
+
+/* Where the pull beside this push waits for the values that the push makes early; NULL: there is no
+ * such pull. */
+static struct ps_pull *room_for_early_values(struct ps_serve *serve)
+{
+    const struct ps_bundle_request *request = &serve->request;
+    if (serve->next >= request->pull_count || !request->pulls[serve->next].of_push)
+        return NULL;
+    struct ps_pull *pull = &serve->pulls[serve->next].pull;
+    PS_ASSERT(pull->held == NULL && pull->encoded == NULL);
+    pull->reply.encoding = request->pulls[serve->next].encoding;
+    return pull;
+}
+
+/* From opened to closed content. `*size` becomes the content's, which is known in between only. */
+static enum ps_status push_opened(struct ps_serve *serve, struct ps_push_request *request,
+                                  struct ps_push_wait *wait, size_t *size)
+{
+    const struct ps_serve_content *content = serve->content;
+    enum ps_status status = PS_OK;
+    request->hold = serve->hold;
+    if (content != NULL)
+        status = content->open(content->self, request, serve->error);
+    *size = request->content.size;
+    if (status == PS_OK)
+        status = ps_service_push_range(serve->service, request, &serve->pushes[serve->next].reply,
+                                       wait, room_for_early_values(serve), serve->error);
+    if (content != NULL)
+        content->close(content->self);
+    return status;
+}
+
+/* What the push cost. */
+static size_t push_next(struct ps_serve *serve)
+{
+    struct ps_push_result *result = &serve->pushes[serve->next];
+    struct ps_push_wait wait;
+    size_t size;
+    enum ps_status status = push_opened(serve, &serve->request.pushes[serve->next], &wait, &size);
+    if (status != PS_OK) {
+        note_failure(serve, &result->status, status);
+        return ITEM_WORK;
+    }
+    /* A push of another generation than the first has nothing to join: settling tells all of them what it
+     * tells the first, that they are to be repeated. */
+    if (!serve->applied)
+        serve->wait = wait;
+    else
+        ps_push_wait_join(&serve->wait, &wait);
+    serve->applied = true;
+    return size + ITEM_WORK;
+}
+
+/* One wait for all of them: the largest position is durable when all are. False: not yet. */
+static bool settle(struct ps_serve *serve)
+{
+    struct ps_push_reply together = {0};
+    PS_ASSERT(serve->stage == PS_SERVE_STAGE_SETTLING && serve->next == serve->request.push_count);
+    if (!serve->applied)
+        return true;
+    enum ps_status status =
+        ps_service_settle(serve->service, &serve->wait, &together, serve->error);
+    if (status == PS_ERR_NOT_READY)
+        return false;
+    for (size_t i = 0; i < serve->request.push_count; i++) {
+        struct ps_push_result *result = &serve->pushes[i];
+        if (result->status.status != PS_OK)
+            continue;
+        result->reply.durable_position = together.durable_position;
+        if (status != PS_OK)
+            note_failure(serve, &result->status, status);
+    }
+    return true;
+}
+
+/* ---- Pulls ---- */
+
+static enum ps_serve_progress pull_all(struct ps_serve *serve, bool may_wait, size_t work)
+{
+    PS_ASSERT(serve->stage == PS_SERVE_STAGE_PULLING);
+    while (serve->next < serve->request.pull_count) {
+        if (work >= STEP_WORK)
+            return PS_SERVE_GOES_ON;
+        if (!pull_next(serve, may_wait, &work))
+            return PS_SERVE_WAITS;
+    }
+    serve->stage = PS_SERVE_STAGE_DONE;
+    return PS_SERVE_DONE;
+}
+
+/* Before the caller's room is looked for: values of this or of another version, or early ones. */
+static enum ps_status find_values(struct ps_serve *serve, struct ps_pull_request *request,
+                                  struct ps_pull *pull)
+{
+    PS_ASSERT(request->of_push || (pull->held == NULL && pull->encoded == NULL));
+    if (request->of_push)
+        return take_early_values(request, pull, serve->error);
+    if (serve->request.push_count == 0)
+        look_ahead(serve);
+    /* 0 would be no limit at all. */
+    request->bytes_max = serve->delta_bytes_left > 0 ? serve->delta_bytes_left : 1;
+    return ps_service_pull(serve->service, request, pull, serve->error);
+}
+
+/* The values that the push beside this pull has made, if it has made any, and of the range that was
+ * asked for. */
+static enum ps_status take_early_values(const struct ps_pull_request *request, struct ps_pull *pull,
+                                        struct ps_error *error)
+{
+    const struct ps_pull_reply *made = &pull->reply;
+    bool is_known = pull->held != NULL || pull->encoded != NULL;
+    if (is_known && ps_bytes_equal(made->name, request->name) &&
+        made->range.first == request->range.first && made->range.count == request->range.count)
+        return PS_OK;
+    ps_pull_release(pull);
+    return ps_fail(error, PS_ERR_CONFLICT,
+                   "what the gradient makes of this range is not known before all of it is there");
+}
+
+/* To the room that the caller has named, or into the reply while that has room. The first content
+ * of a reply always has, and may be more than the limit by itself. */
+static enum ps_status give_values(struct ps_serve *serve, const struct ps_pull_request *request,
+                                  struct ps_pull *pull)
+{
+    const struct ps_serve_content *content = serve->content;
+    enum ps_status status = PS_OK;
+    if (content != NULL)
+        status = content->give(content->self, &request->shared, &pull->reply, serve->error);
+    size_t used = serve->reply_bytes;
+    size_t left = used < REPLY_BYTES_MAX ? REPLY_BYTES_MAX - used : 0;
+    if (status == PS_OK && used > 0 && pull->reply.content.size > left)
+        status =
+            ps_fail(serve->error, PS_ERR_BUSY,
+                    "the reply of this batch is full, at %zu bytes: ask for this one again", used);
+    if (status != PS_OK)
+        ps_pull_release(pull);
+    return status;
+}
+
+/* A pull waits while the service is not initialised; but not when gradients came with it, which
+ * have failed for the same reason. False: it waits. */
+static bool pull_next(struct ps_serve *serve, bool may_wait, size_t *work)
+{
+    struct ps_served_pull *slot = &serve->pulls[serve->next];
+    struct ps_pull_request *request = &serve->request.pulls[serve->next];
+    const struct ps_pull_reply *reply = &slot->pull.reply;
+    enum ps_status status = find_values(serve, request, &slot->pull);
+    if (status == PS_ERR_NOT_READY && may_wait && serve->request.push_count == 0)
+        return false;
+    if (status == PS_OK)
+        status = give_values(serve, request, &slot->pull);
+    serve->next++;
+    *work += ITEM_WORK;
+    if (status != PS_OK) {
+        note_failure(serve, &slot->status, status);
+        if (request->held.present && status == PS_ERR_BUSY)
+            slot->status.retry_ms = 0; /* at once: only this reply is full */
+        return true;
+    }
+    serve->reply_bytes += reply->content.size;
+    *work += (size_t)reply->shared_size;
+    if (request->held.present && !request->of_push)
+        *work += take_of_budget(serve, reply->content.size);
+    return true;
+}
+
+/* The work of a delta: its digests were made. More than is left is taken by a parameter of a single
+ * byte only, for which find_values leaves room. */
+static size_t take_of_budget(struct ps_serve *serve, size_t size)
+{
+    PS_ASSERT(size <= serve->delta_bytes_left || size <= 1);
+    serve->delta_bytes_left -= size < serve->delta_bytes_left ? size : serve->delta_bytes_left;
+    return size;
+}
+
+/* Without memory for the text the word alone says it. */
+static void note_failure(struct ps_serve *serve, struct ps_item_status *to, enum ps_status status)
+{
+    PS_ASSERT(status != PS_OK);
+    to->status = status;
+    if (status == PS_ERR_BUSY || status == PS_ERR_NO_MEMORY)
+        to->retry_ms = RETRY_MS;
+    if (status == PS_ERR_STALE_SESSION)
+        to->session = serve->error->session;
+    if (serve->texts == NULL)
+        return;
+    size_t size = strnlen(serve->error->text, sizeof serve->error->text);
+    char *text = ps_arena_take(serve->texts, size);
+    if (text == NULL)
+        return;
+    memcpy(text, serve->error->text, size);
+    to->text = (struct ps_bytes){(const uint8_t *)text, size};
+}
