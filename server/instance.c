@@ -210,7 +210,7 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
     PS_TRY(build_pool(instance, error));
     const struct ps_service_options wish = {
         .memory = ps_allocator_heap(),
-        .store = instance->pool != NULL ? ps_block_pool_store(instance->pool) : NULL,
+        .block_source = instance->pool != NULL ? ps_block_pool_source(instance->pool) : NULL,
         .device_store = ps_device_guard_store(&instance->device),
         .clock = ps_clock_real(),
         .log = instance->log,

@@ -2,9 +2,7 @@
 #include "server/journal_thread.h"
 
 #include "base/assert.h"
-#include "base/thread.h"
-
-#include <stdio.h>
+#include "server/errand_thread.h"
 
 /* Records of one write: enough that a sync is shared by whoever came during the last one. */
 #define RECORDS_AT_ONCE 512
@@ -15,11 +13,7 @@
 
 struct ps_journal_thread {
     struct ps_journal_thread_options options; /* what it names is borrowed */
-    struct ps_thread thread;
-    struct ps_mutex mutex; /* guards `woken` and `ending` */
-    struct ps_condition changed;
-    bool woken;
-    bool ending;
+    struct ps_errand_thread errand;
     struct ps_mutex writing; /* guards what follows; held over writes, so never with another lock */
     struct ps_journal_writer *writer; /* NULL: none */
     bool failed;                      /* the writer is dead */
@@ -30,8 +24,7 @@ struct ps_journal_thread {
     struct ps_histogram *sync_seconds;
 };
 
-static void run(void *argument);
-static bool wait_for_work(struct ps_journal_thread *thread, uint64_t wait_ms);
+static uint64_t turn(void *self);
 static bool write_batch(struct ps_journal_thread *thread);
 static void note_failure(struct ps_journal_thread *thread, const struct ps_error *why);
 static void heal(struct ps_journal_thread *thread);
@@ -43,9 +36,7 @@ enum ps_status ps_journal_thread_create(const struct ps_journal_thread_options *
     if (thread == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the journal's thread");
     thread->options = *options;
-    ps_mutex_init(&thread->mutex, PS_RANK_LEAF);
     ps_mutex_init(&thread->writing, PS_RANK_COORDINATOR);
-    ps_condition_init(&thread->changed);
     struct ps_metrics *metrics = options->metrics;
     thread->written_records =
         ps_metrics_counter(metrics, "ps_journal_records_total", "Records that are durable.", NULL);
@@ -55,7 +46,8 @@ enum ps_status ps_journal_thread_create(const struct ps_journal_thread_options *
                                           "Writes or syncs of the journal that failed.", NULL);
     thread->sync_seconds = ps_metrics_histogram(metrics, "ps_journal_write_seconds",
                                                 "Time of one write and sync of the journal.", NULL);
-    enum ps_status status = ps_thread_start(&thread->thread, "journal", run, thread, error);
+    enum ps_status status =
+        ps_errand_thread_init(&thread->errand, "journal", options->clock, turn, thread, error);
     if (status != PS_OK) {
         ps_journal_thread_destroy(thread);
         return status;
@@ -68,15 +60,9 @@ void ps_journal_thread_destroy(struct ps_journal_thread *thread)
 {
     if (thread == NULL)
         return;
-    ps_mutex_lock(&thread->mutex);
-    thread->ending = true;
-    ps_condition_signal_all(&thread->changed);
-    ps_mutex_unlock(&thread->mutex);
-    ps_thread_join(&thread->thread);
+    ps_errand_thread_fini(&thread->errand);
     ps_journal_writer_close(thread->writer);
-    ps_condition_fini(&thread->changed);
     ps_mutex_fini(&thread->writing);
-    ps_mutex_fini(&thread->mutex);
     ps_release(thread->options.memory, thread);
 }
 
@@ -91,43 +77,32 @@ enum ps_status ps_journal_thread_open(struct ps_journal_thread *thread, const ch
         ps_journal_writer_open(thread->options.files, folder, facts, thread->options.segment_bytes,
                                thread->options.memory, &thread->writer, error);
     ps_mutex_unlock(&thread->writing);
+    /* The thread may be in a pause after a failure of the journal before, which is none of this
+     * one's. */
+    ps_errand_thread_interrupt(&thread->errand);
     return status;
 }
 
 void ps_journal_thread_wake(struct ps_journal_thread *thread)
 {
-    ps_mutex_lock(&thread->mutex);
-    thread->woken = true;
-    ps_condition_signal_all(&thread->changed);
-    ps_mutex_unlock(&thread->mutex);
+    ps_errand_thread_wake(&thread->errand);
 }
 
-static void run(void *argument)
+/* Writes until nothing is queued. While the writer is dead only time helps: pushes are refused, and
+ * the next try comes after a pause that no wake shortens. */
+static uint64_t turn(void *self)
 {
-    struct ps_journal_thread *thread = argument;
-    uint64_t wait_ms = PS_DEADLINE_NEVER;
-    while (wait_for_work(thread, wait_ms)) {
-        ps_mutex_lock(&thread->writing);
-        if (thread->failed)
-            heal(thread);
-        while (!thread->failed && write_batch(thread))
-            continue;
-        wait_ms = thread->failed ? thread->retry_ms : PS_DEADLINE_NEVER;
-        ps_mutex_unlock(&thread->writing);
-    }
-}
-
-/* False when the thread is to end. While the writer is dead only time helps. */
-static bool wait_for_work(struct ps_journal_thread *thread, uint64_t wait_ms)
-{
-    ps_mutex_lock(&thread->mutex);
-    bool failed = wait_ms != PS_DEADLINE_NEVER;
-    if ((failed || !thread->woken) && !thread->ending)
-        (void)ps_condition_wait(&thread->changed, &thread->mutex, wait_ms);
-    thread->woken = false;
-    bool go_on = !thread->ending;
-    ps_mutex_unlock(&thread->mutex);
-    return go_on;
+    struct ps_journal_thread *thread = self;
+    uint64_t due_ms = PS_DEADLINE_NEVER;
+    ps_mutex_lock(&thread->writing);
+    if (thread->failed)
+        heal(thread);
+    while (!thread->failed && write_batch(thread))
+        continue;
+    if (thread->failed)
+        due_ms = ps_deadline_after(thread->options.clock, thread->retry_ms);
+    ps_mutex_unlock(&thread->writing);
+    return due_ms;
 }
 
 /* True when there may be more. */

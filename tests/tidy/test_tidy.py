@@ -150,6 +150,14 @@ class Tidy(unittest.TestCase):
         self.assert_finds("docs/a.md", 2, "leftover", "A.\n" + "TO" + "DO: b\n")
         self.assert_clean("docs/a.md", "A template: a-" + "XXX" + "XXX\n")
 
+    def test_words_that_were_replaced(self):
+        word = "ps_" + "pin"
+        self.assert_finds("server/a.c", 2, "banned-word", f"/* A. */\nstruct {word} *one;\n")
+        self.assert_finds("server/a.c", 1, "banned-word", f"/* A {word}. */\n")
+        self.assert_finds("docs/a.md", 2, "banned-word", f"A.\n`{word}` is.\n")
+        self.assert_clean("server/a.c", f"/* A. */\nstruct {word}ned *one;\n")
+        self.assert_clean("CHANGELOG.md", f"`{word}` has another name.\n")
+
     def test_sources_without_tests(self):
         self.assert_finds("base/good.c", 1, "test-exists", GOOD_SOURCE)
         self.assertEqual(findings_of({"base/good.c": GOOD_SOURCE,

@@ -176,6 +176,18 @@ def check_room(path, number, name, findings):
                      f"{room} may not see \"{name}\"; it sees {allowed}")
 
 
+def check_words(path, text, findings):
+    """One word, one meaning: those that were replaced do not come back."""
+    if at_home(path, rules.WORD_HOMES):
+        return
+    for words, advice, homes in rules.BANNED_WORDS:
+        if at_home(path, homes):
+            continue
+        for match in re.finditer(words, text):
+            line = text.count("\n", 0, match.start()) + 1
+            findings.add(path, line, "banned-word", f"{match.group(0)}: say {advice}")
+
+
 def check_leftovers(path, lines, findings):
     if any(path.startswith(exception) for exception in rules.LEFTOVER_EXCEPTIONS):
         return
@@ -238,6 +250,7 @@ def check_file(root, path, findings):
         check_functions(path, text, lines, findings)
     if path.endswith(CODE_ENDINGS + (".txt", ".cmake", ".proto", ".yaml", ".yml", ".json", ".md")):
         check_leftovers(path, lines, findings)
+        check_words(path, text, findings)
     if not path.endswith(C_ENDINGS):
         return
     if path.endswith(".h"):

@@ -166,6 +166,28 @@ BANNED_CALLS = [
                                             "client/examples/"]),
 ]
 
+# Words that ARCHITECTURE.md ("Words") has replaced: (regex, what to say, where it may stand).
+# A row is added when the word is gone from the tree.
+BANNED_WORDS = [
+    (r"\bps_load(er\w*|ed)\b|\bloader_(replay|verdict)\b", "ps_recovery, ps_recovered", []),
+    (r"\bps_load_arrays\b|\bps_service_begin_loaded\w*",
+     "ps_recovery_fill, ps_recovery_fill_arrays", []),
+    (r"\bps_service_replay\w*|\bps_service_begin_recovered\b", "ps_recovery_apply, _finish", []),
+    (r"\bps_noter\w*", "ps_note_writer", []),
+    (r"\bcoordinator_(hands|moves)\b|\bps_coordinator_(hands|settle|go)\w*",
+     "coordinator_effects, coordinator_transitions", []),
+    (r"\bps_jobs?\b|\bps_jobs_\w+|\b(load|save)_job\b",
+     "ps_task: a job is what trains one model", []),
+    (r"\bps_pins?\b|\bps_pins_\w+", "ps_version_hold: pinned is memory of the host", []),
+    (r"\bps_life\b|\bPS_LIFE_\w+|\bps_(service|ticket)_life\b",
+     "a service has a phase, a shard's state a generation", []),
+    (r"\bps_block_store\b|\bblock_store\.h\b",
+     "ps_block_source: the store is where servers coordinate", []),
+]
+
+# Where old words may be named: what changed, and what replaced them.
+WORD_HOMES = ["CHANGELOG.md", "tests/tidy/"]
+
 # Outside libraries and the only places that may include them.
 LIBRARY_HOMES = {
     "grpc/": ["server/rpc/", "client/channel/", "tools/psbench/psbench_echo_", "tests/"],

@@ -2,11 +2,13 @@
  * are put together cannot keep single requests, and sessions are ended instead. */
 #include "tools/psckpt/session_summary.h"
 
+#include "tools/psckpt/session_clients.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-static enum ps_status summarise(struct session_summary *summary, struct ps_sessions *table,
-                                struct ps_error *error);
+static enum ps_status summarise(struct session_summary *summary,
+                                const struct session_clients *clients, struct ps_error *error);
 static void describe(const struct ps_session_client *client, struct session_row *row);
 static enum ps_status gather(const struct shard_state *states, size_t state_count,
                              struct session_summary *all, struct ps_error *error);
@@ -21,14 +23,11 @@ enum ps_status session_summary_init(struct session_summary *summary,
                                     const struct ps_checkpoint_facts *facts,
                                     const struct ps_allocator *memory, struct ps_error *error)
 {
-    struct ps_sessions table;
+    struct session_clients clients;
     *summary = (struct session_summary){.memory = memory};
-    ps_sessions_init(&table, memory, UINT32_MAX, 0);
-    enum ps_status status =
-        ps_sessions_decode(&table, facts->sessions, UINT64_MAX, facts->unix_ns / 1000, error);
-    if (status == PS_OK)
-        status = summarise(summary, &table, error);
-    ps_sessions_fini(&table);
+    PS_TRY(session_clients_init(&clients, facts, memory, error));
+    enum ps_status status = summarise(summary, &clients, error);
+    session_clients_fini(&clients);
     return status;
 }
 
@@ -39,19 +38,15 @@ void session_summary_fini(struct session_summary *summary)
     *summary = (struct session_summary){0};
 }
 
-static enum ps_status summarise(struct session_summary *summary, struct ps_sessions *table,
-                                struct ps_error *error)
+static enum ps_status summarise(struct session_summary *summary,
+                                const struct session_clients *clients, struct ps_error *error)
 {
-    size_t count = ps_sessions_count(table);
-    summary->floor = table->floor;
-    summary->rows = ps_zeroed_array(summary->memory, count, sizeof *summary->rows);
+    summary->floor = clients->table.floor;
+    summary->rows = ps_zeroed_array(summary->memory, clients->count, sizeof *summary->rows);
     if (summary->rows == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu clients", count);
-    for (const struct ps_session_client *client = ps_sessions_next(table, NULL); client != NULL;
-         client = ps_sessions_next(table, client))
-        describe(client, &summary->rows[summary->count++]);
-    if (summary->count > 0)
-        qsort(summary->rows, summary->count, sizeof *summary->rows, compare_rows);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu clients", clients->count);
+    for (size_t i = 0; i < clients->count; i++)
+        describe(clients->rows[i], &summary->rows[summary->count++]);
     return PS_OK;
 }
 

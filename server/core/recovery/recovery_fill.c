@@ -174,7 +174,7 @@ static enum ps_status build(const struct ps_service *service,
         service->memory, row->name, row->dtype, row->count, row->config, settings);
     if (spec == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for another parameter");
-    spec->store = service->store;
+    spec->block_source = service->block_source;
     spec->crew = &service->crew;
     /* The random numbers go on where they stopped, whatever made the id. */
     spec->id = row->id;

@@ -4,7 +4,7 @@
  * Candidates are the files of the folder and the one that the pointer in the store names, newest
  * first (by epoch, then position). A damaged one is logged by name and the next older is tried;
  * once an older one was loaded, the damaged files of the folder are renamed to NAME.damaged, so
- * that they neither count as generations to keep nor vanish.
+ * that they neither count among the checkpoints that are kept nor vanish.
  *
  * Former owners: a server that lost its shard may have written a checkpoint after the next owner
  * had begun. It is known by the journal: a segment of a higher epoch begins at or before its

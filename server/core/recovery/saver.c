@@ -140,7 +140,7 @@ enum ps_status ps_saver_publish(const struct ps_saver *saver, const struct ps_sa
     if (status == PS_ERR_TIMEOUT)
         ps_tickets_note_unclear(&saver->service->tickets, saving->ticket, &saving->place);
     /* After a takeover the folder is the new owner's: it may have loaded even the file that we
-     * have just put there, and counts it as a generation, so nothing is removed. Otherwise older
+     * have just put there, and counts on it, so nothing is removed. Otherwise older
      * files go, also when the store does not answer: a file per interval would fill the disk. What
      * was published last stays, and so do the newest files, which recovery finds. */
     if (status != PS_ERR_STALE_EPOCH)

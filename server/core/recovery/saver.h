@@ -4,7 +4,8 @@
  * No checkpoint is ahead of its journal: the file is begun when every push in it is durable in the
  * journal. So when that file turns out to be damaged, the one before and the journal give the same
  * state. The one exception is a journal that has failed: then a checkpoint is all that can make
- * durable what was applied, and until the journal works again there is one generation only.
+ * durable what was applied, and until the journal works again there is one checkpoint to go back
+ * to.
  *
  * Threads:  one save of a shard at a time. The steps may run in different threads: write touches no
  *           store, publish touches the disk only to clean up.
@@ -21,7 +22,8 @@
 #include "server/core/recovery/snapshot.h"
 #include "server/core/requests/service.h"
 
-/* How many generations stay. */
+/* How many whole checkpoints stay: should the newest turn out to be damaged, the one before and the
+ * journal behind it give the same state. */
 #define PS_SAVER_KEEP 2
 
 struct ps_saver {

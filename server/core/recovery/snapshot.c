@@ -54,8 +54,8 @@ enum ps_status ps_snapshot_take(struct ps_service *service, struct ps_snapshot *
     ps_rwlock_unlock(&service->cut);
     if (status != PS_OK)
         return status;
-    if (service->store != NULL && service->store->expect_copies != NULL)
-        service->store->expect_copies(service->store->self, holding->bytes);
+    if (service->block_source != NULL && service->block_source->expect_copies != NULL)
+        service->block_source->expect_copies(service->block_source->self, holding->bytes);
     ps_rwlock_write(&service->cut);
     status = take_instant(service, holding, snapshot, error);
     ps_rwlock_unlock(&service->cut);

@@ -266,7 +266,7 @@ static enum ps_status build(struct ps_service *service, struct wish *wish,
                                  request->config, &wish->settings);
     if (spec == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for another parameter");
-    spec->store = service->store;
+    spec->block_source = service->block_source;
     spec->crew = &service->crew;
     struct ps_resident resident;
     struct ps_error spilled = {0};

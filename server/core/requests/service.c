@@ -36,7 +36,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
             return status;
         }
     }
-    created->store = options->store;
+    created->block_source = options->block_source;
     created->device_store = options->device_store;
     created->clock = options->clock;
     created->log = options->log;

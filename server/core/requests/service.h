@@ -52,7 +52,7 @@ struct ps_service_options {
     const struct ps_allocator *memory; /* borrowed; outlives the service */
     /* Borrowed; outlives the service and what its pulls hold. Where the blocks of parameters come
      * from; NULL: from `memory`. */
-    const struct ps_block_store *store;
+    const struct ps_block_source *block_source;
     /* Borrowed; outlives the service. Where parameters live that it supports and has room for;
      * NULL: all live on the host. */
     struct ps_device_store *device_store;

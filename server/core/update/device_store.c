@@ -84,7 +84,7 @@ enum ps_status ps_resident_place(struct ps_device_store *store, struct ps_parame
         status = store->plugin->parameter_create(store->device, &wish, &resident->handle, reason);
     if (status == PS_OK) {
         resident->store = store;
-        spec->store = ps_block_pool_store(store->pinned);
+        spec->block_source = ps_block_pool_source(store->pinned);
         if (get_marks(resident, spec))
             return PS_OK;
         ps_resident_release(resident);

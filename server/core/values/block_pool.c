@@ -35,8 +35,8 @@ enum fill { FILL_FULL, FILL_PARTIAL, FILL_EMPTY, FILL_COUNT };
 
 struct ps_block_pool {
     const struct ps_allocator *memory; /* borrowed; outlives the last block */
-    struct ps_slab_source source;
-    struct ps_block_store store;
+    struct ps_slab_source slabs;
+    struct ps_block_source blocks;
     struct ps_mutex lock; /* PS_RANK_LEAF; guards what follows */
     struct slab *lists[FILL_COUNT];
     uint64_t slab_count;
@@ -83,7 +83,7 @@ struct ps_block_pool *ps_block_pool_create(const struct ps_allocator *memory,
     struct ps_block_pool *pool = create(&system, memory);
     if (pool == NULL)
         return NULL;
-    pool->store.expect_copies = expect_copies;
+    pool->blocks.expect_copies = expect_copies;
     if (metrics != NULL) {
         pool->used_gauge = ps_metrics_gauge(metrics, "ps_block_used_bytes",
                                             "Bytes of parameter blocks in use.", NULL);
@@ -100,7 +100,7 @@ struct ps_block_pool *ps_block_pool_create_over(const struct ps_slab_source *sou
     struct ps_block_pool *pool = create(source, memory);
     if (pool == NULL)
         return NULL;
-    pool->store.takes_tails = true;
+    pool->blocks.takes_tails = true;
     return pool;
 }
 
@@ -112,8 +112,8 @@ static struct ps_block_pool *create(const struct ps_slab_source *source,
         return NULL;
     pool->memory = memory;
     pool->slack_count = PS_POOL_SLACK_SLABS;
-    pool->source = *source;
-    pool->store = (struct ps_block_store){.take = take, .give = give, .self = pool};
+    pool->slabs = *source;
+    pool->blocks = (struct ps_block_source){.take = take, .give = give, .self = pool};
     ps_mutex_init(&pool->lock, PS_RANK_LEAF);
     return pool;
 }
@@ -157,9 +157,9 @@ static void free_pool(struct ps_block_pool *pool)
     ps_release(pool->memory, pool);
 }
 
-const struct ps_block_store *ps_block_pool_store(const struct ps_block_pool *pool)
+const struct ps_block_source *ps_block_pool_source(const struct ps_block_pool *pool)
 {
-    return &pool->store;
+    return &pool->blocks;
 }
 
 struct ps_block_pool_state ps_block_pool_look(struct ps_block_pool *pool)
@@ -308,7 +308,7 @@ static struct slab *create_slab(struct ps_block_pool *pool)
     struct slab *slab = ps_zeroed(pool->memory, sizeof *slab);
     if (slab == NULL)
         return NULL;
-    slab->memory = pool->source.take(pool->source.self);
+    slab->memory = pool->slabs.take(pool->slabs.self);
     if (slab->memory == NULL) {
         ps_release(pool->memory, slab);
         return NULL;
@@ -316,7 +316,7 @@ static struct slab *create_slab(struct ps_block_pool *pool)
     slab->free_bits = ALL_FREE;
     for (size_t i = 0; i < SLAB_BLOCKS; i++)
         slab->blocks[i] = (struct slab_block){
-            .block = {.store = &pool->store, .data = slab->memory + i * PS_BLOCK_BYTES},
+            .block = {.source = &pool->blocks, .data = slab->memory + i * PS_BLOCK_BYTES},
             .slab = slab};
     return slab;
 }
@@ -324,7 +324,7 @@ static struct slab *create_slab(struct ps_block_pool *pool)
 static void destroy_slab(const struct ps_block_pool *pool, struct slab *slab)
 {
     PS_ASSERT(slab->free_bits == ALL_FREE);
-    pool->source.give(pool->source.self, slab->memory);
+    pool->slabs.give(pool->slabs.self, slab->memory);
     ps_release(pool->memory, slab);
 }
 

@@ -25,7 +25,7 @@
 #include "base/alloc.h"
 #include "base/bounds.h"
 #include "base/metrics.h"
-#include "server/core/values/block_store.h"
+#include "server/core/values/block_source.h"
 
 #include <stdbool.h>
 
@@ -52,7 +52,7 @@ struct ps_slab_source {
     void *self;
 };
 
-/* The same over slabs of `source`, which is copied. It takes tails (block_store.h), and gets
+/* The same over slabs of `source`, which is copied. It takes tails (block_source.h), and gets
  * nothing ready for snapshots. */
 struct ps_block_pool *ps_block_pool_create_over(const struct ps_slab_source *source,
                                                 const struct ps_allocator *memory);
@@ -61,7 +61,7 @@ struct ps_block_pool *ps_block_pool_create_over(const struct ps_slab_source *sou
 void ps_block_pool_destroy(struct ps_block_pool *pool);
 
 /* Valid as long as the pool. */
-const struct ps_block_store *ps_block_pool_store(const struct ps_block_pool *pool);
+const struct ps_block_source *ps_block_pool_source(const struct ps_block_pool *pool);
 
 /* For a shard that will be loaded: adds one slab while less than `bytes` are free, and returns true
  * while there is more to do. What is made ready so stays until it was used. */

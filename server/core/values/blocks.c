@@ -51,11 +51,11 @@ static bool take_block(struct ps_blocks *blocks, size_t i)
     const struct ps_parameter_spec *spec = blocks->spec;
     size_t rest = blocks->size - i * PS_BLOCK_BYTES;
     size_t size = rest < PS_BLOCK_BYTES ? rest : PS_BLOCK_BYTES;
-    const struct ps_block_store *store = spec->store;
-    bool from_store = store != NULL &&
-                      (size == PS_BLOCK_BYTES || (store->takes_tails && blocks->block_count > 1));
+    const struct ps_block_source *source = spec->block_source;
+    bool from_source = source != NULL &&
+                       (size == PS_BLOCK_BYTES || (source->takes_tails && blocks->block_count > 1));
     struct ps_block *block =
-        from_store ? store->take(store->self) : take_from_heap(spec->memory, size);
+        from_source ? source->take(source->self) : take_from_heap(spec->memory, size);
     if (block == NULL)
         return false;
     atomic_store_explicit(&block->references, 1, memory_order_relaxed);
@@ -90,8 +90,8 @@ static void release_block(const struct ps_blocks *blocks, struct ps_block *block
     PS_ASSERT(before > 0);
     if (before > 1)
         return;
-    if (block->store != NULL)
-        block->store->give(block->store->self, block);
+    if (block->source != NULL)
+        block->source->give(block->source->self, block);
     else
         ps_release(blocks->spec->memory, block);
 }

@@ -12,16 +12,16 @@
  * Threads:  references from any thread; writing as said above.
  * Blocking: never.
  * Errors:   NULL when memory is refused.
- * Memory:   whole blocks come from the store of the spec (block_store.h), shorter ones (an array's
- *           last, or its only one) from its allocator, unless the store takes tails. All go with
- *           the last reference.
+ * Memory: whole blocks come from the block source of the spec (block_source.h), shorter ones (an
+ *           array's last, or its only one) from its allocator, unless the source takes tails. All
+ *           go with the last reference.
  */
 #ifndef PS_SERVER_CORE_BLOCKS_H
 #define PS_SERVER_CORE_BLOCKS_H
 
 #include "base/bounds.h"
 #include "base/bytes.h"
-#include "server/core/values/block_store.h"
+#include "server/core/values/block_source.h"
 #include "server/core/values/parameter_spec.h"
 
 #include <stdbool.h>

@@ -24,7 +24,7 @@ struct ps_parameter_spec *ps_parameter_spec_create(const struct ps_allocator *me
 
     atomic_init(&spec->references, 1);
     spec->memory = memory;
-    spec->store = NULL;
+    spec->block_source = NULL;
     spec->crew = NULL;
     spec->name = place_bytes(text, name);
     spec->config = place_bytes(text + name.size + 1, config);

@@ -13,7 +13,7 @@
 #include "base/bytes.h"
 #include "base/dtype.h"
 #include "optimizer/settings.h"
-#include "server/core/values/block_store.h"
+#include "server/core/values/block_source.h"
 
 #include <stdatomic.h>
 
@@ -21,7 +21,7 @@ struct ps_parameter_spec {
     _Atomic uint32_t references;
     const struct ps_allocator *memory; /* borrowed; outlives this */
     /* Of whole blocks; borrowed, outlives this. NULL, as create leaves it: `memory`. */
-    const struct ps_block_store *store;
+    const struct ps_block_source *block_source;
     /* Lends threads to large updates, if it has a run; borrowed, outlives the last push. NULL, as
      * create leaves it: whoever pushes is alone. */
     const struct ps_crew *crew;

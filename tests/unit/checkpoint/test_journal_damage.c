@@ -1,10 +1,9 @@
 /* checkpoint/journal_reader.c: what is damaged is named, what is torn is cut. */
 #include "base/random.h"
 #include "checkpoint/journal_record.h"
+#include "journal_disk.h"
 #include "run_suite.h"
-#include "sample_journal.h"
 #include "tests/support/fault_heap.h"
-#include "tests/support/memory_files.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -12,21 +11,7 @@
 
 #define RECORDS 12
 
-static struct memory_files *disk;
-static const struct ps_files *files;
 static const struct sample_shape small = {.epoch = 7, .content_bytes_max = 60};
-
-static void set_up(void)
-{
-    disk = memory_files_create(1);
-    files = memory_files_files(disk);
-}
-
-static void tear_down(void)
-{
-    ck_assert_uint_eq(memory_files_open_count(disk), 0);
-    memory_files_destroy(disk);
-}
 
 static struct sample_result read_all(uint64_t position)
 {

@@ -1,33 +1,11 @@
 /* checkpoint/journal_reader.c: which epoch is current at which position. */
+#include "journal_disk.h"
 #include "run_suite.h"
-#include "sample_journal.h"
-#include "tests/support/memory_files.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct memory_files *disk;
-static const struct ps_files *files;
-
-static void set_up(void)
-{
-    disk = memory_files_create(1);
-    files = memory_files_files(disk);
-}
-
-static void tear_down(void)
-{
-    ck_assert_uint_eq(memory_files_open_count(disk), 0);
-    memory_files_destroy(disk);
-}
-
-static void journal(uint64_t epoch, uint64_t first, uint64_t last)
-{
-    struct sample_shape shape = {.epoch = epoch, .content_bytes_max = 60};
-    sample_journal(files, &shape, first, last, 1, 800);
-}
 
 /* As `journal`, of an owner that went on from the epoch `previous`. */
 static void journal_from(uint64_t previous, uint64_t epoch, uint64_t first, uint64_t last)

@@ -1,9 +1,8 @@
 /* checkpoint/journal_note.c, and what checkpoint/journal_reader.c makes of notes. */
 #include "checkpoint/journal_note.h"
 
+#include "journal_disk.h"
 #include "run_suite.h"
-#include "sample_journal.h"
-#include "tests/support/memory_files.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -13,22 +12,8 @@
 #define RECORDS 12
 #define BATCH 4
 
-static struct memory_files *disk;
-static const struct ps_files *files;
 static const struct sample_shape small = {.epoch = 7, .content_bytes_max = 60};
 static const struct ps_journal_note none;
-
-static void set_up(void)
-{
-    disk = memory_files_create(1);
-    files = memory_files_files(disk);
-}
-
-static void tear_down(void)
-{
-    ck_assert_uint_eq(memory_files_open_count(disk), 0);
-    memory_files_destroy(disk);
-}
 
 static void put(uint64_t epoch, uint64_t position)
 {

@@ -1,26 +1,12 @@
 /* checkpoint/journal_segments.c: names of segments, and lists of them. */
 #include "checkpoint/journal_segments.h"
+#include "journal_disk.h"
 #include "run_suite.h"
 #include "tests/support/fault_heap.h"
-#include "tests/support/memory_files.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct memory_files *disk;
-static const struct ps_files *files;
-
-static void set_up(void)
-{
-    disk = memory_files_create(1);
-    files = memory_files_files(disk);
-}
-
-static void tear_down(void)
-{
-    memory_files_destroy(disk);
-}
 
 static void put(uint64_t epoch, uint64_t first)
 {

@@ -1,34 +1,14 @@
 /* checkpoint/journal_sweep.c: what a recovery needs stays. */
+#include "journal_disk.h"
 #include "run_suite.h"
-#include "sample_journal.h"
 #include "tests/support/fault_heap.h"
-#include "tests/support/memory_files.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static struct memory_files *disk;
-static const struct ps_files *files;
 static const struct sample_shape any = {.epoch = 0, .content_bytes_max = 60};
-
-static void set_up(void)
-{
-    disk = memory_files_create(1);
-    files = memory_files_files(disk);
-}
-
-static void tear_down(void)
-{
-    memory_files_destroy(disk);
-}
-
-static void journal(uint64_t epoch, uint64_t first, uint64_t last)
-{
-    struct sample_shape shape = {.epoch = epoch, .content_bytes_max = 60};
-    sample_journal(files, &shape, first, last, 1, 800);
-}
 
 static enum ps_status sweep(uint64_t epoch, uint64_t covered, size_t *removed)
 {

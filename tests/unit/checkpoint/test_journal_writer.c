@@ -1,30 +1,15 @@
 /* checkpoint/journal_writer.c: what is durable when, and what a failure does. */
+#include "journal_disk.h"
 #include "run_suite.h"
-#include "sample_journal.h"
 #include "tests/support/fault_files.h"
 #include "tests/support/fault_heap.h"
-#include "tests/support/memory_files.h"
 
 #include <check.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-static struct memory_files *disk;
-static const struct ps_files *files;
 static const struct sample_shape shape = {.epoch = 7, .content_bytes_max = 100};
-
-static void set_up(void)
-{
-    disk = memory_files_create(1);
-    files = memory_files_files(disk);
-}
-
-static void tear_down(void)
-{
-    ck_assert_uint_eq(memory_files_open_count(disk), 0);
-    memory_files_destroy(disk);
-}
 
 static uint64_t count_of(enum memory_files_operation operation)
 {

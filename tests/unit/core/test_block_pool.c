@@ -13,13 +13,13 @@
 
 static struct ps_block *take(struct ps_block_pool *pool)
 {
-    const struct ps_block_store *store = ps_block_pool_store(pool);
-    return store->take(store->self);
+    const struct ps_block_source *source = ps_block_pool_source(pool);
+    return source->take(source->self);
 }
 
 static void give(struct ps_block *block)
 {
-    block->store->give(block->store->self, block);
+    block->source->give(block->source->self, block);
 }
 
 static void expect(struct ps_block_pool *pool, uint64_t blocks, uint64_t slabs)
@@ -157,8 +157,8 @@ END_TEST
 /* Of all blocks that are out. */
 static void expect_copies(struct ps_block_pool *pool)
 {
-    const struct ps_block_store *store = ps_block_pool_store(pool);
-    store->expect_copies(store->self, ps_block_pool_look(pool).bytes_used);
+    const struct ps_block_source *source = ps_block_pool_source(pool);
+    source->expect_copies(source->self, ps_block_pool_look(pool).bytes_used);
 }
 
 START_TEST(copies_that_are_expected_find_memory_ready)
@@ -183,15 +183,15 @@ END_TEST
 START_TEST(memory_is_made_ready_for_what_will_be_held)
 {
     struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
-    const struct ps_block_store *store = ps_block_pool_store(pool);
+    const struct ps_block_source *source = ps_block_pool_source(pool);
     struct ps_block *blocks[4 * PER_SLAB];
     for (size_t i = 0; i < 4 * PER_SLAB; i++)
         blocks[i] = take(pool);
 
-    store->expect_copies(store->self, 2 * PS_SLAB_BYTES + 1);
+    source->expect_copies(source->self, 2 * PS_SLAB_BYTES + 1);
 
     expect(pool, 4 * PER_SLAB, 7);
-    store->expect_copies(store->self, 0);
+    source->expect_copies(source->self, 0);
     expect(pool, 4 * PER_SLAB, 7);
     for (size_t i = 0; i < 4 * PER_SLAB; i++)
         give(blocks[i]);
@@ -444,7 +444,7 @@ START_TEST(slabs_of_another_source_are_kept_until_the_end)
         give(blocks[i]);
 
     ck_assert_int_eq(slabs.out, 3);
-    ck_assert(ps_block_pool_store(pool)->takes_tails);
+    ck_assert(ps_block_pool_source(pool)->takes_tails);
     ps_block_pool_destroy(pool);
     ck_assert_int_eq(slabs.out, 0);
 }

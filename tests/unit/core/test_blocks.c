@@ -361,7 +361,7 @@ START_TEST(whole_blocks_come_from_the_store_and_the_rest_does_not)
     struct ps_allocator memory = fault_heap_allocator(&heap);
     struct ps_block_pool *pool = ps_block_pool_create(ps_allocator_heap(), NULL);
     struct ps_parameter_spec *spec = spec_of(&memory, 2 * PS_BLOCK_BYTES / 4 + 1);
-    spec->store = ps_block_pool_store(pool);
+    spec->block_source = ps_block_pool_source(pool);
 
     struct ps_blocks *blocks = create_three(spec);
 

@@ -12,8 +12,8 @@
 static struct core_device device;
 static struct core_world world;
 static struct ps_block_pool *pool;
-static struct ps_block_store store; /* the pool's, which tells us of the moment in between */
-static bool comes_again;            /* the shard, with a parameter of another size */
+static struct ps_block_source source; /* the pool's, which tells us of the moment in between */
+static bool comes_again;              /* the shard, with a parameter of another size */
 static bool in_between;
 
 static void init(size_t count)
@@ -44,11 +44,11 @@ static void begin(int i)
 {
     pool = ps_block_pool_create(ps_allocator_heap(), NULL);
     ck_assert_ptr_nonnull(pool);
-    store = *ps_block_pool_store(pool);
-    store.expect_copies = lose;
+    source = *ps_block_pool_source(pool);
+    source.expect_copies = lose;
     core_device_open(&device, i == 2 ? TIGHT : 0, NULL);
     struct ps_service_options options = {
-        .store = &store, .device_store = i > 0 ? &device.store : NULL, .saves = true};
+        .block_source = &source, .device_store = i > 0 ? &device.store : NULL, .saves = true};
     world_init_with(&world, &options);
     world_own(&world, 1);
     ps_service_begin_empty(world.service);
