@@ -1,4 +1,8 @@
-/* The heap behind the allocator interface; the only file that calls malloc. */
+/* The heap behind the allocator interface; the only file that calls malloc.
+ *
+ * Everything else in the tree receives a struct ps_allocator, so that a test can refuse the n-th
+ * allocation and count what is still held at the end. tidy.py bans malloc and its relatives
+ * anywhere else; without that ban one forgotten call would make such a test blind to it. */
 #include "base/alloc.h"
 
 #include "base/assert.h"
@@ -8,11 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Eight times the largest message by default (PS_MESSAGE_BYTES_DEFAULT), so that every message
+ * buffer is recycled inside the process. */
 #define KEEP_BYTES (512 << 20)
-/* All that older C libraries take for the first: what is larger they map and unmap each time. */
+/* The largest mapping threshold that older C libraries accept; a larger one is refused as a whole,
+ * and each buffer above their default of 128 KiB is then mapped and unmapped again. */
 #define KEEP_BYTES_OLD (32 << 20)
 
-/* Naming one of the two switches off that the C library adapts the other. */
+/* glibc adapts both thresholds to what a program frees, until the program names one of them itself.
+ * Naming only the mapping threshold would therefore freeze the trim threshold at its small default,
+ * and the heap's top would go back to the kernel after every large message. */
 void ps_allocator_keep_freed(void)
 {
     if (mallopt(M_MMAP_THRESHOLD, KEEP_BYTES) == 0)
@@ -25,6 +34,8 @@ void ps_allocator_give_back(void)
     (void)malloc_trim(0);
 }
 
+/* calloc(0) and malloc(0) may return NULL, which callers read as "refused". Asking for one byte
+ * instead keeps the promise of alloc.h that a size of 0 gives a pointer. */
 static void *heap_zeroed(void *self, size_t size)
 {
     (void)self;
@@ -70,6 +81,9 @@ void ps_release(const struct ps_allocator *memory, void *pointer)
 
 void *ps_zeroed_array(const struct ps_allocator *memory, size_t count, size_t size)
 {
+    /* The product is judged before it is formed: wrapped around, it would be a small allocation
+     * that the caller takes for a large one. Counts come out of files and messages, so this is not
+     * a theoretical case. */
     if (size != 0 && count > SIZE_MAX / size)
         return NULL;
     return ps_zeroed(memory, count * size);
@@ -77,6 +91,7 @@ void *ps_zeroed_array(const struct ps_allocator *memory, size_t count, size_t si
 
 char *ps_copy_text(const struct ps_allocator *memory, const void *text, size_t size)
 {
+    /* The NUL behind the text would make the size 0 here, and memcpy would run over the heap. */
     if (size == SIZE_MAX)
         return NULL;
     char *copy = ps_plain(memory, size + 1);

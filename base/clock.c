@@ -1,4 +1,10 @@
-/* The machine's clock behind the clock interface. */
+/* The machine's clock behind the clock interface.
+ *
+ * Three clocks, each for one purpose. CLOCK_BOOTTIME judges leases and deadlines: a machine that
+ * was suspended has aged by the time it slept, as etcd says, whereas CLOCK_MONOTONIC would stand
+ * still and let a server believe in a lease that others have seen expire. CLOCK_REALTIME only
+ * labels things for people and jumps when it is set. CLOCK_MONOTONIC measures short stretches
+ * within one process. */
 #include "base/clock.h"
 
 #include "base/assert.h"
@@ -31,6 +37,8 @@ const struct ps_clock *ps_clock_real(void)
     return &real_clock;
 }
 
+/* Not part of the interface struct: only busy polling and the measuring of durations use it,
+ * nothing that decides. Simulated time therefore need not know about it. */
 uint64_t ps_clock_precise_ns(void)
 {
     struct timespec now;
@@ -51,6 +59,9 @@ uint64_t ps_unix_ns(const struct ps_clock *clock)
     return clock->unix_ns(clock->self);
 }
 
+/* The two readings are a few nanoseconds apart, which is far below the millisecond of the result.
+ * The offset changes whenever the wall clock is set, so it is read anew for each use and never
+ * kept. */
 int64_t ps_clock_offset_ms(const struct ps_clock *clock)
 {
     return (int64_t)(ps_unix_ns(clock) / 1000000) - (int64_t)ps_now_ms(clock);
@@ -59,6 +70,8 @@ int64_t ps_clock_offset_ms(const struct ps_clock *clock)
 uint64_t ps_deadline_after(const struct ps_clock *clock, uint64_t timeout_ms)
 {
     uint64_t now = ps_now_ms(clock);
+    /* A timeout of "for ever" stays for ever. Added plainly it would wrap into the past, and a call
+     * without a deadline would fail at once. */
     if (timeout_ms >= PS_DEADLINE_NEVER - now)
         return PS_DEADLINE_NEVER;
     return now + timeout_ms;
@@ -67,5 +80,7 @@ uint64_t ps_deadline_after(const struct ps_clock *clock, uint64_t timeout_ms)
 uint64_t ps_time_left_ms(const struct ps_clock *clock, uint64_t deadline_ms)
 {
     uint64_t now = ps_now_ms(clock);
+    /* A deadline in the past leaves 0 and not a huge number, which a wait would take for "for
+     * ever". */
     return deadline_ms > now ? deadline_ms - now : 0;
 }

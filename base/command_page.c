@@ -1,10 +1,13 @@
-/* Pages of commands. */
+/* Pages of commands: the list under "Commands:" in a program's help, and the page of each command.
+ * Both are printed from the same table that completion.c reads, so a new command is one row and
+ * cannot be missing from one of them. */
 #include "base/command_page.h"
 
 #include "base/assert.h"
 
 #include <string.h>
 
+/* A dozen rows at most: a walk. */
 const struct ps_command_page *ps_command_find(const struct ps_command_table *table,
                                               const char *name)
 {
@@ -34,6 +37,8 @@ void ps_command_list(const struct ps_command_table *table, struct ps_buffer *tex
     for (size_t i = 0; i < table->count; i++)
         if (name_size(&table->pages[i]) > widest)
             widest = name_size(&table->pages[i]);
+    /* Summaries stand in one column behind the widest name, as in git's and systemd's help; a page
+     * with ragged summaries is not scanned by anybody. */
     for (size_t i = 0; i < table->count; i++) {
         const struct ps_command_page *page = &table->pages[i];
         ps_buffer_append_text(text, "  ");
@@ -43,6 +48,8 @@ void ps_command_list(const struct ps_command_table *table, struct ps_buffer *tex
     }
 }
 
+/* Options are not repeated on the page of a command: every command takes all of the program's, and
+ * thirty lines of them would hide the ten that are about this command. */
 void ps_command_help(const struct ps_option_set *set, const struct ps_command_page *page,
                      struct ps_buffer *text)
 {
@@ -53,6 +60,8 @@ void ps_command_help(const struct ps_option_set *set, const struct ps_command_pa
     ps_buffer_append_text(text, " [OPTION]...\n");
     if (page->text != NULL)
         ps_buffer_append_format(text, "\n%s", page->text);
+    /* Examples come last: they are what people copy, and the end of a page is what stays on the
+     * screen. */
     if (page->examples != NULL)
         ps_buffer_append_format(text, "\nExamples:\n%s", page->examples);
     ps_buffer_append_format(text, "\nOptions are those of %s --help.\n", set->program);

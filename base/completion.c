@@ -1,4 +1,9 @@
-/* Completion scripts: one small table of words per shell, and the shell's own machinery. */
+/* Completion scripts: one small table of words per shell, and the shell's own machinery.
+ *
+ * The words are written into the script when it is generated, instead of the script asking the
+ * program each time a key is pressed: a shell that starts a process on every tab is slow on a busy
+ * machine, and a program that is missing from PATH would break the completion of others. The
+ * price is that a new version of the program needs a new script. */
 #include "base/completion.h"
 
 #include "base/assert.h"
@@ -6,6 +11,7 @@
 
 #include <string.h>
 
+/* What all parts of a script need; passed around whole, so that helpers stay short. */
 struct script {
     const struct ps_option_set *set;
     const struct ps_command_table *table;
@@ -16,6 +22,8 @@ static void write_bash(const struct script *script);
 static void write_zsh(const struct script *script);
 static void write_fish(const struct script *script);
 
+/* A name that is not in the table is the caller's to report, since only the caller knows under
+ * which option the name was given. */
 bool ps_completion_write(const struct ps_option_set *set, const struct ps_command_table *table,
                          const char *shell, struct ps_buffer *text)
 {
@@ -43,6 +51,7 @@ static void append_choices(struct ps_buffer *text, const char *choices)
         ps_buffer_append_format(text, "%c", *choices == '|' ? ' ' : *choices);
 }
 
+/* The names of all commands, in the order of the help. */
 static void append_commands(const struct script *script)
 {
     for (size_t i = 0; i < script->table->count; i++)
@@ -50,7 +59,9 @@ static void append_commands(const struct script *script)
                                 script->table->pages[i].name);
 }
 
-/* What may follow a command; nothing where only its user knows. */
+/* Whether the words that may follow a command are known: they are for a choice ("on|off") and for
+ * the name of another command. For everything else (an index, a path, a key) only the user knows
+ * them. */
 static bool has_words(const struct ps_command_page *page)
 {
     return page->argument != NULL &&
@@ -65,12 +76,15 @@ static void append_words(const struct script *script, const struct ps_command_pa
         append_commands(script);
 }
 
+/* A flag stands alone; every other type is followed by a word, which must not be completed as if it
+ * were a command. */
 static bool takes_value(const struct ps_option *option)
 {
     return option->type != PS_OPTION_FLAG;
 }
 
-/* A flag that is on by default is completed as what turns it off. */
+/* A flag that is on by default is completed as "--no-NAME": typing its own name would change
+ * nothing. */
 static const char *prefix_of(const struct ps_option *option)
 {
     bool on = option->type == PS_OPTION_FLAG && option->fallback != NULL &&
@@ -78,8 +92,9 @@ static const char *prefix_of(const struct ps_option *option)
     return on ? "no-" : "";
 }
 
-/* Within single quotes: `quote` is what stands for one there. `special` are characters that get a
- * backslash. Up to the first full stop: a menu has room for one sentence. */
+/* Appends the first sentence of a help text, for use within single quotes: a menu has room for one
+ * sentence. `quote` replaces an apostrophe, which would end the quotes; `special` are the
+ * characters that this shell reads even there and that get a backslash. */
 static void append_sentence(struct ps_buffer *text, const char *help, const char *quote,
                             const char *special)
 {
@@ -94,6 +109,9 @@ static void append_sentence(struct ps_buffer *text, const char *help, const char
 
 /* ---- bash ---- */
 
+/* The cases of "which words may follow this option": the choices, where there are any. All other
+ * options with a value return without words, and bash falls back to file names (-o default
+ * below). */
 static void append_bash_values(const struct script *script)
 {
     const struct ps_option_set *set = script->set;
@@ -105,7 +123,8 @@ static void append_bash_values(const struct script *script)
         append_choices(script->text, option->choices);
         ps_buffer_append_text(script->text, "' ;;\n");
     }
-    /* What only its user knows may be a file. */
+    /* The trailing "--)" closes the list of alternatives: it is a word that no option has, so the
+     * list need not know which of its members is the last. */
     ps_buffer_append_text(script->text, "    ");
     for (size_t i = 0; i < set->option_count; i++)
         if (takes_value(&set->options[i]))
@@ -113,6 +132,8 @@ static void append_bash_values(const struct script *script)
     ps_buffer_append_text(script->text, "--) return ;;\n");
 }
 
+/* One case per command whose words are known; all other commands complete nothing, and -o default
+ * below then offers file names. */
 static void append_bash_commands(const struct script *script)
 {
     for (size_t i = 0; i < script->table->count; i++) {
@@ -125,6 +146,7 @@ static void append_bash_commands(const struct script *script)
     }
 }
 
+/* All options at once, wherever the cursor stands: every command takes all of them. */
 static void append_bash_options(const struct script *script)
 {
     const struct ps_option_set *set = script->set;
@@ -133,7 +155,11 @@ static void append_bash_options(const struct script *script)
                                 set->options[i].name);
 }
 
-/* An option's value is the word behind it; the command is the first word that is neither. */
+/* Bash knows nothing of options, so the script finds its place itself: `before` is an option that
+ * takes a value (then its values are completed), or the words so far are walked from the left,
+ * where an option that takes a value swallows the next word and the first word that remains is the
+ * command. Without the second walk "psctl --etcd localhost:2379 " would complete after
+ * "localhost:2379" as if that were the command. */
 static void write_bash(const struct script *script)
 {
     const char *program = script->set->program;
@@ -178,6 +204,9 @@ static void write_bash(const struct script *script)
 
 /* ---- zsh ---- */
 
+/* One row of _arguments: '--name[sentence]:label:action'. Brackets and colons delimit the parts, so
+ * they are escaped within the sentence. Options whose value is free complete file names, which is
+ * right for most of them and harmless for the others. */
 static void append_zsh_option(const struct script *script, const struct ps_option *option)
 {
     ps_buffer_append_format(script->text, "        '--%s%s[", prefix_of(option), option->name);
@@ -193,6 +222,8 @@ static void append_zsh_option(const struct script *script, const struct ps_optio
     ps_buffer_append_text(script->text, "' \\\n");
 }
 
+/* zsh's _arguments does the walking that write_bash has to spell out: the script only says that the
+ * first free word is a command and that the second depends on it ($words[2]). */
 static void write_zsh(const struct script *script)
 {
     const char *program = script->set->program;
@@ -230,6 +261,7 @@ static void write_zsh(const struct script *script)
 
 /* ---- fish ---- */
 
+/* -x: a value is required and files are not offered; -r: a value is required and files are. */
 static void append_fish_option(const struct script *script, const struct ps_option *option)
 {
     ps_buffer_append_format(script->text, "complete -c %s -l %s%s%s", script->set->program,
@@ -247,6 +279,8 @@ static void append_fish_option(const struct script *script, const struct ps_opti
     ps_buffer_append_text(script->text, "'\n");
 }
 
+/* The first line (-f) turns file names off for the program as a whole; options whose value may be a
+ * file turn them on again for themselves. Each line stands alone, so there is no script to walk. */
 static void write_fish(const struct script *script)
 {
     const char *program = script->set->program;

@@ -1,4 +1,9 @@
-/* The machine's file system behind the interface of base/file.h. */
+/* The machine's file system behind the interface of base/file.h.
+ *
+ * Durability rests on three habits of this file. Data is synced with fdatasync before a name points
+ * at it, a new name is durable only after an fsync of its folder, and an error of either is
+ * reported and never tried again on the same descriptor: Linux marks the pages clean after a failed
+ * writeback, so a second sync would report success for data that is lost. */
 #include "base/assert.h"
 #include "base/file.h"
 
@@ -15,6 +20,8 @@
 /* One write(2) moves at most this much; the kernel's own limit is just below 2 GiB. */
 #define WRITE_BYTES_MAX ((size_t)1 << 30)
 
+/* Only what callers decide on has a status of its own; a full disk and a broken one are the same to
+ * them, and the errno's words are in the text for people. */
 static enum ps_status fail_with_errno(struct ps_error *error, const char *verb, const char *path)
 {
     enum ps_status status = errno == ENOENT   ? PS_ERR_NOT_FOUND
@@ -23,7 +30,9 @@ static enum ps_status fail_with_errno(struct ps_error *error, const char *verb, 
     return ps_fail(error, status, "%s %s: %s", verb, path, strerror(errno));
 }
 
-/* The same for an open file, whose path the kernel remembers. */
+/* The same for an open file. The interface passes no path to write and sync, so the kernel is asked
+ * for it: an operator who reads "No space left on device" must learn which folder is meant. errno
+ * is saved first, because readlink overwrites it. */
 static enum ps_status fail_on_file(struct ps_error *error, const char *verb, struct ps_file file)
 {
     int reason = errno;
@@ -40,6 +49,9 @@ static enum ps_status real_open(void *self, const char *path, enum ps_file_mode 
                                 struct ps_file *file, struct ps_error *error)
 {
     (void)self;
+    /* O_EXCL for what must be new: the name of a checkpoint or journal is made once, and an
+     * existing file under it belongs to somebody else or to a crash. Every descriptor closes on
+     * exec. */
     static const int flags[] = {
         [PS_FILE_READ] = O_RDONLY,
         [PS_FILE_CREATE_NEW] = O_WRONLY | O_CREAT | O_EXCL,
@@ -56,8 +68,11 @@ static enum ps_status real_open(void *self, const char *path, enum ps_file_mode 
     return PS_OK;
 }
 
-/* After a write was refused: can it be repeated? What does not fit the disk's blocks goes through
- * the cache, and so does all that follows. */
+/* After a write was refused: can it be repeated? EINVAL from a file opened with O_DIRECT means that
+ * the address or size of this piece does not fit the disk's blocks, which is normal for the last
+ * piece of a checkpoint. The flag is then cleared for good: going back and forth between the cache
+ * and the device for one file is slow on every file system. Without the flag, EINVAL is a real
+ * error and must not loop. */
 static bool may_write_again(struct ps_file file)
 {
     if (errno == EINTR)
@@ -78,6 +93,8 @@ static enum ps_status real_write(void *self, struct ps_file file, struct ps_byte
     while (bytes.size > 0) {
         size_t part = bytes.size < WRITE_BYTES_MAX ? bytes.size : WRITE_BYTES_MAX;
         ssize_t wrote = write((int)file.handle, bytes.data, part);
+        /* A write may be short (a signal, a nearly full disk), which is not an error; the rest is
+         * written by the next turn, and a disk that is really full then says so through errno. */
         if (wrote < 0 && may_write_again(file))
             continue;
         if (wrote < 0)
@@ -96,15 +113,20 @@ static size_t take_vectors(struct ps_view_cursor *cursor, struct iovec vectors[P
 {
     size_t count = 0;
     while (count < PIECES_AT_ONCE) {
+        /* The bound per piece keeps the sum of all vectors below the kernel's limit for one
+         * call. */
         struct ps_bytes piece = ps_view_next(cursor, WRITE_BYTES_MAX / PIECES_AT_ONCE);
         if (piece.size == 0)
             break;
+        /* The cast drops const: iovec serves readv as well. writev does not write to it. */
         vectors[count].iov_base = (void *)(uintptr_t)piece.data;
         vectors[count++].iov_len = piece.size;
     }
     return count;
 }
 
+/* A journal record is its header and the message's slices, each where gRPC received it: one call
+ * for 256 of them instead of a copy into one piece or a call for each. */
 static enum ps_status real_write_view(void *self, struct ps_file file, struct ps_view view,
                                       struct ps_error *error)
 {
@@ -113,6 +135,8 @@ static enum ps_status real_write_view(void *self, struct ps_file file, struct ps
     for (size_t count = take_vectors(&cursor, vectors); count > 0;
          count = take_vectors(&cursor, vectors)) {
         ssize_t wrote = writev((int)file.handle, vectors, (int)count);
+        /* Nothing was written: the whole round then goes through real_write below, piece by
+         * piece. */
         if (wrote < 0 && errno == EINTR)
             wrote = 0;
         if (wrote < 0)
@@ -130,6 +154,7 @@ static enum ps_status real_write_view(void *self, struct ps_file file, struct ps
     return PS_OK;
 }
 
+/* pwrite leaves the file's own position alone, so that appending goes on where it was. */
 static enum ps_status real_write_over(void *self, struct ps_file file, uint64_t offset,
                                       struct ps_bytes bytes, struct ps_error *error)
 {
@@ -160,6 +185,8 @@ static enum ps_status real_read(void *self, struct ps_file file, uint64_t offset
             continue;
         if (part < 0)
             return fail_on_file(error, "read", file);
+        /* The end of the file, not an error: a torn journal ends wherever the power failed, and the
+         * reader judges the short piece by its checksum. */
         if (part == 0)
             break;
         done += (size_t)part;
@@ -168,6 +195,7 @@ static enum ps_status real_read(void *self, struct ps_file file, uint64_t offset
     return PS_OK;
 }
 
+/* A checkpoint read at recovery would otherwise push the pages out of memory that are used. */
 static void real_forget(void *self, struct ps_file file, uint64_t offset, uint64_t size)
 {
     (void)self;
@@ -187,6 +215,8 @@ static enum ps_status real_size(void *self, struct ps_file file, uint64_t *size,
     return PS_OK;
 }
 
+/* fdatasync writes the length, too, when it changed (it is needed to find the data), and saves the
+ * journal's second write for the times of the inode, which nobody reads. */
 static enum ps_status real_sync(void *self, struct ps_file file, struct ps_error *error)
 {
     (void)self;
@@ -202,6 +232,7 @@ static void real_close(void *self, struct ps_file file)
     (void)close((int)file.handle);
 }
 
+/* Both names must be in one file system; all of ours are in one folder. */
 static enum ps_status real_rename(void *self, const char *from, const char *to,
                                   struct ps_error *error)
 {
@@ -219,18 +250,22 @@ static enum ps_status real_remove(void *self, const char *path, struct ps_error 
     return PS_OK;
 }
 
+/* A folder is synced through a descriptor of its own: fsync of a file inside says nothing about the
+ * entry that names it (POSIX leaves that to the folder). */
 static enum ps_status real_sync_folder(void *self, const char *path, struct ps_error *error)
 {
     (void)self;
     int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0)
         return fail_with_errno(error, "open folder", path);
+    /* fsync and not fdatasync: some file systems treat a folder's entries as metadata. */
     int failed = fsync(descriptor);
     enum ps_status status = failed ? fail_with_errno(error, "sync folder", path) : PS_OK;
     (void)close(descriptor);
     return status;
 }
 
+/* stat and not lstat: a data folder may be a symbolic link to a larger disk. */
 static bool is_folder(const char *path)
 {
     struct stat facts;
@@ -251,6 +286,10 @@ static enum ps_status make_one_folder(void *self, const char *path, const char *
     return fail_with_errno(error, "make folder", path);
 }
 
+/* Makes each missing folder from the root on, as `mkdir -p`, and syncs the parent of each new one:
+ * a data folder that vanishes with the power takes the checkpoints in it along. `partial` is the
+ * path cut at each slash in turn; `parent` trails one step behind. A doubled slash gives the same
+ * folder twice, which exists by then and passes. */
 static enum ps_status real_make_folder(void *self, const char *path, struct ps_error *error)
 {
     char partial[4096];
@@ -285,6 +324,8 @@ static enum ps_status real_list(void *self, const char *path, ps_file_entry_fn e
     while (next != NULL) {
         if (strcmp(next->d_name, ".") != 0 && strcmp(next->d_name, "..") != 0)
             entry(context, next->d_name);
+        /* readdir returns NULL both at the end and on failure; only errno tells them apart, and the
+         * callback may have set it. */
         errno = 0;
         next = readdir(folder);
     }

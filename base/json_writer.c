@@ -1,4 +1,8 @@
-/* JSON out: commas, quotes and escapes in one place. */
+/* JSON out (RFC 8259): commas, quotes and escapes in one place.
+ *
+ * The writer keeps one bit for each open container (object or array) and one for "something stands
+ * here already", nothing else. Misuse (a key in an array, a missing end) is a bug of ours and
+ * asserts; a full buffer is remembered by the buffer and asked for once at the end. */
 #include "base/json_writer.h"
 
 #include "base/assert.h"
@@ -15,6 +19,7 @@ static void end_container(struct ps_json_writer *writer, bool is_object);
 static size_t plain_run(struct ps_bytes text);
 static void append_special(struct ps_buffer *buffer, uint8_t byte);
 
+/* A depth of 0 is the document itself: one value without a key may stand there. */
 void ps_json_writer_init(struct ps_json_writer *writer, struct ps_buffer *buffer)
 {
     PS_ASSERT(writer != NULL && buffer != NULL);
@@ -41,6 +46,8 @@ void ps_json_end_array(struct ps_json_writer *writer)
     end_container(writer, false);
 }
 
+/* The values. Each takes a key that is NULL exactly where the surrounding container is an array or
+ * there is none. */
 void ps_json_text(struct ps_json_writer *writer, const char *key, struct ps_bytes text)
 {
     begin_value(writer, key);
@@ -50,6 +57,8 @@ void ps_json_text(struct ps_json_writer *writer, const char *key, struct ps_byte
 void ps_json_uint(struct ps_json_writer *writer, const char *key, uint64_t value)
 {
     begin_value(writer, key);
+    /* All 64 bits in digits: JSON sets no limit, but readers that keep numbers as doubles are exact
+     * only up to 2^53. Documents for such readers write larger values as text. */
     ps_buffer_append_format(writer->buffer, "%" PRIu64, value);
 }
 
@@ -59,6 +68,8 @@ void ps_json_int(struct ps_json_writer *writer, const char *key, int64_t value)
     ps_buffer_append_format(writer->buffer, "%" PRId64, value);
 }
 
+/* JSON has no infinities and no NaN. null is what most readers take for "no number", and a page
+ * with one bad value stays readable as a whole. */
 void ps_json_real(struct ps_json_writer *writer, const char *key, double value)
 {
     begin_value(writer, key);
@@ -66,7 +77,8 @@ void ps_json_real(struct ps_json_writer *writer, const char *key, double value)
         ps_buffer_append_text(writer->buffer, "null");
         return;
     }
-    /* The fewest of 15, 16 or 17 digits that read back as the same number. */
+    /* The fewest of 15, 16 or 17 digits that read back as the same number: always 17 would print
+     * 0.1 as 0.10000000000000001, which people then ask about. */
     char text[32];
     for (int digits = 15; digits <= 17; digits++) {
         (void)snprintf(text, sizeof text, "%.*g", digits, value);
@@ -77,13 +89,16 @@ void ps_json_real(struct ps_json_writer *writer, const char *key, double value)
     ps_buffer_append_text(writer->buffer, text);
 }
 
+/* The words of JSON; other spellings of truth are not JSON. */
 void ps_json_bool(struct ps_json_writer *writer, const char *key, bool value)
 {
     begin_value(writer, key);
     ps_buffer_append_text(writer->buffer, value ? "true" : "false");
 }
 
-/* What stands before any value: the comma and, in an object, the key. */
+/* Writes all that stands in front of any value: the comma and, in an object, the key. Every public
+ * function passes here, so the grammar is checked in one place: a key exactly within objects, and
+ * one value alone at the top. */
 static void begin_value(struct ps_json_writer *writer, const char *key)
 {
     PS_ASSERT(writer != NULL);
@@ -102,9 +117,12 @@ static void begin_value(struct ps_json_writer *writer, const char *key)
     ps_buffer_append_text(writer->buffer, ":");
 }
 
+/* A container is a value of the one around it, so the comma and key are written first, while the
+ * outer level is still current. */
 static void begin_container(struct ps_json_writer *writer, const char *key, bool is_object)
 {
     begin_value(writer, key);
+    /* Documents of ours have a fixed shape; no depth comes from input. */
     PS_ASSERT(writer->depth < PS_JSON_DEPTH_MAX);
     writer->in_object[writer->depth] = is_object;
     writer->not_first[writer->depth] = false;
@@ -112,6 +130,8 @@ static void begin_container(struct ps_json_writer *writer, const char *key, bool
     ps_buffer_append_text(writer->buffer, is_object ? "{" : "[");
 }
 
+/* The kind is remembered when a container begins, so that "}" for a "[" aborts in the first test
+ * that reaches it instead of reaching a reader. */
 static void end_container(struct ps_json_writer *writer, bool is_object)
 {
     PS_ASSERT(writer != NULL);
@@ -121,6 +141,7 @@ static void end_container(struct ps_json_writer *writer, bool is_object)
     ps_buffer_append_text(writer->buffer, is_object ? "}" : "]");
 }
 
+/* Runs that need no escape are appended as a whole: names and paths are nearly always one run. */
 void ps_json_append_quoted(struct ps_buffer *buffer, struct ps_bytes text)
 {
     ps_buffer_append_text(buffer, "\"");
@@ -138,7 +159,9 @@ void ps_json_append_quoted(struct ps_buffer *buffer, struct ps_bytes text)
     ps_buffer_append_text(buffer, "\"");
 }
 
-/* How many bytes from the first on may stand between quotes as they are. */
+/* How many bytes from the first on may stand between quotes as they are. The run ends before a byte
+ * that is not the beginning of valid UTF-8, which append_special then replaces: names come from
+ * clients, and one broken name must not make a whole status page unreadable. */
 static size_t plain_run(struct ps_bytes text)
 {
     size_t run = 0;
@@ -155,6 +178,9 @@ static size_t plain_run(struct ps_bytes text)
     return run;
 }
 
+/* The escapes that RFC 8259 demands (section 7): the quote, the backslash and everything below
+ * 0x20. The slash and what lies beyond ASCII may be escaped but need not be, and stay readable this
+ * way. */
 static void append_special(struct ps_buffer *buffer, uint8_t byte)
 {
     switch (byte) {
@@ -176,6 +202,7 @@ static void append_special(struct ps_buffer *buffer, uint8_t byte)
     default:
         break;
     }
+    /* U+FFFD, the replacement character, stands for each byte that is not UTF-8. */
     if (byte < 0x20)
         ps_buffer_append_format(buffer, "\\u%04x", byte);
     else

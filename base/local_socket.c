@@ -1,4 +1,9 @@
-/* Unix sockets of the kind SOCK_SEQPACKET, and descriptors in their messages. */
+/* Unix sockets of the kind SOCK_SEQPACKET, and descriptors in their messages (SCM_RIGHTS, unix(7)).
+ *
+ * SEQPACKET keeps the borders of messages, so the protocol above needs no lengths and a reader no
+ * state. Abstract names leave nothing behind in a file system when a process is killed, and nobody
+ * has to agree on a folder; whoever may connect is judged by the peer's credentials instead of by
+ * the permissions of a file. */
 #include "base/local_socket.h"
 
 #include "base/assert.h"
@@ -17,7 +22,8 @@ struct address {
     socklen_t size;
 };
 
-/* Aligned as the kernel wants it; room for one descriptor, and by that alignment for two. */
+/* Aligned as the kernel wants it. Room for one descriptor, and by that alignment for two on
+ * machines with 64 bits; a sender of more than fit sets MSG_CTRUNC, which receive refuses. */
 union control {
     struct cmsghdr head;
     char bytes[CMSG_SPACE(sizeof(int))];
@@ -27,6 +33,7 @@ static struct address address_of(struct ps_bytes name);
 static enum ps_status open_socket(int *made, struct ps_error *error);
 static void take_descriptors(struct msghdr *head, int *passed, size_t *count);
 
+/* The status says what the caller does next, errno's words are for people. */
 static enum ps_status fail(struct ps_error *error, enum ps_status status, const char *what)
 {
     return ps_fail(error, status, "local socket: %s: %s", what, strerror(errno));
@@ -42,12 +49,14 @@ enum ps_status ps_local_socket_listen(struct ps_bytes name, int *listener, struc
         *listener = made;
         return PS_OK;
     }
+    /* fail() reads errno, so it runs before close() can change it. */
     enum ps_status status = fail(error, errno == EADDRINUSE ? PS_ERR_EXISTS : PS_ERR_IO, "listen");
     (void)close(made);
     return status;
 }
 
-/* A first byte of zero makes the name abstract. */
+/* A first byte of zero makes the name abstract. The size counts exactly the bytes of the name: an
+ * abstract name is not terminated, and a NUL behind it would belong to it. */
 static struct address address_of(struct ps_bytes name)
 {
     PS_ASSERT(name.size > 0 && name.size <= PS_LOCAL_NAME_BYTES_MAX);
@@ -70,6 +79,8 @@ enum ps_status ps_local_socket_accept(int listener, int *peer, struct ps_error *
         *peer = accepted;
         return PS_OK;
     }
+    /* ECONNABORTED: a peer that hung up while it waited. The next one in the queue is not
+     * affected. */
     bool nobody = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
     return fail(error, nobody ? PS_ERR_NOT_READY : PS_ERR_IO, "accept");
 }
@@ -83,12 +94,18 @@ enum ps_status ps_local_socket_connect(struct ps_bytes name, int *peer, struct p
         *peer = made;
         return PS_OK;
     }
+    /* EAGAIN: the backlog is full. A unix socket does not queue further; the caller tries again
+     * later or goes without shared memory. */
     bool nobody = errno == ECONNREFUSED || errno == EAGAIN;
     enum ps_status status = fail(error, nobody ? PS_ERR_UNAVAILABLE : PS_ERR_IO, "connect");
     (void)close(made);
     return status;
 }
 
+/* One sendmsg carries the message and the descriptor, so neither arrives without the other. The
+ * kernel duplicates the descriptor: the sender may close its own at once. MSG_NOSIGNAL, since a
+ * peer that has gone must not end this process with SIGPIPE. A SEQPACKET message goes whole or not
+ * at all; any other count is a failure. */
 enum ps_status ps_local_socket_send(int peer, struct ps_bytes message, int passed,
                                     struct ps_error *error)
 {
@@ -109,6 +126,10 @@ enum ps_status ps_local_socket_send(int peer, struct ps_bytes message, int passe
     return fail(error, PS_ERR_UNAVAILABLE, "send");
 }
 
+/* Whatever the message is, descriptors in it are open in this process from recvmsg on. They are
+ * therefore collected before anything is judged, and closed on every way out that does not hand
+ * them over: a peer that sends bad messages in a loop would otherwise use up this process's
+ * descriptors. */
 enum ps_status ps_local_socket_receive(int peer, uint8_t *message, size_t size_max, size_t *size,
                                        int *passed, struct ps_error *error)
 {
@@ -127,6 +148,8 @@ enum ps_status ps_local_socket_receive(int peer, uint8_t *message, size_t size_m
     size_t count = 0;
     int first = PS_NO_DESCRIPTOR;
     take_descriptors(&head, &first, &count);
+    /* A message that did not fit was cut by the kernel, and its rest is gone: what is left cannot
+     * be trusted to mean what was sent. */
     bool whole = (head.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 && count <= 1;
     if (whole && got > 0) {
         *size = (size_t)got;
@@ -140,7 +163,8 @@ enum ps_status ps_local_socket_receive(int peer, uint8_t *message, size_t size_m
     return ps_fail(error, PS_ERR_UNAVAILABLE, "local socket: the other side has gone");
 }
 
-/* Keeps the first, closes the others: they are ours, wanted or not. */
+/* Keeps the first descriptor and closes the others: all of them are open here, wanted or not. They
+ * are copied out bytewise, because CMSG_DATA need not be aligned for an int. */
 static void take_descriptors(struct msghdr *head, int *passed, size_t *count)
 {
     for (struct cmsghdr *entry = CMSG_FIRSTHDR(head); entry != NULL;
@@ -159,6 +183,7 @@ static void take_descriptors(struct msghdr *head, int *passed, size_t *count)
     }
 }
 
+/* The kernel recorded these when the peer connected; the peer cannot claim to be somebody else. */
 enum ps_status ps_local_socket_peer(int peer, struct ps_local_peer *who, struct ps_error *error)
 {
     struct ucred credentials;

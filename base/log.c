@@ -1,5 +1,10 @@
-/* Builds a log line on the stack and hands it to the kernel in one piece. A field that does not
- * fit ends the line early, with a mark, so that a line is always whole in its format. */
+/* Builds a log line on the stack and hands it to the kernel in one write(2), so that lines of
+ * several threads never mix and logging allocates nothing: a process that is out of memory can
+ * still say so.
+ *
+ * A field that does not fit ends the line early, with a mark, so that a line is always whole in its
+ * format: half a JSON object would be dropped by whoever collects the lines, and with it the
+ * message. */
 #include "base/log.h"
 
 #include "base/assert.h"
@@ -15,7 +20,8 @@
 #include <unistd.h>
 
 #define LINE_BYTES_MAX 4096
-/* Kept free for what ends a line: the mark that it was cut, the brace, the newline. */
+/* Kept free while fields are added, for what ends a line: the mark that it was cut (',"cut":true'),
+ * the brace, the newline. */
 #define TAIL_BYTES 24
 /* No message or component is longer; a longer one is cut. */
 #define WORDS_BYTES_MAX 256
@@ -38,10 +44,13 @@ static void end_line(struct line *line, int descriptor);
 void ps_log_write(const struct ps_log *log, enum ps_log_level level, const char *component,
                   const char *message, const struct ps_field *fields, size_t field_count)
 {
+    /* Filtered before anything is formatted: debug lines on the serving path then cost one
+     * comparison. */
     if (log == NULL || level < log->level)
         return;
     PS_ASSERT(level <= PS_LOG_ERROR);
     PS_ASSERT(component != NULL && message != NULL);
+    /* Four KiB of stack, known to fit in the smallest stack that any thread here is given. */
     struct line line;
     begin_line(&line, log, level, component, message);
     for (size_t i = 0; i < field_count && !line.cut; i++)
@@ -49,6 +58,7 @@ void ps_log_write(const struct ps_log *log, enum ps_log_level level, const char 
     end_line(&line, log->descriptor);
 }
 
+/* RFC 3339 in UTC with milliseconds: lines of machines in different places sort as text. */
 static void append_time(struct ps_buffer *buffer, uint64_t unix_ns)
 {
     time_t seconds = (time_t)(unix_ns / 1000000000);
@@ -71,6 +81,7 @@ static void append_words(struct ps_buffer *buffer, const char *words)
     }
 }
 
+/* Cut first and quoted second, so that no cut ever falls within an escape. */
 static void append_json_words(struct ps_buffer *buffer, const char *words)
 {
     struct ps_bytes bytes = ps_bytes_of_text(words);
@@ -78,10 +89,14 @@ static void append_json_words(struct ps_buffer *buffer, const char *words)
     ps_json_append_quoted(buffer, bytes);
 }
 
+/* Time, level, component, message: fixed parts, all bounded, which together are far shorter than a
+ * line. Only fields can overflow it. */
 static void begin_line(struct line *line, const struct ps_log *log, enum ps_log_level level,
                        const char *component, const char *message)
 {
     struct ps_buffer *buffer = &line->buffer;
+    /* The array has room for the tail beyond this bound; end_line raises the bound to use that
+     * room. */
     ps_buffer_init_fixed(buffer, line->text, LINE_BYTES_MAX - TAIL_BYTES);
     line->format = log->format;
     line->cut = false;
@@ -102,7 +117,9 @@ static void begin_line(struct line *line, const struct ps_log *log, enum ps_log_
     append_json_words(buffer, message);
 }
 
-/* A value that could be taken for something else in a text line stands in quotes. */
+/* A value that could be taken for something else in a text line stands in quotes. Bytes from 0x7f
+ * on are quoted as well: a terminal may read them as control sequences, and quoting replaces what
+ * is not UTF-8. */
 static bool needs_quotes(struct ps_bytes text)
 {
     for (size_t i = 0; i < text.size; i++) {
@@ -113,6 +130,9 @@ static bool needs_quotes(struct ps_bytes text)
     return text.size == 0;
 }
 
+/* Appends one field in either format, in full or (when the buffer says so) not at all. `text` is
+ * the field's text, perhaps already shortened by append_field; numbers take it from the field
+ * itself. */
 static void append_whole_field(struct line *line, const struct ps_field *field,
                                struct ps_bytes text)
 {
@@ -142,7 +162,9 @@ static void append_whole_field(struct line *line, const struct ps_field *field,
     PS_ASSERT(false && "a field has one of the three types");
 }
 
-/* Appends the field; a text that does not fit is halved until it does, and ends the line. */
+/* Appends the field. A text that does not fit is halved until it does, and ends the line: half a
+ * path still helps, and later fields without it would be read as if nothing were missing. At most
+ * twelve turns, since a line has 4,096 bytes. A text is cut between characters only. */
 static void append_field(struct line *line, const struct ps_field *field)
 {
     PS_ASSERT(field->key != NULL);
@@ -164,6 +186,8 @@ static void append_field(struct line *line, const struct ps_field *field)
 static void end_line(struct line *line, int descriptor)
 {
     struct ps_buffer *buffer = &line->buffer;
+    /* From here on the bytes kept back for the tail may be used, so the tail always fits; the
+     * assert below would otherwise fire on the longest line. */
     buffer->size_max = LINE_BYTES_MAX;
     buffer->capacity = sizeof line->text;
     bool json = line->format == PS_LOG_JSON;
@@ -177,6 +201,7 @@ static void end_line(struct line *line, int descriptor)
         wrote = write(descriptor, buffer->text, buffer->size);
 }
 
+/* The words are those of the JSON format, so a level can be copied from a line into the options. */
 bool ps_log_level_from_text(const char *text, enum ps_log_level *level)
 {
     PS_ASSERT(text != NULL && level != NULL);

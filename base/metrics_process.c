@@ -1,4 +1,7 @@
-/* Reads what the kernel knows about this process, each time a page is rendered. */
+/* Reads what the kernel knows about this process, each time a page is rendered: nothing is kept, so
+ * nothing can be stale. The names are those of Prometheus' own client libraries, so that dashboards
+ * made for other programs work for this one. What cannot be read is left out of the page; a
+ * container without /proc still has its other metrics. */
 #include "base/metrics_process.h"
 
 #include "base/assert.h"
@@ -41,6 +44,7 @@ static bool read_text(const char *path, char *text, size_t capacity)
         return false;
     size_t size = 0;
     ssize_t got = 1;
+    /* Files of /proc may come in several reads and have no size to ask for. */
     while (got > 0 && size < capacity - 1) {
         got = read(descriptor, text + size, capacity - 1 - size);
         size += got > 0 ? (size_t)got : 0;
@@ -50,7 +54,10 @@ static bool read_text(const char *path, char *text, size_t capacity)
     return got >= 0;
 }
 
-/* Field numbers are those of proc(5), minus the first two: the first after the name is 3. */
+/* Field numbers are those of proc(5). The second field is the program's name in parentheses, which
+ * may itself hold spaces and parentheses, so the line is read from the last ')' on: a process
+ * renamed to "a) R 1" would otherwise choose the numbers that are reported. Field 3 is one letter
+ * (the state); numbers begin with field 4. */
 bool ps_process_stat_parse(const char *line, struct ps_process_stat *stat)
 {
     PS_ASSERT(line != NULL && stat != NULL);
@@ -62,6 +69,7 @@ bool ps_process_stat_parse(const char *line, struct ps_process_stat *stat)
     uint64_t fields[RSS + 1] = {0};
     for (int i = 4; i <= RSS; i++) {
         char *end = NULL;
+        /* Signed, because some fields (nice, tty) are negative; those that are kept never are. */
         fields[i] = (uint64_t)strtoll(next, &end, 10);
         if (end == next)
             return false;
@@ -84,6 +92,7 @@ static uint64_t machine_start_seconds(void)
         return 0;
     uint64_t seconds = 0;
     char piece[256];
+    /* A piece may begin in the middle of a long line; "btime " counts only at the start of one. */
     bool at_line_start = true;
     while (seconds == 0 && fgets(piece, sizeof piece, file) != NULL) {
         if (at_line_start && strncmp(piece, "btime ", strlen("btime ")) == 0)
@@ -100,6 +109,8 @@ static void render_stat(struct ps_buffer *page)
     struct ps_process_stat stat;
     if (!read_text("/proc/self/stat", line, sizeof line) || !ps_process_stat_parse(line, &stat))
         return;
+    /* Times are counted in ticks of this many to the second (100 nearly everywhere), sizes partly
+     * in bytes and partly in pages. Prometheus wants seconds and bytes. */
     double hertz = (double)sysconf(_SC_CLK_TCK);
     uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 
@@ -114,6 +125,8 @@ static void render_stat(struct ps_buffer *page)
     ps_buffer_append_format(page, "process_virtual_memory_bytes %" PRIu64 "\n", stat.virtual_bytes);
     append_family(page, "process_threads", "gauge", "Threads of this process.");
     ps_buffer_append_format(page, "process_threads %" PRIu64 "\n", stat.thread_count);
+    /* The start is given in ticks since the machine's own start; it identifies a restart, which is
+     * why scrapers want it as an absolute time. */
     uint64_t start = machine_start_seconds();
     if (start == 0)
         return;
@@ -123,12 +136,16 @@ static void render_stat(struct ps_buffer *page)
                             (double)start + (double)stat.start_ticks / hertz);
 }
 
+/* A leak of descriptors is the slowest way for a server to die; this number shows it days
+ * before. */
 static void render_descriptors(struct ps_buffer *page)
 {
     DIR *folder = opendir("/proc/self/fd");
     if (folder == NULL)
         return;
     uint64_t count = 0;
+    /* Every entry is one open descriptor but "." and "..", which begin with a dot; numbers never
+     * do. */
     for (struct dirent *next = readdir(folder); next != NULL; next = readdir(folder))
         count += next->d_name[0] != '.';
     (void)closedir(folder);
@@ -136,6 +153,7 @@ static void render_descriptors(struct ps_buffer *page)
     /* Without the one that the look itself needs. */
     ps_buffer_append_format(page, "process_open_fds %" PRIu64 "\n", count - 1);
 
+    /* The limit beside the count: alerts are written on the quotient of both. */
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return;

@@ -1,10 +1,14 @@
-/* The text of --help. */
+/* The text of --help. This page, the man page (options_man.c), the configuration file's comments
+ * and the completion scripts are all made from the one table of options, so none of them can lag
+ * behind the program. */
 #include "base/assert.h"
 #include "base/options.h"
 #include "base/options_value.h"
 
 #include <string.h>
 
+/* The page is made for 80 columns whatever the terminal is: it is also kept in files and compared
+ * byte by byte by tests. */
 #define COLUMNS 80
 #define INDENT 8
 
@@ -27,6 +31,8 @@ void ps_options_help(const struct ps_option_set *set, struct ps_buffer *text)
         ps_buffer_append_format(text,
                                 "\nAn option wins over its environment variable, which wins "
                                 "over the\n%sdefault.\n",
+                                /* Programs differ only in whether they have --config, and the
+                                 * sentence about precedence says what is true for this one. */
                                 ps_option_find(set, "config", 6) != NULL
                                     ? "configuration file, which wins over the "
                                     : "");
@@ -36,7 +42,10 @@ void ps_options_help(const struct ps_option_set *set, struct ps_buffer *text)
         ps_buffer_append_format(text, "\nExamples:\n%s", set->examples);
 }
 
-/* Words, wrapped to the width of a terminal. `*column` is where the line stands. */
+/* Appends words, wrapped to the width of a terminal. `*column` is where the line stands and
+ * survives from call to call: help text, choices and default are appended one after the other as if
+ * they were one paragraph. A word that is wider than a line stands alone on its own and is never
+ * cut, so that a path or address can be copied. */
 static void append_wrapped(struct ps_buffer *text, const char *words, size_t *column)
 {
     while (*words != '\0') {
@@ -59,6 +68,8 @@ static void append_wrapped(struct ps_buffer *text, const char *words, size_t *co
     }
 }
 
+/* Name and value on the first line, below them the sentence and then the facts that a program knows
+ * better than the author of the sentence: the choices, the default, the environment variable. */
 static void append_option(const struct ps_option_set *set, const struct ps_option *option,
                           struct ps_buffer *text)
 {
@@ -70,6 +81,9 @@ static void append_option(const struct ps_option_set *set, const struct ps_optio
 
     size_t column = 0;
     append_wrapped(text, option->help, &column);
+    /* The facts have to be wrapped as well, so they are put together here first. Names and defaults
+     * are constants of ours; a test prints every page, so a text that did not fit would be noticed
+     * there. */
     char last[512];
     struct ps_buffer facts;
     ps_buffer_init_fixed(&facts, last, sizeof last);
@@ -83,7 +97,8 @@ static void append_option(const struct ps_option_set *set, const struct ps_optio
     ps_buffer_append_text(text, "\n");
 }
 
-/* Once for all options: said at each it would be a page longer. */
+/* Says once how sizes and times are written: repeated at each option it would make the page longer
+ * by a page. Programs without such options do not mention units. */
 static void append_units(const struct ps_option_set *set, struct ps_buffer *text)
 {
     const char *units = ps_option_units(set);
@@ -95,7 +110,8 @@ static void append_units(const struct ps_option_set *set, struct ps_buffer *text
     ps_buffer_append_text(text, "\n");
 }
 
-/* Where the option's own line does not show them. */
+/* Lists the choices where the option's own line does not show them: an option with a value name of
+ * its own ("--fsync MODE") hides them otherwise. */
 static void append_choices(struct ps_buffer *facts, const struct ps_option *option)
 {
     if (option->type != PS_OPTION_CHOICE || option->value_name == NULL ||

@@ -1,4 +1,6 @@
-/* The man page: the same table in roff. */
+/* The man page: the table of options once more, in roff (groff_man(7)). Only the macros that every
+ * implementation of man knows are used, and the date is left empty so that equal sources give equal
+ * pages. */
 #include "base/assert.h"
 #include "base/options.h"
 #include "base/options_value.h"
@@ -14,11 +16,13 @@ void ps_options_man(const struct ps_option_set *set, struct ps_buffer *page)
 {
     PS_ASSERT(set != NULL && page != NULL);
     ps_buffer_append_text(page, ".TH ");
+    /* The title is in capitals by convention; man(1) shows it in the corners of the page. */
     for (const char *letter = set->program; *letter != '\0'; letter++)
         ps_buffer_append_format(page, "%c", toupper((unsigned char)*letter));
     ps_buffer_append_text(page, " 1 \"\" \"pserver " PS_VERSION "\" \"User Commands\"\n");
     ps_buffer_append_text(page, ".SH NAME\n");
     append_escaped(page, set->program);
+    /* "name \- summary" in exactly this form is what mandb reads for whatis and apropos. */
     ps_buffer_append_text(page, " \\- ");
     append_escaped(page, set->summary);
     ps_buffer_append_text(page, "\n.SH SYNOPSIS\n");
@@ -27,6 +31,7 @@ void ps_options_man(const struct ps_option_set *set, struct ps_buffer *page)
     append_lines(page, "COMMANDS", set->commands);
     ps_buffer_append_text(page, ".SH OPTIONS\n");
     append_options(set, page);
+    /* The same sentence as in --help, at the same place. */
     if (ps_option_units(set) != NULL)
         ps_buffer_append_format(page, ".SH UNITS\n%s\n", ps_option_units(set));
     if (set->environment != NULL)
@@ -40,7 +45,8 @@ void ps_options_man(const struct ps_option_set *set, struct ps_buffer *page)
     append_lines(page, "EXAMPLES", set->examples);
 }
 
-/* A section of lines that stand as they are. */
+/* A section of lines that stand as they are (.nf: no filling). Tables of commands and of exit
+ * statuses are aligned with spaces, which filling would fold. */
 static void append_lines(struct ps_buffer *page, const char *title, const char *lines)
 {
     if (lines == NULL)
@@ -50,6 +56,8 @@ static void append_lines(struct ps_buffer *page, const char *title, const char *
     ps_buffer_append_text(page, ".fi\n");
 }
 
+/* .TP: the tag (the option) on the line that follows, its text indented below until the next macro.
+ * Every text passes append_escaped, since a default may well begin with a dot or hold a dash. */
 static void append_option(const struct ps_option_set *set, const struct ps_option *option,
                           struct ps_buffer *page)
 {
@@ -65,6 +73,7 @@ static void append_option(const struct ps_option_set *set, const struct ps_optio
     }
     ps_buffer_append_text(page, "\n");
     append_escaped(page, option->help);
+    /* Without a value name of its own the choices stand in the tag already. */
     if (option->type == PS_OPTION_CHOICE && option->value_name != NULL) {
         ps_buffer_append_text(page, "\nOne of ");
         ps_option_append_choices(option, page);
@@ -84,16 +93,19 @@ static void append_option(const struct ps_option_set *set, const struct ps_optio
     ps_buffer_append_text(page, "\n");
 }
 
+/* In the order of the table, as --help has them: people compare the two. */
 static void append_options(const struct ps_option_set *set, struct ps_buffer *page)
 {
     for (size_t i = 0; i < set->option_count; i++)
         append_option(set, &set->options[i], page);
 }
 
-/* A dash that stays a dash, a backslash that is none of roff's, and no line that begins with one
- * of roff's control characters. */
+/* A plain '-' may be printed as a hyphen, which cannot be copied into a shell: "\-" stays a dash. A
+ * backslash is roff's escape and becomes "\e". A line that begins with '.' or "'" would be read as
+ * a macro and vanish from the page, so "\&", which prints nothing, goes in front. */
 static void append_escaped(struct ps_buffer *page, const char *text)
 {
+    /* What was appended before decides, since a text may continue a line that is already begun. */
     bool line_start = page->size == 0 || page->text[page->size - 1] == '\n';
     for (; *text != '\0'; text++) {
         if (line_start && (*text == '.' || *text == '\''))

@@ -1,4 +1,9 @@
-/* Reads options from where they come: defaults, a file's pairs, the environment, arguments. */
+/* Reads options from where they come: defaults, a file's pairs, the environment, arguments.
+ *
+ * Each source writes over what the one before has set, so the precedence is the order of the calls
+ * and nothing else (base/program.c makes them). Every source ends in ps_option_set_value, so a
+ * value is judged by the same rules and refused in the same words wherever it was written; only the
+ * label in front of the message differs and names the place that has to be corrected. */
 #include "base/assert.h"
 #include "base/options.h"
 #include "base/options_value.h"
@@ -17,6 +22,8 @@ enum ps_status ps_options_defaults(const struct ps_option_set *set, void *values
                                    struct ps_error *error)
 {
     PS_ASSERT(set != NULL && values != NULL);
+    /* A field without a default is zeroed, for which its size must be known; a new type gets its
+     * row here. */
     static const size_t sizes[] = {
         [PS_OPTION_TEXT] = sizeof(const char *),  [PS_OPTION_FLAG] = sizeof(bool),
         [PS_OPTION_UINT] = sizeof(uint64_t),      [PS_OPTION_REAL] = sizeof(double),
@@ -51,15 +58,22 @@ enum ps_status ps_options_environment(const struct ps_option_set *set, void *val
     for (size_t i = 0; i < set->option_count; i++) {
         const struct ps_option *option = &set->options[i];
         char name[128];
+        /* Names are constants of ours; one that does not fit would silently have no variable. */
         bool fits = ps_option_environment_name(set, option, name, sizeof name);
         PS_ASSERT(fits);
         const char *text = getenv(name);
+        /* An empty variable counts as unset: "VARIABLE= program" is how shells and manifests take
+         * one away. */
         if (text != NULL && text[0] != '\0')
             PS_TRY(ps_option_set_value(option, name, values, text, error));
     }
     return PS_OK;
 }
 
+/* Variables cannot be refused when they are unknown: the environment belongs to everybody. One that
+ * has our prefix and is close to an option is most likely a slip, though, and would otherwise be
+ * ignored in silence. A variable that resembles nothing (of another program with the same prefix)
+ * is let be. */
 bool ps_options_misspelt(const struct ps_option_set *set, const char *variable,
                          struct ps_error *error)
 {
@@ -83,6 +97,10 @@ bool ps_options_misspelt(const struct ps_option_set *set, const char *variable,
     return true;
 }
 
+/* Options and words may be mixed ("psctl status --json"), as with GNU programs. Words are moved to
+ * the front of argv in their order, so that the program finds them at 1..word_count; the options
+ * behind them are not looked at again. A lone "-" is a word (standard input, by convention), and
+ * everything behind "--" is. */
 enum ps_status ps_options_arguments(const struct ps_option_set *set, void *values, int argc,
                                     char **argv, int *word_count, struct ps_error *error)
 {
@@ -114,7 +132,7 @@ enum ps_status ps_options_arguments(const struct ps_option_set *set, void *value
 static enum ps_status parse_argument(const struct ps_option_set *set, void *values, char **next,
                                      int *consumed, struct ps_error *error)
 {
-    /* The one short option: who has yet to read the help knows it from everywhere else. */
+    /* The one short option: somebody who has yet to read the help knows it from everywhere else. */
     const struct ps_option *help = ps_option_find(set, "help", 4);
     if (strcmp(next[0], "-h") == 0 && help != NULL && help->type == PS_OPTION_FLAG) {
         *consumed = 1;
@@ -129,6 +147,8 @@ static enum ps_status parse_argument(const struct ps_option_set *set, void *valu
     if (equals == NULL)
         return parse_plain(set, values, next, consumed, error);
     const struct ps_option *option = ps_option_find(set, name, (size_t)(equals - name));
+    /* The label is "--name" without the value: an error must not repeat a whole value that may be
+     * long or secret before the message is read. */
     char label[96] = {0};
     size_t label_size = (size_t)(equals - next[0]);
     memcpy(label, next[0], label_size < sizeof label ? label_size : sizeof label - 1);
@@ -138,7 +158,8 @@ static enum ps_status parse_argument(const struct ps_option_set *set, void *valu
     return ps_option_set_value(option, label, values, equals + 1, error);
 }
 
-/* "--name VALUE", "--flag" or "--no-flag". */
+/* "--name VALUE", "--flag" or "--no-flag". An option's own name wins over the reading as a negated
+ * flag, should one ever begin with "no-". */
 static enum ps_status parse_plain(const struct ps_option_set *set, void *values, char **next,
                                   int *consumed, struct ps_error *error)
 {
@@ -155,6 +176,8 @@ static enum ps_status parse_plain(const struct ps_option_set *set, void *values,
         return ps_option_unknown(set, "--", name, error);
     if (option->type == PS_OPTION_FLAG)
         return ps_option_set_value(option, next[0], values, "true", error);
+    /* A value that begins with two dashes is nearly always the next option after a forgotten value.
+     * Such a value can still be given as --name=VALUE. */
     if (next[1] == NULL || strncmp(next[1], "--", 2) == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%s needs a value: %s", next[0],
                        option->value_name != NULL ? option->value_name
@@ -164,7 +187,8 @@ static enum ps_status parse_plain(const struct ps_option_set *set, void *values,
     return ps_option_set_value(option, next[0], values, next[1], error);
 }
 
-/* Moves argv[from] down to argv[to]; those between move up by one. */
+/* Moves argv[from] down to argv[to]; those between move up by one and keep their order, as error
+ * messages and a second reading of argv expect. */
 static void move_to(char **argv, int from, int to)
 {
     char *moved = argv[from];

@@ -15,12 +15,17 @@ static bool parse_flag(const char *text, bool *value);
 static bool parse_real(const char *text, double *value);
 static bool is_choice(const char *choices, const char *text);
 
+/* The value is quoted and cut at 80 bytes: the message has 256 in all, and what was wanted must fit
+ * behind it. */
 static enum ps_status refuse(struct ps_error *error, const char *label, const char *text,
                              const char *wanted)
 {
     return ps_fail(error, PS_ERR_BAD_INPUT, "%s: \"%.80s\" is not %s", label, text, wanted);
 }
 
+/* One case per type and no default, so that a new type does not compile before it is parsed here.
+ * Text is borrowed and not copied: argv and the environment outlive the options, and a file's text
+ * is kept by whoever read it. A refused value leaves the field as it was. */
 enum ps_status ps_option_set_value(const struct ps_option *option, const char *label, void *values,
                                    const char *text, struct ps_error *error)
 {
@@ -61,35 +66,44 @@ enum ps_status ps_option_set_value(const struct ps_option *option, const char *l
     return PS_ERR_INTERNAL;
 }
 
+/* The words that YAML and shells use for truth, in lower case only: "True" in a file is refused in
+ * so many words instead of being guessed. */
 static bool parse_flag(const char *text, bool *value)
 {
     static const char *const words[] = {"false", "true", "no", "yes", "0", "1"};
     for (size_t i = 0; i < PS_ARRAY_COUNT(words); i++) {
         if (strcmp(words[i], text) != 0)
             continue;
+        /* The words stand in pairs of "off" and "on". */
         *value = i % 2 == 1;
         return true;
     }
     return false;
 }
 
+/* strtod skips leading space and accepts "inf" and "nan"; neither is a number that a setting could
+ * mean. */
 static bool parse_real(const char *text, double *value)
 {
     if (text[0] == '\0' || isspace((unsigned char)text[0]))
         return false;
     char *end = NULL;
+    /* The locale is never set, so the decimal point is a point everywhere. */
     double parsed = strtod(text, &end);
+    /* The whole text must be the number: "0.5x" is a slip, and half of it is not what was meant. */
     if (*end != '\0' || !isfinite(parsed))
         return false;
     *value = parsed;
     return true;
 }
 
-/* `choices` is "a|b|c". */
+/* `choices` is "a|b|c", the same text that the help prints. An empty text is never a choice, though
+ * strcspn would find it between two bars. */
 static bool is_choice(const char *choices, const char *text)
 {
     size_t size = strlen(text);
     while (size > 0) {
+        /* Sizes are compared first, so "log" is not taken for "logged". */
         size_t choice_size = strcspn(choices, "|");
         if (choice_size == size && memcmp(choices, text, size) == 0)
             return true;
@@ -100,6 +114,8 @@ static bool is_choice(const char *choices, const char *text)
     return false;
 }
 
+/* The size is given, since the name often ends at an equals sign within a longer text. A walk along
+ * some fifty options, a few dozen times at start, needs no table. */
 const struct ps_option *ps_option_find(const struct ps_option_set *set, const char *name,
                                        size_t name_size)
 {
@@ -112,8 +128,10 @@ const struct ps_option *ps_option_find(const struct ps_option_set *set, const ch
     return NULL;
 }
 
+/* The first of equally near names wins: one suggestion is read, a list of them is not. */
 const struct ps_option *ps_option_nearest(const struct ps_option_set *set, const char *name)
 {
+    /* Every name is compared: the advice is given once, just before the program ends. */
     const struct ps_option *nearest = NULL;
     size_t nearest_distance = SIZE_MAX;
     for (size_t i = 0; i < set->option_count; i++) {
@@ -126,6 +144,8 @@ const struct ps_option *ps_option_nearest(const struct ps_option_set *set, const
     return nearest != NULL && ps_text_is_near(name, nearest_distance) ? nearest : NULL;
 }
 
+/* `prefix` is "--" where the name was typed on a command line and empty where it stood in a file,
+ * so that the suggestion can be copied as it is. */
 enum ps_status ps_option_unknown(const struct ps_option_set *set, const char *prefix,
                                  const char *name, struct ps_error *error)
 {
@@ -136,10 +156,13 @@ enum ps_status ps_option_unknown(const struct ps_option_set *set, const char *pr
                    name, prefix, nearest->name);
 }
 
+/* "--data-dir" with the prefix "PSERVER_" is PSERVER_DATA_DIR. The rule is one to one (no
+ * option has an underscore), so a variable can be traced back to its option. */
 bool ps_option_environment_name(const struct ps_option_set *set, const struct ps_option *option,
                                 char *name, size_t capacity)
 {
     PS_ASSERT(set->environment != NULL);
+    /* The prefix is copied unchanged and only the option's own letters are converted. */
     int length = snprintf(name, capacity, "%s%s", set->environment, option->name);
     if (length < 0 || (size_t)length >= capacity)
         return false;
@@ -148,6 +171,7 @@ bool ps_option_environment_name(const struct ps_option_set *set, const struct ps
     return true;
 }
 
+/* "a|b|c" as "a, b, c". */
 void ps_option_append_choices(const struct ps_option *option, struct ps_buffer *text)
 {
     PS_ASSERT(option->type == PS_OPTION_CHOICE);
@@ -161,6 +185,7 @@ void ps_option_append_choices(const struct ps_option *option, struct ps_buffer *
     }
 }
 
+/* Units are explained only by programs that have an option of that type. */
 static bool has_type(const struct ps_option_set *set, enum ps_option_type type)
 {
     for (size_t i = 0; i < set->option_count; i++)
@@ -171,6 +196,8 @@ static bool has_type(const struct ps_option_set *set, enum ps_option_type type)
 
 const char *ps_option_units(const struct ps_option_set *set)
 {
+/* The sentence of the units that a program's options use: both, one, or none. The texts are
+ * constants so that the pages made of them allocate nothing. */
 #define SIZES \
     "A SIZE is 4096, 64KiB or 64Ki (times 1024), 64KB or 64K (times 1000); so for M, G and T."
 #define TIMES "A TIME is 10s or 10 (seconds), 500ms, 5m or 2h."

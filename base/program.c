@@ -1,4 +1,6 @@
-/* What every program does before its work. */
+/* What every program does before its work: read its options, print the page that was asked for,
+ * find its command. Exit statuses are those of sysexits(3): EX_USAGE for anything that somebody
+ * typed wrong, which scripts can tell from a failure of the work itself. */
 #include "base/program.h"
 
 #include "base/alloc.h"
@@ -9,6 +11,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+/* Pages have some ten KiB. */
 #define PAGE_BYTES_MAX ((size_t)1 << 20)
 
 static enum ps_status read_options(const struct ps_option_set *set, void *values, int argc,
@@ -24,6 +27,8 @@ bool ps_program_begin(const struct ps_option_set *set, void *values, int argc, c
            ps_program_go_on(set, values, code);
 }
 
+/* Complaints go to standard error with the program's name in front, in one line, as those of the
+ * standard tools. */
 bool ps_program_read(const struct ps_option_set *set, void *values, int argc, char **argv,
                      int *word_count, int *code)
 {
@@ -37,6 +42,9 @@ bool ps_program_read(const struct ps_option_set *set, void *values, int argc, ch
     return true;
 }
 
+/* --help wins over --man and that over --version, however they are ordered on the command line. All
+ * three are looked at after every option was read: a misspelt option is reported even beside
+ * --help. */
 bool ps_program_go_on(const struct ps_option_set *set, const void *values, int *code)
 {
     *code = EXIT_SUCCESS;
@@ -54,11 +62,14 @@ bool ps_program_go_on(const struct ps_option_set *set, const void *values, int *
 static enum ps_status read_options(const struct ps_option_set *set, void *values, int argc,
                                    char **argv, int *word_count, struct ps_error *error)
 {
+    /* The order of these calls is the precedence: later ones write over earlier ones. */
     PS_TRY(ps_options_defaults(set, values, error));
     PS_TRY(ps_options_environment(set, values, error));
     return ps_options_arguments(set, values, argc, argv, word_count, error);
 }
 
+/* The flag is looked up by name, because each program keeps its values in a struct of its own, of
+ * which this file knows only the offsets in the table. */
 static bool is_asked(const struct ps_option_set *set, const void *values, const char *flag)
 {
     for (size_t i = 0; i < set->option_count; i++) {
@@ -72,6 +83,8 @@ static bool is_asked(const struct ps_option_set *set, const void *values, const 
     return false;
 }
 
+/* The page is made whole before the first byte is printed. Success without a look at stdout: main
+ * ends through ps_output_end, which asks whether everything arrived. */
 int ps_program_print(const struct ps_option_set *set,
                      void (*write)(const struct ps_option_set *set, struct ps_buffer *text))
 {
@@ -86,7 +99,11 @@ int ps_program_print(const struct ps_option_set *set,
 const void *ps_program_command(const struct ps_option_set *set, const void *table, size_t count,
                                size_t entry_size, int word_count, char **argv)
 {
+    /* Tables of commands have columns that only their program knows; each row begins with a struct
+     * ps_command, and entry_size is the step from row to row. */
     PS_ASSERT(entry_size >= sizeof(struct ps_command));
+    /* The caller cannot tell the NULLs apart and need not: all are EX_USAGE, and all have been
+     * explained. */
     if (word_count == 0) {
         list_commands(set, table, count, entry_size);
         return NULL;
@@ -96,6 +113,8 @@ const void *ps_program_command(const struct ps_option_set *set, const void *tabl
         const struct ps_command *command = entry;
         if (strcmp(command->name, argv[1]) != 0)
             continue;
+        /* Too few and too many words are told apart from an unknown command: a command that ignored
+         * a word would do something other than what was typed. */
         if (word_count - 1 == command->argument_count)
             return entry;
         (void)fprintf(stderr, "%s: %s takes %d argument%s, not %d; see %s --help\n", set->program,
@@ -108,6 +127,7 @@ const void *ps_program_command(const struct ps_option_set *set, const void *tabl
     return NULL;
 }
 
+/* A program without a command was most likely started to see what it can do; one line tells it. */
 static void list_commands(const struct ps_option_set *set, const void *table, size_t count,
                           size_t entry_size)
 {

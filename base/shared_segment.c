@@ -1,4 +1,9 @@
-/* Sealed memory files. */
+/* Sealed memory files (memfd_create(2), fcntl(2) F_ADD_SEALS).
+ *
+ * Memory that another process can resize is a trap: a page that is cut off under a reader raises
+ * SIGBUS there. A memfd with its size sealed cannot be resized by anybody, so each side maps it
+ * once and relies on all of it. A file in /dev/shm offers no such promise and stays behind when its
+ * maker is killed. */
 #include "base/shared_segment.h"
 
 #include "base/assert.h"
@@ -14,7 +19,7 @@
 
 #define PAGE_BYTES 4096
 
-/* Its size can neither shrink nor grow. */
+/* The size can neither shrink nor grow. Writing is not sealed: both processes write. */
 #define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
 static enum ps_status make_sealed(int descriptor, size_t size, struct ps_error *error);
@@ -26,6 +31,7 @@ enum ps_status ps_shared_segment_create(size_t size, struct ps_shared_segment *s
                                         int *descriptor, struct ps_error *error)
 {
     PS_ASSERT(size > 0 && size % PAGE_BYTES == 0);
+    /* The name is for /proc only; two segments of the same name are two files. */
     int made = memfd_create("pserver", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (made < 0)
         return ps_fail(error, errno == ENOSYS ? PS_ERR_UNSUPPORTED : PS_ERR_NO_MEMORY,
@@ -33,6 +39,7 @@ enum ps_status ps_shared_segment_create(size_t size, struct ps_shared_segment *s
     enum ps_status status = make_sealed(made, size, error);
     if (status == PS_OK)
         status = map(made, size, segment, error);
+    /* The mapping is the last step, so there is never one to undo. */
     if (status != PS_OK) {
         (void)close(made);
         return status;
@@ -41,6 +48,8 @@ enum ps_status ps_shared_segment_create(size_t size, struct ps_shared_segment *s
     return PS_OK;
 }
 
+/* F_SEAL_SEAL as well: nobody may add a seal later, such as one against writing. ftruncate takes no
+ * memory yet; pages come at the first touch. */
 static enum ps_status make_sealed(int descriptor, size_t size, struct ps_error *error)
 {
     if (ftruncate(descriptor, (off_t)size) == 0 &&
@@ -57,8 +66,10 @@ enum ps_status ps_shared_segment_open(int descriptor, uint64_t size,
     return map(descriptor, (size_t)size, segment, error);
 }
 
-/* The seals first: only then does the size stay what it is. Memory of large pages is refused,
- * because its pages may be missing when they are touched, which is a bus error too. */
+/* Judges a descriptor from another process. The seals come first: only then does the size, which is
+ * read after them, stay what it is. Memory of large pages (hugetlbfs) is refused, because its pages
+ * may be missing when they are touched, which is a bus error too. The size must be the one that the
+ * message stated: offsets into the segment are checked against it later. */
 static enum ps_status check(int descriptor, uint64_t size, struct ps_error *error)
 {
     struct statfs system;
@@ -78,6 +89,8 @@ static enum ps_status check(int descriptor, uint64_t size, struct ps_error *erro
     return PS_OK;
 }
 
+/* The mapping outlives the descriptor, which both sides close at once, so that a server with many
+ * clients does not hold one descriptor for each. */
 static enum ps_status map(int descriptor, size_t size, struct ps_shared_segment *segment,
                           struct ps_error *error)
 {
@@ -89,6 +102,7 @@ static enum ps_status map(int descriptor, size_t size, struct ps_shared_segment 
     return PS_OK;
 }
 
+/* The pages themselves live until the other process has ended its mapping, too. */
 void ps_shared_segment_close(struct ps_shared_segment *segment)
 {
     if (segment->bytes != NULL)

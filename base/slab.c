@@ -1,4 +1,6 @@
-/* Slabs straight from the kernel. */
+/* Slabs straight from the kernel, not from the heap: a slab is aligned to its own size, which
+ * malloc could provide only by wasting a second slab, and goes back to the kernel when it is given
+ * back. */
 #include "base/slab.h"
 
 #include "base/assert.h"
@@ -16,7 +18,8 @@ static void unmap(uintptr_t begin, uintptr_t end)
 
 void *ps_slab_take(void)
 {
-    /* Twice as much has an aligned slab within; what is around it goes back at once. */
+    /* Twice as much has an aligned slab within; what is around it goes back at once. Untouched
+     * address space costs nothing. */
     void *mapped = mmap(NULL, (size_t)2 * PS_SLAB_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED)
@@ -25,7 +28,8 @@ void *ps_slab_take(void)
     uintptr_t slab = (begin + PS_SLAB_BYTES - 1) / PS_SLAB_BYTES * PS_SLAB_BYTES;
     unmap(begin, slab);
     unmap(slab + PS_SLAB_BYTES, begin + (uintptr_t)2 * PS_SLAB_BYTES);
-    /* A wish: where it is refused, small pages do the same. */
+    /* A wish. Where large pages are switched off or none can be found, small pages do the same,
+     * only with 512 faults instead of one. */
     (void)madvise((void *)slab, PS_SLAB_BYTES, MADV_HUGEPAGE);
     return (void *)slab;
 }

@@ -1,4 +1,5 @@
-/* The status table turned into look-ups. */
+/* The status table (PS_STATUS_TABLE in the header) turned into look-ups. Word, remedy and sentence
+ * of a status stand in one row, so a new status cannot lack one of them. */
 #include "base/status.h"
 
 #include "base/assert.h"
@@ -18,6 +19,8 @@ static const struct status_row rows[PS_STATUS_COUNT] = {
 #undef ROW
 };
 
+/* A failure is one line at the place where it is noticed: the caller's `error` is filled if there
+ * is one, and the status comes back for the return statement. */
 enum ps_status ps_fail(struct ps_error *error, enum ps_status status, const char *format, ...)
 {
     PS_ASSERT(status != PS_OK);
@@ -25,14 +28,19 @@ enum ps_status ps_fail(struct ps_error *error, enum ps_status status, const char
     if (error == NULL)
         return status;
     error->status = status;
+    /* An error struct may be used again; what an earlier failure stored in it must not remain. */
     error->session = 0;
     va_list arguments;
     va_start(arguments, format);
+    /* A text that does not fit is cut: a message for people may end early, a failure may not
+     * fail. */
     (void)vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
     return status;
 }
 
+/* A status never comes from outside as a number (the wire has codes of its own,
+ * proto/status_codes.c), so one beyond the table is a bug. */
 const char *ps_status_word(enum ps_status status)
 {
     PS_ASSERT(status < PS_STATUS_COUNT);

@@ -1,8 +1,12 @@
-/* UTF-8, read byte by byte. */
+/* UTF-8, read byte by byte, after table 3-7 of the Unicode standard (and RFC 3629): the shortest
+ * form only, no surrogates, nothing above U+10FFFF. Lenient decoders let two different byte
+ * sequences be one text, by which a name could pass a check in one place and mean another
+ * elsewhere. */
 #include "base/utf8.h"
 
 #include "base/assert.h"
 
+/* 10xxxxxx: a byte within a character and never its first. */
 static bool is_continuation(uint8_t byte)
 {
     return (byte & 0xc0) == 0x80;
@@ -19,6 +23,8 @@ size_t ps_utf8_first(struct ps_bytes bytes)
     if (first < 0xc2 || first > 0xf4)
         return 0;
     size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    /* A character that the end of the bytes cuts is not valid; the caller may have more bytes
+     * later, this function does not. */
     if (bytes.size < length)
         return 0;
     for (size_t i = 1; i < length; i++) {
@@ -33,6 +39,7 @@ size_t ps_utf8_first(struct ps_bytes bytes)
     return overlong || surrogate || beyond ? 0 : length;
 }
 
+/* Empty text is valid. */
 bool ps_utf8_valid(struct ps_bytes bytes)
 {
     while (bytes.size > 0) {
@@ -49,6 +56,8 @@ size_t ps_utf8_cut(struct ps_bytes bytes, size_t size_max)
 {
     if (bytes.size <= size_max)
         return bytes.size;
+    /* Steps back to the first byte of the character that the bound would cut. In bytes that are not
+     * UTF-8 this may go back far, but never below 0, and the result still fits. */
     size_t size = size_max;
     while (size > 0 && is_continuation(bytes.data[size]))
         size--;

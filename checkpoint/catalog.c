@@ -1,4 +1,11 @@
-/* The checkpoints of one folder, by their names alone. */
+/* The checkpoints of one folder, by their names alone: listing and sweeping open no file, so a
+ * damaged checkpoint costs nothing here and is judged by the reader that wants to load it.
+ *
+ * Sweeping is the only place that removes checkpoints, and follows one rule: a file may go when
+ * enough files that a recovery would prefer are there. What makes that hard is the takeover. A
+ * former owner that was stopped may wake and write a checkpoint late, with an old epoch and a high
+ * position; the names show both, and is_overtaken() decides which of them a recovery would still
+ * begin with. */
 #include "checkpoint/catalog.h"
 
 #include "base/assert.h"
@@ -57,6 +64,8 @@ void ps_catalog_fini(struct ps_catalog *catalog)
     *catalog = (struct ps_catalog){.memory = catalog->memory};
 }
 
+/* Collects the names with one suffix and sorts them. A folder that is not there is an empty
+ * catalog: a server that starts for the first time is not an error. */
 static enum ps_status gather(struct ps_catalog *catalog, const struct ps_files *files,
                              const char *folder, const char *suffix,
                              const struct ps_allocator *memory, struct ps_error *error)
@@ -79,6 +88,9 @@ static enum ps_status gather(struct ps_catalog *catalog, const struct ps_files *
     return PS_OK;
 }
 
+/* Called for each entry of the folder. The callback has no way to fail, so a refused allocation is
+ * remembered and reported by gather(): a catalog that silently lacked an entry could have a sweep
+ * count wrongly and remove a file too many. */
 static void gather_one(void *context, const char *name)
 {
     struct gathering *gathering = context;
@@ -92,6 +104,7 @@ static void gather_one(void *context, const char *name)
     gathering->catalog->entries[gathering->catalog->count++] = entry;
 }
 
+/* Once refused, always refused: a later, luckier allocation would leave a gap in the list. */
 static bool make_room(struct gathering *gathering)
 {
     struct ps_catalog *catalog = gathering->catalog;
@@ -112,7 +125,9 @@ static bool make_room(struct gathering *gathering)
     return true;
 }
 
-/* Newest first. Names decide at last, so that the order is always the same one. */
+/* Newest first: a later owner's before a former's, and of one owner the higher position. Equal ones
+ * are ordered by uuid, so that the order, and with it the choice of what goes, is the same at every
+ * run. */
 static int compare_age(const void *a, const void *b)
 {
     const struct ps_catalog_entry *first = a;
@@ -128,6 +143,7 @@ enum ps_status ps_catalog_sweep(const struct ps_files *files, const char *folder
                                 const char *published_uuid, const struct ps_allocator *memory,
                                 size_t *removed, struct ps_error *error)
 {
+    /* Two generations at least: the newest one may turn out to be damaged when it is needed. */
     PS_ASSERT(keep >= 2);
     PS_ASSERT(published_uuid != NULL && removed != NULL);
     struct ps_catalog catalog;
@@ -140,6 +156,8 @@ enum ps_status ps_catalog_sweep(const struct ps_files *files, const char *folder
     if (status == PS_OK)
         status = ps_journal_segments_init(&journal, files, folder, UINT64_MAX, memory, error);
     if (status == PS_OK) {
+        /* Both kinds are tried even if one fails, and the first failure is reported: a file that
+         * cannot be removed today must not keep all others from going. */
         const struct ps_catalog_entry *published = find(&catalog, published_uuid);
         status = remove_old(files, folder, &catalog, &journal, keep, published_uuid, &count, error);
         enum ps_status second =
@@ -147,6 +165,7 @@ enum ps_status ps_catalog_sweep(const struct ps_files *files, const char *folder
         status = status != PS_OK ? status : second;
         *removed = count;
     }
+    /* The list of segments exists only if everything before it worked. */
     if (journal.memory != NULL)
         ps_journal_segments_fini(&journal);
     ps_catalog_fini(&leftovers);
@@ -154,6 +173,11 @@ enum ps_status ps_catalog_sweep(const struct ps_files *files, const char *folder
     return status;
 }
 
+/* Walks from the newest to the oldest and keeps the first `keep` of each of two kinds: those that a
+ * recovery could begin with, and those that were overtaken. The kinds are counted apart, since one
+ * that was overtaken must not take the place of one that helps. The published checkpoint stays
+ * whatever the counts say: the store names it, and a recovery that does not find it takes it for a
+ * loss. */
 static enum ps_status remove_old(const struct ps_files *files, const char *folder,
                                  const struct ps_catalog *catalog,
                                  const struct ps_journal_segments *journal, size_t keep,
@@ -179,19 +203,22 @@ static enum ps_status remove_old(const struct ps_files *files, const char *folde
     return result;
 }
 
-/* The file before is of the same owner and position: written again, since this one was found
- * damaged or was never published. Two of them would not be two generations. */
+/* The entry before this one is of the same owner and position: the state was written again, because
+ * this file was found damaged or was never published. Two of them are not two generations, so the
+ * second does not count as one. */
 static bool is_same_instant(const struct ps_catalog *catalog, size_t i)
 {
     const struct ps_catalog_entry *entry = &catalog->entries[i];
     return i > 0 && entry[-1].epoch == entry->epoch && entry[-1].position == entry->position;
 }
 
-/* By a later owner, who began with less or with the same, as a checkpoint of his says or where his
- * journal begins (which is before the place he read up to, when he repeats what may not be on the
- * disk): it may have been written late, and then a recovery would not begin with it. So it must not
- * take the place of one that helps. But an owner that begins and ends without a push overtakes the
- * one before: these are counted too, apart. */
+/* A checkpoint is overtaken when a later owner began with less or with the same. Either a
+ * checkpoint of the later epoch says so, or the begin of its journal, which lies before the place
+ * up to which the later owner read when that owner repeats what may not be on the disk. Such a file
+ * may have been written late, by a former owner that did not know of the takeover, and then a
+ * recovery does not begin with it. It is not worthless in every case, though: an owner that begins
+ * and ends without a push overtakes the one before, whose checkpoint is as good. Therefore these
+ * are counted apart instead of removed at once. */
 static bool is_overtaken(const struct ps_catalog *catalog,
                          const struct ps_journal_segments *journal, size_t i)
 {
@@ -208,7 +235,8 @@ static bool is_overtaken(const struct ps_catalog *catalog,
 }
 
 /* Only temporary files older than the published checkpoint are leftovers for certain: a newer one
- * may be in the making by the shard's next owner. */
+ * may be in the making by the shard's next owner, and removing it would fail that owner's
+ * rename. */
 static enum ps_status remove_leftovers(const struct ps_files *files, const char *folder,
                                        const struct ps_catalog *leftovers,
                                        const struct ps_catalog_entry *published, size_t *removed,

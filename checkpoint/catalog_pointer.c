@@ -1,4 +1,8 @@
-/* The JSON of /checkpoints/<i>, which says where a shard's published checkpoint is. */
+/* The JSON of /checkpoints/<i>, which says where a shard's published checkpoint is.
+ *
+ * The first four members are those of the system that this one replaces, with the names and forms
+ * that it used, so that either reads what the other wrote (docs/etcd-keys.md). Everything newer is
+ * optional when read. The document is input: any client of etcd can write it. */
 #include "checkpoint/catalog.h"
 
 #include "base/assert.h"
@@ -41,7 +45,8 @@ void ps_catalog_pointer_write(const struct ps_checkpoint_place *place, struct ps
     ps_json_end_object(&writer);
 }
 
-/* As a string of digits, like etcd's own 64-bit numbers: many readers turn numbers into doubles. */
+/* As a string of digits, like etcd's own 64-bit numbers: many JSON readers turn numbers into
+ * doubles, which are exact only up to 2^53. */
 static void write_digits(struct ps_json_writer *writer, const char *key, uint64_t number)
 {
     char text[24];
@@ -55,6 +60,9 @@ enum ps_status ps_catalog_pointer_read(struct ps_bytes json, const struct ps_all
     PS_ASSERT(place != NULL);
     (void)memory;
     struct ps_json *document = NULL;
+    /* Bad JSON in the store is damage of stored bytes and not a caller's mistake, hence another
+     * status: the remedy for CORRUPT is to stop, for BAD_INPUT it would be to send something
+     * else. */
     enum ps_status status = ps_json_parse(json, POINTER_BYTES_MAX, &document, error);
     if (status == PS_ERR_BAD_INPUT)
         return ps_fail(error, PS_ERR_CORRUPT, "checkpoint pointer: no JSON");
@@ -68,6 +76,8 @@ enum ps_status ps_catalog_pointer_read(struct ps_bytes json, const struct ps_all
     return status;
 }
 
+/* One message for each member of the old document, since these are the ones that people wrote by
+ * hand or with other tools. */
 static enum ps_status read_members(const struct ps_json *document,
                                    struct ps_checkpoint_place *place, struct ps_error *error)
 {
@@ -96,6 +106,7 @@ static enum ps_status read_members(const struct ps_json *document,
     return PS_OK;
 }
 
+/* A text that does not fit is refused and not cut: half a path is another path. */
 static bool read_text(const struct ps_json *value, char *text, size_t capacity)
 {
     const char *found = ps_json_string(value);
@@ -106,8 +117,9 @@ static bool read_text(const struct ps_json *value, char *text, size_t capacity)
     return true;
 }
 
-/* Nanoseconds since 1970 pass 2^53, where doubles lose digits: good enough for a time that only
- * people read. */
+/* Nanoseconds since 1970 pass 2^53, where doubles lose digits. The old system wrote them as a
+ * number all the same; some 200 nanoseconds of error are good enough for a time that only people
+ * read. */
 static bool read_time(const struct ps_json *value, uint64_t *unix_ns)
 {
     double real = 0;
@@ -126,6 +138,8 @@ static bool read_addition(const struct ps_json *value, uint64_t *number)
     return value == NULL || ps_json_uint_of(value, number);
 }
 
+/* Three answers: kept, none, and not said. The last is what an older server wrote, for which
+ * recovery must not conclude anything from a missing journal. */
 static bool read_journal(const struct ps_json *value, enum ps_checkpoint_journal *journal)
 {
     bool kept = false;

@@ -1,4 +1,7 @@
-/* Names of checkpoint files, both ways. */
+/* Names of checkpoint files, both ways: "<epoch>-<position>-<uuid><suffix>", numbers in 16
+ * hexadecimal digits, so that the names sort as text in the order of the numbers and `ls` shows the
+ * newest last. A name is read strictly: what does not fit exactly is somebody else's file and is
+ * left alone. */
 #include "checkpoint/checkpoint_name.h"
 
 #include "base/assert.h"
@@ -21,6 +24,7 @@ bool ps_checkpoint_uuid_valid(const char *uuid)
 void ps_checkpoint_name_write(uint64_t epoch, uint64_t position, const char *uuid,
                               const char *suffix, char name[PS_CHECKPOINT_NAME_BYTES])
 {
+    /* A uuid of ours, made from random bits; a slash in it would write outside of the folder. */
     PS_ASSERT(ps_checkpoint_uuid_valid(uuid));
     int length = snprintf(name, PS_CHECKPOINT_NAME_BYTES, "%016" PRIx64 "-%016" PRIx64 "-%s%s",
                           epoch, position, uuid, suffix);
@@ -51,6 +55,8 @@ bool ps_checkpoint_name_read(const char *name, const char *suffix, uint64_t *epo
     return true;
 }
 
+/* Exactly 16 lower-case digits. strtoull would take signs, spaces, "0x" and upper case, and two
+ * names could then be one number. The NUL is tested first because strchr finds it in any string. */
 bool ps_checkpoint_number_read(const char *text, uint64_t *number)
 {
     static const char digits[] = "0123456789abcdef";
@@ -65,6 +71,8 @@ bool ps_checkpoint_number_read(const char *text, uint64_t *number)
     return true;
 }
 
+/* Looser than RFC 4122, as the old system's names are; strict enough to be a part of a file
+ * name. */
 static bool uuid_part_valid(const char *uuid, size_t size)
 {
     if (size == 0 || size > UUID_CHARACTERS_MAX)

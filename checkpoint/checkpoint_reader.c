@@ -1,4 +1,12 @@
-/* An open checkpoint file: its verified header, and its arrays on demand. */
+/* An open checkpoint file: its verified header, and its arrays on demand.
+ *
+ * Opening reads and verifies the header and the sessions, a small part of the file; arrays are read
+ * straight to where they are wanted and summed on the way, so a file of many gigabytes is read
+ * once. No byte is handed out as good before its checksum was compared, except by
+ * ps_checkpoint_read_part, whose callers compare it themselves when they have all parts.
+ *
+ * The file may be damaged anywhere and may change under the reader: all sizes come from the
+ * verified header, and a short read is reported as damage. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/assert.h"
@@ -8,7 +16,8 @@
 
 #include <stdio.h>
 
-/* Read and summed at a time, so that the sum finds the bytes in the cache. */
+/* Read and summed at a time: large enough that system calls do not count, small enough that the
+ * checksum finds the bytes in the processor's cache. */
 #define PART_BYTES ((size_t)1 << 20)
 
 struct ps_checkpoint_reader {
@@ -54,6 +63,9 @@ enum ps_status ps_checkpoint_open(const struct ps_files *files, const char *path
     return PS_OK;
 }
 
+/* For salvage: the parameters may be whole where the sessions are not. Without sessions a state can
+ * be looked at and trained on, but pushes that are sent again would be applied twice, which is why
+ * the ordinary open refuses. */
 enum ps_status ps_checkpoint_open_damaged(const struct ps_files *files, const char *path,
                                           const struct ps_allocator *memory,
                                           struct ps_checkpoint_reader **reader,
@@ -71,6 +83,8 @@ enum ps_status ps_checkpoint_open_damaged(const struct ps_files *files, const ch
     return PS_OK;
 }
 
+/* Before the file is open there is nothing that ps_checkpoint_close could close; after it, close
+ * ends everything, whatever was read. */
 static enum ps_status open_header(const struct ps_files *files, const char *path,
                                   const struct ps_allocator *memory,
                                   struct ps_checkpoint_reader **reader, struct ps_error *error)
@@ -105,6 +119,8 @@ void ps_checkpoint_close(struct ps_checkpoint_reader *reader)
     ps_release(reader->memory, reader);
 }
 
+/* The file's size first: it bounds the length that the file claims for its header, and with it the
+ * memory that is taken for reading. */
 static enum ps_status read_header(struct ps_checkpoint_reader *reader, struct ps_error *error)
 {
     uint64_t file_bytes = 0;
@@ -118,6 +134,7 @@ static enum ps_status read_header(struct ps_checkpoint_reader *reader, struct ps
     return read_head(reader, PS_HEADER_LENGTH_BYTES + length, file_bytes, error);
 }
 
+/* The raw head is needed only while it is read: ps_header_init copies the texts that stay. */
 static enum ps_status read_head(struct ps_checkpoint_reader *reader, size_t head_size,
                                 uint64_t file_bytes, struct ps_error *error)
 {
@@ -133,6 +150,8 @@ static enum ps_status read_head(struct ps_checkpoint_reader *reader, size_t head
     return status;
 }
 
+/* Kept in memory as one piece, since their decoder wants them whole. Their size is bounded by the
+ * file's, which the header was compared with. */
 static enum ps_status read_sessions(struct ps_checkpoint_reader *reader, struct ps_error *error)
 {
     struct ps_header *header = &reader->header;
@@ -152,6 +171,8 @@ static enum ps_status read_sessions(struct ps_checkpoint_reader *reader, struct 
     return PS_OK;
 }
 
+/* The size was compared with the file when it was opened; fewer bytes now mean that somebody has
+ * cut it since. */
 static enum ps_status read_exactly(const struct ps_checkpoint_reader *reader, uint64_t offset,
                                    void *destination, size_t size, struct ps_error *error)
 {
@@ -193,6 +214,8 @@ enum ps_status ps_checkpoint_read_array(struct ps_checkpoint_reader *reader, siz
     for (size_t piece = 0; piece < piece_count; piece++)
         size += pieces[piece].size;
     PS_TRY(ps_checkpoint_read_part(reader, i, state, 0, pieces, piece_count, &crc32c, error));
+    /* The caller sized its pieces by the header; another sum is a bug of ours and would be reported
+     * as damage of the file. */
     PS_ASSERT(size == reader->header.parameters[i].array_bytes);
     return ps_checkpoint_check_array(reader, i, state, crc32c, error);
 }
@@ -208,6 +231,8 @@ enum ps_status ps_checkpoint_read_part(struct ps_checkpoint_reader *reader, size
     PS_ASSERT(offset <= parameter->array_bytes);
     *crc32c = 0;
     for (size_t piece = 0; piece < piece_count; piece++) {
+        /* Reading beyond the array would return the next array's bytes with a plausible checksum
+         * for neither. */
         PS_ASSERT(pieces[piece].size <= parameter->array_bytes - offset);
         PS_TRY(read_piece(reader, begin + offset, pieces[piece], crc32c, error));
         offset += pieces[piece].size;
@@ -215,6 +240,7 @@ enum ps_status ps_checkpoint_read_part(struct ps_checkpoint_reader *reader, size
     return PS_OK;
 }
 
+/* A hint to the system's cache after a part was copied: recovery reads each byte once. */
 void ps_checkpoint_forget_part(const struct ps_checkpoint_reader *reader, size_t i, int32_t state,
                                uint64_t offset, uint64_t bytes)
 {
@@ -240,12 +266,16 @@ static enum ps_status read_piece(const struct ps_checkpoint_reader *reader, uint
     for (size_t done = 0; done < piece.size;) {
         size_t part = piece.size - done < PART_BYTES ? piece.size - done : PART_BYTES;
         PS_TRY(read_exactly(reader, offset + done, to + done, part, error));
+        /* Summed where it was put, not where it came from: what is verified is what will be
+         * used. */
         *crc32c = ps_checksum_crc32c(*crc32c, (struct ps_bytes){to + done, part});
         done += part;
     }
     return PS_OK;
 }
 
+/* The message names the array, so that an operator knows what to salvage. The name is followed by a
+ * NUL (keep_text in header_reader.c). */
 static enum ps_status check_array(const struct ps_header_parameter *parameter, int32_t state,
                                   uint32_t crc32c, struct ps_error *error)
 {
@@ -273,6 +303,8 @@ enum ps_status ps_checkpoint_verify(const struct ps_files *files, const char *pa
     return status;
 }
 
+/* Reads everything and keeps nothing: for `psckpt verify`, and for a server that asks whether a
+ * file can be relied on. */
 static enum ps_status verify_arrays(const struct ps_checkpoint_reader *reader, uint8_t *part,
                                     struct ps_error *error)
 {

@@ -16,11 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Everything goes out in writes of this size. */
+/* Everything goes out in writes of this size, which a disk takes at full speed without the system's
+ * cache. */
 #define OUTPUT_BYTES ((size_t)1 << 20)
 _Static_assert(OUTPUT_BYTES % PS_FILE_DIRECT_BYTES == 0, "writes go past the cache");
 
-/* Copied and summed at a time. */
+/* Copied and summed at a time: the second checksum finds the bytes where the copy left them, in the
+ * processor's first or second cache. */
 #define STEP_BYTES ((size_t)64 << 10)
 
 /* The file being written. */
@@ -99,6 +101,8 @@ enum ps_status ps_checkpoint_write_watched(
     PS_ASSERT(files != NULL && folder != NULL && facts != NULL && memory != NULL && place != NULL);
     PS_ASSERT(parameters != NULL || parameter_count == 0);
     PS_TRY(check_parameters(facts, parameters, parameter_count, error));
+    /* Filled in a local and handed out at the end: the caller publishes `place`, and a half-filled
+     * one would name a file that is not there. */
     struct ps_checkpoint_place result = {
         .position = facts->position, .epoch = facts->epoch, .unix_ns = facts->unix_ns};
     memcpy(result.uuid, facts->uuid, sizeof result.uuid);
@@ -120,6 +124,10 @@ enum ps_status ps_checkpoint_write_watched(
     return status;
 }
 
+/* Two kinds of checks. What the service guarantees (sizes that fit, numbers of states) asserts.
+ * What came from clients and operators (names, configurations, the job) is refused: nothing may be
+ * written that the reader would not accept, since that would be found out only at the next
+ * recovery. */
 static enum ps_status check_parameters(const struct ps_checkpoint_facts *facts,
                                        const struct ps_checkpoint_parameter *parameters,
                                        size_t count, struct ps_error *error)
@@ -145,7 +153,8 @@ static enum ps_status check_parameters(const struct ps_checkpoint_facts *facts,
     return PS_OK;
 }
 
-/* What a safetensors file could not hold under this name. */
+/* Refuses what a safetensors file could not hold under this name. Reserved names are those of our
+ * own entries in the header, which a parameter must not replace. */
 static enum ps_status check_name(struct ps_bytes name, struct ps_error *error)
 {
     if (name.size == 0 || name.size > PS_NAME_BYTES_MAX)
@@ -159,6 +168,8 @@ static enum ps_status check_name(struct ps_bytes name, struct ps_error *error)
     return PS_OK;
 }
 
+/* The temporary name has its final name's epoch and position, so that a sweep can tell a leftover
+ * from a file that is being made (catalog.c). */
 static enum ps_status make_paths(struct job *job, const char *folder,
                                  struct ps_checkpoint_place *place, struct ps_error *error)
 {
@@ -175,10 +186,13 @@ static enum ps_status make_paths(struct job *job, const char *folder,
     return PS_OK;
 }
 
-/* All that can be refused before the disk is touched. */
+/* Does all that can be refused before the disk is touched. The first head is made with checksums of
+ * 0, for its size: the place that is left empty must be exactly as large as the head that fills
+ * it. */
 static enum ps_status prepare(struct job *job, const struct ps_checkpoint_parameter *parameters,
                               size_t count, struct ps_error *error)
 {
+    /* Room to begin at a multiple of the disk's blocks, as O_DIRECT demands of addresses. */
     job->gathered = ps_plain(job->memory, OUTPUT_BYTES + PS_FILE_DIRECT_BYTES);
     if (job->gathered == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for writing");
@@ -186,7 +200,8 @@ static enum ps_status prepare(struct job *job, const struct ps_checkpoint_parame
     return make_head(job, error);
 }
 
-/* Checksums have a fixed number of digits: with others the head has the same length. */
+/* Called twice. Checksums have a fixed number of digits, so the second head, with the right ones,
+ * has the length of the first. */
 static enum ps_status make_head(struct job *job, struct ps_error *error)
 {
     ps_buffer_fini(&job->head);
@@ -201,6 +216,8 @@ static int compare_slots(const void *a, const void *b)
     return ps_header_order(first->dtype, first->name, second->dtype, second->name);
 }
 
+/* The order is part of the format: arrays of 8 byte elements first, so that every array is aligned
+ * to its elements without gaps, and names in order, so that equal states give equal files. */
 static enum ps_status sort_slots(struct job *job, const struct ps_checkpoint_parameter *parameters,
                                  size_t count, struct ps_error *error)
 {
@@ -219,8 +236,10 @@ static enum ps_status sort_slots(struct job *job, const struct ps_checkpoint_par
     return PS_OK;
 }
 
-/* Write, sync, rename, sync the folder; whatever fails, the file is given up: after a failed sync
- * the kernel may have dropped what it could not write, and a second sync would not say so. */
+/* Write, sync, rename, sync the folder. The rename comes after the sync, so that a file under its
+ * final name is whole; the folder's sync comes last, so that the name survives a crash before
+ * anybody publishes it. Whatever fails, the file is given up and removed: after a failed sync the
+ * kernel may have dropped what it could not write, and a second sync would not say so. */
 static enum ps_status save(struct job *job, const char *folder, struct ps_checkpoint_place *place,
                            struct ps_error *error)
 {
@@ -244,6 +263,8 @@ static enum ps_status save(struct job *job, const char *folder, struct ps_checkp
     return status;
 }
 
+/* In the order of the file: the head's place, arrays, sessions. The head itself is written over its
+ * place at last, when all checksums are known. */
 static enum ps_status write_file(struct job *job, struct ps_file file,
                                  struct ps_checkpoint_place *place, struct ps_error *error)
 {
@@ -260,7 +281,9 @@ static enum ps_status write_file(struct job *job, struct ps_file file,
     return write_head(job, &output, place, error);
 }
 
-/* Zeros: a length that no header has. */
+/* Writes zeros, a length that no header has: a file that is cut off before its head was written is
+ * refused by every reader, ours and others' of the safetensors format. The zeros do not belong to
+ * the checksum of the file, so it is begun again behind them. */
 static enum ps_status write_empty_head(const struct job *job, struct output *output,
                                        struct ps_error *error)
 {
@@ -275,6 +298,8 @@ static enum ps_status write_empty_head(const struct job *job, struct output *out
     return PS_OK;
 }
 
+/* The CRC-32 of the whole file (which the pointer in the store carries) begins with the head, which
+ * is written last: the sums of head and rest are joined arithmetically, without a second pass. */
 static enum ps_status write_head(struct job *job, const struct output *output,
                                  struct ps_checkpoint_place *place, struct ps_error *error)
 {
@@ -296,6 +321,8 @@ static enum ps_status write_slot(const struct job *job, struct output *output,
     return PS_OK;
 }
 
+/* `watcher` is told how far each array is, so that the snapshot can let go of blocks that are
+ * written and pushes need not copy them any more. */
 static enum ps_status write_array(const struct job *job, struct output *output,
                                   struct ps_header_slot *slot, uint32_t array,
                                   struct ps_error *error)
@@ -306,7 +333,8 @@ static enum ps_status write_array(const struct job *job, struct output *output,
         return write_from_source(job, output, slot, array, error);
     struct ps_view_cursor cursor = {.view = array == 0 ? slot->parameter->values
                                                        : slot->parameter->states[array - 1]};
-    /* The last piece is gone when the watcher knows of it: nothing is asked of the cursor then. */
+    /* The last piece may be gone as soon as the watcher knows of it: the loop ends by the count,
+     * and nothing is asked of the cursor then. */
     for (uint64_t done = 0; done < cursor.view.size;) {
         struct ps_bytes run = ps_view_next(&cursor, OUTPUT_BYTES);
         PS_TRY(output_bytes(output, run, &slot->crc32c[array], error));
@@ -317,7 +345,8 @@ static enum ps_status write_array(const struct job *job, struct output *output,
     return PS_OK;
 }
 
-/* Straight into the buffer that is written. */
+/* Values that lie on a device are read straight into the buffer that is written, as much as it has
+ * room for: no second buffer, and no more of them on the host than one write. */
 static enum ps_status write_from_source(const struct job *job, struct output *output,
                                         struct ps_header_slot *slot, uint32_t array,
                                         struct ps_error *error)
@@ -354,7 +383,8 @@ static enum ps_status output_bytes(struct output *output, struct ps_bytes bytes,
     return PS_OK;
 }
 
-/* `size` bytes more stand in the buffer. */
+/* `size` bytes more stand in the buffer. Two sums run at once: CRC-32C of the array, by which a
+ * reader finds what is damaged, and CRC-32 of the file, which the old system's pointer demands. */
 static enum ps_status output_added(struct output *output, size_t size, uint32_t *crc32c,
                                    struct ps_error *error)
 {
@@ -366,6 +396,7 @@ static enum ps_status output_added(struct output *output, size_t size, uint32_t 
     return output->gathered_size == OUTPUT_BYTES ? output_flush(output, error) : PS_OK;
 }
 
+/* Full buffers but for the last, so all writes but that keep to the disk's blocks. */
 static enum ps_status output_flush(struct output *output, struct ps_error *error)
 {
     if (output->gathered_size == 0)

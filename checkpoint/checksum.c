@@ -1,11 +1,15 @@
-/* CRC-32C and CRC-32 by isa-l, with one convention for both. */
+/* CRC-32C and CRC-32 by isa-l, with one convention for both: an empty text has 0, and the checksum
+ * of a whole is made by passing that of its beginning on.
+ *
+ * CRC-32C (Castagnoli) guards our own bytes, since processors compute it; CRC-32 (IEEE, as in gzip)
+ * is what the old system's pointers contain. */
 #include "checkpoint/checksum.h"
 
 #include <isa-l/crc.h>
 
 #include <limits.h>
 
-/* isa-l takes the length as an int, and neither inverts before nor after. */
+/* isa-l's crc32_iscsi takes the length as an int, and inverts neither before nor after. */
 #define PART_BYTES_MAX ((size_t)INT_MAX)
 
 static uint32_t join(uint32_t first, uint32_t second, uint64_t second_bytes, uint32_t modulus);
@@ -26,6 +30,8 @@ uint32_t ps_checksum_crc32c(uint32_t checksum, struct ps_bytes bytes)
 
 uint32_t ps_checksum_crc32(uint32_t checksum, struct ps_bytes bytes)
 {
+    /* crc32_gzip_refl inverts by itself and takes 64-bit lengths; with NULL for no bytes it is not
+     * tried. */
     if (bytes.size == 0)
         return checksum;
     return crc32_gzip_refl(checksum, bytes.data, bytes.size);
@@ -33,6 +39,7 @@ uint32_t ps_checksum_crc32(uint32_t checksum, struct ps_bytes bytes)
 
 uint32_t ps_checksum_crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes)
 {
+    /* The generator polynomials with their bits reversed, as reflected CRCs want them. */
     return join(first, second, second_bytes, UINT32_C(0x82f63b78));
 }
 
@@ -41,8 +48,10 @@ uint32_t ps_checksum_crc32_join(uint32_t first, uint32_t second, uint64_t second
     return join(first, second, second_bytes, UINT32_C(0xedb88320));
 }
 
-/* A checksum is a polynomial over two elements, modulo that of its kind: bytes behind it multiply
- * it by x to the power of their bits. */
+/* A checksum is a polynomial over two elements, modulo that of its kind: bytes that follow multiply
+ * it by x to the power of their bits. The power is made by squaring, so joining costs 64 steps
+ * whatever the size. The inversions of both checksums cancel (the method of zlib's
+ * crc32_combine). */
 static uint32_t join(uint32_t first, uint32_t second, uint64_t second_bytes, uint32_t modulus)
 {
     if (first == 0)
@@ -56,7 +65,8 @@ static uint32_t join(uint32_t first, uint32_t second, uint64_t second_bytes, uin
     return first ^ second;
 }
 
-/* The highest bit is the lowest power of x. */
+/* Multiplies modulo the generator. In reflected form the highest bit is the lowest power of x, so
+ * multiplying by x shifts to the right, and a bit that falls out is reduced. */
 static uint32_t multiply(uint32_t a, uint32_t b, uint32_t modulus)
 {
     uint32_t product = 0;

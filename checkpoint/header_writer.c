@@ -1,4 +1,8 @@
-/* Facts and parameters to the JSON header of a safetensors file. */
+/* Facts and parameters to the JSON header of a safetensors file (docs/checkpoint-format.md).
+ *
+ * Other programs read the tensors; what only we understand is in "__metadata__", which the format
+ * limits to texts. The parameters are therefore described by a JSON document within a JSON text.
+ * Equal facts give equal bytes: members stand in a fixed order, numbers have one form. */
 #include "checkpoint/header_writer.h"
 
 #include "base/assert.h"
@@ -10,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Digits of the highest 64-bit number. */
+/* Digits of the highest 64-bit number, 18446744073709551615. */
 #define WIDEST_DIGITS 20
 
 static void write_json(const struct ps_checkpoint_facts *facts, const struct ps_header_slot *slots,
@@ -29,6 +33,8 @@ static void write_number(struct ps_json_writer *json, const char *key, uint64_t 
 static void write_checksum(struct ps_json_writer *json, const char *key, uint32_t checksum);
 static void finish_head(struct ps_buffer *head);
 
+/* The inner document first, because as a text in the outer one it must be known as a whole. Length
+ * and checksum stand at fixed places and are filled in at the end. */
 enum ps_status ps_header_write(const struct ps_checkpoint_facts *facts,
                                const struct ps_header_slot *slots, size_t slot_count,
                                const struct ps_allocator *memory, struct ps_buffer *head,
@@ -50,7 +56,9 @@ enum ps_status ps_header_write(const struct ps_checkpoint_facts *facts,
     return status;
 }
 
-/* Measured by writing: a sum of its own would have to follow every change of the format. */
+/* How many bytes the facts take at most, so that a service can refuse a parameter for which the
+ * header would become too large. Measured by writing the widest facts: a sum of its own would have
+ * to follow every change of the format, and the one time it did not would be found at a save. */
 enum ps_status ps_header_facts_bytes(const char *job, const struct ps_allocator *memory,
                                      uint64_t *bytes, struct ps_error *error)
 {
@@ -72,6 +80,8 @@ enum ps_status ps_header_facts_bytes(const char *job, const struct ps_allocator 
     return status;
 }
 
+/* The same for one parameter: its entry (escaped, as a text in the outer document) and its tensors,
+ * all numbers at their widest. */
 enum ps_status ps_header_parameter_bytes(const struct ps_checkpoint_parameter *parameter,
                                          const struct ps_allocator *memory, uint64_t *bytes,
                                          struct ps_error *error)
@@ -86,6 +96,7 @@ enum ps_status ps_header_parameter_bytes(const struct ps_checkpoint_parameter *p
     struct ps_json_writer json;
     ps_json_writer_init(&json, &head);
     ps_json_begin_object(&json, NULL);
+    /* A text, as in the real header: the quotes of the inner document double there. */
     ps_json_text(&json, "p", (struct ps_bytes){(const uint8_t *)parameters.text, parameters.size});
     for (int32_t state = -1; state < (int32_t)widest.state_count; state++) {
         uint64_t offset = UINT64_MAX - widest.count * ps_dtype_size(widest.dtype);
@@ -101,6 +112,9 @@ enum ps_status ps_header_parameter_bytes(const struct ps_checkpoint_parameter *p
     return status;
 }
 
+/* The checksum is the first member of all, so that it stands at a fixed offset and can be verified
+ * before anything is parsed. Tensors follow in the order of their bytes in the file, without gaps,
+ * as the safetensors format demands. */
 static void write_json(const struct ps_checkpoint_facts *facts, const struct ps_header_slot *slots,
                        size_t slot_count, const struct ps_buffer *parameters,
                        struct ps_buffer *head)
@@ -127,10 +141,12 @@ static void write_json(const struct ps_checkpoint_facts *facts, const struct ps_
         write_array(&json, PS_HEADER_SESSIONS, PS_HEADER_SESSIONS_LABEL, facts->sessions.size,
                     facts->sessions.size, &offset);
     ps_json_end_object(&json);
+    /* Spaces behind the document align the first array; the format allows them. */
     while (head->size % PS_HEADER_ALIGNMENT != 0 && !head->failed)
         ps_buffer_append_text(head, " ");
 }
 
+/* Read back by read_facts in header_reader.c; the two lists change together. */
 static void write_facts(struct ps_json_writer *json, const struct ps_checkpoint_facts *facts)
 {
     /* The loaders of some frameworks want to be told whose arrays these are. */
@@ -147,6 +163,7 @@ static void write_facts(struct ps_json_writer *json, const struct ps_checkpoint_
         write_checksum(json, PS_HEADER_SESSIONS_CHECKSUM, ps_checksum_crc32c(0, facts->sessions));
 }
 
+/* One buffer for all configurations in turn; base64 needs a third more than the bytes. */
 static void write_parameters(const struct ps_header_slot *slots, size_t slot_count,
                              const struct ps_allocator *memory, struct ps_buffer *text)
 {
@@ -163,6 +180,8 @@ static void write_parameters(const struct ps_header_slot *slots, size_t slot_cou
     ps_buffer_fini(&config);
 }
 
+/* Element type and count stand in the tensor's own entry and are not repeated here, where they
+ * could disagree with it. */
 static void write_parameter(struct ps_json_writer *json, const struct ps_header_slot *slot,
                             struct ps_buffer *config)
 {
@@ -195,6 +214,7 @@ static void write_tensor(struct ps_json_writer *json, const struct ps_checkpoint
                 about->count * ps_dtype_size(about->dtype), offset);
 }
 
+/* All arrays are flat: the server knows no shapes beyond the count. */
 static void write_array(struct ps_json_writer *json, const char *name, const char *label,
                         uint64_t count, uint64_t bytes, uint64_t *offset)
 {
@@ -227,7 +247,8 @@ static void write_checksum(struct ps_json_writer *json, const char *key, uint32_
     ps_json_text(json, key, ps_bytes_of_text(text));
 }
 
-/* Fills in what is only known at the end: the length, then the checksum over everything. */
+/* Fills in what is only known at the end: the length, then the checksum over everything, in this
+ * order, since the checksum covers the length too. */
 static void finish_head(struct ps_buffer *head)
 {
     PS_ASSERT(head->size % PS_HEADER_ALIGNMENT == 0);
@@ -242,6 +263,8 @@ static void finish_head(struct ps_buffer *head)
     memcpy(head->text + PS_HEADER_CHECKSUM_AT, digits, PS_HEADER_CHECKSUM_DIGITS);
 }
 
+/* Wide elements before narrow ones, so that every array begins at a multiple of its element's size;
+ * then by name. Writer and reader share this order. */
 int ps_header_order(enum ps_dtype a_dtype, struct ps_bytes a_name, enum ps_dtype b_dtype,
                     struct ps_bytes b_name)
 {
@@ -274,6 +297,7 @@ struct ps_bytes ps_header_tensor_name(struct ps_bytes parameter_name, int32_t st
     return (struct ps_bytes){(const uint8_t *)name, prefix + parameter_name.size};
 }
 
+/* Over the whole head, with the digit 0 in the place of each digit of the checksum itself. */
 uint32_t ps_header_checksum(struct ps_bytes head)
 {
     static const uint8_t zeros[PS_HEADER_CHECKSUM_DIGITS] = {'0', '0', '0', '0',

@@ -1,4 +1,5 @@
-/* From the newest epoch down: each says which one it goes on from; what lies between is void. */
+/* Walks from the newest epoch down. The first record of each epoch says which one it goes on from;
+ * the epochs between the two are void and are taken out of the list. */
 #include "checkpoint/journal_chain.h"
 
 #include "base/assert.h"
@@ -19,6 +20,9 @@ enum ps_status ps_journal_chain_keep(struct ps_journal_segments *segments,
                                      uint64_t wanted, struct ps_error *error)
 {
     PS_ASSERT(segments != NULL && files != NULL && folder != NULL);
+    /* Only the first segment of an epoch says what it goes on from, so the others are passed over.
+     * The walk ends at the epoch in which reading begins: what lies before it is not read by
+     * anybody. */
     size_t i = segments->count;
     while (i > 0) {
         i--;
@@ -30,14 +34,18 @@ enum ps_status ps_journal_chain_keep(struct ps_journal_segments *segments,
         uint64_t previous = 0;
         PS_TRY(read_previous(files, folder, first, &previous, error));
         size_t count = segments->count;
+        /* 0 means "from nothing", or that the record cannot be read. Neither may make segments
+         * disappear: damage has to be found and reported by the reader, not hidden by shortening
+         * its list. */
         if (previous > 0)
             take_out(segments, previous, first.epoch);
+        /* The entries taken out all stood before this one, so its index falls by their number. */
         i -= count - segments->count;
     }
     return PS_OK;
 }
 
-/* 0: it does not say. */
+/* Reads which epoch the one of `segment` goes on from; 0 when the segment does not say. */
 static enum ps_status read_previous(const struct ps_files *files, const char *folder,
                                     struct ps_journal_segment segment, uint64_t *previous,
                                     struct ps_error *error)
@@ -48,6 +56,8 @@ static enum ps_status read_previous(const struct ps_files *files, const char *fo
     size_t got = 0;
     PS_TRY(ps_journal_path_write(folder, segment, path, error));
     enum ps_status status = files->open(files->self, path, PS_FILE_READ, &file, error);
+    /* The list was made a moment ago. A segment that has gone since was swept by another process,
+     * so the list is of no use; the caller may begin again. */
     if (status == PS_ERR_NOT_FOUND)
         return ps_fail(error, PS_ERR_IO, "journal: %s has gone", path);
     if (status != PS_OK)
@@ -59,6 +69,8 @@ static enum ps_status read_previous(const struct ps_files *files, const char *fo
     return status;
 }
 
+/* Believes the record only if everything about it is right, including that it is where its file's
+ * name says: a copied or renamed file must not void the epochs of others. */
 static uint64_t previous_in(struct ps_bytes bytes, struct ps_journal_segment segment)
 {
     struct ps_journal_head head;

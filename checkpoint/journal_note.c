@@ -1,4 +1,8 @@
-/* Notes as names of files, and as JSON. */
+/* Notes as names of files, and as JSON in the store.
+ *
+ * A note has no content, so there is nothing of it that a crash could tear, and moving it on is one
+ * rename(2) without a sync. The price of leaving the sync out is that after a crash an older note
+ * may be there, which demands less and is never wrong. */
 #include "checkpoint/journal_note.h"
 
 #include "base/assert.h"
@@ -20,7 +24,8 @@ struct reading {
     uint64_t epoch_max;
 };
 
-/* Names that a sweep may remove; what does not fit is left to the next one. */
+/* Names that one sweep may remove; what does not fit is left to the next one. A folder gains one
+ * name for each epoch, so there are rarely more than two. */
 #define SWEPT_MAX 64
 struct sweeping {
     uint64_t epoch;
@@ -43,6 +48,10 @@ bool ps_journal_note_after(const struct ps_journal_note *note, const struct ps_j
     return note->position > other->position;
 }
 
+/* How many noted positions lie behind `end`, and whether an operator has given them up. A decision
+ * counts only for the very end that it was made for (given_up_at): if the journal ends elsewhere
+ * now, something else is missing than was decided about. A note of a lower epoch than the end's
+ * demands nothing, since the end's epoch went on from a state that was whole. */
 uint64_t ps_journal_notes_missing(const struct ps_journal_notes *notes,
                                   const struct ps_journal_note *end, uint64_t *given_up)
 {
@@ -54,6 +63,8 @@ uint64_t ps_journal_notes_missing(const struct ps_journal_notes *notes,
     if (!notes->given_up || notes->given_up_at != end->position)
         return missing;
     *given_up = missing;
+    /* More may have been noted when the decision was made than is known now (the store may be empty
+     * since); what is reported as given up is the larger of both. */
     if (notes->given_up_noted > end->position + missing)
         *given_up = notes->given_up_noted - end->position;
     return 0;
@@ -72,6 +83,7 @@ enum ps_status ps_journal_notes_read(const struct ps_files *files, const char *f
     return status == PS_ERR_NOT_FOUND ? PS_OK : status;
 }
 
+/* Called for each entry of the folder; names of other kinds are passed over. */
 static void read_one(void *context, const char *name)
 {
     struct reading *reading = context;
@@ -84,7 +96,8 @@ static void read_one(void *context, const char *name)
         notes->highest = note;
     if (!read_name(name, PS_JOURNAL_GIVEN_UP_SUFFIX, &noted, &position))
         return;
-    /* Of two decisions the later one is the one that gave up more. */
+    /* Of two decisions the later one is the one that gave up more: a journal only ever loses its
+     * end. */
     if (notes->given_up && notes->given_up_at <= position)
         return;
     notes->given_up = true;
@@ -92,6 +105,8 @@ static void read_one(void *context, const char *name)
     notes->given_up_at = position;
 }
 
+/* Exactly two numbers of 16 digits and the suffix; the length is compared first, so that no index
+ * below lies behind the end of the name. */
 static bool read_name(const char *name, const char *suffix, uint64_t *first, uint64_t *second)
 {
     size_t digits = PS_CHECKPOINT_NUMBER_DIGITS;
@@ -122,12 +137,15 @@ enum ps_status ps_journal_note_put(const struct ps_files *files, const char *fol
         write_path(folder, before->epoch, before->position, PS_JOURNAL_NOTE_SUFFIX, from, error));
     PS_TRY(write_path(folder, note->epoch, note->position, PS_JOURNAL_NOTE_SUFFIX, to, error));
     enum ps_status status = PS_ERR_NOT_FOUND;
+    /* Only a note of the same epoch is moved on. That of a former epoch stays until it is swept:
+     * its owner may still be alive and rename it, and would otherwise take ours. */
     if (before->epoch == note->epoch && before->position > 0)
         status = files->rename(files->self, from, to, error);
     /* The first of its epoch, or somebody has removed the one before. */
     return status == PS_ERR_NOT_FOUND ? make_file(files, to, error) : status;
 }
 
+/* A file that is there already says the same thing. */
 static enum ps_status make_file(const struct ps_files *files, const char *path,
                                 struct ps_error *error)
 {
@@ -145,9 +163,14 @@ enum ps_status ps_journal_give_up(const struct ps_files *files, const char *fold
     char path[PATH_BYTES];
     PS_TRY(write_path(folder, noted, position, PS_JOURNAL_GIVEN_UP_SUFFIX, path, error));
     PS_TRY(make_file(files, path, error));
+    /* A decision of an operator, unlike a note, must survive a crash: the server that starts next
+     * relies on it. */
     return files->sync_folder(files->self, folder, error);
 }
 
+/* Names are collected first and removed afterwards: removing entries while a folder is being listed
+ * may make readdir skip others. Failures are ignored, since a leftover note of a lower epoch
+ * demands nothing. */
 void ps_journal_notes_sweep(const struct ps_files *files, const char *folder, uint64_t epoch)
 {
     PS_ASSERT(files != NULL && folder != NULL);
@@ -162,6 +185,7 @@ void ps_journal_notes_sweep(const struct ps_files *files, const char *folder, ui
     }
 }
 
+/* Decisions hold until a server has begun its journal here, and this is called when one has. */
 static void choose_swept(void *context, const char *name)
 {
     struct sweeping *sweeping = context;
@@ -176,7 +200,8 @@ static void choose_swept(void *context, const char *name)
 
 /* ---- In the store ---- */
 
-/* Strings of digits, like etcd's own 64-bit numbers: many readers turn numbers into doubles. */
+/* Strings of digits, like etcd's own 64-bit numbers: many JSON readers turn numbers into
+ * doubles. */
 void ps_journal_note_write(const struct ps_journal_note *note,
                            char json[PS_JOURNAL_NOTE_JSON_BYTES])
 {
@@ -198,6 +223,7 @@ enum ps_status ps_journal_note_read(struct ps_bytes json, struct ps_journal_note
         return ps_fail(error, PS_ERR_CORRUPT, "note of the journal: no JSON");
     if (status != PS_OK)
         return status;
+    /* Unknown members are let be, so that a later version may note more. */
     bool whole = ps_json_is_object(document) &&
                  ps_json_uint_of(ps_json_member(document, "epoch"), &read.epoch) &&
                  ps_json_uint_of(ps_json_member(document, "position"), &read.position);

@@ -1,13 +1,20 @@
 /* Reads a journal from a position on: over segments, over epochs, up to the first byte that no
- * reader may believe. */
+ * reader may believe.
+ *
+ * Every record is verified before it is given out, and exactly one thing stands at each position:
+ * the record that the owner of that time made durable. What is not such a record is judged once, by
+ * settle_bad: at the very end of the journal it may be torn by a crash, and is cut; anywhere else
+ * it is damage, which is reported with its place and never skipped. journal_epochs.c chooses the
+ * segments.
+ *
+ * The invariant between two calls: `offset` in the present segment is where the record of position
+ * `expected` begins, and `wanted` is the next position that the caller gets. */
 #include "checkpoint/journal.h"
 
 #include "base/assert.h"
 #include "checkpoint/journal_chain.h"
-#include "checkpoint/journal_record.h"
+#include "checkpoint/journal_reader_state.h"
 #include "checkpoint/journal_scan.h"
-#include "checkpoint/journal_segments.h"
-#include "checkpoint/journal_window.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,64 +23,16 @@
 /* Begins the text of every PS_ERR_CORRUPT of a journal. */
 #define DAMAGED "journal checksum validation failed: "
 
-struct ps_journal_reader {
-    const struct ps_allocator *memory; /* borrowed; outlives this */
-    char *folder;                      /* owned */
-    struct ps_journal_segments segments;
-    uint64_t *begins; /* owned; of each segment that is the first of its epoch: where that began */
-    struct ps_journal_window window;
-
-    size_t at;         /* the present segment */
-    bool entered;      /* its first record was read */
-    bool ended;        /* there is nothing behind `offset` */
-    uint64_t offset;   /* of the next record in it */
-    uint64_t expected; /* position of that record */
-    uint64_t wanted;   /* position of the next record for the caller; more while skipping */
-    uint64_t end;      /* where the next epoch begins; UINT64_MAX: nowhere */
-    uint64_t epoch;
-    uint64_t durable;              /* by what the records say */
-    struct ps_journal_notes notes; /* by the folder, and by whoever expects more */
-    uint64_t base_epoch;           /* notes of lower ones say nothing */
-    uint64_t given_up;             /* noted positions behind the end, by an operator's decision */
-    uint64_t cut;
-    bool has_index;
-    uint32_t index;          /* of the shard, by the first segment read */
-    struct ps_error failure; /* PS_OK, or what every later call repeats */
-    struct ps_journal_damage damage;
-};
-
 static enum ps_status open_at(struct ps_journal_reader *reader, const struct ps_files *files,
                               const char *folder, uint64_t epoch_max, struct ps_error *error);
-static enum ps_status find_begins(struct ps_journal_reader *reader, struct ps_error *error);
-static enum ps_status find_begin(struct ps_journal_reader *reader, size_t i,
-                                 struct ps_error *error);
-static enum ps_status choose(struct ps_journal_reader *reader, uint64_t position,
-                             struct ps_error *error);
 static enum ps_status next_record(struct ps_journal_reader *reader, struct ps_journal_row *row,
                                   struct ps_error *error);
 static enum ps_status see_end(struct ps_journal_reader *reader, struct ps_error *error);
-static enum ps_status enter(struct ps_journal_reader *reader, struct ps_error *error);
-static enum ps_status read_first_record(struct ps_journal_reader *reader,
-                                        struct ps_journal_head *head,
-                                        struct ps_journal_facts *facts, const char **bad,
-                                        struct ps_error *error);
-static void note_durable(struct ps_journal_reader *reader, const struct ps_journal_head *head);
-static bool next_begins(const struct ps_journal_reader *reader);
-static enum ps_status next_segment(struct ps_journal_reader *reader, struct ps_error *error);
 static enum ps_status read_record(struct ps_journal_reader *reader, struct ps_journal_row *row,
                                   bool *given, struct ps_error *error);
-static const char *read_head(struct ps_journal_reader *reader, struct ps_bytes bytes,
-                             struct ps_journal_head *head, enum ps_journal_verdict *verdict);
 static enum ps_status read_row(struct ps_journal_reader *reader, const struct ps_journal_head *head,
                                struct ps_journal_row *row, const char **bad,
                                struct ps_error *error);
-static enum ps_status settle_bad(struct ps_journal_reader *reader, uint64_t heads_from,
-                                 const char *reason, struct ps_error *error);
-static enum ps_status is_torn(struct ps_journal_reader *reader, uint64_t heads_from, bool *torn,
-                              struct ps_error *error);
-static enum ps_status damaged(struct ps_journal_reader *reader, const char *reason,
-                              struct ps_error *error);
-static enum ps_status unsupported(struct ps_journal_reader *reader, struct ps_error *error);
 
 enum ps_status ps_journal_reader_open(const struct ps_files *files, const char *folder,
                                       uint64_t position, uint64_t epoch_max,
@@ -86,7 +45,7 @@ enum ps_status ps_journal_reader_open(const struct ps_files *files, const char *
         return ps_fail(error, PS_ERR_NO_MEMORY, "journal: no memory for a reader");
     opened->memory = memory;
     opened->end = UINT64_MAX;
-    /* Behind the last position there is none. */
+    /* Behind the last position there is none, and position + 1 would wrap. */
     opened->ended = position == UINT64_MAX;
     opened->wanted = opened->ended ? position : position + 1;
     enum ps_status status = open_at(opened, files, folder, epoch_max, error);
@@ -115,6 +74,8 @@ uint64_t ps_journal_reader_epoch(const struct ps_journal_reader *reader)
     return reader->epoch;
 }
 
+/* The store may know of a later note than the folder, when the folder as a whole went back to an
+ * older state (a restored disk). The higher of both counts. */
 void ps_journal_reader_expect(struct ps_journal_reader *reader, const struct ps_journal_note *noted,
                               uint64_t base_epoch)
 {
@@ -140,7 +101,8 @@ static enum ps_status open_at(struct ps_journal_reader *reader, const struct ps_
                               const char *folder, uint64_t epoch_max, struct ps_error *error)
 {
     PS_TRY(ps_journal_window_init(&reader->window, files, reader->memory, error));
-    /* First: what is noted later may be in segments that are not listed here. */
+    /* Notes first, segments second: what is noted in between may be in segments that are not listed
+     * here, and would look as if it were missing. */
     PS_TRY(ps_journal_notes_read(files, folder, epoch_max, &reader->notes, error));
     PS_TRY(ps_journal_segments_init(&reader->segments, files, folder, epoch_max, reader->memory,
                                     error));
@@ -153,77 +115,15 @@ static enum ps_status open_at(struct ps_journal_reader *reader, const struct ps_
     reader->ended = reader->ended || reader->segments.count == 0;
     if (reader->ended)
         return PS_OK;
-    PS_TRY(find_begins(reader, error));
-    PS_TRY(choose(reader, reader->wanted, error));
+    PS_TRY(ps_journal_reader_find_begins(reader, error));
+    PS_TRY(ps_journal_reader_choose(reader, reader->wanted, error));
     reader->epoch = reader->segments.entries[reader->at].epoch;
-    return enter(reader, error);
+    return ps_journal_reader_enter(reader, error);
 }
 
-/* By its name, an epoch begins at its first segment or, when that was swept, before it. That is
- * enough for epochs up to the one to begin in; of the later ones the exact place is needed. */
-static enum ps_status find_begins(struct ps_journal_reader *reader, struct ps_error *error)
-{
-    const struct ps_journal_segments *segments = &reader->segments;
-    size_t later = 0;
-    for (size_t i = 0; i < segments->count; i++) {
-        reader->begins[i] = segments->entries[i].first;
-        if (segments->entries[i].first <= reader->wanted)
-            later = i + 1;
-    }
-    for (size_t i = later; i < segments->count; i++) {
-        if (ps_journal_segments_first(segments, i))
-            PS_TRY(find_begin(reader, i, error));
-    }
-    return PS_OK;
-}
-
-/* An epoch whose first record never reached the disk began all the same: its name says where. */
-static enum ps_status find_begin(struct ps_journal_reader *reader, size_t i, struct ps_error *error)
-{
-    struct ps_journal_head head;
-    struct ps_journal_facts facts;
-    const char *bad = NULL;
-    bool torn = false;
-    reader->at = i;
-    PS_TRY(read_first_record(reader, &head, &facts, &bad, error));
-    if (bad == NULL) {
-        reader->begins[i] = facts.position + 1;
-        return PS_OK;
-    }
-    PS_TRY(is_torn(reader, PS_JOURNAL_ALIGNMENT, &torn, error));
-    return torn ? PS_OK : damaged(reader, bad, error);
-}
-
-/* Finds the segment that holds `position`, of the epoch that is current there: the highest that
- * has begun by then. It is current until any higher one begins. */
-static enum ps_status choose(struct ps_journal_reader *reader, uint64_t position,
-                             struct ps_error *error)
-{
-    const struct ps_journal_segments *segments = &reader->segments;
-    size_t chosen = segments->count;
-    uint64_t end = UINT64_MAX;
-    for (size_t i = segments->count; i > 0 && chosen == segments->count; i--) {
-        if (!ps_journal_segments_first(segments, i - 1))
-            continue;
-        if (reader->begins[i - 1] <= position)
-            chosen = i - 1;
-        else if (reader->begins[i - 1] < end)
-            end = reader->begins[i - 1];
-    }
-    reader->at = chosen < segments->count ? chosen : 0;
-    reader->offset = 0;
-    reader->expected = position;
-    if (chosen == segments->count || segments->entries[chosen].first > position)
-        return damaged(reader, "the segment that should hold it is missing", error);
-    while (!ps_journal_segments_last(segments, reader->at) &&
-           segments->entries[reader->at + 1].first <= position)
-        reader->at++;
-    reader->end = end;
-    reader->expected = segments->entries[reader->at].first;
-    reader->entered = false;
-    return PS_OK;
-}
-
+/* A reader that met damage stays there: reading on behind it would be reading something else, so
+ * the same failure is repeated. Failures of the disk or of memory leave everything in place, and
+ * the call may be made again. */
 enum ps_status ps_journal_next(struct ps_journal_reader *reader, struct ps_journal_row *row,
                                uint64_t *cut, struct ps_journal_damage *damage,
                                struct ps_error *error)
@@ -240,7 +140,7 @@ enum ps_status ps_journal_next(struct ps_journal_reader *reader, struct ps_journ
             *cut = reader->cut;
             return ps_fail(error, status, "%s", reason.text);
         }
-        /* Reading on behind it would be reading something else. */
+        /* Kept for every later call. */
         reader->failure = reason;
         reader->failure.status = status;
     }
@@ -249,6 +149,9 @@ enum ps_status ps_journal_next(struct ps_journal_reader *reader, struct ps_journ
     return ps_fail(error, status, "%s", reader->failure.text);
 }
 
+/* One step at a time until a record was given: enter a segment, change the epoch, change the
+ * segment, or read. The epoch's end is asked for before the segment's, since a former owner's
+ * segment may go on behind the takeover. */
 static enum ps_status next_record(struct ps_journal_reader *reader, struct ps_journal_row *row,
                                   struct ps_error *error)
 {
@@ -257,22 +160,26 @@ static enum ps_status next_record(struct ps_journal_reader *reader, struct ps_jo
         if (reader->ended)
             return see_end(reader, error);
         if (!reader->entered)
-            PS_TRY(enter(reader, error));
+            PS_TRY(ps_journal_reader_enter(reader, error));
         else if (reader->expected == reader->end)
-            PS_TRY(choose(reader, reader->expected, error));
-        else if (reader->offset == reader->window.file_bytes || next_begins(reader))
-            PS_TRY(next_segment(reader, error));
+            PS_TRY(ps_journal_reader_choose(reader, reader->expected, error));
+        else if (reader->offset == reader->window.file_bytes ||
+                 ps_journal_reader_next_begins(reader))
+            PS_TRY(ps_journal_reader_next_segment(reader, error));
         else
             PS_TRY(read_record(reader, row, &given, error));
     }
     return PS_OK;
 }
 
-/* Was it longer once? */
+/* The files end cleanly here, or were torn. Was the journal longer once? A note says how far it was
+ * durable; if that is further, acknowledged pushes are missing, however clean the end looks (a file
+ * that was cut short at a record's border looks like one that ends there). */
 static enum ps_status see_end(struct ps_journal_reader *reader, struct ps_error *error)
 {
     const struct ps_journal_segments *segments = &reader->segments;
     uint64_t last = segments->count > 0 ? segments->entries[segments->count - 1].epoch : 0;
+    /* Of an empty journal the state itself is the end: notes of epochs before it demand nothing. */
     struct ps_journal_note end = {last > reader->base_epoch ? last : reader->base_epoch,
                                   reader->wanted - 1};
     if (segments->count > 0)
@@ -289,90 +196,15 @@ static enum ps_status see_end(struct ps_journal_reader *reader, struct ps_error 
                    reader->offset, end.position + missing, missing);
 }
 
-static void note_durable(struct ps_journal_reader *reader, const struct ps_journal_head *head)
+void ps_journal_reader_note_durable(struct ps_journal_reader *reader,
+                                    const struct ps_journal_head *head)
 {
     if (head->durable > reader->durable)
         reader->durable = head->durable;
 }
 
-/* Opens the present segment and reads its first record. */
-static enum ps_status enter(struct ps_journal_reader *reader, struct ps_error *error)
-{
-    struct ps_journal_head head;
-    struct ps_journal_facts facts;
-    const char *bad = NULL;
-    PS_TRY(read_first_record(reader, &head, &facts, &bad, error));
-    if (bad != NULL)
-        return settle_bad(reader, PS_JOURNAL_ALIGNMENT, bad, error);
-    reader->offset = head.record_bytes;
-    reader->entered = true;
-    note_durable(reader, &head);
-    return PS_OK;
-}
-
-/* Sets `*bad` when it is not what the segment's name promises. */
-static enum ps_status read_first_record(struct ps_journal_reader *reader,
-                                        struct ps_journal_head *head,
-                                        struct ps_journal_facts *facts, const char **bad,
-                                        struct ps_error *error)
-{
-    struct ps_journal_segment segment = reader->segments.entries[reader->at];
-    reader->offset = 0;
-    reader->expected = segment.first;
-    char path[PS_JOURNAL_PATH_BYTES];
-    PS_TRY(ps_journal_path_write(reader->folder, segment, path, error));
-    enum ps_status status = ps_journal_window_open(&reader->window, path, error);
-    if (status == PS_ERR_NOT_FOUND)
-        return ps_fail(error, PS_ERR_IO, "journal: %s has gone", path);
-    if (status != PS_OK)
-        return status;
-    struct ps_bytes bytes;
-    enum ps_journal_verdict verdict = PS_JOURNAL_BAD;
-    PS_TRY(ps_journal_window_peek(&reader->window, 0, PS_JOURNAL_HEAD_BYTES_MAX, &bytes, error));
-    *bad = read_head(reader, bytes, head, &verdict);
-    if (verdict == PS_JOURNAL_UNKNOWN)
-        return unsupported(reader, error);
-    /* A whole record of something else was not torn by a crash: the file has a wrong name. */
-    if (*bad != NULL && verdict == PS_JOURNAL_GOOD)
-        return damaged(reader, *bad, error);
-    if (*bad != NULL)
-        return PS_OK;
-    uint8_t content[PS_JOURNAL_SEGMENT_CONTENT_BYTES];
-    PS_TRY(ps_journal_window_content(&reader->window, reader->offset, head, content, bad, error));
-    if (*bad != NULL)
-        return PS_OK;
-    ps_journal_segment_read(content, facts);
-    if (facts->position >= segment.first || (reader->has_index && facts->index != reader->index))
-        return damaged(reader, "the segment belongs to another journal", error);
-    reader->has_index = true;
-    reader->index = facts->index;
-    return PS_OK;
-}
-
-/* What the present segment has behind that is of a write that failed, and stands there again. */
-static bool next_begins(const struct ps_journal_reader *reader)
-{
-    const struct ps_journal_segments *segments = &reader->segments;
-    return !ps_journal_segments_last(segments, reader->at) &&
-           segments->entries[reader->at + 1].first == reader->expected;
-}
-
-/* The present segment is used up. */
-static enum ps_status next_segment(struct ps_journal_reader *reader, struct ps_error *error)
-{
-    const struct ps_journal_segments *segments = &reader->segments;
-    bool last = ps_journal_segments_last(segments, reader->at);
-    if (last && reader->end == UINT64_MAX) {
-        reader->ended = true;
-        return PS_OK;
-    }
-    if (last || segments->entries[reader->at + 1].first != reader->expected)
-        return damaged(reader, "the segment ends before the next one begins", error);
-    reader->at++;
-    reader->entered = false;
-    return PS_OK;
-}
-
+/* Reads the record at `offset`. Records before the wanted position are passed over by their heads:
+ * their contents are covered by the checkpoint, and reading them would take most of the time. */
 static enum ps_status read_record(struct ps_journal_reader *reader, struct ps_journal_row *row,
                                   bool *given, struct ps_error *error)
 {
@@ -382,30 +214,36 @@ static enum ps_status read_record(struct ps_journal_reader *reader, struct ps_jo
     enum ps_journal_verdict verdict = PS_JOURNAL_BAD;
     PS_TRY(ps_journal_window_peek(&reader->window, reader->offset, PS_JOURNAL_HEAD_BYTES_MAX,
                                   &bytes, error));
-    const char *bad = read_head(reader, bytes, &head, &verdict);
+    const char *bad = ps_journal_reader_head(reader, bytes, &head, &verdict);
     if (verdict == PS_JOURNAL_UNKNOWN)
-        return unsupported(reader, error);
+        return ps_journal_reader_unsupported(reader, error);
     if (bad != NULL)
-        return settle_bad(reader, reader->offset, bad, error);
+        return ps_journal_reader_settle_bad(reader, reader->offset, bad, error);
+    /* The head is whole and its content is not: no other record can begin within the file behind
+     * it. */
     if (head.record_bytes > left)
-        return settle_bad(reader, reader->window.file_bytes, "the segment ends within it", error);
+        return ps_journal_reader_settle_bad(reader, reader->window.file_bytes,
+                                            "the segment ends within it", error);
     if (reader->expected >= reader->wanted) {
         PS_TRY(read_row(reader, &head, row, &bad, error));
         if (bad != NULL)
-            return settle_bad(reader, reader->offset + head.record_bytes, bad, error);
+            return ps_journal_reader_settle_bad(reader, reader->offset + head.record_bytes, bad,
+                                                error);
         reader->wanted = reader->expected + 1;
         reader->epoch = head.record.epoch;
         *given = true;
     }
-    note_durable(reader, &head);
+    ps_journal_reader_note_durable(reader, &head);
     reader->offset += head.record_bytes;
     reader->expected++;
     return PS_OK;
 }
 
-/* NULL when the head is good and that of the expected record, otherwise why not. */
-static const char *read_head(struct ps_journal_reader *reader, struct ps_bytes bytes,
-                             struct ps_journal_head *head, enum ps_journal_verdict *verdict)
+/* NULL when the head is good and that of the expected record, otherwise why not. A good head of
+ * another record is as bad as a damaged one: an old block of the disk, or a file under a wrong
+ * name. */
+const char *ps_journal_reader_head(struct ps_journal_reader *reader, struct ps_bytes bytes,
+                                   struct ps_journal_head *head, enum ps_journal_verdict *verdict)
 {
     *verdict = ps_journal_head_read(bytes, head);
     if (*verdict == PS_JOURNAL_BAD)
@@ -420,7 +258,8 @@ static const char *read_head(struct ps_journal_reader *reader, struct ps_bytes b
     return NULL;
 }
 
-/* One block: the content first, where the heap aligns it for any element. */
+/* Copies a record into one block of its own, which may travel to another thread. The content comes
+ * first, where the heap aligns it for any element: replay hands it to the arithmetic as it lies. */
 static enum ps_status read_row(struct ps_journal_reader *reader, const struct ps_journal_head *head,
                                struct ps_journal_row *row, const char **bad, struct ps_error *error)
 {
@@ -452,21 +291,22 @@ static enum ps_status read_row(struct ps_journal_reader *reader, const struct ps
 }
 
 /* No record stands at `offset`: the end of the journal, or damage. */
-static enum ps_status settle_bad(struct ps_journal_reader *reader, uint64_t heads_from,
-                                 const char *reason, struct ps_error *error)
+enum ps_status ps_journal_reader_settle_bad(struct ps_journal_reader *reader, uint64_t heads_from,
+                                            const char *reason, struct ps_error *error)
 {
     bool torn = false;
-    PS_TRY(is_torn(reader, heads_from, &torn, error));
+    PS_TRY(ps_journal_reader_is_torn(reader, heads_from, &torn, error));
     if (!torn)
-        return damaged(reader, reason, error);
+        return ps_journal_reader_damaged(reader, reason, error);
     reader->ended = true;
     reader->cut = reader->window.file_bytes - reader->offset;
     return PS_OK;
 }
 
-/* What a later segment or a later epoch goes on from was whole once. */
-static enum ps_status is_torn(struct ps_journal_reader *reader, uint64_t heads_from, bool *torn,
-                              struct ps_error *error)
+/* A segment that another one follows, or an epoch that another one goes on from, was whole once:
+ * its owner, or the successor, had read it. Only the last of all can have been torn. */
+enum ps_status ps_journal_reader_is_torn(struct ps_journal_reader *reader, uint64_t heads_from,
+                                         bool *torn, struct ps_error *error)
 {
     if (!ps_journal_segments_last(&reader->segments, reader->at) || reader->end != UINT64_MAX) {
         *torn = false;
@@ -479,8 +319,8 @@ static enum ps_status is_torn(struct ps_journal_reader *reader, uint64_t heads_f
     return ps_journal_scan(&reader->window, &hole, torn, error);
 }
 
-static enum ps_status damaged(struct ps_journal_reader *reader, const char *reason,
-                              struct ps_error *error)
+enum ps_status ps_journal_reader_damaged(struct ps_journal_reader *reader, const char *reason,
+                                         struct ps_error *error)
 {
     ps_journal_name_write(reader->segments.entries[reader->at], reader->damage.segment);
     reader->damage.offset = reader->offset;
@@ -490,9 +330,10 @@ static enum ps_status damaged(struct ps_journal_reader *reader, const char *reas
                    reader->damage.segment, reader->damage.offset, reader->damage.position, reason);
 }
 
-static enum ps_status unsupported(struct ps_journal_reader *reader, struct ps_error *error)
+enum ps_status ps_journal_reader_unsupported(struct ps_journal_reader *reader,
+                                             struct ps_error *error)
 {
-    (void)damaged(reader, "", NULL);
+    (void)ps_journal_reader_damaged(reader, "", NULL);
     return ps_fail(error, PS_ERR_UNSUPPORTED,
                    "journal: %s, offset %" PRIu64 ", position %" PRIu64
                    ": a record that this version does not know",

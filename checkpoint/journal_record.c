@@ -1,4 +1,9 @@
-/* Records of the journal to bytes and back, believing nothing. */
+/* Records of the journal to bytes and back, believing nothing (docs/journal-format.md).
+ *
+ * A head has a fixed part with every number at a fixed place, little-endian, then client id and
+ * name, then zeros up to the alignment. Its checksum covers all of that but the magic and itself;
+ * the content has a checksum of its own, because it may be large and is verified where it is copied
+ * to. Equal records are equal bytes. */
 #include "checkpoint/journal_record.h"
 
 #include "base/assert.h"
@@ -7,7 +12,8 @@
 #include <endian.h>
 #include <string.h>
 
-/* Where the fields of a head stand. The checksum covers all from FORMAT_AT to the content. */
+/* Where the fields of a head stand. The checksum covers all from FORMAT_AT to the content: the
+ * magic only finds heads, and a checksum cannot cover itself. */
 enum {
     MAGIC_AT = 0,
     HEAD_CRC32C_AT = 4,
@@ -39,12 +45,16 @@ static bool head_whole(struct ps_bytes bytes, struct ps_journal_head *head);
 static void head_fields(const uint8_t *from, struct ps_journal_head *head);
 static enum ps_journal_verdict head_judge(const uint8_t *from, const struct ps_journal_head *head);
 
+/* `durable` is the last position known to be on the disk when this record is written. By it a
+ * reader can later tell a torn end (nobody claims that the bytes were there) from damage. */
 size_t ps_journal_head_write(const struct ps_record *record, uint64_t durable,
                              uint32_t content_crc32c, uint8_t *to)
 {
     PS_ASSERT(record->name.size <= PS_NAME_BYTES_MAX);
     PS_ASSERT(record->client_id.size <= PS_CLIENT_ID_BYTES_MAX);
     PS_ASSERT(record->content.size <= CONTENT_BYTES_MAX);
+    /* Fields that this version does not use are zeros, which head_judge demands: a later version
+     * can give them a meaning that this one then refuses. */
     memset(to, 0, PS_JOURNAL_HEAD_BYTES);
     put(to + MAGIC_AT, 4, PS_JOURNAL_MAGIC);
     put(to + FORMAT_AT, 1, PS_JOURNAL_FORMAT);
@@ -77,6 +87,9 @@ size_t ps_journal_head_write(const struct ps_record *record, uint64_t durable,
     return size;
 }
 
+/* Three steps: is the head whole, what does it say, and may this version believe it. BAD means
+ * bytes that no writer has made so; UNKNOWN means a whole head of a later version, which must stop
+ * a reader instead of passing for damage. */
 enum ps_journal_verdict ps_journal_head_read(struct ps_bytes bytes, struct ps_journal_head *head)
 {
     struct ps_journal_head read = {0};
@@ -89,7 +102,9 @@ enum ps_journal_verdict ps_journal_head_read(struct ps_bytes bytes, struct ps_jo
     return verdict;
 }
 
-/* Its size is there and its checksum is right; sets the sizes. */
+/* Whether the head is complete and its checksum right; sets the sizes. The sizes of id and name are
+ * read before the checksum is verified, because they say what it covers; they are bounded first, so
+ * that the bytes of anything at all can be tried as a head (journal_scan.c does). */
 static bool head_whole(struct ps_bytes bytes, struct ps_journal_head *head)
 {
     if (bytes.size < PS_JOURNAL_HEAD_BYTES || take(bytes.data + MAGIC_AT, 4) != PS_JOURNAL_MAGIC)
@@ -115,6 +130,8 @@ static bool head_whole(struct ps_bytes bytes, struct ps_journal_head *head)
 static void head_fields(const uint8_t *from, struct ps_journal_head *head)
 {
     struct ps_record *record = &head->record;
+    /* Values beyond the enums are possible here, and refused by head_judge before anybody uses
+     * them. */
     record->type = (enum ps_record_type)take(from + TYPE_AT, 1);
     record->dtype = (enum ps_dtype)take(from + DTYPE_AT, 1);
     record->encoding = (enum ps_encoding)take(from + ENCODING_AT, 1);
@@ -131,7 +148,8 @@ static void head_fields(const uint8_t *from, struct ps_journal_head *head)
         head->head_bytes + head->content_bytes + ps_journal_padding(head->content_bytes);
 }
 
-/* Bounds hold behind a right checksum too: whoever wrote it may have been wrong. */
+/* Bounds hold behind a right checksum too: whoever wrote the head may have been wrong. The order
+ * matters: the format is judged before the fields whose meaning depends on it. */
 static enum ps_journal_verdict head_judge(const uint8_t *from, const struct ps_journal_head *head)
 {
     if (head->content_bytes > CONTENT_BYTES_MAX)
@@ -147,6 +165,8 @@ static enum ps_journal_verdict head_judge(const uint8_t *from, const struct ps_j
     return head->record.name.size > 0 ? PS_JOURNAL_GOOD : PS_JOURNAL_BAD;
 }
 
+/* The number of zeros up to the next multiple; negating an unsigned number is its complement to
+ * 2^64, of which the alignment is a divisor. */
 size_t ps_journal_padding(uint64_t size)
 {
     return (size_t)(-size % PS_JOURNAL_ALIGNMENT);
@@ -178,6 +198,8 @@ void ps_journal_row_release(struct ps_journal_row *row)
     *row = (struct ps_journal_row){0};
 }
 
+/* The record's content views the piece within the row itself, so a row that is copied has to point
+ * at its own. */
 void ps_journal_row_move(struct ps_journal_row *to, struct ps_journal_row *from)
 {
     PS_ASSERT(to != NULL && from != NULL && to != from);
@@ -187,7 +209,8 @@ void ps_journal_row_move(struct ps_journal_row *to, struct ps_journal_row *from)
     *from = (struct ps_journal_row){0};
 }
 
-/* Little-endian, on every machine. */
+/* Little-endian on every machine: the lowest `bytes` of the number come first in memory then, so
+ * that one copy serves all widths. */
 static void put(uint8_t *to, size_t bytes, uint64_t value)
 {
     uint64_t little = htole64(value);

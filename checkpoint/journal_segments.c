@@ -1,4 +1,6 @@
-/* The segments of one folder, by their names alone. */
+/* The segments of one folder, by their names alone. A name says epoch and first position, which is
+ * all that is needed to put segments in order and to choose where reading begins; contents are
+ * verified by the reader, one file at a time. */
 #include "checkpoint/journal_segments.h"
 
 #include "base/assert.h"
@@ -9,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for this many entries at first; it doubles. */
+/* Room for this many entries at first; it doubles. A folder holds the segments since the older of
+ * two checkpoints, mostly fewer than this. */
 #define FIRST_CAPACITY 16
 
 /* What gathering entries of a folder needs between calls. */
@@ -39,6 +42,7 @@ enum ps_status ps_journal_segments_init(struct ps_journal_segments *segments,
     return gather(&gathering, files, folder, error);
 }
 
+/* Leftovers are segments under their temporary name, which no reader looks at. */
 enum ps_status ps_journal_leftovers_init(struct ps_journal_segments *leftovers,
                                          const struct ps_files *files, const char *folder,
                                          uint64_t epoch_max, const struct ps_allocator *memory,
@@ -51,6 +55,8 @@ enum ps_status ps_journal_leftovers_init(struct ps_journal_segments *leftovers,
     return gather(&gathering, files, folder, error);
 }
 
+/* A folder that is not there has no segments. A list that memory cut short is a failure: a reader
+ * with half of the segments would take the gap for damage, or worse, the end for the end. */
 static enum ps_status gather(struct gathering *gathering, const struct ps_files *files,
                              const char *folder, struct ps_error *error)
 {
@@ -78,6 +84,7 @@ void ps_journal_segments_fini(struct ps_journal_segments *segments)
     *segments = (struct ps_journal_segments){.memory = segments->memory};
 }
 
+/* Epochs above the reader's own claim are left out: they belong to an owner that came later. */
 static void gather_one(void *context, const char *name)
 {
     struct gathering *gathering = context;
@@ -89,6 +96,7 @@ static void gather_one(void *context, const char *name)
     gathering->segments->entries[gathering->segments->count++] = segment;
 }
 
+/* The callback cannot fail, so a refusal is remembered; see catalog.c for the same. */
 static bool make_room(struct gathering *gathering)
 {
     struct ps_journal_segments *segments = gathering->segments;
@@ -110,6 +118,7 @@ static bool make_room(struct gathering *gathering)
     return true;
 }
 
+/* Oldest first, in the order of reading; the catalog of checkpoints is sorted the other way. */
 static int compare_age(const void *a, const void *b)
 {
     const struct ps_journal_segment *first = a;
@@ -119,6 +128,7 @@ static int compare_age(const void *a, const void *b)
     return (first->first > second->first) - (first->first < second->first);
 }
 
+/* The list is sorted, so the segments of one epoch stand side by side. */
 bool ps_journal_segments_first(const struct ps_journal_segments *segments, size_t i)
 {
     PS_ASSERT(i < segments->count);
@@ -144,6 +154,8 @@ bool ps_journal_name_read(const char *name, struct ps_journal_segment *segment)
     return read_name(name, PS_JOURNAL_SUFFIX, segment);
 }
 
+/* Strict, and the length first: whatever else lies in the folder is not ours to read or to
+ * remove. */
 static bool read_name(const char *name, const char *suffix, struct ps_journal_segment *segment)
 {
     struct ps_journal_segment read = {0};
@@ -158,6 +170,7 @@ static bool read_name(const char *name, const char *suffix, struct ps_journal_se
     return true;
 }
 
+/* A path that does not fit is refused; cut, it would name another file. */
 enum ps_status ps_journal_path_write(const char *folder, struct ps_journal_segment segment,
                                      char path[PS_JOURNAL_PATH_BYTES], struct ps_error *error)
 {

@@ -1,4 +1,9 @@
-/* Removes the segments that no recovery needs. */
+/* Removes the segments that no recovery needs.
+ *
+ * A segment may go when a checkpoint that is kept covers every position in it, and when the
+ * sweeping server still owns the shard: a former owner that wakes up late would otherwise remove
+ * what its successor relies on. Void epochs go whatever is covered, since no reader looks at
+ * them. */
 #include "checkpoint/journal.h"
 
 #include "base/assert.h"
@@ -29,6 +34,8 @@ enum ps_status ps_journal_sweep(const struct ps_files *files, const char *folder
     size_t count = 0;
     PS_TRY(ps_journal_segments_init(&segments, files, folder, UINT64_MAX, memory, error));
     enum ps_status result = ps_journal_chain_keep(&segments, files, folder, 0, error);
+    /* The list is sorted by epoch, and void epochs are out of it by now, so the last entry is of
+     * the newest epoch that counts. */
     if (result == PS_OK && segments.count > 0 && segments.entries[segments.count - 1].epoch > epoch)
         result = ps_fail(error, PS_ERR_STALE_EPOCH,
                          "journal: epoch %" PRIu64 " has taken over from %" PRIu64,
@@ -38,6 +45,8 @@ enum ps_status ps_journal_sweep(const struct ps_files *files, const char *folder
         result = sweep_void(files, folder, &segments, memory, &count, error);
     for (size_t i = 0; i < segments.count && result != PS_ERR_STALE_EPOCH; i++) {
         uint64_t successor = successor_of(&segments, i);
+        /* The newest segment has no successor and stays, however much is covered: the writer has it
+         * open, and its name says where the epoch began. */
         if (successor == 0 || successor - 1 > covered)
             continue;
         enum ps_status status = remove_segment(files, folder, segments.entries[i], &count, error);
@@ -50,7 +59,8 @@ enum ps_status ps_journal_sweep(const struct ps_files *files, const char *folder
     return result;
 }
 
-/* What no reader looks at goes whatever is covered. `segments` are those that count. */
+/* Removes what no reader looks at: the segments in the folder that are not among `segments`, which
+ * are those that count. */
 static enum ps_status sweep_void(const struct ps_files *files, const char *folder,
                                  const struct ps_journal_segments *segments,
                                  const struct ps_allocator *memory, size_t *removed,
@@ -69,8 +79,9 @@ static enum ps_status sweep_void(const struct ps_files *files, const char *folde
     return result;
 }
 
-/* What a crash left of a segment that was being made. Of former epochs only: this one's writer may
- * be at work. Nobody reads them, so that one which cannot be removed is left to the next sweep. */
+/* Removes what a crash left of segments that were being made. Of former epochs only: this one's
+ * writer may be at work. No reader looks at such files, so one that cannot be removed is left to
+ * the next sweep. */
 static void sweep_leftovers(const struct ps_files *files, const char *folder, uint64_t epoch,
                             const struct ps_allocator *memory)
 {
@@ -89,6 +100,7 @@ static void sweep_leftovers(const struct ps_files *files, const char *folder, ui
     ps_journal_segments_fini(&leftovers);
 }
 
+/* A walk for each segment: both lists are short. */
 static bool has(const struct ps_journal_segments *segments, struct ps_journal_segment segment)
 {
     for (size_t i = 0; i < segments->count; i++)
@@ -98,8 +110,8 @@ static bool has(const struct ps_journal_segments *segments, struct ps_journal_se
     return false;
 }
 
-/* The first position that cannot be read from segment `i`: the next segment of its epoch holds it,
- * or any higher epoch. 0: there is none. */
+/* The first position that cannot be read from segment `i`, because the next segment of its epoch
+ * holds it, or any higher epoch, which may begin before the end of this one. 0: there is none. */
 static uint64_t successor_of(const struct ps_journal_segments *segments, size_t i)
 {
     const struct ps_journal_segment *entries = segments->entries;
@@ -111,6 +123,8 @@ static uint64_t successor_of(const struct ps_journal_segments *segments, size_t 
     return successor;
 }
 
+/* No sync of the folder: a segment that comes back after a crash is covered all the same and goes
+ * with the next sweep. */
 static enum ps_status remove_segment(const struct ps_files *files, const char *folder,
                                      struct ps_journal_segment segment, size_t *removed,
                                      struct ps_error *error)

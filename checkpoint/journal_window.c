@@ -1,5 +1,9 @@
 /* Reading ahead in large pieces where records are small, and straight to where the content goes
- * where they are large. */
+ * where they are large.
+ *
+ * A journal may be gigabytes of records of 200 bytes or of 64 MiB each. One buffer of 256 KiB
+ * serves both: heads and small contents are copied out of it, large contents go past it. Nothing in
+ * the window is verified but by the checksums that its callers ask for. */
 #include "checkpoint/journal_window.h"
 
 #include "base/assert.h"
@@ -7,7 +11,8 @@
 
 #include <string.h>
 
-/* Read ahead: enough that system calls do not count, and still in the cache when it is summed. */
+/* Read ahead: enough that system calls do not count, and still in the processor's cache when it is
+ * summed. */
 #define WINDOW_BYTES ((size_t)256 << 10)
 
 /* A copy of this size goes past the buffer; after it only so much is read ahead: most of a window
@@ -57,6 +62,8 @@ enum ps_status ps_journal_window_open(struct ps_journal_window *window, const ch
     return files->size(files->self, window->file, &window->file_bytes, error);
 }
 
+/* The bytes stay valid until the next call: a peek never copies. It may be shorter than asked for
+ * only at the end of the file. */
 enum ps_status ps_journal_window_peek(struct ps_journal_window *window, uint64_t offset,
                                       size_t size_max, struct ps_bytes *bytes,
                                       struct ps_error *error)
@@ -103,6 +110,9 @@ enum ps_status ps_journal_window_copy(struct ps_journal_window *window, uint64_t
     PS_ASSERT(window->is_open);
     PS_ASSERT(offset <= window->file_bytes && size <= window->file_bytes - offset);
     bool large = size >= LARGE_BYTES;
+    /* What the buffer has is taken first; the rest is read into it (small) or straight to the
+     * destination (large), in steps of a window so that the checksum finds the bytes in the
+     * cache. */
     while (size > 0) {
         struct ps_bytes here = held(window, offset);
         if (here.size == 0 && !large) {
@@ -120,10 +130,13 @@ enum ps_status ps_journal_window_copy(struct ps_journal_window *window, uint64_t
         offset += part;
         size -= part;
     }
+    /* Behind a large content stands most likely another: only a head's worth is read ahead then. */
     window->ahead_little = large;
     return PS_OK;
 }
 
+/* The size was taken when the file was opened. A file that shrinks under a reader is not damage in
+ * it: somebody is changing the folder, and reading again may help. */
 static enum ps_status read_exactly(const struct ps_journal_window *window, uint64_t offset,
                                    uint8_t *to, size_t size, struct ps_error *error)
 {
@@ -134,6 +147,8 @@ static enum ps_status read_exactly(const struct ps_journal_window *window, uint6
     return PS_OK;
 }
 
+/* What is wrong with a record is said by `*bad`, and is not a failure: whether it is the torn end
+ * of a journal or damage is for the caller to find out. */
 enum ps_status ps_journal_window_content(struct ps_journal_window *window, uint64_t offset,
                                          const struct ps_journal_head *head, uint8_t *to,
                                          const char **bad, struct ps_error *error)
@@ -153,6 +168,8 @@ enum ps_status ps_journal_window_content(struct ps_journal_window *window, uint6
     }
     PS_TRY(ps_journal_window_peek(window, padding_at, ps_journal_padding(head->content_bytes),
                                   &padding, error));
+    /* The zeros are covered by no checksum and are compared one by one: a bit that fell over in
+     * them is a sign of a bad disk, too. */
     for (size_t i = 0; i < padding.size; i++)
         if (padding.data[i] != 0)
             *bad = "the zeros behind it are damaged";

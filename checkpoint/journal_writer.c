@@ -1,7 +1,13 @@
 /* Appends records to the segments of one epoch.
  *
  * Heads are built in a buffer of the writer's, contents stay where they lie: a batch goes to the
- * file as one view over heads, pieces of content and zeros. */
+ * file as one view over heads, pieces of content and zeros. One call writes any number of records
+ * and syncs once, which is how many pushes share the price of one sync.
+ *
+ * After any failure the writer is dead: the kernel may have dropped what it could not write, and a
+ * later sync of the same file would report success. It is revived by making a new file, behind the
+ * last position that is durable. The invariant: `position` is what was synced, `written` is what
+ * was given to the file, and they are equal between two calls while the writer lives. */
 #include "checkpoint/journal.h"
 
 #include "base/assert.h"
@@ -13,7 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A batch ends when either is used up; a record may go on in the next one. */
+/* A batch ends when either is used up; a record may go on in the next one. 1,024 pieces are four
+ * calls of writev (base/file_real.c), and 64 heads fit in the processor's first cache. */
 #define BATCH_HEADS 64
 #define BATCH_PIECES 1024
 
@@ -112,6 +119,8 @@ uint64_t ps_journal_writer_position(const struct ps_journal_writer *writer)
     return writer->position;
 }
 
+/* Makes the first segment of the epoch durable before anything is served: its name is what tells
+ * every reader that the former epoch ends here. */
 static enum ps_status begin(struct ps_journal_writer *writer, struct ps_error *error)
 {
     const struct ps_files *files = writer->files;
@@ -126,8 +135,10 @@ static enum ps_status begin(struct ps_journal_writer *writer, struct ps_error *e
     return status;
 }
 
-/* The segment must not be there before what it repeats is on the disk: it would hide the former
- * epoch's records. */
+/* Begins an epoch whose first records are repeated from former ones. The segment must not be there
+ * under its name before what it repeats is on the disk: it would hide the former epoch's records,
+ * and a crash at that moment would lose them. So it is made under another name and renamed, and the
+ * name is checked first because rename replaces what is there. */
 static enum ps_status begin_repeating(struct ps_journal_writer *writer, struct ps_error *error)
 {
     const struct ps_files *files = writer->files;
@@ -148,7 +159,8 @@ static enum ps_status begin_repeating(struct ps_journal_writer *writer, struct p
     return status;
 }
 
-/* The epoch did not begin. Should the file come back after a crash, it is an empty epoch. */
+/* The epoch did not begin. Should the file come back after a crash, it is an empty epoch, which
+ * does no harm. */
 static void remove_segment(const struct ps_journal_writer *writer)
 {
     struct ps_journal_segment segment = {writer->facts.epoch, writer->position + 1};
@@ -162,6 +174,7 @@ enum ps_status ps_journal_write(struct ps_journal_writer *writer, const struct p
 {
     PS_ASSERT(writer != NULL);
     PS_ASSERT(records != NULL || record_count == 0);
+    /* The reason of the first failure is repeated: later ones would only be its consequences. */
     if (writer->death.status != PS_OK)
         return ps_fail(error, writer->death.status, "%s", writer->death.text);
     if (record_count == 0)
@@ -179,7 +192,8 @@ enum ps_status ps_journal_write(struct ps_journal_writer *writer, const struct p
 }
 
 /* The file that failed may be the one of this very name, when nothing in it became durable. It is
- * replaced, not removed: at no time is the epoch without a segment. */
+ * replaced by rename and not removed: at no time is the epoch without a segment, or a reader would
+ * go on into a former epoch. */
 enum ps_status ps_journal_writer_revive(struct ps_journal_writer *writer, struct ps_error *error)
 {
     PS_ASSERT(writer != NULL);
@@ -189,7 +203,8 @@ enum ps_status ps_journal_writer_revive(struct ps_journal_writer *writer, struct
     return PS_OK;
 }
 
-/* Makes the segment behind writer->position under another name, and renames it once synced. */
+/* Makes the segment behind writer->position under another name, and renames it once synced. What
+ * the dead writer had gathered is dropped: those records are given to it again. */
 static enum ps_status replace_segment(struct ps_journal_writer *writer, struct ps_error *error)
 {
     const struct ps_files *files = writer->files;
@@ -230,6 +245,8 @@ static enum ps_status fill_segment(struct ps_journal_writer *writer, const char 
     return sync(writer, error);
 }
 
+/* Reads what was there from former epochs, through the ordinary reader, so that only verified
+ * records of the epochs that count are repeated. */
 static enum ps_status repeat_records(struct ps_journal_writer *writer, struct ps_error *error)
 {
     PS_ASSERT(writer->facts.epoch > 0);
@@ -243,6 +260,9 @@ static enum ps_status repeat_records(struct ps_journal_writer *writer, struct ps
     return status;
 }
 
+/* The record gets this epoch: it is part of this epoch's file now. A record that could be read a
+ * moment ago, by the recovery that decided to repeat it, and cannot be read now, is lost state:
+ * CORRUPT. */
 static enum ps_status repeat_record(struct ps_journal_writer *writer,
                                     struct ps_journal_reader *reader, struct ps_error *error)
 {
@@ -265,6 +285,9 @@ static enum ps_status repeat_record(struct ps_journal_writer *writer,
     return status;
 }
 
+/* A segment is closed before a write and never within one, so a batch is always in one file and one
+ * sync suffices. The asserts are the journal's order: no gap, no repetition, no other epoch's
+ * record. */
 static enum ps_status write_records(struct ps_journal_writer *writer,
                                     const struct ps_record *records, size_t record_count,
                                     struct ps_error *error)
@@ -284,7 +307,8 @@ static enum ps_status write_records(struct ps_journal_writer *writer,
     return sync(writer, error);
 }
 
-/* Makes the next segment with its first record. Its name is durable then, its content is not. */
+/* Makes the next segment with its first record. Its name is durable then, its content is not: that
+ * follows with the sync of the records behind it, and an empty segment is a torn end. */
 static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_error *error)
 {
     const struct ps_files *files = writer->files;
@@ -313,6 +337,8 @@ static enum ps_status begin_first_record(struct ps_journal_writer *writer, struc
     return flush(writer, error);
 }
 
+/* Adds one record to the batch: head, content where it lies, zeros. The content is summed here, on
+ * the way past, since the head goes before it and carries the sum. */
 static enum ps_status put_record(struct ps_journal_writer *writer, const struct ps_record *record,
                                  struct ps_error *error)
 {
@@ -325,6 +351,7 @@ static enum ps_status put_record(struct ps_journal_writer *writer, const struct 
         content_bytes += content->pieces[i].size;
     }
     PS_ASSERT(content_bytes == content->size);
+    /* Before the head is taken: after a flush all heads may be written over. */
     if (writer->head_count == BATCH_HEADS)
         PS_TRY(flush(writer, error));
     uint8_t *head = writer->heads + writer->head_count++ * PS_JOURNAL_HEAD_BYTES_MAX;
@@ -346,6 +373,8 @@ static enum ps_status put_piece(struct ps_journal_writer *writer, struct ps_byte
     return writer->piece_count == BATCH_PIECES ? flush(writer, error) : PS_OK;
 }
 
+/* The counters are reset also when the write fails: the writer is dead then, and its next file
+ * begins with an empty batch. */
 static enum ps_status flush(struct ps_journal_writer *writer, struct ps_error *error)
 {
     struct ps_view batch = {writer->pieces, writer->piece_count, writer->batch_bytes};

@@ -1,5 +1,11 @@
 /* One question to etcd: endpoints in turn, a token when one is wanted, and what is known about the
- * request when no answer came. */
+ * request when no answer came.
+ *
+ * What a failed call must tell its caller is whether the write may have happened. The rule is kept
+ * in struct course: as soon as one byte of one attempt has left this process and no definite answer
+ * came, the outcome is unknown (PS_ERR_TIMEOUT), whatever later attempts say; as long as none has,
+ * nothing was done (PS_ERR_UNAVAILABLE). Hence a write that is not repeatable is sent at most once,
+ * and tried at another endpoint only while no connection was made. */
 #include "etcd/etcd_store.h"
 
 #include "base/assert.h"
@@ -8,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How one attempt at one endpoint ended. */
+/* How one attempt at one endpoint ended. The order is from certain to uncertain. */
 enum outcome {
     ANSWERED,    /* the reply is there */
     REFUSED,     /* a definite no */
@@ -38,12 +44,15 @@ static enum ps_status call_with(struct ps_etcd_store *store, const struct ps_etc
 static enum ps_status authenticate(struct ps_etcd_store *store, uint64_t deadline_ms,
                                    struct ps_error *error);
 
+/* The token is fetched by a call of its own, which must not want one; the flag ends that circle. */
 enum ps_status ps_etcd_call(struct ps_etcd_store *store, const struct ps_etcd_call *call,
                             struct ps_error *error)
 {
     return call_with(store, call, true, error);
 }
 
+/* The loop ends by a definite answer, by next_attempt (which counts), or by the deadline, which is
+ * looked at before each attempt and never restarted. */
 static enum ps_status call_with(struct ps_etcd_store *store, const struct ps_etcd_call *call,
                                 bool with_token, struct ps_error *error)
 {
@@ -54,6 +63,7 @@ static enum ps_status call_with(struct ps_etcd_store *store, const struct ps_etc
             break;
         if (with_token) {
             enum ps_status status = ps_etcd_settle_token(store, call->deadline_ms, error);
+            /* Asking for a token changes nothing in etcd, so its timeout leaves nothing unknown. */
             if (status == PS_ERR_TIMEOUT && !course.sent)
                 return ps_fail(error, PS_ERR_UNAVAILABLE, "no token in time; nothing was asked");
             if (status != PS_OK)
@@ -81,6 +91,8 @@ static enum outcome attempt(struct ps_etcd_store *store, const struct ps_etcd_ca
     if (ps_etcd_transfer_start(&store->transport, transfer, &post, &course->why) != PS_OK)
         return REFUSED;
 
+    /* One silent endpoint must not use up the time for all of them: each attempt has a limit of its
+     * own besides the call's deadline. */
     uint64_t until = ps_deadline_after(store->clock, store->request_ms);
     if (until > call->deadline_ms)
         until = call->deadline_ms;
@@ -91,6 +103,8 @@ static enum outcome attempt(struct ps_etcd_store *store, const struct ps_etcd_ca
     }
     const char *reason =
         transfer->state == PS_ETCD_RUNNING ? "no answer in time" : transfer->reason;
+    /* Stopped in any case, and the state is asked for only now: a reply that came in the last
+     * moment counts. */
     enum ps_etcd_transfer_state state = ps_etcd_transfer_stop(&store->transport, transfer);
     if (state == PS_ETCD_ENDED)
         return judge_reply(store, course);
@@ -103,6 +117,8 @@ static enum outcome attempt(struct ps_etcd_store *store, const struct ps_etcd_ca
     return UNSURE;
 }
 
+/* etcd answers errors in several forms (etcd_reply_error.c). A definite no ends the call. One that
+ * leaves open what happened ("request timed out" may be committed) is UNSURE like silence. */
 static enum outcome judge_reply(struct ps_etcd_store *store, struct course *course)
 {
     struct ps_etcd_error answer;
@@ -111,6 +127,8 @@ static enum outcome judge_reply(struct ps_etcd_store *store, struct course *cour
         return ANSWERED;
     enum ps_status status = answer.meaning == PS_ETCD_UNKNOWN ? PS_ERR_UNAVAILABLE : answer.status;
     (void)ps_fail(&course->why, status, "%s: %s", store->endpoints[store->endpoint], answer.text);
+    /* A token expires or etcd restarts: one new token for each call. A second refusal is about the
+     * user. */
     if (answer.meaning == PS_ETCD_AUTHENTICATE)
         return store->user == NULL || course->authenticated ? REFUSED : NEEDS_TOKEN;
     if (answer.meaning != PS_ETCD_UNKNOWN)
@@ -119,7 +137,11 @@ static enum outcome judge_reply(struct ps_etcd_store *store, struct course *cour
     return UNSURE;
 }
 
-/* Notes how an attempt ended and says whether there is another one. */
+/* Notes how an attempt ended and says whether there is another one. The endpoint moves on after
+ * every failure and stays where it is otherwise, so later calls begin at the one that answered
+ * last. Endpoints that refuse connections are each tried once; repeatable questions go round twice
+ * at most when they fail fast, so that a broken cluster is not asked in a busy loop until the
+ * deadline. */
 static bool next_attempt(struct ps_etcd_store *store, const struct ps_etcd_call *call,
                          enum outcome outcome, struct course *course)
 {
@@ -135,6 +157,8 @@ static bool next_attempt(struct ps_etcd_store *store, const struct ps_etcd_call 
     return call->effect != PS_ETCD_ONCE && course->unsure < 2 * store->endpoint_count;
 }
 
+/* A read has no effect that could be unknown: with time left it is "unavailable", and TIMEOUT only
+ * says that the time is over. */
 static enum ps_status give_up(const struct ps_etcd_store *store, const struct ps_etcd_call *call,
                               const struct course *course, struct ps_error *error)
 {
@@ -153,7 +177,9 @@ enum ps_status ps_etcd_settle_token(struct ps_etcd_store *store, uint64_t deadli
     return authenticate(store, deadline_ms, error);
 }
 
-/* An etcd without authentication says so: then no token is wanted until it asks for one. */
+/* An etcd without authentication says so: then no token is wanted until it asks for one, and a user
+ * given in the options does no harm. The password is wiped from every buffer that it went
+ * through. */
 static enum ps_status authenticate(struct ps_etcd_store *store, uint64_t deadline_ms,
                                    struct ps_error *error)
 {
@@ -186,6 +212,7 @@ static enum ps_status authenticate(struct ps_etcd_store *store, uint64_t deadlin
     return status == PS_OK ? PS_OK : ps_fail(error, status, "%s", why.text);
 }
 
+/* The next call fetches another one. */
 void ps_etcd_forget_token(struct ps_etcd_store *store)
 {
     ps_release(store->memory, store->token);
@@ -200,6 +227,8 @@ struct ps_bytes ps_etcd_reply_of(const struct ps_etcd_transfer *transfer)
 
 void ps_etcd_run(struct ps_etcd_store *store, uint64_t wait_ms)
 {
+    /* Every wait also serves the watch: its lines are taken as they come, whichever call is
+     * waiting, so that its buffer stays small. */
     ps_etcd_transport_run(&store->transport, wait_ms);
     ps_etcd_watch_scan(store);
 }

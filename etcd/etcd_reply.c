@@ -1,4 +1,9 @@
-/* The JSON replies. Fields that are zero, false or empty are absent in them. */
+/* The JSON replies of etcd's gRPC gateway. By the rules of protobuf's JSON mapping, fields that are
+ * zero, false or empty are absent, 64-bit numbers are strings, and keys and values are base64.
+ *
+ * A reply may come from anything that listens at the configured address. Everything is therefore
+ * checked, and what does not look like etcd's answer is BAD_INPUT, which kv_etcd.c translates into
+ * "unavailable" or "unknown", depending on what was asked. */
 #include "etcd/etcd_reply.h"
 
 #include "base/base64.h"
@@ -23,6 +28,7 @@ static enum ps_status read_transaction(const struct ps_json *document, bool *don
                                        int64_t *revision, struct ps_error *error);
 static enum ps_status malformed(const char *what, struct ps_error *error);
 
+/* Filled in a local: on failure the caller's struct stays as it was. */
 enum ps_status ps_etcd_reply_range(struct ps_bytes reply, const struct ps_allocator *memory,
                                    struct ps_kv_entries *entries, struct ps_error *error)
 {
@@ -44,6 +50,8 @@ static enum ps_status read_entries(const struct ps_json *document,
                                    struct ps_error *error)
 {
     int64_t revision = 0;
+    /* Every answer of etcd has a revision; the watch begins behind it, so a reply without one is
+     * refused. */
     if (!read_int(ps_json_member(document, "header"), "revision", &revision))
         return malformed("no revision", error);
     const struct ps_json *items = ps_json_member(document, "kvs");
@@ -56,6 +64,8 @@ static enum ps_status read_entries(const struct ps_json *document,
     return PS_OK;
 }
 
+/* A key is used as a C string from here on: one with a zero byte, which etcd itself allows, would
+ * look like another key. */
 static enum ps_status read_entry(const struct ps_json *item, struct ps_kv_entries *entries,
                                  struct ps_error *error)
 {
@@ -80,7 +90,8 @@ static enum ps_status read_entry(const struct ps_json *item, struct ps_kv_entrie
     return status;
 }
 
-/* An absent member is empty. The bytes go back to `memory`. */
+/* Decodes a base64 member; an absent one is empty. The bytes go back to `memory`. One byte more is
+ * allocated, so that an empty value still has a pointer to release. */
 static enum ps_status decode(const struct ps_json *object, const char *name,
                              const struct ps_allocator *memory, struct ps_bytes *bytes,
                              struct ps_error *error)
@@ -118,6 +129,7 @@ static enum ps_status read_transaction(const struct ps_json *document, bool *don
     int64_t found = 0;
     if (!read_int(ps_json_member(document, "header"), "revision", &found))
         return malformed("no revision", error);
+    /* Absent means false: the compares did not hold, which is an answer and not an error. */
     bool succeeded = false;
     const struct ps_json *member = ps_json_member(document, "succeeded");
     if (member != NULL && !ps_json_bool_of(member, &succeeded))
@@ -127,6 +139,9 @@ static enum ps_status read_transaction(const struct ps_json *document, bool *don
     return PS_OK;
 }
 
+/* A lease that is gone is answered with TTL 0, which the mapping leaves out: a reply with an ID and
+ * without a TTL is the end of the lease, and a reply without an ID is not an answer to this
+ * question at all. */
 enum ps_status ps_etcd_reply_keep(struct ps_bytes reply, struct ps_error *error)
 {
     struct ps_json *document = NULL;
@@ -151,6 +166,7 @@ enum ps_status ps_etcd_reply_token(struct ps_bytes reply, const struct ps_alloca
     const char *text = ps_json_string(ps_json_member(document, "token"));
     enum ps_status status = PS_OK;
     char *copy = NULL;
+    /* The token goes into an HTTP header; a line break in it would begin another header. */
     if (text == NULL || text[0] == '\0' || strpbrk(text, "\r\n") != NULL)
         status = malformed("no token", error);
     else if ((copy = ps_copy_text(memory, text, strlen(text))) == NULL)
@@ -161,6 +177,9 @@ enum ps_status ps_etcd_reply_token(struct ps_bytes reply, const struct ps_alloca
     return status;
 }
 
+/* One line of the endless reply of a watch: that the watch was created, that something changed,
+ * that it is over. What changed is not read here: the caller reads the keys themselves, so a line
+ * that was lost or joined with another cannot mislead it. */
 enum ps_status ps_etcd_reply_watch(struct ps_bytes text, struct ps_etcd_watch_line *line,
                                    struct ps_error *error)
 {
@@ -169,6 +188,7 @@ enum ps_status ps_etcd_reply_watch(struct ps_bytes text, struct ps_etcd_watch_li
     *line = (struct ps_etcd_watch_line){0};
     const struct ps_json *result = ps_json_member(document, "result");
     enum ps_status status = PS_OK;
+    /* Errors within the stream come under HTTP status 200. */
     ps_etcd_error_of(document, 200, &line->error);
     if (line->error.meaning == PS_ETCD_FINE && !ps_json_is_object(result))
         status = malformed("a line of a watch", error);
@@ -183,6 +203,7 @@ enum ps_status ps_etcd_reply_watch(struct ps_bytes text, struct ps_etcd_watch_li
     return status;
 }
 
+/* All replies are objects; `{}` is one. */
 static enum ps_status parse(struct ps_bytes reply, struct ps_json **document,
                             struct ps_error *error)
 {

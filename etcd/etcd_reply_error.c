@@ -1,4 +1,9 @@
-/* From gRPC codes, HTTP statuses and etcd's words to what we do next. */
+/* From gRPC codes, HTTP statuses and etcd's words to what we do next.
+ *
+ * etcd is not consistent about codes: a stale token, for example, is reported in three different
+ * ways, depending on version and place. The words are those that etcd's own client in Go compares,
+ * so they are looked at first, the gRPC code second, the HTTP status last. What is not recognised
+ * is UNKNOWN: it may have happened. That errs on the side of reading back once too often. */
 #include "etcd/etcd_reply_error.h"
 
 #include "base/attributes.h"
@@ -6,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Words that say more than their code. */
+/* Words that say more than the code beside them. */
 struct phrase {
     const char *words;
     enum ps_etcd_meaning meaning;
@@ -30,6 +35,8 @@ static void judge_code(int64_t code, struct ps_etcd_error *error);
 static void judge_http(long http_status, struct ps_etcd_error *error);
 static void copy_words(const char *words, struct ps_etcd_error *error);
 
+/* A body that is not JSON is a proxy's or load balancer's page; then the HTTP status is all there
+ * is. */
 void ps_etcd_reply_error(struct ps_bytes reply, long http_status, struct ps_etcd_error *error)
 {
     struct ps_json *document = NULL;
@@ -46,11 +53,14 @@ void ps_etcd_error_of(const struct ps_json *document, long http_status, struct p
         judge_http(http_status, error);
         return;
     }
+    /* Two shapes: {"error": "...", "code": 14, "message": "..."} of a single reply, and {"error":
+     * {"grpc_code": 14, "message": "..."}} within a stream. */
     const struct ps_json *inner = ps_json_member(document, "error");
     const struct ps_json *holder = ps_json_is_object(inner) ? inner : document;
     int64_t code = 0;
     bool coded = ps_json_int_of(ps_json_member(holder, "grpc_code"), &code) ||
                  ps_json_int_of(ps_json_member(holder, "code"), &code);
+    /* The ordinary, good reply. */
     if (!coded && inner == NULL && http_status < 300) {
         return;
     }
@@ -66,9 +76,13 @@ void ps_etcd_error_of(const struct ps_json *document, long http_status, struct p
 void ps_etcd_error_of_text(const char *reason, struct ps_etcd_error *error)
 {
     *error = (struct ps_etcd_error){0};
+    /* A cancelled watch gives only a reason, no code: words that are not recognised count as
+     * UNAVAILABLE. */
     judge(14, reason == NULL ? "" : reason, error);
 }
 
+/* The gateway ends replies with a newline. strchr finds the NUL of its own list, hence the second
+ * test. */
 struct ps_bytes ps_etcd_trimmed(struct ps_bytes text)
 {
     while (text.size > 0 && strchr(" \t\r\n", (char)text.data[text.size - 1]) != NULL &&
@@ -90,7 +104,7 @@ static void judge(int64_t code, const char *words, struct ps_etcd_error *error)
     judge_code(code, error);
 }
 
-/* Codes of gRPC. Those that say that the request was judged and refused are definite; all others
+/* By the gRPC code. Codes that say that the request was judged and refused are definite; all others
  * leave open what happened: "request timed out" is UNAVAILABLE (14) and may be committed. */
 static void judge_code(int64_t code, struct ps_etcd_error *error)
 {
@@ -125,6 +139,7 @@ static void judge_code(int64_t code, struct ps_etcd_error *error)
     }
 }
 
+/* 404 and 405 come from something that is not etcd, or from an etcd without the v3 gateway. */
 static void judge_http(long http_status, struct ps_etcd_error *error)
 {
     (void)snprintf(error->text, sizeof error->text, "HTTP status %ld", http_status);
@@ -139,6 +154,7 @@ static void judge_http(long http_status, struct ps_etcd_error *error)
     }
 }
 
+/* For a log line: other bytes than printable ASCII might be control sequences of a terminal. */
 static void copy_words(const char *words, struct ps_etcd_error *error)
 {
     size_t size = 0;

@@ -1,4 +1,6 @@
-/* The JSON requests, one function each. */
+/* The JSON requests, one function each (etcd's api reference, v3). Keys and values are base64,
+ * 64-bit numbers are strings. A request that does not fit its buffer marks the buffer, which
+ * ps_etcd_call asks before it sends. */
 #include "etcd/etcd_request.h"
 
 #include "base/base64.h"
@@ -24,6 +26,8 @@ void ps_etcd_request_range(struct ps_buffer *body, const char *key, bool prefix)
     ps_json_end_object(&writer);
 }
 
+/* A read like any other, so that an answer proves that this endpoint can still reach a quorum; only
+ * the count comes back. */
 void ps_etcd_request_heartbeat(struct ps_buffer *body, const char *prefix)
 {
     struct ps_json_writer writer;
@@ -56,6 +60,7 @@ void ps_etcd_request_grant(struct ps_buffer *body, struct ps_kv_lease lease, uin
     struct ps_json_writer writer;
     ps_json_writer_init(&writer, body);
     ps_json_begin_object(&writer, NULL);
+    /* etcd counts in seconds. Rounded up: a lease must not end before its holder believes. */
     write_number(&writer, "TTL", (int64_t)((ttl_ms + 999) / 1000));
     write_number(&writer, "ID", lease.id);
     ps_json_end_object(&writer);
@@ -87,12 +92,14 @@ void ps_etcd_request_watch(struct ps_buffer *body, const char *prefix, int64_t r
     ps_json_begin_object(&writer, NULL);
     ps_json_begin_object(&writer, "create_request");
     write_range(&writer, prefix, true);
+    /* Without a revision the watch begins with the next change. */
     if (revision > 0)
         write_number(&writer, "start_revision", revision);
     ps_json_end_object(&writer);
     ps_json_end_object(&writer);
 }
 
+/* An absent key has revision 0 in etcd, so "must not exist" is a compare with 0. */
 static void write_compare(struct ps_json_writer *writer, const struct ps_kv_compare *compare)
 {
     bool created = compare->kind == PS_KV_CREATED_AT;
@@ -112,6 +119,7 @@ static void write_change(struct ps_json_writer *writer, const struct ps_kv_chang
     write_base64(writer, "key", ps_bytes_of_text(change->key));
     if (put)
         write_base64(writer, "value", change->value);
+    /* Without a lease the member is left out, and the key stays until it is deleted. */
     if (put && change->lease.id != 0)
         write_number(writer, "lease", change->lease.id);
     ps_json_end_object(writer);
@@ -125,7 +133,9 @@ static void write_range(struct ps_json_writer *writer, const char *key, bool pre
         write_range_end(writer, key);
 }
 
-/* The first key behind all that start with the prefix: its last byte plus one, carried. */
+/* The first key behind all that start with the prefix: its last byte plus one. A byte of 0xff
+ * cannot be raised, so it is dropped and the one before is raised. A prefix of nothing but 0xff
+ * ends with "\0", which etcd reads as "all keys from here on". */
 static void write_range_end(struct ps_json_writer *writer, const char *prefix)
 {
     uint8_t end[PS_KV_KEY_BYTES_MAX];
@@ -142,6 +152,7 @@ static void write_range_end(struct ps_json_writer *writer, const char *prefix)
     write_base64(writer, "range_end", (struct ps_bytes){&everything, 1});
 }
 
+/* A failed encoding marks the outer buffer: an empty key would be another request. */
 static void write_base64(struct ps_json_writer *writer, const char *name, struct ps_bytes bytes)
 {
     struct ps_buffer text;

@@ -1,4 +1,9 @@
-/* The one file that talks to libcurl. */
+/* The one file that talks to libcurl: its types and options appear nowhere else.
+ *
+ * All transfers of a store (a question, the watch, the watch's heartbeat) run on one multi handle,
+ * driven by whichever call is waiting; there is no thread. Besides the reply, a transfer reports
+ * one fact that decides everything above it: whether any byte of the request has left this
+ * process. */
 #include "etcd/etcd_transport.h"
 
 #include "base/assert.h"
@@ -8,7 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One wait of curl's; longer ones are cut into several. */
+/* One wait of curl's, which takes an int; longer ones are cut into several by the callers'
+ * loops. */
 #define WAIT_MS_MAX 60000
 
 static size_t give_request(char *buffer, size_t size, size_t count, void *context);
@@ -24,6 +30,7 @@ static bool was_sent(const struct ps_etcd_transfer *transfer);
 enum ps_status ps_etcd_transport_init(struct ps_etcd_transport *transport, struct ps_error *error)
 {
     transport->multi = NULL;
+    /* Counted by curl, so each store may call it. */
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return ps_fail(error, PS_ERR_NO_MEMORY, "libcurl does not start");
     transport->multi = curl_multi_init();
@@ -31,6 +38,8 @@ enum ps_status ps_etcd_transport_init(struct ps_etcd_transport *transport, struc
         curl_global_cleanup();
         return ps_fail(error, PS_ERR_NO_MEMORY, "libcurl gives no multi handle");
     }
+    /* Connections are kept for the next question. The bound is for a list of endpoints some of
+     * which come and go; failing to set it changes nothing that matters. */
     (void)curl_multi_setopt(transport->multi, CURLMOPT_MAXCONNECTS, 8L);
     return PS_OK;
 }
@@ -73,6 +82,8 @@ enum ps_status ps_etcd_transfer_start(struct ps_etcd_transport *transport,
                                       const struct ps_etcd_post *post, struct ps_error *error)
 {
     PS_ASSERT(transfer->state == PS_ETCD_IDLE);
+    /* The body is copied: curl may ask for it again after a connection that was kept turned out to
+     * be dead. */
     transfer->request_offset = 0;
     transfer->http_status = 0;
     transfer->reason[0] = '\0';
@@ -87,6 +98,9 @@ enum ps_status ps_etcd_transfer_start(struct ps_etcd_transport *transport,
     return PS_OK;
 }
 
+/* "Expect:" without a value turns off curl's habit of asking first whether a body is welcome, which
+ * costs a second with servers that do not answer the question. "hasleader" makes etcd end a watch
+ * on a member that has lost its quorum, instead of keeping it silent. */
 static enum ps_status set_headers(struct ps_etcd_transfer *transfer,
                                   const struct ps_etcd_post *post)
 {
@@ -113,7 +127,10 @@ static bool add_header(struct ps_etcd_transfer *transfer, const char *line)
     return true;
 }
 
-/* No proxy from the environment, no redirects, no signals: the endpoint given is the one asked. */
+/* No proxy from the environment, no redirects, no signals: the endpoint given is the one that is
+ * asked. An HTTP proxy meant for other programs would see the password. HTTP/1.1 keeps the watch's
+ * stream and the questions on connections of their own, so that a question is not queued behind the
+ * stream. Keep-alive probes notice a peer that vanished without closing. */
 static enum ps_status set_options(struct ps_etcd_transfer *transfer,
                                   const struct ps_etcd_post *post)
 {
@@ -143,6 +160,7 @@ static enum ps_status set_options(struct ps_etcd_transfer *transfer,
     return failed ? PS_ERR_NO_MEMORY : PS_OK;
 }
 
+/* curl takes the body in pieces of its own size. */
 static size_t give_request(char *buffer, size_t size, size_t count, void *context)
 {
     struct ps_etcd_transfer *transfer = context;
@@ -154,7 +172,8 @@ static size_t give_request(char *buffer, size_t size, size_t count, void *contex
     return part;
 }
 
-/* Less than what was offered ends the transfer: too long, or no memory. */
+/* Taking less than was offered ends the transfer: the reply is too long, or there is no memory for
+ * it. */
 static size_t take_reply(char *data, size_t size, size_t count, void *context)
 {
     struct ps_etcd_transfer *transfer = context;
@@ -162,6 +181,8 @@ static size_t take_reply(char *data, size_t size, size_t count, void *context)
     return transfer->reply.failed ? 0 : size * count;
 }
 
+/* A transfer that still runs is broken off: BROKEN when bytes of it were sent, so that what it
+ * asked for may have happened, NOT_SENT otherwise. */
 enum ps_etcd_transfer_state ps_etcd_transfer_stop(struct ps_etcd_transport *transport,
                                                   struct ps_etcd_transfer *transfer)
 {
@@ -176,6 +197,8 @@ enum ps_etcd_transfer_state ps_etcd_transfer_stop(struct ps_etcd_transport *tran
     return last;
 }
 
+/* Works on what can go on at once and waits only if no transfer has ended by that. One wait at
+ * most: the caller looks at its own conditions (deadline, interruption) in between. */
 void ps_etcd_transport_run(struct ps_etcd_transport *transport, uint64_t wait_ms)
 {
     int running = 0;
@@ -188,6 +211,7 @@ void ps_etcd_transport_run(struct ps_etcd_transport *transport, uint64_t wait_ms
         (void)curl_multi_perform(transport->multi, &running);
         message = curl_multi_info_read(transport->multi, &messages);
     }
+    /* Several transfers may have ended by one wait. */
     while (message != NULL) {
         void *transfer = NULL;
         if (message->msg == CURLMSG_DONE &&
@@ -211,7 +235,8 @@ static void finish(struct ps_etcd_transfer *transfer, CURLcode code)
     transfer->state = was_sent(transfer) ? PS_ETCD_BROKEN : PS_ETCD_NOT_SENT;
 }
 
-/* Whether a single byte of the request has left us. */
+/* Whether a single byte of the request has left us. When curl does not say, the answer is yes: the
+ * careful one. */
 static bool was_sent(const struct ps_etcd_transfer *transfer)
 {
     long request_size = 0;
@@ -220,6 +245,7 @@ static bool was_sent(const struct ps_etcd_transfer *transfer)
     return request_size > 0;
 }
 
+/* The one call of this file that other threads may make; curl allows it for this function alone. */
 void ps_etcd_transport_wake(struct ps_etcd_transport *transport)
 {
     (void)curl_multi_wakeup(transport->multi);

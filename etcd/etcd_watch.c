@@ -1,4 +1,10 @@
-/* The watch of kv_etcd.c: a POST whose reply never ends, and the heartbeat beside it. */
+/* The watch of kv_etcd.c: a POST whose reply never ends, and the heartbeat beside it.
+ *
+ * A stream that is silent may be idle or dead, and TCP takes minutes to tell. So after a while
+ * without a line a small question is sent to the same endpoint; if that is not answered in time,
+ * the watch is broken and the caller opens another one elsewhere. Lines only say that something
+ * under the prefix changed: the caller reads the keys again, so nothing is lost by joining several
+ * changes into one. */
 #include "etcd/etcd_store.h"
 
 #include "base/assert.h"
@@ -32,6 +38,8 @@ void ps_etcd_watch_fini(struct ps_etcd_store *store)
     ps_etcd_transfer_fini(&store->watch.heartbeat);
 }
 
+/* Also the way in which every attempt to open begins: the flags of the former watch must not be
+ * taken for those of the new one. */
 void ps_etcd_watch_close(struct ps_etcd_store *store)
 {
     struct ps_etcd_watch *watch = &store->watch;
@@ -44,7 +52,9 @@ void ps_etcd_watch_close(struct ps_etcd_store *store)
     watch->broken = PS_OK;
 }
 
-/* Each endpoint once; one that wants a new token twice. */
+/* Tries each endpoint once, and once more where a new token is wanted. Returns when etcd has
+ * confirmed the watch: only from then on is no change missed. A compacted revision ends the
+ * attempts, since every endpoint would say the same; the caller has to read everything anew. */
 enum ps_status ps_etcd_watch_open(struct ps_etcd_store *store, const char *prefix, int64_t revision,
                                   uint64_t deadline_ms, struct ps_error *error)
 {
@@ -67,6 +77,7 @@ enum ps_status ps_etcd_watch_open(struct ps_etcd_store *store, const char *prefi
                       watch->broken == PS_OK ? "no answer in time" : watch->reason);
         if (watch->broken == PS_ERR_CONFLICT)
             break;
+        /* Not counted as a failure of the endpoint. */
         if (watch->wants_token && store->user != NULL && !authenticated) {
             authenticated = true;
             ps_etcd_forget_token(store);
@@ -87,6 +98,7 @@ static enum ps_status start_stream(struct ps_etcd_store *store, const char *pref
 {
     struct ps_etcd_watch *watch = &store->watch;
     size_t prefix_size = strlen(prefix);
+    /* The prefix is kept for the heartbeat, which reads what is watched. */
     PS_ASSERT(prefix_size < sizeof watch->prefix);
     memcpy(watch->prefix, prefix, prefix_size + 1);
     watch->endpoint = store->endpoint;
@@ -110,6 +122,7 @@ static enum ps_status start_stream(struct ps_etcd_store *store, const char *pref
     return status;
 }
 
+/* An endpoint that takes the request and says nothing gets as long as any other question. */
 static void wait_created(struct ps_etcd_store *store, uint64_t deadline_ms)
 {
     struct ps_etcd_watch *watch = &store->watch;
@@ -123,6 +136,8 @@ static void wait_created(struct ps_etcd_store *store, uint64_t deadline_ms)
     }
 }
 
+/* Takes what has come, whoever waited for it (ps_etcd_run). When the stream has ended, what it left
+ * tells whether etcd refused the watch or merely closed it. */
 void ps_etcd_watch_scan(struct ps_etcd_store *store)
 {
     struct ps_etcd_watch *watch = &store->watch;
@@ -144,6 +159,8 @@ void ps_etcd_watch_scan(struct ps_etcd_store *store)
                 last.text[0] != '\0' ? last.text : "the stream ended");
 }
 
+/* Whole lines are taken; the beginning of the next one stays, moved to the front, so that the
+ * buffer's bound applies to a line and not to the life of the watch. */
 static void take_lines(struct ps_etcd_watch *watch)
 {
     struct ps_buffer *reply = &watch->stream.reply;
@@ -165,6 +182,7 @@ static void take_lines(struct ps_etcd_watch *watch)
     ps_buffer_rewind(reply, rest);
 }
 
+/* A line that cannot be read breaks the watch: it may have been the one that announced a change. */
 static void take_line(struct ps_etcd_watch *watch, struct ps_bytes text)
 {
     struct ps_etcd_watch_line line;
@@ -189,6 +207,8 @@ static void take_line(struct ps_etcd_watch *watch, struct ps_bytes text)
     watch->changed = watch->changed || line.changed;
 }
 
+/* The watch is closed later, by whoever waits for it: a transfer must not be stopped from within
+ * the scanning of its own reply. */
 static void break_watch(struct ps_etcd_watch *watch, enum ps_status status, const char *reason)
 {
     watch->broken = status;
@@ -202,7 +222,9 @@ enum ps_status ps_etcd_watch_wait(struct ps_etcd_store *store, uint64_t deadline
     struct ps_etcd_watch *watch = &store->watch;
     if (!watch->open)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "no watch is open");
+    /* First what is there already: an old change is reported before anything is waited for. */
     ps_etcd_run(store, 0);
+    /* A change wins over a break: lines that came before the stream ended still count. */
     for (;;) {
         check_heartbeat(store);
         if (watch->changed) {
@@ -234,6 +256,8 @@ static uint64_t next_check_ms(const struct ps_etcd_store *store)
     return (asking ? watch->asked_ms : watch->heard_ms) + store->request_ms;
 }
 
+/* One heartbeat at a time, to the endpoint of the watch. Its silence condemns the stream and moves
+ * the store on to the next endpoint, since this one would be silent to other questions too. */
 static void check_heartbeat(struct ps_etcd_store *store)
 {
     struct ps_etcd_watch *watch = &store->watch;
@@ -277,12 +301,14 @@ static void start_heartbeat(struct ps_etcd_store *store)
         status = ps_etcd_transfer_start(&store->transport, &watch->heartbeat, &post, NULL);
     }
     ps_buffer_fini(&body);
+    /* Counted from when it was sent, also if it could not be sent. */
     watch->asked_ms = ps_now_ms(store->clock);
     if (status != PS_OK)
         break_watch(watch, status, "no memory for a heartbeat");
 }
 
-/* Any answer but a failure of the server itself shows that it is there; a refused token too. */
+/* Any answer but a failure of the server itself shows that it is there; a refused token does,
+ * too. */
 static void end_heartbeat(struct ps_etcd_store *store)
 {
     struct ps_etcd_watch *watch = &store->watch;

@@ -1,4 +1,6 @@
-/* What all stores have in common: the check of arguments, the dispatch, the release of results. */
+/* What all stores have in common: the check of arguments, the dispatch, the release of results.
+ * Bounds are checked here, so that the three stores refuse the same things in the same words, and a
+ * program tried with one of them behaves alike with the others. */
 #include "etcd/kv.h"
 
 #include "base/assert.h"
@@ -42,6 +44,8 @@ enum ps_status ps_kv_lease_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t dea
     return kv->methods->lease_grant(kv, ttl_ms, deadline_ms, lease, error);
 }
 
+/* Lease 0 is "no lease" and can neither be kept nor be revoked; asking etcd about it would create
+ * noise in its log. */
 enum ps_status ps_kv_lease_keep(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
                                 struct ps_error *error)
 {
@@ -90,6 +94,7 @@ void ps_kv_destroy(struct ps_kv *kv)
         kv->methods->destroy(kv);
 }
 
+/* A zeroed struct has no allocator and nothing to give back. */
 void ps_kv_entries_release(struct ps_kv_entries *entries)
 {
     PS_ASSERT(entries != NULL);
@@ -113,6 +118,7 @@ static enum ps_status check_key(const char *key, struct ps_error *error)
     return PS_OK;
 }
 
+/* etcd's own limits are higher; these keep a request far below its 1.5 MiB. */
 static enum ps_status check_transaction(const struct ps_kv_transaction *transaction,
                                         struct ps_error *error)
 {
@@ -135,6 +141,9 @@ static enum ps_status check_change(const struct ps_kv_transaction *transaction, 
     if (change->value.size > PS_KV_VALUE_BYTES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%s: a value of %zu bytes", change->key,
                        change->value.size);
+    /* etcd refuses a transaction that puts a key twice. The others would have to define an order;
+     * refusing is simpler and costs nobody anything. At most 16 changes: a square of that is
+     * nothing. */
     for (size_t j = 0; j < i; j++)
         if (strcmp(transaction->changes[j].key, change->key) == 0)
             return ps_fail(error, PS_ERR_BAD_INPUT, "%s is changed twice", change->key);

@@ -1,10 +1,12 @@
-/* Copies keys and values into the result of a read. */
+/* Copies keys and values into the result of a read. A NUL goes behind each (ps_copy_text), so that
+ * values which are text can be used as such. */
 #include "etcd/kv_entries.h"
 
 enum ps_status ps_kv_entries_make(struct ps_kv_entries *entries, const struct ps_allocator *memory,
                                   size_t capacity, struct ps_error *error)
 {
     *entries = (struct ps_kv_entries){.memory = memory};
+    /* No keys, no array: entries->entries stays NULL. */
     if (capacity == 0)
         return PS_OK;
     entries->entries = ps_zeroed_array(memory, capacity, sizeof *entries->entries);
@@ -24,6 +26,7 @@ enum ps_status ps_kv_entries_add(struct ps_kv_entries *entries, struct ps_bytes 
         ps_release(entries->memory, value_copy);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no room for a key and its value");
     }
+    /* The caller has made room for as many as it adds. */
     facts.key = key_copy;
     facts.value = (uint8_t *)value_copy;
     facts.value_size = value.size;

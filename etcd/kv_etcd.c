@@ -1,4 +1,10 @@
-/* etcd's HTTP/JSON gateway behind the store interface. */
+/* etcd's HTTP/JSON gateway behind the store interface: one function per method, each made of a
+ * request (etcd_request.c), a call (etcd_call.c) and a reply (etcd_reply.c).
+ *
+ * Each method names the effect of its question, by which the call knows whether it may ask again. A
+ * read changes nothing; granting, keeping and revoking a lease may be repeated, because the lease's
+ * id is chosen here; a transaction is sent once, and its caller reads back when the answer is
+ * lost. */
 #include "etcd/etcd_store.h"
 
 #include "base/assert.h"
@@ -9,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* An endpoint that is silent for so long is left for the next one. Leases last several times as
+ * long, so there is time for all of them. */
 #define REQUEST_MS_DEFAULT 2000
 
 static enum ps_status parse_endpoints(struct ps_etcd_store *store, const char *endpoints,
@@ -65,6 +73,7 @@ enum ps_status ps_kv_etcd_open(const struct ps_kv_etcd_options *options, struct 
     store->clock = options->clock;
     store->request_ms = options->request_ms > 0 ? options->request_ms : REQUEST_MS_DEFAULT;
     atomic_init(&store->interrupted, false);
+    /* etcd_destroy copes with any part that was not made: the struct is zeroed. */
     enum ps_status status = start(store, options, error);
     if (status != PS_OK) {
         etcd_destroy(&store->base);
@@ -74,6 +83,8 @@ enum ps_status ps_kv_etcd_open(const struct ps_kv_etcd_options *options, struct 
     return PS_OK;
 }
 
+/* Nothing is asked yet: a store is open although no endpoint answers, and the first call says
+ * so. */
 static enum ps_status start(struct ps_etcd_store *store, const struct ps_kv_etcd_options *options,
                             struct ps_error *error)
 {
@@ -90,6 +101,8 @@ static void etcd_destroy(struct ps_kv *kv)
     ps_etcd_watch_fini(store);
     ps_etcd_transfer_fini(&store->request);
     ps_etcd_transport_fini(&store->transport);
+    /* Wiped with explicit_bzero, which the compiler may not leave out as it may a memset before a
+     * release. */
     if (store->password != NULL)
         explicit_bzero(store->password, strlen(store->password));
     ps_release(store->memory, store->user);
@@ -98,6 +111,8 @@ static void etcd_destroy(struct ps_kv *kv)
     ps_release(store->memory, store);
 }
 
+/* "host:port,host:port": spaces and empty entries are tolerated, since such lists are written by
+ * hand and by templates. */
 static enum ps_status parse_endpoints(struct ps_etcd_store *store, const char *endpoints,
                                       struct ps_error *error)
 {
@@ -118,7 +133,9 @@ static enum ps_status parse_endpoints(struct ps_etcd_store *store, const char *e
     return PS_OK;
 }
 
-/* "host:port" is taken for "http://host:port"; slashes and spaces at the end are dropped. */
+/* "host:port" is taken for "http://host:port"; slashes and spaces at the end are dropped. Only
+ * characters of a host, a port and an IPv6 address are let through: a path, a query or a user in it
+ * would change what is asked of whom. */
 static enum ps_status add_endpoint(struct ps_etcd_store *store, struct ps_bytes text,
                                    struct ps_error *error)
 {
@@ -147,6 +164,7 @@ static enum ps_status add_endpoint(struct ps_etcd_store *store, struct ps_bytes 
     return PS_OK;
 }
 
+/* Copied, because a token may have to be fetched again at any later time. */
 static enum ps_status copy_credentials(struct ps_etcd_store *store,
                                        const struct ps_kv_etcd_options *options,
                                        struct ps_error *error)
@@ -161,7 +179,8 @@ static enum ps_status copy_credentials(struct ps_etcd_store *store,
     return PS_OK;
 }
 
-/* Releases the body. */
+/* Asks, and releases the body whatever comes of it. The reply stays in the store's transfer until
+ * the next question. */
 static enum ps_status ask(struct ps_etcd_store *store, const char *path, struct ps_buffer *body,
                           enum ps_etcd_effect effect, uint64_t deadline_ms, struct ps_error *error)
 {
@@ -179,7 +198,8 @@ static enum ps_status ask(struct ps_etcd_store *store, const char *path, struct 
     return status;
 }
 
-/* A reply that makes no sense says nothing about what was done. */
+/* A reply that makes no sense says nothing about what was done, so the status depends on what was
+ * asked: "unavailable" for a read, "unknown" for a write. */
 static enum ps_status nonsense(enum ps_status status, struct ps_error *error)
 {
     return ps_fail(error, status, "an answer that is not etcd's");
@@ -213,13 +233,16 @@ static enum ps_status etcd_commit(struct ps_kv *kv, const struct ps_kv_transacti
     return status == PS_OK ? PS_OK : nonsense(PS_ERR_TIMEOUT, error);
 }
 
-/* "Already exists" answers a repetition whose first answer was lost: the id is ours alone. */
+/* The id of the lease is random and ours, instead of one that etcd chooses: a grant whose answer
+ * was lost is repeated with the same id, and "already exists" then means that the first one was
+ * made. With etcd's own ids each repetition would leave a lease behind that nobody knows of. */
 static enum ps_status etcd_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t deadline_ms,
                                  struct ps_kv_lease *lease, struct ps_error *error)
 {
     struct ps_etcd_store *store = (struct ps_etcd_store *)kv;
     uint64_t number = 0;
     ps_random_system(&number, sizeof number);
+    /* Positive, as etcd wants it, and never 0, which means "no lease". */
     const struct ps_kv_lease fresh = {(int64_t)(number >> 1 | 1)};
     struct ps_buffer body;
     ps_buffer_init(&body, store->memory, PS_ETCD_REQUEST_BYTES_MAX);
@@ -244,6 +267,7 @@ static enum ps_status etcd_keep(struct ps_kv *kv, struct ps_kv_lease lease, uint
     return status == PS_ERR_BAD_INPUT ? nonsense(PS_ERR_TIMEOUT, error) : status;
 }
 
+/* A lease that is gone is what was wanted. */
 static enum ps_status etcd_revoke(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
                                   struct ps_error *error)
 {
@@ -268,6 +292,7 @@ static enum ps_status etcd_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bo
     return ps_etcd_watch_wait((struct ps_etcd_store *)kv, deadline_ms, changed, error);
 }
 
+/* The flag first, then the wake-up: the waiting thread looks at the flag after every wait. */
 static void etcd_interrupt(struct ps_kv *kv)
 {
     struct ps_etcd_store *store = (struct ps_etcd_store *)kv;

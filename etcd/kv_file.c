@@ -1,5 +1,11 @@
-/* A store in a folder: each call locks, reads the file, does its work in a table, and replaces the
- * file when something changed. The file is small (a few keys per server), so this is quick. */
+/* A store in a folder, for servers of one machine: each call takes a lock, reads the file, does its
+ * work in a table, and replaces the file when something changed. The file is small (a few keys per
+ * server), so this is quick, and a process that dies at any point leaves a whole file and no lock.
+ *
+ * Leases end by time, as in etcd, and also at once when their process is gone: the process that was
+ * granted a lease holds a lock on one byte of "store.alive" for as long as it lives
+ * (kv_file_guard.c), and whoever looks next ends the leases whose byte nobody holds. Watching is
+ * inotify on the folder, into which every change renames a new file. */
 #include "etcd/kv_table.h"
 
 #include "base/assert.h"
@@ -85,6 +91,8 @@ enum ps_status ps_kv_file_open(const char *folder, const struct ps_clock *clock,
     return ps_kv_file_open_on(ps_files_real(), folder, clock, memory, kv, error);
 }
 
+/* Locks and guards always work on the real file system, since they are the kernel's; only the
+ * content goes through `files`, so that tests can fail its writes. */
 enum ps_status ps_kv_file_open_on(const struct ps_files *files, const char *folder,
                                   const struct ps_clock *clock, const struct ps_allocator *memory,
                                   struct ps_kv **kv, struct ps_error *error)
@@ -112,6 +120,7 @@ enum ps_status ps_kv_file_open_on(const struct ps_files *files, const char *fold
 static enum ps_status start(struct file_store *store, const char *folder, struct ps_error *error)
 {
     size_t size = strlen(folder);
+    /* "store.lock" and "store.alive" are the longest names put behind the folder. */
     if (size == 0 || size > PATH_BYTES - sizeof "/store.lock")
         return ps_fail(error, PS_ERR_BAD_INPUT, "a folder's name of %zu bytes", size);
     memcpy(store->folder, folder, size + 1);
@@ -136,7 +145,9 @@ static void file_destroy(struct ps_kv *kv)
     ps_release(store->memory, store);
 }
 
-/* On PS_OK the table holds the content without leases that are over; `end` must follow. */
+/* Every call begins so: take the lock, read the file, end the leases that are over. On PS_OK the
+ * table holds the content as of now, and `end` must follow. What has expired is saved at once, so
+ * that a watch of another process sees the file change. */
 static enum ps_status begin(struct file_store *store, uint64_t deadline_ms, struct ps_error *error)
 {
     PS_TRY(
@@ -146,6 +157,7 @@ static enum ps_status begin(struct file_store *store, uint64_t deadline_ms, stru
     bool changed = false;
     if (status == PS_OK)
         changed = ps_kv_table_expire(&store->table, ps_now_ms(store->clock));
+    /* bury_dead first: it must run even if the time alone has changed something. */
     if (status == PS_OK && (bury_dead(store) || changed))
         status = save(store, error);
     if (status != PS_OK)
@@ -153,7 +165,9 @@ static enum ps_status begin(struct file_store *store, uint64_t deadline_ms, stru
     return status;
 }
 
-/* Ends the leases of processes that are gone; true when there were some. */
+/* Ends the leases of processes that are gone; true when there were some. A server that was killed
+ * is so replaced at once and not after its lease's time. Leases that are not guarded end by time
+ * alone. */
 static bool bury_dead(struct file_store *store)
 {
     bool changed = false;
@@ -164,6 +178,7 @@ static bool bury_dead(struct file_store *store)
             i++;
             continue;
         }
+        /* Revoking moves the others down, so the index stays. */
         bool revoked = ps_kv_table_revoke(&store->table, (struct ps_kv_lease){lease->id});
         PS_ASSERT(revoked);
         changed = true;
@@ -171,6 +186,8 @@ static bool bury_dead(struct file_store *store)
     return changed;
 }
 
+/* No file is an empty store. A damaged one is refused and left in place for people to look at; a
+ * store that began anew would let two owners have one shard. */
 static enum ps_status load(struct file_store *store, struct ps_error *error)
 {
     uint8_t *content = NULL;
@@ -191,6 +208,8 @@ static enum ps_status load(struct file_store *store, struct ps_error *error)
     return PS_OK;
 }
 
+/* Checked before it is written and again after it is read (load): whichever side is wrong is
+ * known. */
 static enum ps_status save(struct file_store *store, struct ps_error *error)
 {
     ps_kv_table_check(&store->table);
@@ -228,6 +247,7 @@ static enum ps_status file_commit(struct ps_kv *kv, const struct ps_kv_transacti
                                   struct ps_error *error)
 {
     struct file_store *store = (struct file_store *)kv;
+    /* Keys are JSON texts in the file. etcd takes any bytes, but no key of ours has others. */
     for (size_t i = 0; i < transaction->change_count; i++)
         if (!ps_utf8_valid(ps_bytes_of_text(transaction->changes[i].key)))
             return ps_fail(error, PS_ERR_BAD_INPUT, "a key that is not UTF-8");
@@ -236,6 +256,7 @@ static enum ps_status file_commit(struct ps_kv *kv, const struct ps_kv_transacti
     int64_t reached = 0;
     int64_t before = store->table.revision;
     enum ps_status status = ps_kv_table_commit(&store->table, transaction, &held, &reached, error);
+    /* Compares that do not hold, and deletions of what is not there, leave the file alone. */
     if (status == PS_OK && store->table.revision != before)
         status = save(store, error);
     end(store);
@@ -246,6 +267,8 @@ static enum ps_status file_commit(struct ps_kv *kv, const struct ps_kv_transacti
     return status;
 }
 
+/* The byte is held before the file says so: in the other order, another process could take the
+ * lease for dead in between. A lock that cannot be had leaves a lease that ends by time only. */
 static enum ps_status file_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t deadline_ms,
                                  struct ps_kv_lease *lease, struct ps_error *error)
 {
@@ -307,7 +330,8 @@ static enum ps_status file_watch_open(struct ps_kv *kv, const char *prefix, int6
     store->replacements = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (store->replacements < 0)
         return ps_fail(error, PS_ERR_IO, "inotify: %s", strerror(errno));
-    /* Who dies closes what it held its leases by. */
+    /* A process that dies closes the file by which it held its leases, which is as good as a
+     * change: the watch looks again and finds the dead. */
     if (inotify_add_watch(store->replacements, store->folder, IN_MOVED_TO) < 0 ||
         inotify_add_watch(store->replacements, store->guard_path, IN_CLOSE_WRITE) < 0) {
         enum ps_status status =
@@ -327,7 +351,9 @@ static void close_watch(struct file_store *store)
     store->replacements = -1;
 }
 
-/* `budget_ms` shrinks with what was waited for, so that a clock which stands still ends it too. */
+/* Looks, then waits for the next event or the next lease to expire, whichever comes first.
+ * `budget_ms` shrinks with what was really waited for, so that a clock which stands still (a
+ * test's) ends the wait, too. */
 static enum ps_status file_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bool *changed,
                                       struct ps_error *error)
 {
@@ -336,6 +362,8 @@ static enum ps_status file_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bo
         return ps_fail(error, PS_ERR_UNAVAILABLE, "no watch is open");
     uint64_t budget_ms = ps_time_left_ms(store->clock, deadline_ms);
     bool interrupted = false;
+    /* Takes the events that are there already, before the file is read: an event that comes
+     * afterwards is then about something that this look may have missed. */
     (void)wait_for_news(store, 0, &interrupted);
     for (;;) {
         uint64_t next_expiry_ms = PS_DEADLINE_NEVER;
@@ -353,7 +381,8 @@ static enum ps_status file_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bo
     }
 }
 
-/* Reads the store and says whether the watch has something to report. */
+/* Reads the store and says whether the watch has something to report. What was looked at is not
+ * reported again, whether it concerned the prefix or not. */
 static enum ps_status look(struct file_store *store, uint64_t deadline_ms, bool *changed,
                            uint64_t *next_expiry_ms, struct ps_error *error)
 {
@@ -367,7 +396,8 @@ static enum ps_status look(struct file_store *store, uint64_t deadline_ms, bool 
     return status;
 }
 
-/* Waits until the file is replaced or the wait is interrupted; false when neither happened. */
+/* Waits until the file is replaced or the wait is interrupted; false when neither happened. All
+ * queued events are taken at once: they say "look", and one look serves them all. */
 static bool wait_for_news(struct file_store *store, uint64_t wait_ms, bool *interrupted)
 {
     struct pollfd either[] = {{store->replacements, POLLIN, 0}, {store->interruptions, POLLIN, 0}};
@@ -383,6 +413,8 @@ static bool wait_for_news(struct file_store *store, uint64_t wait_ms, bool *inte
     return true;
 }
 
+/* An eventfd may be written by any thread. A full counter means that an interruption is pending
+ * already. */
 static void file_interrupt(struct ps_kv *kv)
 {
     struct file_store *store = (struct file_store *)kv;

@@ -1,5 +1,10 @@
 /* Locks of open file descriptions (fcntl F_OFD_SETLK): they belong to the descriptor, not to the
- * process, so that two stores of one process are two owners. */
+ * process, so that two stores of one process are two owners. The kernel gives them up when the last
+ * descriptor is closed, by whatever death, which is the one proof of a process's end that needs no
+ * timeout.
+ *
+ * Byte number `lease` of the file stands for that lease. The file itself stays empty: locks reach
+ * beyond its end. */
 #include "etcd/kv_file_guard.h"
 
 #include "base/assert.h"
@@ -15,6 +20,8 @@ enum ps_status ps_kv_file_guard_open(struct ps_kv_file_guard *guard, const char 
                                      struct ps_error *error)
 {
     *guard = (struct ps_kv_file_guard){-1, -1};
+    /* Two descriptions: asking with the one that holds a lock would never find that lock, as no
+     * description conflicts with itself, and our own leases would look dead. */
     guard->holder = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
     if (guard->holder >= 0)
         guard->prober = open(path, O_RDONLY | O_CLOEXEC);
@@ -41,6 +48,7 @@ bool ps_kv_file_guard_hold(struct ps_kv_file_guard *guard, int64_t lease)
 
 void ps_kv_file_guard_let_go(struct ps_kv_file_guard *guard, int64_t lease)
 {
+    /* Unlocking what is not locked is allowed. */
     (void)set_lock(guard->holder, lease, F_UNLCK);
 }
 
@@ -51,6 +59,8 @@ static bool set_lock(int descriptor, int64_t lease, short type)
     return fcntl(descriptor, F_OFD_SETLK, &range) == 0;
 }
 
+/* Asks whether a lock could be had, without taking it. A failed question counts as alive: a lease
+ * ended by mistake would take a shard from its owner. */
 bool ps_kv_file_guard_is_dead(const struct ps_kv_file_guard *guard, int64_t lease)
 {
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = lease, .l_len = 1};

@@ -1,5 +1,6 @@
-/* flock(2) waits for ever or not at all. Whoever holds this lock closes the file to give it up, and
- * inotify tells of that: so a wait needs no turns of its own. */
+/* flock(2) waits for ever or not at all, and a wait with a deadline is needed. The holder of this
+ * lock closes the file to give it up, and inotify tells of that, so a wait needs no polling and no
+ * signal. */
 #include "etcd/kv_file_lock.h"
 
 #include "base/assert.h"
@@ -20,6 +21,8 @@ static enum ps_status wait_contended(int descriptor, const char *path, const str
                                      uint64_t deadline_ms, struct ps_error *error);
 static bool try_lock(int descriptor);
 
+/* The lock's file is never removed: a process that held the old file and one that made a new file
+ * would both have "the" lock. */
 enum ps_status ps_kv_file_lock_acquire(struct ps_kv_file_lock *lock, const char *path,
                                        const struct ps_clock *clock, uint64_t deadline_ms,
                                        struct ps_error *error)
@@ -38,6 +41,7 @@ enum ps_status ps_kv_file_lock_acquire(struct ps_kv_file_lock *lock, const char 
     return status;
 }
 
+/* inotify is set up only when the lock is taken; nearly always it is free. */
 static enum ps_status wait_contended(int descriptor, const char *path, const struct ps_clock *clock,
                                      uint64_t deadline_ms, struct ps_error *error)
 {
@@ -53,7 +57,8 @@ static enum ps_status wait_contended(int descriptor, const char *path, const str
     return status;
 }
 
-/* Each try comes after the watch began, so a closing in between is not missed. */
+/* Each try comes after the watch began, so a closing in between is not missed. When several wait,
+ * all of them wake up and one gets the lock; the others wait for its closing. */
 static enum ps_status wait_for_turn(int descriptor, int closings, const char *path,
                                     const struct ps_clock *clock, uint64_t deadline_ms,
                                     struct ps_error *error)
@@ -64,6 +69,8 @@ static enum ps_status wait_for_turn(int descriptor, int closings, const char *pa
         int count = left == 0 ? 0 : poll(&closed, 1, left < INT_MAX ? (int)left : INT_MAX);
         if (count == 0)
             return ps_fail(error, PS_ERR_UNAVAILABLE, "%s is held by another process", path);
+        /* The events only mean "try again"; they are taken so that poll does not return at once the
+         * next time. */
         char events[4096];
         while (read(closings, events, sizeof events) > 0)
             continue;

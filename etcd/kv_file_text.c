@@ -1,4 +1,9 @@
-/* Writes and reads the file of kv_file.c. Values that are text stay readable for people. */
+/* Writes and reads the file of kv_file.c: a first line with format and checksum, then one JSON
+ * document. Values that are text stay readable for people, who look into this file when something
+ * is wrong.
+ *
+ * The checksum finds bit errors and edits by hand. Behind it the content is checked all the same,
+ * since the table asserts what it relies on, and a file is input. */
 #include "etcd/kv_file_text.h"
 
 #include "base/base64.h"
@@ -42,6 +47,8 @@ void ps_kv_file_write(const struct ps_kv_table *table, struct ps_buffer *text)
     write_document(table, &document);
     ps_buffer_append_text(&document, "\n");
     struct ps_bytes bytes = {(const uint8_t *)document.text, document.size};
+    /* The document is written first, since the line above it has its checksum. A failure of either
+     * marks the text. */
     if (document.failed)
         text->failed = true;
     else
@@ -50,6 +57,8 @@ void ps_kv_file_write(const struct ps_kv_table *table, struct ps_buffer *text)
     ps_buffer_fini(&document);
 }
 
+/* History is part of the file: a watch that another process opens "from revision N" must find what
+ * happened since, although this process has changed the store and ended. */
 static void write_document(const struct ps_kv_table *table, struct ps_buffer *document)
 {
     struct ps_json_writer writer;
@@ -74,6 +83,7 @@ static void write_document(const struct ps_kv_table *table, struct ps_buffer *do
     ps_json_end_array(&writer);
     ps_json_begin_array(&writer, "history");
     for (size_t i = 0; i < table->history_count; i++) {
+        /* From the oldest on; the file has no trace of the ring. */
         size_t place = (table->history_first + i) % PS_KV_TABLE_HISTORY_MAX;
         ps_json_begin_object(&writer, NULL);
         ps_json_int(&writer, "revision", table->history[place].revision);
@@ -95,6 +105,8 @@ static void write_entry(struct ps_json_writer *writer, const struct ps_kv_entry 
     ps_json_end_object(writer);
 }
 
+/* Bytes that are not text (no value of ours, but a store takes any) go as base64 under another
+ * name. */
 static void write_value(struct ps_json_writer *writer, const struct ps_kv_entry *entry)
 {
     struct ps_bytes value = {entry->value, entry->value_size};
@@ -126,6 +138,8 @@ enum ps_status ps_kv_file_read(struct ps_bytes text, struct ps_kv_table *table,
     return status;
 }
 
+/* The sizes are compared first, then the title, then the sum. The newline at the end is demanded
+ * since a file that was cut by an editor often lacks just that. */
 static enum ps_status check_first_line(struct ps_bytes text, struct ps_error *error)
 {
     if (text.size < FIRST_LINE_SIZE + 1 || memcmp(text.data, TITLE, TITLE_SIZE) != 0)
@@ -160,6 +174,7 @@ static enum ps_status read_document(const struct ps_json *document, struct ps_kv
     return PS_OK;
 }
 
+/* Ids rise in the file as in the table, where they are searched by halves. */
 static enum ps_status read_lease(const struct ps_json *item, struct ps_kv_table *table,
                                  struct ps_error *error)
 {
@@ -169,7 +184,7 @@ static enum ps_status read_lease(const struct ps_json *item, struct ps_kv_table 
         !ps_json_uint_of(ps_json_member(item, "ttl_ms"), &lease.ttl_ms) ||
         !ps_json_uint_of(ps_json_member(item, "expires_ms"), &lease.expires_ms))
         return corrupt("a lease", error);
-    /* Not said by the version before, which ended leases by time only. */
+    /* A version before this one ended leases by time only and did not write this member. */
     (void)ps_json_bool_of(ps_json_member(item, "guarded"), &lease.guarded);
     return ps_kv_table_restore_lease(table, lease, error);
 }
@@ -186,7 +201,8 @@ static enum ps_status read_entry(const struct ps_json *item, struct ps_kv_table 
     return read_value(item, table, key, facts, error);
 }
 
-/* What the table relies on: keys in order, revisions in their places, leases that exist. */
+/* Checks what the table relies on: keys in order, revisions in their places, leases that exist.
+ * Leases are read before keys for this reason. */
 static bool entry_fits(const struct ps_kv_table *table, const char *key,
                        const struct ps_kv_entry *facts)
 {

@@ -1,7 +1,9 @@
-/* A store in memory for simulations and tests: one table, any number of connections to it.
+/* A store in memory for simulations and tests: one table (the hub), any number of connections to
+ * it.
  *
  * Nothing here waits: time belongs to whoever moves the clock, so ps_kv_watch_wait answers at once
- * with what has happened until now. */
+ * with what has happened until now. It passes the same conformance suite as the other two stores,
+ * which is what makes a simulation's verdict worth something. */
 #include "etcd/kv_table.h"
 
 #include "base/assert.h"
@@ -73,11 +75,14 @@ void ps_kv_hub_destroy(struct ps_kv_hub *hub)
 {
     if (hub == NULL)
         return;
+    /* A connection that outlives its hub would read freed memory. */
     PS_ASSERT(hub->connection_count == 0);
     ps_kv_table_fini(&hub->table);
     ps_release(hub->memory, hub);
 }
 
+/* Real stores are at revisions far from 1, where a mix-up of revisions, epochs and positions
+ * shows. */
 void ps_kv_hub_start_at(struct ps_kv_hub *hub, int64_t revision)
 {
     PS_ASSERT(hub->connection_count == 0 && hub->table.history_count == 0);
@@ -105,7 +110,8 @@ static void memory_destroy(struct ps_kv *kv)
     ps_release(store->hub->memory, store);
 }
 
-/* The hub's table with every lease that is over taken out. */
+/* The hub's table with every lease that is over taken out. Every method begins here, so a lease
+ * ends exactly when the clock says so, whoever looks first. */
 static struct ps_kv_table *table_now(struct ps_kv *kv)
 {
     struct ps_kv_hub *hub = ((struct memory_store *)kv)->hub;
@@ -164,6 +170,7 @@ static enum ps_status memory_watch_open(struct ps_kv *kv, const char *prefix, in
     size_t size = strlen(prefix);
     PS_ASSERT(size < sizeof store->watch_prefix);
     memcpy(store->watch_prefix, prefix, size + 1);
+    /* 0 means "from the next change on". */
     store->watch_revision = revision > 0 ? revision : table_now(kv)->revision + 1;
     store->watching = true;
     return PS_OK;
@@ -176,6 +183,7 @@ static enum ps_status memory_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, 
     struct memory_store *store = (struct memory_store *)kv;
     if (!store->watching)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "no watch is open");
+    /* An interruption counts once, also one that came before the wait. */
     if (store->interrupted) {
         store->interrupted = false;
         *changed = false;
@@ -184,6 +192,7 @@ static enum ps_status memory_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, 
     const struct ps_kv_table *table = table_now(kv);
     enum ps_status status =
         ps_kv_table_changed(table, store->watch_prefix, store->watch_revision, changed, error);
+    /* A compacted revision ends the watch, as in etcd. */
     if (status != PS_OK)
         store->watching = false;
     else if (table->revision >= store->watch_revision)

@@ -1,4 +1,10 @@
-/* Keys with revisions, transactions on them, and the history that watches look at. */
+/* Keys with revisions, transactions on them, and the history that watches look at: what etcd does
+ * with its data, for the two stores that are not etcd.
+ *
+ * Entries are an array sorted by key, searched by halves. The store holds some thousand keys at
+ * most, so moving the tail of an array at an insertion is cheaper than any tree would be to get
+ * right. A transaction happens in full or not at all: everything that can fail (copies, room,
+ * leases) is done before the first change. */
 #include "etcd/kv_table.h"
 
 #include "etcd/kv_entries.h"
@@ -7,7 +13,8 @@
 
 #include <string.h>
 
-/* What a transaction needs, allocated before the first change, so that changing cannot fail. */
+/* What a transaction needs, allocated before the first change, so that changing cannot fail. The
+ * history keeps keys of its own, because an entry may go before its event does. */
 struct prepared {
     struct ps_kv_entry fresh[PS_KV_CHANGES_MAX]; /* of puts */
     char *event_keys[PS_KV_CHANGES_MAX];         /* of puts */
@@ -37,6 +44,7 @@ void ps_kv_table_init(struct ps_kv_table *table, const struct ps_allocator *memo
 {
     memset(table, 0, sizeof *table);
     table->memory = memory;
+    /* As an etcd that was just started: revision 0 means "absent" everywhere. */
     table->revision = 1;
 }
 
@@ -55,6 +63,8 @@ void ps_kv_table_fini(struct ps_kv_table *table)
     memset(table, 0, sizeof *table);
 }
 
+/* All invariants, each of which some function here relies on. Called by tests after each step and
+ * by the file store around each reading and writing. */
 void ps_kv_table_check(const struct ps_kv_table *table)
 {
     PS_ASSERT(table->entry_count <= table->entry_capacity);
@@ -76,6 +86,7 @@ enum ps_status ps_kv_table_read(const struct ps_kv_table *table, const char *key
                                 const struct ps_allocator *memory, struct ps_kv_entries *entries,
                                 struct ps_error *error)
 {
+    /* Keys with one prefix stand side by side, beginning at the place of the prefix itself. */
     size_t first = lower_bound(table, key);
     size_t end = first;
     while (end < table->entry_count && (prefix ? starts_with(table->entries[end].key, key)
@@ -99,6 +110,8 @@ enum ps_status ps_kv_table_read(const struct ps_kv_table *table, const char *key
     return PS_OK;
 }
 
+/* The compares are all made on one state, and nothing intervenes: both stores call this under their
+ * lock. */
 enum ps_status ps_kv_table_commit(struct ps_kv_table *table,
                                   const struct ps_kv_transaction *transaction, bool *done,
                                   int64_t *revision, struct ps_error *error)
@@ -124,6 +137,7 @@ static bool compares_hold(const struct ps_kv_table *table,
     for (size_t i = 0; i < transaction->compare_count; i++) {
         const struct ps_kv_compare *compare = &transaction->compares[i];
         size_t place = lower_bound(table, compare->key);
+        /* An absent key compares as revision 0. */
         int64_t revision = 0;
         if (found_at(table, place, compare->key))
             revision = compare->kind == PS_KV_CREATED_AT ? table->entries[place].create_revision
@@ -134,6 +148,7 @@ static bool compares_hold(const struct ps_kv_table *table,
     return true;
 }
 
+/* A lease that is gone fails the whole transaction before anything changed, as in etcd. */
 static enum ps_status prepare(struct ps_kv_table *table,
                               const struct ps_kv_transaction *transaction,
                               struct prepared *prepared, struct ps_error *error)
@@ -174,6 +189,7 @@ static void release_prepared(struct ps_kv_table *table, struct prepared *prepare
 
 static enum ps_status reserve(struct ps_kv_table *table, size_t more, struct ps_error *error)
 {
+    /* As if every change were a new key; a few entries too many do no harm. */
     size_t needed = table->entry_count + more;
     if (needed <= table->entry_capacity)
         return PS_OK;
@@ -192,7 +208,8 @@ static enum ps_status reserve(struct ps_kv_table *table, size_t more, struct ps_
     return PS_OK;
 }
 
-/* A transaction that changes nothing leaves the revision where it is, as etcd does. */
+/* All changes of a transaction have one revision. One that changes nothing (deletes what is not
+ * there) leaves the revision where it is, as etcd does: watches must not wake for nothing. */
 static void apply(struct ps_kv_table *table, const struct ps_kv_transaction *transaction,
                   struct prepared *prepared)
 {
@@ -213,7 +230,8 @@ static void apply(struct ps_kv_table *table, const struct ps_kv_transaction *tra
         table->revision = revision;
 }
 
-/* Takes what `fresh` points to and `event_key`. */
+/* Takes what `fresh` points to and `event_key`. Putting over an entry keeps its create revision,
+ * which is how an owner's epoch survives the publishing of its address. */
 static void put(struct ps_kv_table *table, struct ps_kv_entry fresh, char *event_key,
                 int64_t revision)
 {
@@ -234,7 +252,8 @@ static void put(struct ps_kv_table *table, struct ps_kv_entry fresh, char *event
     remember(table, event_key, revision);
 }
 
-/* The key's memory goes into the history: deleting needs none of its own. */
+/* The key's memory goes into the history: deleting needs none of its own and therefore cannot fail,
+ * which the end of a lease relies on. */
 static void delete_at(struct ps_kv_table *table, size_t place, int64_t revision)
 {
     struct ps_kv_entry *entry = &table->entries[place];
@@ -244,6 +263,8 @@ static void delete_at(struct ps_kv_table *table, size_t place, int64_t revision)
     memmove(entry, entry + 1, (table->entry_count - place) * sizeof *entry);
 }
 
+/* All keys of the lease go at one revision. From the end, since deleting moves what stands
+ * behind. */
 void ps_kv_table_delete_leased(struct ps_kv_table *table, struct ps_kv_lease lease)
 {
     int64_t revision = table->revision + 1;
@@ -255,7 +276,9 @@ void ps_kv_table_delete_leased(struct ps_kv_table *table, struct ps_kv_lease lea
     }
 }
 
-/* Takes `key`. */
+/* Takes `key`. The history is a ring: when it is full the oldest event is forgotten, and a watch
+ * that would need it is told that its revision is compacted, as by an etcd that has compacted. That
+ * case is rare in practice and frequent in simulations, on purpose. */
 static void remember(struct ps_kv_table *table, char *key, int64_t revision)
 {
     if (table->history_count == PS_KV_TABLE_HISTORY_MAX) {
@@ -274,6 +297,7 @@ static void remember(struct ps_kv_table *table, char *key, int64_t revision)
 enum ps_status ps_kv_table_changed(const struct ps_kv_table *table, const char *prefix,
                                    int64_t revision, bool *changed, struct ps_error *error)
 {
+    /* Something at that revision may have been forgotten; "no change" would be a guess. */
     if (revision <= table->compacted_revision)
         return ps_fail(error, PS_ERR_CONFLICT, "revision %lld is compacted", (long long)revision);
     bool found = false;
@@ -286,6 +310,7 @@ enum ps_status ps_kv_table_changed(const struct ps_kv_table *table, const char *
     return PS_OK;
 }
 
+/* Appended at the end: the reader has checked that keys come in order. */
 enum ps_status ps_kv_table_restore_entry(struct ps_kv_table *table, struct ps_bytes key,
                                          struct ps_bytes value, struct ps_kv_entry facts,
                                          struct ps_error *error)

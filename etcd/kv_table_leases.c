@@ -1,4 +1,5 @@
-/* The leases of a table: their time, and the keys that go with them. */
+/* The leases of a table: their time, and the keys that go with them. Time comes as an argument and
+ * is never read here, so that simulated time works like the real one. */
 #include "etcd/kv_table.h"
 
 #include "base/assert.h"
@@ -12,6 +13,8 @@ static uint64_t ends_at(uint64_t now_ms, uint64_t ttl_ms);
 enum ps_status ps_kv_table_grant(struct ps_kv_table *table, uint64_t ttl_ms, uint64_t now_ms,
                                  struct ps_kv_lease *lease, struct ps_error *error)
 {
+    /* Ids rise and are never used again, so a late message about an old lease cannot hit a new
+     * one. */
     struct ps_kv_table_lease fresh = {
         .id = table->last_lease + 1, .ttl_ms = ttl_ms, .expires_ms = ends_at(now_ms, ttl_ms)};
     PS_TRY(append_lease(table, fresh, error));
@@ -29,6 +32,8 @@ enum ps_status ps_kv_table_restore_lease(struct ps_kv_table *table, struct ps_kv
 static enum ps_status append_lease(struct ps_kv_table *table, struct ps_kv_table_lease lease,
                                    struct ps_error *error)
 {
+    /* A bound, since clients that grant leases in a loop must not fill a file that every call
+     * reads. */
     if (table->lease_count == PS_KV_TABLE_LEASES_MAX)
         return ps_fail(error, PS_ERR_BUSY, "the store holds %zu leases, its limit",
                        table->lease_count);
@@ -53,10 +58,13 @@ enum ps_status ps_kv_table_keep(struct ps_kv_table *table, struct ps_kv_lease le
     struct ps_kv_table_lease *found = ps_kv_table_find_lease(table, lease);
     if (found == NULL)
         return ps_fail(error, PS_ERR_LEASE_LOST, "lease %lld has ended", (long long)lease.id);
+    /* A lease that has ended but was not looked at yet is gone already: callers expire before they
+     * keep. */
     found->expires_ms = ends_at(now_ms, found->ttl_ms);
     return PS_OK;
 }
 
+/* Its keys first: an entry whose lease does not exist would break the table's invariant. */
 bool ps_kv_table_revoke(struct ps_kv_table *table, struct ps_kv_lease lease)
 {
     struct ps_kv_table_lease *found = ps_kv_table_find_lease(table, lease);
@@ -98,6 +106,9 @@ bool ps_kv_table_expire(struct ps_kv_table *table, uint64_t now_ms)
             changed = true;
             continue;
         }
+        /* A lease that ends later than it could if it were granted now was written by a clock that
+         * ran ahead: the file's clock is the machine's time since it started, so after a restart
+         * old leases would last for days. They are cut to what they can be at most. */
         if (lease->expires_ms - now_ms > lease->ttl_ms) {
             lease->expires_ms = ends_at(now_ms, lease->ttl_ms);
             changed = true;
@@ -118,5 +129,6 @@ uint64_t ps_kv_table_next_expiry(const struct ps_kv_table *table)
 
 static uint64_t ends_at(uint64_t now_ms, uint64_t ttl_ms)
 {
+    /* One below "never": a lease always ends. */
     return ttl_ms >= PS_DEADLINE_NEVER - now_ms ? PS_DEADLINE_NEVER - 1 : now_ms + ttl_ms;
 }

@@ -1,4 +1,5 @@
-/* Names of the job's keys, and the number of shards. */
+/* Names of the job's keys, and the number of shards. Every key is made here by ps_registry_key,
+ * which puts the job in front, so no function can reach into another job. */
 #include "etcd/registry_keys.h"
 
 #include "base/assert.h"
@@ -20,6 +21,7 @@ enum ps_status ps_registry_init(struct ps_registry *registry, struct ps_kv *kv, 
     if (size > PS_JOB_BYTES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "a job name of %zu bytes, more than %d", size,
                        PS_JOB_BYTES_MAX);
+    /* No slash: a job named "a/ps" would have its keys among those of job "a". */
     for (size_t i = 0; i < size; i++)
         if (!job_byte_allowed(job[i]))
             return ps_fail(error, PS_ERR_BAD_INPUT,
@@ -36,6 +38,8 @@ static bool job_byte_allowed(char byte)
     return isalnum((unsigned char)byte) || byte == '-' || byte == '_' || byte == '.';
 }
 
+/* Returned by value: keys live on the stack of whoever uses them. The asserts hold for every key of
+ * ours, because the job's length is bounded and the rest are names and numbers. */
 struct ps_registry_key ps_registry_key(const struct ps_registry *registry, const char *format, ...)
 {
     struct ps_registry_key key;
@@ -51,6 +55,8 @@ struct ps_registry_key ps_registry_key(const struct ps_registry *registry, const
     return key;
 }
 
+/* One key as it is now: revisions, lease, and whether its value is the expected one. The value
+ * itself is not copied; nobody who reads back after a lost answer needs more. */
 enum ps_status ps_registry_look(struct ps_registry *registry, const char *key,
                                 struct ps_bytes expected, uint64_t deadline_ms,
                                 struct ps_registry_fact *fact, struct ps_error *error)
@@ -70,6 +76,8 @@ enum ps_status ps_registry_look(struct ps_registry *registry, const char *key,
     return PS_OK;
 }
 
+/* Decimal, without sign and leading zeros, so that one number has one key. At most ten digits: the
+ * sum cannot overflow. */
 bool ps_registry_number(struct ps_bytes text, uint32_t value_max, uint32_t *value)
 {
     if (text.size == 0 || text.size > 10 || (text.size > 1 && text.data[0] == '0'))
@@ -86,6 +94,9 @@ bool ps_registry_number(struct ps_bytes text, uint32_t value_max, uint32_t *valu
     return true;
 }
 
+/* Once a write was sent without an answer, a later failure to read back leaves it unknown whether
+ * it happened: the failure's own status ("unavailable: nothing was done") would be a lie about the
+ * write. */
 enum ps_status ps_registry_failed(enum ps_status status, bool unknown, struct ps_error *error)
 {
     if (!unknown || status == PS_OK || status == PS_ERR_TIMEOUT || status == PS_ERR_BAD_INPUT)
@@ -102,6 +113,9 @@ enum ps_status ps_registry_desired(struct ps_registry *registry, uint32_t shard_
         return ps_fail(error, PS_ERR_BAD_INPUT, "%" PRIu32 " shards: 1 to %d are possible",
                        shard_count_wish, PS_SHARDS_MAX);
     struct ps_registry_key key = ps_registry_key(registry, "/ps_desired");
+    /* Read, and if it is absent write, and read again: whoever wrote first has decided, and
+     * everybody returns what is there. The bound on turns is against a store that loses every
+     * answer. */
     bool unknown = false;
     for (int i = 0; i < PS_REGISTRY_TRIES_MAX; i++) {
         enum ps_status status = ps_registry_read_desired(registry, deadline_ms, shard_count, error);
@@ -115,7 +129,8 @@ enum ps_status ps_registry_desired(struct ps_registry *registry, uint32_t shard_
     return ps_fail(error, PS_ERR_TIMEOUT, "%s could not be set", key.text);
 }
 
-/* Without a lease: the number outlives the server that wrote it. */
+/* Only if absent, and without a lease: the number outlives the server that wrote it, since
+ * parameters are placed by it. */
 static enum ps_status put_desired(struct ps_registry *registry, const char *key, uint32_t count,
                                   uint64_t deadline_ms, struct ps_error *error)
 {

@@ -1,5 +1,11 @@
 /* Where a shard's newest checkpoint is, and that it has none: written by the owner of the shard, or
- * by an operator while there is no owner. */
+ * by an operator while there is no owner.
+ *
+ * Every write is a transaction with two demands: the shard's owner key still has the create
+ * revision that is the writer's epoch, and the key to be written is as it was seen. The first makes
+ * it impossible for a former owner to publish after a takeover (promise P4), however long its
+ * message was on the way. The second makes a write whose answer was lost harmless when it arrives
+ * late. */
 #include "etcd/registry_keys.h"
 
 #include <stdio.h>
@@ -42,6 +48,8 @@ enum ps_status ps_registry_publish_note(struct ps_registry *registry, const stru
     return put_owned(registry, claim, claim->index, &key, json, deadline_ms, error);
 }
 
+/* For an operator (psckpt). Without a claim the demand is that nobody owns the shard: a running
+ * server would not notice, and publish over it. */
 enum ps_status ps_registry_replace_checkpoint(struct ps_registry *registry, uint32_t index,
                                               struct ps_bytes json, uint64_t deadline_ms,
                                               struct ps_error *error)
@@ -50,7 +58,7 @@ enum ps_status ps_registry_replace_checkpoint(struct ps_registry *registry, uint
     return put_owned(registry, NULL, index, &key, json, deadline_ms, error);
 }
 
-/* One value of a shard, by its owner (`claim`), or while it has none (NULL). */
+/* Writes one value of a shard, by its owner (`claim`), or while it has none (NULL). */
 static enum ps_status put_owned(struct ps_registry *registry, const struct ps_claim *claim,
                                 uint32_t index, const struct ps_registry_key *key,
                                 struct ps_bytes json, uint64_t deadline_ms, struct ps_error *error)
@@ -61,6 +69,10 @@ static enum ps_status put_owned(struct ps_registry *registry, const struct ps_cl
     return change_owned(registry, &change, deadline_ms, error);
 }
 
+/* An owner that begins without any state makes the job uninitialised: the mark goes, and who did so
+ * is noted, in one transaction. A trainer that is about to set the mark compares the note
+ * (registry_init.c), so the mark cannot be set for a shard that has forgotten everything in
+ * between. A checkpoint that exists forbids all of this: then there is a state. */
 enum ps_status ps_registry_forget_done(struct ps_registry *registry, const struct ps_claim *claim,
                                        uint64_t deadline_ms, struct ps_error *error)
 {
@@ -87,13 +99,14 @@ static bool is_refusal(enum ps_status status)
     return status == PS_ERR_STALE_EPOCH || status == PS_ERR_CONFLICT || status == PS_ERR_EXISTS;
 }
 
+/* 0: the owner's key must not exist. */
 static int64_t owner_revision(const struct owned_change *change)
 {
     return change->claim == NULL ? 0 : (int64_t)change->claim->epoch;
 }
 
-/* The compare with what was seen makes sure that a try whose answer was lost cannot land later, on
- * top of something newer. */
+/* Look, commit, and when refused find out why. The compare with what was seen makes sure that a try
+ * whose answer was lost cannot land later, on top of something newer. */
 static enum ps_status change_owned(struct ps_registry *registry, struct owned_change *change,
                                    uint64_t deadline_ms, struct ps_error *error)
 {
@@ -104,6 +117,8 @@ static enum ps_status change_owned(struct ps_registry *registry, struct owned_ch
             ps_registry_look(registry, change->key, change->value, deadline_ms, &fact, error);
         if (status != PS_OK)
             return ps_registry_failed(status, unknown, error);
+        /* The lost answer was a yes. Without an earlier try an equal value is written again all the
+         * same: the caller asked for a transaction that proves its ownership now. */
         if (unknown && fact.value_equal)
             return PS_OK;
 
@@ -143,7 +158,8 @@ static enum ps_status commit_owned(struct ps_registry *registry, const struct ow
     return ps_kv_commit(registry->kv, &transaction, deadline_ms, done, &revision, error);
 }
 
-/* PS_OK: only the key itself moved between the look and the transaction, so try again. */
+/* Which demand was not met. PS_OK: only the key itself moved between the look and the transaction,
+ * so the caller tries again. */
 static enum ps_status why_refused(struct ps_registry *registry, const struct owned_change *change,
                                   uint64_t deadline_ms, struct ps_error *error)
 {
@@ -166,6 +182,8 @@ static enum ps_status why_refused(struct ps_registry *registry, const struct own
     return PS_OK;
 }
 
+/* An absent key is NOT_FOUND here and not an empty list, since callers treat it as a fact of its
+ * own: a shard without a checkpoint begins from nothing. */
 static enum ps_status read_one(struct ps_registry *registry, const char *key, uint64_t deadline_ms,
                                const char *what, struct ps_kv_entries *entries,
                                struct ps_error *error)

@@ -1,4 +1,10 @@
-/* Which trainer initialises the parameters: a queue of leased keys, the oldest of which holds. */
+/* Which trainer initialises the parameters: a queue of leased keys, the oldest of which holds.
+ *
+ * Each trainer that wants to initialise puts a key of its own under its own lease. The one with the
+ * lowest create revision holds the lock; if it dies its lease ends, its key goes, and the next one
+ * holds. Nobody needs to release anything for the job to go on. When all shards are initialised the
+ * holder sets the mark /init_ps/done in a transaction that demands that its key is still there, and
+ * with it leaves the queue. */
 #include "etcd/registry_keys.h"
 
 #include "base/assert.h"
@@ -27,8 +33,10 @@ enum ps_status ps_registry_init_turn(struct ps_registry *registry, uint64_t ttl_
     if (lock->create_revision == 0)
         PS_TRY(enter_queue(registry, ttl_ms, lock, deadline_ms, error));
 
-    /* The queue first, then the mark: only the holder sets the mark, so whoever was the oldest in
-     * the queue and finds no mark afterwards holds an uninitialised job. */
+    /* The queue first, then the mark. Only the holder sets the mark and leaves the queue with it,
+     * so whoever was the oldest in the queue and finds no mark afterwards holds an uninitialised
+     * job. In the other order the mark could be set between the two looks, and the job be
+     * initialised twice. */
     bool oldest = false;
     enum ps_status status = look_at_queue(registry, lock, deadline_ms, &oldest, error);
     if (status == PS_ERR_LEASE_LOST)
@@ -46,6 +54,8 @@ enum ps_status ps_registry_init_turn(struct ps_registry *registry, uint64_t ttl_
     return PS_OK;
 }
 
+/* The lease is kept in `lock` from its grant on: a call that fails after that goes on with the same
+ * lease and key, and leaves nothing behind. */
 static enum ps_status enter_queue(struct ps_registry *registry, uint64_t ttl_ms,
                                   struct ps_init_lock *lock, uint64_t deadline_ms,
                                   struct ps_error *error)
@@ -65,7 +75,8 @@ static enum ps_status enter_queue(struct ps_registry *registry, uint64_t ttl_ms,
     return status;
 }
 
-/* The key's name holds the lease's id, so nobody else writes it and finding it means success. */
+/* The key's name holds the lease's id, so nobody else writes it, and finding it after a lost answer
+ * means that it was ours that wrote it. */
 static enum ps_status put_place(struct ps_registry *registry, struct ps_init_lock *lock,
                                 uint64_t deadline_ms, struct ps_error *error)
 {
@@ -94,6 +105,9 @@ static enum ps_status put_place(struct ps_registry *registry, struct ps_init_loc
     return ps_fail(error, PS_ERR_TIMEOUT, "%s could not be written", lock->key);
 }
 
+/* Create revisions order the queue: etcd gives them, so no two trainers can disagree. Our own key
+ * must be among them with the revision that it was made with; otherwise the lease has ended in
+ * between. */
 static enum ps_status look_at_queue(struct ps_registry *registry, const struct ps_init_lock *lock,
                                     uint64_t deadline_ms, bool *oldest, struct ps_error *error)
 {
@@ -115,6 +129,8 @@ static enum ps_status look_at_queue(struct ps_registry *registry, const struct p
     return PS_OK;
 }
 
+/* Any other value than "1" was written by something else. Guessing what it means could overwrite a
+ * trained state with initial values. */
 static enum ps_status read_done(struct ps_registry *registry, uint64_t deadline_ms, bool *done,
                                 struct ps_error *error)
 {
@@ -127,6 +143,8 @@ static enum ps_status read_done(struct ps_registry *registry, uint64_t deadline_
     return PS_OK;
 }
 
+/* Remembers when a shard last forgot everything, before the parameters are sent; the mark is set
+ * only if that has not changed until then. */
 enum ps_status ps_registry_init_prepare(struct ps_registry *registry, struct ps_init_lock *lock,
                                         uint64_t deadline_ms, struct ps_error *error)
 {
@@ -139,6 +157,7 @@ enum ps_status ps_registry_init_prepare(struct ps_registry *registry, struct ps_
     return PS_OK;
 }
 
+/* Sets the mark, reading back when an answer was lost. */
 enum ps_status ps_registry_init_finish(struct ps_registry *registry, struct ps_init_lock *lock,
                                        uint64_t deadline_ms, struct ps_error *error)
 {
@@ -169,6 +188,8 @@ enum ps_status ps_registry_init_finish(struct ps_registry *registry, struct ps_i
     return ps_fail(error, PS_ERR_TIMEOUT, "the end of the initialisation could not be written");
 }
 
+/* The mark and the end of our place in the queue are one transaction: a mark without the deletion
+ * would leave an oldest trainer that believes it has to initialise. */
 static enum ps_status put_done(struct ps_registry *registry, const struct ps_init_lock *lock,
                                uint64_t deadline_ms, bool *done, struct ps_error *error)
 {
@@ -189,7 +210,8 @@ static enum ps_status put_done(struct ps_registry *registry, const struct ps_ini
     return ps_kv_commit(registry->kv, &transaction, deadline_ms, done, &revision, error);
 }
 
-/* Which of the two demands was not met. */
+/* Which of the two demands was not met. A shard that began without state is CONFLICT: the lock is
+ * still ours, and the parameters have to be sent again. */
 static enum ps_status why_not_done(struct ps_registry *registry, const struct ps_init_lock *lock,
                                    uint64_t deadline_ms, struct ps_error *error)
 {
@@ -208,7 +230,7 @@ void ps_registry_init_abandon(struct ps_registry *registry, struct ps_init_lock 
     give_up(registry, lock, deadline_ms);
 }
 
-/* A revocation that fails is made good by the lease's end. */
+/* A revocation that fails is made good by the lease's end; nothing waits for it. */
 static void give_up(struct ps_registry *registry, struct ps_init_lock *lock, uint64_t deadline_ms)
 {
     enum ps_status ignored = ps_kv_lease_revoke(registry->kv, lock->lease, deadline_ms, NULL);

@@ -1,4 +1,10 @@
-/* Who owns which shard: claims, addresses, and the list of servers that clients follow. */
+/* Who owns which shard: claims, addresses, and the list of servers that clients follow.
+ *
+ * A claim is the key /ps/<i> under the owner's lease, made by a transaction that demands its
+ * absence. Its create revision, which etcd counts for the whole store, is the epoch: it is unique,
+ * it rises with every takeover, and it is known to the owner and readable by everybody. The key is
+ * empty until the server has loaded its state; then the address is put into it, which changes the
+ * modify revision only. */
 #include "etcd/registry_keys.h"
 
 #include "base/assert.h"
@@ -6,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a look at /ps/ tells somebody who wants a claim. */
+/* What one look at /ps/ tells somebody who wants a claim. */
 struct claim_view {
     bool ours;                         /* the lease owns an index already */
     bool any_free;                     /* ... or this one can be had */
@@ -60,6 +66,7 @@ enum ps_status ps_registry_claim(struct ps_registry *registry, uint32_t shard_co
         bool done = false;
         int64_t revision = 0;
         status = put_claim(registry, view.index, lease, deadline_ms, &done, &revision, error);
+        /* The transaction's revision is the key's create revision. */
         if (status == PS_OK && done) {
             *claim = (struct ps_claim){view.index, (uint64_t)revision, lease};
             return PS_OK;
@@ -71,7 +78,7 @@ enum ps_status ps_registry_claim(struct ps_registry *registry, uint32_t shard_co
     return ps_fail(error, PS_ERR_TIMEOUT, "claiming an index did not come to an end");
 }
 
-/* Whoever asked for one index wants to know who is in the way. */
+/* Somebody who asked for one index wants to know who is in the way. */
 static enum ps_status fail_taken(uint32_t index_wish, uint32_t shard_count,
                                  const struct claim_view *view, struct ps_error *error)
 {
@@ -83,6 +90,8 @@ static enum ps_status fail_taken(uint32_t index_wish, uint32_t shard_count,
                                            : "a server that has not published its address yet");
 }
 
+/* One read of all claims: indices that are taken and which of them is ours come from the same
+ * revision. */
 static enum ps_status view_claims(struct ps_registry *registry, uint32_t shard_count,
                                   uint32_t index_wish, struct ps_kv_lease lease,
                                   uint64_t deadline_ms, struct claim_view *view,
@@ -106,6 +115,9 @@ static enum ps_status view_claims(struct ps_registry *registry, uint32_t shard_c
     return PS_OK;
 }
 
+/* The lowest free index, so that indices fill up from 0 and a spare takes the place of the first
+ * that died. Two servers may choose the same one; the transaction lets one of them have it, and the
+ * other looks again. */
 static void choose_free(const struct ps_kv_entries *entries, size_t prefix_size,
                         uint32_t shard_count, uint32_t index_wish, struct claim_view *view)
 {
@@ -133,6 +145,7 @@ static bool index_of(const struct ps_kv_entry *entry, size_t prefix_size, uint32
                      uint32_t *index)
 {
     PS_ASSERT(shard_count > 0);
+    /* Keys beyond the number of shards, or that are not numbers, are nobody's claim. */
     return ps_registry_number(ps_bytes_of_text(entry->key + prefix_size), shard_count - 1, index);
 }
 
@@ -147,6 +160,8 @@ static enum ps_status put_claim(struct ps_registry *registry, uint32_t index,
     return ps_kv_commit(registry->kv, &transaction, deadline_ms, done, revision, error);
 }
 
+/* Keeping the lease is not enough: the key could have been deleted by hand, and another server own
+ * the shard while our lease lives. So the key is looked at as well, each time. */
 enum ps_status ps_registry_keep(struct ps_registry *registry, const struct ps_claim *claim,
                                 uint64_t deadline_ms, struct ps_error *error)
 {
@@ -185,12 +200,14 @@ enum ps_status ps_registry_publish_address(struct ps_registry *registry,
         status = ps_registry_look(registry, key.text, value, deadline_ms, &fact, error);
         if (status != PS_OK)
             return ps_registry_failed(status, unknown, error);
+        /* The try whose answer was lost has written it. */
         if ((uint64_t)fact.create_revision == claim->epoch && fact.value_equal)
             return PS_OK;
     }
     return ps_fail(error, PS_ERR_TIMEOUT, "%s could not be written", key.text);
 }
 
+/* Under the same lease, so that the address goes with the claim. */
 static enum ps_status put_address(struct ps_registry *registry, const struct ps_claim *claim,
                                   const char *key, struct ps_bytes address, uint64_t deadline_ms,
                                   bool *done, struct ps_error *error)
@@ -202,6 +219,7 @@ static enum ps_status put_address(struct ps_registry *registry, const struct ps_
     return ps_kv_commit(registry->kv, &transaction, deadline_ms, done, &revision, error);
 }
 
+/* Printable ASCII without spaces: an address goes into log lines and to gRPC's resolver. */
 static bool address_valid(struct ps_bytes address)
 {
     if (address.size == 0 || address.size >= PS_ADDRESS_BYTES_MAX)
@@ -216,6 +234,7 @@ enum ps_status ps_registry_read_members(struct ps_registry *registry,
                                         const struct ps_allocator *memory, uint64_t deadline_ms,
                                         struct ps_members *members, struct ps_error *error)
 {
+    /* The caller's list is replaced at the end, so a failed read leaves the former list in use. */
     struct ps_members fresh = {.memory = memory};
     PS_TRY(ps_registry_read_desired(registry, deadline_ms, &fresh.shard_count, error));
 
@@ -264,6 +283,7 @@ void ps_members_release(struct ps_members *members)
 enum ps_status ps_registry_watch_members(struct ps_registry *registry, int64_t revision,
                                          uint64_t deadline_ms, struct ps_error *error)
 {
+    /* Without the slash at the end: the watch covers /ps_desired as well. */
     struct ps_registry_key prefix = ps_registry_key(registry, "/ps");
     return ps_kv_watch_open(registry->kv, prefix.text, revision, deadline_ms, error);
 }

@@ -1,5 +1,13 @@
-/* cJSON behind our own names. It is lenient about what bytes a text may hold and would end a text
- * at an escaped NUL, so both are looked at before it sees them. */
+/* cJSON behind our own names, for text from outside.
+ *
+ * cJSON is lenient about what bytes a text may hold and would end a text at an escaped NUL, so that
+ * two different names could become one. Both are looked at before it sees the text: valid UTF-8, no
+ * control characters, no \u0000. It limits the depth of nesting itself (CJSON_NESTING_LIMIT), and
+ * size_max limits the work.
+ *
+ * struct ps_json is never defined: a value is a cJSON item under another name, so that cJSON's type
+ * stays in this file and access costs nothing. All readers accept NULL (an absent member) and
+ * answer as for a wrong type, so a chain of look-ups needs one check at its end. */
 #include "json/json_reader.h"
 
 #include "base/assert.h"
@@ -13,7 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Above this, not every whole number has a double of its own. */
+/* 2^53: above this, not every whole number has a double of its own, and cJSON keeps numbers as
+ * doubles. */
 #define EXACT_MAX 9007199254740992.0
 
 static enum ps_status check_bytes(struct ps_bytes text, struct ps_error *error);
@@ -36,6 +45,7 @@ enum ps_status ps_json_parse(struct ps_bytes text, size_t size_max, struct ps_js
     if (text.size > size_max)
         return ps_fail(error, PS_ERR_BAD_INPUT, "JSON of %zu bytes, more than the limit of %zu",
                        text.size, size_max);
+    /* An empty text would be reported by cJSON at no place at all. */
     if (text.size == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "no JSON: empty");
     PS_TRY(check_bytes(text, error));
@@ -54,6 +64,8 @@ enum ps_status ps_json_parse(struct ps_bytes text, size_t size_max, struct ps_js
     return PS_OK;
 }
 
+/* One pass over the bytes, without a notion of strings: what is forbidden within a string is no
+ * valid JSON outside of one either. */
 static enum ps_status check_bytes(struct ps_bytes text, struct ps_error *error)
 {
     if (!ps_utf8_valid(text))
@@ -71,6 +83,8 @@ static enum ps_status check_bytes(struct ps_bytes text, struct ps_error *error)
     return PS_OK;
 }
 
+/* cJSON stops behind the first value. A second one behind it means that two documents were joined
+ * or that a file was written over by a shorter one. */
 static enum ps_status check_rest(struct ps_bytes text, const char *end, struct ps_error *error)
 {
     const char *limit = (const char *)text.data + text.size;
@@ -90,6 +104,7 @@ void ps_json_destroy(struct ps_json *document)
 const struct ps_json *ps_json_member(const struct ps_json *object, const char *name)
 {
     PS_ASSERT(name != NULL);
+    /* cJSON would search an array, too. */
     if (!ps_json_is_object(object))
         return NULL;
     return value_of(cJSON_GetObjectItemCaseSensitive(item_of(object), name));
@@ -100,6 +115,8 @@ size_t ps_json_count(const struct ps_json *array)
     return ps_json_is_array(array) ? (size_t)cJSON_GetArraySize(item_of(array)) : 0;
 }
 
+/* A walk: arrays are linked lists in cJSON. Whoever reads all elements uses ps_json_first and
+ * ps_json_next. */
 const struct ps_json *ps_json_at(const struct ps_json *array, size_t i)
 {
     if (!ps_json_is_array(array))
@@ -151,6 +168,7 @@ bool ps_json_bool_of(const struct ps_json *value, bool *result)
     return true;
 }
 
+/* 1e999 is valid JSON and infinite as a double. */
 bool ps_json_real_of(const struct ps_json *value, double *result)
 {
     PS_ASSERT(result != NULL);
@@ -160,7 +178,8 @@ bool ps_json_real_of(const struct ps_json *value, double *result)
     return true;
 }
 
-/* A JSON number without a fraction that a double holds exactly. */
+/* A JSON number without a fraction that a double holds exactly. 2^53 itself is let through although
+ * 2^53 + 1 reads as the same double: no writer of ours writes numbers of that size but as text. */
 static bool whole_number(const struct ps_json *value, double *result)
 {
     double number = 0;
@@ -178,6 +197,8 @@ static bool is_digits(const char *text, bool may_be_negative)
     return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
+/* Numbers and texts of digits alike: protobuf's JSON mapping writes 64-bit numbers as texts, people
+ * and other programs write them as numbers. */
 bool ps_json_uint_of(const struct ps_json *value, uint64_t *result)
 {
     PS_ASSERT(result != NULL);

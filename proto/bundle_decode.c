@@ -1,5 +1,10 @@
-/* Bytes to bundles, in two passes: the first counts, so that one block holds everything, the second
- * reads each item where it lies. What a peer claims costs nothing: what is counted is there. */
+/* Bytes to bundles, in two passes. The first only walks the outer fields and counts, so that one
+ * block holds all items; the second reads each item where it lies. A peer cannot make us allocate
+ * by what it claims: every counted item is there, with at least a tag and a length in the message.
+ *
+ * Requests and replies share everything but the reading of one item. What items need beyond their
+ * struct comes out of one store: pieces of contents from the block, joined small fields from an
+ * arena that is capped by the size of the message. */
 #include "proto/bundle_codec.h"
 
 #include "base/assert.h"
@@ -7,7 +12,8 @@
 #include "proto/decode_parts.h"
 #include "proto/status_codes.h"
 
-/* Longest text of a status that is read; longer ones are refused. */
+/* The longest text and word of a status that are read. Longer ones are refused: a client keeps the
+ * texts of up to PS_BUNDLE_ITEMS_MAX items at once. */
 enum { TEXT_BYTES_MAX = 4096, WORD_BYTES_MAX = 64 };
 
 /* What the first pass finds. */
@@ -44,6 +50,9 @@ static enum ps_status end_store(struct store *store, enum ps_status status,
 
 /* ---- Requests ---- */
 
+/* Checked before anything is allocated. The second bound is how many numbers under one id a session
+ * remembers; the third keeps the sum of sequence and index from wrapping into numbers that were
+ * used before, where a gradient would count as applied already. */
 static enum ps_status check_counts(const struct counted *counted, struct ps_error *error)
 {
     size_t count = counted->push_count + counted->pull_count;
@@ -59,7 +68,9 @@ static enum ps_status check_counts(const struct counted *counted, struct ps_erro
     return PS_OK;
 }
 
-/* Field by field: the push's own id, else the batch's. */
+/* Gives a push its id, field by field: its own where the item has one, else the batch's, with the
+ * item's place added to the sequence. A whole batch is so numbered by one id of some twenty bytes,
+ * while a single item of an earlier batch, sent again, keeps the number that it had. */
 static void number(struct ps_push_request *push, struct ps_bytes own_client,
                    const struct ps_request_id *base, size_t index)
 {
@@ -72,6 +83,7 @@ static void number(struct ps_push_request *push, struct ps_bytes own_client,
     id->present = true;
 }
 
+/* Here and below: the reader's status is asked before anything that it found is used. */
 static enum ps_status read_push(struct store *store, const struct ps_wire_range *range,
                                 const struct ps_request_id *base, size_t index,
                                 struct ps_push_request *push)
@@ -89,6 +101,7 @@ static enum ps_status read_push(struct store *store, const struct ps_wire_range 
     return PS_OK;
 }
 
+/* A pull changes nothing and needs no id. */
 static enum ps_status read_pull(struct store *store, const struct ps_wire_range *range,
                                 struct ps_pull_request *pull)
 {
@@ -112,6 +125,7 @@ static enum ps_status read_requests(struct ps_view bytes, const struct counted *
         if (field.number == 1) {
             size_t i = request->push_count++;
             PS_TRY(read_push(store, &field.bytes, &base, i, &request->pushes[i]));
+            /* Said once for the batch, unless the item says otherwise. */
             if (request->pushes[i].shard == 0)
                 request->pushes[i].shard = counted->shard;
         } else if (field.number == 2) {
@@ -124,6 +138,8 @@ static enum ps_status read_requests(struct ps_view bytes, const struct counted *
     return reader.status;
 }
 
+/* Count, check, allocate, read. From make_store on `decoded` owns the block, and end_store gives it
+ * back if reading fails; before that there is nothing to give back. */
 enum ps_status ps_decode_bundle(struct ps_view bytes, const struct ps_allocator *memory,
                                 struct ps_bundle_request *request, struct ps_decoded *decoded,
                                 struct ps_error *error)
@@ -143,6 +159,8 @@ enum ps_status ps_decode_bundle(struct ps_view bytes, const struct ps_allocator 
     read.pulls = pulls;
     enum ps_status status = read_requests(bytes, &counted, &store, &read);
     PS_TRY(end_store(&store, status, decoded));
+    /* Both passes walk the same bytes with the same reader. Were they ever to disagree, the second
+     * would have written beyond the arrays. */
     PS_ASSERT(read.push_count == counted.push_count && read.pull_count == counted.pull_count);
     *request = read;
     return PS_OK;
@@ -150,6 +168,8 @@ enum ps_status ps_decode_bundle(struct ps_view bytes, const struct ps_allocator 
 
 /* ---- Replies ---- */
 
+/* What became of one item that failed. Code and word are judged together by ps_status_of_reply, as
+ * those of a whole call are, so an item fails in the same ways as a call of its own would. */
 static enum ps_status read_status(struct store *store, const struct ps_wire_range *range,
                                   struct ps_item_status *status)
 {
@@ -179,7 +199,8 @@ static enum ps_status read_status(struct store *store, const struct ps_wire_rang
     return PS_OK;
 }
 
-/* The two fields of a result: the reply's range, and the status read. */
+/* Reads the two fields of a result: the reply's range, and the status. An absent status is success,
+ * since a message without it is what a server sends for each item that worked. */
 static enum ps_status read_result(struct store *store, const struct ps_wire_range *range,
                                   struct ps_item_status *status, struct ps_wire_range *reply)
 {
@@ -208,6 +229,8 @@ static enum ps_status read_push_result(struct store *store, const struct ps_wire
     return reader.status;
 }
 
+/* A reply without content is not refused here; whether one may be missing is for the client's
+ * engine to judge, which knows what it asked for. */
 static enum ps_status read_pull_result(struct store *store, const struct ps_wire_range *range,
                                        struct ps_pull_result *result)
 {
@@ -224,6 +247,8 @@ static enum ps_status read_pull_result(struct store *store, const struct ps_wire
     return PS_OK;
 }
 
+/* Results stand in the order of the requests, pushes and pulls each for themselves; the client
+ * matches them by place and checks the counts. */
 static enum ps_status read_results(struct ps_view bytes, struct store *store,
                                    struct ps_bundle_reply *reply)
 {
@@ -250,6 +275,7 @@ enum ps_status ps_decode_bundle_reply(struct ps_view bytes, const struct ps_allo
     void *pulls;
     *decoded = (struct ps_decoded){0};
     PS_TRY(count_items(bytes, &counted, error));
+    /* No client sends more, so no honest server answers more. */
     if (counted.push_count + counted.pull_count > PS_BUNDLE_ITEMS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "a reply of too many items");
     PS_TRY(make_store(bytes, &counted, sizeof *read.pushes, sizeof *read.pulls, memory, &store,
@@ -279,6 +305,8 @@ static enum ps_status count_items(struct ps_view bytes, struct counted *counted,
             ps_decode_request_id(&reader, &field, &counted->base, &counted->client_id);
         if (field.number != 1 && field.number != 2)
             continue;
+        /* Called for its check of the wire type: an item that is a number ends the reader here, and
+         * the second pass may rely on a range. */
         (void)ps_wire_bytes(&reader, &field, SIZE_MAX, "an item");
         if (field.number == 1)
             counted->push_count++;
@@ -288,8 +316,10 @@ static enum ps_status count_items(struct ps_view bytes, struct counted *counted,
     return reader.status;
 }
 
-/* One block: pushes, pulls, pieces. Every content is at most as many pieces as it touches, and two
- * neighbours share at most one. */
+/* One block: pieces, pushes, pulls. The number of pieces is bounded without a look at the contents:
+ * a content is at most as many pieces as it touches, and two neighbours share at most one, so all
+ * together need no more than the message has plus one for each item. Pieces come first, because
+ * ps_decoded releases the block through them; all three types have the same alignment. */
 static enum ps_status make_store(struct ps_view bytes, const struct counted *counted,
                                  size_t push_size, size_t pull_size,
                                  const struct ps_allocator *memory, struct store *store,
@@ -311,6 +341,8 @@ static enum ps_status make_store(struct ps_view bytes, const struct counted *cou
     return PS_OK;
 }
 
+/* Only a field that the border of two slices cuts is copied. The arena's cap is the message's size,
+ * so repeated fields cannot make it larger than what was sent. */
 static enum ps_status keep_small(struct store *store, const struct ps_wire_range *range,
                                  struct ps_bytes *run)
 {
@@ -324,6 +356,7 @@ static enum ps_status keep_small(struct store *store, const struct ps_wire_range
     return PS_OK;
 }
 
+/* Names are looked up, logged and journaled, so they are checked here as for a single call. */
 static enum ps_status keep_name(struct store *store, const struct ps_wire_range *range,
                                 struct ps_bytes *run)
 {
@@ -333,12 +366,14 @@ static enum ps_status keep_name(struct store *store, const struct ps_wire_range 
     return PS_OK;
 }
 
+/* An empty content takes no piece: its view is empty, as that of an absent one. */
 static struct ps_view keep_content(struct store *store, const struct ps_wire_range *range)
 {
     if (range->size == 0)
         return (struct ps_view){0};
     size_t count = ps_wire_range_piece_count(range);
     struct ps_view view = {store->pieces, count, range->size};
+    /* The bound of make_store, relied on. */
     PS_ASSERT(count <= store->pieces_left);
     ps_wire_range_pieces(range, store->pieces);
     store->pieces += count;
@@ -346,7 +381,7 @@ static struct ps_view keep_content(struct store *store, const struct ps_wire_ran
     return view;
 }
 
-/* What the arena gave lives with the decoded message, or goes with the block. */
+/* What the arena gave lives on with the decoded message, or goes with the block on failure. */
 static enum ps_status end_store(struct store *store, enum ps_status status,
                                 struct ps_decoded *decoded)
 {

@@ -1,4 +1,6 @@
-/* Items of bundles to bytes: each is a message in a message, whose length goes before it. */
+/* Items of bundles to bytes. Each item is a message in a message, whose length goes before it and
+ * includes the content that the sender appends afterwards. The nested head is therefore written
+ * into a buffer on the stack first, whose size is then known; the content is only counted. */
 #include "proto/bundle_codec.h"
 
 #include "base/assert.h"
@@ -10,7 +12,8 @@ enum { FIELD_PUSHES = 1, FIELD_PULLS = 2, FIELD_BYTES_MAX = 4, FIELD_SHARD = 14,
 /* Of every result. */
 enum { FIELD_REPLY = 1, FIELD_STATUS = 2 };
 
-/* Room for one nested head. */
+/* Room for one nested head, for the longest that there is; a longer one marks the outer buffer as
+ * failed (nest_end) instead of being cut. */
 struct nest {
     char text[PS_BUNDLE_ITEM_BYTES_MAX + 256];
     struct ps_buffer buffer;
@@ -29,6 +32,8 @@ static void nest_end(struct nest *nest, uint32_t number, size_t content_size, st
     to->failed = to->failed || nest->buffer.failed;
 }
 
+/* At the beginning of the message, though the decoder accepts it anywhere: a reader of a dump sees
+ * first under which id everything else counts. */
 void ps_encode_bundle_id(const struct ps_request_id *base, struct ps_buffer *head)
 {
     if (!base->present)
@@ -46,8 +51,13 @@ void ps_encode_bundle_push(const struct ps_push_request *push, const struct ps_r
 {
     struct nest item;
     struct ps_push_request written = *push;
+    /* Either all pushes of a message are numbered or none is: a mixture could not be tried again
+     * safely. */
     PS_ASSERT(push->request.present == base->present);
     written.request = (struct ps_request_id){0};
+    /* The usual case costs no bytes: the number follows from the item's place. Only an item that
+     * was part of another message before (and must keep its number, or it would be applied twice)
+     * carries it. */
     if (base->present && push->request.sequence != base->sequence + index)
         written.request =
             (struct ps_request_id){.present = true, .sequence = push->request.sequence};
@@ -64,6 +74,7 @@ void ps_encode_bundle_pull(const struct ps_pull_request *pull, struct ps_buffer 
     nest_end(&item, FIELD_PULLS, 0, head);
 }
 
+/* The shard is said once for the message. */
 void ps_encode_since(const struct ps_since_request *request, struct ps_buffer *head)
 {
     for (size_t i = 0; i < request->pull_count; i++)
@@ -72,6 +83,8 @@ void ps_encode_since(const struct ps_since_request *request, struct ps_buffer *h
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
 }
 
+/* Code and word, as at the end of a whole call: clients that do not know our words still see a
+ * code. */
 static void put_status(struct ps_buffer *head, const struct ps_item_status *status)
 {
     struct nest nest;
@@ -88,6 +101,7 @@ void ps_encode_push_result(const struct ps_push_result *result, struct ps_buffer
 {
     struct nest item;
     nest_begin(&item);
+    /* A result is a reply or a status, never both; an absent status means success. */
     if (result->status.status == PS_OK) {
         struct nest reply;
         nest_begin(&reply);
@@ -99,6 +113,8 @@ void ps_encode_push_result(const struct ps_push_result *result, struct ps_buffer
     nest_end(&item, FIELD_PUSHES, 0, head);
 }
 
+/* The content's size counts twice, in the length of the reply and in that of the result around
+ * it. */
 void ps_encode_pull_result(const struct ps_pull_result *result, struct ps_buffer *head)
 {
     struct nest item;

@@ -46,6 +46,8 @@ void ps_decoded_release(struct ps_decoded *decoded)
     *decoded = (struct ps_decoded){0};
 }
 
+/* All decoders have this shape: read into locals, keep what must be kept, and write `*request` only
+ * when nothing can fail any more. Numbers that must be in range are checked as they are read. */
 enum ps_status ps_decode_init(struct ps_view bytes, const struct ps_allocator *memory,
                               struct ps_init_request *request, struct ps_decoded *decoded,
                               struct ps_error *error)
@@ -128,6 +130,8 @@ enum ps_status ps_decode_finish(struct ps_view bytes, const struct ps_allocator 
     return PS_OK;
 }
 
+/* Shared with bundles, whose items are the same messages. Numbers are final here, byte fields only
+ * found: whether they must be copied depends on where they lie. */
 void ps_decode_push_fields(struct ps_wire_reader *reader, struct ps_push_request *read,
                            struct ps_found *found)
 {
@@ -248,6 +252,7 @@ enum ps_status ps_decode_pull(struct ps_view bytes, const struct ps_allocator *m
     return PS_OK;
 }
 
+/* Field numbers are those of pserver.proto; an unknown one is skipped, as a newer peer expects. */
 void ps_decode_pull_reply_fields(struct ps_wire_reader *reader, struct ps_pull_reply *read,
                                  struct ps_found *found)
 {
@@ -348,6 +353,7 @@ enum ps_status ps_decode_drain(struct ps_view bytes, struct ps_drain_request *re
     return PS_OK;
 }
 
+/* An empty message is read all the same: malformed bytes are refused, unknown fields are not. */
 enum ps_status ps_decode_nothing(struct ps_view bytes, struct ps_error *error)
 {
     struct ps_wire_reader reader;
@@ -401,7 +407,8 @@ static uint32_t read_shard(struct ps_wire_reader *reader, const struct ps_wire_f
     return (uint32_t)ps_wire_uint(reader, field, UINT32_MAX, "shard");
 }
 
-/* What was found, if the reader got to the end. On failure nothing is held by `decoded`. */
+/* Makes what was found ready to be used, if the reader got to the end. On failure nothing is held
+ * by `decoded`, so callers return at once. */
 static enum ps_status keep(const struct ps_wire_reader *reader, const struct ps_found *found,
                            const struct ps_allocator *memory, struct kept *kept,
                            struct ps_decoded *decoded)
@@ -454,6 +461,7 @@ static enum ps_status keep_small(const struct ps_found *found, struct kept *kept
     return PS_OK;
 }
 
+/* The content stays in the slices of the network; only the list of its pieces is made. */
 static enum ps_status keep_content(const struct ps_wire_range *content, struct ps_view *view,
                                    struct ps_decoded *decoded, struct ps_error *error)
 {

@@ -1,4 +1,6 @@
-/* What operators' tools read from a server: replies whose small fields protobuf-c unpacks. */
+/* What operators' tools read from a server: replies whose small fields protobuf-c unpacks. These
+ * messages have many fields, are rare and small, and nothing in them is bulk, so the convenience is
+ * worth the copy; the calls of training are decoded by hand (decode.c). */
 #include "proto/codec.h"
 
 #include "base/assert.h"
@@ -18,7 +20,8 @@ static enum ps_status list_params(const Pserver__V1__ListParamsResponse *message
 static enum ps_status read_param(const Pserver__V1__ParamInfo *info, struct ps_param_info *param,
                                  struct ps_error *error);
 
-/* Hands the arena's blocks to `decoded`, or releases them when `status` is a failure. */
+/* Hands the arena's blocks to `decoded`, or releases them when `status` is a failure. The texts of
+ * a reply point into these blocks, so both live and end together. */
 static enum ps_status settle(struct ps_arena *arena, struct ps_decoded *decoded,
                              enum ps_status status)
 {
@@ -42,7 +45,9 @@ enum ps_status ps_decode_status_reply(struct ps_view bytes, const struct ps_allo
     PS_TRY(settle(&arena, decoded,
                   unpack_view(bytes, &pserver__v1__get_status_response__descriptor, &arena,
                               &message, error)));
+    /* Texts are copied as pointers: protobuf-c gives "" for an absent one, never NULL. */
     const Pserver__V1__GetStatusResponse *read = (const Pserver__V1__GetStatusResponse *)message;
+    /* Copied field by field and not by a cast: the order of both structs is nobody's contract. */
     *reply = (struct ps_status_reply){
         .program_version = read->program_version,
         .index = read->index,
@@ -84,6 +89,7 @@ enum ps_status ps_decode_save_reply(struct ps_view bytes, const struct ps_alloca
     return PS_OK;
 }
 
+/* Two steps may fail after the unpacking has taken memory, so `settle` stands once, behind both. */
 enum ps_status ps_decode_list_reply(struct ps_view bytes, const struct ps_allocator *memory,
                                     struct ps_list_reply *reply, struct ps_decoded *decoded,
                                     struct ps_error *error)
@@ -102,10 +108,12 @@ enum ps_status ps_decode_list_reply(struct ps_view bytes, const struct ps_alloca
     return PS_OK;
 }
 
+/* The array is ours, the names in it are protobuf-c's; both are blocks of the one arena. */
 static enum ps_status list_params(const Pserver__V1__ListParamsResponse *message,
                                   struct ps_arena *arena, struct ps_list_reply *reply,
                                   struct ps_error *error)
 {
+    /* From the same arena, whose cap also bounds this array. A count of 0 still gives a block. */
     struct ps_param_info *params = ps_arena_take(arena, message->n_params * sizeof *params);
     if (params == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu parameters", message->n_params);
@@ -115,6 +123,8 @@ static enum ps_status list_params(const Pserver__V1__ListParamsResponse *message
     return PS_OK;
 }
 
+/* A tool trusts a server no more than a server trusts a client: an element type beyond the table
+ * would index it, and a name with control bytes would reach a terminal. */
 static enum ps_status read_param(const Pserver__V1__ParamInfo *info, struct ps_param_info *param,
                                  struct ps_error *error)
 {
@@ -133,7 +143,7 @@ static enum ps_status read_param(const Pserver__V1__ParamInfo *info, struct ps_p
     return PS_OK;
 }
 
-/* protobuf-c reads contiguous bytes only. */
+/* protobuf-c reads contiguous bytes only, so a reply of several slices is copied first. */
 static enum ps_status unpack_view(struct ps_view view, const ProtobufCMessageDescriptor *descriptor,
                                   struct ps_arena *arena, ProtobufCMessage **message,
                                   struct ps_error *error)

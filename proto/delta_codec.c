@@ -1,6 +1,11 @@
-/* A chain is 16 bytes on the wire, which nobody but the server looks into. */
+/* Held and Delta: what a client says that it has, and what the server sends instead of everything.
+ *
+ * A chain (the shard's epoch and a random number) is 16 bytes on the wire, which nobody but the
+ * server looks into: clients hand back what they were given. The server may therefore change its
+ * meaning without a new version of the protocol. */
 #include "proto/delta_codec.h"
 
+/* A life of 0 is no chain, and an absent field says the same. */
 static void put_chain(struct ps_buffer *to, uint32_t number, const struct ps_chain *chain)
 {
     _Static_assert(sizeof *chain == 16, "no gaps");
@@ -8,6 +13,8 @@ static void put_chain(struct ps_buffer *to, uint32_t number, const struct ps_cha
         ps_wire_put_bytes(to, number, (struct ps_bytes){(const uint8_t *)chain, sizeof *chain});
 }
 
+/* Bytes of another length are from a server of another version. They are read as no chain, so the
+ * client gets the whole parameter: the safe answer, where refusing would stop it. */
 static void read_chain(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                        struct ps_chain *chain)
 {
@@ -17,6 +24,7 @@ static void read_chain(struct ps_wire_reader *reader, const struct ps_wire_field
         ps_wire_range_copy(&range, chain);
 }
 
+/* A nested message's length goes before it, so it is written into a buffer of its own first. */
 static void put_nested(struct ps_buffer *head, uint32_t number, const struct ps_buffer *nested)
 {
     ps_wire_put_head(head, number, nested->size);
@@ -24,6 +32,8 @@ static void put_nested(struct ps_buffer *head, uint32_t number, const struct ps_
     head->failed = head->failed || nested->failed;
 }
 
+/* An absent Held makes the request an ordinary pull; an empty one is a delta pull of a client that
+ * has nothing yet. Presence is therefore a bool here and not "any field set". */
 void ps_held_put(struct ps_buffer *head, uint32_t number, const struct ps_held *held)
 {
     char text[PS_DELTA_HEAD_BYTES_MAX];
@@ -54,6 +64,8 @@ void ps_delta_put(struct ps_buffer *head, uint32_t number, const struct ps_delta
     put_nested(head, number, &nested);
 }
 
+/* A failure inside becomes the outer reader's failure, unless that has one already: the first thing
+ * that is wrong is the one that is reported. */
 void ps_held_read(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                   struct ps_held *held)
 {
@@ -76,6 +88,8 @@ void ps_held_read(struct ps_wire_reader *reader, const struct ps_wire_field *fie
         reader->status = nested.status;
 }
 
+/* `runs` is only found here and kept by the decoder with the other small fields, because it may be
+ * cut in two by the border of two slices. Its bound is what a server may send at most. */
 void ps_delta_read(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                    struct ps_delta *delta, struct ps_wire_range *runs)
 {

@@ -1,4 +1,7 @@
-/* Looks names up in the embedded FileDescriptorSet, by walking it: it is small and asked rarely. */
+/* Looks names up in the embedded FileDescriptorSet (google/protobuf/descriptor.proto), by walking
+ * its bytes with our own wire reader. The set is some ten KiB and asked rarely, so no index is
+ * built; it is written by the build from the very .proto files that the codecs are made of and
+ * cannot be out of date. It is trusted: what is wrong with it asserts. */
 #include "proto/descriptors.h"
 
 #include "base/assert.h"
@@ -10,7 +13,8 @@
 extern const uint8_t ps_descriptor_set_data[];
 extern const size_t ps_descriptor_set_size;
 
-/* What can have named children, and the fields of descriptor.proto that hold them. */
+/* The scopes of a name, by what can have named children. Enums and methods are leaves: the names of
+ * their values and arguments are not asked for. */
 enum kind { KIND_FILE, KIND_MESSAGE, KIND_SERVICE, KIND_LEAF };
 
 static bool defines(struct ps_bytes file, struct ps_bytes symbol);
@@ -40,6 +44,7 @@ static bool next_file(struct ps_wire_reader *reader, struct ps_bytes *file)
     return false;
 }
 
+/* The name is the path by which the file was given to protoc ("pserver/v1/admin.proto"). */
 bool ps_descriptor_of_file(struct ps_bytes name, struct ps_bytes *file)
 {
     struct ps_bytes set = ps_descriptor_set();
@@ -55,6 +60,7 @@ bool ps_descriptor_of_file(struct ps_bytes name, struct ps_bytes *file)
     return false;
 }
 
+/* The answer to a symbol is the whole file that defines it, as the protocol says. */
 bool ps_descriptor_of_symbol(struct ps_bytes symbol, struct ps_bytes *file)
 {
     struct ps_bytes set = ps_descriptor_set();
@@ -70,7 +76,9 @@ bool ps_descriptor_of_symbol(struct ps_bytes symbol, struct ps_bytes *file)
     return false;
 }
 
-/* Goes down from the file, one component of the name at a time. */
+/* Goes down from the file, one component of the name at a time: "pserver.v1.Admin.GetStatus" is the
+ * package, then a service, then a method. A trailing dot would be an empty last component, which no
+ * child has as its name, but an absent name field would match it. */
 static bool defines(struct ps_bytes file, struct ps_bytes symbol)
 {
     if (!strip_package(file, &symbol) || symbol.size == 0 || symbol.data[symbol.size - 1] == '.')
@@ -84,6 +92,7 @@ static bool defines(struct ps_bytes file, struct ps_bytes symbol)
     return true;
 }
 
+/* The package must end at a dot: "pserver.v10.X" does not lie in "pserver.v1". */
 static bool strip_package(struct ps_bytes file, struct ps_bytes *symbol)
 {
     struct ps_bytes package = bytes_field(file, 2);
@@ -95,6 +104,7 @@ static bool strip_package(struct ps_bytes file, struct ps_bytes *symbol)
     return true;
 }
 
+/* Takes the name up to the next dot, and the dot. */
 static struct ps_bytes take_component(struct ps_bytes *path)
 {
     const uint8_t *dot = memchr(path->data, '.', path->size);
@@ -126,7 +136,9 @@ static bool find_child(enum kind *kind, struct ps_bytes *parent, struct ps_bytes
     return false;
 }
 
-/* The field numbers are those of google/protobuf/descriptor.proto. */
+/* Which fields of descriptor.proto hold named children, and of which kind: of a file its messages
+ * (4), enums (5) and services (6), of a message its messages (3) and enums (4), of a service its
+ * methods (2). */
 static bool child_kind(enum kind parent, uint32_t field, enum kind *child)
 {
     static const struct {
@@ -146,6 +158,7 @@ static bool child_kind(enum kind parent, uint32_t field, enum kind *child)
     return false;
 }
 
+/* Field 1 is the name in every descriptor; 2 is the package of a file. */
 static struct ps_bytes bytes_field(struct ps_bytes message, uint32_t number)
 {
     struct ps_wire_reader reader;

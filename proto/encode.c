@@ -1,4 +1,11 @@
-/* Structs to bytes: everything but the bulk content, whose tag and length end the head. */
+/* Structs to bytes: everything but the bulk content, whose tag and length end the head. The sender
+ * puts the content's own slices behind the head, so a parameter of many megabytes is never copied
+ * to be sent.
+ *
+ * Fields are written by hand, not through protobuf-c, which would want the content in one piece and
+ * in its own structs. Readers accept any order of fields; the content is last because nothing can
+ * follow bytes that are not here. Fields with their default value are left out, as proto3 has
+ * it. */
 #include "proto/codec.h"
 
 #include "base/bounds.h"
@@ -6,7 +13,8 @@
 #include "proto/shared_range.h"
 #include "proto/wire.h"
 
-/* Field numbers that several messages share. */
+/* Field numbers that several messages share. They are part of the contract and never change; all of
+ * them are below 16, so each tag takes one byte. */
 enum {
     FIELD_NAME = 1,
     FIELD_TYPE = 2,
@@ -22,6 +30,8 @@ enum { PARAM_INFO_BYTES_MAX = PS_NAME_BYTES_MAX + 256 };
 static void put_request_id(struct ps_buffer *head, const struct ps_request_id *request);
 static void put_param_info(struct ps_buffer *head, const struct ps_param_info *param);
 
+/* The order within a head does not matter to any reader; the tests compare bytes, so it is
+ * fixed. */
 void ps_encode_init(const struct ps_init_request *request, struct ps_buffer *head)
 {
     ps_wire_put_bytes(head, FIELD_NAME, request->name);
@@ -32,6 +42,8 @@ void ps_encode_init(const struct ps_init_request *request, struct ps_buffer *hea
     ps_wire_put_uint(head, 9, request->total);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
     put_request_id(head, &request->request);
+    /* Also for 0 bytes: an explicit empty content lets the server say "no elements" and not "no
+     * content". */
     ps_wire_put_head(head, FIELD_CONTENT, request->content.size);
 }
 
@@ -48,6 +60,7 @@ void ps_encode_finish(const struct ps_finish_request *request, struct ps_buffer 
     put_request_id(head, &request->request);
 }
 
+/* Most fields are 0 in most pushes and take no bytes. */
 void ps_encode_push(const struct ps_push_request *request, struct ps_buffer *head)
 {
     ps_wire_put_bytes(head, FIELD_NAME, request->name);
@@ -62,6 +75,7 @@ void ps_encode_push(const struct ps_push_request *request, struct ps_buffer *hea
     ps_wire_put_head(head, FIELD_CONTENT, request->content.size);
 }
 
+/* Replies without content are whole messages. */
 void ps_encode_push_reply(const struct ps_push_reply *reply, struct ps_buffer *head)
 {
     ps_wire_put_uint(head, 1, reply->version);
@@ -71,6 +85,7 @@ void ps_encode_push_reply(const struct ps_push_reply *reply, struct ps_buffer *h
     ps_wire_put_uint(head, 5, reply->staged ? 1 : 0);
 }
 
+/* A pull is a head without content: the request that costs the network least. */
 void ps_encode_pull(const struct ps_pull_request *request, struct ps_buffer *head)
 {
     ps_wire_put_bytes(head, FIELD_NAME, request->name);
@@ -85,6 +100,7 @@ void ps_encode_pull(const struct ps_pull_request *request, struct ps_buffer *hea
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
 }
 
+/* Field 3, the content, comes last although fields above it have higher numbers. */
 void ps_encode_pull_reply(const struct ps_pull_reply *reply, struct ps_buffer *head)
 {
     ps_wire_put_bytes(head, FIELD_NAME, reply->name);
@@ -100,6 +116,8 @@ void ps_encode_pull_reply(const struct ps_pull_reply *reply, struct ps_buffer *h
     ps_wire_put_head(head, FIELD_CONTENT, reply->content.size);
 }
 
+/* For operators: a snapshot of counters, each read on its own. Field numbers are those of
+ * admin.proto. */
 void ps_encode_status_reply(const struct ps_status_reply *reply, struct ps_buffer *head)
 {
     ps_wire_put_text(head, 1, reply->program_version);
@@ -129,6 +147,7 @@ void ps_encode_list(const struct ps_list_request *request, struct ps_buffer *hea
     ps_wire_put_uint(head, 2, request->limit);
 }
 
+/* One page of parameters; `more` tells the tool to ask again after the last name. */
 void ps_encode_list_reply(const struct ps_list_reply *reply, struct ps_buffer *head)
 {
     for (size_t i = 0; i < reply->param_count; i++)
@@ -154,18 +173,19 @@ void ps_encode_save_reply(const struct ps_save_reply *reply, struct ps_buffer *h
     ps_wire_put_uint(head, 4, reply->bytes);
 }
 
-/* A number field whose tag takes one byte. */
+/* The size of a number field whose tag takes one byte, as ps_wire_put_uint would write it. */
 static size_t uint_size(uint64_t value)
 {
     return value == 0 ? 0 : 1 + ps_wire_varint_size(value);
 }
 
-/* A bytes field whose tag takes one byte. */
+/* The size of a bytes field whose tag takes one byte, as ps_wire_put_bytes would write it. */
 static size_t bytes_size(size_t size)
 {
     return size == 0 ? 0 : 1 + ps_wire_varint_size(size) + size;
 }
 
+/* The size is computed instead of written to a buffer first: this runs for every push. */
 static void put_request_id(struct ps_buffer *head, const struct ps_request_id *request)
 {
     if (!request->present)
@@ -178,6 +198,8 @@ static void put_request_id(struct ps_buffer *head, const struct ps_request_id *r
     ps_wire_put_uint(head, 3, request->sequence);
 }
 
+/* A list is rare, so here the entry is written aside first. A failed entry fails the whole head:
+ * half an entry would be read as a parameter. */
 static void put_param_info(struct ps_buffer *head, const struct ps_param_info *param)
 {
     char text[PARAM_INFO_BYTES_MAX];

@@ -1,4 +1,5 @@
-/* Two messages of one field each. */
+/* grpc.health.v1: two messages of one field each, written by hand because a generated codec would
+ * be larger than these functions. */
 #include "proto/health_codec.h"
 
 #include "proto/wire.h"
@@ -15,8 +16,10 @@ enum ps_status ps_decode_health(struct ps_view bytes, char service[PS_HEALTH_SER
             name = ps_wire_bytes(&reader, &field, PS_HEALTH_SERVICE_BYTES_MAX, "service");
     }
     PS_TRY(reader.status);
+    /* The bound was checked by ps_wire_bytes, and the array has one byte more for the NUL. */
     ps_wire_range_copy(&name, service);
     service[name.size] = '\0';
+    /* A NUL within the name would end it early and ask about another service. */
     if (!ps_wire_is_text((struct ps_bytes){(const uint8_t *)service, name.size}))
         return ps_fail(error, PS_ERR_BAD_INPUT, "service: not UTF-8 without NUL");
     return PS_OK;

@@ -1,4 +1,5 @@
-/* The paths of the calls, from the table. */
+/* The paths of the calls, from the table. The strings are joined by the compiler: a path never has
+ * to be put together, allocated or compared in parts. */
 #include "proto/messages.h"
 
 #include "base/assert.h"

@@ -1,4 +1,6 @@
-/* OptimizerConfig <-> struct, through protobuf-c, which knows the defaults of the .proto. */
+/* OptimizerConfig <-> struct, through protobuf-c, which knows the defaults of the .proto. These
+ * messages come from Paddle's proto2 files, whose fields have defaults and presence, so "absent"
+ * and "0" differ: every field is read through its default and written with its presence. */
 #include "proto/optimizer_config.h"
 
 #include "base/assert.h"
@@ -84,6 +86,8 @@ void ps_optimizer_config_defaults(struct ps_optimizer_config *config)
     PS_ASSERT(status == PS_OK);
 }
 
+/* The struct owns its values; the unpacked message and its arena end here. `*config` is written
+ * only when everything was valid. */
 enum ps_status ps_optimizer_config_decode(struct ps_bytes bytes, const struct ps_allocator *memory,
                                           struct ps_optimizer_config *config,
                                           struct ps_error *error)
@@ -163,7 +167,9 @@ static enum ps_status read_message(const Paddle__OptimizerConfig *message,
     return PS_OK;
 }
 
-/* protobuf-c keeps enum numbers that the .proto does not have. */
+/* protobuf-c keeps enum numbers that the .proto does not have, where others drop them. Such a
+ * number is a newer client's rule: training on with another one than was asked for would be silent,
+ * so it is refused. */
 static enum ps_status check_numbers(const Paddle__OptimizerConfig *message, struct ps_error *error)
 {
     const struct {
@@ -260,6 +266,8 @@ static void write_message(const struct ps_optimizer_config *config,
         SET(message, clip_value, config->clip_value);
 }
 
+/* Every field is written, also one that has its default: a checkpoint then says what it was trained
+ * with, whatever the defaults of a later version are. */
 static void write_rules(const struct ps_optimizer_config *config, struct parts *parts)
 {
 #define WRITE(part, field) SET(&parts->part, field, config->part.field);

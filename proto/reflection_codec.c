@@ -1,4 +1,6 @@
-/* Answers what tools ask about our .proto files, from the embedded descriptors. */
+/* Answers what tools such as grpcurl ask about our .proto files, from the embedded descriptors
+ * (grpc.reflection.v1 and v1alpha, which have the same messages). gRPC's own reflection is C++,
+ * which this program does not link. */
 #include "proto/reflection_codec.h"
 
 #include "base/assert.h"
@@ -16,7 +18,8 @@ enum {
     ASK_SERVICES = 7
 };
 
-/* What is asked: the last field of the oneof that was set. */
+/* What is asked: the field of the oneof that was set last, since a later field of a oneof replaces
+ * an earlier one. */
 struct question {
     struct ps_bytes host;
     uint32_t kind;
@@ -32,6 +35,8 @@ static void answer_error(struct ps_buffer *reply, enum ps_rpc_code code, const c
 enum ps_status ps_reflection_answer(struct ps_view request, struct ps_buffer *reply,
                                     struct ps_error *error)
 {
+    /* A question is a name. In one piece on the stack it can be looked at as text and repeated in
+     * the answer, which the protocol demands. */
     uint8_t copy[PS_REFLECTION_REQUEST_BYTES_MAX];
     if (request.size > sizeof copy)
         return ps_fail(error, PS_ERR_BAD_INPUT, "reflection: %zu bytes are too long", request.size);
@@ -44,6 +49,8 @@ enum ps_status ps_reflection_answer(struct ps_view request, struct ps_buffer *re
     ps_wire_put_bytes(reply, 1, question.host);
     ps_wire_put_head(reply, 2, bytes.size);
     ps_buffer_append(reply, bytes);
+    /* A question that has no answer gets an ErrorResponse and not a failed call: the stream goes
+     * on, and a tool asks for several names in turn. */
     if (question.kind == ASK_SERVICES)
         answer_services(reply);
     else if (question.kind == ASK_FILE && ps_descriptor_of_file(question.name, &file))
@@ -64,12 +71,15 @@ static enum ps_status read_question(struct ps_bytes request, struct question *qu
     struct ps_wire_field field;
     ps_wire_reader_init(&reader, ps_view_of(&request), error);
     while (ps_wire_next(&reader, &field)) {
+        /* Newer questions are unknown fields; only they are left, the answer is "nothing was
+         * asked". */
         if (field.number != ASK_HOST && (field.number < ASK_FILE || field.number > ASK_SERVICES))
             continue;
         struct ps_wire_range range = ps_wire_bytes(&reader, &field, request.size, "question");
         struct ps_bytes text;
         bool in_one = ps_wire_range_in_one(&range, &text);
         PS_ASSERT(in_one);
+        /* The question about an extension is a nested message; its bytes are not text. */
         if (field.number != ASK_EXTENSION && !ps_wire_is_text(text))
             ps_wire_refuse(&reader, "reflection: not UTF-8 without NUL");
         if (field.number == ASK_HOST) {
@@ -82,7 +92,8 @@ static enum ps_status read_question(struct ps_bytes request, struct question *qu
     return reader.status;
 }
 
-/* ListServiceResponse{service{name}...} in field 6. */
+/* ListServiceResponse{service{name}...} in field 6. The list is written here and not walked out of
+ * the descriptors: it is five names, which the integration tests ask for. */
 static void answer_services(struct ps_buffer *reply)
 {
     static const char *const services[] = {
@@ -104,7 +115,8 @@ static void answer_services(struct ps_buffer *reply)
     }
 }
 
-/* FileDescriptorResponse{file_descriptor_proto} in field 4. */
+/* FileDescriptorResponse{file_descriptor_proto} in field 4. Only the file itself: tools ask for its
+ * imports one after the other. */
 static void answer_file(struct ps_buffer *reply, struct ps_bytes file)
 {
     ps_wire_put_head(reply, 4, 1 + ps_wire_varint_size(file.size) + file.size);

@@ -1,15 +1,23 @@
-/* Ranges of shared memory in messages, and how such memory is agreed on. */
+/* Ranges of shared memory in messages, and the two messages by which such memory is agreed on.
+ *
+ * The agreement is made once for each connection over a local socket, not over gRPC: a descriptor
+ * can travel only there. Afterwards a request names a range of the segment instead of carrying
+ * content. What stands in a range is input like any other and is checked against the segment by the
+ * server. */
 #include "proto/shared_range.h"
 
 #include "base/bounds.h"
 
 #include <string.h>
 
-/* Both messages: a word of eight bytes that says what it is, and a number, little-endian. */
+/* Both messages are a word of eight bytes that says which message this is and in which version, and
+ * a number, little-endian. A peer that speaks anything else is turned away by the word. */
 #define WORD_BYTES 8
 static const char hello[WORD_BYTES + 1] = "PSSHARE1";
 static const char welcome[WORD_BYTES + 1] = "PSTAKEN1";
 
+/* A client's `finite` is a promise that it has looked; it saves the server a scan of content that
+ * the client could also have sent wrongly in the message itself. */
 void ps_shared_range_read(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                           struct ps_shared_range *range)
 {
@@ -36,6 +44,9 @@ enum { FIELD_SHARED = 12 };
 /* Of bundles. */
 enum { FIELD_PUSHES = 1, FIELD_PULLS = 2 };
 
+/* Each item is capped: the result steers how the call is scheduled, and a client may claim
+ * anything. Malformed fields count as nothing here; the real decoder refuses them later with a
+ * message. */
 static uint64_t total_of_item(struct ps_wire_reader *item, uint64_t bytes_max)
 {
     struct ps_wire_field field;
@@ -46,6 +57,8 @@ static uint64_t total_of_item(struct ps_wire_reader *item, uint64_t bytes_max)
     return range.size < bytes_max ? range.size : bytes_max;
 }
 
+/* A first look at a message before it is decoded, to learn how many bytes it will move. It walks
+ * only the outer fields, and at most as many items as a bundle may have. */
 uint64_t ps_shared_range_total(struct ps_view message, bool is_bundle, uint64_t bytes_max)
 {
     struct ps_wire_reader reader, item;
@@ -66,11 +79,14 @@ uint64_t ps_shared_range_total(struct ps_view message, bool is_bundle, uint64_t 
     return total;
 }
 
+/* Four numbers of at most eleven bytes fit in the 64 bytes of the entry. */
 void ps_shared_range_put(struct ps_buffer *head, uint32_t number,
                          const struct ps_shared_range *range)
 {
     char text[64];
     struct ps_buffer entry;
+    /* Absent as a whole: a request whose content is in the message does not mention shared
+     * memory. */
     if (range->segment == 0 && range->offset == 0 && range->size == 0)
         return;
     ps_buffer_init_fixed(&entry, text, sizeof text);
@@ -81,6 +97,7 @@ void ps_shared_range_put(struct ps_buffer *head, uint32_t number,
     ps_wire_put_bytes(head, number, (struct ps_bytes){(const uint8_t *)entry.text, entry.size});
 }
 
+/* Bytes by shifts: a client in another language need not know our structs. */
 static void write_number(const char *word, uint64_t number, uint8_t *message)
 {
     memcpy(message, word, WORD_BYTES);
@@ -88,6 +105,7 @@ static void write_number(const char *word, uint64_t number, uint8_t *message)
         message[WORD_BYTES + i] = (uint8_t)(number >> (8 * i));
 }
 
+/* 0 is refused in both messages: a segment of no bytes, and an index that means "nowhere". */
 static bool read_number(struct ps_bytes message, const char *word, uint64_t *number)
 {
     if (message.size != WORD_BYTES + sizeof *number || memcmp(message.data, word, WORD_BYTES) != 0)

@@ -1,4 +1,14 @@
-/* Varints, tags and lengths, read from a view whose pieces may end anywhere. */
+/* The protobuf wire format, read from a view whose pieces may end anywhere, also within a number.
+ *
+ * The reader keeps one cursor and one count of the bytes that are left, and every length is
+ * compared with that count before it is used, so no field can reach beyond its message. Nothing is
+ * allocated and nothing copied: the value of a bytes field is a range, a place to read from. The
+ * bytes behind it are skipped when the next field is asked for and not before, which makes it free
+ * to look at them.
+ *
+ * The first thing that is wrong is remembered in the reader's status and ends the loop of the
+ * caller; everything read before it is to be thrown away. Groups (wire types 3 and 4) are refused:
+ * proto3 has none, and skipping them needs a depth limit. */
 #include "proto/wire.h"
 
 #include "base/assert.h"
@@ -14,7 +24,9 @@ static bool read_fixed(struct ps_wire_reader *reader, size_t size, uint64_t *val
 static bool read_varint(struct ps_wire_reader *reader, uint64_t *value);
 static void skip(struct ps_view_cursor *cursor, size_t size);
 
-/* There is one. It mostly lies in the piece in which the last one lay. */
+/* Takes the next byte; the caller has checked that there is one. Nearly every byte lies in the
+ * piece of the one before it, so that case costs no call: decoding small fields is the larger part
+ * of decoding a message. */
 static inline uint8_t take_byte(struct ps_view_cursor *cursor)
 {
     const struct ps_bytes *piece = &cursor->view.pieces[cursor->piece];
@@ -32,6 +44,8 @@ void ps_wire_reader_init(struct ps_wire_reader *reader, struct ps_view view, str
         .cursor = {.view = view}, .left = view.size, .status = PS_OK, .error = error};
 }
 
+/* A message within a message is read by a reader of its own, bounded by the range. Nesting is as
+ * deep as our functions call each other, never as deep as the sender likes. */
 void ps_wire_reader_nested(struct ps_wire_reader *reader, const struct ps_wire_range *range,
                            struct ps_error *error)
 {
@@ -40,11 +54,15 @@ void ps_wire_reader_nested(struct ps_wire_reader *reader, const struct ps_wire_r
         .cursor = range->begin, .left = range->size, .status = PS_OK, .error = error};
 }
 
+/* False means the end or a failure: loops of callers need one condition, and they ask for the
+ * status once behind the loop. */
 bool ps_wire_next(struct ps_wire_reader *reader, struct ps_wire_field *field)
 {
     if (reader->status != PS_OK)
         return false;
     PS_ASSERT(reader->unread <= reader->left);
+    /* The value of the last field may not have been looked at. It is skipped by pieces, not by
+     * bytes, so an unknown field of many megabytes costs a few steps. */
     skip(&reader->cursor, reader->unread);
     reader->left -= reader->unread;
     reader->unread = 0;
@@ -59,6 +77,8 @@ static bool read_tag(struct ps_wire_reader *reader, struct ps_wire_field *field)
     uint64_t tag;
     if (!read_varint(reader, &tag))
         return false;
+    /* Field numbers have 29 bits, with the wire type 32. Number 0 is reserved as an error in the
+     * format; zeroed memory that is sent by mistake is noticed here. */
     if (tag > UINT32_MAX || tag >> 3 == 0) {
         ps_wire_refuse(reader, "malformed message: no field has this tag");
         return false;
@@ -68,6 +88,8 @@ static bool read_tag(struct ps_wire_reader *reader, struct ps_wire_field *field)
     return true;
 }
 
+/* Numbers are read at once, whatever their meaning. Bytes are left where they are: the field gets a
+ * cursor to them, and `unread` remembers how far the next field lies behind. */
 static bool read_value(struct ps_wire_reader *reader, struct ps_wire_field *field)
 {
     switch (field->type) {
@@ -84,6 +106,7 @@ static bool read_value(struct ps_wire_reader *reader, struct ps_wire_field *fiel
                        (unsigned)field->type);
         return false;
     }
+    /* A length is compared with what is left before it is believed; nobody allocates by it. */
     uint64_t size;
     if (!read_varint(reader, &size))
         return false;
@@ -96,6 +119,7 @@ static bool read_value(struct ps_wire_reader *reader, struct ps_wire_field *fiel
     return true;
 }
 
+/* Little-endian by shifts, so that the machine's own order does not matter. */
 static bool read_fixed(struct ps_wire_reader *reader, size_t size, uint64_t *value)
 {
     if (size > reader->left) {
@@ -109,6 +133,9 @@ static bool read_fixed(struct ps_wire_reader *reader, size_t size, uint64_t *val
     return true;
 }
 
+/* Seven bits a byte, the lowest first, at most ten bytes. The tenth byte has room for one bit:
+ * anything more would be shifted out, and two different byte sequences would be one number. Longer
+ * forms with leading zeros (0x80 0x00) are valid protobuf and are accepted. */
 static bool read_varint(struct ps_wire_reader *reader, uint64_t *value)
 {
     *value = 0;
@@ -140,6 +167,8 @@ static void skip(struct ps_view_cursor *cursor, size_t size)
 
 void ps_wire_refuse(struct ps_wire_reader *reader, const char *format, ...)
 {
+    /* Formatted here because ps_fail takes its own arguments; sizeof does not evaluate, so a NULL
+     * error is fine. */
     char text[sizeof reader->error->text];
     va_list arguments;
     va_start(arguments, format);
@@ -148,6 +177,8 @@ void ps_wire_refuse(struct ps_wire_reader *reader, const char *format, ...)
     reader->status = ps_fail(reader->error, PS_ERR_BAD_INPUT, "%s", text);
 }
 
+/* A value beyond its maximum is refused here, at the border: enums and indices are then in range
+ * everywhere behind it. The 0 that comes back is never used, since the reader has failed. */
 uint64_t ps_wire_uint(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                       uint64_t value_max, const char *what)
 {
@@ -162,6 +193,8 @@ uint64_t ps_wire_uint(struct ps_wire_reader *reader, const struct ps_wire_field 
     return field->value;
 }
 
+/* The bound is checked before the range is handed out; what is copied later (names, ids) goes into
+ * arrays of exactly these bounds. */
 struct ps_wire_range ps_wire_bytes(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                                    size_t size_max, const char *what)
 {
@@ -177,6 +210,8 @@ struct ps_wire_range ps_wire_bytes(struct ps_wire_reader *reader, const struct p
     return field->bytes;
 }
 
+/* Names become C strings in logs and in cJSON; a NUL in one would make two names look like the
+ * same. */
 bool ps_wire_is_text(struct ps_bytes bytes)
 {
     if (bytes.size > 0 && memchr(bytes.data, 0, bytes.size) != NULL)
@@ -184,6 +219,8 @@ bool ps_wire_is_text(struct ps_bytes bytes)
     return ps_utf8_valid(bytes);
 }
 
+/* A range of 0 bytes is in one piece: ps_view_next gives an empty run, wherever the cursor
+ * stands. */
 bool ps_wire_range_in_one(const struct ps_wire_range *range, struct ps_bytes *run)
 {
     struct ps_view_cursor cursor = range->begin;
@@ -194,6 +231,7 @@ bool ps_wire_range_in_one(const struct ps_wire_range *range, struct ps_bytes *ru
     return true;
 }
 
+/* The range's own cursor is copied first, so a range can be read any number of times. */
 void ps_wire_range_copy(const struct ps_wire_range *range, void *destination)
 {
     struct ps_view_cursor cursor = range->begin;
@@ -208,6 +246,8 @@ void ps_wire_range_copy(const struct ps_wire_range *range, void *destination)
     }
 }
 
+/* Counted first and filled by ps_wire_range_pieces, so that the caller allocates exactly once. Both
+ * walk alike, and therefore agree. */
 size_t ps_wire_range_piece_count(const struct ps_wire_range *range)
 {
     struct ps_view_cursor cursor = range->begin;
@@ -241,9 +281,10 @@ size_t ps_wire_varint_size(uint64_t value)
     return size;
 }
 
-/* Of a varint, and of a tag: the number of a field has 29 bits. */
+/* Ten bytes of seven bits hold 64 bits; a tag is a number of 32 bits, for which five are enough. */
 enum { VARINT_BYTES_MAX = 10, TAG_BYTES_MAX = 5 };
 
+/* The shortest form, which every encoder writes: equal messages are equal bytes. */
 static size_t write_varint(uint64_t value, uint8_t *bytes)
 {
     size_t size = 0;
@@ -267,6 +308,8 @@ static void put_pair(struct ps_buffer *buffer, uint32_t number, enum ps_wire_typ
     ps_buffer_append(buffer, (struct ps_bytes){bytes, size});
 }
 
+/* proto3 leaves fields out that have their default, and so do the other put functions. A reader
+ * that needs to know whether a field was given adds 1 to it (see ps_pull_request.version). */
 void ps_wire_put_uint(struct ps_buffer *buffer, uint32_t number, uint64_t value)
 {
     if (value != 0)
@@ -277,6 +320,7 @@ void ps_wire_put_double(struct ps_buffer *buffer, uint32_t number, double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
+    /* By bits and not by value: -0.0 is not the default and is written. */
     if (bits == 0)
         return;
     uint8_t bytes[TAG_BYTES_MAX + sizeof bits];
@@ -299,6 +343,7 @@ void ps_wire_put_text(struct ps_buffer *buffer, uint32_t number, const char *tex
     ps_wire_put_bytes(buffer, number, ps_bytes_of_text(text));
 }
 
+/* Also for a size of 0: a nested message that is present but empty differs from an absent one. */
 void ps_wire_put_head(struct ps_buffer *buffer, uint32_t number, size_t size)
 {
     put_pair(buffer, number, PS_WIRE_BYTES, size);

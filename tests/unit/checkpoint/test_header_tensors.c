@@ -1,0 +1,136 @@
+/* checkpoint/header_tensors.c: tensors that do not fit what the header says of its parameters. */
+#include "checkpoint/header_pass.h"
+
+#include "run_suite.h"
+#include "sample_header.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+START_TEST(tensors_that_do_not_fit_their_parameter_are_corrupt)
+{
+    assert_header_corrupt(GOOD_METADATA, "", 0, "missing or out of order");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("v", "F32", "[2]", "[0,8]"), 8, "out of order");
+    assert_header_corrupt(GOOD_METADATA, GOOD_TENSOR "," TENSOR("x", "F32", "[2]", "[8,16]"), 16,
+                          "no parameter owns");
+    assert_header_corrupt(GOOD_METADATA, "\"w\":7", 8, "element type");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "BF16", "[2]", "[0,8]"), 8, "element type");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "", "[2]", "[0,8]"), 8, "element type");
+    assert_header_corrupt(FACTS LIST(ENTRY("w", ONE_SUM "," ONE_SUM)),
+                          GOOD_TENSOR "," TENSOR("ps.state/0/w", "I32", "[2]", "[8,16]"), 16,
+                          "another shape");
+    assert_header_corrupt(FACTS LIST(ENTRY("w", ONE_SUM "," ONE_SUM)),
+                          GOOD_TENSOR "," TENSOR("ps.state/0/w", "F32", "[1]", "[8,12]"), 12,
+                          "another shape");
+}
+END_TEST
+
+#define SESSIONS ",\"ps.sessions_crc32c\":\"89abcdef\""
+#define SESSIONS_TENSOR TENSOR("ps.sessions", "U8", "[5]", "[8,13]")
+
+START_TEST(sessions_stand_behind_the_parameters)
+{
+    sample_header_make(GOOD_METADATA SESSIONS, GOOD_TENSOR "," SESSIONS_TENSOR);
+
+    ck_assert_msg(sample_header_parse(13) == PS_OK, "%s", sample.error.text);
+
+    ck_assert(sample.header.has_sessions);
+    ck_assert_uint_eq(sample.header.sessions_crc32c, 0x89abcdef);
+    ck_assert_uint_eq(sample.header.sessions_offset, sample.head_size + 8);
+    ck_assert_uint_eq(sample.header.sessions_bytes, 5);
+    ps_header_fini(&sample.header);
+}
+END_TEST
+
+START_TEST(sessions_that_are_malformed_are_corrupt)
+{
+    static const char wrong[] = TENSOR("ps.sessions", "I32", "[2]", "[8,16]");
+    assert_header_corrupt(GOOD_METADATA, GOOD_TENSOR "," SESSIONS_TENSOR, 13, "no parameter owns");
+    assert_header_corrupt(GOOD_METADATA SESSIONS, GOOD_TENSOR, 8, "sessions are missing");
+    assert_header_corrupt(GOOD_METADATA SESSIONS SESSIONS, GOOD_TENSOR "," SESSIONS_TENSOR, 13,
+                          "checksum of the sessions");
+    assert_header_corrupt(GOOD_METADATA ",\"ps.sessions_crc32c\":\"89\"",
+                          GOOD_TENSOR "," SESSIONS_TENSOR, 13, "checksum of the sessions");
+    char tensors[256];
+    (void)snprintf(tensors, sizeof tensors, "%s,%s", GOOD_TENSOR, wrong);
+    assert_header_corrupt(GOOD_METADATA SESSIONS, tensors, 16, "another element type");
+    assert_header_corrupt(GOOD_METADATA SESSIONS,
+                          GOOD_TENSOR "," TENSOR("ps.session", "U8", "[5]", "[8,13]"), 13,
+                          "missing");
+    assert_header_corrupt(GOOD_METADATA SESSIONS,
+                          GOOD_TENSOR "," TENSOR("ps.sessions", "U8", "[6]", "[8,14]"), 13,
+                          "beyond");
+    assert_header_corrupt(GOOD_METADATA SESSIONS,
+                          GOOD_TENSOR "," TENSOR("ps.sessions", "U8", "[5]", "[9,14]"), 14, "gap");
+    assert_header_corrupt(GOOD_METADATA SESSIONS,
+                          GOOD_TENSOR "," SESSIONS_TENSOR "," SESSIONS_TENSOR, 18,
+                          "no parameter owns");
+    assert_header_corrupt(FACTS SESSIONS LIST(ENTRY("ps.sessions", ONE_SUM)), SESSIONS_TENSOR, 5,
+                          "name");
+}
+END_TEST
+
+START_TEST(bytes_are_no_type_of_a_parameter)
+{
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "U8", "[8]", "[0,8]"), 8,
+                          "unknown element type");
+}
+END_TEST
+
+START_TEST(shapes_and_counts_that_overflow_are_corrupt)
+{
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "2", "[0,8]"), 8, "shape");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[]", "[0,8]"), 8, "shape");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[1,2]", "[0,8]"), 8, "shape");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[-2]", "[0,8]"), 8, "shape");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[2.5]", "[0,8]"), 8, "shape");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[3]", "[0,12]"), 8, "beyond the end");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F64", "[2305843009213693953]", "[0,8]"), 8,
+                          "");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F64", "[\"2305843009213693953\"]", "[0,8]"),
+                          8, "beyond the end");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[\"4611686018427387906\"]", "[0,8]"),
+                          8, "beyond the end");
+}
+END_TEST
+
+START_TEST(offsets_with_gaps_overlaps_or_other_sizes_are_corrupt)
+{
+    static const char *const wrong[] = {"[0,7]",  "[0,9]", "[1,9]", "[8,0]",
+                                        "[8,16]", "[4,8]", "[0,4]"};
+    for (size_t i = 0; i < PS_ARRAY_COUNT(wrong); i++) {
+        char tensor[256];
+        (void)snprintf(tensor, sizeof tensor,
+                       "\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":%s}", wrong[i]);
+        assert_header_corrupt(GOOD_METADATA, tensor, 8, "overlaps another, leaves a gap");
+    }
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[2]", "[0,-8]"), 8, "malformed");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[2]", "[0]"), 8, "malformed");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[2]", "[0,8,8]"), 8, "malformed");
+    assert_header_corrupt(GOOD_METADATA, TENSOR("w", "F32", "[2]", "{\"a\":0,\"b\":8}"), 8,
+                          "malformed");
+}
+END_TEST
+
+START_TEST(a_file_of_another_length_than_its_arrays_is_corrupt)
+{
+    assert_header_corrupt(GOOD_METADATA, GOOD_TENSOR, 9, "longer or shorter");
+    assert_header_corrupt(GOOD_METADATA, GOOD_TENSOR, 7, "beyond the end");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("header_tensors");
+    TCase *tests = tcase_create("header_tensors");
+    tcase_add_test(tests, tensors_that_do_not_fit_their_parameter_are_corrupt);
+    tcase_add_test(tests, sessions_stand_behind_the_parameters);
+    tcase_add_test(tests, sessions_that_are_malformed_are_corrupt);
+    tcase_add_test(tests, bytes_are_no_type_of_a_parameter);
+    tcase_add_test(tests, shapes_and_counts_that_overflow_are_corrupt);
+    tcase_add_test(tests, offsets_with_gaps_overlaps_or_other_sizes_are_corrupt);
+    tcase_add_test(tests, a_file_of_another_length_than_its_arrays_is_corrupt);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
