@@ -185,8 +185,8 @@ static size_t push_next(struct ps_serve *serve)
         note_failure(serve, &result->status, status);
         return ITEM_WORK;
     }
-    /* A push of another generation than the first has nothing to join: settling tells all of them what it
-     * tells the first, that they are to be repeated. */
+    /* A push of another generation than the first has nothing to join: settling tells all of them
+     * what it tells the first, that they are to be repeated. */
     if (!serve->applied)
         serve->wait = wait;
     else

@@ -1,4 +1,4 @@
-/* tools/psckpt/session_clients.c: one order, whatever the table's was, and nothing is left behind. */
+/* tools/psckpt/session_clients.c: one order, whatever the table's was, and nothing is left. */
 #include "tools/psckpt/session_clients.h"
 
 #include "run_suite.h"
