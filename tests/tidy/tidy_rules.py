@@ -74,7 +74,7 @@ COMMENT_FLOORS = {
     "server/core/sessions": 0.04,
     "server/core/update": 0.05,
     "server/core/values": 0.04,
-    "server/rpc": 0.07,
+    "server/rpc": 0.06,
     "tools": 0.03,
     "tools/psbench": 0.03,
     "tools/psckpt": 0.03,
