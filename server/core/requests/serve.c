@@ -185,8 +185,9 @@ static size_t push_next(struct ps_serve *serve)
         note_failure(serve, &result->status, status);
         return ITEM_WORK;
     }
-    /* A push of another generation than the first has nothing to join: settling tells all of them
-     * what it tells the first, that they are to be repeated. */
+    /* The shard was lost and won back between two steps: what a push of another generation needs
+     * cannot be joined to what the first needs. Settling then tells all of them what the first is
+     * told, that they are to be repeated. */
     if (!serve->applied)
         serve->wait = wait;
     else
