@@ -17,7 +17,7 @@ enum reflection_state { WAITING, READING, WRITING, CLOSING, ENDED };
 
 struct reflection_call {
     struct ps_tag tag;
-    struct ps_waiter waiter; /* for the bell, from the request to the end */
+    struct ps_waiter waiter; /* from the request to the end */
     enum reflection_state state;
     void *registered;
     struct ps_rpc_call call;

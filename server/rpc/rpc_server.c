@@ -259,7 +259,7 @@ enum ps_status ps_rpc_server_start(struct ps_rpc_server *server, struct ps_error
 void ps_rpc_server_wake(struct ps_rpc_server *server)
 {
     for (uint32_t i = 0; i < server->lane_count; i++)
-        ps_lane_ring(server->lanes[i]);
+        ps_lane_wake(server->lanes[i]);
 }
 
 void ps_rpc_server_count(struct ps_rpc_server *server)

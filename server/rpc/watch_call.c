@@ -17,7 +17,7 @@ enum watch_state { WAITING, SENDING, QUIET, CLOSING, CLOSED, ENDED };
 struct watch_call {
     struct ps_tag tag;       /* of the request and of what is sent */
     struct ps_tag close_tag; /* of the call's end */
-    struct ps_waiter waiter; /* for the bell, from the request to the end */
+    struct ps_waiter waiter; /* from the request to the end */
     enum watch_state state;
     void *registered;
     struct ps_rpc_call call;
