@@ -1,5 +1,6 @@
 /* The loop of a lane's thread: events of gRPC, turns of calls that have more to do, limits, and the
- * wake-ups of other threads. All lists belong to this thread, so that only a wake-up takes a lock. */
+ * wake-ups of other threads. All lists belong to this thread, so that only a wake-up takes a
+ * lock. */
 #include "server/rpc/lane.h"
 
 #include "base/assert.h"
@@ -34,9 +35,9 @@ void ps_tag_init(struct ps_tag *tag, void (*step)(void *owner, bool ok), void *o
     *tag = (struct ps_tag){.magic = TAG_MAGIC, .step = step, .owner = owner};
 }
 
-/* The wake-up is an event on the lane's own queue, since a thread that sleeps there hears of nothing
- * else. gRPC has no alarm in its C core's public interface, so an empty batch on a call over a
- * channel that leads nowhere makes the event. */
+/* The wake-up is an event on the lane's own queue, since a thread that sleeps there hears of
+ * nothing else. gRPC has no alarm in its C core's public interface, so an empty batch on a call
+ * over a channel that leads nowhere makes the event. */
 enum ps_status ps_lane_create(struct ps_rpc_context *context, size_t slots_max,
                               struct ps_lane **out, struct ps_error *error)
 {
@@ -180,8 +181,8 @@ void ps_lane_wake(struct ps_lane *lane)
     ps_mutex_unlock(&lane->wake_lock);
 }
 
-/* The flag falls before the waiters are asked: a change that comes after that makes another event. A
- * waiter that is woken may leave, but no other does meanwhile; new ones join at the front. */
+/* The flag falls before the waiters are asked: a change that comes after that makes another event.
+ * A waiter that is woken may leave, but no other does meanwhile; new ones join at the front. */
 static void wake_step(void *owner, bool ok)
 {
     struct ps_lane *lane = owner;

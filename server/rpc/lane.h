@@ -104,7 +104,8 @@ void ps_lane_wait(struct ps_lane *lane, struct ps_waiter *waiter);
 void ps_lane_leave(struct ps_lane *lane, struct ps_waiter *waiter);
 
 /* On the lane's thread: a call that has more to do than one step is woken once, after others had
- * their turn: when no event is waiting, at the latest after a few events. Dropping twice is allowed. */
+ * their turn: when no event is waiting, at the latest after a few events. Dropping twice is
+ * allowed. */
 void ps_lane_take_turn(struct ps_lane *lane, struct ps_waiter *turn);
 void ps_lane_drop_turn(struct ps_lane *lane, struct ps_waiter *turn);
 

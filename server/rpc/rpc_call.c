@@ -49,8 +49,8 @@ void ps_rpc_call_begin(struct ps_rpc_call *call)
 }
 
 /* The reply goes here and not when its batch is done: slices of it may point at blocks that a pull
- * holds, and this is where the call lets go of everything at once. The slot is then as it was made.
- * */
+ * holds, and this is where the call lets go of everything at once. The slot is then as it was
+ * made. */
 void ps_rpc_call_clear(struct ps_rpc_call *call)
 {
     ps_rpc_call_drop_request(call);
@@ -161,8 +161,8 @@ void ps_rpc_batch_init(struct ps_rpc_batch *batch, struct ps_rpc_call *call)
     batch->session = grpc_empty_slice();
 }
 
-/* An operation is one field of the batch; a batch of more than there is room for is a bug of ours.
- * */
+/* An operation is one field of the batch; a batch of more than there is room for is a bug of
+ * ours. */
 static grpc_op *add(struct ps_rpc_batch *batch, grpc_op_type type)
 {
     PS_ASSERT(batch->count < PS_ARRAY_COUNT(batch->ops));

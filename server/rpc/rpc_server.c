@@ -164,8 +164,8 @@ static size_t slots_of_a_lane(void)
     return count;
 }
 
-/* Each lane has slots of every method: which connection ends up on which lane is decided by gRPC.
- * */
+/* Each lane has slots of every method: which connection ends up on which lane is decided by
+ * gRPC. */
 static enum ps_status build_lanes(struct ps_rpc_server *server, uint32_t lane_count,
                                   struct ps_error *error)
 {
@@ -275,8 +275,8 @@ void ps_rpc_server_wake(struct ps_rpc_server *server)
         ps_lane_wake(server->lanes[i]);
 }
 
-/* Connections are counted when somebody looks, and not when they come and go: gRPC does not tell.
- * */
+/* Connections are counted when somebody looks, and not when they come and go: gRPC does not
+ * tell. */
 void ps_rpc_server_count(struct ps_rpc_server *server)
 {
     struct ps_connection_count count = ps_connection_count(server->port);

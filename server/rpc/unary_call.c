@@ -234,8 +234,8 @@ static void serve(struct unary_call *call)
         follow(call, call->method->serve(answer));
 }
 
-/* A call that is away is the helper's, but for its place among the lane's waiters, through which the
- * helper hands it back. */
+/* A call that is away is the helper's, but for its place among the lane's waiters, through which
+ * the helper hands it back. */
 static void send_away(struct unary_call *call)
 {
     call->state = AWAY;
@@ -307,8 +307,8 @@ static void woken(void *owner)
 }
 
 /* The second batch tells when the client gives up, which nothing else would while no operation is
- * in flight. The deadline is a limit of the lane's, too: a client whose deadline has passed need not
- * say so. */
+ * in flight. The deadline is a limit of the lane's, too: a client whose deadline has passed need
+ * not say so. */
 static void park(struct unary_call *call)
 {
     struct ps_rpc_batch batch;
@@ -436,8 +436,8 @@ static void release_served(struct ps_call_answer *answer)
     answer->bundle = NULL;
 }
 
-/* The slot is free when all that is in flight for it has come back; then it invites the next request.
- * A buffer that grew for one long reply is not kept in all slots. */
+/* The slot is free when all that is in flight for it has come back; then it invites the next
+ * request. A buffer that grew for one long reply is not kept in all slots. */
 static void free_when_done(struct unary_call *call)
 {
     if (call->reply_pending || call->close_pending)

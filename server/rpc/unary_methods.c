@@ -8,8 +8,8 @@
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/shared_content.h"
 
-/* A reply to gradients and pulls is a name and a few numbers, one to an operator's call may be long.
- * Slots are memory: methods that nobody calls by the hundred have few. */
+/* A reply to gradients and pulls is a name and a few numbers, one to an operator's call may be
+ * long. Slots are memory: methods that nobody calls by the hundred have few. */
 enum {
     MANY_SLOTS = 160, /* more than one connection may have streams: none can take them all */
     SMALL_REPLY_BYTES_MAX = PS_BUNDLE_ITEM_BYTES_MAX,
@@ -69,8 +69,8 @@ static enum ps_serve_progress serve_finish(struct ps_call_answer *answer)
     return await_finish(answer);
 }
 
-/* While the checkpoint is not saved the call is parked; a status that the finish had before stays.
- * */
+/* While the checkpoint is not saved the call is parked; a status that the finish had before
+ * stays. */
 static enum ps_serve_progress await_finish(struct ps_call_answer *answer)
 {
     struct ps_error why;

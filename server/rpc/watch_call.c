@@ -152,8 +152,8 @@ static void tell_if_changed(struct watch_call *call)
         finish(call, PS_ERR_UNAVAILABLE, "shutting down");
 }
 
-/* The state that is being sent counts as told: a change meanwhile is seen when the batch is done.
- * */
+/* The state that is being sent counts as told: a change meanwhile is seen when the batch is
+ * done. */
 static void tell(struct watch_call *call, enum ps_health health)
 {
     char text[16];
