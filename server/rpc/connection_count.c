@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+/* Listeners have the same names as what they accepted. */
 static bool is_stream(int descriptor)
 {
     int type = 0, listens = 0;
@@ -21,6 +22,8 @@ static bool is_stream(int descriptor)
            listens == 0;
 }
 
+/* A unix socket that was connected has no name of its own on the client's end, and the listener's
+ * on the server's. */
 static void look_at(int descriptor, uint16_t port, struct ps_connection_count *count)
 {
     union {
@@ -40,6 +43,8 @@ static void look_at(int descriptor, uint16_t port, struct ps_connection_count *c
         count->local += size > offsetof(struct sockaddr_un, sun_path);
 }
 
+/* Descriptors are looked through one by one: some microseconds for each, once per look at the
+ * metrics. */
 struct ps_connection_count ps_connection_count(uint16_t port)
 {
     struct ps_connection_count count = {0};

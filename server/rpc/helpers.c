@@ -9,10 +9,10 @@
 #include <stdatomic.h>
 #include <utlist.h>
 
-/* Whoever shares his work looks so long for the others' end before he sleeps. */
+/* A thread that shares its work looks so long for the end of the others before it sleeps. */
 #define SHARE_SPIN_NS 200000
 
-/* Work that several do at once; lives on the stack of the one whose it is. */
+/* Work that several threads do at once; lives on the stack of the thread that shares it. */
 struct ps_helper_share {
     void (*work)(void *argument);
     void *argument;
@@ -53,6 +53,8 @@ void ps_helpers_fini(struct ps_helpers *helpers)
     ps_mutex_fini(&helpers->lock);
 }
 
+/* A thread for each job, and as many more as one update may have besides the thread that runs it:
+ * then neither kind of work can take all threads from the other. */
 enum ps_status ps_helpers_start(struct ps_helpers *helpers, uint32_t jobs, uint32_t update_threads,
                                 struct ps_error *error)
 {
@@ -65,6 +67,8 @@ enum ps_status ps_helpers_start(struct ps_helpers *helpers, uint32_t jobs, uint3
     return PS_OK;
 }
 
+/* Every waiting thread is woken, since one that may not take a job (enough are under way) could be
+ * the one that a single signal reaches. */
 void ps_helpers_submit(struct ps_helpers *helpers, struct ps_helper_job *job)
 {
     ps_mutex_lock(&helpers->lock);
@@ -74,6 +78,7 @@ void ps_helpers_submit(struct ps_helpers *helpers, struct ps_helper_job *job)
     ps_mutex_unlock(&helpers->lock);
 }
 
+/* Jobs that were submitted are still done: each is a call that waits for its answer. */
 void ps_helpers_stop(struct ps_helpers *helpers)
 {
     ps_mutex_lock(&helpers->lock);
@@ -86,6 +91,8 @@ void ps_helpers_stop(struct ps_helpers *helpers)
 
 /* ---- A helper's thread ---- */
 
+/* Threads of the crew run updates, so that they enter the floating-point mode of updates, as lanes
+ * do. */
 static void run(void *argument)
 {
     struct ps_helpers *helpers = argument;
@@ -102,7 +109,8 @@ static void run(void *argument)
     }
 }
 
-/* To help with what is under way comes before what has not begun. */
+/* Sharing an update that is under way comes before a job that has not begun: the first frees two
+ * threads sooner. A thread ends when nothing is left to do and nothing more will come. */
 static struct task next_task(struct ps_helpers *helpers)
 {
     struct task task = {NULL, NULL};
@@ -123,6 +131,8 @@ static struct task next_task(struct ps_helpers *helpers)
     return task;
 }
 
+/* The last that was wanted takes the share off the list: a thread that comes later looks at the
+ * next. */
 static struct ps_helper_share *join_share(struct ps_helpers *helpers)
 {
     struct ps_helper_share *share = helpers->shares;
@@ -134,6 +144,7 @@ static struct ps_helper_share *join_share(struct ps_helpers *helpers)
     return share;
 }
 
+/* Bounded, so that large calls leave the lanes their processors. */
 static struct ps_helper_job *take_job(struct ps_helpers *helpers)
 {
     struct ps_helper_job *job = helpers->submitted;
@@ -144,7 +155,8 @@ static struct ps_helper_job *take_job(struct ps_helpers *helpers)
     return job;
 }
 
-/* A job is its owner's again since its work has ended, and so is a share once nobody is at it. */
+/* A job is its owner's again from the moment its work has ended, and may be gone: it is not touched
+ * here. A share is its owner's again when no helper is at it. */
 static void end_task(struct ps_helpers *helpers, struct task task)
 {
     ps_mutex_lock(&helpers->lock);
@@ -164,6 +176,7 @@ struct ps_crew ps_helpers_crew(struct ps_helpers *helpers)
     return (struct ps_crew){share_work, helpers};
 }
 
+/* The thread that has the work begins at once and does not wait for anybody to join. */
 static void share_work(void *self, void (*work)(void *argument), void *argument)
 {
     struct ps_helpers *helpers = self;
@@ -174,7 +187,7 @@ static void share_work(void *self, void (*work)(void *argument), void *argument)
     wait_for_helpers(helpers, &share);
 }
 
-/* Only who has nothing to do: the work is never kept waiting for somebody. */
+/* Only threads that have nothing to do: work is never kept waiting for a helper that is busy. */
 static void invite(struct ps_helpers *helpers, struct ps_helper_share *share)
 {
     ps_mutex_lock(&helpers->lock);
@@ -187,7 +200,7 @@ static void invite(struct ps_helpers *helpers, struct ps_helper_share *share)
     ps_mutex_unlock(&helpers->lock);
 }
 
-/* Who has not come by now would find nothing to do. */
+/* A helper that has not come by now would find nothing to do. */
 static void withdraw(struct ps_helpers *helpers, struct ps_helper_share *share)
 {
     ps_mutex_lock(&helpers->lock);
@@ -196,8 +209,9 @@ static void withdraw(struct ps_helpers *helpers, struct ps_helper_share *share)
     ps_mutex_unlock(&helpers->lock);
 }
 
-/* They are at their last parts, which take some 20 us: about as long as to sleep and be woken. The
- * lock says that the last of them has let go of the share. */
+/* The helpers are at their last parts, which take some 20 us: about as long as to sleep and be
+ * woken, so that looking comes first. The lock at the end makes sure that the last helper has let
+ * go of the share, which is on this thread's stack. */
 static void wait_for_helpers(struct ps_helpers *helpers, struct ps_helper_share *share)
 {
     struct ps_busy_poll poll;

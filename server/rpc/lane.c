@@ -1,4 +1,6 @@
-/* The loop of a lane's thread, its bell, and who waits for it. */
+/* The loop of a lane's thread: events of gRPC, turns of calls that have more to do, limits, and the
+ * wake-ups of other threads. All lists belong to this thread, so that only a wake-up takes a
+ * lock. */
 #include "server/rpc/lane.h"
 
 #include "base/assert.h"
@@ -6,13 +8,15 @@
 #include "server/rpc/rpc_context.h"
 
 #include <grpc/support/time.h>
+#include <utlist.h>
 
 enum { TAG_MAGIC = 0x70737467 };
 
-/* So many events may come between two turns of those who have more to do. */
+/* So many events may come between two turns of calls that have more to do: a turn may take most of
+ * a millisecond, and an event is some microseconds of work. */
 enum { EVENTS_PER_TURN = 16 };
 
-/* And so many between two looks at the clock. */
+/* So many events may come between two looks at the clock: limits are seconds long. */
 enum { EVENTS_PER_LOOK = 16 };
 
 static void run(void *argument);
@@ -22,8 +26,8 @@ static gpr_timespec next_look(const struct ps_lane *lane);
 static void give_turn(struct ps_lane *lane, bool idle);
 static void look_at_limits(struct ps_lane *lane);
 static bool may_end(struct ps_lane *lane);
-static void bell_step(void *owner, bool ok);
-static void close_bell(struct ps_lane *lane);
+static void wake_step(void *owner, bool ok);
+static void close_wake_call(struct ps_lane *lane);
 static void drain_queue(struct ps_lane *lane);
 
 void ps_tag_init(struct ps_tag *tag, void (*step)(void *owner, bool ok), void *owner)
@@ -31,6 +35,9 @@ void ps_tag_init(struct ps_tag *tag, void (*step)(void *owner, bool ok), void *o
     *tag = (struct ps_tag){.magic = TAG_MAGIC, .step = step, .owner = owner};
 }
 
+/* The wake-up is an event on the lane's own queue, since a thread that sleeps there hears of
+ * nothing else. gRPC has no alarm in its C core's public interface, so an empty batch on a call
+ * over a channel that leads nowhere makes the event. */
 enum ps_status ps_lane_create(struct ps_rpc_context *context, size_t slots_max,
                               struct ps_lane **out, struct ps_error *error)
 {
@@ -38,15 +45,15 @@ enum ps_status ps_lane_create(struct ps_rpc_context *context, size_t slots_max,
     if (lane == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "rpc: no lane");
     lane->context = context;
-    ps_mutex_init(&lane->bell_lock, PS_RANK_QUEUE);
-    ps_tag_init(&lane->bell_tag, bell_step, lane);
+    ps_mutex_init(&lane->wake_lock, PS_RANK_QUEUE);
+    ps_tag_init(&lane->wake_tag, wake_step, lane);
     lane->queue = grpc_completion_queue_create_for_next(NULL);
     grpc_server_register_completion_queue(context->server, lane->queue, NULL);
-    lane->bell_channel =
-        grpc_lame_client_channel_create("bell", GRPC_STATUS_UNAVAILABLE, "no call goes here");
-    lane->bell = grpc_channel_create_call(lane->bell_channel, NULL, 0, lane->queue,
-                                          grpc_slice_from_static_string("/bell"), NULL,
-                                          gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+    lane->wake_channel =
+        grpc_lame_client_channel_create("wake", GRPC_STATUS_UNAVAILABLE, "no call goes here");
+    lane->wake_call = grpc_channel_create_call(lane->wake_channel, NULL, 0, lane->queue,
+                                               grpc_slice_from_static_string("/wake"), NULL,
+                                               gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
     lane->slots = ps_zeroed_array(context->memory, slots_max, sizeof *lane->slots);
     lane->slots_max = slots_max;
     if (lane->slots == NULL) {
@@ -74,6 +81,8 @@ enum ps_status ps_lane_start(struct ps_lane *lane, struct ps_error *error)
     return ps_thread_start(&lane->thread, "rpc lane", run, lane, error);
 }
 
+/* One event, then perhaps a turn, then perhaps a look at the limits: no kind of work can keep the
+ * others from their part, however busy the lane is. */
 static void run(void *argument)
 {
     struct ps_lane *lane = argument;
@@ -96,7 +105,8 @@ static void run(void *argument)
     }
 }
 
-/* What is there already; else looks for as long as busy polling allows, then sleeps. */
+/* An event that is there already; else the lane looks for as long as busy polling allows, and then
+ * sleeps. It neither polls nor sleeps while a call has more to do. */
 static grpc_event next_event(struct ps_lane *lane)
 {
     grpc_event event = {.type = GRPC_QUEUE_TIMEOUT};
@@ -131,7 +141,8 @@ static gpr_timespec in_a_second(void)
     return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_seconds(1, GPR_TIMESPAN));
 }
 
-/* All of them, once a second: they are few, and in no order. */
+/* All limits, once a second: they are few, so that keeping them in order would cost more. A limit
+ * that has passed leaves the list first: its owner may set another at once. */
 static void look_at_limits(struct ps_lane *lane)
 {
     if (lane->limits == NULL)
@@ -140,9 +151,9 @@ static void look_at_limits(struct ps_lane *lane)
     if (gpr_time_cmp(now, lane->look) < 0)
         return;
     lane->look = in_a_second();
-    struct ps_limit *after;
-    for (struct ps_limit *limit = lane->limits; limit != NULL; limit = after) {
-        after = limit->after;
+    struct ps_limit *limit;
+    struct ps_limit *next;
+    DL_FOREACH_SAFE(lane->limits, limit, next) {
         if (gpr_time_cmp(now, limit->until) < 0)
             continue;
         ps_lane_unlimit(lane, limit);
@@ -155,60 +166,52 @@ static bool may_end(struct ps_lane *lane)
     return lane->live == 0 && atomic_load(&lane->stopping);
 }
 
-/* The lock is held over the empty batch, which only queues an event: it never blocks, calls nobody
- * back, and must not meet a closed bell. */
-void ps_lane_ring(struct ps_lane *lane)
+/* One event is enough for any number of wake-ups: the flag says that one is on its way. The lock is
+ * held over the empty batch, which only queues an event: it never blocks, calls nothing back, and
+ * must not meet a call that is closed. */
+void ps_lane_wake(struct ps_lane *lane)
 {
-    ps_mutex_lock(&lane->bell_lock);
-    if (lane->bell != NULL && !lane->rung) {
-        lane->rung = true;
-        grpc_call_error failed = grpc_call_start_batch(lane->bell, NULL, 0, &lane->bell_tag, NULL);
+    ps_mutex_lock(&lane->wake_lock);
+    if (lane->wake_call != NULL && !lane->is_woken) {
+        lane->is_woken = true;
+        grpc_call_error failed =
+            grpc_call_start_batch(lane->wake_call, NULL, 0, &lane->wake_tag, NULL);
         PS_ASSERT(failed == GRPC_CALL_OK);
     }
-    ps_mutex_unlock(&lane->bell_lock);
+    ps_mutex_unlock(&lane->wake_lock);
 }
 
-/* The flag falls before the waiters are asked: what changes after that rings again. A waiter that
- * is woken may leave, but no other does meanwhile. */
-static void bell_step(void *owner, bool ok)
+/* The flag falls before the waiters are asked: a change that comes after that makes another event.
+ * A waiter that is woken may leave, but no other does meanwhile; new ones join at the front. */
+static void wake_step(void *owner, bool ok)
 {
     struct ps_lane *lane = owner;
     (void)ok;
-    ps_mutex_lock(&lane->bell_lock);
-    lane->rung = false;
-    ps_mutex_unlock(&lane->bell_lock);
-    struct ps_waiter *after;
-    for (struct ps_waiter *waiter = lane->waiters; waiter != NULL; waiter = after) {
-        after = waiter->after;
+    ps_mutex_lock(&lane->wake_lock);
+    lane->is_woken = false;
+    ps_mutex_unlock(&lane->wake_lock);
+    struct ps_waiter *waiter;
+    struct ps_waiter *next;
+    DL_FOREACH_SAFE(lane->waiters, waiter, next)
         waiter->woken(waiter->owner);
-    }
 }
 
 void ps_lane_wait(struct ps_lane *lane, struct ps_waiter *waiter)
 {
     PS_ASSERT(!waiter->waiting);
     waiter->waiting = true;
-    waiter->before = NULL;
-    waiter->after = lane->waiters;
-    if (lane->waiters != NULL)
-        lane->waiters->before = waiter;
-    lane->waiters = waiter;
+    DL_PREPEND(lane->waiters, waiter);
 }
 
 void ps_lane_leave(struct ps_lane *lane, struct ps_waiter *waiter)
 {
     if (!waiter->waiting)
         return;
-    if (waiter->before != NULL)
-        waiter->before->after = waiter->after;
-    else
-        lane->waiters = waiter->after;
-    if (waiter->after != NULL)
-        waiter->after->before = waiter->before;
+    DL_DELETE(lane->waiters, waiter);
     waiter->waiting = false;
 }
 
-/* `idle`: no event was waiting. */
+/* To the call that has waited longest, when no event is waiting (`idle`) or enough of them came. */
 static void give_turn(struct ps_lane *lane, bool idle)
 {
     struct ps_waiter *turn = lane->turns;
@@ -223,30 +226,18 @@ void ps_lane_take_turn(struct ps_lane *lane, struct ps_waiter *turn)
 {
     PS_ASSERT(!turn->waiting);
     turn->waiting = true;
-    turn->after = NULL;
-    turn->before = lane->turns_last;
-    if (lane->turns_last != NULL)
-        lane->turns_last->after = turn;
-    else
-        lane->turns = turn;
-    lane->turns_last = turn;
+    DL_APPEND(lane->turns, turn);
 }
 
 void ps_lane_drop_turn(struct ps_lane *lane, struct ps_waiter *turn)
 {
     if (!turn->waiting)
         return;
-    if (turn->before != NULL)
-        turn->before->after = turn->after;
-    else
-        lane->turns = turn->after;
-    if (turn->after != NULL)
-        turn->after->before = turn->before;
-    else
-        lane->turns_last = turn->before;
+    DL_DELETE(lane->turns, turn);
     turn->waiting = false;
 }
 
+/* The first limit sets the clock going: a lane without limits never wakes for one. */
 void ps_lane_limit(struct ps_lane *lane, struct ps_limit *limit, gpr_timespec until)
 {
     PS_ASSERT(!limit->waiting);
@@ -254,62 +245,57 @@ void ps_lane_limit(struct ps_lane *lane, struct ps_limit *limit, gpr_timespec un
         lane->look = in_a_second();
     limit->until = until;
     limit->waiting = true;
-    limit->before = NULL;
-    limit->after = lane->limits;
-    if (lane->limits != NULL)
-        lane->limits->before = limit;
-    lane->limits = limit;
+    DL_PREPEND(lane->limits, limit);
 }
 
 void ps_lane_unlimit(struct ps_lane *lane, struct ps_limit *limit)
 {
     if (!limit->waiting)
         return;
-    if (limit->before != NULL)
-        limit->before->after = limit->after;
-    else
-        lane->limits = limit->after;
-    if (limit->after != NULL)
-        limit->after->before = limit->before;
+    DL_DELETE(lane->limits, limit);
     limit->waiting = false;
 }
 
+/* Woken so that the thread sees the flag: every slot has ended already, or ends by the events that
+ * the server's shutdown has made. */
 void ps_lane_stop(struct ps_lane *lane)
 {
     atomic_store(&lane->stopping, true);
-    ps_lane_ring(lane);
+    ps_lane_wake(lane);
     ps_thread_join(&lane->thread);
     PS_ASSERT(lane->live == 0 && lane->waiters == NULL && lane->limits == NULL &&
               lane->turns == NULL);
 }
 
+/* The wake call goes before the queue is shut down: no event may be begun on a queue that is. */
 void ps_lane_destroy(struct ps_lane *lane)
 {
     if (lane == NULL)
         return;
     PS_ASSERT(lane->live == 0);
-    close_bell(lane);
+    close_wake_call(lane);
     grpc_completion_queue_shutdown(lane->queue);
     drain_queue(lane);
     grpc_completion_queue_destroy(lane->queue);
     for (size_t i = 0; i < lane->slot_count; i++)
         ps_release(lane->context->memory, lane->slots[i].memory);
     ps_release(lane->context->memory, lane->slots);
-    ps_mutex_fini(&lane->bell_lock);
+    ps_mutex_fini(&lane->wake_lock);
     ps_release(lane->context->memory, lane);
 }
 
-static void close_bell(struct ps_lane *lane)
+/* Other threads may still want to wake the lane: they find no call any more. */
+static void close_wake_call(struct ps_lane *lane)
 {
-    ps_mutex_lock(&lane->bell_lock);
-    grpc_call *bell = lane->bell;
-    lane->bell = NULL;
-    ps_mutex_unlock(&lane->bell_lock);
-    grpc_call_unref(bell);
-    grpc_channel_destroy(lane->bell_channel);
+    ps_mutex_lock(&lane->wake_lock);
+    grpc_call *call = lane->wake_call;
+    lane->wake_call = NULL;
+    ps_mutex_unlock(&lane->wake_lock);
+    grpc_call_unref(call);
+    grpc_channel_destroy(lane->wake_channel);
 }
 
-/* Only a last ring of the bell can still be there. */
+/* Only a last wake-up can still be there. */
 static void drain_queue(struct ps_lane *lane)
 {
     for (;;) {
@@ -317,6 +303,6 @@ static void drain_queue(struct ps_lane *lane)
             grpc_completion_queue_next(lane->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
         if (event.type == GRPC_QUEUE_SHUTDOWN)
             return;
-        PS_ASSERT(event.tag == &lane->bell_tag);
+        PS_ASSERT(event.tag == &lane->wake_tag);
     }
 }

@@ -1,10 +1,10 @@
 /* A lane: one completion queue, the one thread that reads it, and the call slots that live on it.
  *
- * A slot belongs to its lane's thread from start to end, so that no lock guards it. What another
- * thread wants from a lane it says by ringing the lane's bell: the lane then asks everyone who
- * waits on it (parked calls, health watchers, open reflection streams) again.
+ * A slot belongs to its lane's thread from start to end, so that no lock guards it. Another thread
+ * that wants something from a lane wakes it: the lane then asks each of its waiters (parked calls,
+ * health watches, open reflection streams) again.
  *
- * Threads:  create, start, stop and destroy belong to the server's owner; ring is safe from any
+ * Threads:  create, start, stop and destroy belong to the server's owner; wake is safe from any
  *           thread; everything else belongs to the lane's thread.
  * Blocking: stop waits until the lane's slots have ended and its thread has.
  * Errors:   PS_ERR_NO_MEMORY.
@@ -34,26 +34,24 @@ struct ps_tag {
 
 void ps_tag_init(struct ps_tag *tag, void (*step)(void *owner, bool ok), void *owner);
 
-/* Somebody who is asked again whenever the bell rings. */
+/* A call that is asked again whenever its lane is woken. */
 struct ps_waiter {
     void (*woken)(void *owner);
     void *owner;
-    struct ps_waiter *before; /* in the lane's list; NULL: not in it, or the first */
-    struct ps_waiter *after;
-    bool waiting;
+    struct ps_waiter *next, *prev; /* in the lane's list, for utlist */
+    bool waiting;                  /* is in it */
 };
 
-/* A moment at which patience with somebody ends, looked at about once a second. */
+/* A moment at which patience with a client ends, looked at about once a second. */
 struct ps_limit {
     void (*passed)(void *owner);
     void *owner;
     gpr_timespec until;
-    struct ps_limit *before; /* in the lane's list; NULL: not in it, or the first */
-    struct ps_limit *after;
-    bool waiting;
+    struct ps_limit *next, *prev; /* in the lane's list, for utlist */
+    bool waiting;                 /* is in it */
 };
 
-/* A call slot: memory, and what its life on the lane's thread begins with. */
+/* A call slot: memory, and the function that begins it on the lane's thread. */
 struct ps_lane_slot {
     void *memory;
     void (*begin)(void *memory);
@@ -69,17 +67,16 @@ struct ps_lane {
     size_t slots_max;
     size_t live; /* slots that have begun and not ended; the lane's thread only */
     struct ps_waiter *waiters;
-    struct ps_waiter *turns; /* who has more to do; a list, the first to come first */
-    struct ps_waiter *turns_last;
+    struct ps_waiter *turns; /* calls that have more to do; the first to come is the first */
     uint32_t events_since_turn;
     struct ps_limit *limits;
     gpr_timespec look; /* when the limits are looked at next, if there are any */
     atomic_bool stopping;
-    struct ps_mutex bell_lock; /* guards the three below */
-    grpc_channel *bell_channel;
-    grpc_call *bell; /* no call goes over it: an empty batch on it is an event at once */
-    bool rung;
-    struct ps_tag bell_tag;
+    struct ps_mutex wake_lock; /* guards the three below */
+    grpc_channel *wake_channel;
+    grpc_call *wake_call; /* goes nowhere: an empty batch on it is an event at once */
+    bool is_woken;        /* the event is on its way */
+    struct ps_tag wake_tag;
 };
 
 /* A lane with a queue that is registered with the server, without slots. */
@@ -94,7 +91,7 @@ void ps_lane_slot_ended(struct ps_lane *lane);
 PS_MUST_USE enum ps_status ps_lane_start(struct ps_lane *lane, struct ps_error *error);
 
 /* Safe from any thread until destroy; does nothing once the lane has stopped. */
-void ps_lane_ring(struct ps_lane *lane);
+void ps_lane_wake(struct ps_lane *lane);
 
 /* Ends the thread. The server's shutdown must have completed, so that every slot ends. */
 void ps_lane_stop(struct ps_lane *lane);
@@ -102,12 +99,13 @@ void ps_lane_stop(struct ps_lane *lane);
 /* Takes the lane, which has stopped or was never started. NULL is allowed. */
 void ps_lane_destroy(struct ps_lane *lane);
 
-/* On the lane's thread: joins and leaves those who are asked again. Leaving twice is allowed. */
+/* On the lane's thread: joins and leaves those that are asked again. Leaving twice is allowed. */
 void ps_lane_wait(struct ps_lane *lane, struct ps_waiter *waiter);
 void ps_lane_leave(struct ps_lane *lane, struct ps_waiter *waiter);
 
-/* On the lane's thread: whoever has more to do than one step is woken once, after others had their
- * turn: when no event is waiting, at the latest after a few events. Dropping twice is allowed. */
+/* On the lane's thread: a call that has more to do than one step is woken once, after others had
+ * their turn: when no event is waiting, at the latest after a few events. Dropping twice is
+ * allowed. */
 void ps_lane_take_turn(struct ps_lane *lane, struct ps_waiter *turn);
 void ps_lane_drop_turn(struct ps_lane *lane, struct ps_waiter *turn);
 

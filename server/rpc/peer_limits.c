@@ -1,4 +1,5 @@
-/* A table of sums under a lock that is held for a moment, by large calls only. */
+/* A table of sums under a lock that is held for a moment, by large calls only. Two clients whose
+ * numbers fall together share a sum: each is bounded more tightly then, never more loosely. */
 #include "server/rpc/peer_limits.h"
 
 #include "base/assert.h"
@@ -18,6 +19,8 @@ void ps_peer_limits_fini(struct ps_peer_limits *limits)
     ps_mutex_fini(&limits->lock);
 }
 
+/* A client that has nothing on its way is let in whatever the size: one message larger than the
+ * limit must be possible, alone. */
 enum ps_status ps_peer_limits_enter(struct ps_peer_limits *limits, uint32_t peer, size_t bytes,
                                     struct ps_error *error)
 {
@@ -38,6 +41,7 @@ enum ps_status ps_peer_limits_enter(struct ps_peer_limits *limits, uint32_t peer
                    before, limits->bytes_max, bytes);
 }
 
+/* For what cannot be refused any more: a reply to something that was done. */
 void ps_peer_limits_add(struct ps_peer_limits *limits, uint32_t peer, size_t bytes)
 {
     ps_mutex_lock(&limits->lock);

@@ -14,7 +14,7 @@ struct holder {
     atomic_size_t slices;              /* that are alive */
 };
 
-/* Any of gRPC's threads may drop a slice. */
+/* Any of gRPC's threads may drop a slice, and the last of them drops the pull. */
 static void drop(void *argument)
 {
     struct holder *holder = argument;
@@ -24,6 +24,9 @@ static void drop(void *argument)
     ps_release(holder->memory, holder);
 }
 
+/* This function holds a reference of its own until all slices are there: gRPC may drop one at once.
+ * The pull moves to the heap, since its slot is free for the next call before the last slice is
+ * dropped. */
 enum ps_status ps_pull_message_create(struct ps_bytes head, struct ps_pull *pull,
                                       const struct ps_allocator *memory, grpc_byte_buffer **message,
                                       struct ps_error *error)

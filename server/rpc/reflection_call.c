@@ -17,7 +17,7 @@ enum reflection_state { WAITING, READING, WRITING, CLOSING, ENDED };
 
 struct reflection_call {
     struct ps_tag tag;
-    struct ps_waiter waiter; /* for the bell, from the request to the end */
+    struct ps_waiter waiter; /* from the request to the end */
     enum reflection_state state;
     void *registered;
     struct ps_rpc_call call;
@@ -105,6 +105,8 @@ static void read_next(struct reflection_call *call)
     ps_rpc_batch_start(&batch, &call->tag);
 }
 
+/* A message that cannot be answered ends the stream with the reason, as the protocol has no other
+ * way. */
 static void answer(struct reflection_call *call)
 {
     struct ps_error error = {0};
@@ -129,6 +131,7 @@ static void answer(struct reflection_call *call)
     ps_buffer_fini(&reply);
 }
 
+/* The last batch also hears of the end, so that one tag comes back for both. */
 static void finish(struct reflection_call *call, enum ps_status status, const char *text)
 {
     struct ps_rpc_batch batch;
@@ -140,6 +143,7 @@ static void finish(struct reflection_call *call, enum ps_status status, const ch
     ps_rpc_batch_start(&batch, &call->tag);
 }
 
+/* A stream that is being answered notices by itself, when it reads again. */
 static void woken(void *owner)
 {
     struct reflection_call *call = owner;

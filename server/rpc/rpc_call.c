@@ -27,6 +27,9 @@ void ps_rpc_call_init(struct ps_rpc_call *call, struct ps_lane *lane)
     grpc_metadata_array_init(&call->metadata);
 }
 
+/* A registered method brings its message with the request, so that a call needs no batch of its own
+ * to read one. gRPC refuses this only while the server has not started or after its queue is shut
+ * down: both would be bugs of ours. */
 void ps_rpc_call_ask(struct ps_rpc_call *call, void *registered, enum ps_rpc_kind kind,
                      struct ps_tag *tag)
 {
@@ -37,6 +40,7 @@ void ps_rpc_call_ask(struct ps_rpc_call *call, void *registered, enum ps_rpc_kin
     PS_ASSERT(failed == GRPC_CALL_OK);
 }
 
+/* The server counts the call from here on: a drain waits for it. */
 void ps_rpc_call_begin(struct ps_rpc_call *call)
 {
     PS_ASSERT(call->call != NULL && !call->counted);
@@ -44,6 +48,9 @@ void ps_rpc_call_begin(struct ps_rpc_call *call)
     ps_rpc_call_came(call->lane->context);
 }
 
+/* The reply goes here and not when its batch is done: slices of it may point at blocks that a pull
+ * holds, and this is where the call lets go of everything at once. The slot is then as it was
+ * made. */
 void ps_rpc_call_clear(struct ps_rpc_call *call)
 {
     ps_rpc_call_drop_request(call);
@@ -64,6 +71,8 @@ void ps_rpc_call_end(struct ps_rpc_call *call)
     ps_lane_slot_ended(call->lane);
 }
 
+/* A compressed message is refused and not unpacked: its size would be known too late to bound what
+ * it needs. Most requests are of few slices, which need no allocation. */
 enum ps_status ps_rpc_call_view(struct ps_rpc_call *call, struct ps_view *view,
                                 struct ps_error *error)
 {
@@ -87,6 +96,8 @@ enum ps_status ps_rpc_call_view(struct ps_rpc_call *call, struct ps_view *view,
     return PS_OK;
 }
 
+/* The first to keep the request gives it an owner of its own, with a reference for the call;
+ * without anybody the call alone owns it, and nothing is allocated. */
 static void *keep_request(void *self)
 {
     struct ps_rpc_call *call = self;
@@ -105,6 +116,7 @@ static void *keep_request(void *self)
     return call->kept;
 }
 
+/* On any thread: the journal drops what it has written. */
 static void drop_kept(void *argument)
 {
     struct ps_rpc_kept *kept = argument;
@@ -119,6 +131,7 @@ struct ps_hold ps_rpc_call_hold(struct ps_rpc_call *call)
     return (struct ps_hold){keep_request, drop_kept, call};
 }
 
+/* A request that the journal keeps lives on; the view of it ends here in any case. */
 void ps_rpc_call_drop_request(struct ps_rpc_call *call)
 {
     if (call->pieces != call->inline_pieces)
@@ -132,6 +145,8 @@ void ps_rpc_call_drop_request(struct ps_rpc_call *call)
     call->request = NULL;
 }
 
+/* gRPC does not promise on which clock its deadline is: the conversion makes it the one that nobody
+ * sets. */
 bool ps_rpc_call_is_late(const struct ps_rpc_call *call)
 {
     gpr_timespec deadline = gpr_convert_clock_type(call->deadline, GPR_CLOCK_MONOTONIC);
@@ -146,6 +161,8 @@ void ps_rpc_batch_init(struct ps_rpc_batch *batch, struct ps_rpc_call *call)
     batch->session = grpc_empty_slice();
 }
 
+/* An operation is one field of the batch; a batch of more than there is room for is a bug of
+ * ours. */
 static grpc_op *add(struct ps_rpc_batch *batch, grpc_op_type type)
 {
     PS_ASSERT(batch->count < PS_ARRAY_COUNT(batch->ops));
@@ -164,6 +181,8 @@ static bool asks_for(const struct ps_rpc_call *call, const char *key)
     return false;
 }
 
+/* Offers go with the reply to a client that asked, and nowhere else: they cost bytes in every
+ * header otherwise. */
 static void offer(struct ps_rpc_call *call, const char *key, const char *name)
 {
     if (name == NULL || !asks_for(call, key))
@@ -173,6 +192,7 @@ static void offer(struct ps_rpc_call *call, const char *key, const char *name)
         .key = grpc_slice_from_static_string(key), .value = grpc_slice_from_copied_string(name)};
 }
 
+/* Initial metadata can be sent once. Of a stream the first message brings them. */
 void ps_rpc_batch_headers(struct ps_rpc_batch *batch)
 {
     struct ps_rpc_call *call = batch->call;
@@ -188,6 +208,7 @@ void ps_rpc_batch_headers(struct ps_rpc_batch *batch)
     call->headers_sent = true;
 }
 
+/* The call keeps the message until it is cleared: gRPC reads it until the tag is back. */
 void ps_rpc_batch_message(struct ps_rpc_batch *batch, grpc_byte_buffer *message)
 {
     grpc_byte_buffer_destroy(batch->call->reply);
@@ -201,6 +222,8 @@ void ps_rpc_batch_receive(struct ps_rpc_batch *batch)
     add(batch, GRPC_OP_RECV_MESSAGE)->data.recv_message.recv_message = &batch->call->request;
 }
 
+/* A failure says three things: a code that every client of gRPC understands, a word of ours that is
+ * exact (codes are few), and a text for people. Clients decide by the word. */
 void ps_rpc_batch_status(struct ps_rpc_batch *batch, enum ps_status status, const char *text)
 {
     grpc_op *op = add(batch, GRPC_OP_SEND_STATUS_FROM_SERVER);
@@ -222,6 +245,7 @@ void ps_rpc_batch_status(struct ps_rpc_batch *batch, enum ps_status status, cons
     op->data.send_status_from_server.status_details = &batch->details;
 }
 
+/* In the second place of the words, which a stale session leaves free: only "busy" uses both. */
 void ps_rpc_batch_suggest_session(struct ps_rpc_batch *batch, uint64_t session)
 {
     grpc_op *op = &batch->ops[batch->count - 1];
@@ -253,6 +277,8 @@ void ps_rpc_batch_start(struct ps_rpc_batch *batch, struct ps_tag *tag)
     grpc_slice_unref(batch->session);
 }
 
+/* "Timed out" is the one status that leaves open whether the request was done; every other would be
+ * believed. */
 enum ps_status ps_rpc_fail_unanswered(struct ps_error *error)
 {
     return ps_fail(error, PS_ERR_TIMEOUT,

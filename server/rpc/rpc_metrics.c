@@ -18,6 +18,8 @@ static struct names names_of(enum ps_method method)
     return names[method];
 }
 
+/* Every code of every method exists from the start at 0: a rate over a series that appears with its
+ * first failure would miss that failure. */
 static void register_method(struct ps_rpc_metrics *metrics, struct ps_metrics *registry,
                             enum ps_method method)
 {
@@ -39,6 +41,7 @@ static void register_method(struct ps_rpc_metrics *metrics, struct ps_metrics *r
     }
 }
 
+/* Without a registry every figure is NULL, and counting does nothing. */
 void ps_rpc_metrics_register(struct ps_rpc_metrics *metrics, struct ps_metrics *registry)
 {
     if (registry == NULL)
@@ -76,12 +79,15 @@ void ps_rpc_metrics_handled(struct ps_rpc_metrics *metrics, enum ps_method metho
     ps_histogram_observe(metrics->methods[method].seconds, seconds);
 }
 
+/* The gauge is set from a count of its own, since several lanes change it. */
 void ps_rpc_metrics_parked(struct ps_rpc_metrics *metrics, int change)
 {
     unsigned before = atomic_fetch_add(&metrics->parked_count, (unsigned)change);
     ps_gauge_set(metrics->parked, (double)(before + (unsigned)change));
 }
 
+/* The guard counts for the whole process; what was told already is remembered, so that two threads
+ * that show the metrics do not add it twice. */
 void ps_rpc_metrics_dropped(struct ps_rpc_metrics *metrics, uint64_t connections)
 {
     uint64_t told = atomic_load(&metrics->dropped_told);

@@ -65,6 +65,8 @@ static uint32_t default_lane_count(void);
 static uint32_t job_count(void);
 static uint32_t update_thread_count(uint32_t wish);
 
+/* Everything that destroy takes apart is made before the first thing that can fail: destroy is the
+ * one way back. */
 enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
                                     struct ps_rpc_server **out, struct ps_error *error)
 {
@@ -100,6 +102,8 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     return PS_OK;
 }
 
+/* Methods and queues must be there before the server starts, as gRPC demands; addresses come last,
+ * so that a port is taken only by a server that is whole but for them. */
 static enum ps_status build(struct ps_rpc_server *server,
                             const struct ps_rpc_server_options *options, struct ps_error *error)
 {
@@ -133,6 +137,7 @@ static enum ps_status register_method(struct ps_rpc_server *server, const char *
     return PS_OK;
 }
 
+/* Messages of unary methods are read by gRPC with their request; a stream reads for itself. */
 static enum ps_status register_methods(struct ps_rpc_server *server, bool reflection,
                                        struct ps_error *error)
 {
@@ -150,6 +155,7 @@ static enum ps_status register_methods(struct ps_rpc_server *server, bool reflec
     return PS_OK;
 }
 
+/* What a lane can have in flight is known before it is made. */
 static size_t slots_of_a_lane(void)
 {
     size_t count = WATCH_SLOTS + REFLECTION_VERSIONS * REFLECTION_SLOTS + UNKNOWN_SLOTS;
@@ -158,6 +164,8 @@ static size_t slots_of_a_lane(void)
     return count;
 }
 
+/* Each lane has slots of every method: which connection ends up on which lane is decided by
+ * gRPC. */
 static enum ps_status build_lanes(struct ps_rpc_server *server, uint32_t lane_count,
                                   struct ps_error *error)
 {
@@ -184,6 +192,8 @@ static enum ps_status build_slots(struct ps_rpc_server *server, struct ps_lane *
     return ps_unknown_calls_add(lane, UNKNOWN_SLOTS, error);
 }
 
+/* Without encryption: SECURITY.md says where such a server may be reached from. Port 0 has become a
+ * real one here. */
 static enum ps_status bind_address(struct ps_rpc_server *server, const char *address,
                                    struct ps_error *error)
 {
@@ -196,6 +206,8 @@ static enum ps_status bind_address(struct ps_rpc_server *server, const char *add
     return PS_OK;
 }
 
+/* A server that cannot share memory serves all the same, unless its operator insists: clients then
+ * send content in messages. */
 static enum ps_status offer_shared_memory(struct ps_rpc_server *server,
                                           const struct ps_rpc_server_options *options,
                                           struct ps_error *error)
@@ -245,6 +257,7 @@ uint16_t ps_rpc_server_port(const struct ps_rpc_server *server)
     return server->port;
 }
 
+/* Helpers come first: a lane may submit to them with its first event. */
 enum ps_status ps_rpc_server_start(struct ps_rpc_server *server, struct ps_error *error)
 {
     PS_ASSERT(!server->started);
@@ -259,9 +272,11 @@ enum ps_status ps_rpc_server_start(struct ps_rpc_server *server, struct ps_error
 void ps_rpc_server_wake(struct ps_rpc_server *server)
 {
     for (uint32_t i = 0; i < server->lane_count; i++)
-        ps_lane_ring(server->lanes[i]);
+        ps_lane_wake(server->lanes[i]);
 }
 
+/* Connections are counted when somebody looks, and not when they come and go: gRPC does not
+ * tell. */
 void ps_rpc_server_count(struct ps_rpc_server *server)
 {
     struct ps_connection_count count = ps_connection_count(server->port);
@@ -269,11 +284,14 @@ void ps_rpc_server_count(struct ps_rpc_server *server)
     ps_rpc_metrics_dropped(&server->context.metrics, ps_accept_guard_dropped());
 }
 
+/* Counted even while draining: gRPC may have taken the call before it knew. */
 void ps_rpc_call_came(struct ps_rpc_context *context)
 {
     atomic_fetch_add(&context->in_flight, 1);
 }
 
+/* The condition is signalled under its lock only by the last call of a draining server: no other
+ * pays for it. */
 void ps_rpc_call_went(struct ps_rpc_context *context)
 {
     unsigned before = atomic_fetch_sub(&context->in_flight, 1);
@@ -334,6 +352,8 @@ void ps_rpc_server_drain(struct ps_rpc_server *server, uint64_t deadline_ms)
     PS_ASSERT(complete);
 }
 
+/* Lanes stop before helpers do, since a lane may wait for a helper to hand a call back; the server
+ * goes before its queues, as gRPC demands; shared memory goes when no call can use it. */
 void ps_rpc_server_destroy(struct ps_rpc_server *server)
 {
     if (server == NULL)
@@ -362,6 +382,8 @@ void ps_rpc_server_destroy(struct ps_rpc_server *server)
     grpc_shutdown();
 }
 
+/* A server that waits for its first InitParam is healthy: the trainer that is to initialise it asks
+ * first. */
 enum ps_health ps_rpc_health(const struct ps_rpc_context *context, const char *service)
 {
     if (service[0] != '\0' && strcmp(service, "pserver.v1.ParameterServer") != 0)

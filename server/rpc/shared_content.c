@@ -1,4 +1,4 @@
-/* In place, or copied once. */
+/* In place, or copied once: the header says when, and why that is the question. */
 #include "server/rpc/shared_content.h"
 
 #include "base/assert.h"
@@ -44,6 +44,8 @@ void ps_shared_content_init(struct ps_shared_content *content, struct ps_rpc_con
                                           .context = context};
 }
 
+/* Bounds come before the memory is looked for. A request that names a range and brings content as
+ * well is refused: two answers to "which bytes?" would be one too many. */
 static enum ps_status open_content(void *self, struct ps_push_request *request,
                                    struct ps_error *error)
 {
@@ -89,6 +91,7 @@ static enum ps_status use(struct ps_shared_content *content, struct ps_push_requ
     return PS_OK;
 }
 
+/* Not zeroed: every byte is written at once. */
 static struct ps_shared_copy *copy_of(const struct ps_allocator *memory, struct ps_bytes bytes)
 {
     struct ps_shared_copy *copy = ps_plain(memory, sizeof *copy + bytes.size);
@@ -100,6 +103,7 @@ static struct ps_shared_copy *copy_of(const struct ps_allocator *memory, struct 
     return copy;
 }
 
+/* The copy has a count of its own, since the journal may keep it for longer than the call. */
 static void *keep(void *self)
 {
     struct ps_shared_copy *copy = self;
@@ -115,6 +119,7 @@ static void drop(void *kept)
         ps_release(copy->memory, copy);
 }
 
+/* The hold is empty where there was a copy or nothing was open. */
 static void close_content(void *self)
 {
     struct ps_shared_content *content = self;
@@ -125,6 +130,9 @@ static void close_content(void *self)
     content->piece = (struct ps_bytes){0};
 }
 
+/* A client's memory that has gone is no failure: the content then goes in the message, as it would
+ * have without that memory. Large content is copied by several threads, since one does not fill the
+ * memory's bandwidth. */
 static enum ps_status give_content(void *self, const struct ps_shared_range *range,
                                    struct ps_pull_reply *reply, struct ps_error *error)
 {
@@ -152,6 +160,7 @@ static enum ps_status give_content(void *self, const struct ps_shared_range *ran
     return PS_OK;
 }
 
+/* Each thread takes the next part until there is none: nobody waits for a thread that came late. */
 static void give_parts(void *argument)
 {
     struct giving *giving = argument;

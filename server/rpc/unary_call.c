@@ -32,7 +32,7 @@ enum unary_state { WAITING, WORKING, AWAY, PARKED, REPLYING, ENDED };
 struct unary_call {
     struct ps_tag tag;       /* of the request and of the reply */
     struct ps_tag close_tag; /* of a parked call's end */
-    struct ps_waiter waiter; /* for the bell, while parked or away */
+    struct ps_waiter waiter; /* while parked or away */
     struct ps_waiter turn;   /* for its turn, while there is more to do */
     struct ps_limit limit;   /* for the client to take the reply; of a parked call, its deadline */
     enum unary_state state;
@@ -59,7 +59,7 @@ static void unary_step(void *owner, bool ok);
 static void close_step(void *owner, bool ok);
 static void start(struct unary_call *call);
 static size_t shared_bytes_of(const struct unary_call *call);
-static bool is_counted(struct unary_call *call, size_t bytes, bool refusable);
+static bool count_bytes(struct unary_call *call, size_t bytes, bool refusable);
 static void serve(struct unary_call *call);
 static void follow(struct unary_call *call, enum ps_serve_progress progress);
 static void send_away(struct unary_call *call);
@@ -76,6 +76,8 @@ static bool has_changed_something(enum ps_method method);
 static void free_when_done(struct unary_call *call);
 static void end(struct unary_call *call);
 
+/* Slots are made before the server starts and never after: what a lane can take at once is known
+ * from its first moment. The reply's buffer stays empty until a call needs it. */
 enum ps_status ps_unary_calls_add(struct ps_lane *lane, const struct ps_unary_method *method,
                                   void *registered, struct ps_error *error)
 {
@@ -109,6 +111,7 @@ static void ask_for_request(struct unary_call *call)
     ps_rpc_call_ask(&call->call, call->registered, PS_RPC_UNARY, &call->tag);
 }
 
+/* The slot's own tag is out in two states only; in the others something else wakes the call. */
 static void unary_step(void *owner, bool ok)
 {
     struct unary_call *call = owner;
@@ -122,7 +125,7 @@ static void unary_step(void *owner, bool ok)
         start(call);
         return;
 
-    case REPLYING: /* sent, or the client has gone: the same to us */
+    case REPLYING: /* sent, or the client has gone: the same to this slot */
         call->reply_pending = false;
         ps_lane_unlimit(call->call.lane, &call->limit);
         free_when_done(call);
@@ -137,7 +140,8 @@ static void unary_step(void *owner, bool ok)
     PS_ASSERT(false && "a tag came back that was not out");
 }
 
-/* The call is over for the client of a parked call. */
+/* The call is over for the client of a parked call: nobody would read a reply. Of a call that was
+ * answered meanwhile this is the second batch, whose end frees the slot. */
 static void close_step(void *owner, bool ok)
 {
     struct unary_call *call = owner;
@@ -149,6 +153,9 @@ static void close_step(void *owner, bool ok)
     free_when_done(call);
 }
 
+/* What is refused here was not looked at: a message that cannot be read, a call whose deadline has
+ * passed while gRPC held it back (an overloaded server would do work that nobody waits for), and a
+ * client that has too many bytes on their way already. */
 static void start(struct unary_call *call)
 {
     struct ps_rpc_context *context = call->call.lane->context;
@@ -169,7 +176,7 @@ static void start(struct unary_call *call)
         answer->status = ps_fail(&answer->error, PS_ERR_TIMEOUT,
                                  "the deadline passed before the call was looked at");
     call->shared_bytes = shared_bytes_of(call);
-    if (answer->status != PS_OK || !is_counted(call, size + call->shared_bytes, true)) {
+    if (answer->status != PS_OK || !count_bytes(call, size + call->shared_bytes, true)) {
         send_reply(call);
         return;
     }
@@ -192,8 +199,9 @@ static size_t shared_bytes_of(const struct unary_call *call)
                                          context->message_bytes_max);
 }
 
-/* False when the client has too much on its way: the answer then says so. */
-static bool is_counted(struct unary_call *call, size_t bytes, bool refusable)
+/* Small messages are not counted, so that they cost nothing. False when the client has too much on
+ * its way: the answer then says so. What cannot be refused any more is counted all the same. */
+static bool count_bytes(struct unary_call *call, size_t bytes, bool refusable)
 {
     struct ps_peer_limits *limits = &call->call.lane->context->limits;
     if (bytes < PS_PEER_COUNTED_BYTES)
@@ -226,7 +234,8 @@ static void serve(struct unary_call *call)
         follow(call, call->method->serve(answer));
 }
 
-/* A call that is away is the helper's, but for its place among those who hear the bell. */
+/* A call that is away is the helper's, but for its place among the lane's waiters, through which
+ * the helper hands it back. */
 static void send_away(struct unary_call *call)
 {
     call->state = AWAY;
@@ -236,16 +245,18 @@ static void send_away(struct unary_call *call)
     ps_helpers_submit(&call->call.lane->context->helpers, &call->job);
 }
 
-/* On a helper's thread. After `done` the call is the lane's again, which outlives it. */
+/* On a helper's thread. After `done` the call is the lane's again, and may be gone: the lane itself
+ * outlives every call, so that it can be woken. */
 static void help(void *owner)
 {
     struct unary_call *call = owner;
     struct ps_lane *lane = call->call.lane;
     call->progress = call->method->serve(&call->answer);
     atomic_store(&call->done, true);
-    ps_lane_ring(lane);
+    ps_lane_wake(lane);
 }
 
+/* A parked call that only waits again, or goes on, stays parked: its second batch is in flight. */
 static void follow(struct unary_call *call, enum ps_serve_progress progress)
 {
     switch (progress) {
@@ -268,6 +279,7 @@ static void follow(struct unary_call *call, enum ps_serve_progress progress)
     }
 }
 
+/* At the end of the queue: a long bundle is served between the short ones of others. */
 static void take_turn(struct unary_call *call)
 {
     if (call->state != PARKED)
@@ -288,12 +300,15 @@ static void woken(void *owner)
     ps_lane_leave(call->call.lane, &call->waiter);
     call->state = WORKING;
     follow(call, call->progress);
-    /* What the helper missed may have come true since it looked, and the bell for that may be this
-     * one, or have rung while the call was away: nobody would ring again. */
+    /* A change may have come since the helper looked, and its wake-up may be this one, or have been
+     * handled while the call was away: no other would follow. */
     if (call->state == PARKED)
         serve(call);
 }
 
+/* The second batch tells when the client gives up, which nothing else would while no operation is
+ * in flight. The deadline is a limit of the lane's, too: a client whose deadline has passed need
+ * not say so. */
 static void park(struct unary_call *call)
 {
     struct ps_rpc_batch batch;
@@ -308,6 +323,7 @@ static void park(struct unary_call *call)
     ps_rpc_batch_start(&batch, &call->close_tag);
 }
 
+/* Off every list of the lane's; the second batch stays in flight until the call is over. */
 static void unpark(struct unary_call *call)
 {
     ps_lane_leave(call->call.lane, &call->waiter);
@@ -317,6 +333,9 @@ static void unpark(struct unary_call *call)
     call->state = REPLYING;
 }
 
+/* Message and status leave in one batch, so that one tag comes back. The request goes before: its
+ * memory is not kept for as long as the client takes to read. A parked call has asked for its end
+ * already; gRPC allows that once. */
 static void send_reply(struct unary_call *call)
 {
     struct ps_call_answer *answer = &call->answer;
@@ -327,7 +346,7 @@ static void send_reply(struct unary_call *call)
     ps_rpc_call_drop_request(&call->call);
     call->reply_bytes = message != NULL ? grpc_byte_buffer_length(message) : 0;
     /* A pull may be refused; what has changed something is answered. */
-    if (!is_counted(call, call->reply_bytes, answer->pull != NULL)) {
+    if (!count_bytes(call, call->reply_bytes, answer->pull != NULL)) {
         grpc_byte_buffer_destroy(message);
         message = NULL;
         call->reply_bytes = 0;
@@ -348,7 +367,8 @@ static void send_reply(struct unary_call *call)
     ps_rpc_batch_start(&batch, &call->tag);
 }
 
-/* Until when the client is to have taken the reply. */
+/* Until when the client is to have taken the reply: a second more for each MiB of it, since a slow
+ * connection is not a client that has stopped. */
 static gpr_timespec patience_of(const struct unary_call *call)
 {
     uint64_t ms = call->call.lane->context->reply_ms_max;
@@ -395,7 +415,8 @@ static grpc_byte_buffer *reply_message(struct unary_call *call)
     return message;
 }
 
-/* Has such a call, once it is answered? */
+/* Has such a call changed something once it was served? Then a failure to answer is not "refused":
+ * the client may not take it for "was not done". */
 static bool has_changed_something(enum ps_method method)
 {
     return method == PS_METHOD_INIT || method == PS_METHOD_FINISH || method == PS_METHOD_PUSH ||
@@ -415,6 +436,8 @@ static void release_served(struct ps_call_answer *answer)
     answer->bundle = NULL;
 }
 
+/* The slot is free when all that is in flight for it has come back; then it invites the next
+ * request. A buffer that grew for one long reply is not kept in all slots. */
 static void free_when_done(struct unary_call *call)
 {
     if (call->reply_pending || call->close_pending)

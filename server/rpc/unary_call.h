@@ -2,7 +2,7 @@
  *
  * What a method does is one function, its `serve`. It decodes, calls the service and makes the
  * answer; or it says that the call must wait. Then the call is parked: it holds its slot but no
- * thread, and is served again whenever the lane's bell rings, until it is answered or the client
+ * thread, and is served again whenever the lane is woken, until it is answered or the client
  * gives up or its deadline has passed (which is looked at about once a second).
  *
  * Parked calls are bounded by the slots of their method on the lane; further ones stay with gRPC,

@@ -8,7 +8,8 @@
 #include "server/rpc/rpc_context.h"
 #include "server/rpc/shared_content.h"
 
-/* A reply to the four calls is a name and a few numbers; one to an operator's may be long. */
+/* A reply to gradients and pulls is a name and a few numbers, one to an operator's call may be
+ * long. Slots are memory: methods that nobody calls by the hundred have few. */
 enum {
     MANY_SLOTS = 160, /* more than one connection may have streams: none can take them all */
     SMALL_REPLY_BYTES_MAX = PS_BUNDLE_ITEM_BYTES_MAX,
@@ -19,6 +20,7 @@ enum {
 static enum ps_serve_progress await_finish(struct ps_call_answer *answer);
 static void say_saved(struct ps_call_answer *answer);
 
+/* What the service said in the end takes the place of what it said at first. */
 static void fail_with(struct ps_call_answer *answer, const struct ps_error *why)
 {
     PS_ASSERT(why->status != PS_OK);
@@ -26,6 +28,7 @@ static void fail_with(struct ps_call_answer *answer, const struct ps_error *why)
     answer->status = why->status;
 }
 
+/* Never waits: a parameter is either taken or refused, and a range of it is put by. */
 static enum ps_serve_progress serve_init(struct ps_call_answer *answer)
 {
     struct ps_init_request request;
@@ -43,7 +46,8 @@ static enum ps_serve_progress serve_init(struct ps_call_answer *answer)
     return PS_SERVE_DONE;
 }
 
-/* Waits for the ticket whatever the status is: the reply promises a durable checkpoint. */
+/* The reply promises a durable checkpoint, so that the call waits for its ticket whatever the
+ * status is: a second finish is refused, and refused only then. */
 static enum ps_serve_progress serve_finish(struct ps_call_answer *answer)
 {
     struct ps_service *service = answer->context->service;
@@ -57,13 +61,16 @@ static enum ps_serve_progress serve_finish(struct ps_call_answer *answer)
         return PS_SERVE_DONE;
     answer->asked = true;
     answer->status = ps_service_finish(service, &request, &answer->ticket, &answer->error);
-    /* The messages that brought all parameters were larger than any to come. */
+    /* The messages that brought all parameters were larger than any to come: what the allocator
+     * keeps of them is given back. */
     if (answer->status == PS_OK)
         ps_allocator_give_back();
     ps_decoded_release(&decoded);
     return await_finish(answer);
 }
 
+/* While the checkpoint is not saved the call is parked; a status that the finish had before
+ * stays. */
 static enum ps_serve_progress await_finish(struct ps_call_answer *answer)
 {
     struct ps_error why;
@@ -77,13 +84,14 @@ static enum ps_serve_progress await_finish(struct ps_call_answer *answer)
 
 /* ---- Gradients and pulls ---- */
 
+/* A server that is going does not keep calls waiting: their clients may find another. */
 static struct ps_serve_turn turn_of(const struct ps_call_answer *answer)
 {
     return (struct ps_serve_turn){.may_leave = answer->may_leave,
                                   .may_wait = !atomic_load(&answer->context->draining)};
 }
 
-/* A message of one: PS_OK begins its serve. */
+/* What a message of one needs lies in the slot: a call alone costs no allocation. */
 static void begin_single(struct ps_call_answer *answer, struct ps_bundle_request request)
 {
     struct ps_single_call *single = &answer->single;
@@ -100,7 +108,8 @@ static void begin_single(struct ps_call_answer *answer, struct ps_bundle_request
     single->begun = true;
 }
 
-/* Waits until what the push was promised holds: that it is durable, when it asked for that. */
+/* The request is decoded once, and its reply is made when what was promised of the push holds: that
+ * it is durable, when it asked for that. */
 static enum ps_serve_progress serve_push(struct ps_call_answer *answer)
 {
     struct ps_single_call *single = &answer->single;
@@ -121,8 +130,8 @@ static enum ps_serve_progress serve_push(struct ps_call_answer *answer)
     return PS_SERVE_DONE;
 }
 
-/* Waits while the service is not initialised, unless the server is going; beside the lane while a
- * long update has the parameter. */
+/* Waits while the service is not initialised, unless the server is going, which is what its client
+ * is told then; beside the lane while a long update has the parameter. */
 static enum ps_serve_progress serve_pull(struct ps_call_answer *answer)
 {
     struct ps_single_call *single = &answer->single;
@@ -156,7 +165,8 @@ static bool begin_bundle(struct ps_call_answer *answer)
     return answer->status == PS_OK;
 }
 
-/* Many of them: every push, then one wait, then every pull; a long one in several turns. */
+/* Many of them: every push, then one wait, then every pull; a long one in several turns. Failures
+ * of items stand in their results: such a call is PS_OK. */
 static enum ps_serve_progress serve_bundle(struct ps_call_answer *answer)
 {
     if (answer->bundle == NULL && !begin_bundle(answer))
@@ -164,6 +174,8 @@ static enum ps_serve_progress serve_bundle(struct ps_call_answer *answer)
     return ps_bundle_call_step(answer->bundle, turn_of(answer));
 }
 
+/* A bundle of pulls, each of which wants only what has changed: a client that holds nothing says so
+ * by saying nothing. */
 static enum ps_serve_progress serve_since(struct ps_call_answer *answer)
 {
     if (answer->bundle == NULL) {
@@ -176,6 +188,7 @@ static enum ps_serve_progress serve_since(struct ps_call_answer *answer)
 
 /* ---- Operators' calls ---- */
 
+/* Answers in every state of the service: an operator asks because something is wrong. */
 static enum ps_serve_progress serve_status(struct ps_call_answer *answer)
 {
     struct ps_status_reply reply = {0};
@@ -189,6 +202,7 @@ static enum ps_serve_progress serve_status(struct ps_call_answer *answer)
     return PS_SERVE_DONE;
 }
 
+/* The rows are the service's until they are encoded: no name is copied in between. */
 static enum ps_serve_progress serve_list(struct ps_call_answer *answer)
 {
     struct ps_service *service = answer->context->service;
@@ -235,6 +249,7 @@ static enum ps_serve_progress serve_save(struct ps_call_answer *answer)
     return PS_SERVE_DONE;
 }
 
+/* Of the newest checkpoint, which covers the ticket, and may be one that was saved after it. */
 static void say_saved(struct ps_call_answer *answer)
 {
     struct ps_checkpoint_place place;
@@ -248,6 +263,8 @@ static void say_saved(struct ps_call_answer *answer)
     ps_encode_save_reply(&reply, answer->reply);
 }
 
+/* The epoch makes sure that the server that is meant is the one that goes: another may have its
+ * place by now. */
 static enum ps_serve_progress serve_drain(struct ps_call_answer *answer)
 {
     struct ps_drain_request request;
@@ -258,6 +275,8 @@ static enum ps_serve_progress serve_drain(struct ps_call_answer *answer)
     return PS_SERVE_DONE;
 }
 
+/* A service that this server does not have is an error here, as the health protocol demands; a
+ * watch is told a state instead. */
 static enum ps_serve_progress serve_health_check(struct ps_call_answer *answer)
 {
     char service[PS_HEALTH_SERVICE_BYTES_MAX + 1];

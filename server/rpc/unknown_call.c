@@ -1,4 +1,4 @@
-/* Calls to methods that nobody has: without a slot for them gRPC would let them hang until their
+/* Calls to methods that do not exist: without a slot for them gRPC would let them hang until their
  * deadline.
  *
  *   WAITING ──request──► REPLYING ──sent──► WAITING ...
@@ -37,6 +37,7 @@ enum ps_status ps_unknown_calls_add(struct ps_lane *lane, uint32_t count, struct
     return PS_OK;
 }
 
+/* A call without a registered method is the only kind that matches this request. */
 static void begin(void *memory)
 {
     struct unknown_call *call = memory;
@@ -49,6 +50,7 @@ static void begin(void *memory)
     PS_ASSERT(failed == GRPC_CALL_OK);
 }
 
+/* There is nothing to read and nothing to wait for: one batch refuses and ends the call. */
 static void unknown_step(void *owner, bool ok)
 {
     struct unknown_call *call = owner;
@@ -76,6 +78,7 @@ static void unknown_step(void *owner, bool ok)
     PS_ASSERT(false && "a tag came back that was not out");
 }
 
+/* The name is cut: a client may send any. */
 static void refuse(struct unknown_call *call)
 {
     char text[200];

@@ -17,7 +17,7 @@ enum watch_state { WAITING, SENDING, QUIET, CLOSING, CLOSED, ENDED };
 struct watch_call {
     struct ps_tag tag;       /* of the request and of what is sent */
     struct ps_tag close_tag; /* of the call's end */
-    struct ps_waiter waiter; /* for the bell, from the request to the end */
+    struct ps_waiter waiter; /* from the request to the end */
     enum watch_state state;
     void *registered;
     struct ps_rpc_call call;
@@ -53,6 +53,7 @@ enum ps_status ps_watch_calls_add(struct ps_lane *lane, uint32_t count, void *re
     return PS_OK;
 }
 
+/* Also the end of a call that is over: the slot invites the next. */
 static void begin(void *memory)
 {
     struct watch_call *call = memory;
@@ -60,6 +61,8 @@ static void begin(void *memory)
     ps_rpc_call_ask(&call->call, call->registered, PS_RPC_UNARY, &call->tag);
 }
 
+/* The health may have changed while it was being sent: it is compared again when the batch is done,
+ * and not sent from here while one is in flight. */
 static void watch_step(void *owner, bool ok)
 {
     struct watch_call *call = owner;
@@ -96,6 +99,7 @@ static void watch_step(void *owner, bool ok)
     PS_ASSERT(false && "a tag came back that was not out");
 }
 
+/* While something is sent the slot waits for that batch, too: its tag is still out. */
 static void close_step(void *owner, bool ok)
 {
     struct watch_call *call = owner;
@@ -106,6 +110,8 @@ static void close_step(void *owner, bool ok)
         free_slot(call);
 }
 
+/* The second batch comes before anything else, since nothing else tells when a client that only
+ * listens has gone. */
 static void start(struct watch_call *call)
 {
     struct ps_rpc_batch batch;
@@ -128,6 +134,7 @@ static void start(struct watch_call *call)
     tell(call, ps_rpc_health(call->call.lane->context, call->service));
 }
 
+/* While a batch is in flight nothing is sent: the end of the batch looks again. */
 static void woken(void *owner)
 {
     struct watch_call *call = owner;
@@ -145,6 +152,8 @@ static void tell_if_changed(struct watch_call *call)
         finish(call, PS_ERR_UNAVAILABLE, "shutting down");
 }
 
+/* The state that is being sent counts as told: a change meanwhile is seen when the batch is
+ * done. */
 static void tell(struct watch_call *call, enum ps_health health)
 {
     char text[16];
@@ -161,6 +170,7 @@ static void tell(struct watch_call *call, enum ps_health health)
     ps_rpc_batch_start(&batch, &call->tag);
 }
 
+/* The second batch is in flight already, so that the status is all there is to send. */
 static void finish(struct watch_call *call, enum ps_status status, const char *text)
 {
     struct ps_rpc_batch batch;
@@ -171,6 +181,7 @@ static void finish(struct watch_call *call, enum ps_status status, const char *t
     ps_rpc_batch_start(&batch, &call->tag);
 }
 
+/* Nothing is in flight any more. */
 static void free_slot(struct watch_call *call)
 {
     ps_lane_leave(call->call.lane, &call->waiter);

@@ -1,4 +1,4 @@
-/* FinishInitParams, and who waits for which checkpoint. */
+/* FinishInitParams, and which reply waits for which checkpoint. */
 #include "server/core/requests/service.h"
 
 #include "base/assert.h"
@@ -13,6 +13,8 @@ static enum ps_status finish_locked(struct ps_service *service,
 static enum ps_status begin_ready(struct ps_service *service, uint64_t epoch,
                                   struct ps_error *error);
 
+/* The cut is held alone: no InitParam is half done when initialisation ends. The listener is told
+ * without it, since it may wake threads that want it at once. */
 enum ps_status ps_service_finish(struct ps_service *service,
                                  const struct ps_finish_request *request, struct ps_ticket *ticket,
                                  struct ps_error *error)
@@ -35,6 +37,8 @@ enum ps_status ps_service_finish(struct ps_service *service,
     return status;
 }
 
+/* The id is remembered only of a finish that was done: one that was refused may be sent again when
+ * its reason is gone. */
 static enum ps_status finish_locked(struct ps_service *service,
                                     const struct ps_finish_request *request, struct ps_error *error)
 {
@@ -54,6 +58,8 @@ static enum ps_status finish_locked(struct ps_service *service,
     return status;
 }
 
+/* Whether there are parameters is not asked: a shard of a job may have none. The ticket is given
+ * with the cut held, so that the first checkpoint has everything. */
 static enum ps_status begin_ready(struct ps_service *service, uint64_t epoch,
                                   struct ps_error *error)
 {
@@ -65,12 +71,14 @@ static enum ps_status begin_ready(struct ps_service *service, uint64_t epoch,
                        "the server has lost what it was given, initialise again; nothing changed "
                        "(epoch given: %" PRIu64 ", the server's: %" PRIu64 ")",
                        epoch, service->epoch);
+    PS_ASSERT(ps_service_phase(service) == PS_PHASE_UNINITIALIZED);
     if (service->saves)
         service->finish_ticket = ps_tickets_give(&service->tickets);
     atomic_store(&service->phase, PS_PHASE_READY);
     return PS_OK;
 }
 
+/* The ticket is given while the phase is known, and the checkpointer is told without any lock. */
 enum ps_status ps_service_want_checkpoint(struct ps_service *service, struct ps_ticket *ticket,
                                           struct ps_error *error)
 {
@@ -88,9 +96,9 @@ enum ps_status ps_service_want_checkpoint(struct ps_service *service, struct ps_
     return PS_OK;
 }
 
-/* Without the cut, which a push may hold for as long as a device hangs: who asks keeps the lease.
- * The ticket is read before the position: what was applied when the ticket was given is in a
- * checkpoint of that position. */
+/* Without the cut, which a push may hold for as long as a device hangs: the caller is the thread
+ * that keeps the lease. The ticket is read before the position: what was applied when the ticket
+ * was given is in a checkpoint of that position. */
 bool ps_service_has_nothing_new(struct ps_service *service, struct ps_ticket *ticket,
                                 struct ps_checkpoint_place *place)
 {
@@ -156,6 +164,7 @@ struct ps_ticket ps_service_newest_ticket(struct ps_service *service)
     return ps_tickets_newest(&service->tickets);
 }
 
+/* Those that wait for one attempt only are asked again. */
 void ps_service_not_saved(struct ps_service *service, struct ps_ticket ticket,
                           const struct ps_error *why)
 {
@@ -163,6 +172,8 @@ void ps_service_not_saved(struct ps_service *service, struct ps_ticket ticket,
     ps_service_tell_changed(service);
 }
 
+/* The tickets come first, then the journal: what the journal lets go of because of a checkpoint is
+ * covered by then. Only after both is anybody told. */
 void ps_service_saved(struct ps_service *service, struct ps_ticket ticket,
                       const struct ps_checkpoint_place *place)
 {

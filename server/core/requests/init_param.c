@@ -59,6 +59,10 @@ static enum ps_status insert(struct ps_service *service, struct ps_parameter **p
 static enum ps_status check_header(const struct ps_service *service,
                                    const struct ps_parameter_spec *spec, struct ps_error *error);
 
+/* The answer to a repeat comes before every check, as it came then: what was taken stays taken,
+ * though it could not be taken now. Checks come before the build, which needs memory; the build
+ * holds no lock, since it copies the content; and what may have changed meanwhile is asked once
+ * more when the parameter enters. */
 enum ps_status ps_service_init(struct ps_service *service, const struct ps_init_request *request,
                                struct ps_init_reply *reply, struct ps_error *error)
 {
@@ -97,7 +101,8 @@ static enum ps_status look(struct ps_service *service, const struct ps_init_requ
                             is_repeat, NULL, error);
 }
 
-/* Puts a range to the others of its request; the last brings all of them, which go on as one. */
+/* Puts a range to the others of its request; the last brings all of them, which go on as one. What
+ * can be wrong with the whole is checked with each range: staged bytes are memory. */
 static enum ps_status init_part(struct ps_service *service, const struct ps_init_request *request,
                                 struct ps_init_reply *reply, struct ps_error *error)
 {
@@ -122,6 +127,7 @@ static enum ps_status init_part(struct ps_service *service, const struct ps_init
     PS_TRY(check_total(service, request, error));
     enum ps_status status =
         ps_staging_add(&service->staging, &part, ps_now_ms(service->clock), &added, error);
+    PS_ASSERT(status != PS_OK || added.staged == NULL || added.content.size > 0);
     if (status == PS_OK && added.staged != NULL) {
         whole.content = added.content;
         whole.hold = added.hold;
@@ -136,7 +142,8 @@ static enum ps_status init_part(struct ps_service *service, const struct ps_init
     return status;
 }
 
-/* What is staged counts nowhere yet; what could not become a parameter is not let in. */
+/* What is staged counts nowhere yet; what could not become a parameter is not let in. The product
+ * of a hostile total and an element's size is not computed before it is known to fit. */
 static enum ps_status check_total(struct ps_service *service, const struct ps_init_request *request,
                                   struct ps_error *error)
 {
@@ -148,6 +155,7 @@ static enum ps_status check_total(struct ps_service *service, const struct ps_in
                        request->total, ps_dtype_name(request->dtype), service->bytes_max);
     uint64_t bytes = request->total * ps_dtype_size(request->dtype);
     ps_rwlock_read(&service->cut);
+    PS_ASSERT(service->bytes_used >= service->table.host_bytes);
     uint64_t used = service->bytes_used - bytes_replaced(service, request->name);
     ps_rwlock_unlock(&service->cut);
     if (used <= service->bytes_max && bytes <= service->bytes_max - used)
@@ -169,6 +177,8 @@ static enum ps_status answer_repeat(struct ps_service *service, struct ps_init_r
     return status;
 }
 
+/* Rises with every loss of the shard, also when the same server wins it back under another
+ * epoch. */
 static uint64_t generation_of(struct ps_service *service)
 {
     struct ps_journal_state state;
@@ -187,6 +197,7 @@ static enum ps_status check_meant(struct ps_service *service, const struct ps_in
     return status;
 }
 
+/* Without the cut: asked once before the work, and once more with the cut held alone. */
 static enum ps_status check_open(const struct ps_service *service, struct ps_error *error)
 {
     PS_TRY(ps_service_admit(service, error));
@@ -201,6 +212,7 @@ static bool starts_with(struct ps_bytes name, const char *prefix)
     return name.size >= size && memcmp(name.data, prefix, size) == 0;
 }
 
+/* A name goes into files, metrics and texts: it is text without a zero byte, of bounded length. */
 enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *error)
 {
     if (name.size == 0)
@@ -219,6 +231,8 @@ enum ps_status ps_service_check_name(struct ps_bytes name, struct ps_error *erro
     return PS_OK;
 }
 
+/* Each thing that can be wrong has a text of its own: a trainer's author reads it once, and
+ * knows. */
 static enum ps_status check_content(const struct ps_init_request *request, struct ps_error *error)
 {
     int name_size = (int)request->name.size;
@@ -236,6 +250,8 @@ static enum ps_status check_content(const struct ps_init_request *request, struc
     return PS_OK;
 }
 
+/* What the configuration says is read here and nowhere else: every later step has settings that are
+ * known to be good. */
 static enum ps_status check_request(const struct ps_service *service,
                                     const struct ps_init_request *request, struct wish *wish,
                                     struct ps_error *error)
@@ -246,6 +262,7 @@ static enum ps_status check_request(const struct ps_service *service,
                                       &wish->settings, error));
     wish->request = request;
     wish->count = request->content.size / ps_dtype_size(request->dtype);
+    PS_ASSERT(wish->count > 0);
     return PS_OK;
 }
 
@@ -256,7 +273,8 @@ static uint64_t bytes_replaced(const struct ps_service *service, struct ps_bytes
     return old != NULL ? ps_parameter_host_bytes(old) : 0;
 }
 
-/* With its bytes reserved. */
+/* On a device if one has room, else on the host, where its bytes are reserved. The place on the
+ * device is given back unless a parameter took it. */
 static enum ps_status build(struct ps_service *service, struct wish *wish,
                             struct ps_parameter **parameter, struct ps_error *error)
 {
@@ -266,6 +284,7 @@ static enum ps_status build(struct ps_service *service, struct wish *wish,
                                  request->config, &wish->settings);
     if (spec == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for another parameter");
+    PS_ASSERT(spec->count == wish->count);
     spec->block_source = service->block_source;
     spec->crew = &service->crew;
     struct ps_resident resident;
@@ -285,6 +304,8 @@ static enum ps_status build(struct ps_service *service, struct wish *wish,
     return status;
 }
 
+/* Only where checkpoints are written. The size is kept with the spec, since the sum over all
+ * parameters is bounded. */
 static enum ps_status measure_header(const struct ps_service *service,
                                      struct ps_parameter_spec *spec, struct ps_error *error)
 {
@@ -298,7 +319,9 @@ static enum ps_status measure_header(const struct ps_service *service,
     return ps_header_parameter_bytes(&row, service->memory, &spec->header_bytes, error);
 }
 
-/* On success `*resident` is the parameter's, and zeroed. */
+/* On success `*resident` is the parameter's, and zeroed. States of the optimizer count with the
+ * values: they are as large, and allocated with the first push at the latest, when it would be too
+ * late to refuse. */
 static enum ps_status build_at(struct ps_service *service, struct wish *wish,
                                struct ps_parameter_spec *spec, struct ps_resident *resident,
                                const struct ps_error *spilled, struct ps_parameter **parameter,
@@ -315,6 +338,7 @@ static enum ps_status build_at(struct ps_service *service, struct wish *wish,
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a parameter of %" PRIu64 " bytes",
                        wish->bytes);
     }
+    PS_ASSERT(built->spec == spec);
     *resident = (struct ps_resident){0};
     enum ps_status status = ps_parameter_set(built, wish->request->content, error);
     if (status != PS_OK) {
@@ -346,8 +370,6 @@ static enum ps_status reserve(struct ps_service *service, const struct wish *wis
                    wish->bytes, used, limit, spilled->text[0] != '\0' ? "; " : "", spilled->text);
 }
 
-static enum ps_status look(struct ps_service *service, const struct ps_init_request *request,
-                           struct ps_view content, bool *is_repeat, struct ps_error *error);
 static void unreserve(struct ps_service *service, uint64_t bytes)
 {
     ps_rwlock_write(&service->cut);
@@ -356,8 +378,8 @@ static void unreserve(struct ps_service *service, uint64_t bytes)
     ps_rwlock_unlock(&service->cut);
 }
 
-/* Puts `*parameter` into the table; it becomes the one that is to be destroyed: the one that was
- * there before, or itself when it did not get in. */
+/* Puts `*parameter` into the table, which then is the old one that has to go, or itself when it did
+ * not get in. With the cut held alone: no snapshot sees a half, and no finish comes between. */
 static enum ps_status enter(struct ps_service *service, const struct wish *wish,
                             struct ps_parameter **parameter, struct ps_init_reply *reply,
                             struct ps_error *error)
@@ -370,6 +392,8 @@ static enum ps_status enter(struct ps_service *service, const struct wish *wish,
         status = ps_fail(error, PS_ERR_UNAVAILABLE, "the shard was lost meanwhile");
     if (status == PS_OK)
         status = enter_once(service, wish->request, parameter, error);
+    PS_ASSERT(status == PS_OK || *parameter == fresh);
+    PS_ASSERT(*parameter != fresh || service->bytes_used >= wish->bytes);
     if (*parameter == fresh)
         service->bytes_used -= wish->bytes;
     *reply = (struct ps_init_reply){.epoch = service->epoch};
@@ -378,6 +402,8 @@ static enum ps_status enter(struct ps_service *service, const struct wish *wish,
     return status;
 }
 
+/* The same request may have come twice, and the other be the one that entered: this is where that
+ * is decided, since both were built. */
 static enum ps_status enter_once(struct ps_service *service, const struct ps_init_request *request,
                                  struct ps_parameter **parameter, struct ps_error *error)
 {
@@ -397,6 +423,8 @@ static enum ps_status enter_once(struct ps_service *service, const struct ps_ini
     return status;
 }
 
+/* A parameter of that name that was there before is replaced: until initialisation ends the last
+ * InitParam counts. */
 static enum ps_status insert(struct ps_service *service, struct ps_parameter **parameter,
                              struct ps_error *error)
 {
@@ -407,6 +435,8 @@ static enum ps_status insert(struct ps_service *service, struct ps_parameter **p
     enum ps_status status = ps_parameter_table_insert(&service->table, *parameter, &replaced);
     if (status != PS_OK)
         return ps_fail(error, status, "no memory for another parameter");
+    PS_ASSERT(old_bytes == 0 || replaced != NULL);
+    PS_ASSERT(service->bytes_used >= old_bytes);
     service->bytes_used -= old_bytes;
     *parameter = replaced;
     return PS_OK;
@@ -421,6 +451,7 @@ static enum ps_status check_header(const struct ps_service *service,
     const struct ps_parameter *old = ps_parameter_table_find(&service->table, spec->name);
     uint64_t used = service->header_bytes + service->table.header_bytes -
                     (old != NULL ? old->spec->header_bytes : 0);
+    PS_ASSERT(used >= service->header_bytes);
     if (!service->saves || used + spec->header_bytes <= PS_HEADER_BYTES_MAX)
         return PS_OK;
     return ps_fail(error, PS_ERR_BAD_INPUT,

@@ -54,6 +54,9 @@ static enum ps_status encode(const struct ps_blocks *values, struct ps_elements 
                              enum ps_encoding encoding, struct ps_pull *pull,
                              struct ps_error *error);
 
+/* The cut is held for as long as it takes to get a reference: which parameter, which version, in
+ * which life of the shard. What takes long comes after it: waiting for a device, encoding, digests
+ * of blocks. The reference keeps the version whole whatever pushes do meanwhile. */
 enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_request *request,
                                struct ps_pull *pull, struct ps_error *error)
 {
@@ -74,6 +77,7 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
         ps_blocks_release(reading.values);
         return status;
     }
+    PS_ASSERT(reading.values != NULL && reading.values->spec->count > 0);
     PS_TRY(reply(service, request, &chain, &reading, pull, error));
     pull->reply.version = reading.version;
     pull->reply.life = chain.life;
@@ -83,6 +87,8 @@ enum ps_status ps_service_pull(struct ps_service *service, const struct ps_pull_
     return PS_OK;
 }
 
+/* Without the parameter's lock, which a long update holds: that is what the caller wants to
+ * know. */
 uint64_t ps_service_pull_work(struct ps_service *service, const struct ps_pull_request *request)
 {
     ps_rwlock_read(&service->cut);
@@ -92,7 +98,8 @@ uint64_t ps_service_pull_work(struct ps_service *service, const struct ps_pull_r
     return bytes;
 }
 
-/* Takes the values. */
+/* Takes the values. In the parameter's own encoding the reply points at the blocks; in another it
+ * points at a copy, which is made here, outside all locks. */
 static enum ps_status reply(struct ps_service *service, const struct ps_pull_request *request,
                             const struct ps_chain *chain, const struct reading *reading,
                             struct ps_pull *pull, struct ps_error *error)
@@ -113,9 +120,10 @@ static enum ps_status reply(struct ps_service *service, const struct ps_pull_req
     return status;
 }
 
-/* Takes `values`. */
+/* Takes `values`: the pull keeps the whole list, also when only a range of it goes out. */
 static void give(struct ps_blocks *values, enum ps_encoding encoding, struct ps_pull *pull)
 {
+    PS_ASSERT(values != NULL && ps_encoding_is_native(encoding, values->spec->dtype));
     pull->reply = (struct ps_pull_reply){.name = values->spec->name,
                                          .dtype = values->spec->dtype,
                                          .content = ps_blocks_view(values),
@@ -125,6 +133,8 @@ static void give(struct ps_blocks *values, enum ps_encoding encoding, struct ps_
     pull->cut = NULL;
 }
 
+/* A delta in another encoding would be of values that the reader does not have: what it adds to
+ * must be bit for bit what the server has. */
 static enum ps_status encode_range(struct ps_service *service,
                                    const struct ps_pull_request *request,
                                    const struct reading *reading, struct ps_pull *pull,
@@ -144,11 +154,14 @@ static enum ps_status encode_range(struct ps_service *service,
     return PS_OK;
 }
 
+/* The name and the type are those of the copy's own reference: the blocks may be gone before the
+ * copy. */
 static enum ps_status encode(const struct ps_blocks *values, struct ps_elements range,
                              enum ps_encoding encoding, struct ps_pull *pull,
                              struct ps_error *error)
 {
     struct ps_encoded_values *encoded;
+    PS_ASSERT(!ps_encoding_is_native(encoding, values->spec->dtype));
     PS_TRY(ps_encoded_values_create(values, range, encoding, &encoded, error));
     pull->reply = (struct ps_pull_reply){.name = encoded->spec->name,
                                          .dtype = encoded->spec->dtype,
@@ -160,7 +173,9 @@ static enum ps_status encode(const struct ps_blocks *values, struct ps_elements 
     return PS_OK;
 }
 
-/* 1 + the version that the reader has begun with; 0: he begins. */
+/* 1 + the version that the reader has begun with; 0: the reader begins, with the present one. A
+ * reader that has begun in another life of the shard must begin again: the same number may stand
+ * for other values here. */
 static enum ps_status wanted_version(const struct ps_pull_request *request,
                                      const struct ps_chain *chain, uint64_t *wanted,
                                      struct ps_error *error)
@@ -181,7 +196,7 @@ static enum ps_status wanted_version(const struct ps_pull_request *request,
     return PS_OK;
 }
 
-/* The same version may be another content here. */
+/* A conflict, and not "not found": the parameter is there, only not in the reader's version. */
 static enum ps_status begun_before(const struct ps_pull_request *request, struct ps_error *error)
 {
     return ps_fail(error, PS_ERR_CONFLICT,
@@ -190,7 +205,8 @@ static enum ps_status begun_before(const struct ps_pull_request *request, struct
 }
 
 /* The version that is wanted: one that is held, or the present one. What is held is looked for
- * first, since bringing the present one from a device takes time. */
+ * first, since bringing the present one from a device takes time. The present one may be what was
+ * wanted, though it is held no more: nothing has come since. */
 static enum ps_status hold_version(struct ps_service *service, struct ps_parameter *parameter,
                                    uint64_t wanted, struct reading *reading, struct ps_error *error)
 {
@@ -211,8 +227,9 @@ static enum ps_status hold_version(struct ps_service *service, struct ps_paramet
                    (const char *)spec->name.data, wanted - 1);
 }
 
-/* Of a delta pull: the blocks that have changed since, and while some are left behind the version
- * stays readable. */
+/* Of a delta pull: the blocks that have changed since. While some are left behind the version stays
+ * readable for the rest; once all came, nothing is held for the reader. Only the first answer of
+ * several counts in the metrics as a delta. */
 static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull_request *request,
                                 const struct ps_chain *chain, struct ps_pull *pull,
                                 struct ps_error *error)
@@ -224,6 +241,7 @@ static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull
         bytes_max = PS_DELTA_BYTES_MAX;
     PS_TRY(
         ps_delta_cut(values, pull->reply.version, &request->held, chain, bytes_max, &cut, error));
+    PS_ASSERT(cut.content.size + cut.left_bytes <= values->size);
     pull->cut = cut.pieces;
     pull->reply.content = cut.content;
     pull->reply.total = values->spec->count;
@@ -245,7 +263,8 @@ static enum ps_status cut_delta(struct ps_service *service, const struct ps_pull
     return PS_OK;
 }
 
-/* Of a range: only its bytes in the view. */
+/* Of a range: only its bytes in the view. A whole parameter needs no list of its own, and is not
+ * held for anybody. */
 static enum ps_status cut_range(struct ps_service *service, const struct ps_pull_request *request,
                                 struct ps_pull *pull, struct ps_error *error)
 {
@@ -261,7 +280,8 @@ static enum ps_status cut_range(struct ps_service *service, const struct ps_pull
     return PS_OK;
 }
 
-/* The elements that are asked for: there are so many, and one message takes them. */
+/* The elements that are asked for: the parameter has so many, and one message takes them. Count 0
+ * means all that are left. */
 static enum ps_status check_range(const struct ps_parameter_spec *spec,
                                   const struct ps_pull_request *request, struct ps_elements *range,
                                   struct ps_error *error)
@@ -275,6 +295,7 @@ static enum ps_status check_range(const struct ps_parameter_spec *spec,
                        (const char *)spec->name.data, total, range->count, range->first);
     if (range->count == 0)
         range->count = total - range->first;
+    PS_ASSERT(range->first + range->count <= total);
     if (ps_encoding_bytes(request->encoding, spec->dtype, range->count) > REPLY_BYTES_MAX)
         return ps_fail(error, PS_ERR_OUT_OF_RANGE,
                        "parameter: %s, %" PRIu64
@@ -290,6 +311,7 @@ static void note_range(struct ps_service *service, const struct ps_pull_request 
 {
     const struct ps_parameter_spec *spec = values->spec;
     uint64_t version = pull->reply.version;
+    PS_ASSERT(range.count < spec->count);
     pull->reply.range = range;
     pull->reply.total = spec->count;
     if (request->version == 0)
@@ -300,11 +322,14 @@ static void note_range(struct ps_service *service, const struct ps_pull_request 
     ps_service_count_ranges(service);
 }
 
+/* Built beside `*pull` and moved there at the end: on failure the caller's is untouched, and the
+ * reader asks for the range as for any other. */
 bool ps_pull_made(struct ps_blocks *values, uint64_t version, struct ps_elements range,
                   enum ps_encoding encoding, struct ps_pull *pull)
 {
     size_t element_size = ps_dtype_size(values->spec->dtype);
     struct ps_pull made;
+    PS_ASSERT(range.first + range.count <= values->spec->count);
     if (ps_encoding_is_native(encoding, values->spec->dtype)) {
         give(ps_blocks_acquire(values), encoding, &made);
         if (cut_view(&made, (size_t)range.first * element_size, (size_t)range.count * element_size,
@@ -322,6 +347,8 @@ bool ps_pull_made(struct ps_blocks *values, uint64_t version, struct ps_elements
     return true;
 }
 
+/* Pieces point into the blocks, the first and the last in part: nothing is copied but where they
+ * begin. */
 static enum ps_status cut_view(struct ps_pull *pull, size_t offset, size_t size,
                                struct ps_error *error)
 {
@@ -329,6 +356,7 @@ static enum ps_status cut_view(struct ps_pull *pull, size_t offset, size_t size,
     struct ps_view whole = pull->reply.content;
     size_t first = offset / PS_BLOCK_BYTES;
     size_t count = size == 0 ? 0 : (offset + size - 1) / PS_BLOCK_BYTES - first + 1;
+    PS_ASSERT(first + count <= whole.piece_count);
     pull->cut = ps_zeroed_array(values->spec->memory, count, sizeof *pull->cut);
     if (pull->cut == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a range");
@@ -346,6 +374,8 @@ static enum ps_status cut_view(struct ps_pull *pull, size_t offset, size_t size,
     return PS_OK;
 }
 
+/* With the cut held. Admission is asked first: a server that cannot prove its lease says nothing
+ * about its parameters, not even that one is missing. */
 static enum ps_status find_ready(struct ps_service *service, const struct ps_pull_request *request,
                                  struct ps_parameter **parameter, struct ps_error *error)
 {
@@ -360,6 +390,7 @@ static enum ps_status find_ready(struct ps_service *service, const struct ps_pul
     return PS_OK;
 }
 
+/* The list of pieces is of the memory that the blocks know, so that it goes before they do. */
 void ps_pull_release(struct ps_pull *pull)
 {
     const struct ps_blocks *values = pull->held;

@@ -1,4 +1,5 @@
-/* What operators ask: status and the list of parameters. */
+/* What operators ask: status and the list of parameters. Both answer in every phase: an operator
+ * asks because something is wrong. */
 #include "server/core/requests/service.h"
 
 #include "base/assert.h"
@@ -25,6 +26,8 @@ static struct listing *create_listing(const struct ps_allocator *memory, size_t 
 static void release_listing(const struct ps_allocator *memory, struct listing *listing);
 static void add_row(struct listing *listing, struct ps_parameter *parameter);
 
+/* Tickets and journal have locks of their own and are read before the cut is taken: an answer of
+ * two instants is good enough for people, and no lock is held over another. */
 void ps_service_status(struct ps_service *service, struct ps_status_reply *reply, char uuid[37])
 {
     struct ps_checkpoint_place place = {0};
@@ -69,6 +72,8 @@ void ps_service_note_lost(struct ps_service *service, uint64_t pushes)
            PS_FIELD_UINT("pushes", pushes), PS_FIELD_UINT("in_all", before + pushes));
 }
 
+/* Launches are counted by the device from its start on; the counter gets what came since it was
+ * shown last. */
 void ps_service_count(struct ps_service *service)
 {
     const struct ps_device_store *store = service->device_store;
@@ -80,11 +85,15 @@ void ps_service_count(struct ps_service *service)
     ps_gauge_set(service->metrics.device_budget, (double)stats.budget_bytes);
     ps_gauge_set(service->metrics.device_pinned, (double)stats.pinned_bytes);
     ps_gauge_set(service->metrics.device_pinned_max, (double)ps_device_store_pinned_max(store));
+    PS_ASSERT(stats.launch_count >= service->launches_counted);
     ps_counter_add(service->metrics.device_launches,
                    stats.launch_count - service->launches_counted);
     service->launches_counted = stats.launch_count;
 }
 
+/* The table is a hash: names are sorted here, all of those behind `after`, so that pages neither
+ * overlap nor miss a name. Rows hold their names by a reference, since a parameter may be replaced
+ * once the cut is released. */
 enum ps_status ps_service_list(struct ps_service *service, const struct ps_list_request *request,
                                struct ps_list_reply *reply, struct ps_error *error)
 {
@@ -101,6 +110,7 @@ enum ps_status ps_service_list(struct ps_service *service, const struct ps_list_
     found_count = collect_after(&service->table, request->after, found);
     if (found_count > 0)
         qsort(found, found_count, sizeof *found, compare_names);
+    PS_ASSERT(found_count <= service->table.count);
     size_t count = found_count < limit ? found_count : limit;
     listing = create_listing(service->memory, count);
     if (listing == NULL)
@@ -138,6 +148,7 @@ static int compare_names(const void *a, const void *b)
     return ps_bytes_compare((*left)->spec->name, (*right)->spec->name);
 }
 
+/* Rows and references are two arrays: the first goes to the codec as it is. */
 static struct listing *create_listing(const struct ps_allocator *memory, size_t count)
 {
     struct listing *listing = ps_zeroed(memory, sizeof *listing + count * sizeof listing->rows[0]);
@@ -151,6 +162,7 @@ static struct listing *create_listing(const struct ps_allocator *memory, size_t 
     return listing;
 }
 
+/* The parameter's lock is held for two numbers only: a push to it may be under way. */
 static void add_row(struct listing *listing, struct ps_parameter *parameter)
 {
     struct ps_parameter_spec *spec = parameter->spec;
@@ -172,6 +184,7 @@ static void add_row(struct listing *listing, struct ps_parameter *parameter)
     listing->count++;
 }
 
+/* The reply points into the listing, which begins before its rows. */
 void ps_service_list_release(struct ps_service *service, struct ps_list_reply *reply)
 {
     if (reply->params != NULL) {

@@ -46,6 +46,8 @@ static uint64_t delta_budget(uint64_t wish)
     return wish < PS_DELTA_BYTES_MAX ? wish : PS_DELTA_BYTES_MAX;
 }
 
+/* Results are zeroed, and a zeroed result reads as success: from here on every item is reached, or
+ * the serve is not done. */
 void ps_serve_begin(struct ps_serve *serve)
 {
     PS_ASSERT(serve->service != NULL && serve->error != NULL);
@@ -56,6 +58,9 @@ void ps_serve_begin(struct ps_serve *serve)
     serve->delta_bytes_left = delta_budget(serve->request.bytes_max);
 }
 
+/* Stages follow each other within one step as far as the work allows: a small message is served in
+ * one go. Only the wait, a pull that waits and the bound on work end a step early, and each leaves
+ * the serve so that the next step goes on there. */
 enum ps_serve_progress ps_serve_step(struct ps_serve *serve, struct ps_serve_turn turn)
 {
     size_t work = 0;
@@ -174,7 +179,7 @@ static enum ps_status push_opened(struct ps_serve *serve, struct ps_push_request
     return status;
 }
 
-/* What the push cost. */
+/* What the push cost is returned: a refused one costs little, whatever its size. */
 static size_t push_next(struct ps_serve *serve)
 {
     struct ps_push_result *result = &serve->pushes[serve->next];
@@ -185,8 +190,9 @@ static size_t push_next(struct ps_serve *serve)
         note_failure(serve, &result->status, status);
         return ITEM_WORK;
     }
-    /* A push of another generation than the first has nothing to join: settling tells all of them
-     * what it tells the first, that they are to be repeated. */
+    /* The shard was lost and won back between two steps: what a push of another generation needs
+     * cannot be joined to what the first needs. Settling then tells all of them what the first is
+     * told, that they are to be repeated. */
     if (!serve->applied)
         serve->wait = wait;
     else

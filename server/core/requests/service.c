@@ -17,6 +17,8 @@
 static void drop_state(struct ps_service *service);
 static enum ps_status fail_fenced(struct ps_service *service, struct ps_error *error);
 
+/* Everything that can fail comes first, while there is nothing to take apart: the header's size is
+ * measured before the parts are made. */
 enum ps_status ps_service_create(const struct ps_service_options *options,
                                  struct ps_service **service, struct ps_error *error)
 {
@@ -66,6 +68,7 @@ enum ps_status ps_service_create(const struct ps_service_options *options,
     return PS_OK;
 }
 
+/* No call is under way any more. Pulls in flight keep what they hold by references of their own. */
 void ps_service_destroy(struct ps_service *service)
 {
     if (service == NULL)
@@ -86,6 +89,7 @@ void ps_service_listen(struct ps_service *service, const struct ps_service_liste
     service->listener = *listener;
 }
 
+/* Read by pushes without a lock: set before they come, taken back when none can be in flight. */
 void ps_service_set_crew(struct ps_service *service, const struct ps_crew *crew)
 {
     service->crew = crew != NULL ? *crew : (struct ps_crew){NULL, NULL};
@@ -96,6 +100,7 @@ void ps_service_enter_thread(void)
     ps_optimizer_enter_thread();
 }
 
+/* Never with a lock held: a listener may wake a thread that wants it at once. */
 void ps_service_tell_changed(const struct ps_service *service)
 {
     if (service->listener.changed != NULL)
@@ -114,6 +119,8 @@ void ps_service_tell_journal_wanted(const struct ps_service *service)
         service->listener.journal_wanted(service->listener.self);
 }
 
+/* With the cut held alone, since the four numbers are one fact: a status that was read between two
+ * of them would name the wrong owner. */
 void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_count,
                     uint64_t epoch, const char *address)
 {
@@ -129,11 +136,12 @@ void ps_service_own(struct ps_service *service, uint32_t index, uint32_t shard_c
     ps_rwlock_unlock(&service->cut);
 }
 
+/* The journal begins before the phase changes: the first push must find its place. */
 void ps_service_begin_empty(struct ps_service *service)
 {
     ps_rwlock_write(&service->cut);
     PS_ASSERT(ps_service_phase(service) == PS_PHASE_STARTING);
-    PS_ASSERT(service->shard_count > 0);
+    PS_ASSERT(service->shard_count > 0 && service->table.count == 0);
     ps_journal_queue_begin(&service->queue, 0);
     ps_service_begin_chain(service);
     atomic_store(&service->phase, PS_PHASE_UNINITIALIZED);
@@ -164,6 +172,9 @@ enum ps_phase ps_service_phase(const struct ps_service *service)
     return (enum ps_phase)atomic_load(&service->phase);
 }
 
+/* The wall clock's offset is kept beside the moment: a process that was stopped with its machine (a
+ * snapshot of a virtual one, say) finds the monotonic clock where it was, and the wall clock far
+ * ahead. */
 void ps_service_prove(struct ps_service *service, uint64_t until_ms)
 {
     bool before = ps_service_is_proved(service);
@@ -173,6 +184,7 @@ void ps_service_prove(struct ps_service *service, uint64_t until_ms)
         ps_service_tell_changed(service);
 }
 
+/* Without any lock, by every call: two loads and a look at the clock. */
 bool ps_service_is_proved(const struct ps_service *service)
 {
     int64_t offset_ms = ps_clock_offset_ms(service->clock);
@@ -180,6 +192,7 @@ bool ps_service_is_proved(const struct ps_service *service)
            offset_ms - atomic_load(&service->proved_offset_ms) <= PS_CLOCK_JUMP_MS;
 }
 
+/* Only told to callers that are refused; it decides nothing. */
 void ps_service_note_unkept(struct ps_service *service, const struct ps_error *why)
 {
     ps_mutex_lock(&service->fence_lock);
@@ -188,6 +201,8 @@ void ps_service_note_unkept(struct ps_service *service, const struct ps_error *w
     ps_mutex_unlock(&service->fence_lock);
 }
 
+/* The proof goes first: calls that hold no lock are refused from this moment on. The cut then waits
+ * for the pushes that are under way. */
 void ps_service_reset(struct ps_service *service)
 {
     ps_rwlock_write(&service->cut);
@@ -197,6 +212,7 @@ void ps_service_reset(struct ps_service *service)
     ps_service_tell_changed(service);
 }
 
+/* Nothing was served from this state, so that there is nobody to tell. */
 void ps_service_give_up_recovery(struct ps_service *service)
 {
     ps_rwlock_write(&service->cut);
@@ -205,11 +221,13 @@ void ps_service_give_up_recovery(struct ps_service *service)
     ps_rwlock_unlock(&service->cut);
 }
 
-/* With the cut held alone. */
+/* With the cut held alone. The phase goes first, for those that look without the cut. Journal and
+ * tickets begin another generation: what waits for this one is told that it is over. */
 static void drop_state(struct ps_service *service)
 {
     atomic_store(&service->phase, PS_PHASE_STARTING);
     /* What InitParam calls in flight have reserved stays counted until they give it back. */
+    PS_ASSERT(service->bytes_used >= service->table.host_bytes);
     service->bytes_used -= service->table.host_bytes;
     ps_version_holds_clear(&service->version_holds);
     ps_parameter_table_fini(&service->table);
@@ -217,6 +235,7 @@ static void drop_state(struct ps_service *service)
     ps_sessions_clear(&service->sessions);
     ps_journal_queue_reset(&service->queue);
     ps_tickets_reset(&service->tickets);
+    PS_ASSERT(service->table.count == 0);
     service->position_at_begin = 0;
     service->finish_ticket = (struct ps_ticket){0};
     ps_service_count_table(service);
@@ -228,6 +247,8 @@ void ps_service_announce_stop(struct ps_service *service)
     ps_service_tell_changed(service);
 }
 
+/* The epoch protects the next server at this address: an operator's call may arrive late. A server
+ * that owns nothing has none, and cannot be meant. */
 enum ps_status ps_service_want_drain(struct ps_service *service, uint64_t epoch,
                                      struct ps_error *error)
 {
@@ -254,11 +275,13 @@ void ps_service_drain(struct ps_service *service)
     ps_service_tell_changed(service);
 }
 
+/* Nothing clears it: a device that failed has values that nobody knows, and this process ends. */
 void ps_service_break(struct ps_service *service)
 {
     atomic_store(&service->broken, true);
 }
 
+/* In the order of what an operator has to know first. */
 const char *ps_service_state_name(const struct ps_service *service)
 {
     if (atomic_load(&service->broken))
@@ -274,14 +297,19 @@ const char *ps_service_state_name(const struct ps_service *service)
     return ps_service_phase(service) == PS_PHASE_READY ? "ready" : "uninitialized";
 }
 
+/* A server that goes away says so here before it refuses calls: clients then leave by
+ * themselves. */
 bool ps_service_is_serving(const struct ps_service *service)
 {
     enum ps_phase phase = ps_service_phase(service);
+    PS_ASSERT(phase <= PS_PHASE_READY);
     return (phase == PS_PHASE_READY || phase == PS_PHASE_UNINITIALIZED) &&
            ps_service_is_proved(service) && !atomic_load(&service->leaving) &&
            !atomic_load(&service->draining) && !atomic_load(&service->broken);
 }
 
+/* A server that drains takes nothing new, and still acknowledges what it has applied: that asks
+ * ps_service_owns. */
 enum ps_status ps_service_admit(const struct ps_service *service, struct ps_error *error)
 {
     if (atomic_load(&service->draining))
@@ -301,6 +329,8 @@ enum ps_status ps_service_admit_for(const struct ps_service *service, uint32_t s
                    shard - 1, service->index);
 }
 
+/* The device comes first, since its failure is for good; the proof last, since it is the only one
+ * that may come back by itself. */
 enum ps_status ps_service_owns(const struct ps_service *service, struct ps_error *error)
 {
     if (atomic_load(&service->broken))
@@ -333,6 +363,7 @@ int ps_service_name_width(struct ps_bytes name)
     return name.size < PS_NAME_BYTES_MAX ? (int)name.size : PS_NAME_BYTES_MAX;
 }
 
+/* Without the parameters' own locks: what is shown may be a push behind. */
 void ps_service_count_table(struct ps_service *service)
 {
     struct ps_journal_state state;
@@ -346,6 +377,8 @@ void ps_service_count_table(struct ps_service *service)
     ps_gauge_set(service->metrics.device_parameters, (double)service->table.resident_count);
 }
 
+/* Forgotten clients are counted by the sessions until somebody takes the count: two callers get
+ * different parts of it. */
 void ps_service_count_clients(struct ps_service *service)
 {
     struct ps_sessions_tally tally;
@@ -367,6 +400,8 @@ void ps_service_count_ranges(struct ps_service *service)
     ps_gauge_set(service->metrics.pinned_bytes, (double)bytes);
 }
 
+/* With the cut held alone no push is under way, so that numbers of different rooms must fit each
+ * other: every position of the journal is a version of some parameter. */
 void ps_service_check(const struct ps_service *constant)
 {
     /* Looking takes the lock, which is part of the service. */

@@ -1,4 +1,4 @@
-/* When the reply to a push may go, and the journal between the pushes and the one who writes it. */
+/* When the reply to a push may go, and the journal between pushes and the thread that writes it. */
 #include "server/core/requests/service.h"
 
 #include "base/assert.h"
@@ -12,6 +12,8 @@ static enum ps_status wait_for_device(struct ps_service *service, const struct p
 static enum ps_status check_durable(const struct ps_journal_state *state, uint64_t position,
                                     struct ps_error *error);
 
+/* Positions of two generations cannot be compared: the first one stays, and is told that its shard
+ * was lost. */
 void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
 {
     if (one->generation != all->generation)
@@ -20,6 +22,7 @@ void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
         all->position = one->position;
     if (one->lagging > all->lagging)
         all->lagging = one->lagging;
+    PS_ASSERT(all->position >= one->position && all->lagging >= one->lagging);
     ps_device_due_join(&all->due, &one->due);
 }
 
@@ -62,9 +65,12 @@ static enum ps_status wait_for_device(struct ps_service *service, const struct p
     return ps_fail(error, PS_ERR_UNAVAILABLE, "%s", why.text);
 }
 
+/* A journal that has failed may heal, and the record be written after all: until then nobody can
+ * say, so that the client is told to repeat. */
 static enum ps_status check_durable(const struct ps_journal_state *state, uint64_t position,
                                     struct ps_error *error)
 {
+    PS_ASSERT(state->durable <= state->position);
     if (position <= state->durable)
         return PS_OK;
     if (state->failed)
@@ -78,6 +84,7 @@ size_t ps_service_journal_take(struct ps_service *service, struct ps_record *rec
     return ps_journal_queue_take(&service->queue, records, record_count_max);
 }
 
+/* Counted and told without any lock: what waits for these records is asked again at once. */
 void ps_service_journal_written(struct ps_service *service, enum ps_status status,
                                 const struct ps_error *why)
 {
@@ -87,6 +94,8 @@ void ps_service_journal_written(struct ps_service *service, enum ps_status statu
     ps_service_watch_journal(service);
 }
 
+/* Twice the shard by default: recovery then reads at most about as much of the journal as of
+ * checkpoints. */
 static uint64_t journal_limit(const struct ps_service *service)
 {
     uint64_t twice = 2 * atomic_load(&service->shard_bytes);
@@ -110,6 +119,7 @@ void ps_service_watch_journal(struct ps_service *service)
     ps_service_tell_checkpoint_wanted(service);
 }
 
+/* At the whole limit and not at the half: the checkpoint that the half has asked for is late. */
 bool ps_service_journal_presses(struct ps_service *service)
 {
     struct ps_journal_state state;
@@ -138,6 +148,8 @@ bool ps_service_journals(const struct ps_service *service)
     return service->queue.journals;
 }
 
+/* A journal that has failed is no reason to wait: the checkpoint that asks is then the way to save
+ * what the journal could not. */
 enum ps_status ps_service_journal_covers(struct ps_service *service, uint64_t generation,
                                          uint64_t position, struct ps_error *error)
 {

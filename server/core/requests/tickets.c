@@ -1,4 +1,5 @@
-/* Tickets: two numbers and a lock. */
+/* Tickets: numbers that only rise, and a lock. The generation stands in the upper half of a number,
+ * so that one comparison tells both which ticket is newer and which is of a state that is gone. */
 #include "server/core/requests/tickets.h"
 
 #include "base/assert.h"
@@ -11,6 +12,7 @@ static uint64_t generation_of(uint64_t number)
     return number >> GENERATION_BITS;
 }
 
+/* The first generation is 1: ticket 0 stays free to mean "nothing to wait for". */
 void ps_tickets_init(struct ps_tickets *tickets)
 {
     *tickets = (struct ps_tickets){.given = (uint64_t)1 << GENERATION_BITS};
@@ -23,10 +25,13 @@ void ps_tickets_fini(struct ps_tickets *tickets)
     ps_mutex_fini(&tickets->lock);
 }
 
+/* Given before the work begins that is to satisfy the ticket: a snapshot that is taken from now on
+ * has whatever the caller did before. */
 struct ps_ticket ps_tickets_give(struct ps_tickets *tickets)
 {
     ps_mutex_lock(&tickets->lock);
     tickets->given++;
+    PS_ASSERT(generation_of(tickets->given) == generation_of(tickets->saved));
     struct ps_ticket ticket = {tickets->given};
     ps_mutex_unlock(&tickets->lock);
     return ticket;
@@ -36,10 +41,14 @@ struct ps_ticket ps_tickets_newest(struct ps_tickets *tickets)
 {
     ps_mutex_lock(&tickets->lock);
     struct ps_ticket ticket = {tickets->given};
+    PS_ASSERT(tickets->saved <= ticket.number);
     ps_mutex_unlock(&tickets->lock);
     return ticket;
 }
 
+/* A checkpoint of a former generation satisfies nothing and is no place of this one: a save may end
+ * after the shard was lost and won back. What was unclear is settled by any save that came after
+ * it. */
 void ps_tickets_save(struct ps_tickets *tickets, struct ps_ticket ticket,
                      const struct ps_checkpoint_place *place)
 {
@@ -61,6 +70,7 @@ void ps_tickets_save(struct ps_tickets *tickets, struct ps_ticket ticket,
     ps_mutex_unlock(&tickets->lock);
 }
 
+/* Kept until an attempt succeeds: a caller that comes later is told of the last failure, too. */
 void ps_tickets_fail(struct ps_tickets *tickets, struct ps_ticket ticket,
                      const struct ps_error *why)
 {
@@ -74,17 +84,21 @@ void ps_tickets_fail(struct ps_tickets *tickets, struct ps_ticket ticket,
     ps_mutex_unlock(&tickets->lock);
 }
 
+/* A failure counts for the tickets that it covered and that nothing has satisfied since. */
 bool ps_tickets_failed(struct ps_tickets *tickets, struct ps_ticket ticket, struct ps_error *why)
 {
     ps_mutex_lock(&tickets->lock);
     bool failed = generation_of(ticket.number) == generation_of(tickets->failed) &&
                   ticket.number <= tickets->failed && ticket.number > tickets->saved;
+    PS_ASSERT(!failed || tickets->why.status != PS_OK);
     if (failed)
         *why = tickets->why;
     ps_mutex_unlock(&tickets->lock);
     return failed;
 }
 
+/* A ticket of a former generation is never satisfied: its numbers are all below those of this one,
+ * and the state that they stood for is gone. */
 bool ps_tickets_satisfied(struct ps_tickets *tickets, struct ps_ticket ticket)
 {
     if (ticket.number == 0)
@@ -97,11 +111,13 @@ bool ps_tickets_satisfied(struct ps_tickets *tickets, struct ps_ticket ticket)
     return satisfied;
 }
 
+/* Ticket 0 stands for nothing that could be gone. */
 bool ps_tickets_abandoned(struct ps_tickets *tickets, struct ps_ticket ticket)
 {
     if (ticket.number == 0)
         return false;
     ps_mutex_lock(&tickets->lock);
+    PS_ASSERT(ticket.number <= tickets->given);
     bool abandoned = generation_of(ticket.number) != generation_of(tickets->given);
     ps_mutex_unlock(&tickets->lock);
     return abandoned;
@@ -122,6 +138,7 @@ bool ps_tickets_place(struct ps_tickets *tickets, struct ps_checkpoint_place *pl
     return has_place;
 }
 
+/* What was loaded is of a former epoch: nobody may call it a checkpoint of this one. */
 bool ps_tickets_own_place(struct ps_tickets *tickets, struct ps_checkpoint_place *place)
 {
     ps_mutex_lock(&tickets->lock);
@@ -132,10 +149,13 @@ bool ps_tickets_own_place(struct ps_tickets *tickets, struct ps_checkpoint_place
     return is_own;
 }
 
+/* Whether the publication was made decides which files may go: until that is known, the file in
+ * question stays. */
 void ps_tickets_note_unclear(struct ps_tickets *tickets, struct ps_ticket ticket,
                              const struct ps_checkpoint_place *place)
 {
     ps_mutex_lock(&tickets->lock);
+    PS_ASSERT(ticket.number <= tickets->given);
     if (generation_of(ticket.number) == generation_of(tickets->given)) {
         tickets->is_unclear = true;
         tickets->unclear_ticket = ticket;
@@ -162,9 +182,11 @@ bool ps_tickets_unclear(struct ps_tickets *tickets, struct ps_ticket *ticket,
     return is_unclear;
 }
 
+/* Every ticket that was given is abandoned by this alone: its number is of a former generation. */
 void ps_tickets_reset(struct ps_tickets *tickets)
 {
     ps_mutex_lock(&tickets->lock);
+    PS_ASSERT(generation_of(tickets->given) < UINT32_MAX);
     tickets->given = (generation_of(tickets->given) + 1) << GENERATION_BITS;
     tickets->saved = tickets->given;
     tickets->has_place = false;
@@ -177,5 +199,6 @@ void ps_tickets_check(struct ps_tickets *tickets)
     ps_mutex_lock(&tickets->lock);
     PS_ASSERT(tickets->saved <= tickets->given);
     PS_ASSERT(generation_of(tickets->saved) == generation_of(tickets->given));
+    PS_ASSERT(tickets->failed <= tickets->given);
     ps_mutex_unlock(&tickets->lock);
 }

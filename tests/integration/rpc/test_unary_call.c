@@ -1,4 +1,4 @@
-/* A call that a helper answers, and the bell that rings meanwhile: one method of the test's own
+/* A call that a helper answers, and the wake-up that comes meanwhile: one method of the test's own
  * on one lane, so that the order of what happens is the test's. */
 #include "raw_client.h"
 #include "run_suite.h"
@@ -21,7 +21,7 @@
 /* What the large call waits for, and what is seen of the small one, which waits for ever. */
 struct plan {
     struct ps_lane *lane;
-    bool bell_is_heard;      /* before the helper returns; else it is still to be handled then */
+    bool wake_is_handled;    /* before the helper returns; else it is still to be handled then */
     atomic_bool is_there;    /* what the large call asks for */
     atomic_uint small_asked; /* how often */
     atomic_bool lane_kept;   /* the small call's answer keeps the lane until this falls */
@@ -48,26 +48,26 @@ static bool answer_small(void)
     return atomic_load(&plan.ends);
 }
 
-/* In the helper: has looked in vain; then it comes true, and the bell rings and is handled. */
-static void let_bell_be_heard(void)
+/* In the helper: has looked in vain; then it comes true, and the wake-up is handled. */
+static void let_wake_be_handled(void)
 {
     unsigned asked = atomic_load(&plan.small_asked);
     uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), WAIT_MS);
     atomic_store(&plan.is_there, true);
-    ps_lane_ring(plan.lane);
+    ps_lane_wake(plan.lane);
     while (atomic_load(&plan.small_asked) == asked)
         PS_ASSERT(ps_time_left_ms(ps_clock_real(), deadline_ms) > 0);
 }
 
-/* In the helper: the lane is busy elsewhere; has looked in vain; then it comes true, and the bell
- * rings. The helper's own ring, when it is done, is the same one: the lane has not come to it. */
-static void let_bell_wait(void)
+/* In the helper: the lane is busy elsewhere; has looked in vain; then it comes true, and the
+ * lane is woken. The helper's own wake-up is the same event: the lane has not come to it. */
+static void let_wake_wait(void)
 {
     atomic_store(&plan.lane_kept, true);
-    ps_lane_ring(plan.lane);
+    ps_lane_wake(plan.lane);
     wait_until(&plan.lane_is_kept, true);
     atomic_store(&plan.is_there, true);
-    ps_lane_ring(plan.lane);
+    ps_lane_wake(plan.lane);
 }
 
 static enum ps_serve_progress serve(struct ps_call_answer *answer)
@@ -77,10 +77,10 @@ static enum ps_serve_progress serve(struct ps_call_answer *answer)
         return answer_small() ? PS_SERVE_DONE : PS_SERVE_WAITS;
     if (atomic_load(&plan.is_there))
         return PS_SERVE_DONE;
-    if (plan.bell_is_heard)
-        let_bell_be_heard();
+    if (plan.wake_is_handled)
+        let_wake_be_handled();
     else
-        let_bell_wait();
+        let_wake_wait();
     return PS_SERVE_WAITS;
 }
 
@@ -157,7 +157,7 @@ static void end_small(struct raw_pending *small)
 {
     struct raw_answer answered;
     atomic_store(&plan.ends, true);
-    ps_lane_ring(plan.lane);
+    ps_lane_wake(plan.lane);
     ck_assert(raw_wait(&client, small, WAIT_MS, &answered));
     raw_answer_release(&answered);
 }
@@ -174,19 +174,19 @@ static void wait_for_helper(void)
     }
 }
 
-static void expect_large_call_is_answered(bool bell_is_heard)
+static void expect_large_call_is_answered(bool wake_is_handled)
 {
     struct raw_pending small;
     struct raw_pending large;
     struct raw_answer answered;
     uint8_t *bytes = calloc(1, PS_SERVE_LONG_BYTES);
     ck_assert_ptr_nonnull(bytes);
-    plan = (struct plan){.bell_is_heard = bell_is_heard};
+    plan = (struct plan){.wake_is_handled = wake_is_handled};
     start();
     begin_small(&small);
 
     raw_start(&client, &large, method.path, (struct ps_bytes){bytes, PS_SERVE_LONG_BYTES}, WAIT_MS);
-    if (!bell_is_heard) {
+    if (!wake_is_handled) {
         wait_until(&plan.is_there, true);
         wait_for_helper();
         atomic_store(&plan.lane_kept, false);
@@ -200,13 +200,13 @@ static void expect_large_call_is_answered(bool bell_is_heard)
     free(bytes);
 }
 
-START_TEST(a_bell_that_is_heard_before_a_helper_returns_is_not_lost)
+START_TEST(a_wake_up_that_is_handled_before_a_helper_returns_is_not_lost)
 {
     expect_large_call_is_answered(true);
 }
 END_TEST
 
-START_TEST(a_bell_that_rings_once_for_a_helper_and_for_what_it_missed_is_not_lost)
+START_TEST(one_wake_up_for_a_helper_and_for_what_it_missed_is_not_lost)
 {
     expect_large_call_is_answered(false);
 }
@@ -217,8 +217,8 @@ int main(void)
     Suite *suite = suite_create("unary_call");
     TCase *tests = tcase_create("helpers");
     tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, a_bell_that_is_heard_before_a_helper_returns_is_not_lost);
-    tcase_add_test(tests, a_bell_that_rings_once_for_a_helper_and_for_what_it_missed_is_not_lost);
+    tcase_add_test(tests, a_wake_up_that_is_handled_before_a_helper_returns_is_not_lost);
+    tcase_add_test(tests, one_wake_up_for_a_helper_and_for_what_it_missed_is_not_lost);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
