@@ -1,5 +1,7 @@
 /* SendGrad: is the shard ours, is the gradient right, was it applied before; apply it, is the shard
- * still ours. May the reply go is asked in settle.c. */
+ * still ours. May the reply go is asked in settle.c. A push is whole when it gets to push_once,
+ * whether it came in one piece or in ranges that the staging has put together; from there on there
+ * is one way. */
 #include "server/core/requests/service.h"
 
 #include "base/assert.h"
@@ -61,6 +63,8 @@ enum ps_status ps_service_push(struct ps_service *service, const struct ps_push_
     return ps_service_push_range(service, request, reply, wait, NULL, error);
 }
 
+/* The cut is held shared from the first look to the last, so a snapshot sees the push, its session
+ * and its position together or none of them. */
 enum ps_status ps_service_push_range(struct ps_service *service,
                                      const struct ps_push_request *request,
                                      struct ps_push_reply *reply, struct ps_push_wait *wait,
@@ -86,13 +90,18 @@ enum ps_status ps_service_push_range(struct ps_service *service,
     return PS_OK;
 }
 
+/* The cut keeps the table as it is while its lines are fetched. */
 void ps_service_expect(struct ps_service *service, const struct ps_bytes *names, size_t count)
 {
     ps_rwlock_read(&service->cut);
+    PS_ASSERT(count <= PS_EXPECTED_NAMES_MAX);
     ps_parameter_table_expect(&service->table, names, count);
     ps_rwlock_unlock(&service->cut);
 }
 
+/* A range that waits for others costs nothing but its own bytes; one that is applied early, too,
+ * since the others were applied as they came. The range that completes a push which was put
+ * together costs all of the parameter, and its lane should not do that alone. */
 uint64_t ps_service_push_work(struct ps_service *service, const struct ps_push_request *request)
 {
     if (request->range.count == 0 || !request->request.present)
@@ -108,6 +117,7 @@ uint64_t ps_service_push_work(struct ps_service *service, const struct ps_push_r
     return total <= request->range.count || present < total - request->range.count ? 0 : bytes;
 }
 
+/* The shard first: what another server owns, this one does not even know to be missing. */
 static enum ps_status push_in_cut(struct ps_service *service, const struct ps_push_request *request,
                                   struct outcome *outcome, struct ps_error *error)
 {
@@ -117,6 +127,7 @@ static enum ps_status push_in_cut(struct ps_service *service, const struct ps_pu
         return ps_fail(error, PS_ERR_NOT_FOUND, "parameter: %.*s does not exist",
                        ps_service_name_width(request->name), (const char *)request->name.data);
     PS_TRY(check_acknowledgement(service, request->ack, error));
+    PS_ASSERT(outcome->reply.version == 0);
     if (ps_staging_is_part(request->range, parameter->spec->count))
         PS_TRY(push_part(service, parameter, request, outcome, error));
     else
@@ -129,6 +140,8 @@ static enum ps_status push_in_cut(struct ps_service *service, const struct ps_pu
     return ps_service_owns(service, error);
 }
 
+/* Whose shard it is comes before what state it is in: both are answers, and only the first is for
+ * this client. */
 static enum ps_status check_ready(const struct ps_service *service, uint32_t shard,
                                   struct ps_error *error)
 {
@@ -166,6 +179,8 @@ enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec, e
     return PS_OK;
 }
 
+/* A client that asks for more than the server can promise is told so, and not given less in
+ * silence. */
 static enum ps_status check_acknowledgement(const struct ps_service *service, enum ps_ack ack,
                                             struct ps_error *error)
 {
@@ -178,6 +193,9 @@ static enum ps_status check_acknowledgement(const struct ps_service *service, en
                    journals ? " or has in its journal (ACK_LOGGED)" : "");
 }
 
+/* A push in one piece takes the place of ranges that came before under its id: the client has
+ * changed its way, and the content is the same. Behind the commit, since until then the ranges are
+ * all there is. */
 static enum ps_status push_whole(struct ps_service *service, struct ps_parameter *parameter,
                                  const struct ps_push_request *request, struct outcome *outcome,
                                  struct ps_error *error)
@@ -369,7 +387,8 @@ static enum ps_status update(const struct ps_service *service, struct ps_paramet
     return ps_parameter_push(parameter, gradient, place, version, error);
 }
 
-/* With the cut held, so that the generation is that in which the push was applied. */
+/* With the cut held, so that the life is that in which the push was applied. A repeat waits as the
+ * first did: its answer says no more than that the push is where it was asked to be. */
 static void begin_wait(struct ps_service *service, enum ps_ack ack, struct outcome *outcome,
                        struct ps_push_wait *wait)
 {
@@ -380,9 +399,11 @@ static void begin_wait(struct ps_service *service, enum ps_ack ack, struct outco
                                   .lagging = state.lags ? outcome->reply.position : 0,
                                   .generation = state.generation,
                                   .due = outcome->due};
+    PS_ASSERT(outcome->reply.position <= state.position);
     outcome->reply.durable_position = state.durable;
 }
 
+/* Each push once: a staged range is none yet, and a repeat was counted before. */
 static void count(const struct ps_service *service, const struct ps_push_request *request,
                   const struct ps_push_reply *reply, uint64_t start_unix_ns)
 {

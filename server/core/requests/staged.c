@@ -1,4 +1,6 @@
-/* Counted references, a list of parts by rising range, and the texts behind the struct. */
+/* One request that comes in ranges: counted references, a list of parts by rising range, and the
+ * texts behind the struct. Whoever applies the whole reads the parts without a lock: while
+ * `applying` is set nobody adds to them. */
 #include "server/core/requests/staged.h"
 
 #include "base/assert.h"
@@ -7,6 +9,7 @@
 #include <string.h>
 #include <utlist.h>
 
+/* The message that the texts came in goes with its call. */
 static struct ps_bytes put_text(uint8_t **at, struct ps_bytes from)
 {
     struct ps_bytes copy = {*at, from.size};
@@ -16,6 +19,7 @@ static struct ps_bytes put_text(uint8_t **at, struct ps_bytes from)
     return copy;
 }
 
+/* What all parts share is taken from the first that comes, and the others are compared with it. */
 struct ps_staged *ps_staged_create(const struct ps_allocator *memory, const struct ps_part *part,
                                    uint64_t bytes)
 {
@@ -23,6 +27,7 @@ struct ps_staged *ps_staged_create(const struct ps_allocator *memory, const stru
     struct ps_staged *staged = ps_zeroed(memory, sizeof *staged + text_size);
     if (staged == NULL)
         return NULL;
+    PS_ASSERT(part->id->present && part->total > 0);
     uint8_t *at = staged->text;
     atomic_init(&staged->references, 1);
     staged->memory = memory;
@@ -41,19 +46,23 @@ struct ps_staged *ps_staged_create(const struct ps_allocator *memory, const stru
     return staged;
 }
 
+/* Any thread that has a reference may give out another. */
 void *ps_staged_keep(void *self)
 {
     struct ps_staged *staged = self;
+    PS_ASSERT(atomic_load(&staged->references) > 0);
     atomic_fetch_add(&staged->references, 1);
     return staged;
 }
 
-/* Whoever keeps the whole reads its pieces; the last one ends it. */
+/* Whoever keeps the whole reads its pieces; the last one ends it, and with it the early update,
+ * which holds blocks of the old version until then. */
 void ps_staged_release(void *self)
 {
     struct ps_staged *staged = self;
     if (atomic_fetch_sub(&staged->references, 1) > 1)
         return;
+    PS_ASSERT(!staged->is_listed && staged->working == 0);
     struct ps_staged_part *part, *next;
     LL_FOREACH_SAFE(staged->parts, part, next)
         ps_staged_part_release(staged->memory, part);
@@ -62,12 +71,14 @@ void ps_staged_release(void *self)
     ps_release(staged->memory, staged);
 }
 
+/* The numbers first: they tell most ids apart. */
 bool ps_staged_is_of(const struct ps_staged *staged, const struct ps_request_id *id)
 {
     return staged->sequence == id->sequence && staged->session == id->session &&
            ps_bytes_equal(staged->client_id, id->client_id);
 }
 
+/* Sessions rise, and sequences within one. */
 bool ps_staged_is_before(const struct ps_staged *staged, const struct ps_request_id *id)
 {
     bool is_older = staged->session < id->session ||
@@ -75,11 +86,15 @@ bool ps_staged_is_before(const struct ps_staged *staged, const struct ps_request
     return is_older && ps_bytes_equal(staged->client_id, id->client_id);
 }
 
+/* Either its parts or the whole. */
 bool ps_staged_is_busy(const struct ps_staged *staged)
 {
+    PS_ASSERT(!staged->applying || staged->working == 0);
     return staged->applying || staged->working > 0;
 }
 
+/* The same request, or another one under a used id, which would put two gradients together. Both
+ * names are told, since whoever reads it has to find out which of two clients is wrong. */
 enum ps_status ps_staged_check_same(const struct ps_staged *staged, const struct ps_part *part,
                                     struct ps_error *error)
 {
@@ -106,6 +121,7 @@ static int width_of(struct ps_bytes name)
     return name.size < 48 ? (int)name.size : 48;
 }
 
+/* Says what to do: the ranges that wait are not touched, and may be somebody's. */
 enum ps_status ps_staged_refuse_other(const struct ps_staged *staged, struct ps_bytes name,
                                       struct ps_error *error)
 {
@@ -117,28 +133,38 @@ enum ps_status ps_staged_refuse_other(const struct ps_staged *staged, struct ps_
                    (const char *)staged->name.data);
 }
 
+/* Then a scan of the whole would find nothing, and none is made. */
 bool ps_staged_is_plain(const struct ps_staged *staged)
 {
     bool is_plain = true;
+    PS_ASSERT(staged->present == staged->total);
     for (const struct ps_staged_part *part = staged->parts; part != NULL; part = part->next)
         is_plain = is_plain && part->is_plain;
     return is_plain;
 }
 
+/* One that has failed stays until the request ends: other threads may be at work with it. */
 struct ps_update *ps_staged_early(const struct ps_staged *staged)
 {
+    PS_ASSERT(!staged->has_failed || staged->early != NULL);
     return staged->has_failed ? NULL : staged->early;
 }
 
+/* From here on the part is there: applied, or kept. The last one counted is the one that a refused
+ * whole gives back. */
 void ps_staged_count(struct ps_staged *staged, struct ps_staged_part *part)
 {
+    PS_ASSERT(!part->is_there);
     part->is_there = true;
     staged->newest = part;
+    PS_ASSERT(part->range.count <= staged->total - staged->present);
     staged->present += part->range.count;
 }
 
+/* The pieces of the whole go, too: they point into parts, and will be joined anew. */
 void ps_staged_remove_newest(struct ps_staged *staged)
 {
+    PS_ASSERT(staged->newest != NULL && staged->newest->is_there);
     LL_DELETE(staged->parts, staged->newest);
     staged->present -= staged->newest->range.count;
     ps_staged_part_release(staged->memory, staged->newest);
@@ -147,6 +173,8 @@ void ps_staged_remove_newest(struct ps_staged *staged)
     staged->newest = NULL;
 }
 
+/* Without kept parts the whole has a size and no bytes: what was applied early needs none any
+ * more. */
 enum ps_status ps_staged_make_whole(struct ps_staged *staged, struct ps_view *content,
                                     struct ps_error *error)
 {
@@ -163,6 +191,8 @@ enum ps_status ps_staged_make_whole(struct ps_staged *staged, struct ps_view *co
     return PS_OK;
 }
 
+/* Parts lie in the order of their ranges and do not overlap; what is there is counted; all of it is
+ * there exactly while it is being applied. */
 void ps_staged_check(const struct ps_staged *staged)
 {
     uint64_t present = 0;

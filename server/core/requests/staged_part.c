@@ -1,4 +1,7 @@
-/* Parts of one whole. */
+/* Parts of one whole. A part of 512 KiB is not copied when it comes: it keeps the network's
+ * buffers, and the whole is a view of all of them in the order that a message in one piece would
+ * have. Two halves: of INT8 the scales of all parts come before the elements of all parts, of TOP_K
+ * the indices before the values. */
 #include "server/core/requests/staged_part.h"
 
 #include "base/assert.h"
@@ -14,12 +17,15 @@ static struct ps_staged_part *create_bare(const struct ps_allocator *memory,
 static void add_pieces(struct ps_view from, uint64_t skipped, uint64_t size, struct ps_bytes *to,
                        size_t *count);
 
-/* How much of its name a text may print. */
+/* How much of its name a text may print: it was not checked against the limit yet. */
 static int name_width(const struct ps_part *part)
 {
     return (int)(part->name.size < PS_NAME_BYTES_MAX ? part->name.size : PS_NAME_BYTES_MAX);
 }
 
+/* In an order in which each check may rely on those before: the id, then where the range lies, then
+ * the length of its content. The smallest size keeps the bookkeeping of a part in proportion to the
+ * part; 2^58 elements keep every number of bytes below 2^63. */
 enum ps_status ps_staged_part_check(const struct ps_part *part, struct ps_error *error)
 {
     uint64_t element_size = ps_dtype_size(part->dtype);
@@ -44,6 +50,8 @@ enum ps_status ps_staged_part_check(const struct ps_part *part, struct ps_error 
     return PS_OK;
 }
 
+/* By the encoding's own rules where it has any: a range of INT8 begins where a group does, since
+ * the scale of a group cannot be cut. */
 static enum ps_status check_length(const struct ps_part *part, struct ps_error *error)
 {
     struct ps_elements range = part->range;
@@ -66,11 +74,15 @@ static enum ps_status check_length(const struct ps_part *part, struct ps_error *
                    name_width(part), name, range.count, part->content.size);
 }
 
+/* Of TOP_K as if every element were named: how many will be, the first part does not say. */
 uint64_t ps_staged_part_whole_bytes(const struct ps_part *part)
 {
+    PS_ASSERT(part->total < (UINT64_C(1) << 58));
     return ps_encoding_bytes(part->encoding, part->dtype, part->total);
 }
 
+/* One allocation for the part, the pieces of its view, and the bytes, where they have to be copied:
+ * when the request does not say how they are held, or cannot hold them at this moment. */
 struct ps_staged_part *ps_staged_part_create(const struct ps_allocator *memory,
                                              const struct ps_part *from, bool keeps)
 {
@@ -99,22 +111,28 @@ struct ps_staged_part *ps_staged_part_create(const struct ps_allocator *memory,
     return part;
 }
 
+/* Only its range: the content is applied while it is here, and nobody reads it again. */
 static struct ps_staged_part *create_bare(const struct ps_allocator *memory,
                                           struct ps_elements range)
 {
+    PS_ASSERT(range.count > 0);
     struct ps_staged_part *part = ps_plain(memory, sizeof *part);
     if (part != NULL)
         *part = (struct ps_staged_part){.range = range};
     return part;
 }
 
+/* In no list any more, or in one that ends. */
 void ps_staged_part_release(const struct ps_allocator *memory, struct ps_staged_part *part)
 {
+    PS_ASSERT(part->kept == NULL || part->drop != NULL);
     if (part->kept != NULL)
         part->drop(part->kept);
     ps_release(memory, part);
 }
 
+/* A walk over the list: parts of one push are few (a push of 1 GiB has 2,048), and they come nearly
+ * in order. */
 enum ps_status ps_staged_part_place(struct ps_staged_part **first, const struct ps_part *part,
                                     struct ps_staged_part ***place, struct ps_error *error)
 {
@@ -126,6 +144,7 @@ enum ps_status ps_staged_part_place(struct ps_staged_part **first, const struct 
         link = &(*link)->next;
     }
     const struct ps_staged_part *after = *link;
+    PS_ASSERT(after == NULL || after->range.first >= range.first);
     *place = link;
     if (after != NULL && after->range.first == range.first && after->range.count == range.count) {
         *place = NULL;
@@ -139,6 +158,8 @@ enum ps_status ps_staged_part_place(struct ps_staged_part **first, const struct 
                    name_width(part), (const char *)part->name.data, range.count, range.first);
 }
 
+/* First the first halves of all parts, then the second halves; where an encoding has no halves, the
+ * first is everything and the second is empty. */
 struct ps_bytes *ps_staged_part_join(const struct ps_allocator *memory,
                                      const struct ps_staged_part *first, enum ps_encoding encoding,
                                      struct ps_view *content)
@@ -165,9 +186,12 @@ struct ps_bytes *ps_staged_part_join(const struct ps_allocator *memory,
     return pieces;
 }
 
+/* The pieces of `size` bytes from `skipped` on, as they lie; a piece in which halves meet is
+ * cut. */
 static void add_pieces(struct ps_view from, uint64_t skipped, uint64_t size, struct ps_bytes *to,
                        size_t *count)
 {
+    PS_ASSERT(skipped + size <= from.size);
     struct ps_view_cursor cursor = {.view = from};
     ps_view_skip(&cursor, (size_t)skipped);
     while (size > 0) {

@@ -34,19 +34,23 @@ static void work_on(struct ps_staging *staging, struct ps_staged *staged,
                     struct ps_added *added);
 static void unlink_staged(struct ps_staging *staging, struct ps_staged *staged);
 
+/* Nothing is taken before the first range comes. */
 void ps_staging_init(struct ps_staging *staging, const struct ps_allocator *memory,
                      uint64_t bytes_max)
 {
     *staging = (struct ps_staging){.memory = memory, .bytes_max = bytes_max};
+    PS_ASSERT(bytes_max > 0);
     ps_mutex_init(&staging->lock, PS_RANK_STAGING);
 }
 
+/* Whole ones that the journal or a reader still holds live on by their references. */
 void ps_staging_fini(struct ps_staging *staging)
 {
     ps_staging_clear(staging);
     ps_mutex_fini(&staging->lock);
 }
 
+/* The shard's state is gone, and with it every version that an early update was made of. */
 void ps_staging_clear(struct ps_staging *staging)
 {
     ps_mutex_lock(&staging->lock);
@@ -55,11 +59,13 @@ void ps_staging_clear(struct ps_staging *staging)
     ps_mutex_unlock(&staging->lock);
 }
 
+/* A range of everything is a push in one piece, whoever cut it. */
 bool ps_staging_is_part(struct ps_elements range, uint64_t total)
 {
     return range.count != 0 && !(range.first == 0 && range.count == total);
 }
 
+/* Room of others is given back first: what is idle must not keep this one out. */
 enum ps_status ps_staging_add(struct ps_staging *staging, const struct ps_part *part,
                               uint64_t now_ms, struct ps_added *added, struct ps_error *error)
 {
@@ -118,6 +124,7 @@ static enum ps_status add_locked(struct ps_staging *staging, const struct ps_par
     return status;
 }
 
+/* An early update that has failed counts as none: the parts that follow are put together. */
 enum ps_staging_way ps_staging_way(struct ps_staging *staging, const struct ps_request_id *id,
                                    uint64_t *present)
 {
@@ -132,6 +139,8 @@ enum ps_staging_way ps_staging_way(struct ps_staging *staging, const struct ps_r
     return way;
 }
 
+/* Without ranges of anybody, which is the usual state, a push costs one read here. A range that
+ * comes at this very moment is compared with the whole by the session's fingerprint, later. */
 enum ps_status ps_staging_check_whole(struct ps_staging *staging, const struct ps_request_id *id,
                                       enum ps_method method, struct ps_bytes name,
                                       struct ps_error *error)
@@ -147,6 +156,9 @@ enum ps_status ps_staging_check_whole(struct ps_staging *staging, const struct p
     return status;
 }
 
+/* The status table says whether a repetition could mend it. One that could leaves all parts but the
+ * last: so the client, which repeats the range that was refused, completes the push again without
+ * sending the others. */
 void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum ps_status status)
 {
     enum ps_remedy remedy = ps_status_remedy(status);
@@ -163,6 +175,8 @@ void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum p
     ps_staged_release(staged);
 }
 
+/* Also a request that another thread is applying at this moment: it finds its session committed,
+ * and answers what the whole push answered. */
 void ps_staging_forget(struct ps_staging *staging, const struct ps_request_id *id)
 {
     if (atomic_load(&staging->count) == 0)
@@ -176,12 +190,15 @@ void ps_staging_forget(struct ps_staging *staging, const struct ps_request_id *i
 
 /* ---- Finding ---- */
 
+/* Counted, since an operator should know that clients begin pushes and do not end them. */
 static void expire(struct ps_staging *staging, struct ps_staged *staged)
 {
+    PS_ASSERT(!ps_staged_is_busy(staged));
     staging->expired_count++;
     unlink_staged(staging, staged);
 }
 
+/* Looked at when a range comes, and not by a timer: while none comes nobody needs the room. */
 static void drop_idle(struct ps_staging *staging, uint64_t now_ms)
 {
     struct ps_staged *staged, *next;
@@ -190,6 +207,7 @@ static void drop_idle(struct ps_staging *staging, uint64_t now_ms)
             expire(staging, staged);
 }
 
+/* By the id alone: what the request is of, the caller compares, and refuses with both names. */
 static struct ps_staged *find(const struct ps_staging *staging, const struct ps_request_id *id)
 {
     struct ps_staged *staged = staging->first;
@@ -269,6 +287,7 @@ static bool may_have(struct ps_staging *staging, const struct ps_part *part,
     return rival == NULL && bytes <= staging->bytes_max / 2;
 }
 
+/* The bytes are reserved for the whole and for as long as it is listed, whatever of it is there. */
 static enum ps_status enter(struct ps_staging *staging, const struct ps_part *part, uint64_t bytes,
                             uint64_t now_ms, struct ps_staged **out, struct ps_error *error)
 {
@@ -280,6 +299,7 @@ static enum ps_status enter(struct ps_staging *staging, const struct ps_part *pa
     staged->used_ms = now_ms;
     staged->is_listed = true;
     LL_PREPEND(staging->first, staged);
+    PS_ASSERT(staging->count > 0); /* raised by begin */
     staging->bytes += staged->bytes;
     *out = staged;
     return PS_OK;
@@ -287,7 +307,8 @@ static enum ps_status enter(struct ps_staging *staging, const struct ps_part *pa
 
 /* ---- Parts ---- */
 
-/* What is there already makes nothing whole: it would be whole before. */
+/* What is there already makes nothing whole: it would be whole before. A part is linked before it
+ * is worked on, so that the same one, coming again meanwhile, is recognised. */
 static enum ps_status add_to(struct ps_staging *staging, struct ps_staged *staged,
                              const struct ps_part *from, struct ps_added *added, bool *whole,
                              struct ps_error *error)
@@ -299,6 +320,7 @@ static enum ps_status add_to(struct ps_staging *staging, struct ps_staged *stage
     struct ps_staged_part *part = ps_staged_part_create(staged->memory, from, staged->keeps);
     if (part == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a range");
+    PS_ASSERT(!staged->applying);
     part->next = *place;
     *place = part;
     if (ps_staged_early(staged) != NULL || from->spec != NULL)
@@ -341,8 +363,11 @@ static void work_on(struct ps_staging *staging, struct ps_staged *staged,
 
 /* ---- Ends ---- */
 
+/* Takes it out of the list, and gives its room to others. Threads that work on a part, and whoever
+ * applies the whole, have references of their own, and find out by is_listed. */
 static void unlink_staged(struct ps_staging *staging, struct ps_staged *staged)
 {
+    PS_ASSERT(staged->is_listed);
     LL_DELETE(staging->first, staged);
     staged->is_listed = false;
     PS_ASSERT(staging->bytes >= staged->bytes && staging->count > 0);
@@ -351,6 +376,7 @@ static void unlink_staged(struct ps_staging *staging, struct ps_staged *staged)
     ps_staged_release(staged);
 }
 
+/* Whoever asks takes the count of dropped requests with it, so that each is counted once. */
 void ps_staging_look(struct ps_staging *staging, uint64_t *bytes, size_t *count,
                      uint64_t *newly_expired)
 {
@@ -358,6 +384,7 @@ void ps_staging_look(struct ps_staging *staging, uint64_t *bytes, size_t *count,
     *bytes = staging->bytes;
     *count = staging->count;
     *newly_expired = staging->expired_count - staging->expired_told;
+    PS_ASSERT(staging->expired_told <= staging->expired_count);
     staging->expired_told = staging->expired_count;
     ps_mutex_unlock(&staging->lock);
 }

@@ -1,21 +1,30 @@
-/* Who has how much, and who has got nothing for how long. */
+/* Who has how much, and who has got nothing for how long. The rules are told in staging.h. What
+ * they must never do is let two requests that are both alive drive each other out in turn, each
+ * losing what it had: so a request gives way for age alone, and never because another one is larger
+ * or newer. */
 #include "server/core/requests/staging_room.h"
+
+#include "base/assert.h"
 
 #include <inttypes.h>
 
+/* A thread at work on a part is a sign of life, however long it takes. */
 bool ps_staging_room_is_idle(const struct ps_staged *staged, uint64_t idle_ms, uint64_t now_ms)
 {
     return !ps_staged_is_busy(staged) && now_ms >= staged->used_ms + idle_ms;
 }
 
-/* Would it not fit even alone? Of an early update never. */
+/* Would it not fit even alone? Of an early update never: one that has no room is not begun. */
 static bool is_outsized(const struct ps_staging *staging, uint64_t bytes)
 {
     return bytes > staging->bytes_max;
 }
 
+/* Half for what is larger than everything: its length may be a lie, and it must not shut out
+ * others. */
 uint64_t ps_staging_room_reserved(const struct ps_staging *staging, uint64_t bytes)
 {
+    PS_ASSERT(staging->bytes_max > 0);
     return is_outsized(staging, bytes) ? staging->bytes_max / 2 : bytes;
 }
 
@@ -25,10 +34,12 @@ static struct ps_staged *find_outsized(const struct ps_staging *staging)
     struct ps_staged *it = staging->first;
     while (it != NULL && (it->early != NULL || !is_outsized(staging, it->content_bytes)))
         it = it->next;
+    PS_ASSERT(it == NULL || it->is_listed);
     return it;
 }
 
-/* Is it less than the half that a client may have? One request always is. */
+/* Is it less than the half that a client may have? One request always is, so that every size can be
+ * staged by somebody who waits for it. */
 static bool own_fits(const struct ps_staging *staging, const struct ps_request_id *id,
                      uint64_t reserved)
 {
@@ -39,6 +50,8 @@ static bool own_fits(const struct ps_staging *staging, const struct ps_request_i
     return own == 0 || (own <= max && reserved <= max - own);
 }
 
+/* The text has the numbers and says for which of the limits it is, since an operator who reads it
+ * has two things to change: --staging-bytes, or how much one client has under way. */
 enum ps_status ps_staging_room_check(const struct ps_staging *staging,
                                      const struct ps_request_id *id, uint64_t bytes,
                                      struct ps_error *error)
@@ -51,6 +64,7 @@ enum ps_status ps_staging_room_check(const struct ps_staging *staging,
                        " bytes in ranges waits for the rest, and there is one at a time; "
                        "try again in %d ms",
                        max, PS_STAGED_RETRY_HINT_MS);
+    PS_ASSERT(reserved <= max);
     bool fits = staging->bytes <= max && reserved <= max - staging->bytes;
     if (fits && own_fits(staging, id, reserved))
         return PS_OK;
@@ -61,7 +75,8 @@ enum ps_status ps_staging_room_check(const struct ps_staging *staging,
                    PS_STAGED_RETRY_HINT_MS);
 }
 
-/* Is `id` a newer request of the same client, and has nothing come for this one for a while? */
+/* Is `id` a newer request of the same client, and has nothing come for this one for a while? A
+ * client that works on several at once sends for each of them more often than that. */
 static bool is_given_up(const struct ps_staged *staged, const struct ps_request_id *id,
                         uint64_t now_ms)
 {
@@ -69,7 +84,7 @@ static bool is_given_up(const struct ps_staged *staged, const struct ps_request_
            ps_staging_room_is_idle(staged, PS_STAGING_YIELD_MS, now_ms);
 }
 
-/* Of those the oldest. */
+/* Of those the oldest: each that is found narrows the search to what is older still. */
 static struct ps_staged *find_given_up(const struct ps_staging *staging,
                                        const struct ps_request_id *id, uint64_t now_ms)
 {
@@ -86,7 +101,8 @@ static struct ps_staged *find_given_up(const struct ps_staging *staging,
 }
 
 /* Whose client has died, or is very slow: of those that stand in the way of `bytes` the one that
- * got nothing for longest. NULL: it is not for want of anybody else's room. */
+ * got nothing for longest. NULL: it is not for want of anybody else's room. A client that has used
+ * up its own half is not helped by driving out another. */
 static struct ps_staged *find_stalled(const struct ps_staging *staging,
                                       const struct ps_request_id *id, uint64_t bytes,
                                       uint64_t now_ms)
@@ -112,9 +128,11 @@ struct ps_staged *ps_staging_room_find_yielding(const struct ps_staging *staging
     return given_up != NULL ? given_up : find_stalled(staging, id, bytes, now_ms);
 }
 
+/* For whatever reason: an early update of the same parameter is in the way without taking room. */
 bool ps_staging_room_yields(const struct ps_staged *staged, const struct ps_request_id *id,
                             uint64_t now_ms)
 {
+    PS_ASSERT(id->present);
     return is_given_up(staged, id, now_ms) ||
            ps_staging_room_is_idle(staged, PS_STAGING_STALLED_MS, now_ms);
 }

@@ -1,7 +1,9 @@
 /* Hashes of few bytes: a push of 64 MiB is looked at in 256 of them, spread over all of it, since
- * gradients of embeddings are mostly zeros and equal in any one place. */
+ * gradients of embeddings are mostly zeros and equal in any one place. The numbers are in journals
+ * and checkpoints: what goes into a fingerprint never changes. */
 #include "server/core/sessions/fingerprint.h"
 
+#include "base/assert.h"
 #include "optimizer/encoded.h"
 #include "proto/digest.h"
 
@@ -16,6 +18,8 @@ static uint32_t subject_bits(enum ps_method method, struct ps_bytes name, uint64
 static uint32_t content_bits(struct ps_view content);
 static uint16_t fold(struct ps_bytes bytes);
 
+/* The request says what is pushed, `content` what of it is known: nothing while it comes in
+ * ranges. */
 uint32_t ps_fingerprint_of_push(const struct ps_push_request *request, struct ps_view content)
 {
     /* The element type's own encoding has two numbers. */
@@ -26,17 +30,21 @@ uint32_t ps_fingerprint_of_push(const struct ps_push_request *request, struct ps
            content_bits(content);
 }
 
+/* A parameter is initialised in its own type: there is no encoding that could differ. */
 uint32_t ps_fingerprint_of_init(const struct ps_init_request *request, struct ps_view content)
 {
     return subject_bits(PS_METHOD_INIT, request->name, (uint64_t)request->dtype, 0) |
            content_bits(content);
 }
 
+/* All of them are the same request: it has neither a name nor a content. */
 uint32_t ps_fingerprint_of_finish(void)
 {
     return subject_bits(PS_METHOD_FINISH, (struct ps_bytes){0}, 0, 0);
 }
 
+/* Half by half: what one of the two does not know (0) agrees with anything, so that a range is told
+ * from another method or name, and a whole push from another content as well. */
 bool ps_fingerprint_agrees(uint32_t one, uint32_t other)
 {
     static const uint32_t parts[] = {0xffff0000, 0x0000ffff};
@@ -49,6 +57,7 @@ bool ps_fingerprint_agrees(uint32_t one, uint32_t other)
     return true;
 }
 
+/* Hashed in one go, the name by its own hash, so that no boundary between fields can shift. */
 static uint32_t subject_bits(enum ps_method method, struct ps_bytes name, uint64_t dtype,
                              uint64_t encoding)
 {
@@ -56,6 +65,9 @@ static uint32_t subject_bits(enum ps_method method, struct ps_bytes name, uint64
     return (uint32_t)fold((struct ps_bytes){(const uint8_t *)words, sizeof words}) << 16;
 }
 
+/* The length, which tells most changed requests apart by itself, then either all of a short
+ * content, or 16 bytes at each of 16 places: the first place is the beginning and the last one the
+ * end. */
 static uint32_t content_bits(struct ps_view content)
 {
     uint8_t sample[sizeof(uint64_t) + SAMPLE_BYTES];
@@ -72,11 +84,13 @@ static uint32_t content_bits(struct ps_view content)
     size_t passed = 0;
     for (size_t i = 0; i < PLACES; i++) {
         size_t place = (content.size - PLACE_BYTES) * i / (PLACES - 1);
+        PS_ASSERT(place >= passed); /* places of more than SAMPLE_BYTES do not overlap */
         ps_view_skip(&cursor, place - passed);
         ps_view_read(&cursor, sample + taken, PLACE_BYTES);
         passed = place + PLACE_BYTES;
         taken += PLACE_BYTES;
     }
+    PS_ASSERT(taken == sizeof sample && passed == content.size);
     return fold((struct ps_bytes){sample, taken});
 }
 
@@ -85,5 +99,6 @@ static uint16_t fold(struct ps_bytes bytes)
 {
     uint64_t digest = ps_digest_xxh64(bytes);
     uint16_t folded = (uint16_t)(digest ^ digest >> 16 ^ digest >> 32 ^ digest >> 48);
+    PS_ASSERT(bytes.size > 0);
     return folded == 0 ? 1 : folded;
 }

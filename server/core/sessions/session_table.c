@@ -1,5 +1,6 @@
 /* A hash table of clients that is also a list by silence. A client's slots grow by doubling: most
- * ids of a flood of new ones are used once, and must not cost what a trainer's does. */
+ * ids of a flood of new ones are used once, and must not cost what a trainer's does. Who has a
+ * place in the table is decided here; what a place means, in sessions.c. */
 #include "server/core/sessions/session_table.h"
 
 #include "base/assert.h"
@@ -7,6 +8,8 @@
 #include <string.h>
 #include <utlist.h>
 
+/* A client that sends one request at a time needs one; four cost 128 bytes and spare most clients
+ * the first two doublings. */
 #define SLOT_PLACES_MIN 4
 
 static bool has_place(const struct ps_session_entry *entry, uint64_t sequence, uint32_t places);
@@ -14,13 +17,17 @@ static bool is_of_place(const struct ps_session_slot *slot, uint64_t sequence);
 static enum ps_status grow(struct ps_sessions *sessions, struct ps_session_client *client,
                            uint32_t places, struct ps_error *error);
 
+/* By the bytes of the id alone: a client's next session is the same client. */
 struct ps_session_entry *ps_session_find(const struct ps_sessions *sessions, struct ps_bytes id)
 {
     struct ps_session_entry *entry;
     HASH_FIND(hh, sessions->entries, id.data, id.size, entry);
+    PS_ASSERT(entry == NULL || entry->client.id_size == id.size);
     return entry;
 }
 
+/* In the table, so that a second request of the client finds it, and not in the list: until its
+ * first commit nobody is forgotten for it, and it counts against no limit. */
 struct ps_session_entry *ps_session_add(struct ps_sessions *sessions, struct ps_bytes id,
                                         uint64_t session)
 {
@@ -39,16 +46,20 @@ struct ps_session_entry *ps_session_add(struct ps_sessions *sessions, struct ps_
     return NULL;
 }
 
+/* The first request was applied. From here on forgetting this client raises the floor. */
 void ps_session_enlist(struct ps_sessions *sessions, struct ps_session_entry *entry,
                        uint64_t now_us)
 {
     PS_ASSERT(!entry->is_remembered);
+    PS_ASSERT(entry->prev == NULL && entry->next == NULL);
     entry->is_remembered = true;
     entry->client.used_us = now_us;
     sessions->remembered++;
     DL_APPEND(sessions->idlest, entry);
 }
 
+/* The time never goes back: requests of several threads come here in any order. The last of the
+ * list is where it belongs already. */
 void ps_session_touch(struct ps_sessions *sessions, struct ps_session_entry *entry, uint64_t now_us)
 {
     if (now_us > entry->client.used_us)
@@ -59,6 +70,9 @@ void ps_session_touch(struct ps_sessions *sessions, struct ps_session_entry *ent
     DL_APPEND(sessions->idlest, entry);
 }
 
+/* A client with a request under way is passed over: its answer is about to be remembered, and
+ * without an entry there would be nowhere to put it. A clock that went back counts as an early
+ * forgetting, which is what an operator should look at. */
 bool ps_session_forget_one(struct ps_sessions *sessions, uint64_t now_us)
 {
     struct ps_session_entry *entry = sessions->idlest;
@@ -66,6 +80,7 @@ bool ps_session_forget_one(struct ps_sessions *sessions, uint64_t now_us)
         entry = entry->next;
     if (entry == NULL)
         return false;
+    PS_ASSERT(entry->is_remembered);
     uint64_t used_us = entry->client.used_us;
     sessions->forgotten++;
     sessions->forgotten_early += now_us < used_us || now_us - used_us < sessions->idle_us;
@@ -73,10 +88,13 @@ bool ps_session_forget_one(struct ps_sessions *sessions, uint64_t now_us)
     PS_ASSERT(entry->client.session < UINT64_MAX);
     if (entry->client.session >= sessions->floor)
         sessions->floor = entry->client.session + 1;
+    PS_ASSERT(sessions->floor > entry->client.session);
     ps_session_drop(sessions, entry);
     return true;
 }
 
+/* Raises no floor: for clients that nothing was applied for, and for a table that is emptied as a
+ * whole. */
 void ps_session_drop(struct ps_sessions *sessions, struct ps_session_entry *entry)
 {
     PS_ASSERT(entry->applying == NULL);
@@ -90,13 +108,17 @@ void ps_session_drop(struct ps_sessions *sessions, struct ps_session_entry *entr
     ps_release(sessions->memory, entry);
 }
 
+/* The slots keep their places: whoever has used 256 in one session will in the next. */
 void ps_session_begin_anew(struct ps_session_client *client, uint64_t session)
 {
+    PS_ASSERT(session > client->session);
     client->session = session;
     if (client->slot_places > 0)
         memset(client->slots, 0, client->slot_places * sizeof client->slots[0]);
 }
 
+/* Before the request is applied, so that remembering it cannot fail afterwards: a push that was
+ * applied and could not be remembered would be applied again. */
 enum ps_status ps_session_reserve(struct ps_sessions *sessions, struct ps_session_entry *entry,
                                   uint64_t sequence, struct ps_error *error)
 {
@@ -112,7 +134,9 @@ enum ps_status ps_session_reserve(struct ps_sessions *sessions, struct ps_sessio
 }
 
 /* With so many places, does no other residue stand where this sequence would, now or when the
- * requests under way are over? With PS_SESSION_SLOTS of them each residue has its own. */
+ * requests under way are over? With PS_SESSION_SLOTS of them each residue has its own, and the rule
+ * of sessions.h holds; with fewer, two residues that meet make the ring grow instead of one driving
+ * the other out. */
 static bool has_place(const struct ps_session_entry *entry, uint64_t sequence, uint32_t places)
 {
     if (places == PS_SESSION_SLOTS)
@@ -130,14 +154,18 @@ static bool has_place(const struct ps_session_entry *entry, uint64_t sequence, u
     return true;
 }
 
+/* A slot belongs to a residue of PS_SESSION_SLOTS, however few places there are. */
 static bool is_of_place(const struct ps_session_slot *slot, uint64_t sequence)
 {
     return slot->sequence % PS_SESSION_SLOTS == sequence % PS_SESSION_SLOTS;
 }
 
+/* Doubling keeps residues apart that were apart: what is equal modulo the new size was equal modulo
+ * the old one. */
 static enum ps_status grow(struct ps_sessions *sessions, struct ps_session_client *client,
                            uint32_t places, struct ps_error *error)
 {
+    PS_ASSERT(places > client->slot_places && places <= PS_SESSION_SLOTS);
     struct ps_session_slot *slots = ps_zeroed_array(sessions->memory, places, sizeof *slots);
     if (slots == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to remember another request");
@@ -145,6 +173,7 @@ static enum ps_status grow(struct ps_sessions *sessions, struct ps_session_clien
         const struct ps_session_slot *slot = &client->slots[i];
         if (slot->sequence != 0)
             slots[slot->sequence % places] = *slot;
+        PS_ASSERT(slot->sequence == 0 || slots[slot->sequence % places].sequence == slot->sequence);
     }
     ps_release(sessions->memory, client->slots);
     client->slots = slots;
@@ -152,6 +181,7 @@ static enum ps_status grow(struct ps_sessions *sessions, struct ps_session_clien
     return PS_OK;
 }
 
+/* Another residue in that place says nothing about this one: nobody of it was there. */
 struct ps_session_slot *ps_session_slot_of(const struct ps_session_client *client,
                                            uint64_t sequence)
 {
@@ -161,6 +191,7 @@ struct ps_session_slot *ps_session_slot_of(const struct ps_session_client *clien
     return slot->sequence != 0 && is_of_place(slot, sequence) ? slot : NULL;
 }
 
+/* The place that ps_session_reserve has made sure of. */
 struct ps_session_slot *ps_session_place_of(struct ps_session_client *client, uint64_t sequence)
 {
     PS_ASSERT(client->slot_places > 0);

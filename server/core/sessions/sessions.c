@@ -1,5 +1,6 @@
 /* What is new, a repeat, too old, or another request under a used id. The table of clients is in
- * session_table.c. */
+ * session_table.c. Everything here happens under one lock and takes no longer than a look into a
+ * hash table, so that requests of all clients may share it. */
 #include "server/core/sessions/sessions.h"
 
 #include "base/assert.h"
@@ -19,11 +20,6 @@ static const bool session_lookup_is_off = false;
 static const bool session_floor_is_off = true;
 #else
 static const bool session_floor_is_off = false;
-#endif
-#ifdef PS_MUTATE_SKIP_REPLAY_KEEPS_CLIENTS
-static const bool replay_evicts = true;
-#else
-static const bool replay_evicts = false;
 #endif
 
 static enum ps_status check_id(const struct ps_request_id *request, struct ps_error *error);
@@ -63,12 +59,15 @@ void ps_sessions_init(struct ps_sessions *sessions, const struct ps_allocator *m
     ps_mutex_init(&sessions->lock, PS_RANK_QUEUE);
 }
 
+/* Clear asserts that no request is under way: its caller would commit into freed memory. */
 void ps_sessions_fini(struct ps_sessions *sessions)
 {
     ps_sessions_clear(sessions);
     ps_mutex_fini(&sessions->lock);
 }
 
+/* For a shard that is lost or loaded anew: its sessions go with its parameters, since the next
+ * state has a table of its own. The floor goes, too: it says what was forgotten of that state. */
 void ps_sessions_clear(struct ps_sessions *sessions)
 {
     ps_mutex_lock(&sessions->lock);
@@ -80,6 +79,7 @@ void ps_sessions_clear(struct ps_sessions *sessions)
     ps_mutex_unlock(&sessions->lock);
 }
 
+/* Those that are remembered; a client whose first request is under way is not yet. */
 uint32_t ps_sessions_count(struct ps_sessions *sessions)
 {
     ps_mutex_lock(&sessions->lock);
@@ -88,9 +88,11 @@ uint32_t ps_sessions_count(struct ps_sessions *sessions)
     return count;
 }
 
+/* Whoever asks takes the counts with it, so a metric that adds them up counts each once. */
 void ps_sessions_tally(struct ps_sessions *sessions, struct ps_sessions_tally *tally)
 {
     ps_mutex_lock(&sessions->lock);
+    PS_ASSERT(sessions->forgotten_early <= sessions->forgotten);
     *tally = (struct ps_sessions_tally){.remembered = sessions->remembered,
                                         .newly_forgotten = sessions->forgotten,
                                         .newly_forgotten_early = sessions->forgotten_early};
@@ -99,6 +101,7 @@ void ps_sessions_tally(struct ps_sessions *sessions, struct ps_sessions_tally *t
     ps_mutex_unlock(&sessions->lock);
 }
 
+/* A floor never falls: what was refused once stays refused. */
 void ps_sessions_raise_floor(struct ps_sessions *sessions, uint64_t now_us)
 {
     ps_mutex_lock(&sessions->lock);
@@ -108,6 +111,8 @@ void ps_sessions_raise_floor(struct ps_sessions *sessions, uint64_t now_us)
 
 /* ---- One request ---- */
 
+/* Classifying and reserving are one step under the lock. Otherwise two repeats that race would both
+ * be new, and both would be applied. */
 enum ps_status ps_sessions_begin(struct ps_sessions *sessions, const struct ps_request_id *request,
                                  uint32_t fingerprint, uint64_t now_us,
                                  struct ps_session_call *call, struct ps_error *error)
@@ -121,6 +126,8 @@ enum ps_status ps_sessions_begin(struct ps_sessions *sessions, const struct ps_r
     return status;
 }
 
+/* Of the request alone, before any lock. A missing id is asked for by the caller, which knows
+ * whether the request may go without one. */
 static enum ps_status check_id(const struct ps_request_id *request, struct ps_error *error)
 {
     PS_ASSERT(request->present);
@@ -135,6 +142,9 @@ static enum ps_status check_id(const struct ps_request_id *request, struct ps_er
     return PS_OK;
 }
 
+/* A repeat is answered without reserving anything. A new request leaves its mark in `applying`;
+ * whatever refuses it takes the entry of a client that was made for it away again, so that a flood
+ * of refused requests leaves no memory behind. */
 static enum ps_status begin_locked(struct ps_sessions *sessions,
                                    const struct ps_request_id *request, uint32_t fingerprint,
                                    struct ps_session_call *call, struct ps_error *error)
@@ -155,7 +165,9 @@ static enum ps_status begin_locked(struct ps_sessions *sessions,
     return status;
 }
 
-/* A repeat, a new request, or one that must be refused. `entry` may be NULL. */
+/* A repeat, a new request, or one that must be refused; `entry` may be NULL. The three cases of a
+ * session: above the client's, it begins anew, and nothing of it can have been applied; below, it
+ * is over, and what it applied is no longer known; the same, the slot of its residue says it. */
 static enum ps_status classify(const struct ps_sessions *sessions,
                                const struct ps_session_entry *entry,
                                const struct ps_request_id *request, uint32_t fingerprint,
@@ -185,7 +197,9 @@ static enum ps_status classify(const struct ps_sessions *sessions,
 }
 
 /* A client that is not remembered, or that begins anew. The session that suggest_session names is
- * let in whatever the clock says, so that a wrong clock here shuts out nobody who asks. */
+ * let in whatever the clock says, so that a wrong clock here shuts out nobody who asks. The floor
+ * is asked of unknown clients alone: a remembered one can show that its requests are none of the
+ * forgotten. */
 static enum ps_status check_new_session(const struct ps_sessions *sessions,
                                         const struct ps_session_entry *entry, uint64_t session,
                                         uint64_t now_us, struct ps_error *error)
@@ -207,10 +221,14 @@ static enum ps_status check_new_session(const struct ps_sessions *sessions,
                    session, now_us);
 }
 
+/* The newest request of a residue tells three things apart: an older sequence, which is 256 or more
+ * behind it, is one that nobody remembers; the same one is a repeat, if it is the same request; a
+ * newer one is new. */
 static enum ps_status check_slot(const struct ps_session_slot *slot,
                                  const struct ps_request_id *request, uint32_t fingerprint,
                                  struct ps_error *error)
 {
+    PS_ASSERT(slot->sequence % PS_SESSION_SLOTS == request->sequence % PS_SESSION_SLOTS);
     if (slot->sequence > request->sequence)
         return ps_fail(error, PS_ERR_STALE_SESSION,
                        "sequence %" PRIu64 " is too old: %" PRIu64 " was applied since, and %d are "
@@ -226,7 +244,9 @@ static enum ps_status check_slot(const struct ps_session_slot *slot,
     return PS_OK;
 }
 
-/* A session that check_new_session accepts at this moment. */
+/* A session that check_new_session accepts at this moment: not below the floor, not below the
+ * clock, and above the client's own. A client that begins it gets in without knowing any of
+ * these. */
 static void suggest_session(const struct ps_sessions *sessions,
                             const struct ps_session_entry *entry, uint64_t now_us,
                             struct ps_error *error)
@@ -238,12 +258,15 @@ static void suggest_session(const struct ps_sessions *sessions,
         error->session = highest(error->session, entry->client.session + 1);
 }
 
+/* Of two times or sessions, which are one kind of number. */
 static uint64_t highest(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-/* The client's entry, in the request's session. */
+/* The client's entry, in the request's session. A new session waits until the requests of the
+ * former one have ended: their slots are emptied, and a commit would write into the new
+ * session's. */
 static enum ps_status find_entry(struct ps_sessions *sessions, const struct ps_request_id *request,
                                  struct ps_session_entry **entry, struct ps_error *error)
 {
@@ -258,10 +281,13 @@ static enum ps_status find_entry(struct ps_sessions *sessions, const struct ps_r
         return ps_fail(error, PS_ERR_BUSY,
                        "requests of the client's session %" PRIu64 " are still being applied",
                        (*entry)->client.session);
+    PS_ASSERT(request->session > (*entry)->client.session);
     ps_session_begin_anew(&(*entry)->client, request->session);
     return PS_OK;
 }
 
+/* Everything that may refuse the request comes before it is linked. The place of its answer is
+ * reserved here, so that its commit cannot fail. */
 static enum ps_status start(struct ps_sessions *sessions, struct ps_session_entry *entry,
                             struct ps_session_call *call, struct ps_error *error)
 {
@@ -269,10 +295,13 @@ static enum ps_status start(struct ps_sessions *sessions, struct ps_session_entr
     PS_TRY(ps_session_reserve(sessions, entry, call->sequence, error));
     ps_session_touch(sessions, entry, call->now_us);
     call->entry = entry;
+    PS_ASSERT(!call->is_repeat && call->sequence > 0);
     LL_PREPEND(entry->applying, call);
     return PS_OK;
 }
 
+/* Two requests of one residue cannot both be remembered, so they are not applied side by side: the
+ * later one would drive out the answer of the other before its client has got it. */
 static enum ps_status check_window(const struct ps_session_entry *entry, uint64_t sequence,
                                    struct ps_error *error)
 {
@@ -290,6 +319,9 @@ static enum ps_status check_window(const struct ps_session_entry *entry, uint64_
     return PS_OK;
 }
 
+/* Only now does the client exist for others: another one may have to be forgotten for it. The
+ * answer is in its slot before the request is no longer under way, both under the lock, so a repeat
+ * finds one of the two. */
 void ps_sessions_commit(struct ps_sessions *sessions, struct ps_session_call *call,
                         struct ps_session_answer answer)
 {
@@ -317,17 +349,21 @@ static void make_room(struct ps_sessions *sessions, uint64_t now_us)
             return;
 }
 
+/* The request changed nothing, so nothing of it is remembered: not even the client, if this was its
+ * first. */
 void ps_sessions_abort(struct ps_sessions *sessions, struct ps_session_call *call)
 {
     PS_ASSERT(!call->is_repeat);
     ps_mutex_lock(&sessions->lock);
     struct ps_session_entry *entry = call->entry;
+    PS_ASSERT(entry != NULL && call->sequence > 0);
     end_call(call);
     if (!entry->is_remembered && entry->applying == NULL)
         ps_session_drop(sessions, entry);
     ps_mutex_unlock(&sessions->lock);
 }
 
+/* The place that was reserved stays reserved; the next request of that residue has it. */
 static void end_call(struct ps_session_call *call)
 {
     PS_ASSERT(call->entry->applying != NULL);
@@ -335,6 +371,8 @@ static void end_call(struct ps_session_call *call)
     call->entry = NULL;
 }
 
+/* For requests that come in pieces: a piece that finds the whole applied is answered as the whole
+ * was. The same rules as ps_sessions_begin, without a place reserved. */
 enum ps_status ps_sessions_look(struct ps_sessions *sessions, const struct ps_request_id *request,
                                 uint32_t fingerprint, uint64_t now_us, bool *is_repeat,
                                 struct ps_session_answer *answer, struct ps_error *error)
@@ -355,92 +393,10 @@ enum ps_status ps_sessions_look(struct ps_sessions *sessions, const struct ps_re
     return status;
 }
 
-/* ---- From the journal ---- */
+/* ---- Invariants ---- */
 
-static enum ps_status remember_locked(struct ps_sessions *sessions,
-                                      const struct ps_request_id *request, uint64_t now_us,
-                                      const struct ps_session_slot *newest, struct ps_error *error)
-{
-    struct ps_session_entry *entry = ps_session_find(sessions, request->client_id);
-    if (entry == NULL) {
-        if (replay_evicts && sessions->remembered >= sessions->clients_max)
-            ps_session_drop(sessions, sessions->idlest);
-        entry = ps_session_add(sessions, request->client_id, request->session);
-        if (entry == NULL)
-            return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to remember another client");
-        ps_session_enlist(sessions, entry, now_us);
-    }
-    ps_session_touch(sessions, entry, now_us);
-    if (request->session < entry->client.session)
-        return PS_OK;
-    if (request->session > entry->client.session)
-        ps_session_begin_anew(&entry->client, request->session);
-    PS_TRY(ps_session_reserve(sessions, entry, request->sequence, error));
-    struct ps_session_slot *slot = ps_session_place_of(&entry->client, request->sequence);
-    if (slot->sequence < request->sequence)
-        *slot = *newest;
-    return PS_OK;
-}
-
-enum ps_status ps_sessions_remember(struct ps_sessions *sessions,
-                                    const struct ps_request_id *request, uint32_t fingerprint,
-                                    uint64_t now_us, struct ps_session_answer answer,
-                                    struct ps_error *error)
-{
-    if (check_id(request, NULL) != PS_OK || request->session == UINT64_MAX)
-        return ps_fail(error, PS_ERR_CORRUPT, "a client id of %zu bytes, sequence %" PRIu64,
-                       request->client_id.size, request->sequence);
-    const struct ps_session_slot newest = {
-        .sequence = request->sequence, .answer = answer, .fingerprint = fingerprint};
-    ps_mutex_lock(&sessions->lock);
-    enum ps_status status = remember_locked(sessions, request, now_us, &newest, error);
-    ps_mutex_unlock(&sessions->lock);
-    return status;
-}
-
-/* ---- For the codec and for tools ---- */
-
-const struct ps_session_client *ps_sessions_next(const struct ps_sessions *sessions,
-                                                 const struct ps_session_client *client)
-{
-    const struct ps_session_entry *entry = (const struct ps_session_entry *)(const void *)client;
-    const struct ps_session_entry *next = entry == NULL ? sessions->idlest : entry->next;
-    return next == NULL ? NULL : &next->client;
-}
-
-bool ps_sessions_knows(struct ps_sessions *sessions, struct ps_bytes id)
-{
-    ps_mutex_lock(&sessions->lock);
-    bool knows = ps_session_find(sessions, id) != NULL;
-    ps_mutex_unlock(&sessions->lock);
-    return knows;
-}
-
-enum ps_status ps_sessions_put(struct ps_sessions *sessions, const struct ps_session_client *client)
-{
-    const struct ps_bytes id = {client->id, client->id_size};
-    enum ps_status status = PS_ERR_NO_MEMORY;
-    ps_mutex_lock(&sessions->lock);
-    PS_ASSERT(ps_session_find(sessions, id) == NULL);
-    struct ps_session_entry *entry = ps_session_add(sessions, id, client->session);
-    if (entry != NULL) {
-        ps_session_enlist(sessions, entry, client->used_us);
-        status = PS_OK;
-    }
-    for (uint32_t i = 0; i < client->slot_places && status == PS_OK; i++) {
-        const struct ps_session_slot *slot = &client->slots[i];
-        if (slot->sequence == 0)
-            continue;
-        status = ps_session_reserve(sessions, entry, slot->sequence, NULL);
-        if (status == PS_OK)
-            *ps_session_place_of(&entry->client, slot->sequence) = *slot;
-    }
-    if (status != PS_OK && entry != NULL)
-        ps_session_drop(sessions, entry);
-    ps_mutex_unlock(&sessions->lock);
-    return status;
-}
-
+/* A ring's sequences stand where sequences go: found by the same remainder by which they were
+ * put. */
 static void check_entry(const struct ps_session_entry *entry)
 {
     const struct ps_session_client *client = &entry->client;
@@ -458,6 +414,8 @@ static void check_entry(const struct ps_session_entry *entry)
     }
 }
 
+/* The list has those that are remembered; the table has them and those whose first request is under
+ * way, and nobody else: anything more would be memory that nothing gives back. */
 void ps_sessions_check(struct ps_sessions *sessions)
 {
     ps_mutex_lock(&sessions->lock);

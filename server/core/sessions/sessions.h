@@ -155,6 +155,8 @@ PS_MUST_USE enum ps_status ps_sessions_look(struct ps_sessions *sessions,
                                             struct ps_session_answer *answer,
                                             struct ps_error *error);
 
+/* ---- From journals and checkpoints: sessions_restore.c ---- */
+
 /* Remembers a request of the journal: no rule is asked, the clients of the journal were all let in.
  * The order among requests of a session does not matter. Nobody is forgotten for it, also above
  * clients_max: whoever pushed last before a crash is who repeats a push after it.

@@ -31,32 +31,39 @@ static const uint8_t magic[4] = {'P', 'S', 'S', 'N'};
 
 /* ---- Writing ---- */
 
-/* Where the next byte goes; the memory was measured before. */
+/* Where the next byte goes; the memory was measured before, so nothing is checked on the way, and
+ * all of it at the end. */
 struct writer {
     uint8_t *at;
 };
 
+/* The low bytes of a little-endian number come first, so its first `size` bytes are the number. */
 static void put_number(struct writer *writer, uint64_t number, size_t size)
 {
     uint64_t little = htole64(number);
+    PS_ASSERT(size == 8 || number >> (8 * size) == 0);
     memcpy(writer->at, &little, size);
     writer->at += size;
 }
 
+/* As they are; a length, where one is needed, went before. */
 static void put_bytes(struct writer *writer, const void *bytes, size_t size)
 {
     memcpy(writer->at, bytes, size);
     writer->at += size;
 }
 
+/* Places of the ring in which a request stands. */
 static size_t count_slots(const struct ps_session_client *client)
 {
     size_t count = 0;
     for (size_t i = 0; i < client->slot_places; i++)
         count += client->slots[i].sequence != 0;
+    PS_ASSERT(count <= PS_SESSION_SLOTS);
     return count;
 }
 
+/* The bytes that put_client will put: the two walks see the same table, since the lock is held. */
 static size_t measure(const struct ps_sessions *sessions)
 {
     size_t size = HEADER_BYTES;
@@ -66,14 +73,17 @@ static size_t measure(const struct ps_sessions *sessions)
     return size;
 }
 
+/* SLOT_BYTES, in the order of the picture above. */
 static void put_slot(struct writer *writer, const struct ps_session_slot *slot)
 {
+    PS_ASSERT(slot->sequence != 0);
     put_number(writer, slot->sequence, 8);
     put_number(writer, slot->answer.version, 8);
     put_number(writer, slot->answer.position, 8);
     put_number(writer, slot->fingerprint, 4);
 }
 
+/* For qsort: differences of unsigned numbers would wrap, comparisons do not. */
 static int compare_residues(const void *a, const void *b)
 {
     uint64_t left = ((const struct ps_session_slot *)a)->sequence % PS_SESSION_SLOTS;
@@ -81,7 +91,8 @@ static int compare_residues(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* A full ring is in the order of residues; a smaller one is not, and is quickly sorted. */
+/* A full ring is in the order of residues; a smaller one is not, and is quickly sorted. The order
+ * is part of the format: the bytes must not say how large a ring happened to be. */
 static void put_slots(struct writer *writer, const struct ps_session_client *client)
 {
     struct ps_session_slot sorted[PS_SESSION_SLOTS];
@@ -96,8 +107,10 @@ static void put_slots(struct writer *writer, const struct ps_session_client *cli
         put_slot(writer, &sorted[i]);
 }
 
+/* CLIENT_BYTES and the id. */
 static void put_client(struct writer *writer, const struct ps_session_client *client)
 {
+    PS_ASSERT(client->id_size >= 1 && client->id_size <= PS_CLIENT_ID_BYTES_MAX);
     put_number(writer, client->id_size, 1);
     put_bytes(writer, client->id, client->id_size);
     put_number(writer, client->session, 8);
@@ -105,6 +118,9 @@ static void put_client(struct writer *writer, const struct ps_session_client *cl
     put_slots(writer, client);
 }
 
+/* One allocation of the exact size, under the lock: the table is one instant's, together with the
+ * parameters of the same snapshot. Clients whose first request is under way are not written; there
+ * are none, since the caller holds the cut alone. */
 enum ps_status ps_sessions_encode(struct ps_sessions *sessions, const struct ps_allocator *memory,
                                   uint8_t **bytes, size_t *size, struct ps_error *error)
 {
@@ -134,13 +150,15 @@ enum ps_status ps_sessions_encode(struct ps_sessions *sessions, const struct ps_
 
 /* ---- Reading ---- */
 
-/* What is left; `is_short` once it was not enough. */
+/* What is left; `is_short` once it was not enough. From then on every number is 0, and whoever
+ * reads asks at the end of each piece: so no length has to be checked before each field. */
 struct reader {
     struct ps_bytes left;
     uint64_t version;
     bool is_short;
 };
 
+/* NULL: there are not so many bytes. */
 static const uint8_t *take(struct reader *reader, size_t size)
 {
     if (reader->left.size < size) {
@@ -153,27 +171,32 @@ static const uint8_t *take(struct reader *reader, size_t size)
     return at;
 }
 
+/* The counterpart of put_number; bytes above `size` stay 0. */
 static uint64_t take_number(struct reader *reader, size_t size)
 {
     const uint8_t *at = take(reader, size);
     uint64_t little = 0;
+    PS_ASSERT(size <= sizeof little);
     if (at != NULL)
         memcpy(&little, at, size);
     return le64toh(little);
 }
 
+/* All texts begin alike: an operator sees which part of the checkpoint it is. */
 static enum ps_status fail(struct ps_error *error, const char *what)
 {
     return ps_fail(error, PS_ERR_CORRUPT, "checkpoint: sessions: %s", what);
 }
 
-/* What the slots of a client are sorted by. */
+/* What the slots of a client are sorted by: rising ranks are how a writer is told from chance. */
 static uint64_t rank_of(const struct reader *reader, uint64_t sequence)
 {
     return reader->version == FORMER_VERSION ? sequence : sequence % PS_SESSION_SLOTS + 1;
 }
 
-/* Into a full ring: whoever puts the client into the table takes as many places as it needs. */
+/* Into a full ring: whoever puts the client into the table takes as many places as it needs. An
+ * answer from behind the checkpoint's position cannot be in it: the push would be remembered as
+ * applied and be missing from the parameters. */
 static enum ps_status read_slots(struct reader *reader, uint64_t position,
                                  struct ps_session_slot *ring, struct ps_error *error)
 {
@@ -201,7 +224,8 @@ static enum ps_status read_slots(struct reader *reader, uint64_t position,
     return PS_OK;
 }
 
-/* `client` has a full ring of empty slots. */
+/* `client` has a full ring of empty slots. A session that none can follow would shut the client out
+ * for ever, and no server lets one begin. */
 static enum ps_status read_client(struct reader *reader, uint64_t position, uint64_t written_us,
                                   struct ps_session_client *client, struct ps_error *error)
 {
@@ -219,11 +243,15 @@ static enum ps_status read_client(struct reader *reader, uint64_t position, uint
     return reader->is_short ? fail(error, "they end too early") : PS_OK;
 }
 
+/* A view of the id, which lies in the client itself. */
 static struct ps_bytes id_of(const struct ps_session_client *client)
 {
     return (struct ps_bytes){client->id, client->id_size};
 }
 
+/* Each client is put into the table as the one used last: their order in the bytes is the list's.
+ * The former format had them by their ids; nobody knows who was silent for how long, and all of
+ * them get the time at which the checkpoint was written. */
 static enum ps_status read_clients(struct ps_sessions *sessions, struct reader *reader,
                                    uint64_t position, uint64_t written_us, uint64_t client_count,
                                    struct ps_error *error)
@@ -247,6 +275,8 @@ static enum ps_status read_clients(struct ps_sessions *sessions, struct reader *
     return PS_OK;
 }
 
+/* The former format says only whether anybody was forgotten. Whoever was, had a session from before
+ * the checkpoint was written: a floor there is high enough. */
 static enum ps_status read_floor(struct ps_sessions *sessions, struct reader *reader,
                                  uint64_t written_us, struct ps_error *error)
 {
@@ -261,6 +291,8 @@ static enum ps_status read_floor(struct ps_sessions *sessions, struct reader *re
     return PS_OK;
 }
 
+/* The whole table, down to its last byte: something behind the end would be of a format that this
+ * program does not know, and dropping it would forget clients. */
 static enum ps_status read_all(struct ps_sessions *sessions, struct reader *reader,
                                uint64_t position, uint64_t written_us, struct ps_error *error)
 {
@@ -284,6 +316,8 @@ static enum ps_status read_all(struct ps_sessions *sessions, struct reader *read
     return PS_OK;
 }
 
+/* No bytes at all come from programs that remembered nobody. Behind position 0 nothing was applied
+ * yet, so nothing can be repeated; behind any other every client of before has to begin anew. */
 enum ps_status ps_sessions_decode(struct ps_sessions *sessions, struct ps_bytes bytes,
                                   uint64_t position, uint64_t written_us, struct ps_error *error)
 {
@@ -295,6 +329,7 @@ enum ps_status ps_sessions_decode(struct ps_sessions *sessions, struct ps_bytes 
     }
     struct reader reader = {.left = bytes};
     enum ps_status status = read_all(sessions, &reader, position, written_us, error);
+    PS_ASSERT(status != PS_OK || reader.left.size == 0);
     if (status != PS_OK)
         ps_sessions_clear(sessions);
     return status;

@@ -1,9 +1,11 @@
-/* One buffer and one list, both of fixed size. */
+/* One buffer and one list, both of fixed size, under one lock. A device takes longer to be asked
+ * for a gradient of a few KiB than to apply it, so the asking is shared by as many as come while
+ * nobody waits. */
 #include "server/core/update/device_gather.h"
 
 #include "base/assert.h"
 
-/* A push whose parts are kept here. */
+/* A push whose parts are kept here: the message that it came in is gone when it is flushed. */
 struct ps_gathered {
     struct ps_device_push push;
     struct ps_optimizer_step step;
@@ -21,6 +23,7 @@ enum ps_status ps_device_gather_open(struct ps_device_gather *gather,
 {
     const struct ps_allocator *memory = ps_allocator_heap();
     *gather = (struct ps_device_gather){.plugin = plugin, .device = device, .number = 1};
+    PS_ASSERT(plugin != NULL);
     ps_mutex_init(&gather->lock, PS_RANK_GATHER);
     gather->entries = ps_zeroed_array(memory, PS_GATHER_PUSHES, sizeof gather->entries[0]);
     gather->bytes = ps_plain(memory, PS_GATHER_BYTES);
@@ -30,6 +33,7 @@ enum ps_status ps_device_gather_open(struct ps_device_gather *gather,
     return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to gather small gradients");
 }
 
+/* Whoever waited for what is left has been told that the server ends. */
 void ps_device_gather_close(struct ps_device_gather *gather)
 {
     if (gather->plugin == NULL)
@@ -40,6 +44,8 @@ void ps_device_gather_close(struct ps_device_gather *gather)
     *gather = (struct ps_device_gather){0};
 }
 
+/* Full is found before the push goes in and not behind it: the last one of a gather is still pushed
+ * with the next, or when somebody waits for it, whichever is first. */
 enum ps_status ps_device_gather_put(struct ps_device_gather *gather,
                                     const struct ps_device_push *push, uint64_t *number,
                                     struct ps_error *error)
@@ -58,20 +64,25 @@ enum ps_status ps_device_gather_put(struct ps_device_gather *gather,
     return status;
 }
 
-/* What was dropped by a flush that failed is never acknowledged. */
+/* The pushes that a failed flush has dropped have their positions and are in the journal. None of
+ * them may ever be acknowledged as done by the device, so the first failure stays. */
 static enum ps_status check(const struct ps_device_gather *gather, struct ps_error *error)
 {
     const struct ps_error *failure = &gather->failure;
     return failure->status == PS_OK ? PS_OK : ps_fail(error, failure->status, "%s", failure->text);
 }
 
+/* Either of the two: many tiny gradients use up the list, few larger ones the bytes. */
 static bool is_full(const struct ps_device_gather *gather, size_t size)
 {
+    PS_ASSERT(gather->count <= PS_GATHER_PUSHES);
+    PS_ASSERT(gather->used <= PS_GATHER_BYTES);
     return gather->count == PS_GATHER_PUSHES || size > PS_GATHER_BYTES - gather->used;
 }
 
 static void add(struct ps_device_gather *gather, const struct ps_device_push *push)
 {
+    PS_ASSERT(!is_full(gather, push->gradient.size));
     struct ps_gathered *entry = &gather->entries[gather->count++];
     uint8_t *place = gather->bytes + gather->used;
     ps_view_copy(push->gradient, 0, place, push->gradient.size);
@@ -81,6 +92,8 @@ static void add(struct ps_device_gather *gather, const struct ps_device_push *pu
     entry->push = *push;
 }
 
+/* A gather with a lower number has been pushed already, and the newest ticket stands for it: the
+ * device does what it is asked in order. */
 enum ps_status ps_device_gather_flush(struct ps_device_gather *gather, uint64_t number,
                                       struct ps_device_ticket *ticket, struct ps_error *error)
 {
@@ -94,7 +107,8 @@ enum ps_status ps_device_gather_flush(struct ps_device_gather *gather, uint64_t 
     return status;
 }
 
-/* The lock is held, so that nothing of the same parameters overtakes. */
+/* The lock is held while the device is asked, so that no later push of one of these parameters
+ * overtakes. Pointers into the entries are set only now: entries are copied by value before. */
 static enum ps_status flush_locked(struct ps_device_gather *gather, struct ps_error *error)
 {
     struct ps_device_push pushes[PS_GATHER_PUSHES];

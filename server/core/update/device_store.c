@@ -1,4 +1,7 @@
-/* Between the core and a device's plugin. */
+/* Between the core and a device's plugin. The core thinks in parameters, versions and blocks; a
+ * plugin knows arrays, offsets and tickets. Two things are kept here for each parameter: which
+ * blocks were written at which version (so that a delta pull from a device says the same as one
+ * from the host), and a shadow on the host, which is what readers hold. */
 #include "server/core/update/device_store.h"
 
 #include "base/assert.h"
@@ -42,6 +45,9 @@ void ps_device_store_close(struct ps_device_store *store)
     *store = (struct ps_device_store){0};
 }
 
+/* Pinned memory is memory that the machine cannot swap or lend to anybody else, so there is a
+ * limit. The bytes are counted before the device is asked: two threads that ask at once cannot both
+ * pass below the limit. */
 static void *take_pinned(void *self)
 {
     struct ps_device_store *store = self;
@@ -54,14 +60,19 @@ static void *take_pinned(void *self)
     return slab;
 }
 
+/* Counted down last: a thread that finds room by the count finds the memory really free. */
 static void give_pinned(void *self, void *slab)
 {
     struct ps_device_store *store = self;
+    PS_ASSERT(store->plugin != NULL);
     store->plugin->host_release(store->device, slab, PS_SLAB_BYTES);
+    PS_ASSERT(atomic_load(&store->pinned_bytes) >= PS_SLAB_BYTES);
     atomic_fetch_sub(&store->pinned_bytes, PS_SLAB_BYTES);
 }
 
-/* Whole slabs. */
+/* One copy of each parameter, which its shadow needs, and what readers of older versions may hold
+ * beside that. In whole slabs, since the pool takes no less. The limit follows the parameters that
+ * are there: it is asked for each time, and kept nowhere. */
 uint64_t ps_device_store_pinned_max(const struct ps_device_store *store)
 {
     uint64_t copies = atomic_load(&store->copies_bytes);
@@ -71,6 +82,10 @@ uint64_t ps_device_store_pinned_max(const struct ps_device_store *store)
     return (copies + readers + PS_SLAB_BYTES - 1) / PS_SLAB_BYTES * PS_SLAB_BYTES;
 }
 
+/* Decided once in the life of a parameter, so that no push ever finds half of one on each side. A
+ * device that does not support the rule, or has no room, leaves the parameter on the host with a
+ * line in the log; a device that is dead fails the call, since the shard cannot go on with it. From
+ * here on the blocks of the spec come from pinned memory: all of them are shadows. */
 enum ps_status ps_resident_place(struct ps_device_store *store, struct ps_parameter_spec *spec,
                                  struct ps_resident *resident, struct ps_error *reason)
 {
@@ -100,15 +115,18 @@ enum ps_status ps_resident_place(struct ps_device_store *store, struct ps_parame
     return PS_OK;
 }
 
+/* As many as a list of blocks of this parameter has (blocks.c). */
 static size_t block_count_of(const struct ps_parameter_spec *spec)
 {
     return (ps_parameter_spec_bytes(spec) + PS_BLOCK_BYTES - 1) / PS_BLOCK_BYTES;
 }
 
-/* The flags come behind the versions. */
+/* Versions and flags are one allocation, the flags behind the versions. All blocks are stale at
+ * first: there is no shadow yet, and the first reader needs every one of them. */
 static bool get_marks(struct ps_resident *resident, const struct ps_parameter_spec *spec)
 {
     size_t count = block_count_of(spec);
+    PS_ASSERT(count > 0 && resident->written == NULL);
     resident->memory = spec->memory;
     resident->written = ps_zeroed(spec->memory, count * (sizeof resident->written[0] + 1));
     if (resident->written == NULL)
@@ -120,22 +138,30 @@ static bool get_marks(struct ps_resident *resident, const struct ps_parameter_sp
     return true;
 }
 
+/* Said when the push is queued and not when the device has done it: a reader gets the shadow
+ * together with the ticket to wait for, and both are of the same version. */
 void ps_resident_wrote(struct ps_resident *resident, const struct ps_parameter_spec *spec,
                        const bool *touched, uint64_t version)
 {
     size_t count = block_count_of(spec);
+    PS_ASSERT(count == resident->block_count);
     for (size_t i = 0; i < count; i++) {
         if (touched != NULL && !touched[i])
             continue;
+        PS_ASSERT(resident->written[i] <= version); /* versions only grow */
         resident->written[i] = version;
         resident->stale[i] = true;
     }
 }
 
+/* What is gathered names the device's parameter, so it is pushed before that ends. If the device
+ * refuses, it is dead, and its memory is gone with it. */
 void ps_resident_release(struct ps_resident *resident)
 {
     if (resident->store == NULL)
         return;
+    PS_ASSERT(atomic_load(&resident->store->copies_bytes) >=
+              (uint64_t)resident->block_count * PS_BLOCK_BYTES);
     ps_blocks_release(resident->shadow);
     ps_release(resident->memory, resident->written);
     atomic_fetch_sub(&resident->store->copies_bytes,
@@ -145,17 +171,26 @@ void ps_resident_release(struct ps_resident *resident)
     *resident = (struct ps_resident){0};
 }
 
+/* For a parameter that nobody pushes to yet: it has no order with pushes to keep. */
 enum ps_status ps_resident_set(struct ps_resident *resident, uint32_t array, uint64_t offset,
                                struct ps_view content, struct ps_error *error)
 {
+    PS_ASSERT(resident->store != NULL);
+    PS_ASSERT(array < PS_ARRAYS_MAX);
+    PS_ASSERT(resident->newest.gather == 0);
     return resident->store->plugin->write(resident->handle, array, offset, content, error);
 }
 
+/* A snapshot that found no room on the device is brought to the host piece by piece, while pushes
+ * to the other parameters go on. Waited for without the parameter's lock: readers need it. */
 enum ps_status ps_resident_make_way(const struct ps_resident *resident, struct ps_error *error)
 {
+    PS_ASSERT(resident->store != NULL);
     return resident->store->plugin->make_way(resident->handle, error);
 }
 
+/* The cheap questions first: on the host, and for small gradients, this is asked with every
+ * push. */
 bool ps_resident_judges(const struct ps_resident *resident, const struct ps_parameter_spec *spec,
                         struct ps_gradient gradient)
 {
@@ -170,27 +205,38 @@ enum ps_status ps_resident_judge(const struct ps_resident *resident,
                                  struct ps_device_judged **judged, struct ps_gradient_scan *scan,
                                  struct ps_error *error)
 {
+    PS_ASSERT(resident->store != NULL);
+    PS_ASSERT(gradient.content.size > PS_GATHER_GRADIENT_BYTES);
     return resident->store->plugin->judge(resident->handle, &spec->settings, gradient.content,
                                           gradient.encoding, judged, scan, error);
 }
 
+/* The gathered pushes of this parameter go first: the device keeps the order in which it is asked,
+ * and that has to be the order of the journal. */
 enum ps_status ps_resident_push_judged(struct ps_resident *resident,
                                        struct ps_device_judged *judged,
                                        const struct ps_optimizer_step *step, struct ps_error *error)
 {
     struct ps_device_due due = {0};
     PS_TRY(flush(resident, error));
+    PS_ASSERT(!step->skip);
     PS_TRY(resident->store->plugin->push_judged(judged, step, &due.ticket, error));
     resident->newest = due;
     return PS_OK;
 }
 
+/* A verdict holds a part of the ring that gradients travel through: it is given back also when the
+ * push was refused, or the ring would be full of them soon. */
 void ps_resident_judged_release(const struct ps_resident *resident, struct ps_device_judged *judged)
 {
-    if (judged != NULL)
-        resident->store->plugin->judged_release(judged);
+    if (judged == NULL)
+        return;
+    PS_ASSERT(resident->store != NULL);
+    resident->store->plugin->judged_release(judged);
 }
 
+/* A small gradient is copied and goes with others; whoever needs it done says so by the number of
+ * the gather. A larger one goes by itself, behind what is gathered of the same parameter. */
 enum ps_status ps_resident_push(struct ps_resident *resident, struct ps_gradient gradient,
                                 const struct ps_optimizer_step *step, struct ps_error *error)
 {
@@ -200,6 +246,8 @@ enum ps_status ps_resident_push(struct ps_resident *resident, struct ps_gradient
                                         .encoding = gradient.encoding,
                                         .step = step};
     struct ps_device_due due = {0};
+    PS_ASSERT(store != NULL);
+    PS_ASSERT(!step->skip); /* a skipped push changes nothing, and the device is not told of it */
     if (gradient.content.size <= PS_GATHER_GRADIENT_BYTES) {
         PS_TRY(ps_device_gather_put(&store->gather, &push, &due.gather, error));
     } else {
@@ -210,7 +258,8 @@ enum ps_status ps_resident_push(struct ps_resident *resident, struct ps_gradient
     return PS_OK;
 }
 
-/* Nothing of this parameter is gathered any more. */
+/* Nothing of this parameter is gathered any more: before anything else is asked of the device about
+ * it. Other parameters' pushes of the same gather go along. */
 static enum ps_status flush(struct ps_resident *resident, struct ps_error *error)
 {
     struct ps_device_due *newest = &resident->newest;
@@ -222,7 +271,8 @@ static enum ps_status flush(struct ps_resident *resident, struct ps_error *error
     return PS_OK;
 }
 
-/* While a reader holds a block it stays as it is, and there will be another. */
+/* A reader holds a list and not the parameter: as long as it holds a block, that block stays as it
+ * is, and the next refresh writes into another one. */
 enum ps_status ps_resident_look(struct ps_resident *resident, struct ps_parameter_spec *spec,
                                 struct ps_blocks **values, struct ps_device_due *ready,
                                 struct ps_error *error)
@@ -231,6 +281,7 @@ enum ps_status ps_resident_look(struct ps_resident *resident, struct ps_paramete
         resident->shadow = ps_blocks_create(spec);
     if (resident->shadow == NULL)
         return fail_shadow(resident->store, spec, error);
+    PS_ASSERT(resident->shadow->block_count == resident->block_count);
     if (is_stale(resident))
         PS_TRY(refresh(resident, error));
     *values = ps_blocks_acquire(resident->shadow);
@@ -238,6 +289,7 @@ enum ps_status ps_resident_look(struct ps_resident *resident, struct ps_paramete
     return PS_OK;
 }
 
+/* Asked with each pull: a byte per block, so 4 KiB are read for a parameter of 1 GiB. */
 static bool is_stale(const struct ps_resident *resident)
 {
     for (size_t i = 0; i < resident->shadow->block_count; i++)
@@ -246,9 +298,15 @@ static bool is_stale(const struct ps_resident *resident)
     return false;
 }
 
+/* The shadow is updated like any array: blocks that readers hold are replaced, the others are
+ * written in place, and each is stamped with the version that wrote it last. Only then are bytes
+ * asked for, so that a refused allocation leaves the old shadow whole. When the device fails behind
+ * that, the stamped blocks have undefined content; their flags are still set, and the device is
+ * dead. */
 static enum ps_status refresh(struct ps_resident *resident, struct ps_error *error)
 {
     struct ps_blocks *from = resident->shadow;
+    PS_ASSERT(from != NULL);
     PS_TRY(flush(resident, error));
     struct ps_blocks *to = ps_blocks_begin_update(from, resident->stale);
     if (to == NULL)
@@ -261,8 +319,10 @@ static enum ps_status refresh(struct ps_resident *resident, struct ps_error *err
     return read_stale(resident, error);
 }
 
-/* What is smaller than a block lies in the heap, and is waited for; into the pinned memory of the
- * rest the device copies when it comes to it. */
+/* A parameter that is smaller than a block lies in the heap, from where the device cannot be told
+ * to copy: it is waited for. Into the pinned memory of all others the device copies when it comes
+ * to it; stale blocks that are neighbours go as one copy, since each has to be asked for. Behind a
+ * run stands a block that is not stale, or the end: one more is passed over. */
 static enum ps_status read_stale(struct ps_resident *resident, struct ps_error *error)
 {
     const struct ps_device_plugin *plugin = resident->store->plugin;
@@ -278,21 +338,24 @@ static enum ps_status read_stale(struct ps_resident *resident, struct ps_error *
                                       &shadow->pieces[i], count, &ready.ticket, error));
         i += count + 1;
     }
+    PS_ASSERT(shadow->block_count == resident->block_count);
     memset(resident->stale, false, shadow->block_count);
     resident->shadow_ready = ready;
     return PS_OK;
 }
 
-/* From block `first` on, one after another. */
+/* How many blocks from `first` on are stale, one after another. */
 static size_t count_stale(const struct ps_resident *resident, size_t first)
 {
     size_t end = first;
+    PS_ASSERT(first < resident->shadow->block_count);
     while (end < resident->shadow->block_count && resident->stale[end])
         end++;
     return end - first;
 }
 
-/* Whole blocks come from pinned memory alone. */
+/* Which of two it was: the limit on pinned memory, which readers will give back, so that it helps
+ * to ask again; or the machine's own memory. Whole blocks come from pinned memory alone. */
 static enum ps_status fail_shadow(const struct ps_device_store *store,
                                   const struct ps_parameter_spec *spec, struct ps_error *error)
 {
@@ -308,9 +371,12 @@ static enum ps_status fail_shadow(const struct ps_device_store *store,
                    (const char *)spec->name.data, ps_parameter_spec_bytes(spec));
 }
 
+/* A snapshot is of one instant: pushes that have their position belong to it, so none may be left
+ * in the gather. */
 enum ps_status ps_resident_snapshot(struct ps_resident *resident,
                                     struct ps_device_snapshot *snapshot, struct ps_error *error)
 {
+    PS_ASSERT(resident->store != NULL && snapshot != NULL);
     PS_TRY(flush(resident, error));
     return resident->store->plugin->snapshot_take(resident->handle, snapshot, error);
 }
@@ -320,6 +386,7 @@ static uint64_t most_of(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* Tickets of one queue are done in their order, so the higher one stands for both. */
 void ps_device_due_join(struct ps_device_due *all, const struct ps_device_due *one)
 {
     all->gather = most_of(all->gather, one->gather);
@@ -327,6 +394,9 @@ void ps_device_due_join(struct ps_device_due *all, const struct ps_device_due *o
     all->ticket.copy_out = most_of(all->ticket.copy_out, one->ticket.copy_out);
 }
 
+/* A gather that is still open has no ticket: it is flushed, and then waited for by the ticket that
+ * this gave. What was seen to be done is remembered for all: most replies wait for work that
+ * another reply has waited for before, and asking the driver takes longer than this comparison. */
 enum ps_status ps_device_store_wait(struct ps_device_store *store, struct ps_device_due due,
                                     struct ps_error *error)
 {
@@ -347,6 +417,8 @@ enum ps_status ps_device_store_wait(struct ps_device_store *store, struct ps_dev
     return PS_OK;
 }
 
+/* Never lowers: of two threads that come from two waits, the one that waited for less may be the
+ * later. */
 static void raise_to(_Atomic uint64_t *most, uint64_t value)
 {
     uint64_t present = atomic_load(most);

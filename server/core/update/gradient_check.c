@@ -1,4 +1,7 @@
-/* The passes over a gradient that come before its update. */
+/* The passes over a gradient that come before its update. They are there for one promise: a push
+ * that is refused has changed nothing, so whatever may refuse it is looked for before the first
+ * element is written. Each is left out where something else tells the same sooner: a rule that
+ * accepts every element, an encoding in which a few bytes speak for many. */
 #include "server/core/update/gradient_check.h"
 
 #include "base/assert.h"
@@ -25,6 +28,7 @@ static void scan_part(const struct ps_parameter_spec *spec, struct ps_gradient_r
 static void scan_values(const struct ps_parameter_spec *spec, struct ps_view content,
                         struct ps_gradient_scan *scan);
 
+/* Two encodings can say what no gradient can be; the others are numbers, whatever the bits. */
 enum ps_status ps_gradient_check(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                                  bool *touched, struct ps_error *error)
 {
@@ -35,12 +39,15 @@ enum ps_status ps_gradient_check(const struct ps_parameter_spec *spec, struct ps
     return PS_OK;
 }
 
+/* The name is put before the reason here and not by the caller: ranges come without a parameter's
+ * lock, and the text is the one that a whole push gives. */
 enum ps_status ps_gradient_check_range(const struct ps_parameter_spec *spec,
                                        struct ps_gradient gradient, struct ps_elements range,
                                        struct ps_error *error)
 {
     enum ps_status status = PS_OK;
     struct ps_error reason;
+    PS_ASSERT(range.first <= spec->count && range.count <= spec->count - range.first);
     if (gradient.encoding == PS_ENCODING_INT8)
         status = check_scales(gradient.content, range, &reason);
     if (gradient.encoding == PS_ENCODING_TOP_K)
@@ -50,6 +57,8 @@ enum ps_status ps_gradient_check_range(const struct ps_parameter_spec *spec,
                                      (const char *)spec->name.data, reason.text);
 }
 
+/* An infinite scale would make infinite elements of a whole group. Groups are counted from the
+ * parameter's first element, so that a range names the group that a whole push would name. */
 static enum ps_status check_scales(struct ps_view content, struct ps_elements range,
                                    struct ps_error *error)
 {
@@ -57,6 +66,8 @@ static enum ps_status check_scales(struct ps_view content, struct ps_elements ra
     struct ps_view_cursor cursor = {.view = content};
     uint64_t groups = ps_encoding_groups(range.count);
     uint64_t groups_before = range.first / PS_ENCODING_GROUP;
+    PS_ASSERT(range.first % PS_ENCODING_GROUP == 0);
+    PS_ASSERT(content.size >= groups * sizeof scales[0]);
     for (uint64_t first = 0; first < groups; first += PS_GRADIENT_PAIRS) {
         uint64_t rest = groups - first;
         size_t count = rest < PS_GRADIENT_PAIRS ? (size_t)rest : PS_GRADIENT_PAIRS;
@@ -66,10 +77,13 @@ static enum ps_status check_scales(struct ps_view content, struct ps_elements ra
     return PS_OK;
 }
 
+/* Indices that rise name no element twice: otherwise the bits would depend on where batches end.
+ * The flags of touched blocks fall off this walk, which reads every index anyway. */
 static enum ps_status check_indices(const struct ps_parameter_spec *spec, struct ps_view content,
                                     bool *touched, struct ps_error *error)
 {
     const size_t block_elements = PS_BLOCK_BYTES / ps_dtype_size(spec->dtype);
+    PS_ASSERT(block_elements > 0);
     struct ps_gradient_pairs pairs;
     ps_gradient_pairs_init(&pairs, content);
     uint64_t least = 0;
@@ -83,12 +97,15 @@ static enum ps_status check_indices(const struct ps_parameter_spec *spec, struct
     }
 }
 
+/* Where ranges are put together their pairs follow each other in the order of the ranges: if those
+ * of each lie within it and rise, all of them rise. */
 static enum ps_status check_indices_in(struct ps_view content, struct ps_elements range,
                                        struct ps_error *error)
 {
     struct ps_gradient_pairs pairs;
     uint64_t least = range.first;
     uint64_t end = range.first + range.count;
+    PS_ASSERT(range.count > 0 && end > range.first);
     ps_gradient_pairs_init(&pairs, content);
     for (;;) {
         struct ps_gradient_pair_run run = ps_gradient_pairs_next(&pairs, UINT64_MAX);
@@ -104,6 +121,8 @@ static enum ps_status check_indices_in(struct ps_view content, struct ps_element
     }
 }
 
+/* Asked by the device's store: a scan that reads few bytes is sooner done on the host than asked
+ * for there. */
 bool ps_gradient_scan_is_long(const struct ps_parameter_spec *spec, struct ps_gradient gradient)
 {
     if (!is_asked(spec, gradient))
@@ -115,13 +134,17 @@ bool ps_gradient_scan_is_long(const struct ps_parameter_spec *spec, struct ps_gr
     return gradient.encoding != PS_ENCODING_TOP_K;
 }
 
-/* A norm is a sum of a fixed shape, in which every element has its place. */
+/* A gradient that was looked at before has nothing to refuse. Its norm is another matter: that
+ * is a sum of a fixed shape, in which every element has its place, and no range knows it of the
+ * others. */
 static bool is_asked(const struct ps_parameter_spec *spec, struct ps_gradient gradient)
 {
     return ps_optimizer_scans(&spec->settings, spec->dtype) &&
            (!gradient.is_plain || spec->settings.clip_norm > 0);
 }
 
+/* Of pairs only the named elements can be anything but 0; where the encoding shows at once that all
+ * are finite, none is decoded for it. */
 void ps_gradient_scan(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                       struct ps_gradient_scan *scan)
 {
@@ -134,11 +157,14 @@ void ps_gradient_scan(const struct ps_parameter_spec *spec, struct ps_gradient g
         scan_elements(spec, gradient, scan);
 }
 
+/* A range is looked at when it comes, while the network has just put it into the cache; the whole,
+ * much later, would come from memory. No range of pairs is: their scan reads few bytes anyway. */
 bool ps_gradient_range_is_plain(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                                 uint64_t count)
 {
     struct ps_gradient_scan scan = {0};
     struct ps_gradient_runs runs;
+    PS_ASSERT(count > 0 && count <= spec->count);
     if (spec->settings.clip_norm > 0 || gradient.encoding == PS_ENCODING_TOP_K)
         return false;
     if (ps_gradient_is_plainly_finite(gradient, count))
@@ -168,9 +194,12 @@ bool ps_gradient_is_plainly_finite(struct ps_gradient gradient, uint64_t count)
     return run.count == 0;
 }
 
+/* A scale times the largest code is finite for every scale that is small enough: then no element
+ * can be anything else. */
 static bool scales_are_small(struct ps_view content, uint64_t groups)
 {
     float scales[PS_GRADIENT_PAIRS];
+    PS_ASSERT(content.size >= groups * sizeof scales[0]);
     struct ps_view_cursor cursor = {.view = content};
     for (uint64_t first = 0; first < groups; first += PS_GRADIENT_PAIRS) {
         uint64_t rest = groups - first;
@@ -182,17 +211,20 @@ static bool scales_are_small(struct ps_view content, uint64_t groups)
     return true;
 }
 
+/* By several threads where that pays; without memory for their parts by this one, with the same
+ * bits. */
 static void scan_elements(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                           struct ps_gradient_scan *scan)
 {
     if (ps_spread_pays(spec) && scan_together(spec, gradient, scan))
         return;
+    PS_ASSERT(scan->count == 0 && !scan->nonfinite); /* it begins here */
     struct ps_gradient_runs runs;
     ps_gradient_runs_init(&runs, gradient, spec->dtype, spec->count);
     scan_part(spec, &runs, spec->count, scan);
 }
 
-/* The next `count` elements. */
+/* The next `count` elements of the walk. The scan itself keeps count of where they stand. */
 static void scan_part(const struct ps_parameter_spec *spec, struct ps_gradient_runs *runs,
                       uint64_t count, struct ps_gradient_scan *scan)
 {
@@ -205,7 +237,8 @@ static void scan_part(const struct ps_parameter_spec *spec, struct ps_gradient_r
     }
 }
 
-/* A scan by several threads. */
+/* A scan by several threads. Each part has a result of its own, joined in their order at the end:
+ * the sum of squares then has the shape that one thread gives it. */
 struct scan_work {
     const struct ps_parameter_spec *spec;
     struct ps_gradient gradient;
@@ -213,6 +246,8 @@ struct scan_work {
     struct ps_gradient_scan *parts;
 };
 
+/* Whichever parts this thread gets, it walks through the gradient from the front, and passes over
+ * those that others do. */
 static void scan_some(void *argument)
 {
     struct scan_work *work = argument;
@@ -222,11 +257,13 @@ static void scan_some(void *argument)
     ps_gradient_runs_init(&runs, work->gradient, spec->dtype, spec->count);
     while (ps_spread_next(&work->spread, &part)) {
         ps_gradient_runs_skip_to(&runs, part.first);
+        PS_ASSERT(part.first + part.count <= spec->count);
         scan_part(spec, &runs, part.count, &work->parts[part.first / work->spread.part]);
     }
 }
 
-/* False: there is no memory for it. */
+/* False: there is no memory for it. Parts of a norm have the length that ps_optimizer_scan_join
+ * asks for; where only finiteness is asked, shorter ones spread better. */
 static bool scan_together(const struct ps_parameter_spec *spec, struct ps_gradient gradient,
                           struct ps_gradient_scan *scan)
 {
@@ -238,6 +275,7 @@ static bool scan_together(const struct ps_parameter_spec *spec, struct ps_gradie
     work.parts = ps_zeroed_array(spec->memory, part_count, sizeof work.parts[0]);
     if (work.parts == NULL)
         return false;
+    PS_ASSERT(part_count > 0);
     ps_spread_run(spec, scan_some, &work);
     for (size_t i = 0; i < part_count; i++)
         ps_optimizer_scan_join(scan, &work.parts[i]);
@@ -245,7 +283,8 @@ static bool scan_together(const struct ps_parameter_spec *spec, struct ps_gradie
     return true;
 }
 
-/* Zeros are finite: only what is named need be looked at. */
+/* Zeros are finite: only what is named need be looked at. The scan counts pairs, and whoever pushed
+ * wants to know which element of the parameter it was. */
 static void scan_values(const struct ps_parameter_spec *spec, struct ps_view content,
                         struct ps_gradient_scan *scan)
 {

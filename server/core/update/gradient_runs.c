@@ -1,4 +1,6 @@
-/* One walk for every encoding: the cases differ in how a scratch is filled. */
+/* One walk for every encoding: the cases differ in how a scratch is filled. What needs no decoding
+ * is given where it lies in the message; everything else goes through 16 KiB that stay in the
+ * first-level cache, so that a decoded gradient costs no memory traffic of its own. */
 #include "server/core/update/gradient_runs.h"
 
 #include "base/assert.h"
@@ -10,6 +12,9 @@ static size_t decode_plain(struct ps_gradient_runs *runs, size_t count);
 static size_t decode_groups(struct ps_gradient_runs *runs, size_t count);
 static size_t decode_pairs(struct ps_gradient_runs *runs, size_t count);
 
+/* The scratch is left as it is: zeroing 16 KiB would cost a small push more than reading its own
+ * elements does. The scales of INT8 stand before the elements, so those get a cursor of their
+ * own. */
 void ps_gradient_runs_init(struct ps_gradient_runs *runs, struct ps_gradient gradient,
                            enum ps_dtype dtype, uint64_t count)
 {
@@ -30,6 +35,8 @@ void ps_gradient_runs_init(struct ps_gradient_runs *runs, struct ps_gradient gra
     }
 }
 
+/* A run may be shorter than what was asked for: pieces of the message end anywhere, and the scratch
+ * is bounded. Callers go on until they have what they need. */
 struct ps_element_run ps_gradient_runs_next(struct ps_gradient_runs *runs, size_t count_max)
 {
     PS_ASSERT(count_max > 0);
@@ -55,6 +62,8 @@ struct ps_element_run ps_gradient_runs_next(struct ps_gradient_runs *runs, size_
     return (struct ps_element_run){runs->scratch, count};
 }
 
+/* For walks that several threads share: each passes over the blocks of the others. Both ends lie
+ * between groups, so that a scale is read exactly once by whoever decodes its group. */
 void ps_gradient_runs_skip_to(struct ps_gradient_runs *runs, uint64_t at)
 {
     PS_ASSERT(at >= runs->at && at <= runs->count);
@@ -73,7 +82,7 @@ void ps_gradient_runs_skip_to(struct ps_gradient_runs *runs, uint64_t at)
         ps_view_skip(&runs->scales, count / PS_ENCODING_GROUP * sizeof runs->scale);
 }
 
-/* One piece of the message at a time. */
+/* Encodings in which each element stands for itself; one piece of the message at a time. */
 static size_t decode_plain(struct ps_gradient_runs *runs, size_t count)
 {
     struct ps_element_run run = ps_element_runs_next(&runs->elements, count);
@@ -82,6 +91,8 @@ static size_t decode_plain(struct ps_gradient_runs *runs, size_t count)
     return run.count;
 }
 
+/* A run may begin or end within a group, since blocks and pieces do not end where groups do. The
+ * scale stays in `runs` until the group is used up. */
 static size_t decode_groups(struct ps_gradient_runs *runs, size_t count)
 {
     size_t element_size = ps_dtype_size(runs->dtype);
@@ -100,9 +111,12 @@ static size_t decode_groups(struct ps_gradient_runs *runs, size_t count)
     return count;
 }
 
+/* Elements that no pair names are zeros of the gradient, for rules that have to see them: momentum
+ * and decay move an element also where its gradient is 0. */
 static size_t decode_pairs(struct ps_gradient_runs *runs, size_t count)
 {
     memset(runs->scratch, 0, count * ps_dtype_size(runs->dtype));
+    PS_ASSERT(count * ps_dtype_size(runs->dtype) <= sizeof runs->scratch);
     for (;;) {
         struct ps_gradient_pair_run run = ps_gradient_pairs_next(&runs->pairs, runs->at + count);
         if (run.count == 0)

@@ -1,4 +1,6 @@
-/* A parameter's life, and reading it. Updating it is in update.c. */
+/* A parameter's life, and reading it. Updating it is in update.c. Reading is taking references
+ * under the lock, whatever the size: the next update
+ * writes beside what was taken (blocks.c). */
 #include "server/core/update/parameter.h"
 
 #include "base/assert.h"
@@ -8,6 +10,8 @@ static struct ps_parameter *create_head(struct ps_parameter_spec *spec);
 static void fill_state(struct ps_blocks *blocks, double start);
 static void hold_blocks(struct ps_parameter *parameter, struct ps_parameter_version *held);
 
+/* States begin where the rule wants them (an accumulator, say); values come from whoever
+ * initialises. */
 struct ps_parameter *ps_parameter_create(struct ps_parameter_spec *spec)
 {
     struct ps_parameter *parameter = ps_parameter_create_blank(spec);
@@ -18,6 +22,8 @@ struct ps_parameter *ps_parameter_create(struct ps_parameter_spec *spec)
     return parameter;
 }
 
+/* All memory at once: a parameter that exists can always be read, and updated while nobody reads
+ * it. */
 struct ps_parameter *ps_parameter_create_blank(struct ps_parameter_spec *spec)
 {
     struct ps_parameter *parameter = create_head(spec);
@@ -38,6 +44,7 @@ fail:
     return NULL;
 }
 
+/* The device has the values and states; the host has blocks only when somebody reads. */
 struct ps_parameter *ps_parameter_create_resident(struct ps_parameter_spec *spec,
                                                   const struct ps_resident *resident)
 {
@@ -48,8 +55,10 @@ struct ps_parameter *ps_parameter_create_resident(struct ps_parameter_spec *spec
     return parameter;
 }
 
+/* Everything but the arrays. Destroy accepts it as it is. */
 static struct ps_parameter *create_head(struct ps_parameter_spec *spec)
 {
+    PS_ASSERT(spec->count > 0);
     struct ps_parameter *parameter = ps_zeroed(spec->memory, sizeof *parameter);
     if (parameter == NULL)
         return NULL;
@@ -60,18 +69,23 @@ static struct ps_parameter *create_head(struct ps_parameter_spec *spec)
     return parameter;
 }
 
+/* At version 0, as the values: no push has written the block yet. */
 static void fill_state(struct ps_blocks *blocks, double start)
 {
     enum ps_dtype dtype = blocks->spec->dtype;
+    PS_ASSERT(!ps_blocks_shared(blocks));
     for (size_t i = 0; i < blocks->block_count; i++)
         ps_optimizer_fill(dtype, start, ps_blocks_write(blocks, i, 0),
                           blocks->pieces[i].size / ps_dtype_size(dtype));
 }
 
+/* Readers keep what they hold: a list of blocks has a reference of its own to the spec, by which it
+ * finds its memory. */
 void ps_parameter_destroy(struct ps_parameter *parameter)
 {
     if (parameter == NULL)
         return;
+    PS_ASSERT(atomic_load(&parameter->updating) == 0);
     const struct ps_allocator *memory = parameter->spec->memory;
     ps_blocks_release(parameter->values);
     for (size_t i = 0; i < PS_STATES_MAX; i++)
@@ -82,11 +96,13 @@ void ps_parameter_destroy(struct ps_parameter *parameter)
     ps_release(memory, parameter);
 }
 
+/* Decided when it was made (ps_resident_place), so nobody need hold the lock to ask. */
 bool ps_parameter_on_device(const struct ps_parameter *parameter)
 {
     return parameter->resident.store != NULL;
 }
 
+/* Copied block by block: the message was cut elsewhere, and it goes when the call ends. */
 enum ps_status ps_parameter_set(struct ps_parameter *parameter, struct ps_view content,
                                 struct ps_error *error)
 {
@@ -94,6 +110,7 @@ enum ps_status ps_parameter_set(struct ps_parameter *parameter, struct ps_view c
     PS_ASSERT(content.size == ps_parameter_spec_bytes(parameter->spec));
     if (ps_parameter_on_device(parameter))
         return ps_resident_set(&parameter->resident, PS_DEVICE_VALUES, 0, content, error);
+    PS_ASSERT(parameter->version == 0);
     size_t offset = 0;
     for (size_t i = 0; i < values->block_count; i++) {
         ps_view_copy(content, offset, ps_blocks_write(values, i, 0), values->pieces[i].size);
@@ -102,6 +119,8 @@ enum ps_status ps_parameter_set(struct ps_parameter *parameter, struct ps_view c
     return PS_OK;
 }
 
+/* What the newest push left behind stands for all before it: the device works in the order in which
+ * it is asked. */
 struct ps_device_due ps_parameter_due(struct ps_parameter *parameter)
 {
     if (!ps_parameter_on_device(parameter))
@@ -112,6 +131,8 @@ struct ps_device_due ps_parameter_due(struct ps_parameter *parameter)
     return due;
 }
 
+/* Version and values are taken under one lock, so they belong together. A device may still have to
+ * fill the blocks: the reader waits for `*ready` without the lock. */
 enum ps_status ps_parameter_hold_values(struct ps_parameter *parameter, struct ps_blocks **values,
                                         uint64_t *version, struct ps_device_due *ready,
                                         struct ps_error *error)
@@ -124,10 +145,13 @@ enum ps_status ps_parameter_hold_values(struct ps_parameter *parameter, struct p
         status = ps_resident_look(&parameter->resident, parameter->spec, values, ready, error);
     else
         *values = ps_blocks_acquire(parameter->values);
+    PS_ASSERT(status != PS_OK || *values != NULL);
     ps_mutex_unlock(&parameter->lock);
     return status;
 }
 
+/* For a snapshot, which holds the cut alone while it asks every parameter: so nothing is allocated
+ * here, and on the host nothing can fail. */
 enum ps_status ps_parameter_hold(struct ps_parameter *parameter, struct ps_parameter_version *held,
                                  struct ps_error *error)
 {
@@ -138,6 +162,7 @@ enum ps_status ps_parameter_hold(struct ps_parameter *parameter, struct ps_param
     PS_ASSERT(held->store == parameter->resident.store);
     held->spec = ps_parameter_spec_acquire(parameter->spec);
     ps_mutex_lock(&parameter->lock);
+    PS_ASSERT(parameter->step <= parameter->version);
     held->version = parameter->version;
     held->step = parameter->step;
     if (on_device)
@@ -150,13 +175,17 @@ enum ps_status ps_parameter_hold(struct ps_parameter *parameter, struct ps_param
     return status;
 }
 
+/* Values and states of one version: the lock is held. */
 static void hold_blocks(struct ps_parameter *parameter, struct ps_parameter_version *held)
 {
     held->values = ps_blocks_acquire(parameter->values);
+    PS_ASSERT(parameter->values != NULL);
     for (uint32_t i = 0; i < ps_parameter_state_count(parameter); i++)
         held->states[i] = ps_blocks_acquire(parameter->states[i]);
 }
 
+/* Before the cut is taken alone: asking a device for memory may take long, and all pushes would
+ * wait. */
 enum ps_status ps_parameter_hold_reserve(struct ps_parameter *parameter,
                                          struct ps_parameter_version *held, struct ps_error *error)
 {
@@ -171,6 +200,7 @@ enum ps_status ps_parameter_hold_reserve(struct ps_parameter *parameter,
     return PS_OK;
 }
 
+/* The last reader of a large version frees many blocks: with no lock held. */
 void ps_parameter_version_release_arrays(struct ps_parameter_version *held)
 {
     ps_blocks_release(held->values);
@@ -181,6 +211,7 @@ void ps_parameter_version_release_arrays(struct ps_parameter_version *held)
     }
 }
 
+/* Accepts a zeroed one, and is left zeroed, so that every way out of a caller may end with it. */
 void ps_parameter_version_release(struct ps_parameter_version *held)
 {
     ps_parameter_version_release_arrays(held);
@@ -190,11 +221,14 @@ void ps_parameter_version_release(struct ps_parameter_version *held)
     *held = (struct ps_parameter_version){0};
 }
 
+/* By the rule alone: also a parameter on a device has so many, though not here. */
 uint32_t ps_parameter_state_count(const struct ps_parameter *parameter)
 {
     return ps_rule_states(parameter->spec->settings.rule);
 }
 
+/* What --memory-bytes is counted by. A second copy while a version is being read comes on top, as
+ * long as that lasts. */
 uint64_t ps_parameter_host_bytes(const struct ps_parameter *parameter)
 {
     uint64_t bytes = ps_parameter_spec_bytes(parameter->spec);
@@ -202,6 +236,7 @@ uint64_t ps_parameter_host_bytes(const struct ps_parameter *parameter)
                                              : bytes * (1 + ps_parameter_state_count(parameter));
 }
 
+/* Fewer steps than versions: a push that the rule skips makes a version and no step. */
 void ps_parameter_check(struct ps_parameter *parameter)
 {
     ps_mutex_lock(&parameter->lock);

@@ -1,7 +1,10 @@
 /* Translates the message's numbers into the optimizer's. The two enums of rules differ on purpose:
- * the message keeps the old system's names, the optimizer has one rule per arithmetic. */
+ * the message keeps the old system's names, the optimizer has one rule per arithmetic. Numbers are
+ * taken over as they are; whether they are possible is asked once, behind it, of the settings
+ * (ps_optimizer_settings_check), where a journal's or a checkpoint's settings are asked, too. */
 #include "server/core/update/parameter_settings.h"
 
+#include "base/assert.h"
 #include "base/bounds.h"
 
 #include <errno.h>
@@ -28,6 +31,8 @@ static enum ps_status take_learning_rate(const struct ps_optimizer_config *confi
 static enum ps_status parse_segment(const char **text, struct ps_schedule_segment *segment,
                                     struct ps_error *error);
 
+/* The length first: what is longer than a configuration can be is not decoded at all. The result is
+ * written at the end, so that a refused one leaves what was there. */
 enum ps_status ps_parameter_settings_read(struct ps_bytes config, enum ps_dtype dtype,
                                           const struct ps_allocator *memory,
                                           struct ps_optimizer_settings *settings,
@@ -45,6 +50,8 @@ enum ps_status ps_parameter_settings_read(struct ps_bytes config, enum ps_dtype 
     return PS_OK;
 }
 
+/* From all zeros: a field that a rule does not know stays 0, which the bit contract reads as
+ * off. */
 enum ps_status ps_parameter_settings_from(const struct ps_optimizer_config *config,
                                           struct ps_optimizer_settings *settings,
                                           struct ps_error *error)
@@ -57,6 +64,9 @@ enum ps_status ps_parameter_settings_from(const struct ps_optimizer_config *conf
     return take_learning_rate(config, &settings->learning_rate, error);
 }
 
+/* One case for each optimizer of the message. No default: a number that a newer client sends, and
+ * that this program does not know, falls out of the switch and is refused by name, while the
+ * compiler tells whoever adds one to the enum that it is missing here. */
 static enum ps_status take_rule(const struct ps_optimizer_config *config,
                                 struct ps_optimizer_settings *settings, struct ps_error *error)
 {
@@ -105,6 +115,8 @@ static enum ps_status take_rule(const struct ps_optimizer_config *config,
                    (int)config->optimizer);
 }
 
+/* The old system had one SGD with a momentum that might be 0; here these are rules of their own,
+ * since a rule without momentum needs no state. */
 static void take_sgd(const struct ps_optimizer_config *config,
                      struct ps_optimizer_settings *settings)
 {
@@ -115,6 +127,8 @@ static void take_sgd(const struct ps_optimizer_config *config,
     settings->decay = config->sgd.decay;
 }
 
+/* With the two choices by which the reference differs from the paper (Duchi, Hazan and Singer,
+ * 2011): the sign of its step, and where epsilon stands. */
 static void take_adagrad(const struct ps_optimizer_config *config,
                          struct ps_optimizer_settings *settings)
 {
@@ -126,6 +140,7 @@ static void take_adagrad(const struct ps_optimizer_config *config,
     settings->epsilon_outside_root = config->adagrad.epsilon_outside_root;
 }
 
+/* As in Kingma and Ba, 2015, or with epsilon outside of the root, as the reference has it. */
 static void take_adam(const struct ps_optimizer_config *config,
                       struct ps_optimizer_settings *settings)
 {
@@ -137,6 +152,8 @@ static void take_adam(const struct ps_optimizer_config *config,
     settings->epsilon_outside_root = config->adam.epsilon_outside_root;
 }
 
+/* The weight decay is decoupled from the gradient (Loshchilov and Hutter, 2019), so it goes to
+ * `decay`, and l2 stays what it is for every rule. */
 static void take_adamw(const struct ps_optimizer_config *config,
                        struct ps_optimizer_settings *settings)
 {
@@ -147,6 +164,7 @@ static void take_adamw(const struct ps_optimizer_config *config,
     settings->decay = config->adamw.weight_decay;
 }
 
+/* As in McMahan et al., 2013. */
 static void take_ftrl(const struct ps_optimizer_config *config,
                       struct ps_optimizer_settings *settings)
 {
@@ -158,6 +176,9 @@ static void take_ftrl(const struct ps_optimizer_config *config,
     settings->initial_accumulator = config->ftrl.initial_accumulator;
 }
 
+/* Enums come over the wire as numbers. Each is checked before the cast, with a text of its own that
+ * names the field: an enum with a value that it does not have would select no branch at all,
+ * silently. */
 static enum ps_status take_choices(const struct ps_optimizer_config *config,
                                    struct ps_optimizer_settings *settings, struct ps_error *error)
 {
@@ -179,6 +200,9 @@ static enum ps_status take_choices(const struct ps_optimizer_config *config,
     return PS_OK;
 }
 
+/* One case for each policy of the message, without a default, as in take_rule: the numbers of the
+ * two enums differ, since those of the message are the old system's, so a cast would not do. False:
+ * there is no such policy. */
 static bool schedule_of(enum ps_config_policy policy, enum ps_schedule *schedule)
 {
     switch (policy) {
@@ -210,6 +234,7 @@ static bool schedule_of(enum ps_config_policy policy, enum ps_schedule *schedule
     return false;
 }
 
+/* The decay's two numbers mean something else in each schedule; optimizer/settings.h says what. */
 static enum ps_status take_learning_rate(const struct ps_optimizer_config *config,
                                          struct ps_learning_rate *learning_rate,
                                          struct ps_error *error)
@@ -227,6 +252,10 @@ static enum ps_status take_learning_rate(const struct ps_optimizer_config *confi
     return manual ? ps_parameter_settings_segments(config->segments, learning_rate, error) : PS_OK;
 }
 
+/* The ends have to rise, since a schedule looks for the first segment whose end is not passed: one
+ * that does not rise would never be found, which nobody means. Empty text is refused by the first
+ * segment. Texts quote a few characters of what was not understood, since these lines are written
+ * by hand. */
 enum ps_status ps_parameter_settings_segments(const char *text,
                                               struct ps_learning_rate *learning_rate,
                                               struct ps_error *error)
@@ -253,12 +282,15 @@ enum ps_status ps_parameter_settings_segments(const char *text,
     return PS_OK;
 }
 
+/* Not isdigit, which asks the locale. */
 static bool is_digit(char character)
 {
     return character >= '0' && character <= '9';
 }
 
-/* Reads "end:rate" and moves on to what follows it. */
+/* Reads "end:rate" and moves on to what follows it. A rate begins with a digit or a point, so it is
+ * not negative, and no "nan", "inf" or hexadecimal number of strtod's gets in by its first
+ * character. */
 static enum ps_status parse_segment(const char **text, struct ps_schedule_segment *segment,
                                     struct ps_error *error)
 {
@@ -278,6 +310,7 @@ static enum ps_status parse_segment(const char **text, struct ps_schedule_segmen
     segment->rate = strtod(*text, &rest);
     if (rest == *text || !isfinite(segment->rate))
         return ps_fail(error, PS_ERR_BAD_INPUT, "config: \"%.24s\" is not a rate", *text);
+    PS_ASSERT(rest > *text && segment->rate >= 0);
     *text = rest;
     return PS_OK;
 }

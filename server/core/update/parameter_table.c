@@ -1,4 +1,6 @@
-/* A hash table over uthash, which appears nowhere else. */
+/* A hash table over uthash, which appears nowhere else. The table keeps sums of what its parameters
+ * take, so that limits and metrics never walk over all of them; ps_parameter_table_check adds them
+ * up again and compares. */
 #include "server/core/update/parameter_table.h"
 
 #include "base/assert.h"
@@ -24,11 +26,14 @@ static struct ps_parameter_entry *find_entry(const struct ps_parameter_table *ta
 struct expected;
 static void expect_parameters(const struct expected *expected, size_t count, ptrdiff_t offset);
 
+/* No memory before the first parameter. */
 void ps_parameter_table_init(struct ps_parameter_table *table, const struct ps_allocator *memory)
 {
+    PS_ASSERT(memory != NULL);
     *table = (struct ps_parameter_table){.memory = memory};
 }
 
+/* Left as init left it: a shard that is lost begins again with the same table. */
 void ps_parameter_table_fini(struct ps_parameter_table *table)
 {
     struct ps_parameter_entry *entry;
@@ -42,10 +47,12 @@ void ps_parameter_table_fini(struct ps_parameter_table *table)
     ps_parameter_table_init(table, table->memory);
 }
 
+/* A reference into the table: the caller holds the cut for as long as it uses the parameter. */
 struct ps_parameter *ps_parameter_table_find(const struct ps_parameter_table *table,
                                              struct ps_bytes name)
 {
     struct ps_parameter_entry *entry = find_entry(table, name);
+    PS_ASSERT(entry == NULL || entry->parameter != NULL);
     return entry != NULL ? entry->parameter : NULL;
 }
 
@@ -61,6 +68,8 @@ static struct ps_parameter_entry *find_entry(const struct ps_parameter_table *ta
 
 enum { CACHE_LINE_BYTES = 64 };
 
+/* Asks for the lines and does not wait; an address that is not there costs nothing but the
+ * asking. */
 static void fetch(const void *memory, size_t size)
 {
     for (size_t i = 0; i < size; i += CACHE_LINE_BYTES)
@@ -74,7 +83,8 @@ struct expected {
     const UT_hash_handle *handle; /* NULL: there is none */
 };
 
-/* The next handle, unless this is (most likely) the right one already. */
+/* The next handle, unless this is (most likely) the right one already: names are not compared here,
+ * which would wait for their bytes. */
 static void follow(struct expected *name)
 {
     if (name->handle == NULL || name->handle->hashv == name->hash)
@@ -86,6 +96,10 @@ static void follow(struct expected *name)
 /* Few chains are longer than this; who stands behind is found all the same, later. */
 enum { FOLLOWED = 3 };
 
+/* A lookup is a chain of reads, each of whose addresses the one before has brought: bucket, handle,
+ * parameter, spec, name. One after the other they wait for memory five times for each name. Here
+ * every link of the chain is asked for all names before the next link is, so the waits of all of
+ * them overlap; the lookups behind it then find everything in the cache. */
 void ps_parameter_table_expect(const struct ps_parameter_table *table, const struct ps_bytes *names,
                                size_t count)
 {
@@ -94,6 +108,7 @@ void ps_parameter_table_expect(const struct ps_parameter_table *table, const str
     if (table->entries == NULL)
         return;
     const UT_hash_table *index = table->entries->hh.tbl;
+    PS_ASSERT(index->num_buckets > 0);
     for (size_t i = 0; i < count; i++) {
         unsigned place;
         HASH_VALUE(names[i].data, names[i].size, expected[i].hash);
@@ -111,6 +126,8 @@ void ps_parameter_table_expect(const struct ps_parameter_table *table, const str
     expect_parameters(expected, count, index->hho);
 }
 
+/* The last two links: the parameter with its lock, then the spec and the name, which the lookup
+ * compares and the push reads. A wrong guess (two names of one hash) fetches what nobody needs. */
 static void expect_parameters(const struct expected *expected, size_t count, ptrdiff_t offset)
 {
     const struct ps_parameter *parameters[PS_EXPECTED_NAMES_MAX];
@@ -123,10 +140,15 @@ static void expect_parameters(const struct expected *expected, size_t count, ptr
         parameters[found] = ((const struct ps_parameter_entry *)entry)->parameter;
         fetch(parameters[found++], sizeof(struct ps_parameter));
     }
+    PS_ASSERT(found <= count);
     for (size_t i = 0; i < found; i++)
         fetch(parameters[i]->spec, sizeof *parameters[i]->spec + CACHE_LINE_BYTES); /* the name */
 }
 
+/* A parameter that was initialised twice replaces the first in its place: the order of insertion is
+ * the order in which checkpoints list parameters, and a repeat does not change it. The old one is
+ * handed back and not destroyed here, since the caller holds the cut, and freeing blocks takes
+ * time. */
 enum ps_status ps_parameter_table_insert(struct ps_parameter_table *table,
                                          struct ps_parameter *parameter,
                                          struct ps_parameter **replaced)
@@ -158,9 +180,12 @@ enum ps_status ps_parameter_table_insert(struct ps_parameter_table *table,
     return PS_OK;
 }
 
+/* Both functions touch the same sums in the same order: a sum is added to one of them only together
+ * with the other. */
 static void count_parameter(struct ps_parameter_table *table, const struct ps_parameter *parameter)
 {
     size_t bytes = ps_parameter_spec_bytes(parameter->spec);
+    PS_ASSERT(bytes > 0);
     table->count++;
     table->value_bytes += bytes;
     table->state_bytes += bytes * ps_parameter_state_count(parameter);
@@ -173,6 +198,8 @@ static void uncount_parameter(struct ps_parameter_table *table,
                               const struct ps_parameter *parameter)
 {
     size_t bytes = ps_parameter_spec_bytes(parameter->spec);
+    PS_ASSERT(table->count > 0);
+    PS_ASSERT(table->value_bytes >= bytes);
     table->count--;
     table->value_bytes -= bytes;
     table->state_bytes -= bytes * ps_parameter_state_count(parameter);
@@ -181,6 +208,7 @@ static void uncount_parameter(struct ps_parameter_table *table,
     table->header_bytes -= parameter->spec->header_bytes;
 }
 
+/* uthash keeps its entries in the order of insertion, as a list; that is the order of a walk. */
 struct ps_parameter_entry *ps_parameter_table_first(const struct ps_parameter_table *table)
 {
     return table->entries;
@@ -193,9 +221,12 @@ struct ps_parameter_entry *ps_parameter_table_next(const struct ps_parameter_ent
 
 struct ps_parameter *ps_parameter_entry_parameter(const struct ps_parameter_entry *entry)
 {
+    PS_ASSERT(entry->parameter != NULL);
     return entry->parameter;
 }
 
+/* The sums again from nothing, and every parameter by its name: after a replacement the key must be
+ * that of the new parameter, whose memory lives on. */
 void ps_parameter_table_check(const struct ps_parameter_table *table)
 {
     PS_ASSERT(table->count == HASH_COUNT(table->entries));

@@ -1,16 +1,19 @@
 /* Named elements are gathered, updated side by side and put back: so the rules' loops, which want
- * neighbours, do the arithmetic. */
+ * neighbours, do the arithmetic, and there is no second arithmetic for sparse gradients whose bits
+ * could differ. */
 #include "server/core/update/sparse_apply.h"
 
 #include "base/assert.h"
 #include "optimizer/encoded.h"
 
-/* One batch of elements of each array, as large as those of any type. */
+/* One batch of elements of each array, as large as those of any type: 16 KiB on the stack. */
 struct batch {
     double arrays[PS_ARRAYS_MAX][PS_GRADIENT_PAIRS];
     double gradient[PS_GRADIENT_PAIRS];
 };
 
+/* Copies of elements, for the two types that may be pushed in pairs. `first` is the element with
+ * which the array begins: indices count from the parameter's first. */
 #define GATHER(T)                                                                                  \
     static void gather_##T(const T *from, uint64_t first, struct ps_gradient_pair_run run, T *to)  \
     {                                                                                              \
@@ -44,6 +47,9 @@ static void scatter(enum ps_dtype dtype, const void *from, uint64_t first,
         scatter_double(from, first, run, to);
 }
 
+/* Only where the rule leaves an element with gradient 0 as it is (ps_encoding_touches_named_only).
+ * The loops are told neighbours from the first index on, which these elements are not: in floating
+ * types, the only ones that come in pairs, nothing depends on an element's place. */
 void ps_sparse_apply(const struct ps_optimizer_step *step, uint64_t first, uint64_t count,
                      void *const arrays[PS_ARRAYS_MAX], size_t array_count,
                      struct ps_gradient_pairs *pairs)

@@ -359,7 +359,7 @@ START_TEST(where_all_have_requests_under_way_the_table_is_too_large_for_as_long)
 }
 END_TEST
 
-START_TEST(looking_changes_nothing)
+START_TEST(looking_remembers_nobody)
 {
     struct ps_request_id id = id_of("a", 1, 1);
     bool repeat = true;
@@ -373,60 +373,6 @@ START_TEST(looking_changes_nothing)
     id.session = 0;
     ck_assert_int_eq(ps_sessions_look(&sessions, &id, 0, 0, &repeat, NULL, &error),
                      PS_ERR_STALE_SESSION);
-}
-END_TEST
-
-static enum ps_status remember(const char *client, uint64_t session, uint64_t sequence)
-{
-    struct ps_request_id id = id_of(client, session, sequence);
-    struct ps_session_answer answer = {.version = sequence * 10};
-    return ps_sessions_remember(&sessions, &id, 0, 0, answer, &error);
-}
-
-START_TEST(what_is_replayed_is_remembered_in_any_order)
-{
-    ck_assert_int_eq(remember("a", 2, 5000), PS_OK);
-    ck_assert_int_eq(remember("a", 2, 5000 - PS_SESSION_SLOTS), PS_OK);
-    ck_assert_int_eq(remember("a", 1, 5001), PS_OK);
-    ck_assert_int_eq(remember("a", 2, 4999), PS_OK);
-
-    ck_assert(is_repeat("a", 2, 5000));
-    ck_assert(is_repeat("a", 2, 4999));
-    ck_assert(!is_repeat("a", 2, 5001));
-    ck_assert_int_eq(apply("a", 2, 5000 - PS_SESSION_SLOTS, 0), PS_ERR_STALE_SESSION);
-}
-END_TEST
-
-START_TEST(a1_replay_forgets_nobody)
-{
-    fill(0);
-
-    ck_assert_int_eq(remember("e", 1, 1), PS_OK);
-    ck_assert_int_eq(remember("f", 1, 1), PS_OK);
-
-    ck_assert_uint_eq(ps_sessions_count(&sessions), CLIENTS_MAX + 2);
-    ck_assert(is_repeat("a", 1, 1));
-    ck_assert(is_repeat("f", 1, 1));
-}
-END_TEST
-
-START_TEST(a_table_that_replay_made_too_large_shrinks_by_one_with_each_new_client)
-{
-    fill(0);
-    ck_assert_int_eq(remember("e", 1, 1), PS_OK);
-    ck_assert_int_eq(remember("f", 1, 1), PS_OK);
-
-    ck_assert_int_eq(apply("g", 2, 1, 5), PS_OK);
-    ck_assert_uint_eq(ps_sessions_count(&sessions), CLIENTS_MAX + 1);
-    ck_assert_int_eq(apply("h", 2, 1, 5), PS_OK);
-    ck_assert_uint_eq(ps_sessions_count(&sessions), CLIENTS_MAX);
-}
-END_TEST
-
-START_TEST(replay_of_an_id_that_no_client_had_is_corrupt)
-{
-    ck_assert_int_eq(remember("a", 1, 0), PS_ERR_CORRUPT);
-    ck_assert_int_eq(remember("", 1, 1), PS_ERR_CORRUPT);
 }
 END_TEST
 
@@ -472,11 +418,7 @@ int main(void)
     tcase_add_test(tests, who_is_forgotten_early_is_counted);
     tcase_add_test(tests, where_all_have_requests_under_way_the_table_is_too_large_for_as_long);
     tcase_add_test(tests, a_client_whose_request_is_under_way_is_not_forgotten);
-    tcase_add_test(tests, looking_changes_nothing);
-    tcase_add_test(tests, what_is_replayed_is_remembered_in_any_order);
-    tcase_add_test(tests, a1_replay_forgets_nobody);
-    tcase_add_test(tests, a_table_that_replay_made_too_large_shrinks_by_one_with_each_new_client);
-    tcase_add_test(tests, replay_of_an_id_that_no_client_had_is_corrupt);
+    tcase_add_test(tests, looking_remembers_nobody);
     tcase_add_loop_test(tests, any_refused_allocation_leaves_the_table_as_it_was, 0, 8);
     return run_tests("sessions", tests);
 }
