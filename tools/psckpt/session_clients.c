@@ -1,6 +1,6 @@
-/* A checkpoint has its clients in the order of a live table, by their silence, which differs between
- * a server that went on and one that recovered. Everything here that compares or prints wants one
- * order: that of the ids. */
+/* A checkpoint has its clients in the order of a live table, by their silence, which differs
+ * between a server that went on and one that recovered. Everything here that compares or prints
+ * wants one order: that of the ids. */
 #include "tools/psckpt/session_clients.h"
 
 #include "base/assert.h"

@@ -1,5 +1,5 @@
-/* The clients that a checkpoint remembers, by their ids: what it says of sessions is opened here and
- * nowhere else.
+/* The clients that a checkpoint remembers, by their ids: what it says of sessions is opened here
+ * and nowhere else.
  *
  * Threads:  one.
  * Blocking: never.

@@ -22,8 +22,9 @@ enum ps_status session_digest_add(struct sha256 *hash, const struct ps_checkpoin
     return PS_OK;
 }
 
-/* Slots stand where sequence % 256 puts them, whatever was there before: sorted by the sequence they
- * are what the client did. Every number has a fixed width, so that no two lists give the same bytes. */
+/* Slots stand where sequence % 256 puts them, whatever was there before: sorted by the sequence
+ * they are what the client did. Every number has a fixed width, so that no two lists give the same
+ * bytes. */
 static void add_client(struct sha256 *hash, const struct ps_session_client *client)
 {
     struct ps_session_slot sorted[PS_SESSION_SLOTS];

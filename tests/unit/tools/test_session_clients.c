@@ -1,4 +1,5 @@
-/* tools/psckpt/session_clients.c: one order, whatever the table's was, and nothing is left behind. */
+/* tools/psckpt/session_clients.c: one order, whatever the table's was, and nothing is left
+ * behind. */
 #include "tools/psckpt/session_clients.h"
 
 #include "run_suite.h"
