@@ -1,74 +1,45 @@
-/* Newest first, until one is whole and the journal behind it, too. */
+/* Recovery as a whole: each candidate (recovery_find.h) is filled in and the journal behind it
+ * replayed, from the newest on, until state and journal together are all that is known to have been
+ * there. Damage of a candidate leads to the next older one, since the journal behind that one has
+ * the same pushes; whatever else goes wrong ends the search, because an older state would throw
+ * away what was acknowledged. */
 #include "server/core/recovery/recovery_run.h"
 
 #include "base/assert.h"
-#include "checkpoint/catalog.h"
-#include "checkpoint/journal_chain.h"
 #include "server/core/recovery/recovery_fill.h"
+#include "server/core/recovery/recovery_find.h"
 #include "server/core/recovery/recovery_replay.h"
-#include "server/core/recovery/recovery_verdict.h"
 #include "server/core/requests/service_state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* What the name of a damaged checkpoint ends in once a server went on from another one. */
-#define DAMAGED ".damaged"
-
-/* The pointer as one more candidate beside the folder's. */
-struct pointer {
-    bool usable; /* there is one, it can be read, and the folder does not list the same file */
-    struct ps_checkpoint_place place;
-};
-
-/* What came of a file of the folder. */
-enum fate { FATE_NONE, FATE_DAMAGED, FATE_STALE };
-
 /* What came of one candidate. */
 enum outcome { OUTCOME_LOADED, OUTCOME_NEXT, OUTCOME_STOP };
 
-struct search {
-    const struct ps_recovery *recovery;
-    struct ps_catalog catalog;
-    struct ps_journal_segments segments;
-    struct pointer pointer;
-    enum fate *fates; /* one per entry of the catalog */
-    size_t damaged_count;
-    bool pointer_is_absent;       /* the file that the pointer names is not there */
-    enum ps_recovery_cause cause; /* of a failure that people can do something about */
-    char damaged[180];            /* their names, as many as fit whole: two and ", ..." */
-    uint64_t needed;              /* position that recovery must reach */
-    uint64_t known;               /* position that it should reach, of epochs without a journal */
-    struct ps_error journal;      /* what was wrong with the journal behind the newest candidate */
-    struct ps_error stop;         /* why nothing else was tried */
-};
-
-static enum ps_status begin_search(struct search *search, const struct ps_recovery *recovery,
-                                   struct ps_error *error);
-static void end_search(struct search *search);
-static void read_pointer(struct search *search);
-static enum ps_status try_all(struct search *search, struct ps_recovered *recovered,
+static enum ps_status try_all(struct ps_recovery_search *search, struct ps_recovered *recovered,
                               struct ps_error *error);
-static enum outcome try_pointer(struct search *search, struct ps_recovered *recovered);
-static enum ps_status see_that_no_journal_is_there(struct search *search, struct ps_error *error);
-static enum outcome try_entry(struct search *search, size_t i, struct ps_recovered *recovered);
-static enum outcome try_place(struct search *search, const char *name,
-                              struct ps_recovered *recovered, enum fate *fate);
-static bool is_superseded(const struct search *search, const struct ps_checkpoint_place *place);
+static enum outcome try_candidate(struct ps_recovery_search *search,
+                                  const struct ps_recovery_candidate *candidate,
+                                  struct ps_recovered *recovered);
+static enum ps_status see_that_no_journal_is_there(struct ps_recovery_search *search,
+                                                   struct ps_error *error);
+static enum outcome pass_over(struct ps_recovery_search *search,
+                              const struct ps_recovery_candidate *candidate, enum ps_status status,
+                              const struct ps_error *reason);
 static enum ps_status load_checkpoint(const struct ps_recovery *recovery,
                                       struct ps_recovered *recovered, struct ps_error *error);
-static enum outcome try_journal(struct search *search, const char *name,
+static enum outcome try_journal(struct ps_recovery_search *search, const char *name,
                                 struct ps_recovered *recovered);
-static bool is_loss(struct search *search, const struct ps_recovered *recovered);
-static enum ps_status find_nothing(struct search *search, struct ps_error *error);
-static enum ps_status see_that_nothing_was_noted(const struct search *search,
+static bool is_loss(struct ps_recovery_search *search, const struct ps_recovered *recovered);
+static enum ps_status find_nothing(struct ps_recovery_search *search, struct ps_error *error);
+static enum ps_status see_that_nothing_was_noted(const struct ps_recovery_search *search,
                                                  struct ps_error *error);
-static void note_damage(struct search *search, const char *name, const struct ps_error *reason);
-static void note_missing(struct search *search, const struct ps_checkpoint_place *place);
-static void note_journal(struct search *search, const char *name, const struct ps_error *reason);
-static void put_aside(const struct search *search);
-static void log_loaded(const struct ps_recovery *recovery, const struct ps_recovered *recovered);
+static void note_journal(struct ps_recovery_search *search, const char *name,
+                         const struct ps_error *reason);
+static void accept(struct ps_recovery_search *search, struct ps_recovered *recovered);
+static void log_recovered(const struct ps_recovery *recovery, const struct ps_recovered *recovered);
 
 /* What the next older checkpoint may heal. A lack of memory is none of it, nor a file that could
  * not be opened or read just now: it may be whole, and older state would throw updates away. */
@@ -85,114 +56,33 @@ static uint64_t most(uint64_t a, uint64_t b)
 enum ps_status ps_recovery_run(const struct ps_recovery *recovery, struct ps_recovered *recovered,
                                struct ps_error *error)
 {
-    struct search search = {0};
+    PS_ASSERT(recovery->service != NULL && recovery->folder != NULL);
+    PS_ASSERT(ps_service_phase(recovery->service) == PS_PHASE_STARTING);
+    struct ps_recovery_search search = {0};
     *recovered = (struct ps_recovered){0};
-    enum ps_status status = begin_search(&search, recovery, error);
+    enum ps_status status = ps_recovery_search_init(&search, recovery, error);
     if (status == PS_OK)
         status = try_all(&search, recovered, error);
-    if (status == PS_OK) {
-        recovered->damaged_count = search.damaged_count;
-        search.known = most(search.known, recovered->position + recovered->given_up_count);
-        if (search.known > recovered->position)
-            recovered->missing_count = search.known - recovered->position;
-        ps_service_note_lost(recovery->service, recovered->missing_count);
-        put_aside(&search);
-        /* Ticket 0 satisfies nobody: nobody waits yet. */
-        ps_service_saved(recovery->service, (struct ps_ticket){0}, &recovered->place);
-        log_loaded(recovery, recovered);
-    } else if (status == PS_ERR_CORRUPT) {
+    if (status == PS_OK)
+        accept(&search, recovered);
+    else if (status == PS_ERR_CORRUPT)
         PS_LOG(recovery->log, PS_LOG_ERROR, "loader", "what to do (docs/recover.md)",
                PS_FIELD_TEXT("folder", recovery->folder),
                PS_FIELD_TEXT("advice", ps_recovery_advice(search.cause)));
-    }
-    end_search(&search);
+    ps_recovery_search_fini(&search);
+    /* The caller begins empty, tries again or gives up; half a shard would be served by none of
+     * them. */
+    PS_ASSERT(status == PS_OK || ps_service_phase(recovery->service) == PS_PHASE_STARTING);
     return status;
 }
 
-static enum ps_status begin_search(struct search *search, const struct ps_recovery *recovery,
-                                   struct ps_error *error)
-{
-    search->recovery = recovery;
-    PS_TRY(ps_catalog_init(&search->catalog, recovery->files, recovery->folder, recovery->memory,
-                           error));
-    PS_TRY(ps_journal_segments_init(&search->segments, recovery->files, recovery->folder,
-                                    recovery->service->epoch, recovery->memory, error));
-    PS_TRY(ps_journal_chain_keep(&search->segments, recovery->files, recovery->folder, 0, error));
-    search->fates =
-        ps_zeroed_array(recovery->memory, search->catalog.count, sizeof search->fates[0]);
-    if (search->fates == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to look through %zu checkpoints",
-                       search->catalog.count);
-    read_pointer(search);
-    return PS_OK;
-}
-
-static void end_search(struct search *search)
-{
-    ps_release(search->recovery->memory, search->fates);
-    if (search->segments.memory != NULL)
-        ps_journal_segments_fini(&search->segments);
-    if (search->catalog.memory != NULL)
-        ps_catalog_fini(&search->catalog);
-}
-
-static void read_pointer(struct search *search)
-{
-    const struct ps_recovery *recovery = search->recovery;
-    struct pointer *pointer = &search->pointer;
-    if (recovery->pointer.size == 0)
-        return;
-    struct ps_error reason = {0};
-    if (ps_catalog_pointer_read(recovery->pointer, recovery->memory, &pointer->place, &reason) !=
-        PS_OK) {
-        note_damage(search, "the pointer in etcd", &reason);
-        return;
-    }
-    pointer->usable = true;
-    search->known = pointer->place.reached;
-    for (size_t i = 0; i < search->catalog.count; i++)
-        if (strcmp(search->catalog.entries[i].uuid, pointer->place.uuid) == 0)
-            pointer->usable = false;
-}
-
-static bool is_published(const struct search *search, const struct ps_checkpoint_place *place)
-{
-    return strcmp(search->pointer.place.uuid, place->uuid) == 0;
-}
-
-/* By a server that found it damaged, went on from the one before, and has not published since. */
-static bool was_put_aside(const struct search *search, const struct ps_checkpoint_place *place)
-{
-    const struct ps_files *files = search->recovery->files;
-    char path[sizeof place->path + sizeof DAMAGED];
-    struct ps_file file;
-    (void)snprintf(path, sizeof path, "%s" DAMAGED, place->path);
-    if (files->open(files->self, path, PS_FILE_READ, &file, NULL) != PS_OK)
-        return false;
-    files->close(files->self, file);
-    return true;
-}
-
-static bool pointer_is_newer(const struct pointer *pointer, const struct ps_catalog_entry *entry)
-{
-    if (pointer->place.epoch != entry->epoch)
-        return pointer->place.epoch > entry->epoch;
-    return pointer->place.position >= entry->position;
-}
-
-static enum ps_status try_all(struct search *search, struct ps_recovered *recovered,
+static enum ps_status try_all(struct ps_recovery_search *search, struct ps_recovered *recovered,
                               struct ps_error *error)
 {
-    struct pointer *pointer = &search->pointer;
+    struct ps_recovery_candidate candidate;
     enum outcome outcome = OUTCOME_NEXT;
-    for (size_t i = 0; outcome == OUTCOME_NEXT && i < search->catalog.count; i++) {
-        if (pointer->usable && pointer_is_newer(pointer, &search->catalog.entries[i]))
-            outcome = try_pointer(search, recovered);
-        if (outcome == OUTCOME_NEXT)
-            outcome = try_entry(search, i, recovered);
-    }
-    if (outcome == OUTCOME_NEXT && pointer->usable)
-        outcome = try_pointer(search, recovered);
+    while (outcome == OUTCOME_NEXT && ps_recovery_search_next(search, &candidate))
+        outcome = try_candidate(search, &candidate, recovered);
     if (outcome == OUTCOME_LOADED)
         return PS_OK;
     if (outcome == OUTCOME_STOP)
@@ -200,29 +90,42 @@ static enum ps_status try_all(struct search *search, struct ps_recovered *recove
     return find_nothing(search, error);
 }
 
-static enum outcome try_pointer(struct search *search, struct ps_recovered *recovered)
+static enum outcome try_candidate(struct ps_recovery_search *search,
+                                  const struct ps_recovery_candidate *candidate,
+                                  struct ps_recovered *recovered)
 {
-    enum fate unused = FATE_NONE;
-    search->pointer.usable = false;
-    recovered->place = search->pointer.place;
-    enum ps_status status = see_that_no_journal_is_there(search, &search->stop);
-    if (status != PS_OK)
+    struct ps_error reason = {0};
+    recovered->place = candidate->place;
+    bool is_elsewhere = candidate->fate == NULL;
+    if (is_elsewhere && see_that_no_journal_is_there(search, &search->stop) != PS_OK)
         return OUTCOME_STOP;
-    return try_place(search, recovered->place.path, recovered, &unused);
+    if (ps_recovery_search_is_overtaken(search, &candidate->place)) {
+        if (!is_elsewhere)
+            *candidate->fate = PS_FATE_FORMER;
+        PS_LOG(search->recovery->log, PS_LOG_WARN, "loader",
+               "checkpoint of a former owner is passed over: the next owner had begun before it",
+               PS_FIELD_TEXT("name", candidate->name));
+        return OUTCOME_NEXT;
+    }
+    enum ps_status status = load_checkpoint(search->recovery, recovered, &reason);
+    if (status == PS_OK)
+        return try_journal(search, candidate->name, recovered);
+    return pass_over(search, candidate, status, &reason);
 }
 
 /* A checkpoint in another folder may be followed. But a journal beside it goes on behind it, and
  * would not be read: what it alone has was acknowledged. */
-static enum ps_status see_that_no_journal_is_there(struct search *search, struct ps_error *error)
+static enum ps_status see_that_no_journal_is_there(struct ps_recovery_search *search,
+                                                   struct ps_error *error)
 {
     const struct ps_recovery *recovery = search->recovery;
-    char folder[sizeof search->pointer.place.path];
+    char folder[sizeof search->published.path];
     struct ps_file file;
-    if (recovery->files->open(recovery->files->self, search->pointer.place.path, PS_FILE_READ,
-                              &file, NULL) != PS_OK)
+    if (recovery->files->open(recovery->files->self, search->published.path, PS_FILE_READ, &file,
+                              NULL) != PS_OK)
         return PS_OK; /* nothing to follow */
     recovery->files->close(recovery->files->self, file);
-    (void)snprintf(folder, sizeof folder, "%s", search->pointer.place.path);
+    (void)snprintf(folder, sizeof folder, "%s", search->published.path);
     char *slash = strrchr(folder, '/');
     if (slash == NULL)
         return PS_OK;
@@ -242,63 +145,27 @@ static enum ps_status see_that_no_journal_is_there(struct search *search, struct
         folder);
 }
 
-static enum outcome try_entry(struct search *search, size_t i, struct ps_recovered *recovered)
+/* What a damaged checkpoint had must be in the journal, if its epoch had one (`needed`). Without a
+ * journal its pushes are lost, which is bounded by the interval and counted (`known`). */
+static enum outcome pass_over(struct ps_recovery_search *search,
+                              const struct ps_recovery_candidate *candidate, enum ps_status status,
+                              const struct ps_error *reason)
 {
-    const struct ps_catalog_entry *entry = &search->catalog.entries[i];
-    bool published = strcmp(search->pointer.place.uuid, entry->uuid) == 0;
-    recovered->place = published ? search->pointer.place
-                                 : (struct ps_checkpoint_place){.epoch = entry->epoch,
-                                                                .position = entry->position};
-    memcpy(recovered->place.uuid, entry->uuid, sizeof recovered->place.uuid);
-    /* A path that does not fit is cut, and then there is no such file. */
-    (void)snprintf(recovered->place.path, sizeof recovered->place.path, "%s/%s",
-                   search->recovery->folder, entry->name);
-    return try_place(search, entry->name, recovered, &search->fates[i]);
-}
-
-static enum outcome try_place(struct search *search, const char *name,
-                              struct ps_recovered *recovered, enum fate *fate)
-{
-    const struct ps_checkpoint_place *place = &recovered->place;
-    struct ps_error reason = {0};
-    if (is_superseded(search, place)) {
-        *fate = FATE_STALE;
-        PS_LOG(search->recovery->log, PS_LOG_WARN, "loader",
-               "checkpoint of a former owner is passed over: the next owner had begun before it",
-               PS_FIELD_TEXT("name", name));
-        return OUTCOME_NEXT;
-    }
-    enum ps_status status = load_checkpoint(search->recovery, recovered, &reason);
-    if (is_damage(status)) {
-        *fate = FATE_DAMAGED;
-        search->pointer_is_absent |= status == PS_ERR_NOT_FOUND && is_published(search, place) &&
-                                     !was_put_aside(search, place);
-        note_damage(search, name, &reason);
-        note_missing(search, place);
-        return OUTCOME_NEXT;
-    }
-    if (status != PS_OK) {
-        (void)ps_fail(&search->stop, status, "%s", reason.text);
+    const struct ps_checkpoint_place *place = &candidate->place;
+    PS_ASSERT(status != PS_OK);
+    if (!is_damage(status)) {
+        (void)ps_fail(&search->stop, status, "%s", reason->text);
         return OUTCOME_STOP;
     }
-    return try_journal(search, name, recovered);
-}
-
-/* By a segment of a later epoch, or, where no journal was kept, by a checkpoint of one: that it has
- * a lower position shows that its owner went on from less. */
-static bool is_superseded(const struct search *search, const struct ps_checkpoint_place *place)
-{
-    const struct ps_checkpoint_place *published = &search->pointer.place;
-    if (ps_recovery_is_superseded(&search->segments, place->epoch, place->position) ||
-        (ps_recovery_is_former(place->epoch, published->epoch) &&
-         published->position < place->position))
-        return true;
-    for (size_t i = 0; i < search->catalog.count; i++) {
-        const struct ps_catalog_entry *entry = &search->catalog.entries[i];
-        if (ps_recovery_is_former(place->epoch, entry->epoch) && entry->position < place->position)
-            return true;
-    }
-    return false;
+    if (candidate->fate != NULL)
+        *candidate->fate = PS_FATE_DAMAGED;
+    search->pointer_is_absent |=
+        status == PS_ERR_NOT_FOUND && ps_recovery_search_misses(search, place);
+    ps_recovery_search_note_damage(search, candidate->name, reason);
+    if (ps_recovery_kept_journal(&search->segments, place))
+        search->needed = most(search->needed, place->position);
+    search->known = most(search->known, place->position);
+    return OUTCOME_NEXT;
 }
 
 static enum ps_status load_checkpoint(const struct ps_recovery *recovery,
@@ -310,6 +177,8 @@ static enum ps_status load_checkpoint(const struct ps_recovery *recovery,
     PS_TRY(ps_checkpoint_open(recovery->files, place->path, recovery->memory, &reader, error));
     enum ps_status status = ps_recovery_fill(recovery->service, reader, recovery->crew, error);
     if (status == PS_OK) {
+        /* The file itself is believed, not its name and not the pointer: those may have been
+         * written by hand, and the journal is read from this position on. */
         const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(reader);
         place->position = facts->position;
         place->epoch = facts->epoch;
@@ -320,8 +189,11 @@ static enum ps_status load_checkpoint(const struct ps_recovery *recovery,
     return status;
 }
 
-/* With the checkpoint loaded: the journal behind it, and is that everything we know of? */
-static enum outcome try_journal(struct search *search, const char *name,
+/* With the checkpoint loaded: the journal behind it, and is that everything we know of? An older
+ * candidate may still lead further, when only the newest file lacks its journal; that is why a
+ * journal that ends too early is damage, and a loss of what the pointer speaks of ends the
+ * search. */
+static enum outcome try_journal(struct ps_recovery_search *search, const char *name,
                                 struct ps_recovered *recovered)
 {
     struct ps_error reason = {0};
@@ -351,9 +223,9 @@ static enum outcome try_journal(struct search *search, const char *name,
 
 /* Everything that is here was read: what the pointer speaks of, and is not here, is lost unless the
  * journal had it. Fills search->stop. */
-static bool is_loss(struct search *search, const struct ps_recovered *recovered)
+static bool is_loss(struct ps_recovery_search *search, const struct ps_recovered *recovered)
 {
-    const struct ps_checkpoint_place *published = &search->pointer.place;
+    const struct ps_checkpoint_place *published = &search->published;
     if (ps_recovery_journal_is_gone(&search->segments, published)) {
         search->cause = PS_RECOVERY_JOURNAL_GONE;
         (void)ps_fail(&search->stop, PS_ERR_CORRUPT,
@@ -384,7 +256,9 @@ static bool is_loss(struct search *search, const struct ps_recovered *recovered)
     return true;
 }
 
-static enum ps_status find_nothing(struct search *search, struct ps_error *error)
+/* No candidate was usable. Only when nothing at all speaks of a state that there was is the shard
+ * new; everything else is a loss, and is told with the cause that an operator can do most about. */
+static enum ps_status find_nothing(struct ps_recovery_search *search, struct ps_error *error)
 {
     search->cause = search->pointer_is_absent ? PS_RECOVERY_ABSENT : PS_RECOVERY_JOURNAL;
     if (search->journal.status != PS_OK)
@@ -394,7 +268,7 @@ static enum ps_status find_nothing(struct search *search, struct ps_error *error
         return ps_fail(error, PS_ERR_CORRUPT,
                        "the published checkpoint is not there; is this the folder that it was "
                        "saved in? %.170s",
-                       search->pointer.place.path);
+                       search->published.path);
     search->cause = PS_RECOVERY_NO_WHOLE;
     if (search->damaged_count > 0)
         return ps_fail(error, PS_ERR_CORRUPT,
@@ -413,7 +287,9 @@ static enum ps_status find_nothing(struct search *search, struct ps_error *error
     return ps_fail(error, PS_ERR_NOT_FOUND, "checkpoint not found in etcd");
 }
 
-static enum ps_status see_that_nothing_was_noted(const struct search *search,
+/* A note outlives the files that it speaks of, in the folder and in the store: with one, this shard
+ * had acknowledged pushes, and an empty folder is an unmounted volume rather than a new shard. */
+static enum ps_status see_that_nothing_was_noted(const struct ps_recovery_search *search,
                                                  struct ps_error *error)
 {
     const struct ps_recovery *recovery = search->recovery;
@@ -429,31 +305,9 @@ static enum ps_status see_that_nothing_was_noted(const struct search *search,
                    position, position);
 }
 
-static void note_damage(struct search *search, const char *name, const struct ps_error *reason)
-{
-    static const char more[] = ", ...";
-    size_t used = strlen(search->damaged);
-    bool listed = search->damaged_count == 0 || search->damaged[used - 1] != '.';
-    size_t room = sizeof search->damaged - used;
-    /* A name that was cut is the name of no file; each has a line of the log to itself. */
-    if (listed && strlen(name) + 2 + sizeof more <= room)
-        snprintf(search->damaged + used, room, "%s%s", used > 0 ? ", " : "", name);
-    else if (listed)
-        snprintf(search->damaged + used, room, "%s", more);
-    search->damaged_count++;
-    PS_LOG(search->recovery->log, PS_LOG_ERROR, "loader", "checkpoint is not usable",
-           PS_FIELD_TEXT("name", name), PS_FIELD_ERROR(reason));
-}
-
-/* What a damaged checkpoint had must be in the journal, if its epoch had one. */
-static void note_missing(struct search *search, const struct ps_checkpoint_place *place)
-{
-    if (ps_recovery_kept_journal(&search->segments, place))
-        search->needed = most(search->needed, place->position);
-    search->known = most(search->known, place->position);
-}
-
-static void note_journal(struct search *search, const char *name, const struct ps_error *reason)
+/* Of several the first is told: it is about the newest candidate, whose journal goes furthest. */
+static void note_journal(struct ps_recovery_search *search, const char *name,
+                         const struct ps_error *reason)
 {
     if (search->journal.status == PS_OK) {
         search->journal = *reason;
@@ -463,28 +317,25 @@ static void note_journal(struct search *search, const char *name, const struct p
            PS_FIELD_TEXT("behind", name), PS_FIELD_ERROR(reason));
 }
 
-static void put_aside(const struct search *search)
+/* The shard has its state: what is missing of it is counted before anybody is served, and only now
+ * are files renamed that turned out to be of no use. */
+static void accept(struct ps_recovery_search *search, struct ps_recovered *recovered)
 {
-    static const char *const endings[] = {
-        [FATE_NONE] = "", [FATE_DAMAGED] = DAMAGED, [FATE_STALE] = ".stale"};
     const struct ps_recovery *recovery = search->recovery;
-    for (size_t i = 0; i < search->catalog.count; i++) {
-        if (search->fates[i] == FATE_NONE)
-            continue;
-        char from[1280];
-        char to[1300];
-        struct ps_error reason = {0};
-        snprintf(from, sizeof from, "%.1024s/%s", recovery->folder,
-                 search->catalog.entries[i].name);
-        snprintf(to, sizeof to, "%s%s", from, endings[search->fates[i]]);
-        enum ps_status status = recovery->files->rename(recovery->files->self, from, to, &reason);
-        if (status != PS_OK && status != PS_ERR_NOT_FOUND)
-            PS_LOG(recovery->log, PS_LOG_WARN, "loader", "unusable checkpoint stays in its place",
-                   PS_FIELD_TEXT("path", from), PS_FIELD_ERROR(&reason));
-    }
+    PS_ASSERT(recovered->position >= recovered->place.position);
+    PS_ASSERT(recovered->durable <= recovered->position);
+    recovered->damaged_count = search->damaged_count;
+    search->known = most(search->known, recovered->position + recovered->given_up_count);
+    if (search->known > recovered->position)
+        recovered->missing_count = search->known - recovered->position;
+    ps_service_note_lost(recovery->service, recovered->missing_count);
+    ps_recovery_search_put_aside(search);
+    /* Ticket 0 satisfies nobody: nobody waits yet. */
+    ps_service_saved(recovery->service, (struct ps_ticket){0}, &recovered->place);
+    log_recovered(recovery, recovered);
 }
 
-static void log_loaded(const struct ps_recovery *recovery, const struct ps_recovered *recovered)
+static void log_recovered(const struct ps_recovery *recovery, const struct ps_recovered *recovered)
 {
     PS_LOG(recovery->log, PS_LOG_INFO, "loader", "checkpoint loaded",
            PS_FIELD_TEXT("path", recovered->place.path),

@@ -1,5 +1,8 @@
 /* Slabs stand in one of three lists by how much of them is free: nothing, something, everything.
- * Blocks come from the second list first, so that whole slabs become free and can go back. */
+ * Blocks come from the second list first, so that whole slabs become free and can go back; a pool
+ * that took from any slab would end with one block used in each of them, and could give nothing
+ * back. The allocator that Bonwick describes for kernels (Slab Allocator, USENIX 1994) does the
+ * same for the same reason. */
 #include "server/core/values/block_pool.h"
 
 #include "base/assert.h"
@@ -76,9 +79,12 @@ static void leave(struct ps_block_pool *pool, struct slab *slab);
 static void show(const struct ps_block_pool *pool);
 static void free_pool(struct ps_block_pool *pool);
 
+/* Metrics are optional: tests have none, and the gauges are then NULL, which setting them allows.
+ * */
 struct ps_block_pool *ps_block_pool_create(const struct ps_allocator *memory,
                                            struct ps_metrics *metrics)
 {
+    PS_ASSERT(memory != NULL);
     const struct ps_slab_source system = {take_slab, give_slab, NULL};
     struct ps_block_pool *pool = create(&system, memory);
     if (pool == NULL)
@@ -94,9 +100,12 @@ struct ps_block_pool *ps_block_pool_create(const struct ps_allocator *memory,
     return pool;
 }
 
+/* Memory of a device's own kind is a scarce thing, so that nothing is got ready in advance there.
+ * */
 struct ps_block_pool *ps_block_pool_create_over(const struct ps_slab_source *source,
                                                 const struct ps_allocator *memory)
 {
+    PS_ASSERT(source->take != NULL && source->give != NULL);
     struct ps_block_pool *pool = create(source, memory);
     if (pool == NULL)
         return NULL;
@@ -126,10 +135,14 @@ static void *take_slab(void *self)
 
 static void give_slab(void *self, void *slab)
 {
+    PS_ASSERT(slab != NULL);
     (void)self;
     ps_slab_give(slab);
 }
 
+/* Pulls that are still being sent hold blocks longer than the server holds the pool. So the pool
+ * stays, and the last block that comes back takes it along; the gauges go at once, since their
+ * registry ends with the server. */
 void ps_block_pool_destroy(struct ps_block_pool *pool)
 {
     if (pool == NULL)
@@ -147,7 +160,9 @@ void ps_block_pool_destroy(struct ps_block_pool *pool)
 
 static void free_pool(struct ps_block_pool *pool)
 {
+    /* No lock: with no block out, nobody else knows the pool. */
     PS_ASSERT(pool->lists[FILL_FULL] == NULL && pool->lists[FILL_PARTIAL] == NULL);
+    PS_ASSERT(pool->closed && pool->block_count == 0);
     while (pool->lists[FILL_EMPTY] != NULL) {
         struct slab *slab = pool->lists[FILL_EMPTY];
         leave(pool, slab);
@@ -159,18 +174,23 @@ static void free_pool(struct ps_block_pool *pool)
 
 const struct ps_block_source *ps_block_pool_source(const struct ps_block_pool *pool)
 {
+    PS_ASSERT(pool->blocks.self == pool);
     return &pool->blocks;
 }
 
+/* Both numbers of one moment. */
 struct ps_block_pool_state ps_block_pool_look(struct ps_block_pool *pool)
 {
     ps_mutex_lock(&pool->lock);
+    PS_ASSERT(pool->block_count <= pool->slab_count * SLAB_BLOCKS);
     struct ps_block_pool_state state = {pool->block_count * PS_BLOCK_BYTES,
                                         pool->slab_count * PS_SLAB_BYTES};
     ps_mutex_unlock(&pool->lock);
     return state;
 }
 
+/* The lock is held for a few instructions, but never over the kernel: touching new memory takes a
+ * millisecond or two for each megabyte, and every lane takes its blocks here. */
 static struct ps_block *take(void *self)
 {
     struct ps_block_pool *pool = self;
@@ -189,16 +209,19 @@ static struct ps_block *take(void *self)
         pool->slab_count++;
         enter(pool, slab);
     }
+    PS_ASSERT(slab->free_bits != 0);
     struct slab_block *taken = take_from(pool, slab);
     show(pool);
     ps_mutex_unlock(&pool->lock);
     return &taken->block;
 }
 
+/* A slab that is not kept is unmapped after the lock was let go, for the same reason. */
 static void give(void *self, struct ps_block *block)
 {
     struct ps_block_pool *pool = self;
     ps_mutex_lock(&pool->lock);
+    PS_ASSERT(block->source == &pool->blocks);
     struct slab *unwanted = give_back(pool, (struct slab_block *)block);
     bool is_last = pool->closed && pool->block_count == 0;
     show(pool);
@@ -209,6 +232,10 @@ static void give(void *self, struct ps_block *block)
         free_pool(pool);
 }
 
+/* A snapshot is about to be taken: from then on every block that a push touches is written anew,
+ * and the first push would otherwise wait for the kernel. What was got ready and not needed the
+ * last time shrinks by half, so that a pool follows a load that becomes less. `least_count` begins
+ * again: it measures what is never needed until the next snapshot. */
 static void expect_copies(void *self, uint64_t bytes)
 {
     struct ps_block_pool *pool = self;
@@ -224,9 +251,11 @@ static void expect_copies(void *self, uint64_t bytes)
     ps_mutex_unlock(&pool->lock);
 }
 
+/* Two periods are begun, since what counts as lately is this one and the one before. */
 void ps_block_pool_relax(struct ps_block_pool *pool)
 {
     ps_mutex_lock(&pool->lock);
+    PS_ASSERT(!pool->closed);
     set_ready(pool, 0);
     begin_period(pool);
     begin_period(pool);
@@ -237,6 +266,7 @@ void ps_block_pool_relax(struct ps_block_pool *pool)
 
 static void set_ready(struct ps_block_pool *pool, uint64_t ready_count)
 {
+    PS_ASSERT(ready_count <= PS_POOL_READY_SLABS_MAX);
     pool->ready_count = ready_count;
     pool->slack_count = ready_count > PS_POOL_SLACK_SLABS ? ready_count : PS_POOL_SLACK_SLABS;
 }
@@ -246,6 +276,7 @@ static uint64_t wanted_count(const struct ps_block_pool *pool, uint64_t bytes)
 {
     uint64_t held = bytes / PS_SLAB_BYTES + (bytes % PS_SLAB_BYTES != 0);
     uint64_t most = held < PS_POOL_READY_SLABS_MAX ? held : PS_POOL_READY_SLABS_MAX;
+    PS_ASSERT(pool->least_count <= pool->empty_count);
     uint64_t unneeded = pool->least_count / 2;
     if (pool->ready_count == 0 || unneeded == 0)
         return most;
@@ -253,7 +284,9 @@ static uint64_t wanted_count(const struct ps_block_pool *pool, uint64_t bytes)
     return fewer < most ? fewer : most;
 }
 
-/* Gives one slab back that is free and not kept; false when there is none. */
+/* Gives one slab back that is free and not kept; false when there is none. One at a time, with the
+ * lock let go between: giving slabs back may take long, and others must get at their blocks
+ * meanwhile. */
 static bool drop_slab(struct ps_block_pool *pool)
 {
     ps_mutex_lock(&pool->lock);
@@ -271,15 +304,20 @@ static bool drop_slab(struct ps_block_pool *pool)
     return slab != NULL;
 }
 
+/* One slab for each call, so that whoever prepares can stop as soon as there is something better to
+ * do. */
 bool ps_block_pool_prepare(struct ps_block_pool *pool, uint64_t bytes)
 {
     ps_mutex_lock(&pool->lock);
+    PS_ASSERT(!pool->closed);
     bool is_short = pool->empty_count * PS_SLAB_BYTES < bytes;
     ps_mutex_unlock(&pool->lock);
     return is_short && add_slab(pool);
 }
 
-/* A slab of memory that has been touched. False when memory is refused. */
+/* A slab of memory that has been touched. False when memory is refused. Each page is touched, which
+ * is what costs: memory that is only mapped would still be slow for the push that writes it first.
+ * Writing a zero keeps it what the kernel gave. */
 static bool add_slab(struct ps_block_pool *pool)
 {
     struct slab *slab = create_slab(pool);
@@ -295,14 +333,18 @@ static bool add_slab(struct ps_block_pool *pool)
     return true;
 }
 
+/* Asked anew before each slab, since pushes take blocks while slabs are made ready. */
 static bool wants_slab(struct ps_block_pool *pool)
 {
+    PS_ASSERT(pool->ready_count <= PS_POOL_READY_SLABS_MAX);
     ps_mutex_lock(&pool->lock);
     bool is_short = pool->empty_count < pool->ready_count;
     ps_mutex_unlock(&pool->lock);
     return is_short;
 }
 
+/* The struct of a slab lies apart from its memory, so that the memory is whole large pages, and the
+ * last block ends where the slab does. */
 static struct slab *create_slab(struct ps_block_pool *pool)
 {
     struct slab *slab = ps_zeroed(pool->memory, sizeof *slab);
@@ -313,6 +355,7 @@ static struct slab *create_slab(struct ps_block_pool *pool)
         ps_release(pool->memory, slab);
         return NULL;
     }
+    PS_ASSERT((uintptr_t)slab->memory % sizeof(uint64_t) == 0);
     slab->free_bits = ALL_FREE;
     for (size_t i = 0; i < SLAB_BLOCKS; i++)
         slab->blocks[i] = (struct slab_block){
@@ -328,6 +371,8 @@ static void destroy_slab(const struct ps_block_pool *pool, struct slab *slab)
     ps_release(pool->memory, slab);
 }
 
+/* The lowest free block: which one does not matter, but the same run gives the same addresses,
+ * which makes a fault easier to find. */
 static struct slab_block *take_from(struct ps_block_pool *pool, struct slab *slab)
 {
     PS_ASSERT(slab->free_bits != 0);
@@ -362,29 +407,37 @@ static struct slab *give_back(struct ps_block_pool *pool, struct slab_block *blo
     return slab;
 }
 
+/* Periods are counted in blocks taken and not in time: a server that stands still keeps what it
+ * needed. */
 static void begin_period(struct ps_block_pool *pool)
 {
+    PS_ASSERT(pool->most_count >= pool->block_count);
     pool->take_count = 0;
     pool->most_before = pool->most_count;
     pool->most_count = pool->block_count;
 }
 
-/* One of those that are free, if there are any. */
+/* One of those that are free, if there are any. The slab that is just free is counted among the
+ * empty ones already. */
 static bool keeps_slab(const struct ps_block_pool *pool)
 {
+    PS_ASSERT(pool->slab_count > 0 && pool->empty_count <= pool->slab_count);
     uint64_t most = pool->most_count > pool->most_before ? pool->most_count : pool->most_before;
     bool needed_lately = (pool->slab_count - 1) * SLAB_BLOCKS < most;
     return pool->empty_count <= pool->slack_count ||
            (needed_lately && pool->empty_count <= PS_POOL_READY_SLABS_MAX);
 }
 
+/* From the bits alone, so that the list that a slab stands in can never say something else. */
 static enum fill fill_of(const struct slab *slab)
 {
+    PS_ASSERT((slab->free_bits & ~ALL_FREE) == 0);
     if (slab->free_bits == 0)
         return FILL_FULL;
     return slab->free_bits == ALL_FREE ? FILL_EMPTY : FILL_PARTIAL;
 }
 
+/* At the head: what was free last is warm in the caches. */
 static void enter(struct ps_block_pool *pool, struct slab *slab)
 {
     struct slab **list = &pool->lists[fill_of(slab)];
@@ -392,6 +445,7 @@ static void enter(struct ps_block_pool *pool, struct slab *slab)
     pool->empty_count += slab->free_bits == ALL_FREE;
 }
 
+/* Before the bits change: the list is found by them. */
 static void leave(struct ps_block_pool *pool, struct slab *slab)
 {
     DL_DELETE(pool->lists[fill_of(slab)], slab);

@@ -1,4 +1,7 @@
-/* Runs of whole elements out of pieces cut anywhere. */
+/* Runs of whole elements out of pieces cut anywhere. gRPC cuts a message where its buffers end,
+ * which may be in the middle of a double. Only such an element is copied, into eight bytes on the
+ * stack of whoever asks; all others are used where they lie, so that a gradient of a gigabyte costs
+ * no copy. */
 #include "server/core/values/element_runs.h"
 
 #include "base/assert.h"
@@ -15,9 +18,13 @@ void ps_element_runs_init(struct ps_element_runs *runs, struct ps_view gradient,
     *runs = (struct ps_element_runs){.cursor.view = gradient, .element_size = element_size};
 }
 
+/* The rest of a piece that is less than an element is carried over and comes as a run of one,
+ * completed from the pieces behind it. A run therefore never spans two pieces, and the arithmetic
+ * sees the elements in their order. */
 struct ps_element_run ps_element_runs_next(struct ps_element_runs *runs, size_t count_max)
 {
     PS_ASSERT(count_max > 0);
+    PS_ASSERT(runs->element_size > 0 && runs->carried < runs->element_size);
     if (runs->carried > 0)
         return finish_carried(runs);
 
@@ -35,8 +42,10 @@ struct ps_element_run ps_element_runs_next(struct ps_element_runs *runs, size_t 
     return (struct ps_element_run){NULL, 0};
 }
 
+/* A piece may be shorter than what is missing, also empty, so this loops. */
 static struct ps_element_run finish_carried(struct ps_element_runs *runs)
 {
+    PS_ASSERT(runs->carried < runs->element_size);
     uint8_t *carry = (uint8_t *)runs->carry;
     while (runs->carried < runs->element_size) {
         struct ps_bytes bytes = ps_view_next(&runs->cursor, runs->element_size - runs->carried);

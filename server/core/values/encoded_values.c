@@ -1,4 +1,6 @@
-/* Block by block into one buffer: a block is whole groups of every encoding. */
+/* A version in another encoding, which is the one pull that copies: block by block into one buffer.
+ * A block is whole groups of every encoding, so that a group's scale never needs elements of two
+ * blocks. */
 #include "server/core/values/encoded_values.h"
 
 #include "base/assert.h"
@@ -13,11 +15,15 @@ static enum ps_status check(const struct ps_parameter_spec *spec, struct ps_elem
 static enum ps_status encode(const struct ps_blocks *values, struct ps_elements range,
                              enum ps_encoding encoding, uint8_t *content, struct ps_error *error);
 
+/* The parameter's lock is not held: what is encoded is a list that the caller holds, and pushes go
+ * on beside it. The buffer keeps the specification alive, since its allocator gives the buffer back
+ * when the network has sent it, perhaps long after the parameter is gone. */
 enum ps_status ps_encoded_values_create(const struct ps_blocks *values, struct ps_elements range,
                                         enum ps_encoding encoding,
                                         struct ps_encoded_values **encoded, struct ps_error *error)
 {
     struct ps_parameter_spec *spec = values->spec;
+    PS_ASSERT(range.count > 0 && range.first + range.count <= spec->count);
     PS_TRY(check(spec, range, encoding, error));
     size_t size = (size_t)ps_encoding_bytes(encoding, spec->dtype, range.count);
     struct ps_encoded_values *made = ps_plain(spec->memory, sizeof *made + size);
@@ -35,9 +41,12 @@ enum ps_status ps_encoded_values_create(const struct ps_blocks *values, struct p
     return PS_OK;
 }
 
+/* A refusal says what was asked and what would be possible, by name: it goes to whoever wrote the
+ * call. */
 static enum ps_status check(const struct ps_parameter_spec *spec, struct ps_elements range,
                             enum ps_encoding encoding, struct ps_error *error)
 {
+    PS_ASSERT(spec->count > 0);
     if (encoding == PS_ENCODING_TOP_K)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "Name: %s, encoding top_k is for gradients; a reply may be native, float32, "
@@ -58,6 +67,7 @@ static enum ps_status check(const struct ps_parameter_spec *spec, struct ps_elem
 static enum ps_status fail_in(const struct ps_parameter_spec *spec, struct ps_elements range,
                               const struct ps_error *reason, struct ps_error *error)
 {
+    PS_ASSERT(reason->text[0] != '\0');
     const char *name = (const char *)spec->name.data;
     if (range.first == 0)
         return ps_fail(error, PS_ERR_OUT_OF_RANGE, "parameter: %s, %.180s", name, reason->text);
@@ -66,9 +76,12 @@ static enum ps_status fail_in(const struct ps_parameter_spec *spec, struct ps_el
                    reason->text);
 }
 
+/* Whether a value can be said in the encoding (a NaN in int8 cannot) is only known here, block by
+ * block: then the whole pull fails, since a reply with holes could not be told from one without. */
 static enum ps_status encode(const struct ps_blocks *values, struct ps_elements range,
                              enum ps_encoding encoding, uint8_t *content, struct ps_error *error)
 {
+    PS_ASSERT(values->block_count > 0);
     const struct ps_parameter_spec *spec = values->spec;
     const size_t element_size = ps_dtype_size(spec->dtype);
     const uint64_t block_elements = PS_BLOCK_BYTES / element_size;
@@ -78,9 +91,11 @@ static enum ps_status encode(const struct ps_blocks *values, struct ps_elements 
         struct ps_bytes block = values->pieces[at / block_elements];
         size_t skipped = (size_t)(at % block_elements);
         size_t rest = part.total - part.first;
+        PS_ASSERT(skipped * element_size < block.size);
         part.elements = block.data + skipped * element_size;
         part.count = block.size / element_size - skipped;
         part.count = part.count < rest ? part.count : rest;
+        PS_ASSERT(part.count > 0);
         struct ps_error reason;
         /* The request is in order; it is the values that cannot be said so. */
         if (ps_encode_part(encoding, spec->dtype, &part, content, &reason) != PS_OK)

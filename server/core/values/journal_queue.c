@@ -1,4 +1,7 @@
-/* Two lists: records that wait, and records that the writer has taken. */
+/* Where a push gets its position, and two lists of records: those that wait for the writer, and
+ * those that the writer has taken. A record stays in the count of the queue until it is on the
+ * disk, so that `bytes_max` bounds what would be lost with the process, and not only what nobody
+ * has looked at yet. */
 #include "server/core/values/journal_queue.h"
 
 #include "base/assert.h"
@@ -36,6 +39,7 @@ static uint64_t durable_of(const struct ps_journal_queue *queue);
 static struct ps_journal_entry *count_written(struct ps_journal_queue *queue);
 static void put_back(struct ps_journal_queue *queue);
 
+/* Generations begin at 1, so that 0 can say "the present one" (ps_journal_queue_saved). */
 void ps_journal_queue_init(struct ps_journal_queue *queue, const struct ps_allocator *memory,
                            bool journals, uint64_t bytes_max)
 {
@@ -45,8 +49,11 @@ void ps_journal_queue_init(struct ps_journal_queue *queue, const struct ps_alloc
     ps_mutex_init(&queue->lock, PS_RANK_QUEUE);
 }
 
+/* Records that the writer has taken are dropped too: whoever ends the queue has ended the writer
+ * before. */
 void ps_journal_queue_fini(struct ps_journal_queue *queue)
 {
+    PS_ASSERT(*queue->waiting_end == NULL);
     release_all(queue->waiting);
     release_all(queue->taken);
     ps_mutex_fini(&queue->lock);
@@ -54,10 +61,15 @@ void ps_journal_queue_fini(struct ps_journal_queue *queue)
 
 /* ---- A push goes in ---- */
 
+/* Made before any lock is taken, since copying the content of a gradient below
+ * PS_JOURNAL_HOLD_BYTES and allocating take longer than everything that happens under the
+ * parameter's lock. Larger content is not copied: a reference keeps the message's slices until the
+ * record is on the disk. */
 enum ps_status ps_journal_place_init(struct ps_journal_place *place, struct ps_journal_queue *queue,
                                      const struct ps_push_request *request, uint32_t fingerprint,
                                      uint64_t epoch, struct ps_error *error)
 {
+    PS_ASSERT(queue != NULL && request->name.size > 0);
     *place = (struct ps_journal_place){.queue = queue};
     if (!queue->journals)
         return PS_OK;
@@ -70,12 +82,17 @@ enum ps_status ps_journal_place_init(struct ps_journal_place *place, struct ps_j
             request->hold.drop(kept);
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a record of the journal");
     }
+    /* The id without a session is not remembered on replay either; a fingerprint without an id
+     * would say nothing. */
     place->entry->record.epoch = epoch;
     place->entry->record.fingerprint = request->request.present ? fingerprint : 0;
     place->copied_bytes = kept != NULL ? 0 : request->content.size;
     return PS_OK;
 }
 
+/* One allocation for the record, its name, the client's id and the content or the list of its
+ * pieces. The request may point into a message that is gone when the writer comes, so nothing of it
+ * is kept by pointer but what `kept` holds. */
 static struct ps_journal_entry *make_entry(const struct ps_allocator *memory,
                                            const struct ps_push_request *request, void *kept)
 {
@@ -101,6 +118,7 @@ static struct ps_journal_entry *make_entry(const struct ps_allocator *memory,
         .sequence = id.present ? id.sequence : 0,
         .content = {.pieces = entry->pieces, .piece_count = piece_count, .size = content.size}};
 
+    PS_ASSERT(kept == NULL || request->hold.drop != NULL);
     uint8_t *at = (uint8_t *)(entry->pieces + piece_count);
     at = copy_bytes(at, request->name, &entry->record.name);
     at = copy_bytes(at, (struct ps_bytes){id.client_id.data, id_size}, &entry->record.client_id);
@@ -109,10 +127,12 @@ static struct ps_journal_entry *make_entry(const struct ps_allocator *memory,
     } else {
         ps_view_copy(content, 0, at, content.size);
         entry->pieces[0] = (struct ps_bytes){at, content.size};
+        PS_ASSERT(at + content.size == (uint8_t *)entry + size);
     }
     return entry;
 }
 
+/* Returns where the next bytes go. */
 static uint8_t *copy_bytes(uint8_t *at, struct ps_bytes from, struct ps_bytes *copy)
 {
     if (from.size > 0)
@@ -121,6 +141,7 @@ static uint8_t *copy_bytes(uint8_t *at, struct ps_bytes from, struct ps_bytes *c
     return at + from.size;
 }
 
+/* A place that was queued has given its record away and owns nothing any more. */
 void ps_journal_place_release(struct ps_journal_place *place)
 {
     if (place->entry != NULL)
@@ -130,6 +151,7 @@ void ps_journal_place_release(struct ps_journal_place *place)
 
 static void release_entry(struct ps_journal_entry *entry)
 {
+    PS_ASSERT(entry->memory != NULL);
     if (entry->kept != NULL)
         entry->drop(entry->kept);
     ps_release(entry->memory, entry);
@@ -144,9 +166,15 @@ static void release_all(struct ps_journal_entry *entry)
     }
 }
 
+/* Position and place in the list are given in one step under one lock: records wait in the order of
+ * their positions, without a gap, which is what lets the writer append them as they come and
+ * recovery refuse a journal with a hole. The caller holds its parameter's lock, so that the
+ * positions of one parameter rise in the order in which its gradients are applied; positions of
+ * different parameters may be given in either order, since they do not touch each other. */
 enum ps_status ps_journal_queue_put(struct ps_journal_place *place, uint64_t version,
                                     struct ps_error *error)
 {
+    PS_ASSERT(place->position == 0);
     struct ps_journal_queue *queue = place->queue;
     struct ps_journal_entry *entry = place->entry;
     enum ps_status status = PS_OK;
@@ -158,6 +186,7 @@ enum ps_status ps_journal_queue_put(struct ps_journal_place *place, uint64_t ver
         place->is_first = entry != NULL && queue->waiting == NULL;
     }
     if (status == PS_OK && entry != NULL) {
+        PS_ASSERT(queue->journals);
         entry->record.position = place->position;
         entry->record.version = version;
         *queue->waiting_end = entry;
@@ -186,17 +215,22 @@ static enum ps_status check_room(const struct ps_journal_queue *queue, struct ps
 
 /* ---- What is durable ---- */
 
+/* A journal alone recovers nothing: its records change parameters that only a checkpoint has. */
 static uint64_t durable_of(const struct ps_journal_queue *queue)
 {
     return queue->has_base ? queue->written : 0;
 }
 
+/* While the journal has failed nothing is slowed down, since everything is refused. */
 static bool lags(const struct ps_journal_queue *queue)
 {
+    PS_ASSERT(queue->bytes_max > 0 || queue->bytes == 0);
     return !queue->failed &&
            (queue->bytes > queue->bytes_max / 2 || queue->count > PS_JOURNAL_QUEUE_RECORDS / 2);
 }
 
+/* A copy of everything at one moment: callers compare its numbers with each other, and two calls
+ * could fall on both sides of a reset. */
 void ps_journal_queue_look(struct ps_journal_queue *queue, struct ps_journal_state *state)
 {
     ps_mutex_lock(&queue->lock);
@@ -204,6 +238,8 @@ void ps_journal_queue_look(struct ps_journal_queue *queue, struct ps_journal_sta
                                        .position = queue->position,
                                        .written = queue->written,
                                        .durable = durable_of(queue),
+                                       /* From above: what was written while the snapshot was taken
+                                        * counts as behind it. */
                                        .behind_bytes = queue->file_bytes - queue->saved_bytes,
                                        .lags = lags(queue),
                                        .failed = queue->failed};
@@ -212,32 +248,39 @@ void ps_journal_queue_look(struct ps_journal_queue *queue, struct ps_journal_sta
     ps_mutex_unlock(&queue->lock);
 }
 
+/* What was loaded is durable by definition, since it came from the disk. */
 void ps_journal_queue_begin(struct ps_journal_queue *queue, uint64_t position)
 {
     ps_mutex_lock(&queue->lock);
     PS_ASSERT(queue->waiting == NULL);
     PS_ASSERT(queue->position == 0);
+    PS_ASSERT(queue->count == 0 && !queue->failed);
     queue->position = position;
     queue->written = position;
     queue->journaled = position;
     ps_mutex_unlock(&queue->lock);
 }
 
+/* What is replayed came from the journal, so all three counts move together. */
 void ps_journal_queue_replayed(struct ps_journal_queue *queue)
 {
     ps_mutex_lock(&queue->lock);
     PS_ASSERT(queue->waiting == NULL);
+    PS_ASSERT(queue->written == queue->position);
     queue->position++;
     queue->written++;
     queue->journaled++;
     ps_mutex_unlock(&queue->lock);
 }
 
+/* A checkpoint makes durable what it holds, also what the journal has failed to write. One of a
+ * former generation says nothing about this one, whose positions began anew. */
 void ps_journal_queue_saved(struct ps_journal_queue *queue, uint64_t generation, uint64_t position)
 {
     ps_mutex_lock(&queue->lock);
     if (generation == 0 || generation == queue->generation) {
         PS_ASSERT(position <= queue->position);
+        PS_ASSERT(queue->saved_bytes <= queue->mark_bytes);
         queue->has_base = true;
         if (position > queue->written)
             queue->written = position;
@@ -247,25 +290,36 @@ void ps_journal_queue_saved(struct ps_journal_queue *queue, uint64_t generation,
     ps_mutex_unlock(&queue->lock);
 }
 
+/* The bytes that were written so far are behind no checkpoint from the next save on; which ones
+ * those are is known only now, since no push is under way. */
 void ps_journal_queue_mark(struct ps_journal_queue *queue)
 {
     ps_mutex_lock(&queue->lock);
+    PS_ASSERT(queue->mark_bytes <= queue->file_bytes);
     queue->mark_bytes = queue->file_bytes;
     ps_mutex_unlock(&queue->lock);
 }
 
+/* Told once for each save: without that every write of the journal would ask for another checkpoint
+ * until the first of them is saved. */
 bool ps_journal_queue_grew(struct ps_journal_queue *queue, uint64_t bytes)
 {
     ps_mutex_lock(&queue->lock);
+    PS_ASSERT(queue->saved_bytes <= queue->file_bytes);
     bool grew = !queue->growth_told && queue->file_bytes - queue->saved_bytes >= bytes;
     queue->growth_told = queue->growth_told || grew;
     ps_mutex_unlock(&queue->lock);
     return grew;
 }
 
+/* Records that wait are dropped: their pushes were never acknowledged as durable, and the state
+ * that they belong to is gone. Those that the writer is just writing cannot be taken from it; they
+ * are marked, so that their being written moves no count of the new generation. What is dropped is
+ * released outside of the lock, since dropping may give a message back to the network. */
 void ps_journal_queue_reset(struct ps_journal_queue *queue)
 {
     ps_mutex_lock(&queue->lock);
+    PS_ASSERT(queue->generation > 0);
     struct ps_journal_entry *dropped = cut_waiting(queue);
     queue->taken_is_stale = queue->taken != NULL;
     queue->generation++;
@@ -280,7 +334,8 @@ void ps_journal_queue_reset(struct ps_journal_queue *queue)
     release_all(dropped);
 }
 
-/* Takes all that waits out of the queue. */
+/* Takes all that waits out of the queue. Each record leaves the counts, since the sum of the rest
+ * is not known. */
 static struct ps_journal_entry *cut_waiting(struct ps_journal_queue *queue)
 {
     struct ps_journal_entry *cut = queue->waiting;
@@ -291,6 +346,8 @@ static struct ps_journal_entry *cut_waiting(struct ps_journal_queue *queue)
     return cut;
 }
 
+/* Both counts belong to both lists, so that a batch which the writer puts back is not counted
+ * twice. */
 static void count_out(struct ps_journal_queue *queue, const struct ps_journal_entry *entry)
 {
     PS_ASSERT(queue->count > 0);
@@ -301,12 +358,15 @@ static void count_out(struct ps_journal_queue *queue, const struct ps_journal_en
 
 /* ---- The writer ---- */
 
+/* Takes a batch and no more: its records share one sync, and whoever waits for the first of them
+ * waits for all. A record above the bound of a batch goes alone rather than never. */
 size_t ps_journal_queue_take(struct ps_journal_queue *queue, struct ps_record *records,
                              size_t record_count_max)
 {
     size_t count = 0;
     ps_mutex_lock(&queue->lock);
     PS_ASSERT(queue->taken == NULL);
+    PS_ASSERT(record_count_max > 0);
     struct ps_journal_entry **end = &queue->waiting;
     uint64_t bytes = 0;
     while (*end != NULL && count < record_count_max) {
@@ -329,6 +389,10 @@ size_t ps_journal_queue_take(struct ps_journal_queue *queue, struct ps_record *r
     return count;
 }
 
+/* A failure leaves the records in front of all others, to be written again in the same order to
+ * another file: their pushes are applied, and a later push of the same parameter was computed from
+ * them. Until then nothing new is let in and nothing is acknowledged. Of a former generation
+ * success and failure are the same: nobody waits for it any more. */
 void ps_journal_queue_written(struct ps_journal_queue *queue, enum ps_status status,
                               const struct ps_error *why)
 {
@@ -336,6 +400,7 @@ void ps_journal_queue_written(struct ps_journal_queue *queue, enum ps_status sta
     ps_mutex_lock(&queue->lock);
     PS_ASSERT(queue->taken != NULL);
     if (status == PS_OK || queue->taken_is_stale) {
+        PS_ASSERT(status == PS_OK || queue->generation > 1);
         done = count_written(queue);
     } else {
         put_back(queue);
@@ -347,7 +412,8 @@ void ps_journal_queue_written(struct ps_journal_queue *queue, enum ps_status sta
     release_all(done);
 }
 
-/* Takes what was written out of the queue, and counts what it takes of the disk. */
+/* Takes what was written out of the queue, and counts what it takes of the disk. Whole blocks of
+ * the disk are counted for each write, since that is what small batches take. */
 static struct ps_journal_entry *count_written(struct ps_journal_queue *queue)
 {
     struct ps_journal_entry *done = queue->taken;
@@ -359,6 +425,7 @@ static struct ps_journal_entry *count_written(struct ps_journal_queue *queue)
         last = record->position;
         bytes += RECORD_BYTES + record->name.size + record->client_id.size + record->content.size;
     }
+    PS_ASSERT(queue->taken_is_stale || (last > queue->journaled && last <= queue->position));
     queue->taken = NULL;
     if (queue->taken_is_stale)
         return done;
@@ -373,6 +440,7 @@ static struct ps_journal_entry *count_written(struct ps_journal_queue *queue)
 /* They are written again, before all others, by whoever takes next. */
 static void put_back(struct ps_journal_queue *queue)
 {
+    PS_ASSERT(!queue->taken_is_stale);
     struct ps_journal_entry **end = &queue->taken;
     while (*end != NULL)
         end = &(*end)->next;
@@ -383,9 +451,11 @@ static void put_back(struct ps_journal_queue *queue)
     queue->taken = NULL;
 }
 
+/* Without a base the note would speak of a journal that recovery cannot use. */
 uint64_t ps_journal_queue_journaled(struct ps_journal_queue *queue)
 {
     ps_mutex_lock(&queue->lock);
+    PS_ASSERT(queue->journaled <= queue->position);
     uint64_t position = queue->journals && queue->has_base ? queue->journaled : 0;
     ps_mutex_unlock(&queue->lock);
     return position;
@@ -393,6 +463,8 @@ uint64_t ps_journal_queue_journaled(struct ps_journal_queue *queue)
 
 void ps_journal_queue_check(struct ps_journal_queue *queue)
 {
+    /* Taken and waiting are one list cut in two, but for taken records of a former generation,
+     * whose positions have nothing to do with those that wait. */
     size_t count = 0;
     uint64_t bytes = 0;
     uint64_t before = 0;

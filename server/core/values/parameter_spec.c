@@ -1,4 +1,6 @@
-/* The immutable part of a parameter, counted by reference. */
+/* The part of a parameter that never changes, counted by reference: a pull that is being sent, a
+ * snapshot and a hold each need the name and the type after the parameter itself was dropped with
+ * its shard. */
 #include "server/core/values/parameter_spec.h"
 
 #include "base/assert.h"
@@ -8,6 +10,8 @@
 
 static struct ps_bytes place_bytes(uint8_t *destination, struct ps_bytes bytes);
 
+/* One allocation with the texts behind the struct, so that one release ends it and nothing in it
+ * can outlive the rest. */
 struct ps_parameter_spec *ps_parameter_spec_create(const struct ps_allocator *memory,
                                                    struct ps_bytes name, enum ps_dtype dtype,
                                                    uint64_t count, struct ps_bytes config,
@@ -15,6 +19,7 @@ struct ps_parameter_spec *ps_parameter_spec_create(const struct ps_allocator *me
 {
     PS_ASSERT(name.size > 0);
     PS_ASSERT(count > 0);
+    PS_ASSERT(dtype < PS_DTYPE_COUNT);
     size_t text_offset = sizeof(struct ps_parameter_spec);
     struct ps_parameter_spec *spec =
         ps_plain(memory, text_offset + name.size + 1 + config.size + 1);
@@ -36,8 +41,10 @@ struct ps_parameter_spec *ps_parameter_spec_create(const struct ps_allocator *me
     return spec;
 }
 
+/* The NUL behind the bytes is for texts of errors, which print names; sizes never count it. */
 static struct ps_bytes place_bytes(uint8_t *destination, struct ps_bytes bytes)
 {
+    PS_ASSERT(destination != NULL);
     if (bytes.size > 0)
         memcpy(destination, bytes.data, bytes.size);
     destination[bytes.size] = 0;
@@ -46,6 +53,7 @@ static struct ps_bytes place_bytes(uint8_t *destination, struct ps_bytes bytes)
 
 struct ps_parameter_spec *ps_parameter_spec_acquire(struct ps_parameter_spec *spec)
 {
+    /* Relaxed: whoever acquires has a reference already, through which it came to know the spec. */
     uint32_t before = atomic_fetch_add_explicit(&spec->references, 1, memory_order_relaxed);
     PS_ASSERT(before > 0);
     return spec;
@@ -57,17 +65,23 @@ void ps_parameter_spec_release(struct ps_parameter_spec *spec)
         return;
     uint32_t before = atomic_fetch_sub_explicit(&spec->references, 1, memory_order_acq_rel);
     PS_ASSERT(before > 0);
+    /* The release of every other holder comes before this one's acquire: no byte is read after the
+     * free. */
     if (before == 1)
         ps_release(spec->memory, spec);
 }
 
 size_t ps_parameter_spec_bytes(const struct ps_parameter_spec *spec)
 {
+    PS_ASSERT(spec->count > 0 && spec->count <= SIZE_MAX / ps_dtype_size(spec->dtype));
     return (size_t)spec->count * ps_dtype_size(spec->dtype);
 }
 
+/* Integer SGD subtracts, so that a gradient of an unsigned parameter is a signed number unless its
+ * configuration says otherwise; all other rules take gradients of the parameter's own type. */
 enum ps_dtype ps_parameter_spec_gradient(const struct ps_parameter_spec *spec)
 {
+    PS_ASSERT(spec->dtype < PS_DTYPE_COUNT);
     bool own_type = spec->settings.rule != PS_RULE_SGD || spec->settings.gradient_unsigned;
     if (own_type)
         return spec->dtype;
