@@ -10,11 +10,6 @@
 #include <float.h>
 #include <string.h>
 
-/* PS_DTYPE_f32 and so on: the type of a suffix. */
-#define OF_SUFFIX(TAG, suffix, T, SUM, label) PS_DTYPE_##suffix = TAG,
-enum { PS_DTYPE_TABLE(OF_SUFFIX) };
-#undef OF_SUFFIX
-
 _Static_assert(FLT_EVAL_METHOD == 0, "a float is computed as a float");
 
 /* A gradient may lie at any address: it is read where the message left it. */

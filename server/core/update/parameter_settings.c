@@ -1,25 +1,20 @@
-/* Translates the message's numbers into the optimizer's. The two enums of rules differ on purpose:
- * the message keeps the old system's names, the optimizer has one rule per arithmetic. */
+/* Translates the message's numbers into the optimizer's. Optimizer and rule have the same name, but
+ * for SGD: the message keeps the old system's one optimizer with a momentum, and the rules are one
+ * per arithmetic. */
 #include "server/core/update/parameter_settings.h"
 
 #include "base/bounds.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static enum ps_status take_rule(const struct ps_optimizer_config *config,
                                 struct ps_optimizer_settings *settings, struct ps_error *error);
-static void take_sgd(const struct ps_optimizer_config *config,
-                     struct ps_optimizer_settings *settings);
-static void take_adagrad(const struct ps_optimizer_config *config,
-                         struct ps_optimizer_settings *settings);
-static void take_adam(const struct ps_optimizer_config *config,
-                      struct ps_optimizer_settings *settings);
-static void take_adamw(const struct ps_optimizer_config *config,
-                       struct ps_optimizer_settings *settings);
-static void take_ftrl(const struct ps_optimizer_config *config,
-                      struct ps_optimizer_settings *settings);
+static enum ps_status take_number(const struct ps_config_number *number, const char *optimizer,
+                                  struct ps_optimizer_settings *settings, struct ps_error *error);
 static enum ps_status take_choices(const struct ps_optimizer_config *config,
                                    struct ps_optimizer_settings *settings, struct ps_error *error);
 static enum ps_status take_learning_rate(const struct ps_optimizer_config *config,
@@ -61,101 +56,37 @@ static enum ps_status take_rule(const struct ps_optimizer_config *config,
                                 struct ps_optimizer_settings *settings, struct ps_error *error)
 {
     settings->l2 = config->l2;
-    switch (config->optimizer) {
-    case PS_CONFIG_SGD:
-        take_sgd(config, settings);
-        return PS_OK;
-    case PS_CONFIG_ADADELTA:
-        settings->rule = PS_RULE_ADADELTA;
-        settings->epsilon = config->adadelta.epsilon;
-        settings->decay = config->adadelta.decay;
-        settings->rho = config->adadelta.rho;
-        return PS_OK;
-    case PS_CONFIG_ADAGRAD:
-        take_adagrad(config, settings);
-        return PS_OK;
-    case PS_CONFIG_ADAM:
-        take_adam(config, settings);
-        return PS_OK;
-    case PS_CONFIG_ADAMW:
-        take_adamw(config, settings);
-        return PS_OK;
-    case PS_CONFIG_RMSPROP:
-        settings->rule = PS_RULE_RMSPROP;
-        settings->rho = config->rmsprop.rho;
-        settings->epsilon = config->rmsprop.epsilon;
-        return PS_OK;
-    case PS_CONFIG_FTRL:
-        take_ftrl(config, settings);
-        return PS_OK;
-    case PS_CONFIG_ASSIGN:
-        settings->rule = PS_RULE_ASSIGN;
-        return PS_OK;
-    case PS_CONFIG_ADD:
-        settings->rule = PS_RULE_ADD;
-        return PS_OK;
-    case PS_CONFIG_MAX:
-        settings->rule = PS_RULE_MAX;
-        return PS_OK;
-    case PS_CONFIG_MIN:
-        settings->rule = PS_RULE_MIN;
-        return PS_OK;
+    if (!ps_rule_from_name(config->optimizer, &settings->rule))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "config: there is no optimizer %s",
+                       config->optimizer);
+    bool nesterov = false;
+    for (uint32_t i = 0; i < config->number_count; i++) {
+        const struct ps_config_number *number = &config->numbers[i];
+        if (strcmp(number->name, "nesterov") == 0)
+            nesterov = number->value != 0;
+        else
+            PS_TRY(take_number(number, config->optimizer, settings, error));
     }
-    return ps_fail(error, PS_ERR_BAD_INPUT, "config: there is no optimizer %d",
-                   (int)config->optimizer);
-}
-
-static void take_sgd(const struct ps_optimizer_config *config,
-                     struct ps_optimizer_settings *settings)
-{
-    settings->rule = config->sgd.momentum != 0 ? PS_RULE_MOMENTUM : PS_RULE_SGD;
-    if (config->sgd.nesterov)
+    if (settings->rule == PS_RULE_SGD && settings->momentum != 0)
+        settings->rule = PS_RULE_MOMENTUM;
+    if (nesterov)
         settings->rule = PS_RULE_NESTEROV;
-    settings->momentum = config->sgd.momentum;
-    settings->decay = config->sgd.decay;
+    return PS_OK;
 }
 
-static void take_adagrad(const struct ps_optimizer_config *config,
-                         struct ps_optimizer_settings *settings)
+/* Two optimizers give one name to different things, as FTRL's own l2 and everybody's: the settings'
+ * `ftrl_l2` goes before their `l2`. AdamW calls its decay as PyTorch does. */
+static enum ps_status take_number(const struct ps_config_number *number, const char *optimizer,
+                                  struct ps_optimizer_settings *settings, struct ps_error *error)
 {
-    settings->rule = PS_RULE_ADAGRAD;
-    settings->epsilon = config->adagrad.epsilon;
-    settings->decay = config->adagrad.decay;
-    settings->initial_accumulator = config->adagrad.initial_accumulator;
-    settings->adagrad_reference_sign = config->adagrad.reference_sign;
-    settings->epsilon_outside_root = config->adagrad.epsilon_outside_root;
-}
-
-static void take_adam(const struct ps_optimizer_config *config,
-                      struct ps_optimizer_settings *settings)
-{
-    settings->rule = PS_RULE_ADAM;
-    settings->beta_1 = config->adam.beta_1;
-    settings->beta_2 = config->adam.beta_2;
-    settings->epsilon = config->adam.epsilon;
-    settings->decay = config->adam.decay;
-    settings->epsilon_outside_root = config->adam.epsilon_outside_root;
-}
-
-static void take_adamw(const struct ps_optimizer_config *config,
-                       struct ps_optimizer_settings *settings)
-{
-    settings->rule = PS_RULE_ADAMW;
-    settings->beta_1 = config->adamw.beta_1;
-    settings->beta_2 = config->adamw.beta_2;
-    settings->epsilon = config->adamw.epsilon;
-    settings->decay = config->adamw.weight_decay;
-}
-
-static void take_ftrl(const struct ps_optimizer_config *config,
-                      struct ps_optimizer_settings *settings)
-{
-    settings->rule = PS_RULE_FTRL;
-    settings->l1 = config->ftrl.l1;
-    /* FTRL's own l2 belongs to the proximal step, not to the gradient. */
-    settings->ftrl_l2 = config->ftrl.l2;
-    settings->ftrl_beta = config->ftrl.beta;
-    settings->initial_accumulator = config->ftrl.initial_accumulator;
+    char own[2 * PS_CONFIG_NAME_BYTES_MAX];
+    const char *name = strcmp(number->name, "weight_decay") == 0 ? "decay" : number->name;
+    (void)snprintf(own, sizeof own, "%s_%s", optimizer, name);
+    if (ps_optimizer_settings_set(settings, own, number->value) ||
+        ps_optimizer_settings_set(settings, name, number->value))
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BAD_INPUT, "config: %s has a number %s, which no rule knows",
+                   optimizer, number->name);
 }
 
 static enum ps_status take_choices(const struct ps_optimizer_config *config,

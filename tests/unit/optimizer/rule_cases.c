@@ -24,18 +24,13 @@ static const struct ps_optimizer_settings options[] = {
 
 #define OPTIONS (sizeof options / sizeof options[0])
 
-static bool uses_momentum(enum ps_rule rule)
-{
-    return rule == PS_RULE_MOMENTUM || rule == PS_RULE_NESTEROV;
-}
-
 /* Rule and option number `index` of all pairs, sensible or not. */
 static struct ps_optimizer_settings any_case(size_t index)
 {
     struct ps_optimizer_settings settings = options[index % OPTIONS];
     settings.rule = (enum ps_rule)(index / OPTIONS);
     settings.learning_rate.rate = 0.37;
-    settings.momentum = uses_momentum(settings.rule) ? 0.9 : 0;
+    settings.momentum = ps_rule_uses(settings.rule, PS_USES_MOMENTUM) ? 0.9 : 0;
     settings.rho = 0.95;
     settings.beta_1 = 0.9;
     settings.beta_2 = 0.999;

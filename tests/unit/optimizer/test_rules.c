@@ -1,7 +1,9 @@
-/* PyTorch's optimizers, written down again in double as its documentation gives them, and compared
- * after ten pushes of changing gradients. */
+/* Each rule against two things that it was not made from: its formula, written down again in double
+ * as PyTorch's documentation (or the paper) gives it and compared after ten pushes of changing
+ * gradients; and the bits that it gave when it was added. */
 #include "expect.h"
 #include "push.h"
+#include "rule_cases.h"
 
 #include <math.h>
 #include <string.h>
@@ -296,8 +298,89 @@ static void ftrl_sets_small_weights_to_exactly_0(struct expect *expect)
     EXPECT(expect, values[0] == 0 && values[1] == 0 && values[2] < 0);
 }
 
+/* The bits of a rule: a hash over what it makes of numbers of all kinds, on every type. A change
+ * here changes what the server computes: never between releases without a word in the changelog,
+ * and never between two compilers or machines. A rule that is added takes the hash that this test
+ * prints, once its formula is right. */
+static const struct {
+    const char *rule;
+    uint64_t hash;
+} frozen[] = {
+    {.rule = "sgd", .hash = UINT64_C(0xf7bb236254506cbc)},
+    {.rule = "momentum", .hash = UINT64_C(0xaa20f1baa09123c8)},
+    {.rule = "nesterov", .hash = UINT64_C(0xbe444f70b990f610)},
+    {.rule = "adagrad", .hash = UINT64_C(0x2d4b861da7a369c3)},
+    {.rule = "rmsprop", .hash = UINT64_C(0xeca4f71984db4db9)},
+    {.rule = "adadelta", .hash = UINT64_C(0xe6d813901e31ae8f)},
+    {.rule = "adam", .hash = UINT64_C(0xfa6e684d04421f13)},
+    {.rule = "adamw", .hash = UINT64_C(0x7d9676a8520ca11e)},
+    {.rule = "ftrl", .hash = UINT64_C(0x475fd25f3e232da7)},
+    {.rule = "assign", .hash = UINT64_C(0x36c265e8e81a457d)},
+    {.rule = "add", .hash = UINT64_C(0xf6cf5a57c939d396)},
+    {.rule = "max", .hash = UINT64_C(0x8d9bb12ebf9f4ef5)},
+    {.rule = "min", .hash = UINT64_C(0xf137d154cab9f990)},
+};
+
+#define HASHED 4099
+
+/* One parameter: values, states, and a gradient at an odd address. */
+struct arrays {
+    _Alignas(64) char values[HASHED * 8];
+    _Alignas(64) char states[PS_STATES_MAX][HASHED * 8];
+    _Alignas(64) char gradient[HASHED * 8 + 1];
+};
+
+static void hash_case(const struct ps_optimizer_settings *settings, enum ps_dtype dtype,
+                      uint64_t *hash)
+{
+    static struct arrays arrays;
+    struct ps_optimizer_step step;
+    rule_case_step(settings, dtype, &step);
+    memset(&arrays, 0, sizeof arrays);
+    rule_case_fill(1, dtype, arrays.values, HASHED);
+    rule_case_fill(2, dtype, arrays.states[0], HASHED);
+    rule_case_fill(3, dtype, arrays.states[1], HASHED);
+    rule_case_fill(4, dtype, arrays.gradient, HASHED);
+    memmove(arrays.gradient + 1, arrays.gradient, sizeof arrays.gradient - 1);
+    ps_optimizer_apply(&step, 0, HASHED, arrays.values,
+                       (void *[PS_STATES_MAX]){arrays.states[0], arrays.states[1]},
+                       arrays.gradient + 1);
+    *hash = rule_case_hash(*hash, dtype, arrays.values, HASHED);
+    *hash = rule_case_hash(*hash, dtype, arrays.states[0], HASHED);
+    *hash = rule_case_hash(*hash, dtype, arrays.states[1], HASHED);
+}
+
+static bool is_frozen(const char *rule, uint64_t hash)
+{
+    for (size_t i = 0; i < sizeof frozen / sizeof frozen[0]; i++) {
+        if (strcmp(frozen[i].rule, rule) == 0)
+            return frozen[i].hash == hash;
+    }
+    return false;
+}
+
+static void every_rule_gives_these_bits_on_every_machine(struct expect *expect)
+{
+    uint64_t hashes[PS_RULE_COUNT];
+    struct ps_optimizer_settings settings;
+    for (size_t rule = 0; rule < PS_RULE_COUNT; rule++)
+        hashes[rule] = UINT64_C(0xcbf29ce484222325);
+    for (enum ps_dtype dtype = 0; dtype < PS_DTYPE_COUNT; dtype++) {
+        for (size_t i = 0; rule_case(i, dtype, &settings); i++)
+            hash_case(&settings, dtype, &hashes[settings.rule]);
+    }
+    for (enum ps_rule rule = 0; rule < PS_RULE_COUNT; rule++) {
+        bool same = is_frozen(ps_rule_name(rule), hashes[rule]);
+        EXPECT(expect, same);
+        if (!same)
+            printf("    {.rule = \"%s\", .hash = UINT64_C(0x%016llx)},\n", ps_rule_name(rule),
+                   (unsigned long long)hashes[rule]);
+    }
+}
+
 int main(void)
 {
+    ps_optimizer_enter_thread();
     struct expect expect = {0};
     EXPECT_RUN(&expect, sgd_is_torch_sgd);
     EXPECT_RUN(&expect, sgd_decay_is_torch_weight_decay);
@@ -310,5 +393,6 @@ int main(void)
     EXPECT_RUN(&expect, adamw_is_torch_adamw);
     EXPECT_RUN(&expect, ftrl_is_the_published_algorithm);
     EXPECT_RUN(&expect, ftrl_sets_small_weights_to_exactly_0);
+    EXPECT_RUN(&expect, every_rule_gives_these_bits_on_every_machine);
     return expect_end(&expect);
 }
