@@ -23,6 +23,7 @@ ROOMS = {
     "tools/psckpt": ["base", "json", "proto", "optimizer", "checkpoint", "etcd", "server/core",
                      "client", "tools"],
     "tools/psbench": ["base", "json", "proto", "optimizer", "checkpoint", "client", "tools"],
+    "tools/psctl": ["base", "json", "proto", "client", "tools"],
     "tools": ["base", "json", "proto", "optimizer", "client"],
     "client/members": ["base", "proto", "etcd", "client/calls"],
     "client/channel": ["base", "proto", "optimizer", "client/calls", "client/local",

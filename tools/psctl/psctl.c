@@ -4,8 +4,8 @@
 #include "base/program.h"
 #include "client/psclient.h"
 #include "tools/job_place.h"
-#include "tools/psctl_commands.h"
-#include "tools/psctl_pages.h"
+#include "tools/psctl/psctl_commands.h"
+#include "tools/psctl/psctl_pages.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -59,22 +59,10 @@ static const struct ps_option_set options_set = {
     .option_count = PS_ARRAY_COUNT(table),
 };
 
-struct command {
-    struct ps_command about;
-    int (*run)(const struct psctl *control); /* NULL: asks no server, answered here */
-};
-
-static const struct command commands[] = {
-    {{"status", 0}, psctl_status}, {{"members", 0}, psctl_members},
-    {{"health", 0}, psctl_health}, {{"params", 0}, psctl_params},
-    {{"get", 1}, psctl_get},       {{"checkpoint", 0}, psctl_checkpoint},
-    {{"drain", 1}, psctl_drain},   {{"help", 0}, NULL},
-    {{"version", 0}, NULL},        {{"completion", 1}, NULL},
-};
-
 static int obey(int argc, char **argv);
-static bool is_about_psctl(struct psctl *control, int words, char **argv, int *code);
-static int run(const struct command *command, struct psctl *control);
+static bool is_about_psctl(const struct psctl_table *commands, struct psctl *control, int words,
+                           char **argv, int *code);
+static int run(const struct psctl_entry *command, struct psctl *control);
 
 int main(int argc, char **argv)
 {
@@ -84,21 +72,25 @@ int main(int argc, char **argv)
 static int obey(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN);
-    char lines[2048];
+    struct psctl_table commands;
+    psctl_table_init(&commands);
+    const struct ps_command_table pages = psctl_pages(&commands);
+    char lines[4096];
     struct ps_buffer list;
     ps_buffer_init_fixed(&list, lines, sizeof lines);
-    ps_command_list(psctl_pages(), &list);
+    ps_command_list(&pages, &list);
     struct ps_option_set set = options_set;
     set.commands = lines;
     struct psctl control = {0};
     int words = 0;
     int code = EXIT_SUCCESS;
     if (!ps_program_read(&set, &control.options, argc, argv, &words, &code) ||
-        is_about_psctl(&control, words, argv, &code) ||
+        is_about_psctl(&commands, &control, words, argv, &code) ||
         !ps_program_go_on(&set, &control.options, &code))
         return code;
-    const struct command *command = ps_program_command(&set, commands, PS_ARRAY_COUNT(commands),
-                                                       sizeof commands[0], words, argv);
+    const struct psctl_entry *command =
+        ps_program_command(&set, commands.entries, PS_ARRAY_COUNT(commands.entries),
+                           sizeof commands.entries[0], words, argv);
     if (command == NULL)
         return EX_USAGE;
     control.argument = words > 1 ? argv[2] : NULL;
@@ -107,20 +99,22 @@ static int obey(int argc, char **argv)
 
 /* Questions about psctl itself: no server is asked. True: answered, with `*code`. "help" alone is
  * --help, "version" is --version. */
-static bool is_about_psctl(struct psctl *control, int words, char **argv, int *code)
+static bool is_about_psctl(const struct psctl_table *commands, struct psctl *control, int words,
+                           char **argv, int *code)
 {
+    const struct ps_command_table pages = psctl_pages(commands);
     const char *command = words > 0 ? argv[1] : "";
     bool help = strcmp(command, "help") == 0;
     if (help && words == 2) {
-        *code = psctl_help(&options_set, argv[2]);
+        *code = psctl_help(commands, &options_set, argv[2]);
         return true;
     }
     if (strcmp(command, "completion") == 0 && words == 2) {
-        *code = psctl_completion(&options_set, argv[2]);
+        *code = psctl_completion(commands, &options_set, argv[2]);
         return true;
     }
-    if (control->options.help && !help && ps_command_find(psctl_pages(), command) != NULL) {
-        *code = psctl_help(&options_set, command);
+    if (control->options.help && !help && ps_command_find(&pages, command) != NULL) {
+        *code = psctl_help(commands, &options_set, command);
         return true;
     }
     control->options.help |= help && words == 1;
@@ -128,7 +122,7 @@ static bool is_about_psctl(struct psctl *control, int words, char **argv, int *c
     return false;
 }
 
-static int run(const struct command *command, struct psctl *control)
+static int run(const struct psctl_entry *command, struct psctl *control)
 {
     const struct psctl_options *options = &control->options;
     struct ps_error misplaced = {0};
