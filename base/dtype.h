@@ -35,10 +35,10 @@
     X(i32, int32_t, uint32_t, INT32_MIN, INT32_MAX) \
     X(i64, int64_t, uint64_t, INT64_MIN, INT64_MAX)
 
-/* X(suffix, element type, greatest) */
-#define PS_UNSIGNED_TABLE(X)     \
-    X(u32, uint32_t, UINT32_MAX) \
-    X(u64, uint64_t, UINT64_MAX)
+/* X(suffix, element type, suffix and type of the signed twin of that width, greatest) */
+#define PS_UNSIGNED_TABLE(X)                   \
+    X(u32, uint32_t, i32, int32_t, UINT32_MAX) \
+    X(u64, uint64_t, i64, int64_t, UINT64_MAX)
 
 /* PS_F32 and the others; PS_DTYPE_f32 is the same, for whoever has the suffix alone. */
 #define PS_DTYPE_ENUM(TAG, suffix, T, SUM, label) TAG,
@@ -47,7 +47,7 @@ enum ps_dtype { PS_DTYPE_TABLE(PS_DTYPE_ENUM) PS_DTYPE_COUNT, PS_DTYPE_TABLE(PS_
 #undef PS_DTYPE_ENUM
 #undef PS_DTYPE_ALIAS
 
-/* Bytes of one element: 4 or 8. */
+/* Bytes of one element. */
 size_t ps_dtype_size(enum ps_dtype dtype);
 
 /* "i32" ... "f64". Static. */
@@ -60,5 +60,9 @@ const char *ps_dtype_label(enum ps_dtype dtype);
 bool ps_dtype_from_label(const char *label, enum ps_dtype *dtype);
 
 bool ps_dtype_is_float(enum ps_dtype dtype);
+bool ps_dtype_is_unsigned(enum ps_dtype dtype);
+
+/* The signed type of the same width; of every type that is not unsigned the type itself. */
+enum ps_dtype ps_dtype_signed_twin(enum ps_dtype dtype);
 
 #endif

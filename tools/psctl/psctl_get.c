@@ -97,7 +97,7 @@ static int pull_and_print(const struct psctl *control, const struct found *found
         else                                                                 \
             (void)printf("%" PRId64 "\n", (int64_t)((const T *)content)[i]); \
         return;
-#define PRINT_UNSIGNED(suffix, T, greatest)                                   \
+#define PRINT_UNSIGNED(suffix, T, twin, TWIN, greatest)                       \
     case PS_DTYPE_##suffix:                                                   \
         if (json != NULL)                                                     \
             ps_json_uint(json, NULL, ((const T *)content)[i]);                \

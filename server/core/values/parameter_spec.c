@@ -69,11 +69,5 @@ size_t ps_parameter_spec_bytes(const struct ps_parameter_spec *spec)
 enum ps_dtype ps_parameter_spec_gradient(const struct ps_parameter_spec *spec)
 {
     bool own_type = spec->settings.rule != PS_RULE_SGD || spec->settings.gradient_unsigned;
-    if (own_type)
-        return spec->dtype;
-    if (spec->dtype == PS_U32)
-        return PS_I32;
-    if (spec->dtype == PS_U64)
-        return PS_I64;
-    return spec->dtype;
+    return own_type ? spec->dtype : ps_dtype_signed_twin(spec->dtype);
 }
