@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sysexits.h>
 
+/* The members are those that psckpt takes: a path to verify, a position to compare. */
 static void show_json(struct ps_json_writer *json, const struct psclient_saved *saved,
                       uint32_t index)
 {
@@ -28,12 +29,20 @@ static int checkpoint(const struct psctl *control)
     ps_json_begin_array(&document.json, NULL);
     if (!control->json)
         (void)printf("%-6s %12s %14s  %s\n", "INDEX", "POSITION", "BYTES", "PATH");
+    /* Servers are asked one after the other. Their checkpoints are of different instants anyway:
+     * each shard is saved at an instant of its own, and no instant of the job exists. */
     uint32_t missing = 0;
     for (uint32_t i = 0; i < psclient_shard_count(control->client); i++) {
         struct psclient_saved saved = {0};
         struct psclient_error error = {0};
+        /* The time is for this server alone: the write of a large shard takes minutes, and so
+         * --timeout is what a user raises here. */
         int status = psclient_save(control->client, i, control->options.timeout_ms, &saved, &error);
+        /* A server without a data directory refuses, and so does one that is not initialised:
+         * there is nothing to save. */
         if (status != PSCLIENT_OK) {
+            /* The others are asked all the same. A checkpoint of most shards is better than of
+             * none, and the exit status says that one is missing. */
             missing++;
             (void)fprintf(stderr, "psctl: server %" PRIu32 " saved nothing: %s\n", i, error.text);
             continue;
@@ -41,6 +50,8 @@ static int checkpoint(const struct psctl *control)
         if (control->json)
             show_json(&document.json, &saved, i);
         else
+            /* The path is as the server sees it; on another machine, or in a container, that is
+             * another tree. */
             (void)printf("%-6" PRIu32 " %12" PRIu64 " %14" PRIu64 "  %s\n", i, saved.position,
                          saved.bytes, saved.path);
     }

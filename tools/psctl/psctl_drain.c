@@ -18,6 +18,8 @@ static int drain(const struct psctl *control)
 {
     uint64_t index = 0;
     uint32_t count = psclient_shard_count(control->client);
+    /* An index that is no shard of this job is wrong usage, not a server that does not answer:
+     * the text says which there are. */
     if (!ps_quantity_number(control->argument, &index) || index >= count) {
         (void)fprintf(stderr,
                       "psctl: drain %s: expected the index of a server, 0 to %" PRIu32
@@ -25,7 +27,11 @@ static int drain(const struct psctl *control)
                       control->argument, count - 1);
         return EX_USAGE;
     }
+    /* The server says its epoch first. Between this answer and the request another may have
+     * taken over; it has another epoch and refuses. */
     struct psctl_answer answer = psctl_ask(control, (uint32_t)index);
+    /* psctl_ask has said why. A server that does not answer cannot be told anything; its lease
+     * ends by itself. */
     if (answer.status != PSCLIENT_OK)
         return EX_UNAVAILABLE;
     struct psclient_error error = {0};
@@ -39,6 +45,8 @@ static int drain(const struct psctl *control)
     return EXIT_SUCCESS;
 }
 
+/* Says that the server was told, not that it has ended: a drain takes as long as the calls in
+ * flight and the last checkpoint, and the answer came before both. */
 static void say_drained(const struct psctl *control, uint64_t index,
                         const struct psclient_server_status *server)
 {
@@ -48,6 +56,7 @@ static void say_drained(const struct psctl *control, uint64_t index,
                      index, server->address);
         return;
     }
+    /* The epoch is in the document, so that a script can wait for another one at this index. */
     struct json_document document;
     json_document_init(&document);
     ps_json_begin_object(&document.json, NULL);

@@ -8,10 +8,13 @@
 /* As gRPC's health service and /readyz: a job that waits to be initialised is served. */
 static bool is_serving(const struct psctl_answer *answer)
 {
+    /* The words are those of ps_service_state: "recovering" and "fenced" refuse calls,
+     * "draining" is about to. */
     return answer->status == PSCLIENT_OK && (strcmp(answer->server.state, "ready") == 0 ||
                                              strcmp(answer->server.state, "uninitialized") == 0);
 }
 
+/* The state is shown beside the judgement: "fenced" and "missing" need different hands. */
 static void show_row(const struct psctl_answer *answer, uint32_t index)
 {
     (void)printf("%-6" PRIu32 " %-24s %-14s %s\n", index,
@@ -20,6 +23,7 @@ static void show_row(const struct psctl_answer *answer, uint32_t index)
                  is_serving(answer) ? "serving" : "not-serving");
 }
 
+/* A server that does not answer has no state; "missing" is psctl's word for it. */
 static void show_json(struct ps_json_writer *json, const struct psctl_answer *answer)
 {
     bool answered = psctl_answered(answer);
@@ -30,11 +34,15 @@ static void show_json(struct ps_json_writer *json, const struct psctl_answer *an
         ps_json_text(json, "error", ps_bytes_of_text(answer->error.text));
 }
 
+/* One server that does not serve makes the job unhealthy: its shard's parameters can be neither
+ * pushed nor pulled, and training stands still. */
 static int health(const struct psctl *control)
 {
     char heading[80];
     (void)snprintf(heading, sizeof heading, "%-6s %-24s %-14s %s\n", "INDEX", "ADDRESS", "STATE",
                    "HEALTH");
+    /* The judgement decides the exit status, not whether there was an answer: probes and scripts
+     * read the status alone. */
     const struct psctl_view view = {heading, show_row, show_json, is_serving};
     return psctl_show_servers(control, &view);
 }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* The epoch of a server that does not answer is 0, which no owner has. */
 static void show_row(const struct psctl_answer *answer, uint32_t index)
 {
     bool serves = psctl_answered(answer);
@@ -12,6 +13,7 @@ static void show_row(const struct psctl_answer *answer, uint32_t index)
                  answer->server.epoch);
 }
 
+/* The address stays what the server said, also where it is empty: "-" is for people. */
 static void show_json(struct ps_json_writer *json, const struct psctl_answer *answer)
 {
     bool serves = psctl_answered(answer);
@@ -20,6 +22,8 @@ static void show_json(struct ps_json_writer *json, const struct psctl_answer *an
     ps_json_uint(json, "epoch", answer->server.epoch);
 }
 
+/* Who owns a shard is asked of the owners and not of etcd: an entry in etcd may be of a server
+ * that has just died, and an answer cannot. */
 static int members(const struct psctl *control)
 {
     char heading[80];

@@ -4,10 +4,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* Everything that can be compared between servers stands in columns of one width; a server that
+ * does not answer has three of them. */
 static void show_row(const struct psctl_answer *answer, uint32_t index)
 {
     const struct psclient_server_status *server = &answer->server;
     if (answer->status != PSCLIENT_OK) {
+        /* The words are those of psctl members, so that a script can look for one word. */
         (void)printf("%-6" PRIu32 " %-24s %-14s\n", index, "-", "missing");
         return;
     }
@@ -24,6 +27,7 @@ static void show_json(struct ps_json_writer *json, const struct psctl_answer *an
     const struct psclient_server_status *server = &answer->server;
     if (answer->status != PSCLIENT_OK) {
         ps_json_text(json, "state", ps_bytes_of_text("missing"));
+        /* The reason, as it also stands on standard error: a document is read without that. */
         ps_json_text(json, "error", ps_bytes_of_text(answer->error.text));
         return;
     }
@@ -35,9 +39,12 @@ static void show_json(struct ps_json_writer *json, const struct psctl_answer *an
     ps_json_uint(json, "parameter_count", server->parameter_count);
     ps_json_uint(json, "parameter_bytes", server->parameter_bytes);
     ps_json_uint(json, "state_bytes", server->state_bytes);
+    /* Counts are of this process and begin again at 0; positions are of the shard and never do. */
     ps_json_uint(json, "push_count", server->push_count);
     ps_json_uint(json, "pull_count", server->pull_count);
     ps_json_uint(json, "position", server->position);
+    /* Empty, 0 and 0 where nothing was saved yet. Time is in nanoseconds since 1970, as the
+     * checkpoint itself says it. */
     ps_json_text(json, "checkpoint_uuid", ps_bytes_of_text(server->checkpoint_uuid));
     ps_json_uint(json, "checkpoint_position", server->checkpoint_position);
     ps_json_uint(json, "checkpoint_unix_ns", server->checkpoint_unix_ns);
@@ -45,6 +52,8 @@ static void show_json(struct ps_json_writer *json, const struct psctl_answer *an
     ps_json_uint(json, "lost_push_count", server->lost_push_count);
 }
 
+/* The widest table of all commands: who serves, how much is held, and how far ahead of the disk
+ * the memory is (POSITION less SAVED). */
 static int status(const struct psctl *control)
 {
     char heading[160];

@@ -1,5 +1,7 @@
 /* base/dtype.c: the six element types. */
 #include "base/dtype.h"
+
+#include "base/attributes.h"
 #include "run_suite.h"
 
 #include <check.h>
