@@ -8,7 +8,7 @@
 /* As gRPC's health service and /readyz: a job that waits to be initialised is served. */
 static bool is_serving(const struct psctl_answer *answer)
 {
-    /* The words are those of ps_service_state: "recovering" and "fenced" refuse calls,
+    /* The words are those of ps_service_state_name: "recovering" and "fenced" refuse calls,
      * "draining" is about to. */
     return answer->status == PSCLIENT_OK && (strcmp(answer->server.state, "ready") == 0 ||
                                              strcmp(answer->server.state, "uninitialized") == 0);
