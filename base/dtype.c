@@ -11,6 +11,17 @@ struct dtype_row {
     const char *label;
 };
 
+/* A type that is in two kinds, or in none, would be missed by half of the code. */
+#define ONE_FLOAT(suffix, T, f) +1
+#define ONE_SIGNED(suffix, T, U, least, greatest) +1
+#define ONE_UNSIGNED(suffix, T, twin, TWIN, greatest) +1
+_Static_assert(PS_DTYPE_COUNT == 0 PS_FLOAT_TABLE(ONE_FLOAT) PS_SIGNED_TABLE(ONE_SIGNED)
+                                     PS_UNSIGNED_TABLE(ONE_UNSIGNED),
+               "each type is of exactly one kind");
+#undef ONE_FLOAT
+#undef ONE_SIGNED
+#undef ONE_UNSIGNED
+
 static const struct dtype_row rows[PS_DTYPE_COUNT] = {
 #define ROW(TAG, suffix, T, SUM, label) [TAG] = {sizeof(T), #suffix, label},
     PS_DTYPE_TABLE(ROW)
@@ -49,5 +60,22 @@ bool ps_dtype_from_label(const char *label, enum ps_dtype *dtype)
 
 bool ps_dtype_is_float(enum ps_dtype dtype)
 {
-    return dtype == PS_F32 || dtype == PS_F64;
+#define IS_FLOAT(suffix, T, f) dtype == PS_DTYPE_##suffix ||
+    return PS_FLOAT_TABLE(IS_FLOAT) false;
+#undef IS_FLOAT
+}
+
+bool ps_dtype_is_unsigned(enum ps_dtype dtype)
+{
+    return ps_dtype_signed_twin(dtype) != dtype;
+}
+
+enum ps_dtype ps_dtype_signed_twin(enum ps_dtype dtype)
+{
+#define TWIN_OF(suffix, T, twin, TWIN, greatest) \
+    if (dtype == PS_DTYPE_##suffix)              \
+        return PS_DTYPE_##twin;
+    PS_UNSIGNED_TABLE(TWIN_OF)
+#undef TWIN_OF
+    return dtype;
 }

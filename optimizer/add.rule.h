@@ -37,7 +37,7 @@ PS_DTYPE_TABLE(WRAP_ONE)
 PS_SIGNED_TABLE(SIGNED_OVERFLOW)
 #undef SIGNED_OVERFLOW
 
-#define UNSIGNED_OVERFLOW(suffix, T, greatest)               \
+#define UNSIGNED_OVERFLOW(suffix, T, twin, TWIN, greatest)   \
     PS_RULE int ps_add_overflows_##suffix(T value, T pushed) \
     {                                                        \
         return ps_wrapped_##suffix(value, pushed) < value;   \

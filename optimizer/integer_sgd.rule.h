@@ -52,8 +52,8 @@ PS_RULE int64_t ps_integer_step(const struct ps_step_whole *step, uint64_t index
     return ps_whole(rint(target));
 }
 
-/* value - d in 64 bits, clamped to the type. */
-PS_RULE int64_t ps_minus_i64(int64_t value, int64_t d)
+/* value - d, clamped to 64 bits. */
+PS_RULE int64_t ps_wide_minus(int64_t value, int64_t d)
 {
     int64_t rest = (int64_t)((uint64_t)value - (uint64_t)d);
     if (((value ^ d) & (value ^ rest)) >= 0)
@@ -61,7 +61,7 @@ PS_RULE int64_t ps_minus_i64(int64_t value, int64_t d)
     return value < 0 ? INT64_MIN : INT64_MAX;
 }
 
-PS_RULE uint64_t ps_minus_u64(uint64_t value, int64_t d)
+PS_RULE uint64_t ps_wide_minus_unsigned(uint64_t value, int64_t d)
 {
     uint64_t size = d < 0 ? (uint64_t)0 - (uint64_t)d : (uint64_t)d;
     if (d >= 0)
@@ -69,29 +69,31 @@ PS_RULE uint64_t ps_minus_u64(uint64_t value, int64_t d)
     return value + size < value ? UINT64_MAX : value + size;
 }
 
-PS_RULE int32_t ps_minus_i32(int32_t value, int64_t d)
+PS_RULE int64_t ps_between(int64_t value, int64_t least, int64_t greatest)
 {
-    int64_t rest = ps_minus_i64(value, d);
-    if (rest > INT32_MAX)
-        return INT32_MAX;
-    return rest < INT32_MIN ? INT32_MIN : (int32_t)rest;
+    int64_t above = value < least ? least : value;
+    return above > greatest ? greatest : above;
 }
 
-PS_RULE uint32_t ps_minus_u32(uint32_t value, int64_t d)
-{
-    int64_t rest = ps_minus_i64((int64_t)value, d);
-    if (rest > (int64_t)UINT32_MAX)
-        return UINT32_MAX;
-    return rest < 0 ? 0 : (uint32_t)rest;
-}
+/* value - d, clamped to the type. What has fewer than 64 bits fits into an int64_t, sign or not. */
+#define MINUS_SIGNED(suffix, T, U, least, greatest)                     \
+    PS_RULE T ps_minus_##suffix(T value, int64_t d)                     \
+    {                                                                   \
+        return (T)ps_between(ps_wide_minus(value, d), least, greatest); \
+    }
+#define MINUS_UNSIGNED(suffix, T, twin, TWIN, greatest)                               \
+    PS_RULE T ps_minus_##suffix(T value, int64_t d)                                   \
+    {                                                                                 \
+        if (sizeof(T) == sizeof(uint64_t))                                            \
+            return (T)ps_wide_minus_unsigned(value, d);                               \
+        return (T)ps_between(ps_wide_minus((int64_t)value, d), 0, (int64_t)greatest); \
+    }
+PS_SIGNED_TABLE(MINUS_SIGNED)
+PS_UNSIGNED_TABLE(MINUS_UNSIGNED)
+#undef MINUS_SIGNED
+#undef MINUS_UNSIGNED
 
-/* X(suffix, element type, type of the gradient): the signed twin's bits carry the sign. */
-#define PS_TWIN_TABLE(X)      \
-    X(i32, int32_t, int32_t)  \
-    X(u32, uint32_t, int32_t) \
-    X(i64, int64_t, int64_t)  \
-    X(u64, uint64_t, int64_t)
-
+/* The gradient of an unsigned type is of the signed twin: its bits carry the sign. */
 #define INTEGER_SGD_ONE(suffix, T, TWIN)                                                     \
     PS_RULE void ps_sgd_##suffix(const struct ps_step_whole *step, uint64_t index, T *value, \
                                  T pushed)                                                   \
@@ -102,16 +104,21 @@ PS_RULE uint32_t ps_minus_u32(uint32_t value, int64_t d)
             d = ps_integer_step(step, index, (double)gradient);                              \
         *value = ps_minus_##suffix(*value, d);                                               \
     }
-PS_TWIN_TABLE(INTEGER_SGD_ONE)
+#define SIGNED_SGD(suffix, T, U, least, greatest) INTEGER_SGD_ONE(suffix, T, T)
+#define UNSIGNED_SGD(suffix, T, twin, TWIN, greatest) INTEGER_SGD_ONE(suffix, T, TWIN)
+PS_SIGNED_TABLE(SIGNED_SGD)
+PS_UNSIGNED_TABLE(UNSIGNED_SGD)
+#undef SIGNED_SGD
+#undef UNSIGNED_SGD
 #undef INTEGER_SGD_ONE
 
 /* The same with an unsigned gradient, which can only lower the value. */
-#define UNSIGNED_SGD_ONE(suffix, T, greatest)                                                 \
+#define UNSIGNED_SGD_ONE(suffix, T, twin, TWIN, greatest)                                     \
     PS_RULE void ps_sgd_unsigned_##suffix(const struct ps_step_whole *step, uint64_t index,   \
                                           T *value, T pushed)                                 \
     {                                                                                         \
         if (step->rate == 1.0)                                                                \
-            *value = *value < pushed ? 0 : *value - pushed;                                   \
+            *value = (T)(*value < pushed ? 0 : *value - pushed);                              \
         else                                                                                  \
             *value = ps_minus_##suffix(*value, ps_integer_step(step, index, (double)pushed)); \
     }

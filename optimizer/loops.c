@@ -10,11 +10,6 @@
 #include <float.h>
 #include <string.h>
 
-/* PS_DTYPE_f32 and so on: the type of a suffix. */
-#define OF_SUFFIX(TAG, suffix, T, SUM, label) PS_DTYPE_##suffix = TAG,
-enum { PS_DTYPE_TABLE(OF_SUFFIX) };
-#undef OF_SUFFIX
-
 _Static_assert(FLT_EVAL_METHOD == 0, "a float is computed as a float");
 
 /* A gradient may lie at any address: it is read where the message left it. */
@@ -112,7 +107,7 @@ PS_DTYPE_TABLE(LOAD)
 
 #define FLOAT_LOOPS(suffix, T, f) PS_RULE_TABLE(FLOAT_LOOP, suffix, T)
 #define SIGNED_LOOPS(suffix, T, U, least, greatest) PS_RULE_TABLE(WHOLE_LOOP, suffix, T)
-#define UNSIGNED_LOOPS(suffix, T, greatest) PS_RULE_TABLE(WHOLE_LOOP, suffix, T)
+#define UNSIGNED_LOOPS(suffix, T, twin, TWIN, greatest) PS_RULE_TABLE(WHOLE_LOOP, suffix, T)
 PS_FLOAT_TABLE(FLOAT_LOOPS)
 PS_SIGNED_TABLE(SIGNED_LOOPS)
 PS_UNSIGNED_TABLE(UNSIGNED_LOOPS)
@@ -171,7 +166,7 @@ PS_DTYPE_TABLE(ADD_LOOP)
 PS_SIGNED_TABLE(SIGNED_SGD_LOOP)
 #undef SIGNED_SGD_LOOP
 
-#define UNSIGNED_SGD_LOOP(suffix, T, greatest)                              \
+#define UNSIGNED_SGD_LOOP(suffix, T, twin, TWIN, greatest)                  \
     static void sgd_##suffix(const struct ps_run *run)                      \
     {                                                                       \
         OPEN_RUN(T)                                                         \
@@ -282,7 +277,7 @@ PS_FLOAT_TABLE(SCAN_PIECE)
 
 #define FLOAT_ENTRIES(suffix, T, f) PS_RULE_TABLE(FLOAT_ENTRY, suffix)
 #define SIGNED_ENTRIES(suffix, T, U, least, greatest) PS_RULE_TABLE(WHOLE_ENTRY, suffix)
-#define UNSIGNED_ENTRIES(suffix, T, greatest) PS_RULE_TABLE(WHOLE_ENTRY, suffix)
+#define UNSIGNED_ENTRIES(suffix, T, twin, TWIN, greatest) PS_RULE_TABLE(WHOLE_ENTRY, suffix)
 #define SCAN_ENTRY(suffix, T, f) [PS_DTYPE_##suffix] = scan_##suffix,
 #define OVERFLOWS_ENTRY(TAG, suffix, T, SUM, label) [TAG] = overflows_##suffix,
 

@@ -1,5 +1,5 @@
 /* What every *.rule.h file stands on: one spelling of "a function of one element" for C, C++ and
- * CUDA, the sub-lists of element types, and the preparation of a float gradient.
+ * CUDA, and the preparation of a float gradient.
  *
  * A float rule is written with + - * / sqrt, absolute value and compare-and-select alone; it calls
  * no pow, exp or log and has no branches. Source order is the order of evaluation. That is what
@@ -22,25 +22,6 @@
 #define PS_RULE static __host__ __device__ inline
 #else
 #define PS_RULE static inline
-#endif
-
-/* X(suffix, element type, suffix of its math functions) */
-#define PS_FLOAT_TABLE(X) \
-    X(f32, float, f)      \
-    X(f64, double, )
-
-/* X(suffix, element type, type of the same width that wraps, least, greatest) */
-#define PS_SIGNED_TABLE(X)                          \
-    X(i32, int32_t, uint32_t, INT32_MIN, INT32_MAX) \
-    X(i64, int64_t, uint64_t, INT64_MIN, INT64_MAX)
-
-/* X(suffix, element type, greatest) */
-#define PS_UNSIGNED_TABLE(X)     \
-    X(u32, uint32_t, UINT32_MAX) \
-    X(u64, uint64_t, UINT64_MAX)
-
-#ifndef __cplusplus
-_Static_assert(PS_DTYPE_COUNT == 6, "each type is in exactly one of the three lists above");
 #endif
 
 #define PS_ROOT(suffix, T, f)                                           \

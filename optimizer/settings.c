@@ -126,7 +126,7 @@ static enum ps_status check_choices(const struct ps_optimizer_settings *settings
                                     enum ps_dtype dtype, struct ps_error *error)
 {
     bool whole = !ps_dtype_is_float(dtype);
-    bool unsigned_type = dtype == PS_U32 || dtype == PS_U64;
+    bool unsigned_type = ps_dtype_is_unsigned(dtype);
     if ((unsigned)settings->overflow > PS_OVERFLOW_FAIL)
         return ps_fail(error, PS_ERR_BAD_INPUT, "overflow %d is unknown", (int)settings->overflow);
     if ((unsigned)settings->rounding > PS_ROUNDING_STOCHASTIC)
@@ -135,13 +135,13 @@ static enum ps_status check_choices(const struct ps_optimizer_settings *settings
         return ps_fail(error, PS_ERR_BAD_INPUT, "nonfinite %d is unknown",
                        (int)settings->nonfinite);
     if (settings->overflow != PS_OVERFLOW_SATURATE && !(whole && settings->rule == PS_RULE_ADD))
-        return refuse_choice(settings, dtype, "overflow wrap or fail", "add on i32, u32, i64, u64",
+        return refuse_choice(settings, dtype, "overflow wrap or fail", "add on whole numbers",
                              error);
     if (settings->rounding != PS_ROUNDING_NEAREST && !(whole && settings->rule == PS_RULE_SGD))
-        return refuse_choice(settings, dtype, "stochastic rounding", "sgd on i32, u32, i64, u64",
-                             error);
+        return refuse_choice(settings, dtype, "stochastic rounding", "sgd on whole numbers", error);
     if (settings->gradient_unsigned && !(unsigned_type && settings->rule == PS_RULE_SGD))
-        return refuse_choice(settings, dtype, "an unsigned gradient", "sgd on u32, u64", error);
+        return refuse_choice(settings, dtype, "an unsigned gradient", "sgd on unsigned types",
+                             error);
     return PS_OK;
 }
 

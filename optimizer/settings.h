@@ -84,9 +84,8 @@ struct ps_optimizer_settings {
 PS_MUST_USE enum ps_status ps_optimizer_settings_check(const struct ps_optimizer_settings *settings,
                                                        enum ps_dtype dtype, struct ps_error *error);
 
-/* Sets one number or flag of the settings by its name ("beta_1", "epsilon_outside_root"); for a
- * flag everything but 0 is true. False, and nothing has changed, when the settings have no such
- * field. */
+/* Sets one number or flag of the settings by its name ("beta_1", "epsilon_outside_root"); a flag is
+ * true for everything but 0. False when the settings have no such field; nothing has changed. */
 bool ps_optimizer_settings_set(struct ps_optimizer_settings *settings, const char *name,
                                double value);
 

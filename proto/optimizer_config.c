@@ -13,47 +13,11 @@
 
 #include <string.h>
 
-/* X(message, field): what has the same name in the .proto and in the struct. */
-#define RULE_FIELDS(X)               \
-    X(sgd, momentum)                 \
-    X(sgd, decay)                    \
-    X(sgd, nesterov)                 \
-    X(adadelta, epsilon)             \
-    X(adadelta, decay)               \
-    X(adadelta, rho)                 \
-    X(adagrad, epsilon)              \
-    X(adagrad, decay)                \
-    X(adagrad, initial_accumulator)  \
-    X(adagrad, reference_sign)       \
-    X(adagrad, epsilon_outside_root) \
-    X(adam, beta_1)                  \
-    X(adam, beta_2)                  \
-    X(adam, epsilon)                 \
-    X(adam, decay)                   \
-    X(adam, epsilon_outside_root)    \
-    X(adamw, beta_1)                 \
-    X(adamw, beta_2)                 \
-    X(adamw, epsilon)                \
-    X(adamw, weight_decay)           \
-    X(rmsprop, rho)                  \
-    X(rmsprop, epsilon)              \
-    X(ftrl, l1)                      \
-    X(ftrl, l2)                      \
-    X(ftrl, beta)                    \
-    X(ftrl, initial_accumulator)
-
 /* Sets an optional field of a protobuf-c struct. */
 #define SET(message, field, value_) ((message)->has_##field = 1, (message)->field = (value_))
 
-/* The messages of a whole configuration, so that absent ones can stand for their defaults. */
+/* The messages that every configuration has, so that absent ones can stand for their defaults. */
 struct parts {
-    Paddle__SGDConfig sgd;
-    Paddle__AdadeltaConfig adadelta;
-    Paddle__AdagradConfig adagrad;
-    Paddle__AdamConfig adam;
-    Paddle__AdamWConfig adamw;
-    Paddle__RMSPropConfig rmsprop;
-    Paddle__FtrlConfig ftrl;
     Paddle__AddConfig add;
     Paddle__IntegerSGDConfig integer_sgd;
     Paddle__ConstLrConfig const_lr;
@@ -61,17 +25,31 @@ struct parts {
     Paddle__ScheduleConfig schedule;
 };
 
+/* Room for the message of any optimizer: the struct begins with ProtobufCMessage, and has at
+ * most a pair of words for each number. */
+union own_message {
+    ProtobufCMessage base;
+    uint64_t words[8 + 2 * PS_CONFIG_NUMBERS_MAX];
+};
+
 static void init_parts(struct parts *parts);
 static void complete(Paddle__OptimizerConfig *message, struct parts *parts);
 static enum ps_status check_numbers(const Paddle__OptimizerConfig *message, struct ps_error *error);
 static enum ps_status read_message(const Paddle__OptimizerConfig *message,
                                    struct ps_optimizer_config *config, struct ps_error *error);
-static void read_rules(const Paddle__OptimizerConfig *message, struct ps_optimizer_config *config);
+static void read_optimizer(const Paddle__OptimizerConfig *message,
+                           struct ps_optimizer_config *config);
+static void read_choices(const Paddle__OptimizerConfig *message,
+                         struct ps_optimizer_config *config);
 static enum ps_status read_policy(const Paddle__OptimizerConfig *message,
                                   struct ps_optimizer_config *config, struct ps_error *error);
 static void write_message(const struct ps_optimizer_config *config,
                           Paddle__OptimizerConfig *message);
-static void write_rules(const struct ps_optimizer_config *config, struct parts *parts);
+static bool write_optimizer(const struct ps_optimizer_config *config,
+                            Paddle__OptimizerConfig *message, union own_message *own);
+static void write_number(const struct ps_config_number *number,
+                         const ProtobufCMessageDescriptor *descriptor, union own_message *own);
+static void write_choices(const struct ps_optimizer_config *config, struct parts *parts);
 static void write_policy(const struct ps_optimizer_config *config, struct parts *parts,
                          char *segments);
 static void append(ProtobufCBuffer *buffer, size_t size, const uint8_t *data);
@@ -114,13 +92,6 @@ enum ps_status ps_optimizer_config_decode(struct ps_bytes bytes, const struct ps
 static void init_parts(struct parts *parts)
 {
     *parts = (struct parts){
-        .sgd = PADDLE__SGDCONFIG__INIT,
-        .adadelta = PADDLE__ADADELTA_CONFIG__INIT,
-        .adagrad = PADDLE__ADAGRAD_CONFIG__INIT,
-        .adam = PADDLE__ADAM_CONFIG__INIT,
-        .adamw = PADDLE__ADAM_WCONFIG__INIT,
-        .rmsprop = PADDLE__RMSPROP_CONFIG__INIT,
-        .ftrl = PADDLE__FTRL_CONFIG__INIT,
         .add = PADDLE__ADD_CONFIG__INIT,
         .integer_sgd = PADDLE__INTEGER_SGDCONFIG__INIT,
         .const_lr = PADDLE__CONST_LR_CONFIG__INIT,
@@ -133,13 +104,6 @@ static void init_parts(struct parts *parts)
 static void complete(Paddle__OptimizerConfig *message, struct parts *parts)
 {
 #define COMPLETE(name) message->name = message->name != NULL ? message->name : &parts->name
-    COMPLETE(sgd);
-    COMPLETE(adadelta);
-    COMPLETE(adagrad);
-    COMPLETE(adam);
-    COMPLETE(adamw);
-    COMPLETE(rmsprop);
-    COMPLETE(ftrl);
     COMPLETE(add);
     COMPLETE(integer_sgd);
     COMPLETE(const_lr);
@@ -153,7 +117,6 @@ static enum ps_status read_message(const Paddle__OptimizerConfig *message,
 {
     PS_TRY(check_numbers(message, error));
     struct ps_optimizer_config read = {
-        .optimizer = (enum ps_config_optimizer)message->optimizer,
         .policy = (enum ps_config_policy)message->lr_policy,
         .clip_norm = message->has_clip_norm ? message->clip_norm : 0.0,
         .clip_value = message->has_clip_value ? message->clip_value : 0.0,
@@ -161,7 +124,8 @@ static enum ps_status read_message(const Paddle__OptimizerConfig *message,
         .l2 = message->l2,
         .samples_per_step = message->samples_per_step,
     };
-    read_rules(message, &read);
+    read_optimizer(message, &read);
+    read_choices(message, &read);
     PS_TRY(read_policy(message, &read, error));
     *config = read;
     return PS_OK;
@@ -190,11 +154,123 @@ static enum ps_status check_numbers(const Paddle__OptimizerConfig *message, stru
     return PS_OK;
 }
 
-static void read_rules(const Paddle__OptimizerConfig *message, struct ps_optimizer_config *config)
+/* "AdamW" becomes "adamw", which is also the name of the field that holds its message. */
+static void lower_name(const char *name, char lower[PS_CONFIG_NAME_BYTES_MAX])
 {
-#define READ(part, field) config->part.field = message->part->field;
-    RULE_FIELDS(READ)
-#undef READ
+    size_t length = strlen(name);
+    PS_ASSERT(length < PS_CONFIG_NAME_BYTES_MAX);
+    for (size_t i = 0; i <= length; i++)
+        lower[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
+}
+
+/* The number in the .proto of the optimizer that has this name in lower case; NULL: none has. */
+static const ProtobufCEnumValue *find_optimizer(const char *name)
+{
+    const ProtobufCEnumDescriptor *optimizers = &paddle__optimizer_config__optimizer__descriptor;
+    for (unsigned i = 0; i < optimizers->n_values; i++) {
+        char lower[PS_CONFIG_NAME_BYTES_MAX];
+        lower_name(optimizers->values[i].name, lower);
+        if (strcmp(lower, name) == 0)
+            return &optimizers->values[i];
+    }
+    return NULL;
+}
+
+/* The field that holds the message of this optimizer; NULL: the optimizer has none. */
+static const ProtobufCFieldDescriptor *own_field(const char *optimizer)
+{
+    const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(
+        &paddle__optimizer_config__descriptor, optimizer);
+    return field != NULL && field->type == PROTOBUF_C_TYPE_MESSAGE ? field : NULL;
+}
+
+/* Enum fields are no numbers: they are choices, which have fields of their own in the struct. */
+static bool is_number(const ProtobufCFieldDescriptor *field)
+{
+    return field->type == PROTOBUF_C_TYPE_DOUBLE || field->type == PROTOBUF_C_TYPE_BOOL;
+}
+
+static double number_in(const ProtobufCMessage *own, const ProtobufCFieldDescriptor *field)
+{
+    const char *place = (const char *)own + field->offset;
+    if (field->type == PROTOBUF_C_TYPE_BOOL)
+        return *(const protobuf_c_boolean *)place != 0 ? 1.0 : 0.0;
+    return *(const double *)place;
+}
+
+/* Fills the numbers of an optimizer from its message; an absent one stands for its defaults. */
+static void take_numbers(const ProtobufCMessage *own, const ProtobufCFieldDescriptor *field,
+                         struct ps_optimizer_config *config)
+{
+    const ProtobufCMessageDescriptor *descriptor = field->descriptor;
+    union own_message defaults;
+    PS_ASSERT(descriptor->sizeof_message <= sizeof defaults);
+    if (own == NULL) {
+        protobuf_c_message_init(descriptor, &defaults);
+        own = &defaults.base;
+    }
+    for (unsigned i = 0; i < descriptor->n_fields; i++) {
+        if (!is_number(&descriptor->fields[i]))
+            continue;
+        PS_ASSERT(config->number_count < PS_CONFIG_NUMBERS_MAX);
+        config->numbers[config->number_count++] = (struct ps_config_number){
+            descriptor->fields[i].name, number_in(own, &descriptor->fields[i])};
+    }
+}
+
+static void read_optimizer(const Paddle__OptimizerConfig *message,
+                           struct ps_optimizer_config *config)
+{
+    const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(
+        &paddle__optimizer_config__optimizer__descriptor, (int)message->optimizer);
+    PS_ASSERT(value != NULL);
+    lower_name(value->name, config->optimizer);
+    const ProtobufCFieldDescriptor *field = own_field(config->optimizer);
+    if (field == NULL)
+        return;
+    const char *place = (const char *)message + field->offset;
+    take_numbers(*(ProtobufCMessage *const *)(const void *)place, field, config);
+}
+
+bool ps_optimizer_config_choose(struct ps_optimizer_config *config, const char *name)
+{
+    PS_ASSERT(config != NULL && name != NULL);
+    const ProtobufCEnumValue *value = find_optimizer(name);
+    if (value == NULL)
+        return false;
+    lower_name(value->name, config->optimizer);
+    config->number_count = 0;
+    const ProtobufCFieldDescriptor *field = own_field(config->optimizer);
+    if (field != NULL)
+        take_numbers(NULL, field, config);
+    return true;
+}
+
+static uint32_t number_index(const struct ps_optimizer_config *config, const char *name)
+{
+    uint32_t i = 0;
+    while (i < config->number_count && strcmp(config->numbers[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+void ps_optimizer_config_set(struct ps_optimizer_config *config, const char *name, double value)
+{
+    uint32_t i = number_index(config, name);
+    PS_ASSERT(i < config->number_count);
+    config->numbers[i].value = value;
+}
+
+double ps_optimizer_config_get(const struct ps_optimizer_config *config, const char *name)
+{
+    uint32_t i = number_index(config, name);
+    PS_ASSERT(i < config->number_count);
+    return config->numbers[i].value;
+}
+
+/* What rules on whole numbers are told, whichever optimizer is chosen. */
+static void read_choices(const Paddle__OptimizerConfig *message, struct ps_optimizer_config *config)
+{
     config->add_overflow = (int32_t)message->add->overflow;
     config->integer_rounding = (int32_t)message->integer_sgd->rounding;
     config->integer_seed = message->integer_sgd->seed;
@@ -242,10 +318,15 @@ void ps_optimizer_config_encode(const struct ps_optimizer_config *config, struct
     PS_ASSERT(config != NULL && bytes != NULL);
     Paddle__OptimizerConfig message = PADDLE__OPTIMIZER_CONFIG__INIT;
     struct parts parts;
+    union own_message own;
     char segments[sizeof config->segments];
     init_parts(&parts);
     write_message(config, &message);
-    write_rules(config, &parts);
+    if (!write_optimizer(config, &message, &own)) {
+        bytes->failed = true;
+        return;
+    }
+    write_choices(config, &parts);
     write_policy(config, &parts, segments);
     complete(&message, &parts);
     struct sink sink = {.base = {.append = append}, .bytes = bytes};
@@ -255,7 +336,6 @@ void ps_optimizer_config_encode(const struct ps_optimizer_config *config, struct
 static void write_message(const struct ps_optimizer_config *config,
                           Paddle__OptimizerConfig *message)
 {
-    SET(message, optimizer, (Paddle__OptimizerConfig__Optimizer)config->optimizer);
     SET(message, lr_policy, (Paddle__OptimizerConfig__LrPolicy)config->policy);
     SET(message, nonfinite, (Paddle__OptimizerConfig__Nonfinite)config->nonfinite);
     SET(message, l2, config->l2);
@@ -266,13 +346,43 @@ static void write_message(const struct ps_optimizer_config *config,
         SET(message, clip_value, config->clip_value);
 }
 
-/* Every field is written, also one that has its default: a checkpoint then says what it was trained
- * with, whatever the defaults of a later version are. */
-static void write_rules(const struct ps_optimizer_config *config, struct parts *parts)
+/* Writes the chosen optimizer and its message. False when the .proto has no such optimizer. */
+static bool write_optimizer(const struct ps_optimizer_config *config,
+                            Paddle__OptimizerConfig *message, union own_message *own)
 {
-#define WRITE(part, field) SET(&parts->part, field, config->part.field);
-    RULE_FIELDS(WRITE)
-#undef WRITE
+    const ProtobufCEnumValue *value = find_optimizer(config->optimizer);
+    if (value == NULL)
+        return false;
+    SET(message, optimizer, (Paddle__OptimizerConfig__Optimizer)value->value);
+    const ProtobufCFieldDescriptor *field = own_field(config->optimizer);
+    /* A message of choices alone (AddConfig) is written by write_choices. */
+    if (field == NULL || config->number_count == 0)
+        return true;
+    protobuf_c_message_init(field->descriptor, own);
+    for (uint32_t i = 0; i < config->number_count; i++)
+        write_number(&config->numbers[i], field->descriptor, own);
+    char *place = (char *)message + field->offset;
+    *(ProtobufCMessage **)(void *)place = &own->base;
+    return true;
+}
+
+/* A number is written even where it is the default: a reader with other defaults is told. */
+static void write_number(const struct ps_config_number *number,
+                         const ProtobufCMessageDescriptor *descriptor, union own_message *own)
+{
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(descriptor, number->name);
+    PS_ASSERT(field != NULL && is_number(field));
+    char *start = (char *)own;
+    *(protobuf_c_boolean *)(void *)(start + field->quantifier_offset) = 1;
+    if (field->type == PROTOBUF_C_TYPE_BOOL)
+        *(protobuf_c_boolean *)(void *)(start + field->offset) = number->value != 0;
+    else
+        *(double *)(void *)(start + field->offset) = number->value;
+}
+
+static void write_choices(const struct ps_optimizer_config *config, struct parts *parts)
+{
     SET(&parts->add, overflow, (Paddle__AddConfig__Overflow)config->add_overflow);
     SET(&parts->integer_sgd, rounding,
         (Paddle__IntegerSGDConfig__Rounding)config->integer_rounding);

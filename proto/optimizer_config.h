@@ -1,7 +1,9 @@
 /* A serialized OptimizerConfig as a plain struct, and back.
  *
- * The struct mirrors the message field by field; what its numbers mean is decided elsewhere
- * (server/core/update/parameter_settings.h turns it into the optimizer's settings).
+ * The .proto is the only list of optimizers and of their numbers: an optimizer is its name there in
+ * lower case ("adamw"), and its numbers are the fields of the message of that name. A field that is
+ * added to the .proto is read and written with no line of C. What the numbers mean is decided
+ * elsewhere (server/core/update/parameter_settings.h makes the optimizer's settings of them).
  *
  * Threads:  pure.
  * Blocking: never.
@@ -19,21 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The numbers of OptimizerConfig.Optimizer and .LrPolicy. */
-enum ps_config_optimizer {
-    PS_CONFIG_SGD = 1,
-    PS_CONFIG_ADADELTA = 2,
-    PS_CONFIG_ADAGRAD = 3,
-    PS_CONFIG_ADAM = 4,
-    PS_CONFIG_ADAMW = 201,
-    PS_CONFIG_RMSPROP = 202,
-    PS_CONFIG_FTRL = 203,
-    PS_CONFIG_ASSIGN = 204,
-    PS_CONFIG_ADD = 205,
-    PS_CONFIG_MAX = 206,
-    PS_CONFIG_MIN = 207
-};
-
+/* The numbers of OptimizerConfig.LrPolicy. */
 enum ps_config_policy {
     PS_POLICY_CONST = 0,
     PS_POLICY_LINEAR = 1,
@@ -46,34 +34,20 @@ enum ps_config_policy {
 };
 
 #define PS_CONFIG_SEGMENTS_BYTES_MAX 2048
+#define PS_CONFIG_NAME_BYTES_MAX 32
+#define PS_CONFIG_NUMBERS_MAX 16
+
+/* One field of the chosen optimizer's message; true and false are 1 and 0. */
+struct ps_config_number {
+    const char *name; /* as in the .proto; static */
+    double value;
+};
 
 /* Every field carries the message's default when it was absent. */
 struct ps_optimizer_config {
-    enum ps_config_optimizer optimizer;
-    struct {
-        double momentum, decay;
-        bool nesterov;
-    } sgd;
-    struct {
-        double epsilon, decay, rho;
-    } adadelta;
-    struct {
-        double epsilon, decay, initial_accumulator;
-        bool reference_sign, epsilon_outside_root;
-    } adagrad;
-    struct {
-        double beta_1, beta_2, epsilon, decay;
-        bool epsilon_outside_root;
-    } adam;
-    struct {
-        double beta_1, beta_2, epsilon, weight_decay;
-    } adamw;
-    struct {
-        double rho, epsilon;
-    } rmsprop;
-    struct {
-        double l1, l2, beta, initial_accumulator;
-    } ftrl;
+    char optimizer[PS_CONFIG_NAME_BYTES_MAX]; /* "adamw" */
+    struct ps_config_number numbers[PS_CONFIG_NUMBERS_MAX];
+    uint32_t number_count;
     int32_t add_overflow;     /* AddConfig.Overflow */
     int32_t integer_rounding; /* IntegerSGDConfig.Rounding */
     uint64_t integer_seed;
@@ -92,12 +66,21 @@ struct ps_optimizer_config {
 /* SGD, constant learning rate 1: what an empty configuration says. */
 void ps_optimizer_config_defaults(struct ps_optimizer_config *config);
 
+/* Makes `name` the optimizer, its numbers those of its message, at their defaults. False when the
+ * .proto has no optimizer of that name; nothing has changed. */
+bool ps_optimizer_config_choose(struct ps_optimizer_config *config, const char *name);
+
+/* A number of the chosen optimizer by its name in the .proto; the optimizer must have such. */
+void ps_optimizer_config_set(struct ps_optimizer_config *config, const char *name, double value);
+double ps_optimizer_config_get(const struct ps_optimizer_config *config, const char *name);
+
 PS_MUST_USE enum ps_status ps_optimizer_config_decode(struct ps_bytes bytes,
                                                       const struct ps_allocator *memory,
                                                       struct ps_optimizer_config *config,
                                                       struct ps_error *error);
 
-/* Appends the serialized message; a failure marks the buffer. */
+/* Appends the serialized message, with the chosen optimizer's own message alone; a failure marks
+ * the buffer. */
 void ps_optimizer_config_encode(const struct ps_optimizer_config *config, struct ps_buffer *bytes);
 
 #endif

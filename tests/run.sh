@@ -21,8 +21,7 @@ build() { # PRESET TARGET
     cmake --preset "$1" && cmake --build --preset "$1" --target "$2" -j "$jobs"
 }
 
-# Most integration tests wait for leases to run out, so more than twice as many as there are cores run at
-# once.
+# Most integration tests wait for leases to run out, so more of them than cores run at once.
 tier_release() {
     build release all && ctest --preset release -LE '^image$' -j $((5 * jobs / 2))
 }

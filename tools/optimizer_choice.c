@@ -1,47 +1,38 @@
-/* Optimizers by name. */
+/* Optimizers by name. A rule of optimizer/rules.h has the name of its optimizer in the .proto; the
+ * two that do not are SGD with a momentum, as the old system has them. */
 #include "tools/optimizer_choice.h"
 
 #include "proto/optimizer_config.h"
 
 #include <string.h>
 
-struct choice {
-    const char *name;
-    enum ps_config_optimizer optimizer;
-    double rate; /* when the user names none: fit for mini-batches of a convex model */
-    double momentum;
-    bool nesterov;
-};
+#define MOMENTUM 0.9
 
-static const struct choice choices[] = {
-    {"sgd", PS_CONFIG_SGD, 0.1, 0, false},
-    {"momentum", PS_CONFIG_SGD, 0.02, 0.9, false},
-    {"nesterov", PS_CONFIG_SGD, 0.02, 0.9, true},
-    {"adagrad", PS_CONFIG_ADAGRAD, 0.1, 0, false},
-    {"adadelta", PS_CONFIG_ADADELTA, 1.0, 0, false},
-    {"adam", PS_CONFIG_ADAM, 0.005, 0, false},
-    {"adamw", PS_CONFIG_ADAMW, 0.005, 0, false},
-    {"rmsprop", PS_CONFIG_RMSPROP, 0.002, 0, false},
-    {"ftrl", PS_CONFIG_FTRL, 0.1, 0, false},
-};
+/* False when neither the .proto nor the two rules that it calls SGD have this name. */
+static bool choose(struct ps_optimizer_config *config, const char *name)
+{
+    bool nesterov = strcmp(name, "nesterov") == 0;
+    if (!nesterov && strcmp(name, "momentum") != 0)
+        return ps_optimizer_config_choose(config, name);
+    if (!ps_optimizer_config_choose(config, "sgd"))
+        return false;
+    ps_optimizer_config_set(config, "momentum", MOMENTUM);
+    ps_optimizer_config_set(config, "nesterov", nesterov ? 1 : 0);
+    return true;
+}
 
 enum ps_status ps_optimizer_choice(const char *name, double rate, double l2,
                                    struct ps_buffer *bytes, struct ps_error *error)
 {
-    const struct choice *chosen = NULL;
-    for (size_t i = 0; i < PS_ARRAY_COUNT(choices); i++) {
-        if (strcmp(choices[i].name, name) == 0)
-            chosen = &choices[i];
-    }
-    if (chosen == NULL)
+    struct ps_optimizer_config config;
+    enum ps_rule rule;
+    ps_optimizer_config_defaults(&config);
+    /* A rule without a rate of its own is no descent (add, max): nobody trains with it. */
+    if (!ps_rule_from_name(name, &rule) || !(ps_rule_default_rate(rule) > 0) ||
+        !choose(&config, name))
         return ps_fail(error, PS_ERR_BAD_INPUT, "--optimizer %s: choose one of %s", name,
                        PS_OPTIMIZER_CHOICES);
-    struct ps_optimizer_config config;
-    ps_optimizer_config_defaults(&config);
-    config.optimizer = chosen->optimizer;
-    config.learning_rate = rate > 0 ? rate : chosen->rate;
-    config.sgd.momentum = chosen->momentum;
-    config.sgd.nesterov = chosen->nesterov;
+    config.learning_rate = rate > 0 ? rate : ps_rule_default_rate(rule);
     config.l2 = l2;
     ps_optimizer_config_encode(&config, bytes);
     return ps_buffer_status(bytes, error);

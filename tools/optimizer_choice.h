@@ -10,9 +10,16 @@
 
 #include "base/buffer.h"
 #include "base/status.h"
+#include "optimizer/settings.h"
 
-/* What --optimizer accepts. */
-#define PS_OPTIMIZER_CHOICES "sgd|momentum|nesterov|adagrad|adadelta|adam|adamw|rmsprop|ftrl"
+/* What --optimizer accepts, "sgd|momentum|...": the rules whose loops take the step's numbers. The
+ * first bar is left out. */
+#define PS_CHOICE_NONE(name)
+#define PS_CHOICE_OWN(name)
+#define PS_CHOICE_PLAIN(name)
+#define PS_CHOICE_NUMBERS(name) "|" #name
+#define PS_CHOICE(TAG, name, states, floats, wholes, uses, rate, ...) PS_CHOICE_##floats(name)
+#define PS_OPTIMIZER_CHOICES (&("" PS_RULE_TABLE(PS_CHOICE, ))[1])
 
 /* `rate` 0 means the optimizer's own default. */
 PS_MUST_USE enum ps_status ps_optimizer_choice(const char *name, double rate, double l2,

@@ -3,32 +3,33 @@
 #include "optimizer/cuda/rules.cuh"
 #include "optimizer/encoded.h"
 
-#define RUN_KERNEL(TAG, rule, states_, suffix, T)                                \
-    PS_WIDE_KERNEL run_##rule##_##suffix(const struct ps_cuda_run run,           \
-                                         const struct ps_cuda_verdict *verdict,  \
-                                         struct STEP_##suffix step)              \
-    {                                                                            \
-        if (admit(verdict, &step))                                               \
-            span_##rule##_##suffix(&step, &run, span_of_run(run.count, PACK(T)), \
-                                   AT_ONCE(TAG, states_, T));                    \
+#define RUN_KERNEL(TAG, rule, states_, suffix, T)                                                \
+    PS_WIDE_KERNEL run_##rule##_##suffix(                                                        \
+        const struct ps_cuda_run run, const struct ps_cuda_verdict *verdict, STEP_##suffix step) \
+    {                                                                                            \
+        if (admit(verdict, &step))                                                               \
+            span_##rule##_##suffix(&step, &run, span_of_run(run.count, PACK(T)),                 \
+                                   AT_ONCE(TAG, states_, T));                                    \
     }
-#define ENCODED_KERNEL(TAG, rule, states_, suffix, T)                                    \
-    PS_WIDE_KERNEL encoded_##rule##_##suffix(const struct ps_cuda_run run,               \
-                                             const struct ps_cuda_verdict *verdict,      \
-                                             struct STEP_##suffix step)                  \
-    {                                                                                    \
-        if (admit(verdict, &step))                                                       \
-            encoded_span_##rule##_##suffix(&step, &run, span_of_run(run.count, PAIR(T)), \
-                                           AT_ONCE_ENCODED(states_, T), true);           \
+#define ENCODED_KERNEL(TAG, rule, states_, suffix, T)                                            \
+    PS_WIDE_KERNEL encoded_##rule##_##suffix(                                                    \
+        const struct ps_cuda_run run, const struct ps_cuda_verdict *verdict, STEP_##suffix step) \
+    {                                                                                            \
+        if (admit(verdict, &step))                                                               \
+            encoded_span_##rule##_##suffix(&step, &run, span_of_run(run.count, PAIR(T)),         \
+                                           AT_ONCE_ENCODED(states_, T), true);                   \
     }
-PS_FLOAT_RULES(RUN_KERNEL, f32, float)
-PS_FLOAT_RULES(RUN_KERNEL, f64, double)
-PS_FLOAT_RULES(ENCODED_KERNEL, f32, float)
-PS_FLOAT_RULES(ENCODED_KERNEL, f64, double)
-PS_WHOLE_RULES(RUN_KERNEL, i32, int32_t)
-PS_WHOLE_RULES(RUN_KERNEL, u32, uint32_t)
-PS_WHOLE_RULES(RUN_KERNEL, i64, int64_t)
-PS_WHOLE_RULES(RUN_KERNEL, u64, uint64_t)
+#define FLOAT_KERNELS(suffix, T, f)       \
+    PS_FLOAT_RULES(RUN_KERNEL, suffix, T) \
+    PS_FLOAT_RULES(ENCODED_KERNEL, suffix, T)
+#define SIGNED_KERNELS(suffix, T, U, least, greatest) PS_WHOLE_RULES(RUN_KERNEL, suffix, T)
+#define UNSIGNED_KERNELS(suffix, T, twin, TWIN, greatest) PS_WHOLE_RULES(RUN_KERNEL, suffix, T)
+PS_FLOAT_TABLE(FLOAT_KERNELS)
+PS_SIGNED_TABLE(SIGNED_KERNELS)
+PS_UNSIGNED_TABLE(UNSIGNED_KERNELS)
+#undef FLOAT_KERNELS
+#undef SIGNED_KERNELS
+#undef UNSIGNED_KERNELS
 #undef RUN_KERNEL
 #undef ENCODED_KERNEL
 
@@ -85,10 +86,12 @@ static int rule_of(const struct ps_optimizer_settings *settings)
         }                                                                      \
         PS_NO_SUCH("a rule that whole numbers do not have");                   \
     }
-WHOLE_APPLY(i32, int32_t)
-WHOLE_APPLY(u32, uint32_t)
-WHOLE_APPLY(i64, int64_t)
-WHOLE_APPLY(u64, uint64_t)
+#define SIGNED_APPLY(suffix, T, U, least, greatest) WHOLE_APPLY(suffix, T)
+#define UNSIGNED_APPLY(suffix, T, twin, TWIN, greatest) WHOLE_APPLY(suffix, T)
+PS_SIGNED_TABLE(SIGNED_APPLY)
+PS_UNSIGNED_TABLE(UNSIGNED_APPLY)
+#undef SIGNED_APPLY
+#undef UNSIGNED_APPLY
 #undef WHOLE_APPLY
 #undef LAUNCH_RUN
 #undef LAUNCH_ENCODED

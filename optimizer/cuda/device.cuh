@@ -43,13 +43,28 @@
 #define PS_WIDE_KERNEL static __global__ void __launch_bounds__(PS_THREADS, 4)
 #define PS_DEVICE static __device__ __forceinline__
 
-/* The numbers of a step, by suffix. */
-#define STEP_i32 ps_step_whole
-#define STEP_u32 ps_step_whole
-#define STEP_i64 ps_step_whole
-#define STEP_u64 ps_step_whole
-#define STEP_f32 ps_step_f32
-#define STEP_f64 ps_step_f64
+/* The numbers of a step, by suffix, and where a table's entry has them. */
+#define FLOAT_STEP(suffix, T, f)                                                \
+    using STEP_##suffix = struct ps_step_##suffix;                              \
+    PS_DEVICE STEP_##suffix step_of_##suffix(const struct ps_cuda_entry *entry) \
+    {                                                                           \
+        return entry->step.suffix;                                              \
+    }
+#define WHOLE_STEP(suffix)                                                      \
+    using STEP_##suffix = struct ps_step_whole;                                 \
+    PS_DEVICE STEP_##suffix step_of_##suffix(const struct ps_cuda_entry *entry) \
+    {                                                                           \
+        return entry->step.whole;                                               \
+    }
+#define SIGNED_STEP(suffix, T, U, least, greatest) WHOLE_STEP(suffix)
+#define UNSIGNED_STEP(suffix, T, twin, TWIN, greatest) WHOLE_STEP(suffix)
+PS_FLOAT_TABLE(FLOAT_STEP)
+PS_SIGNED_TABLE(SIGNED_STEP)
+PS_UNSIGNED_TABLE(UNSIGNED_STEP)
+#undef FLOAT_STEP
+#undef WHOLE_STEP
+#undef SIGNED_STEP
+#undef UNSIGNED_STEP
 
 /* Elements of one 16-byte access. */
 #define PACK(T) (16 / sizeof(T))

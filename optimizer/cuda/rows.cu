@@ -178,32 +178,29 @@ PS_FLOAT_TABLE(SUM_ROW)
 #undef SUM_ROW
 
 /* One row in packs, or, where rows do not begin at multiples of a pack, element by element. */
-#define APPLY_ROW(TAG, rule, states_, suffix, T)                                               \
-    PS_DEVICE void packed_row_##rule##_##suffix(const struct STEP_##suffix *step,              \
-                                                const struct ps_cuda_run &run, uint64_t width, \
-                                                unsigned lane)                                 \
-    {                                                                                          \
-        for (unsigned i = lane; i < width / PACK(T); i += PS_WARP)                             \
-            native_##rule##_##suffix(step, &run, i, 1, 1);                                     \
-    }                                                                                          \
-    PS_DEVICE void ragged_row_##rule##_##suffix(const struct STEP_##suffix *step,              \
-                                                const struct ps_cuda_run &run, uint64_t width, \
-                                                unsigned lane)                                 \
-    {                                                                                          \
-        for (uint64_t i = lane; i < width; i += PS_WARP)                                       \
-            element_##rule##_##suffix(step, &run, i, ((const T *)run.gradient.elements)[i]);   \
+#define APPLY_ROW(TAG, rule, states_, suffix, T)                                                 \
+    PS_DEVICE void packed_row_##rule##_##suffix(                                                 \
+        const STEP_##suffix *step, const struct ps_cuda_run &run, uint64_t width, unsigned lane) \
+    {                                                                                            \
+        for (unsigned i = lane; i < width / PACK(T); i += PS_WARP)                               \
+            native_##rule##_##suffix(step, &run, i, 1, 1);                                       \
+    }                                                                                            \
+    PS_DEVICE void ragged_row_##rule##_##suffix(                                                 \
+        const STEP_##suffix *step, const struct ps_cuda_run &run, uint64_t width, unsigned lane) \
+    {                                                                                            \
+        for (uint64_t i = lane; i < width; i += PS_WARP)                                         \
+            element_##rule##_##suffix(step, &run, i, ((const T *)run.gradient.elements)[i]);     \
     }
-#define ROWS_KERNEL(kind, rule, suffix)                                                        \
-    PS_WIDE_KERNEL kind##_##rule##_##suffix(const struct ps_cuda_rows rows,                    \
-                                            struct STEP_##suffix step)                         \
-    {                                                                                          \
-        const unsigned lane = threadIdx.x % PS_WARP;                                           \
-        if (!admit(rows.verdict, &step))                                                       \
-            return;                                                                            \
-        for (uint64_t base = first_position(); base < rows.count; base += positions())         \
-            for (unsigned mask = rows_begin(&rows, base, lane); mask != 0; mask &= mask - 1)   \
-                kind##_row_##rule##_##suffix(                                                  \
-                    &step, run_of_row_##suffix(&rows, base + lowest(mask)), rows.width, lane); \
+#define ROWS_KERNEL(kind, rule, suffix)                                                         \
+    PS_WIDE_KERNEL kind##_##rule##_##suffix(const struct ps_cuda_rows rows, STEP_##suffix step) \
+    {                                                                                           \
+        const unsigned lane = threadIdx.x % PS_WARP;                                            \
+        if (!admit(rows.verdict, &step))                                                        \
+            return;                                                                             \
+        for (uint64_t base = first_position(); base < rows.count; base += positions())          \
+            for (unsigned mask = rows_begin(&rows, base, lane); mask != 0; mask &= mask - 1)    \
+                kind##_row_##rule##_##suffix(                                                   \
+                    &step, run_of_row_##suffix(&rows, base + lowest(mask)), rows.width, lane);  \
     }
 #define ROW_KERNELS(TAG, rule, states_, suffix, T) \
     APPLY_ROW(TAG, rule, states_, suffix, T)       \

@@ -33,9 +33,9 @@
     X(ADD_WRAPPING, add_wrapping, 0, suffix, T)
 
 /* One element: what the rule does not have, it leaves alone. */
-#define ONE(rule, suffix, T)                                                               \
-    PS_DEVICE void one_##rule##_##suffix(const struct STEP_##suffix *step, uint64_t index, \
-                                         T *value, T *first, T *second, T pushed)
+#define ONE(rule, suffix, T)                                                                  \
+    PS_DEVICE void one_##rule##_##suffix(const STEP_##suffix *step, uint64_t index, T *value, \
+                                         T *first, T *second, T pushed)
 
 #define ONE_SIMPLE(rule, call, suffix, T)    \
     ONE(rule, suffix, T)                     \
@@ -73,7 +73,7 @@
     ONES_##wholes(rule, states, suffix, T)
 #define FLOAT_ONES(suffix, T, f) PS_RULE_TABLE(FLOAT_ONE, suffix, T)
 #define SIGNED_ONES(suffix, T, U, least, greatest) PS_RULE_TABLE(WHOLE_ONE, suffix, T)
-#define UNSIGNED_ONES(suffix, T, greatest) PS_RULE_TABLE(WHOLE_ONE, suffix, T)
+#define UNSIGNED_ONES(suffix, T, twin, TWIN, greatest) PS_RULE_TABLE(WHOLE_ONE, suffix, T)
 PS_FLOAT_TABLE(FLOAT_ONES)
 PS_SIGNED_TABLE(SIGNED_ONES)
 PS_UNSIGNED_TABLE(UNSIGNED_ONES)
@@ -106,7 +106,7 @@ PS_DTYPE_TABLE(ONE_ADD)
 PS_SIGNED_TABLE(ONE_SIGNED)
 #undef ONE_SIGNED
 
-#define ONE_UNSIGNED(suffix, T, greatest)                         \
+#define ONE_UNSIGNED(suffix, T, twin, TWIN, greatest)             \
     ONE(sgd, suffix, T)                                           \
     {                                                             \
         (void)first, (void)second;                                \
@@ -131,50 +131,50 @@ PS_UNSIGNED_TABLE(ONE_UNSIGNED)
 #define AT_ONCE_IN_TABLE(states_, T) (sizeof(T) == 4 && (states_) < 2 ? 2 : 1)
 
 /* `n` packs (a constant) and one element of a run, in place: pack i, i + stride and so on. */
-#define UPDATE(TAG, rule, states_, suffix, T)                                                    \
-    PS_DEVICE void packs_##rule##_##suffix(                                                      \
-        const struct STEP_##suffix *step, const struct ps_cuda_run *run, uint64_t i,             \
-        uint64_t stride, unsigned n, const struct pack_##suffix *gradient)                       \
-    {                                                                                            \
-        struct pack_##suffix value[AT_ONCE_MAX], first[AT_ONCE_MAX], second[AT_ONCE_MAX];        \
-        PS_UNROLL                                                                                \
-        for (unsigned j = 0; j < n; j++) {                                                       \
-            const uint64_t at = i + j * stride;                                                  \
-            value[j] = load_##suffix(run->values, at);                                           \
-            first[j] = states_ > 0 ? load_##suffix(run->states[0], at) : value[j];               \
-            second[j] = states_ > 1 ? load_##suffix(run->states[1], at) : value[j];              \
-        }                                                                                        \
-        PS_UNROLL                                                                                \
-        for (unsigned j = 0; j < n; j++) {                                                       \
-            PS_UNROLL                                                                            \
-            for (unsigned k = 0; k < PACK(T); k++)                                               \
-                one_##rule##_##suffix(step, run->first + (i + j * stride) * PACK(T) + k,         \
-                                      &value[j].element[k], &first[j].element[k],                \
-                                      &second[j].element[k], gradient[j].element[k]);            \
-        }                                                                                        \
-        PS_UNROLL                                                                                \
-        for (unsigned j = 0; j < n; j++) {                                                       \
-            store_##suffix(run->values, i + j * stride, value[j]);                               \
-            if (states_ > 0)                                                                     \
-                store_##suffix(run->states[0], i + j * stride, first[j]);                        \
-            if (states_ > 1)                                                                     \
-                store_##suffix(run->states[1], i + j * stride, second[j]);                       \
-        }                                                                                        \
-    }                                                                                            \
-    PS_DEVICE void element_##rule##_##suffix(                                                    \
-        const struct STEP_##suffix *step, const struct ps_cuda_run *run, uint64_t i, T gradient) \
-    {                                                                                            \
-        T none = 0;                                                                              \
-        T *value = (T *)run->values + i;                                                         \
-        T *first = states_ > 0 ? (T *)run->states[0] + i : &none;                                \
-        T *second = states_ > 1 ? (T *)run->states[1] + i : &none;                               \
-        one_##rule##_##suffix(step, run->first + i, value, first, second, gradient);             \
+#define UPDATE(TAG, rule, states_, suffix, T)                                                  \
+    PS_DEVICE void packs_##rule##_##suffix(                                                    \
+        const STEP_##suffix *step, const struct ps_cuda_run *run, uint64_t i, uint64_t stride, \
+        unsigned n, const struct pack_##suffix *gradient)                                      \
+    {                                                                                          \
+        struct pack_##suffix value[AT_ONCE_MAX], first[AT_ONCE_MAX], second[AT_ONCE_MAX];      \
+        PS_UNROLL                                                                              \
+        for (unsigned j = 0; j < n; j++) {                                                     \
+            const uint64_t at = i + j * stride;                                                \
+            value[j] = load_##suffix(run->values, at);                                         \
+            first[j] = states_ > 0 ? load_##suffix(run->states[0], at) : value[j];             \
+            second[j] = states_ > 1 ? load_##suffix(run->states[1], at) : value[j];            \
+        }                                                                                      \
+        PS_UNROLL                                                                              \
+        for (unsigned j = 0; j < n; j++) {                                                     \
+            PS_UNROLL                                                                          \
+            for (unsigned k = 0; k < PACK(T); k++)                                             \
+                one_##rule##_##suffix(step, run->first + (i + j * stride) * PACK(T) + k,       \
+                                      &value[j].element[k], &first[j].element[k],              \
+                                      &second[j].element[k], gradient[j].element[k]);          \
+        }                                                                                      \
+        PS_UNROLL                                                                              \
+        for (unsigned j = 0; j < n; j++) {                                                     \
+            store_##suffix(run->values, i + j * stride, value[j]);                             \
+            if (states_ > 0)                                                                   \
+                store_##suffix(run->states[0], i + j * stride, first[j]);                      \
+            if (states_ > 1)                                                                   \
+                store_##suffix(run->states[1], i + j * stride, second[j]);                     \
+        }                                                                                      \
+    }                                                                                          \
+    PS_DEVICE void element_##rule##_##suffix(                                                  \
+        const STEP_##suffix *step, const struct ps_cuda_run *run, uint64_t i, T gradient)      \
+    {                                                                                          \
+        T none = 0;                                                                            \
+        T *value = (T *)run->values + i;                                                       \
+        T *first = states_ > 0 ? (T *)run->states[0] + i : &none;                              \
+        T *second = states_ > 1 ? (T *)run->states[1] + i : &none;                             \
+        one_##rule##_##suffix(step, run->first + i, value, first, second, gradient);           \
     }
 
 /* What one thread does of a run with a native gradient: `n` packs at once (a constant), then one by
  * one, and perhaps an element of the tail. The span is in packs. */
 #define SPAN(TAG, rule, states_, suffix, T)                                            \
-    PS_DEVICE void native_##rule##_##suffix(const struct STEP_##suffix *step,          \
+    PS_DEVICE void native_##rule##_##suffix(const STEP_##suffix *step,                 \
                                             const struct ps_cuda_run *run, uint64_t i, \
                                             uint64_t stride, unsigned n)               \
     {                                                                                  \
@@ -184,7 +184,7 @@ PS_UNSIGNED_TABLE(ONE_UNSIGNED)
             gradient[j] = load_##suffix(run->gradient.elements, i + j * stride);       \
         packs_##rule##_##suffix(step, run, i, stride, n, gradient);                    \
     }                                                                                  \
-    PS_DEVICE void span_##rule##_##suffix(const struct STEP_##suffix *step,            \
+    PS_DEVICE void span_##rule##_##suffix(const STEP_##suffix *step,                   \
                                           const struct ps_cuda_run *run,               \
                                           const struct ps_span &span, unsigned n)      \
     {                                                                                  \
@@ -201,9 +201,8 @@ PS_UNSIGNED_TABLE(ONE_UNSIGNED)
 /* The same with any encoding. The span is in pairs, and `n` divides a pair's packs; or in packs. A
  * TOP_K that leaves alone what it does not name goes by its list. */
 #define ENCODED_SPAN(TAG, rule, states_, suffix, T)                                             \
-    PS_DEVICE void names_##rule##_##suffix(const struct STEP_##suffix *step,                    \
-                                           const struct ps_cuda_run *run,                       \
-                                           const struct ps_span &span)                          \
+    PS_DEVICE void names_##rule##_##suffix(                                                     \
+        const STEP_##suffix *step, const struct ps_cuda_run *run, const struct ps_span &span)   \
     {                                                                                           \
         const struct ps_cuda_gradient *gradient = &run->gradient;                               \
         uint64_t at = listed_from(gradient, run->first + span.begin) + span.thread;             \
@@ -215,8 +214,8 @@ PS_UNSIGNED_TABLE(ONE_UNSIGNED)
         }                                                                                       \
     }                                                                                           \
     PS_DEVICE void encoded_span_##rule##_##suffix(                                              \
-        const struct STEP_##suffix *step, const struct ps_cuda_run *run,                        \
-        const struct ps_span &span, unsigned n, bool pairs)                                     \
+        const STEP_##suffix *step, const struct ps_cuda_run *run, const struct ps_span &span,   \
+        unsigned n, bool pairs)                                                                 \
     {                                                                                           \
         if (leaves_unnamed(&run->gradient)) {                                                   \
             names_##rule##_##suffix(step, run, span);                                           \

@@ -2,13 +2,6 @@
  * and does it alone. */
 #include "optimizer/cuda/rules.cuh"
 
-#define STEP_IN_ENTRY_i32 whole
-#define STEP_IN_ENTRY_u32 whole
-#define STEP_IN_ENTRY_i64 whole
-#define STEP_IN_ENTRY_u64 whole
-#define STEP_IN_ENTRY_f32 f32
-#define STEP_IN_ENTRY_f64 f64
-
 /* A native gradient in packs, any other one in pairs. A double has no registers to spare for that:
  * packs, native or not. */
 #define FLOAT_CHUNK(rule, states_, suffix, T)                                               \
@@ -45,7 +38,7 @@ PS_DEVICE void fetch_entry(const struct ps_cuda_entry *from, struct ps_cuda_entr
             const struct ps_cuda_chunk chunk = chunks[i];                              \
             fetch_entry(&entries[chunk.entry], &entry);                                \
             const struct ps_cuda_run run = entry.run;                                  \
-            struct STEP_##suffix step = entry.step.STEP_IN_ENTRY_##suffix;             \
+            STEP_##suffix step = step_of_##suffix(&entry);                             \
             if (admit(entry.verdict, &step)) {                                         \
                 CHUNK(rule, states_, suffix, T)                                        \
             }                                                                          \
@@ -58,12 +51,17 @@ PS_DEVICE void fetch_entry(const struct ps_cuda_entry *from, struct ps_cuda_entr
     TABLE_KERNEL(KERNEL_##suffix, FLOAT_CHUNK, rule, states_, suffix, T)
 #define WHOLE_TABLE_KERNEL(TAG, rule, states_, suffix, T) \
     TABLE_KERNEL(PS_WIDE_KERNEL, WHOLE_CHUNK, rule, states_, suffix, T)
-PS_FLOAT_RULES(FLOAT_TABLE_KERNEL, f32, float)
-PS_FLOAT_RULES(FLOAT_TABLE_KERNEL, f64, double)
-PS_WHOLE_RULES(WHOLE_TABLE_KERNEL, i32, int32_t)
-PS_WHOLE_RULES(WHOLE_TABLE_KERNEL, u32, uint32_t)
-PS_WHOLE_RULES(WHOLE_TABLE_KERNEL, i64, int64_t)
-PS_WHOLE_RULES(WHOLE_TABLE_KERNEL, u64, uint64_t)
+#define FLOAT_TABLE_KERNELS(suffix, T, f) PS_FLOAT_RULES(FLOAT_TABLE_KERNEL, suffix, T)
+#define SIGNED_TABLE_KERNELS(suffix, T, U, least, greatest) \
+    PS_WHOLE_RULES(WHOLE_TABLE_KERNEL, suffix, T)
+#define UNSIGNED_TABLE_KERNELS(suffix, T, twin, TWIN, greatest) \
+    PS_WHOLE_RULES(WHOLE_TABLE_KERNEL, suffix, T)
+PS_FLOAT_TABLE(FLOAT_TABLE_KERNELS)
+PS_SIGNED_TABLE(SIGNED_TABLE_KERNELS)
+PS_UNSIGNED_TABLE(UNSIGNED_TABLE_KERNELS)
+#undef FLOAT_TABLE_KERNELS
+#undef SIGNED_TABLE_KERNELS
+#undef UNSIGNED_TABLE_KERNELS
 #undef FLOAT_TABLE_KERNEL
 #undef WHOLE_TABLE_KERNEL
 #undef TABLE_KERNEL
@@ -83,18 +81,24 @@ PS_WHOLE_RULES(WHOLE_TABLE_KERNEL, u64, uint64_t)
         }                                                                                \
         PS_NO_SUCH("a rule that the type does not have");                                \
     }
-TABLE(PS_FLOAT_RULES, f32, float)
-TABLE(PS_FLOAT_RULES, f64, double)
-TABLE(PS_WHOLE_RULES, i32, int32_t)
-TABLE(PS_WHOLE_RULES, u32, uint32_t)
-TABLE(PS_WHOLE_RULES, i64, int64_t)
-TABLE(PS_WHOLE_RULES, u64, uint64_t)
+#define FLOAT_CHOICE(suffix, T, f) TABLE(PS_FLOAT_RULES, suffix, T)
+#define SIGNED_CHOICE(suffix, T, U, least, greatest) TABLE(PS_WHOLE_RULES, suffix, T)
+#define UNSIGNED_CHOICE(suffix, T, twin, TWIN, greatest) TABLE(PS_WHOLE_RULES, suffix, T)
+PS_FLOAT_TABLE(FLOAT_CHOICE)
+PS_SIGNED_TABLE(SIGNED_CHOICE)
+PS_UNSIGNED_TABLE(UNSIGNED_CHOICE)
+#undef FLOAT_CHOICE
+#undef SIGNED_CHOICE
+#undef UNSIGNED_CHOICE
 #undef TABLE
 #undef LAUNCH_TABLE
 
+/* As ps_dtype_is_float, which is C and not to be called from here. */
 static bool is_float(enum ps_dtype dtype)
 {
-    return dtype == PS_F32 || dtype == PS_F64;
+#define IS_FLOAT(suffix, T, f) dtype == PS_DTYPE_##suffix ||
+    return PS_FLOAT_TABLE(IS_FLOAT) false;
+#undef IS_FLOAT
 }
 
 int ps_cuda_launch_table(const struct ps_cuda_table *table, void *stream)

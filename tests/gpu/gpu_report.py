@@ -12,14 +12,17 @@ import json
 import os
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import optimizer_rules  # noqa: E402
+
 LEAST_BYTES = 64_000_000   # a parameter of less is not judged by bandwidth
 COPY_SHARE = 0.90
 RING_SHARE = 0.90
 SMALL_SHARE = 0.50
 NOISE_MAX = 0.02
-FLOAT_RULES = ("sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adadelta", "adam", "adamw",
-               "ftrl", "assign", "add", "max", "min")
-WHOLE_RULES = ("sgd", "assign", "add", "max", "min")
+RULES = optimizer_rules.read_rules()
+FLOAT_RULES = [name for name, _, floats, _ in RULES if floats != "NONE"]
+WHOLE_RULES = [name for name, _, _, wholes in RULES if wholes != "NONE"]
 PAIRS = [(rule, type_) for type_ in ("f32", "f64") for rule in FLOAT_RULES] + \
         [(rule, type_) for type_ in ("i32", "u32", "i64", "u64") for rule in WHOLE_RULES]
 CHECKS = ("kernels", "large", "device", "memcheck", "racecheck", "initcheck", "synccheck")

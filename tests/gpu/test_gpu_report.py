@@ -11,8 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import gpu_report as report  # noqa: E402
 
 GIBIBYTE = 1 << 30
-STATES = {"sgd": 0, "assign": 0, "add": 0, "max": 0, "min": 0, "momentum": 1, "nesterov": 1,
-          "adagrad": 1, "rmsprop": 1, "adadelta": 2, "adam": 2, "adamw": 2, "ftrl": 2}
+STATES = {name: states for name, states, _, _ in report.RULES}
 
 
 def rule_row(rule, type_, share, size=GIBIBYTE, encoding="native", more=0):

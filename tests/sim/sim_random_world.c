@@ -121,14 +121,14 @@ static void choose_config(struct life *life, size_t i)
     parameter->dtype = sim_chance(world, 500) ? PS_F32 : PS_F64;
     switch (sim_between(world, 0, 3)) {
     case 0:
-        config.sgd.momentum = 0.5;
+        ps_optimizer_config_set(&config, "momentum", 0.5);
         break;
     case 1:
-        config.optimizer = PS_CONFIG_ADAM;
+        (void)ps_optimizer_config_choose(&config, "adam");
         config.learning_rate = 0.125;
         break;
     case 2:
-        config.optimizer = PS_CONFIG_ADD;
+        (void)ps_optimizer_config_choose(&config, "add");
         parameter->dtype = PS_I64;
         break;
     default:

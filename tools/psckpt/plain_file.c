@@ -92,13 +92,12 @@ static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parame
 enum ps_status plain_file_npy(const struct plain_target *target, const char *name,
                               const struct ps_checkpoint_parameter *row, struct ps_error *error)
 {
-    static const char *const codes[PS_DTYPE_COUNT] = {
-        [PS_I32] = "<i4", [PS_U32] = "<u4", [PS_I64] = "<i8",
-        [PS_U64] = "<u8", [PS_F32] = "<f4", [PS_F64] = "<f8"};
+    /* NumPy says the same as our names with bytes in the place of bits: "<i4" is our i32. */
+    char kind = ps_dtype_name(row->dtype)[0];
     char dictionary[128];
     int length = snprintf(dictionary, sizeof dictionary,
-                          "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRIu64 ",), }",
-                          codes[row->dtype], row->count);
+                          "{'descr': '<%c%zu', 'fortran_order': False, 'shape': (%" PRIu64 ",), }",
+                          kind, ps_dtype_size(row->dtype), row->count);
     /* Ten bytes stand before the dictionary; spaces and a newline fill up to a multiple of 64. */
     size_t filled = (10 + (size_t)length + 1 + 63) / 64 * 64 - 10;
     struct ps_buffer head;

@@ -1,7 +1,13 @@
+<<<<<<< HEAD
 /* Translates the message's numbers into the optimizer's. The two enums of rules differ on purpose:
  * the message keeps the old system's names, the optimizer has one rule per arithmetic. Numbers are
  * taken over as they are; whether they are possible is asked once, behind it, of the settings
  * (ps_optimizer_settings_check), where a journal's or a checkpoint's settings are asked, too. */
+=======
+/* Translates the message's numbers into the optimizer's. Optimizer and rule have the same name, but
+ * for SGD: the message keeps the old system's one optimizer with a momentum, and the rules are one
+ * per arithmetic. */
+>>>>>>> w-addpages
 #include "server/core/update/parameter_settings.h"
 
 #include "base/assert.h"
@@ -9,20 +15,14 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static enum ps_status take_rule(const struct ps_optimizer_config *config,
                                 struct ps_optimizer_settings *settings, struct ps_error *error);
-static void take_sgd(const struct ps_optimizer_config *config,
-                     struct ps_optimizer_settings *settings);
-static void take_adagrad(const struct ps_optimizer_config *config,
-                         struct ps_optimizer_settings *settings);
-static void take_adam(const struct ps_optimizer_config *config,
-                      struct ps_optimizer_settings *settings);
-static void take_adamw(const struct ps_optimizer_config *config,
-                       struct ps_optimizer_settings *settings);
-static void take_ftrl(const struct ps_optimizer_config *config,
-                      struct ps_optimizer_settings *settings);
+static enum ps_status take_number(const struct ps_config_number *number, const char *optimizer,
+                                  struct ps_optimizer_settings *settings, struct ps_error *error);
 static enum ps_status take_choices(const struct ps_optimizer_config *config,
                                    struct ps_optimizer_settings *settings, struct ps_error *error);
 static enum ps_status take_learning_rate(const struct ps_optimizer_config *config,
@@ -71,46 +71,18 @@ static enum ps_status take_rule(const struct ps_optimizer_config *config,
                                 struct ps_optimizer_settings *settings, struct ps_error *error)
 {
     settings->l2 = config->l2;
-    switch (config->optimizer) {
-    case PS_CONFIG_SGD:
-        take_sgd(config, settings);
-        return PS_OK;
-    case PS_CONFIG_ADADELTA:
-        settings->rule = PS_RULE_ADADELTA;
-        settings->epsilon = config->adadelta.epsilon;
-        settings->decay = config->adadelta.decay;
-        settings->rho = config->adadelta.rho;
-        return PS_OK;
-    case PS_CONFIG_ADAGRAD:
-        take_adagrad(config, settings);
-        return PS_OK;
-    case PS_CONFIG_ADAM:
-        take_adam(config, settings);
-        return PS_OK;
-    case PS_CONFIG_ADAMW:
-        take_adamw(config, settings);
-        return PS_OK;
-    case PS_CONFIG_RMSPROP:
-        settings->rule = PS_RULE_RMSPROP;
-        settings->rho = config->rmsprop.rho;
-        settings->epsilon = config->rmsprop.epsilon;
-        return PS_OK;
-    case PS_CONFIG_FTRL:
-        take_ftrl(config, settings);
-        return PS_OK;
-    case PS_CONFIG_ASSIGN:
-        settings->rule = PS_RULE_ASSIGN;
-        return PS_OK;
-    case PS_CONFIG_ADD:
-        settings->rule = PS_RULE_ADD;
-        return PS_OK;
-    case PS_CONFIG_MAX:
-        settings->rule = PS_RULE_MAX;
-        return PS_OK;
-    case PS_CONFIG_MIN:
-        settings->rule = PS_RULE_MIN;
-        return PS_OK;
+    if (!ps_rule_from_name(config->optimizer, &settings->rule))
+        return ps_fail(error, PS_ERR_BAD_INPUT, "config: there is no optimizer %s",
+                       config->optimizer);
+    bool nesterov = false;
+    for (uint32_t i = 0; i < config->number_count; i++) {
+        const struct ps_config_number *number = &config->numbers[i];
+        if (strcmp(number->name, "nesterov") == 0)
+            nesterov = number->value != 0;
+        else
+            PS_TRY(take_number(number, config->optimizer, settings, error));
     }
+<<<<<<< HEAD
     return ps_fail(error, PS_ERR_BAD_INPUT, "config: there is no optimizer %d",
                    (int)config->optimizer);
 }
@@ -122,11 +94,16 @@ static void take_sgd(const struct ps_optimizer_config *config,
 {
     settings->rule = config->sgd.momentum != 0 ? PS_RULE_MOMENTUM : PS_RULE_SGD;
     if (config->sgd.nesterov)
+=======
+    if (settings->rule == PS_RULE_SGD && settings->momentum != 0)
+        settings->rule = PS_RULE_MOMENTUM;
+    if (nesterov)
+>>>>>>> w-addpages
         settings->rule = PS_RULE_NESTEROV;
-    settings->momentum = config->sgd.momentum;
-    settings->decay = config->sgd.decay;
+    return PS_OK;
 }
 
+<<<<<<< HEAD
 /* With the two choices by which the reference differs from the paper (Duchi, Hazan and Singer,
  * 2011): the sign of its step, and where epsilon stands. */
 static void take_adagrad(const struct ps_optimizer_config *config,
@@ -174,6 +151,21 @@ static void take_ftrl(const struct ps_optimizer_config *config,
     settings->ftrl_l2 = config->ftrl.l2;
     settings->ftrl_beta = config->ftrl.beta;
     settings->initial_accumulator = config->ftrl.initial_accumulator;
+=======
+/* Two optimizers give one name to different things, as FTRL's own l2 and everybody's: the settings'
+ * `ftrl_l2` goes before their `l2`. AdamW calls its decay as PyTorch does. */
+static enum ps_status take_number(const struct ps_config_number *number, const char *optimizer,
+                                  struct ps_optimizer_settings *settings, struct ps_error *error)
+{
+    char own[2 * PS_CONFIG_NAME_BYTES_MAX];
+    const char *name = strcmp(number->name, "weight_decay") == 0 ? "decay" : number->name;
+    (void)snprintf(own, sizeof own, "%s_%s", optimizer, name);
+    if (ps_optimizer_settings_set(settings, own, number->value) ||
+        ps_optimizer_settings_set(settings, name, number->value))
+        return PS_OK;
+    return ps_fail(error, PS_ERR_BAD_INPUT, "config: %s has a number %s, which no rule knows",
+                   optimizer, number->name);
+>>>>>>> w-addpages
 }
 
 /* Enums come over the wire as numbers. Each is checked before the cast, with a text of its own that

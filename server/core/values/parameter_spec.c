@@ -83,11 +83,5 @@ enum ps_dtype ps_parameter_spec_gradient(const struct ps_parameter_spec *spec)
 {
     PS_ASSERT(spec->dtype < PS_DTYPE_COUNT);
     bool own_type = spec->settings.rule != PS_RULE_SGD || spec->settings.gradient_unsigned;
-    if (own_type)
-        return spec->dtype;
-    if (spec->dtype == PS_U32)
-        return PS_I32;
-    if (spec->dtype == PS_U64)
-        return PS_I64;
-    return spec->dtype;
+    return own_type ? spec->dtype : ps_dtype_signed_twin(spec->dtype);
 }

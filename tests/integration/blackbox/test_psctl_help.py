@@ -1,13 +1,25 @@
 """What psctl says of itself, and what bash makes of its completion."""
 
+import os
+import re
 import subprocess
 import unittest
 
 from blackbox import program, run
+from cluster import REPOSITORY
 
 USAGE = 64
-COMMANDS = ["status", "members", "health", "params", "get", "checkpoint", "drain", "help",
-            "version", "completion"]
+TABLE = os.path.join(REPOSITORY, "tools", "psctl", "psctl_commands.h")
+
+
+def commands_of_the_table():
+    """The rows of PSCTL_TABLE, and the commands that psctl answers itself."""
+    with open(TABLE, encoding="utf-8") as file:
+        rows = re.findall(r"^    X\(([a-z_]+)\)", file.read(), re.M)
+    return rows + ["help", "version", "completion"]
+
+
+COMMANDS = commands_of_the_table()
 
 
 class Help(unittest.TestCase):

@@ -1,5 +1,7 @@
 /* base/dtype.c: the six element types. */
 #include "base/dtype.h"
+
+#include "base/attributes.h"
 #include "run_suite.h"
 
 #include <check.h>
@@ -58,6 +60,19 @@ START_TEST(other_labels_are_not)
 }
 END_TEST
 
+START_TEST(an_unsigned_type_has_a_signed_twin_and_others_are_their_own)
+{
+    ck_assert_int_eq(ps_dtype_signed_twin(PS_U32), PS_I32);
+    ck_assert_int_eq(ps_dtype_signed_twin(PS_U64), PS_I64);
+    for (enum ps_dtype dtype = 0; dtype < PS_DTYPE_COUNT; dtype++) {
+        enum ps_dtype twin = ps_dtype_signed_twin(dtype);
+        ck_assert_int_eq(twin != dtype, ps_dtype_is_unsigned(dtype));
+        ck_assert_uint_eq(ps_dtype_size(twin), ps_dtype_size(dtype));
+        ck_assert(!ps_dtype_is_unsigned(twin));
+    }
+}
+END_TEST
+
 START_TEST(seventh_type_is_a_bug)
 {
     (void)ps_dtype_size(PS_DTYPE_COUNT);
@@ -68,10 +83,11 @@ int main(void)
 {
     Suite *suite = suite_create("dtype");
     TCase *tests = tcase_create("dtype");
-    tcase_add_loop_test(tests, numbers_on_the_wire_never_change, 0, 6);
-    tcase_add_loop_test(tests, sizes_and_names_are_those_of_the_table, 0, 6);
-    tcase_add_loop_test(tests, labels_are_found, 0, 6);
+    tcase_add_loop_test(tests, numbers_on_the_wire_never_change, 0, PS_ARRAY_COUNT(samples));
+    tcase_add_loop_test(tests, sizes_and_names_are_those_of_the_table, 0, PS_ARRAY_COUNT(samples));
+    tcase_add_loop_test(tests, labels_are_found, 0, PS_ARRAY_COUNT(samples));
     tcase_add_test(tests, other_labels_are_not);
+    tcase_add_test(tests, an_unsigned_type_has_a_signed_twin_and_others_are_their_own);
     tcase_add_test_raise_signal(tests, seventh_type_is_a_bug, SIGABRT);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -61,7 +61,7 @@ void early_begin_with(bool journals, uint64_t staging_bytes, enum ps_dtype dtype
 
 void early_begin(bool journals)
 {
-    early_begin_with(journals, 0, PS_F32, config_of(PS_CONFIG_ADAM, 0.1));
+    early_begin_with(journals, 0, PS_F32, config_of("adam", 0.1));
 }
 
 void early_end(void)

@@ -12,7 +12,7 @@
 
 /* One parameter of one kind. */
 struct kind {
-    enum ps_config_optimizer optimizer;
+    const char *optimizer; /* in the .proto, in lower case */
     enum ps_dtype dtype;
     bool stochastic;
 };

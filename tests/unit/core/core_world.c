@@ -134,11 +134,11 @@ struct ps_bytes config_bytes(const struct ps_optimizer_config *config)
     return (struct ps_bytes){bytes, size};
 }
 
-struct ps_bytes config_of(enum ps_config_optimizer optimizer, double rate)
+struct ps_bytes config_of(const char *optimizer, double rate)
 {
     struct ps_optimizer_config config;
     ps_optimizer_config_defaults(&config);
-    config.optimizer = optimizer;
+    ck_assert(ps_optimizer_config_choose(&config, optimizer));
     config.learning_rate = rate;
     return config_bytes(&config);
 }

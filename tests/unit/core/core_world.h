@@ -50,7 +50,7 @@ struct ps_bytes text(const char *letters);
 /* A serialized configuration, valid until the next call. */
 struct ps_bytes config_bytes(const struct ps_optimizer_config *config);
 /* Rule `optimizer` with learning rate `rate` and defaults else. */
-struct ps_bytes config_of(enum ps_config_optimizer optimizer, double rate);
+struct ps_bytes config_of(const char *optimizer, double rate);
 
 enum ps_status world_init_param(struct core_world *world, const char *name, enum ps_dtype dtype,
                                 const void *content, size_t size, struct ps_bytes config);

@@ -94,7 +94,7 @@ static void live(void)
     const struct ps_init_request init = {.name = text("w"),
                                          .dtype = PS_F32,
                                          .content = ps_view_of(&piece),
-                                         .config = config_of(PS_CONFIG_ADD, 1),
+                                         .config = config_of("add", 1),
                                          .request = request_id(0, 254)};
     const struct ps_finish_request finish = {.request = request_id(0, 255)};
     if (disk_recover(&world, disk, 1, &writer, &loaded) != PS_OK)
@@ -261,8 +261,7 @@ START_TEST(p4_whatever_a_former_owner_writes_is_never_read_as_current)
     disk_journal_world_init(&former, 1);
     ck_assert_int_eq(disk_recover(&former, disk, 1, &writers[0], &loaded), PS_OK);
     ck_assert_int_eq(
-        world_init_param(&former, "w", PS_F32, zeros, sizeof zeros, config_of(PS_CONFIG_ADD, 1)),
-        PS_OK);
+        world_init_param(&former, "w", PS_F32, zeros, sizeof zeros, config_of("add", 1)), PS_OK);
     ck_assert_int_eq(world_finish(&former), PS_OK);
     disk_save(&former, disk, NULL);
     go_on(&former, writers[0], &random);

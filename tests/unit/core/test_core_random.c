@@ -91,7 +91,7 @@ static void try_init(void)
     uint32_t value = (uint32_t)below(1000);
     size_t size = fill_numbers(count, value);
     enum ps_status status =
-        world_init_param(&world, name_of(i), PS_U32, numbers, size, config_of(PS_CONFIG_ADD, 1));
+        world_init_param(&world, name_of(i), PS_U32, numbers, size, config_of("add", 1));
     EXPECT(status == (model.ready ? PS_ERR_EXISTS : PS_OK));
     if (status == PS_OK)
         model.parameters[i] = (struct model_parameter){.count = count, .value = value};

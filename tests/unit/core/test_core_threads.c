@@ -65,7 +65,7 @@ static void init_sum(const char *name, size_t count)
     struct ps_init_request request = {.name = text(name),
                                       .dtype = PS_F32,
                                       .content = ps_view_of(&piece),
-                                      .config = config_of(PS_CONFIG_ADD, 1)};
+                                      .config = config_of("add", 1)};
     ck_assert_int_eq(ps_service_init(service, &request, NULL, NULL), PS_OK);
     free(zeros);
 }

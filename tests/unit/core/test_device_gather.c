@@ -35,12 +35,10 @@ static void init(size_t many)
         char name[24];
         (void)snprintf(name, sizeof name, "%zu", i);
         ck_assert_int_eq(
-            world_init_param(&world, name, PS_F32, zeros, COUNT * 4, config_of(PS_CONFIG_ADAM, 1)),
-            PS_OK);
+            world_init_param(&world, name, PS_F32, zeros, COUNT * 4, config_of("adam", 1)), PS_OK);
     }
     ck_assert_int_eq(
-        world_init_param(&world, "large", PS_F32, zeros, sizeof zeros, config_of(PS_CONFIG_SGD, 1)),
-        PS_OK);
+        world_init_param(&world, "large", PS_F32, zeros, sizeof zeros, config_of("sgd", 1)), PS_OK);
     ck_assert_int_eq(world_finish(&world), PS_OK);
 }
 
@@ -121,9 +119,9 @@ START_TEST(pushes_of_one_parameter_keep_their_order)
     core_device_world(&host, NULL, 1, false, 0);
     ps_service_begin_empty(host.service);
     for (size_t i = 0; i < 2; i++) {
-        ck_assert_int_eq(world_init_param(worlds[i], "order", PS_F32, zeros, sizeof zeros,
-                                          config_of(PS_CONFIG_ADAM, 1)),
-                         PS_OK);
+        ck_assert_int_eq(
+            world_init_param(worlds[i], "order", PS_F32, zeros, sizeof zeros, config_of("adam", 1)),
+            PS_OK);
         ck_assert_int_eq(world_finish(worlds[i]), PS_OK);
         push_mixed(worlds[i]);
     }

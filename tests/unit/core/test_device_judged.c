@@ -24,7 +24,7 @@ static void begin(const char *fail, int32_t nonfinite, double clip_norm)
     struct core_world *worlds[] = {&resident, &host};
     struct ps_optimizer_config config;
     ps_optimizer_config_defaults(&config);
-    config.optimizer = PS_CONFIG_ADAM;
+    (void)ps_optimizer_config_choose(&config, "adam");
     config.nonfinite = nonfinite;
     config.clip_norm = clip_norm;
     disk = memory_files_create(1);
@@ -208,9 +208,9 @@ START_TEST(a_full_journal_refuses_before_the_device_changes_anything)
     world_init_with(&resident, &options);
     world_own(&resident, 1);
     ps_service_begin_empty(resident.service);
-    ck_assert_int_eq(world_init_param(&resident, "p", PS_F32, values, sizeof values,
-                                      config_of(PS_CONFIG_SGD, 1)),
-                     PS_OK);
+    ck_assert_int_eq(
+        world_init_param(&resident, "p", PS_F32, values, sizeof values, config_of("sgd", 1)),
+        PS_OK);
     ck_assert_int_eq(world_finish(&resident), PS_OK);
     enum ps_status status = PS_OK;
     uint64_t sequence = 0;

@@ -24,9 +24,9 @@ static void end(void)
 static void init_small(void)
 {
     static float zeros[SMALL];
-    ck_assert_int_eq(world_init_param(&resident, "small", PS_F32, zeros, sizeof zeros,
-                                      config_of(PS_CONFIG_ADAM, 1)),
-                     PS_OK);
+    ck_assert_int_eq(
+        world_init_param(&resident, "small", PS_F32, zeros, sizeof zeros, config_of("adam", 1)),
+        PS_OK);
     ck_assert_int_eq(world_finish(&resident), PS_OK);
 }
 
@@ -114,7 +114,7 @@ static void init_large(void)
     for (size_t i = 0; i < LARGE; i++)
         large_values[i] = (float)(i % 977) / 8;
     ck_assert_int_eq(world_init_param(&resident, "large", PS_F32, large_values, sizeof large_values,
-                                      config_of(PS_CONFIG_SGD, 1)),
+                                      config_of("sgd", 1)),
                      PS_OK);
     ck_assert_int_eq(world_finish(&resident), PS_OK);
 }
@@ -370,7 +370,7 @@ START_TEST(a_delta_is_that_of_the_host)
     ps_service_begin_empty(host.service);
     init_large();
     ck_assert_int_eq(world_init_param(&host, "large", PS_F32, large_values, sizeof large_values,
-                                      config_of(PS_CONFIG_SGD, 1)),
+                                      config_of("sgd", 1)),
                      PS_OK);
     ck_assert_int_eq(world_finish(&host), PS_OK);
     for (size_t i = 0; i < 2; i++) {

@@ -168,7 +168,7 @@ START_TEST(a_state_moves_between_device_and_host_with_the_same_bits)
 }
 END_TEST
 
-static const struct kind adam = {PS_CONFIG_ADAM, PS_F32, false};
+static const struct kind adam = {"adam", PS_F32, false};
 
 START_TEST(a_reply_waits_for_the_device_and_so_does_that_to_a_repeat)
 {
@@ -196,12 +196,12 @@ START_TEST(what_has_no_room_on_the_device_lives_on_the_host)
     static const float small[4] = {1, 2, 3, 4};
     begin(256 << 10, NULL, 0);
 
-    ck_assert_int_eq(world_init_param(&resident, "large", PS_F32, large, sizeof large,
-                                      config_of(PS_CONFIG_ADAM, 1)),
-                     PS_OK);
-    ck_assert_int_eq(world_init_param(&resident, "small", PS_F32, small, sizeof small,
-                                      config_of(PS_CONFIG_SGD, 1)),
-                     PS_OK);
+    ck_assert_int_eq(
+        world_init_param(&resident, "large", PS_F32, large, sizeof large, config_of("adam", 1)),
+        PS_OK);
+    ck_assert_int_eq(
+        world_init_param(&resident, "small", PS_F32, small, sizeof small, config_of("sgd", 1)),
+        PS_OK);
 
     ck_assert_uint_eq(core_device_stats(&device).parameter_count, 1);
     ck_assert_int_eq(world_finish(&resident), PS_OK);
@@ -218,9 +218,9 @@ START_TEST(what_has_room_nowhere_is_refused_with_both_reasons)
     static float large[100000];
     begin(256 << 10, NULL, 1 << 20);
 
-    ck_assert_int_eq(world_init_param(&resident, "large", PS_F32, large, sizeof large,
-                                      config_of(PS_CONFIG_ADAM, 1)),
-                     PS_ERR_BUSY);
+    ck_assert_int_eq(
+        world_init_param(&resident, "large", PS_F32, large, sizeof large, config_of("adam", 1)),
+        PS_ERR_BUSY);
 
     ck_assert_ptr_nonnull(strstr(resident.error.text, "memory limit: 1200000 bytes needed"));
     ck_assert_ptr_nonnull(strstr(resident.error.text, "device memory: "));
@@ -235,12 +235,12 @@ START_TEST(a_resident_counts_its_values_on_the_host)
     static float values[100000];
     begin(0, NULL, 500000);
 
-    ck_assert_int_eq(world_init_param(&resident, "a", PS_F32, values, sizeof values,
-                                      config_of(PS_CONFIG_ADAM, 1)),
-                     PS_OK);
-    ck_assert_int_eq(world_init_param(&resident, "b", PS_F32, values, sizeof values,
-                                      config_of(PS_CONFIG_ADAM, 1)),
-                     PS_ERR_BUSY);
+    ck_assert_int_eq(
+        world_init_param(&resident, "a", PS_F32, values, sizeof values, config_of("adam", 1)),
+        PS_OK);
+    ck_assert_int_eq(
+        world_init_param(&resident, "b", PS_F32, values, sizeof values, config_of("adam", 1)),
+        PS_ERR_BUSY);
 
     ck_assert_uint_eq(core_device_stats(&device).parameter_count, 1);
     end();
@@ -253,13 +253,13 @@ START_TEST(what_is_smaller_than_the_least_lives_on_the_host)
     begin(0, NULL, 0);
     device.store.min_bytes = sizeof values;
 
-    ck_assert_int_eq(world_init_param(&resident, "a", PS_F32, values, sizeof values - 4,
-                                      config_of(PS_CONFIG_ADAM, 1)),
-                     PS_OK);
+    ck_assert_int_eq(
+        world_init_param(&resident, "a", PS_F32, values, sizeof values - 4, config_of("adam", 1)),
+        PS_OK);
     ck_assert_uint_eq(core_device_stats(&device).parameter_count, 0);
-    ck_assert_int_eq(world_init_param(&resident, "b", PS_F32, values, sizeof values,
-                                      config_of(PS_CONFIG_ADAM, 1)),
-                     PS_OK);
+    ck_assert_int_eq(
+        world_init_param(&resident, "b", PS_F32, values, sizeof values, config_of("adam", 1)),
+        PS_OK);
     ck_assert_uint_eq(core_device_stats(&device).parameter_count, 1);
 
     end();
@@ -273,7 +273,7 @@ START_TEST(what_must_see_the_values_first_lives_on_the_host)
     struct ps_optimizer_config config;
     begin(0, NULL, 0);
     ps_optimizer_config_defaults(&config);
-    config.optimizer = PS_CONFIG_ADD;
+    (void)ps_optimizer_config_choose(&config, "add");
     config.add_overflow = 2;
     ck_assert_int_eq(
         world_init_param(&resident, "sum", PS_I32, most, sizeof most, config_bytes(&config)),
@@ -308,11 +308,10 @@ START_TEST(a_second_init_takes_the_place_of_the_first)
     begin(0, NULL, 0);
 
     ck_assert_int_eq(
-        world_init_param(&resident, "w", PS_F32, first, sizeof first, config_of(PS_CONFIG_SGD, 1)),
+        world_init_param(&resident, "w", PS_F32, first, sizeof first, config_of("sgd", 1)), PS_OK);
+    ck_assert_int_eq(
+        world_init_param(&resident, "w", PS_F32, second, sizeof second, config_of("sgd", 1)),
         PS_OK);
-    ck_assert_int_eq(world_init_param(&resident, "w", PS_F32, second, sizeof second,
-                                      config_of(PS_CONFIG_SGD, 1)),
-                     PS_OK);
     ck_assert_int_eq(world_finish(&resident), PS_OK);
 
     ck_assert_uint_eq(core_device_stats(&device).parameter_count, 1);
@@ -329,8 +328,8 @@ START_TEST(init_survives_any_refused_allocation)
     begin(0, NULL, 0);
     resident.heap.refuse_at = resident.heap.seen + _i;
 
-    enum ps_status status = world_init_param(&resident, "w", PS_F32, values, sizeof values,
-                                             config_of(PS_CONFIG_ADAM, 1));
+    enum ps_status status =
+        world_init_param(&resident, "w", PS_F32, values, sizeof values, config_of("adam", 1));
 
     resident.heap.refuse_at = -1;
     ck_assert(status == PS_OK || status == PS_ERR_NO_MEMORY);

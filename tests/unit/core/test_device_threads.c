@@ -50,7 +50,7 @@ static void begin(uint64_t slots, uint64_t budget)
         const struct ps_init_request request = {.name = text(large ? "large" : "small"),
                                                 .dtype = PS_F32,
                                                 .content = ps_view_of(&piece),
-                                                .config = config_of(PS_CONFIG_SGD, 1)};
+                                                .config = config_of("sgd", 1)};
         ck_assert_int_eq(ps_service_init(service, &request, NULL, NULL), PS_OK);
     }
     ck_assert_int_eq(ps_service_finish(service, NULL, &ticket, NULL), PS_OK);

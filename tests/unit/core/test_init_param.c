@@ -112,7 +112,7 @@ START_TEST(b24_a_combination_without_sense_is_refused_and_allocates_no_parameter
     int64_t live = world.heap.live;
 
     enum ps_status status =
-        world_init_param(&world, "w", PS_I64, two, sizeof two, config_of(PS_CONFIG_ADAM, 0.1));
+        world_init_param(&world, "w", PS_I64, two, sizeof two, config_of("adam", 0.1));
 
     ck_assert_int_eq(status, PS_ERR_BAD_INPUT);
     ck_assert_int_eq(world.heap.live, live);
@@ -236,7 +236,7 @@ START_TEST(the_memory_limit_counts_values_and_states)
     ck_assert_int_eq(world_init_param(&world, "w", PS_F32, two, sizeof two, no_config), PS_OK);
 
     enum ps_status status =
-        world_init_param(&world, "v", PS_F32, two, sizeof two, config_of(PS_CONFIG_ADAM, 0.1));
+        world_init_param(&world, "v", PS_F32, two, sizeof two, config_of("adam", 0.1));
 
     ck_assert_int_eq(status, PS_ERR_BUSY);
     ck_assert_str_eq(world.error.text, "memory limit: 24 bytes needed, 8 used, limit 30");
@@ -286,7 +286,7 @@ START_TEST(init_survives_any_refused_allocation)
     struct ps_status_reply reply;
     char uuid[37];
     world_init_empty(&world);
-    struct ps_bytes config = config_of(PS_CONFIG_ADAM, 0.1);
+    struct ps_bytes config = config_of("adam", 0.1);
     int64_t live = world.heap.live;
     enum ps_status status = PS_ERR_NO_MEMORY;
 
@@ -371,7 +371,7 @@ END_TEST
  * knows. */
 static struct ps_bytes long_config(uint8_t *bytes, size_t size)
 {
-    struct ps_bytes known = config_of(PS_CONFIG_SGD, 0.5);
+    struct ps_bytes known = config_of("sgd", 0.5);
     size_t left = size - known.size - 5;
     memset(bytes, 'c', size);
     memcpy(bytes, known.data, known.size);

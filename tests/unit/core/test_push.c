@@ -164,8 +164,8 @@ START_TEST(whole_numbers_take_no_encoding)
     struct core_world world;
     const int32_t numbers[] = {1, 2, 3, 4};
     world_init_empty(&world);
-    ck_assert_int_eq(
-        world_init_param(&world, "n", PS_I32, numbers, 16, config_of(PS_CONFIG_ADD, 1)), PS_OK);
+    ck_assert_int_eq(world_init_param(&world, "n", PS_I32, numbers, 16, config_of("add", 1)),
+                     PS_OK);
     ck_assert_int_eq(world_finish(&world), PS_OK);
 
     ck_assert_int_eq(push_encoded(&world, "n", PS_I32, PS_ENCODING_INT8, numbers, 8),
@@ -239,7 +239,7 @@ START_TEST(an_add_that_would_overflow_changes_no_element)
     int32_t values[3];
     size_t size;
     ps_optimizer_config_defaults(&config);
-    config.optimizer = PS_CONFIG_ADD;
+    (void)ps_optimizer_config_choose(&config, "add");
     config.add_overflow = 2;
     world_init_empty(&world);
     ck_assert_int_eq(

@@ -27,8 +27,7 @@ static void begin(uint64_t memory_bytes)
 static void make(const char *name)
 {
     ck_assert_int_eq(
-        world_init_param(&world, name, PS_F32, values, sizeof values, config_of(PS_CONFIG_SGD, 1)),
-        PS_OK);
+        world_init_param(&world, name, PS_F32, values, sizeof values, config_of("sgd", 1)), PS_OK);
 }
 
 static void begin_ready(void)

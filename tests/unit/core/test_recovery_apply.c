@@ -360,9 +360,9 @@ static void push_to_both(int count)
     const float ones[] = {1, 1};
     const char *const names[] = {"a", "b"};
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(world_init_param(&before, names[i], PS_F32, ones, sizeof ones,
-                                          config_of(PS_CONFIG_ADAM, 0.1)),
-                         PS_OK);
+        ck_assert_int_eq(
+            world_init_param(&before, names[i], PS_F32, ones, sizeof ones, config_of("adam", 0.1)),
+            PS_OK);
     ck_assert_int_eq(world_finish(&before), PS_OK);
     disk_save(&before, disk, NULL);
     for (int i = 0; i < count; i++)

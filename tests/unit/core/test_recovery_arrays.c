@@ -27,7 +27,7 @@ static void setup(void)
     for (size_t i = 0; i < ELEMENTS; i++)
         elements[i] = (float)(i % 1000) - 500;
     ck_assert_int_eq(world_init_param(&saved, "large", PS_F32, elements, sizeof elements,
-                                      config_of(PS_CONFIG_ADAGRAD, 0.5)),
+                                      config_of("adagrad", 0.5)),
                      PS_OK);
     ck_assert_int_eq(world_finish(&saved), PS_OK);
     ck_assert_int_eq(world_push(&saved, "large", PS_F32, elements, sizeof elements, NULL), PS_OK);

@@ -73,8 +73,7 @@ static struct memory_files *create_disk(struct core_world *world, struct ps_chec
     ps_service_begin_empty(world->service);
     ck_assert_int_eq(world_init_param(world, "w", PS_F32, ones, sizeof ones, no_config), PS_OK);
     ck_assert_int_eq(
-        world_init_param(world, "many", PS_F32, many, sizeof many, config_of(PS_CONFIG_ADAM, 0.1)),
-        PS_OK);
+        world_init_param(world, "many", PS_F32, many, sizeof many, config_of("adam", 0.1)), PS_OK);
     ck_assert_int_eq(world_finish(world), PS_OK);
     for (size_t i = 0; i < sizeof many / sizeof many[0]; i++)
         many[i] = (float)i;

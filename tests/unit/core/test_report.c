@@ -80,9 +80,9 @@ static void init_named(struct core_world *world, const char *const *names, size_
 {
     world_init_empty(world);
     for (size_t i = 0; i < count; i++)
-        ck_assert_int_eq(world_init_param(world, names[i], PS_F32, ones, sizeof ones,
-                                          config_of(PS_CONFIG_ADAM, 0.25)),
-                         PS_OK);
+        ck_assert_int_eq(
+            world_init_param(world, names[i], PS_F32, ones, sizeof ones, config_of("adam", 0.25)),
+            PS_OK);
     ck_assert_int_eq(world_finish(world), PS_OK);
 }
 

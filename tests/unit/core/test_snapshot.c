@@ -29,7 +29,7 @@ START_TEST(a_snapshot_has_facts_and_parameters_sorted_by_name)
     ps_service_own(world.service, 2, 5, 77, "localhost:1");
     ps_service_prove(world.service, PS_DEADLINE_NEVER);
     ps_service_begin_empty(world.service);
-    config = config_of(PS_CONFIG_ADAM, 0.5);
+    config = config_of("adam", 0.5);
     ck_assert_int_eq(world_init_param(&world, "z", PS_F32, start, sizeof start, config), PS_OK);
     ck_assert_int_eq(
         world_init_param(&world, "a", PS_F32, start, sizeof start, (struct ps_bytes){NULL, 0}),

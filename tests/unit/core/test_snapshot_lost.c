@@ -19,9 +19,9 @@ static bool in_between;
 static void init(size_t count)
 {
     static const float zeros[2 * COUNT];
-    ck_assert_int_eq(world_init_param(&world, "p", PS_F32, zeros, count * sizeof zeros[0],
-                                      config_of(PS_CONFIG_ADAM, 1)),
-                     PS_OK);
+    ck_assert_int_eq(
+        world_init_param(&world, "p", PS_F32, zeros, count * sizeof zeros[0], config_of("adam", 1)),
+        PS_OK);
     ck_assert_int_eq(world_finish(&world), PS_OK);
 }
 

@@ -92,7 +92,7 @@ START_TEST(settings_that_must_see_the_whole_first_have_no_attempt)
     if (_i == 0)
         config.clip_norm = 1;
     else
-        config.optimizer = PS_CONFIG_ADD;
+        (void)ps_optimizer_config_choose(&config, "add");
     if (_i == 1)
         config.add_overflow = 2;
     enum ps_dtype dtype = _i == 0 ? PS_F32 : PS_I32;
@@ -158,7 +158,7 @@ END_TEST
 START_TEST(what_does_not_fit_is_put_together_first)
 {
     early_begin_with(false, 2 * COUNT * sizeof(float) * 3 - (uint64_t)_i, PS_F32,
-                     config_of(PS_CONFIG_ADAM, 0.1));
+                     config_of("adam", 0.1));
     early_push_ranges(1, 0, 1);
     ck_assert_int_eq(early_way_of("a", 1), _i == 0 ? PS_STAGING_EARLY : PS_STAGING_PARTS);
     early_push_ranges(1, 1, RANGES);

@@ -31,7 +31,7 @@ static void create(bool journals)
     const struct ps_init_request request = {.name = text("w"),
                                             .dtype = PS_F32,
                                             .content = ps_view_of(&piece),
-                                            .config = config_of(PS_CONFIG_ADD, 1)};
+                                            .config = config_of("add", 1)};
     struct ps_ticket ticket;
     ck_assert_int_eq(ps_service_init(service, &request, NULL, NULL), PS_OK);
     ck_assert_int_eq(ps_service_finish(service, NULL, &ticket, NULL), PS_OK);

@@ -4,7 +4,7 @@
 function(ps_optimizer_alone_tests)
     set(here ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
     foreach(name test_decode test_encode test_encoding_loops test_golden_vectors
-            test_integer_rules test_loops test_torch_formulas)
+            test_integer_rules test_loops test_rules)
         add_executable(${name} ${here}/${name}.c)
         target_link_libraries(${name} PRIVATE ${ARGN} m)
         set_target_properties(${name} PROPERTIES
@@ -17,6 +17,7 @@ function(ps_optimizer_alone_tests)
     target_sources(test_loops PRIVATE ${here}/rule_cases.c $<TARGET_OBJECTS:ps_loops_plain>)
     target_sources(test_encoding_loops PRIVATE $<TARGET_OBJECTS:ps_encoding_loops_plain>)
     target_sources(test_integer_rules PRIVATE ${here}/rule_cases.c)
+    target_sources(test_rules PRIVATE ${here}/rule_cases.c)
 endfunction()
 
 # The kernels, run by the emulator, against the loops.

@@ -24,18 +24,13 @@ static const struct ps_optimizer_settings options[] = {
 
 #define OPTIONS (sizeof options / sizeof options[0])
 
-static bool uses_momentum(enum ps_rule rule)
-{
-    return rule == PS_RULE_MOMENTUM || rule == PS_RULE_NESTEROV;
-}
-
 /* Rule and option number `index` of all pairs, sensible or not. */
 static struct ps_optimizer_settings any_case(size_t index)
 {
     struct ps_optimizer_settings settings = options[index % OPTIONS];
     settings.rule = (enum ps_rule)(index / OPTIONS);
     settings.learning_rate.rate = 0.37;
-    settings.momentum = uses_momentum(settings.rule) ? 0.9 : 0;
+    settings.momentum = ps_rule_uses(settings.rule, PS_USES_MOMENTUM) ? 0.9 : 0;
     settings.rho = 0.95;
     settings.beta_1 = 0.9;
     settings.beta_2 = 0.999;
@@ -107,10 +102,12 @@ FLOAT_NUMBER(f64, double, uint64_t, DBL_TRUE_MIN, DBL_MIN, DBL_MAX)
             return (T)(next(seed) % 64);                                                         \
         return (T)next(seed);                                                                    \
     }
-WHOLE_NUMBER(i32, int32_t, INT32_MIN, INT32_MAX)
-WHOLE_NUMBER(u32, uint32_t, 0, UINT32_MAX)
-WHOLE_NUMBER(i64, int64_t, INT64_MIN, INT64_MAX)
-WHOLE_NUMBER(u64, uint64_t, 0, UINT64_MAX)
+#define SIGNED_NUMBER(suffix, T, U, least, greatest) WHOLE_NUMBER(suffix, T, least, greatest)
+#define UNSIGNED_NUMBER(suffix, T, twin, TWIN, greatest) WHOLE_NUMBER(suffix, T, 0, greatest)
+PS_SIGNED_TABLE(SIGNED_NUMBER)
+PS_UNSIGNED_TABLE(UNSIGNED_NUMBER)
+#undef SIGNED_NUMBER
+#undef UNSIGNED_NUMBER
 #undef WHOLE_NUMBER
 
 void rule_case_fill(uint64_t seed, enum ps_dtype dtype, void *array, size_t count)
@@ -133,19 +130,14 @@ void rule_case_fill(uint64_t seed, enum ps_dtype dtype, void *array, size_t coun
 static uint64_t bits_at(enum ps_dtype dtype, const void *array, size_t i)
 {
     size_t size = ps_dtype_size(dtype);
-    const char *element = (const char *)array + i * size;
-    uint32_t narrow = 0;
-    uint64_t wide = 0;
+    uint64_t bits = 0;
     float f32 = 0;
     double f64 = 0;
-    memcpy(size == 4 ? (void *)&narrow : (void *)&wide, element, size);
-    memcpy(&f32, &narrow, sizeof f32);
-    memcpy(&f64, &wide, sizeof f64);
-    if (dtype == PS_F32)
-        return isnan(f32) ? UINT64_MAX : narrow;
-    if (dtype == PS_F64)
-        return isnan(f64) ? UINT64_MAX : wide;
-    return size == 4 ? narrow : wide;
+    memcpy(&bits, (const char *)array + i * size, size);
+    memcpy(&f32, &bits, sizeof f32);
+    memcpy(&f64, &bits, sizeof f64);
+    bool nan = (dtype == PS_F32 && isnan(f32)) || (dtype == PS_F64 && isnan(f64));
+    return nan ? UINT64_MAX : bits;
 }
 
 bool rule_case_equal(enum ps_dtype dtype, const void *left, const void *right, size_t count)

@@ -9,16 +9,20 @@ float64 ones 16 of float32, and half as much of the others.
 
 usage: test_kernel_gates.py NVCC INCLUDE_ROOT FLAGS KERNEL_FILE...
 """
+import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..",
+                                "support"))
+import optimizer_rules  # noqa: E402
+
 ARCHITECTURES = (80, 90)
 REGISTERS_MAX = 64
-STATES = {"momentum": 1, "nesterov": 1, "adagrad": 1, "rmsprop": 1,
-          "adadelta": 2, "adam": 2, "adamw": 2, "ftrl": 2}
+STATES = {name: states for name, states, _, _ in optimizer_rules.read_rules()}
 FORBIDDEN = re.compile(r"\b(?:fma|mad)\.[a-z0-9.]*f(?:32|64)|\.approx|\.ftz|\bdiv\.full")
 ENTRY = re.compile(r"\.entry _Z\d+(\w+?)_([iuf]\d\d)[0-9P]")
 

@@ -17,7 +17,7 @@ static struct ps_optimizer_settings sound(enum ps_rule rule)
                                              .beta_1 = 0.9,
                                              .beta_2 = 0.999,
                                              .epsilon = 1e-8};
-    if (rule == PS_RULE_MOMENTUM || rule == PS_RULE_NESTEROV)
+    if (ps_rule_uses(rule, PS_USES_MOMENTUM))
         settings.momentum = 0.9;
     return settings;
 }
@@ -358,16 +358,49 @@ START_TEST(rules_have_names_and_states)
 }
 END_TEST
 
-START_TEST(only_the_first_accumulator_of_adagrad_and_ftrl_starts_high)
+START_TEST(only_the_first_accumulator_of_rules_that_have_one_starts_high)
 {
+    ck_assert(ps_rule_uses(PS_RULE_ADAGRAD, PS_USES_ACCUMULATOR));
+    ck_assert(ps_rule_uses(PS_RULE_FTRL, PS_USES_ACCUMULATOR));
     for (enum ps_rule rule = 0; rule < PS_RULE_COUNT; rule++) {
         struct ps_optimizer_settings settings = sound(rule);
         settings.initial_accumulator = 0.1;
         for (uint32_t i = 0; i < ps_rule_states(rule); i++) {
-            bool high = i == 0 && (rule == PS_RULE_ADAGRAD || rule == PS_RULE_FTRL);
+            bool high = i == 0 && ps_rule_uses(rule, PS_USES_ACCUMULATOR);
             ck_assert_double_eq(ps_optimizer_state_start(&settings, i), high ? 0.1 : 0);
         }
     }
+}
+END_TEST
+
+START_TEST(every_number_and_flag_can_be_set_by_its_name)
+{
+    struct ps_optimizer_settings settings = sound(PS_RULE_SGD);
+#define SET_BY_NAME(number, use, range, otherwise)                   \
+    ck_assert(ps_optimizer_settings_set(&settings, #number, 0.625)); \
+    ck_assert_double_eq(settings.number, 0.625);
+    PS_NUMBER_TABLE(SET_BY_NAME)
+    PS_SHAPED_NUMBER_TABLE(SET_BY_NAME)
+#undef SET_BY_NAME
+    ck_assert(ps_optimizer_settings_set(&settings, "epsilon_outside_root", 1));
+    ck_assert(ps_optimizer_settings_set(&settings, "adagrad_reference_sign", 1));
+    ck_assert(settings.epsilon_outside_root && settings.adagrad_reference_sign);
+    ck_assert(!ps_optimizer_settings_set(&settings, "nonesuch", 1));
+}
+END_TEST
+
+START_TEST(a_rule_is_found_by_its_name)
+{
+    for (enum ps_rule rule = 0; rule < PS_RULE_COUNT; rule++) {
+        enum ps_rule found = PS_RULE_COUNT;
+        ck_assert(ps_rule_from_name(ps_rule_name(rule), &found));
+        ck_assert_int_eq(found, rule);
+    }
+    enum ps_rule kept = PS_RULE_FTRL;
+    ck_assert(!ps_rule_from_name("nonesuch", &kept));
+    ck_assert_int_eq(kept, PS_RULE_FTRL);
+    ck_assert_double_eq(ps_rule_default_rate(PS_RULE_SGD), 0.1);
+    ck_assert_double_eq(ps_rule_default_rate(PS_RULE_MAX), 0);
 }
 END_TEST
 
@@ -376,6 +409,8 @@ int main(void)
     Suite *suite = suite_create("settings");
     TCase *cases = tcase_create("settings");
     tcase_add_test(cases, every_rule_works_on_floats);
+    tcase_add_test(cases, every_number_and_flag_can_be_set_by_its_name);
+    tcase_add_test(cases, a_rule_is_found_by_its_name);
     tcase_add_test(cases, five_rules_work_on_whole_numbers);
     tcase_add_test(cases, other_rules_on_whole_numbers_are_refused_with_the_allowed_list);
     tcase_add_test(cases, sgd_on_whole_numbers_takes_a_rate_and_nothing_else);
@@ -393,7 +428,7 @@ int main(void)
     tcase_add_test(cases, manual_segments_are_1_to_64_rising_and_finite);
     tcase_add_test(cases, a_negative_rate_is_refused);
     tcase_add_test(cases, rules_have_names_and_states);
-    tcase_add_test(cases, only_the_first_accumulator_of_adagrad_and_ftrl_starts_high);
+    tcase_add_test(cases, only_the_first_accumulator_of_rules_that_have_one_starts_high);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }

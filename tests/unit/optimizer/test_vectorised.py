@@ -6,15 +6,22 @@ Each float loop must compute with packed instructions on whole registers of the 
 or zmm), and no instruction may be a fused multiply-add, which would round once where the contract
 rounds twice.
 """
+import os
 import re
 import subprocess
 import sys
 
-RULES = {
-    "sgd": "mul", "momentum": "mul", "nesterov": "mul", "adagrad": "sqrt", "rmsprop": "sqrt",
-    "adadelta": "sqrt", "adam": "sqrt", "adamw": "sqrt", "ftrl": "sqrt", "add": "add",
-    "max": "max", "min": "min", "scan": "mul",
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..",
+                                "support"))
+import optimizer_rules  # noqa: E402
+
+# What each float loop surely computes with: the operation that it cannot do without.
+OPERATIONS = {
+    "adagrad": "sqrt", "rmsprop": "sqrt", "adadelta": "sqrt", "adam": "sqrt", "adamw": "sqrt",
+    "ftrl": "sqrt", "add": "add", "max": "max", "min": "min", "scan": "mul",
 }
+RULES = {name: OPERATIONS.get(name, "mul") for name, _, _, _ in optimizer_rules.read_rules()
+         if name != "assign"} | {"scan": "mul"}
 
 
 def functions(objdump, path):

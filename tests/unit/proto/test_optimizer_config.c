@@ -27,12 +27,10 @@ START_TEST(an_empty_configuration_is_sgd_with_rate_1)
 
     ck_assert_int_eq(decode("", 0, &config, NULL), PS_OK);
 
-    ck_assert_int_eq(config.optimizer, PS_CONFIG_SGD);
+    ck_assert_str_eq(config.optimizer, "sgd");
     ck_assert_int_eq(config.policy, PS_POLICY_CONST);
     ck_assert_double_eq(config.learning_rate, 1.0);
-    ck_assert_double_eq(config.adadelta.rho, 0.9);
-    ck_assert_double_eq(config.adam.beta_2, 0.999);
-    ck_assert_double_eq(config.adagrad.epsilon, 1e-5);
+    ck_assert_double_eq(ps_optimizer_config_get(&config, "momentum"), 0.0);
     ck_assert_double_eq(config.clip_norm, 0.0);
     ck_assert_uint_eq(config.steps_per_pass, 1);
     ck_assert_uint_eq(config.samples_per_step, 1);
@@ -50,9 +48,8 @@ START_TEST(defaults_equal_an_empty_configuration)
     ck_assert_int_eq(decode("", 0, &decoded, NULL), PS_OK);
     ps_optimizer_config_defaults(&defaults);
 
-    ck_assert_int_eq(defaults.optimizer, decoded.optimizer);
+    ck_assert_str_eq(defaults.optimizer, decoded.optimizer);
     ck_assert_double_eq(defaults.learning_rate, decoded.learning_rate);
-    ck_assert_double_eq(defaults.ftrl.initial_accumulator, 0.1);
 }
 END_TEST
 
@@ -65,7 +62,7 @@ START_TEST(the_old_systems_bytes_are_understood)
 
     ck_assert_int_eq(decode(bytes, sizeof bytes, &config, NULL), PS_OK);
 
-    ck_assert_double_eq(config.sgd.momentum, 0.5);
+    ck_assert_double_eq(ps_optimizer_config_get(&config, "momentum"), 0.5);
     ck_assert_double_eq(config.learning_rate, 0.25);
 }
 END_TEST
@@ -74,12 +71,8 @@ static struct ps_optimizer_config full_config(enum ps_config_policy policy)
 {
     struct ps_optimizer_config config;
     ps_optimizer_config_defaults(&config);
-    config.optimizer = PS_CONFIG_ADAMW;
-    config.sgd.momentum = 0.75;
-    config.sgd.nesterov = true;
-    config.adagrad.reference_sign = true;
-    config.adamw.weight_decay = 0.125;
-    config.ftrl.l1 = 3.5;
+    (void)ps_optimizer_config_choose(&config, "adamw");
+    ps_optimizer_config_set(&config, "weight_decay", 0.125);
     config.add_overflow = 2;
     config.integer_rounding = 1;
     config.integer_seed = UINT64_MAX;
@@ -99,14 +92,20 @@ static struct ps_optimizer_config full_config(enum ps_config_policy policy)
     return config;
 }
 
+static void assert_same_numbers(const struct ps_optimizer_config *a,
+                                const struct ps_optimizer_config *b)
+{
+    ck_assert_str_eq(a->optimizer, b->optimizer);
+    ck_assert_uint_eq(a->number_count, b->number_count);
+    for (uint32_t i = 0; i < a->number_count; i++) {
+        ck_assert_str_eq(a->numbers[i].name, b->numbers[i].name);
+        ck_assert_double_eq(a->numbers[i].value, b->numbers[i].value);
+    }
+}
+
 static void assert_same(const struct ps_optimizer_config *a, const struct ps_optimizer_config *b)
 {
-    ck_assert_int_eq(a->optimizer, b->optimizer);
-    ck_assert_double_eq(a->sgd.momentum, b->sgd.momentum);
-    ck_assert_int_eq(a->sgd.nesterov, b->sgd.nesterov);
-    ck_assert_int_eq(a->adagrad.reference_sign, b->adagrad.reference_sign);
-    ck_assert_double_eq(a->adamw.weight_decay, b->adamw.weight_decay);
-    ck_assert_double_eq(a->ftrl.l1, b->ftrl.l1);
+    assert_same_numbers(a, b);
     ck_assert_int_eq(a->add_overflow, b->add_overflow);
     ck_assert_int_eq(a->integer_rounding, b->integer_rounding);
     ck_assert_uint_eq(a->integer_seed, b->integer_seed);
@@ -139,6 +138,63 @@ START_TEST(configurations_come_back_under_every_policy)
     ck_assert_int_eq(decode(bytes.text, bytes.size, &read, NULL), PS_OK);
     assert_same(&sent, &read);
     ps_buffer_fini(&bytes);
+}
+END_TEST
+
+static const struct {
+    const char *optimizer;
+    const char *number; /* NULL: the optimizer has none */
+    double fallback;
+} optimizers[] = {
+    {"sgd", "nesterov", 0},
+    {"adadelta", "rho", 0.9},
+    {"adagrad", "epsilon", 1e-5},
+    {"adam", "beta_2", 0.999},
+    {"adamw", "weight_decay", 0.01},
+    {"rmsprop", "rho", 0.99},
+    {"ftrl", "initial_accumulator", 0.1},
+    {"assign", NULL, 0},
+    {"add", NULL, 0},
+    {"max", NULL, 0},
+    {"min", NULL, 0},
+};
+
+START_TEST(each_optimizer_comes_back_with_its_numbers)
+{
+    struct ps_optimizer_config sent;
+    struct ps_optimizer_config read;
+    struct ps_buffer bytes;
+    ps_buffer_init(&bytes, ps_allocator_heap(), PS_CONFIG_BYTES_MAX);
+    ps_optimizer_config_defaults(&sent);
+    ck_assert(ps_optimizer_config_choose(&sent, optimizers[_i].optimizer));
+    if (optimizers[_i].number != NULL)
+        ck_assert_double_eq(ps_optimizer_config_get(&sent, optimizers[_i].number),
+                            optimizers[_i].fallback);
+    for (uint32_t i = 0; i < sent.number_count; i++)
+        sent.numbers[i].value = 1.0;
+
+    ps_optimizer_config_encode(&sent, &bytes);
+
+    ck_assert_int_eq(decode(bytes.text, bytes.size, &read, NULL), PS_OK);
+    assert_same(&sent, &read);
+    ps_buffer_fini(&bytes);
+}
+END_TEST
+
+START_TEST(an_optimizer_that_the_proto_has_not_is_neither_chosen_nor_written)
+{
+    struct ps_optimizer_config config;
+    char room[256];
+    struct ps_buffer bytes;
+    ps_buffer_init_fixed(&bytes, room, sizeof room);
+    ps_optimizer_config_defaults(&config);
+
+    ck_assert(!ps_optimizer_config_choose(&config, "nonesuch"));
+    ck_assert_str_eq(config.optimizer, "sgd");
+    strcpy(config.optimizer, "nonesuch");
+    ps_optimizer_config_encode(&config, &bytes);
+
+    ck_assert_int_ne(ps_buffer_status(&bytes, NULL), PS_OK);
 }
 END_TEST
 
@@ -264,6 +320,9 @@ int main(void)
     tcase_add_test(tests, defaults_equal_an_empty_configuration);
     tcase_add_test(tests, the_old_systems_bytes_are_understood);
     tcase_add_loop_test(tests, configurations_come_back_under_every_policy, 0, 4);
+    tcase_add_loop_test(tests, each_optimizer_comes_back_with_its_numbers, 0,
+                        PS_ARRAY_COUNT(optimizers));
+    tcase_add_test(tests, an_optimizer_that_the_proto_has_not_is_neither_chosen_nor_written);
     tcase_add_test(tests, b15_malformed_configurations_are_refused);
     tcase_add_test(tests, b24_unknown_enum_numbers_are_refused);
     tcase_add_test(tests, configurations_that_are_too_long_are_refused);

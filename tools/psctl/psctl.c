@@ -4,8 +4,8 @@
 #include "base/program.h"
 #include "client/psclient.h"
 #include "tools/job_place.h"
-#include "tools/psctl_commands.h"
-#include "tools/psctl_pages.h"
+#include "tools/psctl/psctl_commands.h"
+#include "tools/psctl/psctl_pages.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +19,7 @@
         .choices = (choices_), .help = (help_), .offset = offsetof(struct psctl_options, field) \
     }
 
+/* Options of all commands. A command has no options of its own: what it needs is its argument. */
 static const struct ps_option table[] = {
     OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL, "Find the servers here."),
     OPTION(etcd_user, "etcd-user", PS_OPTION_TEXT, "NAME", NULL, NULL, "User of etcd."),
@@ -59,68 +60,73 @@ static const struct ps_option_set options_set = {
     .option_count = PS_ARRAY_COUNT(table),
 };
 
-struct command {
-    struct ps_command about;
-    int (*run)(const struct psctl *control); /* NULL: asks no server, answered here */
-};
-
-static const struct command commands[] = {
-    {{"status", 0}, psctl_status}, {{"members", 0}, psctl_members},
-    {{"health", 0}, psctl_health}, {{"params", 0}, psctl_params},
-    {{"get", 1}, psctl_get},       {{"checkpoint", 0}, psctl_checkpoint},
-    {{"drain", 1}, psctl_drain},   {{"help", 0}, NULL},
-    {{"version", 0}, NULL},        {{"completion", 1}, NULL},
-};
-
 static int obey(int argc, char **argv);
-static bool is_about_psctl(struct psctl *control, int words, char **argv, int *code);
-static int run(const struct command *command, struct psctl *control);
+static bool is_about_psctl(const struct psctl_table *commands, struct psctl *control, int words,
+                           char **argv, int *code);
+static int run(const struct psctl_entry *command, struct psctl *control);
 
+/* Output that could not be written ends in status 74, whatever the command says: a full disk
+ * under a table must not look like a short table. */
 int main(int argc, char **argv)
 {
     return ps_output_end("psctl", obey(argc, argv));
 }
 
+/* The words are looked at before the options are checked as a whole: "psctl help get" and "psctl
+ * completion bash" must work where no server is named. */
 static int obey(int argc, char **argv)
 {
+    /* A reader that goes away (psctl params | head) is an error of writing, not a death by
+     * signal. */
     (void)signal(SIGPIPE, SIG_IGN);
-    char lines[2048];
+    struct psctl_table commands;
+    psctl_table_init(&commands);
+    const struct ps_command_table pages = psctl_pages(&commands);
+    /* One line for each command; room for many more than there are. */
+    char lines[4096];
     struct ps_buffer list;
     ps_buffer_init_fixed(&list, lines, sizeof lines);
-    ps_command_list(psctl_pages(), &list);
+    ps_command_list(&pages, &list);
     struct ps_option_set set = options_set;
     set.commands = lines;
     struct psctl control = {0};
     int words = 0;
     int code = EXIT_SUCCESS;
     if (!ps_program_read(&set, &control.options, argc, argv, &words, &code) ||
-        is_about_psctl(&control, words, argv, &code) ||
+        is_about_psctl(&commands, &control, words, argv, &code) ||
         !ps_program_go_on(&set, &control.options, &code))
         return code;
-    const struct command *command = ps_program_command(&set, commands, PS_ARRAY_COUNT(commands),
-                                                       sizeof commands[0], words, argv);
+    const struct psctl_entry *command =
+        ps_program_command(&set, commands.entries, PS_ARRAY_COUNT(commands.entries),
+                           sizeof commands.entries[0], words, argv);
     if (command == NULL)
         return EX_USAGE;
+    /* ps_program_command has refused any other number of words. */
     control.argument = words > 1 ? argv[2] : NULL;
     return run(command, &control);
 }
 
 /* Questions about psctl itself: no server is asked. True: answered, with `*code`. "help" alone is
  * --help, "version" is --version. */
-static bool is_about_psctl(struct psctl *control, int words, char **argv, int *code)
+static bool is_about_psctl(const struct psctl_table *commands, struct psctl *control, int words,
+                           char **argv, int *code)
 {
+    const struct ps_command_table pages = psctl_pages(commands);
     const char *command = words > 0 ? argv[1] : "";
     bool help = strcmp(command, "help") == 0;
+    /* "help" with one word behind it is a page; "help" alone is the page of the program, below. */
     if (help && words == 2) {
-        *code = psctl_help(&options_set, argv[2]);
+        *code = psctl_help(commands, &options_set, argv[2]);
         return true;
     }
     if (strcmp(command, "completion") == 0 && words == 2) {
-        *code = psctl_completion(&options_set, argv[2]);
+        *code = psctl_completion(commands, &options_set, argv[2]);
         return true;
     }
-    if (control->options.help && !help && ps_command_find(psctl_pages(), command) != NULL) {
-        *code = psctl_help(&options_set, command);
+    /* "psctl drain --help" is "psctl help drain"; with a word that is no command --help is the
+     * page of the program. */
+    if (control->options.help && !help && ps_command_find(&pages, command) != NULL) {
+        *code = psctl_help(commands, &options_set, command);
         return true;
     }
     control->options.help |= help && words == 1;
@@ -128,9 +134,14 @@ static bool is_about_psctl(struct psctl *control, int words, char **argv, int *c
     return false;
 }
 
-static int run(const struct command *command, struct psctl *control)
+/* Opens the client once for all commands, so that each begins with the job found. A job that
+ * cannot be found is unavailable; a place that is no place is wrong usage, and said before
+ * anything is asked. */
+static int run(const struct psctl_entry *command, struct psctl *control)
 {
     const struct psctl_options *options = &control->options;
+    /* Both places, or none, is the most common slip: one of the two may come from the
+     * environment, and the text says so. */
     struct ps_error misplaced = {0};
     if (ps_job_place_check(options->etcd, options->servers, &misplaced) != PS_OK) {
         (void)fprintf(stderr, "psctl: %s\n", misplaced.text);
@@ -141,12 +152,17 @@ static int run(const struct command *command, struct psctl *control)
         (void)fprintf(stderr, "psctl: cannot find the servers: %s\n", error.text);
         return error.status == PSCLIENT_INVALID ? EX_USAGE : EX_UNAVAILABLE;
     }
+    /* The option is a choice: it is one of two words here. */
     control->json = strcmp(options->output, "json") == 0;
     int code = command->run(control);
+    /* Whatever the command did, nothing of psctl is left in flight: each call has waited for its
+     * answer. */
     psclient_close(control->client);
     return code;
 }
 
+/* No split size is 0, which leaves it to the client; psctl get says one, since it must find what
+ * others have cut. */
 int psctl_open(const struct psctl *control, uint64_t split_bytes, struct psclient **client,
                struct psclient_error *error)
 {

@@ -1,7 +1,9 @@
-/* PyTorch's optimizers, written down again in double as its documentation gives them, and compared
- * after ten pushes of changing gradients. */
+/* Each rule against two things that it was not made from: its formula, written down again in double
+ * as PyTorch's documentation (or the paper) gives it and compared after ten pushes of changing
+ * gradients; and the bits that it gave when it was added. */
 #include "expect.h"
 #include "push.h"
+#include "rule_cases.h"
 
 #include <math.h>
 #include <string.h>
@@ -296,8 +298,133 @@ static void ftrl_sets_small_weights_to_exactly_0(struct expect *expect)
     EXPECT(expect, values[0] == 0 && values[1] == 0 && values[2] < 0);
 }
 
+/* The bits of a rule on a type: a hash over what it makes of numbers of all kinds. A change here
+ * changes what the server computes: never between releases without a word in the changelog, and
+ * never between two compilers or machines. What is added takes the rows that this test prints, once
+ * its formula is right. */
+static const struct {
+    const char *rule;
+    enum ps_dtype dtype;
+    uint64_t hash;
+} frozen[] = {
+    {"sgd", PS_I32, UINT64_C(0x5f12737b67cfa2a0)},
+    {"sgd", PS_U32, UINT64_C(0x5b87880ba07c2863)},
+    {"sgd", PS_I64, UINT64_C(0xe45d27894187a026)},
+    {"sgd", PS_U64, UINT64_C(0x83ed924ec3fdfc6b)},
+    {"sgd", PS_F32, UINT64_C(0x106490f00ca06bbc)},
+    {"sgd", PS_F64, UINT64_C(0xbf3c05b23917a683)},
+    {"momentum", PS_F32, UINT64_C(0x9e7d14120b2ca35e)},
+    {"momentum", PS_F64, UINT64_C(0xcd0b185a91a821c7)},
+    {"nesterov", PS_F32, UINT64_C(0x99b564fb811a9f52)},
+    {"nesterov", PS_F64, UINT64_C(0x6cc24859c00c1ea7)},
+    {"adagrad", PS_F32, UINT64_C(0x4217c44e4ce51330)},
+    {"adagrad", PS_F64, UINT64_C(0x746f4403068e5cc6)},
+    {"rmsprop", PS_F32, UINT64_C(0x06f0168010b9d470)},
+    {"rmsprop", PS_F64, UINT64_C(0x1a5118eed6495d94)},
+    {"adadelta", PS_F32, UINT64_C(0x62b5cce6527033cf)},
+    {"adadelta", PS_F64, UINT64_C(0x4985b8c1cb4314b9)},
+    {"adam", PS_F32, UINT64_C(0x328ebb50f56e252a)},
+    {"adam", PS_F64, UINT64_C(0x2a1dadcc0c6ac508)},
+    {"adamw", PS_F32, UINT64_C(0xf39d98c682ce4238)},
+    {"adamw", PS_F64, UINT64_C(0xb3f51675eedd9267)},
+    {"ftrl", PS_F32, UINT64_C(0x259e06d0c1a84622)},
+    {"ftrl", PS_F64, UINT64_C(0xafea710caa4caf9e)},
+    {"assign", PS_I32, UINT64_C(0xe69064233a925f29)},
+    {"assign", PS_U32, UINT64_C(0xf5ecda49fa925f29)},
+    {"assign", PS_I64, UINT64_C(0x5383bd357a925f29)},
+    {"assign", PS_U64, UINT64_C(0x1383bd357a925f29)},
+    {"assign", PS_F32, UINT64_C(0xe9c8937659ce5e47)},
+    {"assign", PS_F64, UINT64_C(0x88f5fa1871974633)},
+    {"add", PS_I32, UINT64_C(0xb8f6a6f4383bc3f4)},
+    {"add", PS_U32, UINT64_C(0x3d97f0f9d6371192)},
+    {"add", PS_I64, UINT64_C(0x5b5af7c156e3a948)},
+    {"add", PS_U64, UINT64_C(0xd81f5bdeaa406edc)},
+    {"add", PS_F32, UINT64_C(0x6aa74266b59aa850)},
+    {"add", PS_F64, UINT64_C(0xecc83d986c40fe53)},
+    {"max", PS_I32, UINT64_C(0xc152dea02b8cdd03)},
+    {"max", PS_U32, UINT64_C(0x0117e9db37cb32fb)},
+    {"max", PS_I64, UINT64_C(0x9b5aaed092708788)},
+    {"max", PS_U64, UINT64_C(0x06a64fdf2b902002)},
+    {"max", PS_F32, UINT64_C(0x4369181580b9abdd)},
+    {"max", PS_F64, UINT64_C(0x9c9b1453798918bd)},
+    {"min", PS_I32, UINT64_C(0x2d2bf953efe4b27e)},
+    {"min", PS_U32, UINT64_C(0xb2458bbc63a44356)},
+    {"min", PS_I64, UINT64_C(0xcfc31888c39c2f89)},
+    {"min", PS_U64, UINT64_C(0x165cbca83714e46b)},
+    {"min", PS_F32, UINT64_C(0x2c116c2ed144cc13)},
+    {"min", PS_F64, UINT64_C(0x904789ab19b1089a)},
+};
+
+#define HASHED 4099
+
+/* One parameter: values, states, and a gradient at an odd address. */
+struct arrays {
+    _Alignas(64) char values[HASHED * 8];
+    _Alignas(64) char states[PS_STATES_MAX][HASHED * 8];
+    _Alignas(64) char gradient[HASHED * 8 + 1];
+};
+
+static void hash_case(const struct ps_optimizer_settings *settings, enum ps_dtype dtype,
+                      uint64_t *hash)
+{
+    static struct arrays arrays;
+    struct ps_optimizer_step step;
+    rule_case_step(settings, dtype, &step);
+    memset(&arrays, 0, sizeof arrays);
+    rule_case_fill(1, dtype, arrays.values, HASHED);
+    rule_case_fill(2, dtype, arrays.states[0], HASHED);
+    rule_case_fill(3, dtype, arrays.states[1], HASHED);
+    rule_case_fill(4, dtype, arrays.gradient, HASHED);
+    memmove(arrays.gradient + 1, arrays.gradient, sizeof arrays.gradient - 1);
+    ps_optimizer_apply(&step, 0, HASHED, arrays.values,
+                       (void *[PS_STATES_MAX]){arrays.states[0], arrays.states[1]},
+                       arrays.gradient + 1);
+    if (*hash == 0)
+        *hash = UINT64_C(0xcbf29ce484222325);
+    *hash = rule_case_hash(*hash, dtype, arrays.values, HASHED);
+    *hash = rule_case_hash(*hash, dtype, arrays.states[0], HASHED);
+    *hash = rule_case_hash(*hash, dtype, arrays.states[1], HASHED);
+}
+
+static bool is_frozen(const char *rule, enum ps_dtype dtype, uint64_t hash)
+{
+    for (size_t i = 0; i < sizeof frozen / sizeof frozen[0]; i++) {
+        if (strcmp(frozen[i].rule, rule) == 0 && frozen[i].dtype == dtype)
+            return frozen[i].hash == hash;
+    }
+    return false;
+}
+
+/* The tags of the types as they stand in the rows, for whoever takes what is printed. */
+static const char *const tags[] = {
+#define TAG_TEXT(TAG, suffix, T, SUM, label) #TAG,
+    PS_DTYPE_TABLE(TAG_TEXT)
+#undef TAG_TEXT
+};
+
+static void every_rule_gives_these_bits_on_every_machine(struct expect *expect)
+{
+    uint64_t hashes[PS_RULE_COUNT][PS_DTYPE_COUNT] = {0};
+    struct ps_optimizer_settings settings;
+    for (enum ps_dtype dtype = 0; dtype < PS_DTYPE_COUNT; dtype++) {
+        for (size_t i = 0; rule_case(i, dtype, &settings); i++)
+            hash_case(&settings, dtype, &hashes[settings.rule][dtype]);
+    }
+    for (enum ps_rule rule = 0; rule < PS_RULE_COUNT; rule++) {
+        for (enum ps_dtype dtype = 0; dtype < PS_DTYPE_COUNT; dtype++) {
+            uint64_t hash = hashes[rule][dtype];
+            bool same = hash == 0 || is_frozen(ps_rule_name(rule), dtype, hash);
+            EXPECT(expect, same);
+            if (!same)
+                printf("    {\"%s\", %s, UINT64_C(0x%016llx)},\n", ps_rule_name(rule), tags[dtype],
+                       (unsigned long long)hash);
+        }
+    }
+}
+
 int main(void)
 {
+    ps_optimizer_enter_thread();
     struct expect expect = {0};
     EXPECT_RUN(&expect, sgd_is_torch_sgd);
     EXPECT_RUN(&expect, sgd_decay_is_torch_weight_decay);
@@ -310,5 +437,6 @@ int main(void)
     EXPECT_RUN(&expect, adamw_is_torch_adamw);
     EXPECT_RUN(&expect, ftrl_is_the_published_algorithm);
     EXPECT_RUN(&expect, ftrl_sets_small_weights_to_exactly_0);
+    EXPECT_RUN(&expect, every_rule_gives_these_bits_on_every_machine);
     return expect_end(&expect);
 }

@@ -1,0 +1,108 @@
+/* psctl's table of commands, and what it says of itself. */
+#include "tools/psctl/psctl_pages.h"
+
+#include "base/alloc.h"
+#include "base/completion.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sysexits.h>
+
+/* A page is a screen or two; a completion script is a few kilobytes. */
+#define PAGE_BYTES_MAX ((size_t)1 << 16)
+
+/* Commands about psctl itself: main answers, and no server is asked. */
+static const struct ps_command_page help = {.name = "help",
+                                            .argument = "[COMMAND]",
+                                            .summary = "what a command does, with examples",
+                                            .text = "The same as psctl COMMAND --help.\n",
+                                            .examples = "  psctl help checkpoint\n"};
+static const struct ps_command_page version = {
+    .name = "version",
+    .summary = "the version of psctl",
+    .text = "psctl status --output json shows that of each server.\n"};
+/* How to install the script is all that its page needs to say. */
+static const struct ps_command_page completion = {
+    .name = "completion",
+    .argument = PS_COMPLETION_SHELLS,
+    .summary = "a script that has the shell complete psctl",
+    .examples = "  source <(psctl completion bash)         # in ~/.bashrc\n"
+                "  source <(psctl completion zsh)          # in ~/.zshrc, behind compinit\n"
+                "  psctl completion fish | source          # in ~/.config/fish/config.fish\n"};
+
+/* A word in brackets may be left out; base/program.h knows commands by the words that must be. */
+static int words_behind(const struct ps_command_page *page)
+{
+    /* Choices ("bash|zsh|fish") are one word, too. */
+    return page->argument != NULL && page->argument[0] != '[' ? 1 : 0;
+}
+
+/* Page and entry of a command have one number, so that the order of the help is the order of the
+ * rows. */
+static void put(struct psctl_table *table, size_t number, const struct ps_command_page *page,
+                int (*run)(const struct psctl *control))
+{
+    table->pages[number] = *page;
+    table->entries[number] = (struct psctl_entry){{page->name, words_behind(page)}, run};
+}
+
+/* Filled at run time: what a command says stands in its own file, and C lets no constant be made
+ * of another file's constant. */
+void psctl_table_init(struct psctl_table *table)
+{
+#define PUT(name) put(table, PSCTL_NUMBER_##name, &psctl_##name.page, psctl_##name.run);
+    PSCTL_TABLE(PUT)
+#undef PUT
+    put(table, PSCTL_HELP, &help, NULL);
+    put(table, PSCTL_VERSION, &version, NULL);
+    put(table, PSCTL_COMPLETION, &completion, NULL);
+}
+
+/* A view, made again where it is needed: it is two words. */
+struct ps_command_table psctl_pages(const struct psctl_table *table)
+{
+    return (struct ps_command_table){table->pages, PSCTL_COMMANDS};
+}
+
+/* Takes `text`. A page that outgrew its bound is not printed at all: half a completion script
+ * would be run by a shell. */
+static int print(struct ps_buffer *text)
+{
+    bool whole = ps_buffer_status(text, NULL) == PS_OK;
+    /* A page may be empty, and is then printed as nothing. */
+    if (whole)
+        (void)fputs(text->text != NULL ? text->text : "", stdout);
+    ps_buffer_fini(text);
+    return whole ? EXIT_SUCCESS : EX_OSERR;
+}
+
+/* An unknown name is wrong usage, with the same words as an unknown command has. */
+int psctl_help(const struct psctl_table *table, const struct ps_option_set *set,
+               const char *command)
+{
+    const struct ps_command_table pages = psctl_pages(table);
+    const struct ps_command_page *page = ps_command_find(&pages, command);
+    if (page == NULL) {
+        (void)fprintf(stderr, "psctl: unknown command \"%s\"; see psctl --help\n", command);
+        return EX_USAGE;
+    }
+    struct ps_buffer text;
+    ps_buffer_init(&text, ps_allocator_heap(), PAGE_BYTES_MAX);
+    ps_command_help(set, page, &text);
+    return print(&text);
+}
+
+/* The shell is a word that a user typed; base/completion.h has the list of those that there are. */
+int psctl_completion(const struct psctl_table *table, const struct ps_option_set *set,
+                     const char *shell)
+{
+    const struct ps_command_table pages = psctl_pages(table);
+    struct ps_buffer script;
+    ps_buffer_init(&script, ps_allocator_heap(), PAGE_BYTES_MAX);
+    if (ps_completion_write(set, &pages, shell, &script))
+        return print(&script);
+    ps_buffer_fini(&script);
+    (void)fprintf(stderr, "psctl: completion \"%s\": expected one of %s\n", shell,
+                  PS_COMPLETION_SHELLS);
+    return EX_USAGE;
+}
