@@ -1,13 +1,6 @@
-<<<<<<< HEAD
-/* Translates the message's numbers into the optimizer's. The two enums of rules differ on purpose:
- * the message keeps the old system's names, the optimizer has one rule per arithmetic. Numbers are
- * taken over as they are; whether they are possible is asked once, behind it, of the settings
- * (ps_optimizer_settings_check), where a journal's or a checkpoint's settings are asked, too. */
-=======
 /* Translates the message's numbers into the optimizer's. Optimizer and rule have the same name, but
  * for SGD: the message keeps the old system's one optimizer with a momentum, and the rules are one
  * per arithmetic. */
->>>>>>> w-addpages
 #include "server/core/update/parameter_settings.h"
 
 #include "base/assert.h"
@@ -64,9 +57,8 @@ enum ps_status ps_parameter_settings_from(const struct ps_optimizer_config *conf
     return take_learning_rate(config, &settings->learning_rate, error);
 }
 
-/* One case for each optimizer of the message. No default: a number that a newer client sends, and
- * that this program does not know, falls out of the switch and is refused by name, while the
- * compiler tells whoever adds one to the enum that it is missing here. */
+/* The old system had one SGD with a momentum that might be 0; here these are rules of their own,
+ * since a rule without momentum needs no state. */
 static enum ps_status take_rule(const struct ps_optimizer_config *config,
                                 struct ps_optimizer_settings *settings, struct ps_error *error)
 {
@@ -82,76 +74,13 @@ static enum ps_status take_rule(const struct ps_optimizer_config *config,
         else
             PS_TRY(take_number(number, config->optimizer, settings, error));
     }
-<<<<<<< HEAD
-    return ps_fail(error, PS_ERR_BAD_INPUT, "config: there is no optimizer %d",
-                   (int)config->optimizer);
-}
-
-/* The old system had one SGD with a momentum that might be 0; here these are rules of their own,
- * since a rule without momentum needs no state. */
-static void take_sgd(const struct ps_optimizer_config *config,
-                     struct ps_optimizer_settings *settings)
-{
-    settings->rule = config->sgd.momentum != 0 ? PS_RULE_MOMENTUM : PS_RULE_SGD;
-    if (config->sgd.nesterov)
-=======
     if (settings->rule == PS_RULE_SGD && settings->momentum != 0)
         settings->rule = PS_RULE_MOMENTUM;
     if (nesterov)
->>>>>>> w-addpages
         settings->rule = PS_RULE_NESTEROV;
     return PS_OK;
 }
 
-<<<<<<< HEAD
-/* With the two choices by which the reference differs from the paper (Duchi, Hazan and Singer,
- * 2011): the sign of its step, and where epsilon stands. */
-static void take_adagrad(const struct ps_optimizer_config *config,
-                         struct ps_optimizer_settings *settings)
-{
-    settings->rule = PS_RULE_ADAGRAD;
-    settings->epsilon = config->adagrad.epsilon;
-    settings->decay = config->adagrad.decay;
-    settings->initial_accumulator = config->adagrad.initial_accumulator;
-    settings->adagrad_reference_sign = config->adagrad.reference_sign;
-    settings->epsilon_outside_root = config->adagrad.epsilon_outside_root;
-}
-
-/* As in Kingma and Ba, 2015, or with epsilon outside of the root, as the reference has it. */
-static void take_adam(const struct ps_optimizer_config *config,
-                      struct ps_optimizer_settings *settings)
-{
-    settings->rule = PS_RULE_ADAM;
-    settings->beta_1 = config->adam.beta_1;
-    settings->beta_2 = config->adam.beta_2;
-    settings->epsilon = config->adam.epsilon;
-    settings->decay = config->adam.decay;
-    settings->epsilon_outside_root = config->adam.epsilon_outside_root;
-}
-
-/* The weight decay is decoupled from the gradient (Loshchilov and Hutter, 2019), so it goes to
- * `decay`, and l2 stays what it is for every rule. */
-static void take_adamw(const struct ps_optimizer_config *config,
-                       struct ps_optimizer_settings *settings)
-{
-    settings->rule = PS_RULE_ADAMW;
-    settings->beta_1 = config->adamw.beta_1;
-    settings->beta_2 = config->adamw.beta_2;
-    settings->epsilon = config->adamw.epsilon;
-    settings->decay = config->adamw.weight_decay;
-}
-
-/* As in McMahan et al., 2013. */
-static void take_ftrl(const struct ps_optimizer_config *config,
-                      struct ps_optimizer_settings *settings)
-{
-    settings->rule = PS_RULE_FTRL;
-    settings->l1 = config->ftrl.l1;
-    /* FTRL's own l2 belongs to the proximal step, not to the gradient. */
-    settings->ftrl_l2 = config->ftrl.l2;
-    settings->ftrl_beta = config->ftrl.beta;
-    settings->initial_accumulator = config->ftrl.initial_accumulator;
-=======
 /* Two optimizers give one name to different things, as FTRL's own l2 and everybody's: the settings'
  * `ftrl_l2` goes before their `l2`. AdamW calls its decay as PyTorch does. */
 static enum ps_status take_number(const struct ps_config_number *number, const char *optimizer,
@@ -165,7 +94,6 @@ static enum ps_status take_number(const struct ps_config_number *number, const c
         return PS_OK;
     return ps_fail(error, PS_ERR_BAD_INPUT, "config: %s has a number %s, which no rule knows",
                    optimizer, number->name);
->>>>>>> w-addpages
 }
 
 /* Enums come over the wire as numbers. Each is checked before the cast, with a text of its own that
