@@ -1,4 +1,4 @@
-"""Raises the floors in tidy_rules.py to what the rooms have: `tidy.py --raise`. Never lowers one."""
+"""Raises the floors in tidy_rules.py to what the rooms have (tidy.py --raise). Never lowers one."""
 
 import math
 import re
