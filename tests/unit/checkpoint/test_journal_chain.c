@@ -110,7 +110,8 @@ START_TEST(every_segment_of_a_void_epoch_goes_and_every_other_stays)
 }
 END_TEST
 
-/* Epoch 2 is void by what epoch 3 says, but who reads from 70 on begins in epoch 3 and does not ask. */
+/* Epoch 2 is void by what epoch 3 says; a reader that begins at 70 begins in epoch 3 and does not
+ * ask. */
 START_TEST(epochs_before_the_one_to_begin_in_are_not_judged)
 {
     journal(0, 1, 1, 20);
