@@ -9,6 +9,7 @@ import unittest
 import unittest.mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import floors
 import laws
 import tidy
 import tidy_rules
@@ -227,6 +228,17 @@ class Laws(unittest.TestCase):
         text = "/* PS_ASSERT(a) */\nint f(void)\n{\n}\n"
         self.assertEqual(findings_of({ROOM + "/a.c": text}, ASSERTIONS_MIN=1.0),
                          [(ROOM, 1, "assertions")])
+
+    def test_floors_are_raised_and_never_lowered(self):
+        rules = ('COMMENT_FLOORS = {\n    "base": 0.10,\n    "json": 0.50,\n}\n'
+                 'SILENT_FUNCTIONS = {\n    "base": 2,\n}\nASSERTION_FLOORS = {\n}\n')
+        rooms = {"base": laws.Figures(code=100, comment=15), "json": laws.Figures(code=9)}
+        with laws_of(COMMENTS_MIN=0.2, COMMENT_FLOORS={"base": 0.10, "json": 0.50},
+                     SILENT_FUNCTIONS={"base": 2}):
+            self.assertEqual(floors.raised(rules, rooms),
+                             rules.replace("0.10", "0.15").replace('    "base": 2,\n', ""))
+            rooms["base"].comment = 20
+            self.assertNotIn('"base"', floors.raised(rules, rooms))
 
     def test_lines_are_counted(self):
         figures = laws.figures_of("base/a.c", "/* A,\n * and more.\n */\n\nint a; /* Both. */\n"

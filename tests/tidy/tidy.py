@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """Checks what the compiler does not: the shape of files, who may call and include what.
 
-    tests/tidy/tidy.py [--figures] [ROOT]
+    tests/tidy/tidy.py [--figures | --raise] [ROOT]
 
 Prints one line per finding, "path:line: what is wrong [rule]", and exits with 1 when there is one.
 The limits and lists stand in tidy_rules.py. With --figures: the table of the rooms (laws.py) only.
+With --raise: raises the floors of the rooms to what they have, to be committed with it.
 """
 
 import ast
@@ -13,6 +14,7 @@ import re
 import subprocess
 import sys
 
+import floors
 import laws
 import tidy_rules as rules
 from c_text import brace_functions, without_comments
@@ -282,12 +284,23 @@ def check_tree(root):
     return paths, findings
 
 
+def raise_floors(root):
+    path = os.path.join(root, "tests/tidy/tidy_rules.py")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(floors.raised(text, laws.rooms_of(texts_of(root, listed_files(root)))))
+
+
 def main(arguments):
     here = os.path.dirname(os.path.abspath(__file__))
-    roots = [argument for argument in arguments[1:] if argument != "--figures"]
+    roots = [argument for argument in arguments[1:] if not argument.startswith("--")]
     root = roots[0] if roots else os.path.join(here, "..", "..")
     if "--figures" in arguments:
         laws.print_figures(laws.rooms_of(texts_of(root, listed_files(root))))
+        return 0
+    if "--raise" in arguments:
+        raise_floors(root)
         return 0
     paths, findings = check_tree(root)
     findings.print()

@@ -1,4 +1,4 @@
-/* checkpoint/journal_reader.c: which epoch is current at which position. */
+/* checkpoint/journal_epochs.c: which epoch is current at which position. */
 #include "journal_disk.h"
 #include "run_suite.h"
 

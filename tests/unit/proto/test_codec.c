@@ -412,13 +412,6 @@ START_TEST(encoding_into_a_full_buffer_marks_it)
 }
 END_TEST
 
-START_TEST(methods_have_their_paths)
-{
-    ck_assert_str_eq(ps_method_path(PS_METHOD_PUSH), "/pserver.v1.ParameterServer/SendGrad");
-    ck_assert_str_eq(ps_method_path(PS_METHOD_SAVE), "/pserver.v1.Admin/SaveCheckpoint");
-}
-END_TEST
-
 START_TEST(a_reply_of_a_version_that_nobody_could_ask_for_is_refused)
 {
     const uint64_t versions[] = {PS_VERSION_MAX, PS_VERSION_MAX + 1};
@@ -472,7 +465,6 @@ int main(void)
     tcase_add_test(tests, unknown_fields_are_skipped);
     tcase_add_loop_test(tests, decoding_survives_any_refused_allocation, 0, 4);
     tcase_add_test(tests, encoding_into_a_full_buffer_marks_it);
-    tcase_add_test(tests, methods_have_their_paths);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -1,10 +1,8 @@
-/* Fields one by one, arenas, and text. */
+/* proto/wire.c: fields one by one, and text. */
 #include "proto/wire.h"
 
 #include "pieces.h"
-#include "proto/arena.h"
 #include "run_suite.h"
-#include "tests/support/fault_heap.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -118,37 +116,6 @@ START_TEST(text_is_utf8_without_nul)
 }
 END_TEST
 
-START_TEST(an_arena_gives_up_to_its_cap)
-{
-    struct fault_heap heap = {.refuse_at = -1};
-    struct ps_allocator memory = fault_heap_allocator(&heap);
-    struct ps_arena arena;
-    ps_arena_init(&arena, &memory, 100);
-
-    ck_assert_ptr_nonnull(ps_arena_take(&arena, 60));
-    ck_assert_ptr_nonnull(ps_arena_take(&arena, 40));
-    ck_assert(!arena.refused);
-    ck_assert_ptr_null(ps_arena_take(&arena, 1));
-    ck_assert(arena.refused);
-    ck_assert_ptr_null(ps_arena_take(&arena, SIZE_MAX));
-
-    ps_arena_release(&arena);
-    ck_assert_int_eq(heap.live, 0);
-}
-END_TEST
-
-START_TEST(what_an_arena_gives_is_aligned_for_anything)
-{
-    struct ps_arena arena;
-    ps_arena_init(&arena, ps_allocator_heap(), 100);
-    for (size_t size = 1; size < 10; size++) {
-        uintptr_t address = (uintptr_t)ps_arena_take(&arena, size);
-        ck_assert_uint_eq(address % _Alignof(max_align_t), 0);
-    }
-    ps_arena_release(&arena);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("wire");
@@ -159,8 +126,6 @@ int main(void)
     tcase_add_test(tests, zero_and_empty_fields_are_left_out);
     tcase_add_test(tests, a_negative_zero_is_written);
     tcase_add_test(tests, text_is_utf8_without_nul);
-    tcase_add_test(tests, an_arena_gives_up_to_its_cap);
-    tcase_add_test(tests, what_an_arena_gives_is_aligned_for_anything);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -1,5 +1,5 @@
-/* Bundles that come back as they were sent, wherever the network cuts them, and those that are
- * refused. */
+/* proto/bundle_decode.c: bundles that come back as they were sent, wherever the network cuts them,
+ * and those that are refused. */
 #include "proto/bundle_codec.h"
 
 #include "pieces.h"
@@ -303,8 +303,8 @@ END_TEST
 int main(void)
 {
     printf("seed %d\n", SEED);
-    Suite *suite = suite_create("bundle_codec");
-    TCase *t = tcase_create("bundle_codec");
+    Suite *suite = suite_create("bundle_decode");
+    TCase *t = tcase_create("bundle_decode");
     tcase_add_loop_test(t, a_bundle_comes_back_wherever_it_is_cut, 0, 60);
     tcase_add_test(t, contents_of_a_bundle_are_never_copied);
     tcase_add_loop_test(t, results_come_back_with_their_statuses, 0, 10);

@@ -1,4 +1,4 @@
-/* Device memory is counted before the device hears of it. */
+/* optimizer/device/budget.c: memory is counted before the device hears of it. */
 #include "optimizer/device/budget.h"
 #include "run_suite.h"
 
@@ -59,7 +59,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("device_budget");
+    Suite *suite = suite_create("budget");
     TCase *budget = tcase_create("budget");
     tcase_add_test(budget, what_fits_is_reserved_and_comes_back);
     tcase_add_test(budget, what_does_not_fit_is_refused_with_the_numbers);

@@ -118,7 +118,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("device_ring");
+    Suite *suite = suite_create("ring");
     TCase *tests = tcase_create("device_ring");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, pushes_find_a_slot_while_many_gradients_wait_to_be_pushed);
