@@ -2,7 +2,7 @@
 #include "tools/train_report.h"
 
 #include "base/clock.h"
-#include "base/json_writer.h"
+#include "tools/json_document.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -101,28 +101,27 @@ static void print_text(const struct ps_train_report *report)
 
 static void print_json(const struct ps_train_report *report)
 {
-    struct ps_buffer text;
-    struct ps_json_writer json;
-    ps_buffer_init(&text, ps_allocator_heap(), 1 << 16);
-    ps_json_writer_init(&json, &text);
-    ps_json_begin_object(&json, NULL);
-    ps_json_text(&json, "model", ps_bytes_of_text(report->model));
-    ps_json_text(&json, "optimizer", ps_bytes_of_text(report->optimizer));
-    ps_json_uint(&json, "workers", report->workers);
-    ps_json_uint(&json, "epochs", report->epochs);
-    ps_json_real(&json, "train_loss", report->train.loss);
-    ps_json_real(&json, "train_accuracy", report->train.accuracy);
+    struct json_document document;
+    json_document_init(&document);
+    struct ps_json_writer *json = &document.json;
+    ps_json_begin_object(json, NULL);
+    ps_json_text(json, "model", ps_bytes_of_text(report->model));
+    ps_json_text(json, "optimizer", ps_bytes_of_text(report->optimizer));
+    ps_json_uint(json, "workers", report->workers);
+    ps_json_uint(json, "epochs", report->epochs);
+    ps_json_real(json, "train_loss", report->train.loss);
+    ps_json_real(json, "train_accuracy", report->train.accuracy);
     if (report->has_test) {
-        ps_json_real(&json, "test_loss", report->test.loss);
-        ps_json_real(&json, "test_accuracy", report->test.accuracy);
+        ps_json_real(json, "test_loss", report->test.loss);
+        ps_json_real(json, "test_accuracy", report->test.accuracy);
     }
-    ps_json_real(&json, "seconds", report->seconds);
-    ps_json_uint(&json, "examples", atomic_load(&report->progress->examples));
-    ps_json_uint(&json, "pushes", atomic_load(&report->progress->pushes));
-    ps_json_uint(&json, "lost_pushes", atomic_load(&report->progress->lost_pushes));
-    ps_json_bool(&json, "interrupted", report->interrupted);
-    ps_json_uint(&json, "retries", atomic_load(&report->progress->retries));
-    ps_json_end_object(&json);
-    (void)puts(text.text != NULL ? text.text : "{}");
-    ps_buffer_fini(&text);
+    ps_json_real(json, "seconds", report->seconds);
+    ps_json_uint(json, "examples", atomic_load(&report->progress->examples));
+    ps_json_uint(json, "pushes", atomic_load(&report->progress->pushes));
+    ps_json_uint(json, "lost_pushes", atomic_load(&report->progress->lost_pushes));
+    ps_json_bool(json, "interrupted", report->interrupted);
+    ps_json_uint(json, "retries", atomic_load(&report->progress->retries));
+    ps_json_end_object(json);
+    json_document_print(&document);
+    json_document_fini(&document);
 }

@@ -1,1 +1,1 @@
-ps_fuzz(plain_reader SOURCES fuzz_plain_reader.c CORPUS plain USES ps_psckpt ps_test_support)
+ps_fuzz(tensor_reader SOURCES fuzz_tensor_reader.c CORPUS tensors USES ps_psckpt ps_test_support)

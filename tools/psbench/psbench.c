@@ -14,26 +14,11 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-struct benchmark {
-    const char *name;
-    enum ps_status (*run)(struct ps_bench *bench, struct ps_error *error);
-};
-
-static const struct benchmark benchmarks[] = {
-    {"push", ps_bench_transfer},     {"pull", ps_bench_transfer},
-    {"pushpull", ps_bench_transfer}, {"latency", ps_bench_transfer},
-    {"journal", ps_bench_journal},   {"checkpoint", ps_bench_checkpoint},
-    {"recover", ps_bench_recover},   {"scale", ps_bench_scale},
-    {"update", ps_bench_update},     {"batch", ps_bench_batch},
-    {"encoding", ps_bench_encoding}, {"delta", ps_bench_delta},
-};
-
 static int run_guarded(struct ps_bench_options *options);
 static int measure(void *context, const char *folder);
 static void forget_server_settings(void);
 static enum ps_status run_and_print(const struct ps_bench_options *options, const char *folder,
                                     struct ps_error *error);
-static enum ps_status run_benchmark(struct ps_bench *bench, struct ps_error *error);
 static bool find_program(const struct ps_bench_options *options, char path[PS_BENCH_PATH_MAX]);
 
 int main(int argc, char **argv)
@@ -125,7 +110,7 @@ static enum ps_status run_and_print(const struct ps_bench_options *options, cons
         status = ps_fail(error, PS_ERR_NOT_FOUND, "no server to measure at %s: use --pserver FILE",
                          program);
     if (status == PS_OK)
-        status = run_benchmark(bench, error);
+        status = options->kind->run(bench, error);
     ps_bench_progress_end(bench);
     if (status == PS_OK)
         ps_bench_print(options, &machine, &bench->report);
@@ -133,15 +118,6 @@ static enum ps_status run_and_print(const struct ps_bench_options *options, cons
         status = ps_bench_plot(options->plot, options, &machine, &bench->report, error);
     ps_release(ps_allocator_heap(), bench);
     return status;
-}
-
-static enum ps_status run_benchmark(struct ps_bench *bench, struct ps_error *error)
-{
-    for (size_t i = 0; i < PS_ARRAY_COUNT(benchmarks); i++) {
-        if (strcmp(benchmarks[i].name, bench->options->name) == 0)
-            return benchmarks[i].run(bench, error);
-    }
-    return ps_fail(error, PS_ERR_INTERNAL, "no benchmark \"%s\"", bench->options->name);
 }
 
 /* The server beside this program, unless another was named. False: it cannot be run. */

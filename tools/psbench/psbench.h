@@ -59,7 +59,7 @@ struct ps_bench_server_wish ps_bench_server_wish_of(const struct ps_bench *bench
 struct ps_bench_load_wish ps_bench_load_wish_of(const struct ps_bench *bench, const char *servers);
 
 /* How long what is compared with gets. */
-uint64_t ps_bench_side_ms(const struct ps_bench *bench);
+uint64_t ps_bench_reference_ms(const struct ps_bench *bench);
 
 /* One more of `steps` is begun. */
 void ps_bench_progress(struct ps_bench *bench, const char *what);

@@ -22,7 +22,9 @@ PS_MUST_USE enum ps_status ps_bench_alone_open(struct ps_bench_alone *alone, siz
 void ps_bench_alone_close(struct ps_bench_alone *alone);
 
 /* Copies `size` bytes from one buffer to the other, over and over. */
-struct ps_bench_figures ps_bench_alone_copy(struct ps_bench_alone *alone, uint64_t time_ms);
+PS_MUST_USE enum ps_status ps_bench_alone_copy(struct ps_bench_alone *alone, uint64_t time_ms,
+                                               struct ps_bench_figures *figures,
+                                               struct ps_error *error);
 
 /* The same through PS_BENCH_FAR_BYTES on either side, so that no cache holds them.
  * PS_ERR_NO_MEMORY. */

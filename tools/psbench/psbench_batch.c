@@ -29,7 +29,7 @@ enum ps_status ps_bench_batch(struct ps_bench *bench, struct ps_error *error)
     ps_bench_progress(bench, "starting");
     enum ps_status status = ps_bench_step_open(&run.step, bench, PARAMETERS, error);
     if (status == PS_OK)
-        status = measure(&run, step_together, ps_bench_side_ms(bench), &together, error);
+        status = measure(&run, step_together, ps_bench_reference_ms(bench), &together, error);
     for (uint64_t repeat = 0; repeat < bench->options->repeat && status == PS_OK; repeat++) {
         ps_bench_progress(bench, "batch");
         status = measure(&run, step_together, bench->options->time_ms, &together, error);

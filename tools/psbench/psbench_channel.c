@@ -13,10 +13,8 @@
 /* One operation in flight; belongs to the worker of the same number. */
 struct slot {
     struct ps_bench_worker *worker;
-    struct ps_bench_parameter *parameter;
     struct ps_call_request request; /* borrowed by the channel until the outcome */
     struct ps_bytes piece;
-    uint64_t start_ns;
 };
 
 struct lane {
@@ -83,11 +81,8 @@ static void begin(struct lane *lane, uint64_t number)
 {
     struct ps_bench_load *load = lane->load;
     struct slot *slot = &lane->slots[number];
-    if (lane->failed || !ps_bench_load_may_go_on(slot->worker))
+    if (lane->failed || !ps_bench_load_begin(slot->worker))
         return;
-    uint64_t turn = number + slot->worker->count * load->wish.outstanding;
-    slot->parameter = &load->parameters[turn % load->wish.parameter_count];
-    slot->start_ns = ps_clock_precise_ns();
     static const enum ps_method methods[] = {[PS_BENCH_PUSH] = PS_METHOD_PUSH,
                                              [PS_BENCH_PULL] = PS_METHOD_PULL,
                                              [PS_BENCH_PUSH_PULL] = PS_METHOD_PUSH_PULL};
@@ -97,7 +92,7 @@ static void begin(struct lane *lane, uint64_t number)
 static void submit(struct lane *lane, uint64_t number, enum ps_method method)
 {
     struct slot *slot = &lane->slots[number];
-    struct ps_bytes name = ps_bytes_of_text(slot->parameter->name);
+    struct ps_bytes name = ps_bytes_of_text(slot->worker->parameter->name);
     slot->request = (struct ps_call_request){.method = method};
     slot->piece = (struct ps_bytes){lane->load->gradient, lane->load->wish.size};
     const struct ps_push_request push = {
@@ -155,10 +150,7 @@ static void step(struct lane *lane, const struct ps_delivery *delivery)
                       outcome->text);
         return;
     }
-    if (method != PS_METHOD_PULL)
-        ps_bench_load_acknowledged(slot->parameter);
-    ps_bench_times_note(&slot->worker->times, ps_clock_precise_ns() - slot->start_ns);
-    slot->worker->count++;
+    ps_bench_load_end(slot->worker);
     begin(lane, delivery->call);
 }
 

@@ -62,7 +62,8 @@ static enum ps_status open_run(struct checkpoint_run *run, struct ps_error *erro
     if (psclient_open(&options, &run->asker, &reason) != PSCLIENT_OK)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "%.200s", reason.text);
     struct ps_bench_figures warm_up;
-    PS_TRY(ps_bench_load_run(run->load, PS_BENCH_PUSH, ps_bench_side_ms(bench), &warm_up, error));
+    PS_TRY(
+        ps_bench_load_run(run->load, PS_BENCH_PUSH, ps_bench_reference_ms(bench), &warm_up, error));
     /* The one that follows the initialisation is over when another one is. */
     struct psclient_saved saved;
     return save(run, &saved, error);
@@ -110,7 +111,7 @@ static enum ps_status compare_with_disk(struct checkpoint_run *run, struct ps_be
     struct ps_bench *bench = run->bench;
     struct ps_bench_figures disk;
     PS_TRY(ps_bench_disk_append(bench->folder, DISK_PIECE_BYTES, DISK_PIECES_PER_SYNC,
-                                ps_bench_side_ms(bench), &disk, error));
+                                ps_bench_reference_ms(bench), &disk, error));
     ps_bench_row_add(
         ps_bench_report_row(&bench->report, "disk_append", DISK_PIECE_BYTES, DISK_PIECES_PER_SYNC),
         &disk);

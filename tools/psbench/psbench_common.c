@@ -55,7 +55,7 @@ static enum ps_bench_via via_of(const char *word)
     return strcmp(word, "channel") == 0 ? PS_BENCH_VIA_CHANNEL : PS_BENCH_VIA_CLIENT;
 }
 
-uint64_t ps_bench_side_ms(const struct ps_bench *bench)
+uint64_t ps_bench_reference_ms(const struct ps_bench *bench)
 {
     uint64_t quarter_ms = bench->options->time_ms / 4;
     return quarter_ms > 0 ? quarter_ms : 1;

@@ -43,9 +43,9 @@ enum ps_status ps_bench_delta(struct ps_bench *bench, struct ps_error *error)
     ps_bench_progress(bench, "starting");
     enum ps_status status = open_run(&run, error);
     if (status == PS_OK)
-        status = measure(&run, 1, false, ps_bench_side_ms(bench), &warm_up, error);
+        status = measure(&run, 1, false, ps_bench_reference_ms(bench), &warm_up, error);
     if (status == PS_OK)
-        status = measure(&run, 1, true, ps_bench_side_ms(bench), &warm_up, error);
+        status = measure(&run, 1, true, ps_bench_reference_ms(bench), &warm_up, error);
     for (uint64_t repeat = 0; repeat < bench->options->repeat && status == PS_OK; repeat++)
         status = measure_all(&run, error);
     if (status == PS_OK)

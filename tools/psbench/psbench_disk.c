@@ -68,7 +68,7 @@ static enum ps_status append_for(int file, const uint8_t *pieces, size_t size,
     uint64_t now_ns = started_ns;
     uint64_t count = 0;
     bool whole = true;
-    while (whole && (count < PS_BENCH_SIDE_COUNT_MIN * pieces_per_sync ||
+    while (whole && (count < PS_BENCH_REFERENCE_COUNT_MIN * pieces_per_sync ||
                      now_ns < started_ns + time_ms * 1000000)) {
         whole = write_all(file, pieces, size * pieces_per_sync) && fdatasync(file) == 0;
         uint64_t then_ns = now_ns;

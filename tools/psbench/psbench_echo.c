@@ -10,69 +10,59 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-static enum ps_status start_server(struct ps_bench_echo *echo, size_t size_max,
-                                   struct ps_busy_poll_wish busy_poll, int *port,
-                                   struct ps_error *error);
-static enum ps_status start_client(struct ps_bench_echo *echo, size_t size_max,
-                                   struct ps_busy_poll_wish busy_poll, int port,
-                                   struct ps_error *error);
+/* What a child is to do, with its end of the socket. */
+struct child {
+    bool serves; /* otherwise it asks the server at `port` */
+    int port;
+    size_t size_max;
+    struct ps_busy_poll_wish busy_poll;
+};
+
+static bool start(const struct child *child, pid_t *process, int *ours);
 static enum ps_status no_process(struct ps_error *error);
-static void end_process(pid_t *process);
 
 enum ps_status ps_bench_echo_open(struct ps_bench_echo *echo, size_t size_max,
                                   struct ps_busy_poll_wish busy_poll, struct ps_error *error)
 {
-    int port = 0;
+    struct child child = {.serves = true, .size_max = size_max, .busy_poll = busy_poll};
+    int told = -1;
     *echo = (struct ps_bench_echo){.orders = -1};
-    enum ps_status status = start_server(echo, size_max, busy_poll, &port, error);
-    if (status == PS_OK)
-        status = start_client(echo, size_max, busy_poll, port, error);
-    if (status != PS_OK)
-        ps_bench_echo_close(echo);
+    bool started = start(&child, &echo->server, &told);
+    if (started) {
+        ps_bench_peer_tune(told, false);
+        started = ps_bench_peer_read(told, &child.port, sizeof child.port);
+    }
+    if (told >= 0)
+        (void)close(told);
+    child.serves = false;
+    if (started && start(&child, &echo->client, &echo->orders))
+        return PS_OK;
+    enum ps_status status = no_process(error);
+    ps_bench_echo_close(echo);
     return status;
 }
 
-static enum ps_status start_server(struct ps_bench_echo *echo, size_t size_max,
-                                   struct ps_busy_poll_wish busy_poll, int *port,
-                                   struct ps_error *error)
+/* Forks, with a socket between parent and child, and keeps the parent's end. */
+static bool start(const struct child *child, pid_t *process, int *ours)
 {
-    int told[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, told) != 0)
-        return no_process(error);
-    echo->server = fork();
-    if (echo->server == 0) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return false;
+    *process = fork();
+    if (*process == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        (void)close(told[0]);
-        ps_bench_echo_serve(told[1], size_max, busy_poll);
+        (void)close(ends[0]);
+        if (child->serves)
+            ps_bench_echo_serve(ends[1], child->size_max, child->busy_poll);
+        else
+            ps_bench_echo_ask(ends[1], child->port, child->size_max, child->busy_poll);
         _exit(0);
     }
-    (void)close(told[1]);
-    ps_bench_peer_tune(told[0], false);
-    bool listens = echo->server > 0 && ps_bench_peer_read(told[0], port, sizeof *port);
-    (void)close(told[0]);
-    return listens ? PS_OK : no_process(error);
-}
-
-static enum ps_status start_client(struct ps_bench_echo *echo, size_t size_max,
-                                   struct ps_busy_poll_wish busy_poll, int port,
-                                   struct ps_error *error)
-{
-    int orders[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, orders) != 0)
-        return no_process(error);
-    echo->orders = orders[0];
-    echo->client = fork();
-    if (echo->client == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        (void)close(orders[0]);
-        ps_bench_echo_ask(orders[1], port, size_max, busy_poll);
-        _exit(0);
-    }
-    (void)close(orders[1]);
-    return echo->client > 0 ? PS_OK : no_process(error);
+    (void)close(ends[1]);
+    *ours = ends[0];
+    return *process > 0;
 }
 
 static enum ps_status no_process(struct ps_error *error)
@@ -84,21 +74,11 @@ void ps_bench_echo_close(struct ps_bench_echo *echo)
 {
     if (echo->server == 0)
         return;
-    end_process(&echo->client);
-    end_process(&echo->server);
+    ps_bench_process_end(&echo->client);
+    ps_bench_process_end(&echo->server);
     if (echo->orders >= 0)
         (void)close(echo->orders);
     *echo = (struct ps_bench_echo){0};
-}
-
-static void end_process(pid_t *process)
-{
-    if (*process <= 0)
-        return;
-    (void)kill(*process, SIGKILL);
-    while (waitpid(*process, NULL, 0) < 0 && errno == EINTR)
-        continue;
-    *process = 0;
 }
 
 enum ps_status ps_bench_echo_run(struct ps_bench_echo *echo, size_t request, size_t reply,

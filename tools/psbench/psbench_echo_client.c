@@ -88,7 +88,7 @@ static bool run(struct client *client, struct ps_bench_figures *figures)
         if (event.type != GRPC_OP_COMPLETE || !end(client, event.tag))
             return false;
         bool over = ps_clock_precise_ns() >= until_ns;
-        if (over && client->times.count >= PS_BENCH_SIDE_COUNT_MIN)
+        if (over && client->times.count >= PS_BENCH_REFERENCE_COUNT_MIN)
             in_flight--;
         else
             begin(client, event.tag);

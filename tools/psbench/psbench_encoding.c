@@ -34,8 +34,8 @@ enum ps_status ps_bench_encoding(struct ps_bench *bench, struct ps_error *error)
     ps_bench_progress(bench, "starting");
     enum ps_status status = open_run(&run, error);
     if (status == PS_OK)
-        status =
-            ps_bench_load_run(run.load, PS_BENCH_PUSH, ps_bench_side_ms(bench), &warm_up, error);
+        status = ps_bench_load_run(run.load, PS_BENCH_PUSH, ps_bench_reference_ms(bench), &warm_up,
+                                   error);
     for (uint64_t repeat = 0; repeat < bench->options->repeat && status == PS_OK; repeat++)
         status = measure_all(&run, error);
     if (status == PS_OK)

@@ -15,15 +15,6 @@
 
 static enum ps_status allocate(struct ps_bench_load *load, struct ps_error *error);
 static enum ps_status connect_client(struct ps_bench_load *load, struct ps_error *error);
-enum ps_status ps_bench_load_encode(struct ps_bench_load *load, enum ps_encoding encoding,
-                                    struct ps_error *error)
-{
-    bool loses = encoding == PS_ENCODING_INT8 || encoding == PS_ENCODING_TOP_K;
-    load->inexact = load->inexact || loses;
-    load->wish.encoding = encoding;
-    return ps_bench_load_reconnect(load, load->wish.servers, error);
-}
-
 static enum ps_status initialise(struct ps_bench_load *load, struct ps_error *error);
 static enum ps_status initialise_all(struct ps_bench_load *load, const void *config,
                                      size_t config_size, struct ps_error *error);
@@ -35,7 +26,7 @@ static enum ps_status start_threads(struct ps_bench_load *load, enum ps_bench_op
 static enum ps_status end_threads(struct ps_bench_load *load, struct ps_bench_figures *figures,
                                   struct ps_error *error);
 static void worker_main(void *argument);
-static bool work_once(struct ps_bench_worker *worker, struct ps_bench_parameter *parameter);
+static bool work_once(struct ps_bench_worker *worker);
 
 enum ps_status ps_bench_load_open(const struct ps_bench_load_wish *wish, struct ps_bench_load **out,
                                   struct ps_error *error)
@@ -114,6 +105,15 @@ static enum ps_status connect_client(struct ps_bench_load *load, struct ps_error
     return ps_bench_load_status(psclient_open(&options, &load->client, &reason), &reason, error);
 }
 
+enum ps_status ps_bench_load_encode(struct ps_bench_load *load, enum ps_encoding encoding,
+                                    struct ps_error *error)
+{
+    bool loses = encoding == PS_ENCODING_INT8 || encoding == PS_ENCODING_TOP_K;
+    load->inexact = load->inexact || loses;
+    load->wish.encoding = encoding;
+    return ps_bench_load_reconnect(load, load->wish.servers, error);
+}
+
 struct ps_bench_ways ps_bench_load_ways(const struct ps_bench_load *load)
 {
     struct psclient_counters counters;
@@ -157,14 +157,10 @@ static enum ps_status initialise_all(struct ps_bench_load *load, const void *con
     uint8_t *start = load->workers[0].destination;
     ps_bench_fill_start((float *)(void *)start, load->wish.size / sizeof(float));
     for (uint64_t i = 0; i < load->wish.parameter_count; i++) {
-        const struct psclient_parameter parameter = {
-            .name = load->parameters[i].name,
-            .type = PSCLIENT_FLOAT32,
-            .content = start,
-            .content_size = load->wish.size,
-            .config = config,
-            .config_size = config_size,
-        };
+        struct psclient_parameter parameter =
+            ps_bench_load_pulled(load, &load->parameters[i], start);
+        parameter.config = config;
+        parameter.config_size = config_size;
         struct psclient_error reason = {0};
         int status = psclient_init(load->client, &parameter, 1, PS_BENCH_ANSWER_MS, NULL, &reason);
         PS_TRY(ps_bench_load_status(status, &reason, error));
@@ -187,12 +183,8 @@ static enum ps_status learn_versions(struct ps_bench_load *load, struct ps_error
 static enum ps_status pull_one(struct ps_bench_load *load, struct ps_bench_parameter *parameter,
                                uint64_t *version, struct ps_error *error)
 {
-    struct psclient_parameter wish = {
-        .name = parameter->name,
-        .type = PSCLIENT_FLOAT32,
-        .content = load->workers[0].destination,
-        .content_size = load->wish.size,
-    };
+    struct psclient_parameter wish =
+        ps_bench_load_pulled(load, parameter, load->workers[0].destination);
     struct psclient_error reason = {0};
     if (load->client == NULL)
         PS_TRY(connect_client(load, error));
@@ -320,11 +312,24 @@ static enum ps_status end_threads(struct ps_bench_load *load, struct ps_bench_fi
     return status;
 }
 
-bool ps_bench_load_may_go_on(const struct ps_bench_worker *worker)
+bool ps_bench_load_begin(struct ps_bench_worker *worker)
 {
     struct ps_bench_load *load = worker->load;
     bool over = atomic_load(&load->stop) && worker->count > 0;
-    return !over && atomic_fetch_sub(&load->left, 1) > 0;
+    if (over || atomic_fetch_sub(&load->left, 1) <= 0)
+        return false;
+    uint64_t turn = worker->number + worker->count * load->wish.outstanding;
+    worker->parameter = &load->parameters[turn % load->wish.parameter_count];
+    worker->start_ns = ps_clock_precise_ns();
+    return true;
+}
+
+void ps_bench_load_end(struct ps_bench_worker *worker)
+{
+    if (worker->load->operation != PS_BENCH_PULL)
+        ps_bench_load_acknowledged(worker->parameter);
+    ps_bench_times_note(&worker->times, ps_clock_precise_ns() - worker->start_ns);
+    worker->count++;
 }
 
 void ps_bench_load_acknowledged(struct ps_bench_parameter *parameter)
@@ -332,43 +337,49 @@ void ps_bench_load_acknowledged(struct ps_bench_parameter *parameter)
     (void)atomic_fetch_add(&parameter->pushes, 1);
 }
 
+struct psclient_gradient ps_bench_load_gradient(const struct ps_bench_load *load,
+                                                const struct ps_bench_parameter *parameter)
+{
+    return (struct psclient_gradient){parameter->name, PSCLIENT_FLOAT32, load->gradient,
+                                      load->wish.size};
+}
+
+struct psclient_parameter ps_bench_load_pulled(const struct ps_bench_load *load,
+                                               const struct ps_bench_parameter *parameter,
+                                               void *content)
+{
+    return (struct psclient_parameter){.name = parameter->name,
+                                       .type = PSCLIENT_FLOAT32,
+                                       .content = content,
+                                       .content_size = load->wish.size};
+}
+
 static void worker_main(void *argument)
 {
     struct ps_bench_worker *worker = argument;
-    struct ps_bench_load *load = worker->load;
-    uint64_t turn = worker->number;
-    while (ps_bench_load_may_go_on(worker)) {
-        struct ps_bench_parameter *parameter = &load->parameters[turn % load->wish.parameter_count];
-        turn += load->wish.outstanding;
-        uint64_t start_ns = ps_clock_precise_ns();
-        if (!work_once(worker, parameter))
+    while (ps_bench_load_begin(worker)) {
+        if (!work_once(worker))
             return;
-        ps_bench_times_note(&worker->times, ps_clock_precise_ns() - start_ns);
-        worker->count++;
+        ps_bench_load_end(worker);
     }
 }
 
 /* False when it failed: the worker's error says why. */
-static bool work_once(struct ps_bench_worker *worker, struct ps_bench_parameter *parameter)
+static bool work_once(struct ps_bench_worker *worker)
 {
     struct ps_bench_load *load = worker->load;
     struct psclient_error reason = {0};
-    const struct psclient_gradient gradient = {parameter->name, PSCLIENT_FLOAT32, load->gradient,
-                                               load->wish.size};
-    struct psclient_parameter wish = {.name = parameter->name,
-                                      .type = PSCLIENT_FLOAT32,
-                                      .content = worker->destination,
-                                      .content_size = load->wish.size};
+    const struct psclient_gradient gradient = ps_bench_load_gradient(load, worker->parameter);
+    struct psclient_parameter pulled =
+        ps_bench_load_pulled(load, worker->parameter, worker->destination);
     int status;
     if (load->operation == PS_BENCH_PUSH)
         status = psclient_push(load->client, &gradient, 1, PS_BENCH_ANSWER_MS, NULL, &reason);
     else if (load->operation == PS_BENCH_PULL)
-        status = psclient_pull(load->client, &wish, 1, PS_BENCH_ANSWER_MS, NULL, &reason);
+        status = psclient_pull(load->client, &pulled, 1, PS_BENCH_ANSWER_MS, NULL, &reason);
     else
-        status = psclient_push_pull(load->client, &gradient, &wish, 1, PS_BENCH_ANSWER_MS, NULL,
+        status = psclient_push_pull(load->client, &gradient, &pulled, 1, PS_BENCH_ANSWER_MS, NULL,
                                     &reason);
-    if (status == PSCLIENT_OK && load->operation != PS_BENCH_PULL)
-        ps_bench_load_acknowledged(parameter);
     return ps_bench_load_status(status, &reason, &worker->error) == PS_OK;
 }
 

@@ -32,6 +32,8 @@ struct ps_bench_worker {
     uint64_t number;
     uint8_t *destination; /* of pulls; owned */
     struct ps_thread thread;
+    struct ps_bench_parameter *parameter; /* of the operation under way */
+    uint64_t start_ns;                    /* of it */
     uint64_t count;
     struct ps_bench_times times;
     struct ps_error error;
@@ -52,11 +54,23 @@ struct ps_bench_load {
     atomic_llong left; /* operations that may still begin */
 };
 
-/* May another operation begin? Counts it if so. However short the time is, each worker gets one. */
-bool ps_bench_load_may_go_on(const struct ps_bench_worker *worker);
+/* Begins another operation, on worker->parameter, and notes its start. False: none is to begin any
+ * more; however short the time is, each worker gets one. */
+bool ps_bench_load_begin(struct ps_bench_worker *worker);
 
-/* Notes that the push was acknowledged as the parameter's `version`. */
+/* The worker's operation was answered, and well. */
+void ps_bench_load_end(struct ps_bench_worker *worker);
+
+/* Notes that a push was acknowledged. */
 void ps_bench_load_acknowledged(struct ps_bench_parameter *parameter);
+
+/* The load's gradient for `parameter`, and `parameter` as it is pulled into `content`, in the words
+ * of libpsclient; both borrow from the load. */
+struct psclient_gradient ps_bench_load_gradient(const struct ps_bench_load *load,
+                                                const struct ps_bench_parameter *parameter);
+struct psclient_parameter ps_bench_load_pulled(const struct ps_bench_load *load,
+                                               const struct ps_bench_parameter *parameter,
+                                               void *content);
 
 /* The thread of a load over the bare channel, and that of asynchronous operations; `argument` is
  * its first worker. */

@@ -5,10 +5,8 @@
 /* One operation of the load in flight: a push, a pull, or both in one call. */
 struct slot {
     struct ps_bench_worker *worker;
-    struct ps_bench_parameter *parameter;
     struct psclient_gradient gradient; /* borrowed by libpsclient, like the next */
-    struct psclient_parameter wish;
-    uint64_t start_ns;
+    struct psclient_parameter pulled;
 };
 
 struct thread {
@@ -18,9 +16,8 @@ struct thread {
     bool failed;
 };
 
-static void begin(struct thread *thread, uint64_t number);
+static void begin(struct thread *thread, struct slot *slot);
 static void start(struct thread *thread, struct slot *slot);
-static void step(struct thread *thread, struct slot *slot);
 
 void ps_bench_operations_main(void *argument)
 {
@@ -35,7 +32,7 @@ void ps_bench_operations_main(void *argument)
     }
     for (uint64_t i = 0; i < load->wish.outstanding; i++) {
         thread.slots[i].worker = &load->workers[i];
-        begin(&thread, i);
+        begin(&thread, &thread.slots[i]);
     }
     while (thread.in_flight > 0) {
         struct psclient_operation *operation = psclient_next(load->client, PS_BENCH_ANSWER_MS);
@@ -45,30 +42,24 @@ void ps_bench_operations_main(void *argument)
         struct psclient_error reason = {0};
         int status = psclient_end(operation, NULL, &reason);
         thread.in_flight--;
-        if (ps_bench_load_status(status, &reason, &slot->worker->error) == PS_OK)
-            step(&thread, slot);
-        else
+        if (ps_bench_load_status(status, &reason, &slot->worker->error) != PS_OK) {
             thread.failed = true;
+            continue;
+        }
+        ps_bench_load_end(slot->worker);
+        begin(&thread, slot);
     }
     ps_release(ps_allocator_heap(), thread.slots);
 }
 
 /* Starts the next operation of a slot, if there is to be one. */
-static void begin(struct thread *thread, uint64_t number)
+static void begin(struct thread *thread, struct slot *slot)
 {
-    struct ps_bench_load *load = thread->load;
-    struct slot *slot = &thread->slots[number];
-    if (thread->failed || !ps_bench_load_may_go_on(slot->worker))
+    struct ps_bench_worker *worker = slot->worker;
+    if (thread->failed || !ps_bench_load_begin(worker))
         return;
-    uint64_t turn = number + slot->worker->count * load->wish.outstanding;
-    slot->parameter = &load->parameters[turn % load->wish.parameter_count];
-    slot->start_ns = ps_clock_precise_ns();
-    slot->gradient = (struct psclient_gradient){slot->parameter->name, PSCLIENT_FLOAT32,
-                                                load->gradient, load->wish.size};
-    slot->wish = (struct psclient_parameter){.name = slot->parameter->name,
-                                             .type = PSCLIENT_FLOAT32,
-                                             .content = slot->worker->destination,
-                                             .content_size = load->wish.size};
+    slot->gradient = ps_bench_load_gradient(worker->load, worker->parameter);
+    slot->pulled = ps_bench_load_pulled(worker->load, worker->parameter, worker->destination);
     start(thread, slot);
 }
 
@@ -82,23 +73,13 @@ static void start(struct thread *thread, struct slot *slot)
         status = psclient_push_begin(client, &slot->gradient, 1, PS_BENCH_ANSWER_MS, slot,
                                      &operation, &reason);
     else if (thread->load->operation == PS_BENCH_PULL)
-        status = psclient_pull_begin(client, &slot->wish, 1, PS_BENCH_ANSWER_MS, slot, &operation,
+        status = psclient_pull_begin(client, &slot->pulled, 1, PS_BENCH_ANSWER_MS, slot, &operation,
                                      &reason);
     else
-        status = psclient_push_pull_begin(client, &slot->gradient, &slot->wish, 1,
+        status = psclient_push_pull_begin(client, &slot->gradient, &slot->pulled, 1,
                                           PS_BENCH_ANSWER_MS, slot, &operation, &reason);
     if (ps_bench_load_status(status, &reason, &slot->worker->error) == PS_OK)
         thread->in_flight++;
     else
         thread->failed = true;
-}
-
-/* An operation has ended well: the next one begins. */
-static void step(struct thread *thread, struct slot *slot)
-{
-    if (thread->load->operation != PS_BENCH_PULL)
-        ps_bench_load_acknowledged(slot->parameter);
-    ps_bench_times_note(&slot->worker->times, ps_clock_precise_ns() - slot->start_ns);
-    slot->worker->count++;
-    begin(thread, slot->worker->number);
 }

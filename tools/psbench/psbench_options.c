@@ -1,8 +1,9 @@
 /* The option table of psbench, and what holds between options. */
 #include "tools/psbench/psbench_options.h"
 
-#include "tools/psbench/psbench_rows.h"
+#include "tools/psbench/psbench.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define OUTSTANDING_MAX 256
@@ -103,9 +104,27 @@ static const struct ps_option_set set = {
     .option_count = PS_ARRAY_COUNT(table),
 };
 
+/* All of them, in the order in which messages name them. */
+static const struct ps_bench_kind kinds[] = {
+    {"push", ps_bench_transfer, 1 << 20, 1, true},
+    {"pull", ps_bench_transfer, 1 << 20, 1, true},
+    {"pushpull", ps_bench_transfer, 1 << 20, 1, true},
+    {"batch", ps_bench_batch, 16 << 10, 1, false},
+    {"latency", ps_bench_transfer, 4 << 10, 1, true},
+    {"journal", ps_bench_journal, 1 << 20, 8, false},
+    {"checkpoint", ps_bench_checkpoint, 1 << 20, 8, false},
+    {"recover", ps_bench_recover, 1 << 20, 8, false},
+    {"scale", ps_bench_scale, 1 << 20, 1, false},
+    {"update", ps_bench_update, 0, 1, false}, /* 0: two sizes of its own */
+    {"encoding", ps_bench_encoding, 1 << 20, 1, false},
+    {"delta", ps_bench_delta, 256 << 10, 1, false},
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0], NAMES_BYTES = 200 };
+
+static void write_names(char names[NAMES_BYTES], const char *before_last);
+static enum ps_status choose_kind(struct ps_bench_options *options, struct ps_error *error);
 static enum ps_status check(struct ps_bench_options *options, struct ps_error *error);
 static enum ps_status check_ranges(const struct ps_bench_options *options, struct ps_error *error);
-static bool is_one_of(const char *name, const char *list);
 
 const struct ps_option_set *ps_bench_option_set(void)
 {
@@ -122,36 +141,51 @@ enum ps_status ps_bench_options_init(struct ps_bench_options *options, int argc,
     PS_TRY(ps_options_arguments(&set, options, argc, argv, &words, error));
     if (options->help || options->man || options->version)
         return PS_OK;
-    if (words != 1)
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "name one benchmark (push, pull, pushpull, batch, latency, journal, "
-                       "checkpoint, recover, scale, update, encoding, delta); see psbench --help");
-    options->name = argv[1];
+    if (words != 1) {
+        char names[NAMES_BYTES];
+        write_names(names, ", ");
+        return ps_fail(error, PS_ERR_BAD_INPUT, "name one benchmark (%s); see psbench --help",
+                       names);
+    }
     options->json = strcmp(options->output, "json") == 0;
     options->csv = strcmp(options->output, "csv") == 0;
+    options->name = argv[1];
     return check(options, error);
+}
+
+static void write_names(char names[NAMES_BYTES], const char *before_last)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < KINDS; i++) {
+        const char *before = i == 0 ? "" : i + 1 < KINDS ? ", " : before_last;
+        int length = snprintf(names + used, NAMES_BYTES - used, "%s%s", before, kinds[i].name);
+        used += length > 0 && (size_t)length < NAMES_BYTES - used ? (size_t)length : 0;
+    }
+}
+
+static enum ps_status choose_kind(struct ps_bench_options *options, struct ps_error *error)
+{
+    for (size_t i = 0; i < KINDS && options->kind == NULL; i++)
+        if (strcmp(kinds[i].name, options->name) == 0)
+            options->kind = &kinds[i];
+    if (options->kind != NULL)
+        return PS_OK;
+    char names[NAMES_BYTES];
+    write_names(names, " or ");
+    return ps_fail(error, PS_ERR_BAD_INPUT, "unknown benchmark \"%s\": choose %s", options->name,
+                   names);
 }
 
 static enum ps_status check(struct ps_bench_options *options, struct ps_error *error)
 {
     PS_TRY(ps_busy_poll_parse("--busy-poll", options->busy_poll_text, &options->busy_poll, error));
-    bool stored = is_one_of(options->name, "journal checkpoint recover");
-    bool transfer = is_one_of(options->name, "push pull pushpull latency");
-    if (!stored && !transfer && !is_one_of(options->name, "scale batch update encoding delta"))
-        return ps_fail(error, PS_ERR_BAD_INPUT,
-                       "unknown benchmark \"%s\": choose push, pull, pushpull, batch, latency, "
-                       "journal, checkpoint, recover, scale, update, encoding or delta",
-                       options->name);
-    if (options->size == 0 && strcmp(options->name, "batch") == 0)
-        options->size = 16 * 1024;
-    if (options->size == 0 && strcmp(options->name, "delta") == 0)
-        options->size = 256 * 1024;
-    if (options->size == 0 && strcmp(options->name, "update") != 0)
-        options->size = strcmp(options->name, "latency") == 0 ? 4096 : 1 << 20;
+    PS_TRY(choose_kind(options, error));
+    if (options->size == 0)
+        options->size = options->kind->size;
     if (options->outstanding == 0)
-        options->outstanding = stored ? 8 : 1;
+        options->outstanding = options->kind->outstanding;
     bool elsewhere = options->servers != NULL || options->etcd != NULL;
-    if (elsewhere && !transfer)
+    if (elsewhere && !options->kind->transfer)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "%s starts, kills and fills servers: it takes no --servers or --etcd",
                        options->name);
@@ -181,18 +215,4 @@ static enum ps_status check_ranges(const struct ps_bench_options *options, struc
     if (options->shard_size < options->size)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--shard-size must not be below --size");
     return PS_OK;
-}
-
-/* `list` has words with a space between them. */
-static bool is_one_of(const char *name, const char *list)
-{
-    size_t length = strlen(name);
-    for (const char *word = list; *word != '\0';) {
-        size_t size = strcspn(word, " ");
-        if (size == length && memcmp(word, name, size) == 0)
-            return true;
-        word += size;
-        word += *word == ' ';
-    }
-    return false;
 }

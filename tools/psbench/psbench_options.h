@@ -11,8 +11,20 @@
 #include "base/busy_poll.h"
 #include "base/options.h"
 
+struct ps_bench;
+
+/* One benchmark, as the command line knows it. */
+struct ps_bench_kind {
+    const char *name;
+    enum ps_status (*run)(struct ps_bench *bench, struct ps_error *error);
+    uint64_t size;        /* what --size 0 means */
+    uint64_t outstanding; /* what --outstanding 0 means */
+    bool transfer;        /* measures servers that are there already, too */
+};
+
 struct ps_bench_options {
-    const char *name; /* of the benchmark; NULL for --help and the like */
+    const struct ps_bench_kind *kind; /* NULL for --help and the like */
+    const char *name;                 /* of the kind */
     uint64_t size, outstanding, repeat, time_ms;
     uint64_t shard_size, journal_size, workers, server_count;
     const char *servers, *etcd, *job;

@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define OUTSTANDING_MAX 256
@@ -89,11 +88,7 @@ void ps_bench_peer_close(struct ps_bench_peer *peer)
 {
     if (peer->buffer == NULL)
         return;
-    if (peer->pid > 0) {
-        (void)kill(peer->pid, SIGKILL);
-        while (waitpid(peer->pid, NULL, 0) < 0 && errno == EINTR)
-            continue;
-    }
+    ps_bench_process_end(&peer->pid);
     for (int kind = 0; kind < PS_BENCH_SOCKET_COUNT; kind++) {
         if (peer->listeners[kind] >= 0)
             (void)close(peer->listeners[kind]);
@@ -139,7 +134,7 @@ static bool one_at_a_time(struct exchange *exchange)
         ps_bench_times_note(&exchange->times, now_ns - start_ns);
         exchange->answered++;
         start_ns = now_ns;
-    } while (start_ns < exchange->until_ns || exchange->answered < PS_BENCH_SIDE_COUNT_MIN);
+    } while (start_ns < exchange->until_ns || exchange->answered < PS_BENCH_REFERENCE_COUNT_MIN);
     return true;
 }
 
@@ -149,7 +144,7 @@ static bool many_at_a_time(struct exchange *exchange)
 {
     for (;;) {
         bool over = ps_clock_precise_ns() >= exchange->until_ns &&
-                    exchange->sent >= PS_BENCH_SIDE_COUNT_MIN;
+                    exchange->sent >= PS_BENCH_REFERENCE_COUNT_MIN;
         bool room = exchange->sent - exchange->answered < exchange->outstanding;
         bool sending = exchange->sent_part > 0 || (room && !over);
         if (!sending && exchange->sent == exchange->answered)
@@ -210,7 +205,7 @@ enum ps_status ps_bench_peer_stream(struct ps_bench_peer *peer, enum ps_bench_so
     do {
         whole = ps_bench_peer_write(connection, peer->buffer, size);
         count++;
-    } while (whole && (count < PS_BENCH_SIDE_COUNT_MIN || ps_clock_precise_ns() < until_ns));
+    } while (whole && (count < PS_BENCH_REFERENCE_COUNT_MIN || ps_clock_precise_ns() < until_ns));
     uint8_t read_all = 0;
     whole = whole && shutdown(connection, SHUT_WR) == 0 &&
             ps_bench_peer_read(connection, &read_all, 1) && read_all == 1;

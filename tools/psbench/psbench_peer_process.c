@@ -5,8 +5,10 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void serve_one(int connection, uint8_t *buffer, size_t buffer_size);
@@ -53,6 +55,16 @@ void ps_bench_peer_tune(int connection, bool tcp)
         (void)setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
     (void)setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
+}
+
+void ps_bench_process_end(pid_t *process)
+{
+    if (*process <= 0)
+        return;
+    (void)kill(*process, SIGKILL);
+    while (waitpid(*process, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    *process = 0;
 }
 
 bool ps_bench_peer_write(int connection, const void *data, size_t size)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define PS_BENCH_PEER_WAIT_MS 30000
 
@@ -25,6 +26,9 @@ void ps_bench_peer_serve(const int listeners[2], uint8_t *buffer, size_t buffer_
 
 /* No delay for small messages, and reads and writes that do not wait for ever. */
 void ps_bench_peer_tune(int connection, bool tcp);
+
+/* SIGKILL, and waits for the end; `*process` becomes 0. Accepts 0. */
+void ps_bench_process_end(pid_t *process);
 
 bool ps_bench_peer_write(int connection, const void *data, size_t size);
 bool ps_bench_peer_read(int connection, void *data, size_t size);

@@ -2,6 +2,7 @@
 #include "tools/psbench/psbench_rows.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,6 +26,24 @@ struct ps_bench_figures ps_bench_figures_of(uint64_t count, uint64_t elapsed_ns,
     figures.p99_us = ps_bench_times_percentile_us(times, 0.99);
     figures.longest_us = (double)times->longest_ns / 1e3;
     return figures;
+}
+
+enum ps_status ps_bench_repeat(enum ps_status (*once)(void *context, uint64_t number,
+                                                      struct ps_error *error),
+                               void *context, uint64_t time_ms, struct ps_bench_figures *figures,
+                               struct ps_error *error)
+{
+    uint64_t started_ns = ps_clock_precise_ns();
+    uint64_t until_ns = started_ns + time_ms * 1000000;
+    uint64_t now_ns = started_ns;
+    uint64_t count = 0;
+    while (now_ns < until_ns || count < PS_BENCH_REFERENCE_COUNT_MIN) {
+        count++;
+        PS_TRY(once(context, count, error));
+        now_ns = ps_clock_precise_ns();
+    }
+    *figures = ps_bench_figures_of(count, now_ns - started_ns, NULL);
+    return PS_OK;
 }
 
 struct ps_bench_row *ps_bench_report_row(struct ps_bench_report *report, const char *name,

@@ -11,6 +11,7 @@
 #ifndef PS_TOOLS_PSBENCH_ROWS_H
 #define PS_TOOLS_PSBENCH_ROWS_H
 
+#include "base/status.h"
 #include "tools/psbench/psbench_times.h"
 
 #include <stdbool.h>
@@ -22,7 +23,7 @@
 #define PS_BENCH_SERIES_MAX 12
 
 /* What is compared with runs at least so often, however short its time: one is chance. */
-#define PS_BENCH_SIDE_COUNT_MIN 3
+#define PS_BENCH_REFERENCE_COUNT_MIN 3
 
 /* One figure over the repeats. */
 struct ps_bench_series {
@@ -57,6 +58,13 @@ struct ps_bench_figures {
 /* `count` operations within `elapsed_ns`, whose times are in `times` (NULL: not known). */
 struct ps_bench_figures ps_bench_figures_of(uint64_t count, uint64_t elapsed_ns,
                                             const struct ps_bench_times *times);
+
+/* Does `once` again and again for `time_ms`, at least PS_BENCH_REFERENCE_COUNT_MIN times, and
+ * counts. The first failure ends it. */
+PS_MUST_USE enum ps_status
+ps_bench_repeat(enum ps_status (*once)(void *context, uint64_t number, struct ps_error *error),
+                void *context, uint64_t time_ms, struct ps_bench_figures *figures,
+                struct ps_error *error);
 
 /* The row with that name, bytes and number in flight; a new one when there is none. */
 struct ps_bench_row *ps_bench_report_row(struct ps_bench_report *report, const char *name,

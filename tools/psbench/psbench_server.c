@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "tools/psbench/psbench_peer_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,23 +21,29 @@
 #define START_MS 60000
 #define LOG_BYTES_MAX ((size_t)16 << 20)
 #define TEXT_BYTES 64
+#define NUMBERS_MAX 8
+#define LINE_BYTES 2048
 
 /* The command line: words point to the wish and to `texts`. */
 struct command {
     const char *words[PS_BENCH_SERVER_ARGUMENTS_MAX];
     size_t count;
-    char message_bytes[TEXT_BYTES], lanes[TEXT_BYTES], index[TEXT_BYTES], shards[TEXT_BYTES],
-        ttl[TEXT_BYTES];
+    char numbers[NUMBERS_MAX][TEXT_BYTES]; /* that some of the words point to */
+    size_t number_count;
 };
 
 static void build_command(struct command *command, const struct ps_bench_server *server,
                           const struct ps_bench_server_wish *wish);
 static void add(struct command *command, const char *flag, const char *value);
+static void add_number(struct command *command, const char *flag, uint64_t number,
+                       const char *unit);
 static void become_server(const struct command *command, int log);
 static enum ps_status wait_until_serving(struct ps_bench_server *server, struct ps_error *error);
 static enum ps_status start_warden(struct ps_bench_server *server, struct ps_error *error);
 static void watch(void *argument);
 static enum ps_status last_words(const struct ps_bench_server *server, struct ps_error *error);
+static bool read_event(const struct ps_bench_server *server, const char *event,
+                       char line[LINE_BYTES]);
 static char *read_log(const struct ps_bench_server *server);
 static const char *last_line_with(const char *log, const char *text);
 
@@ -71,15 +78,11 @@ static void build_command(struct command *command, const struct ps_bench_server 
                           const struct ps_bench_server_wish *wish)
 {
     *command = (struct command){.words = {wish->program, "--listen", "127.0.0.1:0"}, .count = 3};
-    (void)snprintf(command->message_bytes, TEXT_BYTES, "%llu",
-                   (unsigned long long)wish->message_bytes);
-    add(command, "--message-bytes", command->message_bytes);
+    add_number(command, "--message-bytes", wish->message_bytes, "");
     add(command, "--checkpoint-interval", "24h");
     add(command, "--drain", "1s");
-    if (wish->lanes > 0) {
-        (void)snprintf(command->lanes, TEXT_BYTES, "%llu", (unsigned long long)wish->lanes);
-        add(command, "--lanes", command->lanes);
-    }
+    if (wish->lanes > 0)
+        add_number(command, "--lanes", wish->lanes, "");
     if (wish->busy_poll != NULL)
         add(command, "--busy-poll", wish->busy_poll);
     if (wish->ack != NULL) {
@@ -89,15 +92,11 @@ static void build_command(struct command *command, const struct ps_bench_server 
             add(command, "--no-journal", NULL);
     }
     if (wish->count > 0) {
-        (void)snprintf(command->index, TEXT_BYTES, "%llu", (unsigned long long)wish->index);
-        (void)snprintf(command->shards, TEXT_BYTES, "%llu", (unsigned long long)wish->count);
-        add(command, "--index", command->index);
-        add(command, "--num-pservers", command->shards);
+        add_number(command, "--index", wish->index, "");
+        add_number(command, "--num-pservers", wish->count, "");
     }
-    if (wish->ttl_ms > 0) {
-        (void)snprintf(command->ttl, TEXT_BYTES, "%llums", (unsigned long long)wish->ttl_ms);
-        add(command, "--etcd-ttl", command->ttl);
-    }
+    if (wish->ttl_ms > 0)
+        add_number(command, "--etcd-ttl", wish->ttl_ms, "ms");
     if (!wish->tune_malloc)
         add(command, "--no-tune-malloc", NULL);
 }
@@ -108,6 +107,14 @@ static void add(struct command *command, const char *flag, const char *value)
     command->words[command->count++] = flag;
     if (value != NULL)
         command->words[command->count++] = value;
+}
+
+static void add_number(struct command *command, const char *flag, uint64_t number, const char *unit)
+{
+    PS_ASSERT(command->number_count < NUMBERS_MAX);
+    char *text = command->numbers[command->number_count++];
+    (void)snprintf(text, TEXT_BYTES, "%llu%s", (unsigned long long)number, unit);
+    add(command, flag, text);
 }
 
 /* In the child. Between fork and exec only what a signal handler may do. */
@@ -130,12 +137,10 @@ static enum ps_status wait_until_serving(struct ps_bench_server *server, struct 
     const struct ps_clock *clock = ps_clock_real();
     uint64_t deadline_ms = ps_deadline_after(clock, START_MS);
     while (ps_time_left_ms(clock, deadline_ms) > 0) {
-        char *log = read_log(server);
-        const char *listening = log != NULL ? last_line_with(log, "listening address=") : NULL;
-        bool serving = log != NULL && last_line_with(log, "serving index=") != NULL;
-        if (serving && listening != NULL)
-            serving = sscanf(strstr(listening, "address="), "address=%63s", server->address) == 1;
-        ps_release(ps_allocator_heap(), log);
+        char line[LINE_BYTES];
+        bool serving = read_event(server, "serving index=", line) &&
+                       read_event(server, "listening address=", line) &&
+                       sscanf(strstr(line, "address="), "address=%63s", server->address) == 1;
         if (serving) {
             server->serving_ns = ps_clock_precise_ns();
             return PS_OK;
@@ -177,12 +182,9 @@ static void watch(void *argument)
 /* Why it ended, in its own words. */
 static enum ps_status last_words(const struct ps_bench_server *server, struct ps_error *error)
 {
-    char *log = read_log(server);
-    const char *line = log != NULL ? last_line_with(log, "") : NULL;
-    (void)ps_fail(error, PS_ERR_UNAVAILABLE, "the server ended: %.*s",
-                  line != NULL ? (int)strcspn(line, "\n") : 0, line != NULL ? line : "");
-    ps_release(ps_allocator_heap(), log);
-    return PS_ERR_UNAVAILABLE;
+    char line[LINE_BYTES];
+    (void)read_event(server, "", line);
+    return ps_fail(error, PS_ERR_UNAVAILABLE, "the server ended: %s", line);
 }
 
 void ps_bench_server_kill(struct ps_bench_server *server)
@@ -193,37 +195,39 @@ void ps_bench_server_kill(struct ps_bench_server *server)
     (void)kill(server->pid, SIGKILL);
     if (server->warden.started)
         ps_thread_join(&server->warden);
-    while (waitpid(server->pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
-    server->pid = 0;
+    ps_bench_process_end(&server->pid);
 }
 
 int64_t ps_bench_server_event_ms(const struct ps_bench_server *server, const char *event)
 {
-    char *log = read_log(server);
-    const char *line = log != NULL ? last_line_with(log, event) : NULL;
+    char line[LINE_BYTES];
     int hour = 0, minute = 0, second = 0, ms = 0;
-    int64_t when = -1;
-    if (line != NULL &&
-        sscanf(line, "%*d-%*d-%*dT%2d:%2d:%2d.%3dZ", &hour, &minute, &second, &ms) == 4)
-        when = (((int64_t)hour * 60 + minute) * 60 + second) * 1000 + ms;
-    ps_release(ps_allocator_heap(), log);
-    return when;
+    if (!read_event(server, event, line) ||
+        sscanf(line, "%*d-%*d-%*dT%2d:%2d:%2d.%3dZ", &hour, &minute, &second, &ms) != 4)
+        return -1;
+    return (((int64_t)hour * 60 + minute) * 60 + second) * 1000 + ms;
 }
 
 int64_t ps_bench_server_event_field(const struct ps_bench_server *server, const char *event,
                                     const char *field)
 {
-    char *log = read_log(server);
-    const char *line = log != NULL ? last_line_with(log, event) : NULL;
+    char line[LINE_BYTES];
     char wanted[TEXT_BYTES];
-    int64_t number = -1;
     (void)snprintf(wanted, sizeof wanted, " %s=", field);
-    const char *found = line != NULL ? strstr(line, wanted) : NULL;
-    if (found != NULL && found < line + strcspn(line, "\n"))
-        number = strtoll(found + strlen(wanted), NULL, 10);
+    const char *found = read_event(server, event, line) ? strstr(line, wanted) : NULL;
+    return found != NULL ? strtoll(found + strlen(wanted), NULL, 10) : -1;
+}
+
+/* The last complete line of the log with `event` in it; false when there is none. */
+static bool read_event(const struct ps_bench_server *server, const char *event,
+                       char line[LINE_BYTES])
+{
+    char *log = read_log(server);
+    const char *last = log != NULL ? last_line_with(log, event) : NULL;
+    (void)snprintf(line, LINE_BYTES, "%.*s", last != NULL ? (int)strcspn(last, "\n") : 0,
+                   last != NULL ? last : "");
     ps_release(ps_allocator_heap(), log);
-    return number;
+    return last != NULL;
 }
 
 /* The whole log, to be released; NULL when it cannot be read. */

@@ -21,13 +21,9 @@ enum ps_status ps_bench_step_open(struct ps_bench_step *step, struct ps_bench *b
     if (step->gradients == NULL || step->parameters == NULL || step->content == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu parameters", parameter_count);
     for (size_t i = 0; i < parameter_count; i++) {
-        const char *name = step->load->parameters[i].name;
-        step->gradients[i] =
-            (struct psclient_gradient){name, PSCLIENT_FLOAT32, step->load->gradient, size};
-        step->parameters[i] = (struct psclient_parameter){.name = name,
-                                                          .type = PSCLIENT_FLOAT32,
-                                                          .content = step->content + i * size,
-                                                          .content_size = size};
+        const struct ps_bench_parameter *parameter = &step->load->parameters[i];
+        step->gradients[i] = ps_bench_load_gradient(step->load, parameter);
+        step->parameters[i] = ps_bench_load_pulled(step->load, parameter, step->content + i * size);
     }
     return PS_OK;
 }

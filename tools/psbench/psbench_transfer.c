@@ -51,7 +51,7 @@ enum ps_status ps_bench_transfer(struct ps_bench *bench, struct ps_error *error)
     enum ps_status status = open_run(&run, error);
     struct ps_bench_figures warm_up;
     for (size_t i = 0; i < count && status == PS_OK; i++)
-        status = ps_bench_load_run(run.load, transfers[i].operation, ps_bench_side_ms(bench),
+        status = ps_bench_load_run(run.load, transfers[i].operation, ps_bench_reference_ms(bench),
                                    &warm_up, error);
     for (uint64_t repeat = 0; repeat < bench->options->repeat && status == PS_OK; repeat++) {
         for (size_t i = 0; i < count && status == PS_OK; i++)
@@ -147,21 +147,22 @@ static enum ps_status measure(struct transfer_run *run, const struct transfer *t
 static enum ps_status compare(struct transfer_run *run, const struct transfer *transfer,
                               struct ps_bench_row *row, struct ps_error *error)
 {
-    uint64_t side_ms = ps_bench_side_ms(run->bench);
+    uint64_t reference_ms = ps_bench_reference_ms(run->bench);
     PS_TRY(compare_grpc(run, transfer, row, error));
     PS_TRY(compare_echo(run, transfer, PS_BENCH_TCP, row, error));
     PS_TRY(compare_echo(run, transfer, PS_BENCH_UNIX, row, error));
     PS_TRY(compare_stream(run, transfer, row, error));
-    struct ps_bench_figures figures = ps_bench_alone_copy(&run->alone, side_ms);
+    struct ps_bench_figures figures;
+    PS_TRY(ps_bench_alone_copy(&run->alone, reference_ms, &figures, error));
     ps_bench_report_beside(&run->bench->report, row, "memcpy", "memcpy", 1, &figures);
     if (strcmp(run->bench->options->transport, "shared") == 0 ||
         strcmp(run->bench->options->transport, "auto") == 0) {
-        PS_TRY(ps_bench_alone_copy_far(&run->alone, side_ms, &figures, error));
+        PS_TRY(ps_bench_alone_copy_far(&run->alone, reference_ms, &figures, error));
         ps_bench_report_beside(&run->bench->report, row, "memcpy_far", "memcpy_far", 1, &figures);
     }
     if (transfer->operation == PS_BENCH_PULL)
         return PS_OK;
-    PS_TRY(ps_bench_alone_update(&run->alone, side_ms, &figures, error));
+    PS_TRY(ps_bench_alone_update(&run->alone, reference_ms, &figures, error));
     ps_bench_report_beside(&run->bench->report, row, "update_loop", "update_loop", 1, &figures);
     return PS_OK;
 }
@@ -186,7 +187,7 @@ static enum ps_status compare_grpc(struct transfer_run *run, const struct transf
     uint64_t outstanding = run->bench->options->outstanding;
     struct ps_bench_figures figures;
     PS_TRY(ps_bench_echo_run(&run->echo, request_bytes(run, transfer), reply_bytes(run, transfer),
-                             outstanding, ps_bench_side_ms(run->bench), &figures, error));
+                             outstanding, ps_bench_reference_ms(run->bench), &figures, error));
     ps_bench_report_beside(&run->bench->report, row, names[transfer->operation], "bare_grpc",
                            outstanding, &figures);
     return PS_OK;
@@ -206,7 +207,7 @@ static enum ps_status compare_echo(struct transfer_run *run, const struct transf
     struct ps_bench_figures figures;
     PS_TRY(ps_bench_peer_echo(&run->peer, kind, request_bytes(run, transfer),
                               reply_bytes(run, transfer), options->outstanding,
-                              ps_bench_side_ms(run->bench), &figures, error));
+                              ps_bench_reference_ms(run->bench), &figures, error));
     ps_bench_report_beside(&run->bench->report, row, names[kind][operation],
                            names[kind][PS_BENCH_PUSH_PULL], options->outstanding, &figures);
     return PS_OK;
@@ -220,7 +221,7 @@ static enum ps_status compare_stream(struct transfer_run *run, const struct tran
         return PS_OK;
     struct ps_bench_figures figures;
     PS_TRY(ps_bench_peer_stream(&run->peer, PS_BENCH_TCP, run->bench->options->size,
-                                ps_bench_side_ms(run->bench), &figures, error));
+                                ps_bench_reference_ms(run->bench), &figures, error));
     ps_bench_report_beside(&run->bench->report, row, "raw_tcp_one_way", "raw_tcp_one_way", 1,
                            &figures);
     return PS_OK;

@@ -1,18 +1,21 @@
-/* Every damaged array is listed, not only the first: people decide by it what can be saved. */
+/* Every damaged array is listed, not only the first: people decide by it what can be saved. A
+ * recovery stops at the first bad byte, because then it knows enough; this reader goes on to the
+ * end. The file is read front to back in parts of 1 MiB, which keeps both the memory small and the
+ * disk busy with long reads. */
 #include "tools/psckpt/checkpoint_survey.h"
 
 #include "checkpoint/checksum.h"
 
 #include <string.h>
 
+/* Large enough that a seek costs nothing beside the reading, small enough to stay in a core's cache
+ * while it is summed. */
 #define PART_BYTES ((size_t)1 << 20)
 
 /* The file while it is read. */
 struct reading {
-    const struct ps_files *files;
+    const struct toolbox *box;
     struct ps_file file;
-    const struct ps_allocator *memory;
-    struct progress *progress;
     uint8_t *part; /* owned */
 };
 
@@ -31,23 +34,25 @@ static enum ps_status sum_range(struct reading *reading, uint64_t begin, uint64_
 static void note(struct checkpoint_survey *survey, struct ps_bytes tensor, uint64_t begin,
                  uint64_t end);
 
-enum ps_status checkpoint_survey_init(struct checkpoint_survey *survey,
-                                      const struct ps_files *files, const char *path, bool arrays,
-                                      struct progress *progress, const struct ps_allocator *memory,
-                                      struct ps_error *error)
+/* PS_OK means that the file was read, not that it is good: whoever asks "is it whole?" looks at
+ * damage_count. The distinction lets a caller treat a bad disk and a bad file differently. */
+enum ps_status checkpoint_survey_init(struct checkpoint_survey *survey, const struct toolbox *box,
+                                      const char *path, bool arrays, struct ps_error *error)
 {
+    const struct ps_files *files = box->files;
+    struct reading reading = {.box = box};
     *survey = (struct checkpoint_survey){0};
-    struct reading reading = {.files = files, .memory = memory, .progress = progress};
     PS_TRY(files->open(files->self, path, PS_FILE_READ, &reading.file, error));
     enum ps_status status = survey_file(survey, &reading, path, arrays, error);
-    progress_end(progress);
-    ps_release(memory, reading.part);
+    progress_end(box->progress);
+    ps_release(box->memory, reading.part);
     files->close(files->self, reading.file);
     if (status != PS_OK)
         checkpoint_survey_fini(survey);
     return status;
 }
 
+/* A survey without a header owns nothing. */
 void checkpoint_survey_fini(struct checkpoint_survey *survey)
 {
     if (survey->has_header)
@@ -55,25 +60,30 @@ void checkpoint_survey_fini(struct checkpoint_survey *survey)
     survey->has_header = false;
 }
 
+/* The size is asked once, at the beginning. A file that a server is still writing has another name
+ * (.tmp), so a size that changes meanwhile is damage. */
 static enum ps_status survey_file(struct checkpoint_survey *survey, struct reading *reading,
                                   const char *path, bool arrays, struct ps_error *error)
 {
-    PS_TRY(reading->files->size(reading->files->self, reading->file, &survey->bytes, error));
-    reading->part = ps_plain(reading->memory, PART_BYTES);
+    const struct ps_files *files = reading->box->files;
+    PS_TRY(files->size(files->self, reading->file, &survey->bytes, error));
+    reading->part = ps_plain(reading->box->memory, PART_BYTES);
     if (reading->part == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read %s", path);
     PS_TRY(survey_header(survey, reading, error));
     if (!arrays || !survey->has_header)
         return PS_OK;
-    progress_begin(reading->progress, path, survey->bytes);
+    progress_begin(reading->box->progress, path, survey->bytes);
     return survey_arrays(survey, reading, error);
 }
 
-/* A damaged header is a finding; what the disk or the memory refuses is a failure. */
+/* A damaged header is a finding; what the disk or the memory refuses is a failure. Nothing in the
+ * header can be believed before its own checksum fits, so a damaged header is one finding over its
+ * whole length and the arrays are not looked at: their places are unknown. */
 static enum ps_status survey_header(struct checkpoint_survey *survey, struct reading *reading,
                                     struct ps_error *error)
 {
-    const struct ps_files *files = reading->files;
+    const struct ps_files *files = reading->box->files;
     size_t got = 0;
     size_t length = 0;
     PS_TRY(files->read(files->self, reading->file, 0, reading->part, PS_HEADER_LENGTH_BYTES, &got,
@@ -87,6 +97,7 @@ static enum ps_status survey_header(struct checkpoint_survey *survey, struct rea
     }
     if (status == PS_OK)
         survey->has_header = true;
+    /* A header that claims to be longer than the file is noted up to the file's end. */
     else if (status == PS_ERR_CORRUPT)
         note(survey, (struct ps_bytes){NULL, 0}, 0, end < survey->bytes ? end : survey->bytes);
     else
@@ -94,24 +105,28 @@ static enum ps_status survey_header(struct checkpoint_survey *survey, struct rea
     return PS_OK;
 }
 
+/* The header may be larger than a part, so it gets memory of its own. Its length was checked
+ * against the file before, so a flipped bit in the length cannot ask for gigabytes. */
 static enum ps_status parse_head(struct checkpoint_survey *survey, struct reading *reading,
                                  size_t size, struct ps_error *error)
 {
-    uint8_t *head = ps_plain(reading->memory, size);
+    const struct ps_files *files = reading->box->files;
+    uint8_t *head = ps_plain(reading->box->memory, size);
     if (head == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a header of %zu bytes", size);
     size_t got = 0;
-    enum ps_status status =
-        reading->files->read(reading->files->self, reading->file, 0, head, size, &got, error);
+    enum ps_status status = files->read(files->self, reading->file, 0, head, size, &got, error);
     if (status == PS_OK && got < size)
         status = ps_fail(error, PS_ERR_CORRUPT, "the file has become shorter");
     if (status == PS_OK)
         status = ps_header_init(&survey->header, (struct ps_bytes){head, size}, survey->bytes,
-                                reading->memory, error);
-    ps_release(reading->memory, head);
+                                reading->box->memory, error);
+    ps_release(reading->box->memory, head);
     return status;
 }
 
+/* Array -1 is the values, 0 and up are the optimizer's states; they stand one behind the other at
+ * `offset`, each with a checksum of its own, so that damage is named by tensor. */
 static enum ps_status survey_arrays(struct checkpoint_survey *survey, struct reading *reading,
                                     struct ps_error *error)
 {
@@ -130,6 +145,8 @@ static enum ps_status survey_arrays(struct checkpoint_survey *survey, struct rea
     return survey_sessions(survey, reading, error);
 }
 
+/* The table of clients is the last thing in the file and has its own checksum, because losing it
+ * means other things than losing values: repeats can no longer be told from new requests. */
 static enum ps_status survey_sessions(struct checkpoint_survey *survey, struct reading *reading,
                                       struct ps_error *error)
 {
@@ -144,21 +161,24 @@ static enum ps_status survey_sessions(struct checkpoint_survey *survey, struct r
     return PS_OK;
 }
 
+/* A read past the end gives fewer bytes, and so another checksum: a file that was cut off shows as
+ * damage of the arrays that are missing, without a special case. */
 static enum ps_status sum_range(struct reading *reading, uint64_t begin, uint64_t end,
                                 uint32_t *crc32c, struct ps_error *error)
 {
+    const struct ps_files *files = reading->box->files;
     while (begin < end) {
         size_t size = end - begin < PART_BYTES ? (size_t)(end - begin) : PART_BYTES;
         size_t got = 0;
-        PS_TRY(reading->files->read(reading->files->self, reading->file, begin, reading->part, size,
-                                    &got, error));
+        PS_TRY(files->read(files->self, reading->file, begin, reading->part, size, &got, error));
         *crc32c = ps_checksum_crc32c(*crc32c, (struct ps_bytes){reading->part, got});
-        progress_add(reading->progress, size);
+        progress_add(reading->box->progress, size);
         begin += size;
     }
     return PS_OK;
 }
 
+/* Beyond the room the places are only counted, so the verdict stays right. */
 static void note(struct checkpoint_survey *survey, struct ps_bytes tensor, uint64_t begin,
                  uint64_t end)
 {

@@ -10,7 +10,7 @@
 
 #include "checkpoint/header_reader.h"
 #include "checkpoint/header_writer.h"
-#include "tools/psckpt/progress.h"
+#include "tools/psckpt/toolbox.h"
 
 /* Damaged places that a survey lists; it counts all. */
 #define CHECKPOINT_DAMAGES_MAX 64
@@ -37,10 +37,8 @@ struct checkpoint_survey {
  * PS_ERR_NOT_FOUND, PS_ERR_IO, PS_ERR_NO_MEMORY
  */
 PS_MUST_USE enum ps_status checkpoint_survey_init(struct checkpoint_survey *survey,
-                                                  const struct ps_files *files, const char *path,
-                                                  bool arrays, struct progress *progress,
-                                                  const struct ps_allocator *memory,
-                                                  struct ps_error *error);
+                                                  const struct toolbox *box, const char *path,
+                                                  bool arrays, struct ps_error *error);
 
 /* Accepts a zeroed survey. */
 void checkpoint_survey_fini(struct checkpoint_survey *survey);

@@ -1,5 +1,10 @@
-/* Nothing is removed: what a repair leaves out may be wanted yet. */
+/* Nothing is removed: what a repair leaves out may be wanted yet. Two renames exchange the folders.
+ * Each rename is atomic, the pair is not: a crash between the two leaves the old folder under its
+ * kept name and the new one ready beside it, and the message of the next repair says what to do. An
+ * exchange of one step (renameat2) is not on every file system that data folders are on. */
 #include "tools/psckpt/in_place.h"
+
+#include "tools/psckpt/paths.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,14 +17,14 @@ static enum ps_status find_kept(const struct ps_files *files, const char *folder
 static enum ps_status exchange(const struct ps_files *files, const char *folder, const char *fresh,
                                const char *kept, struct ps_error *error);
 
+/* The new state is written and durable before the old folder is moved: a full disk is found while
+ * nothing has changed. */
 enum ps_status in_place_write(struct shard_state *state, const struct ps_files *files,
                               const char *folder, char kept[SHARD_FOLDER_PATH_BYTES],
                               struct ps_checkpoint_place *place, struct ps_error *error)
 {
     char fresh[SHARD_FOLDER_PATH_BYTES];
-    int length = snprintf(fresh, sizeof fresh, "%s.new", folder);
-    if (length < 0 || (size_t)length >= sizeof fresh)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "%.100s...: the path is too long", folder);
+    PS_TRY(path_write(fresh, sizeof fresh, error, folder, "%s.new", folder));
     PS_TRY(find_kept(files, folder, kept, error));
     enum ps_status status = shard_state_write(state, files, fresh, place, error);
     if (status == PS_ERR_EXISTS)
@@ -28,36 +33,29 @@ enum ps_status in_place_write(struct shard_state *state, const struct ps_files *
     if (status != PS_OK)
         return status;
     PS_TRY(exchange(files, folder, fresh, kept, error));
-    const char *name = strrchr(place->path, '/');
+    /* The checkpoint was written below the new folder's first name, and has to be published under
+     * the final one. */
     char path[sizeof place->path];
-    length = snprintf(path, sizeof path, "%s%s", folder, name);
-    if (length < 0 || (size_t)length >= sizeof path)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "%.100s...: the path is too long", folder);
-    memcpy(place->path, path, (size_t)length + 1);
+    PS_TRY(path_write(path, sizeof path, error, folder, "%s/%s", folder, path_name(place->path)));
+    memcpy(place->path, path, sizeof path);
     state->place = *place;
     return PS_OK;
 }
 
-static void ignore_entry(void *context, const char *name)
-{
-    (void)context;
-    (void)name;
-}
-
+/* Earlier repairs are kept, too: the lowest number that is free. */
 static enum ps_status find_kept(const struct ps_files *files, const char *folder,
                                 char kept[SHARD_FOLDER_PATH_BYTES], struct ps_error *error)
 {
     for (int i = 1; i <= KEPT_MAX; i++) {
-        int length = snprintf(kept, SHARD_FOLDER_PATH_BYTES, "%s.before-%d", folder, i);
-        if (length < 0 || length >= SHARD_FOLDER_PATH_BYTES)
-            return ps_fail(error, PS_ERR_BAD_INPUT, "%.100s...: the path is too long", folder);
-        if (files->list(files->self, kept, ignore_entry, NULL, NULL) == PS_ERR_NOT_FOUND)
+        PS_TRY(path_write(kept, SHARD_FOLDER_PATH_BYTES, error, folder, "%s.before-%d", folder, i));
+        if (path_is_free(files, kept))
             return PS_OK;
     }
     return ps_fail(error, PS_ERR_EXISTS, "%.150s.before-1 to -%d are all there: remove some",
                    folder, KEPT_MAX);
 }
 
+/* The parent folder is synced last; without that a power cut may undo either rename. */
 static enum ps_status exchange(const struct ps_files *files, const char *folder, const char *fresh,
                                const char *kept, struct ps_error *error)
 {

@@ -1,5 +1,8 @@
 /* Sorts all stored parameters so that ranges of one stand side by side, and strings their pieces
- * together. */
+ * together. A client cuts a large parameter into ranges and stores each under a name of its own,
+ * "w#1/3" for the second of three (docs/placement.md). To read a job back as its trainers see it,
+ * the ranges have to be put together again. Nothing is copied: a joined parameter is a view over
+ * the pieces that the shards' states own, so joining a model of 100 GB costs a few pointers. */
 #include "tools/psckpt/joined_state.h"
 
 #include "base/bounds.h"
@@ -27,6 +30,9 @@ static enum ps_status join_array(struct shard_state *joined, const struct part *
 static int compare_parts(const void *a, const void *b);
 static bool read_number(struct ps_bytes text, uint32_t *number);
 
+/* Only a name that a client could have made is taken apart. A trainer may call a parameter
+ * "layer#7/extra": the digits, their canonical form and the bounds decide, and whatever does not
+ * fit is a whole parameter with a strange name. */
 bool joined_state_range(struct ps_bytes name, struct ps_bytes *base, uint32_t *k, uint32_t *n)
 {
     size_t slash = name.size;
@@ -35,6 +41,7 @@ bool joined_state_range(struct ps_bytes name, struct ps_bytes *base, uint32_t *k
     size_t hash = slash;
     while (hash > 0 && name.data[hash - 1] != '#')
         hash--;
+    /* An empty base name cannot be: a range belongs to something. */
     if (slash == 0 || hash <= 1)
         return false;
     struct ps_bytes first = {name.data + hash, slash - 1 - hash};
@@ -50,7 +57,8 @@ bool joined_state_range(struct ps_bytes name, struct ps_bytes *base, uint32_t *k
     return true;
 }
 
-/* Decimal digits without leading zeros. */
+/* Decimal digits without leading zeros. A leading zero is refused, because "w#01/3" is a name that
+ * no client makes; four digits are more than there can be shards. */
 static bool read_number(struct ps_bytes text, uint32_t *number)
 {
     if (text.size == 0 || text.size > 4 || (text.size > 1 && text.data[0] == '0'))
@@ -64,6 +72,8 @@ static bool read_number(struct ps_bytes text, uint32_t *number)
     return true;
 }
 
+/* The parts are sorted by base name, then by cut, then by range, so that everything about one
+ * parameter stands together and in order: one pass over neighbours checks and joins it. */
 enum ps_status joined_state_make(const struct shard_state *states, size_t state_count,
                                  struct shard_state *joined, size_t *uneven, struct ps_error *error)
 {
@@ -90,6 +100,8 @@ enum ps_status joined_state_make(const struct shard_state *states, size_t state_
     return shard_state_seal(joined, error);
 }
 
+/* The number of ranges comes before the range, so that two cuts of one parameter do not interleave
+ * and are recognised as such. */
 static int compare_parts(const void *a, const void *b)
 {
     const struct part *left = a;
@@ -116,7 +128,10 @@ static enum ps_status join_all(struct shard_state *joined, struct part *parts, s
     return PS_OK;
 }
 
-/* All parts of one name: one whole parameter, or each range of one cut once. */
+/* All parts of one name: one whole parameter, or each range of one cut once. Each wrong combination
+ * has its own sentence, because each means another mistake: the same folder given twice, shards of
+ * two different jobs, a shard that is missing, an optimizer that was changed on some shards
+ * only. */
 static enum ps_status check_parts(const struct part *parts, size_t count, struct ps_error *error)
 {
     const struct ps_checkpoint_parameter *first = parts[0].row;
@@ -145,6 +160,9 @@ static enum ps_status check_parts(const struct part *parts, size_t count, struct
     return PS_OK;
 }
 
+/* Ranges of one parameter live on different shards, which acknowledge independently, so their
+ * versions may differ by what was under way in a crash. The joined one gets the lowest: its
+ * promise, "at least so many updates are in every element", is then true. */
 static enum ps_status join(struct shard_state *joined, const struct part *parts, size_t count,
                            size_t *uneven, struct ps_error *error)
 {
@@ -169,11 +187,14 @@ static enum ps_status join(struct shard_state *joined, const struct part *parts,
     return PS_OK;
 }
 
+/* The values are array -1, as everywhere in this folder. */
 static struct ps_view array_of(const struct part *part, int32_t state)
 {
     return state < 0 ? part->row->values : part->row->states[state];
 }
 
+/* The piece lists of the ranges are strung together in the order of the ranges, which is the order
+ * of the elements. */
 static enum ps_status join_array(struct shard_state *joined, const struct part *parts, size_t count,
                                  int32_t state, struct ps_view *view, struct ps_error *error)
 {
@@ -195,6 +216,9 @@ static enum ps_status join_array(struct shard_state *joined, const struct part *
     return PS_OK;
 }
 
+/* Asked before anything is joined for export or reshard: the ranges of a parameter may all be there
+ * although a shard with whole parameters is missing. The quadratic search is over shards, of which
+ * there are at most a few thousand. */
 enum ps_status joined_state_complete(const struct shard_state *states, size_t state_count,
                                      struct ps_error *error)
 {

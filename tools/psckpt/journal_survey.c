@@ -1,13 +1,17 @@
-/* One segment after the other; what follows a segment decides whether its bad end is damage. */
+/* One segment after the other; what follows a segment decides whether its bad end is damage. A
+ * recovery reads only what it needs; the survey reads every segment, also those behind a checkpoint
+ * and those of owners that were overtaken, because an operator wants to know what is on the disk.
+ * The verdicts about bad bytes follow the reader's rules (checkpoint/journal.h): bytes that no
+ * reader would take are torn or fenced, everything else that is bad is damage. */
 #include "tools/psckpt/journal_survey.h"
 
 #include "checkpoint/journal_chain.h"
 #include "checkpoint/journal_record.h"
 #include "checkpoint/journal_scan.h"
 #include "checkpoint/journal_window.h"
+#include "tools/psckpt/paths.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define PART_BYTES ((size_t)1 << 20)
 
@@ -21,10 +25,11 @@ struct walk {
     uint64_t fence; /* where a higher epoch begins; UINT64_MAX: nowhere */
 };
 
-static enum ps_status begin_walk(struct walk *walk, const struct ps_files *files,
-                                 struct progress *progress, const struct ps_allocator *memory,
-                                 struct ps_error *error);
-static void end_walk(struct walk *walk);
+static enum ps_status begin(struct journal_survey *survey, struct walk *walk,
+                            const struct toolbox *box, size_t count, struct ps_error *error);
+static enum ps_status end(struct journal_survey *survey, struct walk *walk, enum ps_status status);
+static void begin_row(struct journal_survey *survey, struct walk *walk,
+                      struct ps_journal_segment segment);
 static void find_neighbours(struct walk *walk, const struct ps_journal_segments *segments,
                             size_t i);
 static enum ps_status survey_segment(struct walk *walk, const char *path, struct ps_error *error);
@@ -36,69 +41,51 @@ static enum ps_status settle(struct walk *walk, uint64_t heads_from, const char 
 static void settle_end(struct walk *walk);
 static void find(struct walk *walk, enum segment_finding finding, const char *why);
 
-enum ps_status journal_survey_init(struct journal_survey *survey, const struct ps_files *files,
-                                   const char *folder, struct progress *progress,
-                                   const struct ps_allocator *memory, struct ps_error *error)
+/* Segments are taken in the order of epoch and position, so that each knows its neighbours. */
+enum ps_status journal_survey_init(struct journal_survey *survey, const struct toolbox *box,
+                                   const char *folder, struct ps_error *error)
 {
     struct ps_journal_segments segments;
     struct walk walk;
-    *survey = (struct journal_survey){.memory = memory};
-    PS_TRY(ps_journal_segments_init(&segments, files, folder, UINT64_MAX, memory, error));
-    enum ps_status status = ps_journal_chain_keep(&segments, files, folder, 0, error);
+    *survey = (struct journal_survey){0};
+    PS_TRY(ps_journal_segments_init(&segments, box->files, folder, UINT64_MAX, box->memory, error));
+    /* Leftovers of segments that were replaced by a rewritten one are dropped from the list, as a
+     * recovery drops them. */
+    enum ps_status status = ps_journal_chain_keep(&segments, box->files, folder, 0, error);
     if (status != PS_OK) {
         ps_journal_segments_fini(&segments);
         return status;
     }
-    status = begin_walk(&walk, files, progress, memory, error);
-    survey->rows = ps_zeroed_array(memory, segments.count, sizeof *survey->rows);
-    if (status == PS_OK && survey->rows == NULL)
-        status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu segments", segments.count);
+    status = begin(survey, &walk, box, segments.count, error);
     for (size_t i = 0; i < segments.count && status == PS_OK; i++) {
         char path[PS_JOURNAL_PATH_BYTES];
-        walk.row = &survey->rows[survey->count++];
-        walk.row->epoch = segments.entries[i].epoch;
-        walk.row->first = segments.entries[i].first;
-        ps_journal_name_write(segments.entries[i], walk.row->name);
+        begin_row(survey, &walk, segments.entries[i]);
         find_neighbours(&walk, &segments, i);
         status = ps_journal_path_write(folder, segments.entries[i], path, error);
         if (status == PS_OK)
             status = survey_segment(&walk, path, error);
     }
-    end_walk(&walk);
     ps_journal_segments_fini(&segments);
-    if (status != PS_OK)
-        journal_survey_fini(survey);
-    return status;
+    return end(survey, &walk, status);
 }
 
-enum ps_status journal_survey_file(struct journal_survey *survey, const struct ps_files *files,
-                                   const char *path, struct progress *progress,
-                                   const struct ps_allocator *memory, struct ps_error *error)
+/* Without neighbours the segment counts as the last of the only epoch: the mildest verdict, since a
+ * torn end is all right there. */
+enum ps_status journal_survey_file(struct journal_survey *survey, const struct toolbox *box,
+                                   const char *path, struct ps_error *error)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash == NULL ? path : slash + 1;
     struct ps_journal_segment segment;
     struct walk walk;
-    *survey = (struct journal_survey){.memory = memory};
-    if (!ps_journal_name_read(name, &segment))
+    *survey = (struct journal_survey){0};
+    if (!ps_journal_name_read(path_name(path), &segment))
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "%.150s: a segment's name says its epoch and first position", path);
-    enum ps_status status = begin_walk(&walk, files, progress, memory, error);
-    survey->rows = ps_zeroed_array(memory, 1, sizeof *survey->rows);
-    if (status == PS_OK && survey->rows == NULL)
-        status = ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read %.150s", path);
+    enum ps_status status = begin(survey, &walk, box, 1, error);
     if (status == PS_OK) {
-        survey->count = 1;
-        walk.row = survey->rows;
-        walk.row->epoch = segment.epoch;
-        walk.row->first = segment.first;
-        ps_journal_name_write(segment, walk.row->name);
+        begin_row(survey, &walk, segment);
         status = survey_segment(&walk, path, error);
     }
-    end_walk(&walk);
-    if (status != PS_OK)
-        journal_survey_fini(survey);
-    return status;
+    return end(survey, &walk, status);
 }
 
 void journal_survey_fini(struct journal_survey *survey)
@@ -115,25 +102,50 @@ const char *segment_finding_word(enum segment_finding finding)
     return words[finding];
 }
 
-static enum ps_status begin_walk(struct walk *walk, const struct ps_files *files,
-                                 struct progress *progress, const struct ps_allocator *memory,
-                                 struct ps_error *error)
+/* Both allocations are tried before either is checked: `end` releases what there is, whatever was
+ * refused. */
+static enum ps_status begin(struct journal_survey *survey, struct walk *walk,
+                            const struct toolbox *box, size_t count, struct ps_error *error)
 {
-    *walk = (struct walk){.progress = progress, .next = UINT64_MAX, .fence = UINT64_MAX};
-    walk->window = (struct ps_journal_window){.memory = memory, .files = files};
+    const struct ps_allocator *memory = box->memory;
+    *walk = (struct walk){.progress = box->progress, .next = UINT64_MAX, .fence = UINT64_MAX};
+    walk->window = (struct ps_journal_window){.memory = memory, .files = box->files};
     walk->part = ps_plain(memory, PART_BYTES);
-    if (walk->part == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read a journal");
-    return ps_journal_window_init(&walk->window, files, memory, error);
+    *survey = (struct journal_survey){.memory = memory};
+    survey->rows = ps_zeroed_array(memory, count, sizeof *survey->rows);
+    if (walk->part == NULL || survey->rows == NULL)
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read a journal of %zu segments",
+                       count);
+    return ps_journal_window_init(&walk->window, box->files, memory, error);
 }
 
-static void end_walk(struct walk *walk)
+/* Passes `status` on. A survey that failed half-way is nobody's: what it did not reach would look
+ * as if it were not there. */
+static enum ps_status end(struct journal_survey *survey, struct walk *walk, enum ps_status status)
 {
     progress_end(walk->progress);
     ps_release(walk->window.memory, walk->part);
     ps_journal_window_fini(&walk->window);
+    if (status != PS_OK)
+        journal_survey_fini(survey);
+    return status;
 }
 
+/* The row has the segment's facts from its name before a byte is read: a segment whose first bytes
+ * are damaged still shows which one it is. */
+static void begin_row(struct journal_survey *survey, struct walk *walk,
+                      struct ps_journal_segment segment)
+{
+    walk->row = &survey->rows[survey->count++];
+    walk->row->epoch = segment.epoch;
+    walk->row->first = segment.first;
+    ps_journal_name_write(segment, walk->row->name);
+}
+
+/* `next` is where the following segment of the same epoch begins; `fence` the lowest position at
+ * which any higher epoch begins. An owner whose lease ran out may have written on after its
+ * successor began, and what it wrote behind that place was never acknowledged by a live lease: it
+ * is not damage, and nobody reads it. */
 static void find_neighbours(struct walk *walk, const struct ps_journal_segments *segments, size_t i)
 {
     const struct ps_journal_segment *entries = segments->entries;
@@ -146,6 +158,7 @@ static void find_neighbours(struct walk *walk, const struct ps_journal_segments 
             walk->fence = entries[other].first;
 }
 
+/* `last` is one before the position that should come next, so an empty segment has first - 1. */
 static enum ps_status survey_segment(struct walk *walk, const char *path, struct ps_error *error)
 {
     PS_TRY(ps_journal_window_open(&walk->window, path, error));
@@ -160,11 +173,17 @@ static enum ps_status survey_segment(struct walk *walk, const char *path, struct
     return PS_OK;
 }
 
+/* One record a call. Position and epoch stand in every record, so a record that was copied whole
+ * from another place in the file, or that an earlier use of the disk block left behind, is found
+ * although its checksum fits. `heads_from` says from where on good heads may follow the bad bytes,
+ * for the search that tells a torn end from damage. */
 static enum ps_status walk_record(struct walk *walk, bool *more, struct ps_error *error)
 {
     struct segment_survey *row = walk->row;
     bool opening = row->offset == 0;
     *more = false;
+    /* A segment ends with its bytes, or where the next one of its epoch takes over: a failed write
+     * may have left a copy of records that the next segment has, too. */
     if (!opening && (row->offset == row->bytes || row->position == walk->next)) {
         settle_end(walk);
         return PS_OK;
@@ -184,6 +203,7 @@ static enum ps_status walk_record(struct walk *walk, bool *more, struct ps_error
     if (head.record.epoch != row->epoch || head.record.position != row->position ||
         (head.record.type == PS_RECORD_SEGMENT) != opening)
         return settle(walk, heads_from, "another record stands there", error);
+    /* The whole tail belongs to this record: no head can follow. */
     if (head.record_bytes > row->bytes - row->offset)
         return settle(walk, row->bytes, "the segment ends within it", error);
     const char *bad = NULL;
@@ -196,6 +216,9 @@ static enum ps_status walk_record(struct walk *walk, bool *more, struct ps_error
     return PS_OK;
 }
 
+/* Contents are gradients of any size, so they are summed part by part; the padding behind them must
+ * be zeros, since a reader skips it without another look and something hidden there would never be
+ * found. */
 static enum ps_status sum_content(struct walk *walk, const struct ps_journal_head *head,
                                   const char **bad, struct ps_error *error)
 {
@@ -221,7 +244,11 @@ static enum ps_status sum_content(struct walk *walk, const struct ps_journal_hea
     return PS_OK;
 }
 
-/* Bad bytes at `offset`. The same rules as a reader's (checkpoint/journal.h). */
+/* Bad bytes at `offset`. The same rules as a reader's (checkpoint/journal.h). Three answers, in
+ * this order. Behind the fence nobody reads. Within the chain, with a successor of the same epoch,
+ * any bad byte is damage. At the very end of the newest epoch it depends: when no good record of
+ * this epoch follows, a crash tore the last write, which was therefore never acknowledged; when one
+ * follows, bytes in the middle have gone bad. */
 static enum ps_status settle(struct walk *walk, uint64_t heads_from, const char *why,
                              struct ps_error *error)
 {
@@ -243,7 +270,9 @@ static enum ps_status settle(struct walk *walk, uint64_t heads_from, const char 
     return PS_OK;
 }
 
-/* The segment ends with a whole record, or the next one has again what a failed write left here. */
+/* The segment ends with a whole record, or the next one has again what a failed write left here.
+ * The good records may also end too early: a gap before the next segment or the next epoch means
+ * that a file in between is missing or was cut off. */
 static void settle_end(struct walk *walk)
 {
     struct segment_survey *row = walk->row;
@@ -254,6 +283,7 @@ static void settle_end(struct walk *walk)
         find(walk, SEGMENT_DAMAGED, "it ends before the next epoch begins");
 }
 
+/* The text is for the operator and is kept in the row, which outlives the walk. */
 static void find(struct walk *walk, enum segment_finding finding, const char *why)
 {
     walk->row->finding = finding;

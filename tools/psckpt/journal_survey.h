@@ -10,7 +10,7 @@
 #define PS_TOOLS_JOURNAL_SURVEY_H
 
 #include "checkpoint/journal_segments.h"
-#include "tools/psckpt/progress.h"
+#include "tools/psckpt/toolbox.h"
 
 enum segment_finding {
     SEGMENT_WHOLE,
@@ -39,16 +39,12 @@ struct journal_survey {
 };
 
 PS_MUST_USE enum ps_status journal_survey_init(struct journal_survey *survey,
-                                               const struct ps_files *files, const char *folder,
-                                               struct progress *progress,
-                                               const struct ps_allocator *memory,
+                                               const struct toolbox *box, const char *folder,
                                                struct ps_error *error);
 
 /* The same for one segment file, as if it were the last of the only epoch. */
 PS_MUST_USE enum ps_status journal_survey_file(struct journal_survey *survey,
-                                               const struct ps_files *files, const char *path,
-                                               struct progress *progress,
-                                               const struct ps_allocator *memory,
+                                               const struct toolbox *box, const char *path,
                                                struct ps_error *error);
 
 /* Accepts a zeroed survey. */

@@ -1,4 +1,8 @@
-/* The pointer that is replaced says how far the shard had come: the new one keeps that. */
+/* The pointer that is replaced says how far the shard had come: the new one keeps that. How far a
+ * shard had come is known from three places: the pointer itself, the note in the store, and the
+ * notes in the folder. The highest counts. What the new pointer falls behind it is given up, and
+ * the new pointer says so itself (`reached`), so that the server that starts from it, and verify,
+ * know that the loss was meant. */
 #include "tools/psckpt/pointer_change.h"
 
 #include "checkpoint/journal_note.h"
@@ -10,11 +14,14 @@
 static enum ps_status find_reached(struct pointer_change *change, struct published *from,
                                    const char *folder, struct ps_error *error);
 
+/* Positions are unsigned and 0 means none. */
 static uint64_t most(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
+/* Nobody may own the shard from here on; whether that still holds is asked again by the transaction
+ * that changes the pointer. A damaged pointer counts as none: it is what is to be replaced. */
 enum ps_status pointer_change_plan(struct pointer_change *change, struct published *from,
                                    struct published *to, const struct ps_checkpoint_facts *facts,
                                    const char *folder, const struct ps_journal_segments *journal,
@@ -34,7 +41,8 @@ enum ps_status pointer_change_plan(struct pointer_change *change, struct publish
     return find_reached(change, from, folder, error);
 }
 
-/* Notes of an epoch before the pointer's speak of a life that is over. */
+/* Notes of an epoch before the pointer's speak of an owner that was overtaken: what it noted behind
+ * the takeover was never acknowledged under a valid lease. */
 static enum ps_status find_reached(struct pointer_change *change, struct published *from,
                                    const char *folder, struct ps_error *error)
 {
@@ -50,6 +58,8 @@ static enum ps_status find_reached(struct pointer_change *change, struct publish
     return PS_OK;
 }
 
+/* `reached` is kept only where something is given up; a pointer that loses nothing looks like any
+ * other. */
 void pointer_change_set(struct pointer_change *change, const struct ps_checkpoint_place *place,
                         uint64_t position)
 {
@@ -58,11 +68,14 @@ void pointer_change_set(struct pointer_change *change, const struct ps_checkpoin
     change->position = position;
 }
 
+/* A lower bound when the journal is gone: then nobody knows what was acknowledged last. */
 uint64_t pointer_change_given_up(const struct pointer_change *change)
 {
     return change->place.reached > 0 ? change->place.reached - change->position : 0;
 }
 
+/* The numbers are what an operator has to justify afterwards, so they are printed even when they
+ * are zero, and the case that nobody can know has a line of its own instead of a zero. */
 void pointer_change_say(const struct pointer_change *change, struct ps_json_writer *json, FILE *to)
 {
     uint64_t given_up = pointer_change_given_up(change);
@@ -93,6 +106,9 @@ void pointer_change_say(const struct pointer_change *change, struct ps_json_writ
                       change->index);
 }
 
+/* The folder is told first. A crash in between leaves a folder that gives up pushes and a pointer
+ * that does not: the server refuses, and the command is simply repeated. The other order could
+ * leave a pointer whose folder still claims the missing pushes. */
 enum ps_status pointer_change_make(const struct pointer_change *change, struct published *published,
                                    struct ps_error *error)
 {

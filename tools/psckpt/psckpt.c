@@ -1,4 +1,8 @@
-/* psckpt: looks at checkpoints and journals on a disk, and makes new ones of them. */
+/* psckpt: looks at checkpoints and journals on a disk, and makes new ones of them. The options of
+ * all commands stand in one table, as in every program of this repository: the help page, the man
+ * page, the shell's completion and the environment come from it, so that a new option cannot be
+ * missing in one of them. Most commands need no server and no network; only what is said to change
+ * something changes anything, and every command that writes refuses a folder that is in use. */
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/program.h"
@@ -18,6 +22,9 @@
         .choices = (choices_), .help = (help_), .offset = offsetof(struct psckpt_options, field) \
     }
 
+/* An option that several commands take has its help text begin with their names. The password may
+ * come from the environment (PSERVER_ETCD_PASSWORD): command lines are visible to every user of a
+ * machine. */
 static const struct ps_option table[] = {
     OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL,
            "list, prune: ask here which checkpoints are published. publish, repair, salvage: "
@@ -66,6 +73,9 @@ static const struct ps_option table[] = {
     OPTION(version, "version", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the version and exit."),
 };
 
+/* The exit statuses are part of the interface: backup scripts decide by them, see docs/psckpt.md.
+ * The statuses 65, 66 and 69 are those of sysexits.h for damaged data, missing input and an
+ * unavailable service. */
 static const struct ps_option_set options_set = {
     .program = "psckpt",
     .usage = "psckpt COMMAND PATH... [OPTION]...",
@@ -114,9 +124,11 @@ static const struct ps_option_set options_set = {
 
 struct command {
     struct ps_command about;
-    int (*run)(const struct psckpt *tool);
+    enum ps_status (*run)(const struct psckpt *tool, struct ps_error *error);
 };
 
+/* A command is one row: its name, how many words follow it, and the function. The word count is
+ * checked before the function runs, so no function looks for missing arguments. */
 static const struct command commands[] = {
     {{"list", 1}, psckpt_list},       {{"verify", 1}, psckpt_verify},
     {{"show", 1}, psckpt_show},       {{"diff", 2}, psckpt_diff},
@@ -129,10 +141,12 @@ static const struct command commands[] = {
 
 static int run(const struct command *command, struct psckpt *tool);
 
+/* A pipe that is closed by its reader (psckpt list | head) must end in an exit status, not in a
+ * signal. */
 int main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN);
-    struct psckpt tool = {.files = ps_files_real(), .memory = ps_allocator_heap()};
+    struct psckpt tool = {.box = {.files = ps_files_real(), .memory = ps_allocator_heap()}};
     int words = 0;
     int code = EXIT_SUCCESS;
     if (!ps_program_begin(&options_set, &tool.options, argc, argv, &words, &code))
@@ -145,15 +159,25 @@ int main(int argc, char **argv)
     return run(command, &tool);
 }
 
-/* What was printed counts only when it arrived. */
+/* What was printed counts only when it arrived: standard output is flushed here, because a full
+ * disk behind a redirection shows only then, and a backup script that reads an empty document must
+ * not see status 0. */
 static int run(const struct command *command, struct psckpt *tool)
 {
+    /* The progress line is for a person at a terminal; a log file would fill up with thousands of
+     * carriage returns. */
     struct progress progress;
     progress_init(&progress, ps_clock_real(), isatty(STDERR_FILENO) == 1);
-    tool->progress = &progress;
+    tool->box.progress = &progress;
     tool->json = strcmp(tool->options.output, "json") == 0;
-    int code = command->run(tool);
+    int code = EXIT_SUCCESS;
+    struct ps_error error = {0};
+    tool->code = &code;
+    enum ps_status status = command->run(tool, &error);
+    /* The line has to be gone before a complaint is printed over it. */
     progress_end(&progress);
+    if (status != PS_OK)
+        return psckpt_complain(status, &error);
     if (fflush(stdout) != 0 && code == EXIT_SUCCESS) {
         (void)fprintf(stderr, "psckpt: cannot write to standard output\n");
         return EX_IOERR;

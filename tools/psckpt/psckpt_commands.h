@@ -2,16 +2,15 @@
  *
  * Threads:  one.
  * Blocking: for the disk; for etcd with --etcd, until --timeout.
- * Errors:   a command returns the exit status of the program, after saying why on standard error.
+ * Errors:   a command that fails says why in `error`, and its status gives the exit status.
  * Memory:   options point into argv and the environment.
  */
 #ifndef PS_TOOLS_PSCKPT_COMMANDS_H
 #define PS_TOOLS_PSCKPT_COMMANDS_H
 
-#include "base/alloc.h"
-#include "base/file.h"
 #include "base/status.h"
-#include "tools/psckpt/progress.h"
+#include "tools/psckpt/published.h"
+#include "tools/psckpt/toolbox.h"
 
 struct psckpt_options {
     const char *etcd;
@@ -42,33 +41,32 @@ struct psckpt {
     struct psckpt_options options;
     bool json;
     const char *const *arguments; /* the words after the command */
-    const struct ps_files *files;
-    const struct ps_allocator *memory;
-    struct progress *progress;
+    struct toolbox box;
+    int *code; /* the exit status of a command that did its work; 0 unless a command says so */
 };
 
-int psckpt_list(const struct psckpt *tool);
-int psckpt_verify(const struct psckpt *tool);
-int psckpt_show(const struct psckpt *tool);
-int psckpt_diff(const struct psckpt *tool); /* 1: they differ */
-int psckpt_digest(const struct psckpt *tool);
-int psckpt_replay(const struct psckpt *tool);
-int psckpt_repair(const struct psckpt *tool);
-int psckpt_salvage(const struct psckpt *tool);
-int psckpt_publish(const struct psckpt *tool);
-int psckpt_export(const struct psckpt *tool);
-int psckpt_import(const struct psckpt *tool);
-int psckpt_reshard(const struct psckpt *tool);
-int psckpt_prune(const struct psckpt *tool);
+#define COMMAND(name) \
+    PS_MUST_USE enum ps_status psckpt_##name(const struct psckpt *tool, struct ps_error *error)
+COMMAND(list);
+COMMAND(verify);
+COMMAND(show);
+COMMAND(diff);
+COMMAND(digest);
+COMMAND(replay);
+COMMAND(repair);
+COMMAND(salvage);
+COMMAND(publish);
+COMMAND(export);
+COMMAND(import);
+COMMAND(reshard);
+COMMAND(prune);
+#undef COMMAND
 
-/* The exit status that a failure gives: EX_DATAERR for damage, EX_NOINPUT for what cannot be read,
- * EX_USAGE, EX_UNAVAILABLE (etcd), EX_OSERR (memory). */
 /* Of verify: everything is whole, and acknowledged updates are missing all the same. */
 #define PSCKPT_EXIT_MISSING 67
 
-int psckpt_exit_code(enum ps_status status);
-
-/* Says on standard error why a command failed, and returns the exit status. */
+/* Says on standard error what went wrong, and returns the exit status for it: EX_DATAERR for
+ * damage, EX_NOINPUT for what cannot be read, EX_USAGE, EX_UNAVAILABLE (etcd), EX_OSERR. */
 int psckpt_complain(enum ps_status status, const struct ps_error *error);
 
 /* PS_ERR_BAD_INPUT when --out is missing. */
@@ -82,8 +80,8 @@ PS_MUST_USE enum ps_status psckpt_check_out(const struct psckpt *tool, struct ps
 PS_MUST_USE enum ps_status psckpt_from_root(const char *path, char *full, size_t size,
                                             struct ps_error *error);
 
-/* Is `path` a folder? What is not there is none. */
-bool psckpt_is_folder(const struct psckpt *tool, const char *path);
+/* How the store of --etcd is to be opened, or that of the data folder `folder`. */
+struct published_options psckpt_store_wish(const struct psckpt *tool, const char *folder);
 
 /* Prints `text` with control characters as \xNN, so that a row stays a row. Returns the columns. */
 int psckpt_print_text(struct ps_bytes text);

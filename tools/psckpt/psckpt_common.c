@@ -1,4 +1,6 @@
-/* What every command of psckpt needs: exit codes, complaints, text that stays on its line. */
+/* What every command of psckpt needs: exit codes, complaints, text that stays on its line.
+ * Everything here is about what leaves the program: a status for scripts, a sentence for people,
+ * text that a terminal shows safely. */
 #include "tools/psckpt/psckpt_commands.h"
 
 #include <errno.h>
@@ -8,7 +10,9 @@
 #include <string.h>
 #include <sysexits.h>
 
-int psckpt_exit_code(enum ps_status status)
+/* Scripts tell by these statuses (sysexits.h) whether trying again may help: 69 and 71 pass, 65 and
+ * 66 do not. A status that is not listed comes from the file system. */
+static int exit_code(enum ps_status status)
 {
     switch (status) {
     case PS_OK:
@@ -38,9 +42,11 @@ int psckpt_exit_code(enum ps_status status)
 int psckpt_complain(enum ps_status status, const struct ps_error *error)
 {
     (void)fprintf(stderr, "psckpt: %s\n", error->text);
-    return psckpt_exit_code(status);
+    return exit_code(status);
 }
 
+/* An empty --out, as an unset shell variable gives it, would put the new data folder into the root
+ * of the file system. */
 enum ps_status psckpt_check_out(const struct psckpt *tool, struct ps_error *error)
 {
     if (tool->options.out == NULL || tool->options.out[0] == '\0')
@@ -48,6 +54,9 @@ enum ps_status psckpt_check_out(const struct psckpt *tool, struct ps_error *erro
     return PS_OK;
 }
 
+/* Servers may run with another working directory than psckpt, so a relative path in a published
+ * pointer would lead nowhere, or to another folder of that name. Symbolic links are resolved for
+ * the same reason. */
 enum ps_status psckpt_from_root(const char *path, char *full, size_t size, struct ps_error *error)
 {
     char found[PATH_MAX];
@@ -59,17 +68,20 @@ enum ps_status psckpt_from_root(const char *path, char *full, size_t size, struc
     return PS_OK;
 }
 
-static void ignore_entry(void *context, const char *name)
+/* All commands ask the same store in the same way: --etcd goes before the folder, since a data
+ * folder copied from elsewhere may still hold the store of another job. */
+struct published_options psckpt_store_wish(const struct psckpt *tool, const char *folder)
 {
-    (void)context;
-    (void)name;
+    return (struct published_options){.etcd = tool->options.etcd,
+                                      .folder = folder,
+                                      .user = tool->options.etcd_user,
+                                      .password = tool->options.etcd_password,
+                                      .timeout_ms = tool->options.timeout_ms};
 }
 
-bool psckpt_is_folder(const struct psckpt *tool, const char *path)
-{
-    return tool->files->list(tool->files->self, path, ignore_entry, NULL, NULL) == PS_OK;
-}
-
+/* Names of parameters and clients come from outside and may hold any byte. A newline in one would
+ * forge a row, an escape sequence could do worse to a terminal; bytes of UTF-8 pass, so that names
+ * stay readable. */
 int psckpt_print_text(struct ps_bytes text)
 {
     int columns = 0;

@@ -1,4 +1,8 @@
-/* diff: which parameters two states do not share, and by how much they differ. */
+/* diff: which parameters two states do not share, and by how much they differ. Both states are
+ * loaded whole, joined across shards when there are several, and walked in the order of names.
+ * Values are compared as bits: the question is whether two states are the same state, and a
+ * tolerance would have to be chosen by somebody who knows the model. How far they are apart is
+ * shown beside it, so that rounding and damage can be told from each other. */
 #include "tools/psckpt/psckpt_commands.h"
 
 #include "tools/json_document.h"
@@ -25,8 +29,9 @@ struct comparing {
     size_t count;
 };
 
-static enum ps_status load_side(const struct psckpt *tool, const char *path, struct state_set *set,
-                                struct shard_state *joined, struct ps_error *error);
+static enum ps_status load_joined(const struct psckpt *tool, const char *path,
+                                  struct state_set *set, struct shard_state *joined,
+                                  struct ps_error *error);
 static void compare_states(struct comparing *comparing, const struct shard_state *a,
                            const struct shard_state *b);
 static void say_alone(struct comparing *comparing, const char *word,
@@ -38,17 +43,18 @@ static void say_changed(struct comparing *comparing, const struct ps_checkpoint_
                         const struct distance *distance);
 static struct distance measure(enum ps_dtype dtype, struct ps_view a, struct ps_view b);
 
-int psckpt_diff(const struct psckpt *tool)
+/* The exit status is that of diff(1): 0 for equal, 1 for different, above that for trouble, so that
+ * "psckpt diff a b && ..." does what a shell user expects. */
+enum ps_status psckpt_diff(const struct psckpt *tool, struct ps_error *error)
 {
     struct comparing comparing = {.tool = tool};
     struct state_set sets[2] = {{0}};
     struct shard_state joined[2];
-    struct ps_error error = {0};
-    shard_state_init(&joined[0], tool->memory);
-    shard_state_init(&joined[1], tool->memory);
+    shard_state_init(&joined[0], tool->box.memory);
+    shard_state_init(&joined[1], tool->box.memory);
     enum ps_status status = PS_OK;
     for (size_t i = 0; i < 2 && status == PS_OK; i++)
-        status = load_side(tool, tool->arguments[i], &sets[i], &joined[i], &error);
+        status = load_joined(tool, tool->arguments[i], &sets[i], &joined[i], error);
     if (status == PS_OK) {
         json_document_init(&comparing.document);
         ps_json_begin_array(&comparing.document.json, NULL);
@@ -62,24 +68,26 @@ int psckpt_diff(const struct psckpt *tool)
         shard_state_fini(&joined[i]);
         state_set_fini(&sets[i]);
     }
-    if (status != PS_OK)
-        return psckpt_complain(status, &error);
-    return comparing.count > 0 ? EXIT_DIFFERENT : 0;
+    *tool->code = comparing.count > 0 ? EXIT_DIFFERENT : 0;
+    return status;
 }
 
 /* A whole data folder is compared as its clients see it; a single file as it is stored. */
-static enum ps_status load_side(const struct psckpt *tool, const char *path, struct state_set *set,
-                                struct shard_state *joined, struct ps_error *error)
+static enum ps_status load_joined(const struct psckpt *tool, const char *path,
+                                  struct state_set *set, struct shard_state *joined,
+                                  struct ps_error *error)
 {
     size_t uneven = 0;
     PS_TRY(state_set_load(set, tool, path, RECOVERY_TO_END, error));
     if (set->count > 1)
         return joined_state_make(set->states, set->count, joined, &uneven, error);
     *joined = set->states[0];
-    shard_state_init(&set->states[0], tool->memory);
+    shard_state_init(&set->states[0], tool->box.memory);
     return PS_OK;
 }
 
+/* A merge of two sorted lists: both states are sealed, that is, sorted by name and without a name
+ * twice, so one pass finds every parameter that stands on one side only. */
 static void compare_states(struct comparing *comparing, const struct shard_state *a,
                            const struct shard_state *b)
 {
@@ -99,6 +107,8 @@ static void compare_states(struct comparing *comparing, const struct shard_state
     }
 }
 
+/* Every difference goes into the document and, without --output json, into a line; the count
+ * decides the exit status in both forms. */
 static void say_alone(struct comparing *comparing, const char *word,
                       const struct ps_checkpoint_parameter *row)
 {
@@ -115,6 +125,8 @@ static void say_alone(struct comparing *comparing, const char *word,
     (void)puts("");
 }
 
+/* Of a parameter with another shape nothing more can be compared. Versions are reported only when
+ * the values are equal: after different values a different version is no news. */
 static void compare_rows(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
                          const struct ps_checkpoint_parameter *b)
 {
@@ -126,6 +138,8 @@ static void compare_rows(struct comparing *comparing, const struct ps_checkpoint
     struct distance values = measure(a->dtype, a->values, b->values);
     if (values.differs)
         say_changed(comparing, a, b, "values", &values);
+    /* Optimizer states are compared only under the same configuration: those of two rules have
+     * nothing in common, and even their number differs. */
     bool same_config = ps_bytes_equal(a->config, b->config) && a->state_count == b->state_count;
     if (!same_config)
         say_changed(comparing, a, b, "optimizer", &none);
@@ -140,6 +154,8 @@ static void compare_rows(struct comparing *comparing, const struct ps_checkpoint
         say_changed(comparing, a, b, "version", &none);
 }
 
+/* Versions of both sides stand in every message, because they usually explain the difference: the
+ * state with the higher version had more pushes applied. */
 static void say_changed(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
                         const struct ps_checkpoint_parameter *b, const char *part,
                         const struct distance *distance)
@@ -168,6 +184,10 @@ static void say_changed(struct comparing *comparing, const struct ps_checkpoint_
     (void)puts("");
 }
 
+/* Generated from the table of element types, so that a new type cannot be forgotten here. The bytes
+ * are copied out, since a piece of a file need not be aligned for its type. Through double a 64-bit
+ * integer above 2^53 loses its last bits: the figure is for people, while the verdict comes from
+ * the bits. */
 static double difference_at(enum ps_dtype dtype, const uint8_t *a, const uint8_t *b)
 {
 #define DIFFERENCE(TAG, suffix, T, SUM, label)     \
@@ -187,6 +207,8 @@ static double difference_at(enum ps_dtype dtype, const uint8_t *a, const uint8_t
     return 0;
 }
 
+/* Equal runs are the common case and cost one memcmp. A NaN takes over the largest difference and
+ * stays there, because any later comparison with NaN is false: an operator must see it. */
 static void measure_run(enum ps_dtype dtype, const uint8_t *a, const uint8_t *b, size_t size,
                         uint64_t offset, struct distance *distance)
 {
@@ -206,7 +228,9 @@ static void measure_run(enum ps_dtype dtype, const uint8_t *a, const uint8_t *b,
 }
 
 /* Bits decide what differs: two NaNs of the same bits are equal, 0 and -0 are not. Pieces hold
- * whole elements: blocks, arrays, and ranges of them. */
+ * whole elements: blocks, arrays, and ranges of them. Pieces of the two views may be cut at
+ * different places (blocks of a live snapshot, ranges of several shards), so two cursors advance by
+ * what both have. */
 static struct distance measure(enum ps_dtype dtype, struct ps_view a, struct ps_view b)
 {
     struct distance distance = {0};

@@ -1,4 +1,7 @@
-/* digest: one hash of the state of all shards, and one per shard. */
+/* digest: one hash of the state of all shards, and one per shard. Two digests are equal exactly
+ * when a trainer could not tell the two states apart, whatever the number of shards, the files or
+ * the moment. So one line answers "did the restore bring back the same state?" on two machines that
+ * cannot see each other's disks. */
 #include "tools/psckpt/psckpt_commands.h"
 
 #include "tools/json_document.h"
@@ -13,20 +16,22 @@ static enum ps_status digest_set(const struct psckpt *tool, const struct state_s
 static enum ps_status text_of(const struct shard_state *states, size_t count, bool sessions,
                               char text[SHA256_TEXT_BYTES], struct ps_error *error);
 
-int psckpt_digest(const struct psckpt *tool)
+/* With --to the digest is that of a position in the past, so that a backup can be compared with a
+ * server that went on. */
+enum ps_status psckpt_digest(const struct psckpt *tool, struct ps_error *error)
 {
     struct state_set set = {0};
-    struct ps_error error = {0};
     uint64_t to;
-    enum ps_status status = state_set_number(tool->options.to, RECOVERY_TO_END, &to, &error);
-    if (status == PS_OK)
-        status = state_set_load(&set, tool, tool->arguments[0], to, &error);
-    if (status == PS_OK)
-        status = digest_set(tool, &set, &error);
+    PS_TRY(state_set_number(tool->options.to, RECOVERY_TO_END, &to, error));
+    PS_TRY(state_set_load(&set, tool, tool->arguments[0], to, error));
+    enum ps_status status = digest_set(tool, &set, error);
     state_set_fini(&set);
-    return status == PS_OK ? 0 : psckpt_complain(status, &error);
+    return status;
 }
 
+/* The line of all shards together comes first: a script that takes the first word gets the answer
+ * it wants for one shard and for many. With a single shard its own line would repeat the same hash,
+ * so it is left out of the text. */
 static enum ps_status digest_set(const struct psckpt *tool, const struct state_set *set,
                                  struct ps_error *error)
 {
@@ -65,6 +70,7 @@ static enum ps_status digest_set(const struct psckpt *tool, const struct state_s
     return status;
 }
 
+/* Hexadecimal in lower case, as sha256sum prints it. */
 static enum ps_status text_of(const struct shard_state *states, size_t count, bool sessions,
                               char text[SHA256_TEXT_BYTES], struct ps_error *error)
 {

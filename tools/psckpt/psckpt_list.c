@@ -1,4 +1,8 @@
-/* list: every shard's checkpoints and journal segments. */
+/* list: every shard's checkpoints and journal segments. Every checkpoint is read in full, because
+ * "whole" has to mean that each array fits its checksum: an operator chooses by this column what to
+ * go back to. A file that cannot be read gets a row too, and the command goes on: one bad disk
+ * sector must not hide the other files. Rows of the table and objects of the document are made in
+ * the same place, so both show the same files in the same order. */
 #include "tools/psckpt/psckpt_commands.h"
 
 #include "checkpoint/catalog.h"
@@ -18,7 +22,6 @@ struct listing {
     const struct psckpt *tool;
     struct published published;
     struct json_document document;
-    int code; /* of a file that could not be read */
 };
 
 static enum ps_status list_folder(struct listing *listing, const struct shard_folder *folder,
@@ -38,25 +41,21 @@ static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog
                             const struct checkpoint_survey *survey, const char *state,
                             const char *published);
 
-int psckpt_list(const struct psckpt *tool)
+/* The store is opened before the folders are looked at: a wrong --etcd should fail at once, not
+ * after an hour of reading. */
+enum ps_status psckpt_list(const struct psckpt *tool, struct ps_error *error)
 {
     struct listing listing = {.tool = tool};
     struct shard_folders folders = {0};
-    struct ps_error error = {0};
-    const struct published_options wish = {
-        .etcd = tool->options.etcd,
-        .user = tool->options.etcd_user,
-        .password = tool->options.etcd_password,
-        .timeout_ms = tool->options.timeout_ms,
-    };
+    const struct published_options wish = psckpt_store_wish(tool, NULL);
     json_document_init(&listing.document);
     ps_json_begin_array(&listing.document.json, NULL);
-    enum ps_status status = published_open(&listing.published, &wish, tool->memory, &error);
+    enum ps_status status = published_open(&listing.published, &wish, tool->box.memory, error);
     if (status == PS_OK)
-        status =
-            shard_folders_init(&folders, tool->files, tool->arguments[0], tool->memory, &error);
+        status = shard_folders_init(&folders, &tool->box, tool->arguments[0], error);
     for (size_t i = 0; i < folders.count && status == PS_OK; i++)
-        status = list_folder(&listing, &folders.rows[i], &error);
+        status = list_folder(&listing, &folders.rows[i], error);
+    /* A folder that failed half-way leaves objects open: that document is not closed. */
     if (status == PS_OK) {
         ps_json_end_array(&listing.document.json);
         if (tool->json)
@@ -65,9 +64,11 @@ int psckpt_list(const struct psckpt *tool)
     json_document_fini(&listing.document);
     shard_folders_fini(&folders);
     published_close(&listing.published);
-    return status == PS_OK ? listing.code : psckpt_complain(status, &error);
+    return status;
 }
 
+/* One object of the document, one block of the table. A folder that fails ends the command: an
+ * answer that silently lacks a shard would be worse than none. */
 static enum ps_status list_folder(struct listing *listing, const struct shard_folder *folder,
                                   struct ps_error *error)
 {
@@ -89,6 +90,8 @@ static enum ps_status list_folder(struct listing *listing, const struct shard_fo
     return PS_OK;
 }
 
+/* The pointer is read once per shard. A shard whose pointer is not there has "no" in every row;
+ * without a store to ask the column shows "-", which is not the same: then nobody knows. */
 static enum ps_status list_checkpoints(struct listing *listing, const struct shard_folder *folder,
                                        struct ps_error *error)
 {
@@ -96,8 +99,9 @@ static enum ps_status list_checkpoints(struct listing *listing, const struct sha
     char published[37];
     PS_TRY(published_uuid(&listing->published, folder->job, folder->index, published, error));
     struct ps_catalog catalog;
-    PS_TRY(ps_catalog_init(&catalog, tool->files, folder->path, tool->memory, error));
+    PS_TRY(ps_catalog_init(&catalog, tool->box.files, folder->path, tool->box.memory, error));
     if (!tool->json && catalog.count > 0)
+        /* The names of columns have no spaces, so that awk and sort can work on the table. */
         (void)printf("  %-10s %12s %12s %-20s %14s %8s %-10s %-9s %s\n", "KIND", "EPOCH",
                      "POSITION", "TIME", "BYTES", "PARAMS", "STATE", "PUBLISHED", "NAME");
     enum ps_status status = PS_OK;
@@ -108,6 +112,9 @@ static enum ps_status list_checkpoints(struct listing *listing, const struct sha
     return status;
 }
 
+/* Three states: "whole" was read and fits, "damaged" was read and does not, "unreadable" could not
+ * be read (the disk, the rights). Only the last changes the exit status, since damage is an answer
+ * here and a failure to read is not; verify is the command that judges. */
 static enum ps_status list_checkpoint(struct listing *listing, const struct shard_folder *folder,
                                       const struct ps_catalog_entry *entry, const char *published,
                                       struct ps_error *error)
@@ -117,12 +124,12 @@ static enum ps_status list_checkpoint(struct listing *listing, const struct shar
     (void)snprintf(path, sizeof path, "%s/%s", folder->path, entry->name);
     struct checkpoint_survey survey;
     struct ps_error why = {0};
-    enum ps_status status = checkpoint_survey_init(&survey, tool->files, path, true, tool->progress,
-                                                   tool->memory, &why);
+    enum ps_status status = checkpoint_survey_init(&survey, &tool->box, path, true, &why);
+    /* Without memory the next file would fail too: that ends the command. */
     if (status == PS_ERR_NO_MEMORY)
         return ps_fail(error, status, "%s", why.text);
     if (status != PS_OK)
-        listing->code = psckpt_complain(status, &why);
+        *tool->code = psckpt_complain(status, &why);
     const char *state = status != PS_OK           ? "unreadable"
                         : survey.damage_count > 0 ? "damaged"
                                                   : "whole";
@@ -135,6 +142,8 @@ static enum ps_status list_checkpoint(struct listing *listing, const struct shar
     return PS_OK;
 }
 
+/* Times are in UTC with a Z, as in servers' logs: two machines in different zones must sort
+ * alike. */
 static void checkpoint_row(const struct ps_catalog_entry *entry,
                            const struct checkpoint_survey *survey, const char *state,
                            const char *published)
@@ -151,6 +160,9 @@ static void checkpoint_row(const struct ps_catalog_entry *entry,
                  survey->has_header ? survey->header.count : 0, state, published, entry->name);
 }
 
+/* The moment stays in nanoseconds here, since a program can format it and could not get the digits
+ * back. Members about the content are left out when the header is damaged, instead of showing zeros
+ * that look like facts. */
 static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog_entry *entry,
                             const struct checkpoint_survey *survey, const char *state,
                             const char *published)
@@ -171,13 +183,14 @@ static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog
     ps_json_end_object(json);
 }
 
+/* Torn bytes are the part of a segment behind its last good record: what a crash in the middle of a
+ * write leaves, and what a recovery leaves out. */
 static enum ps_status list_journal(struct listing *listing, const struct shard_folder *folder,
                                    struct ps_error *error)
 {
     const struct psckpt *tool = listing->tool;
     struct journal_survey survey;
-    PS_TRY(journal_survey_init(&survey, tool->files, folder->path, tool->progress, tool->memory,
-                               error));
+    PS_TRY(journal_survey_init(&survey, &tool->box, folder->path, error));
     if (!tool->json && survey.count > 0)
         (void)printf("  %-10s %12s %12s %12s %14s %12s %-9s %s\n", "KIND", "EPOCH", "FIRST", "LAST",
                      "BYTES", "TORN_BYTES", "STATE", "NAME");
@@ -195,6 +208,7 @@ static enum ps_status list_journal(struct listing *listing, const struct shard_f
     return PS_OK;
 }
 
+/* The member names are those of the table's columns in lower case; see docs/psckpt.md. */
 static void segment_json(struct ps_json_writer *json, const struct segment_survey *row)
 {
     ps_json_begin_object(json, NULL);

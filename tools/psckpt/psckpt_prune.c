@@ -1,4 +1,8 @@
-/* prune: removes what no recovery needs any more. */
+/* prune: removes what no recovery needs any more. Servers prune their own folders; this command is
+ * for folders that no server uses any more, or whose disk is nearly full. What it keeps is decided
+ * by the same rule as a server's: whole checkpoints from the newest on, and the journal behind the
+ * oldest that stays. Without etcd two must stay, because nobody can be asked which one is
+ * published, and the newest may be one that no server ever announced. */
 #include "tools/psckpt/psckpt_commands.h"
 
 #include "checkpoint/catalog.h"
@@ -36,48 +40,45 @@ static enum ps_status is_whole(const struct pruning *pruning, const char *path, 
 static enum ps_status prune_journal(struct pruning *pruning, const struct folder_content *content,
                                     uint64_t covered, struct ps_error *error);
 
-int psckpt_prune(const struct psckpt *tool)
+/* Folders are pruned one by one, and what is removed is removed: the counts are printed only when
+ * all went well, since a failure half-way leaves a state that a second run finishes. */
+enum ps_status psckpt_prune(const struct psckpt *tool, struct ps_error *error)
 {
     const struct psckpt_options *options = &tool->options;
     struct pruning pruning = {.tool = tool};
     struct shard_folders folders = {0};
-    struct ps_error error = {0};
-    const struct published_options wish = {.etcd = options->etcd,
-                                           .user = options->etcd_user,
-                                           .password = options->etcd_password,
-                                           .timeout_ms = options->timeout_ms};
-    enum ps_status status = PS_OK;
+    const struct published_options wish = psckpt_store_wish(tool, NULL);
     uint64_t least = options->etcd == NULL ? 2 : 1;
     if (options->keep < least)
-        status = ps_fail(&error, PS_ERR_BAD_INPUT,
-                         "--keep %" PRIu64 ": at least %" PRIu64 " must stay%s", options->keep,
-                         least, options->etcd == NULL ? " when --etcd is not asked" : "");
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--keep %" PRIu64 ": at least %" PRIu64 " must stay%s", options->keep, least,
+                       options->etcd == NULL ? " when --etcd is not asked" : "");
+    enum ps_status status = published_open(&pruning.published, &wish, tool->box.memory, error);
     if (status == PS_OK)
-        status = published_open(&pruning.published, &wish, tool->memory, &error);
-    if (status == PS_OK)
-        status =
-            shard_folders_init(&folders, tool->files, tool->arguments[0], tool->memory, &error);
+        status = shard_folders_init(&folders, &tool->box, tool->arguments[0], error);
     for (size_t i = 0; i < folders.count && status == PS_OK; i++)
-        status = prune_folder(&pruning, &folders.rows[i], &error);
-    if (status == PS_OK && tool->json)
-        (void)printf("{\"checkpoints\":%zu,\"segments\":%zu}\n", pruning.checkpoints,
-                     pruning.segments);
-    else if (status == PS_OK)
-        (void)printf("removed %zu checkpoints and %zu journal segments\n", pruning.checkpoints,
-                     pruning.segments);
+        status = prune_folder(&pruning, &folders.rows[i], error);
+    if (status == PS_OK)
+        (void)printf(tool->json ? "{\"checkpoints\":%zu,\"segments\":%zu}\n"
+                                : "removed %zu checkpoints and %zu journal segments\n",
+                     pruning.checkpoints, pruning.segments);
     shard_folders_fini(&folders);
     published_close(&pruning.published);
-    return status == PS_OK ? 0 : psckpt_complain(status, &error);
+    return status;
 }
 
+/* The checkpoints go first. A journal that was swept before a checkpoint proved whole could be what
+ * the only good checkpoint needed. */
 static enum ps_status prune_folder(struct pruning *pruning, const struct shard_folder *folder,
                                    struct ps_error *error)
 {
     const struct psckpt *tool = pruning->tool;
     struct folder_content content = {.folder = folder};
-    PS_TRY(ps_catalog_init(&content.catalog, tool->files, folder->path, tool->memory, error));
-    enum ps_status status = ps_journal_segments_init(&content.segments, tool->files, folder->path,
-                                                     UINT64_MAX, tool->memory, error);
+    PS_TRY(
+        ps_catalog_init(&content.catalog, tool->box.files, folder->path, tool->box.memory, error));
+    enum ps_status status = ps_journal_segments_init(
+        &content.segments, tool->box.files, folder->path, UINT64_MAX, tool->box.memory, error);
+    /* No good checkpoint leaves this value, and with it the whole journal. */
     uint64_t covered = UINT64_MAX;
     if (status == PS_OK)
         status = prune_checkpoints(pruning, &content, &covered, error);
@@ -110,7 +111,7 @@ static enum ps_status prune_checkpoints(struct pruning *pruning, struct folder_c
             !good || good_count < tool->options.keep || strcmp(published, entry->uuid) == 0;
         good_count += good;
         if (!stays) {
-            PS_TRY(tool->files->remove(tool->files->self, path, error));
+            PS_TRY(tool->box.files->remove(tool->box.files->self, path, error));
             pruning->checkpoints++;
         } else if (good && entry->position < *covered) {
             *covered = entry->position;
@@ -119,18 +120,20 @@ static enum ps_status prune_checkpoints(struct pruning *pruning, struct folder_c
     return PS_OK;
 }
 
+/* Reading everything before removing anything is slow, and the point: an older file must not be
+ * removed for the sake of a newer one that turns out damaged. */
 static enum ps_status is_whole(const struct pruning *pruning, const char *path, bool *whole,
                                struct ps_error *error)
 {
-    const struct psckpt *tool = pruning->tool;
     struct checkpoint_survey survey;
-    PS_TRY(checkpoint_survey_init(&survey, tool->files, path, true, tool->progress, tool->memory,
-                                  error));
+    PS_TRY(checkpoint_survey_init(&survey, &pruning->tool->box, path, true, error));
     *whole = survey.damage_count == 0;
     checkpoint_survey_fini(&survey);
     return PS_OK;
 }
 
+/* Only segments that lie wholly at or before the oldest good checkpoint go; the segment that holds
+ * its position stays, and so does the last segment of all, which says the epoch. */
 static enum ps_status prune_journal(struct pruning *pruning, const struct folder_content *content,
                                     uint64_t covered, struct ps_error *error)
 {
@@ -139,8 +142,8 @@ static enum ps_status prune_journal(struct pruning *pruning, const struct folder
     if (segments->count == 0)
         return PS_OK;
     size_t removed = 0;
-    PS_TRY(ps_journal_sweep(tool->files, content->folder->path,
-                            segments->entries[segments->count - 1].epoch, covered, tool->memory,
+    PS_TRY(ps_journal_sweep(tool->box.files, content->folder->path,
+                            segments->entries[segments->count - 1].epoch, covered, tool->box.memory,
                             &removed, error));
     pruning->segments += removed;
     return PS_OK;

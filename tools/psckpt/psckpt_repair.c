@@ -1,4 +1,8 @@
-/* repair: the last good state of every shard, in new folders or in the place of the old ones. */
+/* repair: the last good state of every shard, in new folders or in the place of the old ones. The
+ * last good state is the newest whole checkpoint and as much of the journal behind it as is whole.
+ * With --out it goes into a new folder and nothing old is touched; with --in-place the shard's
+ * folder is exchanged for the new one, and the old one stays beside it. What is given up by going
+ * back is said before it happens, from the pointers and the notes in the store. */
 #include "tools/psckpt/psckpt_commands.h"
 
 #include "tools/psckpt/in_place.h"
@@ -21,28 +25,30 @@ static enum ps_status exchange(const struct psckpt *tool, const char *path,
                                struct shard_state *state, struct pointer_change *change,
                                struct ps_error *error);
 
-int psckpt_repair(const struct psckpt *tool)
+/* In place a store is needed: the pointer names a file that the exchange moves away, so without a
+ * change of it no server would start. */
+enum ps_status psckpt_repair(const struct psckpt *tool, struct ps_error *error)
 {
     struct shard_folders folders = {0};
     struct publication publication = {0};
-    struct ps_error error = {0};
     const char *path = tool->arguments[0];
-    enum ps_status status = check_words(tool, &error);
+    PS_TRY(check_words(tool, error));
+    enum ps_status status = shard_folders_init(&folders, &tool->box, path, error);
     if (status == PS_OK)
-        status = shard_folders_init(&folders, tool->files, path, tool->memory, &error);
+        status = shard_folders_choose(&folders, tool->options.shard, error);
     if (status == PS_OK)
-        status = shard_folders_choose(&folders, tool->options.shard, &error);
-    if (status == PS_OK)
-        status = publication_open(&publication, tool, path, tool->options.out, &error);
+        status = publication_open(&publication, tool, path, tool->options.out, error);
     if (status == PS_OK && tool->options.in_place)
-        status = publication_needs_store(&publication, path, &error);
+        status = publication_needs_store(&publication, path, error);
     if (status == PS_OK)
-        status = repair(tool, &folders, &publication, &error);
+        status = repair(tool, &folders, &publication, error);
     publication_close(&publication);
     shard_folders_fini(&folders);
-    return status == PS_OK ? 0 : psckpt_complain(status, &error);
+    return status;
 }
 
+/* The two ways are opposites in what they do to the old folder; one of them by accident would be
+ * bad. */
 static enum ps_status check_words(const struct psckpt *tool, struct ps_error *error)
 {
     if (tool->options.in_place && tool->options.out != NULL)
@@ -55,7 +61,7 @@ static enum ps_status repair(const struct psckpt *tool, struct shard_folders *fo
                              struct publication *publication, struct ps_error *error)
 {
     struct state_set set;
-    PS_TRY(state_set_make(&set, tool->memory, folders->count, error));
+    PS_TRY(state_set_make(&set, tool->box.memory, folders->count, error));
     enum ps_status status = load(tool, folders, &set, error);
     if (status == PS_OK && publication->to != NULL)
         status = publication_plan(publication, &set, folders, error);
@@ -67,12 +73,12 @@ static enum ps_status repair(const struct psckpt *tool, struct shard_folders *fo
     return status;
 }
 
+/* Damage that no checkpoint survives ends here, with the name of the command that still may
+ * help. */
 static enum ps_status load(const struct psckpt *tool, const struct shard_folders *folders,
                            struct state_set *set, struct ps_error *error)
 {
-    const struct recovery_wish wish = {.files = tool->files,
-                                       .memory = tool->memory,
-                                       .progress = tool->progress,
+    const struct recovery_wish wish = {.box = &tool->box,
                                        .to = RECOVERY_TO_END,
                                        .journal = tool->options.journal,
                                        .salvage = true};
@@ -91,20 +97,22 @@ static enum ps_status load(const struct psckpt *tool, const struct shard_folders
     return PS_OK;
 }
 
-/* On standard error: with --output json, standard output belongs to the document. */
+/* All of this goes to standard error: with --output json, standard output belongs to the
+ * document. */
 static void say_left_out(const struct shard_folder *folder, const struct recovery *recovery)
 {
     (void)fprintf(stderr, "%s: %s and %" PRIu64 " records of the journal: position %" PRIu64 "\n",
                   folder->path, recovery->checkpoint, recovery->replayed,
                   recovery->state.facts.position);
-    for (size_t i = 0; i < recovery->omission_count && i < RECOVERY_OMISSIONS_MAX; i++)
-        (void)fprintf(stderr, "%s: left out: %s: %s\n", folder->path, recovery->omissions[i].what,
-                      recovery->omissions[i].why);
+    recovery_say_left_out(recovery, folder->path);
     if (recovery->cut > 0)
         (void)fprintf(stderr, "%s: left out: a torn end of %" PRIu64 " bytes\n", folder->path,
                       recovery->cut);
 }
 
+/* The folders are exchanged first and the pointers changed afterwards. Between the two a server
+ * that starts finds a pointer to a file that is gone and refuses, which is safe; the other way
+ * round it would find a pointer to a file that is not there yet. */
 static enum ps_status write_in_place(const struct psckpt *tool, const struct shard_folders *folders,
                                      struct state_set *set, struct publication *publication,
                                      struct ps_error *error)
@@ -115,6 +123,8 @@ static enum ps_status write_in_place(const struct psckpt *tool, const struct sha
     return publication_make(publication, tool, true, error);
 }
 
+/* The new folder has no journal, and the pointer says so: what the old journal had is in the
+ * state. */
 static enum ps_status exchange(const struct psckpt *tool, const char *path,
                                struct shard_state *state, struct pointer_change *change,
                                struct ps_error *error)
@@ -123,7 +133,7 @@ static enum ps_status exchange(const struct psckpt *tool, const char *path,
     struct ps_checkpoint_place place;
     char folder[SHARD_FOLDER_PATH_BYTES];
     PS_TRY(psckpt_from_root(path, folder, sizeof folder, error));
-    PS_TRY(in_place_write(state, tool->files, folder, kept, &place, error));
+    PS_TRY(in_place_write(state, tool->box.files, folder, kept, &place, error));
     (void)fprintf(stderr, "%s: what was there is in %s\n", path, kept);
     place.journal = PS_CHECKPOINT_JOURNAL_NONE;
     pointer_change_set(change, &place, place.position);

@@ -1,4 +1,9 @@
-/* reshard: the state of a job on another number of shards. */
+/* reshard: the state of a job on another number of shards. The way is: load all shards, join the
+ * ranges of cut parameters, cut and place them again as a client of the new shard count would,
+ * write. A client finds its parameters by the same arithmetic (client/engine/placement.h), so the
+ * split size has to be the one that clients use; nothing in a checkpoint says which that was.
+ * Sessions cannot be carried over request by request, see session_summary.c: they are ended
+ * instead, so that no repeat of an old push is applied a second time. */
 #include "tools/psckpt/psckpt_commands.h"
 
 #include "tools/psckpt/joined_state.h"
@@ -6,48 +11,37 @@
 #include "tools/psckpt/spread_state.h"
 #include "tools/psckpt/state_set.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
-static enum ps_status reshard(const struct psckpt *tool, struct ps_error *error);
 static enum ps_status set_facts(const struct state_set *from, struct shard_state *whole,
                                 struct ps_error *error);
 static enum ps_status write_shards(const struct psckpt *tool, const struct state_set *from,
                                    const struct shard_state *whole, uint32_t shard_count,
                                    struct ps_error *error);
 
-int psckpt_reshard(const struct psckpt *tool)
-{
-    struct ps_error error = {0};
-    enum ps_status status = PS_OK;
-    if (tool->options.out == NULL || tool->options.out[0] == '\0')
-        status = ps_fail(&error, PS_ERR_BAD_INPUT, "where to? --out NEWDIR is missing");
-    if (status == PS_OK && tool->options.to == NULL)
-        status = ps_fail(&error, PS_ERR_BAD_INPUT, "reshard needs --to SHARDS");
-    if (status == PS_OK)
-        status = reshard(tool, &error);
-    return status == PS_OK ? 0 : psckpt_complain(status, &error);
-}
-
-static enum ps_status reshard(const struct psckpt *tool, struct ps_error *error)
+/* All shards must be there: a job put together of three shards of four would train on, with a
+ * quarter of its parameters initialised anew, and nobody would notice. */
+enum ps_status psckpt_reshard(const struct psckpt *tool, struct ps_error *error)
 {
     struct state_set from = {0};
     struct shard_state whole;
-    uint64_t shard_count = 0;
+    uint32_t shard_count = 0;
     size_t uneven = 0;
-    PS_TRY(state_set_number(tool->options.to, 0, &shard_count, error));
-    if (shard_count == 0 || shard_count > PS_SHARDS_MAX)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "--to %" PRIu64 ": 1 to %d shards go", shard_count,
-                       PS_SHARDS_MAX);
+    PS_TRY(psckpt_check_out(tool, error));
+    if (tool->options.to == NULL)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "reshard needs --to SHARDS");
+    PS_TRY(state_set_shards(tool->options.to, &shard_count, error));
     PS_TRY(state_set_load(&from, tool, tool->arguments[0], RECOVERY_TO_END, error));
-    shard_state_init(&whole, tool->memory);
+    shard_state_init(&whole, tool->box.memory);
     enum ps_status status = joined_state_complete(from.states, from.count, error);
     if (status == PS_OK)
         status = joined_state_make(from.states, from.count, &whole, &uneven, error);
     if (status == PS_OK)
         status = set_facts(&from, &whole, error);
     if (status == PS_OK)
-        status = write_shards(tool, &from, &whole, (uint32_t)shard_count, error);
+        status = write_shards(tool, &from, &whole, shard_count, error);
+    /* Shards acknowledge pushes independently, so after a crash the ranges of one parameter may be
+     * some updates apart. That is no damage, but the operator should know it. */
     if (status == PS_OK && uneven > 0)
         (void)fprintf(stderr,
                       "psckpt: of %zu parameters some ranges are newer than others; each has the "
@@ -75,12 +69,14 @@ static enum ps_status set_facts(const struct state_set *from, struct shard_state
     return PS_OK;
 }
 
+/* Nothing is written before every new shard could be made: a half resharded job would be taken for
+ * a whole one. */
 static enum ps_status write_shards(const struct psckpt *tool, const struct state_set *from,
                                    const struct shard_state *whole, uint32_t shard_count,
                                    struct ps_error *error)
 {
     struct state_set set;
-    PS_TRY(state_set_make(&set, tool->memory, shard_count, error));
+    PS_TRY(state_set_make(&set, tool->box.memory, shard_count, error));
     enum ps_status status =
         spread_state(whole, tool->options.split_bytes, set.states, shard_count, error);
     if (status == PS_OK)

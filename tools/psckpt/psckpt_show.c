@@ -1,14 +1,16 @@
-/* show: the facts of one checkpoint and a row per parameter. */
+/* show: the facts of one checkpoint and a row per parameter. Only the header is read, and the
+ * sessions, so that a checkpoint of a terabyte shows at once. Nothing here says that the arrays are
+ * whole: that is what list and verify are for. */
 #include "tools/psckpt/psckpt_commands.h"
 
 #include "server/core/update/parameter_settings.h"
 #include "tools/json_document.h"
 #include "tools/psckpt/checkpoint_survey.h"
+#include "tools/psckpt/paths.h"
 #include "tools/psckpt/session_summary.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <sysexits.h>
 
 static enum ps_status read_sessions(const struct psckpt *tool, const char *path,
                                     struct session_summary *sessions, struct ps_error *error);
@@ -22,42 +24,38 @@ static void show_sessions_json(struct ps_json_writer *json, const struct session
 static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer *json,
                                 const struct ps_checkpoint_parameter *about);
 
-int psckpt_show(const struct psckpt *tool)
+/* A folder is refused with the command that lists its files, since "which of them?" is a question
+ * for the operator: the newest is not always the published one. */
+enum ps_status psckpt_show(const struct psckpt *tool, struct ps_error *error)
 {
     struct checkpoint_survey survey;
-    struct ps_error error = {0};
-    const char *path = tool->arguments[0];
-    if (psckpt_is_folder(tool, path)) {
-        (void)fprintf(stderr, "psckpt: show takes one checkpoint; psckpt list %s names them\n",
-                      path);
-        return EX_USAGE;
-    }
-    enum ps_status status = checkpoint_survey_init(&survey, tool->files, path, false,
-                                                   tool->progress, tool->memory, &error);
-    if (status != PS_OK)
-        return psckpt_complain(status, &error);
-    if (!survey.has_header) {
-        (void)fprintf(stderr, "psckpt: %s: %s\n", path, survey.why.text);
-        return EX_DATAERR;
-    }
     struct session_summary sessions = {0};
-    status = read_sessions(tool, path, &sessions, &error);
+    const char *path = tool->arguments[0];
+    if (path_is_folder(tool->box.files, path))
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "show takes one checkpoint; psckpt list %.180s names them", path);
+    PS_TRY(checkpoint_survey_init(&survey, &tool->box, path, false, error));
+    if (!survey.has_header)
+        return ps_fail(error, PS_ERR_CORRUPT, "%.120s: %.130s", path, survey.why.text);
+    enum ps_status status = read_sessions(tool, path, &sessions, error);
     if (status == PS_OK && tool->json)
         show_json(tool, &survey.header, &sessions);
     else if (status == PS_OK)
         show_table(tool, &survey.header, &sessions);
     session_summary_fini(&sessions);
     checkpoint_survey_fini(&survey);
-    return status == PS_OK ? 0 : psckpt_complain(status, &error);
+    return status;
 }
 
+/* Sessions stand at the end of the file, behind the arrays; the reader knows how to find and check
+ * them, which a survey of the header alone does not. */
 static enum ps_status read_sessions(const struct psckpt *tool, const char *path,
                                     struct session_summary *sessions, struct ps_error *error)
 {
     struct ps_checkpoint_reader *reader = NULL;
-    PS_TRY(ps_checkpoint_open(tool->files, path, tool->memory, &reader, error));
+    PS_TRY(ps_checkpoint_open(tool->box.files, path, tool->box.memory, &reader, error));
     enum ps_status status =
-        session_summary_init(sessions, ps_checkpoint_reader_facts(reader), tool->memory, error);
+        session_summary_init(sessions, ps_checkpoint_reader_facts(reader), tool->box.memory, error);
     ps_checkpoint_close(reader);
     return status;
 }
@@ -71,16 +69,20 @@ static uint64_t count_requests(const struct session_summary *sessions)
     return count;
 }
 
-/* "sgd", or "?" for a configuration that no InitParam takes. */
+/* "sgd", or "?" for a configuration that no InitParam takes. The configuration is the bytes of a
+ * message that a client sent. A checkpoint of a newer version may hold one that this program does
+ * not understand; everything else about the parameter is still worth showing. */
 static const char *rule_of(const struct psckpt *tool, const struct ps_checkpoint_parameter *about)
 {
     struct ps_optimizer_settings settings;
-    if (ps_parameter_settings_read(about->config, about->dtype, tool->memory, &settings, NULL) !=
-        PS_OK)
+    if (ps_parameter_settings_read(about->config, about->dtype, tool->box.memory, &settings,
+                                   NULL) != PS_OK)
         return "?";
     return ps_rule_name(settings.rule);
 }
 
+/* The name comes last in each row: it may be long and hold spaces, and nothing after it has to line
+ * up. */
 static void show_table(const struct psckpt *tool, const struct ps_header *header,
                        const struct session_summary *sessions)
 {
@@ -105,6 +107,9 @@ static void show_table(const struct psckpt *tool, const struct ps_header *header
         show_sessions_table(sessions);
 }
 
+/* One row per client. A client whose highest sequence is far above the number of remembered
+ * requests is a busy one, whose older requests were forgotten in the usual way; a repeat of those
+ * is refused by the server, not applied twice. */
 static void show_sessions_table(const struct session_summary *sessions)
 {
     (void)printf("\n%20s %20s %10s  %s\n", "SESSION", "HIGHEST_SEQUENCE", "REMEMBERED", "CLIENT");
@@ -117,6 +122,8 @@ static void show_sessions_table(const struct session_summary *sessions)
     }
 }
 
+/* The same facts as the table, in the same order; numbers are numbers, so that 64-bit positions
+ * keep all their digits in readers that allow it. */
 static void show_json(const struct psckpt *tool, const struct ps_header *header,
                       const struct session_summary *sessions)
 {
@@ -142,6 +149,8 @@ static void show_json(const struct psckpt *tool, const struct ps_header *header,
     json_document_fini(&document);
 }
 
+/* The id is the hash under which servers keep the parameter; it helps when a log names only
+ * that. */
 static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer *json,
                                 const struct ps_checkpoint_parameter *about)
 {
@@ -157,6 +166,8 @@ static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer
     ps_json_end_object(json);
 }
 
+/* The counts are always there; the list of clients only with --sessions, because a job may have had
+ * thousands of them. */
 static void show_sessions_json(struct ps_json_writer *json, const struct session_summary *sessions,
                                bool each)
 {

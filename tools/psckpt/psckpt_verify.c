@@ -1,4 +1,10 @@
-/* verify: names every damaged file, and in it the tensor and the bytes. */
+/* verify: names every damaged file, and in it the tensor and the bytes. Reads every byte that a
+ * recovery could need and compares it with its checksum. Four kinds of findings come out: a damaged
+ * file, with the tensor and the bytes; a journal that does not continue the newest checkpoint; a
+ * file that cannot be read; and a journal that is whole in itself but ends before a position that
+ * was noted as durable, which is how lost files show. The first two and the last are status 65,
+ * because a server would refuse to start; pushes that an operator gave up with publish are status
+ * 67, since a server does start. The command only reads and may run beside a server. */
 #include "tools/psckpt/psckpt_commands.h"
 
 #include "checkpoint/catalog.h"
@@ -8,7 +14,7 @@
 #include "tools/json_document.h"
 #include "tools/psckpt/checkpoint_survey.h"
 #include "tools/psckpt/journal_survey.h"
-#include "tools/psckpt/name_list.h"
+#include "tools/psckpt/paths.h"
 #include "tools/psckpt/shard_folders.h"
 
 #include <inttypes.h>
@@ -17,6 +23,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+/* Counts over all folders; `notes` and `end` are of the one that is being looked at. */
 struct verifying {
     const struct psckpt *tool;
     struct json_document document;
@@ -26,10 +33,10 @@ struct verifying {
     uint64_t given_up_count;       /* of them, those that an operator gave up: a server begins */
     struct ps_journal_notes notes; /* of the folder that is looked at */
     struct ps_journal_note end;    /* of its journal */
-    int code;                      /* of what could not be read */
 };
 
 static enum ps_status verify_path(struct verifying *verifying, struct ps_error *error);
+static void conclude(const struct verifying *verifying);
 static enum ps_status verify_folder(struct verifying *verifying, const char *folder,
                                     struct ps_error *error);
 static void verify_checkpoint(struct verifying *verifying, const char *path);
@@ -44,17 +51,20 @@ static void verify_end(struct verifying *verifying, const char *folder,
                        const struct ps_catalog_entry *newest);
 static void report_unreadable(struct verifying *verifying, const char *path,
                               const struct ps_error *why);
+static void add_finding(struct verifying *verifying, const char *path, const char *part,
+                        const char *reason);
 
-int psckpt_verify(const struct psckpt *tool)
+/* The document is begun before anything can fail and printed only when all was looked at: half a
+ * list of damages would be read as the whole one. */
+enum ps_status psckpt_verify(const struct psckpt *tool, struct ps_error *error)
 {
     struct verifying verifying = {.tool = tool};
-    struct ps_error error = {0};
     json_document_init(&verifying.document);
     struct ps_json_writer *json = &verifying.document.json;
     ps_json_begin_object(json, NULL);
     ps_json_begin_array(json, "damages");
-    enum ps_status status = verify_path(&verifying, &error);
-    progress_end(tool->progress);
+    enum ps_status status = verify_path(&verifying, error);
+    progress_end(tool->box.progress);
     ps_json_end_array(json);
     ps_json_uint(json, "files", verifying.file_count);
     ps_json_uint(json, "damaged", verifying.damaged_count);
@@ -63,39 +73,43 @@ int psckpt_verify(const struct psckpt *tool)
     if (tool->json && status == PS_OK)
         json_document_print(&verifying.document);
     json_document_fini(&verifying.document);
-    if (status != PS_OK)
-        return psckpt_complain(status, &error);
-    if (!tool->json)
-        (void)printf("%zu files, %zu damaged, %" PRIu64 " pushes missing\n", verifying.file_count,
-                     verifying.damaged_count, verifying.missing_count);
-    if (verifying.damaged_count > 0 && psckpt_is_folder(tool, tool->arguments[0]))
-        (void)fprintf(stderr, "psckpt: the last good state: psckpt repair %s --out NEWDIR\n",
-                      tool->arguments[0]);
-    if (verifying.damaged_count > 0 || verifying.code != 0)
-        return verifying.damaged_count > 0 ? EX_DATAERR : verifying.code;
-    return verifying.given_up_count > 0 ? PSCKPT_EXIT_MISSING : 0;
+    if (status == PS_OK)
+        conclude(&verifying);
+    return status;
 }
 
-static bool ends_with(const char *name, const char *suffix)
+/* Damage outranks what could not be read, and both outrank pushes that an operator gave up: the
+ * exit status names what has to be dealt with first. */
+static void conclude(const struct verifying *verifying)
 {
-    size_t size = strlen(name);
-    size_t tail = strlen(suffix);
-    return size > tail && strcmp(name + size - tail, suffix) == 0;
+    const struct psckpt *tool = verifying->tool;
+    const char *path = tool->arguments[0];
+    if (!tool->json)
+        (void)printf("%zu files, %zu damaged, %" PRIu64 " pushes missing\n", verifying->file_count,
+                     verifying->damaged_count, verifying->missing_count);
+    if (verifying->damaged_count > 0 && path_is_folder(tool->box.files, path))
+        (void)fprintf(stderr, "psckpt: the last good state: psckpt repair %s --out NEWDIR\n", path);
+    if (verifying->damaged_count > 0)
+        *tool->code = EX_DATAERR;
+    else if (*tool->code == 0 && verifying->given_up_count > 0)
+        *tool->code = PSCKPT_EXIT_MISSING;
 }
 
+/* One file is judged by itself. A segment alone is taken for the last of its epoch, so a torn end
+ * of it is no damage. */
 static enum ps_status verify_path(struct verifying *verifying, struct ps_error *error)
 {
     const struct psckpt *tool = verifying->tool;
     const char *path = tool->arguments[0];
-    if (!psckpt_is_folder(tool, path)) {
-        if (ends_with(path, PS_JOURNAL_SUFFIX))
+    if (!path_is_folder(tool->box.files, path)) {
+        if (path_ends_with(path, PS_JOURNAL_SUFFIX))
             verify_journal(verifying, path, false);
         else
             verify_checkpoint(verifying, path);
         return PS_OK;
     }
     struct shard_folders folders;
-    PS_TRY(shard_folders_init(&folders, tool->files, path, tool->memory, error));
+    PS_TRY(shard_folders_init(&folders, &tool->box, path, error));
     enum ps_status status = PS_OK;
     for (size_t i = 0; i < folders.count && status == PS_OK; i++)
         status = verify_folder(verifying, folders.rows[i].path, error);
@@ -103,20 +117,22 @@ static enum ps_status verify_path(struct verifying *verifying, struct ps_error *
     return status;
 }
 
-/* Files with another ending are none of ours: unfinished ones (.tmp), and those that a server found
- * damaged and put aside (.damaged). */
+/* Files with other endings are not judged: unfinished ones (.tmp), which no recovery reads, and
+ * those that a server found damaged and put aside (.damaged). */
 static enum ps_status verify_folder(struct verifying *verifying, const char *folder,
                                     struct ps_error *error)
 {
     const struct psckpt *tool = verifying->tool;
     struct name_list names;
     /* First: a server may be at work there, and note more than we then find. */
-    PS_TRY(ps_journal_notes_read(tool->files, folder, UINT64_MAX, &verifying->notes, error));
-    PS_TRY(name_list_init(&names, tool->files, folder, tool->memory, error));
+    PS_TRY(ps_journal_notes_read(tool->box.files, folder, UINT64_MAX, &verifying->notes, error));
+    PS_TRY(name_list_init(&names, tool->box.files, folder, tool->box.memory, error));
     for (size_t i = 0; i < names.count; i++) {
         char path[SHARD_FOLDER_PATH_BYTES + 300];
         (void)snprintf(path, sizeof path, "%s/%s", folder, names.names[i]);
-        if (ends_with(names.names[i], PS_CHECKPOINT_SUFFIX))
+        /* All checkpoints are read, not only the newest: the older ones are what a repair goes back
+         * to. */
+        if (path_ends_with(names.names[i], PS_CHECKPOINT_SUFFIX))
             verify_checkpoint(verifying, path);
     }
     name_list_fini(&names);
@@ -124,14 +140,14 @@ static enum ps_status verify_folder(struct verifying *verifying, const char *fol
     return verify_chain(verifying, folder, error);
 }
 
+/* A file that could not be read counts as a file, and neither as whole nor as damaged. */
 static void verify_checkpoint(struct verifying *verifying, const char *path)
 {
     const struct psckpt *tool = verifying->tool;
     struct checkpoint_survey survey;
     struct ps_error why = {0};
     verifying->file_count++;
-    if (checkpoint_survey_init(&survey, tool->files, path, true, tool->progress, tool->memory,
-                               &why) != PS_OK) {
+    if (checkpoint_survey_init(&survey, &tool->box, path, true, &why) != PS_OK) {
         report_unreadable(verifying, path, &why);
         return;
     }
@@ -142,6 +158,8 @@ static void verify_checkpoint(struct verifying *verifying, const char *path)
     checkpoint_survey_fini(&survey);
 }
 
+/* At most CHECKPOINT_DAMAGES_MAX places are named, so that a disk full of zeros does not print a
+ * line for each tensor of a large model; the total is said at the end. */
 static void report_damage(struct verifying *verifying, const char *path,
                           const struct checkpoint_survey *survey)
 {
@@ -170,24 +188,25 @@ static void report_damage(struct verifying *verifying, const char *path,
         (void)printf("damaged   %s: %zu tensors in all\n", path, survey->damage_count);
 }
 
+/* Segments are judged together when the folder is known: whether a bad end is a torn one or damage
+ * depends on what follows it. The end of the last segment is kept for verify_end. */
 static void verify_journal(struct verifying *verifying, const char *path, bool is_folder)
 {
     const struct psckpt *tool = verifying->tool;
     struct journal_survey survey;
     struct ps_error why = {0};
-    enum ps_status status =
-        is_folder
-            ? journal_survey_init(&survey, tool->files, path, tool->progress, tool->memory, &why)
-            : journal_survey_file(&survey, tool->files, path, tool->progress, tool->memory, &why);
+    enum ps_status status = is_folder ? journal_survey_init(&survey, &tool->box, path, &why)
+                                      : journal_survey_file(&survey, &tool->box, path, &why);
     if (status != PS_OK) {
         verifying->file_count += !is_folder;
         report_unreadable(verifying, path, &why);
         return;
     }
-    const char *slash = is_folder ? NULL : strrchr(path, '/');
+    /* Segment names are printed with their folder in front, also when a single file was named. */
+    const char *name = path_name(path);
+    int length = is_folder ? (int)strlen(path) : (int)(name > path ? name - path - 1 : 0);
     char folder[SHARD_FOLDER_PATH_BYTES];
-    (void)snprintf(folder, sizeof folder, "%.*s",
-                   is_folder ? (int)strlen(path) : (int)(slash == NULL ? 0 : slash - path), path);
+    (void)snprintf(folder, sizeof folder, "%.*s", length, path);
     verifying->end = (struct ps_journal_note){0};
     for (size_t i = 0; i < survey.count; i++)
         verify_segment(verifying, folder, &survey.rows[i]);
@@ -197,7 +216,8 @@ static void verify_journal(struct verifying *verifying, const char *path, bool i
     journal_survey_fini(&survey);
 }
 
-/* A torn end is what a crash leaves, and no damage. */
+/* A torn end is what a crash leaves and is no damage; nor are bytes behind the place where a later
+ * owner began, which nobody reads. */
 static void verify_segment(struct verifying *verifying, const char *folder,
                            const struct segment_survey *row)
 {
@@ -226,7 +246,9 @@ static void verify_segment(struct verifying *verifying, const char *folder,
     (void)puts("");
 }
 
-/* The journal must go on where the newest checkpoint ends. */
+/* The journal must go on where the newest checkpoint ends: a segment that was deleted leaves every
+ * other file whole, and the gap shows only here. Checkpoints of an epoch that was overtaken are
+ * passed over, as a recovery does. */
 static enum ps_status verify_chain(struct verifying *verifying, const char *folder,
                                    struct ps_error *error)
 {
@@ -235,37 +257,36 @@ static enum ps_status verify_chain(struct verifying *verifying, const char *fold
     struct ps_journal_segments segments;
     struct ps_journal_reader *reader = NULL;
     struct ps_error why = {0};
-    PS_TRY(ps_catalog_init(&catalog, tool->files, folder, tool->memory, error));
-    enum ps_status status =
-        ps_journal_segments_init(&segments, tool->files, folder, UINT64_MAX, tool->memory, &why);
+    PS_TRY(ps_catalog_init(&catalog, tool->box.files, folder, tool->box.memory, error));
+    enum ps_status status = ps_journal_segments_init(&segments, tool->box.files, folder, UINT64_MAX,
+                                                     tool->box.memory, &why);
     const struct ps_catalog_entry *newest = NULL;
     for (size_t i = catalog.count; i > 0 && status == PS_OK; i--) {
         const struct ps_catalog_entry *entry = &catalog.entries[i - 1];
         if (!ps_recovery_is_superseded(&segments, entry->epoch, entry->position))
             newest = entry;
     }
+    /* After damage the reader would only say the same thing again, in other words. */
     if (newest != NULL && verifying->damaged_count == 0)
-        status = ps_journal_reader_open(tool->files, folder, newest->position, UINT64_MAX,
-                                        tool->memory, &reader, &why);
+        status = ps_journal_reader_open(tool->box.files, folder, newest->position, UINT64_MAX,
+                                        tool->box.memory, &reader, &why);
+    /* The catalog still owns what `newest` points to. */
     verify_end(verifying, folder, newest);
     ps_journal_segments_fini(&segments);
     ps_catalog_fini(&catalog);
     ps_journal_reader_close(reader);
     if (status != PS_ERR_CORRUPT)
         return PS_OK;
-    struct ps_json_writer *json = &verifying->document.json;
     verifying->damaged_count++;
-    ps_json_begin_object(json, NULL);
-    ps_json_text(json, "file", ps_bytes_of_text(folder));
-    ps_json_text(json, "part", ps_bytes_of_text("journal"));
-    ps_json_text(json, "reason", ps_bytes_of_text(why.text));
-    ps_json_end_object(json);
+    add_finding(verifying, folder, "journal", why.text);
     if (!tool->json)
         (void)printf("damaged   %s: behind its newest checkpoint: %s\n", folder, why.text);
     return PS_OK;
 }
 
-/* Every file may be whole, and the last ones not there: only what was noted tells. */
+/* Every file may be whole, and the last ones not there: only the notes of how far the journal was
+ * durable tell. Such a loss is what an operator most needs to hear, because a server that started
+ * from here would silently repeat positions that clients have seen acknowledged. */
 static void verify_end(struct verifying *verifying, const char *folder,
                        const struct ps_catalog_entry *newest)
 {
@@ -273,6 +294,7 @@ static void verify_end(struct verifying *verifying, const char *folder,
     struct ps_journal_note end = verifying->end;
     uint64_t given_up = 0;
     if (newest == NULL)
+        /* Without a checkpoint the journal is of no use. */
         end.position = 0; /* nothing that a recovery could begin with */
     else if (newest->position > end.position)
         end.position = newest->position;
@@ -292,26 +314,29 @@ static void verify_end(struct verifying *verifying, const char *folder,
                    "it ends at position %" PRIu64 ", but %" PRIu64
                    " was noted as durable: at least %" PRIu64 " acknowledged pushes are missing",
                    end.position, end.position + missing, missing);
-    struct ps_json_writer *json = &verifying->document.json;
     verifying->damaged_count++;
-    ps_json_begin_object(json, NULL);
-    ps_json_text(json, "file", ps_bytes_of_text(folder));
-    ps_json_text(json, "part", ps_bytes_of_text("journal"));
-    ps_json_text(json, "reason", ps_bytes_of_text(why));
-    ps_json_end_object(json);
+    add_finding(verifying, folder, "journal", why);
     if (!tool->json)
         (void)printf("missing   %s: %s\n", folder, why);
 }
 
+/* The line goes to standard error at once, so that it stands beside the progress of the file it is
+ * about. */
 static void report_unreadable(struct verifying *verifying, const char *path,
                               const struct ps_error *why)
 {
-    (void)fprintf(stderr, "psckpt: %s\n", why->text);
+    add_finding(verifying, path, "unreadable", why->text);
+    *verifying->tool->code = psckpt_complain(why->status, why);
+}
+
+/* A finding without a place in its file. */
+static void add_finding(struct verifying *verifying, const char *path, const char *part,
+                        const char *reason)
+{
     struct ps_json_writer *json = &verifying->document.json;
     ps_json_begin_object(json, NULL);
     ps_json_text(json, "file", ps_bytes_of_text(path));
-    ps_json_text(json, "part", ps_bytes_of_text("unreadable"));
-    ps_json_text(json, "reason", ps_bytes_of_text(why->text));
+    ps_json_text(json, "part", ps_bytes_of_text(part));
+    ps_json_text(json, "reason", ps_bytes_of_text(reason));
     ps_json_end_object(json);
-    verifying->code = psckpt_exit_code(why->status);
 }

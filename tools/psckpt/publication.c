@@ -1,32 +1,34 @@
-/* Everything is planned before anything is changed: no half of a job goes back. */
+/* Everything is planned before anything is changed: no half of a job goes back. A command that goes
+ * back works on every shard of a job, and the store has a pointer for each. All changes are
+ * planned, with nobody owning any of the shards, then all are said, then all are made; what fails
+ * before the first is made changes nothing. */
 #include "tools/psckpt/publication.h"
 
 #include "tools/json_document.h"
 
 #include <stdio.h>
 
+/* The old pointers are read where they are, the new ones may go elsewhere: with --out and without
+ * etcd the new data folder gets a store of its own, and the old folder stays a working whole. */
 enum ps_status publication_open(struct publication *publication, const struct psckpt *tool,
                                 const char *folder, const char *out, struct ps_error *error)
 {
-    const struct psckpt_options *options = &tool->options;
-    struct published_options wish = {.etcd = options->etcd,
-                                     .folder = folder,
-                                     .user = options->etcd_user,
-                                     .password = options->etcd_password,
-                                     .timeout_ms = options->timeout_ms};
-    *publication = (struct publication){.memory = tool->memory};
-    PS_TRY(published_open(&publication->from, &wish, tool->memory, error));
+    struct published_options wish = psckpt_store_wish(tool, folder);
+    *publication = (struct publication){.memory = tool->box.memory};
+    PS_TRY(published_open(&publication->from, &wish, tool->box.memory, error));
     if (!published_asks(&publication->from))
         return PS_OK;
     publication->to = &publication->from;
-    if (out == NULL || options->etcd != NULL)
+    if (out == NULL || wish.etcd != NULL)
         return PS_OK;
     wish.folder = out;
     wish.makes_store = true;
     publication->to = &publication->elsewhere;
-    return published_open(&publication->elsewhere, &wish, tool->memory, error);
+    return published_open(&publication->elsewhere, &wish, tool->box.memory, error);
 }
 
+/* The message says both ways out, because which of them is right depends on how the servers are
+ * run. */
 enum ps_status publication_needs_store(const struct publication *publication, const char *folder,
                                        struct ps_error *error)
 {
@@ -38,6 +40,8 @@ enum ps_status publication_needs_store(const struct publication *publication, co
                    folder);
 }
 
+/* The segments of the old folder are read here: whether the journal behind the old pointer is still
+ * there decides whether it can be said how much is given up. */
 enum ps_status publication_plan(struct publication *publication, const struct state_set *set,
                                 const struct shard_folders *folders, struct ps_error *error)
 {
@@ -59,7 +63,9 @@ enum ps_status publication_plan(struct publication *publication, const struct st
     return PS_OK;
 }
 
-/* The new folders have no journal: what the old ones had is in the state. */
+/* The new folders have no journal: what the old ones had is in the state. Without a store nothing
+ * is published, and the operator is told the command for later; a folder that nobody points to is
+ * harmless. */
 enum ps_status publication_write(struct publication *publication, const struct psckpt *tool,
                                  struct state_set *set, struct ps_error *error)
 {
@@ -81,6 +87,8 @@ enum ps_status publication_write(struct publication *publication, const struct p
     return publication_make(publication, tool, false, error);
 }
 
+/* Saying comes before making, so that whoever watches can still stop the command. The document is
+ * printed after all changes were made: a program that reads it takes it for done. */
 enum ps_status publication_make(const struct publication *publication, const struct psckpt *tool,
                                 bool document, struct ps_error *error)
 {
@@ -100,6 +108,7 @@ enum ps_status publication_make(const struct publication *publication, const str
     return status;
 }
 
+/* The second store is open only when the new pointers go elsewhere. */
 void publication_close(struct publication *publication)
 {
     if (publication->memory == NULL)

@@ -1,9 +1,13 @@
-/* Reads and replaces /checkpoints/<i>. */
+/* Reads and replaces /checkpoints/<i>. The pointer of a shard is the key /checkpoints/<i> of its
+ * job: a small JSON document with path, uuid, size and checksum of the checkpoint that a recovery
+ * is to begin with. Servers replace it when a checkpoint is durable; psckpt does so only on an
+ * operator's order, and never while a server holds the shard. */
 #include "tools/psckpt/published.h"
 
 #include "base/clock.h"
 #include "checkpoint/catalog.h"
 #include "etcd/kv.h"
+#include "tools/psckpt/paths.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,26 +16,20 @@
 /* Longest JSON pointer: a path and a few numbers. */
 #define POINTER_BYTES_MAX 8192
 
-static void ignore_entry(void *context, const char *name)
-{
-    (void)context;
-    (void)name;
-}
-
+/* A server that runs without etcd keeps the same keys in files below DIR/store. Where there is no
+ * such folder there is no store, which is an answer and not a failure. */
 static enum ps_status open_folder(struct published *published,
                                   const struct published_options *options, struct ps_error *error)
 {
-    const struct ps_files *files = ps_files_real();
     char store[4096];
-    int length = snprintf(store, sizeof store, "%s/store", options->folder);
-    if (length < 0 || (size_t)length >= sizeof store)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "%.100s...: the path is too long", options->folder);
-    bool is_there = files->list(files->self, store, ignore_entry, NULL, NULL) == PS_OK;
-    if (!is_there && !options->makes_store)
+    PS_TRY(path_write(store, sizeof store, error, options->folder, "%s/store", options->folder));
+    if (!path_is_folder(ps_files_real(), store) && !options->makes_store)
         return PS_OK;
     return ps_kv_file_open(store, ps_clock_real(), published->memory, &published->kv, error);
 }
 
+/* One deadline for everything that is asked through this handle, so that --timeout means the time
+ * of the command and not of each call. */
 enum ps_status published_open(struct published *published, const struct published_options *options,
                               const struct ps_allocator *memory, struct ps_error *error)
 {
@@ -48,6 +46,7 @@ enum ps_status published_open(struct published *published, const struct publishe
     return ps_kv_etcd_open(&wish, &published->kv, error);
 }
 
+/* Closing what was never opened is allowed. */
 void published_close(struct published *published)
 {
     if (published->kv != NULL)
@@ -55,11 +54,13 @@ void published_close(struct published *published)
     published->kv = NULL;
 }
 
+/* Some commands go on without a store and only say less. */
 bool published_asks(const struct published *published)
 {
     return published->kv != NULL;
 }
 
+/* A pointer that is not there is an empty text: no checkpoint has that uuid, so none is marked. */
 enum ps_status published_uuid(struct published *published, const char *job, uint32_t index,
                               char uuid[37], struct ps_error *error)
 {
@@ -71,6 +72,8 @@ enum ps_status published_uuid(struct published *published, const char *job, uint
     return status == PS_ERR_NOT_FOUND ? PS_OK : status;
 }
 
+/* The document is read by the same function that servers use; a pointer that it refuses is damage,
+ * and a server would refuse it as well. */
 enum ps_status published_place(struct published *published, const char *job, uint32_t index,
                                struct ps_checkpoint_place *place, struct ps_error *error)
 {
@@ -86,6 +89,9 @@ enum ps_status published_place(struct published *published, const char *job, uin
     return status;
 }
 
+/* The note says how far the journal was durable when it was last written, a few times a second. A
+ * note that cannot be read counts as none: it can only warn of a loss, and without it the pointer
+ * still does. */
 enum ps_status published_note(struct published *published, const char *job, uint32_t index,
                               struct ps_journal_note *note, struct ps_error *error)
 {
@@ -106,7 +112,9 @@ enum ps_status published_note(struct published *published, const char *job, uint
     return PS_OK;
 }
 
-/* The watch begins before the look, so that no end of a lease falls between the two. */
+/* The watch begins before the look, so that no end of a lease falls between the two. A server that
+ * was killed holds its key until the lease runs out; waiting for that here is kinder than a failure
+ * that goes away by itself. */
 enum ps_status published_wait_free(struct published *published, const char *job, uint32_t index,
                                    struct ps_error *error)
 {
@@ -131,6 +139,9 @@ enum ps_status published_wait_free(struct published *published, const char *job,
                    index, key);
 }
 
+/* The transaction of the registry demands that no server owns the shard at this instant, whatever
+ * was found a moment ago: a server that started in between has loaded the old state and would go on
+ * to write over the new pointer. */
 enum ps_status published_replace(struct published *published, const char *job, uint32_t index,
                                  const struct ps_checkpoint_place *place, struct ps_error *error)
 {
@@ -145,5 +156,6 @@ enum ps_status published_replace(struct published *published, const char *job, u
             &registry, index, (struct ps_bytes){(const uint8_t *)json.text, json.size},
             published->deadline_ms, error);
     ps_buffer_fini(&json);
+    /* To the operator both mean the same: a server is running. */
     return status == PS_ERR_EXISTS ? PS_ERR_UNAVAILABLE : status;
 }

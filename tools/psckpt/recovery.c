@@ -1,5 +1,8 @@
 /* Newest checkpoint first, until one is whole; then every record behind it through the code that
- * applied it first. */
+ * applied it first. This is a server's recovery with two differences: nothing in the folder is
+ * changed (no file put aside, no new epoch begun), and it can stop at a position or in front of
+ * damage. It calls the server's own functions for loading and replaying, so that psckpt and a
+ * server cannot disagree about what a folder holds. */
 #include "tools/psckpt/recovery.h"
 
 #include "base/clock.h"
@@ -40,7 +43,10 @@ static enum ps_status take_state(struct recovery *recovery, struct ps_error *err
 static void omit(struct recovery *recovery, const char *what, const struct ps_error *why);
 
 /* A record whose application failed half-way leaves no state that anybody had. Then everything
- * begins again, to stop in front of it. */
+ * begins again, to stop in front of it. A record whose application failed half-way leaves a state
+ * that nobody ever had, and a service cannot be asked to forget it. So the whole recovery is done
+ * again and told to stop one record earlier; the second run costs time, and gives a state that is
+ * certainly one of the past. */
 enum ps_status recovery_load(struct recovery *recovery, const struct recovery_wish *wish,
                              const char *folder, struct ps_error *error)
 {
@@ -69,19 +75,22 @@ enum ps_status recovery_load(struct recovery *recovery, const struct recovery_wi
     return PS_OK;
 }
 
+/* The service, its blocks and the snapshot belong to the state. */
 void recovery_fini(struct recovery *recovery)
 {
     shard_state_fini(&recovery->state);
 }
 
+/* The list of segments is read even without the journal: the epochs in it say which checkpoints
+ * were overtaken by a later owner. */
 static enum ps_status try_all(struct recovery *recovery, const struct recovery_wish *wish,
                               const char *folder, struct ps_error *error)
 {
     struct ps_catalog catalog;
     struct ps_journal_segments segments;
-    PS_TRY(ps_catalog_init(&catalog, wish->files, folder, wish->memory, error));
-    enum ps_status status =
-        ps_journal_segments_init(&segments, wish->files, folder, UINT64_MAX, wish->memory, error);
+    PS_TRY(ps_catalog_init(&catalog, wish->box->files, folder, wish->box->memory, error));
+    enum ps_status status = ps_journal_segments_init(&segments, wish->box->files, folder,
+                                                     UINT64_MAX, wish->box->memory, error);
     if (status == PS_OK) {
         if (wish->checkpoint != NULL)
             status = load_checkpoint(recovery, wish, wish->checkpoint, error);
@@ -93,6 +102,7 @@ static enum ps_status try_all(struct recovery *recovery, const struct recovery_w
     }
     ps_catalog_fini(&catalog);
     uint64_t reached = recovery->begin + recovery->replayed;
+    /* A position was asked for, and a state of another one must not be passed off as it. */
     if (status == PS_OK && wish->to != RECOVERY_TO_END && reached != wish->to)
         status =
             ps_fail(error, PS_ERR_NOT_FOUND, "%.150s ends at position %" PRIu64 ", before %" PRIu64,
@@ -100,6 +110,8 @@ static enum ps_status try_all(struct recovery *recovery, const struct recovery_w
     return status;
 }
 
+/* From the newest on. A checkpoint that is damaged is passed over and reported, as a server does; a
+ * failure that would hit the next file as well (memory, an unknown version) ends the search. */
 static enum ps_status try_each(struct recovery *recovery, const struct recovery_wish *wish,
                                const char *folder, const struct ps_catalog *catalog,
                                const struct ps_journal_segments *segments, struct ps_error *error)
@@ -122,6 +134,7 @@ static enum ps_status try_each(struct recovery *recovery, const struct recovery_
             return ps_fail(error, status, "%s", why.text);
         omit(recovery, entry->name, &why);
     }
+    /* The message names the newest file's damage: that is the one the operator expected to work. */
     if (recovery->omission_count > 0)
         return ps_fail(error, PS_ERR_CORRUPT, "%.100s: no checkpoint is whole: %.100s", folder,
                        recovery->omissions[0].why);
@@ -131,14 +144,15 @@ static enum ps_status try_each(struct recovery *recovery, const struct recovery_
     return ps_fail(error, PS_ERR_NOT_FOUND, "%.200s holds no checkpoint", folder);
 }
 
+/* Without the journal the arrays are enough; with it, a service is needed to apply records. */
 static enum ps_status load_checkpoint(struct recovery *recovery, const struct recovery_wish *wish,
                                       const char *path, struct ps_error *error)
 {
-    shard_state_init(&recovery->state, wish->memory);
+    shard_state_init(&recovery->state, wish->box->memory);
     if (wish->journal)
         PS_TRY(begin_service(recovery, wish, path, error));
     else
-        PS_TRY(shard_state_read(&recovery->state, wish->files, path, wish->progress, error));
+        PS_TRY(shard_state_read(&recovery->state, wish->box, path, error));
     recovery->begin = recovery->state.facts.position;
     recovery->replayed = 0;
     return PS_OK;
@@ -161,7 +175,9 @@ static uint64_t standing_unix_ns(void *self)
     return ((const struct standing_clock *)self)->unix_ns;
 }
 
-/* Lives as long as the state, and does not move with it; NULL with `error` filled. */
+/* Lives as long as the state, and does not move with it; NULL with `error` filled. The service asks
+ * its clock when a client was last heard of, and writes the answer into the sessions. With the real
+ * time two replays of one folder would have different digests. */
 static const struct ps_clock *make_clock(struct shard_state *state, uint64_t unix_ns,
                                          struct ps_error *error)
 {
@@ -173,22 +189,26 @@ static const struct ps_clock *make_clock(struct shard_state *state, uint64_t uni
     return &standing->clock;
 }
 
-/* The service is asked for nothing that a running server would not do too. */
+/* The service is asked for nothing that a running server would not do too. The service owns the
+ * shard with the highest epoch there is: every record in the folder is then of an owner before it,
+ * and may be read. An empty address and "cpu" keep it from announcing itself or looking for a
+ * device. */
 static enum ps_status begin_service(struct recovery *recovery, const struct recovery_wish *wish,
                                     const char *path, struct ps_error *error)
 {
     struct shard_state *state = &recovery->state;
     struct ps_checkpoint_reader *reader = NULL;
-    PS_TRY(ps_checkpoint_open(wish->files, path, wish->memory, &reader, error));
+    PS_TRY(ps_checkpoint_open(wish->box->files, path, wish->box->memory, &reader, error));
     const struct ps_checkpoint_facts *facts = ps_checkpoint_reader_facts(reader);
     const struct ps_clock *clock = make_clock(state, facts->unix_ns, error);
-    const struct ps_service_options options = {.memory = wish->memory,
+    const struct ps_service_options options = {.memory = wish->box->memory,
                                                .clock = clock,
                                                .clients_max = UINT32_MAX,
                                                .device = "cpu",
                                                .job = ""};
     struct ps_bytes job = shard_state_copy(state, ps_bytes_of_text(facts->job), error);
     enum ps_status status = job.data == NULL || clock == NULL ? PS_ERR_NO_MEMORY : PS_OK;
+    /* The service asserts this of its caller; here the numbers come from a file. */
     if (status == PS_OK && facts->index >= facts->shard_count)
         status = ps_fail(error, PS_ERR_CORRUPT, "it says that it is shard %" PRIu32 " of %" PRIu32,
                          facts->index, facts->shard_count);
@@ -206,7 +226,8 @@ static enum ps_status begin_service(struct recovery *recovery, const struct reco
     return status;
 }
 
-/* The server's own replay, with a sink that stops where it was asked to. */
+/* The server's own replay, with a sink that stops where it was asked to. A position at or before
+ * the checkpoint's needs no journal at all. */
 static enum ps_status replay(struct recovery *recovery, const struct recovery_wish *wish,
                              const char *folder, const struct ps_journal_segments *segments,
                              struct ps_error *error)
@@ -215,31 +236,37 @@ static enum ps_status replay(struct recovery *recovery, const struct recovery_wi
     struct replaying replaying = {.recovery = recovery, .wish = wish};
     const struct ps_replay_sink sink = {put_record, finish_records, &replaying};
     const struct ps_recovery way = {.service = state->service,
-                                    .files = wish->files,
+                                    .files = wish->box->files,
                                     .folder = folder,
-                                    .memory = wish->memory,
+                                    .memory = wish->box->memory,
                                     .sink = &sink};
     struct ps_recovered recovered = {
         .place = {.position = recovery->begin, .epoch = state->facts.epoch}};
     if (recovery->begin >= wish->to)
         return take_state(recovery, error);
     ps_service_enter_thread();
-    progress_begin(wish->progress, "replaying", 0);
+    progress_begin(wish->box->progress, "replaying", 0);
     enum ps_status status = ps_recovery_replay(&way, segments, &recovered, error);
-    progress_end(wish->progress);
+    progress_end(wish->box->progress);
     recovery->cut = recovered.cut_bytes;
+    /* The sink ended the replay by a failure of its own, since that is the only way to stop the
+     * reader. */
     if (replaying.reached)
         status = PS_OK;
+    /* The state is of the epoch of its last record: a later checkpoint of it must not look older
+     * than the journal. */
     if (recovery->replayed > 0)
         state->facts.epoch = replaying.epoch;
     return status == PS_OK ? take_state(recovery, error) : status;
 }
 
+/* A record that a salvaged state already has, or that is about a parameter it lacks, is passed over
+ * by ps_recovery_apply_missing; a recovery from a real checkpoint takes each record or fails. */
 static enum ps_status put_record(void *self, struct ps_journal_row *row, struct ps_error *error)
 {
     struct replaying *replaying = self;
     struct recovery *recovery = replaying->recovery;
-    progress_add(replaying->wish->progress, row->record.content.size);
+    progress_add(replaying->wish->box->progress, row->record.content.size);
     if (replaying->wish->checkpoint != NULL)
         PS_TRY(ps_recovery_apply_missing(recovery->state.service, &row->record, error));
     else
@@ -261,6 +288,8 @@ static enum ps_status finish_records(void *self, struct ps_error *error)
     return PS_OK;
 }
 
+/* A snapshot of the service is what a server would write as its next checkpoint: sorted parameters
+ * over shared blocks, and the sessions of this instant. */
 static enum ps_status take_state(struct recovery *recovery, struct ps_error *error)
 {
     struct shard_state *state = &recovery->state;
@@ -273,6 +302,7 @@ static enum ps_status take_state(struct recovery *recovery, struct ps_error *err
     return shard_state_seal(state, error);
 }
 
+/* The first ones are kept word for word, the others only counted. */
 static void omit(struct recovery *recovery, const char *what, const struct ps_error *why)
 {
     size_t i = recovery->omission_count++;
@@ -280,4 +310,11 @@ static void omit(struct recovery *recovery, const char *what, const struct ps_er
         return;
     (void)snprintf(recovery->omissions[i].what, sizeof recovery->omissions[i].what, "%s", what);
     (void)snprintf(recovery->omissions[i].why, sizeof recovery->omissions[i].why, "%s", why->text);
+}
+
+void recovery_say_left_out(const struct recovery *recovery, const char *folder)
+{
+    for (size_t i = 0; i < recovery->omission_count && i < RECOVERY_OMISSIONS_MAX; i++)
+        (void)fprintf(stderr, "%s: left out: %s: %s\n", folder, recovery->omissions[i].what,
+                      recovery->omissions[i].why);
 }

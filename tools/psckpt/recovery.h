@@ -12,14 +12,13 @@
 #define PS_TOOLS_RECOVERY_H
 
 #include "tools/psckpt/shard_state.h"
+#include "tools/psckpt/toolbox.h"
 
 /* The end, whatever position that is. */
 #define RECOVERY_TO_END UINT64_MAX
 
 struct recovery_wish {
-    const struct ps_files *files;
-    const struct ps_allocator *memory;
-    struct progress *progress;
+    const struct toolbox *box;
     uint64_t to;  /* stop behind this position */
     bool journal; /* false: only the checkpoint */
     bool salvage; /* damage of the journal ends it, and is not a failure */
@@ -56,6 +55,9 @@ struct recovery {
 PS_MUST_USE enum ps_status recovery_load(struct recovery *recovery,
                                          const struct recovery_wish *wish, const char *folder,
                                          struct ps_error *error);
+
+/* Says each thing that could not be used of `folder`, on standard error, in a line of its own. */
+void recovery_say_left_out(const struct recovery *recovery, const char *folder);
 
 /* Accepts a zeroed recovery. */
 void recovery_fini(struct recovery *recovery);

@@ -1,4 +1,8 @@
-/* Parameter by parameter, newest checkpoint first. */
+/* Parameter by parameter, newest checkpoint first. For each parameter the checkpoints are tried
+ * from the newest to the oldest, first for values and optimizer state together, then, when no file
+ * has both whole, for the values alone. Each tensor is judged by its own checksum, so damage
+ * elsewhere in a file costs only what it hit. Everything that is not taken from the newest file is
+ * reported. */
 #include "tools/psckpt/salvage.h"
 
 #include "checkpoint/catalog.h"
@@ -27,14 +31,6 @@ struct salvaging {
     size_t source_count;
 };
 
-/* Where one parameter goes; the arrays stand one behind the other. */
-struct room {
-    uint8_t *bytes;
-    struct ps_bytes *pieces;
-    size_t size; /* of one array */
-    uint32_t arrays;
-};
-
 static enum ps_status open_folder(struct salvaging *salvaging, struct ps_error *error);
 static enum ps_status open_source(struct salvaging *salvaging, const char *path,
                                   struct ps_error *error);
@@ -42,29 +38,24 @@ static void close_sources(struct salvaging *salvaging);
 static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *error);
 static enum ps_status take(struct salvaging *salvaging, const struct ps_checkpoint_parameter *about,
                            struct ps_error *error);
-static enum ps_status make_room(struct shard_state *state,
-                                const struct ps_checkpoint_parameter *about, struct room *room,
-                                struct ps_error *error);
 static enum ps_status try_source(struct salvaging *salvaging, size_t number,
                                  const struct ps_checkpoint_parameter *about,
-                                 const struct room *room, bool values_only, bool *taken,
+                                 const struct parameter_room *room, bool values_only, bool *taken,
                                  struct ps_error *error);
-static enum ps_status fill_fresh(const struct ps_checkpoint_parameter *row, const struct room *room,
+static enum ps_status fill_fresh(const struct ps_checkpoint_parameter *row,
+                                 const struct parameter_room *room,
                                  const struct ps_allocator *memory, struct ps_error *error);
 static size_t find(const struct ps_checkpoint_reader *reader,
                    const struct ps_checkpoint_parameter *about);
-static enum ps_status read_arrays(struct ps_checkpoint_reader *reader, size_t i,
-                                  const struct room *room, uint32_t count, struct ps_error *error);
-static enum ps_status add(struct shard_state *state, const struct ps_checkpoint_parameter *row,
-                          const struct room *room, struct ps_error *error);
 static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *error);
 
+/* The steps depend on each other: facts are known when it is known which files were used. */
 enum ps_status salvage_load(struct salvage *salvage, const struct salvage_wish *wish,
                             const char *path, struct ps_error *error)
 {
     struct salvaging salvaging = {.wish = wish, .salvage = salvage, .path = path};
     *salvage = (struct salvage){0};
-    shard_state_init(&salvage->state, wish->memory);
+    shard_state_init(&salvage->state, wish->box->memory);
     enum ps_status status = open_folder(&salvaging, error);
     if (status == PS_OK)
         status = take_all(&salvaging, error);
@@ -78,14 +69,15 @@ enum ps_status salvage_load(struct salvage *salvage, const struct salvage_wish *
     return status;
 }
 
-/* A path that holds nothing is one file. */
+/* A path that holds nothing is one file. A path without any checkpoint in it is taken for a file;
+ * that it is neither then is found when it is opened. */
 static enum ps_status open_folder(struct salvaging *salvaging, struct ps_error *error)
 {
     const struct salvage_wish *wish = salvaging->wish;
     struct ps_catalog catalog = {0};
     struct ps_journal_segments segments = {0};
     enum ps_status status =
-        ps_catalog_init(&catalog, wish->files, salvaging->path, wish->memory, error);
+        ps_catalog_init(&catalog, wish->box->files, salvaging->path, wish->box->memory, error);
     if (status == PS_ERR_NO_MEMORY)
         return status;
     if (status != PS_OK || catalog.count == 0) {
@@ -95,12 +87,14 @@ static enum ps_status open_folder(struct salvaging *salvaging, struct ps_error *
             return ps_fail(error, PS_ERR_NOT_FOUND, "%.200s holds no checkpoint", salvaging->path);
         return status;
     }
-    status = ps_journal_segments_init(&segments, wish->files, salvaging->path, UINT64_MAX,
-                                      wish->memory, error);
+    status = ps_journal_segments_init(&segments, wish->box->files, salvaging->path, UINT64_MAX,
+                                      wish->box->memory, error);
     for (size_t i = 0; i < catalog.count && status == PS_OK; i++) {
         const struct ps_catalog_entry *entry = &catalog.entries[i];
         char path[sizeof salvaging->sources[0].path];
         (void)snprintf(path, sizeof path, "%.1000s/%s", salvaging->path, entry->name);
+        /* Files of an epoch that was overtaken hold updates that were never acknowledged, and are
+         * no source. */
         if (salvaging->source_count < SALVAGE_FILES_MAX &&
             !ps_recovery_is_superseded(&segments, entry->epoch, entry->position))
             status = open_source(salvaging, path, error);
@@ -113,7 +107,9 @@ static enum ps_status open_folder(struct salvaging *salvaging, struct ps_error *
     return status;
 }
 
-/* Of another shard, or without a whole header: said, and passed over. */
+/* Of another shard, or without a whole header: said, and passed over. The first source decides
+ * which shard it is about. A file of another shard in the folder was put there by hand; taking a
+ * parameter from it would mix two shards. */
 static enum ps_status open_source(struct salvaging *salvaging, const char *path,
                                   struct ps_error *error)
 {
@@ -121,7 +117,9 @@ static enum ps_status open_source(struct salvaging *salvaging, const char *path,
     struct source *source = &salvaging->sources[salvaging->source_count];
     struct ps_error why = {0};
     enum ps_status status = ps_checkpoint_open_damaged(
-        wish->files, path, wish->memory, &source->reader, &source->has_sessions, &why);
+        wish->box->files, path, wish->box->memory, &source->reader, &source->has_sessions, &why);
+    /* A file that was named by the operator must be usable; one of many in a folder may be passed
+     * over. */
     if (status == PS_ERR_CORRUPT && path != salvaging->path) {
         (void)fprintf(wish->report, "%s: left out: %s\n", path, why.text);
         return PS_OK;
@@ -142,13 +140,16 @@ static enum ps_status open_source(struct salvaging *salvaging, const char *path,
     return PS_OK;
 }
 
+/* The texts and sessions that the state needs were copied out of the readers before. */
 static void close_sources(struct salvaging *salvaging)
 {
     for (size_t i = 0; i < salvaging->source_count; i++)
         ps_checkpoint_close(salvaging->sources[i].reader);
 }
 
-/* Parameters are all there from the first checkpoint on: any header has the names. */
+/* Parameters are all there from the first checkpoint on: any header has the names. Parameters are
+ * made once, by InitParam, and never removed, so the newest whole header has the names of all of
+ * them. */
 static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *error)
 {
     const struct ps_checkpoint_reader *newest = salvaging->sources[0].reader;
@@ -159,11 +160,11 @@ static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *err
         shard_state_room(state, salvage->parameter_count, sizeof *state->parameters, error);
     if (state->parameters == NULL)
         return PS_ERR_NO_MEMORY;
-    progress_begin(salvaging->wish->progress, salvaging->path, 0);
+    progress_begin(salvaging->wish->box->progress, salvaging->path, 0);
     enum ps_status status = PS_OK;
     for (size_t i = 0; i < salvage->parameter_count && status == PS_OK; i++)
         status = take(salvaging, ps_checkpoint_parameter(newest, i), error);
-    progress_end(salvaging->wish->progress);
+    progress_end(salvaging->wish->box->progress);
     salvage->taken_count = state->count;
     if (status == PS_OK && state->count == 0)
         return ps_fail(error, PS_ERR_CORRUPT, "%.200s: not one parameter is whole",
@@ -171,12 +172,14 @@ static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *err
     return status;
 }
 
+/* Two rounds, because an older file that has both values and optimizer state gives a real state of
+ * the past, which the journal may bring up to date; values alone are the second best. */
 static enum ps_status take(struct salvaging *salvaging, const struct ps_checkpoint_parameter *about,
                            struct ps_error *error)
 {
-    struct room room;
+    struct parameter_room room;
     bool taken = false;
-    PS_TRY(make_room(&salvaging->salvage->state, about, &room, error));
+    PS_TRY(parameter_room_make(&room, &salvaging->salvage->state, about, error));
     for (size_t i = 0; i < salvaging->source_count && !taken; i++)
         PS_TRY(try_source(salvaging, i, about, &room, false, &taken, error));
     for (size_t i = 0; i < salvaging->source_count && !taken; i++)
@@ -187,20 +190,11 @@ static enum ps_status take(struct salvaging *salvaging, const struct ps_checkpoi
     return PS_OK;
 }
 
-static enum ps_status make_room(struct shard_state *state,
-                                const struct ps_checkpoint_parameter *about, struct room *room,
-                                struct ps_error *error)
-{
-    room->size = (size_t)about->count * ps_dtype_size(about->dtype);
-    room->arrays = 1 + about->state_count;
-    room->bytes = shard_state_room(state, room->arrays, room->size, error);
-    room->pieces = shard_state_room(state, room->arrays, sizeof *room->pieces, error);
-    return room->bytes == NULL || room->pieces == NULL ? PS_ERR_NO_MEMORY : PS_OK;
-}
-
+/* Only damage makes it try the next file. The versions and steps are those of the file that the
+ * arrays came from, so that the journal is applied from there on. */
 static enum ps_status try_source(struct salvaging *salvaging, size_t number,
                                  const struct ps_checkpoint_parameter *about,
-                                 const struct room *room, bool values_only, bool *taken,
+                                 const struct parameter_room *room, bool values_only, bool *taken,
                                  struct ps_error *error)
 {
     struct source *source = &salvaging->sources[number];
@@ -209,15 +203,17 @@ static enum ps_status try_source(struct salvaging *salvaging, size_t number,
     if (i == SIZE_MAX)
         return PS_OK;
     enum ps_status status =
-        read_arrays(source->reader, i, room, values_only ? 1 : room->arrays, &why);
+        parameter_room_read(room, source->reader, i, values_only ? 1 : room->arrays, &why);
     if (status == PS_ERR_CORRUPT || status == PS_ERR_IO)
         return PS_OK;
     if (status != PS_OK)
         return ps_fail(error, status, "%s", why.text);
     struct ps_checkpoint_parameter row = *ps_checkpoint_parameter(source->reader, i);
     if (values_only) {
+        /* A fresh optimizer state belongs to the first step: rules with bias correction count from
+         * there. */
         row.step = 0;
-        PS_TRY(fill_fresh(&row, room, salvaging->wish->memory, error));
+        PS_TRY(fill_fresh(&row, room, salvaging->wish->box->memory, error));
         salvaging->salvage->fresh_count++;
         (void)fprintf(salvaging->wish->report,
                       "%s: %.*s: its optimizer begins anew: no state of it is whole\n",
@@ -226,14 +222,16 @@ static enum ps_status try_source(struct salvaging *salvaging, size_t number,
     if (number > 0)
         (void)fprintf(salvaging->wish->report, "%s: %.*s: taken from %s\n", salvaging->path,
                       (int)row.name.size, (const char *)row.name.data, source->path);
-    progress_add(salvaging->wish->progress, room->arrays * room->size);
+    progress_add(salvaging->wish->box->progress, room->arrays * room->size);
     source->is_used = true;
     *taken = true;
-    return add(&salvaging->salvage->state, &row, room, error);
+    return parameter_room_add(room, &salvaging->salvage->state, &row, error);
 }
 
-/* As InitParam makes it. */
-static enum ps_status fill_fresh(const struct ps_checkpoint_parameter *row, const struct room *room,
+/* As InitParam makes it. Each state gets what its rule begins with, which is not always zero:
+ * Adagrad begins with its initial accumulator. */
+static enum ps_status fill_fresh(const struct ps_checkpoint_parameter *row,
+                                 const struct parameter_room *room,
                                  const struct ps_allocator *memory, struct ps_error *error)
 {
     struct ps_optimizer_settings settings;
@@ -244,7 +242,8 @@ static enum ps_status fill_fresh(const struct ps_checkpoint_parameter *row, cons
     return PS_OK;
 }
 
-/* SIZE_MAX: it is not there, or not of the same kind. */
+/* SIZE_MAX: it is not there, or not of the same kind. A parameter that was created anew with
+ * another length is another one, whatever its name. */
 static size_t find(const struct ps_checkpoint_reader *reader,
                    const struct ps_checkpoint_parameter *about)
 {
@@ -259,39 +258,16 @@ static size_t find(const struct ps_checkpoint_reader *reader,
     return SIZE_MAX;
 }
 
-static enum ps_status read_arrays(struct ps_checkpoint_reader *reader, size_t i,
-                                  const struct room *room, uint32_t count, struct ps_error *error)
-{
-    for (uint32_t array = 0; array < count; array++) {
-        struct ps_checkpoint_piece piece = {room->bytes + array * room->size, room->size};
-        PS_TRY(ps_checkpoint_read_array(reader, i, (int32_t)array - 1, &piece, 1, error));
-    }
-    return PS_OK;
-}
-
-static enum ps_status add(struct shard_state *state, const struct ps_checkpoint_parameter *row,
-                          const struct room *room, struct ps_error *error)
-{
-    struct ps_checkpoint_parameter taken = *row;
-    taken.name = shard_state_copy(state, row->name, error);
-    taken.config = shard_state_copy(state, row->config, error);
-    if (taken.name.data == NULL || taken.config.data == NULL)
-        return PS_ERR_NO_MEMORY;
-    for (uint32_t array = 0; array < room->arrays; array++) {
-        room->pieces[array] = (struct ps_bytes){room->bytes + array * room->size, room->size};
-        *(array == 0 ? &taken.values : &taken.states[array - 1]) = ps_view_of(&room->pieces[array]);
-    }
-    state->parameters[state->count++] = taken;
-    return PS_OK;
-}
-
-/* Of the oldest that is used: from there on the journal has what it lacks. */
+/* Of the oldest that is used: from there on the journal has what it lacks. The journal is applied
+ * from the position of the oldest file used: records that a newer tensor already has are recognised
+ * by its version. */
 static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *error)
 {
     struct salvage *salvage = salvaging->salvage;
     struct shard_state *state = &salvage->state;
     const struct source *oldest = NULL;
     size_t used_count = 0;
+    /* Sources come newest first, so the last used one is the oldest. */
     for (size_t i = 0; i < salvaging->source_count; i++) {
         const struct source *source = &salvaging->sources[i];
         uint64_t position = ps_checkpoint_reader_facts(source->reader)->position;
@@ -308,6 +284,8 @@ static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *er
     if (job.data == NULL)
         return PS_ERR_NO_MEMORY;
     state->facts.job = (const char *)job.data;
+    /* Without the table nobody can tell a repeated request from a new one. Forgetting everybody
+     * makes the server refuse old sessions, so that nothing is applied twice. */
     if (!oldest->has_sessions) {
         (void)fprintf(salvaging->wish->report,
                       "%s: what it remembered of clients is not whole: all begin new sessions\n",

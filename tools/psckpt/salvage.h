@@ -22,9 +22,7 @@
 #define SALVAGE_FILES_MAX 16
 
 struct salvage_wish {
-    const struct ps_files *files;
-    const struct ps_allocator *memory;
-    struct progress *progress;
+    const struct toolbox *box;
     FILE *report; /* a line for each thing that is not whole */
 };
 

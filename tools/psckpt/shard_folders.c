@@ -1,8 +1,11 @@
-/* Looks at most two levels down: DIR/shard-<i> and DIR/JOB/shard-<i>. */
+/* Looks at most two levels down: DIR/shard-<i> and DIR/JOB/shard-<i>. An operator may name a
+ * server's data folder, the folder of one of its jobs, or that of a single shard: all three are
+ * usual in scripts. What a folder is shows by its content, and only then by its name, because a
+ * restored backup may be called anything. */
 #include "tools/psckpt/shard_folders.h"
 
 #include "base/bounds.h"
-#include "tools/psckpt/name_list.h"
+#include "tools/psckpt/paths.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,26 +14,21 @@
 
 #define PREFIX "shard-"
 
-static bool ends_with(const char *name, const char *suffix);
 static bool read_index(const char *path, uint32_t *index);
 static enum ps_status look_at(struct shard_folders *folders, const struct ps_files *files,
-                              const char *path, const struct name_list *names,
-                              struct ps_error *error);
+                              const char *path, struct ps_error *error);
 static enum ps_status look_inside(struct shard_folders *folders, const struct ps_files *files,
                                   const char *path, const char *job, struct ps_error *error);
 static enum ps_status add(struct shard_folders *folders, const char *path, const char *name,
                           const char *job, struct ps_error *error);
 static int compare_folders(const void *a, const void *b);
 
-enum ps_status shard_folders_init(struct shard_folders *folders, const struct ps_files *files,
-                                  const char *path, const struct ps_allocator *memory,
-                                  struct ps_error *error)
+/* The order of the rows is the order of everything that is printed or written later. */
+enum ps_status shard_folders_init(struct shard_folders *folders, const struct toolbox *box,
+                                  const char *path, struct ps_error *error)
 {
-    *folders = (struct shard_folders){.memory = memory};
-    struct name_list names = {0};
-    PS_TRY(name_list_init(&names, files, path, memory, error));
-    enum ps_status status = look_at(folders, files, path, &names, error);
-    name_list_fini(&names);
+    *folders = (struct shard_folders){.memory = box->memory};
+    enum ps_status status = look_at(folders, box->files, path, error);
     if (status == PS_OK && folders->count == 0)
         status = ps_fail(error, PS_ERR_NOT_FOUND,
                          "%s holds no checkpoint, no journal and no folder shard-<i>", path);
@@ -42,6 +40,7 @@ enum ps_status shard_folders_init(struct shard_folders *folders, const struct ps
     return PS_OK;
 }
 
+/* Rows are plain values; one release frees all. */
 void shard_folders_fini(struct shard_folders *folders)
 {
     if (folders->memory == NULL)
@@ -50,6 +49,7 @@ void shard_folders_fini(struct shard_folders *folders)
     *folders = (struct shard_folders){0};
 }
 
+/* For a command that was given one file: the folder list then has exactly that path. */
 enum ps_status shard_folders_make(struct shard_folders *folders, const char *path,
                                   const struct ps_allocator *memory, struct ps_error *error)
 {
@@ -60,6 +60,9 @@ enum ps_status shard_folders_make(struct shard_folders *folders, const char *pat
     return status;
 }
 
+/* The number is read as a part of a folder's name, so that "01" or "1x" cannot mean shard 1. All
+ * jobs that have a shard of this number keep it: a data folder with two jobs is rare, and then both
+ * were asked for. */
 enum ps_status shard_folders_choose(struct shard_folders *folders, const char *text,
                                     struct ps_error *error)
 {
@@ -72,6 +75,7 @@ enum ps_status shard_folders_choose(struct shard_folders *folders, const char *t
     if (length < 0 || (size_t)length >= sizeof name || !read_index(name, &index))
         return ps_fail(error, PS_ERR_BAD_INPUT, "--shard %.60s: 0 to %d is wanted", text,
                        PS_SHARDS_MAX - 1);
+    /* Rows that stay move to the front; the memory of the others goes with the array. */
     for (size_t i = 0; i < folders->count; i++)
         if (folders->rows[i].is_named && folders->rows[i].index == index)
             folders->rows[count++] = folders->rows[i];
@@ -81,29 +85,36 @@ enum ps_status shard_folders_choose(struct shard_folders *folders, const char *t
     return PS_OK;
 }
 
+/* A folder that has a checkpoint or a segment in it is itself a shard, and nothing below it is
+ * looked at: a kept folder "shard-1.before-1" inside must not count as another one. */
 static enum ps_status look_at(struct shard_folders *folders, const struct ps_files *files,
-                              const char *path, const struct name_list *names,
-                              struct ps_error *error)
+                              const char *path, struct ps_error *error)
 {
+    struct name_list names;
     uint32_t index = 0;
+    PS_TRY(name_list_init(&names, files, path, folders->memory, error));
     bool is_shard = read_index(path, &index);
-    for (size_t i = 0; i < names->count; i++)
-        is_shard |=
-            ends_with(names->names[i], ".safetensors") || ends_with(names->names[i], ".journal");
-    if (is_shard)
-        return add(folders, path, NULL, "", error);
-    PS_TRY(look_inside(folders, files, path, "", error));
-    for (size_t i = 0; i < names->count; i++) {
+    for (size_t i = 0; i < names.count; i++)
+        is_shard |= path_ends_with(names.names[i], ".safetensors") ||
+                    path_ends_with(names.names[i], ".journal");
+    enum ps_status status = is_shard ? add(folders, path, NULL, "", error)
+                                     : look_inside(folders, files, path, "", error);
+    for (size_t i = 0; i < names.count && status == PS_OK && !is_shard; i++) {
         char inner[SHARD_FOLDER_PATH_BYTES];
-        int length = snprintf(inner, sizeof inner, "%s/%s", path, names->names[i]);
-        if (length < 0 || (size_t)length >= sizeof inner || read_index(inner, &index))
+        /* The shards directly below were added by look_inside already; a path too long for us is
+         * one that no server made. */
+        if (read_index(names.names[i], &index) ||
+            path_write(inner, sizeof inner, NULL, path, "%s/%s", path, names.names[i]) != PS_OK)
             continue;
-        PS_TRY(look_inside(folders, files, inner, names->names[i], error));
+        status = look_inside(folders, files, inner, names.names[i], error);
     }
-    return PS_OK;
+    name_list_fini(&names);
+    return status;
 }
 
-/* Adds every shard-<i> in `path`. What cannot be listed (a file, most of all) has none. */
+/* Adds every shard-<i> in `path`. What cannot be listed (a file, most of all) has none. Most
+ * entries of a data folder are not folders of jobs: the store, logs, files. Listing one of those
+ * fails, which means no more than that. */
 static enum ps_status look_inside(struct shard_folders *folders, const struct ps_files *files,
                                   const char *path, const char *job, struct ps_error *error)
 {
@@ -122,18 +133,11 @@ static enum ps_status look_inside(struct shard_folders *folders, const struct ps
     return status;
 }
 
-static bool ends_with(const char *name, const char *suffix)
-{
-    size_t size = strlen(name);
-    size_t tail = strlen(suffix);
-    return size > tail && strcmp(name + size - tail, suffix) == 0;
-}
-
-/* Is the last part of a path "shard-<index>"? */
+/* Is the last part of a path "shard-<index>"? "shard-007" is refused: servers never write it, and
+ * with it two folders could claim one shard. */
 static bool read_index(const char *path, uint32_t *index)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash == NULL ? path : slash + 1;
+    const char *name = path_name(path);
     if (strncmp(name, PREFIX, sizeof PREFIX - 1) != 0)
         return false;
     const char *digits = name + sizeof PREFIX - 1;
@@ -147,30 +151,27 @@ static bool read_index(const char *path, uint32_t *index)
     return true;
 }
 
+/* The row is complete before it counts. */
 static enum ps_status add(struct shard_folders *folders, const char *path, const char *name,
                           const char *job, struct ps_error *error)
 {
-    size_t count = folders->count;
-    struct shard_folder *rows = ps_zeroed_array(folders->memory, count + 1, sizeof *rows);
+    struct shard_folder *rows =
+        array_with_room(folders->memory, folders->rows, folders->count, sizeof *rows);
     if (rows == NULL)
-        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu folders", count + 1);
-    if (count > 0)
-        memcpy(rows, folders->rows, count * sizeof *rows);
-    ps_release(folders->memory, folders->rows);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu folders", folders->count + 1);
     folders->rows = rows;
-
-    struct shard_folder *row = &rows[count];
-    int length = snprintf(row->path, sizeof row->path, "%s%s%s", path, name == NULL ? "" : "/",
-                          name == NULL ? "" : name);
-    int job_length = snprintf(row->job, sizeof row->job, "%s", job);
-    if (length < 0 || (size_t)length >= sizeof row->path || job_length < 0 ||
-        (size_t)job_length >= sizeof row->job)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "%.100s...: the path is too long", path);
+    struct shard_folder *row = &rows[folders->count];
+    PS_TRY(path_write(row->path, sizeof row->path, error, path, "%s%s%s", path,
+                      name == NULL ? "" : "/", name == NULL ? "" : name));
+    PS_TRY(path_write(row->job, sizeof row->job, error, path, "%s", job));
+    /* A folder with another name has index 0 and says so: the checkpoint inside knows better. */
     row->is_named = read_index(row->path, &row->index);
     folders->count++;
     return PS_OK;
 }
 
+/* By job, then by number: "shard-10" comes behind "shard-9", which the order of names would not
+ * give. */
 static int compare_folders(const void *a, const void *b)
 {
     const struct shard_folder *left = a;

@@ -10,8 +10,7 @@
 #ifndef PS_TOOLS_SHARD_FOLDERS_H
 #define PS_TOOLS_SHARD_FOLDERS_H
 
-#include "base/alloc.h"
-#include "base/file.h"
+#include "tools/psckpt/toolbox.h"
 
 #define SHARD_FOLDER_PATH_BYTES 900
 
@@ -29,8 +28,7 @@ struct shard_folders {
 };
 
 PS_MUST_USE enum ps_status shard_folders_init(struct shard_folders *folders,
-                                              const struct ps_files *files, const char *path,
-                                              const struct ps_allocator *memory,
+                                              const struct toolbox *box, const char *path,
                                               struct ps_error *error);
 
 /* Accepts a zeroed struct. */

@@ -1,7 +1,11 @@
-/* Where a state's memory is, how it comes from a file and goes into one. */
+/* Where a state's memory is, how it comes from a file and goes into one. A state is a list of
+ * parameters whose arrays are views, and the memory behind them may be of several kinds: rooms of
+ * the state itself, blocks of a service that replayed a journal, or pieces of another state. One
+ * call releases all of it, so the commands pass states around by value and never ask where an array
+ * lies. */
 #include "tools/psckpt/shard_state.h"
 
-#include "tools/psckpt/name_list.h"
+#include "tools/psckpt/paths.h"
 #include "tools/psckpt/state_digest.h"
 
 #include <stddef.h>
@@ -9,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A list that only grows and is released at once: the simplest arena, and enough here. The flexible
+ * member has the strictest alignment, so any array may stand in it. */
 struct shard_room {
     struct shard_room *next;
     max_align_t bytes[];
@@ -18,16 +24,16 @@ static enum ps_status copy_facts(struct shard_state *state, const struct ps_chec
                                  struct ps_error *error);
 static enum ps_status read_all(struct shard_state *state, struct ps_checkpoint_reader *reader,
                                struct progress *progress, struct ps_error *error);
-static enum ps_status read_parameter(struct shard_state *state, struct ps_checkpoint_reader *reader,
-                                     size_t i, struct progress *progress, struct ps_error *error);
 static int compare_parameters(const void *a, const void *b);
 static enum ps_status make_uuid(struct shard_state *state, struct ps_error *error);
 
+/* The job's name is never NULL, so that everyone may print and compare it. */
 void shard_state_init(struct shard_state *state, const struct ps_allocator *memory)
 {
     *state = (struct shard_state){.memory = memory, .facts = {.job = ""}};
 }
 
+/* The snapshot goes before the service: it holds references on the service's blocks. */
 void shard_state_fini(struct shard_state *state)
 {
     if (state->memory == NULL)
@@ -43,6 +49,8 @@ void shard_state_fini(struct shard_state *state)
     *state = (struct shard_state){0};
 }
 
+/* The check on the product comes first: counts are read from files, and a product that wraps would
+ * give a small room for a large array. */
 void *shard_state_room(struct shard_state *state, size_t count, size_t size, struct ps_error *error)
 {
     struct shard_room *room = NULL;
@@ -58,6 +66,7 @@ void *shard_state_room(struct shard_state *state, size_t count, size_t size, str
     return room->bytes;
 }
 
+/* The NUL behind the bytes is not counted; it makes names from files safe for printf. */
 struct ps_bytes shard_state_copy(struct shard_state *state, struct ps_bytes bytes,
                                  struct ps_error *error)
 {
@@ -69,20 +78,22 @@ struct ps_bytes shard_state_copy(struct shard_state *state, struct ps_bytes byte
     return (struct ps_bytes){copy, bytes.size};
 }
 
-enum ps_status shard_state_read(struct shard_state *state, const struct ps_files *files,
-                                const char *path, struct progress *progress, struct ps_error *error)
+/* A failure leaves a state that fini releases; the caller does that, as it owns the state. */
+enum ps_status shard_state_read(struct shard_state *state, const struct toolbox *box,
+                                const char *path, struct ps_error *error)
 {
     struct ps_checkpoint_reader *reader = NULL;
-    PS_TRY(ps_checkpoint_open(files, path, state->memory, &reader, error));
-    progress_begin(progress, path, 0);
+    PS_TRY(ps_checkpoint_open(box->files, path, state->memory, &reader, error));
+    progress_begin(box->progress, path, 0);
     enum ps_status status = copy_facts(state, ps_checkpoint_reader_facts(reader), error);
     if (status == PS_OK)
-        status = read_all(state, reader, progress, error);
-    progress_end(progress);
+        status = read_all(state, reader, box->progress, error);
+    progress_end(box->progress);
     ps_checkpoint_close(reader);
     return status == PS_OK ? shard_state_seal(state, error) : status;
 }
 
+/* The facts of a reader point into its own memory, which goes when it is closed. */
 static enum ps_status copy_facts(struct shard_state *state, const struct ps_checkpoint_facts *facts,
                                  struct ps_error *error)
 {
@@ -96,6 +107,7 @@ static enum ps_status copy_facts(struct shard_state *state, const struct ps_chec
     return PS_OK;
 }
 
+/* The progress needs the total before the first array is read. */
 static enum ps_status read_all(struct shard_state *state, struct ps_checkpoint_reader *reader,
                                struct progress *progress, struct ps_error *error)
 {
@@ -107,34 +119,64 @@ static enum ps_status read_all(struct shard_state *state, struct ps_checkpoint_r
         const struct ps_checkpoint_parameter *about = ps_checkpoint_parameter(reader, i);
         progress->total += about->count * ps_dtype_size(about->dtype) * (1 + about->state_count);
     }
-    for (size_t i = 0; i < count; i++)
-        PS_TRY(read_parameter(state, reader, i, progress, error));
-    return PS_OK;
-}
-
-static enum ps_status read_parameter(struct shard_state *state, struct ps_checkpoint_reader *reader,
-                                     size_t i, struct progress *progress, struct ps_error *error)
-{
-    struct ps_checkpoint_parameter row = *ps_checkpoint_parameter(reader, i);
-    size_t size = (size_t)row.count * ps_dtype_size(row.dtype);
-    uint32_t arrays = 1 + row.state_count;
-    uint8_t *bytes = shard_state_room(state, arrays, size, error);
-    struct ps_bytes *pieces = shard_state_room(state, arrays, sizeof *pieces, error);
-    row.name = shard_state_copy(state, row.name, error);
-    row.config = shard_state_copy(state, row.config, error);
-    if (bytes == NULL || pieces == NULL || row.name.data == NULL || row.config.data == NULL)
-        return PS_ERR_NO_MEMORY;
-    for (uint32_t array = 0; array < arrays; array++) {
-        struct ps_checkpoint_piece piece = {bytes + array * size, size};
-        PS_TRY(ps_checkpoint_read_array(reader, i, (int32_t)array - 1, &piece, 1, error));
-        progress_add(progress, size);
-        pieces[array] = (struct ps_bytes){bytes + array * size, size};
-        *(array == 0 ? &row.values : &row.states[array - 1]) = ps_view_of(&pieces[array]);
+    for (size_t i = 0; i < count; i++) {
+        const struct ps_checkpoint_parameter *about = ps_checkpoint_parameter(reader, i);
+        struct parameter_room room;
+        PS_TRY(parameter_room_make(&room, state, about, error));
+        PS_TRY(parameter_room_read(&room, reader, i, room.arrays, error));
+        PS_TRY(parameter_room_add(&room, state, about, error));
+        progress_add(progress, room.arrays * room.size);
     }
-    state->parameters[state->count++] = row;
     return PS_OK;
 }
 
+/* One room for all arrays of a parameter: they are read one behind the other, and stand so in the
+ * file. */
+enum ps_status parameter_room_make(struct parameter_room *room, struct shard_state *state,
+                                   const struct ps_checkpoint_parameter *about,
+                                   struct ps_error *error)
+{
+    room->size = (size_t)about->count * ps_dtype_size(about->dtype);
+    room->arrays = 1 + about->state_count;
+    room->bytes = shard_state_room(state, room->arrays, room->size, error);
+    room->pieces = shard_state_room(state, room->arrays, sizeof *room->pieces, error);
+    return room->bytes == NULL || room->pieces == NULL ? PS_ERR_NO_MEMORY : PS_OK;
+}
+
+/* The reader compares each array with its checksum; an array that does not fit is PS_ERR_CORRUPT,
+ * and the room's content is of no use then. */
+enum ps_status parameter_room_read(const struct parameter_room *room,
+                                   struct ps_checkpoint_reader *reader, size_t i, uint32_t count,
+                                   struct ps_error *error)
+{
+    for (uint32_t array = 0; array < count; array++) {
+        struct ps_checkpoint_piece piece = {room->bytes + array * room->size, room->size};
+        PS_TRY(ps_checkpoint_read_array(reader, i, (int32_t)array - 1, &piece, 1, error));
+    }
+    return PS_OK;
+}
+
+/* The views are made last, when nothing can fail any more but the copies: a row in the list is
+ * always complete. */
+enum ps_status parameter_room_add(const struct parameter_room *room, struct shard_state *state,
+                                  const struct ps_checkpoint_parameter *row, struct ps_error *error)
+{
+    struct ps_checkpoint_parameter added = *row;
+    added.name = shard_state_copy(state, row->name, error);
+    added.config = shard_state_copy(state, row->config, error);
+    if (added.name.data == NULL || added.config.data == NULL)
+        return PS_ERR_NO_MEMORY;
+    for (uint32_t array = 0; array < room->arrays; array++) {
+        room->pieces[array] = (struct ps_bytes){room->bytes + array * room->size, room->size};
+        *(array == 0 ? &added.values : &added.states[array - 1]) = ps_view_of(&room->pieces[array]);
+    }
+    state->parameters[state->count++] = added;
+    return PS_OK;
+}
+
+/* After this the order of the parameters does not depend on where they came from, which digest,
+ * diff and the files that are written rely on. A name twice can only come from outside (an imported
+ * file, shards of two jobs). */
 enum ps_status shard_state_seal(struct shard_state *state, struct ps_error *error)
 {
     if (state->count > 0)
@@ -155,6 +197,8 @@ static int compare_parameters(const void *a, const void *b)
     return ps_bytes_compare(left->name, right->name);
 }
 
+/* The folder must be unused, the uuid is made of the content, and the place is remembered in the
+ * state, in this order: a place means that the file is there. */
 enum ps_status shard_state_write(struct shard_state *state, const struct ps_files *files,
                                  const char *folder, struct ps_checkpoint_place *place,
                                  struct ps_error *error)
@@ -167,7 +211,9 @@ enum ps_status shard_state_write(struct shard_state *state, const struct ps_file
     return PS_OK;
 }
 
-/* Beside other files a new one could be taken for the newest, or be passed over for them. */
+/* Beside other files a new checkpoint could be taken for the newest, or be passed over for them:
+ * which of the two depends on epochs that the operator does not see. A folder that is not there is
+ * the usual case. */
 enum ps_status shard_state_check_unused(const struct ps_files *files, const char *folder,
                                         const struct ps_allocator *memory, struct ps_error *error)
 {
@@ -183,7 +229,9 @@ enum ps_status shard_state_check_unused(const struct ps_files *files, const char
     return status;
 }
 
-/* A uuid of version 8: whose bits mean what their maker says. */
+/* A uuid of version 8 (RFC 9562), whose bits mean what their maker says: here a hash of the state
+ * and of its place in the job. Two runs of one command over one state make the same file, byte for
+ * byte, so that a second copy can be recognised as such. */
 static enum ps_status make_uuid(struct shard_state *state, struct ps_error *error)
 {
     const struct ps_checkpoint_facts *facts = &state->facts;

@@ -1,4 +1,7 @@
-/* Cuts views into views: no array is copied. */
+/* Cuts views into views: no array is copied. The counterpart of joined_state.c: a whole parameter
+ * becomes the ranges that a client with so many servers would have made. The arithmetic is the
+ * client's own (client/engine/placement.h), called and not copied, because a difference of one
+ * element between the two would give every trainer wrong values without any error. */
 #include "tools/psckpt/spread_state.h"
 
 #include "base/hash.h"
@@ -13,6 +16,8 @@ static enum ps_status place_range(const struct ps_checkpoint_parameter *row,
 static enum ps_status slice(struct shard_state *shard, struct ps_view view, size_t offset,
                             size_t size, struct ps_view *result, struct ps_error *error);
 
+/* All shards get the facts of the whole state, the position above all: a version that a client has
+ * seen must not come again on any of them. */
 enum ps_status spread_state(const struct shard_state *whole, uint64_t split_bytes,
                             struct shard_state *shards, uint32_t shard_count,
                             struct ps_error *error)
@@ -34,6 +39,8 @@ enum ps_status spread_state(const struct shard_state *whole, uint64_t split_byte
     return PS_OK;
 }
 
+/* The name is checked as the client would check it: a parameter that no client can ask for would
+ * only take memory. A name that is cut needs space for its suffix, too. */
 static enum ps_status place(const struct ps_checkpoint_parameter *row, uint64_t split_bytes,
                             struct shard_state *shards, uint32_t shard_count,
                             struct ps_error *error)
@@ -46,6 +53,8 @@ static enum ps_status place(const struct ps_checkpoint_parameter *row, uint64_t 
     return PS_OK;
 }
 
+/* A range is stored under a name of its own and with the id of that name, as InitParam would have
+ * numbered it; version, step and configuration are those of the whole. */
 static enum ps_status place_range(const struct ps_checkpoint_parameter *row,
                                   const struct ps_placement *placement, uint32_t k,
                                   struct shard_state *shards, struct ps_error *error)
@@ -69,6 +78,8 @@ static enum ps_status place_range(const struct ps_checkpoint_parameter *row,
     return PS_OK;
 }
 
+/* Cuts a window out of a list of pieces: whole pieces before it are skipped, the first and the last
+ * may be taken in part. */
 static enum ps_status slice(struct shard_state *shard, struct ps_view view, size_t offset,
                             size_t size, struct ps_view *result, struct ps_error *error)
 {

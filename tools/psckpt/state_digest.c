@@ -1,4 +1,8 @@
-/* Parameters in the order of their names, everything with its length in front. */
+/* Parameters in the order of their names, everything with its length in front. The definition
+ * stands in docs/psckpt.md and cannot change any more: digests are kept in logs and compared after
+ * years. Lengths in front of texts keep two different states from giving one string of bytes. What
+ * is left out on purpose is everything that differs between two copies of one state: files, epochs,
+ * positions, times, uuids, the order of shards. */
 #include "tools/psckpt/state_digest.h"
 
 #include "tools/psckpt/session_digest.h"
@@ -12,6 +16,8 @@ static enum ps_status add_sessions(struct sha256 *hash, const struct shard_state
                                    size_t count, struct ps_error *error);
 static int compare_names(const void *a, const void *b);
 
+/* The rows of all shards are sorted together, so that one shard and four shards with the same
+ * parameters have the same digest when no parameter is cut. */
 enum ps_status state_digest(const struct shard_state *states, size_t state_count, bool sessions,
                             uint8_t digest[SHA256_BYTES], struct ps_error *error)
 {
@@ -38,11 +44,15 @@ enum ps_status state_digest(const struct shard_state *states, size_t state_count
     for (size_t i = 0; i < count; i++)
         add_parameter(&hash, rows[i]);
     enum ps_status status = sessions ? add_sessions(&hash, states, state_count, error) : PS_OK;
+    /* The hash has to be ended in any case, since it owns memory; the first failure is the one that
+     * is told. */
     enum ps_status ended = sha256_end(&hash, digest, status == PS_OK ? error : NULL);
     ps_release(memory, rows);
     return status != PS_OK ? status : ended;
 }
 
+/* Versions and steps count as well: two states with equal values and different steps go on
+ * differently under Adam. */
 static void add_parameter(struct sha256 *hash, const struct ps_checkpoint_parameter *row)
 {
     sha256_add_number(hash, row->name.size, 4);
@@ -59,7 +69,8 @@ static void add_parameter(struct sha256 *hash, const struct ps_checkpoint_parame
         sha256_add_view(hash, row->states[state]);
 }
 
-/* By index, whatever the order of `states`. */
+/* By index, whatever the order of `states`. A selection by rising index, without sorting: there are
+ * few shards, and the states are not ours to move. */
 static enum ps_status add_sessions(struct sha256 *hash, const struct shard_state *states,
                                    size_t count, struct ps_error *error)
 {

@@ -1,7 +1,11 @@
-/* From a path to states, and from states to a new data folder. */
+/* From a path to states, and from states to a new data folder. What most commands do before and
+ * after their own work is here: find the shards below a path, recover each in the way of a server,
+ * and write states as a data folder that servers accept. Whatever was passed over on the way is
+ * said, because a command that silently worked on less would be believed. */
 #include "tools/psckpt/state_set.h"
 
 #include "tools/json_document.h"
+#include "tools/psckpt/paths.h"
 #include "tools/psckpt/shard_folders.h"
 
 #include <errno.h>
@@ -18,29 +22,32 @@ static enum ps_status shard_path(const char *folder, const struct ps_checkpoint_
 static void say_place(const struct psckpt *tool, struct ps_json_writer *json,
                       const struct ps_checkpoint_place *place);
 
+/* A file alone has no journal and no neighbours; it is read as it is. */
 enum ps_status state_set_load(struct state_set *set, const struct psckpt *tool, const char *path,
                               uint64_t to, struct ps_error *error)
 {
     *set = (struct state_set){0};
     struct shard_folders folders = {0};
     enum ps_status status = PS_OK;
-    if (psckpt_is_folder(tool, path)) {
-        status = shard_folders_init(&folders, tool->files, path, tool->memory, error);
+    if (path_is_folder(tool->box.files, path)) {
+        status = shard_folders_init(&folders, &tool->box, path, error);
         if (status == PS_OK)
             status = load_folders(set, tool, &folders, to, error);
         shard_folders_fini(&folders);
     } else if (to != RECOVERY_TO_END) {
         status = ps_fail(error, PS_ERR_BAD_INPUT, "--to needs a folder: %.150s is one file", path);
     } else {
-        status = state_set_make(set, tool->memory, 1, error);
+        status = state_set_make(set, tool->box.memory, 1, error);
         if (status == PS_OK)
-            status = shard_state_read(&set->states[0], tool->files, path, tool->progress, error);
+            status = shard_state_read(&set->states[0], &tool->box, path, error);
     }
     if (status != PS_OK)
         state_set_fini(set);
     return status;
 }
 
+/* Each position belongs to one shard, so one number for several shards names no instant of the
+ * job. */
 static enum ps_status load_folders(struct state_set *set, const struct psckpt *tool,
                                    const struct shard_folders *folders, uint64_t to,
                                    struct ps_error *error)
@@ -49,12 +56,9 @@ static enum ps_status load_folders(struct state_set *set, const struct psckpt *t
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "--to is a position of one shard: name one of the %zu folders shard-<i>",
                        folders->count);
-    PS_TRY(state_set_make(set, tool->memory, folders->count, error));
-    const struct recovery_wish wish = {.files = tool->files,
-                                       .memory = tool->memory,
-                                       .progress = tool->progress,
-                                       .to = to,
-                                       .journal = tool->options.journal};
+    PS_TRY(state_set_make(set, tool->box.memory, folders->count, error));
+    const struct recovery_wish wish = {
+        .box = &tool->box, .to = to, .journal = tool->options.journal};
     for (size_t i = 0; i < folders->count; i++) {
         struct recovery recovery;
         PS_TRY(recovery_load(&recovery, &wish, folders->rows[i].path, error));
@@ -64,6 +68,8 @@ static enum ps_status load_folders(struct state_set *set, const struct psckpt *t
     return PS_OK;
 }
 
+/* Damaged files that were passed over do not fail the command, since a server would pass over them,
+ * too; but somebody should look at the disk. */
 static void say_omissions(const struct shard_folder *folder, const struct recovery *recovery)
 {
     for (size_t i = 0; i < recovery->omission_count && i < RECOVERY_OMISSIONS_MAX; i++)
@@ -74,6 +80,7 @@ static void say_omissions(const struct shard_folder *folder, const struct recove
                       folder->path, recovery->cut);
 }
 
+/* Every state is initialised at once, so that fini is right after a failure in the middle. */
 enum ps_status state_set_make(struct state_set *set, const struct ps_allocator *memory,
                               size_t count, struct ps_error *error)
 {
@@ -88,6 +95,7 @@ enum ps_status state_set_make(struct state_set *set, const struct ps_allocator *
     return PS_OK;
 }
 
+/* Accepts what a failed load left. */
 void state_set_fini(struct state_set *set)
 {
     if (set->memory == NULL)
@@ -98,24 +106,27 @@ void state_set_fini(struct state_set *set)
     *set = (struct state_set){0};
 }
 
-/* Every folder is looked at before anything is written into one. */
+/* Every folder is looked at before anything is written into one. Every folder is looked at before
+ * anything is written into one: a shard that exists already is found before the first of a hundred
+ * others was written. */
 enum ps_status state_set_write(struct state_set *set, const struct psckpt *tool, const char *folder,
                                struct ps_error *error)
 {
     char path[SHARD_FOLDER_PATH_BYTES];
     for (size_t i = 0; i < set->count; i++) {
         PS_TRY(shard_path(folder, &set->states[i].facts, path, error));
-        PS_TRY(shard_state_check_unused(tool->files, path, set->memory, error));
+        PS_TRY(shard_state_check_unused(tool->box.files, path, set->memory, error));
     }
     struct json_document document;
     enum ps_status status = PS_OK;
     json_document_init(&document);
     ps_json_begin_array(&document.json, NULL);
     for (size_t i = 0; i < set->count && status == PS_OK; i++) {
+        /* The place is printed as it was written; the operator copies it into scripts. */
         struct ps_checkpoint_place place;
         status = shard_path(folder, &set->states[i].facts, path, error);
         if (status == PS_OK)
-            status = shard_state_write(&set->states[i], tool->files, path, &place, error);
+            status = shard_state_write(&set->states[i], tool->box.files, path, &place, error);
         if (status == PS_OK)
             say_place(tool, &document.json, &place);
     }
@@ -126,17 +137,16 @@ enum ps_status state_set_write(struct state_set *set, const struct psckpt *tool,
     return status;
 }
 
-/* As a server names them. */
+/* As a server names them. The layout is a server's: DIR/shard-<i> for a job without a name,
+ * DIR/JOB/shard-<i> otherwise. A server started with --data-dir DIR finds it there. */
 static enum ps_status shard_path(const char *folder, const struct ps_checkpoint_facts *facts,
                                  char path[SHARD_FOLDER_PATH_BYTES], struct ps_error *error)
 {
-    int length = snprintf(path, SHARD_FOLDER_PATH_BYTES, "%s%s%s/shard-%" PRIu32, folder,
-                          facts->job[0] == '\0' ? "" : "/", facts->job, facts->index);
-    if (length < 0 || length >= SHARD_FOLDER_PATH_BYTES)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "%.100s...: the path is too long", folder);
-    return PS_OK;
+    return path_write(path, SHARD_FOLDER_PATH_BYTES, error, folder, "%s%s%s/shard-%" PRIu32, folder,
+                      facts->job[0] == '\0' ? "" : "/", facts->job, facts->index);
 }
 
+/* One line or one object per shard, in the order of the shards. */
 static void say_place(const struct psckpt *tool, struct ps_json_writer *json,
                       const struct ps_checkpoint_place *place)
 {
@@ -151,6 +161,8 @@ static void say_place(const struct psckpt *tool, struct ps_json_writer *json,
                      place->position, place->bytes);
 }
 
+/* strtoull alone takes signs, blanks and overflow; a position that was misread by one digit gives a
+ * state of another day, so only digits are taken. */
 enum ps_status state_set_number(const char *text, uint64_t fallback, uint64_t *number,
                                 struct ps_error *error)
 {
@@ -163,5 +175,17 @@ enum ps_status state_set_number(const char *text, uint64_t fallback, uint64_t *n
     if (errno != 0 || text[0] < '0' || text[0] > '9' || *end != '\0' || value == UINT64_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--to %.60s: a whole number is wanted", text);
     *number = value;
+    return PS_OK;
+}
+
+/* The bound is the one that servers and clients have. */
+enum ps_status state_set_shards(const char *text, uint32_t *count, struct ps_error *error)
+{
+    uint64_t number = 0;
+    PS_TRY(state_set_number(text, 0, &number, error));
+    if (number == 0 || number > PS_SHARDS_MAX)
+        return ps_fail(error, PS_ERR_BAD_INPUT, "--to %" PRIu64 ": 1 to %d shards go", number,
+                       PS_SHARDS_MAX);
+    *count = (uint32_t)number;
     return PS_OK;
 }

@@ -33,6 +33,10 @@ PS_MUST_USE enum ps_status state_set_write(struct state_set *set, const struct p
 /* Accepts a zeroed set. */
 void state_set_fini(struct state_set *set);
 
+/* Reads --to as a number of shards. PS_ERR_BAD_INPUT when there are never so many. */
+PS_MUST_USE enum ps_status state_set_shards(const char *text, uint32_t *count,
+                                            struct ps_error *error);
+
 /* Reads --to as a number; `*number` is `fallback` when it was not given. PS_ERR_BAD_INPUT. */
 PS_MUST_USE enum ps_status state_set_number(const char *text, uint64_t fallback, uint64_t *number,
                                             struct ps_error *error);

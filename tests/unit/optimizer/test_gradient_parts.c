@@ -126,8 +126,8 @@ START_TEST(int8_parts_have_their_own_scales_behind_them)
 }
 END_TEST
 
-/* `kept` entries for a parameter of `count` elements: indices rise by random steps, and each value is
- * made of its index. */
+/* `kept` entries for a parameter of `count` elements: indices rise by random steps, and each value
+ * is made of its index. */
 static struct ps_gradient_source listed_source(uint64_t count, uint32_t kept, uint32_t step_max,
                                                struct ps_bytes *content)
 {

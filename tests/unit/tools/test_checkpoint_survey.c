@@ -14,6 +14,7 @@
 static struct memory_files *disk;
 static const struct ps_files *files;
 static struct progress progress;
+static struct toolbox box;
 static char path[1024];
 static uint8_t *bytes;
 static size_t size;
@@ -24,6 +25,7 @@ static void set_up(void)
     disk = memory_files_create(1);
     files = memory_files_files(disk);
     progress_init(&progress, ps_clock_real(), false);
+    box = (struct toolbox){files, ps_allocator_heap(), &progress};
     shard_fixture_init(&fixture, 0);
     strcpy(path, shard_fixture_write(&fixture, files, "data/shard-0").path);
     ck_assert_int_eq(
@@ -50,9 +52,8 @@ static struct checkpoint_survey survey_it(void)
 {
     struct checkpoint_survey survey;
     struct ps_error error = {0};
-    ck_assert_msg(checkpoint_survey_init(&survey, files, path, true, &progress, ps_allocator_heap(),
-                                         &error) == PS_OK,
-                  "%s", error.text);
+    ck_assert_msg(checkpoint_survey_init(&survey, &box, path, true, &error) == PS_OK, "%s",
+                  error.text);
     return survey;
 }
 
@@ -156,8 +157,7 @@ END_TEST
 START_TEST(a_file_that_is_not_there_is_no_damage)
 {
     struct checkpoint_survey survey;
-    ck_assert_int_eq(checkpoint_survey_init(&survey, files, "data/none", true, &progress,
-                                            ps_allocator_heap(), NULL),
+    ck_assert_int_eq(checkpoint_survey_init(&survey, &box, "data/none", true, NULL),
                      PS_ERR_NOT_FOUND);
 }
 END_TEST
@@ -169,8 +169,8 @@ START_TEST(any_failed_read_is_reported_and_closes_the_file)
         struct ps_files failing = fault_files_files(&fault);
         struct checkpoint_survey survey;
 
-        enum ps_status status = checkpoint_survey_init(&survey, &failing, path, true, &progress,
-                                                       ps_allocator_heap(), NULL);
+        const struct toolbox broken = {&failing, ps_allocator_heap(), &progress};
+        enum ps_status status = checkpoint_survey_init(&survey, &broken, path, true, NULL);
 
         ck_assert_int_eq(status, fault.fired ? PS_ERR_IO : PS_OK);
         ck_assert_int_eq(fault.open, 0);
@@ -189,8 +189,8 @@ START_TEST(any_refused_allocation_is_reported_and_leaves_nothing)
         struct ps_allocator memory = fault_heap_allocator(&heap);
         struct checkpoint_survey survey;
 
-        enum ps_status status =
-            checkpoint_survey_init(&survey, files, path, true, &progress, &memory, NULL);
+        const struct toolbox poor = {files, &memory, &progress};
+        enum ps_status status = checkpoint_survey_init(&survey, &poor, path, true, NULL);
 
         ck_assert_int_eq(status, heap.seen > n ? PS_ERR_NO_MEMORY : PS_OK);
         if (status == PS_OK)

@@ -30,8 +30,9 @@ static void set_up(void)
     progress_init(&progress, ps_clock_real(), false);
     shard_fixture_init(&fixture, 0);
     old = shard_fixture_write(&fixture, ps_files_real(), at("shard-0"));
+    const struct toolbox box = {ps_files_real(), ps_allocator_heap(), &progress};
     shard_state_init(&state, ps_allocator_heap());
-    ck_assert_int_eq(shard_state_read(&state, ps_files_real(), old.path, &progress, NULL), PS_OK);
+    ck_assert_int_eq(shard_state_read(&state, &box, old.path, NULL), PS_OK);
 }
 
 static void tear_down(void)

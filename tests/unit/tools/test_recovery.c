@@ -23,6 +23,7 @@
 static struct memory_files *disk;
 static const struct ps_files *files;
 static struct progress progress;
+static struct toolbox box;
 static struct recovery recovery;
 static struct ps_error error;
 static char segment[128];
@@ -36,6 +37,7 @@ static void set_up(void)
     disk = memory_files_create(1);
     files = memory_files_files(disk);
     progress_init(&progress, ps_clock_real(), false);
+    box = (struct toolbox){files, ps_allocator_heap(), &progress};
     shard_fixture_init(&fixture, 0);
     fixture.facts.position = BEGIN;
     (void)shard_fixture_write(&fixture, files, FOLDER);
@@ -69,12 +71,7 @@ static void tear_down(void)
 
 static enum ps_status load(uint64_t to, bool salvage)
 {
-    const struct recovery_wish wish = {.files = files,
-                                       .memory = ps_allocator_heap(),
-                                       .progress = &progress,
-                                       .to = to,
-                                       .journal = true,
-                                       .salvage = salvage};
+    const struct recovery_wish wish = {.box = &box, .to = to, .journal = true, .salvage = salvage};
     error = (struct ps_error){0};
     recovery_fini(&recovery);
     return recovery_load(&recovery, &wish, FOLDER, &error);
@@ -151,9 +148,7 @@ START_TEST(every_flipped_bit_of_a_segment_is_found_by_the_survey)
         struct journal_survey survey;
         memory_files_flip(disk, segment, bit);
 
-        ck_assert_int_eq(
-            journal_survey_init(&survey, files, FOLDER, &progress, ps_allocator_heap(), NULL),
-            PS_OK);
+        ck_assert_int_eq(journal_survey_init(&survey, &box, FOLDER, NULL), PS_OK);
 
         ck_assert_uint_eq(survey.count, 1);
         ck_assert_int_ne(survey.rows[0].finding, SEGMENT_WHOLE);
@@ -224,11 +219,7 @@ START_TEST(a_checkpoint_that_lies_about_its_index_is_corrupt)
     fixture.facts.epoch = 9;
     fixture.facts.index = 1;
     (void)shard_fixture_write(&fixture, files, "data/shard-1");
-    const struct recovery_wish wish = {.files = files,
-                                       .memory = ps_allocator_heap(),
-                                       .progress = &progress,
-                                       .to = RECOVERY_TO_END,
-                                       .journal = true};
+    const struct recovery_wish wish = {.box = &box, .to = RECOVERY_TO_END, .journal = true};
 
     ck_assert_int_eq(recovery_load(&recovery, &wish, "data/shard-1", &error), PS_ERR_CORRUPT);
 }
@@ -239,11 +230,8 @@ START_TEST(any_failed_call_of_the_disk_is_reported_and_closes_its_files)
     for (int64_t n = 0;; n++) {
         struct fault_files fault = {.under = files, .calls = FAULT_ANY, .fail_at = n};
         struct ps_files failing = fault_files_files(&fault);
-        const struct recovery_wish wish = {.files = &failing,
-                                           .memory = ps_allocator_heap(),
-                                           .progress = &progress,
-                                           .to = RECOVERY_TO_END,
-                                           .journal = true};
+        const struct toolbox broken = {&failing, ps_allocator_heap(), &progress};
+        const struct recovery_wish wish = {.box = &broken, .to = RECOVERY_TO_END, .journal = true};
         enum ps_status status = recovery_load(&recovery, &wish, FOLDER, &error);
 
         ck_assert_int_eq(fault.open, 0);
@@ -261,11 +249,8 @@ START_TEST(any_refused_allocation_is_reported_and_leaves_nothing)
     for (int64_t n = 0;; n++) {
         struct fault_heap heap = {.refuse_at = n};
         struct ps_allocator memory = fault_heap_allocator(&heap);
-        const struct recovery_wish wish = {.files = files,
-                                           .memory = &memory,
-                                           .progress = &progress,
-                                           .to = RECOVERY_TO_END,
-                                           .journal = true};
+        const struct toolbox poor = {files, &memory, &progress};
+        const struct recovery_wish wish = {.box = &poor, .to = RECOVERY_TO_END, .journal = true};
         enum ps_status status = recovery_load(&recovery, &wish, FOLDER, &error);
 
         ck_assert_int_eq(status, heap.seen > n ? PS_ERR_NO_MEMORY : PS_OK);
@@ -287,7 +272,7 @@ START_TEST(a_written_state_is_read_back_equal)
     ck_assert_int_eq(shard_state_write(&recovery.state, files, "new", &place, &error), PS_OK);
 
     shard_state_init(&again, ps_allocator_heap());
-    ck_assert_int_eq(shard_state_read(&again, files, place.path, &progress, &error), PS_OK);
+    ck_assert_int_eq(shard_state_read(&again, &box, place.path, &error), PS_OK);
     ck_assert_int_eq(state_digest(&recovery.state, 1, true, digests[0], NULL), PS_OK);
     ck_assert_int_eq(state_digest(&again, 1, true, digests[1], NULL), PS_OK);
     ck_assert_mem_eq(digests[0], digests[1], SHA256_BYTES);

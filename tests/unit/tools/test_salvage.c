@@ -64,7 +64,8 @@ static void tear_down(void)
 static enum ps_status load_with(const struct ps_files *from, const struct ps_allocator *memory,
                                 const char *path)
 {
-    const struct salvage_wish wish = {from, memory, &progress, report};
+    const struct toolbox box = {from, memory, &progress};
+    const struct salvage_wish wish = {&box, report};
     shard_state_fini(&salvage.state);
     enum ps_status status = salvage_load(&salvage, &wish, path, &error);
     (void)fflush(report);

@@ -38,7 +38,8 @@ static void make(const char *name)
 
 static enum ps_status find(const char *name)
 {
-    return shard_folders_init(&folders, ps_files_real(), at(name), ps_allocator_heap(), NULL);
+    const struct toolbox box = {.files = ps_files_real(), .memory = ps_allocator_heap()};
+    return shard_folders_init(&folders, &box, at(name), NULL);
 }
 
 START_TEST(shards_of_a_data_folder_come_by_index)
@@ -137,8 +138,8 @@ START_TEST(any_refused_allocation_is_reported_and_leaves_nothing)
         struct fault_heap heap = {.refuse_at = n};
         struct ps_allocator memory = fault_heap_allocator(&heap);
 
-        enum ps_status status =
-            shard_folders_init(&folders, ps_files_real(), at("data"), &memory, NULL);
+        const struct toolbox poor = {.files = ps_files_real(), .memory = &memory};
+        enum ps_status status = shard_folders_init(&folders, &poor, at("data"), NULL);
 
         ck_assert_int_eq(status, heap.seen > n ? PS_ERR_NO_MEMORY : PS_OK);
         shard_folders_fini(&folders);

@@ -1,8 +1,12 @@
-/* Head, then the arrays straight from where they lie; a temporary name until all is synced. */
-#include "tools/psckpt/plain_file.h"
+/* Head, then the arrays straight from where they lie; a temporary name until all is synced. A file
+ * comes into being under a temporary name and gets its own name only when all bytes are on the
+ * disk: a crash leaves no half of a model for somebody to load. safetensors is what most libraries
+ * read; npy is for numpy alone, one array to a file. */
+#include "tools/psckpt/tensor_file.h"
 
 #include "base/json_writer.h"
 #include "checkpoint/header_writer.h"
+#include "tools/psckpt/paths.h"
 #include "tools/psckpt/sha256.h"
 
 #include <inttypes.h>
@@ -12,11 +16,11 @@
 
 #define NAME_CHARACTERS_MAX 200
 
-static enum ps_status write_whole(const struct plain_target *target, const char *name,
+static enum ps_status write_whole(const struct tensor_target *target, const char *name,
                                   const struct ps_buffer *head,
                                   const struct ps_checkpoint_parameter *const *rows, size_t count,
                                   struct ps_error *error);
-static enum ps_status write_content(const struct plain_target *target, struct ps_file file,
+static enum ps_status write_content(const struct tensor_target *target, struct ps_file file,
                                     const struct ps_buffer *head,
                                     const struct ps_checkpoint_parameter *const *rows, size_t count,
                                     struct ps_error *error);
@@ -24,12 +28,14 @@ static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parame
                        size_t count);
 static int compare_rows(const void *a, const void *b);
 
-enum ps_status plain_file_safetensors(const struct plain_target *target, const char *name,
-                                      const struct ps_checkpoint_parameter *rows, size_t count,
-                                      struct ps_error *error)
+/* The order of arrays is that of checkpoints, elements of 8 bytes before those of 4 and then by
+ * name: so each array is aligned without gaps, and two exports of one state are equal files. */
+enum ps_status tensor_file_safetensors(const struct tensor_target *target, const char *name,
+                                       const struct ps_checkpoint_parameter *rows, size_t count,
+                                       struct ps_error *error)
 {
     const struct ps_checkpoint_parameter **sorted =
-        ps_zeroed_array(target->memory, count, sizeof *sorted);
+        ps_zeroed_array(target->box->memory, count, sizeof *sorted);
     if (sorted == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to sort %zu parameters", count);
     for (size_t i = 0; i < count; i++)
@@ -37,13 +43,13 @@ enum ps_status plain_file_safetensors(const struct plain_target *target, const c
     if (count > 0)
         qsort(sorted, count, sizeof *sorted, compare_rows);
     struct ps_buffer head;
-    ps_buffer_init(&head, target->memory, PS_HEADER_BYTES_MAX);
+    ps_buffer_init(&head, target->box->memory, PS_HEADER_BYTES_MAX);
     write_head(&head, sorted, count);
     enum ps_status status = ps_buffer_status(&head, error);
     if (status == PS_OK)
         status = write_whole(target, name, &head, sorted, count, error);
     ps_buffer_fini(&head);
-    ps_release(target->memory, sorted);
+    ps_release(target->box->memory, sorted);
     return status;
 }
 
@@ -54,7 +60,9 @@ static int compare_rows(const void *a, const void *b)
     return ps_header_order(left->dtype, left->name, right->dtype, right->name);
 }
 
-/* The length comes first and is known last. */
+/* The length comes first and is known last. The header's length comes first and is known last:
+ * eight bytes are kept free and filled in at the end. Spaces pad the header to the alignment of the
+ * arrays, as the format allows, so that a reader may map the file and use the values in place. */
 static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parameter *const *rows,
                        size_t count)
 {
@@ -64,6 +72,7 @@ static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parame
     ps_json_writer_init(&json, head);
     ps_json_begin_object(&json, NULL);
     ps_json_begin_object(&json, "__metadata__");
+    /* Loaders of PyTorch look for this member and warn without it. */
     ps_json_text(&json, "format", ps_bytes_of_text("pt"));
     ps_json_end_object(&json);
     for (size_t i = 0; i < count; i++) {
@@ -89,8 +98,11 @@ static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parame
         head->text[i] = (char)(uint8_t)((uint64_t)(head->size - 8) >> 8 * i);
 }
 
-enum ps_status plain_file_npy(const struct plain_target *target, const char *name,
-                              const struct ps_checkpoint_parameter *row, struct ps_error *error)
+/* Format 1.0 of numpy: magic, version, a 16-bit length, and a Python dictionary padded so that the
+ * data begin at a multiple of 64. The type codes say little-endian, which all machines that servers
+ * run on are. */
+enum ps_status tensor_file_npy(const struct tensor_target *target, const char *name,
+                               const struct ps_checkpoint_parameter *row, struct ps_error *error)
 {
     /* NumPy says the same as our names with bytes in the place of bits: "<i4" is our i32. */
     char kind = ps_dtype_name(row->dtype)[0];
@@ -101,7 +113,7 @@ enum ps_status plain_file_npy(const struct plain_target *target, const char *nam
     /* Ten bytes stand before the dictionary; spaces and a newline fill up to a multiple of 64. */
     size_t filled = (10 + (size_t)length + 1 + 63) / 64 * 64 - 10;
     struct ps_buffer head;
-    ps_buffer_init(&head, target->memory, 4096);
+    ps_buffer_init(&head, target->box->memory, 4096);
     ps_buffer_append(&head, (struct ps_bytes){(const uint8_t *)"\x93NUMPY\x01\x00", 8});
     const uint8_t size[2] = {(uint8_t)filled, (uint8_t)(filled >> 8)};
     ps_buffer_append(&head, (struct ps_bytes){size, sizeof size});
@@ -113,18 +125,18 @@ enum ps_status plain_file_npy(const struct plain_target *target, const char *nam
     return status;
 }
 
-static enum ps_status write_whole(const struct plain_target *target, const char *name,
+/* An existing file is never replaced: the operator may have exported there before, from another
+ * state. A failure removes the temporary file, so that a second try does not stumble over it. */
+static enum ps_status write_whole(const struct tensor_target *target, const char *name,
                                   const struct ps_buffer *head,
                                   const struct ps_checkpoint_parameter *const *rows, size_t count,
                                   struct ps_error *error)
 {
-    const struct ps_files *files = target->files;
+    const struct ps_files *files = target->box->files;
     char path[2048];
     char temporary[2060];
     struct ps_file file;
-    int length = snprintf(path, sizeof path, "%s/%s", target->folder, name);
-    if (length < 0 || (size_t)length >= sizeof path)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "%.100s...: the path is too long", target->folder);
+    PS_TRY(path_write(path, sizeof path, error, target->folder, "%s/%s", target->folder, name));
     (void)snprintf(temporary, sizeof temporary, "%s.tmp", path);
     if (files->open(files->self, path, PS_FILE_READ, &file, NULL) == PS_OK) {
         files->close(files->self, file);
@@ -142,35 +154,41 @@ static enum ps_status write_whole(const struct plain_target *target, const char 
     return status;
 }
 
-static enum ps_status write_content(const struct plain_target *target, struct ps_file file,
+/* Values are written straight from the blocks or file pieces that hold them; the only copy is the
+ * kernel's. */
+static enum ps_status write_content(const struct tensor_target *target, struct ps_file file,
                                     const struct ps_buffer *head,
                                     const struct ps_checkpoint_parameter *const *rows, size_t count,
                                     struct ps_error *error)
 {
-    const struct ps_files *files = target->files;
+    const struct ps_files *files = target->box->files;
     struct ps_bytes text = {(const uint8_t *)head->text, head->size};
     PS_TRY(files->write(files->self, file, text, error));
     for (size_t i = 0; i < count; i++) {
         PS_TRY(files->write_view(files->self, file, rows[i]->values, error));
-        progress_add(target->progress, rows[i]->values.size);
+        progress_add(target->box->progress, rows[i]->values.size);
     }
     return files->sync(files->self, file, error);
 }
 
-static bool is_plain(uint8_t byte, size_t at)
+/* A dot at the beginning would hide the file, and ".." would leave the folder. */
+static bool is_safe(uint8_t byte, size_t at)
 {
     bool letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
     bool digit = byte >= '0' && byte <= '9';
     return letter || digit || byte == '_' || byte == '-' || (byte == '.' && at > 0);
 }
 
-enum ps_status plain_file_name(struct ps_bytes parameter, const char *ending,
-                               char name[PLAIN_FILE_NAME_BYTES], struct ps_error *error)
+/* Parameter names may hold slashes and anything else, file names may not. The escape is reversible
+ * for names of usual length; a longer one is cut and gets digits of its hash, so that two long
+ * names with the same beginning do not meet in one file. */
+enum ps_status tensor_file_name(struct ps_bytes parameter, const char *ending,
+                                char name[TENSOR_FILE_NAME_BYTES], struct ps_error *error)
 {
     size_t size = 0;
     size_t i = 0;
     for (; i < parameter.size && size + 3 <= NAME_CHARACTERS_MAX; i++) {
-        if (is_plain(parameter.data[i], i))
+        if (is_safe(parameter.data[i], i))
             name[size++] = (char)parameter.data[i];
         else
             size += (size_t)snprintf(name + size, 4, "%%%02X", parameter.data[i]);
@@ -185,6 +203,6 @@ enum ps_status plain_file_name(struct ps_bytes parameter, const char *ending,
         sha256_text(digest, text);
         size += (size_t)snprintf(name + size, 18, "~%.16s", text);
     }
-    (void)snprintf(name + size, PLAIN_FILE_NAME_BYTES - size, "%s", ending);
+    (void)snprintf(name + size, TENSOR_FILE_NAME_BYTES - size, "%s", ending);
     return PS_OK;
 }

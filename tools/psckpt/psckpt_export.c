@@ -1,14 +1,17 @@
-/* export and import: to and from plain files of other programs. */
+/* export and import: to and from plain files of other programs. Export gives up what only servers
+ * need (versions, optimizer state, sessions) and keeps the values; import begins a job from values,
+ * with optimizer state as InitParam would make it. Both go through whole states in memory: a model
+ * that fits a machine for training fits one for this. */
 #include "tools/psckpt/psckpt_commands.h"
 
 #include "optimizer/optimizer.h"
 #include "server/core/update/parameter_settings.h"
 #include "tools/optimizer_choice.h"
 #include "tools/psckpt/joined_state.h"
-#include "tools/psckpt/plain_file.h"
-#include "tools/psckpt/plain_reader.h"
 #include "tools/psckpt/spread_state.h"
 #include "tools/psckpt/state_set.h"
+#include "tools/psckpt/tensor_file.h"
+#include "tools/psckpt/tensor_reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,42 +19,32 @@
 
 #define MERGED "merged"
 
-static enum ps_status export_all(const struct psckpt *tool, struct ps_error *error);
 static enum ps_status export_state(const struct psckpt *tool, const struct shard_state *whole,
                                    struct ps_error *error);
-static enum ps_status export_file(const struct plain_target *target, const char *format,
+static enum ps_status export_file(const struct tensor_target *target, const char *format,
                                   const struct ps_checkpoint_parameter *row,
                                   struct ps_error *error);
-static enum ps_status import_all(const struct psckpt *tool, struct ps_error *error);
 static enum ps_status give_optimizer(const struct psckpt *tool, struct shard_state *state,
                                      struct ps_error *error);
 static enum ps_status give_states(struct shard_state *state, struct ps_checkpoint_parameter *row,
                                   const struct ps_optimizer_settings *settings,
                                   struct ps_error *error);
 
-int psckpt_export(const struct psckpt *tool)
-{
-    struct ps_error error = {0};
-    enum ps_status status = PS_OK;
-    if (tool->options.out == NULL || tool->options.out[0] == '\0')
-        status = ps_fail(&error, PS_ERR_BAD_INPUT, "where to? --out DIR is missing");
-    if (status == PS_OK && tool->options.merge && strcmp(tool->options.format, "npy") == 0)
-        status = ps_fail(&error, PS_ERR_BAD_INPUT,
-                         "--merge is for --format safetensors: an npy "
-                         "file holds one array");
-    if (status == PS_OK)
-        status = export_all(tool, &error);
-    return status == PS_OK ? 0 : psckpt_complain(status, &error);
-}
-
-/* One shard alone is exported as it is stored, ranges too; a folder of several must be complete. */
-static enum ps_status export_all(const struct psckpt *tool, struct ps_error *error)
+/* One shard alone is exported as it is stored, ranges too; a folder of several must be complete. An
+ * incomplete set of shards is refused, because a model file with holes in it would be loaded by
+ * somebody who does not know. */
+enum ps_status psckpt_export(const struct psckpt *tool, struct ps_error *error)
 {
     struct state_set set;
     struct shard_state whole;
     size_t uneven = 0;
+    if (tool->options.out == NULL || tool->options.out[0] == '\0')
+        return ps_fail(error, PS_ERR_BAD_INPUT, "where to? --out DIR is missing");
+    if (tool->options.merge && strcmp(tool->options.format, "npy") == 0)
+        return ps_fail(error, PS_ERR_BAD_INPUT,
+                       "--merge is for --format safetensors: an npy file holds one array");
     PS_TRY(state_set_load(&set, tool, tool->arguments[0], RECOVERY_TO_END, error));
-    shard_state_init(&whole, tool->memory);
+    shard_state_init(&whole, tool->box.memory);
     enum ps_status status = PS_OK;
     if (set.count > 1) {
         status = joined_state_complete(set.states, set.count, error);
@@ -62,6 +55,8 @@ static enum ps_status export_all(const struct psckpt *tool, struct ps_error *err
     } else {
         status = export_state(tool, &set.states[0], error);
     }
+    /* Values of ranges from different instants are a model that no trainer has seen; usually
+     * harmless, but it is said. */
     if (uneven > 0)
         (void)fprintf(stderr, "psckpt: of %zu parameters some ranges are newer than others\n",
                       uneven);
@@ -70,24 +65,24 @@ static enum ps_status export_all(const struct psckpt *tool, struct ps_error *err
     return status;
 }
 
+/* The folder may exist and hold other files: exported files have names of their own and never
+ * replace one. */
 static enum ps_status export_state(const struct psckpt *tool, const struct shard_state *whole,
                                    struct ps_error *error)
 {
-    const struct plain_target target = {.files = tool->files,
-                                        .memory = tool->memory,
-                                        .progress = tool->progress,
-                                        .folder = tool->options.out};
+    const struct ps_files *files = tool->box.files;
+    const struct tensor_target target = {&tool->box, tool->options.out};
     uint64_t total = 0;
-    PS_TRY(tool->files->make_folder(tool->files->self, tool->options.out, error));
+    PS_TRY(files->make_folder(files->self, tool->options.out, error));
     for (size_t i = 0; i < whole->count; i++)
         total += whole->parameters[i].values.size;
-    progress_begin(tool->progress, "writing", total);
+    progress_begin(tool->box.progress, "writing", total);
     if (tool->options.merge)
-        PS_TRY(plain_file_safetensors(&target, MERGED ".safetensors", whole->parameters,
-                                      whole->count, error));
+        PS_TRY(tensor_file_safetensors(&target, MERGED ".safetensors", whole->parameters,
+                                       whole->count, error));
     for (size_t i = 0; i < whole->count && !tool->options.merge; i++)
         PS_TRY(export_file(&target, tool->options.format, &whole->parameters[i], error));
-    progress_end(tool->progress);
+    progress_end(tool->box.progress);
     if (tool->json)
         (void)printf("{\"parameters\":%zu,\"bytes\":%" PRIu64 "}\n", whole->count, total);
     else
@@ -95,50 +90,40 @@ static enum ps_status export_state(const struct psckpt *tool, const struct shard
     return PS_OK;
 }
 
-static enum ps_status export_file(const struct plain_target *target, const char *format,
+/* One file per parameter is the default, since npy knows nothing else and a single tensor is what
+ * one mostly looks for. */
+static enum ps_status export_file(const struct tensor_target *target, const char *format,
                                   const struct ps_checkpoint_parameter *row, struct ps_error *error)
 {
-    char name[PLAIN_FILE_NAME_BYTES];
+    char name[TENSOR_FILE_NAME_BYTES];
     if (strcmp(format, "npy") == 0) {
-        PS_TRY(plain_file_name(row->name, ".npy", name, error));
-        return plain_file_npy(target, name, row, error);
+        PS_TRY(tensor_file_name(row->name, ".npy", name, error));
+        return tensor_file_npy(target, name, row, error);
     }
-    PS_TRY(plain_file_name(row->name, ".safetensors", name, error));
-    return plain_file_safetensors(target, name, row, 1, error);
+    PS_TRY(tensor_file_name(row->name, ".safetensors", name, error));
+    return tensor_file_safetensors(target, name, row, 1, error);
 }
 
-int psckpt_import(const struct psckpt *tool)
-{
-    struct ps_error error = {0};
-    enum ps_status status = PS_OK;
-    if (tool->options.out == NULL || tool->options.out[0] == '\0')
-        status = ps_fail(&error, PS_ERR_BAD_INPUT, "where to? --out NEWDIR is missing");
-    if (status == PS_OK)
-        status = import_all(tool, &error);
-    return status == PS_OK ? 0 : psckpt_complain(status, &error);
-}
-
-static enum ps_status import_all(const struct psckpt *tool, struct ps_error *error)
+/* The steps are those of the first trainer of a job: values, optimizer, placement. A server that
+ * starts with the result as its data folder finds an initialised job at position 0. */
+enum ps_status psckpt_import(const struct psckpt *tool, struct ps_error *error)
 {
     struct shard_state whole;
     struct state_set set = {0};
-    uint64_t shard_count = 1;
-    PS_TRY(state_set_number(tool->options.to, 1, &shard_count, error));
-    if (shard_count == 0 || shard_count > PS_SHARDS_MAX)
-        return ps_fail(error, PS_ERR_BAD_INPUT, "--to %" PRIu64 ": 1 to %d shards go", shard_count,
-                       PS_SHARDS_MAX);
-    shard_state_init(&whole, tool->memory);
-    enum ps_status status =
-        plain_reader_read(&whole, tool->files, tool->arguments[0], tool->progress, error);
+    uint32_t shard_count = 1;
+    PS_TRY(psckpt_check_out(tool, error));
+    if (tool->options.to != NULL)
+        PS_TRY(state_set_shards(tool->options.to, &shard_count, error));
+    shard_state_init(&whole, tool->box.memory);
+    enum ps_status status = tensor_reader_read(&whole, &tool->box, tool->arguments[0], error);
     if (status == PS_OK)
         status = give_optimizer(tool, &whole, error);
     if (tool->options.job != NULL)
         whole.facts.job = tool->options.job;
     if (status == PS_OK)
-        status = state_set_make(&set, tool->memory, (size_t)shard_count, error);
+        status = state_set_make(&set, tool->box.memory, shard_count, error);
     if (status == PS_OK)
-        status = spread_state(&whole, tool->options.split_bytes, set.states, (uint32_t)shard_count,
-                              error);
+        status = spread_state(&whole, tool->options.split_bytes, set.states, shard_count, error);
     if (status == PS_OK)
         status = state_set_write(&set, tool, tool->options.out, error);
     state_set_fini(&set);
@@ -146,13 +131,16 @@ static enum ps_status import_all(const struct psckpt *tool, struct ps_error *err
     return status;
 }
 
-/* Epoch and position are 0: whatever server loads it comes later. */
+/* Epoch and position are 0: whatever server loads it comes later. All parameters share one
+ * configuration. It is read back parameter by parameter, as a server will do it: a rule that an
+ * element type does not allow (Adam on integers) is refused here, by name, and not when the server
+ * starts. */
 static enum ps_status give_optimizer(const struct psckpt *tool, struct shard_state *state,
                                      struct ps_error *error)
 {
     const struct psckpt_options *options = &tool->options;
     struct ps_buffer config;
-    ps_buffer_init(&config, tool->memory, PS_CONFIG_BYTES_MAX);
+    ps_buffer_init(&config, tool->box.memory, PS_CONFIG_BYTES_MAX);
     struct ps_bytes copy = {NULL, 0};
     enum ps_status status =
         ps_optimizer_choice(options->optimizer, options->rate, options->l2, &config, error);
@@ -167,7 +155,7 @@ static enum ps_status give_optimizer(const struct psckpt *tool, struct shard_sta
         struct ps_optimizer_settings settings;
         struct ps_error why = {0};
         row->config = copy;
-        status = ps_parameter_settings_read(copy, row->dtype, tool->memory, &settings, &why);
+        status = ps_parameter_settings_read(copy, row->dtype, tool->box.memory, &settings, &why);
         if (status != PS_OK)
             (void)ps_fail(error, status, "parameter %.80s: %.150s", (const char *)row->name.data,
                           why.text);
@@ -177,6 +165,7 @@ static enum ps_status give_optimizer(const struct psckpt *tool, struct shard_sta
     return status;
 }
 
+/* The number of states and what they begin with are the rule's; import knows no rule by name. */
 static enum ps_status give_states(struct shard_state *state, struct ps_checkpoint_parameter *row,
                                   const struct ps_optimizer_settings *settings,
                                   struct ps_error *error)

@@ -2,8 +2,8 @@
 #include "fuzz_target.h"
 
 #include "tests/support/memory_files.h"
-#include "tools/psckpt/plain_reader.h"
 #include "tools/psckpt/spread_state.h"
+#include "tools/psckpt/tensor_reader.h"
 
 #include <stdlib.h>
 
@@ -31,8 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memory_files_put(disk, "file", (struct ps_bytes){data, size});
     progress_init(&progress, ps_clock_real(), false);
     shard_state_init(&state, ps_allocator_heap());
-    enum ps_status status =
-        plain_reader_read(&state, memory_files_files(disk), "file", &progress, &error);
+    const struct toolbox box = {memory_files_files(disk), ps_allocator_heap(), &progress};
+    enum ps_status status = tensor_reader_read(&state, &box, "file", &error);
     if (status != PS_OK && status != PS_ERR_CORRUPT && status != PS_ERR_UNSUPPORTED)
         abort();
     if (memory_files_open_count(disk) != 0)

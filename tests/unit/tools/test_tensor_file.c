@@ -1,12 +1,12 @@
 /* Plain files are whole or absent, and come back as they went; names fit every file system. */
-#include "tools/psckpt/plain_file.h"
+#include "tools/psckpt/tensor_file.h"
 
 #include "run_suite.h"
 #include "shard_fixture.h"
 #include "tests/support/fault_files.h"
 #include "tests/support/fault_heap.h"
 #include "tests/support/memory_files.h"
-#include "tools/psckpt/plain_reader.h"
+#include "tools/psckpt/tensor_reader.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -14,8 +14,9 @@
 
 static struct memory_files *disk;
 static struct progress progress;
+static struct toolbox box;
 static struct shard_fixture fixture;
-static struct plain_target target;
+static struct tensor_target target;
 static struct ps_error error;
 
 static void set_up(void)
@@ -23,11 +24,9 @@ static void set_up(void)
     disk = memory_files_create(1);
     progress_init(&progress, ps_clock_real(), false);
     shard_fixture_init(&fixture, 7);
-    target = (struct plain_target){.files = memory_files_files(disk),
-                                   .memory = ps_allocator_heap(),
-                                   .progress = &progress,
-                                   .folder = "out"};
-    ck_assert_int_eq(target.files->make_folder(target.files->self, "out", NULL), PS_OK);
+    box = (struct toolbox){memory_files_files(disk), ps_allocator_heap(), &progress};
+    target = (struct tensor_target){.box = &box, .folder = "out"};
+    ck_assert_int_eq(box.files->make_folder(box.files->self, "out", NULL), PS_OK);
 }
 
 static void tear_down(void)
@@ -37,14 +36,14 @@ static void tear_down(void)
 
 static enum ps_status write_all(void)
 {
-    return plain_file_safetensors(&target, "all.safetensors", fixture.parameters,
-                                  FIXTURE_PARAMETERS, &error);
+    return tensor_file_safetensors(&target, "all.safetensors", fixture.parameters,
+                                   FIXTURE_PARAMETERS, &error);
 }
 
 static const char *name_of(const char *parameter)
 {
-    static char name[PLAIN_FILE_NAME_BYTES];
-    ck_assert_int_eq(plain_file_name(ps_bytes_of_text(parameter), ".npy", name, NULL), PS_OK);
+    static char name[TENSOR_FILE_NAME_BYTES];
+    ck_assert_int_eq(tensor_file_name(ps_bytes_of_text(parameter), ".npy", name, NULL), PS_OK);
     return name;
 }
 
@@ -54,8 +53,7 @@ START_TEST(what_was_written_is_read_back)
     shard_state_init(&state, ps_allocator_heap());
 
     ck_assert_int_eq(write_all(), PS_OK);
-    ck_assert_int_eq(
-        plain_reader_read(&state, target.files, "out/all.safetensors", &progress, &error), PS_OK);
+    ck_assert_int_eq(tensor_reader_read(&state, &box, "out/all.safetensors", &error), PS_OK);
 
     ck_assert_uint_eq(state.count, FIXTURE_PARAMETERS);
     for (size_t i = 0; i < state.count; i++) {
@@ -84,7 +82,7 @@ START_TEST(any_failed_call_of_the_disk_leaves_a_whole_file_or_none)
             .under = memory_files_files(disk), .calls = FAULT_CHANGES, .fail_at = n, .tears = true};
         struct ps_files failing = fault_files_files(&fault);
         struct ps_bytes content;
-        target.files = &failing;
+        box.files = &failing;
 
         enum ps_status status = write_all();
 
@@ -93,8 +91,8 @@ START_TEST(any_failed_call_of_the_disk_leaves_a_whole_file_or_none)
         if (status == PS_OK || there) {
             struct shard_state state;
             shard_state_init(&state, ps_allocator_heap());
-            ck_assert_int_eq(plain_reader_read(&state, memory_files_files(disk),
-                                               "out/all.safetensors", &progress, &error),
+            box.files = memory_files_files(disk);
+            ck_assert_int_eq(tensor_reader_read(&state, &box, "out/all.safetensors", &error),
                              PS_OK);
             shard_state_fini(&state);
         }
@@ -110,7 +108,7 @@ START_TEST(any_refused_allocation_is_reported_and_leaves_nothing)
     for (int64_t n = 0;; n++) {
         struct fault_heap heap = {.refuse_at = n};
         struct ps_allocator memory = fault_heap_allocator(&heap);
-        target.memory = &memory;
+        box.memory = &memory;
 
         enum ps_status status = write_all();
 
@@ -137,21 +135,21 @@ END_TEST
 START_TEST(long_names_stay_different_and_fit)
 {
     char a[PS_NAME_BYTES_MAX + 1];
-    char first[PLAIN_FILE_NAME_BYTES];
+    char first[TENSOR_FILE_NAME_BYTES];
     memset(a, '/', PS_NAME_BYTES_MAX);
     a[PS_NAME_BYTES_MAX] = '\0';
     strcpy(first, name_of(a));
     a[PS_NAME_BYTES_MAX - 1] = 'x';
 
     ck_assert_str_ne(name_of(a), first);
-    ck_assert_uint_lt(strlen(first), PLAIN_FILE_NAME_BYTES);
+    ck_assert_uint_lt(strlen(first), TENSOR_FILE_NAME_BYTES);
     ck_assert_str_eq(first + strlen(first) - 4, ".npy");
 }
 END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("plain_file");
+    Suite *suite = suite_create("tensor_file");
     TCase *tcase = tcase_create("plain");
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, what_was_written_is_read_back);

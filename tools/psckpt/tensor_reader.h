@@ -7,15 +7,14 @@
  *           file that is a checkpoint already; PS_ERR_NOT_FOUND, PS_ERR_IO, PS_ERR_NO_MEMORY.
  * Memory:   in the rooms of the state.
  */
-#ifndef PS_TOOLS_PLAIN_READER_H
-#define PS_TOOLS_PLAIN_READER_H
+#ifndef PS_TOOLS_TENSOR_READER_H
+#define PS_TOOLS_TENSOR_READER_H
 
 #include "tools/psckpt/shard_state.h"
 
 /* Fills `state`, initialised and empty, with one parameter per tensor, without configuration and
  * states. Shapes are flattened, row by row. */
-PS_MUST_USE enum ps_status plain_reader_read(struct shard_state *state,
-                                             const struct ps_files *files, const char *path,
-                                             struct progress *progress, struct ps_error *error);
+PS_MUST_USE enum ps_status tensor_reader_read(struct shard_state *state, const struct toolbox *box,
+                                              const char *path, struct ps_error *error);
 
 #endif

@@ -1,5 +1,7 @@
-/* Nothing in the header is believed before it was compared with the file. */
-#include "tools/psckpt/plain_reader.h"
+/* Nothing in the header is believed before it was compared with the file. The file comes from
+ * somewhere else, so every number in it is compared with the size of the file before memory is
+ * taken or a byte is read by it. The fuzz target fuzz_tensor_reader runs over this file. */
+#include "tools/psckpt/tensor_reader.h"
 
 #include "base/hash.h"
 #include "checkpoint/header_writer.h"
@@ -10,43 +12,47 @@
 
 #define METADATA "__metadata__"
 
-struct plain_input {
+struct tensor_input {
     const struct ps_files *files;
+    struct progress *progress;
     struct ps_file file;
     const char *path;
     uint64_t bytes; /* of the file */
     uint64_t data;  /* where the arrays begin */
 };
 
-static enum ps_status read_file(struct shard_state *state, struct plain_input *input,
-                                struct progress *progress, struct ps_error *error);
-static enum ps_status read_header(const struct plain_input *input,
+static enum ps_status read_file(struct shard_state *state, struct tensor_input *input,
+                                struct ps_error *error);
+static enum ps_status read_header(const struct tensor_input *input,
                                   const struct ps_allocator *memory, size_t size,
                                   struct ps_json **header, struct ps_error *error);
-static enum ps_status read_tensors(struct shard_state *state, const struct plain_input *input,
-                                   const struct ps_json *header, struct progress *progress,
-                                   struct ps_error *error);
-static enum ps_status read_tensor(struct shard_state *state, const struct plain_input *input,
+static enum ps_status read_tensors(struct shard_state *state, const struct tensor_input *input,
+                                   const struct ps_json *header, struct ps_error *error);
+static enum ps_status read_tensor(struct shard_state *state, const struct tensor_input *input,
                                   const struct ps_json *tensor, struct ps_error *error);
-static enum ps_status parse_tensor(const struct plain_input *input, const struct ps_json *tensor,
+static enum ps_status parse_tensor(const struct tensor_input *input, const struct ps_json *tensor,
                                    struct ps_checkpoint_parameter *row, uint64_t *begin,
                                    struct ps_error *error);
 static bool read_shape(const struct ps_json *shape, uint64_t *count);
 
-enum ps_status plain_reader_read(struct shard_state *state, const struct ps_files *files,
-                                 const char *path, struct progress *progress,
-                                 struct ps_error *error)
+/* The parameters are sealed at the end: sorted, and refused when a name is there twice, which JSON
+ * allows and a server does not. */
+enum ps_status tensor_reader_read(struct shard_state *state, const struct toolbox *box,
+                                  const char *path, struct ps_error *error)
 {
-    struct plain_input input = {.files = files, .path = path};
+    const struct ps_files *files = box->files;
+    struct tensor_input input = {.files = files, .progress = box->progress, .path = path};
     PS_TRY(files->open(files->self, path, PS_FILE_READ, &input.file, error));
-    enum ps_status status = read_file(state, &input, progress, error);
-    progress_end(progress);
+    enum ps_status status = read_file(state, &input, error);
+    progress_end(box->progress);
     files->close(files->self, input.file);
     return status == PS_OK ? shard_state_seal(state, error) : status;
 }
 
-static enum ps_status read_file(struct shard_state *state, struct plain_input *input,
-                                struct progress *progress, struct ps_error *error)
+/* The first eight bytes are the header's length, little-endian. The bound on it is that of our own
+ * headers: no real model has more names than that, and a random file has a random length here. */
+static enum ps_status read_file(struct shard_state *state, struct tensor_input *input,
+                                struct ps_error *error)
 {
     const struct ps_files *files = input->files;
     uint8_t first[PS_HEADER_LENGTH_BYTES] = {0};
@@ -62,13 +68,15 @@ static enum ps_status read_file(struct shard_state *state, struct plain_input *i
     input->data = sizeof first + length;
     struct ps_json *header = NULL;
     PS_TRY(read_header(input, state->memory, (size_t)length, &header, error));
-    progress_begin(progress, input->path, input->bytes);
-    enum ps_status status = read_tensors(state, input, header, progress, error);
+    progress_begin(input->progress, input->path, input->bytes);
+    enum ps_status status = read_tensors(state, input, header, error);
     ps_json_destroy(header);
     return status;
 }
 
-static enum ps_status read_header(const struct plain_input *input,
+/* JSON that is not an object is refused as a damaged file, whatever the parser thinks of it; only a
+ * refusal of memory keeps its own status, because there the file is not to blame. */
+static enum ps_status read_header(const struct tensor_input *input,
                                   const struct ps_allocator *memory, size_t size,
                                   struct ps_json **header, struct ps_error *error)
 {
@@ -95,9 +103,10 @@ static enum ps_status read_header(const struct plain_input *input,
     return status;
 }
 
-static enum ps_status read_tensors(struct shard_state *state, const struct plain_input *input,
-                                   const struct ps_json *header, struct progress *progress,
-                                   struct ps_error *error)
+/* A checkpoint of ours is a safetensors file, too. Importing one would lose optimizer state and
+ * versions without a word, so it is refused by its mark in the metadata. */
+static enum ps_status read_tensors(struct shard_state *state, const struct tensor_input *input,
+                                   const struct ps_json *header, struct ps_error *error)
 {
     size_t count = 0;
     const struct ps_json *metadata = ps_json_member(header, METADATA);
@@ -112,35 +121,34 @@ static enum ps_status read_tensors(struct shard_state *state, const struct plain
         if (strcmp(ps_json_key(at), METADATA) == 0)
             continue;
         PS_TRY(read_tensor(state, input, at, error));
-        progress_add(progress, state->parameters[state->count - 1].values.size);
+        progress_add(input->progress, state->parameters[state->count - 1].values.size);
     }
     return PS_OK;
 }
 
-static enum ps_status read_tensor(struct shard_state *state, const struct plain_input *input,
+/* Name and place are checked before room is made: the room has exactly the size that the shape
+ * says, and the file was proved to hold so many bytes. */
+static enum ps_status read_tensor(struct shard_state *state, const struct tensor_input *input,
                                   const struct ps_json *tensor, struct ps_error *error)
 {
     struct ps_checkpoint_parameter row = {.name = ps_bytes_of_text(ps_json_key(tensor))};
     uint64_t begin = 0;
     PS_TRY(parse_tensor(input, tensor, &row, &begin, error));
-    size_t size = (size_t)row.count * ps_dtype_size(row.dtype);
-    uint8_t *bytes = shard_state_room(state, size, 1, error);
-    struct ps_bytes *piece = shard_state_room(state, 1, sizeof *piece, error);
-    row.name = shard_state_copy(state, row.name, error);
-    if (bytes == NULL || piece == NULL || row.name.data == NULL)
-        return PS_ERR_NO_MEMORY;
+    struct parameter_room room;
     size_t got = 0;
-    PS_TRY(input->files->read(input->files->self, input->file, begin, bytes, size, &got, error));
-    if (got < size)
+    PS_TRY(parameter_room_make(&room, state, &row, error));
+    PS_TRY(input->files->read(input->files->self, input->file, begin, room.bytes, room.size, &got,
+                              error));
+    if (got < room.size)
         return ps_fail(error, PS_ERR_CORRUPT, "%.150s has become shorter", input->path);
-    *piece = (struct ps_bytes){bytes, size};
-    row.values = ps_view_of(piece);
     row.id = ps_hash_fnv1a32(row.name);
-    state->parameters[state->count++] = row;
-    return PS_OK;
+    return parameter_room_add(&room, state, &row, error);
 }
 
-static enum ps_status parse_tensor(const struct plain_input *input, const struct ps_json *tensor,
+/* Three kinds of refusal: what the format forbids is damage, what a parameter cannot be (an element
+ * type of two bytes, no element at all) is unsupported, and numbers that contradict each other or
+ * the file are damage again. The division keeps the product from overflowing. */
+static enum ps_status parse_tensor(const struct tensor_input *input, const struct ps_json *tensor,
                                    struct ps_checkpoint_parameter *row, uint64_t *begin,
                                    struct ps_error *error)
 {
@@ -175,8 +183,9 @@ static enum ps_status parse_tensor(const struct plain_input *input, const struct
     return PS_OK;
 }
 
-/* The product of the dimensions; of none: 1. False when it is not a list of numbers, or
- * overflows. */
+/* The product of the dimensions; of none: 1. False when it is not a list of numbers, or overflows.
+ * Servers know no shapes: a parameter is a row of elements, so the dimensions are multiplied. A
+ * dimension of 0 makes an empty tensor, which the caller refuses. */
 static bool read_shape(const struct ps_json *shape, uint64_t *count)
 {
     if (!ps_json_is_array(shape))
