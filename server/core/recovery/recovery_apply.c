@@ -1,5 +1,7 @@
 /* Records of the journal go the way that the pushes went: the same arithmetic, the same order for
- * each parameter, and so the same bits (promise P5). */
+ * each parameter, and so the same bits (promise P5). What a push asks besides (lease,
+ * acknowledgement, room in the queue) was asked when it came; what it leaves besides (its session)
+ * is left again, so that a repeat which comes after the crash is still recognised. */
 #include "server/core/recovery/recovery_apply.h"
 
 #include "base/assert.h"
@@ -14,6 +16,8 @@ static enum ps_status check_version(struct ps_parameter *parameter, uint64_t ver
 static enum ps_status remember(struct ps_service *service, const struct ps_record *record,
                                struct ps_error *reason);
 
+/* The cut is held shared as by a push, so that records of different parameters are applied by
+ * several threads at once, and each parameter's lock orders those of one. */
 enum ps_status ps_recovery_apply(struct ps_service *service, const struct ps_record *record,
                                  struct ps_error *error)
 {
@@ -34,7 +38,10 @@ enum ps_status ps_recovery_apply(struct ps_service *service, const struct ps_rec
                    record->position, reason.text);
 }
 
-/* Nobody is served yet, so what is looked at between the locks stays as it is. */
+/* Nobody is served yet, so what is looked at between the locks stays as it is. A state that was put
+ * together of parts may have some parameters at later versions than others. A record that a
+ * parameter has seen already, or that belongs to a parameter which is not there, is skipped; the
+ * position counts it all the same, since positions are the journal's and not the state's. */
 enum ps_status ps_recovery_apply_missing(struct ps_service *service, const struct ps_record *record,
                                          struct ps_error *error)
 {
@@ -50,6 +57,9 @@ enum ps_status ps_recovery_apply_missing(struct ps_service *service, const struc
     return is_missing ? ps_recovery_apply(service, record, error) : PS_OK;
 }
 
+/* The same questions that a push is asked, in the same words, since the answer goes into one text
+ * with the position: which record does not fit is the first thing that whoever looks at the damage
+ * needs. */
 static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_record *record,
                                     struct ps_error *reason)
 {
@@ -63,6 +73,8 @@ static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_
                                      record->content.size, reason));
     PS_TRY(check_version(parameter, record->version, reason));
     uint64_t version = 0;
+    /* No place in the journal (NULL): the record has one, and the queue counts it when it was
+     * applied. */
     const struct ps_gradient gradient = {.content = record->content, .encoding = record->encoding};
     PS_TRY(ps_parameter_push(parameter, gradient, NULL, &version, reason));
     PS_ASSERT(version == record->version);
@@ -73,6 +85,7 @@ static enum ps_status replay_in_cut(struct ps_service *service, const struct ps_
 static enum ps_status check_version(struct ps_parameter *parameter, uint64_t version,
                                     struct ps_error *reason)
 {
+    PS_ASSERT(parameter->spec != NULL);
     ps_mutex_lock(&parameter->lock);
     uint64_t present = parameter->version;
     ps_mutex_unlock(&parameter->lock);
@@ -83,9 +96,12 @@ static enum ps_status check_version(struct ps_parameter *parameter, uint64_t ver
                    (const char *)parameter->spec->name.data, present, version);
 }
 
+/* A record without a client id was a push that nobody can repeat. The time is that of the replay:
+ * no client is forgotten for its silence while the server was down. */
 static enum ps_status remember(struct ps_service *service, const struct ps_record *record,
                                struct ps_error *reason)
 {
+    PS_ASSERT(record->version > 0);
     if (record->client_id.size == 0)
         return PS_OK;
     const struct ps_request_id request = {.present = true,
@@ -98,6 +114,9 @@ static enum ps_status remember(struct ps_service *service, const struct ps_recor
                                 ps_service_unix_us(service), answer, reason);
 }
 
+/* The queue is told that there is a base to recover from, of generation 0, the present: from here
+ * on what is written is durable. Then the phase opens the shard, and parked calls are asked again.
+ * */
 void ps_recovery_finish(struct ps_service *service, uint64_t position)
 {
     ps_rwlock_write(&service->cut);
@@ -105,6 +124,7 @@ void ps_recovery_finish(struct ps_service *service, uint64_t position)
     ps_journal_queue_look(&service->queue, &state);
     PS_ASSERT(ps_service_phase(service) == PS_PHASE_RECOVERING);
     PS_ASSERT(state.position == position);
+    PS_ASSERT(state.written == position && !state.failed);
     ps_journal_queue_saved(&service->queue, 0, 0);
     atomic_store(&service->phase, PS_PHASE_READY);
     ps_service_count_table(service);

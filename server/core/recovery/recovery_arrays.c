@@ -44,16 +44,22 @@ static enum ps_status load_to_device(struct ps_parameter *parameter, const struc
 static void note_failure(struct arrays *arrays, const struct ps_error *failure);
 static enum ps_status check_arrays(const struct arrays *arrays, struct ps_error *error);
 
+/* State arrays are numbered from 0, and the values are -1, as in the file. */
 static struct ps_blocks *array_of(const struct ps_parameter *parameter, int32_t state)
 {
+    PS_ASSERT(state < (int32_t)ps_parameter_state_count(parameter));
     return state < 0 ? parameter->values : parameter->states[state];
 }
 
+/* The list of all parts is made first, so that threads take work by one atomic count and none of
+ * them is left with one array that is most of the shard. A failure lets the others finish the part
+ * that they are at, and no more: after damage nothing that is read will be used. */
 enum ps_status ps_recovery_fill_arrays(struct ps_checkpoint_reader *reader,
                                        struct ps_parameter *const *parameters,
                                        const struct ps_crew *crew,
                                        const struct ps_allocator *memory, struct ps_error *error)
 {
+    PS_ASSERT(reader != NULL && memory != NULL);
     struct arrays arrays = {.reader = reader, .parameters = parameters, .memory = memory};
     size_t parameter_count = ps_checkpoint_parameter_count(reader);
     for (size_t i = 0; i < parameter_count; i++)
@@ -69,6 +75,8 @@ enum ps_status ps_recovery_fill_arrays(struct ps_checkpoint_reader *reader,
     else
         work(&arrays);
     ps_mutex_fini(&arrays.lock);
+    /* Every thread has ended by now, so that `failure` and the checksums of the parts are read
+     * without the lock. */
     enum ps_status status = PS_OK;
     if (atomic_load(&arrays.failed))
         status = ps_fail(error, arrays.failure.status, "%s", arrays.failure.text);
@@ -80,11 +88,14 @@ enum ps_status ps_recovery_fill_arrays(struct ps_checkpoint_reader *reader,
 
 static size_t part_count_of(const struct ps_parameter *parameter)
 {
+    PS_ASSERT(parameter != NULL);
     const size_t part_bytes = (size_t)PART_BLOCKS * PS_BLOCK_BYTES;
     size_t of_one_array = (ps_parameter_spec_bytes(parameter->spec) + part_bytes - 1) / part_bytes;
     return of_one_array * (1 + ps_parameter_state_count(parameter));
 }
 
+/* In the order of the file, so that whoever reads alone reads forward, and check_arrays can join
+ * the checksums of one array by walking the list. */
 static void list_parts(struct arrays *arrays, size_t parameter_count)
 {
     const uint64_t part_bytes = (uint64_t)PART_BLOCKS * PS_BLOCK_BYTES;
@@ -92,6 +103,7 @@ static void list_parts(struct arrays *arrays, size_t parameter_count)
     for (size_t i = 0; i < parameter_count; i++) {
         const struct ps_parameter *parameter = arrays->parameters[i];
         uint64_t size = ps_parameter_spec_bytes(parameter->spec);
+        /* Values first, then the states, as checkpoint-format.md has them. */
         for (int32_t state = -1; state < (int32_t)ps_parameter_state_count(parameter); state++) {
             for (uint64_t offset = 0; offset < size; offset += part_bytes) {
                 uint64_t rest = size - offset;
@@ -105,11 +117,14 @@ static void list_parts(struct arrays *arrays, size_t parameter_count)
     PS_ASSERT(part == arrays->parts + arrays->part_count);
 }
 
+/* Runs in each thread of the crew until no part is left or one has failed. */
 static void work(void *argument)
 {
+    PS_ASSERT(argument != NULL);
     struct arrays *arrays = argument;
     while (!atomic_load(&arrays->failed)) {
         struct ps_error reason = {0};
+        /* Beyond the end the count goes on rising, once for each thread: that ends them all. */
         size_t taken = atomic_fetch_add(&arrays->next, 1);
         if (taken >= arrays->part_count)
             return;
@@ -118,10 +133,13 @@ static void work(void *argument)
     }
 }
 
+/* The bytes go straight to the blocks where they stay. Nobody else has the parameter yet, so no
+ * lock is taken and every block is written in place. */
 static enum ps_status read_part(const struct arrays *arrays, struct part *part,
                                 struct ps_error *error)
 {
     struct ps_parameter *parameter = arrays->parameters[part->parameter];
+    /* The device has its own memory and its own way in. */
     if (ps_parameter_on_device(parameter))
         return read_to_device(arrays, part, parameter, error);
     struct ps_blocks *blocks = array_of(parameter, part->state);
@@ -132,6 +150,9 @@ static enum ps_status read_part(const struct arrays *arrays, struct part *part,
         pieces[count] = (struct ps_checkpoint_piece){
             .data = ps_blocks_write(blocks, first + count, parameter->version),
             .size = blocks->pieces[first + count].size};
+    PS_ASSERT(part->offset % PS_BLOCK_BYTES == 0 && count > 0);
+    /* Blocks are opened for writing at the parameter's version: that is when a delta takes them to
+     * have been written. */
     PS_TRY(ps_checkpoint_read_part(arrays->reader, part->parameter, part->state, part->offset,
                                    pieces, count, &part->crc32c, error));
     /* What the system kept of the file becomes the memory of the next part: that was touched
@@ -141,12 +162,14 @@ static enum ps_status read_part(const struct arrays *arrays, struct part *part,
     return PS_OK;
 }
 
-/* By way of memory of the host that is as large as the part. */
+/* By way of memory of the host that is as large as the part. A thread needs one part's worth of the
+ * host's memory at a time, whatever the array's size. */
 static enum ps_status read_to_device(const struct arrays *arrays, struct part *part,
                                      struct ps_parameter *parameter, struct ps_error *error)
 {
     const struct ps_checkpoint_piece piece = {.data = ps_plain(arrays->memory, (size_t)part->bytes),
                                               .size = (size_t)part->bytes};
+    PS_ASSERT(part->bytes > 0 && part->bytes <= (uint64_t)PART_BLOCKS * PS_BLOCK_BYTES);
     if (piece.data == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to read a part of %zu bytes",
                        piece.size);
@@ -158,10 +181,12 @@ static enum ps_status read_to_device(const struct arrays *arrays, struct part *p
     return status;
 }
 
-/* Parts of one parameter go one after another. */
+/* Parts of one parameter go one after another. The parameter's lock is what a device's calls for
+ * one parameter are ordered by. */
 static enum ps_status load_to_device(struct ps_parameter *parameter, const struct part *part,
                                      const void *content, struct ps_error *error)
 {
+    PS_ASSERT(ps_parameter_on_device(parameter));
     const struct ps_bytes bytes = {content, (size_t)part->bytes};
     uint32_t array = (uint32_t)(part->state + 1);
     ps_mutex_lock(&parameter->lock);
@@ -171,8 +196,11 @@ static enum ps_status load_to_device(struct ps_parameter *parameter, const struc
     return status;
 }
 
+/* Of several failures the first is told: the others may be its consequences, such as a disk that is
+ * gone. */
 static void note_failure(struct arrays *arrays, const struct ps_error *failure)
 {
+    PS_ASSERT(failure->status != PS_OK);
     ps_mutex_lock(&arrays->lock);
     if (!atomic_load(&arrays->failed))
         arrays->failure = *failure;
@@ -180,14 +208,19 @@ static void note_failure(struct arrays *arrays, const struct ps_error *failure)
     ps_mutex_unlock(&arrays->lock);
 }
 
+/* CRC-32C of a whole is computed from those of its parts and their lengths, so that the bytes are
+ * read once and by many threads, and what is compared is still the one checksum that the file has
+ * for an array. */
 static enum ps_status check_arrays(const struct arrays *arrays, struct ps_error *error)
 {
+    PS_ASSERT(!atomic_load(&arrays->failed));
     uint32_t crc32c = 0;
     for (size_t i = 0; i < arrays->part_count; i++) {
         const struct part *part = &arrays->parts[i];
         if (part->offset == 0)
             crc32c = 0;
         crc32c = ps_checksum_crc32c_join(crc32c, part->crc32c, part->bytes);
+        /* A part at offset 0 begins the next array. */
         bool is_last = i + 1 == arrays->part_count || arrays->parts[i + 1].offset == 0;
         if (is_last)
             PS_TRY(ps_checkpoint_check_array(arrays->reader, part->parameter, part->state, crc32c,

@@ -38,7 +38,12 @@ enum ps_status ps_recovery_search_init(struct ps_recovery_search *search,
      * meanwhile, and whatever is recovered here will not be served. */
     PS_TRY(ps_journal_segments_init(&search->segments, recovery->files, recovery->folder,
                                     recovery->service->epoch, recovery->memory, error));
+    /* Segments of void epochs are left out (journal_chain.h): a server that had lost the shard
+     * already began them, and no state has their pushes. Their files would overtake checkpoints
+     * that are good. */
     PS_TRY(ps_journal_chain_keep(&search->segments, recovery->files, recovery->folder, 0, error));
+    /* One more list beside the catalog: names are changed only at the end, and by then it has to be
+     * known why. */
     search->fates =
         ps_zeroed_array(recovery->memory, search->catalog.count, sizeof search->fates[0]);
     if (search->fates == NULL)
@@ -71,6 +76,8 @@ static void read_pointer(struct ps_recovery_search *search)
         ps_recovery_search_note_damage(search, "the pointer in etcd", &reason);
         return;
     }
+    /* What an operator has given up (psckpt publish) counts as known, so that it is told as lost.
+     * */
     search->known = search->published.reached;
     search->pointer_is_open = true;
     for (size_t i = 0; i < search->catalog.count; i++)
@@ -82,12 +89,14 @@ bool ps_recovery_search_next(struct ps_recovery_search *search,
                              struct ps_recovery_candidate *candidate)
 {
     PS_ASSERT(search->next <= search->catalog.count);
+    /* The merge of two sorted lists, of which one has at most one element. */
     const struct ps_catalog_entry *entry = NULL;
     if (search->next < search->catalog.count)
         entry = &search->catalog.entries[search->next];
     *candidate = (struct ps_recovery_candidate){.fate = NULL};
     if (search->pointer_is_open && (entry == NULL || pointer_comes_before(search, entry))) {
         search->pointer_is_open = false;
+        /* With checksum and length, which only the pointer knows. */
         candidate->place = search->published;
         candidate->name = candidate->place.path;
         return true;
@@ -143,6 +152,7 @@ bool ps_recovery_search_is_overtaken(const struct ps_recovery_search *search,
 bool ps_recovery_search_misses(const struct ps_recovery_search *search,
                                const struct ps_checkpoint_place *place)
 {
+    PS_ASSERT(place->uuid[0] != '\0');
     return is_published(search, place->uuid) && !was_put_aside(search, place);
 }
 
@@ -154,6 +164,8 @@ static bool was_put_aside(const struct ps_recovery_search *search,
     const struct ps_files *files = search->recovery->files;
     char path[sizeof place->path + sizeof DAMAGED];
     struct ps_file file;
+    /* Opened rather than looked for: the interface of files has no other question, and a name that
+     * cannot be opened is no proof of anything. */
     (void)snprintf(path, sizeof path, "%s" DAMAGED, place->path);
     if (files->open(files->self, path, PS_FILE_READ, &file, NULL) != PS_OK)
         return false;
@@ -170,6 +182,7 @@ void ps_recovery_search_note_damage(struct ps_recovery_search *search, const cha
     size_t used = strlen(search->damaged);
     PS_ASSERT(used < sizeof search->damaged);
     PS_ASSERT((used > 0) == (search->damaged_count > 0));
+    /* A list that ends in a full stop has had its "...". */
     bool listed = search->damaged_count == 0 || search->damaged[used - 1] != '.';
     size_t room = sizeof search->damaged - used;
     if (listed && strlen(name) + 2 + sizeof more <= room)
@@ -185,10 +198,12 @@ void ps_recovery_search_note_damage(struct ps_recovery_search *search, const cha
  * else: this one goes on. */
 void ps_recovery_search_put_aside(const struct ps_recovery_search *search)
 {
+    PS_ASSERT(search->fates != NULL || search->catalog.count == 0);
     static const char *const endings[] = {
         [PS_FATE_NONE] = "", [PS_FATE_DAMAGED] = DAMAGED, [PS_FATE_FORMER] = ".stale"};
     const struct ps_recovery *recovery = search->recovery;
     for (size_t i = 0; i < search->catalog.count; i++) {
+        /* It was not tried, or it was the one that is served now. */
         if (search->fates[i] == PS_FATE_NONE)
             continue;
         char from[1280];
@@ -197,6 +212,8 @@ void ps_recovery_search_put_aside(const struct ps_recovery_search *search)
         snprintf(from, sizeof from, "%.1024s/%s", recovery->folder,
                  search->catalog.entries[i].name);
         snprintf(to, sizeof to, "%s%s", from, endings[search->fates[i]]);
+        /* Not synced: when the rename is lost with the power, the file is found and tried again.
+         * */
         enum ps_status status = recovery->files->rename(recovery->files->self, from, to, &reason);
         if (status != PS_OK && status != PS_ERR_NOT_FOUND)
             PS_LOG(recovery->log, PS_LOG_WARN, "loader", "unusable checkpoint stays in its place",

@@ -1,6 +1,9 @@
-/* Record by record from the journal into the sink. */
+/* Record by record from the journal into the sink. This file looks at order and ownership (no gap,
+ * no record of a former owner behind a checkpoint of a later one); whether a record fits the state
+ * is the business of whoever applies it (recovery_apply.c). */
 #include "server/core/recovery/recovery_replay.h"
 
+#include "base/assert.h"
 #include "server/core/recovery/recovery_apply.h"
 #include "server/core/requests/service_state.h"
 
@@ -30,9 +33,12 @@ bool ps_recovery_is_former(uint64_t epoch, uint64_t other)
 #endif
 }
 
+/* A segment begins at the first position that its owner wrote. A checkpoint of an older epoch
+ * beyond that has pushes which the later owner never saw. */
 bool ps_recovery_is_superseded(const struct ps_journal_segments *segments, uint64_t epoch,
                                uint64_t position)
 {
+    PS_ASSERT(segments != NULL);
     for (size_t i = 0; i < segments->count; i++) {
         const struct ps_journal_segment *segment = &segments->entries[i];
         if (ps_recovery_is_former(epoch, segment->epoch) && segment->first <= position)
@@ -43,16 +49,21 @@ bool ps_recovery_is_superseded(const struct ps_journal_segments *segments, uint6
 
 bool ps_recovery_has_journal(const struct ps_journal_segments *segments, uint64_t epoch)
 {
+    PS_ASSERT(segments != NULL);
     for (size_t i = 0; i < segments->count; i++)
         if (segments->entries[i].epoch == epoch)
             return true;
     return false;
 }
 
+/* The sink is finished whatever happened, so that no record is being applied any more when the
+ * caller takes the state away. A failure of the sink counts before one of reading: the reader may
+ * only have stopped because the sink refused. */
 enum ps_status ps_recovery_replay(const struct ps_recovery *recovery,
                                   const struct ps_journal_segments *segments,
                                   struct ps_recovered *recovered, struct ps_error *error)
 {
+    /* Tools and tests give no sink. */
     const struct ps_replay_sink here = {apply_here, finish_here, recovery->service};
     const struct ps_replay_sink *sink = recovery->sink != NULL ? recovery->sink : &here;
     const struct ps_clock *clock = recovery->service->clock;
@@ -64,6 +75,8 @@ enum ps_status ps_recovery_replay(const struct ps_recovery *recovery,
     recovered->replayed_count = 0;
     recovered->cut_bytes = 0;
 
+    /* Filled in before anything can fail: the caller asks how far it came also after a failure. */
+    PS_ASSERT(sink->put != NULL && sink->finish != NULL);
     PS_TRY(open_reader(recovery, recovered->position, &reader, error));
     ps_journal_reader_expect(reader, &recovery->noted, recovered->place.epoch);
     enum ps_status status = put_all(sink, segments, reader, recovered, error);
@@ -71,15 +84,20 @@ enum ps_status ps_recovery_replay(const struct ps_recovery *recovery,
     recovered->durable = durable_in(reader, recovered);
     recovered->given_up_count = ps_journal_reader_given_up(reader);
     ps_journal_reader_close(reader);
+    PS_ASSERT(recovered->durable <= recovered->position);
     recovered->replay_ms = ps_now_ms(clock) - start_ms;
+    /* A lack of memory or a file that cannot be read stays what it is: those may be tried again. */
     if (finished != PS_OK && (status == PS_OK || status == PS_ERR_CORRUPT))
         status = ps_fail(error, finished, "%s", unfinished.text);
     return status;
 }
 
+/* A folder that is gone between listing and opening is an error of the disk and not an empty
+ * journal. */
 static enum ps_status open_reader(const struct ps_recovery *recovery, uint64_t position,
                                   struct ps_journal_reader **reader, struct ps_error *error)
 {
+    PS_ASSERT(recovery->files != NULL && recovery->folder != NULL);
     enum ps_status status =
         ps_journal_reader_open(recovery->files, recovery->folder, position,
                                recovery->service->epoch, recovery->memory, reader, error);
@@ -87,11 +105,15 @@ static enum ps_status open_reader(const struct ps_recovery *recovery, uint64_t p
     return status == PS_ERR_NOT_FOUND ? PS_ERR_IO : status;
 }
 
+/* The row belongs to the sink once put has taken it, so position and epoch are read before. A gap
+ * is damage also when the reader did not see one: between the segments of two owners nobody but
+ * this comparison looks. */
 static enum ps_status put_all(const struct ps_replay_sink *sink,
                               const struct ps_journal_segments *segments,
                               struct ps_journal_reader *reader, struct ps_recovered *recovered,
                               struct ps_error *error)
 {
+    PS_ASSERT(recovered->position == recovered->place.position);
     for (;;) {
         struct ps_journal_row row = {0};
         struct ps_error reason = {0};
@@ -100,8 +122,12 @@ static enum ps_status put_all(const struct ps_replay_sink *sink,
             return PS_OK;
         if (status != PS_OK)
             return ps_fail(error, status, "%s", reason.text);
+        /* Both are read now: `put` may take the row away. */
         uint64_t position = row.record.position;
         uint64_t epoch = row.record.epoch;
+        /* A checkpoint of a later epoch has begun behind what that owner had: the rest of its
+         * journal was written by a server that had lost the shard, and nobody was told that it is
+         * durable. */
         if (ps_recovery_is_former(epoch, recovered->place.epoch)) {
             ps_journal_row_release(&row);
             return end_at_former(segments, recovered, error);
@@ -116,27 +142,33 @@ static enum ps_status put_all(const struct ps_replay_sink *sink,
             ps_journal_row_release(&row);
             return status;
         }
+        /* Only what the sink has taken counts. */
         recovered->position = position;
         recovered->epoch = epoch;
         recovered->replayed_count++;
     }
 }
 
-/* A checkpoint is made when its journal is durable. */
+/* A checkpoint is made when its journal is durable. Records that were read but are not known to be
+ * synced are left out, so that the next epoch's journal repeats them: they may be in the page cache
+ * only, and gone after a power loss. */
 static uint64_t durable_in(const struct ps_journal_reader *reader,
                            const struct ps_recovered *recovered)
 {
     uint64_t durable = ps_journal_reader_durable(reader);
+    /* The checkpoint itself is on the disk, whatever is left of the journal before it. */
     if (durable < recovered->place.position)
         return recovered->place.position;
     return durable < recovered->position ? durable : recovered->position;
 }
 
 /* The checkpoint's epoch ran without a journal, and a former owner wrote on into its own. That is
- * the end, unless an owner since then began behind what we have. */
+ * the end, unless an owner since then began behind what we have. No second owner's records can be
+ * between: the reader gives them in the order of owners. */
 static enum ps_status end_at_former(const struct ps_journal_segments *segments,
                                     const struct ps_recovered *recovered, struct ps_error *error)
 {
+    PS_ASSERT(recovered->position >= recovered->place.position);
     for (size_t i = 0; i < segments->count; i++) {
         const struct ps_journal_segment *segment = &segments->entries[i];
         if (segment->epoch >= recovered->place.epoch && segment->first > recovered->position + 1)
@@ -148,8 +180,10 @@ static enum ps_status end_at_former(const struct ps_journal_segments *segments,
     return PS_OK;
 }
 
+/* Without a sink of the caller: in this thread, one after another. */
 static enum ps_status apply_here(void *self, struct ps_journal_row *row, struct ps_error *error)
 {
+    PS_ASSERT(row->record.position > 0);
     PS_TRY(ps_recovery_apply(self, &row->record, error));
     ps_journal_row_release(row);
     return PS_OK;

@@ -83,6 +83,8 @@ static enum ps_status try_all(struct ps_recovery_search *search, struct ps_recov
     enum outcome outcome = OUTCOME_NEXT;
     while (outcome == OUTCOME_NEXT && ps_recovery_search_next(search, &candidate))
         outcome = try_candidate(search, &candidate, recovered);
+    /* Every candidate leaves the service as empty as it found it, but for the one that was taken.
+     * */
     if (outcome == OUTCOME_LOADED)
         return PS_OK;
     if (outcome == OUTCOME_STOP)
@@ -94,12 +96,16 @@ static enum outcome try_candidate(struct ps_recovery_search *search,
                                   const struct ps_recovery_candidate *candidate,
                                   struct ps_recovered *recovered)
 {
+    PS_ASSERT(search->stop.status == PS_OK && candidate->name != NULL);
     struct ps_error reason = {0};
     recovered->place = candidate->place;
     bool is_elsewhere = candidate->fate == NULL;
+    /* Before the file is read: what this refuses is not damage, and must not be passed over. */
     if (is_elsewhere && see_that_no_journal_is_there(search, &search->stop) != PS_OK)
         return OUTCOME_STOP;
+    /* A warning and not an error: this is what a takeover looks like to the next recovery. */
     if (ps_recovery_search_is_overtaken(search, &candidate->place)) {
+        /* A file of another folder is not ours to rename. */
         if (!is_elsewhere)
             *candidate->fate = PS_FATE_FORMER;
         PS_LOG(search->recovery->log, PS_LOG_WARN, "loader",
@@ -107,6 +113,8 @@ static enum outcome try_candidate(struct ps_recovery_search *search,
                PS_FIELD_TEXT("name", candidate->name));
         return OUTCOME_NEXT;
     }
+    /* The expensive part: every byte of the shard is read here. The cheap questions have been asked
+     * by now. */
     enum ps_status status = load_checkpoint(search->recovery, recovered, &reason);
     if (status == PS_OK)
         return try_journal(search, candidate->name, recovered);
@@ -121,11 +129,13 @@ static enum ps_status see_that_no_journal_is_there(struct ps_recovery_search *se
     const struct ps_recovery *recovery = search->recovery;
     char folder[sizeof search->published.path];
     struct ps_file file;
+    /* The path is the one that the publishing server saw, perhaps on another machine. */
     if (recovery->files->open(recovery->files->self, search->published.path, PS_FILE_READ, &file,
                               NULL) != PS_OK)
         return PS_OK; /* nothing to follow */
     recovery->files->close(recovery->files->self, file);
     (void)snprintf(folder, sizeof folder, "%s", search->published.path);
+    /* The folder of the file is where its journal would be. */
     char *slash = strrchr(folder, '/');
     if (slash == NULL)
         return PS_OK;
@@ -153,15 +163,23 @@ static enum outcome pass_over(struct ps_recovery_search *search,
 {
     const struct ps_checkpoint_place *place = &candidate->place;
     PS_ASSERT(status != PS_OK);
+    /* Memory, a limit, a file of another number of shards: no older checkpoint would do better. */
     if (!is_damage(status)) {
+        /* The first reason, as it was said: the caller decides by its status whether to try again.
+         * */
         (void)ps_fail(&search->stop, status, "%s", reason->text);
         return OUTCOME_STOP;
     }
     if (candidate->fate != NULL)
         *candidate->fate = PS_FATE_DAMAGED;
+    /* Damaged and absent are told apart: a damaged file is known by its bytes, and the one before
+     * with the journal is as good; an absent one may mean that the whole folder is the wrong one.
+     * */
     search->pointer_is_absent |=
         status == PS_ERR_NOT_FOUND && ps_recovery_search_misses(search, place);
     ps_recovery_search_note_damage(search, candidate->name, reason);
+    /* The two bounds are told apart to the end: below `needed` nothing is served, below `known` it
+     * is, and the difference is counted as lost. */
     if (ps_recovery_kept_journal(&search->segments, place))
         search->needed = most(search->needed, place->position);
     search->known = most(search->known, place->position);
@@ -185,6 +203,8 @@ static enum ps_status load_checkpoint(const struct ps_recovery *recovery,
         place->unix_ns = facts->unix_ns;
     }
     ps_checkpoint_close(reader);
+    /* Also after a failure: reading a damaged file to its end is most of the time of such a
+     * recovery. */
     recovered->load_ms = ps_now_ms(recovery->service->clock) - start_ms;
     return status;
 }
@@ -196,11 +216,13 @@ static enum ps_status load_checkpoint(const struct ps_recovery *recovery,
 static enum outcome try_journal(struct ps_recovery_search *search, const char *name,
                                 struct ps_recovered *recovered)
 {
+    PS_ASSERT(ps_service_phase(search->recovery->service) == PS_PHASE_RECOVERING);
     struct ps_error reason = {0};
     enum ps_status status =
         ps_recovery_replay(search->recovery, &search->segments, recovered, &reason);
     if (status == PS_OK && !is_loss(search, recovered) && recovered->position >= search->needed)
         return OUTCOME_LOADED;
+    /* is_loss has said why. */
     if (status == PS_OK && search->stop.status != PS_OK) {
         ps_service_give_up_recovery(search->recovery->service);
         return OUTCOME_STOP;
@@ -216,6 +238,7 @@ static enum outcome try_journal(struct ps_recovery_search *search, const char *n
         (void)ps_fail(&search->stop, status, "%s", reason.text);
         return OUTCOME_STOP;
     }
+    /* An older candidate has to lead at least to where this one led. */
     search->needed = most(search->needed, recovered->position);
     note_journal(search, name, &reason);
     return OUTCOME_NEXT;
@@ -226,6 +249,7 @@ static enum outcome try_journal(struct ps_recovery_search *search, const char *n
 static bool is_loss(struct ps_recovery_search *search, const struct ps_recovered *recovered)
 {
     const struct ps_checkpoint_place *published = &search->published;
+    /* Asked first: without any journal there is nothing that could bridge. */
     if (ps_recovery_journal_is_gone(&search->segments, published)) {
         search->cause = PS_RECOVERY_JOURNAL_GONE;
         (void)ps_fail(&search->stop, PS_ERR_CORRUPT,
@@ -234,8 +258,11 @@ static bool is_loss(struct ps_recovery_search *search, const struct ps_recovered
                       published->position);
         return true;
     }
+    /* What the pointer names was read, so whatever is missing would have shown by its position. */
     if (!search->pointer_is_absent)
         return false;
+    /* Only the journal of the very epoch proves that what is here goes on to what the absent file
+     * had. */
     bool bridges = ps_recovery_may_bridge(&search->segments, published);
     if (bridges && recovered->position >= published->position)
         return false;
@@ -260,7 +287,10 @@ static bool is_loss(struct ps_recovery_search *search, const struct ps_recovered
  * new; everything else is a loss, and is told with the cause that an operator can do most about. */
 static enum ps_status find_nothing(struct ps_recovery_search *search, struct ps_error *error)
 {
+    PS_ASSERT(search->stop.status == PS_OK);
     search->cause = search->pointer_is_absent ? PS_RECOVERY_ABSENT : PS_RECOVERY_JOURNAL;
+    /* A checkpoint was whole, but its journal was not: that says more than the other candidates'
+     * damage. */
     if (search->journal.status != PS_OK)
         return ps_fail(error, search->journal.status, "%s", search->journal.text);
     search->cause = PS_RECOVERY_ELSEWHERE;
@@ -309,6 +339,7 @@ static enum ps_status see_that_nothing_was_noted(const struct ps_recovery_search
 static void note_journal(struct ps_recovery_search *search, const char *name,
                          const struct ps_error *reason)
 {
+    PS_ASSERT(name != NULL && reason->text[0] != '\0');
     if (search->journal.status == PS_OK) {
         search->journal = *reason;
         search->journal.status = PS_ERR_CORRUPT;
@@ -325,6 +356,7 @@ static void accept(struct ps_recovery_search *search, struct ps_recovered *recov
     PS_ASSERT(recovered->position >= recovered->place.position);
     PS_ASSERT(recovered->durable <= recovered->position);
     recovered->damaged_count = search->damaged_count;
+    /* Notes that an operator has given up speak of pushes behind the end of the journal. */
     search->known = most(search->known, recovered->position + recovered->given_up_count);
     if (search->known > recovered->position)
         recovered->missing_count = search->known - recovered->position;
@@ -337,6 +369,9 @@ static void accept(struct ps_recovery_search *search, struct ps_recovered *recov
 
 static void log_recovered(const struct ps_recovery *recovery, const struct ps_recovered *recovered)
 {
+    /* Two lines, since the two halves take their time for different reasons: the size of the state,
+     * and the number of pushes since the checkpoint. An operator who wants a shorter recovery looks
+     * here first. */
     PS_LOG(recovery->log, PS_LOG_INFO, "loader", "checkpoint loaded",
            PS_FIELD_TEXT("path", recovered->place.path),
            PS_FIELD_UINT("position", recovered->place.position),

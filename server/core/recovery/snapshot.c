@@ -1,6 +1,9 @@
-/* One instant across all parameters. The cut is held alone only while references are counted up:
- * no byte of a parameter is copied, and pushes go on as soon as that is done. What a device needs
- * memory for is reserved before, while pushes go on. */
+/* One instant across all parameters. The cut is held alone only while references are counted up: no
+ * byte of a parameter is copied, and pushes go on as soon as that is done. What a device needs
+ * memory for is reserved before, while pushes go on. So a snapshot of a hundred gigabytes stops
+ * pushes for microseconds, and costs memory only for blocks that are written while the file is
+ * being made (copy on write, as Redis has it from fork, but counted by us and in blocks of our
+ * size). */
 #include "server/core/recovery/snapshot.h"
 
 #include "base/assert.h"
@@ -44,9 +47,14 @@ static void let_go_of_device(struct ps_parameter_version *version, uint32_t arra
 static void make_uuid(struct ps_random *random, uint64_t unix_ns, char uuid[37]);
 static int compare_names(const void *a, const void *b);
 
+/* Two locks in turn: shared, to reserve what may fail and take long; alone, for the instant. In
+ * between the shard may be lost or the table change, which the second half sees and refuses. The
+ * source of blocks is told how much is about to be held before the instant, since every push behind
+ * it will ask for fresh blocks. */
 enum ps_status ps_snapshot_take(struct ps_service *service, struct ps_snapshot *snapshot,
                                 struct ps_error *error)
 {
+    PS_ASSERT(service != NULL && snapshot != NULL);
     *snapshot = (struct ps_snapshot){0};
     struct holding *holding = NULL;
     ps_rwlock_read(&service->cut);
@@ -54,18 +62,22 @@ enum ps_status ps_snapshot_take(struct ps_service *service, struct ps_snapshot *
     ps_rwlock_unlock(&service->cut);
     if (status != PS_OK)
         return status;
+    PS_ASSERT(holding != NULL && holding->count == 0);
     if (service->block_source != NULL && service->block_source->expect_copies != NULL)
         service->block_source->expect_copies(service->block_source->self, holding->bytes);
     ps_rwlock_write(&service->cut);
+    /* All pushes wait from here to the unlock. */
     status = take_instant(service, holding, snapshot, error);
     ps_rwlock_unlock(&service->cut);
     if (status != PS_OK) {
+        /* The reservations of devices, too. */
         release_holding(holding);
         *snapshot = (struct ps_snapshot){0};
         return status;
     }
 
     /* Sorted, so that equal states give equal files. */
+    /* qsort may not be given NULL. */
     if (holding->count > 0)
         qsort(holding->versions, holding->count, sizeof holding->versions[0], compare_names);
     for (size_t i = 0; i < holding->count; i++)
@@ -82,6 +94,7 @@ enum ps_status ps_snapshot_take(struct ps_service *service, struct ps_snapshot *
 static enum ps_status reserve(struct ps_service *service, struct holding **out,
                               struct ps_error *error)
 {
+    /* Stays what it is until the lock is let go. */
     size_t capacity = service->table.count;
     PS_TRY(check_ready(service, error));
     struct holding *holding = create_holding(service->memory, capacity);
@@ -98,6 +111,7 @@ static enum ps_status reserve(struct ps_service *service, struct holding **out,
     return PS_OK;
 }
 
+/* Also asked under the cut: a shard that is RECOVERING has half of its journal. */
 static enum ps_status check_ready(const struct ps_service *service, struct ps_error *error)
 {
     if (ps_service_phase(service) == PS_PHASE_READY)
@@ -105,15 +119,21 @@ static enum ps_status check_ready(const struct ps_service *service, struct ps_er
     return ps_fail(error, PS_ERR_NOT_READY, "pserver not fully initialized");
 }
 
+/* Of the shard's state in this process: a reset in between shows by it, also one that was followed
+ * by another claim of the same shard. */
 static uint64_t generation_of(struct ps_service *service)
 {
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
+    PS_ASSERT(state.generation > 0);
     return state.generation;
 }
 
+/* Counted for the table as it is now; while READY it does not change. */
 static struct holding *create_holding(const struct ps_allocator *memory, size_t capacity)
 {
+    PS_ASSERT(memory != NULL);
+    /* One allocation with the versions behind it, and one for the rows that the writer sees. */
     struct holding *holding =
         ps_zeroed(memory, sizeof *holding + capacity * sizeof(struct ps_parameter_version));
     if (holding == NULL)
@@ -128,7 +148,8 @@ static struct holding *create_holding(const struct ps_allocator *memory, size_t 
     return holding;
 }
 
-/* For each parameter in the order of the table. */
+/* For each parameter in the order of the table. A reservation that is not used is given back with
+ * the holding. */
 static enum ps_status reserve_all(struct ps_service *service, struct holding *holding,
                                   struct ps_error *error)
 {
@@ -137,12 +158,17 @@ static enum ps_status reserve_all(struct ps_service *service, struct holding *ho
          entry != NULL; entry = ps_parameter_table_next(entry)) {
         struct ps_parameter *parameter = ps_parameter_entry_parameter(entry);
         PS_TRY(ps_parameter_hold_reserve(parameter, version++, error));
+        PS_ASSERT(version <= holding->versions + holding->capacity);
         if (!ps_parameter_on_device(parameter))
             holding->bytes += ps_parameter_host_bytes(parameter);
     }
     return PS_OK;
 }
 
+/* The order within the instant does not matter, since nobody pushes. Sessions, parameters and the
+ * position are of one moment: a request that is remembered is in the values, and one that is in the
+ * values is remembered, or a repeat after recovery would be applied twice (P2) or be refused for
+ * nothing. */
 static enum ps_status take_instant(struct ps_service *service, struct holding *holding,
                                    struct ps_snapshot *snapshot, struct ps_error *error)
 {
@@ -150,6 +176,7 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
     if (generation_of(service) != holding->generation)
         return ps_fail(error, PS_ERR_NOT_READY, "the shard was lost meanwhile");
     PS_ASSERT(service->table.count == holding->capacity);
+    /* What can fail comes first: parameters that are held have to be let go again. */
     PS_TRY(encode_sessions(service, holding, error));
     for (struct ps_parameter_entry *entry = ps_parameter_table_first(&service->table);
          entry != NULL; entry = ps_parameter_table_next(entry)) {
@@ -160,6 +187,7 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
     PS_ASSERT(holding->count == holding->capacity);
 
     struct ps_journal_state state;
+    /* What is written to the journal from here on is behind this snapshot. */
     ps_journal_queue_mark(&service->queue);
     ps_journal_queue_look(&service->queue, &state);
     snapshot->facts = (struct ps_checkpoint_facts){
@@ -171,7 +199,9 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
         .sessions = {holding->session_bytes, holding->session_size},
         .job = service->job,
     };
+    PS_ASSERT(service->index < service->shard_count && service->epoch > 0);
     make_uuid(service->random, snapshot->facts.unix_ns, snapshot->facts.uuid);
+    /* Whoever has asked for a checkpoint until now is covered by this one. */
     snapshot->ticket = ps_tickets_newest(&service->tickets);
     return PS_OK;
 }
@@ -181,12 +211,16 @@ static enum ps_status take_instant(struct ps_service *service, struct holding *h
 static enum ps_status encode_sessions(struct ps_service *service, struct holding *holding,
                                       struct ps_error *error)
 {
+    PS_ASSERT(holding->session_bytes == NULL);
     return ps_sessions_encode(&service->sessions, holding->memory, &holding->session_bytes,
                               &holding->session_size, error);
 }
 
+/* What lives on a device is read through a source, piece by piece, when the writer comes to it;
+ * what lives on the host is a view of the blocks that are held. */
 static void describe(struct holding *holding, size_t i)
 {
+    PS_ASSERT(i < holding->count);
     struct ps_parameter_version *version = &holding->versions[i];
     const struct ps_parameter_spec *spec = version->spec;
     struct ps_checkpoint_parameter *row = &holding->parameters[i];
@@ -212,6 +246,7 @@ static void describe(struct holding *holding, size_t i)
 static enum ps_status read_snapshot(void *self, uint32_t array, uint64_t offset, void *to,
                                     size_t size, struct ps_error *error)
 {
+    PS_ASSERT(((const struct ps_parameter_version *)self)->snapshot != NULL);
     const struct ps_parameter_version *version = self;
     return version->store->plugin->snapshot_read(version->snapshot, array, offset, to, size, error);
 }
@@ -226,11 +261,15 @@ static void let_go(void *self, size_t parameter, uint32_t array, uint64_t bytes)
         let_go_of_device(version, array, bytes);
         return;
     }
+    PS_ASSERT(array <= ps_rule_states(version->spec->settings.rule));
     struct ps_blocks **blocks = array == 0 ? &version->values : &version->states[array - 1];
+    PS_ASSERT(*blocks != NULL && bytes <= (*blocks)->size);
+    /* Only whole blocks go; the writer tells of more with its next piece. */
     if (bytes < (*blocks)->size) {
         ps_blocks_let_go(*blocks, bytes);
         return;
     }
+    /* The whole array is on the disk. */
     ps_blocks_release(*blocks);
     *blocks = NULL;
 }
@@ -238,6 +277,8 @@ static void let_go(void *self, size_t parameter, uint32_t array, uint64_t bytes)
 /* The copy is one piece: it goes when the last of it is written. */
 static void let_go_of_device(struct ps_parameter_version *version, uint32_t array, uint64_t bytes)
 {
+    PS_ASSERT(version->store != NULL);
+    /* The writer reads the values first and the states behind them. */
     bool is_last = array == ps_rule_states(version->spec->settings.rule);
     if (!is_last || bytes < ps_parameter_spec_bytes(version->spec))
         return;
@@ -246,9 +287,11 @@ static void let_go_of_device(struct ps_parameter_version *version, uint32_t arra
 }
 
 /* Version 7, variant 1: the milliseconds stand first, so that also names of the same position sort
- * by age. */
+ * by age. RFC 9562, section 5.7. In a simulation the bits come from its seed, so that the same seed
+ * gives the same names. */
 static void make_uuid(struct ps_random *random, uint64_t unix_ns, char uuid[37])
 {
+    PS_ASSERT(uuid != NULL);
     uint64_t bits[2];
     if (random != NULL) {
         bits[0] = ps_random_next(random);
@@ -256,6 +299,7 @@ static void make_uuid(struct ps_random *random, uint64_t unix_ns, char uuid[37])
     } else {
         ps_random_system(bits, sizeof bits);
     }
+    /* 48 bits of time, the version, 12 random bits; then the variant and 62 random bits. */
     uint64_t high = unix_ns / 1000000 << 16 | UINT64_C(0x7000) | (bits[0] & 0xfff);
     uint64_t low = bits[1] >> 2 | UINT64_C(1) << 63;
     snprintf(uuid, 37, "%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64,
@@ -263,22 +307,29 @@ static void make_uuid(struct ps_random *random, uint64_t unix_ns, char uuid[37])
              low & UINT64_C(0xffffffffffff));
 }
 
+/* By bytes, as the checkpoint's header has them. */
 static int compare_names(const void *a, const void *b)
 {
+    PS_ASSERT(a != NULL && b != NULL);
     const struct ps_parameter_version *left = a;
     const struct ps_parameter_version *right = b;
     return ps_bytes_compare(left->spec->name, right->spec->name);
 }
 
+/* Releases what the watcher has not been told of yet, so also after a write that failed half-way.
+ * */
 void ps_snapshot_release(struct ps_snapshot *snapshot)
 {
+    PS_ASSERT(snapshot->held != NULL || snapshot->parameter_count == 0);
     if (snapshot->held != NULL)
         release_holding(snapshot->held);
     *snapshot = (struct ps_snapshot){0};
 }
 
+/* All versions up to the capacity: those that are not held may have a reservation. */
 static void release_holding(struct holding *holding)
 {
+    PS_ASSERT(holding->count <= holding->capacity);
     for (size_t i = 0; i < holding->capacity; i++)
         ps_parameter_version_release(&holding->versions[i]);
     ps_release(holding->memory, holding->session_bytes);

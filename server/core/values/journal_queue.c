@@ -254,7 +254,7 @@ void ps_journal_queue_begin(struct ps_journal_queue *queue, uint64_t position)
     ps_mutex_lock(&queue->lock);
     PS_ASSERT(queue->waiting == NULL);
     PS_ASSERT(queue->position == 0);
-    PS_ASSERT(queue->count == 0 && !queue->failed);
+    PS_ASSERT(!queue->failed && !queue->has_base);
     queue->position = position;
     queue->written = position;
     queue->journaled = position;
