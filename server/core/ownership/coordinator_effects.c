@@ -1,5 +1,7 @@
 /* Carries out single actions of the coordinator: questions to the store, calls of the service and
- * of the hooks, and the lines that people read about them. */
+ * of the hooks, and the lines that people read about them. Each log line is written once for a
+ * state of affairs and not once for an attempt: a store that is down for an hour gives two lines.
+ * */
 #include "server/core/ownership/coordinator_effects.h"
 
 #include "base/assert.h"
@@ -7,6 +9,10 @@
 #define COMPONENT "coordinator"
 
 static void ask(struct ps_coordinator_driver *driver, const struct ps_action *action);
+static enum ps_status question(struct ps_coordinator_driver *driver, const struct ps_action *action,
+                               struct ps_event *answer, struct ps_error *error);
+static enum ps_status ask_claim(struct ps_coordinator_driver *driver, uint64_t until_ms,
+                                struct ps_claim *claim, struct ps_error *error);
 static void doubt_after_jump(struct ps_coordinator_driver *driver, int64_t offset_ms,
                              struct ps_error *error);
 static enum ps_status ask_shard_count(struct ps_coordinator_driver *driver, uint64_t until_ms,
@@ -16,9 +22,12 @@ static enum ps_status ask_forget(struct ps_coordinator_driver *driver, uint64_t 
 static enum ps_status ask_watch(struct ps_coordinator_driver *driver, uint64_t until_ms,
                                 struct ps_error *error);
 
+/* Hooks start something and return; a question waits for its answer, and is the only thing here
+ * that does. */
 void ps_coordinator_effects_run(struct ps_coordinator_driver *driver,
                                 const struct ps_action *action)
 {
+    PS_ASSERT(action->type != PS_ACTION_NONE && action->type < PS_ACTION_COUNT);
     const struct ps_coordinator *coordinator = &driver->coordinator;
     switch (action->type) {
     case PS_ACTION_LOAD:
@@ -28,10 +37,13 @@ void ps_coordinator_effects_run(struct ps_coordinator_driver *driver,
         driver->hooks.save(driver->hooks.self, &driver->claim, action->publish);
         return;
     case PS_ACTION_DRAIN:
+        /* New calls are refused from here on; those in flight may still end well. */
         ps_service_drain(driver->service);
         driver->hooks.drain(driver->hooks.self, action->until_ms);
         return;
     case PS_ACTION_OWN:
+        /* A copy: the coordinator forgets its claim when it is lost, and hooks that began before go
+         * on under it. */
         driver->claim = coordinator->claim;
         ps_service_own(driver->service, driver->claim.index, coordinator->shard_count,
                        driver->claim.epoch, driver->address);
@@ -53,65 +65,28 @@ void ps_coordinator_effects_run(struct ps_coordinator_driver *driver,
     }
 }
 
-/* Puts one question; the answer is fed at the next turn. */
+/* Puts one question; the answer is fed at the next turn. Its times are from before the question:
+ * the store may have counted from any moment since, and the earliest is the safe one. */
 static void ask(struct ps_coordinator_driver *driver, const struct ps_action *action)
 {
-    const struct ps_coordinator *coordinator = &driver->coordinator;
-    struct ps_registry *registry = driver->registry;
+    static const enum ps_event_type answers[PS_ACTION_COUNT] = {
+        [PS_ACTION_LEARN] = PS_EVENT_LEARNED,    [PS_ACTION_GRANT] = PS_EVENT_GRANTED,
+        [PS_ACTION_CLAIM] = PS_EVENT_CLAIMED,    [PS_ACTION_WATCH] = PS_EVENT_WATCHED,
+        [PS_ACTION_KEEP] = PS_EVENT_KEPT,        [PS_ACTION_FORGET] = PS_EVENT_FORGOTTEN,
+        [PS_ACTION_LISTEN] = PS_EVENT_LISTENING, [PS_ACTION_PUBLISH] = PS_EVENT_PUBLISHED,
+        [PS_ACTION_REVOKE] = PS_EVENT_REVOKED,
+    };
     struct ps_error error = {0};
-    uint64_t until_ms = action->until_ms;
     struct ps_event *answer = &driver->answer;
 
     PS_ASSERT(!driver->answered);
-    *answer = (struct ps_event){.started_ms = ps_now_ms(driver->clock)};
+    PS_ASSERT(answers[action->type] != PS_EVENT_TICK);
+    *answer =
+        (struct ps_event){.type = answers[action->type], .started_ms = ps_now_ms(driver->clock)};
+    /* Before the question, as the time is. */
     int64_t offset_ms = ps_clock_offset_ms(driver->clock);
-    switch (action->type) {
-    case PS_ACTION_LEARN:
-        answer->type = PS_EVENT_LEARNED;
-        answer->status = ask_shard_count(driver, until_ms, &answer->shard_count, &error);
-        break;
-    case PS_ACTION_GRANT:
-        answer->type = PS_EVENT_GRANTED;
-        answer->status = ps_kv_lease_grant(registry->kv, coordinator->options.ttl_ms, until_ms,
-                                           &answer->lease, &error);
-        break;
-    case PS_ACTION_CLAIM:
-        answer->type = PS_EVENT_CLAIMED;
-        answer->status =
-            ps_registry_claim(registry, coordinator->shard_count, coordinator->options.index_wish,
-                              coordinator->lease, until_ms, &answer->claim, &error);
-        if (answer->status == PS_ERR_BUSY)
-            driver->spare_reason = error;
-        break;
-    case PS_ACTION_WATCH:
-        answer->type = PS_EVENT_WATCHED;
-        answer->status = ask_watch(driver, until_ms, &error);
-        break;
-    case PS_ACTION_KEEP:
-        answer->type = PS_EVENT_KEPT;
-        answer->status = coordinator->claim.epoch != 0
-                             ? ps_registry_keep(registry, &coordinator->claim, until_ms, &error)
-                             : ps_kv_lease_keep(registry->kv, coordinator->lease, until_ms, &error);
-        break;
-    case PS_ACTION_FORGET:
-        answer->type = PS_EVENT_FORGOTTEN;
-        answer->status = ask_forget(driver, until_ms, &error);
-        break;
-    case PS_ACTION_LISTEN:
-        answer->type = PS_EVENT_LISTENING;
-        answer->status = driver->hooks.listen(driver->hooks.self, &error);
-        break;
-    case PS_ACTION_PUBLISH:
-        answer->type = PS_EVENT_PUBLISHED;
-        answer->status = ps_registry_publish_address(registry, &driver->claim, driver->address,
-                                                     until_ms, &error);
-        break;
-    default:
-        PS_ASSERT(action->type == PS_ACTION_REVOKE);
-        answer->type = PS_EVENT_REVOKED;
-        answer->status = ps_kv_lease_revoke(registry->kv, coordinator->lease, until_ms, &error);
-        break;
-    }
+    answer->status = question(driver, action, answer, &error);
+    /* Only a keepalive proves something. */
     if (action->type == PS_ACTION_KEEP)
         doubt_after_jump(driver, offset_ms, &error);
     error.status = answer->status;
@@ -119,12 +94,67 @@ static void ask(struct ps_coordinator_driver *driver, const struct ps_action *ac
     driver->answered = true;
 }
 
+/* The call itself. What it brings besides its status goes into the answer. */
+static enum ps_status question(struct ps_coordinator_driver *driver, const struct ps_action *action,
+                               struct ps_event *answer, struct ps_error *error)
+{
+    PS_ASSERT(action->until_ms > 0);
+    const struct ps_coordinator *coordinator = &driver->coordinator;
+    struct ps_registry *registry = driver->registry;
+    uint64_t until_ms = action->until_ms;
+    switch (action->type) {
+    case PS_ACTION_LEARN:
+        return ask_shard_count(driver, until_ms, &answer->shard_count, error);
+    case PS_ACTION_GRANT:
+        return ps_kv_lease_grant(registry->kv, coordinator->options.ttl_ms, until_ms,
+                                 &answer->lease, error);
+    case PS_ACTION_CLAIM:
+        return ask_claim(driver, until_ms, &answer->claim, error);
+    case PS_ACTION_WATCH:
+        return ask_watch(driver, until_ms, error);
+    case PS_ACTION_KEEP:
+        /* With a claim its key is compared as well: a lease may live on while somebody has deleted
+         * the key by hand, and then another server may have claimed the shard. */
+        if (coordinator->claim.epoch != 0)
+            return ps_registry_keep(registry, &coordinator->claim, until_ms, error);
+        return ps_kv_lease_keep(registry->kv, coordinator->lease, until_ms, error);
+    case PS_ACTION_FORGET:
+        return ask_forget(driver, until_ms, error);
+    /* The port is bound here for the first time: a server that cannot answer must not be published.
+     * */
+    case PS_ACTION_LISTEN:
+        return driver->hooks.listen(driver->hooks.self, error);
+    case PS_ACTION_PUBLISH:
+        return ps_registry_publish_address(registry, &driver->claim, driver->address, until_ms,
+                                           error);
+    default:
+        PS_ASSERT(action->type == PS_ACTION_REVOKE);
+        return ps_kv_lease_revoke(registry->kv, coordinator->lease, until_ms, error);
+    }
+}
+
+/* Why no index was free is kept: a spare says it in the log when it begins to wait. */
+static enum ps_status ask_claim(struct ps_coordinator_driver *driver, uint64_t until_ms,
+                                struct ps_claim *claim, struct ps_error *error)
+{
+    const struct ps_coordinator *coordinator = &driver->coordinator;
+    PS_ASSERT(coordinator->lease.id != 0);
+    enum ps_status status = ps_registry_claim(driver->registry, coordinator->shard_count,
+                                              coordinator->options.index_wish, coordinator->lease,
+                                              until_ms, claim, error);
+    if (status == PS_ERR_BUSY)
+        driver->spare_reason = *error;
+    return status;
+}
+
 /* While the question was out the machine may have been paused for longer than the lease lasts, and
  * its own clock would not have counted that: then the answer proves nothing, and it is asked again.
- */
+ * / The wall clock goes on while a machine is suspended, and the other one may not; so a jump of
+ * the one against the other is the sign. It is never used as a time. */
 static void doubt_after_jump(struct ps_coordinator_driver *driver, int64_t offset_ms,
                              struct ps_error *error)
 {
+    PS_ASSERT(driver->answer.type == PS_EVENT_KEPT);
     struct ps_event *answer = &driver->answer;
     int64_t jump_ms = ps_clock_offset_ms(driver->clock) - offset_ms;
     if (answer->status == PS_OK && jump_ms > PS_CLOCK_JUMP_MS)
@@ -136,9 +166,14 @@ static void doubt_after_jump(struct ps_coordinator_driver *driver, int64_t offse
 
 static void note_shard_count(struct ps_coordinator_driver *driver, uint32_t shard_count);
 
+/* A server that was told how many shards there are writes that down if nobody has; one that was not
+ * told waits until somebody has. */
 static enum ps_status ask_shard_count(struct ps_coordinator_driver *driver, uint64_t until_ms,
                                       uint32_t *shard_count, struct ps_error *error)
 {
+    PS_ASSERT(shard_count != NULL);
+    /* An index that does not exist is a mistake in how the server was started, and no waiting cures
+     * that. */
     uint32_t index_wish = driver->coordinator.options.index_wish;
     if (driver->shard_count_wish == 0)
         PS_TRY(ps_registry_read_desired(driver->registry, until_ms, shard_count, error));
@@ -154,13 +189,17 @@ static enum ps_status ask_shard_count(struct ps_coordinator_driver *driver, uint
 }
 
 /* The job's number stands: parameters are placed by it. Whoever asked for another one believes to
- * have changed it. One is the wish of those who asked for none. */
+ * have changed it. One is the wish of those who asked for none. Logged, because a cluster that was
+ * started with another number goes on looking healthy. */
 static void note_shard_count(struct ps_coordinator_driver *driver, uint32_t shard_count)
 {
+    PS_ASSERT(shard_count > 0);
     uint32_t wish = driver->shard_count_wish;
+    /* Once in the run of a process. */
     if (driver->count_noted || wish == 0 || wish == shard_count)
         return;
     driver->count_noted = true;
+    /* Both numbers, since one of them is a mistake and only a person knows which. */
     const struct ps_field asked = PS_FIELD_UINT("num_pservers", wish);
     const struct ps_field has = PS_FIELD_UINT("job_has", shard_count);
     if (wish == 1)
@@ -173,10 +212,13 @@ static void note_shard_count(struct ps_coordinator_driver *driver, uint32_t shar
                asked, has);
 }
 
-/* A server that saves nothing has looked for no checkpoint either. */
+/* A server that saves nothing has looked for no checkpoint either. Without a data directory a
+ * checkpoint that the store names cannot be loaded, and beginning empty would throw it away: the
+ * store refuses, and this says what to do. */
 static enum ps_status ask_forget(struct ps_coordinator_driver *driver, uint64_t until_ms,
                                  struct ps_error *error)
 {
+    PS_ASSERT(driver->claim.epoch != 0);
     enum ps_status status =
         ps_registry_forget_done(driver->registry, &driver->claim, until_ms, error);
     if (status == PS_ERR_CONFLICT && !driver->coordinator.options.saves)
@@ -187,19 +229,24 @@ static enum ps_status ask_forget(struct ps_coordinator_driver *driver, uint64_t 
     return status;
 }
 
-/* Reads first and watches from there on, so that no change falls between the two. */
+/* Reads first and watches from there on, so that no change falls between the two. A free index that
+ * is seen while the watch is opened counts as a change. */
 static enum ps_status ask_watch(struct ps_coordinator_driver *driver, uint64_t until_ms,
                                 struct ps_error *error)
 {
+    PS_ASSERT(driver->registry != NULL);
     struct ps_members members = {0};
+    /* Only an index that this server may have counts as free. */
     uint32_t wish = driver->coordinator.options.index_wish;
     enum ps_status status =
         ps_registry_read_members(driver->registry, driver->memory, until_ms, &members, error);
     if (status == PS_OK)
+        /* From the revision behind the one that was read: nothing between the two is missed. */
         status = ps_registry_watch_members(driver->registry, members.revision + 1, until_ms, error);
     for (uint32_t i = 0; status == PS_OK && i < members.shard_count; i++)
         if (members.rows[i].epoch == 0 && (wish == PS_INDEX_ANY || wish == i))
             driver->members_changed = true;
+    /* Also after a failure: what was read until then. */
     ps_members_release(&members);
     return status;
 }
@@ -220,20 +267,27 @@ static const char *const doing_what[PS_ACTION_COUNT] = {
     [PS_ACTION_SAVE] = "save a checkpoint",
 };
 
-/* A spare that finds no free index, a shard without a checkpoint, a save of nothing. */
+/* A spare that finds no free index, a shard without a checkpoint, a save of nothing. These three
+ * are answers, and not failures. */
 static bool is_no_trouble(enum ps_action_type type, enum ps_status status)
 {
+    PS_ASSERT(type < PS_ACTION_COUNT);
     return status == PS_OK || (type == PS_ACTION_CLAIM && status == PS_ERR_BUSY) ||
            (type == PS_ACTION_LOAD && status == PS_ERR_NOT_FOUND) ||
            (type == PS_ACTION_SAVE && status == PS_ERR_NOT_READY);
 }
 
+/* By action and status: when a store that was unreachable begins to refuse the credentials, that is
+ * another line. */
 void ps_coordinator_effects_note(struct ps_coordinator_driver *driver, enum ps_action_type type,
                                  const struct ps_error *error)
 {
+    PS_ASSERT(type < PS_ACTION_COUNT && doing_what[type] != NULL);
     enum ps_status before = driver->trouble[type];
+    /* The status is compared and not the words, which may name times and numbers. */
     enum ps_status now = is_no_trouble(type, error->status) ? PS_OK : error->status;
 
+    /* Also when nothing is logged. */
     driver->trouble[type] = now;
     if (now == before)
         return;
@@ -242,19 +296,24 @@ void ps_coordinator_effects_note(struct ps_coordinator_driver *driver, enum ps_a
                PS_FIELD_TEXT("doing", doing_what[type]));
         return;
     }
+    /* Should this be what the run ends with, these are the words. */
     driver->last_error = *error;
     PS_LOG(driver->log, PS_LOG_WARN, COMPONENT, "cannot go on",
            PS_FIELD_TEXT("doing", doing_what[type]), PS_FIELD_ERROR(error));
 }
 
+/* Only what means something to people: the states between are in the status call. */
 void ps_coordinator_effects_note_state(struct ps_coordinator_driver *driver,
                                        enum ps_coordinator_state before)
 {
     const struct ps_coordinator *coordinator = &driver->coordinator;
     const struct ps_log *log = driver->log;
+    /* A claim that was lost keeps its index until the next one: the line about the loss names it.
+     * */
     struct ps_field index = PS_FIELD_UINT("index", coordinator->claim.index);
     struct ps_field epoch = PS_FIELD_UINT("epoch", coordinator->claim.epoch);
 
+    /* Most events change no state. */
     if (coordinator->state == before)
         return;
     switch (coordinator->state) {
@@ -265,6 +324,7 @@ void ps_coordinator_effects_note_state(struct ps_coordinator_driver *driver,
         driver->spare_noted = true;
         return;
     case PS_COORDINATOR_LOADING:
+        /* The next time that it waits it says so again. */
         driver->spare_noted = false;
         PS_LOG(log, PS_LOG_INFO, COMPONENT, "index claimed", index, epoch);
         return;
@@ -287,9 +347,13 @@ void ps_coordinator_effects_note_state(struct ps_coordinator_driver *driver,
     }
 }
 
+/* Fencing is a fact of the clock and no change of state, so that it is looked for after each turn.
+ * */
 void ps_coordinator_effects_note_proof(struct ps_coordinator_driver *driver)
 {
     const struct ps_coordinator *coordinator = &driver->coordinator;
+    /* While draining or losing the shard nothing is promised any more, and fencing means nothing.
+     * */
     bool serving = coordinator->state == PS_COORDINATOR_SERVING;
     bool fenced = serving && !ps_coordinator_is_proved(coordinator, coordinator->now_ms);
     if (fenced && !driver->fence_noted)
@@ -300,5 +364,7 @@ void ps_coordinator_effects_note_proof(struct ps_coordinator_driver *driver)
     if (serving && !fenced && driver->fence_noted)
         PS_LOG(driver->log, PS_LOG_INFO, COMPONENT, "serving again: the lease is proved",
                PS_FIELD_UINT("index", coordinator->claim.index));
+    /* Remembered also where nothing was logged, so that the first turn of the next fence is known.
+     * */
     driver->fence_noted = fenced;
 }

@@ -1,4 +1,6 @@
-/* What is next: looks at the state and the time, and asks, starts or waits. */
+/* What is next: looks at the state and the time, and asks, starts or waits. A function of what is
+ * known and of nothing else, so that it may be called after every event: what was asked for already
+ * is not asked for twice. */
 #include "base/assert.h"
 #include "server/core/ownership/coordinator_transitions.h"
 
@@ -19,22 +21,31 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* While the shard is being given up the lease is left to run out or is revoked: keeping it would
+ * only keep others out. */
 static bool keeps_lease(const struct ps_coordinator *c)
 {
+    PS_ASSERT(c->state < PS_COORDINATOR_STATE_COUNT);
     return c->lease.id != 0 && c->state != PS_COORDINATOR_LOSING &&
            c->state != PS_COORDINATOR_RELEASING;
 }
 
-/* One question at a time; the lease comes first. */
+/* One question at a time; the lease comes first. Loops because a state may lead to the next without
+ * a question: a loaded server that is told to stop drains at once. Keeping the lease comes before
+ * everything, since all the rest is worth nothing without it. */
 void ps_coordinator_pursue(struct ps_coordinator *c, struct ps_actions *actions)
 {
+    PS_ASSERT(actions->count <= PS_ACTIONS_MAX);
     enum ps_coordinator_state before;
     do {
+        /* A state that stays has nothing more to do in this step. */
         before = c->state;
         if (c->asking != PS_ACTION_NONE || c->state == PS_COORDINATOR_ENDED)
             return;
         if (c->stopping)
             turn_to_the_end(c, actions);
+        /* One question for each pass: the answer may change everything that the next would be
+         * about. */
         if (keeps_lease(c) && c->now_ms >= c->keep_ms)
             ps_coordinator_ask(c, PS_ACTION_KEEP, actions);
         else if (c->now_ms >= c->retry_ms)
@@ -42,8 +53,12 @@ void ps_coordinator_pursue(struct ps_coordinator *c, struct ps_actions *actions)
     } while (c->state != before);
 }
 
+/* From each state the shortest way that loses nothing: a server that has no state gives its lease
+ * back; one that has drains, saves and then gives it back. A load at work is waited for, since its
+ * threads write into the service. */
 static void turn_to_the_end(struct ps_coordinator *c, struct ps_actions *actions)
 {
+    PS_ASSERT(c->stopping);
     if (c->broken && c->state != PS_COORDINATOR_RELEASING) {
         ps_coordinator_enter(c, PS_COORDINATOR_RELEASING);
         return;
@@ -72,8 +87,10 @@ static void turn_to_the_end(struct ps_coordinator *c, struct ps_actions *actions
     }
 }
 
+/* One row for each state; the states stand in the order of the header's picture. */
 static void pursue_state(struct ps_coordinator *c, struct ps_actions *actions)
 {
+    PS_ASSERT(c->asking == PS_ACTION_NONE);
     switch (c->state) {
     case PS_COORDINATOR_LEARNING:
         ps_coordinator_ask(c, PS_ACTION_LEARN, actions);
@@ -106,6 +123,8 @@ static void pursue_state(struct ps_coordinator *c, struct ps_actions *actions)
         pursue_saves(c, actions);
         return;
     case PS_COORDINATOR_DRAINING:
+        /* Calls that do not end are not waited for for ever: the drain has a deadline of its own,
+         * and this one is for a drain that does not keep it. */
         if (c->drained || c->now_ms >= ps_coordinator_later(c->drain_until_ms, DRAIN_PATIENCE_MS)) {
             c->save_failures = 0;
             c->save_retry_ms = c->now_ms;
@@ -126,16 +145,24 @@ static void pursue_state(struct ps_coordinator *c, struct ps_actions *actions)
     }
 }
 
+/* A spare claims when the watch has told of a change or a while has passed, and opens a watch when
+ * it has none. The first claim comes before the first watch: an index may be free now. */
 static void pursue_spare(struct ps_coordinator *c, struct ps_actions *actions)
 {
+    PS_ASSERT(c->claim.epoch == 0 && c->lease.id != 0);
     if (c->now_ms >= c->recheck_ms)
         ps_coordinator_enter(c, PS_COORDINATOR_CLAIMING);
     else if (!c->watching)
         ps_coordinator_ask(c, PS_ACTION_WATCH, actions);
 }
 
+/* While the lease cannot be proved one checkpoint is written without its pointer: nothing is
+ * acknowledged meanwhile, so that it has all that ever was, and the next owner finds the file in
+ * the folder, even one whose journal is damaged. When ownership is proved a checkpoint is due by
+ * the interval or because somebody waits for it. */
 static void pursue_saves(struct ps_coordinator *c, struct ps_actions *actions)
 {
+    PS_ASSERT(c->state == PS_COORDINATOR_SERVING);
     if (!c->options.saves || c->task != PS_ACTION_NONE || c->now_ms < c->save_retry_ms)
         return;
     if (!ps_coordinator_is_proved(c, c->now_ms)) {
@@ -150,8 +177,11 @@ static void pursue_saves(struct ps_coordinator *c, struct ps_actions *actions)
         c->save_due_ms = ps_coordinator_later(c->now_ms, c->options.save_interval_ms);
 }
 
+/* A server that was never begun has nothing to save; one whose lease is unproved still writes the
+ * file. */
 static void pursue_last_save(struct ps_coordinator *c, struct ps_actions *actions)
 {
+    PS_ASSERT(c->stopping);
     if (c->task != PS_ACTION_NONE)
         return;
     if (!c->options.saves || !c->begun || c->last_saved) {
@@ -166,12 +196,15 @@ static void pursue_last_save(struct ps_coordinator *c, struct ps_actions *action
  * nobody: its name carries the old epoch. */
 static void pursue_losing(struct ps_coordinator *c, struct ps_actions *actions)
 {
+    PS_ASSERT(c->proof_ms == 0);
     if (c->task != PS_ACTION_NONE)
         return;
     if (c->options.saves && c->begun && !c->fence_saved && !c->fence_saving) {
         start_save(c, false, actions);
         return;
     }
+    /* Parameters are dropped before the lease goes back: a server that claims the same shard again
+     * begins with what recovery gives, never with what it had. */
     ps_actions_add(actions, PS_ACTION_RESET, 0);
     c->begun = false;
     c->wanted = false;
@@ -180,13 +213,19 @@ static void pursue_losing(struct ps_coordinator *c, struct ps_actions *actions)
     ps_coordinator_enter(c, PS_COORDINATOR_RELEASING);
 }
 
+/* The service is told first that nothing is proved any more, and only then is the store asked to
+ * drop the lease: the other way round somebody else could own the shard while we still acknowledge.
+ * A revoke that does not get through is outwaited instead, but for a server that ends, which has no
+ * time to wait. */
 static void pursue_releasing(struct ps_coordinator *c, struct ps_actions *actions)
 {
+    PS_ASSERT(c->state == PS_COORDINATOR_RELEASING);
     if (c->claim.epoch != 0) {
         c->claim.epoch = 0;
         c->proof_ms = 0;
         ps_actions_add(actions, PS_ACTION_PROVE, 0);
     }
+    /* A server that ends tries a few times: its lease runs out by itself soon after. */
     bool patient = c->stopping ? c->failures < LAST_REVOKES_MAX : c->now_ms < c->lease_gone_ms;
     if (c->lease.id != 0 && patient)
         ps_coordinator_ask(c, PS_ACTION_REVOKE, actions);
@@ -194,6 +233,8 @@ static void pursue_releasing(struct ps_coordinator *c, struct ps_actions *action
         ps_coordinator_released(c, actions);
 }
 
+/* Whether it publishes is decided now, by the proof: a save that takes longer than the lease lasts
+ * is caught by the transaction of its pointer. */
 static void start_save(struct ps_coordinator *c, bool publish, struct ps_actions *actions)
 {
     PS_ASSERT(c->options.saves && c->begun && c->task == PS_ACTION_NONE);
@@ -202,6 +243,7 @@ static void start_save(struct ps_coordinator *c, bool publish, struct ps_actions
     c->last_saving = c->state == PS_COORDINATOR_SAVING_LAST;
     c->fence_saving = !ps_coordinator_is_proved(c, c->now_ms);
     if (publish) {
+        /* Whoever asks from now on asks for another one. */
         c->wanted = false;
         if (c->options.save_interval_ms != 0)
             c->save_due_ms = ps_coordinator_later(c->now_ms, c->options.save_interval_ms);
@@ -210,13 +252,17 @@ static void start_save(struct ps_coordinator *c, bool publish, struct ps_actions
     actions->list[actions->count - 1].publish = publish;
 }
 
-/* When time alone would change what is next. */
+/* When time alone would change what is next. The mirror of pursue: for each state the time at which
+ * pursue would do something else. A time too early costs a turn; one too late would let a lease run
+ * out, so every time that pursue compares has a line here. */
 uint64_t ps_coordinator_wake_ms(const struct ps_coordinator *c)
 {
+    PS_ASSERT(c->state < PS_COORDINATOR_STATE_COUNT);
     uint64_t wake = PS_DEADLINE_NEVER;
     if (c->asking != PS_ACTION_NONE || c->state == PS_COORDINATOR_ENDED)
         return wake;
     if (keeps_lease(c))
+        /* Whatever else is waited for. */
         wake = c->keep_ms;
     if (c->now_ms < c->retry_ms)
         return least(wake, c->retry_ms);
@@ -233,11 +279,14 @@ uint64_t ps_coordinator_wake_ms(const struct ps_coordinator *c)
     default:
         return wake;
     }
+    /* The end of the proof is a time to look at: then the checkpoint of a fenced server is due. */
     bool proved = ps_coordinator_is_proved(c, c->now_ms);
     if (proved)
         wake = least(wake, c->proof_ms);
     if (!c->options.saves || c->task != PS_ACTION_NONE)
         return wake;
+    /* A save that has failed is not tried before its pause is over, whatever else would want one.
+     * */
     if (c->now_ms < c->save_retry_ms)
         return least(wake, c->save_retry_ms);
     return proved ? least(wake, c->save_due_ms) : wake;
