@@ -70,8 +70,10 @@ enum ps_status ps_service_push_range(struct ps_service *service,
                                      struct ps_push_reply *reply, struct ps_push_wait *wait,
                                      struct ps_pull *early_values, struct ps_error *error)
 {
+    /* Tests that wait for nothing give no place for it. */
     struct ps_push_wait unused;
     struct outcome outcome = {.early_values = early_values};
+    PS_ASSERT(reply != NULL);
     uint64_t start_unix_ns = ps_unix_ns(service->clock);
     ps_rwlock_read(&service->cut);
     enum ps_status status = push_in_cut(service, request, &outcome, error);
@@ -111,6 +113,7 @@ uint64_t ps_service_push_work(struct ps_service *service, const struct ps_push_r
         return 0;
     ps_rwlock_read(&service->cut);
     const struct ps_parameter *parameter = ps_parameter_table_find(&service->table, request->name);
+    /* Read with the cut held, since the table may change as soon as it is not. */
     uint64_t total = parameter != NULL ? parameter->spec->count : 0;
     uint64_t bytes = parameter != NULL ? ps_parameter_spec_bytes(parameter->spec) : 0;
     ps_rwlock_unlock(&service->cut);
@@ -132,6 +135,7 @@ static enum ps_status push_in_cut(struct ps_service *service, const struct ps_pu
         PS_TRY(push_part(service, parameter, request, outcome, error));
     else
         PS_TRY(push_whole(service, parameter, request, outcome, error));
+    /* A staged range waits for nothing, whatever other pushes have queued on the device. */
     if (!outcome->reply.staged)
         outcome->due = ps_parameter_due(parameter);
 
@@ -157,6 +161,8 @@ enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec, e
                                          enum ps_encoding encoding, uint64_t bytes,
                                          struct ps_error *error)
 {
+    PS_ASSERT(spec->count > 0);
+    /* The type first: a length in bytes says nothing about elements of another type. */
     const char *name = (const char *)spec->name.data;
     if (dtype != ps_parameter_spec_gradient(spec))
         return ps_fail(error, PS_ERR_BAD_INPUT,
@@ -164,6 +170,7 @@ enum ps_status ps_service_check_gradient(const struct ps_parameter_spec *spec, e
                        "gradient: %d (%s, %s)",
                        name, (int)spec->dtype, (int)dtype, ps_dtype_name(spec->dtype),
                        dtype < PS_DTYPE_COUNT ? ps_dtype_name(dtype) : "no type");
+    /* What an encoding's length has to be is the encoding's to say. */
     if (encoding != PS_ENCODING_NATIVE) {
         struct ps_error reason;
         enum ps_status status =
@@ -200,6 +207,7 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
                                  const struct ps_push_request *request, struct outcome *outcome,
                                  struct ps_error *error)
 {
+    PS_ASSERT(!ps_staging_is_part(request->range, parameter->spec->count));
     PS_TRY(ps_service_check_gradient(parameter->spec, request->dtype, request->encoding,
                                      request->content.size, error));
     if (!request->request.present)
@@ -236,11 +244,15 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
                            .fingerprint = ps_fingerprint_of_push(request, (struct ps_view){0}),
                            .unix_us = ps_service_unix_us(service)};
     struct ps_added added;
+    /* Of a range only the type can be told from the whole's; its length is the staging's to
+     * check. */
     PS_TRY(ps_service_check_gradient(spec, request->dtype, PS_ENCODING_NATIVE,
                                      ps_parameter_spec_bytes(spec), error));
+    PS_ASSERT(part.range.count > 0);
     offer_early(service, parameter, &part);
     enum ps_status status =
         ps_staging_add(&service->staging, &part, ps_now_ms(service->clock), &added, error);
+    PS_ASSERT(!added.is_repeat || (added.staged == NULL && added.early_values == NULL));
     count_early(service, added.early_failed);
     if (status == PS_OK && added.is_repeat)
         outcome->reply = repeated(added.answer);
@@ -261,6 +273,7 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
 static void offer_early(struct ps_service *service, struct ps_parameter *parameter,
                         struct ps_part *part)
 {
+    PS_ASSERT(part->early == NULL && part->spec == parameter->spec);
     if (part->id->present && part->encoding != PS_ENCODING_TOP_K &&
         ps_staging_way(&service->staging, part->id, NULL) == PS_STAGING_UNKNOWN)
         part->early = ps_update_create_early(parameter);
@@ -274,6 +287,8 @@ static void give_early_values(struct ps_service *service, const struct ps_added 
         return;
     if (!outcome->reply.staged && outcome->reply.version != added->version)
         return;
+    /* Without memory, or in an encoding that does not go: the client pulls when the push is
+     * whole. */
     if (!ps_pull_made(added->early_values, added->version, range, wanted->reply.encoding, wanted))
         return;
     PS_ASSERT(wanted->reply.range.first == range.first);
@@ -291,6 +306,7 @@ static enum ps_status push_staged(struct ps_service *service, struct ps_paramete
                                   struct outcome *outcome, struct ps_error *error)
 {
     struct ps_update *early = ps_staged_early(added->staged);
+    PS_ASSERT(early == NULL || ps_update_early_spec(early) == parameter->spec);
     struct ps_push_request whole = *last;
     whole.range = (struct ps_elements){0};
     whole.content = added->content;
@@ -352,12 +368,14 @@ static enum ps_status apply(struct ps_service *service, struct ps_parameter *par
     struct ps_journal_place place;
     PS_TRY(ps_journal_place_init(&place, &service->queue, request, fingerprint, service->epoch,
                                  error));
+    /* The request's own cut is held, so the epoch of the record is that of the answer. */
     uint64_t version = 0;
     enum ps_status status = update(service, parameter, request, early, &place, &version, error);
     ps_journal_place_release(&place);
     if (status != PS_OK)
         return status;
     PS_ASSERT(version > 0 && place.position > 0);
+    /* Counted behind the update: what was refused was no push. */
     atomic_fetch_add(&service->push_count, 1);
     ps_counter_add(service->metrics.push_bytes, request->content.size);
     ps_counter_add(service->metrics.push_copied_bytes, place.copied_bytes);
@@ -374,6 +392,7 @@ static enum ps_status update(const struct ps_service *service, struct ps_paramet
                              struct ps_journal_place *place, uint64_t *version,
                              struct ps_error *error)
 {
+    PS_ASSERT(place->position == 0 && *version == 0);
     const struct ps_gradient gradient = {request->content, request->encoding, request->is_plain};
     if (early != NULL) {
         enum ps_status status = ps_update_commit(early, place, version, error);
@@ -408,12 +427,14 @@ static void count(const struct ps_service *service, const struct ps_push_request
                   const struct ps_push_reply *reply, uint64_t start_unix_ns)
 {
     const struct ps_core_metrics *metrics = &service->metrics;
+    PS_ASSERT(!reply->staged || (!reply->duplicate && reply->position == 0));
     if (reply->staged)
         return;
     if (reply->duplicate) {
         ps_counter_add(metrics->pushes_duplicate, 1);
         return;
     }
+    /* Wall time may jump: a histogram of negative times helps nobody. */
     uint64_t now = ps_unix_ns(service->clock);
     ps_counter_add(metrics->pushes, 1);
     if (!request->request.present)

@@ -23,6 +23,7 @@ static struct ps_bytes put_text(uint8_t **at, struct ps_bytes from)
 struct ps_staged *ps_staged_create(const struct ps_allocator *memory, const struct ps_part *part,
                                    uint64_t bytes)
 {
+    /* One allocation: a request in ranges that is refused for memory has taken none. */
     size_t text_size = part->id->client_id.size + part->name.size + part->config.size;
     struct ps_staged *staged = ps_zeroed(memory, sizeof *staged + text_size);
     if (staged == NULL)
@@ -101,6 +102,7 @@ enum ps_status ps_staged_check_same(const struct ps_staged *staged, const struct
     if (staged->applying)
         return ps_fail(error, PS_ERR_BUSY, "the same request is being applied; try again in %d ms",
                        PS_STAGED_RETRY_HINT_MS);
+    /* The encoding is asked behind it, with a text of its own: that mistake is easily made. */
     if (staged->method != part->method || !ps_bytes_equal(staged->name, part->name) ||
         !ps_bytes_equal(staged->config, part->config) || staged->dtype != part->dtype ||
         staged->total != part->total)
@@ -179,9 +181,11 @@ enum ps_status ps_staged_make_whole(struct ps_staged *staged, struct ps_view *co
                                     struct ps_error *error)
 {
     PS_ASSERT(staged->pieces == NULL && staged->newest != NULL && staged->working == 0);
+    /* The size is told in any case: metrics count the bytes that were pushed. */
     *content = (struct ps_view){.size = (size_t)staged->content_bytes};
     if (!staged->keeps)
         return PS_OK;
+    /* A view over the parts: putting them together copies nothing. */
     staged->pieces = ps_staged_part_join(staged->memory, staged->parts, staged->encoding, content);
     if (staged->pieces == NULL) {
         ps_staged_remove_newest(staged);
@@ -195,6 +199,7 @@ enum ps_status ps_staged_make_whole(struct ps_staged *staged, struct ps_view *co
  * there exactly while it is being applied. */
 void ps_staged_check(const struct ps_staged *staged)
 {
+    /* Counted again from the parts themselves. */
     uint64_t present = 0;
     uint64_t end = 0;
     for (const struct ps_staged_part *part = staged->parts; part != NULL; part = part->next) {

@@ -28,6 +28,7 @@ static int name_width(const struct ps_part *part)
  * part; 2^58 elements keep every number of bytes below 2^63. */
 enum ps_status ps_staged_part_check(const struct ps_part *part, struct ps_error *error)
 {
+    /* The numbers come from outside: every sum is formed only when it cannot overflow. */
     uint64_t element_size = ps_dtype_size(part->dtype);
     struct ps_elements range = part->range;
     const char *name = (const char *)part->name.data;
@@ -88,6 +89,8 @@ struct ps_staged_part *ps_staged_part_create(const struct ps_allocator *memory,
 {
     if (!keeps)
         return create_bare(memory, from->range);
+    PS_ASSERT(from->hold.keep == NULL || from->hold.drop != NULL);
+    /* Held, if the message can be: the network's buffers then live until the push is applied. */
     void *kept = from->hold.keep != NULL ? from->hold.keep(from->hold.self) : NULL;
     size_t piece_count = kept != NULL ? from->content.piece_count : 1;
     size_t copied = kept != NULL ? 0 : from->content.size;
@@ -138,6 +141,7 @@ enum ps_status ps_staged_part_place(struct ps_staged_part **first, const struct 
 {
     struct ps_elements range = part->range;
     struct ps_staged_part **link = first;
+    /* The list has no overlaps, so only the neighbours on both sides can be in the way. */
     uint64_t end = 0; /* of the range before */
     while (*link != NULL && (*link)->range.first < range.first) {
         end = (*link)->range.first + (*link)->range.count;
@@ -164,6 +168,7 @@ struct ps_bytes *ps_staged_part_join(const struct ps_allocator *memory,
                                      const struct ps_staged_part *first, enum ps_encoding encoding,
                                      struct ps_view *content)
 {
+    PS_ASSERT(first != NULL);
     size_t room = 0; /* the piece in which halves meet counts twice */
     size_t count = 0;
     uint64_t size = 0;
@@ -172,6 +177,7 @@ struct ps_bytes *ps_staged_part_join(const struct ps_allocator *memory,
     struct ps_bytes *pieces = ps_zeroed_array(memory, room, sizeof *pieces);
     if (pieces == NULL)
         return NULL;
+    /* Pieces of no length are left out by add_pieces. */
     for (int half = 0; half < 2; half++) {
         for (const struct ps_staged_part *part = first; part != NULL; part = part->next) {
             uint64_t bytes = part->content.size;

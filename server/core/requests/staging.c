@@ -54,8 +54,11 @@ void ps_staging_fini(struct ps_staging *staging)
 void ps_staging_clear(struct ps_staging *staging)
 {
     ps_mutex_lock(&staging->lock);
+    /* Parts that threads are at work on lose their request, and count no more when they are
+     * done. */
     while (staging->first != NULL)
         unlink_staged(staging, staging->first);
+    PS_ASSERT(staging->bytes == 0 && staging->count == 0);
     ps_mutex_unlock(&staging->lock);
 }
 
@@ -69,7 +72,9 @@ bool ps_staging_is_part(struct ps_elements range, uint64_t total)
 enum ps_status ps_staging_add(struct ps_staging *staging, const struct ps_part *part,
                               uint64_t now_ms, struct ps_added *added, struct ps_error *error)
 {
+    /* Ours from here on, until the request has it. */
     struct ps_update *early = part->early;
+    PS_ASSERT(early == NULL || ps_update_early_spec(early) == part->spec);
     *added = (struct ps_added){0};
     enum ps_status status = check_part(part, error);
     if (status == PS_OK) {
@@ -108,6 +113,7 @@ static enum ps_status add_locked(struct ps_staging *staging, const struct ps_par
         PS_TRY(begin(staging, part, now_ms, early, added, &found, error));
     if (added->is_repeat)
         return PS_OK;
+    PS_ASSERT(found != NULL && found->is_listed);
     found->used_ms = now_ms;
     ps_staged_keep(found);
     enum ps_status status = add_to(staging, found, part, added, &whole, error);
@@ -161,6 +167,7 @@ enum ps_status ps_staging_check_whole(struct ps_staging *staging, const struct p
  * sending the others. */
 void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum ps_status status)
 {
+    /* Retry code reads the status table, and so does this, from the other side. */
     enum ps_remedy remedy = ps_status_remedy(status);
     bool is_over = remedy == PS_REMEDY_DONE || remedy == PS_REMEDY_REJECT ||
                    (status == PS_ERR_CONFLICT && !staged->keeps);
@@ -179,6 +186,7 @@ void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum p
  * and answers what the whole push answered. */
 void ps_staging_forget(struct ps_staging *staging, const struct ps_request_id *id)
 {
+    /* Nobody has ranges, and nobody asks to be let in at this moment. */
     if (atomic_load(&staging->count) == 0)
         return;
     ps_mutex_lock(&staging->lock);
@@ -228,7 +236,9 @@ static enum ps_status make_room(struct ps_staging *staging, const struct ps_requ
         struct ps_staged *yielding = ps_staging_room_find_yielding(staging, id, bytes, now_ms);
         if (yielding == NULL)
             return status;
+        PS_ASSERT(yielding->is_listed);
         expire(staging, yielding);
+        /* Room for one may still be too little for this one. */
         status = ps_staging_room_check(staging, id, bytes, error);
     }
     return PS_OK;
@@ -266,6 +276,7 @@ static enum ps_status let_in(struct ps_staging *staging, const struct ps_part *p
     if (!may_have(staging, part, *early, bytes, now_ms) ||
         enter(staging, part, bytes, now_ms, staged, NULL) != PS_OK)
         return enter(staging, part, kept, now_ms, staged, error);
+    PS_ASSERT((*staged)->early == NULL && (*staged)->parts == NULL);
     (*staged)->early = *early;
     (*staged)->keeps = part->keeps;
     *early = NULL;
@@ -276,7 +287,9 @@ static enum ps_status let_in(struct ps_staging *staging, const struct ps_part *p
 static bool may_have(struct ps_staging *staging, const struct ps_part *part,
                      const struct ps_update *early, uint64_t bytes, uint64_t now_ms)
 {
+    PS_ASSERT(bytes >= ps_update_early_bytes(early));
     const struct ps_parameter_spec *spec = ps_update_early_spec(early);
+    /* There is one rival at most, since this is asked before each is let in. */
     struct ps_staged *rival = staging->first;
     while (rival != NULL && (rival->early == NULL || ps_update_early_spec(rival->early) != spec))
         rival = rival->next;
@@ -296,6 +309,7 @@ static enum ps_status enter(struct ps_staging *staging, const struct ps_part *pa
         ps_staged_create(staging->memory, part, ps_staging_room_reserved(staging, bytes));
     if (staged == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a request in ranges");
+    /* Young from the start: the next range of anybody looks for idle ones. */
     staged->used_ms = now_ms;
     staged->is_listed = true;
     LL_PREPEND(staging->first, staged);
@@ -313,6 +327,7 @@ static enum ps_status add_to(struct ps_staging *staging, struct ps_staged *stage
                              const struct ps_part *from, struct ps_added *added, bool *whole,
                              struct ps_error *error)
 {
+    /* Where it goes among the others; nothing for a part that is there already. */
     struct ps_staged_part **place;
     PS_TRY(ps_staged_part_place(&staged->parts, from, &place, error));
     if (place == NULL)
@@ -341,6 +356,7 @@ static void work_on(struct ps_staging *staging, struct ps_staged *staged,
     struct ps_update *early = ps_staged_early(staged);
     enum ps_status status = PS_OK;
     bool is_plain = true;
+    PS_ASSERT(!part->is_there && !staged->applying);
     staged->working++;
     ps_mutex_unlock(&staging->lock);
     if (early != NULL)
@@ -353,8 +369,11 @@ static void work_on(struct ps_staging *staging, struct ps_staged *staged,
     PS_ASSERT(staged->working > 0);
     staged->working--;
     part->is_plain = is_plain && status == PS_OK;
+    /* Of several parts that fail together one tells why, so that each attempt is counted once. */
     added->early_failed = staged->has_failed ? PS_OK : status;
     staged->has_failed = staged->has_failed || status != PS_OK;
+    /* Without the content of its parts nothing is left of a push whose early update has failed: it
+     * goes, and its client, told that all its ranges wait for others, sends them again. */
     if (staged->keeps || !staged->has_failed)
         ps_staged_count(staged, part);
     else if (staged->is_listed)

@@ -43,10 +43,12 @@ static struct ps_staged *find_outsized(const struct ps_staging *staging)
 static bool own_fits(const struct ps_staging *staging, const struct ps_request_id *id,
                      uint64_t reserved)
 {
+    /* A list of a few: summing it up is cheaper than keeping a sum for each client. */
     uint64_t own = 0;
     uint64_t max = staging->bytes_max / 2;
     for (const struct ps_staged *it = staging->first; it != NULL; it = it->next)
         own += ps_bytes_equal(it->client_id, id->client_id) ? it->bytes : 0;
+    PS_ASSERT(own <= staging->bytes);
     return own == 0 || (own <= max && reserved <= max - own);
 }
 
@@ -89,6 +91,7 @@ static struct ps_staged *find_given_up(const struct ps_staging *staging,
                                        const struct ps_request_id *id, uint64_t now_ms)
 {
     struct ps_staged *oldest = NULL;
+    /* Narrowed with each that is found, so the last one found is the oldest. */
     struct ps_request_id before = *id;
     for (struct ps_staged *it = staging->first; it != NULL; it = it->next) {
         if (!is_given_up(it, &before, now_ms))
@@ -107,6 +110,7 @@ static struct ps_staged *find_stalled(const struct ps_staging *staging,
                                       const struct ps_request_id *id, uint64_t bytes,
                                       uint64_t now_ms)
 {
+    /* For the largest kind there is one place, and only its holder is in the way. */
     struct ps_staged *outsized = is_outsized(staging, bytes) ? find_outsized(staging) : NULL;
     if (outsized != NULL)
         return ps_staging_room_is_idle(outsized, PS_STAGING_STALLED_MS, now_ms) ? outsized : NULL;
@@ -125,6 +129,7 @@ struct ps_staged *ps_staging_room_find_yielding(const struct ps_staging *staging
                                                 uint64_t now_ms)
 {
     struct ps_staged *given_up = find_given_up(staging, id, now_ms);
+    PS_ASSERT(given_up == NULL || !ps_staged_is_busy(given_up));
     return given_up != NULL ? given_up : find_stalled(staging, id, bytes, now_ms);
 }
 

@@ -125,6 +125,7 @@ enum ps_status ps_session_reserve(struct ps_sessions *sessions, struct ps_sessio
     uint32_t places = entry->client.slot_places;
     if (places == 0)
         places = SLOT_PLACES_MIN;
+    /* Ends at PS_SESSION_SLOTS at the latest. */
     while (!has_place(entry, sequence, places))
         places *= 2;
     PS_ASSERT(places <= PS_SESSION_SLOTS);

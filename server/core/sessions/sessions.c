@@ -175,6 +175,7 @@ static enum ps_status classify(const struct ps_sessions *sessions,
                                struct ps_error *error)
 {
     *repeat = NULL;
+    /* Everything is new then, and repeats are applied again: for the tests to notice. */
     if (session_lookup_is_off)
         return PS_OK;
     enum ps_status status = PS_OK;
@@ -210,6 +211,7 @@ static enum ps_status check_new_session(const struct ps_sessions *sessions,
                        " may be one that was forgotten: nobody can tell whether the request was "
                        "applied; begin a session of %" PRIu64 " or above",
                        session, sessions->floor);
+    /* Never below what suggest_session says: the floor may be ahead of a clock that went back. */
     uint64_t latest = highest(now_us + PS_SESSION_AHEAD_US, sessions->floor);
     if (entry != NULL)
         latest = highest(latest, entry->client.session + 1);
@@ -254,6 +256,7 @@ static void suggest_session(const struct ps_sessions *sessions,
     if (error == NULL)
         return;
     error->session = highest(sessions->floor, now_us);
+    /* Above the client's own, which a wrong clock may have made a high one. */
     if (entry != NULL)
         error->session = highest(error->session, entry->client.session + 1);
 }
@@ -331,6 +334,7 @@ void ps_sessions_commit(struct ps_sessions *sessions, struct ps_session_call *ca
     *ps_session_place_of(&entry->client, call->sequence) = (struct ps_session_slot){
         .sequence = call->sequence, .answer = answer, .fingerprint = call->fingerprint};
     call->is_new_client = !entry->is_remembered;
+    /* Room before the newcomer is in the list: it must not be the one that is forgotten. */
     if (call->is_new_client) {
         make_room(sessions, call->now_us);
         ps_session_enlist(sessions, entry, call->now_us);
@@ -344,6 +348,7 @@ void ps_sessions_commit(struct ps_sessions *sessions, struct ps_session_call *ca
  * the table is too large for as long as those last. */
 static void make_room(struct ps_sessions *sessions, uint64_t now_us)
 {
+    /* At most two, so that one commit never takes long with the lock held. */
     for (int i = 0; i < 2 && sessions->remembered >= sessions->clients_max; i++)
         if (!ps_session_forget_one(sessions, now_us))
             return;

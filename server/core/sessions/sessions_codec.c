@@ -40,6 +40,7 @@ struct writer {
 /* The low bytes of a little-endian number come first, so its first `size` bytes are the number. */
 static void put_number(struct writer *writer, uint64_t number, size_t size)
 {
+    /* The same bytes on a machine of either order. */
     uint64_t little = htole64(number);
     PS_ASSERT(size == 8 || number >> (8 * size) == 0);
     memcpy(writer->at, &little, size);
@@ -49,6 +50,7 @@ static void put_number(struct writer *writer, uint64_t number, size_t size)
 /* As they are; a length, where one is needed, went before. */
 static void put_bytes(struct writer *writer, const void *bytes, size_t size)
 {
+    PS_ASSERT(writer->at != NULL);
     memcpy(writer->at, bytes, size);
     writer->at += size;
 }
@@ -70,6 +72,7 @@ static size_t measure(const struct ps_sessions *sessions)
     for (const struct ps_session_client *client = ps_sessions_next(sessions, NULL); client != NULL;
          client = ps_sessions_next(sessions, client))
         size += CLIENT_BYTES + client->id_size + SLOT_BYTES * count_slots(client);
+    PS_ASSERT(size >= HEADER_BYTES);
     return size;
 }
 
@@ -95,11 +98,13 @@ static int compare_residues(const void *a, const void *b)
  * is part of the format: the bytes must not say how large a ring happened to be. */
 static void put_slots(struct writer *writer, const struct ps_session_client *client)
 {
+    /* 8 KiB of the checkpointer's stack. */
     struct ps_session_slot sorted[PS_SESSION_SLOTS];
     size_t count = 0;
     for (size_t i = 0; i < client->slot_places; i++)
         if (client->slots[i].sequence != 0)
             sorted[count++] = client->slots[i];
+    PS_ASSERT(count <= client->slot_places);
     if (count > 1 && client->slot_places < PS_SESSION_SLOTS)
         qsort(sorted, count, sizeof sorted[0], compare_residues);
     put_number(writer, count, 2);
@@ -129,6 +134,7 @@ enum ps_status ps_sessions_encode(struct ps_sessions *sessions, const struct ps_
     ps_mutex_lock(&sessions->lock);
     size_t needed = measure(sessions);
     uint8_t *made = ps_plain(memory, needed);
+    /* Without memory the measured size is still told, in the text. */
     if (made != NULL) {
         struct writer writer = {made};
         put_bytes(&writer, magic, sizeof magic);
@@ -229,6 +235,7 @@ static enum ps_status read_slots(struct reader *reader, uint64_t position,
 static enum ps_status read_client(struct reader *reader, uint64_t position, uint64_t written_us,
                                   struct ps_session_client *client, struct ps_error *error)
 {
+    PS_ASSERT(client->slots != NULL && client->slot_places == PS_SESSION_SLOTS);
     client->id_size = (size_t)take_number(reader, 1);
     if (client->id_size > PS_CLIENT_ID_BYTES_MAX || (client->id_size == 0 && !reader->is_short))
         return fail(error, "a client id that is empty or too long");
@@ -246,6 +253,7 @@ static enum ps_status read_client(struct reader *reader, uint64_t position, uint
 /* A view of the id, which lies in the client itself. */
 static struct ps_bytes id_of(const struct ps_session_client *client)
 {
+    PS_ASSERT(client->id_size <= PS_CLIENT_ID_BYTES_MAX);
     return (struct ps_bytes){client->id, client->id_size};
 }
 
@@ -281,6 +289,7 @@ static enum ps_status read_floor(struct ps_sessions *sessions, struct reader *re
                                  uint64_t written_us, struct ps_error *error)
 {
     bool is_former = reader->version == FORMER_VERSION;
+    PS_ASSERT(reader->version >= FORMER_VERSION && reader->version <= FORMAT_VERSION);
     uint64_t floor = take_number(reader, is_former ? 4 : 8);
     if (is_former && floor > FORMER_FLAG_HAS_FORGOTTEN)
         return fail(error, "an unknown flag");

@@ -29,6 +29,8 @@ static enum ps_status remember_locked(struct ps_sessions *sessions,
     if (entry == NULL) {
         if (replay_evicts && sessions->remembered >= sessions->clients_max)
             ps_session_drop(sessions, sessions->idlest);
+        /* Also above clients_max: whoever pushed last before a crash is who repeats a push after
+         * it. */
         entry = ps_session_add(sessions, request->client_id, request->session);
         if (entry == NULL)
             return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to remember another client");
@@ -42,6 +44,7 @@ static enum ps_status remember_locked(struct ps_sessions *sessions,
     PS_TRY(ps_session_reserve(sessions, entry, request->sequence, error));
     PS_ASSERT(entry->is_remembered && request->session == entry->client.session);
     struct ps_session_slot *slot = ps_session_place_of(&entry->client, request->sequence);
+    /* A record that comes late must not take the place of a newer one of its residue. */
     if (slot->sequence < request->sequence)
         *slot = *newest;
     return PS_OK;
@@ -61,6 +64,7 @@ enum ps_status ps_sessions_remember(struct ps_sessions *sessions,
     if (!is_possible)
         return ps_fail(error, PS_ERR_CORRUPT, "a client id of %zu bytes, sequence %" PRIu64,
                        id_size, request->sequence);
+    PS_ASSERT(request->present);
     const struct ps_session_slot newest = {
         .sequence = request->sequence, .answer = answer, .fingerprint = fingerprint};
     ps_mutex_lock(&sessions->lock);
@@ -98,8 +102,10 @@ enum ps_status ps_sessions_put(struct ps_sessions *sessions, const struct ps_ses
     enum ps_status status = PS_ERR_NO_MEMORY;
     ps_mutex_lock(&sessions->lock);
     PS_ASSERT(ps_session_find(sessions, id) == NULL);
+    /* At the end of the list: the order in which clients are put is the order of their silence. */
     struct ps_session_entry *entry = ps_session_add(sessions, id, client->session);
     if (entry != NULL) {
+        PS_ASSERT(client->session < UINT64_MAX);
         ps_session_enlist(sessions, entry, client->used_us);
         status = PS_OK;
     }

@@ -84,6 +84,7 @@ static void add(struct ps_device_gather *gather, const struct ps_device_push *pu
 {
     PS_ASSERT(!is_full(gather, push->gradient.size));
     struct ps_gathered *entry = &gather->entries[gather->count++];
+    /* One behind the other without gaps: a device's copy engine takes all of them as one. */
     uint8_t *place = gather->bytes + gather->used;
     ps_view_copy(push->gradient, 0, place, push->gradient.size);
     gather->used += push->gradient.size;
@@ -120,6 +121,7 @@ static enum ps_status flush_locked(struct ps_device_gather *gather, struct ps_er
         pushes[i].step = &entry->step;
         pushes[i].gradient = ps_view_of(&entry->gradient);
     }
+    /* Emptied whatever becomes of it: what a dead device has not taken is lost with the device. */
     gather->count = 0;
     gather->used = 0;
     gather->number++;

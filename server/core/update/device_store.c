@@ -27,6 +27,9 @@ enum ps_status ps_device_store_open(struct ps_device_store *store,
                                     const struct ps_device_plugin *plugin, struct ps_device *device,
                                     const struct ps_log *log, struct ps_error *error)
 {
+    /* Pinned memory is taken by the slab, since a device registers it page by page and slowly, and
+     * handed out by the block, as the heap's is. */
+    PS_ASSERT(plugin != NULL && device != NULL);
     const struct ps_slab_source source = {take_pinned, give_pinned, store};
     *store = (struct ps_device_store){.plugin = plugin, .device = device, .log = log};
     store->pinned = ps_block_pool_create_over(&source, ps_allocator_heap());
@@ -89,6 +92,7 @@ uint64_t ps_device_store_pinned_max(const struct ps_device_store *store)
 enum ps_status ps_resident_place(struct ps_device_store *store, struct ps_parameter_spec *spec,
                                  struct ps_resident *resident, struct ps_error *reason)
 {
+    PS_ASSERT(reason != NULL);
     *resident = (struct ps_resident){0};
     if (store == NULL || ps_parameter_spec_bytes(spec) < store->min_bytes)
         return PS_OK;
@@ -105,6 +109,7 @@ enum ps_status ps_resident_place(struct ps_device_store *store, struct ps_parame
         ps_resident_release(resident);
         return ps_fail(reason, PS_ERR_NO_MEMORY, "no memory for the marks of a parameter's blocks");
     }
+    /* Everything else is a reason to stay on the host. */
     if (status == PS_ERR_UNAVAILABLE)
         return status;
     PS_LOG(store->log, PS_LOG_WARN, "device", "parameter stays on the cpu",
@@ -131,6 +136,7 @@ static bool get_marks(struct ps_resident *resident, const struct ps_parameter_sp
     resident->written = ps_zeroed(spec->memory, count * (sizeof resident->written[0] + 1));
     if (resident->written == NULL)
         return false;
+    /* Bytes behind eight-byte numbers: no alignment is lost. */
     resident->stale = (bool *)&resident->written[count];
     memset(resident->stale, true, count);
     resident->block_count = count;
@@ -166,6 +172,7 @@ void ps_resident_release(struct ps_resident *resident)
     ps_release(resident->memory, resident->written);
     atomic_fetch_sub(&resident->store->copies_bytes,
                      (uint64_t)resident->block_count * PS_BLOCK_BYTES);
+    /* Behind the shadow and the marks, which the device does not know of. */
     (void)!flush(resident, NULL);
     resident->store->plugin->parameter_destroy(resident->handle);
     *resident = (struct ps_resident){0};
@@ -262,6 +269,7 @@ enum ps_status ps_resident_push(struct ps_resident *resident, struct ps_gradient
  * it. Other parameters' pushes of the same gather go along. */
 static enum ps_status flush(struct ps_resident *resident, struct ps_error *error)
 {
+    PS_ASSERT(resident->store != NULL);
     struct ps_device_due *newest = &resident->newest;
     if (newest->gather == 0)
         return PS_OK;
@@ -292,6 +300,7 @@ enum ps_status ps_resident_look(struct ps_resident *resident, struct ps_paramete
 /* Asked with each pull: a byte per block, so 4 KiB are read for a parameter of 1 GiB. */
 static bool is_stale(const struct ps_resident *resident)
 {
+    PS_ASSERT(resident->shadow != NULL);
     for (size_t i = 0; i < resident->shadow->block_count; i++)
         if (resident->stale[i])
             return true;
@@ -311,6 +320,7 @@ static enum ps_status refresh(struct ps_resident *resident, struct ps_error *err
     struct ps_blocks *to = ps_blocks_begin_update(from, resident->stale);
     if (to == NULL)
         return fail_shadow(resident->store, from->spec, error);
+    /* Opening a block for writing also drops its digest: what the old content hashed to is over. */
     for (size_t i = 0; i < to->block_count; i++)
         if (resident->stale[i])
             (void)ps_blocks_update(from, to, i, resident->written[i]);
@@ -325,6 +335,7 @@ static enum ps_status refresh(struct ps_resident *resident, struct ps_error *err
  * run stands a block that is not stale, or the end: one more is passed over. */
 static enum ps_status read_stale(struct ps_resident *resident, struct ps_error *error)
 {
+    PS_ASSERT(resident->shadow != NULL && !ps_blocks_shared(resident->shadow));
     const struct ps_device_plugin *plugin = resident->store->plugin;
     struct ps_blocks *shadow = resident->shadow;
     struct ps_device_due ready = {0};
@@ -403,6 +414,8 @@ enum ps_status ps_device_store_wait(struct ps_device_store *store, struct ps_dev
     if (due.gather == 0 && due.ticket.compute == 0 && due.ticket.copy_out == 0)
         return PS_OK;
     PS_ASSERT(store != NULL);
+    /* Gathers and tickets are numbers that rise, so "done up to here" is one number for each
+     * queue. */
     if (due.gather > atomic_load(&store->gather_done)) {
         struct ps_device_ticket ticket;
         PS_TRY(ps_device_gather_flush(&store->gather, due.gather, &ticket, error));

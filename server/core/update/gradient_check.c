@@ -92,6 +92,7 @@ static enum ps_status check_indices(const struct ps_parameter_spec *spec, struct
         if (run.count == 0)
             return PS_OK;
         PS_TRY(ps_encoding_check_indices(run.indices, run.count, spec->count, &least, error));
+        /* Behind the check: an index beyond the parameter would set a flag beyond the flags. */
         for (size_t i = 0; touched != NULL && i < run.count; i++)
             touched[run.indices[i] / block_elements] = true;
     }
@@ -151,6 +152,7 @@ void ps_gradient_scan(const struct ps_parameter_spec *spec, struct ps_gradient g
     if (!is_asked(spec, gradient))
         return;
     bool has_norm = spec->settings.clip_norm > 0;
+    PS_ASSERT(!scan->nonfinite);
     if (gradient.encoding == PS_ENCODING_TOP_K && !has_norm)
         scan_values(spec, gradient.content, scan);
     else if (has_norm || !ps_gradient_is_plainly_finite(gradient, spec->count))
@@ -182,6 +184,7 @@ bool ps_gradient_range_is_plain(const struct ps_parameter_spec *spec, struct ps_
  * no, the elements themselves are asked: they know which one it is. */
 bool ps_gradient_is_plainly_finite(struct ps_gradient gradient, uint64_t count)
 {
+    /* The scales, 4 of every 260 bytes, are read; the codes are not. */
     if (gradient.encoding == PS_ENCODING_INT8)
         return scales_are_small(gradient.content, ps_encoding_groups(count));
     if (gradient.encoding != PS_ENCODING_BFLOAT16 && gradient.encoding != PS_ENCODING_FLOAT16)
@@ -189,6 +192,8 @@ bool ps_gradient_is_plainly_finite(struct ps_gradient gradient, uint64_t count)
     struct ps_element_runs runs;
     ps_element_runs_init(&runs, gradient.content, sizeof(uint16_t));
     struct ps_element_run run = ps_element_runs_next(&runs, SIZE_MAX / 8);
+    /* The first run with something else ends it: the caller then looks at the elements
+     * themselves. */
     while (run.count > 0 && ps_encoding_run_finite(gradient.encoding, run.elements, run.count))
         run = ps_element_runs_next(&runs, SIZE_MAX / 8);
     return run.count == 0;
@@ -198,6 +203,8 @@ bool ps_gradient_is_plainly_finite(struct ps_gradient gradient, uint64_t count)
  * can be anything else. */
 static bool scales_are_small(struct ps_view content, uint64_t groups)
 {
+    /* Read a batch at a time: where the message was cut, a scale may lie on both sides. */
+    PS_ASSERT(groups > 0);
     float scales[PS_GRADIENT_PAIRS];
     PS_ASSERT(content.size >= groups * sizeof scales[0]);
     struct ps_view_cursor cursor = {.view = content};
@@ -292,6 +299,7 @@ static void scan_values(const struct ps_parameter_spec *spec, struct ps_view con
     ps_gradient_pairs_init(&pairs, content);
     struct ps_gradient_pair_run run = ps_gradient_pairs_next(&pairs, UINT64_MAX);
     for (; run.count > 0; run = ps_gradient_pairs_next(&pairs, UINT64_MAX)) {
+        /* Of double, so that a batch of either type fits and is aligned. */
         double elements[PS_GRADIENT_PAIRS]; /* as large as elements of any type */
         bool known = scan->nonfinite;
         uint64_t before = scan->count;

@@ -21,6 +21,7 @@ void ps_gradient_pairs_init(struct ps_gradient_pairs *pairs, struct ps_view cont
 /* Into aligned memory: where a message was cut, a pair may lie on both sides of the cut. */
 static void read_batch(struct ps_gradient_pairs *pairs)
 {
+    /* Both cursors go on by the same number of pairs, so they stay half a view apart. */
     size_t count = pairs->rest < PS_GRADIENT_PAIRS ? pairs->rest : PS_GRADIENT_PAIRS;
     ps_view_read(&pairs->index_cursor, pairs->indices, count * sizeof pairs->indices[0]);
     ps_view_read(&pairs->value_cursor, pairs->values, count * sizeof pairs->values[0]);

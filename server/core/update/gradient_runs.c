@@ -50,6 +50,7 @@ struct ps_element_run ps_gradient_runs_next(struct ps_gradient_runs *runs, size_
         return run;
     }
 
+    /* A multiple of a group for every type, so a walk that is not cut decodes whole groups. */
     size_t room = sizeof runs->scratch / ps_dtype_size(runs->dtype);
     count = count < room ? count : room;
     if (runs->encoding == PS_ENCODING_TOP_K)
@@ -121,6 +122,7 @@ static size_t decode_pairs(struct ps_gradient_runs *runs, size_t count)
         struct ps_gradient_pair_run run = ps_gradient_pairs_next(&runs->pairs, runs->at + count);
         if (run.count == 0)
             return count;
+        /* One at a time: neighbours among pairs are not neighbours in the parameter. */
         for (size_t i = 0; i < run.count; i++) {
             size_t at = (size_t)(run.indices[i] - runs->at);
             ps_decode_run(PS_ENCODING_FLOAT32, runs->dtype, &run.values[i], 1,

@@ -39,6 +39,7 @@ struct ps_parameter *ps_parameter_create_blank(struct ps_parameter_spec *spec)
     }
     return parameter;
 
+/* Destroy accepts arrays that are not there yet. */
 fail:
     ps_parameter_destroy(parameter);
     return NULL;
@@ -159,6 +160,7 @@ enum ps_status ps_parameter_hold(struct ps_parameter *parameter, struct ps_param
     bool on_device = ps_parameter_on_device(parameter);
     if (!on_device)
         *held = (struct ps_parameter_version){0};
+    /* A device's version has its memory from ps_parameter_hold_reserve; the host's needs none. */
     PS_ASSERT(held->store == parameter->resident.store);
     held->spec = ps_parameter_spec_acquire(parameter->spec);
     ps_mutex_lock(&parameter->lock);
@@ -215,6 +217,7 @@ void ps_parameter_version_release_arrays(struct ps_parameter_version *held)
 void ps_parameter_version_release(struct ps_parameter_version *held)
 {
     ps_parameter_version_release_arrays(held);
+    /* On a device the copy, or what it would have been made in. */
     if (held->store != NULL)
         held->store->plugin->snapshot_release(held->snapshot);
     ps_parameter_spec_release(held->spec);
@@ -245,6 +248,7 @@ void ps_parameter_check(struct ps_parameter *parameter)
     PS_ASSERT(spec->count > 0);
     PS_ASSERT(spec->name.size > 0);
     PS_ASSERT(parameter->step <= parameter->version);
+    /* A parameter has its arrays on exactly one of the two sides. */
     bool on_host = !ps_parameter_on_device(parameter);
     PS_ASSERT((parameter->values != NULL) == on_host);
     PS_ASSERT((parameter->resident.handle == NULL) == on_host);

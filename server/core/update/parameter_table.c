@@ -107,6 +107,7 @@ void ps_parameter_table_expect(const struct ps_parameter_table *table, const str
     PS_ASSERT(count <= PS_EXPECTED_NAMES_MAX);
     if (table->entries == NULL)
         return;
+    /* The hash is computed with uthash's own macros: it has to be the one of the lookup to come. */
     const UT_hash_table *index = table->entries->hh.tbl;
     PS_ASSERT(index->num_buckets > 0);
     for (size_t i = 0; i < count; i++) {
@@ -136,6 +137,7 @@ static void expect_parameters(const struct expected *expected, size_t count, ptr
         const UT_hash_handle *handle = expected[i].handle;
         if (handle == NULL || handle->hashv != expected[i].hash)
             continue;
+        /* A handle lies within its entry, at an offset that uthash knows. */
         const void *entry = (const uint8_t *)handle - offset;
         parameters[found] = ((const struct ps_parameter_entry *)entry)->parameter;
         fetch(parameters[found++], sizeof(struct ps_parameter));
@@ -157,6 +159,7 @@ enum ps_status ps_parameter_table_insert(struct ps_parameter_table *table,
     struct ps_parameter_entry *old = find_entry(table, name);
     *replaced = NULL;
     if (old != NULL) {
+        /* The sums first: they are taken from the old parameter while it is still there. */
         *replaced = old->parameter;
         uncount_parameter(table, old->parameter);
         old->parameter = parameter;
@@ -170,6 +173,7 @@ enum ps_status ps_parameter_table_insert(struct ps_parameter_table *table,
     if (fresh == NULL)
         return PS_ERR_NO_MEMORY;
     fresh->parameter = parameter;
+    /* uthash says by this flag that memory was refused (uthash_nonfatal_oom above). */
     bool refused = false;
     HASH_ADD_KEYPTR(hh, table->entries, name.data, name.size, fresh);
     if (refused) {

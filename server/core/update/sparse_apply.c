@@ -61,10 +61,12 @@ void ps_sparse_apply(const struct ps_optimizer_step *step, uint64_t first, uint6
         if (run.count == 0)
             return;
         PS_ASSERT(run.indices[0] >= first);
+        /* Not zeroed: every element that is read was gathered. */
         struct batch batch;
         for (size_t i = 0; i < array_count; i++)
             gather(step->dtype, arrays[i], first, run, batch.arrays[i]);
         ps_decode_run(PS_ENCODING_FLOAT32, step->dtype, run.values, run.count, batch.gradient);
+        /* As many as the rule has; the loops do not look at the others. */
         void *const states[PS_STATES_MAX] = {batch.arrays[1], batch.arrays[2]};
         ps_optimizer_apply(step, run.indices[0], run.count, batch.arrays[0], states,
                            batch.gradient);

@@ -1,6 +1,7 @@
 /* One commit for whole gradients, for ranges and for what is replayed. The order of its steps is
  * the room's promise: look, prepare, overflow, memory, place in the journal, arithmetic, version.
- * */
+ * Write-ahead logging has the same order for the same reason: what has its place in the log
+ * happens, and what might not happen gets no place. */
 #include "server/core/update/update.h"
 
 #include "base/assert.h"
@@ -26,10 +27,13 @@ static enum ps_status queue_on_device(struct ps_update *update, struct ps_error 
 
 /* ---- Begin ---- */
 
+/* A whole update costs nothing to begin: it lives on the stack of a push of a few KiB, and takes
+ * neither lock nor memory before its gradient was looked at. */
 bool ps_update_begin(struct ps_update *update, struct ps_parameter *parameter,
                      enum ps_update_mode mode)
 {
     PS_ASSERT(parameter->spec != NULL);
+    PS_ASSERT(mode == PS_UPDATE_WHOLE || mode == PS_UPDATE_EARLY);
     *update = (struct ps_update){.mode = mode, .parameter = parameter};
     if (mode == PS_UPDATE_WHOLE)
         return true;
@@ -37,6 +41,8 @@ bool ps_update_begin(struct ps_update *update, struct ps_parameter *parameter,
     return may_be_early(parameter) && begin_early(update);
 }
 
+/* An early update outlives the call that begins it: its ranges come in calls of their own, on
+ * threads of their own. */
 struct ps_update *ps_update_create_early(struct ps_parameter *parameter)
 {
     struct ps_update *update = ps_zeroed(parameter->spec->memory, sizeof *update);
@@ -52,6 +58,7 @@ struct ps_update *ps_update_create_early(struct ps_parameter *parameter)
  * is at work: it will be first. Each that asks during a pause makes that one push shorter. */
 static bool may_be_early(struct ps_parameter *parameter)
 {
+    PS_ASSERT(atomic_load(&parameter->early_pause) <= PS_UPDATE_EARLY_PAUSE);
     const struct ps_optimizer_settings *settings = &parameter->spec->settings;
     bool may_overflow = settings->rule == PS_RULE_ADD && settings->overflow == PS_OVERFLOW_FAIL;
     if (ps_parameter_on_device(parameter) || settings->clip_norm > 0 || may_overflow)
@@ -80,6 +87,8 @@ static bool begin_early(struct ps_update *update)
 
 /* ---- Apply ---- */
 
+/* The fork of the two ways, and the only place where encodings make a difference: whatever comes
+ * behind it sees flags of touched blocks, or none. */
 enum ps_status ps_update_apply(struct ps_update *update, struct ps_elements range,
                                struct ps_gradient gradient, struct ps_error *error)
 {
@@ -87,6 +96,7 @@ enum ps_status ps_update_apply(struct ps_update *update, struct ps_elements rang
     if (update->mode == PS_UPDATE_EARLY)
         return apply_early(update, range, gradient);
     PS_ASSERT(range.first == 0 && range.count == update->parameter->spec->count);
+    /* Borrowed until the end: of pushes that were put together the view is the staging's. */
     update->gradient = gradient;
     return look(update, error);
 }
@@ -97,6 +107,8 @@ static enum ps_status look(struct ps_update *update, struct ps_error *error)
     const struct ps_parameter *parameter = update->parameter;
     const struct ps_parameter_spec *spec = parameter->spec;
     PS_ASSERT(update->touched == NULL && update->judged == NULL);
+    /* Flags are for rules that leave an element alone whose gradient is 0. For all others pairs are
+     * one more way to write a gradient of mostly zeros, and every block is written. */
     if (update->gradient.encoding == PS_ENCODING_TOP_K &&
         ps_encoding_touches_named_only(&spec->settings)) {
         size_t blocks = ps_parameter_spec_bytes(spec) / PS_BLOCK_BYTES + 1;
@@ -104,6 +116,7 @@ static enum ps_status look(struct ps_update *update, struct ps_error *error)
         if (update->touched == NULL)
             return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a gradient of pairs");
     }
+    /* On the host, wherever the parameter lives: a device is told nothing that could not be. */
     PS_TRY(ps_gradient_check(spec, update->gradient, update->touched, error));
     if (ps_parameter_on_device(parameter))
         PS_TRY(ps_resident_make_way(&parameter->resident, error));
@@ -114,6 +127,9 @@ static enum ps_status look(struct ps_update *update, struct ps_error *error)
     return PS_OK;
 }
 
+/* Either failure makes the attempt worthless, since its blocks are never whole now. An element that
+ * is not finite will refuse the push, if the rule says so; that verdict is left to the whole, which
+ * names the same element whether the push came in ranges or not. */
 static enum ps_status apply_early(struct ps_update *update, struct ps_elements range,
                                   struct ps_gradient gradient)
 {
@@ -138,6 +154,9 @@ static bool take_new_blocks(struct ps_update *update)
 
 /* ---- Commit ---- */
 
+/* The parameter's lock is held for the arithmetic of a whole gradient, and for an exchange of
+ * pointers at the end of an early one. `updating` is for readers without the lock, which may rather
+ * do something else than wait. */
 enum ps_status ps_update_commit(struct ps_update *update, struct ps_journal_place *place,
                                 uint64_t *version, struct ps_error *error)
 {
@@ -154,6 +173,8 @@ enum ps_status ps_update_commit(struct ps_update *update, struct ps_journal_plac
      * for its ranges waits for the disk, and need not keep an old version meanwhile. */
     if (update->mode == PS_UPDATE_EARLY && status == PS_OK)
         ps_parameter_version_release_arrays(&update->base);
+    /* Who overtook this push will most likely do so again: trainers of one step push the same
+     * parameters at the same time. */
     if (update->mode == PS_UPDATE_EARLY && status == PS_ERR_CONFLICT)
         atomic_store(&parameter->early_pause, PS_UPDATE_EARLY_PAUSE);
     return status;
@@ -165,6 +186,7 @@ static enum ps_status commit_locked(struct ps_update *update, struct ps_journal_
                                     struct ps_error *error)
 {
     const struct ps_parameter *parameter = update->parameter;
+    PS_ASSERT(parameter->step <= parameter->version);
     bool is_early = update->mode == PS_UPDATE_EARLY;
     PS_TRY(is_early ? check_first(update, error) : prepare(update, error));
     enum ps_status status =
@@ -248,6 +270,7 @@ static enum ps_status make_version(struct ps_update *update, struct ps_error *er
     struct ps_parameter *parameter = update->parameter;
     struct ps_update_arrays *arrays = &update->arrays;
     update->is_committed = true;
+    /* Under the lock, and before the arithmetic: nobody reads in between. */
     parameter->version++;
     if (arrays->step.skip)
         return PS_OK;
@@ -279,6 +302,7 @@ static enum ps_status queue_on_device(struct ps_update *update, struct ps_error 
  * it with them. So nothing here asks the parameter of one. */
 void ps_update_end(struct ps_update *update)
 {
+    /* What an early update has to apply is applied by now, range by range. */
     if (update->mode == PS_UPDATE_WHOLE) {
         ps_resident_judged_release(&update->parameter->resident, update->judged);
         ps_release(update->parameter->spec->memory, update->touched);
@@ -305,6 +329,7 @@ enum ps_status ps_parameter_push(struct ps_parameter *parameter, struct ps_gradi
 {
     const struct ps_elements all = {0, parameter->spec->count};
     struct ps_update update;
+    /* Nothing of it can be refused. */
     bool has_begun = ps_update_begin(&update, parameter, PS_UPDATE_WHOLE);
     PS_ASSERT(has_begun);
     enum ps_status status = ps_update_apply(&update, all, gradient, error);

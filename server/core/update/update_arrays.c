@@ -1,6 +1,8 @@
 /* The arithmetic itself is optimizer/; here a gradient, cut wherever its message was cut, meets
  * blocks of PS_BLOCK_BYTES. Whole updates and ranges go through the same walk over one block. They
- * differ in how a block is opened, and in who has looked at the elements before. */
+ * differ in how a block is opened, and in who has looked at the elements before. Every element is
+ * written once, at its own place in the parameter: stochastic rounding hashes that place, so
+ * neither blocks nor ranges may show in it. */
 #include "server/core/update/update_arrays.h"
 
 #include "base/assert.h"
@@ -27,12 +29,15 @@ static bool apply_to_block(const struct ps_update_arrays *arrays, const struct o
 static void apply_all(void *argument);
 static void apply_touched(void *argument);
 
+/* All arrays of an update are of one parameter. */
 static const struct ps_parameter_spec *spec_of(const struct ps_update_arrays *arrays)
 {
     PS_ASSERT(arrays->count > 0 && arrays->from[0] != NULL);
     return arrays->from[0]->spec;
 }
 
+/* Of every block but the last. A power of two for each type, and a multiple of the groups of INT8,
+ * which therefore never lie in two blocks of a whole gradient. */
 static uint64_t block_elements(const struct ps_parameter_spec *spec)
 {
     return PS_BLOCK_BYTES / ps_dtype_size(spec->dtype);
@@ -52,6 +57,8 @@ void ps_update_arrays_read(struct ps_update_arrays *arrays, struct ps_blocks *va
     }
 }
 
+/* All memory of the update, before its push has a place: afterwards nothing may be refused any
+ * more. */
 bool ps_update_arrays_take(struct ps_update_arrays *arrays, const bool *touched)
 {
     for (size_t i = 0; i < arrays->count; i++) {
@@ -106,6 +113,7 @@ struct apply_work {
     struct ps_spread spread;
 };
 
+/* The crew is asked once for the whole gradient; each thread of it begins at the front. */
 void ps_update_arrays_apply(const struct ps_update_arrays *arrays, struct ps_gradient gradient,
                             const bool *touched)
 {
@@ -117,6 +125,8 @@ void ps_update_arrays_apply(const struct ps_update_arrays *arrays, struct ps_gra
     ps_spread_run(spec, touched != NULL ? apply_touched : apply_all, &work);
 }
 
+/* Passing over what others take costs little where nothing is decoded; where something is, groups
+ * and scales are passed over by the size of them. */
 static void apply_all(void *argument)
 {
     struct apply_work *work = argument;
@@ -144,6 +154,8 @@ static void apply_touched(void *argument)
     ps_gradient_pairs_init(&pairs, work->gradient.content);
     while (ps_spread_next(&work->spread, &part)) {
         size_t block = (size_t)(part.first / work->spread.part);
+        /* The pairs of a block that is not touched are none, so there is nothing to pass over
+         * either. */
         if (!work->touched[block])
             continue;
         struct open_block open = open_shared(arrays, block);
@@ -201,6 +213,7 @@ bool ps_update_arrays_apply_range(const struct ps_update_arrays *arrays, struct 
               ps_encoding_bytes(gradient.encoding, spec->dtype, range.count));
     bool is_finite = ps_gradient_is_plainly_finite(gradient, range.count);
     ps_gradient_runs_init(&runs, gradient, spec->dtype, range.count);
+    /* The first and the last block may be shared with neighbouring ranges, of other threads. */
     for (uint64_t at = range.first; at < end;) {
         uint64_t left = width - at % width;
         struct ps_elements part = {at, left < end - at ? left : end - at};
@@ -233,6 +246,8 @@ static bool apply_to_block(const struct ps_update_arrays *arrays, const struct o
             ps_optimizer_scan(&spec->settings, spec->dtype, run.elements, run.count, scan);
         if (scan != NULL && scan->nonfinite)
             return false;
+        /* From and to are the same bytes where a block is written in place; the loops allow for
+         * it. */
         struct ps_optimizer_arrays at = {0};
         for (size_t i = 0; i < arrays->count; i++) {
             at.from[i] = block->arrays[i].from + offset + done * element_size;
@@ -244,6 +259,8 @@ static bool apply_to_block(const struct ps_update_arrays *arrays, const struct o
     return true;
 }
 
+/* Readers of the old arrays keep them; the parameter's references to them end here. Left zeroed, so
+ * that ending the update gives nothing back twice. */
 void ps_update_arrays_put(struct ps_update_arrays *arrays, struct ps_blocks **values,
                           struct ps_blocks *states[PS_STATES_MAX])
 {
