@@ -61,7 +61,7 @@ enum sim_mutation {
     SIM_MUTATION_SNAPSHOT_TORN,      /* one value in a checkpoint is of another instant */
     SIM_MUTATION_FINISH_UNCHECKED,   /* trainers say no epoch when they finish */
     SIM_MUTATION_JOURNAL_UNSYNCED,   /* the journal's disk says that it has synced, and has not */
-    SIM_MUTATION_REPLY_UNSETTLED,    /* pushes are answered before they are durable */
+    SIM_MUTATION_REPLY_EARLY,    /* pushes are answered before they are durable */
     SIM_MUTATION_ID_FORGOTTEN,       /* pushes are applied without their ids */
     SIM_MUTATION_REPLAY_BENT,        /* gradients are replayed as zeros */
     SIM_MUTATION_SHARD_UNCHECKED,    /* servers do not see for whom a request is meant */

@@ -215,8 +215,8 @@ static enum ps_serve_progress step(const struct sim_server *server, struct sim_s
 {
     const struct ps_serve_turn turn = {.may_wait = true};
     enum ps_serve_progress progress = ps_serve_step(&served->serve, turn);
-    if (progress != PS_SERVE_WAITS || served->serve.stage != PS_SERVE_STAGE_SETTLING ||
-        !is_mutated(server, SIM_MUTATION_REPLY_UNSETTLED))
+    if (progress != PS_SERVE_WAITS || served->serve.stage != PS_SERVE_STAGE_ACKNOWLEDGING ||
+        !is_mutated(server, SIM_MUTATION_REPLY_EARLY))
         return progress;
     served->serve.wait.position = served->serve.wait.lagging = 0;
     return ps_serve_step(&served->serve, turn);

@@ -100,7 +100,7 @@ END_TEST
 
 START_TEST(sim_checkers_catch_pushes_that_are_acknowledged_before_they_are_durable)
 {
-    expect_caught(SIM_MUTATION_REPLY_UNSETTLED, "P1");
+    expect_caught(SIM_MUTATION_REPLY_EARLY, "P1");
 }
 END_TEST
 

@@ -1,7 +1,7 @@
 /* SendGrad: is the shard ours, is the gradient right, was it applied before; apply it, is the shard
- * still ours. May the reply go is asked in settle.c. A push is whole when it gets to push_once,
- * whether it came in one piece or in ranges that the staging has put together; from there on there
- * is one way. */
+ * still ours. May the reply go is asked in acknowledge.c. A push is whole when it gets to
+ * push_once, whether it came in one piece or in ranges that the staging has put together; from
+ * there on there is one way. */
 #include "server/core/requests/service.h"
 
 #include "base/assert.h"

@@ -28,7 +28,7 @@ enum { EXPECTED = PS_EXPECTED_NAMES_MAX, EXPECTED_MIN = 4 };
 static bool takes_long(const struct ps_serve *serve);
 static bool push_all(struct ps_serve *serve, size_t *work);
 static size_t push_next(struct ps_serve *serve);
-static bool settle(struct ps_serve *serve);
+static bool acknowledge(struct ps_serve *serve);
 static enum ps_serve_progress pull_all(struct ps_serve *serve, bool may_wait, size_t work);
 static bool pull_next(struct ps_serve *serve, bool may_wait, size_t *work);
 static size_t take_of_budget(struct ps_serve *serve, size_t size);
@@ -70,10 +70,10 @@ enum ps_serve_progress ps_serve_step(struct ps_serve *serve, struct ps_serve_tur
     if (serve->stage == PS_SERVE_STAGE_PUSHING) {
         if (!push_all(serve, &work))
             return PS_SERVE_GOES_ON;
-        serve->stage = PS_SERVE_STAGE_SETTLING;
+        serve->stage = PS_SERVE_STAGE_ACKNOWLEDGING;
     }
-    if (serve->stage == PS_SERVE_STAGE_SETTLING) {
-        if (!settle(serve))
+    if (serve->stage == PS_SERVE_STAGE_ACKNOWLEDGING) {
+        if (!acknowledge(serve))
             return PS_SERVE_WAITS;
         serve->stage = PS_SERVE_STAGE_PULLING;
         serve->next = 0;
@@ -191,8 +191,8 @@ static size_t push_next(struct ps_serve *serve)
         return ITEM_WORK;
     }
     /* The shard was lost and won back between two steps: what a push of another generation needs
-     * cannot be joined to what the first needs. Settling then tells all of them what the first is
-     * told, that they are to be repeated. */
+     * cannot be joined to what the first needs. Acknowledging then tells all of them what the first
+     * is told, that they are to be repeated. */
     if (!serve->applied)
         serve->wait = wait;
     else
@@ -202,14 +202,15 @@ static size_t push_next(struct ps_serve *serve)
 }
 
 /* One wait for all of them: the largest position is durable when all are. False: not yet. */
-static bool settle(struct ps_serve *serve)
+static bool acknowledge(struct ps_serve *serve)
 {
     struct ps_push_reply together = {0};
-    PS_ASSERT(serve->stage == PS_SERVE_STAGE_SETTLING && serve->next == serve->request.push_count);
+    PS_ASSERT(serve->stage == PS_SERVE_STAGE_ACKNOWLEDGING &&
+              serve->next == serve->request.push_count);
     if (!serve->applied)
         return true;
     enum ps_status status =
-        ps_service_settle(serve->service, &serve->wait, &together, serve->error);
+        ps_service_acknowledge(serve->service, &serve->wait, &together, serve->error);
     if (status == PS_ERR_NOT_READY)
         return false;
     for (size_t i = 0; i < serve->request.push_count; i++) {

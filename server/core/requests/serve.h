@@ -2,14 +2,14 @@
  * Every push comes first, then one wait until all that was promised of the pushes holds, then every
  * pull. A single SendGrad or GetParam is a bundle of one.
  *
- *   PUSHING ──all pushed──► SETTLING ──durable as promised──► PULLING ──all pulled──► DONE
+ *   PUSHING ──all pushed──► ACKNOWLEDGING ──durable as promised──► PULLING ──all pulled──► DONE
  *
  * The work is done in steps of bounded size, so that a long bundle does not keep its thread from
  * others. The caller decodes before, makes the reply of the results after, and parks the call
  * meanwhile; the network and the simulator are two such callers.
  *
  * Threads:  a serve belongs to one thread at a time; the next step may be on another.
- * Blocking: as ps_service_push and ps_service_settle do.
+ * Blocking: as ps_service_push and ps_service_acknowledge do.
  * Errors:   what happens to an item stands in its result.
  * Memory:   everything is borrowed, in place, and outlives the last step. Texts of failures come
  *           from the caller's arena, if there is one.
@@ -44,7 +44,7 @@ struct ps_served_pull {
 
 enum ps_serve_stage {
     PS_SERVE_STAGE_PUSHING,
-    PS_SERVE_STAGE_SETTLING,
+    PS_SERVE_STAGE_ACKNOWLEDGING,
     PS_SERVE_STAGE_PULLING,
     PS_SERVE_STAGE_DONE
 };

@@ -207,11 +207,11 @@ PS_MUST_USE enum ps_status ps_service_finish(struct ps_service *service,
  * PS_ERR_ID_REUSED    another request was applied under this id; nothing changed
  *
  * A range of a gradient is staged until the others of the same request id are there; then all of
- * them are this push. Until then: PS_OK and reply->staged, for which ps_service_settle waits for
+ * them are this push. Until then: PS_OK and reply->staged, for which ps_service_acknowledge waits for
  * nothing. What can be wrong with it beyond the above: staging.h.
  *
  * A request id that was applied before is answered with the first version and duplicate = true.
- * On PS_OK the reply may only be sent when ps_service_settle says so for `*wait` (which may be NULL
+ * On PS_OK the reply may only be sent when ps_service_acknowledge says so for `*wait` (which may be NULL
  * in tests that wait for nothing).
  */
 struct ps_push_wait {
@@ -263,9 +263,10 @@ uint64_t ps_service_pull_work(struct ps_service *service, const struct ps_pull_r
  *                     lost. The client repeats the request, here or at the next owner, and is told
  *                     then
  */
-PS_MUST_USE enum ps_status ps_service_settle(struct ps_service *service,
-                                             const struct ps_push_wait *wait,
-                                             struct ps_push_reply *reply, struct ps_error *error);
+PS_MUST_USE enum ps_status ps_service_acknowledge(struct ps_service *service,
+                                                  const struct ps_push_wait *wait,
+                                                  struct ps_push_reply *reply,
+                                                  struct ps_error *error);
 
 /* One consistent version of one parameter. The reply's view and name stay valid, whatever happens
  * to the parameter, until ps_pull_release. */

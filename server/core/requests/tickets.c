@@ -47,8 +47,7 @@ struct ps_ticket ps_tickets_newest(struct ps_tickets *tickets)
 }
 
 /* A checkpoint of a former generation satisfies nothing and is no place of this one: a save may end
- * after the shard was lost and won back. What was unclear is settled by any save that came after
- * it. */
+ * after the shard was lost and won back. Any save puts an end to what was unclear before it. */
 void ps_tickets_save(struct ps_tickets *tickets, struct ps_ticket ticket,
                      const struct ps_checkpoint_place *place)
 {

@@ -212,9 +212,9 @@ enum ps_status world_push_with(struct core_world *world, enum ps_ack ack, uint64
     return ps_service_push(world->service, &request, &world->reply, &world->wait, &world->error);
 }
 
-enum ps_status world_settle(struct core_world *world)
+enum ps_status world_acknowledge(struct core_world *world)
 {
-    return ps_service_settle(world->service, &world->wait, &world->reply, &world->error);
+    return ps_service_acknowledge(world->service, &world->wait, &world->reply, &world->error);
 }
 
 size_t world_write_journal(struct core_world *world)

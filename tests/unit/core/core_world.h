@@ -67,7 +67,7 @@ enum ps_status world_push_as(struct core_world *world, const char *name, uint64_
  * without an id. */
 enum ps_status world_push_with(struct core_world *world, enum ps_ack ack, uint64_t sequence);
 /* Whether the reply to the last of these may go. */
-enum ps_status world_settle(struct core_world *world);
+enum ps_status world_acknowledge(struct core_world *world);
 /* A service with a journal, acknowledging LOGGED, that owns shard 0 of 1, with "w" as in
  * world_init_ready, and whose first checkpoint is saved. */
 void world_init_journal(struct core_world *world);

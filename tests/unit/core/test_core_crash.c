@@ -1,6 +1,6 @@
 /* Promises 1 and 2 through the whole loop: service, journal, checkpoints, a disk that loses its
- * power at every single call, and recovery. What was settled is there afterwards, and whatever is
- * repeated is applied once. */
+ * power at every single call, and recovery. What was acknowledged is there afterwards, and whatever
+ * is repeated is applied once. */
 #include "base/random.h"
 #include "tests/unit/core/core_disk.h"
 
@@ -11,7 +11,7 @@
 #define CLIENTS 3
 
 /* Everything that the clients know: each sends PUSHES pushes of {1, 1}, and this is what came. */
-static bool settled[CLIENTS][PUSHES + 1];
+static bool acknowledged[CLIENTS][PUSHES + 1];
 static uint64_t versions[CLIENTS][PUSHES + 1];
 static bool finished; /* FinishInitParams was acknowledged: its checkpoint is durable */
 
@@ -57,13 +57,13 @@ static void send(size_t client, uint64_t sequence)
 }
 
 /* Asks every parked call whether it may be answered. */
-static void settle_all(void)
+static void acknowledge_all(void)
 {
     for (size_t i = 0; i < parked_count; i++) {
         struct parked *call = &parked[i];
-        if (ps_service_settle(world.service, &call->wait, &call->reply, NULL) != PS_OK)
+        if (ps_service_acknowledge(world.service, &call->wait, &call->reply, NULL) != PS_OK)
             continue;
-        settled[call->client][call->sequence] = true;
+        acknowledged[call->client][call->sequence] = true;
         versions[call->client][call->sequence] = call->reply.version;
     }
 }
@@ -110,7 +110,7 @@ static void live(void)
         if (sequence % 5 == 2)
             save();
         finished = finished || ps_service_satisfied(world.service, ticket);
-        settle_all();
+        acknowledge_all();
         ps_service_check(world.service);
     }
 }
@@ -122,7 +122,7 @@ static void expect_kept(void)
         for (uint64_t sequence = 1; sequence <= PUSHES; sequence++) {
             struct ps_push_reply reply;
             ck_assert_int_eq(push(client, sequence, &reply, NULL), PS_OK);
-            if (!settled[client][sequence])
+            if (!acknowledged[client][sequence])
                 continue;
             ck_assert_msg(reply.duplicate, "client %zu, %d: acknowledged and lost", client,
                           (int)sequence);
@@ -134,12 +134,12 @@ static void expect_kept(void)
     world_expect_f32(&world, "w", expected, 2);
 }
 
-static size_t count_settled(void)
+static size_t count_acknowledged(void)
 {
     size_t count = 0;
     for (size_t client = 0; client < CLIENTS; client++)
         for (uint64_t sequence = 1; sequence <= PUSHES; sequence++)
-            count += settled[client][sequence];
+            count += acknowledged[client][sequence];
     return count;
 }
 
@@ -158,7 +158,7 @@ static void next_owner(uint64_t epoch, enum memory_crash mode)
 /* True when the life ended before the call that was to fail. */
 static bool lose_power_at(int64_t call, bool for_good, enum memory_crash mode)
 {
-    memset(settled, 0, sizeof settled);
+    memset(acknowledged, 0, sizeof acknowledged);
     parked_count = 0;
     finished = false;
     writer = NULL;
@@ -170,12 +170,12 @@ static bool lose_power_at(int64_t call, bool for_good, enum memory_crash mode)
     bool reached = knobs->seen > call;
     knobs->fail_at = -1;
     knobs->fail_from = -1;
-    ck_assert(reached || count_settled() == (size_t)CLIENTS * PUSHES);
+    ck_assert(reached || count_acknowledged() == (size_t)CLIENTS * PUSHES);
 
     next_owner(2, mode);
     if (strcmp(ps_service_state_name(world.service), "uninitialized") == 0) {
         ck_assert(!finished);
-        ck_assert_uint_eq(count_settled(), 0);
+        ck_assert_uint_eq(count_acknowledged(), 0);
     } else {
         expect_kept();
         /* And once more: what was applied again is remembered, too. */

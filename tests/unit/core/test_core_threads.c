@@ -354,7 +354,7 @@ static void push_the_same(void *unused)
         ck_assert_int_eq(status, PS_OK);
         atomic_fetch_add(&applied, reply.duplicate ? 0 : 1);
         do
-            status = ps_service_settle(service, &wait, &reply, NULL);
+            status = ps_service_acknowledge(service, &wait, &reply, NULL);
         while (status == PS_ERR_NOT_READY);
         ck_assert_int_eq(status, PS_OK);
         ck_assert_uint_ge(reply.durable_position, wait.position);

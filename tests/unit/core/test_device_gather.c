@@ -64,9 +64,9 @@ static void push_number(size_t number, struct ps_push_wait *wait)
     push(name, COUNT, wait);
 }
 
-static enum ps_status settle(const struct ps_push_wait *wait)
+static enum ps_status acknowledge(const struct ps_push_wait *wait)
 {
-    return ps_service_settle(world.service, wait, &world.reply, &world.error);
+    return ps_service_acknowledge(world.service, wait, &world.reply, &world.error);
 }
 
 /* The ring of these tests is small: 16 parameters are a launch. */
@@ -80,12 +80,12 @@ START_TEST(small_gradients_of_many_parameters_share_launches)
     for (size_t i = 0; i < MANY; i++)
         push_number(i, &wait);
     ck_assert_uint_eq(core_device_stats(&device).launch_count, launches);
-    ck_assert_int_eq(settle(&wait), PS_OK);
+    ck_assert_int_eq(acknowledge(&wait), PS_OK);
 
     launches += (MANY + 15) / 16;
     ck_assert_uint_eq(core_device_stats(&device).launch_count, launches);
     ck_assert_uint_eq(core_device_stats(&device).push_count, MANY + 1);
-    ck_assert_int_eq(settle(&wait), PS_OK);
+    ck_assert_int_eq(acknowledge(&wait), PS_OK);
     ck_assert_uint_eq(core_device_stats(&device).launch_count, launches);
     end();
 }
@@ -143,7 +143,7 @@ START_TEST(more_than_has_room_goes_by_itself)
         push_number(i % MANY, &wait);
 
     ck_assert_uint_gt(core_device_stats(&device).push_count, 2 * PS_GATHER_PUSHES);
-    ck_assert_int_eq(settle(&wait), PS_OK);
+    ck_assert_int_eq(acknowledge(&wait), PS_OK);
     ck_assert_uint_eq(core_device_stats(&device).push_count, 3 * PS_GATHER_PUSHES + 1);
     end();
 }
@@ -160,7 +160,7 @@ START_TEST(a_parameter_that_goes_takes_what_is_gathered_along)
     ps_service_reset(world.service);
 
     ck_assert_uint_eq(core_device_stats(&device).parameter_count, 0);
-    ck_assert_int_eq(settle(&wait), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(acknowledge(&wait), PS_ERR_UNAVAILABLE);
     end();
 }
 END_TEST
@@ -175,9 +175,9 @@ START_TEST(what_a_failed_flush_had_is_never_acknowledged)
     push_number(0, &first);
     push_number(1, &second);
 
-    ck_assert_int_eq(settle(&second), PS_ERR_UNAVAILABLE);
-    ck_assert_int_eq(settle(&first), PS_ERR_UNAVAILABLE);
-    ck_assert_int_eq(settle(&second), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(acknowledge(&second), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(acknowledge(&first), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(acknowledge(&second), PS_ERR_UNAVAILABLE);
 
     ck_assert_int_eq(device.deaths, 1);
     end();
@@ -196,9 +196,9 @@ START_TEST(what_is_gathered_for_a_dead_device_is_never_acknowledged)
     push_number(0, &first);
     push_number(1, &second);
 
-    ck_assert_int_eq(settle(&second), PS_ERR_UNAVAILABLE);
-    ck_assert_int_eq(settle(&first), PS_ERR_UNAVAILABLE);
-    ck_assert_int_eq(settle(&second), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(acknowledge(&second), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(acknowledge(&first), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(acknowledge(&second), PS_ERR_UNAVAILABLE);
     end();
 }
 END_TEST

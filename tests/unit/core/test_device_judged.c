@@ -242,7 +242,7 @@ START_TEST(a_device_that_breaks_under_a_push_leaves_nothing_to_acknowledge)
     size_t records = world_write_journal(&resident);
     ck_assert_uint_eq(records, status == PS_OK ? 1 : 0);
     if (status == PS_OK)
-        status = world_settle(&resident);
+        status = world_acknowledge(&resident);
     ck_assert_int_eq(status, PS_ERR_UNAVAILABLE);
     ck_assert_int_eq(device.deaths, 1);
     end();

@@ -184,7 +184,7 @@ START_TEST(a_reply_waits_for_the_device_and_so_does_that_to_a_repeat)
     ck_assert_uint_eq(resident.wait.due.gather, ticket);
     const struct ps_checkpoint_place place = {.epoch = 1, .position = 1};
     ps_service_saved(resident.service, (struct ps_ticket){0}, &place);
-    ck_assert_int_eq(world_settle(&resident), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&resident), PS_OK);
     ck_assert_uint_eq(core_device_stats(&device).push_count, 2);
     end();
 }
@@ -378,8 +378,8 @@ START_TEST(after_the_device_died_nothing_is_acknowledged_read_or_saved)
 
     push(&resident, &adam, 1);
 
-    ck_assert_int_eq(world_settle(&resident), PS_ERR_UNAVAILABLE);
-    ck_assert_int_eq(world_settle(&resident), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(world_acknowledge(&resident), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(world_acknowledge(&resident), PS_ERR_UNAVAILABLE);
     ck_assert_int_eq(device.deaths, 1);
     ck_assert_int_eq(world_push_as(&resident, "p", 1, 2, NULL), PS_ERR_BAD_INPUT);
     ck_assert_int_eq(world_pull(&resident, "p", values, sizeof values, &size, NULL),

@@ -158,7 +158,7 @@ START_TEST(p2_repeats_are_known_after_replay)
     ck_assert(reply.duplicate);
     ck_assert_uint_eq(reply.version, 2);
     ck_assert_uint_eq(reply.position, 2);
-    ck_assert_int_eq(ps_service_settle(after.service, &wait, &reply, &after.error), PS_OK);
+    ck_assert_int_eq(ps_service_acknowledge(after.service, &wait, &reply, &after.error), PS_OK);
     disk_expect_equal(&before, &after);
 }
 END_TEST

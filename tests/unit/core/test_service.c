@@ -220,7 +220,7 @@ START_TEST(what_is_acknowledged_in_memory_is_in_the_last_snapshot)
 
     ps_thread_join(&ending.thread);
     ck_assert_int_eq(status, PS_OK);
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
     ck_assert_uint_eq(ending.version, 1);
     world_fini(&world);
 }
@@ -287,7 +287,7 @@ START_TEST(a_broken_service_refuses_calls_and_acknowledges_nothing_any_more)
 
     ps_service_break(world.service);
 
-    ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(world_acknowledge(&world), PS_ERR_UNAVAILABLE);
     expect_all_refused(&world, "broken: the device failed");
     ck_assert_int_eq(world_push(&world, "w", PS_F32, ones, sizeof ones, NULL), PS_ERR_UNAVAILABLE);
     ck_assert_str_eq(ps_service_state_name(world.service), "broken");

@@ -1,4 +1,4 @@
-/* core/requests/settle.c and journal_queue.c: a journal that fails, and works again. */
+/* core/requests/acknowledge.c and journal_queue.c: a journal that fails, and works again. */
 #include "server/core/update/device_store.h"
 #include "tests/unit/core/core_world.h"
 
@@ -24,14 +24,14 @@ START_TEST(p1_after_a_failure_nothing_is_acknowledged_and_pushes_are_refused)
 
     world_fail_journal(&world);
 
-    ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(world_acknowledge(&world), PS_ERR_UNAVAILABLE);
     ck_assert_str_eq(world.error.text, "journal failed: the disk is gone");
     ck_assert_int_eq(world_push_with(&world, PS_ACK_MEMORY, 2), PS_ERR_UNAVAILABLE);
     ck_assert_str_eq(world.error.text, "journal failed: the disk is gone");
     /* The repeat is known, and no more durable than before. */
     ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
     ck_assert(world.reply.duplicate);
-    ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(world_acknowledge(&world), PS_ERR_UNAVAILABLE);
     ck_assert(ps_service_journal_failed(world.service));
     world_expect_f32(&world, "w", once, 4);
 }
@@ -61,7 +61,7 @@ START_TEST(whatever_the_device_says_what_was_applied_is_not_refused)
     ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
     device_says = statuses[_i];
 
-    enum ps_status status = world_settle(&world);
+    enum ps_status status = world_acknowledge(&world);
 
     device_says = PS_OK;
     ck_assert_int_eq(status, PS_ERR_UNAVAILABLE);
@@ -77,9 +77,9 @@ START_TEST(what_was_durable_before_a_failure_is_acknowledged_after_it)
     ck_assert_int_eq(world_push_as(&world, "w", 1, 2, NULL), PS_OK);
     world_fail_journal(&world);
 
-    ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(world_acknowledge(&world), PS_ERR_UNAVAILABLE);
     world.wait = early;
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
 }
 END_TEST
 
@@ -94,11 +94,11 @@ START_TEST(a_failed_journal_works_again_when_what_failed_was_written_after_all)
 
     ck_assert(!ps_service_journal_failed(world.service));
     world.wait = failed;
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
     ck_assert_int_eq(world_push_as(&world, "w", 1, 2, NULL), PS_OK);
-    ck_assert_int_eq(world_settle(&world), PS_ERR_NOT_READY);
+    ck_assert_int_eq(world_acknowledge(&world), PS_ERR_NOT_READY);
     ck_assert_uint_eq(world_write_journal(&world), 1);
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
 }
 END_TEST
 
@@ -118,7 +118,7 @@ START_TEST(records_that_failed_wait_before_those_behind_them)
     for (size_t i = 0; i < 3; i++)
         ck_assert_uint_eq(records[i].position, i + 1);
     ps_service_journal_written(world.service, PS_OK, NULL);
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
 }
 END_TEST
 
@@ -131,7 +131,7 @@ START_TEST(a_checkpoint_acknowledges_what_a_failed_journal_could_not_write)
 
     ps_service_saved(world.service, (struct ps_ticket){0}, &place);
 
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
     ck_assert_int_eq(world_push_with(&world, PS_ACK_MEMORY, 2), PS_ERR_UNAVAILABLE);
     ck_assert_uint_eq(world_write_journal(&world), 1);
     ck_assert_int_eq(world_push_with(&world, PS_ACK_MEMORY, 2), PS_OK);
@@ -140,7 +140,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = tcase_create("settle_failed");
+    TCase *tests = tcase_create("acknowledge_failed");
     tcase_add_checked_fixture(tests, begin_test, end_test);
     tcase_add_test(tests, p1_after_a_failure_nothing_is_acknowledged_and_pushes_are_refused);
     tcase_add_loop_test(tests, whatever_the_device_says_what_was_applied_is_not_refused, 0, 5);
@@ -148,5 +148,5 @@ int main(void)
     tcase_add_test(tests, a_failed_journal_works_again_when_what_failed_was_written_after_all);
     tcase_add_test(tests, records_that_failed_wait_before_those_behind_them);
     tcase_add_test(tests, a_checkpoint_acknowledges_what_a_failed_journal_could_not_write);
-    return run_tests("settle_failed", tests);
+    return run_tests("acknowledge_failed", tests);
 }

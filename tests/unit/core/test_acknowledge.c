@@ -1,4 +1,4 @@
-/* core/requests/settle.c, and push.c with a journal: when a reply may go, in every state. */
+/* core/requests/acknowledge.c, and push.c with a journal: when a reply may go, in every state. */
 #include "tests/unit/core/core_world.h"
 
 #include <stdio.h>
@@ -22,11 +22,11 @@ START_TEST(p1_a_reply_waits_until_its_record_is_durable)
 {
     ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
 
-    ck_assert_int_eq(world_settle(&world), PS_ERR_NOT_READY);
+    ck_assert_int_eq(world_acknowledge(&world), PS_ERR_NOT_READY);
     ck_assert_uint_eq(world.reply.position, 1);
     ck_assert_uint_eq(world.reply.durable_position, 0);
     ck_assert_uint_eq(world_write_journal(&world), 1);
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
     ck_assert_uint_eq(world.reply.durable_position, 1);
 }
 END_TEST
@@ -41,13 +41,13 @@ START_TEST(p1_nothing_is_durable_before_there_is_a_checkpoint)
     ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
     world_write_journal(&world);
 
-    ck_assert_int_eq(world_settle(&world), PS_ERR_NOT_READY);
+    ck_assert_int_eq(world_acknowledge(&world), PS_ERR_NOT_READY);
     ps_service_positions(world.service, &position, &durable);
     ck_assert_uint_eq(position, 1);
     ck_assert_uint_eq(durable, 0);
 
     ps_service_saved(world.service, (struct ps_ticket){0}, &place);
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
 }
 END_TEST
 
@@ -55,7 +55,7 @@ START_TEST(a_push_that_asks_for_memory_does_not_wait)
 {
     ck_assert_int_eq(world_push_with(&world, PS_ACK_MEMORY, 1), PS_OK);
 
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
     ck_assert_uint_eq(world.reply.position, 1);
     ck_assert_uint_eq(world.reply.durable_position, 0);
     ck_assert_uint_eq(world_write_journal(&world), 1);
@@ -69,7 +69,7 @@ static void fall_behind(void)
     enum ps_status status = PS_OK;
     while (status == PS_OK) {
         ck_assert_int_eq(world_push_with(&world, PS_ACK_MEMORY, sequence++), PS_OK);
-        status = world_settle(&world);
+        status = world_acknowledge(&world);
     }
     ck_assert_int_eq(status, PS_ERR_NOT_READY);
     ck_assert_uint_gt(sequence, 3);
@@ -81,7 +81,7 @@ START_TEST(a_push_that_asks_for_memory_waits_while_the_journal_is_far_behind)
 
     ck_assert_uint_gt(world_write_journal(&world), 0);
 
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
 }
 END_TEST
 
@@ -100,7 +100,7 @@ START_TEST(it_waits_for_its_own_record_at_most)
     ps_service_journal_written(world.service, PS_OK, NULL);
 
     world.wait = wait;
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
 }
 END_TEST
 
@@ -110,7 +110,7 @@ START_TEST(it_does_not_wait_for_a_journal_that_fails)
 
     world_fail_journal(&world);
 
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
 }
 END_TEST
 
@@ -145,12 +145,12 @@ START_TEST(p1_a_repeat_waits_for_its_original)
     ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
     ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
 
-    ck_assert_int_eq(world_settle(&world), PS_ERR_NOT_READY);
+    ck_assert_int_eq(world_acknowledge(&world), PS_ERR_NOT_READY);
     world_write_journal(&world);
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
 
     ck_assert_int_eq(world_push_as(&world, "w", 1, 1, NULL), PS_OK);
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
 }
 END_TEST
 
@@ -222,11 +222,11 @@ START_TEST(p4_no_reply_goes_when_the_lease_ran_out)
     world_write_journal(&world);
     ps_service_prove(world.service, world.fake.now_ms);
 
-    ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(world_acknowledge(&world), PS_ERR_UNAVAILABLE);
 
     ck_assert_ptr_nonnull(strstr(world.error.text, "fenced"));
     ps_service_prove(world.service, PS_DEADLINE_NEVER);
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
 }
 END_TEST
 
@@ -237,12 +237,12 @@ START_TEST(p4_a_reply_of_a_former_life_never_goes)
     struct ps_push_wait wait = world.wait;
     ps_service_reset(world.service);
     world.wait = wait;
-    ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(world_acknowledge(&world), PS_ERR_UNAVAILABLE);
 
     world_own(&world, 2);
     ps_service_begin_empty(world.service);
 
-    ck_assert_int_eq(world_settle(&world), PS_ERR_UNAVAILABLE);
+    ck_assert_int_eq(world_acknowledge(&world), PS_ERR_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(world.error.text, "lost"));
 }
 END_TEST
@@ -282,7 +282,7 @@ START_TEST(a_draining_server_still_acknowledges_what_it_applied)
     world_write_journal(&world);
     world.wait.position = 1;
 
-    ck_assert_int_eq(world_settle(&world), PS_OK);
+    ck_assert_int_eq(world_acknowledge(&world), PS_OK);
 }
 END_TEST
 
@@ -464,7 +464,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = tcase_create("settle");
+    TCase *tests = tcase_create("acknowledge");
     tcase_add_checked_fixture(tests, begin_test, end_test);
     tcase_add_test(tests, p1_a_reply_waits_until_its_record_is_durable);
     tcase_add_test(tests, b6_a_journal_that_has_grown_wants_a_checkpoint_once);
@@ -491,5 +491,5 @@ int main(void)
     tcase_add_test(tests, p2_repeats_of_init_and_finish_are_ok_and_change_nothing);
     tcase_add_test(tests, a_repeat_of_init_is_not_answered_by_a_fenced_server);
     tcase_add_test(tests, a_refused_init_may_come_again);
-    return run_tests("settle", tests);
+    return run_tests("acknowledge", tests);
 }

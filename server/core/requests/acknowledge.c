@@ -31,8 +31,8 @@ void ps_push_wait_join(struct ps_push_wait *all, const struct ps_push_wait *one)
  * round, the lease might run out and the next owner read the journal just before the record gets
  * there. Last: is it still the same generation? Otherwise the shard was lost and won back in
  * between, and the record may have come too late for whoever owned it meanwhile. */
-enum ps_status ps_service_settle(struct ps_service *service, const struct ps_push_wait *wait,
-                                 struct ps_push_reply *reply, struct ps_error *error)
+enum ps_status ps_service_acknowledge(struct ps_service *service, const struct ps_push_wait *wait,
+                                      struct ps_push_reply *reply, struct ps_error *error)
 {
     struct ps_journal_state before;
     struct ps_journal_state after;
