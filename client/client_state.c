@@ -196,8 +196,13 @@ static bool take_outcomes(struct psclient *client)
         any = true;
         if (client->follower != NULL && delivery.outcome.status == PS_ERR_NOT_OWNER)
             ps_follower_look_again(client->follower);
-        ps_engine_outcome(client->engine, delivery.call, &delivery.outcome,
-                          ps_now_ms(client->clock));
+        uint64_t now_ms = ps_now_ms(client->clock);
+        if (ps_engine_outcome(client->engine, delivery.call, &delivery.outcome, now_ms)) {
+            (void)act(client);
+            ps_engine_keep(client->engine, delivery.call, &delivery.outcome, now_ms);
+        }
+        if (ps_engine_is_range(delivery.call))
+            (void)act(client);
         client->channel.release(client->channel.self, &delivery);
     }
     return any;
@@ -207,20 +212,15 @@ static void send_calls(struct psclient *client, const struct ps_engine_action *a
 {
     struct ps_call_part parts[PS_MESSAGE_CALLS_MAX];
     const struct ps_channel *channel = &client->channel;
-    enum ps_status status;
-    if (action->part_count == 1)
-        status = channel->submit(channel->self, action->call, action->shard, action->request,
-                                 action->deadline_ms);
-    else
-        status = channel->submit_together(channel->self, action->shard, action->parts,
-                                          action->part_count, action->deadline_ms);
+    enum ps_status status = channel->submit(channel->self, action->shard, action->parts,
+                                            action->part_count, action->deadline_ms);
     if (status == PS_OK)
         return;
     /* An outcome may change the engine's list. */
     memcpy(parts, action->parts, action->part_count * sizeof *parts);
     const struct ps_call_outcome outcome = {.status = status, .refused = true, .text = "no memory"};
     for (size_t i = 0; i < action->part_count; i++)
-        ps_engine_outcome(client->engine, parts[i].call, &outcome, ps_now_ms(client->clock));
+        (void)ps_engine_outcome(client->engine, parts[i].call, &outcome, ps_now_ms(client->clock));
 }
 
 static bool act(struct psclient *client)

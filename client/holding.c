@@ -1,8 +1,10 @@
 /* Operations that leave together, as long as nobody loses by it. */
 #include "client/holding.h"
 
-/* Beyond this a message of one's own costs next to nothing. */
-enum { HELD_BYTES_MAX = 16 * 1024, HELD_ITEMS_MAX = 4 };
+#include "client/calls/thresholds.h"
+
+/* An operation of more items is a message by itself. */
+enum { HELD_ITEMS_MAX = 4 };
 
 /* A caller who comes back at once takes less for all that are held. */
 enum { AWAY_NS = 250000 };
@@ -18,11 +20,11 @@ static bool is_small(const struct ps_batch_request *request)
         return false;
     size_t bytes = 0;
     for (size_t i = 0; i < request->item_count; i++) {
-        if (request->items[i].size > HELD_BYTES_MAX)
+        if (request->items[i].size > PS_HELD_BYTES_MAX)
             return false;
         bytes += request->items[i].size;
     }
-    return bytes <= HELD_BYTES_MAX;
+    return bytes <= PS_HELD_BYTES_MAX;
 }
 
 bool ps_holding_takes(struct ps_holding *holding, const struct ps_batch_request *request)

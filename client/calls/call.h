@@ -12,6 +12,9 @@
 #include "base/status.h"
 #include "proto/messages.h"
 
+/* Content of a push or an initialisation lies in so many pieces at most. */
+#define PS_CONTENT_PIECES_MAX 2
+
 struct ps_call_request {
     enum ps_method method; /* says which member holds; STATUS has none */
     union {
@@ -29,6 +32,10 @@ struct ps_call_request {
         } push_pull;
     };
 };
+
+/* The halves of a request; NULL where there is none. */
+const struct ps_push_request *ps_call_push_of(const struct ps_call_request *request);
+const struct ps_pull_request *ps_call_pull_of(const struct ps_call_request *request);
 
 /* One of the calls that go in one message: all of one method (PUSH, PULL or PUSH_PULL), to one
  * shard; each has an outcome of its own. */
@@ -65,7 +72,13 @@ struct ps_call_outcome {
      * says so (ps_retry_is_refusal), or the request never left this machine. Not set when a call
      * broke after it was sent. */
     bool refused;
-    bool no_bundles;  /* the server knows no messages of several calls: send them one by one */
+    /* PUSH_PULL: the push was done, and the reply has what the server said of it, although the pull
+     * behind it failed, which is what the status says. */
+    bool pushed;
+    bool no_bundles; /* the server knows no messages of several calls: send them one by one */
+    /* The largest content that now goes to this server as one, without ranges; 0: content of that
+     * size would not go through shared memory. */
+    size_t as_one_bytes_max;
     uint64_t session; /* of PS_ERR_STALE_SESSION: one that may begin now; 0: it did not say */
     char text[PS_OUTCOME_TEXT_MAX]; /* why it failed, for people */
     struct ps_call_reply reply;     /* holds when status is PS_OK */

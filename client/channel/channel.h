@@ -35,17 +35,13 @@ struct ps_channel {
      * False: no memory; the shard is as before. */
     bool (*route)(void *self, uint32_t shard, const char *address);
 
-    /* Starts a call. It waits for a connection until it is cancelled, and leaves only over one that
-     * is up, so that a call that could not connect is known to be refused.
+    /* Starts 1 to PS_MESSAGE_CALLS_MAX calls in one message (call.h). `parts` is borrowed for the
+     * call, what it points to until the outcomes: there is one for each. The message waits for a
+     * connection until a call of it is cancelled, and leaves only over one that is up, so that a
+     * call that could not connect is known to be refused.
      * PS_ERR_NO_MEMORY: no outcome will come. */
-    enum ps_status (*submit)(void *self, uint64_t call, uint32_t shard,
-                             const struct ps_call_request *request, uint64_t deadline_ms);
-
-    /* Starts several calls in one message (call.h); `parts` is borrowed for the call, what it
-     * points to until the outcomes. There is an outcome for each, or, with PS_ERR_NO_MEMORY,
-     * for none. */
-    enum ps_status (*submit_together)(void *self, uint32_t shard, const struct ps_call_part *parts,
-                                      size_t part_count, uint64_t deadline_ms);
+    enum ps_status (*submit)(void *self, uint32_t shard, const struct ps_call_part *parts,
+                             size_t part_count, uint64_t deadline_ms);
 
     /* Makes the outcome of a call in flight come soon, and of those that went with it. A call
      * that is not in flight is ignored. */

@@ -19,13 +19,10 @@
 #include <string.h>
 
 static bool route(void *self, uint32_t shard, const char *address);
-static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
-                             const struct ps_call_request *request, uint64_t deadline_ms);
-static enum ps_status submit_together(void *self, uint32_t shard, const struct ps_call_part *parts,
-                                      size_t part_count, uint64_t deadline_ms);
+static enum ps_status submit(void *self, uint32_t shard, const struct ps_call_part *parts,
+                             size_t part_count, uint64_t deadline_ms);
 static void cancel(void *self, uint64_t call);
 static bool take(void *self, struct ps_delivery *delivery);
-static bool take_flight(struct ps_grpc_side *side, struct ps_delivery *delivery, bool *is_whole);
 static void release(void *self, struct ps_delivery *delivery);
 static void poll(void *self, uint64_t timeout_ms);
 static void tell_idle(void *self, void (*idle)(void *owner), void *owner);
@@ -58,8 +55,8 @@ enum ps_status ps_channel_grpc_create(uint32_t shard_count, struct ps_busy_poll_
     side->credentials = grpc_insecure_credentials_create();
     ps_mutex_init(&side->mutex, PS_RANK_QUEUE);
     ps_mutex_init(&side->done_mutex, PS_RANK_LEAF);
-    *channel = (struct ps_channel){route, submit,    submit_together, cancel,  take, release,
-                                   poll,  tell_idle, interrupt,       destroy, side};
+    *channel = (struct ps_channel){route, submit,    cancel,    take,    release,
+                                   poll,  tell_idle, interrupt, destroy, side};
 
     enum ps_status status = ps_grpc_poll_start(side, error);
     if (status != PS_OK)
@@ -145,31 +142,13 @@ static void refuse(struct ps_flight *flight, const char *address)
              address);
 }
 
-static enum ps_status submit(void *self, uint64_t call, uint32_t shard,
-                             const struct ps_call_request *request, uint64_t deadline_ms)
+static enum ps_status submit(void *self, uint32_t shard, const struct ps_call_part *parts,
+                             size_t part_count, uint64_t deadline_ms)
 {
     struct ps_grpc_side *side = self;
-    const struct ps_call_part part = {call, request};
-    if (ps_train_carries(side, shard, request))
-        return ps_train_start(side, call, shard, request, deadline_ms);
-    if (request->method == PS_METHOD_PUSH_PULL)
-        return submit_together(self, shard, &part, 1, deadline_ms);
-    struct ps_flight *flight = ps_flight_create(side, request);
+    struct ps_flight *flight = ps_flight_create(side, parts, part_count);
     if (flight == NULL)
         return PS_ERR_NO_MEMORY;
-    flight->id = call;
-    ps_flight_begin(side, flight, shard, deadline_ms);
-    return PS_OK;
-}
-
-static enum ps_status submit_together(void *self, uint32_t shard, const struct ps_call_part *parts,
-                                      size_t part_count, uint64_t deadline_ms)
-{
-    struct ps_grpc_side *side = self;
-    struct ps_flight *flight = ps_flight_create_bundle(side, parts, part_count);
-    if (flight == NULL)
-        return PS_ERR_NO_MEMORY;
-    flight->id = parts[0].call;
     ps_flight_begin(side, flight, shard, deadline_ms);
     return PS_OK;
 }
@@ -205,8 +184,6 @@ void ps_flight_begin(struct ps_grpc_side *side, struct ps_flight *flight, uint32
 
 static bool carries(const struct ps_flight *flight, uint64_t call)
 {
-    if (flight->id == call)
-        return true;
     for (size_t i = 0; i < flight->part_count; i++)
         if (flight->parts[i].part.call == call)
             return true;
@@ -215,11 +192,7 @@ static bool carries(const struct ps_flight *flight, uint64_t call)
 
 static void cancel(void *self, uint64_t call)
 {
-    ps_flight_cancel(self, call);
-}
-
-void ps_flight_cancel(struct ps_grpc_side *side, uint64_t call)
-{
+    struct ps_grpc_side *side = self;
     struct ps_flight *refused = NULL;
     ps_mutex_lock(&side->mutex);
     for (struct ps_connection *it = side->connections; it != NULL; it = it->next) {
@@ -242,21 +215,14 @@ void ps_flight_cancel(struct ps_grpc_side *side, uint64_t call)
     }
 }
 
+/* The next outcome of the flight that came back first: a flight leaves the list with its last
+ * part. */
 static bool take(void *self, struct ps_delivery *delivery)
 {
-    bool is_whole = false;
-    while (!is_whole)
-        if (!take_flight(self, delivery, &is_whole))
-            return false;
-    return true;
-}
-
-/* The next flight that came back; one that is not the last of its call is not a delivery. */
-static bool take_flight(struct ps_grpc_side *side, struct ps_delivery *delivery, bool *is_whole)
-{
+    struct ps_grpc_side *side = self;
     ps_mutex_lock(&side->done_mutex);
     struct ps_flight *flight = side->done_first;
-    bool is_last = flight != NULL && flight->parts_taken + 1 >= flight->part_count;
+    bool is_last = flight != NULL && flight->parts_taken + 1 == flight->part_count;
     if (is_last)
         side->done_first = flight->next_done;
     if (side->done_first == NULL)
@@ -271,22 +237,10 @@ static bool take_flight(struct ps_grpc_side *side, struct ps_delivery *delivery,
         ps_connection_reap(side);
         ps_mutex_unlock(&side->mutex);
     }
-    delivery->call = flight->id;
-    delivery->held = is_last ? flight : NULL;
-    *is_whole = true;
-    if (flight->train != NULL) {
-        *is_whole = ps_train_took(flight, &delivery->outcome);
-        if (!*is_whole)
-            ps_flight_destroy(flight);
-        return true;
-    }
-    if (flight->parts == NULL) {
-        ps_flight_outcome(flight, &delivery->outcome);
-        return true;
-    }
     size_t i = flight->parts_taken++;
     delivery->call = flight->parts[i].part.call;
-    ps_flight_bundle_outcome(flight, i, &delivery->outcome);
+    delivery->held = is_last ? flight : NULL;
+    ps_flight_outcome(flight, i, &delivery->outcome);
     return true;
 }
 

@@ -50,29 +50,7 @@ struct ps_connection {
     bool watching;                   /* a state watch is in flight; its tag is this struct */
     grpc_connectivity_state watched; /* the state whose end it waits for */
     struct ps_shared_link *shared;   /* owned; NULL: content goes in messages only */
-    uint32_t train_rest;             /* contents that go as one: PS_TRAIN_REST */
 };
-
-/* A call that goes in several messages: channel_grpc_train.c. */
-struct ps_train;
-
-/* Below this, copying is cheaper than keeping track of who still reads the caller's memory; for one
- * of many contents, which are kept track of together, it is below the second. */
-#define PS_COPIED_BYTES_MAX ((size_t)16 * 1024)
-#define PS_COPIED_PART_BYTES_MAX ((size_t)2 * 1024)
-
-/* A flight that carries no more, both ways together, is small. */
-#define PS_SMALL_FLIGHT_BYTES ((size_t)256 * 1024)
-
-/* Content beyond this goes in ranges. */
-#define PS_TRAIN_BYTES_MIN ((size_t)2 * 1024 * 1024)
-/* Unless other clients push to the same parameter, so that the server has applied ranges in vain:
- * then so many contents go as one through shared memory, up to what the server has said that it
- * takes, and no more than this; and so much smaller, since they have to go in a message when there
- * is no room. A server that has not said it gets ranges. */
-#define PS_TRAIN_REST 64
-#define PS_TRAIN_AS_ONE_BYTES_MAX ((size_t)PS_MESSAGE_BYTES_DEFAULT)
-#define PS_TRAIN_MESSAGE_SLACK ((size_t)1024 * 1024)
 
 /* Content of one call in memory that the server shares: of its push, of its pull's reply, or of
  * both in one slot, since the server pushes before it pulls. */
@@ -84,10 +62,10 @@ struct ps_shared_way {
     struct ps_bytes pulled;     /* once the reply was read */
 };
 
-/* One call of a flight that carries several. */
+/* One call of a flight. */
 struct ps_flight_part {
-    struct ps_call_part part;
-    size_t head_end; /* in the flight's head: the content of its push comes there */
+    struct ps_call_part part; /* the request is borrowed until the part was taken */
+    size_t head_end;          /* in a bundle's head: the content of its push comes there */
     struct ps_shared_way shared;
 };
 
@@ -99,27 +77,25 @@ struct ps_flight {
     struct ps_connection *connection; /* NULL: there was none */
     struct ps_flight *next, *prev;    /* in the connection */
     struct ps_flight *next_done;
-    uint64_t id;
     uint32_t shard;
     uint64_t deadline_ms;
     enum ps_flight_state state;
-    enum ps_method method;                 /* whose message this is */
-    const struct ps_call_request *request; /* borrowed until taken; of the first part, if any */
-    struct ps_flight_part *parts;          /* owned; NULL: one call, `request` */
-    struct ps_train *train;                /* that this is a part of; NULL: none */
-    size_t part_count;
+    enum ps_method method;        /* whose message this is */
+    struct ps_flight_part *parts; /* owned, unless there is only `one` */
+    struct ps_flight_part one;
+    size_t part_count; /* 1 to PS_MESSAGE_CALLS_MAX */
     size_t parts_taken;
+    bool is_bundle;  /* the message is one of several calls, though perhaps of one part */
     bool has_bundle; /* `bundle` was decoded, or could not be: then `status` says so */
     struct ps_bundle_reply bundle;
-    struct ps_buffer head;       /* owned; the message without the content */
-    struct ps_view content;      /* borrowed until `pins` is 0 */
-    atomic_uint pins;            /* the batch, and gRPC's hold on the content */
-    grpc_call *call;             /* owned while RUNNING; NULL once the batch ended */
-    struct ps_shared_slot run;   /* shared memory for all contents; none: zeroed */
-    struct ps_shared_way shared; /* of a flight without parts */
-    struct ps_bytes whole;       /* of a train's last: the content that its ranges have made */
-    bool asks;                   /* for the name of the server's local socket */
-    bool answered;               /* by the server itself */
+    struct ps_buffer head;     /* owned; the message without the content */
+    struct ps_view content;    /* borrowed until `pins` is 0 */
+    atomic_uint pins;          /* the batch, and gRPC's hold on the content */
+    grpc_call *call;           /* owned while RUNNING; NULL once the batch ended */
+    struct ps_shared_slot run; /* shared memory for all contents; none: zeroed */
+    bool asks;                 /* for the name of the server's local socket */
+    bool answered;             /* by the server itself */
+    size_t as_one_bytes_max;   /* as an outcome says it */
     grpc_byte_buffer *message;
     grpc_metadata_array first_metadata, last_metadata;
     grpc_status_code code;
@@ -215,46 +191,38 @@ void ps_flight_end_call(struct ps_flight *flight, grpc_status_code code, const c
 /* Makes the flights of this call come back soon. */
 void ps_flight_cancel(struct ps_grpc_side *side, uint64_t call);
 
-/* Can this call go in ranges (those without a request id cannot), and how many bytes of a message
- * is the larger of its contents? 0: it cannot. */
-size_t ps_train_bytes(const struct ps_call_request *request);
-/* Does it? Counts it, where contents of this kind are counted. */
-bool ps_train_carries(struct ps_grpc_side *side, uint32_t shard,
-                      const struct ps_call_request *request);
-/* The largest content that goes to this server in one message. */
-size_t ps_train_message_bytes_max(const struct ps_connection *connection);
-PS_MUST_USE enum ps_status ps_train_start(struct ps_grpc_side *side, uint64_t id, uint32_t shard,
-                                          const struct ps_call_request *request,
-                                          uint64_t deadline_ms);
-/* One of its flights has come back. True: that was the last, and this is the outcome of the call,
- * which borrows from the flight. */
-bool ps_train_took(struct ps_flight *flight, struct ps_call_outcome *outcome);
+/* The largest content that goes over the connection in one message. */
+size_t ps_connection_content_bytes_max(const struct ps_connection *connection);
 
-/* Several calls in one message: channel_grpc_bundle.c. NULL when memory is refused. */
-struct ps_flight *ps_flight_create_bundle(struct ps_grpc_side *side,
-                                          const struct ps_call_part *parts, size_t part_count);
+/* A message with these calls, in one of two forms: the plain message of one call, or a bundle
+ * (channel_grpc_bundle.c) of several, or of a push and pull in one. NULL when memory is refused. */
+struct ps_flight *ps_flight_create(struct ps_grpc_side *side, const struct ps_call_part *parts,
+                                   size_t part_count);
+void ps_flight_destroy(struct ps_flight *flight);
+
+/* The request of part `i`. */
+const struct ps_call_request *ps_flight_request(const struct ps_flight *flight, size_t i);
+
 /* What goes before the contents, as the parts' shared ways are now. */
-void ps_flight_bundle_encode(struct ps_flight *flight, struct ps_buffer *head);
-/* The message, contents in place; pins the flight for each content that gRPC holds. */
-grpc_byte_buffer *ps_flight_bundle_message(struct ps_flight *flight);
-/* The outcome of part `i`; in order. */
-void ps_flight_bundle_outcome(struct ps_flight *flight, size_t i, struct ps_call_outcome *outcome);
+void ps_flight_encode(struct ps_flight *flight, struct ps_buffer *head);
 
-/* Parts of the other file. */
-struct ps_flight *ps_flight_create_empty(struct ps_grpc_side *side, enum ps_method method,
-                                         size_t head_bytes_max);
+/* The outcome of part `i`; in order. */
+void ps_flight_outcome(struct ps_flight *flight, size_t i, struct ps_call_outcome *outcome);
+
+/* ---- Bundles: channel_grpc_bundle.c ---- */
+
+enum ps_method ps_bundle_method(enum ps_method method);
+void ps_bundle_encode(struct ps_flight *flight, struct ps_buffer *head);
+/* The message, contents in place; pins the flight for each content that gRPC holds. */
+grpc_byte_buffer *ps_bundle_message(struct ps_flight *flight);
+void ps_bundle_outcome(struct ps_flight *flight, size_t i, struct ps_call_outcome *outcome);
+
 /* The content in place, or, up to `copied_max` bytes, a copy. */
 grpc_slice ps_flight_content_slice(struct ps_flight *flight, struct ps_bytes content,
                                    size_t copied_max);
 PS_MUST_USE enum ps_status ps_flight_view_reply(struct ps_flight *flight, struct ps_view *view,
                                                 struct ps_error *error);
-void ps_flight_encode(const struct ps_call_request *request, struct ps_buffer *head,
-                      struct ps_view *content);
 void ps_flight_outcome_failed(const struct ps_flight *flight, struct ps_call_outcome *outcome);
-
-struct ps_flight *ps_flight_create(struct ps_grpc_side *side,
-                                   const struct ps_call_request *request);
-void ps_flight_destroy(struct ps_flight *flight);
 
 /* From WAITING to RUNNING; launch follows, outside of the mutex. Under the mutex. */
 void ps_flight_make_call(struct ps_flight *flight);
@@ -265,9 +233,6 @@ void ps_flight_ended(struct ps_flight *flight);
 
 /* Whoever lets go last hands the flight to `take`. Any thread, under any of our locks. */
 void ps_flight_drop_pin(struct ps_flight *flight);
-
-/* Decodes the reply, if there is one. */
-void ps_flight_outcome(struct ps_flight *flight, struct ps_call_outcome *outcome);
 
 /* ---- Shared memory: channel_grpc_shared.c ---- */
 
@@ -281,8 +246,8 @@ struct ps_push_request ps_shared_way_push(const struct ps_shared_way *way,
 struct ps_pull_request ps_shared_way_pull(const struct ps_shared_way *way,
                                           const struct ps_pull_request *pull);
 
-/* Can the call not leave, since it was to go as one, and has to go in a message to a server that
- * takes less, another one perhaps than when that was decided? It is to come again, in ranges. */
+/* Can the flight not leave? Its content was to go as one through shared memory, found no room
+ * there, and is more than this server takes in a message. The engine sends it again, in ranges. */
 bool ps_flight_is_stranded(struct ps_flight *flight);
 
 /* Makes the content of a reply what the server has put into our memory, if it has. */
@@ -293,10 +258,6 @@ PS_MUST_USE enum ps_status ps_shared_way_found(struct ps_shared_way *way,
 void ps_flight_shared_ended(struct ps_flight *flight);
 /* Lets go of all. */
 void ps_flight_shared_release(struct ps_flight *flight);
-
-/* The parts of a call, where it has them. */
-const struct ps_push_request *ps_call_push_of(const struct ps_call_request *request);
-const struct ps_pull_request *ps_call_pull_of(const struct ps_call_request *request);
 
 /* ---- Polling ---- */
 

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "client/calls/retry.h"
+#include "client/calls/thresholds.h"
 #include "proto/bundle_codec.h"
 
 #include <grpc/byte_buffer.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 
 /* The message that carries calls of this method. */
-static enum ps_method bundle_of(enum ps_method method)
+enum ps_method ps_bundle_method(enum ps_method method)
 {
     if (method == PS_METHOD_PUSH)
         return PS_METHOD_PUSHES;
@@ -22,9 +23,9 @@ static enum ps_method bundle_of(enum ps_method method)
     return PS_METHOD_PUSH_PULL;
 }
 
-void ps_flight_bundle_encode(struct ps_flight *flight, struct ps_buffer *head)
+void ps_bundle_encode(struct ps_flight *flight, struct ps_buffer *head)
 {
-    const struct ps_push_request *first = ps_call_push_of(flight->request);
+    const struct ps_push_request *first = ps_call_push_of(ps_flight_request(flight, 0));
     const struct ps_request_id base = first != NULL ? first->request : (struct ps_request_id){0};
     if (first != NULL)
         ps_encode_bundle_id(&base, head);
@@ -47,28 +48,7 @@ void ps_flight_bundle_encode(struct ps_flight *flight, struct ps_buffer *head)
     }
 }
 
-struct ps_flight *ps_flight_create_bundle(struct ps_grpc_side *side,
-                                          const struct ps_call_part *parts, size_t part_count)
-{
-    PS_ASSERT(part_count > 0 && part_count <= PS_MESSAGE_CALLS_MAX);
-    struct ps_flight *flight = ps_flight_create_empty(
-        side, bundle_of(parts[0].request->method), 2 * (part_count + 1) * PS_BUNDLE_ITEM_BYTES_MAX);
-    if (flight == NULL)
-        return NULL;
-    flight->request = parts[0].request;
-    flight->parts = ps_zeroed_array(side->memory, part_count, sizeof *flight->parts);
-    flight->part_count = flight->parts != NULL ? part_count : 0;
-    for (size_t i = 0; i < flight->part_count; i++)
-        flight->parts[i].part = parts[i];
-    ps_flight_bundle_encode(flight, &flight->head);
-    if (flight->parts == NULL || ps_buffer_status(&flight->head, NULL) != PS_OK) {
-        ps_flight_destroy(flight);
-        return NULL;
-    }
-    return flight;
-}
-
-grpc_byte_buffer *ps_flight_bundle_message(struct ps_flight *flight)
+grpc_byte_buffer *ps_bundle_message(struct ps_flight *flight)
 {
     grpc_slice head = grpc_slice_from_copied_buffer(flight->head.text, flight->head.size);
     grpc_byte_buffer *message = grpc_raw_byte_buffer_create(NULL, 0);
@@ -103,8 +83,8 @@ static void decode(struct ps_flight *flight)
     if (status == PS_OK)
         status = ps_decode_bundle_reply(view, flight->side->memory, &flight->bundle,
                                         &flight->decoded, &error);
-    size_t pushes = ps_call_push_of(flight->request) != NULL ? flight->part_count : 0;
-    size_t pulls = ps_call_pull_of(flight->request) != NULL ? flight->part_count : 0;
+    size_t pushes = ps_call_push_of(ps_flight_request(flight, 0)) != NULL ? flight->part_count : 0;
+    size_t pulls = ps_call_pull_of(ps_flight_request(flight, 0)) != NULL ? flight->part_count : 0;
     if (status == PS_OK &&
         (flight->bundle.push_count != pushes || flight->bundle.pull_count != pulls))
         status = ps_fail(&error, PS_ERR_INTERNAL, "a reply of %zu and %zu results for %zu calls",
@@ -139,38 +119,56 @@ static bool find_shared(struct ps_shared_way *way, struct ps_pull_reply *reply,
     return outcome->status == PS_OK;
 }
 
-void ps_flight_bundle_outcome(struct ps_flight *flight, size_t i, struct ps_call_outcome *outcome)
+/* A server that knows no bundles has not looked at this one. Calls of one kind leave again, one by
+ * one; a push and pull in one has no other form, and fails as what it is. */
+static void note_unsupported(const struct ps_flight *flight, struct ps_call_outcome *outcome)
 {
-    const struct ps_call_request *request = flight->parts[i].part.request;
+    outcome->no_bundles = true;
+    outcome->refused = true;
+    if (flight->method != PS_METHOD_PUSH_PULL)
+        outcome->status = PS_ERR_UNAVAILABLE;
+}
+
+static void push_pull_outcome(struct ps_flight *flight, size_t i, struct ps_call_outcome *outcome)
+{
+    const struct ps_push_result *push = &flight->bundle.pushes[i];
+    struct ps_pull_result *pull = &flight->bundle.pulls[i];
+    outcome->reply.push_pull.push = push->reply;
+    if (push->status.status != PS_OK) {
+        note_failure(&push->status, PS_METHOD_PUSH_PULL, false, outcome);
+    } else if (pull->status.status != PS_OK) {
+        outcome->pushed = true;
+        note_failure(&pull->status, PS_METHOD_PUSH_PULL, true, outcome);
+    } else if (find_shared(&flight->parts[i].shared, &pull->reply, outcome)) {
+        outcome->reply.push_pull.pull = pull->reply;
+    }
+}
+
+void ps_bundle_outcome(struct ps_flight *flight, size_t i, struct ps_call_outcome *outcome)
+{
+    enum ps_method method = ps_flight_request(flight, i)->method;
     if (!flight->has_bundle)
         decode(flight);
     ps_flight_outcome_failed(flight, outcome);
-    outcome->no_bundles = flight->status == PS_ERR_UNSUPPORTED;
-    if (outcome->no_bundles) {
-        /* Nobody has looked at it; what is of one kind leaves again, one by one. */
-        outcome->refused = true;
-        if (flight->method != PS_METHOD_PUSH_PULL)
-            outcome->status = PS_ERR_UNAVAILABLE;
-    }
+    if (flight->status == PS_ERR_UNSUPPORTED)
+        note_unsupported(flight, outcome);
     if (flight->status != PS_OK)
         return;
-    const struct ps_push_result *push =
-        ps_call_push_of(request) != NULL ? &flight->bundle.pushes[i] : NULL;
-    struct ps_pull_result *pull =
-        ps_call_pull_of(request) != NULL ? &flight->bundle.pulls[i] : NULL;
-    outcome->reply.method = request->method;
-    if (push != NULL && push->status.status != PS_OK)
-        note_failure(&push->status, request->method, false, outcome);
-    else if (pull != NULL && pull->status.status != PS_OK)
-        note_failure(&pull->status, request->method, push != NULL, outcome);
-    else if (pull != NULL && !find_shared(&flight->parts[i].shared, &pull->reply, outcome))
+    outcome->reply.method = method;
+    if (method == PS_METHOD_PUSH_PULL) {
+        push_pull_outcome(flight, i, outcome);
         return;
-    else if (request->method == PS_METHOD_PUSH)
-        outcome->reply.push = push->reply;
-    else if (request->method == PS_METHOD_PULL)
-        outcome->reply.pull = pull->reply;
-    else {
-        outcome->reply.push_pull.push = push->reply;
-        outcome->reply.push_pull.pull = pull->reply;
     }
+    if (method == PS_METHOD_PUSH) {
+        const struct ps_push_result *push = &flight->bundle.pushes[i];
+        outcome->reply.push = push->reply;
+        if (push->status.status != PS_OK)
+            note_failure(&push->status, method, false, outcome);
+        return;
+    }
+    struct ps_pull_result *pull = &flight->bundle.pulls[i];
+    if (pull->status.status != PS_OK)
+        note_failure(&pull->status, method, false, outcome);
+    else if (find_shared(&flight->parts[i].shared, &pull->reply, outcome))
+        outcome->reply.pull = pull->reply;
 }

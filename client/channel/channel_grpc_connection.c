@@ -2,6 +2,7 @@
 #include "client/channel/channel_grpc.h"
 
 #include "client/calls/retry.h"
+#include "client/calls/thresholds.h"
 
 #include <grpc/support/time.h>
 
@@ -80,6 +81,16 @@ void ps_connection_remove(struct ps_flight *flight)
         return;
     DL_DELETE(flight->connection->flights, flight);
     flight->connection = NULL;
+}
+
+/* Not more than what the server has said it takes, less what is not content; a server that has not
+ * said it takes what no client cuts. */
+size_t ps_connection_content_bytes_max(const struct ps_connection *connection)
+{
+    uint64_t told = ps_shared_link_content_bytes_max(connection->shared);
+    size_t max = told < PS_AS_ONE_BYTES_MAX ? (size_t)told : PS_AS_ONE_BYTES_MAX;
+    max = max > PS_MESSAGE_SLACK_BYTES ? max - PS_MESSAGE_SLACK_BYTES : 0;
+    return max > PS_RANGES_ABOVE_BYTES ? max : PS_RANGES_ABOVE_BYTES;
 }
 
 static bool is_repeatable(enum ps_method method)

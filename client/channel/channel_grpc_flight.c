@@ -3,8 +3,8 @@
 
 #include "base/assert.h"
 #include "client/calls/retry.h"
+#include "client/calls/thresholds.h"
 #include "client/local/unix_break.h"
-#include "client/ranges/range_cut.h"
 #include "proto/bundle_codec.h"
 #include "proto/shared_range.h"
 #include "proto/status_codes.h"
@@ -19,21 +19,33 @@
 /* gRPC's own deadline comes a little later than ours, so that it is always we who decide. */
 #define DEADLINE_SLACK_MS 100
 
-void ps_flight_encode(const struct ps_call_request *request, struct ps_buffer *head,
-                      struct ps_view *content)
+/* What goes behind the head of a plain message. */
+static struct ps_view content_of(const struct ps_call_request *request)
 {
+    if (request->method == PS_METHOD_INIT)
+        return request->init.content;
+    return request->method == PS_METHOD_PUSH ? request->push.content : (struct ps_view){NULL, 0, 0};
+}
+
+/* A plain message. What goes through shared memory is told in place of the content, or of room for
+ * the reply. */
+static void encode_plain(const struct ps_flight_part *part, struct ps_buffer *head)
+{
+    const struct ps_call_request *request = part->part.request;
     switch (request->method) {
     case PS_METHOD_INIT:
         ps_encode_init(&request->init, head);
-        *content = request->init.content;
         return;
-    case PS_METHOD_PUSH:
-        ps_encode_push(&request->push, head);
-        *content = request->push.content;
+    case PS_METHOD_PUSH: {
+        const struct ps_push_request told = ps_shared_way_push(&part->shared, &request->push);
+        ps_encode_push(&told, head);
         return;
-    case PS_METHOD_PULL:
-        ps_encode_pull(&request->pull, head);
+    }
+    case PS_METHOD_PULL: {
+        const struct ps_pull_request told = ps_shared_way_pull(&part->shared, &request->pull);
+        ps_encode_pull(&told, head);
         return;
+    }
     case PS_METHOD_LIST:
         ps_encode_list(&request->list, head);
         return;
@@ -52,14 +64,22 @@ void ps_flight_encode(const struct ps_call_request *request, struct ps_buffer *h
     case PS_METHOD_STATUS:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
-    case PS_METHOD_PUSH_PULL: /* several calls: channel_grpc_bundle.c */
+    case PS_METHOD_PUSH_PULL:
     case PS_METHOD_COUNT:
-        return; /* their requests are empty */
+        return; /* their requests are empty, or go as bundles */
     }
 }
 
-struct ps_flight *ps_flight_create_empty(struct ps_grpc_side *side, enum ps_method method,
-                                         size_t head_bytes_max)
+void ps_flight_encode(struct ps_flight *flight, struct ps_buffer *head)
+{
+    if (flight->is_bundle)
+        ps_bundle_encode(flight, head);
+    else
+        encode_plain(&flight->parts[0], head);
+}
+
+static struct ps_flight *create_empty(struct ps_grpc_side *side, enum ps_method method,
+                                      size_t head_bytes_max)
 {
     struct ps_flight *flight = ps_zeroed(side->memory, sizeof *flight);
     if (flight == NULL)
@@ -73,24 +93,57 @@ struct ps_flight *ps_flight_create_empty(struct ps_grpc_side *side, enum ps_meth
     return flight;
 }
 
-struct ps_flight *ps_flight_create(struct ps_grpc_side *side, const struct ps_call_request *request)
+/* Room for what goes before the contents; what is not used of it is never touched. */
+static size_t head_bytes_max(const struct ps_call_part *parts, size_t part_count, bool is_bundle)
 {
-    size_t head_max = PS_NAME_BYTES_MAX + PS_CONFIG_BYTES_MAX + 256;
-    if (request->method == PS_METHOD_SINCE)
-        head_max += request->since.pull_count * PS_BUNDLE_ITEM_BYTES_MAX;
-    struct ps_flight *flight = ps_flight_create_empty(side, request->method, head_max);
+    if (is_bundle)
+        return 2 * (part_count + 1) * PS_BUNDLE_ITEM_BYTES_MAX;
+    size_t bytes_max = PS_NAME_BYTES_MAX + PS_CONFIG_BYTES_MAX + 256;
+    if (parts[0].request->method == PS_METHOD_SINCE)
+        bytes_max += parts[0].request->since.pull_count * PS_BUNDLE_ITEM_BYTES_MAX;
+    return bytes_max;
+}
+
+/* Mostly there is one part, which needs no memory of its own. */
+static bool take_parts(struct ps_flight *flight, const struct ps_call_part *parts, size_t count)
+{
+    flight->parts = &flight->one;
+    if (count > 1)
+        flight->parts = ps_zeroed_array(flight->side->memory, count, sizeof *flight->parts);
+    if (flight->parts == NULL)
+        return false;
+    flight->part_count = count;
+    for (size_t i = 0; i < count; i++)
+        flight->parts[i].part = parts[i];
+    return true;
+}
+
+struct ps_flight *ps_flight_create(struct ps_grpc_side *side, const struct ps_call_part *parts,
+                                   size_t part_count)
+{
+    PS_ASSERT(part_count > 0 && part_count <= PS_MESSAGE_CALLS_MAX);
+    enum ps_method method = parts[0].request->method;
+    bool is_bundle = part_count > 1 || method == PS_METHOD_PUSH_PULL;
+    struct ps_flight *flight = create_empty(side, is_bundle ? ps_bundle_method(method) : method,
+                                            head_bytes_max(parts, part_count, is_bundle));
     if (flight == NULL)
         return NULL;
-    flight->request = request;
-    struct ps_view content = {NULL, 0, 0};
-    ps_flight_encode(request, &flight->head, &content);
-    PS_ASSERT(content.piece_count <= PS_RANGE_PIECES_MAX);
-    flight->content = content;
-    if (ps_buffer_status(&flight->head, NULL) != PS_OK) {
-        ps_flight_destroy(flight);
-        return NULL;
+    flight->is_bundle = is_bundle;
+    if (take_parts(flight, parts, part_count)) {
+        ps_flight_encode(flight, &flight->head);
+        if (!is_bundle)
+            flight->content = content_of(parts[0].request);
+        PS_ASSERT(flight->content.piece_count <= PS_CONTENT_PIECES_MAX);
+        if (ps_buffer_status(&flight->head, NULL) == PS_OK)
+            return flight;
     }
-    return flight;
+    ps_flight_destroy(flight);
+    return NULL;
+}
+
+const struct ps_call_request *ps_flight_request(const struct ps_flight *flight, size_t i)
+{
+    return flight->parts[i].part.request;
 }
 
 void ps_flight_make_call(struct ps_flight *flight)
@@ -137,7 +190,7 @@ grpc_slice ps_flight_content_slice(struct ps_flight *flight, struct ps_bytes con
 
 static grpc_byte_buffer *make_message(struct ps_flight *flight)
 {
-    grpc_slice slices[1 + PS_RANGE_PIECES_MAX];
+    grpc_slice slices[1 + PS_CONTENT_PIECES_MAX];
     size_t count = 1;
     slices[0] = grpc_slice_from_copied_buffer(flight->head.size > 0 ? flight->head.text : "",
                                               flight->head.size);
@@ -163,8 +216,7 @@ void ps_flight_launch(struct ps_flight *flight)
     if (ps_flight_is_stranded(flight))
         (void)grpc_call_cancel_with_status(flight->call, GRPC_STATUS_UNAVAILABLE,
                                            "the server takes less in one message", NULL);
-    flight->message =
-        flight->parts != NULL ? ps_flight_bundle_message(flight) : make_message(flight);
+    flight->message = flight->is_bundle ? ps_bundle_message(flight) : make_message(flight);
     flight->asks = ps_shared_link_asks(flight->connection->shared);
     grpc_metadata asks[2];
     size_t ask_count = 0;
@@ -263,7 +315,7 @@ static bool is_small(const struct ps_flight *flight)
     size_t bytes = grpc_byte_buffer_length(flight->message);
     if (flight->reply != NULL)
         bytes += grpc_byte_buffer_length(flight->reply);
-    return bytes <= PS_SMALL_FLIGHT_BYTES;
+    return bytes <= PS_SMALL_MESSAGE_BYTES;
 }
 
 void ps_flight_ended(struct ps_flight *flight)
@@ -277,6 +329,8 @@ void ps_flight_ended(struct ps_flight *flight)
             flight->connection->shared,
             find_metadata(&flight->first_metadata, PS_SHARED_METADATA_KEY),
             find_metadata(&flight->first_metadata, PS_MESSAGE_BYTES_METADATA_KEY));
+    if (ps_shared_link_works(flight->connection->shared))
+        flight->as_one_bytes_max = ps_connection_content_bytes_max(flight->connection);
     ps_flight_shared_ended(flight);
 
     ps_mutex_lock(&side->mutex);
@@ -298,7 +352,8 @@ void ps_flight_destroy(struct ps_flight *flight)
     ps_flight_shared_release(flight);
     ps_decoded_release(&flight->decoded);
     ps_release(memory, flight->pieces);
-    ps_release(memory, flight->parts);
+    if (flight->parts != &flight->one)
+        ps_release(memory, flight->parts);
     if (flight->reply != NULL)
         grpc_byte_buffer_destroy(flight->reply);
     grpc_slice_unref(flight->details);
@@ -337,7 +392,7 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
     struct ps_decoded *decoded = &flight->decoded;
     struct ps_view view;
     PS_TRY(ps_flight_view_reply(flight, &view, error));
-    reply->method = flight->request->method;
+    reply->method = ps_flight_request(flight, 0)->method;
     switch (reply->method) {
     case PS_METHOD_INIT:
         return ps_decode_init_reply(view, memory, &reply->init, error);
@@ -345,7 +400,7 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
         return ps_decode_push_reply(view, memory, &reply->push, error);
     case PS_METHOD_PULL:
         PS_TRY(ps_decode_pull_reply(view, memory, &reply->pull, decoded, error));
-        return ps_shared_way_found(&flight->shared, &reply->pull, error);
+        return ps_shared_way_found(&flight->parts[0].shared, &reply->pull, error);
     case PS_METHOD_STATUS:
         return ps_decode_status_reply(view, memory, &reply->status, decoded, error);
     case PS_METHOD_LIST:
@@ -371,11 +426,17 @@ void ps_flight_outcome_failed(const struct ps_flight *flight, struct ps_call_out
     outcome->status = flight->status;
     outcome->refused = flight->refused;
     outcome->session = flight->session;
+    outcome->as_one_bytes_max = flight->as_one_bytes_max;
     memcpy(outcome->text, flight->text, sizeof outcome->text);
 }
 
-void ps_flight_outcome(struct ps_flight *flight, struct ps_call_outcome *outcome)
+void ps_flight_outcome(struct ps_flight *flight, size_t i, struct ps_call_outcome *outcome)
 {
+    if (flight->is_bundle) {
+        ps_bundle_outcome(flight, i, outcome);
+        return;
+    }
+    PS_ASSERT(i == 0);
     ps_flight_outcome_failed(flight, outcome);
     if (flight->status != PS_OK)
         return;

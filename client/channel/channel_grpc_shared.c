@@ -4,6 +4,7 @@
 #include "client/channel/channel_grpc.h"
 
 #include "base/assert.h"
+#include "client/calls/thresholds.h"
 #include "client/local/finite_copy.h"
 
 #include <string.h>
@@ -11,20 +12,6 @@
 /* Of the contents of one message in their run: those of two cores never meet in one line of the
  * cache, and elements are aligned. */
 enum { PART_ALIGNMENT = 64 };
-
-const struct ps_push_request *ps_call_push_of(const struct ps_call_request *request)
-{
-    if (request->method == PS_METHOD_PUSH)
-        return &request->push;
-    return request->method == PS_METHOD_PUSH_PULL ? &request->push_pull.push : NULL;
-}
-
-const struct ps_pull_request *ps_call_pull_of(const struct ps_call_request *request)
-{
-    if (request->method == PS_METHOD_PULL)
-        return &request->pull;
-    return request->method == PS_METHOD_PUSH_PULL ? &request->push_pull.pull : NULL;
-}
 
 struct ps_push_request ps_shared_way_push(const struct ps_shared_way *way,
                                           const struct ps_push_request *push)
@@ -53,7 +40,7 @@ struct ps_pull_request ps_shared_way_pull(const struct ps_shared_way *way,
 /* Below the least size, content is as fast in the message, also beside content that is not. */
 static size_t worth(const struct ps_flight *flight, size_t size)
 {
-    size_t least = flight->parts != NULL ? PS_SHARED_PART_BYTES_MIN : PS_SHARED_BYTES_MIN;
+    size_t least = flight->is_bundle ? PS_SHARED_PART_BYTES_MIN : PS_SHARED_BYTES_MIN;
     return size >= least ? size : 0;
 }
 
@@ -91,49 +78,21 @@ static void fill(const struct ps_call_request *request, struct ps_shared_way *wa
         ps_view_copy(push->content, 0, way->slot.bytes, way->push_size);
 }
 
-static size_t way_count(const struct ps_flight *flight)
-{
-    return flight->parts != NULL ? flight->part_count : 1;
-}
-
-static struct ps_shared_way *way_of(struct ps_flight *flight, size_t i)
-{
-    return flight->parts != NULL ? &flight->parts[i].shared : &flight->shared;
-}
-
-static const struct ps_call_request *request_of(const struct ps_flight *flight, size_t i)
-{
-    return flight->parts != NULL ? flight->parts[i].part.request : flight->request;
-}
-
 bool ps_flight_is_stranded(struct ps_flight *flight)
 {
-    const struct ps_push_request *push = ps_call_push_of(flight->request);
-    size_t bytes_max = ps_train_message_bytes_max(flight->connection);
-    return push != NULL && way_count(flight) == 1 && way_of(flight, 0)->push_size == 0 &&
-           ps_train_bytes(flight->request) > bytes_max && push->content.size > bytes_max;
-}
-
-static void encode(struct ps_flight *flight, struct ps_buffer *head)
-{
-    if (flight->parts != NULL) {
-        ps_flight_bundle_encode(flight, head);
-        return;
-    }
-    struct ps_call_request told = *flight->request;
-    struct ps_view none;
-    if (told.method == PS_METHOD_PUSH)
-        told.push = ps_shared_way_push(&flight->shared, &told.push);
-    else
-        told.pull = ps_shared_way_pull(&flight->shared, &told.pull);
-    ps_flight_encode(&told, head, &none);
+    const struct ps_push_request *push = ps_call_push_of(ps_flight_request(flight, 0));
+    if (push == NULL || flight->part_count > 1 || flight->parts[0].shared.push_size > 0)
+        return false;
+    /* Without an id it cannot go in ranges: the server may take it, or say that it does not. */
+    return push->request.present && push->range.count == 0 &&
+           push->content.size > ps_connection_content_bytes_max(flight->connection);
 }
 
 static void count(struct ps_flight *flight)
 {
     uint64_t calls = 0, bytes = 0;
-    for (size_t i = 0; i < way_count(flight); i++) {
-        const struct ps_shared_way *way = way_of(flight, i);
+    for (size_t i = 0; i < flight->part_count; i++) {
+        const struct ps_shared_way *way = &flight->parts[i].shared;
         calls += way->push_size + way->pull_size > 0 ? 1 : 0;
         bytes += way->push_size + way->pull_size;
     }
@@ -144,8 +103,8 @@ static void count(struct ps_flight *flight)
 /* Nobody was told: all of it is free at once. */
 static void take_back(struct ps_flight *flight)
 {
-    for (size_t i = 0; i < way_count(flight); i++)
-        *way_of(flight, i) = (struct ps_shared_way){0};
+    for (size_t i = 0; i < flight->part_count; i++)
+        flight->parts[i].shared = (struct ps_shared_way){0};
     ps_shared_slot_release(&flight->run, true);
 }
 
@@ -157,7 +116,7 @@ static size_t aligned(size_t size)
 /* Part i's place within the run that all of them share. */
 static size_t place(struct ps_flight *flight, size_t i, size_t offset, size_t size)
 {
-    struct ps_shared_slot *slot = &way_of(flight, i)->slot;
+    struct ps_shared_slot *slot = &flight->parts[i].shared.slot;
     *slot =
         (struct ps_shared_slot){.range = flight->run.range, .bytes = flight->run.bytes + offset};
     slot->range.offset += offset;
@@ -171,12 +130,12 @@ static bool take_run(struct ps_flight *flight, size_t total)
     size_t offset = 0;
     if (total == 0 || !ps_shared_link_take(flight->connection->shared, total, &flight->run))
         return false;
-    for (size_t i = 0; i < way_count(flight); i++) {
-        struct ps_shared_way *way = way_of(flight, i);
+    for (size_t i = 0; i < flight->part_count; i++) {
+        struct ps_shared_way *way = &flight->parts[i].shared;
         size_t size = slot_bytes(way);
         if (size > 0)
             offset = place(flight, i, offset, size);
-        fill(request_of(flight, i), way);
+        fill(ps_flight_request(flight, i), way);
     }
     return true;
 }
@@ -187,12 +146,12 @@ static bool take(struct ps_flight *flight)
     size_t total = 0;
     if (flight->connection->shared == NULL)
         return false;
-    for (size_t i = 0; i < way_count(flight); i++)
-        total += aligned(wish(flight, request_of(flight, i), way_of(flight, i)));
+    for (size_t i = 0; i < flight->part_count; i++)
+        total += aligned(wish(flight, ps_flight_request(flight, i), &flight->parts[i].shared));
     if (take_run(flight, total))
         return true;
-    for (size_t i = 0; i < way_count(flight); i++)
-        *way_of(flight, i) = (struct ps_shared_way){0};
+    for (size_t i = 0; i < flight->part_count; i++)
+        flight->parts[i].shared = (struct ps_shared_way){0};
     return false;
 }
 
@@ -201,15 +160,15 @@ void ps_flight_share(struct ps_flight *flight)
     if (!take(flight))
         return;
     ps_buffer_clear(&flight->head);
-    encode(flight, &flight->head);
+    ps_flight_encode(flight, &flight->head);
     if (ps_buffer_status(&flight->head, NULL) != PS_OK) {
         take_back(flight);
         ps_buffer_clear(&flight->head);
-        encode(flight, &flight->head);
+        ps_flight_encode(flight, &flight->head);
         PS_ASSERT(ps_buffer_status(&flight->head, NULL) == PS_OK); /* it had room for it before */
         return;
     }
-    if (flight->shared.push_size > 0)
+    if (!flight->is_bundle && flight->one.shared.push_size > 0)
         flight->content = (struct ps_view){NULL, 0, 0};
     count(flight);
 }
@@ -228,8 +187,8 @@ enum ps_status ps_shared_way_found(struct ps_shared_way *way, struct ps_pull_rep
 
 static bool has_room(struct ps_flight *flight)
 {
-    for (size_t i = 0; i < way_count(flight); i++)
-        if (way_of(flight, i)->pull_size > 0)
+    for (size_t i = 0; i < flight->part_count; i++)
+        if (flight->parts[i].shared.pull_size > 0)
             return true;
     return false;
 }

@@ -20,10 +20,16 @@ static void send_encoded(struct ps_engine_call *call, const struct ps_encoded_pu
                          uint32_t range);
 static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, struct ps_bytes name);
 
-enum ps_status ps_batch_create(const struct ps_batch_request *request, uint64_t split_bytes,
-                               uint32_t shard_count, const struct ps_allocator *memory,
-                               struct ps_batch **out, struct ps_error *error)
+static bool add_ranges(struct ps_batch *batch, size_t above_bytes);
+
+/* Everything is allocated here, so that no event behind it can fail. */
+enum ps_status ps_batch_create(const struct ps_batch_request *request,
+                               const struct ps_engine_options *options, struct ps_batch **out,
+                               struct ps_error *error)
 {
+    const struct ps_allocator *memory = options->memory;
+    uint64_t split_bytes = options->split_bytes;
+    uint32_t shard_count = options->shard_count;
     uint64_t call_count, name_bytes;
     count_calls(request, split_bytes, shard_count, &call_count, &name_bytes);
     if (call_count > PS_BATCH_CALLS_MAX || request->item_count > PS_BATCH_CALLS_MAX)
@@ -56,6 +62,10 @@ enum ps_status ps_batch_create(const struct ps_batch_request *request, uint64_t 
         add_item(batch, i, split_bytes, &names);
     PS_ASSERT(batch->call_count <= call_count);
     PS_ASSERT(names <= batch->names + name_bytes);
+    if (!add_ranges(batch, options->ranges.above_bytes)) {
+        ps_batch_destroy(batch);
+        return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the ranges of a batch");
+    }
     *out = batch;
     return PS_OK;
 }
@@ -67,8 +77,27 @@ void ps_batch_destroy(struct ps_batch *batch)
     PS_ASSERT(batch->magic == BATCH_MAGIC);
     ps_release(batch->memory, batch->names);
     ps_release(batch->memory, batch->lanes);
+    ps_release(batch->memory, batch->ranges);
     ps_release(batch->memory, batch->calls);
     ps_release(batch->memory, batch);
+}
+
+/* Whether a call goes in ranges is decided at each attempt; the room for them is there. */
+static bool add_ranges(struct ps_batch *batch, size_t above_bytes)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < batch->call_count; i++)
+        count += ps_ranges_bytes(&batch->calls[i].request) > above_bytes ? 1 : 0;
+    if (count == 0)
+        return true;
+    batch->ranges = ps_zeroed_array(batch->memory, count, sizeof *batch->ranges);
+    if (batch->ranges == NULL)
+        return false;
+    struct ps_ranges_call *next = batch->ranges;
+    for (uint32_t i = 0; i < batch->call_count; i++)
+        if (ps_ranges_bytes(&batch->calls[i].request) > above_bytes)
+            batch->calls[i].ranges = next++;
+    return true;
 }
 
 bool ps_batch_is_finished(const struct ps_batch *batch)
@@ -330,4 +359,23 @@ uint32_t ps_call_queue_pop(struct ps_batch *batch, struct ps_call_queue *queue)
     if (queue->first == PS_NO_CALL)
         queue->last = PS_NO_CALL;
     return call;
+}
+
+/* Queues are linked one way, so the call before is looked for. Only outboxes are asked for this,
+ * which are nearly empty whenever an outcome comes. */
+void ps_call_queue_remove(struct ps_batch *batch, struct ps_call_queue *queue, uint32_t call)
+{
+    uint32_t before = PS_NO_CALL;
+    for (uint32_t i = queue->first; i != call; i = batch->calls[i].next) {
+        PS_ASSERT(i != PS_NO_CALL);
+        before = i;
+    }
+    uint32_t behind = batch->calls[call].next;
+    if (before == PS_NO_CALL)
+        queue->first = behind;
+    else
+        batch->calls[before].next = behind;
+    if (queue->last == call)
+        queue->last = before;
+    queue->count--;
 }

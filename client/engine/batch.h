@@ -4,12 +4,13 @@
  * Threads:  one at a time, with the engine.
  * Blocking: never.
  * Errors:   ps_batch_create can fail; the rest cannot.
- * Memory:   four allocations at creation, given back by ps_batch_destroy.
+ * Memory:   five allocations at creation, given back by ps_batch_destroy.
  */
 #ifndef PS_CLIENT_BATCH_H
 #define PS_CLIENT_BATCH_H
 
 #include "client/engine/engine.h"
+#include "client/ranges/ranges_call.h"
 
 enum ps_call_state {
     PS_CALL_READY,     /* in its lane's queue */
@@ -44,6 +45,9 @@ struct ps_engine_call {
     size_t size;
     struct ps_bytes content; /* the one piece of the request's view */
     struct ps_call_request request;
+    struct ps_ranges_call *ranges; /* of the batch; NULL: its content is too small for ranges */
+    bool in_ranges;                /* the present attempt is */
+    bool is_listed; /* in the outbox, because ranges of it are to be sent or cancelled */
 };
 
 /* A first-in first-out list of calls, linked by `next`. */
@@ -64,8 +68,9 @@ struct ps_batch {
     struct ps_batch *next, *prev;      /* in the engine's list */
     uint32_t number;                   /* upper half of its call ids */
     struct ps_batch_request request;
-    uint64_t wake_ms;             /* no call wakes before; the deadline at the latest */
-    struct ps_engine_call *calls; /* owned */
+    uint64_t wake_ms;              /* no call wakes before; the deadline at the latest */
+    struct ps_engine_call *calls;  /* owned */
+    struct ps_ranges_call *ranges; /* owned; one for each call that may go in ranges */
     uint32_t call_count;
     uint32_t done_count;
     struct ps_lane *lanes; /* owned; one per shard */
@@ -76,10 +81,10 @@ struct ps_batch {
     bool announced; /* PS_ENGINE_FINISHED was handed out */
 };
 
-/* Judges every item, cuts parameters, and queues every call in its lane. */
+/* Judges every item, cuts parameters, and queues every call in its lane. `options` are the
+ * engine's. */
 PS_MUST_USE enum ps_status ps_batch_create(const struct ps_batch_request *request,
-                                           uint64_t split_bytes, uint32_t shard_count,
-                                           const struct ps_allocator *memory,
+                                           const struct ps_engine_options *options,
                                            struct ps_batch **batch, struct ps_error *error);
 void ps_batch_destroy(struct ps_batch *batch);
 
@@ -87,6 +92,8 @@ void ps_batch_destroy(struct ps_batch *batch);
 void ps_lane_clear(struct ps_lane *lane);
 
 void ps_call_queue_push(struct ps_batch *batch, struct ps_call_queue *queue, uint32_t call);
+/* Takes the call out, wherever it stands; it must be there. */
+void ps_call_queue_remove(struct ps_batch *batch, struct ps_call_queue *queue, uint32_t call);
 /* PS_NO_CALL when empty. */
 uint32_t ps_call_queue_pop(struct ps_batch *batch, struct ps_call_queue *queue);
 

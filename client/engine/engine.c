@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "client/calls/retry.h"
+#include "client/calls/thresholds.h"
 #include "client/engine/engine_state.h"
 #include "client/engine/init_epoch.h"
 
@@ -50,6 +51,10 @@ enum ps_status ps_engine_create(const struct ps_engine_options *options, struct 
         engine->options.pause_min_ms = DEFAULT_PAUSE_MIN_MS;
     if (engine->options.pause_max_ms < engine->options.pause_min_ms)
         engine->options.pause_max_ms = DEFAULT_PAUSE_MAX_MS + engine->options.pause_min_ms;
+    if (engine->options.ranges.above_bytes == 0)
+        engine->options.ranges.above_bytes = PS_RANGES_ABOVE_BYTES;
+    if (engine->options.ranges.range_bytes == 0)
+        engine->options.ranges.range_bytes = PS_RANGE_BYTES;
     ps_random_init(&engine->random, options->seed);
 
     engine->shards = ps_zeroed_array(engine->memory, options->shard_count, sizeof *engine->shards);
@@ -93,8 +98,7 @@ enum ps_status ps_engine_start(struct ps_engine *engine, const struct ps_batch_r
                                uint64_t now_ms, struct ps_batch **out, struct ps_error *error)
 {
     struct ps_batch *batch;
-    PS_TRY(ps_batch_create(request, engine->options.split_bytes, engine->options.shard_count,
-                           engine->memory, &batch, error));
+    PS_TRY(ps_batch_create(request, &engine->options, &batch, error));
     batch->number = ++engine->batch_number;
     DL_APPEND(engine->batches, batch);
 
@@ -111,6 +115,8 @@ void ps_engine_member(struct ps_engine *engine, uint32_t shard, uint64_t epoch)
         return;
     engine->shards[shard].epoch = epoch;
     engine->shards[shard].single = false;
+    engine->shards[shard].as_one_left = 0;
+    engine->shards[shard].as_one_bytes_max = 0;
     if (epoch == 0)
         return;
     for (struct ps_batch *batch = engine->batches; batch != NULL; batch = batch->next) {
@@ -128,7 +134,7 @@ static struct ps_batch *find_batch(struct ps_engine *engine, uint64_t call)
     while (batch != NULL && batch->number != (uint32_t)(call >> 32))
         batch = batch->next;
     PS_ASSERT(batch != NULL);
-    PS_ASSERT((uint32_t)call < batch->call_count);
+    PS_ASSERT(ps_engine_index_of(call) < batch->call_count);
     return batch;
 }
 
@@ -159,13 +165,30 @@ static void fail_call(struct ps_item *item, const struct ps_engine_call *call,
     ps_item_fail(item, is_open ? PS_ERR_TIMEOUT : outcome->status, outcome->text);
 }
 
-void ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
+bool ps_engine_outcome(struct ps_engine *engine, uint64_t call_id,
                        const struct ps_call_outcome *outcome, uint64_t now_ms)
 {
     struct ps_batch *batch = find_batch(engine, call_id);
-    uint32_t index = (uint32_t)call_id;
+    uint32_t index = ps_engine_index_of(call_id);
+    struct ps_engine_shard *shard = &engine->shards[batch->calls[index].shard];
+    shard->as_one_bytes_max = outcome->as_one_bytes_max;
+    if (ps_engine_is_range(call_id))
+        return ps_engine_range_outcome(engine, batch, call_id, outcome, now_ms);
     if (outcome->no_bundles)
-        engine->shards[batch->calls[index].shard].single = true;
+        shard->single = true;
+    ps_engine_end_attempt(engine, batch, index, outcome, now_ms);
+    return false;
+}
+
+void ps_engine_keep(struct ps_engine *engine, uint64_t call_id,
+                    const struct ps_call_outcome *outcome, uint64_t now_ms)
+{
+    ps_engine_range_keep(engine, find_batch(engine, call_id), call_id, outcome, now_ms);
+}
+
+void ps_engine_end_attempt(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
+                           const struct ps_call_outcome *outcome, uint64_t now_ms)
+{
     struct ps_engine_call *call = &batch->calls[index];
     struct ps_item *item = &batch->request.items[call->item];
     bool cancelled = call->state == PS_CALL_TO_CANCEL || call->state == PS_CALL_CANCELLED;
@@ -359,6 +382,10 @@ static void give_up(struct ps_engine *engine, struct ps_batch *batch, uint32_t i
     struct ps_item *item = &batch->request.items[call->item];
     switch (call->state) {
     case PS_CALL_SENT:
+        if (call->in_ranges) {
+            ps_engine_stop_ranges(engine, batch, index);
+            return;
+        }
         call->state = PS_CALL_TO_CANCEL;
         ps_call_queue_push(batch, &batch->outbox, index);
         return;

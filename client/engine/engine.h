@@ -56,6 +56,12 @@
  * last of them has. A server that knows no such messages (outcome.no_bundles) gets its calls one by
  * one.
  *
+ * Ranges. A call whose content is large goes in several messages (client/ranges/ranges_call.h), a
+ * few at a time, each an action with an id of its own; together they are one call, with one number
+ * and one outcome. After other clients' pushes have come between its ranges, so that the server had
+ * applied them in vain, some contents go as one, if the server takes them through shared memory
+ * (outcome.as_one_bytes_max).
+ *
  * Threads:  one at a time.
  * Blocking: never.
  * Errors:   start can fail; the other events cannot. What became of each item stands in the item.
@@ -69,6 +75,7 @@
 #include "base/bounds.h"
 #include "base/status.h"
 #include "client/calls/call.h"
+#include "client/ranges/ranges_call.h"
 
 struct ps_engine;
 struct ps_batch;
@@ -87,6 +94,7 @@ struct ps_engine_options {
     uint64_t split_bytes;              /* larger parameters are cut; 0: 16 MiB */
     uint32_t calls_per_shard_max;      /* messages at once, of one batch; 0: 8 */
     uint32_t message_calls_max;        /* small calls in one message; 0: each goes alone */
+    struct ps_ranges_options ranges;   /* zeros: content above 2 MiB, in ranges of 512 KiB */
     uint64_t pause_min_ms;             /* before the first repetition; 0: 20 */
     uint64_t pause_max_ms;             /* 0: 2000 */
     uint64_t seed;                     /* of the pauses */
@@ -190,9 +198,18 @@ PS_MUST_USE enum ps_status ps_engine_start(struct ps_engine *engine,
  * (the channel gives it up); other shards are not disturbed. */
 void ps_engine_member(struct ps_engine *engine, uint32_t shard, uint64_t epoch);
 
-/* Event: what became of a call that was sent. `outcome` is borrowed for the call. */
-void ps_engine_outcome(struct ps_engine *engine, uint64_t call,
+/* Event: what became of a call that was sent. `outcome` is borrowed for the call.
+ *
+ * True: it has content of a range. Carry out the actions that there are, so that further ranges
+ * leave before the content is moved, and then call ps_engine_keep with the same arguments. */
+bool ps_engine_outcome(struct ps_engine *engine, uint64_t call,
                        const struct ps_call_outcome *outcome, uint64_t now_ms);
+void ps_engine_keep(struct ps_engine *engine, uint64_t call, const struct ps_call_outcome *outcome,
+                    uint64_t now_ms);
+
+/* Is the call of this id a range? Then ask for actions as soon as its outcome was taken, and not
+ * only when there are no more outcomes: the next range takes its place. */
+bool ps_engine_is_range(uint64_t call);
 
 /* Event: time has passed. */
 void ps_engine_tick(struct ps_engine *engine, uint64_t now_ms);

@@ -21,6 +21,18 @@ static void check_number(const struct ps_engine *engine, struct ps_engine_call *
     PS_ASSERT(!id->present || ps_numbering_in_use(numbering, id->session, id->sequence));
 }
 
+/* An attempt in ranges is out as long as some of its ranges are. */
+static void check_ranges(const struct ps_engine_call *call)
+{
+    PS_ASSERT(!call->in_ranges || call->ranges != NULL);
+    PS_ASSERT(!call->in_ranges || call->state == PS_CALL_SENT || call->state == PS_CALL_CANCELLED);
+    PS_ASSERT(!call->in_ranges || !ps_ranges_is_over(call->ranges));
+    PS_ASSERT(!call->is_listed || call->in_ranges);
+    if (call->in_ranges)
+        ps_ranges_check(call->ranges);
+}
+
+/* Everything that is counted somewhere is counted again, call by call. */
 static void check_batch(const struct ps_engine *engine, const struct ps_batch *batch)
 {
     uint32_t done = 0;
@@ -38,6 +50,7 @@ static void check_batch(const struct ps_engine *engine, const struct ps_batch *b
         PS_ASSERT(!batch->deadline_passed ||
                   (call->state != PS_CALL_READY && call->state != PS_CALL_PAUSED));
         check_number(engine, &batch->calls[i]);
+        check_ranges(call);
     }
     for (uint32_t i = 0; i < batch->lane_count; i++) {
         PS_ASSERT(batch->lanes[i].in_flight <= engine->options.calls_per_shard_max);

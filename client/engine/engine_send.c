@@ -3,19 +3,8 @@
 
 #include "base/assert.h"
 #include "client/calls/retry.h"
+#include "client/calls/thresholds.h"
 #include "client/engine/engine_state.h"
-
-/* What goes together: more calls would be more numbers in use than leave room for another message,
- * more content gains nothing. A large call goes alone. */
-enum { MESSAGE_BYTES = 1024 * 1024, SMALL_BYTES = 256 * 1024 };
-
-/* The first messages of a batch carry less, so that the server soon has something to do, and so do
- * the last, so that it does not have everything to do when nothing else is left. */
-enum { FIRST_BYTES = MESSAGE_BYTES / 4, LAST_BYTES = MESSAGE_BYTES / 8 };
-
-/* Calls of different batches that leave at the same time: what one of them gains is a message less,
- * which is next to nothing beside more bytes than these. */
-enum { JOINED_CALL_BYTES = 16 * 1024, JOINED_BYTES = 128 * 1024 };
 
 void ps_engine_fill_lanes(struct ps_engine *engine, struct ps_batch *batch)
 {
@@ -63,12 +52,18 @@ static void put_out(struct ps_batch *batch, uint32_t lead, uint32_t index)
     ps_call_queue_push(batch, &batch->outbox, index);
 }
 
+/* Of a call among others in a message: one that may go in ranges is larger than any message. */
+static size_t size_of(const struct ps_engine_call *call)
+{
+    return call->ranges == NULL ? call->size : SIZE_MAX;
+}
+
 /* The size of the call that next_call would give; SIZE_MAX: there is none. */
 static size_t next_size(const struct ps_batch *batch, uint32_t shard)
 {
     const struct ps_lane *lane = &batch->lanes[shard];
     uint32_t index = lane->again.first != PS_NO_CALL ? lane->again.first : lane->ready.first;
-    return index != PS_NO_CALL ? batch->calls[index].size : SIZE_MAX;
+    return index != PS_NO_CALL ? size_of(&batch->calls[index]) : SIZE_MAX;
 }
 
 static bool goes_with_others(const struct ps_engine *engine, const struct ps_batch *batch,
@@ -78,7 +73,7 @@ static bool goes_with_others(const struct ps_engine *engine, const struct ps_bat
     bool bundles =
         method == PS_METHOD_PUSH || method == PS_METHOD_PULL || method == PS_METHOD_PUSH_PULL;
     return bundles && engine->options.message_calls_max > 1 && !engine->shards[shard].single &&
-           size <= SMALL_BYTES;
+           size <= PS_JOIN_CALL_BYTES_MAX;
 }
 
 /* A message of few calls costs as much as one of many: while others are out, whose end gives
@@ -90,11 +85,11 @@ static bool waits_for_numbers(const struct ps_engine *engine, struct ps_batch *b
     if (lane->in_flight == 0 || lane->again.first != PS_NO_CALL || lane->ready.first == PS_NO_CALL)
         return false;
     struct ps_engine_call *next = &batch->calls[lane->ready.first];
-    if (ps_call_request_id(next) == NULL || !goes_with_others(engine, batch, shard, next->size))
+    if (ps_call_request_id(next) == NULL || !goes_with_others(engine, batch, shard, size_of(next)))
         return false;
     uint32_t full = engine->options.message_calls_max;
-    if (next->size > MESSAGE_BYTES / full)
-        full = (uint32_t)(MESSAGE_BYTES / next->size);
+    if (next->size > PS_JOIN_MESSAGE_BYTES_MAX / full)
+        full = (uint32_t)(PS_JOIN_MESSAGE_BYTES_MAX / next->size);
     if (full > lane->ready.count)
         full = lane->ready.count;
     return ps_numbering_room(&engine->shards[shard].numbering) < full;
@@ -104,23 +99,23 @@ static bool waits_for_numbers(const struct ps_engine *engine, struct ps_batch *b
 static size_t message_bytes(const struct ps_lane *lane, size_t size)
 {
     size_t left = size * (lane->again.count + lane->ready.count + 1) / 2;
-    if (left < LAST_BYTES)
-        left = LAST_BYTES;
-    size_t most =
-        lane->in_flight < 3 ? (size_t)FIRST_BYTES << (lane->in_flight - 1) : MESSAGE_BYTES;
+    if (left < PS_JOIN_LAST_BYTES)
+        left = PS_JOIN_LAST_BYTES;
+    size_t most = lane->in_flight < 3 ? PS_JOIN_FIRST_BYTES << (lane->in_flight - 1)
+                                      : PS_JOIN_MESSAGE_BYTES_MAX;
     return left < most ? left : most;
 }
 
 /* Puts further small calls of the lane into the message that `lead` begins. */
 static void gather(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard, uint32_t lead)
 {
-    size_t bytes = batch->calls[lead].size;
+    size_t bytes = size_of(&batch->calls[lead]);
     if (!goes_with_others(engine, batch, shard, bytes))
         return;
     size_t bytes_max = message_bytes(&batch->lanes[shard], bytes);
     while (batch->calls[lead].out < engine->options.message_calls_max) {
         size_t size = next_size(batch, shard);
-        if (size > SMALL_BYTES || bytes + size > bytes_max)
+        if (size > PS_JOIN_CALL_BYTES_MAX || bytes + size > bytes_max)
             return;
         uint32_t index = next_call(engine, batch, shard);
         if (index == PS_NO_CALL)
@@ -163,11 +158,6 @@ void ps_call_came_back(struct ps_batch *batch, struct ps_engine_call *call)
 
 /* ---- Actions ---- */
 
-static uint64_t id_of(const struct ps_batch *batch, uint32_t index)
-{
-    return (uint64_t)batch->number << 32 | index;
-}
-
 static void note_sent(struct ps_engine *engine, struct ps_batch *batch, struct ps_engine_call *call)
 {
     PS_ASSERT(call->state == PS_CALL_TO_SEND);
@@ -190,7 +180,7 @@ static void add_part(struct ps_engine *engine, struct ps_batch *batch, uint32_t 
     PS_ASSERT(action->part_count < PS_MESSAGE_CALLS_MAX);
     note_sent(engine, batch, call);
     engine->parts[action->part_count++] =
-        (struct ps_call_part){id_of(batch, index), &call->request};
+        (struct ps_call_part){ps_engine_id_of(batch, index), &call->request};
 }
 
 /* The call and those of its message that stand behind it in the outbox. */
@@ -220,7 +210,8 @@ static bool joins(const struct ps_engine *engine, const struct ps_batch *batch, 
     const struct ps_engine_call *call = &batch->calls[index];
     return call->state == PS_CALL_TO_SEND && call->shard == action->shard &&
            batch->request.method == action->batch->request.method &&
-           call->size <= JOINED_CALL_BYTES && bytes + call->size <= JOINED_BYTES &&
+           size_of(call) <= PS_JOIN_BATCHES_CALL_BYTES_MAX &&
+           bytes + call->size <= PS_JOIN_BATCHES_BYTES_MAX &&
            action->part_count < engine->options.message_calls_max;
 }
 
@@ -228,10 +219,11 @@ static bool joins(const struct ps_engine *engine, const struct ps_batch *batch, 
 static void join_others(struct ps_engine *engine, struct ps_engine_action *action)
 {
     struct ps_batch *batch = action->batch;
+    const struct ps_engine_call *first = &batch->calls[ps_engine_index_of(action->call)];
     size_t bytes = 0;
     for (size_t i = 0; i < action->part_count; i++)
-        bytes += batch->calls[(uint32_t)action->parts[i].call].size;
-    if (batch->outbox.first != PS_NO_CALL ||
+        bytes += batch->calls[ps_engine_index_of(action->parts[i].call)].size;
+    if (batch->outbox.first != PS_NO_CALL || first->ranges != NULL ||
         !goes_with_others(engine, batch, action->shard, bytes / action->part_count))
         return;
     for (batch = batch->next; batch != NULL; batch = batch->next) {
@@ -248,16 +240,34 @@ static void join_others(struct ps_engine *engine, struct ps_engine_action *actio
     }
 }
 
+/* The first call of the outbox begins to go in ranges, if this attempt of it does. It stays there
+ * until its window is full. */
+static void begin_ranges(struct ps_engine *engine, struct ps_batch *batch,
+                         struct ps_engine_call *call)
+{
+    if (call->state != PS_CALL_TO_SEND || !ps_engine_goes_in_ranges(engine, call))
+        return;
+    note_sent(engine, batch, call);
+    ps_engine_begin_ranges(engine, call);
+}
+
+/* Calls of which ranges are to be sent or cancelled stay first in the outbox until none is. */
 static bool next_of_batch(struct ps_engine *engine, struct ps_batch *batch,
                           struct ps_engine_action *action)
 {
-    for (;;) {
-        uint32_t index = ps_call_queue_pop(batch, &batch->outbox);
-        if (index == PS_NO_CALL)
-            break;
+    while (batch->outbox.first != PS_NO_CALL) {
+        uint32_t index = batch->outbox.first;
         struct ps_engine_call *call = &batch->calls[index];
+        begin_ranges(engine, batch, call);
+        if (call->is_listed && ps_engine_next_range(engine, batch, index, action))
+            return true;
+        (void)ps_call_queue_pop(batch, &batch->outbox);
+        if (call->is_listed) {
+            call->is_listed = false;
+            continue;
+        }
         *action = (struct ps_engine_action){
-            .batch = batch, .call = id_of(batch, index), .shard = call->shard};
+            .batch = batch, .call = ps_engine_id_of(batch, index), .shard = call->shard};
         if (call->state == PS_CALL_TO_SEND) {
             take_message(engine, batch, index, action);
             join_others(engine, action);

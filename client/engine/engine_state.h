@@ -15,7 +15,11 @@
 struct ps_engine_shard {
     uint64_t epoch; /* of its server; 0: nobody serves it */
     bool single;    /* it knows no bundles: calls go one by one */
-    bool has_room;  /* numbers came back where there were none: calls of any batch may wait */
+    /* So many contents go as one that would go in ranges, if the server takes them; and the largest
+     * that it takes so, as the last outcome has said. */
+    uint32_t as_one_left;
+    size_t as_one_bytes_max;
+    bool has_room; /* numbers came back where there were none: calls of any batch may wait */
     struct ps_client_id client_id;
     struct ps_numbering numbering;
 };
@@ -38,6 +42,38 @@ struct ps_engine {
 void ps_engine_fill_lanes(struct ps_engine *engine, struct ps_batch *batch);
 void ps_engine_fill_shard(struct ps_engine *engine, uint32_t shard);
 void ps_engine_fill_lane(struct ps_engine *engine, struct ps_batch *batch, uint32_t shard);
+
+/* What became of the present attempt of a call. */
+void ps_engine_end_attempt(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
+                           const struct ps_call_outcome *outcome, uint64_t now_ms);
+
+/* ---- engine_ranges.c ---- */
+
+/* Does this attempt of the call go in ranges? Counts it, where contents of this kind are
+ * counted. */
+bool ps_engine_goes_in_ranges(struct ps_engine *engine, const struct ps_engine_call *call);
+
+/* The call begins to go in ranges; it has just become SENT. */
+void ps_engine_begin_ranges(struct ps_engine *engine, struct ps_engine_call *call);
+
+/* The next range of the call to be sent or cancelled, as an action; false when there is none. */
+bool ps_engine_next_range(struct ps_engine *engine, struct ps_batch *batch, uint32_t index,
+                          struct ps_engine_action *action);
+
+/* Puts the call into the outbox if it has ranges to be sent or cancelled. */
+void ps_engine_list_ranges(struct ps_batch *batch, uint32_t index);
+
+/* The deadline has passed while the call was out. */
+void ps_engine_stop_ranges(struct ps_engine *engine, struct ps_batch *batch, uint32_t index);
+
+bool ps_engine_range_outcome(struct ps_engine *engine, struct ps_batch *batch, uint64_t call_id,
+                             const struct ps_call_outcome *outcome, uint64_t now_ms);
+void ps_engine_range_keep(struct ps_engine *engine, struct ps_batch *batch, uint64_t call_id,
+                          const struct ps_call_outcome *outcome, uint64_t now_ms);
+
+/* Of the call, without what names a range of it. */
+uint32_t ps_engine_index_of(uint64_t call_id);
+uint64_t ps_engine_id_of(const struct ps_batch *batch, uint32_t index);
 
 /* A call that was put out is in flight no longer. */
 void ps_call_came_back(struct ps_batch *batch, struct ps_engine_call *call);

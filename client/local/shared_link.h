@@ -23,15 +23,10 @@
 
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "client/calls/thresholds.h"
 #include "proto/messages.h"
 
 #include <stdbool.h>
-
-/* Below this the message is as fast: docs/performance.md. */
-#define PS_SHARED_BYTES_MIN ((size_t)64 * 1024)
-
-/* Several contents of one message go there when they are as much together; none below this. */
-#define PS_SHARED_PART_BYTES_MIN ((size_t)1024)
 
 #define PS_SHARED_SEGMENT_BYTES ((size_t)128 << 20)
 

@@ -1,25 +1,32 @@
-/* One version, of one life, of all ranges, and the push got it: else nothing. */
+/* One version, of one life, of all ranges, and the push got it: else nothing is believed. */
 #include "client/ranges/early_values.h"
 
-void ps_early_values_miss(struct ps_early_values *made)
+void ps_early_values_reset(struct ps_early_values *early)
 {
-    made->asks = false;
-    made->missing = true;
+    *early = (struct ps_early_values){0};
 }
 
-bool ps_early_values_note(struct ps_early_values *made, const struct ps_pull_reply *reply,
+void ps_early_values_miss(struct ps_early_values *early)
+{
+    early->asks = false;
+    early->missing = true;
+}
+
+/* Two ranges of different versions are a mixture. The same number in another life of the shard is
+ * another version: what the first life had was lost. */
+bool ps_early_values_note(struct ps_early_values *early, const struct ps_pull_reply *reply,
                           bool fits)
 {
-    if (made->version == 0) {
-        made->version = reply->version + 1;
-        made->life = reply->life;
+    if (early->version == 0) {
+        early->version = reply->version + 1;
+        early->life = reply->life;
     }
-    made->missing =
-        made->missing || !fits || made->version != reply->version + 1 || made->life != reply->life;
-    return !made->missing;
+    bool is_same = early->version == reply->version + 1 && early->life == reply->life;
+    early->missing = early->missing || !fits || !is_same;
+    return !early->missing;
 }
 
-bool ps_early_values_holds(const struct ps_early_values *made, const struct ps_push_reply *push)
+bool ps_early_values_holds(const struct ps_early_values *early, const struct ps_push_reply *push)
 {
-    return made->asked && !made->missing && made->version == push->version + 1;
+    return early->asked && !early->missing && early->version == push->version + 1;
 }

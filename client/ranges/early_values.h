@@ -20,15 +20,18 @@ struct ps_early_values {
     uint64_t life;    /* of the shard, with that one */
 };
 
+/* Back to zero: all ranges leave once more, and none asks. */
+void ps_early_values_reset(struct ps_early_values *early);
+
 /* A range is answered, and has brought nothing: the others need not ask either. */
-void ps_early_values_miss(struct ps_early_values *made);
+void ps_early_values_miss(struct ps_early_values *early);
 
 /* A range has brought that, which `fits` when it is all of what was asked for. True: its content
  * may be kept. */
-bool ps_early_values_note(struct ps_early_values *made, const struct ps_pull_reply *reply,
+bool ps_early_values_note(struct ps_early_values *early, const struct ps_pull_reply *reply,
                           bool fits);
 
 /* All ranges are answered, and the whole push so: is what they brought the version that it got? */
-bool ps_early_values_holds(const struct ps_early_values *made, const struct ps_push_reply *push);
+bool ps_early_values_holds(const struct ps_early_values *early, const struct ps_push_reply *push);
 
 #endif

@@ -10,12 +10,12 @@
 #define PS_CLIENT_RANGE_CUT_H
 
 #include "base/encoding.h"
-#include "proto/messages.h"
+#include "client/calls/call.h"
 
 #include <stdbool.h>
 
 /* A range's content: its scales and its quanta, its indices and its values, or all in one. */
-#define PS_RANGE_PIECES_MAX 2
+#define PS_RANGE_PIECES_MAX PS_CONTENT_PIECES_MAX
 
 struct ps_range_cut {
     enum ps_encoding encoding; /* of the content */
@@ -27,9 +27,12 @@ struct ps_range_cut {
     size_t pairs;   /* TOP_K: those in the ranges before */
 };
 
-/* Elements (TOP_K: pairs) of a part that takes about `bytes` bytes in that encoding; whole groups
- * of int8. */
+/* Elements (TOP_K: pairs) of a part that takes about `bytes` bytes in that encoding: whole groups
+ * of int8, and at least one of what is cut. */
 uint64_t ps_range_cut_part(enum ps_encoding encoding, enum ps_dtype dtype, size_t bytes);
+
+/* Parts of about `part` elements, if that is less. Before the first range. */
+void ps_range_cut_narrow(struct ps_range_cut *cut, uint64_t part);
 
 /* Back to the first range. */
 void ps_range_cut_rewind(struct ps_range_cut *cut);

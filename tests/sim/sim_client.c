@@ -189,6 +189,15 @@ static uint64_t begin_session(const struct sim_client *client)
     return now_us > 0 ? (uint64_t)now_us : 1;
 }
 
+/* A trainer whose calls all go as one has no content that is large enough. */
+static struct ps_ranges_options ranges_of(const struct sim_client *client)
+{
+    size_t bytes = client->part_bytes;
+    return (struct ps_ranges_options){.above_bytes = bytes > 0 ? bytes : SIZE_MAX,
+                                      .range_bytes = bytes,
+                                      .no_early_values = !client->asks_early};
+}
+
 static void open_engine(struct sim_client *client)
 {
     struct ps_engine_options options = {.memory = &client->world->memory,
@@ -197,6 +206,7 @@ static void open_engine(struct sim_client *client)
                                         .message_calls_max =
                                             client->world->options.message_calls_max,
                                         .session = begin_session(client),
+                                        .ranges = ranges_of(client),
                                         .seed = ps_random_next(&client->world->random)};
     struct ps_random random;
     ps_random_init(&random, options.seed);
@@ -346,6 +356,8 @@ static void start_batch(struct sim_client *client, enum ps_method method, enum s
                                              .init_epochs = epochs};
     PS_ASSERT(client->batch == NULL);
     client->finished = false;
+    client->method = method;
+    client->reads.count = 0;
     client->phase = phase;
     enum ps_status status =
         ps_engine_start(client->engine, &request, sim_now(client->world), &client->batch, NULL);
@@ -394,6 +406,8 @@ static void on_batch(struct sim_client *client)
     enum sim_phase phase = client->phase;
     enum ps_status status = worst_of(client);
     trace_items(client);
+    if (client->method == PS_METHOD_PULL || client->method == PS_METHOD_PUSH_PULL)
+        sim_reads_judge(client);
     end_batch(client);
 
     if (phase == SIM_PHASE_CATCHING_UP) {

@@ -14,6 +14,7 @@
 #include "etcd/registry.h"
 #include "tests/sim/sim_kv.h"
 #include "tests/sim/sim_network.h"
+#include "tests/sim/sim_reads.h"
 
 #define SIM_ATTEMPTS_MAX 256
 #define SIM_SPLIT_BYTES 128 /* larger parameters are cut over the shards */
@@ -32,8 +33,6 @@ enum sim_phase {
     SIM_PHASE_CATCHING_UP /* by delta pulls */
 };
 
-struct sim_train;
-
 /* A gradient as it is sent. */
 struct sim_encoded {
     struct ps_encoded_push push;
@@ -46,8 +45,6 @@ struct sim_attempt {
     uint64_t number; /* 0: a free place */
     uint64_t call;
     uint32_t shard;
-    struct sim_train *train; /* that it belongs to; NULL: it is the whole call */
-    uint32_t slot;           /* of the train */
 };
 
 struct sim_parameter {
@@ -80,7 +77,8 @@ struct sim_client {
     uint64_t lock_kept_ms;
     uint64_t init_epochs[SIM_SHARDS_MAX]; /* client/engine/init_epoch.h */
     struct ps_batch *batch;
-    bool finished; /* the batch */
+    enum ps_method method; /* of the batch */
+    bool finished;         /* the batch */
     struct ps_item items[SIM_PARAMETERS_MAX];
     size_t item_count;
     uint64_t values[SIM_PARAMETERS_MAX][SIM_ELEMENTS_MAX]; /* sent */
@@ -92,8 +90,9 @@ struct sim_client {
     size_t parameter_count;
     enum ps_encoding encoding; /* of gradients of floats */
     size_t part_bytes;         /* larger calls go in ranges of so many bytes; 0: none do */
-    bool asks_made; /* ranges of a push bring back what they make, where it wants to know */
-    bool trains;    /* goes on by itself: initialise, push, pull, push ... */
+    bool asks_early;        /* ranges of a push bring back what they make, where it wants to know */
+    struct sim_reads reads; /* of the batch under way */
+    bool trains;            /* goes on by itself: initialise, push, pull, push ... */
     uint64_t think_ms;
     int64_t skew_us; /* by which its clock is ahead of the servers' */
     uint64_t next_ms;

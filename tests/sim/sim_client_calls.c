@@ -7,17 +7,41 @@
 #include "proto/bundle_codec.h"
 #include "tests/sim/sim_replica.h"
 #include "tests/sim/sim_server.h"
-#include "tests/sim/sim_train.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static void send_calls(struct sim_client *client, const struct ps_engine_action *action);
-static void send_together(struct sim_client *client, const struct sim_server *server,
-                          const struct ps_engine_action *action, const struct ps_call_part *parts,
-                          size_t count);
 static struct sim_attempt *find_attempt(struct sim_client *client, uint64_t number);
+
+/* ---- SIM_MUTATION_MADE_BELIEVED ---- */
+
+/* The linker puts these in the place of client/ranges/early_values.c: the engine itself is not
+ * changed, only what it believes. */
+static bool believes_early_values;
+void __real_ps_early_values_reset(struct ps_early_values *early);
+void __wrap_ps_early_values_reset(struct ps_early_values *early);
+bool __real_ps_early_values_holds(const struct ps_early_values *early,
+                                  const struct ps_push_reply *push);
+bool __wrap_ps_early_values_holds(const struct ps_early_values *early,
+                                  const struct ps_push_reply *push);
+
+void __wrap_ps_early_values_reset(struct ps_early_values *early)
+{
+    if (believes_early_values)
+        early->asks = false;
+    else
+        __real_ps_early_values_reset(early);
+}
+
+bool __wrap_ps_early_values_holds(const struct ps_early_values *early,
+                                  const struct ps_push_reply *push)
+{
+    return believes_early_values ? early->version != 0 : __real_ps_early_values_holds(early, push);
+}
+
+/* ---- Actions ---- */
 
 void sim_client_do_actions(struct sim_client *client)
 {
@@ -55,22 +79,12 @@ static void end_attempt(struct sim_client *client, struct sim_attempt *attempt,
     if (ended.number == 0)
         return;
     *attempt = (struct sim_attempt){0};
-    if (ended.train != NULL)
-        sim_train_break(client, ended.train, status, text);
-    else
-        give(client, ended.call, status, false, text);
+    give(client, ended.call, status, false, text);
 }
 
 void sim_client_break_attempt(struct sim_client *client, struct sim_attempt *attempt)
 {
     end_attempt(client, attempt, PS_ERR_CANCELLED, "given up");
-}
-
-void sim_client_forget_train(struct sim_client *client, const struct sim_train *train)
-{
-    for (size_t i = 0; i < SIM_ATTEMPTS_MAX; i++)
-        if (client->attempts[i].train == train)
-            client->attempts[i] = (struct sim_attempt){0};
 }
 
 void sim_client_leave(struct sim_client *client, uint32_t shard)
@@ -102,8 +116,7 @@ static void refuse_calls(struct sim_client *client, const struct ps_call_part *p
 
 static struct sim_message *make_message(struct sim_client *client, const struct sim_server *server,
                                         uint32_t shard, uint64_t deadline_ms,
-                                        const struct ps_call_part *part,
-                                        struct sim_attempt **attempt_made)
+                                        const struct ps_call_part *part)
 {
     struct sim_attempt *attempt = find_attempt(client, 0);
     *attempt = (struct sim_attempt){
@@ -117,7 +130,6 @@ static struct sim_message *make_message(struct sim_client *client, const struct 
     message->attempt = attempt->number;
     message->shard = shard;
     message->deadline_ms = deadline_ms;
-    *attempt_made = attempt;
     return message;
 }
 
@@ -134,60 +146,23 @@ static size_t free_attempts(const struct sim_client *client)
 static void send_calls(struct sim_client *client, const struct ps_engine_action *action)
 {
     struct ps_call_part parts[PS_MESSAGE_CALLS_MAX];
-    struct ps_call_part small[PS_MESSAGE_CALLS_MAX];
+    struct sim_message *messages[PS_MESSAGE_CALLS_MAX];
     struct sim_server *server = server_of(client, action->shard);
     size_t count = action->part_count;
-    size_t small_count = 0;
-    memcpy(parts, action->parts, count * sizeof *parts);
+    memcpy(parts, action->parts, count * sizeof *parts); /* outcomes change the engine's list */
     if (!client->running || server == NULL) {
         refuse_calls(client, parts, count, PS_ERR_UNAVAILABLE, "no connection");
         return;
     }
-    for (size_t i = 0; i < count; i++)
-        if (sim_train_carries(client, parts[i].request))
-            sim_train_start(client, action->shard, action->deadline_ms, &parts[i]);
-        else
-            small[small_count++] = parts[i];
-    if (small_count > 0)
-        send_together(client, server, action, small, small_count);
-}
-
-static bool has_room(struct sim_client *client, size_t count)
-{
-    if (free_attempts(client) >= count)
-        return true;
-    sim_fail(client->world, "P6: %s has more than %d messages out", client->name, SIM_ATTEMPTS_MAX);
-    return false;
-}
-
-static void send_together(struct sim_client *client, const struct sim_server *server,
-                          const struct ps_engine_action *action, const struct ps_call_part *parts,
-                          size_t count)
-{
-    struct sim_message *messages[PS_MESSAGE_CALLS_MAX];
-    struct sim_attempt *attempt;
-    if (!has_room(client, count)) {
+    if (free_attempts(client) < count) {
+        sim_fail(client->world, "P6: %s has more than %d messages out", client->name,
+                 SIM_ATTEMPTS_MAX);
         refuse_calls(client, parts, count, PS_ERR_BUSY, "too many calls");
         return;
     }
     for (size_t i = 0; i < count; i++)
-        messages[i] =
-            make_message(client, server, action->shard, action->deadline_ms, &parts[i], &attempt);
+        messages[i] = make_message(client, server, action->shard, action->deadline_ms, &parts[i]);
     sim_send_together(client->world, messages, count);
-}
-
-bool sim_client_send_part(struct sim_client *client, uint32_t shard, uint64_t deadline_ms,
-                          const struct ps_call_part *part, struct sim_train *train, uint32_t slot)
-{
-    struct sim_server *server = server_of(client, shard);
-    struct sim_attempt *attempt;
-    if (!client->running || server == NULL || !has_room(client, 1))
-        return false;
-    struct sim_message *message = make_message(client, server, shard, deadline_ms, part, &attempt);
-    attempt->train = train;
-    attempt->slot = slot;
-    sim_send(client->world, message);
-    return true;
 }
 
 static struct sim_attempt *find_attempt(struct sim_client *client, uint64_t number)
@@ -222,7 +197,7 @@ static enum ps_status decode(const struct sim_message *message, struct ps_view b
     return PS_OK;
 }
 
-/* What came as one reply; ranges are looked at by their train. */
+/* What came as one reply is judged at once; ranges are when all of them are there. */
 static void judge_pull(struct sim_client *client, const struct sim_message *message,
                        const struct ps_call_outcome *outcome)
 {
@@ -231,8 +206,23 @@ static void judge_pull(struct sim_client *client, const struct sim_message *mess
         reply = &outcome->reply.pull;
     if (message->method == PS_METHOD_PUSH_PULL)
         reply = &outcome->reply.push_pull.pull;
-    if (reply != NULL && outcome->status == PS_OK)
+    if (reply == NULL || outcome->status != PS_OK || reply->name.size == 0)
+        return;
+    sim_reads_note(&client->reads, reply, &message->chain);
+    if (reply->range.count == 0)
         sim_truths_judge(client, reply->name, &message->chain, reply);
+}
+
+/* As the client library does: whatever leaves now leaves before the content is moved. */
+static void give_answer(struct sim_client *client, uint64_t call,
+                        const struct ps_call_outcome *outcome)
+{
+    uint64_t now_ms = sim_now(client->world);
+    believes_early_values = client->world->options.mutation == SIM_MUTATION_MADE_BELIEVED;
+    if (!ps_engine_outcome(client->engine, call, outcome, now_ms))
+        return;
+    sim_client_do_actions(client);
+    ps_engine_keep(client->engine, call, outcome, now_ms);
 }
 
 void sim_client_take(struct sim_world *world, const struct sim_message *message)
@@ -243,7 +233,6 @@ void sim_client_take(struct sim_world *world, const struct sim_message *message)
     struct sim_attempt *attempt = find_attempt(client, message->attempt);
     if (attempt == NULL)
         return; /* given up, or answered before */
-    const struct sim_attempt answered = *attempt;
     PS_ASSERT(attempt->call == message->call);
     *attempt = (struct sim_attempt){0};
 
@@ -255,12 +244,8 @@ void sim_client_take(struct sim_world *world, const struct sim_message *message)
     if (outcome.status == PS_OK)
         outcome.status =
             decode(message, ps_view_of(&piece), &world->memory, &outcome.reply, &decoded);
-    if (answered.train != NULL) {
-        sim_train_took(client, &answered, &outcome, &message->chain);
-    } else {
-        judge_pull(client, message, &outcome);
-        ps_engine_outcome(client->engine, message->call, &outcome, sim_now(world));
-    }
+    judge_pull(client, message, &outcome);
+    give_answer(client, message->call, &outcome);
     ps_decoded_release(&decoded);
     sim_client_do_actions(client);
     ps_engine_check(client->engine);

@@ -19,13 +19,6 @@ void sim_client_do_actions(struct sim_client *client);
 /* The outcome of an attempt whose answer nobody waits for. */
 void sim_client_break_attempt(struct sim_client *client, struct sim_attempt *attempt);
 
-/* Sends a range of a call (sim_train.h) to whoever serves the shard now. False: nobody does. */
-bool sim_client_send_part(struct sim_client *client, uint32_t shard, uint64_t deadline_ms,
-                          const struct ps_call_part *part, struct sim_train *train, uint32_t slot);
-
-/* Nobody waits for what is out of this train any more. */
-void sim_client_forget_train(struct sim_client *client, const struct sim_train *train);
-
 /* The shard has another server: what is out at the former one is given up, as by a real channel. */
 void sim_client_leave(struct sim_client *client, uint32_t shard);
 

@@ -190,7 +190,7 @@ static void start_client(struct life *life, struct sim_client *client)
     if (life->world->options.clients_max > 0 && sim_chance(life->world, 500))
         client->skew_us = (int64_t)sim_between(life->world, 0, 2 * SKEW_US_MAX) - SKEW_US_MAX;
     client->part_bytes = choose_part_bytes(life->world);
-    client->asks_made = client->part_bytes > 0 && sim_chance(life->world, 750);
+    client->asks_early = client->part_bytes > 0 && sim_chance(life->world, 750);
     client->encoding = PS_ENCODING_NATIVE;
     if (sim_chance(life->world, 400))
         client->encoding = (enum ps_encoding)sim_between(life->world, 0, PS_ENCODING_COUNT - 1);

@@ -217,6 +217,13 @@ void sim_truths_pulled(struct sim_server *server, const struct ps_pull_request *
         remember(server, request->name, chain, version);
 }
 
+bool sim_truths_has(const struct sim_world *world, struct ps_bytes name,
+                    const struct ps_chain *chain, uint64_t version, struct ps_bytes content)
+{
+    const struct sim_truth *truth = find_truth(world->truths, name, chain, version);
+    return truth != NULL && truth->digest == ps_digest_xxh64(content);
+}
+
 bool sim_is_uniform(struct ps_view content, size_t element_size)
 {
     uint8_t first[8];

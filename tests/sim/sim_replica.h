@@ -35,6 +35,10 @@ void sim_replica_finished(struct sim_replica *replica, const struct ps_item *ite
 void sim_truths_pulled(struct sim_server *server, const struct ps_pull_request *request,
                        const struct ps_pull_reply *reply, struct ps_chain *chain);
 
+/* Was that content this version of the chain, as far as is known? */
+bool sim_truths_has(const struct sim_world *world, struct ps_bytes name,
+                    const struct ps_chain *chain, uint64_t version, struct ps_bytes content);
+
 /* A trainer has pulled that: is it what the server had in that version, and all of one version?
  * (All elements of a parameter begin equal, and all gradients are of equal elements.) */
 void sim_truths_judge(struct sim_client *client, struct ps_bytes name, const struct ps_chain *chain,

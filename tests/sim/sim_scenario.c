@@ -280,7 +280,7 @@ static bool play_open(struct sim_player *player)
         return false;
     struct sim_parameter *parameters = player->parameters[client->number];
     client->part_bytes = (size_t)option(player, "parts", 0);
-    client->asks_made = client->part_bytes > 0;
+    client->asks_early = client->part_bytes > 0;
     if (client->part_bytes > 0)
         count--; /* the last word */
     for (size_t i = 0; i < count; i++) {

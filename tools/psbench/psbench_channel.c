@@ -109,9 +109,9 @@ static void submit(struct lane *lane, uint64_t number, enum ps_method method)
         slot->request.push_pull.push = push;
         slot->request.push_pull.pull = pull;
     }
+    const struct ps_call_part part = {number, &slot->request};
     uint64_t deadline_ms = ps_deadline_after(ps_clock_real(), PS_BENCH_ANSWER_MS);
-    enum ps_status status =
-        lane->channel.submit(lane->channel.self, number, 0, &slot->request, deadline_ms);
+    enum ps_status status = lane->channel.submit(lane->channel.self, 0, &part, 1, deadline_ms);
     if (status == PS_OK) {
         lane->in_flight++;
         return;

@@ -293,10 +293,11 @@ void ps_blocks_end_update(struct ps_blocks *from, struct ps_blocks *to)
     ps_blocks_release(from);
 }
 
-/* No block was moved yet, so `from` is still whole: begin only allocated. */
+/* No block was moved yet, so `from` is still whole: begin only allocated. A list that is NULL was
+ * handed on by a commit: nothing is left of that update to give back. */
 void ps_blocks_abandon_update(struct ps_blocks *from, struct ps_blocks *to)
 {
-    PS_ASSERT(from->entries[0].block != NULL);
+    PS_ASSERT(from == NULL ? to == NULL : from->entries[0].block != NULL);
     if (to != from)
         ps_blocks_release(to);
 }

@@ -36,7 +36,8 @@ static void close_channel(void)
 static void submit(uint64_t call, uint32_t shard, const struct ps_call_request *request,
                    uint64_t timeout_ms)
 {
-    ck_assert_int_eq(channel.submit(channel.self, call, shard, request,
+    const struct ps_call_part part = {call, request};
+    ck_assert_int_eq(channel.submit(channel.self, shard, &part, 1,
                                     ps_deadline_after(ps_clock_real(), timeout_ms)),
                      PS_OK);
 }

@@ -38,8 +38,9 @@ static void close_channel(void)
 
 static void submit(uint64_t call)
 {
+    const struct ps_call_part part = {call, &push};
     ck_assert_int_eq(
-        channel.submit(channel.self, call, 0, &push, ps_deadline_after(ps_clock_real(), LONG_MS)),
+        channel.submit(channel.self, 0, &part, 1, ps_deadline_after(ps_clock_real(), LONG_MS)),
         PS_OK);
 }
 

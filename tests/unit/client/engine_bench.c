@@ -4,8 +4,9 @@
 #include <check.h>
 #include <string.h>
 
-static void open_engine(struct bench *bench, uint32_t shard_count, uint64_t split_bytes,
-                        uint32_t calls_per_shard_max, bool any_shard, uint32_t message_calls_max)
+static void open_engine_with(struct bench *bench, uint32_t shard_count, uint64_t split_bytes,
+                             uint32_t calls_per_shard_max, bool any_shard,
+                             uint32_t message_calls_max, size_t range_bytes)
 {
     memset(bench, 0, sizeof *bench);
     bench->heap.refuse_at = -1;
@@ -19,11 +20,24 @@ static void open_engine(struct bench *bench, uint32_t shard_count, uint64_t spli
                                         .pause_max_ms = 100,
                                         .any_shard = any_shard,
                                         .message_calls_max = message_calls_max,
+                                        .ranges = {range_bytes, range_bytes, false},
                                         .seed = 5};
     memset(options.client_id.bytes, BENCH_CLIENT_BYTE, sizeof options.client_id.bytes);
     ck_assert_int_eq(ps_engine_create(&options, &bench->engine, NULL), PS_OK);
     for (uint32_t i = 0; i < shard_count; i++)
         ps_engine_member(bench->engine, i, 1);
+}
+
+static void open_engine(struct bench *bench, uint32_t shard_count, uint64_t split_bytes,
+                        uint32_t calls_per_shard_max, bool any_shard, uint32_t message_calls_max)
+{
+    open_engine_with(bench, shard_count, split_bytes, calls_per_shard_max, any_shard,
+                     message_calls_max, 0);
+}
+
+void bench_open_ranges(struct bench *bench, uint32_t shard_count, size_t range_bytes)
+{
+    open_engine_with(bench, shard_count, UINT64_MAX, 2, false, 4, range_bytes);
 }
 
 void bench_open(struct bench *bench, uint32_t shard_count, uint64_t split_bytes)
@@ -116,13 +130,16 @@ void bench_at(struct bench *bench, uint64_t now_ms)
     bench_pump(bench);
 }
 
-static void give(struct bench *bench, uint32_t i, const struct ps_call_outcome *outcome)
+void bench_give(struct bench *bench, uint32_t i, const struct ps_call_outcome *outcome)
 {
     ck_assert_uint_lt(i, bench->sent_count);
     uint64_t call = bench->sent[i].call;
     bench->sent_count--;
     memmove(&bench->sent[i], &bench->sent[i + 1], (bench->sent_count - i) * sizeof bench->sent[0]);
-    ps_engine_outcome(bench->engine, call, outcome, bench->now_ms);
+    if (ps_engine_outcome(bench->engine, call, outcome, bench->now_ms)) {
+        bench_pump(bench);
+        ps_engine_keep(bench->engine, call, outcome, bench->now_ms);
+    }
     bench_pump(bench);
 }
 
@@ -130,7 +147,7 @@ void bench_answer(struct bench *bench, uint32_t i, enum ps_status status, bool r
 {
     struct ps_call_outcome outcome = {.status = status, .refused = refused};
     strcpy(outcome.text, ps_status_word(status));
-    give(bench, i, &outcome);
+    bench_give(bench, i, &outcome);
 }
 
 void bench_succeed(struct bench *bench, uint32_t i, uint64_t version)
@@ -158,7 +175,7 @@ void bench_succeed(struct bench *bench, uint32_t i, uint64_t version)
 void bench_reply(struct bench *bench, uint32_t i, const struct ps_call_reply *reply)
 {
     struct ps_call_outcome outcome = {.status = PS_OK, .reply = *reply};
-    give(bench, i, &outcome);
+    bench_give(bench, i, &outcome);
 }
 
 struct ps_item bench_push_item(const char *name, const float *content, size_t count)

@@ -42,6 +42,8 @@ void bench_open_together(struct bench *bench, uint32_t shard_count, uint32_t mes
 /* Both. */
 void bench_open_wide_together(struct bench *bench, uint32_t shard_count,
                               uint32_t calls_per_shard_max, uint32_t message_calls_max);
+/* The same; content above `range_bytes` goes in ranges of so many bytes. */
+void bench_open_ranges(struct bench *bench, uint32_t shard_count, size_t range_bytes);
 /* Ends the batch and checks that nothing leaked. */
 void bench_close(struct bench *bench);
 
@@ -63,6 +65,7 @@ void bench_at(struct bench *bench, uint64_t now_ms);
 void bench_answer(struct bench *bench, uint32_t i, enum ps_status status, bool refused);
 /* The same with success: `version` for a push or pull; a pull gets `content` (or zeros). */
 void bench_succeed(struct bench *bench, uint32_t i, uint64_t version);
+void bench_give(struct bench *bench, uint32_t i, const struct ps_call_outcome *outcome);
 void bench_reply(struct bench *bench, uint32_t i, const struct ps_call_reply *reply);
 
 /* Items of float32. */

@@ -210,8 +210,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("psclient_made");
-    TCase *tests = tcase_create("psclient_made");
+    Suite *suite = suite_create("psclient_early_values");
+    TCase *tests = tcase_create("psclient_early_values");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, each_range_brings_what_it_makes_and_nothing_is_pulled, 0, 4);
     tcase_add_loop_test(tests, what_ranges_made_of_a_version_that_was_overtaken_is_not_taken, 0,

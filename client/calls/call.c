@@ -1,0 +1,19 @@
+/* The halves of a request: a push and a pull go alone or together, and most code asks for either
+ * without caring which. */
+#include "client/calls/call.h"
+
+#include <stddef.h>
+
+const struct ps_push_request *ps_call_push_of(const struct ps_call_request *request)
+{
+    if (request->method == PS_METHOD_PUSH)
+        return &request->push;
+    return request->method == PS_METHOD_PUSH_PULL ? &request->push_pull.push : NULL;
+}
+
+const struct ps_pull_request *ps_call_pull_of(const struct ps_call_request *request)
+{
+    if (request->method == PS_METHOD_PULL)
+        return &request->pull;
+    return request->method == PS_METHOD_PUSH_PULL ? &request->push_pull.pull : NULL;
+}
