@@ -1,9 +1,12 @@
 /* libpsclient: batches of parameters, and the operators' calls. */
 #include "client/psclient.h"
 
+#include "base/buffer.h"
 #include "client/answers.h"
+#include "client/ask.h"
 #include "client/client_state.h"
 #include "client/status_map.h"
+#include "proto/codec.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -313,6 +316,28 @@ PS_EXPORT int psclient_save(struct psclient *client, uint32_t index, uint64_t ti
 PS_EXPORT int psclient_drain(struct psclient *client, uint32_t index, uint64_t epoch,
                              uint64_t timeout_ms, struct psclient_error *error)
 {
-    struct ps_item item = {.shard = index, .epoch = epoch};
-    return run_items(client, PS_METHOD_DRAIN, &item, 1, timeout_ms, NULL, error);
+    char room[16];
+    struct ps_buffer message;
+    ps_buffer_init_fixed(&message, room, sizeof room);
+    ps_encode_drain(&(struct ps_drain_request){epoch}, &message);
+    return ps_client_ask(client, index, PS_METHOD_DRAIN, &message, NULL, timeout_ms, error);
+}
+
+static enum ps_status take_fields(void *self, const struct ps_call_reply *reply,
+                                  struct ps_error *error)
+{
+    return ps_fields_read(reply->ask, self, error);
+}
+
+/* The bytes of the answer end with the message that brought them, so that they are read at once. */
+int ps_client_ask(struct psclient *client, uint32_t index, enum ps_method method,
+                  const struct ps_buffer *message, struct ps_fields *fields, uint64_t timeout_ms,
+                  struct psclient_error *error)
+{
+    struct ps_item item = {.shard = index};
+    if (message != NULL)
+        item.ask = (struct ps_bytes){(const uint8_t *)message->text, message->size};
+    if (fields != NULL)
+        item.answer = (struct ps_answer_taker){take_fields, fields};
+    return run_items(client, method, &item, 1, timeout_ms, NULL, error);
 }

@@ -14,6 +14,8 @@ static void decode_groups(enum ps_dtype dtype, const uint8_t *encoded, size_t co
 static enum ps_status encode_groups(enum ps_dtype dtype, const struct ps_encoded_part *part,
                                     uint8_t *encoded, struct ps_error *error);
 
+/* A float32 parameter's FLOAT32 has the bytes of its NATIVE: such content is taken as it is,
+ * without a loop. */
 bool ps_encoding_is_native(enum ps_encoding encoding, enum ps_dtype dtype)
 {
     return encoding == PS_ENCODING_NATIVE || (encoding == PS_ENCODING_FLOAT32 && dtype == PS_F32) ||
@@ -35,6 +37,8 @@ size_t ps_encoding_width(enum ps_encoding encoding, enum ps_dtype dtype)
     case PS_ENCODING_INT8:
         return 1;
     case PS_ENCODING_TOP_K:
+        /* An index and its value; the scales of INT8 are not counted here, since they are not
+         * per element. */
         return PS_ENCODING_PAIR_BYTES;
     case PS_ENCODING_COUNT:
         break;
@@ -49,11 +53,15 @@ uint64_t ps_encoding_groups(uint64_t count)
 
 uint64_t ps_encoding_bytes(enum ps_encoding encoding, enum ps_dtype dtype, uint64_t count)
 {
+    /* With at most 8 bytes each the product stays within 64 bits. Counts from the wire are
+     * bounded long before. */
     PS_ASSERT(count < UINT64_C(1) << 58);
     uint64_t scales = encoding == PS_ENCODING_INT8 ? ps_encoding_groups(count) * sizeof(float) : 0;
     return scales + count * ps_encoding_width(encoding, dtype);
 }
 
+/* Any number of whole pairs is right, up to one for each element: how many a client sends is its
+ * affair. */
 static enum ps_status check_pairs(uint64_t count, uint64_t bytes, struct ps_error *error)
 {
     if (count > UINT64_C(1) << 32)
@@ -66,9 +74,13 @@ static enum ps_status check_pairs(uint64_t count, uint64_t bytes, struct ps_erro
                    count);
 }
 
+/* Everything about a content that can be said without its bytes. It is asked before a byte is
+ * copied or a thread is taken, so that a wrong size costs the sender and nobody else. */
 enum ps_status ps_encoding_check(enum ps_encoding encoding, enum ps_dtype dtype, uint64_t count,
                                  uint64_t bytes, struct ps_error *error)
 {
+    /* Whole numbers are counts and indices: an encoding that loses digits would lose them
+     * silently. */
     if (encoding != PS_ENCODING_NATIVE && !ps_dtype_is_float(dtype))
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "encoding %s is for parameters of float32 and float64; a parameter of %s "
@@ -84,6 +96,9 @@ enum ps_status ps_encoding_check(enum ps_encoding encoding, enum ps_dtype dtype,
                    ps_encoding_name(encoding), bytes);
 }
 
+/* A range is decoded by itself. A group of INT8 shares a scale, so that a range may not cut one;
+ * pairs of TOP_K say themselves where they belong, and only their index must be able to name
+ * every element. */
 enum ps_status ps_encoding_check_range(enum ps_encoding encoding, uint64_t first, uint64_t count,
                                        uint64_t total, struct ps_error *error)
 {
@@ -100,6 +115,8 @@ enum ps_status ps_encoding_check_range(enum ps_encoding encoding, uint64_t first
                    first, end, total, PS_ENCODING_GROUP);
 }
 
+/* Contents of two kinds of data (scales and quanta, indices and values) have them one behind the
+ * other; ranges of a gradient bring a piece of each. */
 uint64_t ps_encoding_first_half(enum ps_encoding encoding, uint64_t count, uint64_t bytes)
 {
     if (encoding == PS_ENCODING_INT8)
@@ -107,6 +124,8 @@ uint64_t ps_encoding_first_half(enum ps_encoding encoding, uint64_t count, uint6
     return encoding == PS_ENCODING_TOP_K ? bytes / 2 : bytes;
 }
 
+/* One scale that is not finite makes 256 elements so, and the push is judged by scales before it
+ * is decoded. The text names the elements, not the group. */
 enum ps_status ps_encoding_check_scales(const float *scales, size_t count, uint64_t first,
                                         struct ps_error *error)
 {
@@ -118,6 +137,8 @@ enum ps_status ps_encoding_check_scales(const float *scales, size_t count, uint6
     return PS_OK;
 }
 
+/* Looked at as 16-bit numbers, before decoding: all bits of the exponent set means infinity or
+ * NaN. */
 bool ps_encoding_run_finite(enum ps_encoding encoding, const void *encoded, size_t count)
 {
     PS_ASSERT(encoding == PS_ENCODING_BFLOAT16 || encoding == PS_ENCODING_FLOAT16);
@@ -126,6 +147,7 @@ bool ps_encoding_run_finite(enum ps_encoding encoding, const void *encoded, size
 }
 
 /* No product with -128 to 127 leaves the range of a float. */
+/* Then decoded elements are finite, and need not be looked at again. */
 bool ps_encoding_scales_small(const float *scales, size_t count)
 {
     bool small = true;
@@ -134,6 +156,8 @@ bool ps_encoding_scales_small(const float *scales, size_t count)
     return small;
 }
 
+/* Rising indices are what lets an update walk a parameter once, and what keeps two values of one
+ * element out. `*least` goes from piece to piece, since a content may come in several. */
 enum ps_status ps_encoding_check_indices(const uint32_t *indices, size_t count, uint64_t limit,
                                          uint64_t *least, struct ps_error *error)
 {
@@ -150,12 +174,16 @@ enum ps_status ps_encoding_check_indices(const uint32_t *indices, size_t count, 
     return PS_OK;
 }
 
+/* Where a gradient of 0 changes nothing, elements that TOP_K does not name are not even read: a
+ * push of one element in a thousand costs a thousandth. Decay and l2 act on every element, named
+ * or not. */
 bool ps_encoding_touches_named_only(const struct ps_optimizer_settings *settings)
 {
     bool leaves_zeros = ps_rule_uses(settings->rule, PS_LEAVES_ZEROS);
     return leaves_zeros && settings->decay == 0 && settings->l2 == 0;
 }
 
+/* Any number of elements of one encoding, in the loop of this processor. */
 void ps_decode_run(enum ps_encoding encoding, enum ps_dtype dtype, const void *encoded,
                    size_t count, void *elements)
 {
@@ -166,6 +194,7 @@ void ps_decode_run(enum ps_encoding encoding, enum ps_dtype dtype, const void *e
     decode(encoded, count, elements);
 }
 
+/* The last group of a parameter may be short; no group is longer. */
 void ps_decode_group(enum ps_dtype dtype, float scale, const void *quanta, size_t count,
                      void *elements)
 {
@@ -174,6 +203,8 @@ void ps_decode_group(enum ps_dtype dtype, float scale, const void *quanta, size_
     ps_encoding_loops_best()->decode_group[dtype](scale, quanta, count, elements);
 }
 
+/* For contents that are in one piece, as in tests and tools; the server decodes run by run as
+ * the message lies. */
 void ps_decode_all(enum ps_encoding encoding, enum ps_dtype dtype, const void *encoded,
                    size_t count, void *elements)
 {
@@ -191,6 +222,7 @@ static void decode_groups(enum ps_dtype dtype, const uint8_t *encoded, size_t co
     const uint8_t *quanta = encoded + ps_encoding_groups(count) * sizeof(float);
     for (size_t first = 0; first < count; first += PS_ENCODING_GROUP) {
         float scale;
+        /* Copied out: scales have the alignment of the message, which is none. */
         memcpy(&scale, encoded + first / PS_ENCODING_GROUP * sizeof scale, sizeof scale);
         size_t rest = count - first < PS_ENCODING_GROUP ? count - first : PS_ENCODING_GROUP;
         ps_decode_group(dtype, scale, quanta + first, rest,
@@ -205,6 +237,8 @@ enum ps_status ps_encode_all(enum ps_encoding encoding, enum ps_dtype dtype, con
     return ps_encode_part(encoding, dtype, &all, encoded, error);
 }
 
+/* Parts of one gradient may be encoded side by side by several threads: each writes where the
+ * whole would have its elements, and reads nothing of the others. */
 enum ps_status ps_encode_part(enum ps_encoding encoding, enum ps_dtype dtype,
                               const struct ps_encoded_part *part, void *encoded,
                               struct ps_error *error)
@@ -226,6 +260,8 @@ enum ps_status ps_encode_part(enum ps_encoding encoding, enum ps_dtype dtype,
     return PS_OK;
 }
 
+/* A group that has no finite scale refuses the whole gradient: an encoder that made zeros of it
+ * would hide what a trainer must see. */
 static enum ps_status encode_groups(enum ps_dtype dtype, const struct ps_encoded_part *part,
                                     uint8_t *encoded, struct ps_error *error)
 {

@@ -16,6 +16,8 @@
     X(bf16, uint16_t, f64, double) \
     X(f16, uint16_t, f64, double)
 
+/* Messages have no alignment: elements are copied out and in, which compilers turn into
+ * unaligned loads and stores. */
 #define LOAD(wire, W)                                                                 \
     static inline W load_##wire(const void *encoded, size_t i)                        \
     {                                                                                 \
@@ -51,6 +53,8 @@ PS_RULE double ps_encode_f64_f64(double element)
     return element;
 }
 
+/* Both ways of a pair stand together. `restrict` holds: content and elements are never the same
+ * memory. */
 #define CONVERT(wire, W, suffix, T)                                               \
     static void decode_##wire##_##suffix(const void *restrict from, size_t count, \
                                          void *restrict to)                       \
@@ -70,6 +74,8 @@ EVERY_PAIR(CONVERT)
 #undef CONVERT
 #undef EVERY_PAIR
 
+/* Counts instead of leaving at the first: a loop without a way out is what a compiler makes
+ * vectors of, and gradients are nearly always finite. */
 static bool all_finite_16(const void *encoded, size_t count, uint16_t exponent)
 {
     /* A count of up to 2^16 at a time, so that the lanes are as narrow as the elements. */
@@ -123,6 +129,7 @@ GROUP(f32, float, int32_t)
 GROUP(f64, double, int64_t)
 #undef GROUP
 
+/* The name of the table as text, for tests that say which set failed. */
 #define WORD(word) #word
 #define TEXT(macro) WORD(macro)
 #define TYPES(way)                                 \

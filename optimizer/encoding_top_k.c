@@ -18,17 +18,24 @@ struct choice {
 
 static struct choice choose(enum ps_dtype dtype, const void *elements, size_t count, size_t kept);
 
+/* Rounded to what is sent before it is compared: two doubles that differ beyond float32 are
+ * equal to the receiver, and must be to the choice. */
 static float element_at(enum ps_dtype dtype, const void *elements, size_t i)
 {
     return dtype == PS_F32 ? ((const float *)elements)[i]
                            : ps_decode_f64_f32(((const double *)elements)[i]);
 }
 
+/* Without its sign bit an IEEE number orders like a whole number, infinities and NaNs above all
+ * finite ones. */
 static uint32_t magnitude_at(enum ps_dtype dtype, const void *elements, size_t i)
 {
     return ps_bits_from_float(element_at(dtype, elements, i)) & 0x7fffffffU;
 }
 
+/* Two passes: `choose` finds the least magnitude that is kept, then one walk writes indices and
+ * values. Of equal magnitudes the first are kept, so that the same gradient always gives the
+ * same bytes, on every machine and however it was cut. */
 void ps_encode_top_k(enum ps_dtype dtype, const void *elements, size_t count, size_t kept,
                      void *encoded)
 {
@@ -45,9 +52,11 @@ void ps_encode_top_k(enum ps_dtype dtype, const void *elements, size_t count, si
         uint32_t magnitude = magnitude_at(dtype, elements, i);
         if (magnitude < choice.least || (magnitude == choice.least && choice.ties == 0))
             continue;
+        /* Counted down: when no tie is left, further equal ones are passed over. */
         choice.ties -= magnitude == choice.least;
         uint32_t index = (uint32_t)i;
         float value = element_at(dtype, elements, i);
+        /* Bytes are copied, since the message may begin at any address. */
         memcpy(indices + at * sizeof index, &index, sizeof index);
         memcpy(values + at * sizeof value, &value, sizeof value);
         at++;
@@ -68,6 +77,10 @@ static void count_digits(enum ps_dtype dtype, const void *elements, size_t count
     }
 }
 
+/* Three counts of 2048 digits, from the highest digit down: after each the digit of the least
+ * kept magnitude is known, and how many of those that share it are still wanted. That is linear
+ * in the elements and needs no memory beside the counts; a sort or a heap would need one entry
+ * for each element kept. */
 static struct choice choose(enum ps_dtype dtype, const void *elements, size_t count, size_t kept)
 {
     struct choice choice = {.least = 0, .ties = kept};
@@ -76,6 +89,8 @@ static struct choice choose(enum ps_dtype dtype, const void *elements, size_t co
         unsigned shift = digit * DIGIT_BITS;
         count_digits(dtype, elements, count, shift, choice.least, counts);
         uint32_t chosen = DIGITS - 1;
+        /* From the greatest digit down: all of a digit that fits is kept, and the one that does
+         * not fit is looked at with its next digit. */
         while (counts[chosen] < choice.ties) {
             choice.ties -= counts[chosen];
             PS_ASSERT(chosen > 0);

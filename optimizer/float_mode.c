@@ -14,6 +14,7 @@ void ps_optimizer_enter_thread(void)
 
 void ps_optimizer_enter_thread(void)
 {
+    /* All zero: round to nearest, subnormals kept, no exception traps. */
     __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0));
 }
 
@@ -22,6 +23,8 @@ void ps_optimizer_enter_thread(void)
 
 void ps_optimizer_enter_thread(void)
 {
+    /* The most that C can say; it may leave a flush to zero as it is, and test_float_mode would
+     * see that. */
     (void)fesetenv(FE_DFL_ENV);
 }
 

@@ -13,6 +13,7 @@
 _Static_assert(FLT_EVAL_METHOD == 0, "a float is computed as a float");
 
 /* A gradient may lie at any address: it is read where the message left it. */
+/* memcpy of one element is an unaligned load to the compiler, and not undefined. */
 #define LOAD(TAG, suffix, T, SUM, label)                                               \
     static inline T load_##suffix(const void *gradient, size_t i)                      \
     {                                                                                  \
@@ -105,6 +106,7 @@ PS_DTYPE_TABLE(LOAD)
 #define WHOLE_LOOP(TAG, rule, states, floats, wholes, uses, rate, suffix, T) \
     LOOPS_##wholes(rule, states, suffix, T)
 
+/* Types outside, rules inside: macros of one table cannot be walked within themselves. */
 #define FLOAT_LOOPS(suffix, T, f) PS_RULE_TABLE(FLOAT_LOOP, suffix, T)
 #define SIGNED_LOOPS(suffix, T, U, least, greatest) PS_RULE_TABLE(WHOLE_LOOP, suffix, T)
 #define UNSIGNED_LOOPS(suffix, T, twin, TWIN, greatest) PS_RULE_TABLE(WHOLE_LOOP, suffix, T)
@@ -151,6 +153,8 @@ PS_DTYPE_TABLE(ADD_LOOP)
 #undef ADD_LOOP
 #undef PLAIN_LOOP
 
+/* The index of the element goes along, since stochastic rounding takes its random number from
+ * it; that is why these loops are not those of LOOP_0. */
 #define SIGNED_SGD_LOOP(suffix, T, U, least, greatest)                             \
     static void sgd_##suffix(const struct ps_run *run)                             \
     {                                                                              \
@@ -166,6 +170,8 @@ PS_DTYPE_TABLE(ADD_LOOP)
 PS_SIGNED_TABLE(SIGNED_SGD_LOOP)
 #undef SIGNED_SGD_LOOP
 
+/* Which type the gradient has is asked in the loop, and the answer is the same in each turn:
+ * compilers take it out. */
 #define UNSIGNED_SGD_LOOP(suffix, T, twin, TWIN, greatest)                  \
     static void sgd_##suffix(const struct ps_run *run)                      \
     {                                                                       \
@@ -281,6 +287,8 @@ PS_FLOAT_TABLE(SCAN_PIECE)
 #define SCAN_ENTRY(suffix, T, f) [PS_DTYPE_##suffix] = scan_##suffix,
 #define OVERFLOWS_ENTRY(TAG, suffix, T, SUM, label) [TAG] = overflows_##suffix,
 
+/* One table for each instruction set. Pairs of rule and type that do not go together stay NULL,
+ * which test_loops compares with what the check of the settings refuses. */
 const struct ps_loops PS_LOOPS_TABLE = {
     .name = TEXT(PS_LOOPS_TABLE),
     .apply = {PS_FLOAT_TABLE(FLOAT_ENTRIES) PS_SIGNED_TABLE(SIGNED_ENTRIES)

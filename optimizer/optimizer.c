@@ -4,6 +4,8 @@
 
 #include "base/assert.h"
 
+/* Whole numbers are always finite, and a norm of counts has no use; floats are looked at unless
+ * everything is let through and nothing is clipped. */
 bool ps_optimizer_scans(const struct ps_optimizer_settings *settings, enum ps_dtype dtype)
 {
     if (!ps_dtype_is_float(dtype))
@@ -16,12 +18,14 @@ void ps_optimizer_scan(const struct ps_optimizer_settings *settings, enum ps_dty
 {
     PS_ASSERT(settings != NULL);
     PS_ASSERT(scan != NULL);
+    /* A run without elements may come with no pointer. */
     if (count == 0 || !ps_optimizer_scans(settings, dtype))
         return;
     PS_ASSERT(gradient != NULL);
     ps_loops_best()->scan[dtype](settings, gradient, count, scan);
 }
 
+/* Only ADD that fails as a whole asks: the others have a result for every sum. */
 bool ps_optimizer_overflows(const struct ps_optimizer_step *step, const void *values,
                             const void *gradient, size_t count, size_t *index)
 {
@@ -31,6 +35,8 @@ bool ps_optimizer_overflows(const struct ps_optimizer_step *step, const void *va
     return ps_loops_best()->overflows[step->dtype](values, gradient, count, index);
 }
 
+/* In place is the same loop, with from and to the same arrays: the compiler was told that they
+ * are the same or apart, and both give the same bits. */
 void ps_optimizer_apply(const struct ps_optimizer_step *step, uint64_t first, size_t count,
                         void *values, void *const states[PS_STATES_MAX], const void *gradient)
 {
@@ -48,6 +54,8 @@ void ps_optimizer_apply_to(const struct ps_optimizer_step *step, uint64_t first,
         return;
     PS_ASSERT(arrays->from[0] != NULL && arrays->to[0] != NULL);
     PS_ASSERT(gradient != NULL);
+    /* A table look-up for each run; a run is a block of a parameter or more, so that it costs
+     * nothing. */
     ps_run_fn *apply = ps_loops_best()->apply[step->settings->rule][step->dtype];
     PS_ASSERT(apply != NULL);
     const struct ps_run run = {
@@ -55,6 +63,8 @@ void ps_optimizer_apply_to(const struct ps_optimizer_step *step, uint64_t first,
     apply(&run);
 }
 
+/* Generated for each type, since a double is rounded to the element's type: 0.1 is another
+ * number in each. */
 void ps_optimizer_fill(enum ps_dtype dtype, double value, void *array, size_t count)
 {
     /* Whole numbers have no states; only 0 is in the range of every type. */

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
+/* What the rest of the code asks about a rule; loops and kernels read the table of rules.h
+ * themselves. */
 struct rule_row {
     const char *name;
     uint32_t states;
@@ -51,6 +53,8 @@ static const char *const range_texts[] = {
 };
 
 /* The numbers of the settings but those of the learning rate. */
+/* A table and not a switch: the check, the names in its texts and ps_optimizer_settings_set all
+ * walk over it, so that a number which is added to rules.h is checked and can be set. */
 struct number_row {
     const char *name;
     size_t offset; /* in the settings */
@@ -76,6 +80,10 @@ static enum ps_status check_numbers(const struct ps_optimizer_settings *settings
 static enum ps_status check_rate(const struct ps_optimizer_settings *settings, enum ps_dtype dtype,
                                  struct ps_error *error);
 
+/* Everything that can be wrong is found here, once, before a byte is allocated and before the
+ * configuration is written to a checkpoint; a push cannot fail because of its settings. The
+ * order is from coarse to fine, so that the text names the first thing that a person would
+ * change. */
 enum ps_status ps_optimizer_settings_check(const struct ps_optimizer_settings *settings,
                                            enum ps_dtype dtype, struct ps_error *error)
 {
@@ -103,6 +111,7 @@ static void list_rules(enum ps_dtype dtype, char *text, size_t size)
 static enum ps_status check_pair(const struct ps_optimizer_settings *settings, enum ps_dtype dtype,
                                  struct ps_error *error)
 {
+    /* Room for a hundred characters more than the names take today. */
     char list[256];
     list_rules(dtype, list, sizeof list);
     if ((unsigned)settings->rule >= PS_RULE_COUNT)
@@ -114,6 +123,7 @@ static enum ps_status check_pair(const struct ps_optimizer_settings *settings, e
     return PS_OK;
 }
 
+/* One form for all of them: what was asked, of which rule and type, and where it would be right. */
 static enum ps_status refuse_choice(const struct ps_optimizer_settings *settings,
                                     enum ps_dtype dtype, const char *choice, const char *allowed,
                                     struct ps_error *error)
@@ -122,9 +132,12 @@ static enum ps_status refuse_choice(const struct ps_optimizer_settings *settings
                    rules[settings->rule].name, ps_dtype_name(dtype), choice, allowed);
 }
 
+/* A choice that a rule does not have is refused rather than ignored: whoever asks for overflow
+ * "fail" and trains with something else must not believe that overflow is looked for. */
 static enum ps_status check_choices(const struct ps_optimizer_settings *settings,
                                     enum ps_dtype dtype, struct ps_error *error)
 {
+    /* The enums may hold any number here: they come from a message. */
     bool whole = !ps_dtype_is_float(dtype);
     bool unsigned_type = ps_dtype_is_unsigned(dtype);
     if ((unsigned)settings->overflow > PS_OVERFLOW_FAIL)
@@ -151,6 +164,7 @@ static double rounded(double number, enum ps_dtype dtype)
     return dtype == PS_F32 ? (double)(float)number : number;
 }
 
+/* Judged as the number will be used: 1 - 1e-9 is below 1, and as a float32 is 1. */
 static bool in_range(double number, enum range range, enum ps_dtype dtype)
 {
     if (!isfinite(number))
@@ -185,6 +199,7 @@ static enum ps_status check_numbers(const struct ps_optimizer_settings *settings
     return PS_OK;
 }
 
+/* The ends rise, so that every n has one segment; the last one goes on for ever. */
 static enum ps_status check_segments(const struct ps_learning_rate *rate, struct ps_error *error)
 {
     if (rate->segment_count == 0 || rate->segment_count > PS_SCHEDULE_SEGMENTS_MAX)
@@ -237,6 +252,7 @@ static double greatest_rate(const struct ps_learning_rate *rate)
     return rate->rate * factor;
 }
 
+/* Unknown policies, then numbers that no policy may have, then what this policy asks of a and b. */
 static enum ps_status check_schedule(const struct ps_learning_rate *rate, struct ps_error *error)
 {
     if ((unsigned)rate->schedule > PS_SCHEDULE_PASS_MANUAL)
@@ -260,6 +276,7 @@ static enum ps_status check_rate(const struct ps_optimizer_settings *settings, e
 {
     const struct ps_learning_rate *rate = &settings->learning_rate;
     PS_TRY(check_schedule(rate, error));
+    /* A rate that is finite as a double may be infinite as the float that the loops take. */
     if (!isfinite(rounded(greatest_rate(rate), dtype)))
         return ps_fail(error, PS_ERR_BAD_INPUT, "learning rate: up to %g does not fit in %s",
                        greatest_rate(rate), ps_dtype_name(dtype));
@@ -279,6 +296,7 @@ const char *ps_rule_name(enum ps_rule rule)
     return rules[rule].name;
 }
 
+/* A walk: it is asked once for a parameter, at initialisation. */
 bool ps_rule_from_name(const char *name, enum ps_rule *rule)
 {
     PS_ASSERT(name != NULL && rule != NULL);
@@ -312,6 +330,8 @@ uint32_t ps_rule_states(enum ps_rule rule)
 double ps_optimizer_state_start(const struct ps_optimizer_settings *settings, uint32_t state)
 {
     PS_ASSERT(state < ps_rule_states(settings->rule));
+    /* The second state of a rule with an accumulator is of another kind (FTRL's z), and starts
+     * at 0. */
     bool starts_high = ps_rule_uses(settings->rule, PS_USES_ACCUMULATOR);
     return starts_high && state == 0 ? settings->initial_accumulator : 0;
 }
@@ -326,6 +346,7 @@ bool ps_optimizer_settings_set(struct ps_optimizer_settings *settings, const cha
         *(double *)((char *)settings + numbers[i].offset) = value;
         return true;
     }
+    /* The two flags have no row: neither has a range, and one belongs to a single rule. */
     bool outside = strcmp(name, "epsilon_outside_root") == 0;
     bool sign = strcmp(name, "adagrad_reference_sign") == 0;
     if (outside)

@@ -35,6 +35,10 @@ static enum ps_status judge(const struct ps_optimizer_settings *settings,
     return ps_fail(error, PS_ERR_BAD_INPUT, "the norm of the gradient is too large to be clipped");
 }
 
+/* Everything that does not depend on the element is computed here, once for a push, in double,
+ * and rounded once: the loops and the kernels then do the same few operations, and a learning
+ * rate has the same bits on every machine. Whole numbers and floats are both prepared, since
+ * telling them apart would cost more than it saves. */
 enum ps_status ps_optimizer_prepare(const struct ps_optimizer_settings *settings,
                                     enum ps_dtype dtype, uint64_t number, uint64_t parameter_id,
                                     const struct ps_gradient_scan *scan,
@@ -44,6 +48,7 @@ enum ps_status ps_optimizer_prepare(const struct ps_optimizer_settings *settings
     PS_ASSERT(number > 0);
     PS_ASSERT(scan != NULL);
     bool skip = false;
+    /* The norm is of the elements after clip_value, as the scan has summed them. */
     double square_sum = settings->clip_norm > 0 ? ps_sum_total(scan) : 0;
     if (ps_optimizer_scans(settings, dtype))
         PS_TRY(judge(settings, scan, square_sum, &skip, error));
@@ -53,6 +58,8 @@ enum ps_status ps_optimizer_prepare(const struct ps_optimizer_settings *settings
     step->dtype = dtype;
     step->number = number;
     step->parameter_id = parameter_id;
+    /* A step that is skipped is prepared all the same; its caller looks at the flag before
+     * applying. */
     step->skip = skip;
     fill_rates(settings, number, &step->f64);
     if (ps_rule_uses(settings->rule, PS_USES_BETAS))
@@ -87,11 +94,15 @@ static void fill_rates(const struct ps_optimizer_settings *settings, uint64_t nu
     PS_NUMBER_TABLE(COPY)
 #undef COPY
     double rate = ps_learning_rate_at(&settings->learning_rate, number);
+    /* The old system climbed with both terms; the flag is there to repeat its runs. */
     bool reversed = settings->rule == PS_RULE_ADAGRAD && settings->adagrad_reference_sign;
     numbers->rate = reversed ? -rate : rate;
+    /* Divided once here: the loops multiply. */
     numbers->rate_inverse = ps_rule_uses(settings->rule, PS_USES_FTRL) ? 1 / rate : 0;
     numbers->shrink = numbers->rate * settings->decay;
     numbers->rho_rest = 1 - settings->rho;
+    /* Infinity instead of a flag: the loop holds every element, and compares with infinity where
+     * nothing is to be held. */
     numbers->clip = settings->clip_value > 0 ? settings->clip_value : (double)INFINITY;
 }
 
@@ -106,12 +117,15 @@ static double second_correction(const struct ps_optimizer_settings *settings, ui
 static void fill_betas(const struct ps_optimizer_settings *settings, uint64_t number,
                        struct ps_step_f64 *numbers)
 {
+    /* At t = 1 the correction undoes the start of the means at 0 exactly. */
     double first = 1 - ps_power(settings->beta_1, (double)number);
     numbers->beta_1_rest = 1 - settings->beta_1;
     numbers->beta_2_rest = 1 - settings->beta_2;
     numbers->step = numbers->rate * second_correction(settings, number) / first;
 }
 
+/* PyTorch adds epsilon to the corrected root. The rules divide by the uncorrected one, so that
+ * it is epsilon that takes the correction, once for a push instead of once for an element. */
 static void fill_epsilon(const struct ps_optimizer_settings *settings, uint64_t number,
                          struct ps_step_f64 *numbers)
 {

@@ -18,6 +18,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Operators' calls whose messages are flat (proto/fields.h): clients carry them as bytes, so that a
+ * row here is all that the client needs to know of one (docs/add-an-rpc.md). New ones go to the
+ * end. */
+#define PS_ASKED_TABLE(X) X(PS_METHOD_DRAIN, "pserver.v1.Admin", "Drain")
+
 /* One line per call: X(TAG, service, method). Paths are "/service/method". */
 #define PS_METHOD_TABLE(X)                                                \
     X(PS_METHOD_INIT, "pserver.v1.ParameterServer", "InitParam")          \
@@ -31,11 +36,14 @@
     X(PS_METHOD_STATUS, "pserver.v1.Admin", "GetStatus")                  \
     X(PS_METHOD_LIST, "pserver.v1.Admin", "ListParams")                   \
     X(PS_METHOD_SAVE, "pserver.v1.Admin", "SaveCheckpoint")               \
-    X(PS_METHOD_DRAIN, "pserver.v1.Admin", "Drain")
+    PS_ASKED_TABLE(X)
 
 #define PS_METHOD_ENUM(TAG, service, method) TAG,
 enum ps_method { PS_METHOD_TABLE(PS_METHOD_ENUM) PS_METHOD_COUNT };
 #undef PS_METHOD_ENUM
+
+/* The labels of a switch that treats all calls of PS_ASKED_TABLE alike. */
+#define PS_ASKED_CASE(TAG, service, method) case TAG:
 
 /* "/pserver.v1.ParameterServer/SendGrad" ... Static. */
 const char *ps_method_path(enum ps_method method);

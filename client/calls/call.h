@@ -25,7 +25,7 @@ struct ps_call_request {
         struct ps_list_request list;
         struct ps_since_request since;
         struct ps_save_request save;
-        struct ps_drain_request drain;
+        struct ps_bytes ask; /* of PS_ASKED_TABLE: the whole message */
         struct {
             struct ps_push_request push;
             struct ps_pull_request pull; /* of the same parameter, after the push */
@@ -48,7 +48,7 @@ struct ps_call_part {
 #define PS_MESSAGE_CALLS_MAX 64
 
 struct ps_call_reply {
-    enum ps_method method; /* says which member holds; FINISH and DRAIN have none */
+    enum ps_method method; /* says which member holds; FINISH has none */
     union {
         struct ps_init_reply init;
         struct ps_push_reply push;
@@ -57,6 +57,7 @@ struct ps_call_reply {
         struct ps_list_reply list;
         struct ps_save_reply save;
         struct ps_bundle_reply since; /* an answer to each pull */
+        struct ps_view ask;           /* of PS_ASKED_TABLE: the whole message */
         struct {
             struct ps_push_reply push;
             struct ps_pull_reply pull;

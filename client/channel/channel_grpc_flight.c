@@ -55,8 +55,8 @@ static void encode_plain(const struct ps_flight_part *part, struct ps_buffer *he
     case PS_METHOD_SINCE:
         ps_encode_since(&request->since, head);
         return;
-    case PS_METHOD_DRAIN:
-        ps_encode_drain(&request->drain, head);
+        PS_ASKED_TABLE(PS_ASKED_CASE)
+        ps_buffer_append(head, request->ask);
         return;
     case PS_METHOD_SAVE:
         ps_encode_save(&request->save, head);
@@ -409,7 +409,9 @@ static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *rep
         return ps_decode_save_reply(view, memory, &reply->save, decoded, error);
     case PS_METHOD_SINCE:
         return ps_decode_bundle_reply(view, memory, &reply->since, decoded, error);
-    case PS_METHOD_DRAIN:
+        PS_ASKED_TABLE(PS_ASKED_CASE)
+        reply->ask = view;
+        return PS_OK;
     case PS_METHOD_FINISH:
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:

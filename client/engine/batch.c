@@ -260,8 +260,8 @@ static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, st
         if (batch->request.init_epochs != NULL)
             request->finish.epoch = batch->request.init_epochs[call->shard];
         return;
-    case PS_METHOD_DRAIN:
-        request->drain.epoch = item->epoch;
+        PS_ASKED_TABLE(PS_ASKED_CASE)
+        request->ask = item->ask;
         return;
     case PS_METHOD_SAVE:
         request->save.once = true; /* a reason is worth more than a longer wait */
@@ -289,7 +289,7 @@ struct ps_request_id *ps_call_request_id(struct ps_engine_call *call)
     case PS_METHOD_STATUS:
     case PS_METHOD_LIST:
     case PS_METHOD_SAVE:
-    case PS_METHOD_DRAIN:
+        PS_ASKED_TABLE(PS_ASKED_CASE)
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
     case PS_METHOD_SINCE:
@@ -324,7 +324,7 @@ void ps_call_name_shard(struct ps_engine_call *call)
     case PS_METHOD_STATUS:
     case PS_METHOD_LIST:
     case PS_METHOD_SAVE:
-    case PS_METHOD_DRAIN:
+        PS_ASKED_TABLE(PS_ASKED_CASE)
     case PS_METHOD_PUSHES:
     case PS_METHOD_PULLS:
     case PS_METHOD_COUNT:

@@ -151,11 +151,11 @@ struct ps_item {
     const struct ps_encoded_push *encoded; /* PUSH, PUSH_PULL: sent instead of content; or NULL */
     uint32_t shard; /* FINISH, STATUS, LIST, SAVE, DRAIN, SINCE: which server */
     union {
-        uint64_t epoch;                       /* DRAIN: of that server */
+        struct ps_bytes ask;                  /* of PS_ASKED_TABLE: the message */
         uint32_t rows_max;                    /* LIST */
         const struct ps_since_request *since; /* SINCE */
     };
-    struct ps_answer_taker answer; /* STATUS, LIST, SAVE, SINCE */
+    struct ps_answer_taker answer; /* STATUS, LIST, SAVE, SINCE; asked calls: `take` may be NULL */
 
     enum ps_status status;       /* of the first range that failed */
     bool before;                 /* INIT, FINISH: the server had been initialised before */

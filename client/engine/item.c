@@ -103,7 +103,10 @@ enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *c
     case PS_METHOD_SAVE:
     case PS_METHOD_SINCE:
         return item->answer.take(item->answer.self, reply, error);
-    case PS_METHOD_DRAIN:
+        PS_ASKED_TABLE(PS_ASKED_CASE)
+        if (item->answer.take == NULL)
+            return PS_OK;
+        return item->answer.take(item->answer.self, reply, error);
     case PS_METHOD_INIT:
     case PS_METHOD_FINISH:
     case PS_METHOD_PUSHES:

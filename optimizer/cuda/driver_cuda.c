@@ -23,6 +23,7 @@ const char ps_driver_name[] = "cuda";
 int ps_driver_count(uint32_t *count)
 {
     int found = 0;
+    /* An operator who has set the variable is not overruled. */
     (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     int code = (int)cudaGetDeviceCount(&found);
     if (code == 0)
@@ -30,17 +31,20 @@ int ps_driver_count(uint32_t *count)
     return code == 0 && found == 0 ? PS_FAULT_NO_DEVICE : code;
 }
 
+/* The library's own names: they are what a person will search for. */
 const char *ps_driver_error_name(int code)
 {
     return cudaGetErrorName((enum cudaError)code);
 }
 
+/* A thread keeps its device until it chooses another; asking again is cheap. */
 static int enter(void *self)
 {
     const struct cuda_driver *driver = self;
     return (int)cudaSetDevice(driver->ordinal);
 }
 
+/* As nvidia-smi prints it, so that a log can be compared with it. */
 static void write_uuid(const struct cudaDeviceProp *properties, char *text, size_t size)
 {
     uint8_t bytes[16];
@@ -52,6 +56,7 @@ static void write_uuid(const struct cudaDeviceProp *properties, char *text, size
     }
 }
 
+/* Names of cards are cut rather than refused: they are for people. */
 static int facts(void *self, struct ps_device_facts *facts)
 {
     const struct cuda_driver *driver = self;
@@ -67,6 +72,7 @@ static int facts(void *self, struct ps_device_facts *facts)
     return 0;
 }
 
+/* Of all processes on the card: another one may take it in the next moment. */
 static int memory_free(void *self, uint64_t *bytes)
 {
     (void)self;
@@ -98,6 +104,7 @@ static int device_release(void *self, void *memory)
     return (int)cudaFree(memory);
 }
 
+/* Pinned, so that copies run beside kernels; the library registers the pages with the card. */
 static int host_acquire(void *self, size_t size, void **memory)
 {
     (void)self;
@@ -121,6 +128,7 @@ static cudaEvent_t cuda_event(struct ps_driver_event *event)
     return (cudaEvent_t)(void *)event;
 }
 
+/* Without an order to the default stream, which other code in the process may use. */
 static int stream_create(void *self, struct ps_driver_stream **stream)
 {
     (void)self;
@@ -130,6 +138,7 @@ static int stream_create(void *self, struct ps_driver_stream **stream)
     return code;
 }
 
+/* NULL where opening stopped before this one. */
 static void stream_destroy(void *self, struct ps_driver_stream *stream)
 {
     (void)self;
@@ -155,12 +164,15 @@ static void event_destroy(void *self, struct ps_driver_event *event)
         (void)cudaEventDestroy(cuda_event(event));
 }
 
+/* An event that is recorded again forgets its former place: what waited for that waits for it
+ * still. */
 static int record(void *self, struct ps_driver_event *event, struct ps_driver_stream *stream)
 {
     (void)self;
     return (int)cudaEventRecord(cuda_event(event), cuda_stream(stream));
 }
 
+/* The device waits, not this thread. */
 static int stream_wait(void *self, struct ps_driver_stream *stream, struct ps_driver_event *event)
 {
     (void)self;
@@ -175,12 +187,15 @@ static int event_query(void *self, struct ps_driver_event *event)
     return code == cudaErrorNotReady ? heard(code) : (int)code;
 }
 
+/* Sleeps, as the event was made to; device_wait.c has looked for a moment before. */
 static int event_synchronize(void *self, struct ps_driver_event *event)
 {
     (void)self;
     return (int)cudaEventSynchronize(cuda_event(event));
 }
 
+/* Kinds are named rather than guessed by the library from addresses: a wrong address is then an
+ * error and not a slow copy. */
 static int copy(void *self, void *to, const void *from, size_t size, enum ps_driver_copy kind,
                 struct ps_driver_stream *stream)
 {
@@ -199,6 +214,7 @@ static int zero(void *self, void *memory, size_t size, struct ps_driver_stream *
     return (int)cudaMemsetAsync(memory, 0, size, cuda_stream(stream));
 }
 
+/* From here on the calls of launch.h, which return CUDA's codes as they are. */
 static int fill(void *self, const struct ps_cuda_fill *fill, struct ps_driver_stream *stream)
 {
     (void)self;
@@ -237,12 +253,16 @@ static int judge(void *self, const struct ps_cuda_judge *judge, struct ps_driver
     return ps_cuda_launch_judge(judge, stream);
 }
 
+/* The context stays with the process: other parts of it may use the card, and the end of the
+ * process ends it. */
 static void close_driver(void *self)
 {
     struct cuda_driver *driver = self;
     ps_release(driver->memory, driver);
 }
 
+/* Entered once before it is handed out, since the context is made by that, and a card that
+ * refuses one is better refused now. */
 int ps_driver_open(const struct ps_device_options *options, struct ps_driver *driver)
 {
     uint32_t count = 0;

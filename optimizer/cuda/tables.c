@@ -6,12 +6,15 @@
 
 #include <string.h>
 
+/* A sum for each group, and one for each group of groups, both rounded up. */
 uint64_t ps_cuda_sums(uint64_t count)
 {
     uint64_t groups = count / PS_SUM_ELEMENTS + (count % PS_SUM_ELEMENTS != 0);
     return groups + groups / PS_SUM_ELEMENTS + (groups % PS_SUM_ELEMENTS != 0);
 }
 
+/* Zeroed first: the device compares nothing of it, but the whole entry is copied, and bytes that
+ * nobody wrote would differ from run to run. */
 void ps_cuda_entry_fill(const struct ps_optimizer_step *step, const struct ps_cuda_run *run,
                         const struct ps_cuda_verdict *verdict, struct ps_cuda_entry *entry)
 {
@@ -20,6 +23,7 @@ void ps_cuda_entry_fill(const struct ps_optimizer_step *step, const struct ps_cu
     entry->run = *run;
     entry->run.gradient.named_only = ps_encoding_touches_named_only(step->settings);
     entry->verdict = verdict;
+    /* An entry holds the numbers of one type; which, the launch knows. */
     if (step->dtype == PS_F32)
         entry->step.f32 = step->f32;
     else if (step->dtype == PS_F64)
@@ -28,6 +32,7 @@ void ps_cuda_entry_fill(const struct ps_optimizer_step *step, const struct ps_cu
         entry->step.whole = step->whole;
 }
 
+/* Without room the answer is how many there would be; a caller asks first, and fills then. */
 uint64_t ps_cuda_chunks_fill(uint32_t index, uint64_t count, struct ps_cuda_chunk *chunks)
 {
     uint64_t number = count / PS_CUDA_CHUNK + (count % PS_CUDA_CHUNK != 0);

@@ -9,6 +9,8 @@
 
 static void raise_to(_Atomic uint64_t *most, uint64_t value);
 
+/* A twentieth, and a gibibyte at least, is left to others: the display, a trainer on the same
+ * card, and the driver itself, which takes memory without asking. */
 uint64_t ps_budget_default(uint64_t free_bytes)
 {
     uint64_t share = free_bytes / 20;
@@ -16,6 +18,8 @@ uint64_t ps_budget_default(uint64_t free_bytes)
     return free_bytes > spare ? free_bytes - spare : 0;
 }
 
+/* Arrays begin at lines of the device, so that 16-byte accesses never cross from one into
+ * another; an empty one has a line, too, and so an address of its own. */
 uint64_t ps_budget_array_bytes(uint64_t count, uint64_t element_size)
 {
     PS_ASSERT(element_size > 0);
@@ -26,6 +30,8 @@ uint64_t ps_budget_array_bytes(uint64_t count, uint64_t element_size)
 
 enum ps_status ps_budget_reserve(struct ps_budget *budget, uint64_t bytes, struct ps_error *error)
 {
+    /* Without a lock: parameters are created by several lanes at once. The loop ends, because
+     * each failure of the exchange means that another reservation has succeeded. */
     uint64_t used = atomic_load(&budget->used);
     do {
         PS_ASSERT(used <= budget->limit);
@@ -39,6 +45,7 @@ enum ps_status ps_budget_reserve(struct ps_budget *budget, uint64_t bytes, struc
     return PS_OK;
 }
 
+/* The most that was ever used is for people who choose a budget. */
 static void raise_to(_Atomic uint64_t *most, uint64_t value)
 {
     uint64_t present = atomic_load(most);
@@ -49,5 +56,6 @@ static void raise_to(_Atomic uint64_t *most, uint64_t value)
 void ps_budget_release(struct ps_budget *budget, uint64_t bytes)
 {
     uint64_t before = atomic_fetch_sub(&budget->used, bytes);
+    /* More given back than was taken would hand out memory that is not there. */
     PS_ASSERT(before >= bytes);
 }

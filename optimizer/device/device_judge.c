@@ -27,6 +27,8 @@ static enum ps_status read_verdict(struct ps_device_judged *judged, struct ps_gr
 static enum ps_status queue_update(struct ps_device_judged *judged, size_t i,
                                    const struct ps_optimizer_step *step, struct ps_error *error);
 
+/* The same description for the question whether a gradient fits and for its judgement: both must
+ * cut it alike. */
 static struct ps_gradient_source source_of(const struct ps_device_parameter *parameter,
                                            struct ps_view content, enum ps_encoding encoding)
 {
@@ -36,6 +38,8 @@ static struct ps_gradient_source source_of(const struct ps_device_parameter *par
                                        .count = parameter->count};
 }
 
+/* Asked before anything is taken: a gradient that does not fit is looked at on the host, as it
+ * would be without a device. */
 bool ps_device_judges(struct ps_device_parameter *parameter, struct ps_view gradient,
                       enum ps_encoding encoding)
 {
@@ -63,6 +67,9 @@ static bool lay_out(struct ps_device_judged *judged)
     }
 }
 
+/* All slots are taken at once, in one turn: two gradients that each held half of what they need
+ * would wait for each other for ever. Between the look and the update the host decides; the
+ * gradient stays where it is, so that it crosses the bus once. */
 enum ps_status ps_device_judge(struct ps_device_parameter *parameter,
                                const struct ps_optimizer_settings *settings,
                                struct ps_view gradient, enum ps_encoding encoding,
@@ -87,11 +94,14 @@ enum ps_status ps_device_judge(struct ps_device_parameter *parameter,
         ps_device_judged_release(judged);
         return status;
     }
+    /* Counted here and not at the update: a push that is refused has crossed the bus, too. */
     atomic_fetch_add(&device->bytes_in, gradient.size);
     *out = judged;
     return PS_OK;
 }
 
+/* Parts are scanned as they arrive; the verdict comes behind the last of them, in the same
+ * stream. */
 static enum ps_status look(struct ps_device_judged *judged, struct ps_error *error)
 {
     struct ps_device *device = judged->parameter->device;
@@ -103,6 +113,8 @@ static enum ps_status look(struct ps_device_judged *judged, struct ps_error *err
     return status;
 }
 
+/* The lock is taken for queuing alone: copying a gradient into a slot is the host's work, and
+ * other threads have theirs. */
 static enum ps_status send_part(struct ps_device_judged *judged, size_t i, struct ps_error *error)
 {
     struct ps_device *device = judged->parameter->device;
@@ -118,11 +130,14 @@ static enum ps_status send_part(struct ps_device_judged *judged, size_t i, struc
     return status;
 }
 
+/* On the device, behind the first slot's gradient. */
 static struct ps_cuda_verdict *verdict_of(const struct ps_device_judged *judged)
 {
     return (void *)(judged->slots[0]->device + judged->parameter->device->ring.slot_bytes);
 }
 
+/* The partial sums of clip_norm come behind the verdict: their number is known from the
+ * elements. */
 static double *sums_of(const struct ps_device_judged *judged)
 {
     return (void *)((uint8_t *)verdict_of(judged) + PS_VERDICT_BYTES);
@@ -168,12 +183,16 @@ static enum ps_status queue_verdict(struct ps_device_judged *judged, struct ps_e
     return ps_device_check_code(device, code, "judging a gradient", error);
 }
 
+/* As an update would have it, so that scan and update see the same elements in the same order. */
 static struct ps_cuda_run run_of(const struct ps_device_judged *judged, size_t i)
 {
     const struct ps_gradient_part *part = &judged->parts[i];
     return ps_device_run(judged->parameter, &judged->source, part, judged->slots[i]->device);
 }
 
+/* W7: the verdict's copy on the host is read when its event has passed. The scan that is
+ * returned is what ps_optimizer_scan would have found, so that the host decides in one place for
+ * both. */
 static enum ps_status read_verdict(struct ps_device_judged *judged, struct ps_gradient_scan *scan,
                                    struct ps_error *error)
 {
@@ -189,6 +208,8 @@ static enum ps_status read_verdict(struct ps_device_judged *judged, struct ps_gr
     return PS_OK;
 }
 
+/* The step has the scale of clip_norm already, from the host. A snapshot that shares the arrays
+ * is given its copy before the first part changes them. */
 enum ps_status ps_device_push_judged(struct ps_device_judged *judged,
                                      const struct ps_optimizer_step *step,
                                      struct ps_device_ticket *ticket, struct ps_error *error)

@@ -13,6 +13,8 @@ static bool free_oldest(struct ps_device *device, bool anyway);
 static void free_piece(struct ps_device *device, void *memory);
 static struct ps_kept_piece remove_piece(struct ps_kept_memory *kept, size_t i);
 
+/* The budget is asked first, and pays for kept memory as for new: what is kept belongs to
+ * nobody, and may be freed to make room. */
 enum ps_status ps_device_acquire_memory(struct ps_device *device, uint64_t size,
                                         const char *purpose, uint8_t **out, struct ps_error *error)
 {
@@ -48,6 +50,8 @@ static void *take_kept(struct ps_device *device, uint64_t size, struct ps_error 
     return status == PS_OK ? piece.memory : NULL;
 }
 
+/* Kept pieces of other sizes go first where the budget has no room beside them, and all of them
+ * one by one where the device itself has none: fragmentation is no reason to refuse. */
 static enum ps_status ask_driver(struct ps_device *device, uint64_t size, const char *purpose,
                                  void **memory, struct ps_error *error)
 {
@@ -78,6 +82,8 @@ static bool free_oldest(struct ps_device *device, bool anyway)
 }
 
 /* A dead device takes its memory along. */
+/* The driver waits for all that is queued before it frees, which may be long: the watch knows of
+ * it. */
 static void free_piece(struct ps_device *device, void *memory)
 {
     static const char action[] = "giving memory back";
@@ -90,6 +96,7 @@ static void free_piece(struct ps_device *device, void *memory)
     (void)!ps_device_check_code(device, code, action, NULL);
 }
 
+/* In order of age; there are few of them. */
 static struct ps_kept_piece remove_piece(struct ps_kept_memory *kept, size_t i)
 {
     struct ps_kept_piece piece = kept->pieces[i];
@@ -100,6 +107,8 @@ static struct ps_kept_piece remove_piece(struct ps_kept_memory *kept, size_t i)
     return piece;
 }
 
+/* Nothing waits here: the piece remembers the newest read, and the next owner's work comes
+ * behind it. */
 void ps_device_release_memory(struct ps_device *device, uint8_t *memory, uint64_t size)
 {
     struct ps_kept_memory *kept = &device->kept;

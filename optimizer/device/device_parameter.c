@@ -24,12 +24,16 @@ enum ps_status ps_device_supports(const struct ps_device_parameter_wish *wish,
     return PS_OK;
 }
 
+/* Exactly what ps_device_parameter_create will reserve, so that a server can decide before it
+ * takes a parameter where it shall live. */
 uint64_t ps_device_parameter_bytes(const struct ps_device_parameter_wish *wish)
 {
     return ps_budget_array_bytes(wish->count, ps_dtype_size(wish->dtype)) *
            (1 + ps_rule_states(wish->settings->rule));
 }
 
+/* The handle first, then memory, then its start values: after each step destroy knows what there
+ * is. A parameter counts from the moment it has memory. */
 enum ps_status ps_device_parameter_create(struct ps_device *device,
                                           const struct ps_device_parameter_wish *wish,
                                           struct ps_device_parameter **out, struct ps_error *error)
@@ -67,6 +71,7 @@ static enum ps_status acquire_arrays(struct ps_device_parameter *parameter, stru
     return ps_device_acquire_memory(device, size, "a parameter", &parameter->arrays, error);
 }
 
+/* Queued, not waited for: the first push or load comes behind it on the same stream. */
 static enum ps_status begin_arrays(struct ps_device_parameter *parameter,
                                    const struct ps_optimizer_settings *settings,
                                    struct ps_error *error)
@@ -93,6 +98,7 @@ static enum ps_status queue_start(struct ps_device_parameter *parameter,
                                           .value = ps_optimizer_state_start(settings, i - 1),
                                           .array = ps_device_parameter_array(parameter, i),
                                           .count = parameter->count};
+        /* Zero is there already. */
         if (fill.value != 0)
             code = driver->fill(driver->self, &fill, stream);
     }
@@ -110,6 +116,8 @@ uint8_t *ps_device_parameter_array(const struct ps_device_parameter *parameter, 
     return parameter->arrays + array * parameter->array_bytes;
 }
 
+/* Work on it may still be queued: its memory is kept and given out again only behind that work
+ * (device_memory.c). */
 void ps_device_parameter_destroy(struct ps_device_parameter *parameter)
 {
     if (parameter == NULL)

@@ -30,6 +30,10 @@ static enum ps_status queue_launch(struct pack *pack, uint64_t chunk_count, stru
 static enum ps_status mark_push(struct ps_device *device, struct ps_device_ticket *ticket,
                                 struct ps_error *error);
 
+/* All pushes of a message together, since many small ones fill one slot and go in one launch.
+ * Snapshots that still share memory with a parameter are given their copy first. On an error the
+ * parameters are in no known state, and the device is dead: the server continues from its
+ * journal. */
 enum ps_status ps_device_push_all(struct ps_device *device, const struct ps_device_push *pushes,
                                   size_t count, struct ps_device_ticket *ticket,
                                   struct ps_error *error)
@@ -51,6 +55,7 @@ enum ps_status ps_device_push_all(struct ps_device *device, const struct ps_devi
     return mark_push(device, ticket, error);
 }
 
+/* A skipped push never comes here, and its size was checked when the message was read. */
 static enum ps_status push_one(struct pack *pack, const struct ps_device_push *push,
                                struct ps_error *error)
 {
@@ -74,6 +79,8 @@ static enum ps_status push_one(struct pack *pack, const struct ps_device_push *p
     return PS_OK;
 }
 
+/* Reads that were begun before must see what was there: the update waits for those that touch
+ * these elements, on the device, while this thread goes on. */
 static enum ps_status add_part(struct pack *pack, const struct ps_device_push *push,
                                const struct ps_gradient_source *source,
                                const struct ps_gradient_part *part, struct ps_error *error)
@@ -92,6 +99,7 @@ static enum ps_status add_part(struct pack *pack, const struct ps_device_push *p
     return PS_OK;
 }
 
+/* The same description serves a launch for one run and an entry of a table. */
 struct ps_cuda_run ps_device_run(const struct ps_device_parameter *parameter,
                                  const struct ps_gradient_source *source,
                                  const struct ps_gradient_part *part, const uint8_t *place)
@@ -127,6 +135,8 @@ static bool goes_in(const struct pack *pack, const struct ps_device_push *push,
            first->settings->overflow == push->step->settings->overflow;
 }
 
+/* The number of the pack is what tells two gradients for one parameter in one launch apart; it
+ * is unique over all lanes. */
 static enum ps_status open_pack(struct pack *pack, struct ps_error *error)
 {
     struct ps_device *device = pack->device;
@@ -139,6 +149,7 @@ static enum ps_status open_pack(struct pack *pack, struct ps_error *error)
     return PS_OK;
 }
 
+/* Entries are written on the host behind the gradients, and go over the bus with them. */
 static void add_entry(struct pack *pack, const struct ps_optimizer_step *step,
                       const struct ps_cuda_run *run)
 {
@@ -149,6 +160,9 @@ static void add_entry(struct pack *pack, const struct ps_optimizer_step *step,
     pack->entry_count++;
 }
 
+/* One entry is a launch of its own with the step in the kernel's arguments: no table has to be
+ * fetched. Copy and launch are queued under one lock, so that the order of launches is that of
+ * the slots. */
 static enum ps_status close_pack(struct pack *pack, struct ps_error *error)
 {
     struct ps_device *device = pack->device;
@@ -182,6 +196,7 @@ static size_t fill_chunks(struct pack *pack, uint64_t *chunk_count)
     return bytes;
 }
 
+/* The event behind the launch is what the next user of the slot waits for (W2). */
 static enum ps_status queue_launch(struct pack *pack, uint64_t chunk_count, struct ps_error *error)
 {
     struct ps_device *device = pack->device;
@@ -211,6 +226,7 @@ static enum ps_status queue_launch(struct pack *pack, uint64_t chunk_count, stru
     return ps_device_check_code(device, code, "launching an update", error);
 }
 
+/* One ticket for all pushes of the call: its wait is for the last of them. */
 static enum ps_status mark_push(struct ps_device *device, struct ps_device_ticket *ticket,
                                 struct ps_error *error)
 {

@@ -22,6 +22,9 @@ static enum ps_status close_part(struct read *read, struct ps_error *error);
 static void add_reading(struct ps_device_parameter *parameter,
                         const struct ps_device_reading *reading);
 
+/* Queues the copy of an array into pieces of the host's memory, and returns before it is done.
+ * The part size grows with the read, so that a parameter never has more than PS_READINGS_MAX
+ * parts to be waited for. */
 enum ps_status ps_device_read_begin(struct ps_device_parameter *parameter, uint32_t array,
                                     uint64_t offset, const struct ps_bytes *pieces,
                                     size_t piece_count, struct ps_device_ticket *ticket,
@@ -49,6 +52,8 @@ enum ps_status ps_device_read_begin(struct ps_device_parameter *parameter, uint3
     return status;
 }
 
+/* W4: the copy begins behind all updates that are queued now, and before all that come later:
+ * what is read is one version. */
 static enum ps_status queue_read(struct read *read, const struct ps_bytes *pieces,
                                  size_t piece_count, struct ps_error *error)
 {
@@ -87,6 +92,7 @@ static struct ps_bytes join(const struct ps_bytes *pieces, size_t piece_count, s
     return all;
 }
 
+/* Each part has a ticket; the parameter remembers which bytes it covers. */
 static enum ps_status close_part(struct read *read, struct ps_error *error)
 {
     struct ps_device *device = read->parameter->device;
@@ -110,6 +116,8 @@ static void add_reading(struct ps_device_parameter *parameter,
     parameter->reading_count = 1;
 }
 
+/* An update that writes over bytes which are still being copied waits, on the device, for the
+ * last part that has any of them. Parts before it are done then, too, and are forgotten. */
 enum ps_status ps_device_await_readers(struct ps_device_parameter *parameter, uint64_t first,
                                        uint64_t count, struct ps_error *error)
 {
@@ -133,6 +141,7 @@ enum ps_status ps_device_await_readers(struct ps_device_parameter *parameter, ui
     return status;
 }
 
+/* For tools and checkpoints, which want the bytes now; a pull uses ps_device_read_begin. */
 enum ps_status ps_device_read(struct ps_device_parameter *parameter, uint32_t array,
                               uint64_t offset, void *destination, size_t size,
                               struct ps_error *error)
@@ -142,6 +151,7 @@ enum ps_status ps_device_read(struct ps_device_parameter *parameter, uint32_t ar
                            ps_device_parameter_array(parameter, array) + offset, size, error);
 }
 
+/* Snapshots that share this memory, and reads under way, have what was there before. */
 enum ps_status ps_device_write(struct ps_device_parameter *parameter, uint32_t array,
                                uint64_t offset, struct ps_view content, struct ps_error *error)
 {

@@ -30,6 +30,9 @@ static enum ps_status move(struct ps_device_snapshot *snapshot, struct ps_error 
 static void give_back(struct ps_device_snapshot *snapshot);
 static enum ps_status move_for_reader(struct ps_device_snapshot *snapshot, struct ps_error *error);
 
+/* Memory is asked for before the moment of the snapshot, in which all updates stand still. A
+ * copy on the device is made at the speed of its memory; one on the host needs the bus, which is
+ * why it comes second. */
 enum ps_status ps_device_snapshot_reserve(struct ps_device_parameter *parameter,
                                           struct ps_device_snapshot **out, struct ps_error *error)
 {
@@ -43,6 +46,7 @@ enum ps_status ps_device_snapshot_reserve(struct ps_device_parameter *parameter,
     snapshot->array_count = parameter->array_count;
     atomic_fetch_add(&device->snapshot_count, 1);
     enum ps_status status = reserve_on_device(snapshot, error);
+    /* No room is no failure: a model that fills the device is saved, too. */
     if (status == PS_ERR_BUSY || status == PS_ERR_NO_MEMORY)
         status = reserve_on_host(snapshot, error);
     if (status != PS_OK) {
@@ -59,6 +63,8 @@ static enum ps_status reserve_on_device(struct ps_device_snapshot *snapshot, str
                                     &snapshot->device_arrays, error);
 }
 
+/* Ordinary memory: as much pinned memory would be dear, and the copy goes through the slots
+ * anyway. */
 static enum ps_status reserve_on_host(struct ps_device_snapshot *snapshot, struct ps_error *error)
 {
     size_t size = (size_t)size_of(snapshot);
@@ -75,6 +81,9 @@ static uint64_t size_of(const struct ps_device_snapshot *snapshot)
     return snapshot->array_bytes * snapshot->array_count;
 }
 
+/* The moment itself, in which pushes wait. A copy is queued behind the updates of before and in
+ * front of those of after; arrays that are lent cost nothing until somebody wants to change
+ * them. */
 enum ps_status ps_device_snapshot_take(struct ps_device_parameter *parameter,
                                        struct ps_device_snapshot *snapshot, struct ps_error *error)
 {
@@ -96,6 +105,8 @@ enum ps_status ps_device_snapshot_take(struct ps_device_parameter *parameter,
     return status;
 }
 
+/* Several snapshots may have the same arrays: a checkpoint and a reader began at the same
+ * version. */
 static void lend(struct ps_device_parameter *parameter, struct ps_device_snapshot *snapshot)
 {
     struct ps_device *device = snapshot->device;
@@ -107,6 +118,9 @@ static void lend(struct ps_device_parameter *parameter, struct ps_device_snapsho
     ps_mutex_unlock(&device->lock);
 }
 
+/* Called before anything writes to the parameter. Each snapshot that has its arrays gets its
+ * copy first; this is the price of a snapshot without room on the device, and the first update
+ * after it pays. */
 enum ps_status ps_device_make_way(struct ps_device_parameter *parameter, struct ps_error *error)
 {
     struct ps_device *device = parameter->device;
@@ -143,6 +157,7 @@ static enum ps_status move(struct ps_device_snapshot *snapshot, struct ps_error 
 /* The arrays are the lender's alone again. Under the lock. */
 static void give_back(struct ps_device_snapshot *snapshot)
 {
+    /* Taken out from wherever it is in the list: readers end in any order. */
     struct ps_device_snapshot **at = &snapshot->lender->lent;
     while (*at != snapshot)
         at = &(*at)->next;
@@ -150,6 +165,8 @@ static void give_back(struct ps_device_snapshot *snapshot)
     snapshot->lender = NULL;
 }
 
+/* The parameter ends. On a dead device nothing can be brought any more: the loans end without,
+ * and readers are told by the fault. */
 void ps_device_stop_lending(struct ps_device_parameter *parameter)
 {
     struct ps_device *device = parameter->device;
@@ -165,6 +182,8 @@ void ps_device_stop_lending(struct ps_device_parameter *parameter)
     ps_mutex_unlock(&device->lock);
 }
 
+/* From the device's copy, or from the host's after it was brought; the reader need not know
+ * which. */
 enum ps_status ps_device_snapshot_read(struct ps_device_snapshot *snapshot, uint32_t array,
                                        uint64_t offset, void *destination, size_t size,
                                        struct ps_error *error)

@@ -11,6 +11,8 @@ static enum ps_status fetch_piece(struct ps_device *device, struct ps_slot *slot
 static enum ps_status queue_fetch(struct ps_device *device, struct ps_slot *slot,
                                   const uint8_t *from, size_t size, struct ps_error *error);
 
+/* Piece by piece through the slots, like gradients: a load takes its turn among them, and pinned
+ * memory stays what it was measured for. */
 enum ps_status ps_device_load(struct ps_device *device, uint8_t *to, struct ps_view content,
                               struct ps_error *error)
 {
@@ -31,6 +33,7 @@ enum ps_status ps_device_load(struct ps_device *device, uint8_t *to, struct ps_v
     return PS_OK;
 }
 
+/* On the compute stream, so that an update which is queued behind it finds the values. */
 static enum ps_status load_piece(struct ps_device *device, struct ps_slot *slot, uint8_t *to,
                                  size_t size, struct ps_error *error)
 {
@@ -45,6 +48,7 @@ static enum ps_status load_piece(struct ps_device *device, struct ps_slot *slot,
     return status;
 }
 
+/* Each piece is waited for before the slot goes back: its host side is copied out here. */
 enum ps_status ps_device_fetch(struct ps_device *device, void *to, const uint8_t *from, size_t size,
                                struct ps_error *error)
 {
@@ -66,6 +70,7 @@ enum ps_status ps_device_fetch(struct ps_device *device, void *to, const uint8_t
     return ps_fault_check(&device->fault, error);
 }
 
+/* The lock is not held while the copy is under way: others queue work meanwhile. */
 static enum ps_status fetch_piece(struct ps_device *device, struct ps_slot *slot,
                                   const uint8_t *from, size_t size, struct ps_error *error)
 {

@@ -16,6 +16,9 @@ static void watch_waits(void *argument);
 static const char *find_too_long(struct ps_watch *watch);
 static int look_again(struct ps_device *device, struct ps_driver_event *event);
 
+/* A driver call that waits cannot be given a deadline. A thread of its own looks at how long the
+ * others have been waiting, and declares the device dead; the waits themselves may then never
+ * end, and the server goes on without them. */
 enum ps_status ps_watch_open(struct ps_watch *watch, struct ps_fault *fault, uint64_t wait_ms,
                              struct ps_error *error)
 {
@@ -27,6 +30,7 @@ enum ps_status ps_watch_open(struct ps_watch *watch, struct ps_fault *fault, uin
 
 void ps_watch_close(struct ps_watch *watch)
 {
+    /* Never opened, or closed already: a device that failed to open is closed by the same way. */
     if (watch->fault == NULL)
         return;
     PS_ASSERT(watch->waits == NULL);
@@ -34,12 +38,15 @@ void ps_watch_close(struct ps_watch *watch)
     watch->stops = true;
     ps_condition_signal_all(&watch->stopped);
     ps_mutex_unlock(&watch->lock);
+    /* The watch holds no lock while it tells of a fault, so that joining it cannot hang. */
     ps_thread_join(&watch->thread);
     ps_condition_fini(&watch->stopped);
     ps_mutex_fini(&watch->lock);
     *watch = (struct ps_watch){0};
 }
 
+/* Wakes eight times in wait_ms: a wait is found between wait_ms and an eighth more after its
+ * beginning. One report is enough, since a device that is dead stays so. */
 static void watch_waits(void *argument)
 {
     struct ps_watch *watch = argument;
@@ -54,12 +61,16 @@ static void watch_waits(void *argument)
     ps_mutex_unlock(&watch->lock);
     if (action == NULL)
         return;
+    /* The action is what the longest waiter was doing: it is in the log, and tells a hanging
+     * copy from a hanging kernel. */
     char name[64];
     (void)snprintf(name, sizeof name, "no answer within %llu ms",
                    (unsigned long long)watch->wait_ms);
     ps_fault_note(watch->fault, PS_FAULT_TIMEOUT, name, action);
 }
 
+/* Ticks are counted and no clock is read: a machine that was suspended would otherwise find
+ * every wait too long. */
 static const char *find_too_long(struct ps_watch *watch)
 {
     for (struct ps_wait *wait = watch->waits; wait != NULL; wait = wait->next)
@@ -68,6 +79,8 @@ static const char *find_too_long(struct ps_watch *watch)
     return NULL;
 }
 
+/* The record lies on the waiting thread's stack; `link` is the pointer that points to it, so
+ * that it is taken out without a search. */
 void ps_wait_begin(struct ps_watch *watch, struct ps_wait *wait, const char *action)
 {
     ps_mutex_lock(&watch->lock);
@@ -87,6 +100,8 @@ void ps_wait_end(struct ps_watch *watch, struct ps_wait *wait)
     ps_mutex_unlock(&watch->lock);
 }
 
+/* Looks for a moment before it goes to sleep: most waits are for a copy of microseconds, and the
+ * driver's sleep costs tens of them. */
 enum ps_status ps_device_await_event(struct ps_device *device, struct ps_driver_event *event,
                                      const char *action, struct ps_error *error)
 {
@@ -102,6 +117,7 @@ enum ps_status ps_device_await_event(struct ps_device *device, struct ps_driver_
     return ps_fault_check(&device->fault, error);
 }
 
+/* An answer other than "not ready", also an error, ends the looking. */
 static int look_again(struct ps_device *device, struct ps_driver_event *event)
 {
     struct ps_driver *driver = &device->driver;

@@ -18,6 +18,7 @@ static struct ps_gradient_part next_listed(const struct ps_gradient_source *sour
 static uint64_t listed_below(const struct ps_gradient_source *source, uint64_t from, uint64_t count,
                              uint64_t limit);
 
+/* Parts begin at lines of 256 bytes, which is what a device reads at once. */
 static size_t rounded_up(uint64_t bytes)
 {
     return (size_t)((bytes + 255) / 256 * 256);
@@ -28,6 +29,7 @@ static size_t width_of(const struct ps_gradient_source *source)
     return ps_encoding_width(source->encoding, source->dtype);
 }
 
+/* A list of elements may be of any length; its size is checked where it is taken in. */
 uint64_t ps_gradient_source_bytes(const struct ps_gradient_source *source)
 {
     if (source->encoding == PS_ENCODING_TOP_K)
@@ -35,6 +37,8 @@ uint64_t ps_gradient_source_bytes(const struct ps_gradient_source *source)
     return ps_encoding_bytes(source->encoding, source->dtype, source->count);
 }
 
+/* A gradient may be larger than a slot. Parts are cut so that each can be applied by itself: no
+ * group of int8 and no group of a sum is divided, and the last part is what is left. */
 struct ps_gradient_part ps_gradient_part_next(const struct ps_gradient_source *source,
                                               const struct ps_gradient_part *before, size_t room)
 {
@@ -51,6 +55,7 @@ struct ps_gradient_part ps_gradient_part_next(const struct ps_gradient_source *s
     return part;
 }
 
+/* A slot holds thousands of units, so that at least one fits. */
 static uint64_t elements_max(const struct ps_gradient_source *source, size_t room)
 {
     PS_ASSERT(room >= 65536);
@@ -69,6 +74,7 @@ static struct ps_gradient_part next_listed(const struct ps_gradient_source *sour
                                     .skipped = before->skipped + before->listed};
     uint64_t all = source->content.size / 8;
     uint64_t rest = all - part.skipped;
+    /* Two arrays, each rounded up: 64 entries less is room enough for that. */
     uint64_t most = room / 8 - 64;
     part.listed = rest < most ? rest : most;
     part.count = source->count - part.first;
@@ -86,6 +92,7 @@ static struct ps_gradient_part next_listed(const struct ps_gradient_source *sour
 }
 
 /* How many of `count` entries from `from` on have an index below `limit`. */
+/* Halving, since indices rise and a list may have millions. */
 static uint64_t listed_below(const struct ps_gradient_source *source, uint64_t from, uint64_t count,
                              uint64_t limit)
 {
@@ -103,6 +110,9 @@ static uint64_t listed_below(const struct ps_gradient_source *source, uint64_t f
     return low;
 }
 
+/* The only copy of a gradient on the host: from the message, wherever its pieces lie, into
+ * pinned memory. Scales come behind quanta, indices behind values, each where
+ * ps_gradient_part_at looks for them. */
 void ps_gradient_part_copy(const struct ps_gradient_source *source,
                            const struct ps_gradient_part *part, uint8_t *destination)
 {
@@ -128,6 +138,7 @@ void ps_gradient_part_copy(const struct ps_gradient_source *source,
     }
 }
 
+/* The same for either side of a slot: the device's part lies as the host's does. */
 struct ps_cuda_gradient ps_gradient_part_at(const struct ps_gradient_source *source,
                                             const struct ps_gradient_part *part,
                                             const uint8_t *place)

@@ -6,6 +6,9 @@
 
 ps_device_entry_fn ps_device_entry;
 
+/* "No GPU here" has many causes, and an operator needs the one: no driver, a stub of a container
+ * image, or no visible card. None of them is an error of the server, which then works on the
+ * CPU. */
 static enum ps_status count_devices(uint32_t *count, struct ps_error *error)
 {
     int code = ps_driver_count(count);
@@ -24,11 +27,13 @@ static enum ps_status count_devices(uint32_t *count, struct ps_error *error)
     }
 }
 
+/* A copy: what a device is does not change while it is open. */
 static void tell_facts(struct ps_device *device, struct ps_device_facts *facts)
 {
     *facts = device->facts;
 }
 
+/* Each number is read by itself: they are for graphs, and need not belong to one instant. */
 static void tell_stats(struct ps_device *device, struct ps_device_stats *stats)
 {
     *stats = (struct ps_device_stats){
@@ -51,6 +56,8 @@ static bool is_dead(struct ps_device *device, struct ps_error *error)
     return ps_fault_check(&device->fault, error) != PS_OK;
 }
 
+/* NULL is an answer, not a fault: a caller without pinned memory takes ordinary memory, which is
+ * slower to copy from. */
 static void *host_acquire(struct ps_device *device, size_t size)
 {
     void *memory = NULL;
@@ -73,6 +80,8 @@ static void host_release(struct ps_device *device, void *memory, size_t size)
     (void)device->driver.host_release(device->driver.self, memory);
 }
 
+/* The server sees a device through these functions alone, so that it starts where there is no
+ * CUDA library. */
 static const struct ps_device_plugin table = {
     .abi = PS_DEVICE_ABI,
     .name = ps_driver_name,
@@ -104,6 +113,7 @@ static const struct ps_device_plugin table = {
     .host_release = host_release,
 };
 
+/* A plugin of another version is refused as a whole: structs may have changed. */
 PS_EXPORT const struct ps_device_plugin *ps_device_entry(uint32_t abi)
 {
     return abi == PS_DEVICE_ABI ? &table : NULL;

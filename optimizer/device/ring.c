@@ -51,12 +51,16 @@ static size_t table_bytes(const struct ps_ring *ring)
            chunks_max * sizeof(struct ps_cuda_chunk);
 }
 
+/* A gradient that is judged needs room for its verdict and for the partial sums of its norm,
+ * behind the gradient itself. */
 static size_t judge_bytes(const struct ps_ring *ring)
 {
     return PS_VERDICT_BYTES +
            (size_t)ps_cuda_sums(ring->judged_slots_max * ring->slot_bytes) * sizeof(double);
 }
 
+/* One piece on each side, for all slots: pinned memory is dear to ask for, and is asked for once
+ * in the life of a server. */
 static enum ps_status acquire_memory(struct ps_device *device, struct ps_error *error)
 {
     struct ps_ring *ring = &device->ring;
@@ -73,6 +77,8 @@ static enum ps_status acquire_memory(struct ps_device *device, struct ps_error *
     return PS_OK;
 }
 
+/* Slot and place behind it lie together, on the host and on the device at the same distance, so
+ * that one copy brings both where it can. */
 static enum ps_status open_slots(struct ps_device *device, struct ps_error *error)
 {
     struct ps_ring *ring = &device->ring;
@@ -109,6 +115,8 @@ void ps_ring_close(struct ps_device *device)
         (void)driver->host_release(driver->self, ring->host);
 }
 
+/* A slot is taken first and waited for then: its former content may still be on its way, and
+ * whoever comes next in turn need not wait for that, too. */
 enum ps_status ps_slot_take(struct ps_device *device, struct ps_slot **out, struct ps_error *error)
 {
     struct ps_slot *slot = NULL;
@@ -134,6 +142,7 @@ void ps_slots_take_judged(struct ps_device *device, struct ps_slot **slots, size
     ps_mutex_unlock(&device->lock);
 }
 
+/* Slots go round: the one that has rested longest is the one whose work is likeliest to be done. */
 static void take(struct ps_device *device, struct ps_slot **slots, size_t count)
 {
     struct ps_ring *ring = &device->ring;
@@ -147,11 +156,14 @@ static void take(struct ps_device *device, struct ps_slot **slots, size_t count)
 /* In turn, so that who asks for many gets them, too. */
 static void enter_room(struct ps_device *device, struct ps_slot_room *room, size_t count)
 {
+    /* A turn is a ticket: a call that wants four slots is not passed for ever by calls that want
+     * one. */
     uint64_t turn = room->turn_newest++;
     while (room->turn != turn || room->free < count)
         (void)ps_condition_wait(&device->ring.returned, &device->lock, PS_DEADLINE_NEVER);
     room->free -= count;
     room->turn++;
+    /* The next in turn may find enough room already, and nobody else would wake it. */
     ps_condition_signal_all(&device->ring.returned);
 }
 
@@ -162,6 +174,9 @@ enum ps_status ps_slot_await(struct ps_device *device, struct ps_slot *slot, str
     return ps_device_await_event(device, slot->copied, "waiting for a slot", error); /* W1 */
 }
 
+/* The device's side of a slot is overwritten only when the launch that read it is done (W2); the
+ * host's side is free again when the copy is (W1). Gradient and table behind it are two copies,
+ * because the space between them may be megabytes. */
 enum ps_status ps_slot_send(struct ps_device *device, struct ps_slot *slot, size_t size,
                             size_t behind, struct ps_error *error)
 {
@@ -199,6 +214,7 @@ void ps_slots_return_judged(struct ps_device *device, struct ps_slot **slots, si
     ps_mutex_unlock(&device->lock);
 }
 
+/* Behind the last idle one, so that slots are taken in the order in which they came back. */
 static void put_back(struct ps_ring *ring, struct ps_slot *slot)
 {
     PS_ASSERT(ring->room.free < ring->slot_count);

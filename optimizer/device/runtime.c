@@ -14,6 +14,9 @@ static enum ps_status open_budget(struct ps_device *device, uint64_t wish, uint6
                                   struct ps_error *error);
 static void close_timeline(struct ps_device *device, struct ps_timeline *timeline);
 
+/* Whatever fails, ps_device_close takes apart what there is: the struct is zero before its first
+ * field. A device is tried before it is trusted: ps_device_probe compares it with the CPU, bit
+ * by bit. */
 enum ps_status ps_device_open(const struct ps_device_options *options, struct ps_device **out,
                               struct ps_error *error)
 {
@@ -40,6 +43,8 @@ enum ps_status ps_device_open(const struct ps_device_options *options, struct ps
     return PS_OK;
 }
 
+/* Order matters: the driver before its streams, and the budget last, because what the context
+ * and the ring have taken must not be promised to parameters. */
 static enum ps_status build(struct ps_device *device, const struct ps_device_options *options,
                             struct ps_error *error)
 {
@@ -64,6 +69,8 @@ static enum ps_status open_driver(struct ps_device *device, const struct ps_devi
                        (unsigned)options->ordinal, ps_driver_error_name(code), code);
     code = device->driver.facts(device->driver.self, &device->facts);
     PS_TRY(ps_device_check_code(device, code, "asking what it is", error));
+    /* Older cards lack what the kernels are compiled for, and a program that has no code for a
+     * card fails at its first launch, not here. */
     if (device->facts.capability_major < 8)
         return ps_fail(error, PS_ERR_UNSUPPORTED,
                        "%s has compute capability %u.%u; 8.0 or above is needed",
@@ -72,6 +79,8 @@ static enum ps_status open_driver(struct ps_device *device, const struct ps_devi
     return PS_OK;
 }
 
+/* Four streams: gradients in, updates, reads out, and looks at verdicts. Each has its order;
+ * what crosses from one into another waits for an event, W1 to W7. */
 static enum ps_status open_streams(struct ps_device *device, struct ps_error *error)
 {
     struct ps_driver *driver = &device->driver;
@@ -83,6 +92,8 @@ static enum ps_status open_streams(struct ps_device *device, struct ps_error *er
     return open_timeline(device, &device->copy_out, error);
 }
 
+/* Events are used in a ring: an event that is recorded again stands for later work, so that
+ * waiting for it is never too short. */
 static enum ps_status open_timeline(struct ps_device *device, struct ps_timeline *timeline,
                                     struct ps_error *error)
 {
@@ -99,6 +110,8 @@ static enum ps_status open_budget(struct ps_device *device, uint64_t wish, uint6
     uint64_t free_now = 0;
     int code = device->driver.memory_free(device->driver.self, &free_now);
     PS_TRY(ps_device_check_code(device, code, "asking for its free memory", error));
+    /* A budget that somebody asked for is a promise of the operator's; a smaller one would be
+     * found out in the middle of a training. */
     if (wish > free_now)
         return ps_fail(error, PS_ERR_BUSY,
                        "device memory: a budget of %llu bytes was asked for, %llu are free",
@@ -109,6 +122,8 @@ static enum ps_status open_budget(struct ps_device *device, uint64_t wish, uint6
     return PS_OK;
 }
 
+/* All parameters and snapshots have been given back. The driver is entered whatever it says: a
+ * dead one must be closed, too. */
 void ps_device_close(struct ps_device *device)
 {
     if (device == NULL)
@@ -141,6 +156,9 @@ static void close_timeline(struct ps_device *device, struct ps_timeline *timelin
     driver->stream_destroy(driver->self, timeline->stream);
 }
 
+/* The funnel: every code of the driver comes through here, the first error is kept and told, and
+ * from then on every call is refused with it. After an error in one stream nothing in another is
+ * to be trusted. */
 enum ps_status ps_device_check_code(struct ps_device *device, int code, const char *action,
                                     struct ps_error *error)
 {
@@ -150,6 +168,7 @@ enum ps_status ps_device_check_code(struct ps_device *device, int code, const ch
     return ps_fault_check(&device->fault, error);
 }
 
+/* The one error that is an answer and not a fault: the device works, and has no room. */
 enum ps_status ps_device_check_memory(struct ps_device *device, int code, const char *action,
                                       uint64_t bytes, struct ps_error *error)
 {
@@ -159,6 +178,7 @@ enum ps_status ps_device_check_memory(struct ps_device *device, int code, const 
                    action, (unsigned long long)bytes, ps_driver_error_name(code), code);
 }
 
+/* Which device a thread means is a setting of the thread; lanes come and go. */
 enum ps_status ps_device_enter(struct ps_device *device, struct ps_error *error)
 {
     PS_TRY(ps_fault_check(&device->fault, error));
@@ -166,6 +186,8 @@ enum ps_status ps_device_enter(struct ps_device *device, struct ps_error *error)
     return ps_device_check_code(device, code, "selecting it", error);
 }
 
+/* The number counts only when the event was recorded: a ticket always stands for something that
+ * will happen. */
 enum ps_status ps_timeline_mark(struct ps_device *device, struct ps_timeline *timeline,
                                 uint64_t *ticket, struct ps_error *error)
 {
@@ -178,6 +200,7 @@ enum ps_status ps_timeline_mark(struct ps_device *device, struct ps_timeline *ti
     return PS_OK;
 }
 
+/* One stream waits for another, on the device; the host goes on. */
 enum ps_status ps_timeline_await(struct ps_device *device, struct ps_timeline *timeline,
                                  uint64_t ticket, struct ps_driver_stream *stream,
                                  struct ps_error *error)
@@ -187,6 +210,7 @@ enum ps_status ps_timeline_await(struct ps_device *device, struct ps_timeline *t
     return ps_device_check_code(device, code, "waiting for an event", error);
 }
 
+/* 0 is the ticket of work that never was: nothing to wait for. */
 static enum ps_status wait_for(struct ps_device *device, struct ps_timeline *timeline,
                                uint64_t ticket, struct ps_error *error)
 {
@@ -196,6 +220,7 @@ static enum ps_status wait_for(struct ps_device *device, struct ps_timeline *tim
                                  "waiting for its work", error);
 }
 
+/* Both parts of the ticket, since a push is done on one timeline and a read on another. */
 enum ps_status ps_device_wait(struct ps_device *device, struct ps_device_ticket ticket,
                               struct ps_error *error)
 {

@@ -48,17 +48,20 @@ static void release_piece(struct emulator *emulator, struct piece *piece);
 static int queue_work(struct emulator *emulator, struct ps_driver_stream *stream,
                       const struct ps_stream_work *work);
 
+/* No device is a case to be tested, too. */
 int ps_driver_count(uint32_t *count)
 {
     *count = (uint32_t)number_of("PS_EMULATOR_DEVICES", 1);
     return *count > 0 ? 0 : PS_FAULT_NO_DEVICE;
 }
 
+/* Never the name of a real error: a log of a test is not to be taken for one of a card. */
 const char *ps_driver_error_name(int code)
 {
     return code == PS_FAULT_OUT_OF_MEMORY ? "emulated refusal of memory" : "emulated error";
 }
 
+/* A device that broke is broken for every thread. */
 static int enter(void *self)
 {
     struct emulator *emulator = self;
@@ -73,6 +76,7 @@ static int facts(void *self, struct ps_device_facts *facts)
     const struct emulator *emulator = self;
     (void)snprintf(facts->name, sizeof facts->name, "emulator");
     (void)snprintf(facts->uuid, sizeof facts->uuid, "EMU-0");
+    /* The least that the runtime takes. */
     facts->capability_major = 8;
     facts->memory_bytes = emulator->memory_bytes;
     return 0;
@@ -87,6 +91,8 @@ static int memory_free(void *self, uint64_t *bytes)
     return 0;
 }
 
+/* Garbage in new memory finds whoever reads before writing; on a card it would be zeros most of
+ * the time. */
 static int device_acquire(void *self, size_t size, void **memory)
 {
     struct emulator *emulator = self;
@@ -108,6 +114,8 @@ static int device_acquire(void *self, size_t size, void **memory)
     return code;
 }
 
+/* The n-th request is refused, or all that do not fit; both count, so that a test can sweep over
+ * every request. */
 static int refuse_memory(struct emulator *emulator, uint64_t size)
 {
     emulator->memory_count++;
@@ -119,6 +127,7 @@ static int refuse_memory(struct emulator *emulator, uint64_t size)
     return 0;
 }
 
+/* Under the lock. */
 static void release_piece(struct emulator *emulator, struct piece *piece)
 {
     PS_ASSERT(emulator->used_bytes >= piece->size);
@@ -148,6 +157,7 @@ static int device_release(void *self, void *memory)
     return code;
 }
 
+/* Pinned memory does not count as the device's, but its requests can be refused. */
 static int host_acquire(void *self, size_t size, void **memory)
 {
     struct emulator *emulator = self;
@@ -164,6 +174,7 @@ static int host_acquire(void *self, size_t size, void **memory)
     return code;
 }
 
+/* Waits for everything, as CUDA does: work that is queued may still copy from it. */
 static int host_release(void *self, void *memory)
 {
     struct emulator *emulator = self;
@@ -191,6 +202,7 @@ static void stream_destroy(void *self, struct ps_driver_stream *stream)
     (void)stream;
 }
 
+/* Each event is memory of its own, so that a sanitizer sees one that is used after its end. */
 static int event_create(void *self, struct ps_driver_event **event)
 {
     struct emulator *emulator = self;
@@ -198,6 +210,7 @@ static int event_create(void *self, struct ps_driver_event **event)
     return *event != NULL ? 0 : PS_FAULT_OUT_OF_MEMORY;
 }
 
+/* Work in the queues points to it. */
 static void event_destroy(void *self, struct ps_driver_event *event)
 {
     struct emulator *emulator = self;
@@ -207,6 +220,8 @@ static void event_destroy(void *self, struct ps_driver_event *event)
     ps_release(emulator->memory, event);
 }
 
+/* From here on everything is queued, and nothing is done: what runs, and when, is the lot's
+ * affair. */
 static int record(void *self, struct ps_driver_event *event, struct ps_driver_stream *stream)
 {
     const struct ps_stream_work work = {.kind = PS_WORK_RECORD, .event = event};
@@ -231,6 +246,7 @@ static int event_query(void *self, struct ps_driver_event *event)
     return code;
 }
 
+/* The only calls that make work run are those that wait for it. */
 static int event_synchronize(void *self, struct ps_driver_event *event)
 {
     struct emulator *emulator = self;
@@ -241,6 +257,7 @@ static int event_synchronize(void *self, struct ps_driver_event *event)
     return code;
 }
 
+/* The kind is not needed: all memory is the host's. */
 static int copy(void *self, void *to, const void *from, size_t size, enum ps_driver_copy kind,
                 struct ps_driver_stream *stream)
 {
@@ -271,6 +288,7 @@ static int apply(void *self, const struct ps_cuda_apply *apply, struct ps_driver
     return queue_work(self, stream, &work);
 }
 
+/* Entries lie in the device's memory and are read when the kernel runs, as on a card. */
 static int apply_table(void *self, const struct ps_cuda_table *table,
                        struct ps_driver_stream *stream)
 {
@@ -299,11 +317,13 @@ static int judge(void *self, const struct ps_cuda_judge *judge, struct ps_driver
     return queue_work(self, stream, &work);
 }
 
+/* Faults hit kernels, since a copy that fails is seen by its own code. */
 static bool is_launch(enum ps_work_kind kind)
 {
     return kind >= PS_WORK_FILL && kind <= PS_WORK_JUDGE;
 }
 
+/* Counts down to the fault that was asked for; the piece itself carries it until it runs. */
 static int queue_work(struct emulator *emulator, struct ps_driver_stream *stream,
                       const struct ps_stream_work *work)
 {
@@ -332,6 +352,8 @@ static void close_emulator(void *self)
     ps_release(emulator->memory, emulator);
 }
 
+/* Everything that a test may choose comes from the environment, because the server that it tests
+ * is another process: seed, memory, faults, and how many devices there are. */
 int ps_driver_open(const struct ps_device_options *options, struct ps_driver *driver)
 {
     uint32_t count = 0;
@@ -376,6 +398,10 @@ int ps_driver_open(const struct ps_device_options *options, struct ps_driver *dr
     return 0;
 }
 
+/* The same calls as CUDA's, with memory that is full of garbage, room that can be exhausted, and
+ * faults that come when a test wants them: the runtime above cannot tell the difference, and
+ * neither can a server that is started with it. */
+/* "memory:N", "hang:N" and "launch:N[:CODE]": the N-th of its kind. */
 static void read_fault(struct emulator *emulator)
 {
     const char *text = getenv("PS_EMULATOR_FAIL");
@@ -399,6 +425,7 @@ static uint64_t number_of(const char *variable, uint64_t fallback)
     return text != NULL ? strtoull(text, NULL, 10) : fallback;
 }
 
+/* For tests in the same process: a fault from now on. */
 void ps_emulator_arm(void *self, const struct ps_emulator_fault *fault)
 {
     struct emulator *emulator = self;
@@ -407,6 +434,7 @@ void ps_emulator_arm(void *self, const struct ps_emulator_fault *fault)
     ps_mutex_unlock(&emulator->lock);
 }
 
+/* Counters are read under the lock: the device's threads may be at work. */
 uint64_t ps_emulator_memory_count(void *self)
 {
     struct emulator *emulator = self;

@@ -16,6 +16,7 @@ static struct ps_stream_work *take(struct ps_driver_stream *stream);
 static int run(struct ps_stream_work *work);
 static int run_kernel(struct ps_stream_work *work);
 
+/* The seed is all that an order depends on. */
 void ps_stream_emulator_init(struct ps_stream_emulator *emulator, const struct ps_allocator *memory,
                              uint64_t seed)
 {
@@ -23,6 +24,7 @@ void ps_stream_emulator_init(struct ps_stream_emulator *emulator, const struct p
     ps_random_init(&emulator->random, seed);
 }
 
+/* Work that was never waited for is dropped, as by a process that ends. */
 void ps_stream_emulator_fini(struct ps_stream_emulator *emulator)
 {
     for (size_t i = 0; i < emulator->stream_count; i++)
@@ -30,6 +32,7 @@ void ps_stream_emulator_fini(struct ps_stream_emulator *emulator)
             ps_release(emulator->memory, take(&emulator->streams[i]));
 }
 
+/* Streams are few and live as long as the emulator: a place in an array is enough. */
 struct ps_driver_stream *ps_stream_emulator_add(struct ps_stream_emulator *emulator)
 {
     if (emulator->stream_count == PS_EMULATED_STREAMS_MAX)
@@ -37,9 +40,12 @@ struct ps_driver_stream *ps_stream_emulator_add(struct ps_stream_emulator *emula
     return &emulator->streams[emulator->stream_count++];
 }
 
+/* Nothing runs when work is queued. A record takes the event's next number, and a wait the
+ * number that the event has now: later records of the same event are not what it waits for. */
 int ps_stream_emulator_put(struct ps_stream_emulator *emulator, struct ps_driver_stream *stream,
                            const struct ps_stream_work *work)
 {
+    /* As with CUDA, the error of a former piece of work is the answer to every later call. */
     if (emulator->broken != 0)
         return emulator->broken;
     struct ps_stream_work *copy = ps_plain(emulator->memory, sizeof *copy);
@@ -60,6 +66,9 @@ int ps_stream_emulator_put(struct ps_stream_emulator *emulator, struct ps_driver
     return 0;
 }
 
+/* Runs what the lot chooses, also work that the event does not wait for, until the event has
+ * passed. Nothing left to run with the event open is a piece that hangs, or a wait that can
+ * never end, which is a bug. */
 int ps_stream_emulator_run_until(struct ps_stream_emulator *emulator,
                                  const struct ps_driver_event *event)
 {
@@ -72,6 +81,7 @@ int ps_stream_emulator_run_until(struct ps_stream_emulator *emulator,
     return emulator->broken;
 }
 
+/* Everything, in whatever order. */
 int ps_stream_emulator_finish(struct ps_stream_emulator *emulator)
 {
     while (emulator->broken == 0 && run_one(emulator)) {
@@ -80,6 +90,9 @@ int ps_stream_emulator_finish(struct ps_stream_emulator *emulator)
 }
 
 /* False when nothing may run: everything is done, or the streams wait for each other. */
+/* The device of a test: queued work is run one piece at a time, in an order that is drawn by lot
+ * among all that CUDA would allow. What goes right in a thousand orders waits for what it needs;
+ * what forgets a wait is found by a seed, and found again by it. */
 static bool run_one(struct ps_stream_emulator *emulator)
 {
     struct ps_driver_stream *stream = choose(emulator);
@@ -91,6 +104,9 @@ static bool run_one(struct ps_stream_emulator *emulator)
     return true;
 }
 
+/* One stream at a time is slow for a while: it runs only when no other can. Without that, each
+ * would be as far as the others on average, and a missing wait between two of them would show
+ * too rarely. */
 static struct ps_driver_stream *choose(struct ps_stream_emulator *emulator)
 {
     struct ps_driver_stream *ready[PS_EMULATED_STREAMS_MAX];
@@ -111,6 +127,7 @@ static struct ps_driver_stream *choose(struct ps_stream_emulator *emulator)
     return count > 0 ? ready[ps_random_next(&emulator->random) % count] : last;
 }
 
+/* Work within a stream is in order: only its first piece is looked at. */
 static bool may_run(const struct ps_driver_stream *stream)
 {
     const struct ps_stream_work *work = stream->first;
@@ -119,6 +136,7 @@ static bool may_run(const struct ps_driver_stream *stream)
     return work->kind != PS_WORK_WAIT || work->event->passed >= work->number;
 }
 
+/* The caller releases it. */
 static struct ps_stream_work *take(struct ps_driver_stream *stream)
 {
     struct ps_stream_work *work = stream->first;
@@ -141,6 +159,7 @@ static int run(struct ps_stream_work *work)
         if (work->event->passed < work->number)
             work->event->passed = work->number;
         return 0;
+    /* Done by having been chosen: may_run has looked at the event. */
     case PS_WORK_WAIT:
         return 0;
     case PS_WORK_FILL:
@@ -155,6 +174,7 @@ static int run(struct ps_stream_work *work)
     return PS_FAULT_UNKNOWN;
 }
 
+/* Pointers into the work itself are set now, since it was copied when it was queued. */
 static int run_kernel(struct ps_stream_work *work)
 {
     work->step.settings = &work->settings;

@@ -4,6 +4,7 @@
 
 #include "base/bounds.h"
 #include "proto/codec.h"
+#include "proto/fields.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -172,8 +173,10 @@ static void fuzz_small(struct ps_view view, struct ps_buffer *head)
     struct ps_save_reply save;
     struct ps_push_reply push;
     struct ps_init_reply init;
+    struct ps_fields fields;
     struct ps_decoded decoded;
     (void)head;
+    (void)!ps_fields_read(view, &fields, NULL);
     if (ps_decode_pull(view, ps_allocator_heap(), &pull, &decoded, NULL) == PS_OK)
         ps_decoded_release(&decoded);
     if (ps_decode_finish(view, ps_allocator_heap(), &finish, &decoded, NULL) == PS_OK)

@@ -20,7 +20,8 @@ USAGE, UNAVAILABLE = 64, 69
 INT16 = 6
 
 # Page, and how many source files it may name.
-PAGES = {"add-a-rule.md": 4, "add-an-element-type.md": 5, "add-a-psctl-command.md": 2}
+PAGES = {"add-a-rule.md": 4, "add-an-element-type.md": 5, "add-a-psctl-command.md": 2,
+         "add-an-rpc.md": 6}
 
 
 class Server:
@@ -143,6 +144,18 @@ class Adding(unittest.TestCase):
                          (UNAVAILABLE, "INDEX  UPTIME\n0      missing\n"))
         self.assertIn("psctl uptime - how long", run(self.built, "psctl", "help", "uptime").stdout)
         self.assertIn("uptime", run(self.built, "psctl", "completion", "bash").stdout)
+
+    def test_the_call_is_made_and_refused_by_a_server_of_before(self):
+        with Server(self.built, self.folder()) as server:
+            self.init(server.calls)
+            where = ["--servers", server.address]
+            made = run(self.built, "psctl", "release", *where)
+        with Server(BIN, f"{self.folder()}-before") as server:
+            refused = run(self.built, "psctl", "release", "--servers", server.address)
+        self.assertEqual((made.stdout, made.returncode),
+                         ("server 0: ready, 6 bytes of parameters\n", 0), made.stderr)
+        self.assertEqual((refused.stdout, refused.returncode), ("", UNAVAILABLE))
+        self.assertIn("psctl: server 0: ", refused.stderr)
 
 
 if __name__ == "__main__":
