@@ -255,6 +255,7 @@ static enum ps_status remove_leftovers(const struct ps_files *files, const char 
     return result;
 }
 
+/* Without a sync of the folder: a file that comes back after a crash goes with the next sweep. */
 static enum ps_status remove_file(const struct ps_files *files, const char *folder,
                                   const char *name, size_t *removed, struct ps_error *error)
 {
@@ -272,6 +273,7 @@ static enum ps_status remove_file(const struct ps_files *files, const char *fold
     return PS_OK;
 }
 
+/* By the uuid alone: it is what the store's pointer and the file's name have in common. */
 static const struct ps_catalog_entry *find(const struct ps_catalog *catalog, const char *uuid)
 {
     for (size_t i = 0; i < catalog->count; i++) {

@@ -17,6 +17,8 @@ static void write_range_end(struct ps_json_writer *writer, const char *prefix);
 static void write_compare(struct ps_json_writer *writer, const struct ps_kv_compare *compare);
 static void write_change(struct ps_json_writer *writer, const struct ps_kv_change *change);
 
+/* All reads are linearizable, etcd's default ("serializable" is left out): a claim must not be
+ * judged by what a member that lags behind remembers. */
 void ps_etcd_request_range(struct ps_buffer *body, const char *key, bool prefix)
 {
     struct ps_json_writer writer;
@@ -38,6 +40,8 @@ void ps_etcd_request_heartbeat(struct ps_buffer *body, const char *prefix)
     ps_json_end_object(&writer);
 }
 
+/* Without a "failure" branch: when the compares do not hold nothing happens, and the caller looks
+ * for the reason by a read of its own. */
 void ps_etcd_request_transaction(struct ps_buffer *body,
                                  const struct ps_kv_transaction *transaction)
 {
@@ -66,6 +70,7 @@ void ps_etcd_request_grant(struct ps_buffer *body, struct ps_kv_lease lease, uin
     ps_json_end_object(&writer);
 }
 
+/* Keeping and revoking a lease have the same body. */
 void ps_etcd_request_lease(struct ps_buffer *body, struct ps_kv_lease lease)
 {
     struct ps_json_writer writer;
@@ -75,6 +80,7 @@ void ps_etcd_request_lease(struct ps_buffer *body, struct ps_kv_lease lease)
     ps_json_end_object(&writer);
 }
 
+/* The password stands in this buffer until its caller wipes it (etcd_call.c). */
 void ps_etcd_request_authenticate(struct ps_buffer *body, const char *user, const char *password)
 {
     struct ps_json_writer writer;
@@ -111,6 +117,8 @@ static void write_compare(struct ps_json_writer *writer, const struct ps_kv_comp
     ps_json_end_object(writer);
 }
 
+/* A deletion names one key; etcd's range deletions are not used, since nothing of ours goes by
+ * prefix. */
 static void write_change(struct ps_json_writer *writer, const struct ps_kv_change *change)
 {
     bool put = change->kind == PS_KV_PUT;
@@ -126,6 +134,7 @@ static void write_change(struct ps_json_writer *writer, const struct ps_kv_chang
     ps_json_end_object(writer);
 }
 
+/* A range without an end is a single key. */
 static void write_range(struct ps_json_writer *writer, const char *key, bool prefix)
 {
     write_base64(writer, "key", ps_bytes_of_text(key));
@@ -165,6 +174,7 @@ static void write_base64(struct ps_json_writer *writer, const char *name, struct
     ps_buffer_fini(&text);
 }
 
+/* As text, in which all 64 bits survive any JSON reader on the way. */
 static void write_number(struct ps_json_writer *writer, const char *name, int64_t number)
 {
     char text[24];

@@ -24,6 +24,7 @@ static void start_heartbeat(struct ps_etcd_store *store);
 static void end_heartbeat(struct ps_etcd_store *store);
 static uint64_t next_check_ms(const struct ps_etcd_store *store);
 
+/* Two transfers of their own, so that a question may be asked while the watch is open. */
 enum ps_status ps_etcd_watch_init(struct ps_etcd_watch *watch, const struct ps_allocator *memory,
                                   struct ps_error *error)
 {
@@ -65,6 +66,7 @@ enum ps_status ps_etcd_watch_open(struct ps_etcd_store *store, const char *prefi
         ps_etcd_watch_close(store);
         if (ps_time_left_ms(store->clock, deadline_ms) == 0)
             return ps_fail(error, PS_ERR_UNAVAILABLE, "no time for a watch on %s", prefix);
+        /* A watch takes the token with its request; it cannot be given another one later. */
         PS_TRY(ps_etcd_settle_token(store, deadline_ms, error));
         PS_TRY(start_stream(store, prefix, revision, error));
         wait_created(store, deadline_ms);
@@ -93,6 +95,8 @@ enum ps_status ps_etcd_watch_open(struct ps_etcd_store *store, const char *prefi
     return status;
 }
 
+/* The endpoint is remembered, since the store may move on to another one for its questions while
+ * the stream stays. */
 static enum ps_status start_stream(struct ps_etcd_store *store, const char *prefix,
                                    int64_t revision, struct ps_error *error)
 {
@@ -144,6 +148,7 @@ void ps_etcd_watch_scan(struct ps_etcd_store *store)
     struct ps_etcd_transfer *stream = &watch->stream;
     if (stream->state == PS_ETCD_IDLE)
         return;
+    /* Anything that comes is a sign of life, also half a line. */
     if (stream->reply.size > 0)
         watch->heard_ms = ps_now_ms(store->clock);
     take_lines(watch);
@@ -154,6 +159,7 @@ void ps_etcd_watch_scan(struct ps_etcd_store *store)
     if (stream->state == PS_ETCD_ENDED && stream->reply.size > 0)
         ps_etcd_reply_error(ps_etcd_reply_of(stream), stream->http_status, &last);
     watch->wants_token = last.meaning == PS_ETCD_AUTHENTICATE;
+    /* Only a definite refusal is passed on as such; everything else is worth another endpoint. */
     bool refused = last.meaning == PS_ETCD_REFUSED || watch->wants_token;
     break_watch(watch, refused ? last.status : PS_ERR_UNAVAILABLE,
                 last.text[0] != '\0' ? last.text : "the stream ended");
@@ -191,6 +197,8 @@ static void take_line(struct ps_etcd_watch *watch, struct ps_bytes text)
         break_watch(watch, PS_ERR_UNAVAILABLE, error.text);
         return;
     }
+    /* The revision to begin at is forgotten by etcd. Waiting would miss what happened in between,
+     * so the caller has to read everything and begin at a later one. */
     if (line.compact_revision > 0) {
         break_watch(watch, PS_ERR_CONFLICT, "the revision is compacted");
         return;
@@ -203,6 +211,7 @@ static void take_line(struct ps_etcd_watch *watch, struct ps_bytes text)
         break_watch(watch, refused ? line.error.status : PS_ERR_UNAVAILABLE, line.error.text);
         return;
     }
+    /* Both only ever rise here; ps_etcd_watch_wait takes `changed` down when it has reported it. */
     watch->created = watch->created || line.created;
     watch->changed = watch->changed || line.changed;
 }
@@ -216,6 +225,8 @@ static void break_watch(struct ps_etcd_watch *watch, enum ps_status status, cons
                    reason);
 }
 
+/* Returns at the first of: a change, the end of the watch, an interruption, the deadline. The last
+ * two are no failure and leave the watch open. */
 enum ps_status ps_etcd_watch_wait(struct ps_etcd_store *store, uint64_t deadline_ms, bool *changed,
                                   struct ps_error *error)
 {
@@ -233,12 +244,16 @@ enum ps_status ps_etcd_watch_wait(struct ps_etcd_store *store, uint64_t deadline
             return PS_OK;
         }
         if (watch->broken != PS_OK) {
+            /* A broken watch is closed before it is reported, so that the next call of this
+             * function says "no watch is open" instead of waiting on a dead stream. */
             enum ps_status status =
                 ps_fail(error, watch->broken, "watch on %s: %s", watch->prefix, watch->reason);
             ps_etcd_watch_close(store);
             return status;
         }
         uint64_t left = ps_time_left_ms(store->clock, deadline_ms);
+        /* Taken and cleared in one step: an interruption from another thread counts exactly
+         * once. */
         if (atomic_exchange(&store->interrupted, false) || left == 0) {
             *changed = false;
             return PS_OK;
@@ -284,6 +299,7 @@ static void check_heartbeat(struct ps_etcd_store *store)
     }
 }
 
+/* With the token of the store as it is; an answer that refuses it is an answer. */
 static void start_heartbeat(struct ps_etcd_store *store)
 {
     struct ps_etcd_watch *watch = &store->watch;

@@ -13,6 +13,8 @@ static enum ps_status check_change(const struct ps_kv_transaction *transaction, 
 static enum ps_status check_transaction(const struct ps_kv_transaction *transaction,
                                         struct ps_error *error);
 
+/* The functions below are the whole interface: each asserts what a caller of ours must get right,
+ * refuses what comes from outside, and hands over to the store's own method. */
 enum ps_status ps_kv_read(struct ps_kv *kv, const char *key, bool prefix, uint64_t deadline_ms,
                           struct ps_kv_entries *entries, struct ps_error *error)
 {
@@ -39,6 +41,8 @@ enum ps_status ps_kv_lease_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t dea
 {
     PS_ASSERT(kv != NULL);
     PS_ASSERT(lease != NULL);
+    /* A lease of no time would be gone before it is used; one of more than a day keeps the shard of
+     * a dead server from everybody. */
     if (ttl_ms == 0 || ttl_ms > PS_KV_TTL_MS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "a lease of %llu ms", (unsigned long long)ttl_ms);
     return kv->methods->lease_grant(kv, ttl_ms, deadline_ms, lease, error);
@@ -64,6 +68,7 @@ enum ps_status ps_kv_lease_revoke(struct ps_kv *kv, struct ps_kv_lease lease, ui
     return kv->methods->lease_revoke(kv, lease, deadline_ms, error);
 }
 
+/* Revision 0 is "from now on"; etcd's revisions begin at 1. */
 enum ps_status ps_kv_watch_open(struct ps_kv *kv, const char *prefix, int64_t revision,
                                 uint64_t deadline_ms, struct ps_error *error)
 {
@@ -82,6 +87,7 @@ enum ps_status ps_kv_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bool *ch
     return kv->methods->watch_wait(kv, deadline_ms, changed, error);
 }
 
+/* The one call that other threads may make; each store does it without a lock. */
 void ps_kv_interrupt(struct ps_kv *kv)
 {
     PS_ASSERT(kv != NULL);
@@ -107,6 +113,8 @@ void ps_kv_entries_release(struct ps_kv_entries *entries)
     *entries = (struct ps_kv_entries){0};
 }
 
+/* Keys are made by etcd/registry.c from a job's name and numbers; a key beyond the bound can only
+ * come from a test or a new caller, and is refused before any store sees it. */
 static enum ps_status check_key(const char *key, struct ps_error *error)
 {
     PS_ASSERT(key != NULL);
@@ -133,6 +141,7 @@ static enum ps_status check_transaction(const struct ps_kv_transaction *transact
     return PS_OK;
 }
 
+/* Deletions have an empty value and pass. */
 static enum ps_status check_change(const struct ps_kv_transaction *transaction, size_t i,
                                    struct ps_error *error)
 {

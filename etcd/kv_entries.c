@@ -19,6 +19,8 @@ enum ps_status ps_kv_entries_add(struct ps_kv_entries *entries, struct ps_bytes 
                                  struct ps_bytes value, struct ps_kv_entry facts,
                                  struct ps_error *error)
 {
+    /* Both are made before either is looked at, so there is one place to give back what was
+     * made. */
     char *key_copy = ps_copy_text(entries->memory, key.data, key.size);
     char *value_copy = ps_copy_text(entries->memory, value.data, value.size);
     if (key_copy == NULL || value_copy == NULL) {

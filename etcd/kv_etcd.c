@@ -49,6 +49,7 @@ static enum ps_status etcd_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bo
 static void etcd_interrupt(struct ps_kv *kv);
 static void etcd_destroy(struct ps_kv *kv);
 
+/* The table by which kv.c finds these functions; every method of the interface has its row. */
 static const struct ps_kv_methods etcd_methods = {
     .read = etcd_read,
     .commit = etcd_commit,
@@ -153,6 +154,7 @@ static enum ps_status add_endpoint(struct ps_etcd_store *store, struct ps_bytes 
         if (!isalnum(text.data[i]) && strchr(".-_:/[]%", begin[i]) == NULL)
             return ps_fail(error, PS_ERR_BAD_INPUT, "\"%.*s\" is not an etcd endpoint",
                            (int)text.size, begin);
+    /* Room for the scheme that is put in front and for the NUL. */
     if (text.size > PS_ETCD_ENDPOINT_BYTES - sizeof "https://")
         return ps_fail(error, PS_ERR_BAD_INPUT, "an etcd endpoint of %zu characters", text.size);
     if (store->endpoint_count == PS_ETCD_ENDPOINTS_MAX)
@@ -205,6 +207,8 @@ static enum ps_status nonsense(enum ps_status status, struct ps_error *error)
     return ps_fail(error, status, "an answer that is not etcd's");
 }
 
+/* A read may go to any endpoint and as often as it likes, so a reply that makes no sense is the
+ * same as none. */
 static enum ps_status etcd_read(struct ps_kv *kv, const char *key, bool prefix,
                                 uint64_t deadline_ms, struct ps_kv_entries *entries,
                                 struct ps_error *error)
@@ -219,6 +223,8 @@ static enum ps_status etcd_read(struct ps_kv *kv, const char *key, bool prefix,
     return status == PS_ERR_BAD_INPUT ? nonsense(PS_ERR_UNAVAILABLE, error) : status;
 }
 
+/* Sent once: a transaction that is repeated after a lost answer would see its own first effect and
+ * report that the compares do not hold. */
 static enum ps_status etcd_commit(struct ps_kv *kv, const struct ps_kv_transaction *transaction,
                                   uint64_t deadline_ms, bool *done, int64_t *revision,
                                   struct ps_error *error)
@@ -255,6 +261,8 @@ static enum ps_status etcd_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t dea
     return PS_OK;
 }
 
+/* A stream in etcd's interface, of which this asks for one round. Repeating it is harmless: a lease
+ * kept twice is kept. */
 static enum ps_status etcd_keep(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
                                 struct ps_error *error)
 {
@@ -280,6 +288,7 @@ static enum ps_status etcd_revoke(struct ps_kv *kv, struct ps_kv_lease lease, ui
     return status == PS_ERR_LEASE_LOST ? PS_OK : status;
 }
 
+/* The watch lives in etcd_watch.c. */
 static enum ps_status etcd_watch_open(struct ps_kv *kv, const char *prefix, int64_t revision,
                                       uint64_t deadline_ms, struct ps_error *error)
 {

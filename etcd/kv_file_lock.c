@@ -81,6 +81,7 @@ static enum ps_status wait_for_turn(int descriptor, int closings, const char *pa
 static bool try_lock(int descriptor)
 {
     int failed;
+    /* A signal may interrupt flock even when it does not wait. */
     do
         failed = flock(descriptor, LOCK_EX | LOCK_NB);
     while (failed != 0 && errno == EINTR);
@@ -90,6 +91,7 @@ static bool try_lock(int descriptor)
 void ps_kv_file_lock_release(struct ps_kv_file_lock *lock)
 {
     PS_ASSERT(lock->descriptor >= 0);
+    /* Closing gives the lock up and is the event that others wait for. */
     (void)close(lock->descriptor);
     lock->descriptor = -1;
 }

@@ -40,6 +40,7 @@ static enum ps_status read_event(const struct ps_json *item, struct ps_kv_table 
 static bool read_number(const struct ps_json *object, const char *name, int64_t *value);
 static enum ps_status corrupt(const char *what, struct ps_error *error);
 
+/* The same table always gives the same text: a file that differs has changed. */
 void ps_kv_file_write(const struct ps_kv_table *table, struct ps_buffer *text)
 {
     struct ps_buffer document;
@@ -125,12 +126,14 @@ static void write_value(struct ps_json_writer *writer, const struct ps_kv_entry 
     ps_buffer_fini(&encoded);
 }
 
+/* The table is filled entry by entry; on failure it is incomplete and the caller throws it away. */
 enum ps_status ps_kv_file_read(struct ps_bytes text, struct ps_kv_table *table,
                                struct ps_error *error)
 {
     PS_TRY(check_first_line(text, error));
     struct ps_bytes rest = {text.data + FIRST_LINE_SIZE, text.size - FIRST_LINE_SIZE - 1};
     struct ps_json *document = NULL;
+    /* Behind a right checksum bad JSON means another writer; the details would not help. */
     if (ps_json_parse(rest, PS_KV_FILE_BYTES_MAX, &document, NULL) != PS_OK)
         return corrupt("its JSON", error);
     enum ps_status status = read_document(document, table, error);
@@ -154,6 +157,8 @@ static enum ps_status check_first_line(struct ps_bytes text, struct ps_error *er
     return PS_OK;
 }
 
+/* Numbers first, since keys and leases are compared with them; then leases, which keys refer to;
+ * then keys; then history. A missing list is an empty one. */
 static enum ps_status read_document(const struct ps_json *document, struct ps_kv_table *table,
                                     struct ps_error *error)
 {
@@ -189,6 +194,7 @@ static enum ps_status read_lease(const struct ps_json *item, struct ps_kv_table 
     return ps_kv_table_restore_lease(table, lease, error);
 }
 
+/* Facts are checked before the value is decoded, which may be large. */
 static enum ps_status read_entry(const struct ps_json *item, struct ps_kv_table *table,
                                  struct ps_error *error)
 {
@@ -214,6 +220,7 @@ static bool entry_fits(const struct ps_kv_table *table, const char *key,
     return facts->lease.id == 0 || ps_kv_table_find_lease(table, facts->lease) != NULL;
 }
 
+/* Exactly one of the two members is written; where both stand, the readable one counts. */
 static enum ps_status read_value(const struct ps_json *item, struct ps_kv_table *table,
                                  const char *key, struct ps_kv_entry facts, struct ps_error *error)
 {
@@ -225,6 +232,7 @@ static enum ps_status read_value(const struct ps_json *item, struct ps_kv_table 
     if (encoded == NULL)
         return corrupt("a value", error);
     size_t size = 0;
+    /* One byte more, since an empty value would ask for none. */
     uint8_t *value = ps_plain(table->memory, ps_base64_decoded_max(strlen(encoded)) + 1);
     if (value == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no room for the value of %s", key);
@@ -248,11 +256,13 @@ static enum ps_status read_event(const struct ps_json *item, struct ps_kv_table 
     return ps_kv_table_restore_event(table, ps_bytes_of_text(key), revision, error);
 }
 
+/* No number in the file is negative. */
 static bool read_number(const struct ps_json *object, const char *name, int64_t *value)
 {
     return ps_json_int_of(ps_json_member(object, name), value) && *value >= 0;
 }
 
+/* CORRUPT stops a server: a store that cannot be read may hold claims of others. */
 static enum ps_status corrupt(const char *what, struct ps_error *error)
 {
     return ps_fail(error, PS_ERR_CORRUPT, "not a whole store file: %s", what);

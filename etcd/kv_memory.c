@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+/* What all connections share. Tests and the simulator run in one thread, so nothing here is
+ * locked. */
 struct ps_kv_hub {
     const struct ps_allocator *memory; /* borrowed; outlives this */
     const struct ps_clock *clock;      /* borrowed; outlives this */
@@ -17,6 +19,7 @@ struct ps_kv_hub {
     size_t connection_count;
 };
 
+/* One connection: what is its own is its watch. */
 struct memory_store {
     struct ps_kv base; /* first: struct ps_kv points here */
     struct ps_kv_hub *hub;
@@ -45,6 +48,7 @@ static enum ps_status memory_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, 
 static void memory_interrupt(struct ps_kv *kv);
 static void memory_destroy(struct ps_kv *kv);
 
+/* Deadlines are accepted and never reached: no method waits. */
 static const struct ps_kv_methods memory_methods = {
     .read = memory_read,
     .commit = memory_commit,
@@ -91,6 +95,7 @@ void ps_kv_hub_start_at(struct ps_kv_hub *hub, int64_t revision)
     hub->table.compacted_revision = revision;
 }
 
+/* Any number of connections; each server and client of a simulation has one. */
 enum ps_status ps_kv_memory_open(struct ps_kv_hub *hub, struct ps_kv **kv)
 {
     struct memory_store *store = ps_zeroed(hub->memory, sizeof *store);
@@ -157,10 +162,12 @@ static enum ps_status memory_revoke(struct ps_kv *kv, struct ps_kv_lease lease,
 {
     (void)deadline_ms;
     (void)error;
+    /* A lease that is gone already is revoked as well as it can be. */
     (void)ps_kv_table_revoke(table_now(kv), lease);
     return PS_OK;
 }
 
+/* A second watch replaces the first, as in the other stores. */
 static enum ps_status memory_watch_open(struct ps_kv *kv, const char *prefix, int64_t revision,
                                         uint64_t deadline_ms, struct ps_error *error)
 {
@@ -176,6 +183,8 @@ static enum ps_status memory_watch_open(struct ps_kv *kv, const char *prefix, in
     return PS_OK;
 }
 
+/* Answers for the moment at which it is called. A simulation that wants to wait moves its clock and
+ * asks again. */
 static enum ps_status memory_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bool *changed,
                                         struct ps_error *error)
 {
@@ -200,6 +209,7 @@ static enum ps_status memory_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, 
     return status;
 }
 
+/* From the same thread, in a simulation: a plain bool is enough. */
 static void memory_interrupt(struct ps_kv *kv)
 {
     ((struct memory_store *)kv)->interrupted = true;

@@ -48,6 +48,7 @@ void ps_kv_table_init(struct ps_kv_table *table, const struct ps_allocator *memo
     table->revision = 1;
 }
 
+/* All of the ring is walked: places without an event hold NULL, which may be released. */
 void ps_kv_table_fini(struct ps_kv_table *table)
 {
     if (table->memory == NULL)
@@ -126,6 +127,7 @@ enum ps_status ps_kv_table_commit(struct ps_kv_table *table,
         }
         apply(table, transaction, &prepared);
     }
+    /* A transaction that did not hold has a revision, too: the one at which it was judged. */
     *done = hold;
     *revision = table->revision;
     return PS_OK;
@@ -161,6 +163,7 @@ static enum ps_status prepare(struct ps_kv_table *table,
     return reserve(table, transaction->change_count, error);
 }
 
+/* Whatever was copied before a failure is found in `fresh` and `event_key` by release_prepared. */
 static enum ps_status prepare_put(struct ps_kv_table *table, const struct ps_kv_change *change,
                                   struct ps_kv_entry *fresh, char **event_key,
                                   struct ps_error *error)
@@ -178,6 +181,7 @@ static enum ps_status prepare_put(struct ps_kv_table *table, const struct ps_kv_
     return PS_OK;
 }
 
+/* Only after a failure; what was applied belongs to the table. */
 static void release_prepared(struct ps_kv_table *table, struct prepared *prepared)
 {
     for (size_t i = 0; i < PS_KV_CHANGES_MAX; i++) {
@@ -193,6 +197,8 @@ static enum ps_status reserve(struct ps_kv_table *table, size_t more, struct ps_
     size_t needed = table->entry_count + more;
     if (needed <= table->entry_capacity)
         return PS_OK;
+    /* BUSY and not NO_MEMORY: the store as a whole is full, and waiting for memory would not
+     * help. */
     if (needed > PS_KV_TABLE_KEYS_MAX)
         return ps_fail(error, PS_ERR_BUSY, "the store holds %zu keys, its limit",
                        table->entry_count);
@@ -244,6 +250,7 @@ static void put(struct ps_kv_table *table, struct ps_kv_entry fresh, char *event
         ps_release(table->memory, entry->value);
     } else {
         fresh.create_revision = revision;
+        /* `reserve` has made room for one more. */
         memmove(entry + 1, entry, (table->entry_count - place) * sizeof *entry);
         table->entry_count++;
         PS_ASSERT(table->entry_count <= table->entry_capacity);
@@ -300,6 +307,8 @@ enum ps_status ps_kv_table_changed(const struct ps_kv_table *table, const char *
     /* Something at that revision may have been forgotten; "no change" would be a guess. */
     if (revision <= table->compacted_revision)
         return ps_fail(error, PS_ERR_CONFLICT, "revision %lld is compacted", (long long)revision);
+    /* From the oldest event on; the first one that fits is enough, since a watch only says
+     * "changed". */
     bool found = false;
     for (size_t i = 0; i < table->history_count && !found; i++) {
         size_t place = (table->history_first + i) % PS_KV_TABLE_HISTORY_MAX;
@@ -328,6 +337,7 @@ enum ps_status ps_kv_table_restore_entry(struct ps_kv_table *table, struct ps_by
     return PS_OK;
 }
 
+/* History comes in the order in which it happened. */
 enum ps_status ps_kv_table_restore_event(struct ps_kv_table *table, struct ps_bytes key,
                                          int64_t revision, struct ps_error *error)
 {
@@ -338,7 +348,8 @@ enum ps_status ps_kv_table_restore_event(struct ps_kv_table *table, struct ps_by
     return PS_OK;
 }
 
-/* The place of the first key that is not before `key`. */
+/* The place of the first key that is not before `key`: where it stands, or where it would have to
+ * stand. */
 static size_t lower_bound(const struct ps_kv_table *table, const char *key)
 {
     size_t low = 0;
@@ -358,6 +369,7 @@ static bool found_at(const struct ps_kv_table *table, size_t place, const char *
     return place < table->entry_count && strcmp(table->entries[place].key, key) == 0;
 }
 
+/* Byte by byte; strings of UTF-8 compare as their bytes do. */
 static bool starts_with(const char *key, const char *prefix)
 {
     return strncmp(key, prefix, strlen(prefix)) == 0;

@@ -38,6 +38,7 @@ static enum ps_status append_lease(struct ps_kv_table *table, struct ps_kv_table
         return ps_fail(error, PS_ERR_BUSY, "the store holds %zu leases, its limit",
                        table->lease_count);
     if (table->lease_count == table->lease_capacity) {
+        /* Doubling, as everywhere; the allocator has no realloc. */
         size_t capacity = table->lease_capacity == 0 ? 16 : table->lease_capacity * 2;
         struct ps_kv_table_lease *larger = ps_zeroed_array(table->memory, capacity, sizeof *larger);
         if (larger == NULL)
@@ -94,6 +95,7 @@ struct ps_kv_table_lease *ps_kv_table_find_lease(const struct ps_kv_table *table
     return found ? &table->leases[low] : NULL;
 }
 
+/* True when anything changed, which a file store then writes down. */
 bool ps_kv_table_expire(struct ps_kv_table *table, uint64_t now_ms)
 {
     bool changed = false;
@@ -118,6 +120,8 @@ bool ps_kv_table_expire(struct ps_kv_table *table, uint64_t now_ms)
     return changed;
 }
 
+/* A watch of a file store wakes then, since nobody else may touch the file when a lease simply
+ * ends. */
 uint64_t ps_kv_table_next_expiry(const struct ps_kv_table *table)
 {
     uint64_t next = PS_DEADLINE_NEVER;

@@ -28,6 +28,7 @@ enum ps_status ps_registry_init(struct ps_registry *registry, struct ps_kv *kv, 
                            "job name \"%s\": only letters, digits, '-', '_' and '.'", job);
     registry->kv = kv;
     registry->job[0] = '\0';
+    /* No job, no prefix: the keys of the old system, which had none. */
     if (size > 0)
         (void)snprintf(registry->job, sizeof registry->job, "/%s", job);
     return PS_OK;
@@ -63,6 +64,7 @@ enum ps_status ps_registry_look(struct ps_registry *registry, const char *key,
 {
     struct ps_kv_entries entries;
     PS_TRY(ps_kv_read(registry->kv, key, false, deadline_ms, &entries, error));
+    /* An absent key has revision 0, which no compare takes for a key that is there. */
     *fact = (struct ps_registry_fact){0};
     if (entries.count > 0) {
         const struct ps_kv_entry *entry = &entries.entries[0];
@@ -139,11 +141,14 @@ static enum ps_status put_desired(struct ps_registry *registry, const char *key,
     const struct ps_kv_compare absent = {key, PS_KV_CREATED_AT, 0};
     const struct ps_kv_change put = {PS_KV_PUT, key, ps_bytes_of_text(text), {0}};
     const struct ps_kv_transaction transaction = {&absent, 1, &put, 1};
+    /* Whether it was done does not matter here: the next turn reads what holds. */
     bool done = false;
     int64_t revision = 0;
     return ps_kv_commit(registry->kv, &transaction, deadline_ms, &done, &revision, error);
 }
 
+/* A number that cannot be read is BAD_INPUT and stops the caller: with another number of shards
+ * every parameter would be looked for in the wrong place. */
 enum ps_status ps_registry_read_desired(struct ps_registry *registry, uint64_t deadline_ms,
                                         uint32_t *shard_count, struct ps_error *error)
 {

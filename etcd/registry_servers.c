@@ -41,6 +41,8 @@ static enum ps_status put_address(struct ps_registry *registry, const struct ps_
 static void fill_members(const struct ps_kv_entries *entries, size_t prefix_size,
                          struct ps_members *members);
 
+/* Ends when the claim is ours, when nothing is free, or when the store has failed too often. Losing
+ * a race for an index is not an error; the next turn finds another one. */
 enum ps_status ps_registry_claim(struct ps_registry *registry, uint32_t shard_count,
                                  uint32_t index_wish, struct ps_kv_lease lease,
                                  uint64_t deadline_ms, struct ps_claim *claim,
@@ -105,6 +107,7 @@ static enum ps_status view_claims(struct ps_registry *registry, uint32_t shard_c
     *view = (struct claim_view){0};
     for (size_t i = 0; i < entries.count && !view->ours; i++) {
         const struct ps_kv_entry *entry = &entries.entries[i];
+        /* An entry under our lease is ours, whichever index it is for. */
         view->ours =
             entry->lease.id == lease.id && index_of(entry, prefix_size, shard_count, &view->index);
         view->create_revision = entry->create_revision;
@@ -133,6 +136,7 @@ static void choose_free(const struct ps_kv_entries *entries, size_t prefix_size,
             (void)snprintf(view->holder, sizeof view->holder, "%.*s", (int)entry->value_size,
                            (const char *)entry->value);
     }
+    /* One index or all of them, by the same loop. */
     uint32_t index = index_wish == UINT32_MAX ? 0 : index_wish;
     uint32_t end = index_wish == UINT32_MAX ? shard_count : index_wish + 1;
     while (index < end && taken[index])
@@ -149,6 +153,7 @@ static bool index_of(const struct ps_kv_entry *entry, size_t prefix_size, uint32
     return ps_registry_number(ps_bytes_of_text(entry->key + prefix_size), shard_count - 1, index);
 }
 
+/* An empty value: who owns the shard is known from now on, where it can be reached is not yet. */
 static enum ps_status put_claim(struct ps_registry *registry, uint32_t index,
                                 struct ps_kv_lease lease, uint64_t deadline_ms, bool *done,
                                 int64_t *revision, struct ps_error *error)
@@ -175,6 +180,8 @@ enum ps_status ps_registry_keep(struct ps_registry *registry, const struct ps_cl
     return PS_OK;
 }
 
+/* Only while the claim is ours (the compare of put_address), and read back when the answer was
+ * lost. Publishing the same address twice is harmless. */
 enum ps_status ps_registry_publish_address(struct ps_registry *registry,
                                            const struct ps_claim *claim, const char *address,
                                            uint64_t deadline_ms, struct ps_error *error)
@@ -230,6 +237,8 @@ static bool address_valid(struct ps_bytes address)
     return true;
 }
 
+/* The revision of the second read is what a watch goes on from: a change of the number of shards in
+ * between shows as a change. */
 enum ps_status ps_registry_read_members(struct ps_registry *registry,
                                         const struct ps_allocator *memory, uint64_t deadline_ms,
                                         struct ps_members *members, struct ps_error *error)
@@ -265,6 +274,7 @@ static void fill_members(const struct ps_kv_entries *entries, size_t prefix_size
         if (!index_of(entry, prefix_size, members->shard_count, &index))
             continue;
         struct ps_member *row = &members->rows[index];
+        /* Also without an address: clients see that the shard has a new owner, and wait for it. */
         row->epoch = (uint64_t)entry->create_revision;
         struct ps_bytes address = {entry->value, entry->value_size};
         if (address_valid(address))

@@ -1,6 +1,7 @@
-/* What operators' tools read from a server: replies whose small fields protobuf-c unpacks. These
- * messages have many fields, are rare and small, and nothing in them is bulk, so the convenience is
- * worth the copy; the calls of training are decoded by hand (decode.c). */
+/* What operators' tools and servers say to each other (proto/pserver/v1/admin.proto). The replies
+ * have many fields, are rare and small, and nothing in them is bulk, so protobuf-c unpacks them,
+ * which is worth the copy; the requests of one field are read by hand, as the calls of training are
+ * (decode.c). */
 #include "proto/codec.h"
 
 #include "base/assert.h"
@@ -35,6 +36,8 @@ static enum ps_status settle(struct ps_arena *arena, struct ps_decoded *decoded,
     return PS_OK;
 }
 
+/* The arena's cap follows from the size of the message: a server that answers nonsense can make a
+ * tool fail, not swell. */
 enum ps_status ps_decode_status_reply(struct ps_view bytes, const struct ps_allocator *memory,
                                       struct ps_status_reply *reply, struct ps_decoded *decoded,
                                       struct ps_error *error)
@@ -84,6 +87,7 @@ enum ps_status ps_decode_save_reply(struct ps_view bytes, const struct ps_alloca
                               &message, error)));
     const Pserver__V1__SaveCheckpointResponse *read =
         (const Pserver__V1__SaveCheckpointResponse *)message;
+    /* The texts live in `decoded`, like those of a status. */
     *reply = (struct ps_save_reply){
         .uuid = read->uuid, .path = read->path, .position = read->position, .bytes = read->bytes};
     return PS_OK;
@@ -103,6 +107,7 @@ enum ps_status ps_decode_list_reply(struct ps_view bytes, const struct ps_alloca
     if (status == PS_OK)
         status =
             list_params((const Pserver__V1__ListParamsResponse *)message, &arena, &read, error);
+    /* Read and settled first, handed out last: `*reply` points into what `decoded` owns. */
     PS_TRY(settle(&arena, decoded, status));
     *reply = read;
     return PS_OK;
@@ -155,4 +160,48 @@ static enum ps_status unpack_view(struct ps_view view, const ProtobufCMessageDes
         return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu bytes", view.size);
     ps_view_copy(view, 0, copy, view.size);
     return ps_unpack(descriptor, (struct ps_bytes){copy, view.size}, arena, message, error);
+}
+
+/* Requests of one number own nothing: no `struct ps_decoded` is to be released. */
+enum ps_status ps_decode_save(struct ps_view bytes, struct ps_save_request *request,
+                              struct ps_error *error)
+{
+    struct ps_save_request read = {0};
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field))
+        if (field.number == 1)
+            read.once = ps_wire_uint(&reader, &field, UINT64_MAX, "once") != 0;
+    PS_TRY(reader.status);
+    *request = read;
+    return PS_OK;
+}
+
+/* The epoch names the server that is meant: a request that was on its way while the shard changed
+ * hands must not drain the new owner. */
+enum ps_status ps_decode_drain(struct ps_view bytes, struct ps_drain_request *request,
+                               struct ps_error *error)
+{
+    struct ps_drain_request read = {0};
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field))
+        if (field.number == 1)
+            read.epoch = ps_wire_uint(&reader, &field, UINT64_MAX, "epoch");
+    PS_TRY(reader.status);
+    *request = read;
+    return PS_OK;
+}
+
+/* An empty message is read all the same: malformed bytes are refused, unknown fields are not. */
+enum ps_status ps_decode_nothing(struct ps_view bytes, struct ps_error *error)
+{
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field))
+        continue;
+    return reader.status;
 }

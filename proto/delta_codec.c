@@ -48,6 +48,8 @@ void ps_held_put(struct ps_buffer *head, uint32_t number, const struct ps_held *
     put_nested(head, number, &nested);
 }
 
+/* A whole delta (every block) says why in `whole`, so that a client can tell a first pull from a
+ * lost chain; the runs are then one. */
 void ps_delta_put(struct ps_buffer *head, uint32_t number, const struct ps_delta *delta)
 {
     char text[PS_DELTA_HEAD_BYTES_MAX];

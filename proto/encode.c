@@ -47,12 +47,14 @@ void ps_encode_init(const struct ps_init_request *request, struct ps_buffer *hea
     ps_wire_put_head(head, FIELD_CONTENT, request->content.size);
 }
 
+/* A reply of zeros is an empty message, and a valid one. */
 void ps_encode_init_reply(const struct ps_init_reply *reply, struct ps_buffer *head)
 {
     ps_wire_put_uint(head, 1, reply->epoch);
     ps_wire_put_uint(head, 2, reply->staged ? 1 : 0);
 }
 
+/* The request id makes the end of an initialisation repeatable, as for a push. */
 void ps_encode_finish(const struct ps_finish_request *request, struct ps_buffer *head)
 {
     ps_wire_put_uint(head, 1, request->epoch);
@@ -141,6 +143,7 @@ void ps_encode_status_reply(const struct ps_status_reply *reply, struct ps_buffe
     ps_wire_put_uint(head, 19, reply->lost_count);
 }
 
+/* A limit of 0 leaves the size of the page to the server. */
 void ps_encode_list(const struct ps_list_request *request, struct ps_buffer *head)
 {
     ps_wire_put_bytes(head, 1, request->after);
@@ -155,16 +158,20 @@ void ps_encode_list_reply(const struct ps_list_reply *reply, struct ps_buffer *h
     ps_wire_put_uint(head, 2, reply->more ? 1 : 0);
 }
 
+/* "Once": an attempt that fails is reported at once instead of being tried again in the
+ * background. */
 void ps_encode_save(const struct ps_save_request *request, struct ps_buffer *head)
 {
     ps_wire_put_uint(head, 1, request->once ? 1 : 0);
 }
 
+/* The epoch says which owner is meant. */
 void ps_encode_drain(const struct ps_drain_request *request, struct ps_buffer *head)
 {
     ps_wire_put_uint(head, 1, request->epoch);
 }
 
+/* Where the file is, for somebody who has just asked for it. */
 void ps_encode_save_reply(const struct ps_save_reply *reply, struct ps_buffer *head)
 {
     ps_wire_put_text(head, 1, reply->uuid);

@@ -54,6 +54,7 @@ static void write_policy(const struct ps_optimizer_config *config, struct parts 
                          char *segments);
 static void append(ProtobufCBuffer *buffer, size_t size, const uint8_t *data);
 
+/* Made from an empty message, so the .proto is the only place that knows a default. */
 void ps_optimizer_config_defaults(struct ps_optimizer_config *config)
 {
     Paddle__OptimizerConfig message = PADDLE__OPTIMIZER_CONFIG__INIT;
@@ -70,6 +71,7 @@ enum ps_status ps_optimizer_config_decode(struct ps_bytes bytes, const struct ps
                                           struct ps_optimizer_config *config,
                                           struct ps_error *error)
 {
+    /* The same bound as in a request: this also reads what a checkpoint holds. */
     if (bytes.size > PS_CONFIG_BYTES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "config: %zu bytes are too long, %d are allowed",
                        bytes.size, PS_CONFIG_BYTES_MAX);
@@ -89,6 +91,7 @@ enum ps_status ps_optimizer_config_decode(struct ps_bytes bytes, const struct ps
     return status;
 }
 
+/* protobuf-c's initialisers carry the defaults of the .proto; a zeroed struct would not. */
 static void init_parts(struct parts *parts)
 {
     *parts = (struct parts){
@@ -100,7 +103,8 @@ static void init_parts(struct parts *parts)
     };
 }
 
-/* Puts the default in the place of every message that is absent. */
+/* Puts the default in the place of every message that is absent, so that whoever reads or writes
+ * the fields behind it needs no check for NULL. `parts` must live as long as `message`. */
 static void complete(Paddle__OptimizerConfig *message, struct parts *parts)
 {
 #define COMPLETE(name) message->name = message->name != NULL ? message->name : &parts->name
@@ -112,6 +116,8 @@ static void complete(Paddle__OptimizerConfig *message, struct parts *parts)
 #undef COMPLETE
 }
 
+/* The numbers of all enums are checked before the first one is used. Ranges of values (a rate below
+ * 0, a beta of 2) are judged by the optimizer's own settings check, which knows what they mean. */
 static enum ps_status read_message(const Paddle__OptimizerConfig *message,
                                    struct ps_optimizer_config *config, struct ps_error *error)
 {
@@ -277,7 +283,9 @@ static void read_choices(const Paddle__OptimizerConfig *message, struct ps_optim
     config->integer_gradient_unsigned = message->integer_sgd->gradient_unsigned != 0;
 }
 
-/* Takes the numbers from the message that belongs to the policy. */
+/* Takes the numbers from the message that belongs to the policy: the old system has one message for
+ * constant and one for linear rates, everything newer shares the schedule. A rate in a message of
+ * another policy is ignored. */
 static enum ps_status read_policy(const Paddle__OptimizerConfig *message,
                                   struct ps_optimizer_config *config, struct ps_error *error)
 {
@@ -307,7 +315,7 @@ static enum ps_status read_policy(const Paddle__OptimizerConfig *message,
     return PS_OK;
 }
 
-/* protobuf-c writes through this. */
+/* protobuf-c writes through this: its interface for output, with our buffer behind it. */
 struct sink {
     ProtobufCBuffer base; /* first: `append` gets a pointer to it */
     struct ps_buffer *bytes;
@@ -333,6 +341,8 @@ void ps_optimizer_config_encode(const struct ps_optimizer_config *config, struct
     (void)paddle__optimizer_config__pack_to_buffer(&message, &sink.base);
 }
 
+/* A clip of 0 means "no clipping" in the struct and is absent in the message; a present 0 would
+ * clip every gradient to nothing. */
 static void write_message(const struct ps_optimizer_config *config,
                           Paddle__OptimizerConfig *message)
 {
@@ -390,8 +400,8 @@ static void write_choices(const struct ps_optimizer_config *config, struct parts
     SET(&parts->integer_sgd, gradient_unsigned, config->integer_gradient_unsigned);
 }
 
-/* `segments` is where the text stays while the message is written: protobuf-c's pointer to it is
- * not const. */
+/* The way back of read_policy. `segments` is where the text stays while the message is written:
+ * protobuf-c's pointer to it is not const. */
 static void write_policy(const struct ps_optimizer_config *config, struct parts *parts,
                          char *segments)
 {
@@ -413,6 +423,8 @@ static void write_policy(const struct ps_optimizer_config *config, struct parts 
     parts->schedule.segments = segments[0] != '\0' ? segments : NULL;
 }
 
+/* protobuf-c cannot be told that a buffer is full; ps_buffer remembers it, and the caller asks
+ * there. */
 static void append(ProtobufCBuffer *buffer, size_t size, const uint8_t *data)
 {
     struct sink *sink = (struct sink *)buffer;
