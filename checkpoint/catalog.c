@@ -189,6 +189,7 @@ static enum ps_status remove_old(const struct ps_files *files, const char *folde
     size_t overtaken = 0;
     for (size_t i = 0; i < catalog->count; i++) {
         const struct ps_catalog_entry *entry = &catalog->entries[i];
+        /* Which of the two counts this file belongs to. */
         size_t *like_it = is_overtaken(catalog, journal, i) ? &overtaken : &kept;
         bool again = is_same_instant(catalog, i);
         bool goes =

@@ -66,8 +66,10 @@ bool ps_checkpoint_number_read(const char *text, uint64_t *number)
     uint64_t value = 0;
     for (size_t i = 0; i < NUMBER_DIGITS; i++) {
         const char *digit = text[i] != '\0' ? strchr(digits, text[i]) : NULL;
+        /* The NUL of a short name ends here as well. */
         if (digit == NULL)
             return false;
+        /* Sixteen digits of four bits fill the number exactly: no overflow is possible. */
         value = value << 4 | (uint64_t)(digit - digits);
     }
     *number = value;

@@ -331,6 +331,7 @@ static enum ps_status verify_arrays(const struct ps_checkpoint_reader *reader, u
     return PS_OK;
 }
 
+/* In parts, each read into the same buffer; only the sum is kept. */
 static enum ps_status verify_array(const struct ps_checkpoint_reader *reader, size_t i,
                                    int32_t state, uint8_t *part, struct ps_error *error)
 {

@@ -222,6 +222,7 @@ static enum ps_status read_list(struct ps_header_pass *pass, const struct ps_jso
     if (header->parameters == NULL)
         return ps_fail(pass->error, PS_ERR_NO_MEMORY, "checkpoint: no memory for %zu parameters",
                        count);
+    /* Walked along and not indexed: each look-up by index would walk from the first. */
     const struct ps_json *entry = ps_json_first(list);
     for (; entry != NULL; entry = ps_json_next(entry)) {
         /* ps_json_count counted the same list. */
@@ -282,6 +283,7 @@ static enum ps_status read_config(struct ps_header_pass *pass, const struct ps_j
         return ps_header_corrupt(pass->error,
                                  "a parameter's configuration is missing or malformed");
     pass->texts_used += size;
+    /* Opaque here; the optimizer judges it when the parameter is made. */
     about->config = (struct ps_bytes){config, size};
     return PS_OK;
 }

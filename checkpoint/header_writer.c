@@ -204,6 +204,8 @@ static void write_parameter(struct ps_json_writer *json, const struct ps_header_
     write_number(json, "id", parameter->id);
     write_number(json, "version", parameter->version);
     write_number(json, "step", parameter->step);
+    /* The bytes as the client sent them, in base64: JSON holds no bytes, and only the optimizer
+     * reads them. */
     ps_json_text(json, "config", config_text);
     /* Values first, then the states in their order, as the arrays stand in the file. */
     ps_json_begin_array(json, "crc32c");

@@ -271,6 +271,7 @@ static enum ps_status read_row(struct ps_journal_reader *reader, const struct ps
     const struct ps_record *record = &head->record;
     size_t content_bytes = (size_t)head->content_bytes;
     size_t id_bytes = record->client_id.size;
+    /* Sizes of a verified head that fits the file, so their sum is bounded by the file's size. */
     uint8_t *block = ps_plain(reader->memory, content_bytes + id_bytes + record->name.size);
     if (block == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "journal: no memory for a record of %zu bytes",
@@ -303,6 +304,8 @@ enum ps_status ps_journal_reader_settle_bad(struct ps_journal_reader *reader, ui
     PS_TRY(ps_journal_reader_is_torn(reader, heads_from, &torn, error));
     if (!torn)
         return ps_journal_reader_damaged(reader, reason, error);
+    /* A torn end is an end: later calls say so again, and a writer goes on behind it in a new
+     * epoch. */
     reader->ended = true;
     /* How much a crash has torn off, for a log line; nothing in it was acknowledged. */
     reader->cut = reader->window.file_bytes - reader->offset;

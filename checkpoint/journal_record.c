@@ -225,6 +225,7 @@ static void put(uint8_t *to, size_t bytes, uint64_t value)
 static uint64_t take(const uint8_t *from, size_t bytes)
 {
     uint64_t little = 0;
+    /* The bytes may lie anywhere: a copy has no alignment. */
     memcpy(&little, from, bytes);
     return le64toh(little);
 }

@@ -93,6 +93,7 @@ static void gather_one(void *context, const char *name)
 {
     struct gathering *gathering = context;
     struct ps_journal_segment segment = {0};
+    /* Temporary names have the suffix of a segment and more behind it, so they never match it. */
     if (!read_name(name, gathering->suffix, &segment) || segment.epoch > gathering->epoch_max)
         return;
     if (!make_room(gathering))
@@ -108,6 +109,7 @@ static bool make_room(struct gathering *gathering)
         return false;
     if (segments->count < gathering->capacity)
         return true;
+    /* Doubling keeps the copying in proportion to the number of files. */
     size_t capacity = gathering->capacity == 0 ? FIRST_CAPACITY : gathering->capacity * 2;
     struct ps_journal_segment *entries =
         ps_zeroed_array(segments->memory, capacity, sizeof *entries);
@@ -129,6 +131,7 @@ static int compare_age(const void *a, const void *b)
     const struct ps_journal_segment *second = b;
     if (first->epoch != second->epoch)
         return first->epoch < second->epoch ? -1 : 1;
+    /* By comparison, since a difference of 64-bit numbers does not fit in an int. */
     return (first->first > second->first) - (first->first < second->first);
 }
 
@@ -169,6 +172,7 @@ static bool read_name(const char *name, const char *suffix, struct ps_journal_se
     size_t digits = PS_CHECKPOINT_NUMBER_DIGITS;
     if (strlen(name) != digits + 1 + digits + strlen(suffix))
         return false;
+    /* The caller's struct is written only when all of it is right. */
     if (!ps_checkpoint_number_read(name, &read.epoch) || name[digits] != '-' ||
         !ps_checkpoint_number_read(name + digits + 1, &read.first) ||
         strcmp(name + digits + 1 + digits, suffix) != 0)

@@ -118,6 +118,8 @@ static enum ps_status decode(const struct ps_json *object, const char *name,
     return PS_OK;
 }
 
+/* Parsing and reading are apart, so that the document ends at one place whatever is wrong with
+ * it. */
 enum ps_status ps_etcd_reply_transaction(struct ps_bytes reply, bool *done, int64_t *revision,
                                          struct ps_error *error)
 {
@@ -204,7 +206,10 @@ enum ps_status ps_etcd_reply_watch(struct ps_bytes text, struct ps_etcd_watch_li
     (void)ps_json_bool_of(ps_json_member(result, "created"), &line->created);
     (void)ps_json_bool_of(ps_json_member(result, "canceled"), &line->cancelled);
     (void)read_int(result, "compact_revision", &line->compact_revision);
+    /* A line may announce several changes, and a creation comes with none. */
     line->changed = ps_json_count(ps_json_member(result, "events")) > 0;
+    /* The reason stands in the result and not in an error: etcd ended the watch, the call itself
+     * went well. */
     if (line->cancelled)
         ps_etcd_error_of_text(ps_json_string(ps_json_member(result, "cancel_reason")),
                               &line->error);

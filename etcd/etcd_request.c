@@ -48,6 +48,7 @@ void ps_etcd_request_transaction(struct ps_buffer *body,
     struct ps_json_writer writer;
     ps_json_writer_init(&writer, body);
     ps_json_begin_object(&writer, NULL);
+    /* An empty list of compares always holds. */
     ps_json_begin_array(&writer, "compare");
     for (size_t i = 0; i < transaction->compare_count; i++)
         write_compare(&writer, &transaction->compares[i]);
@@ -96,6 +97,7 @@ void ps_etcd_request_watch(struct ps_buffer *body, const char *prefix, int64_t r
     struct ps_json_writer writer;
     ps_json_writer_init(&writer, body);
     ps_json_begin_object(&writer, NULL);
+    /* A watch is a stream of requests; this is its only one. */
     ps_json_begin_object(&writer, "create_request");
     write_range(&writer, prefix, true);
     /* Without a revision the watch begins with the next change. */
@@ -108,10 +110,13 @@ void ps_etcd_request_watch(struct ps_buffer *body, const char *prefix, int64_t r
 /* An absent key has revision 0 in etcd, so "must not exist" is a compare with 0. */
 static void write_compare(struct ps_json_writer *writer, const struct ps_kv_compare *compare)
 {
+    /* Two kinds are all that is needed: "it is still the key that I made" and "nobody has changed
+     * it since". */
     bool created = compare->kind == PS_KV_CREATED_AT;
     ps_json_begin_object(writer, NULL);
     write_base64(writer, "key", ps_bytes_of_text(compare->key));
     ps_json_text(writer, "target", ps_bytes_of_text(created ? "CREATE" : "MOD"));
+    /* Every compare is an equality: what is demanded is always "as I have seen it". */
     ps_json_text(writer, "result", ps_bytes_of_text("EQUAL"));
     write_number(writer, created ? "create_revision" : "mod_revision", compare->revision);
     ps_json_end_object(writer);
@@ -149,10 +154,12 @@ static void write_range_end(struct ps_json_writer *writer, const char *prefix)
 {
     uint8_t end[PS_KV_KEY_BYTES_MAX];
     size_t size = strlen(prefix);
+    /* kv.c has bounded the key to the size of the array. */
     memcpy(end, prefix, size);
     while (size > 0 && end[size - 1] == 0xff)
         size--;
     if (size > 0) {
+        /* The first byte string behind all those that begin with the prefix. */
         end[size - 1]++;
         write_base64(writer, "range_end", (struct ps_bytes){end, size});
         return;

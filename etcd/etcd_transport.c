@@ -210,6 +210,7 @@ void ps_etcd_transport_run(struct ps_etcd_transport *transport, uint64_t wait_ms
 {
     int running = 0;
     CURLMcode code = curl_multi_perform(transport->multi, &running);
+    /* How many more are queued, which curl wants to tell; the loop asks until there is none. */
     int messages = 0;
     CURLMsg *message = curl_multi_info_read(transport->multi, &messages);
     if (message == NULL && code == CURLM_OK && wait_ms > 0) {
@@ -221,6 +222,7 @@ void ps_etcd_transport_run(struct ps_etcd_transport *transport, uint64_t wait_ms
     /* Several transfers may have ended by one wait. */
     while (message != NULL) {
         void *transfer = NULL;
+        /* The only kind of message that curl has so far. */
         if (message->msg == CURLMSG_DONE &&
             curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer) == CURLE_OK)
             finish(transfer, message->data.result);

@@ -70,6 +70,7 @@ enum ps_status ps_etcd_watch_open(struct ps_etcd_store *store, const char *prefi
         PS_TRY(ps_etcd_settle_token(store, deadline_ms, error));
         PS_TRY(start_stream(store, prefix, revision, error));
         wait_created(store, deadline_ms);
+        /* Both: an endpoint may confirm the watch and end it in the same moment. */
         if (watch->broken == PS_OK && watch->created) {
             watch->open = true;
             return PS_OK;
@@ -90,6 +91,7 @@ enum ps_status ps_etcd_watch_open(struct ps_etcd_store *store, const char *prefi
         store->endpoint = (store->endpoint + 1) % store->endpoint_count;
         failed++;
     }
+    /* Closing resets the reason, so it is read before. */
     enum ps_status status = watch->broken == PS_OK ? PS_ERR_UNAVAILABLE : watch->broken;
     ps_etcd_watch_close(store);
     return status;
@@ -174,6 +176,7 @@ static void take_lines(struct ps_etcd_watch *watch)
     while (watch->broken == PS_OK && taken < reply->size) {
         const char *begin = reply->text + taken;
         const char *end = memchr(begin, '\n', reply->size - taken);
+        /* The rest of the line is still to come. */
         if (end == NULL)
             break;
         size_t size = (size_t)(end - begin);
@@ -181,6 +184,7 @@ static void take_lines(struct ps_etcd_watch *watch)
             take_line(watch, (struct ps_bytes){(const uint8_t *)begin, size});
         taken += size + 1;
     }
+    /* Nothing to move. */
     if (taken == 0)
         return;
     size_t rest = reply->size - taken;
@@ -328,6 +332,7 @@ static void start_heartbeat(struct ps_etcd_store *store)
 static void end_heartbeat(struct ps_etcd_store *store)
 {
     struct ps_etcd_watch *watch = &store->watch;
+    /* 500 and above: the gateway answers, and etcd behind it does not. */
     bool there = watch->heartbeat.state == PS_ETCD_ENDED && watch->heartbeat.http_status < 500;
     (void)ps_etcd_transfer_stop(&store->transport, &watch->heartbeat);
     if (there)

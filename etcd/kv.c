@@ -33,6 +33,7 @@ enum ps_status ps_kv_commit(struct ps_kv *kv, const struct ps_kv_transaction *tr
     PS_ASSERT(done != NULL);
     PS_ASSERT(revision != NULL);
     PS_TRY(check_transaction(transaction, error));
+    /* A store writes `*done` and `*revision` only with PS_OK. */
     return kv->methods->commit(kv, transaction, deadline_ms, done, revision, error);
 }
 
@@ -79,6 +80,7 @@ enum ps_status ps_kv_watch_open(struct ps_kv *kv, const char *prefix, int64_t re
     return kv->methods->watch_open(kv, prefix, revision, deadline_ms, error);
 }
 
+/* What has changed is not said: the caller reads what it needs, at one revision. */
 enum ps_status ps_kv_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bool *changed,
                                 struct ps_error *error)
 {
@@ -94,6 +96,7 @@ void ps_kv_interrupt(struct ps_kv *kv)
     kv->methods->interrupt(kv);
 }
 
+/* NULL is allowed, as for everything that ends a life. */
 void ps_kv_destroy(struct ps_kv *kv)
 {
     if (kv != NULL)
@@ -134,6 +137,8 @@ static enum ps_status check_transaction(const struct ps_kv_transaction *transact
         return ps_fail(error, PS_ERR_BAD_INPUT, "%zu compares", transaction->compare_count);
     if (transaction->change_count > PS_KV_CHANGES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%zu changes", transaction->change_count);
+    /* Two compares of one key are allowed: its creation and its last change may both be
+     * demanded. */
     for (size_t i = 0; i < transaction->compare_count; i++)
         PS_TRY(check_key(transaction->compares[i].key, error));
     for (size_t i = 0; i < transaction->change_count; i++)
@@ -147,6 +152,8 @@ static enum ps_status check_change(const struct ps_kv_transaction *transaction, 
 {
     const struct ps_kv_change *change = &transaction->changes[i];
     PS_TRY(check_key(change->key, error));
+    /* A value beyond the bound would make a request that etcd refuses in words of its own, and a
+     * file that every later call reads. */
     if (change->value.size > PS_KV_VALUE_BYTES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%s: a value of %zu bytes", change->key,
                        change->value.size);

@@ -31,6 +31,7 @@ enum ps_status ps_kv_entries_add(struct ps_kv_entries *entries, struct ps_bytes 
     /* The caller has made room for as many as it adds. */
     facts.key = key_copy;
     facts.value = (uint8_t *)value_copy;
+    /* The size is the value's own: bytes behind a NUL in it count. */
     facts.value_size = value.size;
     entries->entries[entries->count++] = facts;
     return PS_OK;

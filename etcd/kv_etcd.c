@@ -72,7 +72,9 @@ enum ps_status ps_kv_etcd_open(const struct ps_kv_etcd_options *options, struct 
     store->base.methods = &etcd_methods;
     store->memory = options->memory;
     store->clock = options->clock;
+    /* Only tests ask for another one. */
     store->request_ms = options->request_ms > 0 ? options->request_ms : REQUEST_MS_DEFAULT;
+    /* The one member that another thread touches. */
     atomic_init(&store->interrupted, false);
     /* etcd_destroy copes with any part that was not made: the struct is zeroed. */
     enum ps_status status = start(store, options, error);
@@ -96,6 +98,7 @@ static enum ps_status start(struct ps_etcd_store *store, const struct ps_kv_etcd
     return ps_etcd_watch_init(&store->watch, store->memory, error);
 }
 
+/* The watch first: its transfers run on the transport that ends last. */
 static void etcd_destroy(struct ps_kv *kv)
 {
     struct ps_etcd_store *store = (struct ps_etcd_store *)kv;
@@ -125,6 +128,7 @@ static enum ps_status parse_endpoints(struct ps_etcd_store *store, const char *e
         if (skipped < size)
             text = (struct ps_bytes){(const uint8_t *)rest + skipped, size - skipped};
         PS_TRY(add_endpoint(store, text, error));
+        /* An entry ends at its comma; the last one ends with the text. */
         rest += size;
         if (*rest == ',')
             rest++;
@@ -141,10 +145,12 @@ static enum ps_status add_endpoint(struct ps_etcd_store *store, struct ps_bytes 
                                    struct ps_error *error)
 {
     const char *begin = (const char *)text.data;
+    /* Only what stands before "://" is a scheme: an IPv6 address has colons, too. */
     const char *mark = memmem(begin, text.size, "://", 3);
     size_t scheme_size = mark == NULL ? 0 : (size_t)(mark - begin) + 3;
     bool known = scheme_size == 0 || (scheme_size == 7 && strncmp(begin, "http://", 7) == 0) ||
                  (scheme_size == 8 && strncmp(begin, "https://", 8) == 0);
+    /* A slash at the end would make "//v3" of every path. */
     while (text.size > scheme_size && strchr("/ ", begin[text.size - 1]) != NULL)
         text.size--;
     if (!known || text.size == scheme_size)
@@ -157,6 +163,7 @@ static enum ps_status add_endpoint(struct ps_etcd_store *store, struct ps_bytes 
     /* Room for the scheme that is put in front and for the NUL. */
     if (text.size > PS_ETCD_ENDPOINT_BYTES - sizeof "https://")
         return ps_fail(error, PS_ERR_BAD_INPUT, "an etcd endpoint of %zu characters", text.size);
+    /* Clusters of etcd have three or five members. */
     if (store->endpoint_count == PS_ETCD_ENDPOINTS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "more than %d etcd endpoints",
                        PS_ETCD_ENDPOINTS_MAX);
@@ -173,6 +180,7 @@ static enum ps_status copy_credentials(struct ps_etcd_store *store,
 {
     if (options->user == NULL)
         return PS_OK;
+    /* etcd knows users without a password. */
     const char *password = options->password == NULL ? "" : options->password;
     store->user = ps_copy_text(store->memory, options->user, strlen(options->user));
     store->password = ps_copy_text(store->memory, password, strlen(password));
@@ -216,6 +224,7 @@ static enum ps_status etcd_read(struct ps_kv *kv, const char *key, bool prefix,
     struct ps_etcd_store *store = (struct ps_etcd_store *)kv;
     struct ps_buffer body;
     ps_buffer_init(&body, store->memory, PS_ETCD_REQUEST_BYTES_MAX);
+    /* A body that did not fit is noticed by `ask`, for all of these functions. */
     ps_etcd_request_range(&body, key, prefix);
     PS_TRY(ask(store, "/v3/kv/range", &body, PS_ETCD_READS, deadline_ms, error));
     enum ps_status status =
@@ -246,6 +255,7 @@ static enum ps_status etcd_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t dea
                                  struct ps_kv_lease *lease, struct ps_error *error)
 {
     struct ps_etcd_store *store = (struct ps_etcd_store *)kv;
+    /* From the system's source and not from a seed: two servers must never choose the same id. */
     uint64_t number = 0;
     ps_random_system(&number, sizeof number);
     /* Positive, as etcd wants it, and never 0, which means "no lease". */
@@ -271,6 +281,7 @@ static enum ps_status etcd_keep(struct ps_kv *kv, struct ps_kv_lease lease, uint
     ps_buffer_init(&body, store->memory, PS_ETCD_REQUEST_BYTES_MAX);
     ps_etcd_request_lease(&body, lease);
     PS_TRY(ask(store, "/v3/lease/keepalive", &body, PS_ETCD_REPEATABLE, deadline_ms, error));
+    /* LEASE_LOST is one of its answers: etcd has said that the lease is gone. */
     enum ps_status status = ps_etcd_reply_keep(ps_etcd_reply_of(&store->request), error);
     return status == PS_ERR_BAD_INPUT ? nonsense(PS_ERR_TIMEOUT, error) : status;
 }

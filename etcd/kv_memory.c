@@ -69,6 +69,7 @@ enum ps_status ps_kv_hub_create(const struct ps_clock *clock, const struct ps_al
     if (fresh == NULL)
         return PS_ERR_NO_MEMORY;
     fresh->memory = memory;
+    /* The simulation's clock, which all connections share. */
     fresh->clock = clock;
     ps_kv_table_init(&fresh->table, memory);
     *hub = fresh;
@@ -77,6 +78,7 @@ enum ps_status ps_kv_hub_create(const struct ps_clock *clock, const struct ps_al
 
 void ps_kv_hub_destroy(struct ps_kv_hub *hub)
 {
+    /* NULL is allowed, as for every destroy. */
     if (hub == NULL)
         return;
     /* A connection that outlives its hub would read freed memory. */
@@ -89,9 +91,11 @@ void ps_kv_hub_destroy(struct ps_kv_hub *hub)
  * shows. */
 void ps_kv_hub_start_at(struct ps_kv_hub *hub, int64_t revision)
 {
+    /* Before anything was written: revisions never go back. */
     PS_ASSERT(hub->connection_count == 0 && hub->table.history_count == 0);
     PS_ASSERT(revision >= 1);
     hub->table.revision = revision;
+    /* Nothing is known of what came before, as of an etcd that was compacted. */
     hub->table.compacted_revision = revision;
 }
 
@@ -103,6 +107,7 @@ enum ps_status ps_kv_memory_open(struct ps_kv_hub *hub, struct ps_kv **kv)
         return PS_ERR_NO_MEMORY;
     store->base.methods = &memory_methods;
     store->hub = hub;
+    /* Only for the assert of destroy. */
     hub->connection_count++;
     *kv = &store->base;
     return PS_OK;
@@ -124,6 +129,7 @@ static struct ps_kv_table *table_now(struct ps_kv *kv)
     return &hub->table;
 }
 
+/* The result is a copy from the hub's allocator; it may outlive the next change. */
 static enum ps_status memory_read(struct ps_kv *kv, const char *key, bool prefix,
                                   uint64_t deadline_ms, struct ps_kv_entries *entries,
                                   struct ps_error *error)
@@ -141,6 +147,8 @@ static enum ps_status memory_commit(struct ps_kv *kv, const struct ps_kv_transac
     return ps_kv_table_commit(table_now(kv), transaction, done, revision, error);
 }
 
+/* To the millisecond, where etcd rounds up to seconds: a simulation wants leases to end when they
+ * say. */
 static enum ps_status memory_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t deadline_ms,
                                    struct ps_kv_lease *lease, struct ps_error *error)
 {

@@ -94,8 +94,10 @@ enum ps_status ps_kv_table_read(const struct ps_kv_table *table, const char *key
                                                : strcmp(table->entries[end].key, key) == 0))
         end++;
 
+    /* A copy of everything: the caller may hold it while the table changes. */
     struct ps_kv_entries result;
     PS_TRY(ps_kv_entries_make(&result, memory, end - first, error));
+    /* All entries of the result are of this moment; a watch goes on from the next revision. */
     result.revision = table->revision;
     for (size_t i = first; i < end; i++) {
         const struct ps_kv_entry *entry = &table->entries[i];
@@ -118,6 +120,7 @@ enum ps_status ps_kv_table_commit(struct ps_kv_table *table,
                                   int64_t *revision, struct ps_error *error)
 {
     bool hold = compares_hold(table, transaction);
+    /* Compares that do not hold are an answer, not an error: PS_OK with *done false. */
     if (hold) {
         struct prepared prepared = {0};
         enum ps_status status = prepare(table, transaction, &prepared, error);
@@ -136,6 +139,7 @@ enum ps_status ps_kv_table_commit(struct ps_kv_table *table,
 static bool compares_hold(const struct ps_kv_table *table,
                           const struct ps_kv_transaction *transaction)
 {
+    /* All of them must hold; the first that does not ends the search. */
     for (size_t i = 0; i < transaction->compare_count; i++) {
         const struct ps_kv_compare *compare = &transaction->compares[i];
         size_t place = lower_bound(table, compare->key);
@@ -155,11 +159,13 @@ static enum ps_status prepare(struct ps_kv_table *table,
                               const struct ps_kv_transaction *transaction,
                               struct prepared *prepared, struct ps_error *error)
 {
+    /* kv.c has checked it; `prepared` has no more room. */
     PS_ASSERT(transaction->change_count <= PS_KV_CHANGES_MAX);
     for (size_t i = 0; i < transaction->change_count; i++)
         if (transaction->changes[i].kind == PS_KV_PUT)
             PS_TRY(prepare_put(table, &transaction->changes[i], &prepared->fresh[i],
                                &prepared->event_keys[i], error));
+    /* The last thing that may fail. */
     return reserve(table, transaction->change_count, error);
 }
 
@@ -174,6 +180,7 @@ static enum ps_status prepare_put(struct ps_kv_table *table, const struct ps_kv_
     fresh->key = ps_copy_text(table->memory, change->key, key_size);
     fresh->value = (uint8_t *)ps_copy_text(table->memory, change->value.data, change->value.size);
     fresh->value_size = change->value.size;
+    /* A put without a lease takes the key off the lease that it had, as in etcd. */
     fresh->lease = change->lease;
     *event_key = ps_copy_text(table->memory, change->key, key_size);
     if (fresh->key == NULL || fresh->value == NULL || *event_key == NULL)
@@ -223,6 +230,8 @@ static void apply(struct ps_kv_table *table, const struct ps_kv_transaction *tra
     bool changed = false;
     for (size_t i = 0; i < transaction->change_count; i++) {
         const struct ps_kv_change *change = &transaction->changes[i];
+        /* Searched again for each change: an earlier one of the same transaction may have moved the
+         * place. */
         size_t place = lower_bound(table, change->key);
         if (change->kind == PS_KV_PUT)
             put(table, prepared->fresh[i], prepared->event_keys[i], revision);
@@ -243,9 +252,12 @@ static void put(struct ps_kv_table *table, struct ps_kv_entry fresh, char *event
 {
     size_t place = lower_bound(table, fresh.key);
     struct ps_kv_entry *entry = &table->entries[place];
+    /* The revision is the transaction's, the same for all its changes. */
     fresh.modify_revision = revision;
     if (found_at(table, place, fresh.key)) {
         fresh.create_revision = entry->create_revision;
+        /* The old key is the same text; the new one is kept since it is the entry's from here
+         * on. */
         ps_release(table->memory, entry->key);
         ps_release(table->memory, entry->value);
     } else {
@@ -290,6 +302,8 @@ static void remember(struct ps_kv_table *table, char *key, int64_t revision)
 {
     if (table->history_count == PS_KV_TABLE_HISTORY_MAX) {
         struct ps_kv_table_event *oldest = &table->history[table->history_first];
+        /* Everything up to here may be incomplete now: events of one revision may be split by the
+         * ring's end. */
         table->compacted_revision = oldest->revision;
         ps_release(table->memory, oldest->key);
         *oldest = (struct ps_kv_table_event){0};
@@ -313,6 +327,7 @@ enum ps_status ps_kv_table_changed(const struct ps_kv_table *table, const char *
     for (size_t i = 0; i < table->history_count && !found; i++) {
         size_t place = (table->history_first + i) % PS_KV_TABLE_HISTORY_MAX;
         const struct ps_kv_table_event *event = &table->history[place];
+        /* An empty prefix is never asked for (kv.c), but would match every key. */
         found = event->revision >= revision && starts_with(event->key, prefix);
     }
     *changed = found;

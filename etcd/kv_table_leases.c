@@ -71,7 +71,9 @@ bool ps_kv_table_revoke(struct ps_kv_table *table, struct ps_kv_lease lease)
     struct ps_kv_table_lease *found = ps_kv_table_find_lease(table, lease);
     if (found == NULL)
         return false;
+    /* `found` stays valid: only entries move. */
     ps_kv_table_delete_leased(table, lease);
+    /* The array stays sorted by id: what stands behind moves up by one. */
     size_t place = (size_t)(found - table->leases);
     table->lease_count--;
     memmove(found, found + 1, (table->lease_count - place) * sizeof *found);
@@ -102,6 +104,7 @@ bool ps_kv_table_expire(struct ps_kv_table *table, uint64_t now_ms)
     size_t i = 0;
     while (i < table->lease_count) {
         struct ps_kv_table_lease *lease = &table->leases[i];
+        /* The lease at this index is gone then, and the next one has moved here. */
         if (lease->expires_ms <= now_ms) {
             bool revoked = ps_kv_table_revoke(table, (struct ps_kv_lease){lease->id});
             PS_ASSERT(revoked);

@@ -94,6 +94,7 @@ static enum ps_status put_place(struct ps_registry *registry, struct ps_init_loc
         if (status != PS_OK && status != PS_ERR_TIMEOUT)
             return status;
         if (status == PS_OK && done) {
+            /* The transaction's revision is the place in the queue. */
             lock->create_revision = revision;
             return PS_OK;
         }
@@ -124,6 +125,7 @@ static enum ps_status look_at_queue(struct ps_registry *registry, const struct p
         int64_t revision = entries.entries[i].create_revision;
         present = present || (revision == lock->create_revision &&
                               strcmp(entries.entries[i].key, lock->key) == 0);
+        /* Ours is the oldest if no other is older; revisions are never equal. */
         first = first && revision >= lock->create_revision;
     }
     ps_kv_entries_release(&entries);

@@ -152,6 +152,7 @@ const char *ps_json_key(const struct ps_json *value)
     return value != NULL ? item_of(value)->string : NULL;
 }
 
+/* cJSON's own tests accept NULL. */
 bool ps_json_is_object(const struct ps_json *value)
 {
     return cJSON_IsObject(item_of(value));
@@ -222,6 +223,7 @@ bool ps_json_uint_of(const struct ps_json *value, uint64_t *result)
     if (text == NULL || !is_digits(text, false))
         return false;
     errno = 0;
+    /* Only ERANGE is left to find out: the digits were checked. */
     uint64_t parsed = strtoull(text, NULL, 10);
     if (errno != 0)
         return false;

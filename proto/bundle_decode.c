@@ -57,6 +57,7 @@ static enum ps_status check_counts(const struct counted *counted, struct ps_erro
 {
     /* Counts of items that are there, each of two bytes at least: the sum cannot wrap. */
     size_t count = counted->push_count + counted->pull_count;
+    /* The bound keeps the time that one message holds a lane. */
     if (count > PS_BUNDLE_ITEMS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "a batch of %zu items: at most %d go", count,
                        PS_BUNDLE_ITEMS_MAX);
@@ -81,6 +82,8 @@ static void number(struct ps_push_request *push, struct ps_bytes own_client,
         return;
     id->session = id->session != 0 ? id->session : base->session;
     id->sequence = id->sequence != 0 ? id->sequence : base->sequence + index;
+    /* Present also for a push without an id of its own: the batch's counts for all of its
+     * pushes. */
     id->present = true;
 }
 
@@ -308,10 +311,12 @@ static enum ps_status count_items(struct ps_view bytes, struct counted *counted,
     while (ps_wire_next(&reader, &field)) {
         if (field.number == 4)
             counted->bytes_max = ps_wire_uint(&reader, &field, UINT64_MAX, "bytes_max");
+        /* The last one counts, and so for every field that is not repeated. */
         if (field.number == 14)
             counted->shard = (uint32_t)ps_wire_uint(&reader, &field, UINT32_MAX, "shard");
         if (field.number == 15)
             ps_decode_request_id(&reader, &field, &counted->base, &counted->client_id);
+        /* 3 is reserved; other numbers were read above or belong to a later version. */
         if (field.number != 1 && field.number != 2)
             continue;
         /* Called for its check of the wire type: an item that is a number ends the reader here, and

@@ -57,7 +57,9 @@ void ps_decoded_release(struct ps_decoded *decoded)
 }
 
 /* All decoders have this shape: read into locals, keep what must be kept, and write `*request` only
- * when nothing can fail any more. Numbers that must be in range are checked as they are read. */
+ * when nothing can fail any more. Numbers that must be in range are checked as they are read.
+ * Fields 14 (shard) and 15 (request id) mean the same in every request; a request without an id
+ * is applied, but not remembered. */
 enum ps_status ps_decode_init(struct ps_view bytes, const struct ps_allocator *memory,
                               struct ps_init_request *request, struct ps_decoded *decoded,
                               struct ps_error *error)
@@ -160,6 +162,8 @@ void ps_decode_push_fields(struct ps_wire_reader *reader, struct ps_push_request
         else if (field.number == 3)
             found->content = ps_wire_bytes(reader, &field, SIZE_MAX, "content");
         else if (field.number == 5)
+            /* An acknowledgement that is not offered is refused by the service, which can say what
+             * is. */
             read->ack = (enum ps_ack)ps_wire_uint(reader, &field, PS_ACK_REPLICATED, "ack");
         else if (field.number == 6)
             read->encoding = read_encoding(reader, &field);
@@ -408,11 +412,14 @@ static enum ps_status keep(const struct ps_wire_reader *reader, const struct ps_
 {
     PS_ASSERT(memory != NULL);
     struct ps_error *error = reader->error;
+    /* Written on failure too, so that releasing it is always right. */
     *decoded = (struct ps_decoded){0};
     /* From here on the message is well formed; what can still fail is memory, and a name that is
      * not text. */
     PS_TRY(reader->status);
     decoded->memory = memory;
+    /* Either step may have allocated when a later one fails; releasing is right after each of
+     * them. */
     enum ps_status status = keep_small(found, kept, decoded, error);
     if (status == PS_OK)
         status = keep_content(&found->content, &kept->content, decoded, error);
@@ -428,15 +435,18 @@ static enum ps_status keep(const struct ps_wire_reader *reader, const struct ps_
 static enum ps_status keep_small(const struct ps_found *found, struct kept *kept,
                                  struct ps_decoded *decoded, struct ps_error *error)
 {
+    /* Both lists in one order: where each was found, and where it goes. */
     const struct ps_wire_range *const ranges[] = {&found->name, &found->config, &found->client_id,
                                                   &found->runs};
     struct ps_bytes *const runs[] = {&kept->name, &kept->config, &kept->client_id, &kept->runs};
     bool split[PS_ARRAY_COUNT(ranges)];
     size_t split_size = 0;
     for (size_t i = 0; i < PS_ARRAY_COUNT(ranges); i++) {
+        /* A field in one slice is used where it lies, without a copy. */
         split[i] = !ps_wire_range_in_one(ranges[i], runs[i]);
         split_size += split[i] ? ranges[i]->size : 0;
     }
+    /* The usual case: a small field is cut only if the border of two slices falls into it. */
     if (split_size == 0)
         return PS_OK;
 
@@ -444,13 +454,16 @@ static enum ps_status keep_small(const struct ps_found *found, struct kept *kept
      * hold. */
     struct ps_arena arena;
     ps_arena_init(&arena, decoded->memory, split_size);
+    /* At most the sum of the four bounds, some 66 KiB and what runs take. */
     uint8_t *block = ps_arena_take(&arena, split_size);
     if (block == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu bytes", split_size);
+    /* Owned from here on, so a failure further on gives it back. */
     decoded->message = ps_arena_detach(&arena);
     for (size_t i = 0; i < PS_ARRAY_COUNT(ranges); i++) {
         if (!split[i])
             continue;
+        /* Side by side in one block; none of them needs an alignment. */
         ps_wire_range_copy(ranges[i], block);
         *runs[i] = (struct ps_bytes){block, ranges[i]->size};
         block += ranges[i]->size;
@@ -462,13 +475,17 @@ static enum ps_status keep_small(const struct ps_found *found, struct kept *kept
 static enum ps_status keep_content(const struct ps_wire_range *content, struct ps_view *view,
                                    struct ps_decoded *decoded, struct ps_error *error)
 {
+    /* No content: a view of nothing, which everybody may walk. */
     *view = (struct ps_view){0};
     if (content->size == 0)
         return PS_OK;
     size_t count = ps_wire_range_piece_count(content);
+    /* One entry for each slice that the content touches: some sixteen bytes for each slice of
+     * several KiB. */
     decoded->pieces = ps_zeroed_array(decoded->memory, count, sizeof *decoded->pieces);
     if (decoded->pieces == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu pieces", count);
+    /* As many pieces as were counted: the same walk twice. */
     ps_wire_range_pieces(content, decoded->pieces);
     *view = (struct ps_view){decoded->pieces, count, content->size};
     return PS_OK;

@@ -31,6 +31,7 @@ static enum ps_status settle(struct ps_arena *arena, struct ps_decoded *decoded,
         ps_arena_release(arena);
         return status;
     }
+    /* What ps_decoded_release goes by: without it there is nothing to release. */
     decoded->memory = arena->memory;
     decoded->message = ps_arena_detach(arena);
     return PS_OK;
@@ -75,6 +76,7 @@ enum ps_status ps_decode_status_reply(struct ps_view bytes, const struct ps_allo
     return PS_OK;
 }
 
+/* Unpack, settle, fill in: the shape of a status reply, for four fields. */
 enum ps_status ps_decode_save_reply(struct ps_view bytes, const struct ps_allocator *memory,
                                     struct ps_save_reply *reply, struct ps_decoded *decoded,
                                     struct ps_error *error)
@@ -85,6 +87,8 @@ enum ps_status ps_decode_save_reply(struct ps_view bytes, const struct ps_alloca
     PS_TRY(settle(&arena, decoded,
                   unpack_view(bytes, &pserver__v1__save_checkpoint_response__descriptor, &arena,
                               &message, error)));
+    /* protobuf-c's messages begin with a ProtobufCMessage, by which the cast is theirs to
+     * promise. */
     const Pserver__V1__SaveCheckpointResponse *read =
         (const Pserver__V1__SaveCheckpointResponse *)message;
     /* The texts live in `decoded`, like those of a status. */
@@ -104,6 +108,8 @@ enum ps_status ps_decode_list_reply(struct ps_view bytes, const struct ps_alloca
     struct ps_list_reply read = {0};
     enum ps_status status =
         unpack_view(bytes, &pserver__v1__list_params_response__descriptor, &arena, &message, error);
+    /* A list is read out while its arena is still at hand, since the array of entries comes from
+     * it, too. */
     if (status == PS_OK)
         status =
             list_params((const Pserver__V1__ListParamsResponse *)message, &arena, &read, error);
@@ -123,6 +129,7 @@ static enum ps_status list_params(const Pserver__V1__ListParamsResponse *message
     if (params == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu parameters", message->n_params);
     for (size_t i = 0; i < message->n_params; i++)
+        /* One bad entry refuses the page: a list with a gap would pass for the whole. */
         PS_TRY(read_param(message->params[i], &params[i], error));
     *reply = (struct ps_list_reply){params, message->n_params, message->more != 0};
     return PS_OK;
@@ -133,11 +140,15 @@ static enum ps_status list_params(const Pserver__V1__ListParamsResponse *message
 static enum ps_status read_param(const Pserver__V1__ParamInfo *info, struct ps_param_info *param,
                                  struct ps_error *error)
 {
+    /* A newer server may have types that this tool does not know; refusing the page is better than
+     * a wrong name. */
     if (info->element_type >= PS_DTYPE_COUNT)
         return ps_fail(error, PS_ERR_BAD_INPUT, "element type: there is no %u", info->element_type);
     struct ps_bytes name = ps_bytes_of_text(info->name);
+    /* The name goes to a terminal and into the next request for a page. */
     if (name.size > PS_NAME_BYTES_MAX || !ps_wire_is_text(name))
         return ps_fail(error, PS_ERR_BAD_INPUT, "name: not a parameter's name");
+    /* The texts stay where protobuf-c has put them. */
     *param = (struct ps_param_info){.name = name,
                                     .dtype = (enum ps_dtype)info->element_type,
                                     .element_count = info->element_count,
@@ -153,11 +164,13 @@ static enum ps_status unpack_view(struct ps_view view, const ProtobufCMessageDes
                                   struct ps_arena *arena, ProtobufCMessage **message,
                                   struct ps_error *error)
 {
+    /* Most replies are smaller than one slice. */
     if (view.piece_count == 1)
         return ps_unpack(descriptor, view.pieces[0], arena, message, error);
     uint8_t *copy = ps_arena_take(arena, view.size);
     if (copy == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu bytes", view.size);
+    /* Into the same arena, whose cap has room for it: the cap is sixteen times the message. */
     ps_view_copy(view, 0, copy, view.size);
     return ps_unpack(descriptor, (struct ps_bytes){copy, view.size}, arena, message, error);
 }

@@ -83,11 +83,13 @@ bool ps_descriptor_of_symbol(struct ps_bytes symbol, struct ps_bytes *file)
  * child has as its name, but an absent name field would match it. */
 static bool defines(struct ps_bytes file, struct ps_bytes symbol)
 {
+    /* A package by itself is not a symbol that a file defines. */
     if (!strip_package(file, &symbol) || symbol.size == 0 || symbol.data[symbol.size - 1] == '.')
         return false;
     /* The file itself is the first scope; each step makes the child that was found the next one. */
     enum kind kind = KIND_FILE;
     struct ps_bytes scope = file;
+    /* As deep as the name has components, and never deeper than the descriptor. */
     while (symbol.size > 0) {
         if (!find_child(&kind, &scope, take_component(&symbol)))
             return false;
@@ -110,6 +112,7 @@ static bool strip_package(struct ps_bytes file, struct ps_bytes *symbol)
 /* Takes the name up to the next dot, and the dot. */
 static struct ps_bytes take_component(struct ps_bytes *path)
 {
+    /* Without a dot the rest is the last component. */
     const uint8_t *dot = memchr(path->data, '.', path->size);
     size_t size = dot != NULL ? (size_t)(dot - path->data) : path->size;
     struct ps_bytes component = {path->data, size};

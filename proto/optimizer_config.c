@@ -1,6 +1,10 @@
 /* OptimizerConfig <-> struct, through protobuf-c, which knows the defaults of the .proto. These
  * messages come from Paddle's proto2 files, whose fields have defaults and presence, so "absent"
- * and "0" differ: every field is read through its default and written with its presence. */
+ * and "0" differ: every field is read through its default and written with its presence.
+ *
+ * The numbers of an optimizer (epsilon, beta_1 ...) are not listed here. The descriptor that
+ * protobuf-c generates names the optimizers, the message of each and its fields, and the struct
+ * carries them by name: a new optimizer in the .proto needs no line in this file. */
 #include "proto/optimizer_config.h"
 
 #include "base/assert.h"
@@ -81,6 +85,8 @@ enum ps_status ps_optimizer_config_decode(struct ps_bytes bytes, const struct ps
     ProtobufCMessage *unpacked = NULL;
     enum ps_status status =
         ps_unpack(&paddle__optimizer_config__descriptor, bytes, &arena, &unpacked, error);
+    /* Everything below fills `read` from a message that has every part: nothing is NULL any
+     * more. */
     if (status == PS_OK) {
         Paddle__OptimizerConfig *message = (Paddle__OptimizerConfig *)unpacked;
         init_parts(&parts);
@@ -122,6 +128,7 @@ static enum ps_status read_message(const Paddle__OptimizerConfig *message,
                                    struct ps_optimizer_config *config, struct ps_error *error)
 {
     PS_TRY(check_numbers(message, error));
+    /* Filled aside and handed out when all of it is right. */
     struct ps_optimizer_config read = {
         .policy = (enum ps_config_policy)message->lr_policy,
         .clip_norm = message->has_clip_norm ? message->clip_norm : 0.0,
@@ -152,6 +159,7 @@ static enum ps_status check_numbers(const Paddle__OptimizerConfig *message, stru
         {&paddle__add_config__overflow__descriptor, (int)message->add->overflow},
         {&paddle__integer_sgdconfig__rounding__descriptor, (int)message->integer_sgd->rounding},
     };
+    /* One loop over all enums, each judged by the descriptor of its own type. */
     for (size_t i = 0; i < PS_ARRAY_COUNT(numbers); i++) {
         if (protobuf_c_enum_descriptor_get_value(numbers[i].descriptor, numbers[i].value) == NULL)
             return ps_fail(error, PS_ERR_BAD_INPUT, "config: %s has no number %d",
@@ -173,6 +181,8 @@ static void lower_name(const char *name, char lower[PS_CONFIG_NAME_BYTES_MAX])
 static const ProtobufCEnumValue *find_optimizer(const char *name)
 {
     const ProtobufCEnumDescriptor *optimizers = &paddle__optimizer_config__optimizer__descriptor;
+    /* Names in the .proto have capitals, names in options do not; the comparison is in lower
+     * case. */
     for (unsigned i = 0; i < optimizers->n_values; i++) {
         char lower[PS_CONFIG_NAME_BYTES_MAX];
         lower_name(optimizers->values[i].name, lower);
@@ -196,6 +206,8 @@ static bool is_number(const ProtobufCFieldDescriptor *field)
     return field->type == PROTOBUF_C_TYPE_DOUBLE || field->type == PROTOBUF_C_TYPE_BOOL;
 }
 
+/* By the descriptor's offset into the generated struct; a bool is a number of 0 or 1 from here
+ * on. */
 static double number_in(const ProtobufCMessage *own, const ProtobufCFieldDescriptor *field)
 {
     const char *place = (const char *)own + field->offset;
@@ -210,7 +222,10 @@ static void take_numbers(const ProtobufCMessage *own, const ProtobufCFieldDescri
 {
     const ProtobufCMessageDescriptor *descriptor = field->descriptor;
     union own_message defaults;
+    /* The generated structs grow with the .proto; the room of own_message must grow with them. */
     PS_ASSERT(descriptor->sizeof_message <= sizeof defaults);
+    /* protobuf_c_message_init writes the .proto's defaults, as for the messages that every
+     * configuration has. */
     if (own == NULL) {
         protobuf_c_message_init(descriptor, &defaults);
         own = &defaults.base;
@@ -224,6 +239,8 @@ static void take_numbers(const ProtobufCMessage *own, const ProtobufCFieldDescri
     }
 }
 
+/* check_numbers has refused every number without a name, so the value is found. An optimizer
+ * without a message of its own has no numbers. */
 static void read_optimizer(const Paddle__OptimizerConfig *message,
                            struct ps_optimizer_config *config)
 {
@@ -238,9 +255,13 @@ static void read_optimizer(const Paddle__OptimizerConfig *message,
     take_numbers(*(ProtobufCMessage *const *)(const void *)place, field, config);
 }
 
+/* The numbers of the optimizer chosen before go: each has its own, and a name in both (epsilon)
+ * need not mean the same. */
 bool ps_optimizer_config_choose(struct ps_optimizer_config *config, const char *name)
 {
     PS_ASSERT(config != NULL && name != NULL);
+    /* False for a name that the .proto does not have; the caller tells people which names there
+     * are. */
     const ProtobufCEnumValue *value = find_optimizer(name);
     if (value == NULL)
         return false;
@@ -252,6 +273,7 @@ bool ps_optimizer_config_choose(struct ps_optimizer_config *config, const char *
     return true;
 }
 
+/* A walk: an optimizer has less than ten numbers. */
 static uint32_t number_index(const struct ps_optimizer_config *config, const char *name)
 {
     uint32_t i = 0;
@@ -260,6 +282,7 @@ static uint32_t number_index(const struct ps_optimizer_config *config, const cha
     return i;
 }
 
+/* Names come from our own tables and tools; one that the optimizer does not have is a bug there. */
 void ps_optimizer_config_set(struct ps_optimizer_config *config, const char *name, double value)
 {
     uint32_t i = number_index(config, name);
@@ -267,6 +290,7 @@ void ps_optimizer_config_set(struct ps_optimizer_config *config, const char *nam
     config->numbers[i].value = value;
 }
 
+/* As for setting: the caller knows which numbers the optimizer has. */
 double ps_optimizer_config_get(const struct ps_optimizer_config *config, const char *name)
 {
     uint32_t i = number_index(config, name);
@@ -290,6 +314,7 @@ static enum ps_status read_policy(const Paddle__OptimizerConfig *message,
                                   struct ps_optimizer_config *config, struct ps_error *error)
 {
     const Paddle__ScheduleConfig *schedule = message->schedule;
+    /* Belongs to every policy: it says what a pass is. */
     config->steps_per_pass = schedule->steps_per_pass;
     if (config->policy == PS_POLICY_CONST) {
         config->learning_rate = message->const_lr->learning_rate;
@@ -305,6 +330,8 @@ static enum ps_status read_policy(const Paddle__OptimizerConfig *message,
     config->decay_a = schedule->decay_a;
     config->decay_b = schedule->decay_b;
     struct ps_bytes segments = ps_bytes_of_text(schedule->segments);
+    /* The struct has room of its own, so that it can be copied; the text must leave room for its
+     * NUL. */
     if (segments.size >= sizeof config->segments)
         return ps_fail(error, PS_ERR_BAD_INPUT, "config: segments: %zu bytes, %zu are allowed",
                        segments.size, sizeof config->segments - 1);
@@ -330,6 +357,8 @@ void ps_optimizer_config_encode(const struct ps_optimizer_config *config, struct
     char segments[sizeof config->segments];
     init_parts(&parts);
     write_message(config, &message);
+    /* A struct that names no optimizer of the .proto cannot be written; the buffer says so to the
+     * caller. */
     if (!write_optimizer(config, &message, &own)) {
         bytes->failed = true;
         return;
@@ -337,6 +366,7 @@ void ps_optimizer_config_encode(const struct ps_optimizer_config *config, struct
     write_choices(config, &parts);
     write_policy(config, &parts, segments);
     complete(&message, &parts);
+    /* Piece by piece: protobuf-c would otherwise want one block of the packed size. */
     struct sink sink = {.base = {.append = append}, .bytes = bytes};
     (void)paddle__optimizer_config__pack_to_buffer(&message, &sink.base);
 }
@@ -371,6 +401,7 @@ static bool write_optimizer(const struct ps_optimizer_config *config,
     protobuf_c_message_init(field->descriptor, own);
     for (uint32_t i = 0; i < config->number_count; i++)
         write_number(&config->numbers[i], field->descriptor, own);
+    /* The pointer to the optimizer's own message, wherever the generated struct has it. */
     char *place = (char *)message + field->offset;
     *(ProtobufCMessage **)(void *)place = &own->base;
     return true;
@@ -384,6 +415,7 @@ static void write_number(const struct ps_config_number *number,
         protobuf_c_message_descriptor_get_field_by_name(descriptor, number->name);
     PS_ASSERT(field != NULL && is_number(field));
     char *start = (char *)own;
+    /* What has_... is in the generated struct, found through the descriptor. */
     *(protobuf_c_boolean *)(void *)(start + field->quantifier_offset) = 1;
     if (field->type == PROTOBUF_C_TYPE_BOOL)
         *(protobuf_c_boolean *)(void *)(start + field->offset) = number->value != 0;
@@ -391,6 +423,8 @@ static void write_number(const struct ps_config_number *number,
         *(double *)(void *)(start + field->offset) = number->value;
 }
 
+/* Written for every optimizer, as read_choices reads them: a checkpoint says what a rule would do
+ * if the optimizer were changed to it. */
 static void write_choices(const struct ps_optimizer_config *config, struct parts *parts)
 {
     SET(&parts->add, overflow, (Paddle__AddConfig__Overflow)config->add_overflow);
@@ -405,6 +439,7 @@ static void write_choices(const struct ps_optimizer_config *config, struct parts
 static void write_policy(const struct ps_optimizer_config *config, struct parts *parts,
                          char *segments)
 {
+    /* As read_policy takes it: for every policy. */
     SET(&parts->schedule, steps_per_pass, config->steps_per_pass);
     if (config->policy == PS_POLICY_CONST) {
         SET(&parts->const_lr, learning_rate, config->learning_rate);
