@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+/* In the order of the table, which is the order of the enum; both are the contract's numbers. */
 #define NAME(TAG, name) name,
 static const char *const names[] = {PS_ENCODING_TABLE(NAME)};
 #undef NAME
@@ -15,6 +16,7 @@ const char *ps_encoding_name(enum ps_encoding encoding)
     return names[encoding];
 }
 
+/* For options and configuration; on the wire encodings are numbers. */
 bool ps_encoding_from_name(const char *name, enum ps_encoding *encoding)
 {
     for (enum ps_encoding i = 0; i < PS_ENCODING_COUNT; i++) {

@@ -110,6 +110,7 @@ static void append_escaped(struct ps_buffer *page, const char *text)
     for (; *text != '\0'; text++) {
         if (line_start && (*text == '.' || *text == '\''))
             ps_buffer_append_text(page, "\\&");
+        /* Every dash, also within words: a page is searched for "--name" as it is typed. */
         if (*text == '-')
             ps_buffer_append_text(page, "\\-");
         else if (*text == '\\')

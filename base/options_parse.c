@@ -83,6 +83,7 @@ bool ps_options_misspelt(const struct ps_option_set *set, const char *variable,
     if (prefix == 0 || size <= prefix || size - prefix >= sizeof name ||
         strncmp(variable, set->environment, prefix) != 0)
         return false;
+    /* The way back of ps_option_environment_name. */
     for (size_t i = prefix; i < size; i++)
         name[i - prefix] = (char)(variable[i] == '_' ? '-' : tolower((unsigned char)variable[i]));
     name[size - prefix] = '\0';

@@ -189,6 +189,7 @@ static enum ps_status remove_old(const struct ps_files *files, const char *folde
     size_t overtaken = 0;
     for (size_t i = 0; i < catalog->count; i++) {
         const struct ps_catalog_entry *entry = &catalog->entries[i];
+        /* Which of the two counts this file belongs to. */
         size_t *like_it = is_overtaken(catalog, journal, i) ? &overtaken : &kept;
         bool again = is_same_instant(catalog, i);
         bool goes =
@@ -255,6 +256,7 @@ static enum ps_status remove_leftovers(const struct ps_files *files, const char 
     return result;
 }
 
+/* Without a sync of the folder: a file that comes back after a crash goes with the next sweep. */
 static enum ps_status remove_file(const struct ps_files *files, const char *folder,
                                   const char *name, size_t *removed, struct ps_error *error)
 {
@@ -272,6 +274,7 @@ static enum ps_status remove_file(const struct ps_files *files, const char *fold
     return PS_OK;
 }
 
+/* By the uuid alone: it is what the store's pointer and the file's name have in common. */
 static const struct ps_catalog_entry *find(const struct ps_catalog *catalog, const char *uuid)
 {
     for (size_t i = 0; i < catalog->count; i++) {

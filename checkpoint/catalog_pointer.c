@@ -33,11 +33,13 @@ void ps_catalog_pointer_write(const struct ps_checkpoint_place *place, struct ps
     ps_json_begin_object(&writer, NULL);
     ps_json_text(&writer, "uuid", ps_bytes_of_text(place->uuid));
     ps_json_text(&writer, "path", ps_bytes_of_text(place->path));
+    /* Numbers and not texts here, as the old system wrote them. */
     ps_json_uint(&writer, "crc32", place->crc32);
     ps_json_uint(&writer, "timestamp", place->unix_ns);
     write_digits(&writer, "position", place->position);
     write_digits(&writer, "epoch", place->epoch);
     write_digits(&writer, "bytes", place->bytes);
+    /* What is not known is left out, as an older server would. */
     if (place->journal != PS_CHECKPOINT_JOURNAL_UNSAID)
         ps_json_bool(&writer, "journal", place->journal == PS_CHECKPOINT_JOURNAL_KEPT);
     if (place->reached > 0)
@@ -68,6 +70,7 @@ enum ps_status ps_catalog_pointer_read(struct ps_bytes json, const struct ps_all
         return ps_fail(error, PS_ERR_CORRUPT, "checkpoint pointer: no JSON");
     if (status != PS_OK)
         return status;
+    /* What the document does not say stays 0, which everywhere means "not known". */
     struct ps_checkpoint_place result = {0};
     status = read_members(document, &result, error);
     ps_json_destroy(document);
@@ -113,6 +116,7 @@ static bool read_text(const struct ps_json *value, char *text, size_t capacity)
     size_t size = found != NULL ? strlen(found) : 0;
     if (size == 0 || size >= capacity)
         return false;
+    /* With its NUL. */
     memcpy(text, found, size + 1);
     return true;
 }

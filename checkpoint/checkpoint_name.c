@@ -35,6 +35,7 @@ bool ps_checkpoint_name_read(const char *name, const char *suffix, uint64_t *epo
                              uint64_t *position, char uuid[37])
 {
     PS_ASSERT(name != NULL && suffix != NULL);
+    /* Two numbers, each with its dash. */
     size_t head = 2 * (NUMBER_DIGITS + 1);
     size_t length = strlen(name);
     size_t tail = strlen(suffix);
@@ -44,12 +45,14 @@ bool ps_checkpoint_name_read(const char *name, const char *suffix, uint64_t *epo
     size_t uuid_size = length - head - tail;
     if (!uuid_part_valid(uuid_text, uuid_size))
         return false;
+    /* Written to the caller only when the whole name is right. */
     uint64_t numbers[2];
     if (!ps_checkpoint_number_read(name, &numbers[0]) || name[NUMBER_DIGITS] != '-' ||
         !ps_checkpoint_number_read(name + NUMBER_DIGITS + 1, &numbers[1]) || name[head - 1] != '-')
         return false;
     *epoch = numbers[0];
     *position = numbers[1];
+    /* uuid_part_valid has bounded the size to 36. */
     memcpy(uuid, uuid_text, uuid_size);
     uuid[uuid_size] = '\0';
     return true;
@@ -63,8 +66,10 @@ bool ps_checkpoint_number_read(const char *text, uint64_t *number)
     uint64_t value = 0;
     for (size_t i = 0; i < NUMBER_DIGITS; i++) {
         const char *digit = text[i] != '\0' ? strchr(digits, text[i]) : NULL;
+        /* The NUL of a short name ends here as well. */
         if (digit == NULL)
             return false;
+        /* Sixteen digits of four bits fill the number exactly: no overflow is possible. */
         value = value << 4 | (uint64_t)(digit - digits);
     }
     *number = value;

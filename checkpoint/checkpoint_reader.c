@@ -48,6 +48,8 @@ static enum ps_status verify_array(const struct ps_checkpoint_reader *reader, si
                                    int32_t state, uint8_t *part, struct ps_error *error);
 static uint64_t array_offset(const struct ps_header_parameter *parameter, int32_t state);
 
+/* The ordinary way: header and sessions are whole, or the file is not opened at all, and recovery
+ * goes on with an older one. */
 enum ps_status ps_checkpoint_open(const struct ps_files *files, const char *path,
                                   const struct ps_allocator *memory,
                                   struct ps_checkpoint_reader **reader, struct ps_error *error)
@@ -74,6 +76,8 @@ enum ps_status ps_checkpoint_open_damaged(const struct ps_files *files, const ch
     struct ps_checkpoint_reader *opened = NULL;
     PS_TRY(open_header(files, path, memory, &opened, error));
     enum ps_status status = read_sessions(opened, error);
+    /* Only damage is let pass. A disk that fails, or memory that is refused, says nothing about the
+     * file. */
     *sessions_are_whole = status == PS_OK;
     if (status != PS_OK && status != PS_ERR_CORRUPT) {
         ps_checkpoint_close(opened);
@@ -109,6 +113,7 @@ static enum ps_status open_header(const struct ps_files *files, const char *path
     return PS_OK;
 }
 
+/* A file that was only read has nothing to lose by closing; there is nothing to report. */
 void ps_checkpoint_close(struct ps_checkpoint_reader *reader)
 {
     if (reader == NULL)
@@ -130,6 +135,7 @@ static enum ps_status read_header(struct ps_checkpoint_reader *reader, struct ps
     PS_TRY(reader->files->size(reader->files->self, reader->file, &file_bytes, error));
     PS_TRY(reader->files->read(reader->files->self, reader->file, 0, first, sizeof first, &got,
                                error));
+    /* `got` may be less than 8 for a file of a few bytes, which ps_header_length then refuses. */
     PS_TRY(ps_header_length((struct ps_bytes){first, got}, file_bytes, &length, error));
     return read_head(reader, PS_HEADER_LENGTH_BYTES + length, file_bytes, error);
 }
@@ -165,6 +171,8 @@ static enum ps_status read_sessions(struct ps_checkpoint_reader *reader, struct 
                        size);
     struct ps_checkpoint_piece piece = {reader->sessions, size};
     PS_TRY(read_piece(reader, header->sessions_offset, piece, &crc32c, error));
+    /* Sessions in which one bit is wrong could let a gradient be applied twice, so they are all or
+     * nothing. */
     if (crc32c != header->sessions_crc32c)
         return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "sessions");
     header->facts.sessions = (struct ps_bytes){reader->sessions, size};
@@ -184,6 +192,8 @@ static enum ps_status read_exactly(const struct ps_checkpoint_reader *reader, ui
     return PS_OK;
 }
 
+/* The facts, names and configurations point into the header's own memory and live as long as the
+ * reader. */
 const struct ps_checkpoint_facts *
 ps_checkpoint_reader_facts(const struct ps_checkpoint_reader *reader)
 {
@@ -205,6 +215,8 @@ ps_checkpoint_parameter(const struct ps_checkpoint_reader *reader, size_t i)
     return &reader->header.parameters[i].about;
 }
 
+/* A whole array into any pieces, such as the blocks of a parameter; verified before PS_OK is
+ * returned. */
 enum ps_status ps_checkpoint_read_array(struct ps_checkpoint_reader *reader, size_t i,
                                         int32_t state, const struct ps_checkpoint_piece *pieces,
                                         size_t piece_count, struct ps_error *error)
@@ -220,6 +232,8 @@ enum ps_status ps_checkpoint_read_array(struct ps_checkpoint_reader *reader, siz
     return ps_checkpoint_check_array(reader, i, state, crc32c, error);
 }
 
+/* Several threads read parts of one array at once; each sums its own part, and whoever has all sums
+ * joins them (ps_checksum_crc32c_join) and asks ps_checkpoint_check_array. */
 enum ps_status ps_checkpoint_read_part(struct ps_checkpoint_reader *reader, size_t i, int32_t state,
                                        uint64_t offset, const struct ps_checkpoint_piece *pieces,
                                        size_t piece_count, uint32_t *crc32c, struct ps_error *error)
@@ -287,6 +301,7 @@ static enum ps_status check_array(const struct ps_header_parameter *parameter, i
     return ps_fail(error, PS_ERR_CORRUPT, PS_CHECKPOINT_CORRUPT "state %d of %s", (int)state, name);
 }
 
+/* One buffer of a part for everything, so a file of any size is verified in a megabyte. */
 enum ps_status ps_checkpoint_verify(const struct ps_files *files, const char *path,
                                     const struct ps_allocator *memory, struct ps_error *error)
 {
@@ -316,6 +331,7 @@ static enum ps_status verify_arrays(const struct ps_checkpoint_reader *reader, u
     return PS_OK;
 }
 
+/* In parts, each read into the same buffer; only the sum is kept. */
 static enum ps_status verify_array(const struct ps_checkpoint_reader *reader, size_t i,
                                    int32_t state, uint8_t *part, struct ps_error *error)
 {
@@ -335,6 +351,8 @@ static enum ps_status verify_array(const struct ps_checkpoint_reader *reader, si
 /* Where array `state` (-1: the values) of a parameter begins in the file. */
 static uint64_t array_offset(const struct ps_header_parameter *parameter, int32_t state)
 {
+    /* The states of a parameter follow its values without a gap, all of one size (header_tensors.c
+     * demands it), so no table of offsets is kept. */
     PS_ASSERT(state >= -1);
     PS_ASSERT(state < (int32_t)parameter->about.state_count);
     return parameter->offset + (uint64_t)(state + 1) * parameter->array_bytes;

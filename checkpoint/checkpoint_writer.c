@@ -92,6 +92,7 @@ enum ps_status ps_checkpoint_write(const struct ps_files *files, const char *fol
                                        memory, place, error);
 }
 
+/* All memory is taken before the file is made, and given back at one place, whatever has failed. */
 enum ps_status ps_checkpoint_write_watched(
     const struct ps_files *files, const char *folder, const struct ps_checkpoint_facts *facts,
     const struct ps_checkpoint_parameter *parameters, size_t parameter_count,
@@ -209,6 +210,7 @@ static enum ps_status make_head(struct job *job, struct ps_error *error)
     return ps_header_write(job->facts, job->slots, job->slot_count, job->memory, &job->head, error);
 }
 
+/* For qsort, which is not stable; equal slots do not occur (see below). */
 static int compare_slots(const void *a, const void *b)
 {
     const struct ps_checkpoint_parameter *first = ((const struct ps_header_slot *)a)->parameter;
@@ -313,6 +315,7 @@ static enum ps_status write_head(struct job *job, const struct output *output,
     return job->files->write_over(job->files->self, output->file, 0, head, error);
 }
 
+/* Array 0 are the values, the states follow, without anything in between. */
 static enum ps_status write_slot(const struct job *job, struct output *output,
                                  struct ps_header_slot *slot, struct ps_error *error)
 {
@@ -368,6 +371,7 @@ static enum ps_status write_from_source(const struct job *job, struct output *ou
     return PS_OK;
 }
 
+/* In steps that fit the processor's cache, so that copying and both sums read memory once. */
 static enum ps_status output_bytes(struct output *output, struct ps_bytes bytes, uint32_t *crc32c,
                                    struct ps_error *error)
 {

@@ -54,6 +54,7 @@ uint32_t ps_checksum_crc32_join(uint32_t first, uint32_t second, uint64_t second
  * crc32_combine). */
 static uint32_t join(uint32_t first, uint32_t second, uint64_t second_bytes, uint32_t modulus)
 {
+    /* 0 times anything is 0; also the usual case of an empty beginning. */
     if (first == 0)
         return second;
     uint32_t power = (uint32_t)1 << (31 - 8); /* x^8, a byte; then x^16, x^32, ... */

@@ -48,6 +48,8 @@ static bool metadata_number(const struct ps_json *metadata, const char *key, uin
 static bool checksum_of(const char *text, uint32_t *checksum);
 static char *keep_text(struct ps_header_pass *pass, const char *text, size_t size);
 
+/* The first thing that is read of a file, and the only one that is used without a checksum: it says
+ * how much to read for verifying one. */
 enum ps_status ps_header_length(struct ps_bytes first, uint64_t file_bytes, size_t *length,
                                 struct ps_error *error)
 {
@@ -79,6 +81,8 @@ enum ps_status ps_header_init(struct ps_header *header, struct ps_bytes head, ui
                                   .offset = head.size,
                                   .file_bytes = file_bytes,
                                   .error = error};
+    /* Taken before parsing, as one block that never grows: texts that were handed out stay where
+     * they are. */
     header->texts = ps_plain(memory, head.size);
     if (header->texts == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "checkpoint: no memory for a header");
@@ -90,6 +94,7 @@ enum ps_status ps_header_init(struct ps_header *header, struct ps_bytes head, ui
         status = ps_header_corrupt(error, "the header is not JSON");
     if (status == PS_OK)
         status = read_document(&pass, document);
+    /* Nothing of the document is kept: every text was copied, every number read. */
     ps_json_destroy(document);
     if (status != PS_OK)
         ps_header_fini(header);
@@ -110,6 +115,7 @@ void ps_header_fini(struct ps_header *header)
 static enum ps_status check_checksum(struct ps_bytes head, struct ps_error *error)
 {
     size_t after = PS_HEADER_CHECKSUM_AT + PS_HEADER_CHECKSUM_DIGITS;
+    /* Any other safetensors file is turned away here, by its first bytes. */
     if (head.size < after || memcmp(head.data + PS_HEADER_LENGTH_BYTES, PS_HEADER_START,
                                     sizeof PS_HEADER_START - 1) != 0)
         return ps_header_corrupt(error, "the header does not begin like one of this system");
@@ -118,6 +124,7 @@ static enum ps_status check_checksum(struct ps_bytes head, struct ps_error *erro
     uint32_t stated = 0;
     if (!checksum_of(digits, &stated) || stated != ps_header_checksum(head))
         return ps_header_corrupt(error, "the header's checksum differs");
+    /* The writer pads; an unpadded header would leave every array misaligned. */
     if (head.size % PS_HEADER_ALIGNMENT != 0)
         return ps_header_corrupt(error, "the header is not padded");
     return PS_OK;
@@ -155,6 +162,8 @@ static enum ps_status read_facts(struct ps_header_pass *pass, const struct ps_js
         return ps_fail(pass->error, PS_ERR_CORRUPT,
                        PS_CHECKPOINT_CORRUPT "format %.20s is unknown to this version", format);
 
+    /* The uuid becomes a part of file names again (recovery names what it found), so its form is
+     * checked. */
     const char *uuid = metadata_text(metadata, "ps.uuid");
     if (uuid == NULL || !ps_checkpoint_uuid_valid(uuid))
         return ps_header_corrupt(pass->error, "ps.uuid is missing or malformed");
@@ -204,6 +213,8 @@ static enum ps_status read_list(struct ps_header_pass *pass, const struct ps_jso
     struct ps_header *header = pass->header;
     if (!ps_json_is_array(list))
         return ps_header_corrupt(pass->error, "ps.parameters is not an array");
+    /* The count decides about an allocation, so it is compared with the size of the texts that it
+     * was counted in: each entry takes a hundred bytes at least. */
     size_t count = ps_json_count(list);
     if (count > (pass->texts_size + text_size) / PARAMETER_BYTES_MIN)
         return ps_header_corrupt(pass->error, "ps.parameters has more entries than can be whole");
@@ -211,6 +222,7 @@ static enum ps_status read_list(struct ps_header_pass *pass, const struct ps_jso
     if (header->parameters == NULL)
         return ps_fail(pass->error, PS_ERR_NO_MEMORY, "checkpoint: no memory for %zu parameters",
                        count);
+    /* Walked along and not indexed: each look-up by index would walk from the first. */
     const struct ps_json *entry = ps_json_first(list);
     for (; entry != NULL; entry = ps_json_next(entry)) {
         /* ps_json_count counted the same list. */
@@ -233,6 +245,7 @@ static enum ps_status read_parameter(struct ps_header_pass *pass, const struct p
     PS_TRY(read_name(pass, entry, about));
     PS_TRY(read_config(pass, entry, about));
     PS_TRY(read_checksums(pass, entry, parameter));
+    /* The writer has them as texts; ps_json_uint_of would take bare numbers as well. */
     if (!ps_json_uint_of(ps_json_member(entry, "id"), &about->id) ||
         !ps_json_uint_of(ps_json_member(entry, "version"), &about->version) ||
         !ps_json_uint_of(ps_json_member(entry, "step"), &about->step))
@@ -250,6 +263,7 @@ static enum ps_status read_name(struct ps_header_pass *pass, const struct ps_jso
     if (size == 0 || size > PS_NAME_BYTES_MAX || ps_header_name_reserved(ps_bytes_of_text(name)) ||
         !ps_utf8_valid(ps_bytes_of_text(name)))
         return ps_header_corrupt(pass->error, "a parameter's name is missing or malformed");
+    /* The size excludes the NUL, which stands behind the name all the same. */
     about->name = (struct ps_bytes){(const uint8_t *)keep_text(pass, name, size), size};
     return PS_OK;
 }
@@ -269,10 +283,12 @@ static enum ps_status read_config(struct ps_header_pass *pass, const struct ps_j
         return ps_header_corrupt(pass->error,
                                  "a parameter's configuration is missing or malformed");
     pass->texts_used += size;
+    /* Opaque here; the optimizer judges it when the parameter is made. */
     about->config = (struct ps_bytes){config, size};
     return PS_OK;
 }
 
+/* Sums of the values and of each state, in the order of the arrays. */
 static enum ps_status read_checksums(struct ps_header_pass *pass, const struct ps_json *entry,
                                      struct ps_header_parameter *parameter)
 {
@@ -282,6 +298,7 @@ static enum ps_status read_checksums(struct ps_header_pass *pass, const struct p
     if (!ps_json_is_array(list) || count < 1 || count > 1 + PS_STATES_MAX)
         return ps_header_corrupt(pass->error, "a parameter's checksums are missing or too many");
     const struct ps_json *sum = ps_json_first(list);
+    /* A sum that is null or a number fails checksum_of by its NULL text. */
     for (size_t array = 0; array < count; array++, sum = ps_json_next(sum)) {
         if (!checksum_of(ps_json_string(sum), &parameter->crc32c[array]))
             return ps_header_corrupt(pass->error, "a parameter's checksum is malformed");
@@ -317,6 +334,7 @@ static enum ps_status check_order(const struct ps_header *header, struct ps_erro
         if (ps_header_order(before->dtype, before->name, about->dtype, about->name) >= 0)
             return ps_header_corrupt(error, "parameters are out of order");
     }
+    /* Both runs are sorted by name, so one walk along both finds a name that is in either. */
     size_t narrow = wide;
     for (size_t i = 0; i < wide && narrow < header->count;) {
         int order = ps_bytes_compare(header->parameters[i].about.name,

@@ -33,7 +33,9 @@ enum ps_status ps_header_read_sessions(struct ps_header_pass *pass)
     const char *label = ps_json_string(ps_json_member(tensor, "dtype"));
     if (label == NULL || strcmp(label, PS_HEADER_SESSIONS_LABEL) != 0)
         return ps_header_corrupt(pass->error, "the sessions have another element type");
+    /* Behind everything that the parameters have taken. */
     header->sessions_offset = pass->offset;
+    /* One byte an element. */
     PS_TRY(read_count(pass, tensor, 1, &header->sessions_bytes));
     PS_TRY(read_offsets(pass, tensor, header->sessions_bytes));
     pass->tensor = ps_json_next(tensor);
@@ -43,6 +45,7 @@ enum ps_status ps_header_read_sessions(struct ps_header_pass *pass)
 enum ps_status ps_header_read_tensors(struct ps_header_pass *pass,
                                       struct ps_header_parameter *parameter)
 {
+    /* Where the values begin; the states' places follow from it. */
     parameter->offset = pass->offset;
     for (int32_t state = -1; state < (int32_t)parameter->about.state_count; state++)
         PS_TRY(read_tensor(pass, parameter, state));
@@ -65,6 +68,7 @@ static enum ps_status read_tensor(struct ps_header_pass *pass,
     enum ps_dtype dtype = PS_F32;
     uint64_t count = 0;
     PS_TRY(read_shape(pass, tensor, &dtype, &count));
+    /* The order of the loop makes the values come first, so the type to compare with is known. */
     if (state >= 0 && (dtype != about->dtype || count != about->count))
         return ps_header_corrupt(pass->error,
                                  "optimizer state has another shape than its parameter");
@@ -76,6 +80,8 @@ static enum ps_status read_tensor(struct ps_header_pass *pass,
     return PS_OK;
 }
 
+/* A type that this version does not know cannot be skipped: the file would have a parameter
+ * less. */
 static enum ps_status read_shape(struct ps_header_pass *pass, const struct ps_json *tensor,
                                  enum ps_dtype *dtype, uint64_t *count)
 {
@@ -91,6 +97,7 @@ static enum ps_status read_count(struct ps_header_pass *pass, const struct ps_js
                                  size_t width, uint64_t *count)
 {
     const struct ps_json *shape = ps_json_member(tensor, "shape");
+    /* Shapes of several dimensions are other programs' files. */
     if (!ps_json_is_array(shape) || ps_json_count(shape) != 1 ||
         !ps_json_uint_of(ps_json_first(shape), count))
         return ps_header_corrupt(pass->error, "a tensor's shape is not one length");

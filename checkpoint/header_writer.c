@@ -87,6 +87,8 @@ enum ps_status ps_header_parameter_bytes(const struct ps_checkpoint_parameter *p
                                          struct ps_error *error)
 {
     struct ps_checkpoint_parameter widest = *parameter;
+    /* These numbers grow while the service runs, and with them the header; names and configurations
+     * stay. */
     widest.version = widest.step = widest.id = UINT64_MAX;
     const struct ps_header_slot slot = {.parameter = &widest};
     struct ps_buffer parameters, head;
@@ -125,12 +127,15 @@ static void write_json(const struct ps_checkpoint_facts *facts, const struct ps_
     ps_json_writer_init(&json, head);
     ps_json_begin_object(&json, NULL);
     ps_json_begin_object(&json, "__metadata__");
+    /* Zeros for now: eight digits that finish_head writes over. */
     write_checksum(&json, "ps.header_crc32c", 0);
     write_facts(&json, facts);
     struct ps_bytes text = {(const uint8_t *)parameters->text, parameters->size};
     ps_json_text(&json, "ps.parameters", text);
     ps_json_end_object(&json);
 
+    /* Offsets count from the end of the header and run on through all arrays: what one ends at, the
+     * next begins at. */
     uint64_t offset = 0;
     for (size_t i = 0; i < slot_count; i++) {
         const struct ps_checkpoint_parameter *parameter = slots[i].parameter;
@@ -186,6 +191,8 @@ static void write_parameter(struct ps_json_writer *json, const struct ps_header_
                             struct ps_buffer *config)
 {
     const struct ps_checkpoint_parameter *parameter = slot->parameter;
+    /* A configuration that could not be encoded fails the whole list at its end; nothing more needs
+     * to be written. */
     if (config->failed)
         return;
     ps_buffer_clear(config);
@@ -197,7 +204,10 @@ static void write_parameter(struct ps_json_writer *json, const struct ps_header_
     write_number(json, "id", parameter->id);
     write_number(json, "version", parameter->version);
     write_number(json, "step", parameter->step);
+    /* The bytes as the client sent them, in base64: JSON holds no bytes, and only the optimizer
+     * reads them. */
     ps_json_text(json, "config", config_text);
+    /* Values first, then the states in their order, as the arrays stand in the file. */
     ps_json_begin_array(json, "crc32c");
     for (uint32_t array = 0; array <= parameter->state_count; array++)
         write_checksum(json, NULL, slot->crc32c[array]);
@@ -205,6 +215,8 @@ static void write_parameter(struct ps_json_writer *json, const struct ps_header_
     ps_json_end_object(json);
 }
 
+/* -1 is the values' own tensor, under the parameter's name: that is the array other programs look
+ * for. */
 static void write_tensor(struct ps_json_writer *json, const struct ps_checkpoint_parameter *about,
                          int32_t state, uint64_t *offset)
 {
@@ -240,6 +252,7 @@ static void write_number(struct ps_json_writer *json, const char *key, uint64_t 
     ps_json_text(json, key, ps_bytes_of_text(text));
 }
 
+/* Always eight digits: the header must not change its length when the sums become known. */
 static void write_checksum(struct ps_json_writer *json, const char *key, uint32_t checksum)
 {
     char text[PS_HEADER_CHECKSUM_DIGITS + 1];
@@ -254,6 +267,7 @@ static void finish_head(struct ps_buffer *head)
     PS_ASSERT(head->size % PS_HEADER_ALIGNMENT == 0);
     PS_ASSERT(memcmp(head->text + PS_HEADER_LENGTH_BYTES, PS_HEADER_START,
                      sizeof PS_HEADER_START - 1) == 0);
+    /* Little-endian, as the safetensors format begins. */
     uint64_t length = head->size - PS_HEADER_LENGTH_BYTES;
     for (size_t i = 0; i < PS_HEADER_LENGTH_BYTES; i++)
         head->text[i] = (char)(uint8_t)(length >> (8 * i));
@@ -275,6 +289,7 @@ int ps_header_order(enum ps_dtype a_dtype, struct ps_bytes a_name, enum ps_dtype
     return ps_bytes_compare(a_name, b_name);
 }
 
+/* Names under which a parameter would be taken for something of the format's or ours. */
 bool ps_header_name_reserved(struct ps_bytes name)
 {
     static const char prefix[] = PS_HEADER_STATE_PREFIX;
@@ -283,6 +298,8 @@ bool ps_header_name_reserved(struct ps_bytes name)
            (name.size >= sizeof prefix - 1 && memcmp(name.data, prefix, sizeof prefix - 1) == 0);
 }
 
+/* "NAME" for values, "ps.state/N/NAME" for the N-th state. The prefix is reserved, so a parameter
+ * cannot have the name of another one's state. */
 struct ps_bytes ps_header_tensor_name(struct ps_bytes parameter_name, int32_t state,
                                       char name[PS_HEADER_TENSOR_NAME_BYTES])
 {
@@ -300,6 +317,8 @@ struct ps_bytes ps_header_tensor_name(struct ps_bytes parameter_name, int32_t st
 /* Over the whole head, with the digit 0 in the place of each digit of the checksum itself. */
 uint32_t ps_header_checksum(struct ps_bytes head)
 {
+    /* As the head was when it was summed first; neither side has to copy the head to blank the
+     * digits. */
     static const uint8_t zeros[PS_HEADER_CHECKSUM_DIGITS] = {'0', '0', '0', '0',
                                                              '0', '0', '0', '0'};
     size_t after = PS_HEADER_CHECKSUM_AT + PS_HEADER_CHECKSUM_DIGITS;

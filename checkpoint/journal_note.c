@@ -131,6 +131,8 @@ enum ps_status ps_journal_note_put(const struct ps_files *files, const char *fol
                                    const struct ps_journal_note *note, struct ps_error *error)
 {
     PS_ASSERT(files != NULL && folder != NULL && before != NULL && note != NULL);
+    /* Both paths are made before anything is done: a folder whose name is too long changes
+     * nothing. */
     char from[PATH_BYTES];
     char to[PATH_BYTES];
     PS_TRY(
@@ -191,6 +193,7 @@ static void choose_swept(void *context, const char *name)
     struct sweeping *sweeping = context;
     uint64_t first = 0;
     uint64_t second = 0;
+    /* Decisions of any epoch, notes of former ones. */
     bool goes =
         read_name(name, PS_JOURNAL_GIVEN_UP_SUFFIX, &first, &second) ||
         (read_name(name, PS_JOURNAL_NOTE_SUFFIX, &first, &second) && first < sweeping->epoch);

@@ -57,6 +57,7 @@ enum ps_status ps_journal_reader_open(const struct ps_files *files, const char *
     return PS_OK;
 }
 
+/* Parts that were never made are zero and may be ended like the others. */
 void ps_journal_reader_close(struct ps_journal_reader *reader)
 {
     if (reader == NULL)
@@ -106,6 +107,7 @@ static enum ps_status open_at(struct ps_journal_reader *reader, const struct ps_
     PS_TRY(ps_journal_notes_read(files, folder, epoch_max, &reader->notes, error));
     PS_TRY(ps_journal_segments_init(&reader->segments, files, folder, epoch_max, reader->memory,
                                     error));
+    /* Void epochs go before anything is chosen: their begins would end epochs that count. */
     PS_TRY(ps_journal_chain_keep(&reader->segments, files, folder, reader->wanted, error));
     reader->folder = ps_copy_text(reader->memory, folder, strlen(folder));
     reader->begins =
@@ -196,6 +198,7 @@ static enum ps_status see_end(struct ps_journal_reader *reader, struct ps_error 
                    reader->offset, end.position + missing, missing);
 }
 
+/* The highest counts: an epoch that repeats records begins again with a lower claim. */
 void ps_journal_reader_note_durable(struct ps_journal_reader *reader,
                                     const struct ps_journal_head *head)
 {
@@ -224,6 +227,7 @@ static enum ps_status read_record(struct ps_journal_reader *reader, struct ps_jo
     if (head.record_bytes > left)
         return ps_journal_reader_settle_bad(reader, reader->window.file_bytes,
                                             "the segment ends within it", error);
+    /* Below it the record was whole when a checkpoint was made behind it. */
     if (reader->expected >= reader->wanted) {
         PS_TRY(read_row(reader, &head, row, &bad, error));
         if (bad != NULL)
@@ -248,6 +252,7 @@ const char *ps_journal_reader_head(struct ps_journal_reader *reader, struct ps_b
     *verdict = ps_journal_head_read(bytes, head);
     if (*verdict == PS_JOURNAL_BAD)
         return "its head is damaged";
+    /* No reason is given: the caller stops with "unsupported", which is not damage. */
     if (*verdict == PS_JOURNAL_UNKNOWN)
         return NULL;
     const struct ps_record *record = &head->record;
@@ -266,6 +271,7 @@ static enum ps_status read_row(struct ps_journal_reader *reader, const struct ps
     const struct ps_record *record = &head->record;
     size_t content_bytes = (size_t)head->content_bytes;
     size_t id_bytes = record->client_id.size;
+    /* Sizes of a verified head that fits the file, so their sum is bounded by the file's size. */
     uint8_t *block = ps_plain(reader->memory, content_bytes + id_bytes + record->name.size);
     if (block == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "journal: no memory for a record of %zu bytes",
@@ -298,7 +304,10 @@ enum ps_status ps_journal_reader_settle_bad(struct ps_journal_reader *reader, ui
     PS_TRY(ps_journal_reader_is_torn(reader, heads_from, &torn, error));
     if (!torn)
         return ps_journal_reader_damaged(reader, reason, error);
+    /* A torn end is an end: later calls say so again, and a writer goes on behind it in a new
+     * epoch. */
     reader->ended = true;
+    /* How much a crash has torn off, for a log line; nothing in it was acknowledged. */
     reader->cut = reader->window.file_bytes - reader->offset;
     return PS_OK;
 }
@@ -319,6 +328,7 @@ enum ps_status ps_journal_reader_is_torn(struct ps_journal_reader *reader, uint6
     return ps_journal_scan(&reader->window, &hole, torn, error);
 }
 
+/* The place goes into the reader, from where ps_journal_next hands it out with every later call. */
 enum ps_status ps_journal_reader_damaged(struct ps_journal_reader *reader, const char *reason,
                                          struct ps_error *error)
 {
@@ -333,6 +343,7 @@ enum ps_status ps_journal_reader_damaged(struct ps_journal_reader *reader, const
 enum ps_status ps_journal_reader_unsupported(struct ps_journal_reader *reader,
                                              struct ps_error *error)
 {
+    /* For the place alone. */
     (void)ps_journal_reader_damaged(reader, "", NULL);
     return ps_fail(error, PS_ERR_UNSUPPORTED,
                    "journal: %s, offset %" PRIu64 ", position %" PRIu64

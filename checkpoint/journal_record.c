@@ -56,6 +56,7 @@ size_t ps_journal_head_write(const struct ps_record *record, uint64_t durable,
     /* Fields that this version does not use are zeros, which head_judge demands: a later version
      * can give them a meaning that this one then refuses. */
     memset(to, 0, PS_JOURNAL_HEAD_BYTES);
+    /* Only to find heads quickly in a scan; what makes a head a head is its checksum. */
     put(to + MAGIC_AT, 4, PS_JOURNAL_MAGIC);
     put(to + FORMAT_AT, 1, PS_JOURNAL_FORMAT);
     put(to + TYPE_AT, 1, (uint64_t)record->type);
@@ -144,6 +145,7 @@ static void head_fields(const uint8_t *from, struct ps_journal_head *head)
     head->durable = take(from + DURABLE_AT, 8);
     head->content_crc32c = (uint32_t)take(from + CONTENT_CRC32C_AT, 4);
     head->content_bytes = take(from + CONTENT_BYTES_AT, 8);
+    /* The sum wraps for an absurd size, which head_judge refuses before anybody uses the sum. */
     head->record_bytes =
         head->head_bytes + head->content_bytes + ps_journal_padding(head->content_bytes);
 }
@@ -162,6 +164,7 @@ static enum ps_journal_verdict head_judge(const uint8_t *from, const struct ps_j
     if (head->record.type != PS_RECORD_PUSH || head->record.dtype >= PS_DTYPE_COUNT ||
         head->record.encoding >= PS_ENCODING_COUNT || take(from + ZERO_AT, 1) != 0)
         return PS_JOURNAL_UNKNOWN;
+    /* A push without a parameter's name cannot be applied to anything. */
     return head->record.name.size > 0 ? PS_JOURNAL_GOOD : PS_JOURNAL_BAD;
 }
 
@@ -172,6 +175,7 @@ size_t ps_journal_padding(uint64_t size)
     return (size_t)(-size % PS_JOURNAL_ALIGNMENT);
 }
 
+/* The content of a segment's first record: four numbers, which the record's own checksums guard. */
 void ps_journal_segment_write(const struct ps_journal_facts *facts,
                               uint8_t to[PS_JOURNAL_SEGMENT_CONTENT_BYTES])
 {
@@ -190,6 +194,7 @@ void ps_journal_segment_read(const uint8_t from[PS_JOURNAL_SEGMENT_CONTENT_BYTES
     facts->previous_epoch = take(from + 16, 8);
 }
 
+/* Zeroed afterwards, so that a second release does nothing. */
 void ps_journal_row_release(struct ps_journal_row *row)
 {
     if (row == NULL || row->memory == NULL)
@@ -220,6 +225,7 @@ static void put(uint8_t *to, size_t bytes, uint64_t value)
 static uint64_t take(const uint8_t *from, size_t bytes)
 {
     uint64_t little = 0;
+    /* The bytes may lie anywhere: a copy has no alignment. */
     memcpy(&little, from, bytes);
     return le64toh(little);
 }

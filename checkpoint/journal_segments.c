@@ -31,12 +31,14 @@ static bool read_name(const char *name, const char *suffix, struct ps_journal_se
 static bool make_room(struct gathering *gathering);
 static int compare_age(const void *a, const void *b);
 
+/* Two lists of one folder differ by suffix alone: segments that count, and what was being made. */
 enum ps_status ps_journal_segments_init(struct ps_journal_segments *segments,
                                         const struct ps_files *files, const char *folder,
                                         uint64_t epoch_max, const struct ps_allocator *memory,
                                         struct ps_error *error)
 {
     PS_ASSERT(segments != NULL && files != NULL && folder != NULL && memory != NULL);
+    /* An empty list is a valid one: fini accepts it from here on. */
     *segments = (struct ps_journal_segments){.memory = memory};
     struct gathering gathering = {segments, PS_JOURNAL_SUFFIX, epoch_max, 0, false};
     return gather(&gathering, files, folder, error);
@@ -72,10 +74,12 @@ static enum ps_status gather(struct gathering *gathering, const struct ps_files 
         return status;
     }
     if (segments->count > 0)
+        /* readdir gives names in no order. */
         qsort(segments->entries, segments->count, sizeof *segments->entries, compare_age);
     return PS_OK;
 }
 
+/* The allocator stays, so that the list may be filled again. */
 void ps_journal_segments_fini(struct ps_journal_segments *segments)
 {
     if (segments == NULL || segments->memory == NULL)
@@ -89,6 +93,7 @@ static void gather_one(void *context, const char *name)
 {
     struct gathering *gathering = context;
     struct ps_journal_segment segment = {0};
+    /* Temporary names have the suffix of a segment and more behind it, so they never match it. */
     if (!read_name(name, gathering->suffix, &segment) || segment.epoch > gathering->epoch_max)
         return;
     if (!make_room(gathering))
@@ -104,6 +109,7 @@ static bool make_room(struct gathering *gathering)
         return false;
     if (segments->count < gathering->capacity)
         return true;
+    /* Doubling keeps the copying in proportion to the number of files. */
     size_t capacity = gathering->capacity == 0 ? FIRST_CAPACITY : gathering->capacity * 2;
     struct ps_journal_segment *entries =
         ps_zeroed_array(segments->memory, capacity, sizeof *entries);
@@ -125,6 +131,7 @@ static int compare_age(const void *a, const void *b)
     const struct ps_journal_segment *second = b;
     if (first->epoch != second->epoch)
         return first->epoch < second->epoch ? -1 : 1;
+    /* By comparison, since a difference of 64-bit numbers does not fit in an int. */
     return (first->first > second->first) - (first->first < second->first);
 }
 
@@ -135,12 +142,14 @@ bool ps_journal_segments_first(const struct ps_journal_segments *segments, size_
     return i == 0 || segments->entries[i - 1].epoch != segments->entries[i].epoch;
 }
 
+/* The last segment of an epoch is the only one that may end anywhere. */
 bool ps_journal_segments_last(const struct ps_journal_segments *segments, size_t i)
 {
     PS_ASSERT(i < segments->count);
     return i + 1 == segments->count || segments->entries[i + 1].epoch != segments->entries[i].epoch;
 }
 
+/* Sixteen digits each, so that `ls` shows segments in the order of reading. */
 void ps_journal_name_write(struct ps_journal_segment segment, char name[PS_JOURNAL_NAME_BYTES])
 {
     int length = snprintf(name, PS_JOURNAL_NAME_BYTES, "%016" PRIx64 "-%016" PRIx64 "%s",
@@ -148,6 +157,7 @@ void ps_journal_name_write(struct ps_journal_segment segment, char name[PS_JOURN
     PS_ASSERT(length > 0 && length < PS_JOURNAL_NAME_BYTES);
 }
 
+/* For tools, which show what lies in a folder. */
 bool ps_journal_name_read(const char *name, struct ps_journal_segment *segment)
 {
     PS_ASSERT(name != NULL && segment != NULL);
@@ -162,6 +172,7 @@ static bool read_name(const char *name, const char *suffix, struct ps_journal_se
     size_t digits = PS_CHECKPOINT_NUMBER_DIGITS;
     if (strlen(name) != digits + 1 + digits + strlen(suffix))
         return false;
+    /* The caller's struct is written only when all of it is right. */
     if (!ps_checkpoint_number_read(name, &read.epoch) || name[digits] != '-' ||
         !ps_checkpoint_number_read(name + digits + 1, &read.first) ||
         strcmp(name + digits + 1 + digits, suffix) != 0)

@@ -38,6 +38,7 @@ enum ps_status ps_journal_window_init(struct ps_journal_window *window,
     return PS_OK;
 }
 
+/* A window whose init failed has an allocator and no buffer; both may be given back. */
 void ps_journal_window_fini(struct ps_journal_window *window)
 {
     if (window->is_open)
@@ -73,6 +74,7 @@ enum ps_status ps_journal_window_peek(struct ps_journal_window *window, uint64_t
     PS_ASSERT(offset <= window->file_bytes);
     uint64_t left = window->file_bytes - offset;
     size_t size = left < size_max ? (size_t)left : size_max;
+    /* A head that is cut by the buffer's end is read anew from its beginning. */
     if (held(window, offset).size < size)
         PS_TRY(fill(window, offset, error));
     *bytes = (struct ps_bytes){held(window, offset).data, size};
@@ -109,6 +111,7 @@ enum ps_status ps_journal_window_copy(struct ps_journal_window *window, uint64_t
 {
     PS_ASSERT(window->is_open);
     PS_ASSERT(offset <= window->file_bytes && size <= window->file_bytes - offset);
+    /* Decided once for the whole copy, by its size and not by what the buffer happens to hold. */
     bool large = size >= LARGE_BYTES;
     /* What the buffer has is taken first; the rest is read into it (small) or straight to the
      * destination (large), in steps of a window so that the checksum finds the bytes in the

@@ -67,6 +67,8 @@ static enum ps_status flush(struct ps_journal_writer *writer, struct ps_error *e
 static enum ps_status sync(struct ps_journal_writer *writer, struct ps_error *error);
 static void close_segment(struct ps_journal_writer *writer);
 
+/* Everything is allocated here: writing allocates nothing, so a server that runs out of memory can
+ * still make its last pushes durable. */
 enum ps_status ps_journal_writer_open(const struct ps_files *files, const char *folder,
                                       const struct ps_journal_facts *facts, uint64_t segment_bytes,
                                       const struct ps_allocator *memory,
@@ -102,6 +104,7 @@ enum ps_status ps_journal_writer_open(const struct ps_files *files, const char *
     return PS_OK;
 }
 
+/* Without a sync: whatever was acknowledged has been synced, and what was not may be lost. */
 void ps_journal_writer_close(struct ps_journal_writer *writer)
 {
     if (writer == NULL)
@@ -130,6 +133,7 @@ static enum ps_status begin(struct ps_journal_writer *writer, struct ps_error *e
     enum ps_status status = begin_segment(writer, error);
     if (status == PS_OK)
         status = sync(writer, error);
+    /* The segment was made and is not durable: without it the next attempt finds its name free. */
     if (status != PS_OK && writer->is_open)
         remove_segment(writer);
     return status;
@@ -153,6 +157,7 @@ static enum ps_status begin_repeating(struct ps_journal_writer *writer, struct p
     }
     if (status != PS_ERR_NOT_FOUND)
         return status;
+    /* The same way as after a failed write: made aside, synced, renamed. */
     status = replace_segment(writer, error);
     if (status != PS_OK)
         remove_segment(writer);
@@ -169,6 +174,8 @@ static void remove_segment(const struct ps_journal_writer *writer)
         (void)writer->files->remove(writer->files->self, path, NULL);
 }
 
+/* All or nothing for the caller: records of a failed call may or may not be on the disk, and are
+ * written again after a revival, at the same positions. */
 enum ps_status ps_journal_write(struct ps_journal_writer *writer, const struct ps_record *records,
                                 size_t record_count, struct ps_error *error)
 {
@@ -292,6 +299,8 @@ static enum ps_status write_records(struct ps_journal_writer *writer,
                                     const struct ps_record *records, size_t record_count,
                                     struct ps_error *error)
 {
+    /* Full segments are closed lazily, by the first write behind them: an idle journal has no empty
+     * segment. */
     if (writer->size >= writer->segment_bytes) {
         close_segment(writer);
         PS_TRY(begin_segment(writer, error));
@@ -324,6 +333,7 @@ static enum ps_status begin_segment(struct ps_journal_writer *writer, struct ps_
     return files->sync_folder(files->self, writer->folder, error);
 }
 
+/* Flushed at once: the content lies on this function's stack. */
 static enum ps_status begin_first_record(struct ps_journal_writer *writer, struct ps_error *error)
 {
     uint8_t bytes[PS_JOURNAL_SEGMENT_CONTENT_BYTES];
@@ -363,6 +373,7 @@ static enum ps_status put_record(struct ps_journal_writer *writer, const struct 
     return put_piece(writer, padding, error);
 }
 
+/* An empty piece (no padding, no content) would waste a vector of writev. */
 static enum ps_status put_piece(struct ps_journal_writer *writer, struct ps_bytes piece,
                                 struct ps_error *error)
 {
@@ -399,6 +410,7 @@ static enum ps_status sync(struct ps_journal_writer *writer, struct ps_error *er
 #endif
 }
 
+/* Also after a failure, when the file may not be synced again. */
 static void close_segment(struct ps_journal_writer *writer)
 {
     if (writer->is_open)

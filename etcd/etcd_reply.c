@@ -45,6 +45,7 @@ enum ps_status ps_etcd_reply_range(struct ps_bytes reply, const struct ps_alloca
     return PS_OK;
 }
 
+/* No "kvs" means no keys: an empty list is absent, too. */
 static enum ps_status read_entries(const struct ps_json *document,
                                    const struct ps_allocator *memory, struct ps_kv_entries *entries,
                                    struct ps_error *error)
@@ -57,6 +58,8 @@ static enum ps_status read_entries(const struct ps_json *document,
     const struct ps_json *items = ps_json_member(document, "kvs");
     if (items != NULL && !ps_json_is_array(items))
         return malformed("kvs", error);
+    /* Room for all of them at once; the count is of items that are there, not of a number in the
+     * reply. */
     PS_TRY(ps_kv_entries_make(entries, memory, ps_json_count(items), error));
     entries->revision = revision;
     for (const struct ps_json *item = ps_json_first(items); item != NULL; item = ps_json_next(item))
@@ -73,6 +76,7 @@ static enum ps_status read_entry(const struct ps_json *item, struct ps_kv_entrie
     if (!read_int(item, "create_revision", &facts.create_revision) ||
         !read_int(item, "mod_revision", &facts.modify_revision))
         return malformed("a key without revisions", error);
+    /* A key without a lease has no such member. */
     if (ps_json_member(item, "lease") != NULL && !read_int(item, "lease", &facts.lease.id))
         return malformed("lease", error);
 
@@ -85,6 +89,7 @@ static enum ps_status read_entry(const struct ps_json *item, struct ps_kv_entrie
         status = malformed("a key that is empty or holds a zero byte", error);
     if (status == PS_OK)
         status = ps_kv_entries_add(entries, key, value, facts, error);
+    /* ps_kv_entries_add has made copies of its own; these two were base64's. */
     ps_release(entries->memory, (void *)key.data);
     ps_release(entries->memory, (void *)value.data);
     return status;
@@ -113,6 +118,8 @@ static enum ps_status decode(const struct ps_json *object, const char *name,
     return PS_OK;
 }
 
+/* Parsing and reading are apart, so that the document ends at one place whatever is wrong with
+ * it. */
 enum ps_status ps_etcd_reply_transaction(struct ps_bytes reply, bool *done, int64_t *revision,
                                          struct ps_error *error)
 {
@@ -123,6 +130,8 @@ enum ps_status ps_etcd_reply_transaction(struct ps_bytes reply, bool *done, int6
     return status;
 }
 
+/* The responses of the single operations are not read: all changes are ours, and their revision is
+ * the header's. */
 static enum ps_status read_transaction(const struct ps_json *document, bool *done,
                                        int64_t *revision, struct ps_error *error)
 {
@@ -158,6 +167,7 @@ enum ps_status ps_etcd_reply_keep(struct ps_bytes reply, struct ps_error *error)
     return status;
 }
 
+/* `*token` is written at the very end, so a failed call leaves the former token in place. */
 enum ps_status ps_etcd_reply_token(struct ps_bytes reply, const struct ps_allocator *memory,
                                    char **token, struct ps_error *error)
 {
@@ -192,10 +202,14 @@ enum ps_status ps_etcd_reply_watch(struct ps_bytes text, struct ps_etcd_watch_li
     ps_etcd_error_of(document, 200, &line->error);
     if (line->error.meaning == PS_ETCD_FINE && !ps_json_is_object(result))
         status = malformed("a line of a watch", error);
+    /* Absent members leave the zeros of the line. */
     (void)ps_json_bool_of(ps_json_member(result, "created"), &line->created);
     (void)ps_json_bool_of(ps_json_member(result, "canceled"), &line->cancelled);
     (void)read_int(result, "compact_revision", &line->compact_revision);
+    /* A line may announce several changes, and a creation comes with none. */
     line->changed = ps_json_count(ps_json_member(result, "events")) > 0;
+    /* The reason stands in the result and not in an error: etcd ended the watch, the call itself
+     * went well. */
     if (line->cancelled)
         ps_etcd_error_of_text(ps_json_string(ps_json_member(result, "cancel_reason")),
                               &line->error);
@@ -214,11 +228,13 @@ static enum ps_status parse(struct ps_bytes reply, struct ps_json **document,
     return malformed("no object", error);
 }
 
+/* Text or number: ps_json_int_of takes both, as the mapping allows. */
 static bool read_int(const struct ps_json *object, const char *name, int64_t *value)
 {
     return ps_json_int_of(ps_json_member(object, name), value);
 }
 
+/* The one wording for everything that etcd would not say. */
 static enum ps_status malformed(const char *what, struct ps_error *error)
 {
     return ps_fail(error, PS_ERR_BAD_INPUT, "not a reply of etcd: %s", what);

@@ -17,6 +17,8 @@ static void write_range_end(struct ps_json_writer *writer, const char *prefix);
 static void write_compare(struct ps_json_writer *writer, const struct ps_kv_compare *compare);
 static void write_change(struct ps_json_writer *writer, const struct ps_kv_change *change);
 
+/* All reads are linearizable, etcd's default ("serializable" is left out): a claim must not be
+ * judged by what a member that lags behind remembers. */
 void ps_etcd_request_range(struct ps_buffer *body, const char *key, bool prefix)
 {
     struct ps_json_writer writer;
@@ -38,12 +40,15 @@ void ps_etcd_request_heartbeat(struct ps_buffer *body, const char *prefix)
     ps_json_end_object(&writer);
 }
 
+/* Without a "failure" branch: when the compares do not hold nothing happens, and the caller looks
+ * for the reason by a read of its own. */
 void ps_etcd_request_transaction(struct ps_buffer *body,
                                  const struct ps_kv_transaction *transaction)
 {
     struct ps_json_writer writer;
     ps_json_writer_init(&writer, body);
     ps_json_begin_object(&writer, NULL);
+    /* An empty list of compares always holds. */
     ps_json_begin_array(&writer, "compare");
     for (size_t i = 0; i < transaction->compare_count; i++)
         write_compare(&writer, &transaction->compares[i]);
@@ -66,6 +71,7 @@ void ps_etcd_request_grant(struct ps_buffer *body, struct ps_kv_lease lease, uin
     ps_json_end_object(&writer);
 }
 
+/* Keeping and revoking a lease have the same body. */
 void ps_etcd_request_lease(struct ps_buffer *body, struct ps_kv_lease lease)
 {
     struct ps_json_writer writer;
@@ -75,6 +81,7 @@ void ps_etcd_request_lease(struct ps_buffer *body, struct ps_kv_lease lease)
     ps_json_end_object(&writer);
 }
 
+/* The password stands in this buffer until its caller wipes it (etcd_call.c). */
 void ps_etcd_request_authenticate(struct ps_buffer *body, const char *user, const char *password)
 {
     struct ps_json_writer writer;
@@ -90,6 +97,7 @@ void ps_etcd_request_watch(struct ps_buffer *body, const char *prefix, int64_t r
     struct ps_json_writer writer;
     ps_json_writer_init(&writer, body);
     ps_json_begin_object(&writer, NULL);
+    /* A watch is a stream of requests; this is its only one. */
     ps_json_begin_object(&writer, "create_request");
     write_range(&writer, prefix, true);
     /* Without a revision the watch begins with the next change. */
@@ -102,15 +110,20 @@ void ps_etcd_request_watch(struct ps_buffer *body, const char *prefix, int64_t r
 /* An absent key has revision 0 in etcd, so "must not exist" is a compare with 0. */
 static void write_compare(struct ps_json_writer *writer, const struct ps_kv_compare *compare)
 {
+    /* Two kinds are all that is needed: "it is still the key that I made" and "nobody has changed
+     * it since". */
     bool created = compare->kind == PS_KV_CREATED_AT;
     ps_json_begin_object(writer, NULL);
     write_base64(writer, "key", ps_bytes_of_text(compare->key));
     ps_json_text(writer, "target", ps_bytes_of_text(created ? "CREATE" : "MOD"));
+    /* Every compare is an equality: what is demanded is always "as I have seen it". */
     ps_json_text(writer, "result", ps_bytes_of_text("EQUAL"));
     write_number(writer, created ? "create_revision" : "mod_revision", compare->revision);
     ps_json_end_object(writer);
 }
 
+/* A deletion names one key; etcd's range deletions are not used, since nothing of ours goes by
+ * prefix. */
 static void write_change(struct ps_json_writer *writer, const struct ps_kv_change *change)
 {
     bool put = change->kind == PS_KV_PUT;
@@ -126,6 +139,7 @@ static void write_change(struct ps_json_writer *writer, const struct ps_kv_chang
     ps_json_end_object(writer);
 }
 
+/* A range without an end is a single key. */
 static void write_range(struct ps_json_writer *writer, const char *key, bool prefix)
 {
     write_base64(writer, "key", ps_bytes_of_text(key));
@@ -140,10 +154,12 @@ static void write_range_end(struct ps_json_writer *writer, const char *prefix)
 {
     uint8_t end[PS_KV_KEY_BYTES_MAX];
     size_t size = strlen(prefix);
+    /* kv.c has bounded the key to the size of the array. */
     memcpy(end, prefix, size);
     while (size > 0 && end[size - 1] == 0xff)
         size--;
     if (size > 0) {
+        /* The first byte string behind all those that begin with the prefix. */
         end[size - 1]++;
         write_base64(writer, "range_end", (struct ps_bytes){end, size});
         return;
@@ -165,6 +181,7 @@ static void write_base64(struct ps_json_writer *writer, const char *name, struct
     ps_buffer_fini(&text);
 }
 
+/* As text, in which all 64 bits survive any JSON reader on the way. */
 static void write_number(struct ps_json_writer *writer, const char *name, int64_t number)
 {
     char text[24];

@@ -44,6 +44,7 @@ enum ps_status ps_etcd_transport_init(struct ps_etcd_transport *transport, struc
     return PS_OK;
 }
 
+/* A zeroed transport never started curl, and must not end it for other stores. */
 void ps_etcd_transport_fini(struct ps_etcd_transport *transport)
 {
     if (transport->multi == NULL)
@@ -53,6 +54,8 @@ void ps_etcd_transport_fini(struct ps_etcd_transport *transport)
     transport->multi = NULL;
 }
 
+/* The handle and the buffers live as long as the store and are used for every question in turn, so
+ * asking allocates next to nothing. */
 enum ps_status ps_etcd_transfer_init(struct ps_etcd_transfer *transfer,
                                      const struct ps_allocator *memory, struct ps_error *error)
 {
@@ -65,6 +68,7 @@ enum ps_status ps_etcd_transfer_init(struct ps_etcd_transfer *transfer,
     return PS_OK;
 }
 
+/* A transfer that was zeroed and never made has no allocator in its buffers. */
 void ps_etcd_transfer_fini(struct ps_etcd_transfer *transfer)
 {
     PS_ASSERT(transfer->state == PS_ETCD_IDLE);
@@ -111,6 +115,7 @@ static enum ps_status set_headers(struct ps_etcd_transfer *transfer,
     if (added && post->stream)
         added = add_header(transfer, "Grpc-Metadata-hasleader: true");
     if (added && post->token != NULL) {
+        /* Tokens of etcd are short (simple ones) or a signed JSON of some hundred bytes. */
         char line[4096];
         int size = snprintf(line, sizeof line, "Authorization: %s", post->token);
         added = size > 0 && (size_t)size < sizeof line && add_header(transfer, line);
@@ -120,6 +125,7 @@ static enum ps_status set_headers(struct ps_etcd_transfer *transfer,
 
 static bool add_header(struct ps_etcd_transfer *transfer, const char *line)
 {
+    /* On failure the list is unchanged and still ours to free. */
     struct curl_slist *longer = curl_slist_append(transfer->headers, line);
     if (longer == NULL)
         return false;
@@ -138,6 +144,7 @@ static enum ps_status set_options(struct ps_etcd_transfer *transfer,
     int size = snprintf(url, sizeof url, "%s%s", post->endpoint, post->path);
     PS_ASSERT(size > 0 && (size_t)size < sizeof url);
     CURL *easy = transfer->easy;
+    /* Resetting options keeps connections, DNS answers and TLS sessions. */
     curl_easy_reset(easy);
     bool failed = false;
     failed |= curl_easy_setopt(easy, CURLOPT_URL, url) != CURLE_OK;
@@ -203,6 +210,7 @@ void ps_etcd_transport_run(struct ps_etcd_transport *transport, uint64_t wait_ms
 {
     int running = 0;
     CURLMcode code = curl_multi_perform(transport->multi, &running);
+    /* How many more are queued, which curl wants to tell; the loop asks until there is none. */
     int messages = 0;
     CURLMsg *message = curl_multi_info_read(transport->multi, &messages);
     if (message == NULL && code == CURLM_OK && wait_ms > 0) {
@@ -214,6 +222,7 @@ void ps_etcd_transport_run(struct ps_etcd_transport *transport, uint64_t wait_ms
     /* Several transfers may have ended by one wait. */
     while (message != NULL) {
         void *transfer = NULL;
+        /* The only kind of message that curl has so far. */
         if (message->msg == CURLMSG_DONE &&
             curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer) == CURLE_OK)
             finish(transfer, message->data.result);
@@ -221,6 +230,7 @@ void ps_etcd_transport_run(struct ps_etcd_transport *transport, uint64_t wait_ms
     }
 }
 
+/* The HTTP status is kept also with an error: a body that was too long came with one. */
 static void finish(struct ps_etcd_transfer *transfer, CURLcode code)
 {
     PS_ASSERT(transfer->state == PS_ETCD_RUNNING);

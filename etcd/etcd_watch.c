@@ -24,6 +24,7 @@ static void start_heartbeat(struct ps_etcd_store *store);
 static void end_heartbeat(struct ps_etcd_store *store);
 static uint64_t next_check_ms(const struct ps_etcd_store *store);
 
+/* Two transfers of their own, so that a question may be asked while the watch is open. */
 enum ps_status ps_etcd_watch_init(struct ps_etcd_watch *watch, const struct ps_allocator *memory,
                                   struct ps_error *error)
 {
@@ -65,9 +66,11 @@ enum ps_status ps_etcd_watch_open(struct ps_etcd_store *store, const char *prefi
         ps_etcd_watch_close(store);
         if (ps_time_left_ms(store->clock, deadline_ms) == 0)
             return ps_fail(error, PS_ERR_UNAVAILABLE, "no time for a watch on %s", prefix);
+        /* A watch takes the token with its request; it cannot be given another one later. */
         PS_TRY(ps_etcd_settle_token(store, deadline_ms, error));
         PS_TRY(start_stream(store, prefix, revision, error));
         wait_created(store, deadline_ms);
+        /* Both: an endpoint may confirm the watch and end it in the same moment. */
         if (watch->broken == PS_OK && watch->created) {
             watch->open = true;
             return PS_OK;
@@ -88,11 +91,14 @@ enum ps_status ps_etcd_watch_open(struct ps_etcd_store *store, const char *prefi
         store->endpoint = (store->endpoint + 1) % store->endpoint_count;
         failed++;
     }
+    /* Closing resets the reason, so it is read before. */
     enum ps_status status = watch->broken == PS_OK ? PS_ERR_UNAVAILABLE : watch->broken;
     ps_etcd_watch_close(store);
     return status;
 }
 
+/* The endpoint is remembered, since the store may move on to another one for its questions while
+ * the stream stays. */
 static enum ps_status start_stream(struct ps_etcd_store *store, const char *prefix,
                                    int64_t revision, struct ps_error *error)
 {
@@ -144,6 +150,7 @@ void ps_etcd_watch_scan(struct ps_etcd_store *store)
     struct ps_etcd_transfer *stream = &watch->stream;
     if (stream->state == PS_ETCD_IDLE)
         return;
+    /* Anything that comes is a sign of life, also half a line. */
     if (stream->reply.size > 0)
         watch->heard_ms = ps_now_ms(store->clock);
     take_lines(watch);
@@ -154,6 +161,7 @@ void ps_etcd_watch_scan(struct ps_etcd_store *store)
     if (stream->state == PS_ETCD_ENDED && stream->reply.size > 0)
         ps_etcd_reply_error(ps_etcd_reply_of(stream), stream->http_status, &last);
     watch->wants_token = last.meaning == PS_ETCD_AUTHENTICATE;
+    /* Only a definite refusal is passed on as such; everything else is worth another endpoint. */
     bool refused = last.meaning == PS_ETCD_REFUSED || watch->wants_token;
     break_watch(watch, refused ? last.status : PS_ERR_UNAVAILABLE,
                 last.text[0] != '\0' ? last.text : "the stream ended");
@@ -168,6 +176,7 @@ static void take_lines(struct ps_etcd_watch *watch)
     while (watch->broken == PS_OK && taken < reply->size) {
         const char *begin = reply->text + taken;
         const char *end = memchr(begin, '\n', reply->size - taken);
+        /* The rest of the line is still to come. */
         if (end == NULL)
             break;
         size_t size = (size_t)(end - begin);
@@ -175,6 +184,7 @@ static void take_lines(struct ps_etcd_watch *watch)
             take_line(watch, (struct ps_bytes){(const uint8_t *)begin, size});
         taken += size + 1;
     }
+    /* Nothing to move. */
     if (taken == 0)
         return;
     size_t rest = reply->size - taken;
@@ -191,6 +201,8 @@ static void take_line(struct ps_etcd_watch *watch, struct ps_bytes text)
         break_watch(watch, PS_ERR_UNAVAILABLE, error.text);
         return;
     }
+    /* The revision to begin at is forgotten by etcd. Waiting would miss what happened in between,
+     * so the caller has to read everything and begin at a later one. */
     if (line.compact_revision > 0) {
         break_watch(watch, PS_ERR_CONFLICT, "the revision is compacted");
         return;
@@ -203,6 +215,7 @@ static void take_line(struct ps_etcd_watch *watch, struct ps_bytes text)
         break_watch(watch, refused ? line.error.status : PS_ERR_UNAVAILABLE, line.error.text);
         return;
     }
+    /* Both only ever rise here; ps_etcd_watch_wait takes `changed` down when it has reported it. */
     watch->created = watch->created || line.created;
     watch->changed = watch->changed || line.changed;
 }
@@ -216,6 +229,8 @@ static void break_watch(struct ps_etcd_watch *watch, enum ps_status status, cons
                    reason);
 }
 
+/* Returns at the first of: a change, the end of the watch, an interruption, the deadline. The last
+ * two are no failure and leave the watch open. */
 enum ps_status ps_etcd_watch_wait(struct ps_etcd_store *store, uint64_t deadline_ms, bool *changed,
                                   struct ps_error *error)
 {
@@ -233,12 +248,16 @@ enum ps_status ps_etcd_watch_wait(struct ps_etcd_store *store, uint64_t deadline
             return PS_OK;
         }
         if (watch->broken != PS_OK) {
+            /* A broken watch is closed before it is reported, so that the next call of this
+             * function says "no watch is open" instead of waiting on a dead stream. */
             enum ps_status status =
                 ps_fail(error, watch->broken, "watch on %s: %s", watch->prefix, watch->reason);
             ps_etcd_watch_close(store);
             return status;
         }
         uint64_t left = ps_time_left_ms(store->clock, deadline_ms);
+        /* Taken and cleared in one step: an interruption from another thread counts exactly
+         * once. */
         if (atomic_exchange(&store->interrupted, false) || left == 0) {
             *changed = false;
             return PS_OK;
@@ -284,6 +303,7 @@ static void check_heartbeat(struct ps_etcd_store *store)
     }
 }
 
+/* With the token of the store as it is; an answer that refuses it is an answer. */
 static void start_heartbeat(struct ps_etcd_store *store)
 {
     struct ps_etcd_watch *watch = &store->watch;
@@ -312,6 +332,7 @@ static void start_heartbeat(struct ps_etcd_store *store)
 static void end_heartbeat(struct ps_etcd_store *store)
 {
     struct ps_etcd_watch *watch = &store->watch;
+    /* 500 and above: the gateway answers, and etcd behind it does not. */
     bool there = watch->heartbeat.state == PS_ETCD_ENDED && watch->heartbeat.http_status < 500;
     (void)ps_etcd_transfer_stop(&store->transport, &watch->heartbeat);
     if (there)

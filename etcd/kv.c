@@ -13,6 +13,8 @@ static enum ps_status check_change(const struct ps_kv_transaction *transaction, 
 static enum ps_status check_transaction(const struct ps_kv_transaction *transaction,
                                         struct ps_error *error);
 
+/* The functions below are the whole interface: each asserts what a caller of ours must get right,
+ * refuses what comes from outside, and hands over to the store's own method. */
 enum ps_status ps_kv_read(struct ps_kv *kv, const char *key, bool prefix, uint64_t deadline_ms,
                           struct ps_kv_entries *entries, struct ps_error *error)
 {
@@ -31,6 +33,7 @@ enum ps_status ps_kv_commit(struct ps_kv *kv, const struct ps_kv_transaction *tr
     PS_ASSERT(done != NULL);
     PS_ASSERT(revision != NULL);
     PS_TRY(check_transaction(transaction, error));
+    /* A store writes `*done` and `*revision` only with PS_OK. */
     return kv->methods->commit(kv, transaction, deadline_ms, done, revision, error);
 }
 
@@ -39,6 +42,8 @@ enum ps_status ps_kv_lease_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t dea
 {
     PS_ASSERT(kv != NULL);
     PS_ASSERT(lease != NULL);
+    /* A lease of no time would be gone before it is used; one of more than a day keeps the shard of
+     * a dead server from everybody. */
     if (ttl_ms == 0 || ttl_ms > PS_KV_TTL_MS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "a lease of %llu ms", (unsigned long long)ttl_ms);
     return kv->methods->lease_grant(kv, ttl_ms, deadline_ms, lease, error);
@@ -64,6 +69,7 @@ enum ps_status ps_kv_lease_revoke(struct ps_kv *kv, struct ps_kv_lease lease, ui
     return kv->methods->lease_revoke(kv, lease, deadline_ms, error);
 }
 
+/* Revision 0 is "from now on"; etcd's revisions begin at 1. */
 enum ps_status ps_kv_watch_open(struct ps_kv *kv, const char *prefix, int64_t revision,
                                 uint64_t deadline_ms, struct ps_error *error)
 {
@@ -74,6 +80,7 @@ enum ps_status ps_kv_watch_open(struct ps_kv *kv, const char *prefix, int64_t re
     return kv->methods->watch_open(kv, prefix, revision, deadline_ms, error);
 }
 
+/* What has changed is not said: the caller reads what it needs, at one revision. */
 enum ps_status ps_kv_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bool *changed,
                                 struct ps_error *error)
 {
@@ -82,12 +89,14 @@ enum ps_status ps_kv_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bool *ch
     return kv->methods->watch_wait(kv, deadline_ms, changed, error);
 }
 
+/* The one call that other threads may make; each store does it without a lock. */
 void ps_kv_interrupt(struct ps_kv *kv)
 {
     PS_ASSERT(kv != NULL);
     kv->methods->interrupt(kv);
 }
 
+/* NULL is allowed, as for everything that ends a life. */
 void ps_kv_destroy(struct ps_kv *kv)
 {
     if (kv != NULL)
@@ -107,6 +116,8 @@ void ps_kv_entries_release(struct ps_kv_entries *entries)
     *entries = (struct ps_kv_entries){0};
 }
 
+/* Keys are made by etcd/registry.c from a job's name and numbers; a key beyond the bound can only
+ * come from a test or a new caller, and is refused before any store sees it. */
 static enum ps_status check_key(const char *key, struct ps_error *error)
 {
     PS_ASSERT(key != NULL);
@@ -126,6 +137,8 @@ static enum ps_status check_transaction(const struct ps_kv_transaction *transact
         return ps_fail(error, PS_ERR_BAD_INPUT, "%zu compares", transaction->compare_count);
     if (transaction->change_count > PS_KV_CHANGES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%zu changes", transaction->change_count);
+    /* Two compares of one key are allowed: its creation and its last change may both be
+     * demanded. */
     for (size_t i = 0; i < transaction->compare_count; i++)
         PS_TRY(check_key(transaction->compares[i].key, error));
     for (size_t i = 0; i < transaction->change_count; i++)
@@ -133,11 +146,14 @@ static enum ps_status check_transaction(const struct ps_kv_transaction *transact
     return PS_OK;
 }
 
+/* Deletions have an empty value and pass. */
 static enum ps_status check_change(const struct ps_kv_transaction *transaction, size_t i,
                                    struct ps_error *error)
 {
     const struct ps_kv_change *change = &transaction->changes[i];
     PS_TRY(check_key(change->key, error));
+    /* A value beyond the bound would make a request that etcd refuses in words of its own, and a
+     * file that every later call reads. */
     if (change->value.size > PS_KV_VALUE_BYTES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%s: a value of %zu bytes", change->key,
                        change->value.size);

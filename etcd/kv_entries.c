@@ -19,6 +19,8 @@ enum ps_status ps_kv_entries_add(struct ps_kv_entries *entries, struct ps_bytes 
                                  struct ps_bytes value, struct ps_kv_entry facts,
                                  struct ps_error *error)
 {
+    /* Both are made before either is looked at, so there is one place to give back what was
+     * made. */
     char *key_copy = ps_copy_text(entries->memory, key.data, key.size);
     char *value_copy = ps_copy_text(entries->memory, value.data, value.size);
     if (key_copy == NULL || value_copy == NULL) {
@@ -29,6 +31,7 @@ enum ps_status ps_kv_entries_add(struct ps_kv_entries *entries, struct ps_bytes 
     /* The caller has made room for as many as it adds. */
     facts.key = key_copy;
     facts.value = (uint8_t *)value_copy;
+    /* The size is the value's own: bytes behind a NUL in it count. */
     facts.value_size = value.size;
     entries->entries[entries->count++] = facts;
     return PS_OK;

@@ -49,6 +49,7 @@ static enum ps_status etcd_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bo
 static void etcd_interrupt(struct ps_kv *kv);
 static void etcd_destroy(struct ps_kv *kv);
 
+/* The table by which kv.c finds these functions; every method of the interface has its row. */
 static const struct ps_kv_methods etcd_methods = {
     .read = etcd_read,
     .commit = etcd_commit,
@@ -71,7 +72,9 @@ enum ps_status ps_kv_etcd_open(const struct ps_kv_etcd_options *options, struct 
     store->base.methods = &etcd_methods;
     store->memory = options->memory;
     store->clock = options->clock;
+    /* Only tests ask for another one. */
     store->request_ms = options->request_ms > 0 ? options->request_ms : REQUEST_MS_DEFAULT;
+    /* The one member that another thread touches. */
     atomic_init(&store->interrupted, false);
     /* etcd_destroy copes with any part that was not made: the struct is zeroed. */
     enum ps_status status = start(store, options, error);
@@ -95,6 +98,7 @@ static enum ps_status start(struct ps_etcd_store *store, const struct ps_kv_etcd
     return ps_etcd_watch_init(&store->watch, store->memory, error);
 }
 
+/* The watch first: its transfers run on the transport that ends last. */
 static void etcd_destroy(struct ps_kv *kv)
 {
     struct ps_etcd_store *store = (struct ps_etcd_store *)kv;
@@ -124,6 +128,7 @@ static enum ps_status parse_endpoints(struct ps_etcd_store *store, const char *e
         if (skipped < size)
             text = (struct ps_bytes){(const uint8_t *)rest + skipped, size - skipped};
         PS_TRY(add_endpoint(store, text, error));
+        /* An entry ends at its comma; the last one ends with the text. */
         rest += size;
         if (*rest == ',')
             rest++;
@@ -140,10 +145,12 @@ static enum ps_status add_endpoint(struct ps_etcd_store *store, struct ps_bytes 
                                    struct ps_error *error)
 {
     const char *begin = (const char *)text.data;
+    /* Only what stands before "://" is a scheme: an IPv6 address has colons, too. */
     const char *mark = memmem(begin, text.size, "://", 3);
     size_t scheme_size = mark == NULL ? 0 : (size_t)(mark - begin) + 3;
     bool known = scheme_size == 0 || (scheme_size == 7 && strncmp(begin, "http://", 7) == 0) ||
                  (scheme_size == 8 && strncmp(begin, "https://", 8) == 0);
+    /* A slash at the end would make "//v3" of every path. */
     while (text.size > scheme_size && strchr("/ ", begin[text.size - 1]) != NULL)
         text.size--;
     if (!known || text.size == scheme_size)
@@ -153,8 +160,10 @@ static enum ps_status add_endpoint(struct ps_etcd_store *store, struct ps_bytes 
         if (!isalnum(text.data[i]) && strchr(".-_:/[]%", begin[i]) == NULL)
             return ps_fail(error, PS_ERR_BAD_INPUT, "\"%.*s\" is not an etcd endpoint",
                            (int)text.size, begin);
+    /* Room for the scheme that is put in front and for the NUL. */
     if (text.size > PS_ETCD_ENDPOINT_BYTES - sizeof "https://")
         return ps_fail(error, PS_ERR_BAD_INPUT, "an etcd endpoint of %zu characters", text.size);
+    /* Clusters of etcd have three or five members. */
     if (store->endpoint_count == PS_ETCD_ENDPOINTS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "more than %d etcd endpoints",
                        PS_ETCD_ENDPOINTS_MAX);
@@ -171,6 +180,7 @@ static enum ps_status copy_credentials(struct ps_etcd_store *store,
 {
     if (options->user == NULL)
         return PS_OK;
+    /* etcd knows users without a password. */
     const char *password = options->password == NULL ? "" : options->password;
     store->user = ps_copy_text(store->memory, options->user, strlen(options->user));
     store->password = ps_copy_text(store->memory, password, strlen(password));
@@ -205,6 +215,8 @@ static enum ps_status nonsense(enum ps_status status, struct ps_error *error)
     return ps_fail(error, status, "an answer that is not etcd's");
 }
 
+/* A read may go to any endpoint and as often as it likes, so a reply that makes no sense is the
+ * same as none. */
 static enum ps_status etcd_read(struct ps_kv *kv, const char *key, bool prefix,
                                 uint64_t deadline_ms, struct ps_kv_entries *entries,
                                 struct ps_error *error)
@@ -212,6 +224,7 @@ static enum ps_status etcd_read(struct ps_kv *kv, const char *key, bool prefix,
     struct ps_etcd_store *store = (struct ps_etcd_store *)kv;
     struct ps_buffer body;
     ps_buffer_init(&body, store->memory, PS_ETCD_REQUEST_BYTES_MAX);
+    /* A body that did not fit is noticed by `ask`, for all of these functions. */
     ps_etcd_request_range(&body, key, prefix);
     PS_TRY(ask(store, "/v3/kv/range", &body, PS_ETCD_READS, deadline_ms, error));
     enum ps_status status =
@@ -219,6 +232,8 @@ static enum ps_status etcd_read(struct ps_kv *kv, const char *key, bool prefix,
     return status == PS_ERR_BAD_INPUT ? nonsense(PS_ERR_UNAVAILABLE, error) : status;
 }
 
+/* Sent once: a transaction that is repeated after a lost answer would see its own first effect and
+ * report that the compares do not hold. */
 static enum ps_status etcd_commit(struct ps_kv *kv, const struct ps_kv_transaction *transaction,
                                   uint64_t deadline_ms, bool *done, int64_t *revision,
                                   struct ps_error *error)
@@ -240,6 +255,7 @@ static enum ps_status etcd_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t dea
                                  struct ps_kv_lease *lease, struct ps_error *error)
 {
     struct ps_etcd_store *store = (struct ps_etcd_store *)kv;
+    /* From the system's source and not from a seed: two servers must never choose the same id. */
     uint64_t number = 0;
     ps_random_system(&number, sizeof number);
     /* Positive, as etcd wants it, and never 0, which means "no lease". */
@@ -255,6 +271,8 @@ static enum ps_status etcd_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t dea
     return PS_OK;
 }
 
+/* A stream in etcd's interface, of which this asks for one round. Repeating it is harmless: a lease
+ * kept twice is kept. */
 static enum ps_status etcd_keep(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
                                 struct ps_error *error)
 {
@@ -263,6 +281,7 @@ static enum ps_status etcd_keep(struct ps_kv *kv, struct ps_kv_lease lease, uint
     ps_buffer_init(&body, store->memory, PS_ETCD_REQUEST_BYTES_MAX);
     ps_etcd_request_lease(&body, lease);
     PS_TRY(ask(store, "/v3/lease/keepalive", &body, PS_ETCD_REPEATABLE, deadline_ms, error));
+    /* LEASE_LOST is one of its answers: etcd has said that the lease is gone. */
     enum ps_status status = ps_etcd_reply_keep(ps_etcd_reply_of(&store->request), error);
     return status == PS_ERR_BAD_INPUT ? nonsense(PS_ERR_TIMEOUT, error) : status;
 }
@@ -280,6 +299,7 @@ static enum ps_status etcd_revoke(struct ps_kv *kv, struct ps_kv_lease lease, ui
     return status == PS_ERR_LEASE_LOST ? PS_OK : status;
 }
 
+/* The watch lives in etcd_watch.c. */
 static enum ps_status etcd_watch_open(struct ps_kv *kv, const char *prefix, int64_t revision,
                                       uint64_t deadline_ms, struct ps_error *error)
 {

@@ -25,6 +25,9 @@
 
 #define PATH_BYTES 1024
 
+/* What belongs to one open store. The table and the lock are in use only between `begin` and `end`;
+ * between two calls nothing of the file is remembered, since another process may have replaced
+ * it. */
 struct file_store {
     struct ps_kv base;                 /* first: struct ps_kv points here */
     const struct ps_allocator *memory; /* borrowed; outlives this */
@@ -72,6 +75,7 @@ static void close_watch(struct file_store *store);
 static void file_interrupt(struct ps_kv *kv);
 static void file_destroy(struct ps_kv *kv);
 
+/* The table by which kv.c finds these functions. */
 static const struct ps_kv_methods file_methods = {
     .read = file_read,
     .commit = file_commit,
@@ -107,6 +111,8 @@ enum ps_status ps_kv_file_open_on(const struct ps_files *files, const char *fold
     store->files = files;
     store->interruptions = -1;
     store->replacements = -1;
+    /* Descriptors that are not open are -1, so that file_destroy can end a store that was begun by
+     * half. */
     store->guard = (struct ps_kv_file_guard){-1, -1};
     enum ps_status status = start(store, folder, error);
     if (status != PS_OK) {
@@ -117,6 +123,8 @@ enum ps_status ps_kv_file_open_on(const struct ps_files *files, const char *fold
     return PS_OK;
 }
 
+/* The folder is made by the real file system even where `files` is a test's: locks and guards lie
+ * in it. */
 static enum ps_status start(struct file_store *store, const char *folder, struct ps_error *error)
 {
     size_t size = strlen(folder);
@@ -126,6 +134,7 @@ static enum ps_status start(struct file_store *store, const char *folder, struct
     memcpy(store->folder, folder, size + 1);
     (void)snprintf(store->content_path, PATH_BYTES, "%.1000s/store", folder);
     (void)snprintf(store->lock_path, PATH_BYTES, "%.1000s/store.lock", folder);
+    /* A counter that poll can wait for beside inotify's descriptor. */
     store->interruptions = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (store->interruptions < 0)
         return ps_fail(error, PS_ERR_IO, "eventfd: %s", strerror(errno));
@@ -152,6 +161,7 @@ static enum ps_status begin(struct file_store *store, uint64_t deadline_ms, stru
 {
     PS_TRY(
         ps_kv_file_lock_acquire(&store->lock, store->lock_path, store->clock, deadline_ms, error));
+    /* Before anything can fail: `end` gives the table back in any case. */
     ps_kv_table_init(&store->table, store->memory);
     enum ps_status status = load(store, error);
     bool changed = false;
@@ -203,6 +213,7 @@ static enum ps_status load(struct file_store *store, struct ps_error *error)
     status = ps_kv_file_read((struct ps_bytes){content, size}, &store->table, &why);
     ps_release(store->memory, content);
     if (status != PS_OK)
+        /* The path in front: an operator has to find the file. */
         return ps_fail(error, status, "%.120s: %.120s", store->content_path, why.text);
     ps_kv_table_check(&store->table);
     return PS_OK;
@@ -224,6 +235,7 @@ static enum ps_status save(struct file_store *store, struct ps_error *error)
     return status;
 }
 
+/* The lock is released last: until then nobody else may read or write the file. */
 static void end(struct file_store *store)
 {
     ps_kv_table_fini(&store->table);
@@ -242,6 +254,8 @@ static enum ps_status file_read(struct ps_kv *kv, const char *key, bool prefix,
     return status;
 }
 
+/* The results are handed out only when the file is durable: a caller that was told of a commit may
+ * rely on it after a crash of the machine. */
 static enum ps_status file_commit(struct ps_kv *kv, const struct ps_kv_transaction *transaction,
                                   uint64_t deadline_ms, bool *done, int64_t *revision,
                                   struct ps_error *error)
@@ -254,6 +268,7 @@ static enum ps_status file_commit(struct ps_kv *kv, const struct ps_kv_transacti
     PS_TRY(begin(store, deadline_ms, error));
     bool held = false;
     int64_t reached = 0;
+    /* To see whether the transaction has changed anything. */
     int64_t before = store->table.revision;
     enum ps_status status = ps_kv_table_commit(&store->table, transaction, &held, &reached, error);
     /* Compares that do not hold, and deletions of what is not there, leave the file alone. */
@@ -278,6 +293,7 @@ static enum ps_status file_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t dea
     enum ps_status status =
         ps_kv_table_grant(&store->table, ttl_ms, ps_now_ms(store->clock), &fresh, error);
     if (status == PS_OK) {
+        /* Just granted, so it is found. */
         struct ps_kv_table_lease *granted = ps_kv_table_find_lease(&store->table, fresh);
         granted->guarded = ps_kv_file_guard_hold(&store->guard, fresh.id);
         status = save(store, error);
@@ -290,6 +306,7 @@ static enum ps_status file_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t dea
     return status;
 }
 
+/* Keeping a lease writes the file: once every few seconds for each server. */
 static enum ps_status file_keep(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
                                 struct ps_error *error)
 {
@@ -302,6 +319,8 @@ static enum ps_status file_keep(struct ps_kv *kv, struct ps_kv_lease lease, uint
     return status;
 }
 
+/* The byte is let go after the file is saved: released first, it would make the lease look like a
+ * dead process's, which comes to the same but would be somebody else's doing. */
 static enum ps_status file_revoke(struct ps_kv *kv, struct ps_kv_lease lease, uint64_t deadline_ms,
                                   struct ps_error *error)
 {
@@ -322,6 +341,7 @@ static enum ps_status file_watch_open(struct ps_kv *kv, const char *prefix, int6
     struct file_store *store = (struct file_store *)kv;
     close_watch(store);
     int64_t from = revision;
+    /* "From now on" is the revision behind the present one, read under the lock. */
     if (from == 0) {
         PS_TRY(begin(store, deadline_ms, error));
         from = store->table.revision + 1;
@@ -340,10 +360,12 @@ static enum ps_status file_watch_open(struct ps_kv *kv, const char *prefix, int6
         return status;
     }
     memcpy(store->watch_prefix, prefix, strlen(prefix) + 1);
+    /* The first revision that was not reported yet. */
     store->watch_revision = from;
     return PS_OK;
 }
 
+/* inotify's descriptor is the whole watch. */
 static void close_watch(struct file_store *store)
 {
     if (store->replacements >= 0)
@@ -376,6 +398,7 @@ static enum ps_status file_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bo
         wait_ms = wait_ms < budget_ms ? wait_ms : budget_ms;
         if (!wait_for_news(store, wait_ms, &interrupted))
             budget_ms -= wait_ms;
+        /* The clock may also have run faster than the wait (a test's, or a machine that slept). */
         uint64_t left_ms = ps_time_left_ms(store->clock, deadline_ms);
         budget_ms = left_ms < budget_ms ? left_ms : budget_ms;
     }
@@ -401,6 +424,7 @@ static enum ps_status look(struct file_store *store, uint64_t deadline_ms, bool 
 static bool wait_for_news(struct file_store *store, uint64_t wait_ms, bool *interrupted)
 {
     struct pollfd either[] = {{store->replacements, POLLIN, 0}, {store->interruptions, POLLIN, 0}};
+    /* A longer wait ends early and is begun again by the caller's loop. */
     int count = poll(either, 2, wait_ms < INT_MAX ? (int)wait_ms : INT_MAX);
     if (count <= 0)
         return count < 0;

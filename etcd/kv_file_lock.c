@@ -28,6 +28,7 @@ enum ps_status ps_kv_file_lock_acquire(struct ps_kv_file_lock *lock, const char 
                                        struct ps_error *error)
 {
     lock->descriptor = -1;
+    /* Opened anew each time: a lock of flock belongs to this opening and ends with it. */
     int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
     if (descriptor < 0)
         return ps_fail(error, PS_ERR_IO, "open %s: %s", path, strerror(errno));
@@ -45,6 +46,7 @@ enum ps_status ps_kv_file_lock_acquire(struct ps_kv_file_lock *lock, const char 
 static enum ps_status wait_contended(int descriptor, const char *path, const struct ps_clock *clock,
                                      uint64_t deadline_ms, struct ps_error *error)
 {
+    /* Non-blocking: reading events must not wait when they are used up. */
     int closings = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (closings < 0)
         return ps_fail(error, PS_ERR_IO, "inotify: %s", strerror(errno));
@@ -67,6 +69,7 @@ static enum ps_status wait_for_turn(int descriptor, int closings, const char *pa
         uint64_t left = ps_time_left_ms(clock, deadline_ms);
         struct pollfd closed = {closings, POLLIN, 0};
         int count = left == 0 ? 0 : poll(&closed, 1, left < INT_MAX ? (int)left : INT_MAX);
+        /* UNAVAILABLE: nothing was read or written. */
         if (count == 0)
             return ps_fail(error, PS_ERR_UNAVAILABLE, "%s is held by another process", path);
         /* The events only mean "try again"; they are taken so that poll does not return at once the
@@ -81,6 +84,7 @@ static enum ps_status wait_for_turn(int descriptor, int closings, const char *pa
 static bool try_lock(int descriptor)
 {
     int failed;
+    /* A signal may interrupt flock even when it does not wait. */
     do
         failed = flock(descriptor, LOCK_EX | LOCK_NB);
     while (failed != 0 && errno == EINTR);
@@ -90,6 +94,7 @@ static bool try_lock(int descriptor)
 void ps_kv_file_lock_release(struct ps_kv_file_lock *lock)
 {
     PS_ASSERT(lock->descriptor >= 0);
+    /* Closing gives the lock up and is the event that others wait for. */
     (void)close(lock->descriptor);
     lock->descriptor = -1;
 }

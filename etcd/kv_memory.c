@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+/* What all connections share. Tests and the simulator run in one thread, so nothing here is
+ * locked. */
 struct ps_kv_hub {
     const struct ps_allocator *memory; /* borrowed; outlives this */
     const struct ps_clock *clock;      /* borrowed; outlives this */
@@ -17,6 +19,7 @@ struct ps_kv_hub {
     size_t connection_count;
 };
 
+/* One connection: what is its own is its watch. */
 struct memory_store {
     struct ps_kv base; /* first: struct ps_kv points here */
     struct ps_kv_hub *hub;
@@ -45,6 +48,7 @@ static enum ps_status memory_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, 
 static void memory_interrupt(struct ps_kv *kv);
 static void memory_destroy(struct ps_kv *kv);
 
+/* Deadlines are accepted and never reached: no method waits. */
 static const struct ps_kv_methods memory_methods = {
     .read = memory_read,
     .commit = memory_commit,
@@ -65,6 +69,7 @@ enum ps_status ps_kv_hub_create(const struct ps_clock *clock, const struct ps_al
     if (fresh == NULL)
         return PS_ERR_NO_MEMORY;
     fresh->memory = memory;
+    /* The simulation's clock, which all connections share. */
     fresh->clock = clock;
     ps_kv_table_init(&fresh->table, memory);
     *hub = fresh;
@@ -73,6 +78,7 @@ enum ps_status ps_kv_hub_create(const struct ps_clock *clock, const struct ps_al
 
 void ps_kv_hub_destroy(struct ps_kv_hub *hub)
 {
+    /* NULL is allowed, as for every destroy. */
     if (hub == NULL)
         return;
     /* A connection that outlives its hub would read freed memory. */
@@ -85,12 +91,15 @@ void ps_kv_hub_destroy(struct ps_kv_hub *hub)
  * shows. */
 void ps_kv_hub_start_at(struct ps_kv_hub *hub, int64_t revision)
 {
+    /* Before anything was written: revisions never go back. */
     PS_ASSERT(hub->connection_count == 0 && hub->table.history_count == 0);
     PS_ASSERT(revision >= 1);
     hub->table.revision = revision;
+    /* Nothing is known of what came before, as of an etcd that was compacted. */
     hub->table.compacted_revision = revision;
 }
 
+/* Any number of connections; each server and client of a simulation has one. */
 enum ps_status ps_kv_memory_open(struct ps_kv_hub *hub, struct ps_kv **kv)
 {
     struct memory_store *store = ps_zeroed(hub->memory, sizeof *store);
@@ -98,6 +107,7 @@ enum ps_status ps_kv_memory_open(struct ps_kv_hub *hub, struct ps_kv **kv)
         return PS_ERR_NO_MEMORY;
     store->base.methods = &memory_methods;
     store->hub = hub;
+    /* Only for the assert of destroy. */
     hub->connection_count++;
     *kv = &store->base;
     return PS_OK;
@@ -119,6 +129,7 @@ static struct ps_kv_table *table_now(struct ps_kv *kv)
     return &hub->table;
 }
 
+/* The result is a copy from the hub's allocator; it may outlive the next change. */
 static enum ps_status memory_read(struct ps_kv *kv, const char *key, bool prefix,
                                   uint64_t deadline_ms, struct ps_kv_entries *entries,
                                   struct ps_error *error)
@@ -136,6 +147,8 @@ static enum ps_status memory_commit(struct ps_kv *kv, const struct ps_kv_transac
     return ps_kv_table_commit(table_now(kv), transaction, done, revision, error);
 }
 
+/* To the millisecond, where etcd rounds up to seconds: a simulation wants leases to end when they
+ * say. */
 static enum ps_status memory_grant(struct ps_kv *kv, uint64_t ttl_ms, uint64_t deadline_ms,
                                    struct ps_kv_lease *lease, struct ps_error *error)
 {
@@ -157,10 +170,12 @@ static enum ps_status memory_revoke(struct ps_kv *kv, struct ps_kv_lease lease,
 {
     (void)deadline_ms;
     (void)error;
+    /* A lease that is gone already is revoked as well as it can be. */
     (void)ps_kv_table_revoke(table_now(kv), lease);
     return PS_OK;
 }
 
+/* A second watch replaces the first, as in the other stores. */
 static enum ps_status memory_watch_open(struct ps_kv *kv, const char *prefix, int64_t revision,
                                         uint64_t deadline_ms, struct ps_error *error)
 {
@@ -176,6 +191,8 @@ static enum ps_status memory_watch_open(struct ps_kv *kv, const char *prefix, in
     return PS_OK;
 }
 
+/* Answers for the moment at which it is called. A simulation that wants to wait moves its clock and
+ * asks again. */
 static enum ps_status memory_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, bool *changed,
                                         struct ps_error *error)
 {
@@ -200,6 +217,7 @@ static enum ps_status memory_watch_wait(struct ps_kv *kv, uint64_t deadline_ms, 
     return status;
 }
 
+/* From the same thread, in a simulation: a plain bool is enough. */
 static void memory_interrupt(struct ps_kv *kv)
 {
     ((struct memory_store *)kv)->interrupted = true;

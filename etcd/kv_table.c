@@ -48,6 +48,7 @@ void ps_kv_table_init(struct ps_kv_table *table, const struct ps_allocator *memo
     table->revision = 1;
 }
 
+/* All of the ring is walked: places without an event hold NULL, which may be released. */
 void ps_kv_table_fini(struct ps_kv_table *table)
 {
     if (table->memory == NULL)
@@ -93,8 +94,10 @@ enum ps_status ps_kv_table_read(const struct ps_kv_table *table, const char *key
                                                : strcmp(table->entries[end].key, key) == 0))
         end++;
 
+    /* A copy of everything: the caller may hold it while the table changes. */
     struct ps_kv_entries result;
     PS_TRY(ps_kv_entries_make(&result, memory, end - first, error));
+    /* All entries of the result are of this moment; a watch goes on from the next revision. */
     result.revision = table->revision;
     for (size_t i = first; i < end; i++) {
         const struct ps_kv_entry *entry = &table->entries[i];
@@ -117,6 +120,7 @@ enum ps_status ps_kv_table_commit(struct ps_kv_table *table,
                                   int64_t *revision, struct ps_error *error)
 {
     bool hold = compares_hold(table, transaction);
+    /* Compares that do not hold are an answer, not an error: PS_OK with *done false. */
     if (hold) {
         struct prepared prepared = {0};
         enum ps_status status = prepare(table, transaction, &prepared, error);
@@ -126,6 +130,7 @@ enum ps_status ps_kv_table_commit(struct ps_kv_table *table,
         }
         apply(table, transaction, &prepared);
     }
+    /* A transaction that did not hold has a revision, too: the one at which it was judged. */
     *done = hold;
     *revision = table->revision;
     return PS_OK;
@@ -134,6 +139,7 @@ enum ps_status ps_kv_table_commit(struct ps_kv_table *table,
 static bool compares_hold(const struct ps_kv_table *table,
                           const struct ps_kv_transaction *transaction)
 {
+    /* All of them must hold; the first that does not ends the search. */
     for (size_t i = 0; i < transaction->compare_count; i++) {
         const struct ps_kv_compare *compare = &transaction->compares[i];
         size_t place = lower_bound(table, compare->key);
@@ -153,14 +159,17 @@ static enum ps_status prepare(struct ps_kv_table *table,
                               const struct ps_kv_transaction *transaction,
                               struct prepared *prepared, struct ps_error *error)
 {
+    /* kv.c has checked it; `prepared` has no more room. */
     PS_ASSERT(transaction->change_count <= PS_KV_CHANGES_MAX);
     for (size_t i = 0; i < transaction->change_count; i++)
         if (transaction->changes[i].kind == PS_KV_PUT)
             PS_TRY(prepare_put(table, &transaction->changes[i], &prepared->fresh[i],
                                &prepared->event_keys[i], error));
+    /* The last thing that may fail. */
     return reserve(table, transaction->change_count, error);
 }
 
+/* Whatever was copied before a failure is found in `fresh` and `event_key` by release_prepared. */
 static enum ps_status prepare_put(struct ps_kv_table *table, const struct ps_kv_change *change,
                                   struct ps_kv_entry *fresh, char **event_key,
                                   struct ps_error *error)
@@ -171,6 +180,7 @@ static enum ps_status prepare_put(struct ps_kv_table *table, const struct ps_kv_
     fresh->key = ps_copy_text(table->memory, change->key, key_size);
     fresh->value = (uint8_t *)ps_copy_text(table->memory, change->value.data, change->value.size);
     fresh->value_size = change->value.size;
+    /* A put without a lease takes the key off the lease that it had, as in etcd. */
     fresh->lease = change->lease;
     *event_key = ps_copy_text(table->memory, change->key, key_size);
     if (fresh->key == NULL || fresh->value == NULL || *event_key == NULL)
@@ -178,6 +188,7 @@ static enum ps_status prepare_put(struct ps_kv_table *table, const struct ps_kv_
     return PS_OK;
 }
 
+/* Only after a failure; what was applied belongs to the table. */
 static void release_prepared(struct ps_kv_table *table, struct prepared *prepared)
 {
     for (size_t i = 0; i < PS_KV_CHANGES_MAX; i++) {
@@ -193,6 +204,8 @@ static enum ps_status reserve(struct ps_kv_table *table, size_t more, struct ps_
     size_t needed = table->entry_count + more;
     if (needed <= table->entry_capacity)
         return PS_OK;
+    /* BUSY and not NO_MEMORY: the store as a whole is full, and waiting for memory would not
+     * help. */
     if (needed > PS_KV_TABLE_KEYS_MAX)
         return ps_fail(error, PS_ERR_BUSY, "the store holds %zu keys, its limit",
                        table->entry_count);
@@ -217,6 +230,8 @@ static void apply(struct ps_kv_table *table, const struct ps_kv_transaction *tra
     bool changed = false;
     for (size_t i = 0; i < transaction->change_count; i++) {
         const struct ps_kv_change *change = &transaction->changes[i];
+        /* Searched again for each change: an earlier one of the same transaction may have moved the
+         * place. */
         size_t place = lower_bound(table, change->key);
         if (change->kind == PS_KV_PUT)
             put(table, prepared->fresh[i], prepared->event_keys[i], revision);
@@ -237,13 +252,17 @@ static void put(struct ps_kv_table *table, struct ps_kv_entry fresh, char *event
 {
     size_t place = lower_bound(table, fresh.key);
     struct ps_kv_entry *entry = &table->entries[place];
+    /* The revision is the transaction's, the same for all its changes. */
     fresh.modify_revision = revision;
     if (found_at(table, place, fresh.key)) {
         fresh.create_revision = entry->create_revision;
+        /* The old key is the same text; the new one is kept since it is the entry's from here
+         * on. */
         ps_release(table->memory, entry->key);
         ps_release(table->memory, entry->value);
     } else {
         fresh.create_revision = revision;
+        /* `reserve` has made room for one more. */
         memmove(entry + 1, entry, (table->entry_count - place) * sizeof *entry);
         table->entry_count++;
         PS_ASSERT(table->entry_count <= table->entry_capacity);
@@ -283,6 +302,8 @@ static void remember(struct ps_kv_table *table, char *key, int64_t revision)
 {
     if (table->history_count == PS_KV_TABLE_HISTORY_MAX) {
         struct ps_kv_table_event *oldest = &table->history[table->history_first];
+        /* Everything up to here may be incomplete now: events of one revision may be split by the
+         * ring's end. */
         table->compacted_revision = oldest->revision;
         ps_release(table->memory, oldest->key);
         *oldest = (struct ps_kv_table_event){0};
@@ -300,10 +321,13 @@ enum ps_status ps_kv_table_changed(const struct ps_kv_table *table, const char *
     /* Something at that revision may have been forgotten; "no change" would be a guess. */
     if (revision <= table->compacted_revision)
         return ps_fail(error, PS_ERR_CONFLICT, "revision %lld is compacted", (long long)revision);
+    /* From the oldest event on; the first one that fits is enough, since a watch only says
+     * "changed". */
     bool found = false;
     for (size_t i = 0; i < table->history_count && !found; i++) {
         size_t place = (table->history_first + i) % PS_KV_TABLE_HISTORY_MAX;
         const struct ps_kv_table_event *event = &table->history[place];
+        /* An empty prefix is never asked for (kv.c), but would match every key. */
         found = event->revision >= revision && starts_with(event->key, prefix);
     }
     *changed = found;
@@ -328,6 +352,7 @@ enum ps_status ps_kv_table_restore_entry(struct ps_kv_table *table, struct ps_by
     return PS_OK;
 }
 
+/* History comes in the order in which it happened. */
 enum ps_status ps_kv_table_restore_event(struct ps_kv_table *table, struct ps_bytes key,
                                          int64_t revision, struct ps_error *error)
 {
@@ -338,7 +363,8 @@ enum ps_status ps_kv_table_restore_event(struct ps_kv_table *table, struct ps_by
     return PS_OK;
 }
 
-/* The place of the first key that is not before `key`. */
+/* The place of the first key that is not before `key`: where it stands, or where it would have to
+ * stand. */
 static size_t lower_bound(const struct ps_kv_table *table, const char *key)
 {
     size_t low = 0;
@@ -358,6 +384,7 @@ static bool found_at(const struct ps_kv_table *table, size_t place, const char *
     return place < table->entry_count && strcmp(table->entries[place].key, key) == 0;
 }
 
+/* Byte by byte; strings of UTF-8 compare as their bytes do. */
 static bool starts_with(const char *key, const char *prefix)
 {
     return strncmp(key, prefix, strlen(prefix)) == 0;

@@ -38,6 +38,7 @@ static enum ps_status append_lease(struct ps_kv_table *table, struct ps_kv_table
         return ps_fail(error, PS_ERR_BUSY, "the store holds %zu leases, its limit",
                        table->lease_count);
     if (table->lease_count == table->lease_capacity) {
+        /* Doubling, as everywhere; the allocator has no realloc. */
         size_t capacity = table->lease_capacity == 0 ? 16 : table->lease_capacity * 2;
         struct ps_kv_table_lease *larger = ps_zeroed_array(table->memory, capacity, sizeof *larger);
         if (larger == NULL)
@@ -70,7 +71,9 @@ bool ps_kv_table_revoke(struct ps_kv_table *table, struct ps_kv_lease lease)
     struct ps_kv_table_lease *found = ps_kv_table_find_lease(table, lease);
     if (found == NULL)
         return false;
+    /* `found` stays valid: only entries move. */
     ps_kv_table_delete_leased(table, lease);
+    /* The array stays sorted by id: what stands behind moves up by one. */
     size_t place = (size_t)(found - table->leases);
     table->lease_count--;
     memmove(found, found + 1, (table->lease_count - place) * sizeof *found);
@@ -94,12 +97,14 @@ struct ps_kv_table_lease *ps_kv_table_find_lease(const struct ps_kv_table *table
     return found ? &table->leases[low] : NULL;
 }
 
+/* True when anything changed, which a file store then writes down. */
 bool ps_kv_table_expire(struct ps_kv_table *table, uint64_t now_ms)
 {
     bool changed = false;
     size_t i = 0;
     while (i < table->lease_count) {
         struct ps_kv_table_lease *lease = &table->leases[i];
+        /* The lease at this index is gone then, and the next one has moved here. */
         if (lease->expires_ms <= now_ms) {
             bool revoked = ps_kv_table_revoke(table, (struct ps_kv_lease){lease->id});
             PS_ASSERT(revoked);
@@ -118,6 +123,8 @@ bool ps_kv_table_expire(struct ps_kv_table *table, uint64_t now_ms)
     return changed;
 }
 
+/* A watch of a file store wakes then, since nobody else may touch the file when a lease simply
+ * ends. */
 uint64_t ps_kv_table_next_expiry(const struct ps_kv_table *table)
 {
     uint64_t next = PS_DEADLINE_NEVER;

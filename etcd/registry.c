@@ -26,8 +26,10 @@ enum ps_status ps_registry_init(struct ps_registry *registry, struct ps_kv *kv, 
         if (!job_byte_allowed(job[i]))
             return ps_fail(error, PS_ERR_BAD_INPUT,
                            "job name \"%s\": only letters, digits, '-', '_' and '.'", job);
+    /* Borrowed: several registries (one of another job) may share a store. */
     registry->kv = kv;
     registry->job[0] = '\0';
+    /* No job, no prefix: the keys of the old system, which had none. */
     if (size > 0)
         (void)snprintf(registry->job, sizeof registry->job, "/%s", job);
     return PS_OK;
@@ -63,6 +65,7 @@ enum ps_status ps_registry_look(struct ps_registry *registry, const char *key,
 {
     struct ps_kv_entries entries;
     PS_TRY(ps_kv_read(registry->kv, key, false, deadline_ms, &entries, error));
+    /* An absent key has revision 0, which no compare takes for a key that is there. */
     *fact = (struct ps_registry_fact){0};
     if (entries.count > 0) {
         const struct ps_kv_entry *entry = &entries.entries[0];
@@ -80,6 +83,7 @@ enum ps_status ps_registry_look(struct ps_registry *registry, const char *key,
  * sum cannot overflow. */
 bool ps_registry_number(struct ps_bytes text, uint32_t value_max, uint32_t *value)
 {
+    /* "007" and "7" would be two keys for one shard. */
     if (text.size == 0 || text.size > 10 || (text.size > 1 && text.data[0] == '0'))
         return false;
     uint64_t sum = 0;
@@ -99,6 +103,7 @@ bool ps_registry_number(struct ps_bytes text, uint32_t value_max, uint32_t *valu
  * write. */
 enum ps_status ps_registry_failed(enum ps_status status, bool unknown, struct ps_error *error)
 {
+    /* BAD_INPUT is about the value that is there, which no write of ours could have caused. */
     if (!unknown || status == PS_OK || status == PS_ERR_TIMEOUT || status == PS_ERR_BAD_INPUT)
         return status;
     return ps_fail(error, PS_ERR_TIMEOUT, "a write was not answered, and reading back failed: %s",
@@ -117,6 +122,7 @@ enum ps_status ps_registry_desired(struct ps_registry *registry, uint32_t shard_
      * everybody returns what is there. The bound on turns is against a store that loses every
      * answer. */
     bool unknown = false;
+    /* Each turn is bounded by the deadline as well; most calls need one or two. */
     for (int i = 0; i < PS_REGISTRY_TRIES_MAX; i++) {
         enum ps_status status = ps_registry_read_desired(registry, deadline_ms, shard_count, error);
         if (status != PS_ERR_NOT_FOUND)
@@ -139,11 +145,14 @@ static enum ps_status put_desired(struct ps_registry *registry, const char *key,
     const struct ps_kv_compare absent = {key, PS_KV_CREATED_AT, 0};
     const struct ps_kv_change put = {PS_KV_PUT, key, ps_bytes_of_text(text), {0}};
     const struct ps_kv_transaction transaction = {&absent, 1, &put, 1};
+    /* Whether it was done does not matter here: the next turn reads what holds. */
     bool done = false;
     int64_t revision = 0;
     return ps_kv_commit(registry->kv, &transaction, deadline_ms, &done, &revision, error);
 }
 
+/* A number that cannot be read is BAD_INPUT and stops the caller: with another number of shards
+ * every parameter would be looked for in the wrong place. */
 enum ps_status ps_registry_read_desired(struct ps_registry *registry, uint64_t deadline_ms,
                                         uint32_t *shard_count, struct ps_error *error)
 {
@@ -152,6 +161,7 @@ enum ps_status ps_registry_read_desired(struct ps_registry *registry, uint64_t d
     PS_TRY(ps_kv_read(registry->kv, key.text, false, deadline_ms, &entries, error));
     enum ps_status status = PS_OK;
     uint32_t count = 0;
+    /* NOT_FOUND is a state of a young job and not a failure: callers wait for it with a watch. */
     if (entries.count == 0) {
         status = ps_fail(error, PS_ERR_NOT_FOUND, "%s is not set yet", key.text);
     } else {

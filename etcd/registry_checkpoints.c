@@ -94,6 +94,8 @@ enum ps_status ps_registry_forget_done(struct ps_registry *registry, const struc
     return change_owned(registry, &change, deadline_ms, error);
 }
 
+/* These say that the transaction can never be made by this caller, in contrast to failures of the
+ * store. */
 static bool is_refusal(enum ps_status status)
 {
     return status == PS_ERR_STALE_EPOCH || status == PS_ERR_CONFLICT || status == PS_ERR_EXISTS;
@@ -110,6 +112,8 @@ static int64_t owner_revision(const struct owned_change *change)
 static enum ps_status change_owned(struct ps_registry *registry, struct owned_change *change,
                                    uint64_t deadline_ms, struct ps_error *error)
 {
+    /* Once true it stays true: no later answer takes the doubt about an earlier try away but a
+     * read. */
     bool unknown = false;
     for (int i = 0; i < PS_REGISTRY_TRIES_MAX; i++) {
         struct ps_registry_fact fact;
@@ -143,6 +147,7 @@ static enum ps_status change_owned(struct ps_registry *registry, struct owned_ch
 static enum ps_status commit_owned(struct ps_registry *registry, const struct owned_change *change,
                                    uint64_t deadline_ms, bool *done, struct ps_error *error)
 {
+    /* The third compare and the second change are left out where there is nothing to name. */
     const struct ps_kv_compare compares[] = {
         {change->owner_key, PS_KV_CREATED_AT, owner_revision(change)},
         {change->key, PS_KV_MODIFIED_AT, change->seen_revision},

@@ -45,6 +45,8 @@ enum ps_status ps_registry_init_turn(struct ps_registry *registry, uint64_t ttl_
         return status;
     bool done = false;
     PS_TRY(read_done(registry, deadline_ms, &done, error));
+    /* Somebody has initialised the job: our place is of no use, and a lease that nobody keeps would
+     * end by itself anyway. */
     if (done) {
         give_up(registry, lock, deadline_ms);
         *turn = PS_INIT_DONE;
@@ -60,6 +62,7 @@ static enum ps_status enter_queue(struct ps_registry *registry, uint64_t ttl_ms,
                                   struct ps_init_lock *lock, uint64_t deadline_ms,
                                   struct ps_error *error)
 {
+    /* The lease's id in the key's name makes the key ours alone, and the name unique. */
     if (lock->lease.id == 0) {
         struct ps_kv_lease lease;
         PS_TRY(ps_kv_lease_grant(registry->kv, ttl_ms, deadline_ms, &lease, error));
@@ -91,6 +94,7 @@ static enum ps_status put_place(struct ps_registry *registry, struct ps_init_loc
         if (status != PS_OK && status != PS_ERR_TIMEOUT)
             return status;
         if (status == PS_OK && done) {
+            /* The transaction's revision is the place in the queue. */
             lock->create_revision = revision;
             return PS_OK;
         }
@@ -111,6 +115,7 @@ static enum ps_status put_place(struct ps_registry *registry, struct ps_init_loc
 static enum ps_status look_at_queue(struct ps_registry *registry, const struct ps_init_lock *lock,
                                     uint64_t deadline_ms, bool *oldest, struct ps_error *error)
 {
+    /* One read of the whole queue: two reads could see a neighbour in both or in neither place. */
     struct ps_registry_key prefix = ps_registry_key(registry, "/init_ps/lock/");
     struct ps_kv_entries entries;
     PS_TRY(ps_kv_read(registry->kv, prefix.text, true, deadline_ms, &entries, error));
@@ -120,6 +125,7 @@ static enum ps_status look_at_queue(struct ps_registry *registry, const struct p
         int64_t revision = entries.entries[i].create_revision;
         present = present || (revision == lock->create_revision &&
                               strcmp(entries.entries[i].key, lock->key) == 0);
+        /* Ours is the oldest if no other is older; revisions are never equal. */
         first = first && revision >= lock->create_revision;
     }
     ps_kv_entries_release(&entries);
@@ -223,6 +229,8 @@ static enum ps_status why_not_done(struct ps_registry *registry, const struct ps
     return ps_fail(error, PS_ERR_STALE_EPOCH, "no longer the owner of the lock");
 }
 
+/* For a trainer that ends before it has initialised anything: the next in the queue need not wait
+ * for the lease to run out. */
 void ps_registry_init_abandon(struct ps_registry *registry, struct ps_init_lock *lock,
                               uint64_t deadline_ms)
 {

@@ -41,11 +41,14 @@ static enum ps_status put_address(struct ps_registry *registry, const struct ps_
 static void fill_members(const struct ps_kv_entries *entries, size_t prefix_size,
                          struct ps_members *members);
 
+/* Ends when the claim is ours, when nothing is free, or when the store has failed too often. Losing
+ * a race for an index is not an error; the next turn finds another one. */
 enum ps_status ps_registry_claim(struct ps_registry *registry, uint32_t shard_count,
                                  uint32_t index_wish, struct ps_kv_lease lease,
                                  uint64_t deadline_ms, struct ps_claim *claim,
                                  struct ps_error *error)
 {
+    /* Such a wish cannot come true while the job has this number of shards. */
     if (index_wish != UINT32_MAX && index_wish >= shard_count)
         return ps_fail(error, PS_ERR_BAD_INPUT, "index %" PRIu32 " of %" PRIu32 " shards",
                        index_wish, shard_count);
@@ -56,6 +59,7 @@ enum ps_status ps_registry_claim(struct ps_registry *registry, uint32_t shard_co
             view_claims(registry, shard_count, index_wish, lease, deadline_ms, &view, error);
         if (status != PS_OK)
             return ps_registry_failed(status, unknown, error);
+        /* Also after a lost answer, and for a server that asks twice with one lease. */
         if (view.ours) {
             *claim = (struct ps_claim){view.index, (uint64_t)view.create_revision, lease};
             return PS_OK;
@@ -105,8 +109,10 @@ static enum ps_status view_claims(struct ps_registry *registry, uint32_t shard_c
     *view = (struct claim_view){0};
     for (size_t i = 0; i < entries.count && !view->ours; i++) {
         const struct ps_kv_entry *entry = &entries.entries[i];
+        /* An entry under our lease is ours, whichever index it is for. */
         view->ours =
             entry->lease.id == lease.id && index_of(entry, prefix_size, shard_count, &view->index);
+        /* Of the last entry looked at, which is ours if `ours` ended the loop. */
         view->create_revision = entry->create_revision;
     }
     if (!view->ours)
@@ -130,9 +136,11 @@ static void choose_free(const struct ps_kv_entries *entries, size_t prefix_size,
             continue;
         taken[index] = true;
         if (index == index_wish)
+            /* For the message alone: an address that is too long is cut. */
             (void)snprintf(view->holder, sizeof view->holder, "%.*s", (int)entry->value_size,
                            (const char *)entry->value);
     }
+    /* One index or all of them, by the same loop. */
     uint32_t index = index_wish == UINT32_MAX ? 0 : index_wish;
     uint32_t end = index_wish == UINT32_MAX ? shard_count : index_wish + 1;
     while (index < end && taken[index])
@@ -149,11 +157,13 @@ static bool index_of(const struct ps_kv_entry *entry, size_t prefix_size, uint32
     return ps_registry_number(ps_bytes_of_text(entry->key + prefix_size), shard_count - 1, index);
 }
 
+/* An empty value: who owns the shard is known from now on, where it can be reached is not yet. */
 static enum ps_status put_claim(struct ps_registry *registry, uint32_t index,
                                 struct ps_kv_lease lease, uint64_t deadline_ms, bool *done,
                                 int64_t *revision, struct ps_error *error)
 {
     struct ps_registry_key key = ps_registry_key(registry, "/ps/%" PRIu32, index);
+    /* The whole safety of ownership: of two servers that claim one index, etcd lets one commit. */
     const struct ps_kv_compare absent = {key.text, PS_KV_CREATED_AT, 0};
     const struct ps_kv_change put = {PS_KV_PUT, key.text, {NULL, 0}, lease};
     const struct ps_kv_transaction transaction = {&absent, 1, &put, 1};
@@ -168,6 +178,7 @@ enum ps_status ps_registry_keep(struct ps_registry *registry, const struct ps_cl
     struct ps_registry_key key = ps_registry_key(registry, "/ps/%" PRIu32, claim->index);
     const struct ps_bytes nothing = {NULL, 0};
     struct ps_registry_fact fact;
+    /* The lease first: if it is gone the key is gone with it, and there is nothing to look at. */
     PS_TRY(ps_kv_lease_keep(registry->kv, claim->lease, deadline_ms, error));
     PS_TRY(ps_registry_look(registry, key.text, nothing, deadline_ms, &fact, error));
     if ((uint64_t)fact.create_revision != claim->epoch)
@@ -175,6 +186,8 @@ enum ps_status ps_registry_keep(struct ps_registry *registry, const struct ps_cl
     return PS_OK;
 }
 
+/* Only while the claim is ours (the compare of put_address), and read back when the answer was
+ * lost. Publishing the same address twice is harmless. */
 enum ps_status ps_registry_publish_address(struct ps_registry *registry,
                                            const struct ps_claim *claim, const char *address,
                                            uint64_t deadline_ms, struct ps_error *error)
@@ -197,6 +210,7 @@ enum ps_status ps_registry_publish_address(struct ps_registry *registry,
         unknown = true;
 
         struct ps_registry_fact fact;
+        /* Reads back instead of writing again blindly: the claim may have been lost in between. */
         status = ps_registry_look(registry, key.text, value, deadline_ms, &fact, error);
         if (status != PS_OK)
             return ps_registry_failed(status, unknown, error);
@@ -230,6 +244,8 @@ static bool address_valid(struct ps_bytes address)
     return true;
 }
 
+/* The revision of the second read is what a watch goes on from: a change of the number of shards in
+ * between shows as a change. */
 enum ps_status ps_registry_read_members(struct ps_registry *registry,
                                         const struct ps_allocator *memory, uint64_t deadline_ms,
                                         struct ps_members *members, struct ps_error *error)
@@ -242,6 +258,8 @@ enum ps_status ps_registry_read_members(struct ps_registry *registry,
     struct ps_kv_entries entries;
     PS_TRY(ps_kv_read(registry->kv, prefix.text, true, deadline_ms, &entries, error));
     fresh.revision = entries.revision;
+    /* A row for each shard, whether it has an owner or not: an empty row is "nobody at the
+     * moment". */
     fresh.rows = ps_zeroed_array(memory, fresh.shard_count, sizeof *fresh.rows);
     if (fresh.rows != NULL)
         fill_members(&entries, strlen(prefix.text), &fresh);
@@ -265,6 +283,7 @@ static void fill_members(const struct ps_kv_entries *entries, size_t prefix_size
         if (!index_of(entry, prefix_size, members->shard_count, &index))
             continue;
         struct ps_member *row = &members->rows[index];
+        /* Also without an address: clients see that the shard has a new owner, and wait for it. */
         row->epoch = (uint64_t)entry->create_revision;
         struct ps_bytes address = {entry->value, entry->value_size};
         if (address_valid(address))

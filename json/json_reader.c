@@ -33,6 +33,7 @@ static const cJSON *item_of(const struct ps_json *value)
     return (const cJSON *)value;
 }
 
+/* The two casts of this file, in one place each. */
 static const struct ps_json *value_of(const cJSON *item)
 {
     return (const struct ps_json *)item;
@@ -42,6 +43,8 @@ enum ps_status ps_json_parse(struct ps_bytes text, size_t size_max, struct ps_js
                              struct ps_error *error)
 {
     PS_ASSERT(document != NULL);
+    /* The bound is the caller's, who knows what such a document is; cJSON takes several times its
+     * size. */
     if (text.size > size_max)
         return ps_fail(error, PS_ERR_BAD_INPUT, "JSON of %zu bytes, more than the limit of %zu",
                        text.size, size_max);
@@ -55,6 +58,7 @@ enum ps_status ps_json_parse(struct ps_bytes text, size_t size_max, struct ps_js
     if (root == NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT, "no JSON from byte %zu on",
                        end != NULL ? (size_t)(end - start) : 0);
+    /* `end` is within the text: cJSON was told the length and does not look for a NUL. */
     enum ps_status status = check_rest(text, end, error);
     if (status != PS_OK) {
         cJSON_Delete(root);
@@ -76,6 +80,8 @@ static enum ps_status check_bytes(struct ps_bytes text, struct ps_error *error)
             return ps_fail(error, PS_ERR_BAD_INPUT, "no JSON: control character at byte %zu", i);
         if (byte != '\\')
             continue;
+        /* Written out or escaped, a NUL ends a C string; the plain one is a control character and
+         * was refused above. */
         if (text.size - i >= 6 && memcmp(text.data + i, "\\u0000", 6) == 0)
             return ps_fail(error, PS_ERR_BAD_INPUT, "JSON text holds a NUL at byte %zu", i);
         i++; /* what is escaped begins no escape of its own */
@@ -127,6 +133,7 @@ const struct ps_json *ps_json_at(const struct ps_json *array, size_t i)
     return value_of(item);
 }
 
+/* Members of an object and elements of an array are chained alike. */
 const struct ps_json *ps_json_first(const struct ps_json *container)
 {
     if (!ps_json_is_object(container) && !ps_json_is_array(container))
@@ -139,11 +146,13 @@ const struct ps_json *ps_json_next(const struct ps_json *value)
     return value != NULL ? value_of(item_of(value)->next) : NULL;
 }
 
+/* NULL for an element of an array. */
 const char *ps_json_key(const struct ps_json *value)
 {
     return value != NULL ? item_of(value)->string : NULL;
 }
 
+/* cJSON's own tests accept NULL. */
 bool ps_json_is_object(const struct ps_json *value)
 {
     return cJSON_IsObject(item_of(value));
@@ -204,6 +213,7 @@ bool ps_json_uint_of(const struct ps_json *value, uint64_t *result)
     PS_ASSERT(result != NULL);
     double number = 0;
     if (whole_number(value, &number)) {
+        /* -0.0 is not below 0 and reads as 0. */
         if (number < 0)
             return false;
         *result = (uint64_t)number;
@@ -213,6 +223,7 @@ bool ps_json_uint_of(const struct ps_json *value, uint64_t *result)
     if (text == NULL || !is_digits(text, false))
         return false;
     errno = 0;
+    /* Only ERANGE is left to find out: the digits were checked. */
     uint64_t parsed = strtoull(text, NULL, 10);
     if (errno != 0)
         return false;
@@ -220,6 +231,8 @@ bool ps_json_uint_of(const struct ps_json *value, uint64_t *result)
     return true;
 }
 
+/* As ps_json_uint_of. strtoull would take "-1" for the largest number, hence the check of the
+ * digits there and a conversion of its own here. */
 bool ps_json_int_of(const struct ps_json *value, int64_t *result)
 {
     PS_ASSERT(result != NULL);

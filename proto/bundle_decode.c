@@ -55,7 +55,9 @@ static enum ps_status end_store(struct store *store, enum ps_status status,
  * used before, where a gradient would count as applied already. */
 static enum ps_status check_counts(const struct counted *counted, struct ps_error *error)
 {
+    /* Counts of items that are there, each of two bytes at least: the sum cannot wrap. */
     size_t count = counted->push_count + counted->pull_count;
+    /* The bound keeps the time that one message holds a lane. */
     if (count > PS_BUNDLE_ITEMS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "a batch of %zu items: at most %d go", count,
                        PS_BUNDLE_ITEMS_MAX);
@@ -80,6 +82,8 @@ static void number(struct ps_push_request *push, struct ps_bytes own_client,
         return;
     id->session = id->session != 0 ? id->session : base->session;
     id->sequence = id->sequence != 0 ? id->sequence : base->sequence + index;
+    /* Present also for a push without an id of its own: the batch's counts for all of its
+     * pushes. */
     id->present = true;
 }
 
@@ -113,9 +117,12 @@ static enum ps_status read_pull(struct store *store, const struct ps_wire_range 
     return keep_name(store, &found.name, &pull->name);
 }
 
+/* The second pass. Its counters rise exactly as those of the first did, so no index is checked
+ * again. */
 static enum ps_status read_requests(struct ps_view bytes, const struct counted *counted,
                                     struct store *store, struct ps_bundle_request *request)
 {
+    /* A copy, since its client id may have to be joined from two slices. */
     struct ps_request_id base = counted->base;
     struct ps_wire_reader reader;
     struct ps_wire_field field;
@@ -206,6 +213,8 @@ static enum ps_status read_result(struct store *store, const struct ps_wire_rang
 {
     struct ps_wire_reader reader;
     struct ps_wire_field field;
+    /* A result without a reply is one whose reply has only defaults; an empty range reads as
+     * that. */
     *reply = (struct ps_wire_range){0};
     *status = (struct ps_item_status){.status = PS_OK, .from_server = true};
     ps_wire_reader_nested(&reader, range, store->error);
@@ -218,6 +227,7 @@ static enum ps_status read_result(struct store *store, const struct ps_wire_rang
     return reader.status;
 }
 
+/* A result of a push has no bytes of its own: a status or a few numbers. */
 static enum ps_status read_push_result(struct store *store, const struct ps_wire_range *range,
                                        struct ps_push_result *result)
 {
@@ -264,6 +274,8 @@ static enum ps_status read_results(struct ps_view bytes, struct store *store,
     return reader.status;
 }
 
+/* The same steps as for a request; only the bound differs, since a reply carries no numbers to
+ * remember. */
 enum ps_status ps_decode_bundle_reply(struct ps_view bytes, const struct ps_allocator *memory,
                                       struct ps_bundle_reply *reply, struct ps_decoded *decoded,
                                       struct ps_error *error)
@@ -299,10 +311,12 @@ static enum ps_status count_items(struct ps_view bytes, struct counted *counted,
     while (ps_wire_next(&reader, &field)) {
         if (field.number == 4)
             counted->bytes_max = ps_wire_uint(&reader, &field, UINT64_MAX, "bytes_max");
+        /* The last one counts, and so for every field that is not repeated. */
         if (field.number == 14)
             counted->shard = (uint32_t)ps_wire_uint(&reader, &field, UINT32_MAX, "shard");
         if (field.number == 15)
             ps_decode_request_id(&reader, &field, &counted->base, &counted->client_id);
+        /* 3 is reserved; other numbers were read above or belong to a later version. */
         if (field.number != 1 && field.number != 2)
             continue;
         /* Called for its check of the wire type: an item that is a number ends the reader here, and
@@ -327,6 +341,8 @@ static enum ps_status make_store(struct ps_view bytes, const struct counted *cou
 {
     size_t items = counted->push_count + counted->pull_count;
     size_t piece_count = bytes.piece_count + items;
+    /* Neither product wraps: every piece and every item takes bytes of a message that is in
+     * memory. */
     size_t pieces_size = piece_count * sizeof(struct ps_bytes);
     size_t size = pieces_size + counted->push_count * push_size + counted->pull_count * pull_size;
     uint8_t *block = ps_zeroed(memory, size);

@@ -36,6 +36,7 @@ static void nest_end(struct nest *nest, uint32_t number, size_t content_size, st
  * first under which id everything else counts. */
 void ps_encode_bundle_id(const struct ps_request_id *base, struct ps_buffer *head)
 {
+    /* Pushes without an id are applied at most once only if nobody sends them again. */
     if (!base->present)
         return;
     struct nest id;

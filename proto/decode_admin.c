@@ -1,6 +1,7 @@
-/* What operators' tools read from a server: replies whose small fields protobuf-c unpacks. These
- * messages have many fields, are rare and small, and nothing in them is bulk, so the convenience is
- * worth the copy; the calls of training are decoded by hand (decode.c). */
+/* What operators' tools and servers say to each other (proto/pserver/v1/admin.proto). The replies
+ * have many fields, are rare and small, and nothing in them is bulk, so protobuf-c unpacks them,
+ * which is worth the copy; the requests of one field are read by hand, as the calls of training are
+ * (decode.c). */
 #include "proto/codec.h"
 
 #include "base/assert.h"
@@ -30,11 +31,14 @@ static enum ps_status settle(struct ps_arena *arena, struct ps_decoded *decoded,
         ps_arena_release(arena);
         return status;
     }
+    /* What ps_decoded_release goes by: without it there is nothing to release. */
     decoded->memory = arena->memory;
     decoded->message = ps_arena_detach(arena);
     return PS_OK;
 }
 
+/* The arena's cap follows from the size of the message: a server that answers nonsense can make a
+ * tool fail, not swell. */
 enum ps_status ps_decode_status_reply(struct ps_view bytes, const struct ps_allocator *memory,
                                       struct ps_status_reply *reply, struct ps_decoded *decoded,
                                       struct ps_error *error)
@@ -72,6 +76,7 @@ enum ps_status ps_decode_status_reply(struct ps_view bytes, const struct ps_allo
     return PS_OK;
 }
 
+/* Unpack, settle, fill in: the shape of a status reply, for four fields. */
 enum ps_status ps_decode_save_reply(struct ps_view bytes, const struct ps_allocator *memory,
                                     struct ps_save_reply *reply, struct ps_decoded *decoded,
                                     struct ps_error *error)
@@ -82,8 +87,11 @@ enum ps_status ps_decode_save_reply(struct ps_view bytes, const struct ps_alloca
     PS_TRY(settle(&arena, decoded,
                   unpack_view(bytes, &pserver__v1__save_checkpoint_response__descriptor, &arena,
                               &message, error)));
+    /* protobuf-c's messages begin with a ProtobufCMessage, by which the cast is theirs to
+     * promise. */
     const Pserver__V1__SaveCheckpointResponse *read =
         (const Pserver__V1__SaveCheckpointResponse *)message;
+    /* The texts live in `decoded`, like those of a status. */
     *reply = (struct ps_save_reply){
         .uuid = read->uuid, .path = read->path, .position = read->position, .bytes = read->bytes};
     return PS_OK;
@@ -100,9 +108,12 @@ enum ps_status ps_decode_list_reply(struct ps_view bytes, const struct ps_alloca
     struct ps_list_reply read = {0};
     enum ps_status status =
         unpack_view(bytes, &pserver__v1__list_params_response__descriptor, &arena, &message, error);
+    /* A list is read out while its arena is still at hand, since the array of entries comes from
+     * it, too. */
     if (status == PS_OK)
         status =
             list_params((const Pserver__V1__ListParamsResponse *)message, &arena, &read, error);
+    /* Read and settled first, handed out last: `*reply` points into what `decoded` owns. */
     PS_TRY(settle(&arena, decoded, status));
     *reply = read;
     return PS_OK;
@@ -118,6 +129,7 @@ static enum ps_status list_params(const Pserver__V1__ListParamsResponse *message
     if (params == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu parameters", message->n_params);
     for (size_t i = 0; i < message->n_params; i++)
+        /* One bad entry refuses the page: a list with a gap would pass for the whole. */
         PS_TRY(read_param(message->params[i], &params[i], error));
     *reply = (struct ps_list_reply){params, message->n_params, message->more != 0};
     return PS_OK;
@@ -128,11 +140,15 @@ static enum ps_status list_params(const Pserver__V1__ListParamsResponse *message
 static enum ps_status read_param(const Pserver__V1__ParamInfo *info, struct ps_param_info *param,
                                  struct ps_error *error)
 {
+    /* A newer server may have types that this tool does not know; refusing the page is better than
+     * a wrong name. */
     if (info->element_type >= PS_DTYPE_COUNT)
         return ps_fail(error, PS_ERR_BAD_INPUT, "element type: there is no %u", info->element_type);
     struct ps_bytes name = ps_bytes_of_text(info->name);
+    /* The name goes to a terminal and into the next request for a page. */
     if (name.size > PS_NAME_BYTES_MAX || !ps_wire_is_text(name))
         return ps_fail(error, PS_ERR_BAD_INPUT, "name: not a parameter's name");
+    /* The texts stay where protobuf-c has put them. */
     *param = (struct ps_param_info){.name = name,
                                     .dtype = (enum ps_dtype)info->element_type,
                                     .element_count = info->element_count,
@@ -148,11 +164,57 @@ static enum ps_status unpack_view(struct ps_view view, const ProtobufCMessageDes
                                   struct ps_arena *arena, ProtobufCMessage **message,
                                   struct ps_error *error)
 {
+    /* Most replies are smaller than one slice. */
     if (view.piece_count == 1)
         return ps_unpack(descriptor, view.pieces[0], arena, message, error);
     uint8_t *copy = ps_arena_take(arena, view.size);
     if (copy == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "decode: %zu bytes", view.size);
+    /* Into the same arena, whose cap has room for it: the cap is sixteen times the message. */
     ps_view_copy(view, 0, copy, view.size);
     return ps_unpack(descriptor, (struct ps_bytes){copy, view.size}, arena, message, error);
+}
+
+/* Requests of one number own nothing: no `struct ps_decoded` is to be released. */
+enum ps_status ps_decode_save(struct ps_view bytes, struct ps_save_request *request,
+                              struct ps_error *error)
+{
+    struct ps_save_request read = {0};
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field))
+        if (field.number == 1)
+            read.once = ps_wire_uint(&reader, &field, UINT64_MAX, "once") != 0;
+    PS_TRY(reader.status);
+    *request = read;
+    return PS_OK;
+}
+
+/* The epoch names the server that is meant: a request that was on its way while the shard changed
+ * hands must not drain the new owner. */
+enum ps_status ps_decode_drain(struct ps_view bytes, struct ps_drain_request *request,
+                               struct ps_error *error)
+{
+    struct ps_drain_request read = {0};
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field))
+        if (field.number == 1)
+            read.epoch = ps_wire_uint(&reader, &field, UINT64_MAX, "epoch");
+    PS_TRY(reader.status);
+    *request = read;
+    return PS_OK;
+}
+
+/* An empty message is read all the same: malformed bytes are refused, unknown fields are not. */
+enum ps_status ps_decode_nothing(struct ps_view bytes, struct ps_error *error)
+{
+    struct ps_wire_reader reader;
+    struct ps_wire_field field;
+    ps_wire_reader_init(&reader, bytes, error);
+    while (ps_wire_next(&reader, &field))
+        continue;
+    return reader.status;
 }

@@ -18,6 +18,7 @@ static void put_chain(struct ps_buffer *to, uint32_t number, const struct ps_cha
 static void read_chain(struct ps_wire_reader *reader, const struct ps_wire_field *field,
                        struct ps_chain *chain)
 {
+    /* Of any length: what is not a chain is read as none. */
     struct ps_wire_range range = ps_wire_bytes(reader, field, SIZE_MAX, "chain");
     *chain = (struct ps_chain){0};
     if (range.size == sizeof *chain)
@@ -38,6 +39,7 @@ void ps_held_put(struct ps_buffer *head, uint32_t number, const struct ps_held *
 {
     char text[PS_DELTA_HEAD_BYTES_MAX];
     struct ps_buffer nested;
+    /* An ordinary pull does not mention it. */
     if (!held->present)
         return;
     ps_buffer_init_fixed(&nested, text, sizeof text);
@@ -48,6 +50,8 @@ void ps_held_put(struct ps_buffer *head, uint32_t number, const struct ps_held *
     put_nested(head, number, &nested);
 }
 
+/* A whole delta (every block) says why in `whole`, so that a client can tell a first pull from a
+ * lost chain; the runs are then one. */
 void ps_delta_put(struct ps_buffer *head, uint32_t number, const struct ps_delta *delta)
 {
     char text[PS_DELTA_HEAD_BYTES_MAX];
@@ -111,6 +115,7 @@ void ps_delta_read(struct ps_wire_reader *reader, const struct ps_wire_field *fi
         else if (part.number == 6)
             delta->digest = ps_wire_uint(&nested, &part, UINT64_MAX, "digest");
     }
+    /* Also for an empty message: its presence is what makes the reply a delta. */
     delta->present = true;
     if (reader->status == PS_OK)
         reader->status = nested.status;

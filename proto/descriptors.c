@@ -40,6 +40,7 @@ static bool next_file(struct ps_wire_reader *reader, struct ps_bytes *file)
         *file = range_bytes(&field.bytes);
         return true;
     }
+    /* The set is our own build's; bytes that are not a set would be a broken build. */
     PS_ASSERT(reader->status == PS_OK);
     return false;
 }
@@ -52,6 +53,7 @@ bool ps_descriptor_of_file(struct ps_bytes name, struct ps_bytes *file)
     struct ps_bytes candidate;
     ps_wire_reader_init(&reader, ps_view_of(&set), NULL);
     while (next_file(&reader, &candidate)) {
+        /* Exactly: "admin.proto" is not "pserver/v1/admin.proto". */
         if (!ps_bytes_equal(bytes_field(candidate, 1), name))
             continue;
         *file = candidate;
@@ -81,10 +83,13 @@ bool ps_descriptor_of_symbol(struct ps_bytes symbol, struct ps_bytes *file)
  * child has as its name, but an absent name field would match it. */
 static bool defines(struct ps_bytes file, struct ps_bytes symbol)
 {
+    /* A package by itself is not a symbol that a file defines. */
     if (!strip_package(file, &symbol) || symbol.size == 0 || symbol.data[symbol.size - 1] == '.')
         return false;
+    /* The file itself is the first scope; each step makes the child that was found the next one. */
     enum kind kind = KIND_FILE;
     struct ps_bytes scope = file;
+    /* As deep as the name has components, and never deeper than the descriptor. */
     while (symbol.size > 0) {
         if (!find_child(&kind, &scope, take_component(&symbol)))
             return false;
@@ -107,9 +112,12 @@ static bool strip_package(struct ps_bytes file, struct ps_bytes *symbol)
 /* Takes the name up to the next dot, and the dot. */
 static struct ps_bytes take_component(struct ps_bytes *path)
 {
+    /* Without a dot the rest is the last component. */
     const uint8_t *dot = memchr(path->data, '.', path->size);
     size_t size = dot != NULL ? (size_t)(dot - path->data) : path->size;
     struct ps_bytes component = {path->data, size};
+    /* With its dot, so that a name of two dots in a row has an empty component, which nothing is
+     * called. */
     size_t consumed = dot != NULL ? size + 1 : size;
     path->data += consumed;
     path->size -= consumed;

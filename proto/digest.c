@@ -31,6 +31,8 @@ uint64_t ps_digest_next_block(struct ps_view_cursor *cursor, size_t size)
 {
     XXH64_state_t state;
     (void)XXH64_reset(&state, 0);
+    /* The state of XXH64 takes bytes in any portions; the result does not depend on where they were
+     * cut. */
     while (size > 0) {
         struct ps_bytes run = ps_view_next(cursor, size);
         PS_ASSERT(run.size > 0);

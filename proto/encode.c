@@ -39,6 +39,7 @@ void ps_encode_init(const struct ps_init_request *request, struct ps_buffer *hea
     ps_wire_put_bytes(head, 4, request->config);
     ps_wire_put_uint(head, 7, request->range.first);
     ps_wire_put_uint(head, 8, request->range.count);
+    /* Of a range only: how many elements the whole parameter has. */
     ps_wire_put_uint(head, 9, request->total);
     ps_wire_put_uint(head, FIELD_SHARD, request->shard);
     put_request_id(head, &request->request);
@@ -47,12 +48,14 @@ void ps_encode_init(const struct ps_init_request *request, struct ps_buffer *hea
     ps_wire_put_head(head, FIELD_CONTENT, request->content.size);
 }
 
+/* A reply of zeros is an empty message, and a valid one. */
 void ps_encode_init_reply(const struct ps_init_reply *reply, struct ps_buffer *head)
 {
     ps_wire_put_uint(head, 1, reply->epoch);
     ps_wire_put_uint(head, 2, reply->staged ? 1 : 0);
 }
 
+/* The request id makes the end of an initialisation repeatable, as for a push. */
 void ps_encode_finish(const struct ps_finish_request *request, struct ps_buffer *head)
 {
     ps_wire_put_uint(head, 1, request->epoch);
@@ -124,6 +127,7 @@ void ps_encode_status_reply(const struct ps_status_reply *reply, struct ps_buffe
     ps_wire_put_uint(head, 2, reply->index);
     ps_wire_put_uint(head, 3, reply->shard_count);
     ps_wire_put_uint(head, 4, reply->epoch);
+    /* The state in words, so that a tool of another version can show it. */
     ps_wire_put_text(head, 5, reply->state);
     ps_wire_put_uint(head, 6, reply->parameter_count);
     ps_wire_put_uint(head, 7, reply->parameter_bytes);
@@ -141,6 +145,7 @@ void ps_encode_status_reply(const struct ps_status_reply *reply, struct ps_buffe
     ps_wire_put_uint(head, 19, reply->lost_count);
 }
 
+/* A limit of 0 leaves the size of the page to the server. */
 void ps_encode_list(const struct ps_list_request *request, struct ps_buffer *head)
 {
     ps_wire_put_bytes(head, 1, request->after);
@@ -155,16 +160,20 @@ void ps_encode_list_reply(const struct ps_list_reply *reply, struct ps_buffer *h
     ps_wire_put_uint(head, 2, reply->more ? 1 : 0);
 }
 
+/* "Once": an attempt that fails is reported at once instead of being tried again in the
+ * background. */
 void ps_encode_save(const struct ps_save_request *request, struct ps_buffer *head)
 {
     ps_wire_put_uint(head, 1, request->once ? 1 : 0);
 }
 
+/* The epoch says which owner is meant. */
 void ps_encode_drain(const struct ps_drain_request *request, struct ps_buffer *head)
 {
     ps_wire_put_uint(head, 1, request->epoch);
 }
 
+/* Where the file is, for somebody who has just asked for it. */
 void ps_encode_save_reply(const struct ps_save_reply *reply, struct ps_buffer *head)
 {
     ps_wire_put_text(head, 1, reply->uuid);
@@ -212,6 +221,7 @@ static void put_param_info(struct ps_buffer *head, const struct ps_param_info *p
     ps_wire_put_text(&entry, 5, param->rule);
     ps_wire_put_double(&entry, 6, param->learning_rate);
     ps_wire_put_uint(&entry, 7, param->state_bytes);
+    /* A repeated message: one field of number 1 for each entry. */
     ps_wire_put_head(head, 1, entry.size);
     ps_buffer_append(head, (struct ps_bytes){(const uint8_t *)entry.text, entry.size});
     head->failed = head->failed || entry.failed;

@@ -6,6 +6,7 @@
 
 const char *ps_method_path(enum ps_method method)
 {
+    /* A switch without a default: a method that the table lacks does not compile. */
     switch (method) {
 #define PS_METHOD_CASE(TAG, service, name) \
     case TAG:                              \

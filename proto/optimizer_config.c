@@ -1,6 +1,10 @@
 /* OptimizerConfig <-> struct, through protobuf-c, which knows the defaults of the .proto. These
  * messages come from Paddle's proto2 files, whose fields have defaults and presence, so "absent"
- * and "0" differ: every field is read through its default and written with its presence. */
+ * and "0" differ: every field is read through its default and written with its presence.
+ *
+ * The numbers of an optimizer (epsilon, beta_1 ...) are not listed here. The descriptor that
+ * protobuf-c generates names the optimizers, the message of each and its fields, and the struct
+ * carries them by name: a new optimizer in the .proto needs no line in this file. */
 #include "proto/optimizer_config.h"
 
 #include "base/assert.h"
@@ -54,6 +58,7 @@ static void write_policy(const struct ps_optimizer_config *config, struct parts 
                          char *segments);
 static void append(ProtobufCBuffer *buffer, size_t size, const uint8_t *data);
 
+/* Made from an empty message, so the .proto is the only place that knows a default. */
 void ps_optimizer_config_defaults(struct ps_optimizer_config *config)
 {
     Paddle__OptimizerConfig message = PADDLE__OPTIMIZER_CONFIG__INIT;
@@ -70,6 +75,7 @@ enum ps_status ps_optimizer_config_decode(struct ps_bytes bytes, const struct ps
                                           struct ps_optimizer_config *config,
                                           struct ps_error *error)
 {
+    /* The same bound as in a request: this also reads what a checkpoint holds. */
     if (bytes.size > PS_CONFIG_BYTES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "config: %zu bytes are too long, %d are allowed",
                        bytes.size, PS_CONFIG_BYTES_MAX);
@@ -79,6 +85,8 @@ enum ps_status ps_optimizer_config_decode(struct ps_bytes bytes, const struct ps
     ProtobufCMessage *unpacked = NULL;
     enum ps_status status =
         ps_unpack(&paddle__optimizer_config__descriptor, bytes, &arena, &unpacked, error);
+    /* Everything below fills `read` from a message that has every part: nothing is NULL any
+     * more. */
     if (status == PS_OK) {
         Paddle__OptimizerConfig *message = (Paddle__OptimizerConfig *)unpacked;
         init_parts(&parts);
@@ -89,6 +97,7 @@ enum ps_status ps_optimizer_config_decode(struct ps_bytes bytes, const struct ps
     return status;
 }
 
+/* protobuf-c's initialisers carry the defaults of the .proto; a zeroed struct would not. */
 static void init_parts(struct parts *parts)
 {
     *parts = (struct parts){
@@ -100,7 +109,8 @@ static void init_parts(struct parts *parts)
     };
 }
 
-/* Puts the default in the place of every message that is absent. */
+/* Puts the default in the place of every message that is absent, so that whoever reads or writes
+ * the fields behind it needs no check for NULL. `parts` must live as long as `message`. */
 static void complete(Paddle__OptimizerConfig *message, struct parts *parts)
 {
 #define COMPLETE(name) message->name = message->name != NULL ? message->name : &parts->name
@@ -112,10 +122,13 @@ static void complete(Paddle__OptimizerConfig *message, struct parts *parts)
 #undef COMPLETE
 }
 
+/* The numbers of all enums are checked before the first one is used. Ranges of values (a rate below
+ * 0, a beta of 2) are judged by the optimizer's own settings check, which knows what they mean. */
 static enum ps_status read_message(const Paddle__OptimizerConfig *message,
                                    struct ps_optimizer_config *config, struct ps_error *error)
 {
     PS_TRY(check_numbers(message, error));
+    /* Filled aside and handed out when all of it is right. */
     struct ps_optimizer_config read = {
         .policy = (enum ps_config_policy)message->lr_policy,
         .clip_norm = message->has_clip_norm ? message->clip_norm : 0.0,
@@ -146,6 +159,7 @@ static enum ps_status check_numbers(const Paddle__OptimizerConfig *message, stru
         {&paddle__add_config__overflow__descriptor, (int)message->add->overflow},
         {&paddle__integer_sgdconfig__rounding__descriptor, (int)message->integer_sgd->rounding},
     };
+    /* One loop over all enums, each judged by the descriptor of its own type. */
     for (size_t i = 0; i < PS_ARRAY_COUNT(numbers); i++) {
         if (protobuf_c_enum_descriptor_get_value(numbers[i].descriptor, numbers[i].value) == NULL)
             return ps_fail(error, PS_ERR_BAD_INPUT, "config: %s has no number %d",
@@ -167,6 +181,8 @@ static void lower_name(const char *name, char lower[PS_CONFIG_NAME_BYTES_MAX])
 static const ProtobufCEnumValue *find_optimizer(const char *name)
 {
     const ProtobufCEnumDescriptor *optimizers = &paddle__optimizer_config__optimizer__descriptor;
+    /* Names in the .proto have capitals, names in options do not; the comparison is in lower
+     * case. */
     for (unsigned i = 0; i < optimizers->n_values; i++) {
         char lower[PS_CONFIG_NAME_BYTES_MAX];
         lower_name(optimizers->values[i].name, lower);
@@ -190,6 +206,8 @@ static bool is_number(const ProtobufCFieldDescriptor *field)
     return field->type == PROTOBUF_C_TYPE_DOUBLE || field->type == PROTOBUF_C_TYPE_BOOL;
 }
 
+/* By the descriptor's offset into the generated struct; a bool is a number of 0 or 1 from here
+ * on. */
 static double number_in(const ProtobufCMessage *own, const ProtobufCFieldDescriptor *field)
 {
     const char *place = (const char *)own + field->offset;
@@ -204,7 +222,10 @@ static void take_numbers(const ProtobufCMessage *own, const ProtobufCFieldDescri
 {
     const ProtobufCMessageDescriptor *descriptor = field->descriptor;
     union own_message defaults;
+    /* The generated structs grow with the .proto; the room of own_message must grow with them. */
     PS_ASSERT(descriptor->sizeof_message <= sizeof defaults);
+    /* protobuf_c_message_init writes the .proto's defaults, as for the messages that every
+     * configuration has. */
     if (own == NULL) {
         protobuf_c_message_init(descriptor, &defaults);
         own = &defaults.base;
@@ -218,6 +239,8 @@ static void take_numbers(const ProtobufCMessage *own, const ProtobufCFieldDescri
     }
 }
 
+/* check_numbers has refused every number without a name, so the value is found. An optimizer
+ * without a message of its own has no numbers. */
 static void read_optimizer(const Paddle__OptimizerConfig *message,
                            struct ps_optimizer_config *config)
 {
@@ -232,9 +255,13 @@ static void read_optimizer(const Paddle__OptimizerConfig *message,
     take_numbers(*(ProtobufCMessage *const *)(const void *)place, field, config);
 }
 
+/* The numbers of the optimizer chosen before go: each has its own, and a name in both (epsilon)
+ * need not mean the same. */
 bool ps_optimizer_config_choose(struct ps_optimizer_config *config, const char *name)
 {
     PS_ASSERT(config != NULL && name != NULL);
+    /* False for a name that the .proto does not have; the caller tells people which names there
+     * are. */
     const ProtobufCEnumValue *value = find_optimizer(name);
     if (value == NULL)
         return false;
@@ -246,6 +273,7 @@ bool ps_optimizer_config_choose(struct ps_optimizer_config *config, const char *
     return true;
 }
 
+/* A walk: an optimizer has less than ten numbers. */
 static uint32_t number_index(const struct ps_optimizer_config *config, const char *name)
 {
     uint32_t i = 0;
@@ -254,6 +282,7 @@ static uint32_t number_index(const struct ps_optimizer_config *config, const cha
     return i;
 }
 
+/* Names come from our own tables and tools; one that the optimizer does not have is a bug there. */
 void ps_optimizer_config_set(struct ps_optimizer_config *config, const char *name, double value)
 {
     uint32_t i = number_index(config, name);
@@ -261,6 +290,7 @@ void ps_optimizer_config_set(struct ps_optimizer_config *config, const char *nam
     config->numbers[i].value = value;
 }
 
+/* As for setting: the caller knows which numbers the optimizer has. */
 double ps_optimizer_config_get(const struct ps_optimizer_config *config, const char *name)
 {
     uint32_t i = number_index(config, name);
@@ -277,11 +307,14 @@ static void read_choices(const Paddle__OptimizerConfig *message, struct ps_optim
     config->integer_gradient_unsigned = message->integer_sgd->gradient_unsigned != 0;
 }
 
-/* Takes the numbers from the message that belongs to the policy. */
+/* Takes the numbers from the message that belongs to the policy: the old system has one message for
+ * constant and one for linear rates, everything newer shares the schedule. A rate in a message of
+ * another policy is ignored. */
 static enum ps_status read_policy(const Paddle__OptimizerConfig *message,
                                   struct ps_optimizer_config *config, struct ps_error *error)
 {
     const Paddle__ScheduleConfig *schedule = message->schedule;
+    /* Belongs to every policy: it says what a pass is. */
     config->steps_per_pass = schedule->steps_per_pass;
     if (config->policy == PS_POLICY_CONST) {
         config->learning_rate = message->const_lr->learning_rate;
@@ -297,6 +330,8 @@ static enum ps_status read_policy(const Paddle__OptimizerConfig *message,
     config->decay_a = schedule->decay_a;
     config->decay_b = schedule->decay_b;
     struct ps_bytes segments = ps_bytes_of_text(schedule->segments);
+    /* The struct has room of its own, so that it can be copied; the text must leave room for its
+     * NUL. */
     if (segments.size >= sizeof config->segments)
         return ps_fail(error, PS_ERR_BAD_INPUT, "config: segments: %zu bytes, %zu are allowed",
                        segments.size, sizeof config->segments - 1);
@@ -307,7 +342,7 @@ static enum ps_status read_policy(const Paddle__OptimizerConfig *message,
     return PS_OK;
 }
 
-/* protobuf-c writes through this. */
+/* protobuf-c writes through this: its interface for output, with our buffer behind it. */
 struct sink {
     ProtobufCBuffer base; /* first: `append` gets a pointer to it */
     struct ps_buffer *bytes;
@@ -322,6 +357,8 @@ void ps_optimizer_config_encode(const struct ps_optimizer_config *config, struct
     char segments[sizeof config->segments];
     init_parts(&parts);
     write_message(config, &message);
+    /* A struct that names no optimizer of the .proto cannot be written; the buffer says so to the
+     * caller. */
     if (!write_optimizer(config, &message, &own)) {
         bytes->failed = true;
         return;
@@ -329,10 +366,13 @@ void ps_optimizer_config_encode(const struct ps_optimizer_config *config, struct
     write_choices(config, &parts);
     write_policy(config, &parts, segments);
     complete(&message, &parts);
+    /* Piece by piece: protobuf-c would otherwise want one block of the packed size. */
     struct sink sink = {.base = {.append = append}, .bytes = bytes};
     (void)paddle__optimizer_config__pack_to_buffer(&message, &sink.base);
 }
 
+/* A clip of 0 means "no clipping" in the struct and is absent in the message; a present 0 would
+ * clip every gradient to nothing. */
 static void write_message(const struct ps_optimizer_config *config,
                           Paddle__OptimizerConfig *message)
 {
@@ -361,6 +401,7 @@ static bool write_optimizer(const struct ps_optimizer_config *config,
     protobuf_c_message_init(field->descriptor, own);
     for (uint32_t i = 0; i < config->number_count; i++)
         write_number(&config->numbers[i], field->descriptor, own);
+    /* The pointer to the optimizer's own message, wherever the generated struct has it. */
     char *place = (char *)message + field->offset;
     *(ProtobufCMessage **)(void *)place = &own->base;
     return true;
@@ -374,6 +415,7 @@ static void write_number(const struct ps_config_number *number,
         protobuf_c_message_descriptor_get_field_by_name(descriptor, number->name);
     PS_ASSERT(field != NULL && is_number(field));
     char *start = (char *)own;
+    /* What has_... is in the generated struct, found through the descriptor. */
     *(protobuf_c_boolean *)(void *)(start + field->quantifier_offset) = 1;
     if (field->type == PROTOBUF_C_TYPE_BOOL)
         *(protobuf_c_boolean *)(void *)(start + field->offset) = number->value != 0;
@@ -381,6 +423,8 @@ static void write_number(const struct ps_config_number *number,
         *(double *)(void *)(start + field->offset) = number->value;
 }
 
+/* Written for every optimizer, as read_choices reads them: a checkpoint says what a rule would do
+ * if the optimizer were changed to it. */
 static void write_choices(const struct ps_optimizer_config *config, struct parts *parts)
 {
     SET(&parts->add, overflow, (Paddle__AddConfig__Overflow)config->add_overflow);
@@ -390,11 +434,12 @@ static void write_choices(const struct ps_optimizer_config *config, struct parts
     SET(&parts->integer_sgd, gradient_unsigned, config->integer_gradient_unsigned);
 }
 
-/* `segments` is where the text stays while the message is written: protobuf-c's pointer to it is
- * not const. */
+/* The way back of read_policy. `segments` is where the text stays while the message is written:
+ * protobuf-c's pointer to it is not const. */
 static void write_policy(const struct ps_optimizer_config *config, struct parts *parts,
                          char *segments)
 {
+    /* As read_policy takes it: for every policy. */
     SET(&parts->schedule, steps_per_pass, config->steps_per_pass);
     if (config->policy == PS_POLICY_CONST) {
         SET(&parts->const_lr, learning_rate, config->learning_rate);
@@ -413,6 +458,8 @@ static void write_policy(const struct ps_optimizer_config *config, struct parts 
     parts->schedule.segments = segments[0] != '\0' ? segments : NULL;
 }
 
+/* protobuf-c cannot be told that a buffer is full; ps_buffer remembers it, and the caller asks
+ * there. */
 static void append(ProtobufCBuffer *buffer, size_t size, const uint8_t *data)
 {
     struct sink *sink = (struct sink *)buffer;

@@ -105,6 +105,7 @@ static void answer_services(struct ps_buffer *reply)
     };
     size_t size = 0;
     for (size_t i = 0; i < PS_ARRAY_COUNT(services); i++)
+        /* Two tags and two lengths around each name. */
         size += 4 + ps_bytes_of_text(services[i]).size;
     ps_wire_put_head(reply, 6, size);
     for (size_t i = 0; i < PS_ARRAY_COUNT(services); i++) {

@@ -66,6 +66,7 @@ uint64_t ps_shared_range_total(struct ps_view message, bool is_bundle, uint64_t 
     uint64_t total = 0;
     size_t items = 0;
     ps_wire_reader_init(&reader, message, NULL);
+    /* A single request is its own only item. */
     if (!is_bundle)
         return total_of_item(&reader, bytes_max);
     while (items < PS_BUNDLE_ITEMS_MAX && ps_wire_next(&reader, &field)) {

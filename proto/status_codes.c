@@ -32,6 +32,7 @@ enum ps_rpc_code ps_rpc_code_of_status(enum ps_status status)
     case PS_ERR_ID_REUSED:
     case PS_ERR_LEASE_LOST:
         return PS_RPC_FAILED_PRECONDITION;
+    /* Both leave open what happened, on either side of the wire. */
     case PS_ERR_TIMEOUT:
         return PS_RPC_DEADLINE_EXCEEDED;
     case PS_ERR_CANCELLED:
@@ -98,6 +99,7 @@ static enum ps_status status_of_code(uint32_t code)
 
 enum ps_status ps_status_of_reply(uint32_t code, struct ps_bytes word, bool *from_server)
 {
+    /* A call that went well was answered by the server, whatever words came with it. */
     *from_server = true;
     if (code == PS_RPC_OK)
         return PS_OK;

@@ -37,6 +37,7 @@ static inline uint8_t take_byte(struct ps_view_cursor *cursor)
     return byte.data[0];
 }
 
+/* `error` may be NULL; the reader's status is kept in any case. */
 void ps_wire_reader_init(struct ps_wire_reader *reader, struct ps_view view, struct ps_error *error)
 {
     PS_ASSERT(reader != NULL);
@@ -68,6 +69,8 @@ bool ps_wire_next(struct ps_wire_reader *reader, struct ps_wire_field *field)
     reader->unread = 0;
     if (reader->left == 0)
         return false;
+    /* A number has no bytes and bytes have no number; neither is left over from the field
+     * before. */
     *field = (struct ps_wire_field){0};
     return read_tag(reader, field) && read_value(reader, field);
 }
@@ -149,6 +152,7 @@ static bool read_varint(struct ps_wire_reader *reader, uint64_t *value)
         if (shift == 63 && byte > 1)
             break;
         *value |= (uint64_t)(byte & 0x7f) << shift;
+        /* The highest bit says that another byte follows. */
         if (byte < 0x80)
             return true;
     }
@@ -262,6 +266,7 @@ size_t ps_wire_range_piece_count(const struct ps_wire_range *range)
     return count;
 }
 
+/* The pieces are runs of the view's own slices: nothing is copied. */
 void ps_wire_range_pieces(const struct ps_wire_range *range, struct ps_bytes *pieces)
 {
     struct ps_view_cursor cursor = range->begin;
@@ -273,6 +278,7 @@ void ps_wire_range_pieces(const struct ps_wire_range *range, struct ps_bytes *pi
     }
 }
 
+/* For lengths that must be known before what they are the length of is written. */
 size_t ps_wire_varint_size(uint64_t value)
 {
     size_t size = 1;
@@ -299,6 +305,7 @@ static size_t write_tag(uint32_t number, enum ps_wire_type type, uint8_t *bytes)
     return write_varint((uint64_t)number << 3 | (uint64_t)type, bytes);
 }
 
+/* A tag and a varint, in one append: either both are in the buffer or neither is. */
 static void put_pair(struct ps_buffer *buffer, uint32_t number, enum ps_wire_type type,
                      uint64_t value)
 {
@@ -316,6 +323,7 @@ void ps_wire_put_uint(struct ps_buffer *buffer, uint32_t number, uint64_t value)
         put_pair(buffer, number, PS_WIRE_VARINT, value);
 }
 
+/* By its bits, lowest byte first, whatever the machine's order. */
 void ps_wire_put_double(struct ps_buffer *buffer, uint32_t number, double value)
 {
     uint64_t bits;

@@ -1,9 +1,8 @@
 /* checkpoint/journal_chain.c: which epochs stay in a list of segments. */
 #include "checkpoint/journal_chain.h"
 
+#include "journal_disk.h"
 #include "run_suite.h"
-#include "sample_journal.h"
-#include "tests/support/memory_files.h"
 
 #include <check.h>
 #include <inttypes.h>
@@ -11,24 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct memory_files *disk;
-static const struct ps_files *files;
 static struct ps_journal_segments segments;
 
-static void set_up(void)
-{
-    disk = memory_files_create(1);
-    files = memory_files_files(disk);
-}
-
-static void tear_down(void)
-{
-    ck_assert_uint_eq(memory_files_open_count(disk), 0);
-    memory_files_destroy(disk);
-}
-
 /* Writes first..last as `epoch`, whose owner went on from the epoch `previous`. */
-static void journal(uint64_t previous, uint64_t epoch, uint64_t first, uint64_t last)
+static void journal_from(uint64_t previous, uint64_t epoch, uint64_t first, uint64_t last)
 {
     struct sample_shape shape = {.epoch = epoch, .content_bytes_max = 60};
     struct ps_journal_writer *writer = sample_writer_from(files, previous, epoch, first - 1, 800);
@@ -65,9 +50,9 @@ END_TEST
 
 START_TEST(a_chain_without_gaps_is_kept_as_it_is)
 {
-    journal(0, 1, 1, 30);
-    journal(1, 2, 31, 60);
-    journal(2, 7, 61, 61);
+    journal_from(0, 1, 1, 30);
+    journal_from(1, 2, 31, 60);
+    journal_from(2, 7, 61, 61);
 
     ck_assert_str_eq(kept(0, PS_OK), "1 2 7");
     ck_assert_str_eq(kept(45, PS_OK), "1 2 7");
@@ -76,11 +61,11 @@ END_TEST
 
 START_TEST(epochs_that_the_next_owner_did_not_go_on_from_are_taken_out)
 {
-    journal(0, 1, 1, 5);
-    journal(1, 3, 4, 3);
-    journal(1, 4, 4, 9);
-    journal(1, 6, 6, 40);
-    journal(6, 7, 41, 41);
+    journal_from(0, 1, 1, 5);
+    journal_from(1, 3, 4, 3);
+    journal_from(1, 4, 4, 9);
+    journal_from(1, 6, 6, 40);
+    journal_from(6, 7, 41, 41);
 
     ck_assert_str_eq(kept(0, PS_OK), "1 6 7");
 }
@@ -88,9 +73,9 @@ END_TEST
 
 START_TEST(every_segment_of_a_void_epoch_goes_and_every_other_stays)
 {
-    journal(0, 1, 1, 100);
-    journal(1, 2, 50, 90);
-    journal(1, 3, 101, 200);
+    journal_from(0, 1, 1, 100);
+    journal_from(1, 2, 50, 90);
+    journal_from(1, 3, 101, 200);
     size_t before = 0;
     size_t void_ones = 0;
     ck_assert_int_eq(ps_journal_segments_init(&segments, files, SAMPLE_FOLDER, UINT64_MAX,
@@ -114,9 +99,9 @@ END_TEST
  * ask. */
 START_TEST(epochs_before_the_one_to_begin_in_are_not_judged)
 {
-    journal(0, 1, 1, 20);
-    journal(1, 2, 10, 15);
-    journal(1, 3, 21, 80);
+    journal_from(0, 1, 1, 20);
+    journal_from(1, 2, 10, 15);
+    journal_from(1, 3, 21, 80);
 
     ck_assert_str_eq(kept(70, PS_OK), "1 2 3");
     ck_assert_str_eq(kept(20, PS_OK), "1 3");
@@ -125,8 +110,8 @@ END_TEST
 
 START_TEST(the_newest_epoch_is_kept_whatever_it_goes_on_from)
 {
-    journal(0, 5, 1, 5);
-    journal(1, 6, 3, 9);
+    journal_from(0, 5, 1, 5);
+    journal_from(1, 6, 3, 9);
 
     ck_assert_str_eq(kept(0, PS_OK), "6");
 }
@@ -135,9 +120,9 @@ END_TEST
 START_TEST(a_first_record_that_cannot_be_believed_voids_nothing)
 {
     char path[128];
-    journal(0, 1, 1, 5);
-    journal(1, 4, 4, 9);
-    journal(1, 6, 6, 9);
+    journal_from(0, 1, 1, 5);
+    journal_from(1, 4, 4, 9);
+    journal_from(1, 6, 6, 9);
     ck_assert_str_eq(kept(0, PS_OK), "1 6");
 
     memory_files_flip(disk, sample_segment(6, 6, path), 8 * (size_t)_i);
@@ -150,9 +135,9 @@ START_TEST(a_file_under_another_segments_name_voids_nothing)
 {
     char path[128];
     struct ps_bytes content;
-    journal(0, 1, 1, 5);
-    journal(1, 4, 4, 9);
-    journal(1, 6, 6, 9);
+    journal_from(0, 1, 1, 5);
+    journal_from(1, 4, 4, 9);
+    journal_from(1, 6, 6, 9);
     ck_assert(memory_files_get(disk, sample_segment(6, 6, path), &content));
     uint8_t *copy = malloc(content.size);
     ck_assert_ptr_nonnull(copy);
@@ -167,8 +152,8 @@ END_TEST
 START_TEST(a_first_record_cut_short_voids_nothing)
 {
     char path[128];
-    journal(0, 1, 1, 5);
-    journal(1, 4, 4, 9);
+    journal_from(0, 1, 1, 5);
+    journal_from(1, 4, 4, 9);
     memory_files_put(disk, sample_segment(6, 6, path), ps_bytes_of_text("PS"));
 
     ck_assert_str_eq(kept(0, PS_OK), "1 4 6");
@@ -177,9 +162,9 @@ END_TEST
 
 START_TEST(a_disk_that_fails_makes_the_list_useless)
 {
-    journal(0, 1, 1, 5);
-    journal(1, 4, 4, 9);
-    journal(1, 6, 6, 9);
+    journal_from(0, 1, 1, 5);
+    journal_from(1, 4, 4, 9);
+    journal_from(1, 6, 6, 9);
     ck_assert_int_eq(ps_journal_segments_init(&segments, files, SAMPLE_FOLDER, UINT64_MAX,
                                               ps_allocator_heap(), NULL),
                      PS_OK);
@@ -195,8 +180,8 @@ END_TEST
 START_TEST(a_segment_that_has_gone_since_makes_the_list_useless)
 {
     char path[128];
-    journal(0, 1, 1, 5);
-    journal(1, 4, 4, 9);
+    journal_from(0, 1, 1, 5);
+    journal_from(1, 4, 4, 9);
     ck_assert_int_eq(ps_journal_segments_init(&segments, files, SAMPLE_FOLDER, UINT64_MAX,
                                               ps_allocator_heap(), NULL),
                      PS_OK);
