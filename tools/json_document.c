@@ -1,8 +1,11 @@
-/* Building and printing one JSON document. */
+/* Building and printing one JSON document. The document is built in memory and printed at once, so
+ * that standard output has either a whole document or nothing: a program behind a pipe cannot use
+ * half of one. */
 #include "tools/json_document.h"
 
 #include <stdio.h>
 
+/* A bound against a loop that never ends, not against large answers. */
 #define DOCUMENT_BYTES_MAX ((size_t)1 << 30)
 
 void json_document_init(struct json_document *document)

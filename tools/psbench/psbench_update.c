@@ -1,5 +1,8 @@
 /* SGD and Adam as fast as memory goes: the loops that the server runs, over blocks as it has them,
- * and beside them the same reads and writes with next to no arithmetic. */
+ * and beside them the same reads and writes with next to no arithmetic. Optimizers are limited by
+ * memory: SGD reads two arrays and writes one, Adam reads four and writes three. The reference has
+ * the same reads and writes and an exclusive-or for arithmetic, in as many threads over the same
+ * slabs, so a ratio near 1 means that the loop is as fast as memory lets it be. */
 #include "tools/psbench/psbench_update.h"
 
 #include "base/alloc.h"
@@ -13,11 +16,13 @@
 #include <string.h>
 #include <unistd.h>
 
+/* More threads than any server has would not be a server's loop. */
 #define THREADS_MAX 256
 #define SMALL_SIZE ((uint64_t)64 << 20)
 #define LARGE_SIZE ((uint64_t)1 << 30)
 
-/* One thread's share: the same slabs of each array in every pass. */
+/* One thread's share: the same slabs of each array in every pass. Results are written by its own
+ * thread only, and read after the join. */
 struct share {
     struct ps_bench_update *update;
     enum ps_bench_update_kind kind;
@@ -37,6 +42,10 @@ static void apply_to_slab(const struct share *share, const struct ps_optimizer_s
                           size_t slab);
 static void stream_slab(const struct share *share, size_t slab);
 
+/* Slabs are allocated, and touched, as a server's block pool has them: large pages change these
+ * figures by a third. All four arrays are taken for both rules, so that SGD and Adam run in the
+ * same memory. Memory of four times the size is needed; a machine without it gets a message and no
+ * figures. */
 enum ps_status ps_bench_update_open(struct ps_bench_update *update, uint64_t size,
                                     uint64_t thread_count, struct ps_error *error)
 {
@@ -54,6 +63,7 @@ enum ps_status ps_bench_update_open(struct ps_bench_update *update, uint64_t siz
             update->slabs[array][i] = ps_slab_take();
             if (update->slabs[array][i] == NULL)
                 break;
+            /* Values and gradient hold numbers; states begin at zero, as Adam's do. */
             if (array < 2)
                 ps_bench_fill_gradient(update->slabs[array][i], PS_SLAB_BYTES / sizeof(float));
             else
@@ -68,6 +78,7 @@ enum ps_status ps_bench_update_open(struct ps_bench_update *update, uint64_t siz
     return PS_OK;
 }
 
+/* The lists may be half full after a failure. */
 void ps_bench_update_close(struct ps_bench_update *update)
 {
     for (size_t array = 0; array < PS_BENCH_UPDATE_ARRAYS; array++) {
@@ -79,6 +90,10 @@ void ps_bench_update_close(struct ps_bench_update *update)
     *update = (struct ps_bench_update){0};
 }
 
+/* Each thread goes over its own share as often as it can and stops after a whole pass; the rate is
+ * the sum of what each reached by its own end, so a thread that was late does not count for more
+ * than it did. Threads are started anew for each measurement, since a pool would need waking, and
+ * that is not what is asked. */
 enum ps_status ps_bench_update_run(struct ps_bench_update *update, enum ps_bench_update_kind kind,
                                    uint64_t time_ms, struct ps_bench_figures *figures,
                                    struct ps_error *error)
@@ -101,6 +116,7 @@ enum ps_status ps_bench_update_run(struct ps_bench_update *update, enum ps_bench
         status =
             ps_thread_start(&shares[started].thread, "update", run_share, &shares[started], error);
     }
+    /* Passes over the whole array: each thread's count is weighted by its share of the slabs. */
     double passes_per_second = 0;
     for (uint64_t i = 0; i < started; i++) {
         ps_thread_join(&shares[i].thread);
@@ -116,12 +132,16 @@ enum ps_status ps_bench_update_run(struct ps_bench_update *update, enum ps_bench
     return status;
 }
 
+/* Bytes for each byte of a parameter, read and written together. SGD reads values and gradient and
+ * writes values: 3. Adam reads and writes two states more: 7. */
 uint64_t ps_bench_update_traffic(enum ps_bench_update_kind kind)
 {
     bool adam = kind == PS_BENCH_UPDATE_ADAM || kind == PS_BENCH_UPDATE_ADAM_MEMORY;
     return adam ? 7 : 3;
 }
 
+/* Two passes at least: the first finds cold caches. The end is noted after each pass, so the time
+ * of a pass that was begun too late still counts for it. */
 static void run_share(void *argument)
 {
     struct share *share = argument;
@@ -134,6 +154,8 @@ static void run_share(void *argument)
     } while (share->ended_ns < share->until_ns || share->passes < 2);
 }
 
+/* The step number grows, since Adam's correction depends on it. A rule and its reference differ
+ * only inside the loop over slabs: threads, order and memory are the same. */
 static enum ps_status pass(struct share *share, uint64_t number)
 {
     struct ps_optimizer_step step;
@@ -149,6 +171,8 @@ static enum ps_status pass(struct share *share, uint64_t number)
     return PS_OK;
 }
 
+/* Rates so small that values stay finite through any number of passes. The scan is not measured
+ * here: it is about the gradient, and only some settings need it. */
 static enum ps_status prepare(const struct share *share, uint64_t number,
                               struct ps_optimizer_step *step, struct ps_error *error)
 {
@@ -164,7 +188,8 @@ static enum ps_status prepare(const struct share *share, uint64_t number,
     return ps_optimizer_prepare(&settings[share->kind], PS_F32, number, 0, &scan, step, error);
 }
 
-/* Block by block, as the server does. */
+/* Block by block, as the server does. Values, states and gradient of one element are at the same
+ * place of their slabs, as in a server's blocks. */
 static void apply_to_slab(const struct share *share, const struct ps_optimizer_step *step,
                           size_t slab)
 {
@@ -178,7 +203,10 @@ static void apply_to_slab(const struct share *share, const struct ps_optimizer_s
     }
 }
 
-/* The gradient is read once; values, and for Adam both states, are read and written. */
+/* The gradient is read once; values, and for Adam both states, are read and written. restrict and
+ * whole numbers let the compiler use vectors, which is the point: this must be memory's speed. The
+ * file is compiled with -O3 for that, also in a debug build. Eight bytes at a time, which is two
+ * elements: the loop is about bytes. */
 static void stream_slab(const struct share *share, size_t slab)
 {
     void **const *slabs = share->update->slabs;
@@ -202,6 +230,8 @@ static void stream_slab(const struct share *share, size_t slab)
 
 /* ---- The benchmark ---- */
 
+/* Rule and reference take turns within a repeat and share its time. The bytes of the row are what
+ * the loop moves, so its gigabytes a second are traffic, to be held against the machine's. */
 static enum ps_status measure_rule(struct ps_bench *bench, struct ps_bench_update *update,
                                    uint64_t size, enum ps_bench_update_kind kind,
                                    struct ps_error *error)
@@ -226,6 +256,8 @@ static enum ps_status measure_rule(struct ps_bench *bench, struct ps_bench_updat
     return PS_OK;
 }
 
+/* Sizes are rounded up to slabs, and the row says the size that was really used. As many threads as
+ * processors: one core alone does not use all of a memory's bandwidth. */
 static enum ps_status measure_size(struct ps_bench *bench, uint64_t size, struct ps_error *error)
 {
     struct ps_bench_update update;
@@ -242,6 +274,8 @@ static enum ps_status measure_size(struct ps_bench *bench, uint64_t size, struct
     return status;
 }
 
+/* Two sizes without --size: one that fits the caches of a large machine in part, and one that fits
+ * none. */
 enum ps_status ps_bench_update(struct ps_bench *bench, struct ps_error *error)
 {
     const uint64_t sizes[] = {SMALL_SIZE, LARGE_SIZE};
