@@ -116,7 +116,7 @@ static const struct ps_option_set options_set = {
     .option_count = PS_ARRAY_COUNT(table),
 };
 
-/* What one invocation loads and makes. */
+/* What one invocation loads and makes. Released as a whole, whatever of it was reached. */
 struct invocation {
     struct pstrain_options options;
     struct ps_dataset train, test;
@@ -174,7 +174,8 @@ static int obey(int argc, char **argv)
     return code;
 }
 
-/* A file that cannot be made is EX_CANTCREAT; a wrong number is wrong usage. */
+/* A file that cannot be made is EX_CANTCREAT; a wrong number is wrong usage. No server is needed,
+ * and none is asked. */
 static int generate(const struct pstrain_options *options)
 {
     struct ps_error error = {0};
@@ -200,7 +201,8 @@ static int generate(const struct pstrain_options *options)
     return EXIT_SUCCESS;
 }
 
-/* The best accuracy is what a test compares the trained model with. */
+/* The best accuracy is what a test compares the trained model with. The same three facts as the
+ * line of text. */
 static void print_generated(const struct pstrain_options *options, double best)
 {
     struct json_document document;
@@ -245,7 +247,8 @@ static enum psclient_encoding encoding_of(const char *name)
 /* Data first, since they say how large the model is: one weight for each feature, and for softmax
  * one for each class as well. All workers must come to the same shape, so every process needs the
  * same training file; --part chooses the rows, not the file. Nothing here needs a server: mistakes
- * in files and options are found before anybody waits for one. */
+ * in files and options are found before anybody waits for one. The seed, the batch and the rest go
+ * to the trainer as they are. */
 static enum ps_status prepare(struct invocation *invocation, struct ps_error *error)
 {
     const struct pstrain_options *options = &invocation->options;
@@ -393,7 +396,8 @@ static void release(struct invocation *invocation)
     ps_trained_release(&invocation->trained);
 }
 
-/* One line, with the stage in front. */
+/* One line, with the stage in front. The status is the caller's choice, since one failure means
+ * different things at different stages. */
 static int complain(const char *what, const struct ps_error *error, int code)
 {
     (void)fprintf(stderr, "pstrain: %s: %s\n", what, error->text);

@@ -61,7 +61,8 @@ static void line_main(void *argument)
         (void)fputc('\n', stderr);
 }
 
-/* The rate is over the whole run: the recent one jumps too much to be read. */
+/* The rate is over the whole run: the recent one jumps too much to be read. Lost pushes and retries
+ * stand in the line, because they are how a server that is away shows first. */
 static void print_line(const struct ps_progress_line *line, uint64_t start_ms, bool terminal)
 {
     struct ps_trainer_progress *progress = line->progress;

@@ -270,7 +270,7 @@ static enum ps_status train_batch(struct worker *worker, const size_t *rows, siz
 
 /* Selected: puts the values at hand (zeros at first, the last pulled ones when the servers lost
  * their state). Not selected: somebody else did, and pulling gets theirs. The deadline is for all
- * tries together. */
+ * tries together. Called again in the middle of a run when servers have lost their state. */
 static enum ps_status initialise(struct worker *worker)
 {
     const struct ps_clock *clock = ps_clock_real();
@@ -327,6 +327,7 @@ static enum ps_status pull_model(struct worker *worker)
     return PS_OK;
 }
 
+/* Both parameters go in one call, so that a step is one round trip. */
 static enum ps_status push_gradient(struct worker *worker)
 {
     struct psclient_result results[2];

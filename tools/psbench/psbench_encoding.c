@@ -34,7 +34,8 @@ static const struct {
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
 /* All encodings go through one server and one parameter, so that its blocks are in the same place
- * for all. */
+ * for all. The first encoding is native, so the warm-up is of the one that the others are compared
+ * with. */
 enum ps_status ps_bench_encoding(struct ps_bench *bench, struct ps_error *error)
 {
     struct encoding_run run = {.bench = bench};

@@ -21,7 +21,8 @@ static uint64_t most(uint64_t a, uint64_t b)
 }
 
 /* Nobody may own the shard from here on; whether that still holds is asked again by the transaction
- * that changes the pointer. A damaged pointer counts as none: it is what is to be replaced. */
+ * that changes the pointer. A damaged pointer counts as none: it is what is to be replaced. The
+ * job's name comes from the checkpoint, not from a folder's: it decides which keys are changed. */
 enum ps_status pointer_change_plan(struct pointer_change *change, struct published *from,
                                    struct published *to, const struct ps_checkpoint_facts *facts,
                                    const char *folder, const struct ps_journal_segments *journal,
@@ -59,7 +60,7 @@ static enum ps_status find_reached(struct pointer_change *change, struct publish
 }
 
 /* `reached` is kept only where something is given up; a pointer that loses nothing looks like any
- * other. */
+ * other. The whole pointer is replaced, so nothing of an older one can be left in it by mistake. */
 void pointer_change_set(struct pointer_change *change, const struct ps_checkpoint_place *place,
                         uint64_t position)
 {
