@@ -27,3 +27,8 @@ void json_document_print(const struct json_document *document)
     else
         (void)puts(document->text.text);
 }
+
+void json_text(struct ps_json_writer *json, const char *key, const char *text)
+{
+    ps_json_text(json, key, ps_bytes_of_text(text));
+}

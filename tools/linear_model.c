@@ -12,6 +12,7 @@
 /* Loss of a row that a saturated model gets wrong; keeps the mean finite. */
 #define PROBABILITY_MIN 1e-12
 
+static size_t class_of(const struct ps_class_map *map, double label);
 static void score_row(const struct ps_linear_model *model, const struct ps_dataset *dataset,
                       size_t row, const float *weights, const float *bias, double *scores);
 static double to_probabilities(const struct ps_linear_model *model, size_t class_index,
@@ -29,7 +30,7 @@ enum ps_status ps_class_map_init(struct ps_class_map *map, const struct ps_datas
     map->count = 0;
     for (size_t row = 0; row < dataset->row_count; row++) {
         double label = dataset->labels[row];
-        if (ps_class_of(map, label) < map->count)
+        if (class_of(map, label) < map->count)
             continue;
         if (map->count == PS_CLASSES_MAX)
             return ps_fail(error, PS_ERR_BAD_INPUT, "more than %d different labels",
@@ -49,7 +50,7 @@ enum ps_status ps_class_map_init(struct ps_class_map *map, const struct ps_datas
 
 /* Labels are compared without ==: they were read from text, and one text gives one number. A label
  * that is not in the map gives the count, which is no class. */
-size_t ps_class_of(const struct ps_class_map *map, double label)
+static size_t class_of(const struct ps_class_map *map, double label)
 {
     for (size_t i = 0; i < map->count; i++) {
         if (!(map->labels[i] < label) && !(map->labels[i] > label))
@@ -69,7 +70,7 @@ double ps_linear_gradient(const struct ps_linear_model *model, const struct ps_d
     PS_ASSERT(row_count > 0);
     double loss = 0;
     for (size_t i = 0; i < row_count; i++) {
-        size_t class_index = ps_class_of(map, dataset->labels[rows[i]]);
+        size_t class_index = class_of(map, dataset->labels[rows[i]]);
         score_row(model, dataset, rows[i], weights, bias, scratch);
         loss += to_probabilities(model, class_index, scratch);
         /* Probability minus truth is the derivative of the loss by the score, for both models. */
@@ -94,7 +95,7 @@ struct ps_evaluation ps_linear_evaluate(const struct ps_linear_model *model,
     double loss = 0;
     size_t right = 0;
     for (size_t row = 0; row < dataset->row_count; row++) {
-        size_t class_index = ps_class_of(map, dataset->labels[row]);
+        size_t class_index = class_of(map, dataset->labels[row]);
         score_row(model, dataset, row, weights, bias, scratch);
         if (class_index == map->count) {
             loss += -log(PROBABILITY_MIN);

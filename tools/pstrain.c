@@ -208,7 +208,7 @@ static void print_generated(const struct pstrain_options *options, double best)
     struct json_document document;
     json_document_init(&document);
     ps_json_begin_object(&document.json, NULL);
-    ps_json_text(&document.json, "file", ps_bytes_of_text(options->out));
+    json_text(&document.json, "file", options->out);
     ps_json_uint(&document.json, "rows", options->rows);
     ps_json_real(&document.json, "best_accuracy", best);
     ps_json_end_object(&document.json);

@@ -19,8 +19,8 @@ static void print_line(const struct ps_progress_line *line, uint64_t start_ms, b
 static void print_text(const struct ps_train_report *report);
 static void print_json(const struct ps_train_report *report);
 
-/* The thread borrows options and progress until fini. The lock has the lowest rank: nothing else is
- * taken while it is held. */
+/* The thread borrows options and progress until fini. The lock is a leaf: nothing else is taken
+ * while it is held. */
 enum ps_status ps_progress_line_init(struct ps_progress_line *line,
                                      const struct ps_trainer_options *options,
                                      struct ps_trainer_progress *progress, struct ps_error *error)
@@ -99,8 +99,7 @@ void ps_train_report_print(const struct ps_train_report *report, bool json)
     (void)fflush(stdout);
 }
 
-/* The names of the lines are read by scripts and by the tests. Four digits of a loss are what two
- * runs of one seed agree in. */
+/* The names of the lines are read by scripts and by the tests. */
 static void print_text(const struct ps_train_report *report)
 {
     (void)printf("train loss      %.4f\n", report->train.loss);
@@ -123,8 +122,8 @@ static void print_json(const struct ps_train_report *report)
     json_document_init(&document);
     struct ps_json_writer *json = &document.json;
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "model", ps_bytes_of_text(report->model));
-    ps_json_text(json, "optimizer", ps_bytes_of_text(report->optimizer));
+    json_text(json, "model", report->model);
+    json_text(json, "optimizer", report->optimizer);
     ps_json_uint(json, "workers", report->workers);
     ps_json_uint(json, "epochs", report->epochs);
     ps_json_real(json, "train_loss", report->train.loss);

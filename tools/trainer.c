@@ -220,7 +220,6 @@ static enum ps_status train(struct worker *worker)
         if (atomic_load(&worker->progress->stop))
             return PS_OK;
         PS_TRY(train_epoch(worker, &random));
-        atomic_fetch_add(&worker->progress->epochs_done, 1);
     }
     return PS_OK;
 }

@@ -16,8 +16,7 @@ struct far_copy {
     size_t size, offset;
 };
 
-/* A function pointer around each copy costs a nanosecond or two, about a tenth of reading the clock
- * behind it. */
+/* A function pointer around each copy costs far less than reading the clock behind it. */
 static enum ps_status copy_once(void *context, uint64_t number, struct ps_error *error);
 static enum ps_status copy_far_once(void *context, uint64_t number, struct ps_error *error);
 static enum ps_status update_once(void *context, uint64_t number, struct ps_error *error);
@@ -94,9 +93,8 @@ static enum ps_status copy_far_once(void *context, uint64_t number, struct ps_er
     return PS_OK;
 }
 
-/* The thread is prepared as a server's are (subnormal numbers, rounding), or the arithmetic would
- * not be the same. The learning rate and the gradient are those of the load, so that values stay
- * whole numbers here, too. */
+/* The thread is prepared as a server's are, so that it rounds as they do. The learning rate and the
+ * gradient are those of the load, so that values stay whole numbers here, too. */
 enum ps_status ps_bench_alone_update(struct ps_bench_alone *alone, uint64_t time_ms,
                                      struct ps_bench_figures *figures, struct ps_error *error)
 {

@@ -54,7 +54,7 @@ enum ps_status ps_bench_disk_append(const char *folder, size_t size, uint64_t pi
     /* Zeros might be stored as a hole or compressed away. */
     memset(pieces, 0xa5, bytes);
     /* A new file in each run: appending makes it grow, so each sync also writes the file's new
-     * length, as in a journal's segment. */
+     * length. */
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
     enum ps_status status = file < 0 ? failed_at(path, error) : PS_OK;
     if (status == PS_OK)

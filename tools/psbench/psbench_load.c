@@ -270,7 +270,7 @@ enum ps_status ps_bench_load_run(struct ps_bench_load *load, enum ps_bench_opera
     return ps_bench_load_finish(load, figures, error);
 }
 
-/* Half of the largest number, because each worker may count below zero once. */
+/* The limit is far beyond what any run does: the time ends such a load. */
 enum ps_status ps_bench_load_start(struct ps_bench_load *load, enum ps_bench_operation operation,
                                    struct ps_error *error)
 {

@@ -80,7 +80,7 @@ static void read_text(const char *path, char text[PAGE_BYTES])
 }
 
 /* An empty line says "unknown", so that a reader does not take it for a fault of the table. The
- * first line only, and cut to the room there is: names of processors are padded with blanks. */
+ * first line only, and cut to the room there is. */
 static void copy_line(char *destination, size_t size, const char *text)
 {
     int length = (int)strcspn(text, "\n");

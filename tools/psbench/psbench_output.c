@@ -25,7 +25,6 @@ static void json_machine(struct ps_json_writer *json, const struct ps_bench_mach
 static void json_settings(struct ps_json_writer *json, const struct ps_bench_options *options,
                           const struct ps_bench_machine *machine);
 static void json_row(struct ps_json_writer *json, const struct ps_bench_row *row);
-static void json_text(struct ps_json_writer *json, const char *key, const char *text);
 static void json_series(struct ps_json_writer *json, const char *key,
                         const struct ps_bench_series *all, size_t count);
 
@@ -223,13 +222,6 @@ static void json_row(struct ps_json_writer *json, const struct ps_bench_row *row
     json_series(json, "ratios", row->ratios, row->ratio_count);
     json_series(json, "details", row->details, row->detail_count);
     ps_json_end_object(json);
-}
-
-/* The writer takes bytes, the report has texts. Bytes that are not UTF-8 become the replacement
- * character: a document is always valid. */
-static void json_text(struct ps_json_writer *json, const char *key, const char *text)
-{
-    ps_json_text(json, key, ps_bytes_of_text(text));
 }
 
 /* Members in the order in which they were measured. A series without values cannot be: it is made

@@ -3,8 +3,6 @@
  * memory: SGD reads two arrays and writes one, Adam reads four and writes three. The reference has
  * the same reads and writes and an exclusive-or for arithmetic, in as many threads over the same
  * slabs, so a ratio near 1 means that the loop is as fast as memory lets it be. */
-#include "tools/psbench/psbench_update.h"
-
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/slab.h"
@@ -21,11 +19,29 @@
 #define SMALL_SIZE ((uint64_t)64 << 20)
 #define LARGE_SIZE ((uint64_t)1 << 30)
 
+/* Values, a gradient and two states. */
+#define ARRAYS 4
+
+struct update {
+    void **slabs[ARRAYS]; /* owned */
+    size_t slab_count;    /* of each array */
+    uint64_t thread_count;
+};
+
+/* What is done to every element. */
+enum kind {
+    SGD,
+    ADAM,
+    AS_SGD, /* as SGD reads and writes, without its arithmetic */
+    AS_ADAM,
+    KIND_COUNT
+};
+
 /* One thread's share: the same slabs of each array in every pass. Results are written by its own
  * thread only, and read after the join. */
 struct share {
-    struct ps_bench_update *update;
-    enum ps_bench_update_kind kind;
+    struct update *update;
+    enum kind kind;
     size_t first, count; /* slabs */
     uint64_t until_ns;
     uint64_t passes; /* out */
@@ -34,6 +50,7 @@ struct share {
     struct ps_error error;
 };
 
+static void close_update(struct update *update);
 static void run_share(void *argument);
 static enum ps_status pass(struct share *share, uint64_t number);
 static enum ps_status prepare(const struct share *share, uint64_t number,
@@ -42,21 +59,19 @@ static void apply_to_slab(const struct share *share, const struct ps_optimizer_s
                           size_t slab);
 static void stream_slab(const struct share *share, size_t slab);
 
-/* Slabs are allocated, and touched, as a server's block pool has them: large pages change these
- * figures by a third. All four arrays are taken for both rules, so that SGD and Adam run in the
- * same memory. Memory of four times the size is needed; a machine without it gets a message and no
- * figures. */
-enum ps_status ps_bench_update_open(struct ps_bench_update *update, uint64_t size,
-                                    uint64_t thread_count, struct ps_error *error)
+/* Slabs are allocated, and touched, as a server's block pool has them. All four arrays are taken
+ * for both rules, so that SGD and Adam run in the same memory. Memory of four times the size is
+ * needed; a machine without it gets a message and no figures. */
+static enum ps_status open_update(struct update *update, uint64_t size, uint64_t thread_count,
+                                  struct ps_error *error)
 {
-    *update =
-        (struct ps_bench_update){.slab_count = (size_t)((size + PS_SLAB_BYTES - 1) / PS_SLAB_BYTES),
-                                 .thread_count = thread_count};
+    *update = (struct update){.slab_count = (size_t)((size + PS_SLAB_BYTES - 1) / PS_SLAB_BYTES),
+                              .thread_count = thread_count};
     if (update->thread_count > THREADS_MAX)
         update->thread_count = THREADS_MAX;
     if (update->thread_count > update->slab_count)
         update->thread_count = update->slab_count;
-    for (size_t array = 0; array < PS_BENCH_UPDATE_ARRAYS; array++) {
+    for (size_t array = 0; array < ARRAYS; array++) {
         update->slabs[array] =
             ps_zeroed_array(ps_allocator_heap(), update->slab_count, sizeof(void *));
         for (size_t i = 0; update->slabs[array] != NULL && i < update->slab_count; i++) {
@@ -70,33 +85,32 @@ enum ps_status ps_bench_update_open(struct ps_bench_update *update, uint64_t siz
                 memset(update->slabs[array][i], 0, PS_SLAB_BYTES); /* there before it is timed */
         }
         if (update->slabs[array] == NULL || update->slabs[array][update->slab_count - 1] == NULL) {
-            ps_bench_update_close(update);
-            return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %d times %llu bytes",
-                           PS_BENCH_UPDATE_ARRAYS, (unsigned long long)size);
+            close_update(update);
+            return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %d times %llu bytes", ARRAYS,
+                           (unsigned long long)size);
         }
     }
     return PS_OK;
 }
 
 /* The lists may be half full after a failure. */
-void ps_bench_update_close(struct ps_bench_update *update)
+static void close_update(struct update *update)
 {
-    for (size_t array = 0; array < PS_BENCH_UPDATE_ARRAYS; array++) {
+    for (size_t array = 0; array < ARRAYS; array++) {
         void **slabs = update->slabs[array];
         for (size_t i = 0; slabs != NULL && i < update->slab_count && slabs[i] != NULL; i++)
             ps_slab_give(slabs[i]);
         ps_release(ps_allocator_heap(), slabs);
     }
-    *update = (struct ps_bench_update){0};
+    *update = (struct update){0};
 }
 
 /* Each thread goes over its own share as often as it can and stops after a whole pass; the rate is
  * the sum of what each reached by its own end, so a thread that was late does not count for more
  * than it did. Threads are started anew for each measurement, since a pool would need waking, and
  * that is not what is asked. */
-enum ps_status ps_bench_update_run(struct ps_bench_update *update, enum ps_bench_update_kind kind,
-                                   uint64_t time_ms, struct ps_bench_figures *figures,
-                                   struct ps_error *error)
+static enum ps_status run_update(struct update *update, enum kind kind, uint64_t time_ms,
+                                 struct ps_bench_figures *figures, struct ps_error *error)
 {
     struct share *shares =
         ps_zeroed_array(ps_allocator_heap(), (size_t)update->thread_count, sizeof *shares);
@@ -134,9 +148,9 @@ enum ps_status ps_bench_update_run(struct ps_bench_update *update, enum ps_bench
 
 /* Bytes for each byte of a parameter, read and written together. SGD reads values and gradient and
  * writes values: 3. Adam reads and writes two states more: 7. */
-uint64_t ps_bench_update_traffic(enum ps_bench_update_kind kind)
+static uint64_t traffic_of(enum kind kind)
 {
-    bool adam = kind == PS_BENCH_UPDATE_ADAM || kind == PS_BENCH_UPDATE_ADAM_MEMORY;
+    bool adam = kind == ADAM || kind == AS_ADAM;
     return adam ? 7 : 3;
 }
 
@@ -159,7 +173,7 @@ static void run_share(void *argument)
 static enum ps_status pass(struct share *share, uint64_t number)
 {
     struct ps_optimizer_step step;
-    bool updates = share->kind == PS_BENCH_UPDATE_SGD || share->kind == PS_BENCH_UPDATE_ADAM;
+    bool updates = share->kind == SGD || share->kind == ADAM;
     if (updates)
         PS_TRY(prepare(share, number, &step, &share->error));
     for (size_t i = share->first; i < share->first + share->count; i++) {
@@ -177,12 +191,12 @@ static enum ps_status prepare(const struct share *share, uint64_t number,
                               struct ps_optimizer_step *step, struct ps_error *error)
 {
     static const struct ps_optimizer_settings settings[] = {
-        [PS_BENCH_UPDATE_SGD] = {.rule = PS_RULE_SGD, .learning_rate = {.rate = 1e-6}},
-        [PS_BENCH_UPDATE_ADAM] = {.rule = PS_RULE_ADAM,
-                                  .learning_rate = {.rate = 1e-6},
-                                  .beta_1 = 0.9,
-                                  .beta_2 = 0.999,
-                                  .epsilon = 1e-8},
+        [SGD] = {.rule = PS_RULE_SGD, .learning_rate = {.rate = 1e-6}},
+        [ADAM] = {.rule = PS_RULE_ADAM,
+                  .learning_rate = {.rate = 1e-6},
+                  .beta_1 = 0.9,
+                  .beta_2 = 0.999,
+                  .epsilon = 1e-8},
     };
     const struct ps_gradient_scan scan = {0};
     return ps_optimizer_prepare(&settings[share->kind], PS_F32, number, 0, &scan, step, error);
@@ -213,7 +227,7 @@ static void stream_slab(const struct share *share, size_t slab)
     uint64_t *restrict values = slabs[0][slab];
     const uint64_t *restrict gradient = slabs[1][slab];
     size_t count = PS_SLAB_BYTES / sizeof(uint64_t);
-    if (share->kind == PS_BENCH_UPDATE_SGD_MEMORY) {
+    if (share->kind == AS_SGD) {
         for (size_t i = 0; i < count; i++)
             values[i] ^= gradient[i];
         return;
@@ -232,21 +246,17 @@ static void stream_slab(const struct share *share, size_t slab)
 
 /* Rule and reference take turns within a repeat and share its time. The bytes of the row are what
  * the loop moves, so its gigabytes a second are traffic, to be held against the machine's. */
-static enum ps_status measure_rule(struct ps_bench *bench, struct ps_bench_update *update,
-                                   uint64_t size, enum ps_bench_update_kind kind,
-                                   struct ps_error *error)
+static enum ps_status measure_rule(struct ps_bench *bench, struct update *update, uint64_t size,
+                                   enum kind kind, struct ps_error *error)
 {
-    static const char *const names[PS_BENCH_UPDATE_KIND_COUNT] = {
-        "update_sgd", "update_adam", "memory_as_sgd", "memory_as_adam"};
+    static const char *const names[KIND_COUNT] = {"update_sgd", "update_adam", "memory_as_sgd",
+                                                  "memory_as_adam"};
     struct ps_bench_figures figures[2];
-    enum ps_bench_update_kind kinds[2] = {kind, kind == PS_BENCH_UPDATE_SGD
-                                                    ? PS_BENCH_UPDATE_SGD_MEMORY
-                                                    : PS_BENCH_UPDATE_ADAM_MEMORY};
-    uint64_t traffic = size * ps_bench_update_traffic(kind);
+    enum kind kinds[2] = {kind, kind == SGD ? AS_SGD : AS_ADAM};
+    uint64_t traffic = size * traffic_of(kind);
     ps_bench_progress(bench, names[kind]);
     for (int i = 0; i < 2; i++)
-        PS_TRY(ps_bench_update_run(update, kinds[i], bench->options->time_ms / 2 + 1, &figures[i],
-                                   error));
+        PS_TRY(run_update(update, kinds[i], bench->options->time_ms / 2 + 1, &figures[i], error));
     struct ps_bench_row *row =
         ps_bench_report_row(&bench->report, names[kind], traffic, update->thread_count);
     ps_bench_row_add(row, &figures[0]);
@@ -260,17 +270,17 @@ static enum ps_status measure_rule(struct ps_bench *bench, struct ps_bench_updat
  * processors: one core alone does not use all of a memory's bandwidth. */
 static enum ps_status measure_size(struct ps_bench *bench, uint64_t size, struct ps_error *error)
 {
-    struct ps_bench_update update;
+    struct update update;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     size = (size + PS_SLAB_BYTES - 1) / PS_SLAB_BYTES * PS_SLAB_BYTES;
-    PS_TRY(ps_bench_update_open(&update, size, cores > 0 ? (uint64_t)cores : 1, error));
+    PS_TRY(open_update(&update, size, cores > 0 ? (uint64_t)cores : 1, error));
     enum ps_status status = PS_OK;
     for (uint64_t repeat = 0; repeat < bench->options->repeat && status == PS_OK; repeat++) {
-        status = measure_rule(bench, &update, size, PS_BENCH_UPDATE_SGD, error);
+        status = measure_rule(bench, &update, size, SGD, error);
         if (status == PS_OK)
-            status = measure_rule(bench, &update, size, PS_BENCH_UPDATE_ADAM, error);
+            status = measure_rule(bench, &update, size, ADAM, error);
     }
-    ps_bench_update_close(&update);
+    close_update(&update);
     return status;
 }
 

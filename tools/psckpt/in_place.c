@@ -1,7 +1,7 @@
 /* Nothing is removed: what a repair leaves out may be wanted yet. Two renames exchange the folders.
  * Each rename is atomic, the pair is not: a crash between the two leaves the old folder under its
- * kept name and the new one ready beside it, and the message of the next repair says what to do. An
- * exchange of one step (renameat2) is not on every file system that data folders are on. */
+ * kept name and the new one ready beside it, both whole. An exchange of one step (renameat2) is not
+ * on every file system that data folders are on. */
 #include "tools/psckpt/in_place.h"
 
 #include "tools/psckpt/paths.h"

@@ -50,8 +50,8 @@ enum ps_status journal_survey_init(struct journal_survey *survey, const struct t
     struct walk walk;
     *survey = (struct journal_survey){0};
     PS_TRY(ps_journal_segments_init(&segments, box->files, folder, UINT64_MAX, box->memory, error));
-    /* Leftovers of segments that were replaced by a rewritten one are dropped from the list, as a
-     * recovery drops them. */
+    /* Segments of void epochs, whose owner came to nothing, leave the list, as a recovery leaves
+     * them out. */
     enum ps_status status = ps_journal_chain_keep(&segments, box->files, folder, 0, error);
     if (status != PS_OK) {
         ps_journal_segments_fini(&segments);

@@ -1,8 +1,8 @@
 /* psckpt: looks at checkpoints and journals on a disk, and makes new ones of them. The options of
  * all commands stand in one table, as in every program of this repository: the help page, the man
- * page, the shell's completion and the environment come from it, so that a new option cannot be
- * missing in one of them. Most commands need no server and no network; only what is said to change
- * something changes anything, and every command that writes refuses a folder that is in use. */
+ * page and the environment come from it, so that a new option cannot be missing in one of them.
+ * Most commands need no server and no network; only what is said to change something changes
+ * anything, and every command that writes refuses a folder that is in use. */
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/program.h"
@@ -146,9 +146,9 @@ static const struct command commands[] = {
 static int run(const struct command *command, struct psckpt *tool);
 
 /* A pipe that is closed by its reader (psckpt list | head) must end in an exit status, not in a
- * signal. The command is looked up before anything is opened: a misspelt one is answered with the
- * nearest name. Memory and files are the real ones here and nowhere else: everything below gets
- * them handed down, so that tests can hand down others. */
+ * signal. The command is looked up before anything is opened. Memory and files are the real ones
+ * here and nowhere else: everything below gets them handed down, so that tests can hand down
+ * others. */
 int main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN);

@@ -123,7 +123,7 @@ static void say_alone(struct comparing *comparing, const char *word,
     struct ps_json_writer *json = &comparing->document.json;
     comparing->count++;
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "change", ps_bytes_of_text(word));
+    json_text(json, "change", word);
     ps_json_text(json, "name", row->name);
     ps_json_end_object(json);
     if (comparing->tool->json)
@@ -172,9 +172,9 @@ static void say_changed(struct comparing *comparing, const struct ps_checkpoint_
     struct ps_json_writer *json = &comparing->document.json;
     comparing->count++;
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "change", ps_bytes_of_text("changed"));
+    json_text(json, "change", "changed");
     ps_json_text(json, "name", a->name);
-    ps_json_text(json, "part", ps_bytes_of_text(part));
+    json_text(json, "part", part);
     ps_json_uint(json, "version_a", a->version);
     ps_json_uint(json, "version_b", b->version);
     if (distance->differs) {

@@ -44,7 +44,7 @@ static enum ps_status digest_set(const struct psckpt *tool, const struct state_s
     json_document_init(&document);
     struct ps_json_writer *json = &document.json;
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "digest", ps_bytes_of_text(text));
+    json_text(json, "digest", text);
     ps_json_bool(json, "sessions", sessions);
     ps_json_begin_array(json, "shards");
     if (!tool->json)
@@ -55,10 +55,10 @@ static enum ps_status digest_set(const struct psckpt *tool, const struct state_s
         if (set->count > 1)
             status = text_of(&set->states[i], 1, sessions, text, error);
         ps_json_begin_object(json, NULL);
-        ps_json_text(json, "job", ps_bytes_of_text(facts->job));
+        json_text(json, "job", facts->job);
         ps_json_uint(json, "index", facts->index);
         ps_json_uint(json, "position", facts->position);
-        ps_json_text(json, "digest", ps_bytes_of_text(text));
+        json_text(json, "digest", text);
         ps_json_end_object(json);
         if (!tool->json && status == PS_OK && set->count > 1)
             (void)printf("%s  shard %" PRIu32 " at position %" PRIu64 "\n", text, facts->index,

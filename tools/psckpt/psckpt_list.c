@@ -77,8 +77,8 @@ static enum ps_status list_folder(struct listing *listing, const struct shard_fo
 {
     struct ps_json_writer *json = &listing->document.json;
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "folder", ps_bytes_of_text(folder->path));
-    ps_json_text(json, "job", ps_bytes_of_text(folder->job));
+    json_text(json, "folder", folder->path);
+    json_text(json, "job", folder->job);
     if (!listing->tool->json) {
         (void)psckpt_print_text(ps_bytes_of_text(folder->path));
         (void)puts("");
@@ -175,8 +175,8 @@ static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog
                             const char *published)
 {
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "name", ps_bytes_of_text(entry->name));
-    ps_json_text(json, "uuid", ps_bytes_of_text(entry->uuid));
+    json_text(json, "name", entry->name);
+    json_text(json, "uuid", entry->uuid);
     ps_json_uint(json, "epoch", entry->epoch);
     ps_json_uint(json, "position", entry->position);
     ps_json_uint(json, "bytes", survey->bytes);
@@ -184,7 +184,7 @@ static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog
         ps_json_uint(json, "unix_ns", survey->header.facts.unix_ns);
         ps_json_uint(json, "parameters", survey->header.count);
     }
-    ps_json_text(json, "state", ps_bytes_of_text(state));
+    json_text(json, "state", state);
     if (published[0] != '-')
         ps_json_bool(json, "published", published[0] == 'y');
     ps_json_end_object(json);
@@ -221,12 +221,12 @@ static enum ps_status list_journal(struct listing *listing, const struct shard_f
 static void segment_json(struct ps_json_writer *json, const struct segment_survey *row)
 {
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "name", ps_bytes_of_text(row->name));
+    json_text(json, "name", row->name);
     ps_json_uint(json, "epoch", row->epoch);
     ps_json_uint(json, "first", row->first);
     ps_json_uint(json, "last", row->last);
     ps_json_uint(json, "bytes", row->bytes);
     ps_json_uint(json, "torn_bytes", row->bytes - row->offset);
-    ps_json_text(json, "state", ps_bytes_of_text(segment_finding_word(row->finding)));
+    json_text(json, "state", segment_finding_word(row->finding));
     ps_json_end_object(json);
 }

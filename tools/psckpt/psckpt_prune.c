@@ -136,8 +136,8 @@ static enum ps_status is_whole(const struct pruning *pruning, const char *path, 
     return PS_OK;
 }
 
-/* Only segments that lie wholly at or before the oldest good checkpoint go; the segment that holds
- * its position stays, and so does the last segment of all, which says the epoch. */
+/* Only segments whose every position is at or before the oldest checkpoint that stays go, and never
+ * the newest of the last epoch: ps_journal_sweep is what servers call, too. */
 static enum ps_status prune_journal(struct pruning *pruning, const struct folder_content *content,
                                     uint64_t covered, struct ps_error *error)
 {

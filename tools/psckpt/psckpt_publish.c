@@ -129,8 +129,8 @@ static enum ps_status find_place(const struct psckpt *tool, const struct shard_f
 }
 
 /* The checksum is computed anew from the bytes on the disk: a value copied from somewhere else
- * would vouch for a file that nobody has read. It is CRC-32 of the whole file, which a storage
- * service can compute too, unlike the CRC-32C of single arrays inside it. */
+ * would vouch for a file that nobody has read. The pointer has one CRC-32 over the whole file,
+ * while the sums inside it are CRC-32C of single arrays. */
 static enum ps_status sum_file(const struct psckpt *tool, struct ps_checkpoint_place *place,
                                struct ps_error *error)
 {

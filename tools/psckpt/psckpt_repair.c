@@ -113,11 +113,10 @@ static void say_left_out(const struct shard_folder *folder, const struct recover
                       recovery->cut);
 }
 
-/* The folders are exchanged first and the pointers changed afterwards. Between the two a server
- * that starts finds a pointer to a file that is gone and refuses, which is safe; the other way
- * round it would find a pointer to a file that is not there yet. A failure at the second shard
- * leaves the first exchanged, with its old folder beside it; running the command again goes on from
- * there. */
+/* The folders are exchanged first and the pointers changed afterwards. Between the two the pointer
+ * names a file that was moved away, so a server that starts then refuses, which is safe. A failure
+ * at the second shard leaves the first exchanged, with its old folder beside it; what was there is
+ * not lost in any case. */
 static enum ps_status write_in_place(const struct psckpt *tool, const struct shard_folders *folders,
                                      struct state_set *set, struct publication *publication,
                                      struct ps_error *error)

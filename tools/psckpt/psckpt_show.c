@@ -139,8 +139,8 @@ static void show_json(const struct psckpt *tool, const struct ps_header *header,
     json_document_init(&document);
     struct ps_json_writer *json = &document.json;
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "uuid", ps_bytes_of_text(facts->uuid));
-    ps_json_text(json, "job", ps_bytes_of_text(facts->job));
+    json_text(json, "uuid", facts->uuid);
+    json_text(json, "job", facts->job);
     ps_json_uint(json, "index", facts->index);
     ps_json_uint(json, "shard_count", facts->shard_count);
     ps_json_uint(json, "epoch", facts->epoch);
@@ -156,16 +156,16 @@ static void show_json(const struct psckpt *tool, const struct ps_header *header,
     json_document_fini(&document);
 }
 
-/* The id is the hash under which servers keep the parameter; it helps when a log names only that.
- * Configurations are left out: their bytes mean nothing to a reader without the .proto. */
+/* The id is the number that InitParam gave the parameter, a hash of its name. Configurations are
+ * left out: their bytes mean nothing to a reader without the .proto. */
 static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer *json,
                                 const struct ps_checkpoint_parameter *about)
 {
     ps_json_begin_object(json, NULL);
     ps_json_text(json, "name", about->name);
-    ps_json_text(json, "type", ps_bytes_of_text(ps_dtype_name(about->dtype)));
+    json_text(json, "type", ps_dtype_name(about->dtype));
     ps_json_uint(json, "element_count", about->count);
-    ps_json_text(json, "rule", ps_bytes_of_text(rule_of(tool, about)));
+    json_text(json, "rule", rule_of(tool, about));
     ps_json_uint(json, "states", about->state_count);
     ps_json_uint(json, "version", about->version);
     ps_json_uint(json, "step", about->step);

@@ -178,12 +178,11 @@ static void report_damage(struct verifying *verifying, const char *path,
         bool header = damage->tensor[0] == '\0';
         const char *reason = header ? survey->why.text : "its checksum does not fit its bytes";
         ps_json_begin_object(json, NULL);
-        ps_json_text(json, "file", ps_bytes_of_text(path));
-        ps_json_text(json, header ? "part" : "tensor",
-                     ps_bytes_of_text(header ? "header" : damage->tensor));
+        json_text(json, "file", path);
+        json_text(json, header ? "part" : "tensor", header ? "header" : damage->tensor);
         ps_json_uint(json, "begin", damage->begin);
         ps_json_uint(json, "end", damage->end);
-        ps_json_text(json, "reason", ps_bytes_of_text(reason));
+        json_text(json, "reason", reason);
         ps_json_end_object(json);
         if (verifying->tool->json)
             continue;
@@ -241,11 +240,11 @@ static void verify_segment(struct verifying *verifying, const char *folder,
     verifying->damaged_count += damaged;
     if (damaged) {
         ps_json_begin_object(json, NULL);
-        ps_json_text(json, "file", ps_bytes_of_text(path));
-        ps_json_text(json, "part", ps_bytes_of_text("record"));
+        json_text(json, "file", path);
+        json_text(json, "part", "record");
         ps_json_uint(json, "offset", row->offset);
         ps_json_uint(json, "position", row->position);
-        ps_json_text(json, "reason", ps_bytes_of_text(row->why));
+        json_text(json, "reason", row->why);
         ps_json_end_object(json);
     }
     if (verifying->tool->json)
@@ -348,8 +347,8 @@ static void add_finding(struct verifying *verifying, const char *path, const cha
 {
     struct ps_json_writer *json = &verifying->document.json;
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "file", ps_bytes_of_text(path));
-    ps_json_text(json, "part", ps_bytes_of_text(part));
-    ps_json_text(json, "reason", ps_bytes_of_text(reason));
+    json_text(json, "file", path);
+    json_text(json, "part", part);
+    json_text(json, "reason", reason);
     ps_json_end_object(json);
 }

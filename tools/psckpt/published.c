@@ -90,9 +90,9 @@ enum ps_status published_place(struct published *published, const char *job, uin
     return status;
 }
 
-/* The note says how far the journal was durable when it was last written, a few times a second. A
- * note that cannot be read counts as none: it can only warn of a loss, and without it the pointer
- * still does. */
+/* The note says how far the journal was durable when it was last written; servers write it at a
+ * pace, not with every push. A note that cannot be read counts as none: it can only warn of a loss,
+ * and without it the pointer still does. */
 enum ps_status published_note(struct published *published, const char *job, uint32_t index,
                               struct ps_journal_note *note, struct ps_error *error)
 {

@@ -195,9 +195,8 @@ static const struct ps_clock *make_clock(struct shard_state *state, uint64_t uni
 
 /* The service is asked for nothing that a running server would not do too. The service owns the
  * shard with the highest epoch there is: every record in the folder is then of an owner before it,
- * and may be read. An empty address and "cpu" keep it from announcing itself or looking for a
- * device. A job's name is kept in the facts for the new checkpoint; the service itself needs
- * none. */
+ * and may be read. "cpu" keeps it from looking for a device. A job's name is kept in the facts for
+ * the new checkpoint; the service itself needs none. */
 static enum ps_status begin_service(struct recovery *recovery, const struct recovery_wish *wish,
                                     const char *path, struct ps_error *error)
 {

@@ -159,7 +159,7 @@ static void say_place(const struct psckpt *tool, struct ps_json_writer *json,
                       const struct ps_checkpoint_place *place)
 {
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "path", ps_bytes_of_text(place->path));
+    json_text(json, "path", place->path);
     ps_json_uint(json, "epoch", place->epoch);
     ps_json_uint(json, "position", place->position);
     ps_json_uint(json, "bytes", place->bytes);

@@ -4,8 +4,8 @@
  * read; npy is for numpy alone, one array to a file. */
 #include "tools/psckpt/tensor_file.h"
 
-#include "base/json_writer.h"
 #include "checkpoint/header_writer.h"
+#include "tools/json_document.h"
 #include "tools/psckpt/paths.h"
 #include "tools/psckpt/sha256.h"
 
@@ -78,14 +78,14 @@ static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parame
     ps_json_begin_object(&json, NULL);
     ps_json_begin_object(&json, "__metadata__");
     /* Loaders of PyTorch look for this member and warn without it. */
-    ps_json_text(&json, "format", ps_bytes_of_text("pt"));
+    json_text(&json, "format", "pt");
     ps_json_end_object(&json);
     for (size_t i = 0; i < count; i++) {
         char name[PS_NAME_BYTES_MAX + 1];
         memcpy(name, rows[i]->name.data, rows[i]->name.size);
         name[rows[i]->name.size] = '\0';
         ps_json_begin_object(&json, name);
-        ps_json_text(&json, "dtype", ps_bytes_of_text(ps_dtype_label(rows[i]->dtype)));
+        json_text(&json, "dtype", ps_dtype_label(rows[i]->dtype));
         ps_json_begin_array(&json, "shape");
         ps_json_uint(&json, NULL, rows[i]->count);
         ps_json_end_array(&json);
