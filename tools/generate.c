@@ -1,4 +1,8 @@
-/* Making a data set with a known best accuracy. */
+/* Making a data set with a known best accuracy. The test of a trainer needs data whose answer is
+ * known: "is the accuracy right?" can only be asked when the best possible one is. Rows are drawn
+ * from a seed, so that two machines make the same file, and the hidden function has a seed of its
+ * own, so that a training set and its test set may differ in rows and agree in what is to be
+ * learnt. */
 #include "tools/generate.h"
 
 #include "base/random.h"
@@ -9,11 +13,16 @@
 #include <string.h>
 
 #define FEATURES_MAX 4096
+/* About as many as the sparse public data sets of this format have in a row (a9a: 14). */
 #define FEATURES_PER_ROW 12
 
 static bool write_row(FILE *file, const struct ps_generate_options *options, const double *weights,
                       struct ps_random *random);
 
+/* Twice as many features as a row has at most, or most rows would be alike. Noise of one half or
+ * more would make the labels say nothing, or the opposite. The share of labels that were not
+ * flipped is counted while writing: it is what the hidden function itself reaches, and so the bound
+ * for any model. */
 enum ps_status ps_generate(const struct ps_generate_options *options, double *best_accuracy,
                            struct ps_error *error)
 {
@@ -38,6 +47,8 @@ enum ps_status ps_generate(const struct ps_generate_options *options, double *be
     uint64_t clean = 0;
     for (uint64_t row = 0; row < options->rows; row++)
         clean += !write_row(file, options, weights, &random);
+    /* Writing errors of a stream show late, at the latest when it is closed; a set that is cut off
+     * would train all the same. */
     bool failed = ferror(file) != 0;
     failed |= fclose(file) != 0;
     if (failed)
@@ -46,7 +57,9 @@ enum ps_status ps_generate(const struct ps_generate_options *options, double *be
     return PS_OK;
 }
 
-/* Writes one row; true when its label was flipped. */
+/* Writes one row; true when its label was flipped. A feature that is drawn twice counts once, as a
+ * binary feature does. The format wants indices from 1, in rising order, which is why presence is
+ * collected first. */
 static bool write_row(FILE *file, const struct ps_generate_options *options, const double *weights,
                       struct ps_random *random)
 {

@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+/* Silently preferring one of the two would train against another job than the one that was meant,
+ * above all when one comes from an environment that somebody set long ago. */
 enum ps_status ps_job_place_check(const char *etcd, const char *servers, struct ps_error *error)
 {
     if (etcd == NULL && servers == NULL)

@@ -1,8 +1,11 @@
-/* Building and printing one JSON document. */
+/* Building and printing one JSON document. The document is built in memory and printed at once, so
+ * that standard output has either a whole document or nothing: a program behind a pipe cannot use
+ * half of one. */
 #include "tools/json_document.h"
 
 #include <stdio.h>
 
+/* A bound against a loop that never ends, not against large answers. */
 #define DOCUMENT_BYTES_MAX ((size_t)1 << 30)
 
 void json_document_init(struct json_document *document)
@@ -23,4 +26,9 @@ void json_document_print(const struct json_document *document)
         (void)fprintf(stderr, "the answer is too large to print: %s\n", error.text);
     else
         (void)puts(document->text.text);
+}
+
+void json_text(struct ps_json_writer *json, const char *key, const char *text)
+{
+    ps_json_text(json, key, ps_bytes_of_text(text));
 }

@@ -19,6 +19,9 @@ struct json_document {
 void json_document_init(struct json_document *document);
 void json_document_fini(struct json_document *document);
 
+/* A member, or with key NULL an element, that is a text of C. */
+void json_text(struct ps_json_writer *json, const char *key, const char *text);
+
 /* Prints the document and a newline; a complaint on standard error when it is incomplete. */
 void json_document_print(const struct json_document *document);
 

@@ -1,4 +1,8 @@
-/* Parsing LIBSVM files: one pass to count, one to fill. */
+/* Parsing LIBSVM files: one pass to count, one to fill. The first pass counts lines and colons,
+ * which bounds rows and features from above; the second fills arrays of exactly that size. So
+ * nothing grows while it is read, and a file of gigabytes takes the memory of its content. Numbers
+ * are read by strtod, which stops at the first byte that does not belong to one; the text ends in a
+ * NUL, so it never runs past the end. */
 #include "tools/libsvm.h"
 
 #include "base/assert.h"
@@ -11,6 +15,7 @@
 #include <string.h>
 
 #define FILE_BYTES_MAX ((size_t)4 << 30)
+/* A typing error in one index must not ask for a model of that size. */
 #define FEATURES_MAX ((unsigned long)1 << 30)
 
 static enum ps_status count_and_reserve(struct ps_dataset *dataset, const char *text,
@@ -22,6 +27,8 @@ static bool parse_feature(struct ps_dataset *dataset, const char **cursor, size_
                           unsigned long *previous);
 static const char *skip_blanks(const char *text, const char *end);
 
+/* A data set that was never loaded has no allocator. All four arrays are released whatever is
+ * missing, since NULL is accepted. */
 void ps_dataset_fini(struct ps_dataset *dataset)
 {
     if (dataset->memory == NULL)
@@ -33,6 +40,8 @@ void ps_dataset_fini(struct ps_dataset *dataset)
     *dataset = (struct ps_dataset){0};
 }
 
+/* The file is read whole, since parsing goes over it twice, and its text is released as soon as the
+ * rows are there. */
 enum ps_status ps_dataset_load(const char *path, const struct ps_allocator *memory,
                                struct ps_dataset *dataset, struct ps_error *error)
 {
@@ -45,6 +54,7 @@ enum ps_status ps_dataset_load(const char *path, const struct ps_allocator *memo
     return status;
 }
 
+/* Separate from the file, so that tests and other sources can hand over a text. */
 enum ps_status ps_dataset_parse(const char *name, const char *text, size_t size,
                                 const struct ps_allocator *memory, struct ps_dataset *dataset,
                                 struct ps_error *error)
@@ -59,7 +69,9 @@ enum ps_status ps_dataset_parse(const char *name, const char *text, size_t size,
     return status;
 }
 
-/* Every ':' is at most one feature and every line at most one row. */
+/* Every ':' is at most one feature and every line at most one row, so the arrays are never too
+ * small; blank lines make them a little too large. The loop is over bytes, which is fast beside the
+ * parsing. */
 static enum ps_status count_and_reserve(struct ps_dataset *dataset, const char *text,
                                         const char *end, const char *name, struct ps_error *error)
 {
@@ -80,6 +92,9 @@ static enum ps_status count_and_reserve(struct ps_dataset *dataset, const char *
     return PS_OK;
 }
 
+/* The message names the line, as a compiler would: data sets are made by scripts, and the script is
+ * what has to be corrected. Blank lines are allowed, an empty file is not. The cursor always moves
+ * to the byte behind the newline, or one past the end after the last line. */
 static enum ps_status parse_rows(struct ps_dataset *dataset, const char *text, const char *end,
                                  const char *name, struct ps_error *error)
 {
@@ -100,12 +115,16 @@ static enum ps_status parse_rows(struct ps_dataset *dataset, const char *text, c
     return PS_OK;
 }
 
+/* A row counts only when all of it was right: row_count is raised last. A label is any number;
+ * which class it means is decided over the whole set (linear_model.c). The entries of a row are
+ * written before its end is known to be right; the next row writes over them when it was not. */
 static bool parse_row(struct ps_dataset *dataset, const char *line, const char *end)
 {
     size_t row = dataset->row_count;
     size_t entry = dataset->starts[row];
     char *after = NULL;
     double label = strtod(line, &after);
+    /* strtod skips a newline before a number and would take the label of the following row. */
     if (after == line || after > end || !isfinite(label))
         return false;
     unsigned long previous = 0;
@@ -122,6 +141,10 @@ static bool parse_row(struct ps_dataset *dataset, const char *line, const char *
     return true;
 }
 
+/* Indices rise strictly within a row, as the format says; a row in another order usually comes from
+ * a script that has the columns wrong. Values may be any finite number: an infinity would make
+ * every later loss one. The cursor stands behind the value afterwards, so the next call begins
+ * there. */
 static bool parse_feature(struct ps_dataset *dataset, const char **cursor, size_t entry,
                           unsigned long *previous)
 {
@@ -136,15 +159,18 @@ static bool parse_feature(struct ps_dataset *dataset, const char **cursor, size_
     double value = strtod(number, &after);
     if (after == number || !isfinite(value))
         return false;
+    /* From here on features are counted from 0. */
     dataset->features[entry] = (uint32_t)(index - 1);
     dataset->values[entry] = (float)value;
     if (index > dataset->feature_count)
+        /* The largest index seen, not the number of different ones: models are as wide as that. */
         dataset->feature_count = index;
     *previous = index;
     *cursor = after;
     return true;
 }
 
+/* A carriage return counts as blank: files come from Windows, too. */
 static const char *skip_blanks(const char *text, const char *end)
 {
     while (text < end && (*text == ' ' || *text == '\t' || *text == '\r'))

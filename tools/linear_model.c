@@ -1,4 +1,7 @@
-/* Loss and gradient of logistic and softmax regression. */
+/* Loss and gradient of logistic and softmax regression. Sums are formed in double and kept in
+ * float, which is what travels: a sum over a batch in float would lose small contributions, and the
+ * servers' parameters are float32 anyway. Features that the model does not have (a test set may
+ * know more than the training set did) are passed over everywhere in the same way. */
 #include "tools/linear_model.h"
 
 #include "base/assert.h"
@@ -9,6 +12,7 @@
 /* Loss of a row that a saturated model gets wrong; keeps the mean finite. */
 #define PROBABILITY_MIN 1e-12
 
+static size_t class_of(const struct ps_class_map *map, double label);
 static void score_row(const struct ps_linear_model *model, const struct ps_dataset *dataset,
                       size_t row, const float *weights, const float *bias, double *scores);
 static double to_probabilities(const struct ps_linear_model *model, size_t class_index,
@@ -17,13 +21,16 @@ static void add_row_gradient(const struct ps_linear_model *model, const struct p
                              size_t row, const double *errors, double scale, float *weight_gradient,
                              float *bias_gradient);
 
+/* The labels are inserted into a sorted list, so the classes have the same numbers on every worker,
+ * whatever the order of its rows; a model would otherwise mean something else to each. There are
+ * few classes, so the insertion may be slow. */
 enum ps_status ps_class_map_init(struct ps_class_map *map, const struct ps_dataset *dataset,
                                  struct ps_error *error)
 {
     map->count = 0;
     for (size_t row = 0; row < dataset->row_count; row++) {
         double label = dataset->labels[row];
-        if (ps_class_of(map, label) < map->count)
+        if (class_of(map, label) < map->count)
             continue;
         if (map->count == PS_CLASSES_MAX)
             return ps_fail(error, PS_ERR_BAD_INPUT, "more than %d different labels",
@@ -41,7 +48,9 @@ enum ps_status ps_class_map_init(struct ps_class_map *map, const struct ps_datas
     return PS_OK;
 }
 
-size_t ps_class_of(const struct ps_class_map *map, double label)
+/* Labels are compared without ==: they were read from text, and one text gives one number. A label
+ * that is not in the map gives the count, which is no class. */
+static size_t class_of(const struct ps_class_map *map, double label)
 {
     for (size_t i = 0; i < map->count; i++) {
         if (!(map->labels[i] < label) && !(map->labels[i] > label))
@@ -50,6 +59,9 @@ size_t ps_class_of(const struct ps_class_map *map, double label)
     return map->count;
 }
 
+/* The gradient of the mean, not of the sum: the learning rate then does not depend on the size of a
+ * batch. `scratch` has the scores first, then the probabilities, then the errors, all in place.
+ * Rows are given by number, so that a shuffled order needs no copy of the data. */
 double ps_linear_gradient(const struct ps_linear_model *model, const struct ps_dataset *dataset,
                           const struct ps_class_map *map, const size_t *rows, size_t row_count,
                           const float *weights, const float *bias, float *weight_gradient,
@@ -58,7 +70,7 @@ double ps_linear_gradient(const struct ps_linear_model *model, const struct ps_d
     PS_ASSERT(row_count > 0);
     double loss = 0;
     for (size_t i = 0; i < row_count; i++) {
-        size_t class_index = ps_class_of(map, dataset->labels[rows[i]]);
+        size_t class_index = class_of(map, dataset->labels[rows[i]]);
         score_row(model, dataset, rows[i], weights, bias, scratch);
         loss += to_probabilities(model, class_index, scratch);
         /* Probability minus truth is the derivative of the loss by the score, for both models. */
@@ -72,6 +84,9 @@ double ps_linear_gradient(const struct ps_linear_model *model, const struct ps_d
     return loss / (double)row_count;
 }
 
+/* Over all rows in double, in the order of the file, so two runs with one model print the same
+ * digits. A row whose label the training set did not have counts as wrong, with the highest loss a
+ * row can have. */
 struct ps_evaluation ps_linear_evaluate(const struct ps_linear_model *model,
                                         const struct ps_dataset *dataset,
                                         const struct ps_class_map *map, const float *weights,
@@ -80,13 +95,15 @@ struct ps_evaluation ps_linear_evaluate(const struct ps_linear_model *model,
     double loss = 0;
     size_t right = 0;
     for (size_t row = 0; row < dataset->row_count; row++) {
-        size_t class_index = ps_class_of(map, dataset->labels[row]);
+        size_t class_index = class_of(map, dataset->labels[row]);
         score_row(model, dataset, row, weights, bias, scratch);
         if (class_index == map->count) {
             loss += -log(PROBABILITY_MIN);
             continue;
         }
         loss += to_probabilities(model, class_index, scratch);
+        /* With one output the score is the probability of the second class, and the loop below does
+         * nothing. */
         size_t best = model->outputs == 1 && scratch[0] > 0.5 ? 1 : 0;
         for (size_t k = 1; k < model->outputs; k++)
             best = scratch[k] > scratch[best] ? k : best;
@@ -96,6 +113,9 @@ struct ps_evaluation ps_linear_evaluate(const struct ps_linear_model *model,
     return (struct ps_evaluation){.loss = loss / rows, .accuracy = (double)right / rows};
 }
 
+/* Only the features that are there are visited: a row of a sparse set has a dozen of thousands. The
+ * weights of all outputs stand together for each feature, so one row of the file touches few cache
+ * lines. */
 static void score_row(const struct ps_linear_model *model, const struct ps_dataset *dataset,
                       size_t row, const float *weights, const float *bias, double *scores)
 {
@@ -110,7 +130,9 @@ static void score_row(const struct ps_linear_model *model, const struct ps_datas
     }
 }
 
-/* Turns scores into probabilities in place and returns the loss of the true class. */
+/* Turns scores into probabilities in place and returns the loss of the true class. The highest
+ * score is taken off before exp, or a large one would overflow; the quotient is the same. The bound
+ * keeps the logarithm finite for a row that the model is sure about and wrong. */
 static double to_probabilities(const struct ps_linear_model *model, size_t class_index,
                                double *scores)
 {
@@ -133,6 +155,8 @@ static double to_probabilities(const struct ps_linear_model *model, size_t class
     return -log(truth > PROBABILITY_MIN ? truth : PROBABILITY_MIN);
 }
 
+/* The row's features get the error times their value; all other weights have a gradient of zero,
+ * which is why sparse encodings pay for such models. */
 static void add_row_gradient(const struct ps_linear_model *model, const struct ps_dataset *dataset,
                              size_t row, const double *errors, double scale, float *weight_gradient,
                              float *bias_gradient)

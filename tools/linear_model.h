@@ -31,9 +31,6 @@ PS_MUST_USE enum ps_status ps_class_map_init(struct ps_class_map *map,
                                              const struct ps_dataset *dataset,
                                              struct ps_error *error);
 
-/* The class of a label, or map->count for one that was not seen. */
-size_t ps_class_of(const struct ps_class_map *map, double label);
-
 /* The shape of a model. `outputs` is 1 for logistic regression, K for softmax. Weights are stored
  * feature by feature: weight of feature f for output k is weights[f * outputs + k]. */
 struct ps_linear_model {

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+/* What every text book uses; whoever needs another one sends a configuration through the
+ * library. */
 #define MOMENTUM 0.9
 
 /* False when neither the .proto nor the two rules that it calls SGD have this name. */
@@ -21,6 +23,8 @@ static bool choose(struct ps_optimizer_config *config, const char *name)
     return true;
 }
 
+/* Everything but the chosen fields has the defaults of the protocol, so that servers of another
+ * version fill in the same. A rate of 0 stands for the rule's own: it could not train anything. */
 enum ps_status ps_optimizer_choice(const char *name, double rate, double l2,
                                    struct ps_buffer *bytes, struct ps_error *error)
 {

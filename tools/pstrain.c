@@ -1,4 +1,9 @@
-/* pstrain: trains logistic or softmax regression on a LIBSVM file through parameter servers. */
+/* pstrain: trains logistic or softmax regression on a LIBSVM file through parameter servers. It is
+ * an example of a trainer as well as a tool: several threads, each with a client of its own, pull
+ * the model, compute a gradient on a few rows and push it, without waiting for each other. What the
+ * servers do (the update, its order, what survives a crash) is theirs; this program only has to
+ * keep going while a server is away, and to say at the end how good the model is. Several processes
+ * share the rows by --part and --parts. */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/bounds.h"
@@ -22,6 +27,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+/* Filled from the table below; the fields have no defaults of their own. */
 struct pstrain_options {
     const char *data, *test, *model, *optimizer, *etcd, *etcd_user, *etcd_password, *servers, *job,
         *name, *output, *out, *encoding, *reply_encoding;
@@ -37,8 +43,12 @@ struct pstrain_options {
         .choices = (choices_), .help = (help_), .offset = offsetof(struct pstrain_options, field) \
     }
 
+/* What a message of either direction may use; top-k is for gradients alone, since a parameter is
+ * wanted whole. */
 #define ENCODINGS "native|float32|float64|bfloat16|float16|int8"
 
+/* The options of training and of `generate` share one table; those of the latter say so in their
+ * help. */
 static const struct ps_option table[] = {
     OPTION(data, "data", PS_OPTION_TEXT, "FILE", NULL, NULL, "Training rows, LIBSVM format."),
     OPTION(test, "test", PS_OPTION_TEXT, "FILE", NULL, NULL, "Test rows, LIBSVM format."),
@@ -90,6 +100,8 @@ static const struct ps_option table[] = {
     OPTION(version, "version", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the version and exit."),
 };
 
+/* The prefix of the environment is that of the servers, so that one PSERVER_ETCD serves all
+ * programs of a job. */
 static const struct ps_option_set options_set = {
     .program = "pstrain",
     .usage =
@@ -104,7 +116,7 @@ static const struct ps_option_set options_set = {
     .option_count = PS_ARRAY_COUNT(table),
 };
 
-/* What one invocation loads and makes. */
+/* What one invocation loads and makes. Released as a whole, whatever of it was reached. */
 struct invocation {
     struct pstrain_options options;
     struct ps_dataset train, test;
@@ -128,16 +140,23 @@ static int interrupted(int number);
 static void release(struct invocation *invocation);
 static int complain(const char *what, const struct ps_error *error, int code);
 
+/* Output that did not arrive is a failure, also of a run that trained well: the report is the
+ * result. */
 int main(int argc, char **argv)
 {
     return ps_output_end("pstrain", obey(argc, argv));
 }
 
+/* Releases everything even after a failure, so that tools that watch memory find nothing. A single
+ * word, "generate", is a command; training is what happens without one. */
 static int obey(int argc, char **argv)
 {
     /* A server that goes away must not end the trainer through a pipe signal. */
     (void)signal(SIGPIPE, SIG_IGN);
+    /* Buffers of messages come and go with every step; giving them back to the kernel would cost
+     * more than the copying. */
     ps_allocator_keep_freed();
+    /* The structure has atomic fields, and this is the plain way to begin with zeros. */
     static const struct invocation empty;
     struct invocation invocation = empty;
     int word_count = 0;
@@ -155,6 +174,8 @@ static int obey(int argc, char **argv)
     return code;
 }
 
+/* A file that cannot be made is EX_CANTCREAT; a wrong number is wrong usage. No server is needed,
+ * and none is asked. */
 static int generate(const struct pstrain_options *options)
 {
     struct ps_error error = {0};
@@ -180,12 +201,14 @@ static int generate(const struct pstrain_options *options)
     return EXIT_SUCCESS;
 }
 
+/* The best accuracy is what a test compares the trained model with. The same three facts as the
+ * line of text. */
 static void print_generated(const struct pstrain_options *options, double best)
 {
     struct json_document document;
     json_document_init(&document);
     ps_json_begin_object(&document.json, NULL);
-    ps_json_text(&document.json, "file", ps_bytes_of_text(options->out));
+    json_text(&document.json, "file", options->out);
     ps_json_uint(&document.json, "rows", options->rows);
     ps_json_real(&document.json, "best_accuracy", best);
     ps_json_end_object(&document.json);
@@ -193,6 +216,9 @@ static void print_generated(const struct pstrain_options *options, double best)
     json_document_fini(&document);
 }
 
+/* The exit status says at which stage it failed: usage, data, or servers. A run that was
+ * interrupted still reports: the servers have the model. The order is that of cost: options, files,
+ * servers. */
 static int run(struct invocation *invocation)
 {
     struct ps_error error = {0};
@@ -208,7 +234,8 @@ static int run(struct invocation *invocation)
     return invocation->signal == 0 ? EXIT_SUCCESS : interrupted(invocation->signal);
 }
 
-/* One of the option's choices. */
+/* One of the option's choices. The option's table has refused all other words, so a name that is
+ * not found is a mistake of ours. */
 static enum psclient_encoding encoding_of(const char *name)
 {
     enum ps_encoding encoding = PS_ENCODING_COUNT;
@@ -217,6 +244,11 @@ static enum psclient_encoding encoding_of(const char *name)
     return (enum psclient_encoding)encoding;
 }
 
+/* Data first, since they say how large the model is: one weight for each feature, and for softmax
+ * one for each class as well. All workers must come to the same shape, so every process needs the
+ * same training file; --part chooses the rows, not the file. Nothing here needs a server: mistakes
+ * in files and options are found before anybody waits for one. The seed, the batch and the rest go
+ * to the trainer as they are. */
 static enum ps_status prepare(struct invocation *invocation, struct ps_error *error)
 {
     const struct pstrain_options *options = &invocation->options;
@@ -226,6 +258,8 @@ static enum ps_status prepare(struct invocation *invocation, struct ps_error *er
         PS_TRY(ps_dataset_load(options->test, heap, &invocation->test, error));
     PS_TRY(ps_class_map_init(&invocation->map, &invocation->train, error));
     bool logistic = strcmp(options->model, "logistic") == 0;
+    /* One weight a feature can tell two classes apart and no more; the message names the other
+     * model. */
     if (logistic && invocation->map.count != 2)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "%s has %zu classes: --model logistic takes 2, --model softmax any number",
@@ -239,6 +273,8 @@ static enum ps_status prepare(struct invocation *invocation, struct ps_error *er
                    .etcd_password = options->etcd_password,
                    .servers = options->servers,
                    .job = options->job,
+                   /* One patience for finding the servers and for every call: an operator thinks of
+                    * "how long may they be away", not of calls. */
                    .open_timeout_ms = options->timeout_ms,
                    .split_bytes = options->split_bytes,
                    .encoding = encoding_of(options->encoding),
@@ -247,6 +283,8 @@ static enum ps_status prepare(struct invocation *invocation, struct ps_error *er
         .train = &invocation->train,
         .map = &invocation->map,
         .model = {.features = invocation->train.feature_count,
+                  /* The shape of the parameters on the servers follows from this: weights have
+                   * features times outputs elements. */
                   .outputs = logistic ? 1 : invocation->map.count},
         .config = {(const uint8_t *)invocation->config.text, invocation->config.size},
         .name = options->name,
@@ -261,6 +299,9 @@ static enum ps_status prepare(struct invocation *invocation, struct ps_error *er
     return PS_OK;
 }
 
+/* Each option has its own sentence, because a range that is wrong by one should not need the
+ * manual. The upper bounds keep products within 64 bits and names within what servers take. The
+ * checks come before the data are loaded, which may take minutes. */
 static enum ps_status check_numbers(const struct pstrain_options *options, struct ps_error *error)
 {
     if (options->data == NULL)
@@ -276,15 +317,21 @@ static enum ps_status check_numbers(const struct pstrain_options *options, struc
         return ps_fail(error, PS_ERR_BAD_INPUT, "--learning-rate and --l2 must not be negative");
     if (!(options->top_k_share > 0 && options->top_k_share <= 1))
         return ps_fail(error, PS_ERR_BAD_INPUT, "--top-k-share must be above 0, and at most 1");
+    /* Together with "/weight" it has to fit a parameter's name, and a cut's suffix behind that. */
     if (strlen(options->name) > 64)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--name is longer than 64 bytes");
     return PS_OK;
 }
 
+/* Both helpers have a thread: one waits for signals, one draws the line. The interrupt is first to
+ * come and last to go, so that a signal at any moment is seen. The time includes finding the
+ * servers. */
 static enum ps_status train(struct invocation *invocation, double *seconds, struct ps_error *error)
 {
     const struct ps_clock *clock = ps_clock_real();
     uint64_t start_ms = ps_now_ms(clock);
+    /* In this order: the signals are blocked before any other thread starts, and so in all of
+     * them. */
     struct ps_train_interrupt interrupt;
     struct ps_progress_line line;
     PS_TRY(ps_train_interrupt_init(&interrupt, &invocation->trainer, &invocation->progress, error));
@@ -295,14 +342,20 @@ static enum ps_status train(struct invocation *invocation, double *seconds, stru
                                 error);
         ps_progress_line_fini(&line);
     }
+    /* A signal that came in the last moment still counts. */
     invocation->signal = ps_train_interrupt_fini(&interrupt);
+    /* Also after a failure, for the caller's report. */
     *seconds = (double)(ps_now_ms(clock) - start_ms) / 1000.0;
     return status;
 }
 
+/* Loss and accuracy are computed over whole sets with the model that was pulled after the last
+ * push, so that two runs can be compared; the loss of the progress line is a smoothed one of
+ * mini-batches. */
 static void report(struct invocation *invocation, double seconds)
 {
     const struct ps_linear_model *model = &invocation->trainer.model;
+    /* Room for the scores of one row. */
     double scratch[PS_CLASSES_MAX];
     struct ps_train_report report = {
         .model = invocation->options.model,
@@ -324,6 +377,8 @@ static void report(struct invocation *invocation, double seconds)
     ps_train_report_print(&report, strcmp(invocation->options.output, "json") == 0);
 }
 
+/* 128 and the number of the signal, as shells say it. The sentence tells what a person wants to
+ * know then: nothing is lost, and how to go on. */
 static int interrupted(int number)
 {
     (void)fprintf(stderr, "pstrain: ended early: the servers have the model as it is reported, and "
@@ -331,6 +386,7 @@ static int interrupted(int number)
     return 128 + number;
 }
 
+/* Accepts what was never prepared. */
 static void release(struct invocation *invocation)
 {
     ps_dataset_fini(&invocation->train);
@@ -340,6 +396,8 @@ static void release(struct invocation *invocation)
     ps_trained_release(&invocation->trained);
 }
 
+/* One line, with the stage in front. The status is the caller's choice, since one failure means
+ * different things at different stages. */
 static int complain(const char *what, const struct ps_error *error, int code)
 {
     (void)fprintf(stderr, "pstrain: %s: %s\n", what, error->text);

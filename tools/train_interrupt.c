@@ -1,4 +1,7 @@
-/* Signals are waited for in a thread: a handler could not print, and would need globals. */
+/* Signals are waited for in a thread: a handler could not print, and would need globals. All
+ * threads have the signals blocked (they inherit the mask, which is why init comes before any other
+ * thread), and one waits for them. The first signal asks for an orderly end: every worker finishes
+ * its step, so that no push is left whose fate nobody knows. The second is taken at its word. */
 #include "tools/train_interrupt.h"
 
 #include "tools/train_report.h"
@@ -13,6 +16,8 @@
 static void interrupt_main(void *argument);
 static void print_stand(const struct ps_train_interrupt *interrupt);
 
+/* The mask is restored when the thread cannot be started: without it, Ctrl-C would do nothing at
+ * all. */
 enum ps_status ps_train_interrupt_init(struct ps_train_interrupt *interrupt,
                                        const struct ps_trainer_options *options,
                                        struct ps_trainer_progress *progress, struct ps_error *error)
@@ -30,6 +35,8 @@ enum ps_status ps_train_interrupt_init(struct ps_train_interrupt *interrupt,
     return status;
 }
 
+/* The thread is woken by a signal of its own, since it waits in sigwaitinfo; afterwards `number`
+ * belongs to the caller. */
 int ps_train_interrupt_fini(struct ps_train_interrupt *interrupt)
 {
     (void)pthread_kill(interrupt->thread.thread, ENOUGH_SIGNAL);
@@ -38,6 +45,8 @@ int ps_train_interrupt_fini(struct ps_train_interrupt *interrupt)
     return interrupt->number;
 }
 
+/* _exit and not exit for the second signal: other threads are in the middle of calls. A return of 0
+ * or less is an interrupted wait. */
 static void interrupt_main(void *argument)
 {
     struct ps_train_interrupt *interrupt = argument;
@@ -55,6 +64,7 @@ static void interrupt_main(void *argument)
     }
 }
 
+/* The line begins with a newline, because the progress line stands there without one. */
 static void print_stand(const struct ps_train_interrupt *interrupt)
 {
     struct ps_trainer_progress *progress = interrupt->progress;

@@ -1,4 +1,6 @@
-/* Showing how training goes and how it went. */
+/* Showing how training goes and how it went. The progress line is drawn by a thread of its own, so
+ * that workers never wait for a terminal; it only reads atomic counters. On a terminal the line is
+ * written over again, in a file or a pipe it would be a mess, so there it is a line a second. */
 #include "tools/train_report.h"
 
 #include "base/clock.h"
@@ -7,7 +9,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+/* Fast enough to look alive, slow enough for a terminal over a network. */
 #define TERMINAL_PERIOD_MS 200
+/* A log of a run of hours then has thousands of lines, not millions. */
 #define FILE_PERIOD_MS 1000
 
 static void line_main(void *argument);
@@ -15,6 +19,8 @@ static void print_line(const struct ps_progress_line *line, uint64_t start_ms, b
 static void print_text(const struct ps_train_report *report);
 static void print_json(const struct ps_train_report *report);
 
+/* The thread borrows options and progress until fini. The lock is a leaf: nothing else is taken
+ * while it is held. */
 enum ps_status ps_progress_line_init(struct ps_progress_line *line,
                                      const struct ps_trainer_options *options,
                                      struct ps_trainer_progress *progress, struct ps_error *error)
@@ -25,6 +31,7 @@ enum ps_status ps_progress_line_init(struct ps_progress_line *line,
     return ps_thread_start(&line->thread, "progress", line_main, line, error);
 }
 
+/* The condition wakes it at once: a short run must not wait for the end of a period. */
 void ps_progress_line_fini(struct ps_progress_line *line)
 {
     ps_mutex_lock(&line->mutex);
@@ -36,6 +43,8 @@ void ps_progress_line_fini(struct ps_progress_line *line)
     ps_mutex_fini(&line->mutex);
 }
 
+/* The last line is printed after the end, with the final numbers. The lock is held while printing;
+ * only fini wants it. The start is this thread's own, a moment after the run's. */
 static void line_main(void *argument)
 {
     struct ps_progress_line *line = argument;
@@ -52,6 +61,8 @@ static void line_main(void *argument)
         (void)fputc('\n', stderr);
 }
 
+/* The rate is over the whole run: the recent one jumps too much to be read. Lost pushes and retries
+ * stand in the line, because they are how a server that is away shows first. */
 static void print_line(const struct ps_progress_line *line, uint64_t start_ms, bool terminal)
 {
     struct ps_trainer_progress *progress = line->progress;
@@ -68,6 +79,8 @@ static void print_line(const struct ps_progress_line *line, uint64_t start_ms, b
                   terminal ? "\033[K" : "\n");
 }
 
+/* Of this process' share; several processes each show their own. May pass 1 by a little, since rows
+ * rarely divide evenly. */
 double ps_train_share(const struct ps_trainer_options *options,
                       const struct ps_trainer_progress *progress)
 {
@@ -76,6 +89,7 @@ double ps_train_share(const struct ps_trainer_options *options,
     return all > 0 ? examples / all : 1;
 }
 
+/* Flushed here, since what follows may end the process by a signal's status. */
 void ps_train_report_print(const struct ps_train_report *report, bool json)
 {
     if (json)
@@ -85,6 +99,7 @@ void ps_train_report_print(const struct ps_train_report *report, bool json)
     (void)fflush(stdout);
 }
 
+/* The names of the lines are read by scripts and by the tests. */
 static void print_text(const struct ps_train_report *report)
 {
     (void)printf("train loss      %.4f\n", report->train.loss);
@@ -99,14 +114,16 @@ static void print_text(const struct ps_train_report *report)
     (void)printf("seconds         %.2f\n", report->seconds);
 }
 
+/* All digits of the losses, unlike the text: a test compares them. One object on one line; every
+ * field is there in every run, but for the test's, which need a test set. */
 static void print_json(const struct ps_train_report *report)
 {
     struct json_document document;
     json_document_init(&document);
     struct ps_json_writer *json = &document.json;
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "model", ps_bytes_of_text(report->model));
-    ps_json_text(json, "optimizer", ps_bytes_of_text(report->optimizer));
+    json_text(json, "model", report->model);
+    json_text(json, "optimizer", report->optimizer);
     ps_json_uint(json, "workers", report->workers);
     ps_json_uint(json, "epochs", report->epochs);
     ps_json_real(json, "train_loss", report->train.loss);

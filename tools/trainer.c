@@ -1,4 +1,7 @@
-/* The training loop. */
+/* The training loop. Workers never wait for each other: a gradient is computed from a model that
+ * others change meanwhile, which is what asynchronous training is. Rows are shared out by a fixed
+ * rule and shuffled by a seed, so the order of each worker's batches repeats; the order in which
+ * their pushes meet on the servers does not. */
 #include "tools/trainer.h"
 
 #include "base/assert.h"
@@ -13,7 +16,8 @@
 /* Longest parameter name that a run makes. */
 #define NAME_BYTES 128
 
-/* Everything that one worker owns. */
+/* Everything that one worker owns. Nothing in it is shared but what is marked as borrowed, so
+ * workers need no locks. */
 struct worker {
     const struct ps_trainer_options *options; /* borrowed */
     struct ps_trainer_progress *progress;     /* borrowed */
@@ -55,11 +59,15 @@ static void shuffle(struct worker *worker, struct ps_random *random);
 static enum ps_status finish_run(struct worker *workers, uint32_t count, struct ps_trained *trained,
                                  struct ps_error *error);
 
+/* All workers are made before the first is started, and all threads are joined before anything is
+ * released. One failure stops the others after their step; a run that was told to stop is not a
+ * failure. */
 enum ps_status ps_trainer_run(const struct ps_trainer_options *options,
                               struct ps_trainer_progress *progress, struct ps_trained *trained,
                               struct ps_error *error)
 {
     PS_ASSERT(options->workers > 0 && options->workers <= PS_WORKERS_MAX);
+    /* The command line was checked; whoever else calls this must do the same. */
     PS_ASSERT(options->part < options->parts && options->batch > 0);
     const struct ps_allocator *heap = ps_allocator_heap();
     struct worker *workers = ps_zeroed_array(heap, options->workers, sizeof *workers);
@@ -86,6 +94,7 @@ enum ps_status ps_trainer_run(const struct ps_trainer_options *options,
     return status;
 }
 
+/* Accepts zeros, as a failed run leaves them. */
 void ps_trained_release(struct ps_trained *trained)
 {
     ps_release(ps_allocator_heap(), trained->weights);
@@ -93,7 +102,9 @@ void ps_trained_release(struct ps_trained *trained)
     *trained = (struct ps_trained){0};
 }
 
-/* The first failure counts; else the first worker pulls the final model and hands it over. */
+/* The first failure counts; else the first worker pulls the final model and hands it over. The
+ * model is pulled after all workers have ended, so it has every push of this process in it. The
+ * buffers of the first worker go to the caller, without a copy. */
 static enum ps_status finish_run(struct worker *workers, uint32_t count, struct ps_trained *trained,
                                  struct ps_error *error)
 {
@@ -111,6 +122,8 @@ static enum ps_status finish_run(struct worker *workers, uint32_t count, struct 
     return PS_OK;
 }
 
+/* Memory is taken once, before the run; a step allocates nothing of ours. The number of a worker is
+ * unique over all processes of the job, so that their shares of the rows and their seeds differ. */
 static enum ps_status worker_create(struct worker *worker, const struct ps_trainer_options *options,
                                     uint32_t i, struct ps_trainer_progress *progress)
 {
@@ -140,6 +153,8 @@ static enum ps_status worker_create(struct worker *worker, const struct ps_train
     return PS_OK;
 }
 
+/* The client is given the same two structures in every step; they point to the worker's own
+ * buffers, where pulled values arrive. */
 static void describe_model(struct worker *worker)
 {
     const char *names[2] = {worker->weights_name, worker->bias_name};
@@ -161,6 +176,7 @@ static void describe_model(struct worker *worker)
     }
 }
 
+/* The client goes first: it may still refer to the buffers. */
 static void worker_destroy(struct worker *worker)
 {
     const struct ps_allocator *heap = ps_allocator_heap();
@@ -173,13 +189,16 @@ static void worker_destroy(struct worker *worker)
     ps_release(heap, worker->rows);
 }
 
-/* Every count-th row, so that shares are alike whatever the order of the file. */
+/* Every count-th row, so that shares are alike whatever the order of the file. Together the shares
+ * of all workers of all processes are the file, and no row is in two of them. */
 static void take_rows(struct worker *worker)
 {
     for (size_t row = worker->number; row < worker->options->train->row_count; row += worker->count)
         worker->rows[worker->row_count++] = row;
 }
 
+/* Whatever ended it, the others are told; a job with a worker missing would train on less data than
+ * it claims. The stop flag is read by every worker between two batches. */
 static void worker_main(void *argument)
 {
     struct worker *worker = argument;
@@ -188,6 +207,7 @@ static void worker_main(void *argument)
         atomic_store(&worker->progress->stop, true);
 }
 
+/* The client is opened in the worker's own thread: its threads and connections begin there. */
 static enum ps_status train(struct worker *worker)
 {
     struct psclient_error cause;
@@ -200,11 +220,12 @@ static enum ps_status train(struct worker *worker)
         if (atomic_load(&worker->progress->stop))
             return PS_OK;
         PS_TRY(train_epoch(worker, &random));
-        atomic_fetch_add(&worker->progress->epochs_done, 1);
     }
     return PS_OK;
 }
 
+/* The rows are shuffled anew in each epoch; a fixed order would let the last rows of the file pull
+ * the model their way at each end. */
 static enum ps_status train_epoch(struct worker *worker, struct ps_random *random)
 {
     size_t batch = worker->options->batch;
@@ -218,6 +239,7 @@ static enum ps_status train_epoch(struct worker *worker, struct ps_random *rando
     return PS_OK;
 }
 
+/* Fisher and Yates, from the end: every order is equally likely. */
 static void shuffle(struct worker *worker, struct ps_random *random)
 {
     for (size_t i = worker->row_count; i > 1; i--) {
@@ -228,6 +250,9 @@ static void shuffle(struct worker *worker, struct ps_random *random)
     }
 }
 
+/* A model that is one push older than the newest would do as well; it is pulled in each step
+ * because other workers pushed meanwhile. The gradient is cleared first, since the function adds to
+ * it. */
 static enum ps_status train_batch(struct worker *worker, const size_t *rows, size_t count)
 {
     const struct ps_trainer_options *options = worker->options;
@@ -243,7 +268,8 @@ static enum ps_status train_batch(struct worker *worker, const size_t *rows, siz
 }
 
 /* Selected: puts the values at hand (zeros at first, the last pulled ones when the servers lost
- * their state). Not selected: somebody else did, and pulling gets theirs. */
+ * their state). Not selected: somebody else did, and pulling gets theirs. The deadline is for all
+ * tries together. Called again in the middle of a run when servers have lost their state. */
 static enum ps_status initialise(struct worker *worker)
 {
     const struct ps_clock *clock = ps_clock_real();
@@ -251,6 +277,8 @@ static enum ps_status initialise(struct worker *worker)
     for (;;) {
         struct psclient_error cause;
         bool finished = false;
+        /* What is left of the one deadline goes down into the call, and no call begins a new
+         * one. */
         uint64_t left_ms = ps_time_left_ms(clock, deadline_ms);
         PS_TRY(initialise_once(worker, left_ms, &finished, &cause));
         if (finished)
@@ -261,7 +289,9 @@ static enum ps_status initialise(struct worker *worker)
 }
 
 /* PS_OK without *finished: a server, or the lock, was lost meanwhile, as `cause` says, so that it
- * has to be done again. */
+ * has to be done again. The first worker to ask is selected and writes the values; all others wait
+ * inside psclient_begin_init until it has finished. A lock that was lost in between (the worker was
+ * too slow, a server restarted) makes another try, not a failure. */
 static enum ps_status initialise_once(struct worker *worker, uint64_t timeout_ms, bool *finished,
                                       struct psclient_error *cause)
 {
@@ -280,6 +310,8 @@ static enum ps_status initialise_once(struct worker *worker, uint64_t timeout_ms
     return PS_OK;
 }
 
+/* A server that lost its state says that it is not initialised: the values at hand, the last ones
+ * pulled, are put back, and training goes on from there. */
 static enum ps_status pull_model(struct worker *worker)
 {
     struct psclient_error cause;
@@ -294,6 +326,7 @@ static enum ps_status pull_model(struct worker *worker)
     return PS_OK;
 }
 
+/* Both parameters go in one call, so that a step is one round trip. */
 static enum ps_status push_gradient(struct worker *worker)
 {
     struct psclient_result results[2];
@@ -316,6 +349,7 @@ static enum ps_status push_gradient(struct worker *worker)
     return PS_OK;
 }
 
+/* What was to be done, what went wrong, and the client's name for it. */
 static enum ps_status fail_from_client(struct worker *worker, const char *what,
                                        const struct psclient_error *cause)
 {
@@ -323,6 +357,8 @@ static enum ps_status fail_from_client(struct worker *worker, const char *what,
                    worker->number, what, cause->text, psclient_status_name(cause->status));
 }
 
+/* Retries are counted by each client and summed here, as differences, since the counter is
+ * shared. */
 static void note_progress(struct worker *worker, double loss, size_t examples)
 {
     struct ps_trainer_progress *progress = worker->progress;

@@ -44,7 +44,6 @@ struct ps_trainer_progress {
      * the servers lost the parameters that they were for. None of them was applied twice. */
     atomic_ullong lost_pushes;
     atomic_ullong retries;
-    atomic_uint epochs_done;       /* summed over the workers */
     atomic_ullong loss_millionths; /* of a recent mini-batch, smoothed */
     atomic_bool stop;              /* set it to end the run early */
 };

@@ -1,4 +1,8 @@
-/* psbench: measures the server beside what the machine can do. */
+/* psbench: measures the server beside what the machine can do. A figure of a server alone says
+ * little: it is the machine's as much as the program's. So every benchmark measures, in the same
+ * run and between its own repeats, what the machine can do without us (sockets, gRPC, memory,
+ * disk), and reports the quotient. The results are checked as well: a fast server that loses
+ * updates would otherwise win. */
 #include "tools/psbench/psbench.h"
 
 #include "base/alloc.h"
@@ -21,6 +25,8 @@ static enum ps_status run_and_print(const struct ps_bench_options *options, cons
                                     struct ps_error *error);
 static bool find_program(const struct ps_bench_options *options, char path[PS_BENCH_PATH_MAX]);
 
+/* Nothing is started before the options are right, and then everything happens in a child process
+ * under a guard that cleans up after it. */
 int main(int argc, char **argv)
 {
     struct ps_bench_options options;
@@ -40,6 +46,8 @@ int main(int argc, char **argv)
     return run_guarded(&options);
 }
 
+/* The private folder decides which disk is measured; /tmp is memory on many machines, which the
+ * report shows as the file system's name. */
 static int run_guarded(struct ps_bench_options *options)
 {
     const char *parent = options->folder;
@@ -50,14 +58,20 @@ static int run_guarded(struct ps_bench_options *options)
     return ps_bench_guard(parent, measure, options);
 }
 
-/* In the process that measures; returns its exit code. */
+/* In the process that measures; returns its exit code. The namespace is entered first, because
+ * every socket and every server has to be inside it. A refusal of rights has a status of its own,
+ * so that a script can try again without the namespace. */
 static int measure(void *context, const char *folder)
 {
     const struct ps_bench_options *options = context;
     struct ps_error error = {0};
     (void)signal(SIGPIPE, SIG_IGN);
     forget_server_settings();
+    /* A server that is killed on purpose makes gRPC complain on standard error; a caller who wants
+     * to see that sets the variable. */
     (void)setenv("GRPC_VERBOSITY", "NONE", 0);
+    /* A trainer that links the library would choose this for itself; the report says which it
+     * was. */
     if (options->tune_malloc)
         ps_allocator_keep_freed();
     enum ps_status status = PS_OK;
@@ -73,7 +87,9 @@ static int measure(void *context, const char *folder)
     return ps_output_end("psbench", code);
 }
 
-/* PSERVER_... in the environment is meant for other servers than the private ones. */
+/* PSERVER_... in the environment is meant for other servers than the private ones: a PSERVER_ACK
+ * left over in a shell would change what is measured without a word in the report. The walk begins
+ * anew after each removal, since unsetenv moves the rest of the list. */
 static void forget_server_settings(void)
 {
     static const char prefix[] = "PSERVER_";
@@ -92,10 +108,13 @@ static void forget_server_settings(void)
     }
 }
 
-/* The report is printed only when it is whole and its results were right. */
+/* The report is printed only when it is whole and its results were right: a median over half the
+ * repeats, or of a run that lost pushes, would be quoted all the same. The machine is described
+ * before the run, while it is still quiet. */
 static enum ps_status run_and_print(const struct ps_bench_options *options, const char *folder,
                                     struct ps_error *error)
 {
+    /* The report has room for all rows and repeats and is too large for a stack. */
     struct ps_bench *bench = ps_zeroed(ps_allocator_heap(), sizeof *bench);
     if (bench == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the report");
@@ -120,7 +139,8 @@ static enum ps_status run_and_print(const struct ps_bench_options *options, cons
     return status;
 }
 
-/* The server beside this program, unless another was named. False: it cannot be run. */
+/* The server beside this program, unless another was named. False: it cannot be run. By the link of
+ * the running program and not by argv[0], which is whatever the caller wrote. */
 static bool find_program(const struct ps_bench_options *options, char path[PS_BENCH_PATH_MAX])
 {
     if (options->program != NULL) {

@@ -1,4 +1,7 @@
-/* memcpy and the optimizer's loop, timed. */
+/* memcpy and the optimizer's loop, timed. Two bounds that no server can beat on this machine:
+ * copying the bytes once, and running the optimizer's own loop over them without any network. The
+ * first is measured twice, with buffers that stay in a cache if they fit, and through so much
+ * memory that no cache holds it: content that another process has written comes from memory. */
 #include "tools/psbench/psbench_alone.h"
 
 #include "base/alloc.h"
@@ -13,10 +16,13 @@ struct far_copy {
     size_t size, offset;
 };
 
+/* A function pointer around each copy costs far less than reading the clock behind it. */
 static enum ps_status copy_once(void *context, uint64_t number, struct ps_error *error);
 static enum ps_status copy_far_once(void *context, uint64_t number, struct ps_error *error);
 static enum ps_status update_once(void *context, uint64_t number, struct ps_error *error);
 
+/* Both buffers are written before anything is timed: the first touch of a page is the kernel's
+ * work, not memory's. */
 enum ps_status ps_bench_alone_open(struct ps_bench_alone *alone, size_t size,
                                    struct ps_error *error)
 {
@@ -32,6 +38,7 @@ enum ps_status ps_bench_alone_open(struct ps_bench_alone *alone, size_t size,
     return PS_OK;
 }
 
+/* Accepts what a failed open left. */
 void ps_bench_alone_close(struct ps_bench_alone *alone)
 {
     ps_release(ps_allocator_heap(), alone->values);
@@ -39,6 +46,7 @@ void ps_bench_alone_close(struct ps_bench_alone *alone)
     *alone = (struct ps_bench_alone){0};
 }
 
+/* One core copies, as one lane of a server would. */
 enum ps_status ps_bench_alone_copy(struct ps_bench_alone *alone, uint64_t time_ms,
                                    struct ps_bench_figures *figures, struct ps_error *error)
 {
@@ -54,6 +62,8 @@ static enum ps_status copy_once(void *context, uint64_t number, struct ps_error 
     return PS_OK;
 }
 
+/* The area is walked through in steps of the size, so that each byte was last touched 256 MiB ago.
+ * A size above the area is copied in part, and the rate is corrected for it. */
 enum ps_status ps_bench_alone_copy_far(const struct ps_bench_alone *alone, uint64_t time_ms,
                                        struct ps_bench_figures *figures, struct ps_error *error)
 {
@@ -70,6 +80,7 @@ enum ps_status ps_bench_alone_copy_far(const struct ps_bench_alone *alone, uint6
     return status;
 }
 
+/* The offset begins anew as soon as the next copy would not fit whole. */
 static enum ps_status copy_far_once(void *context, uint64_t number, struct ps_error *error)
 {
     struct far_copy *copy = context;
@@ -82,6 +93,8 @@ static enum ps_status copy_far_once(void *context, uint64_t number, struct ps_er
     return PS_OK;
 }
 
+/* The thread is prepared as a server's are, so that it rounds as they do. The learning rate and the
+ * gradient are those of the load, so that values stay whole numbers here, too. */
 enum ps_status ps_bench_alone_update(struct ps_bench_alone *alone, uint64_t time_ms,
                                      struct ps_bench_figures *figures, struct ps_error *error)
 {
@@ -89,6 +102,8 @@ enum ps_status ps_bench_alone_update(struct ps_bench_alone *alone, uint64_t time
     return ps_bench_repeat(update_once, alone, time_ms, figures, error);
 }
 
+/* Exactly the calls of a push: scan where the rule asks for it, prepare the step, apply block by
+ * block. Blocks matter, because a server's values are never in one piece. */
 static enum ps_status update_once(void *context, uint64_t number, struct ps_error *error)
 {
     static const struct ps_optimizer_settings settings = {

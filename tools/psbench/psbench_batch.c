@@ -1,4 +1,7 @@
-/* batch: 1,000 parameters pushed and pulled as one step, beside the same in single calls. */
+/* batch: 1,000 parameters pushed and pulled as one step, beside the same in single calls. The
+ * question is what a trainer gains by handing all its small parameters over in one call:
+ * psclient_push_pull with 1,000 of them, against 1,000 calls. Both go over the same connection to
+ * the same server, one after the other within each repeat. */
 #include "base/clock.h"
 #include "tools/psbench/psbench.h"
 #include "tools/psbench/psbench_load_state.h"
@@ -21,6 +24,9 @@ static int step_single(struct batch_run *run, struct psclient_error *reason);
 static enum ps_status measure(struct batch_run *run, step_fn step, uint64_t time_ms,
                               struct ps_bench_figures *figures, struct ps_error *error);
 
+/* The first measurement is thrown away: it pays for the connection, the first touch of every buffer
+ * and the server's blocks. Both ways push every parameter once and pull it once in a step, so their
+ * rates are directly comparable: steps a second. */
 enum ps_status ps_bench_batch(struct ps_bench *bench, struct ps_error *error)
 {
     struct batch_run run = {.bench = bench};
@@ -48,6 +54,7 @@ enum ps_status ps_bench_batch(struct ps_bench *bench, struct ps_error *error)
     return status;
 }
 
+/* The library makes batches of as many items as a message may have. */
 static int step_together(struct batch_run *run, struct psclient_error *reason)
 {
     return psclient_push_pull(run->step.load->client, run->step.gradients, run->step.parameters,
@@ -64,6 +71,9 @@ static int step_single(struct batch_run *run, struct psclient_error *reason)
     return status;
 }
 
+/* At least one step runs, however short the time. Every push is counted per parameter, so that the
+ * check at the end can compare versions one by one. The worker's record of times is used, since
+ * nobody else works meanwhile. */
 static enum ps_status measure(struct batch_run *run, step_fn step, uint64_t time_ms,
                               struct ps_bench_figures *figures, struct ps_error *error)
 {
@@ -75,6 +85,8 @@ static enum ps_status measure(struct batch_run *run, step_fn step, uint64_t time
     for (uint64_t now_ns = start_ns; now_ns < end_ns || count == 0; count++) {
         struct psclient_error reason = {0};
         PS_TRY(ps_bench_load_status(step(run, &reason), &reason, error));
+        /* Counting costs microseconds beside milliseconds of a step, and is the same for both
+         * ways. */
         for (size_t i = 0; i < PARAMETERS; i++)
             ps_bench_load_acknowledged(&run->step.load->parameters[i]);
         uint64_t then_ns = ps_clock_precise_ns();

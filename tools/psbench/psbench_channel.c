@@ -1,13 +1,15 @@
 /* The same load over the library's gRPC channel without the engine that decides about retries,
  * splitting and order: one thread keeps every operation in flight. What is faster here than through
  * libpsclient is what the engine and its threads cost. Each run connects anew, within the time that
- * is measured: about a millisecond. */
+ * is measured: about a millisecond. The thread is one, like an event loop in a program that calls
+ * gRPC itself; each slot has at most one call in flight and belongs to the worker of its number. */
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "client/channel/channel.h"
 #include "tools/psbench/psbench_load_state.h"
 
+/* How long one poll may sleep; every slot has a deadline of its own, far beyond this. */
 #define WAIT_MS 1000
 
 /* One operation in flight; belongs to the worker of the same number. */
@@ -17,6 +19,7 @@ struct slot {
     struct ps_bytes piece;
 };
 
+/* Named after a server's lane: one queue, one thread, many calls. */
 struct lane {
     struct ps_bench_load *load;
     struct ps_channel channel;
@@ -33,6 +36,8 @@ static void take_all(struct lane *lane);
 static void step(struct lane *lane, const struct ps_delivery *delivery);
 static bool keep_pulled(const struct slot *slot, const struct ps_pull_reply *reply);
 
+/* The number in flight comes down to zero by itself when the time is over: each slot that ends then
+ * begins nothing more. */
 void ps_bench_channel_main(void *argument)
 {
     struct ps_bench_worker *first = argument;
@@ -45,12 +50,16 @@ void ps_bench_channel_main(void *argument)
         lane.channel.poll(lane.channel.self, WAIT_MS);
         take_all(&lane);
     }
+    /* The channel forgets its counts with its end, and the report wants those of all runs. Added
+     * up, since there may be several runs before the report asks. */
     struct ps_channel_shared ways = ps_channel_grpc_shared(&lane.channel);
     lane.load->channel_ways.shared_bytes += ways.bytes;
     lane.channel.destroy(lane.channel.self);
     ps_release(ps_allocator_heap(), lane.slots);
 }
 
+/* A failure undoes what was opened, since the caller returns at once. Shared memory is asked for as
+ * the options say, so that both ways through this benchmark carry content alike. */
 static enum ps_status open_lane(struct lane *lane, struct ps_bench_load *load,
                                 struct ps_error *error)
 {
@@ -59,6 +68,7 @@ static enum ps_status open_lane(struct lane *lane, struct ps_bench_load *load,
     lane->slots = ps_zeroed_array(memory, load->wish.outstanding, sizeof *lane->slots);
     if (lane->slots == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the channel's slots");
+    /* One server and one connection: more would not be the same load as through the library. */
     enum ps_status status = ps_channel_grpc_create(1, load->wish.busy_poll, ps_clock_real(), memory,
                                                    &lane->channel, error);
     if (status == PS_OK)
@@ -76,7 +86,9 @@ static enum ps_status open_lane(struct lane *lane, struct ps_bench_load *load,
     return PS_OK;
 }
 
-/* Starts the next operation of a slot, if there is to be one. */
+/* Starts the next operation of a slot, if there is to be one. The table keeps operations and
+ * methods apart: the load speaks of pushes and pulls, the channel of calls. A failed lane begins
+ * nothing more, and comes to its end when the calls in flight have. */
 static void begin(struct lane *lane, uint64_t number)
 {
     struct ps_bench_load *load = lane->load;
@@ -89,6 +101,10 @@ static void begin(struct lane *lane, uint64_t number)
     submit(lane, number, methods[load->operation]);
 }
 
+/* The request points into the slot and the load; both stay where they are until the outcome, as the
+ * channel demands. A submit is refused only for lack of memory, which ends the run. The deadline is
+ * far beyond anything that is measured; it only keeps a dead server from holding the run for
+ * ever. */
 static void submit(struct lane *lane, uint64_t number, enum ps_method method)
 {
     struct slot *slot = &lane->slots[number];
@@ -120,6 +136,7 @@ static void submit(struct lane *lane, uint64_t number, enum ps_method method)
     (void)ps_fail(&slot->worker->error, status, "no memory for a call");
 }
 
+/* A delivery borrows from the channel until it is released, so its slot is stepped before. */
 static void take_all(struct lane *lane)
 {
     struct ps_delivery delivery;
@@ -130,7 +147,8 @@ static void take_all(struct lane *lane)
     }
 }
 
-/* A call has ended: the operation goes on, or the next one begins. */
+/* A call has ended: the operation goes on, or the next one begins. What a trainer would check is
+ * checked here, too: the status and the size of what came. */
 static void step(struct lane *lane, const struct ps_delivery *delivery)
 {
     struct slot *slot = &lane->slots[delivery->call];
@@ -154,7 +172,8 @@ static void step(struct lane *lane, const struct ps_delivery *delivery)
     begin(lane, delivery->call);
 }
 
-/* As libpsclient does: into the trainer's memory. */
+/* As libpsclient does: into the trainer's memory. The content may be in the trainer's memory
+ * already, when the channel received it there. */
 static bool keep_pulled(const struct slot *slot, const struct ps_pull_reply *reply)
 {
     if (reply->content.size != slot->worker->load->wish.size)

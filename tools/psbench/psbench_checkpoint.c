@@ -1,4 +1,8 @@
-/* Pushing while a checkpoint is written, beside pushing in peace. */
+/* Pushing while a checkpoint is written, beside pushing in peace. A server saves while it serves.
+ * Three numbers matter: how fast pushes go meanwhile, beside pushes in peace of the same repeat;
+ * the longest single push, which shows whether anything stopped; and how the rate of writing
+ * compares with the disk alone. The checkpoint is asked for over a connection of its own, as an
+ * operator would do it. */
 #include "base/clock.h"
 #include "client/psclient.h"
 #include "tools/psbench/psbench.h"
@@ -31,6 +35,8 @@ static enum ps_status push_while_saving(struct checkpoint_run *run,
                                         struct psclient_saved *saved, uint64_t *taken_ns,
                                         struct ps_error *error);
 
+/* The results are checked at the end only: pulling every parameter of a large shard in each repeat
+ * would take longer than what is measured. */
 enum ps_status ps_bench_checkpoint(struct ps_bench *bench, struct ps_error *error)
 {
     struct checkpoint_run run = {.bench = bench};
@@ -47,6 +53,7 @@ enum ps_status ps_bench_checkpoint(struct ps_bench *bench, struct ps_error *erro
     return status;
 }
 
+/* Without --ack logged there is no journal, so that the disk has the checkpoint alone to write. */
 static enum ps_status open_run(struct checkpoint_run *run, struct ps_error *error)
 {
     struct ps_bench *bench = run->bench;
@@ -55,12 +62,14 @@ static enum ps_status open_run(struct checkpoint_run *run, struct ps_error *erro
     wish.no_journal = strcmp(bench->options->ack, "memory") == 0;
     PS_TRY(ps_bench_server_start(&run->server, &wish, error));
     struct ps_bench_load_wish load = ps_bench_load_wish_of(bench, run->server.address);
+    /* The shard is made of parameters of the size that is pushed. */
     load.parameter_count = bench->options->shard_size / bench->options->size;
     PS_TRY(ps_bench_load_open(&load, &run->load, error));
     const struct psclient_options options = {.servers = run->server.address};
     struct psclient_error reason = {0};
     if (psclient_open(&options, &run->asker, &reason) != PSCLIENT_OK)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "%.200s", reason.text);
+    /* The first pushes to each parameter take fresh blocks from the pool. */
     struct ps_bench_figures warm_up;
     PS_TRY(
         ps_bench_load_run(run->load, PS_BENCH_PUSH, ps_bench_reference_ms(bench), &warm_up, error));
@@ -69,6 +78,7 @@ static enum ps_status open_run(struct checkpoint_run *run, struct ps_error *erro
     return save(run, &saved, error);
 }
 
+/* The server answers when the checkpoint is durable and published. */
 static enum ps_status save(struct checkpoint_run *run, struct psclient_saved *saved,
                            struct ps_error *error)
 {
@@ -78,6 +88,8 @@ static enum ps_status save(struct checkpoint_run *run, struct psclient_saved *sa
     return PS_OK;
 }
 
+/* The pushes in peace come right before those during a save: what a busy machine loses in between
+ * hits both. */
 static enum ps_status measure(struct checkpoint_run *run, struct ps_error *error)
 {
     struct ps_bench *bench = run->bench;
@@ -98,13 +110,16 @@ static enum ps_status measure(struct checkpoint_run *run, struct ps_error *error
                         (double)saved.bytes / (double)taken_ns);
     ps_bench_report_beside(&bench->report, row, "push_without_checkpoint", "without_checkpoint",
                            options->outstanding, &alone);
+    /* The longest push in peace is what the longest one during a checkpoint has to be held
+     * against. */
     ps_bench_row_detail(ps_bench_report_row(&bench->report, "push_without_checkpoint",
                                             options->size, options->outstanding),
                         "longest_us", alone.longest_us);
     return compare_with_disk(run, row, (double)saved.bytes / (double)taken_ns, error);
 }
 
-/* A checkpoint that is slow may be the disk's doing. */
+/* A checkpoint that is slow may be the disk's doing, so the disk writes a stream of the same kind
+ * (1 MiB pieces, a sync now and then) in the same folder. */
 static enum ps_status compare_with_disk(struct checkpoint_run *run, struct ps_bench_row *row,
                                         double gigabytes_per_second, struct ps_error *error)
 {
@@ -120,7 +135,9 @@ static enum ps_status compare_with_disk(struct checkpoint_run *run, struct ps_be
     return PS_OK;
 }
 
-/* From just before the checkpoint is asked for until just after it is said to be written. */
+/* The load runs from just before the checkpoint is asked for until just after it is said to be
+ * written, so its rate is that of a server which saves all the time. It is stopped in any case,
+ * since its threads use what the caller releases. */
 static enum ps_status push_while_saving(struct checkpoint_run *run,
                                         struct ps_bench_figures *figures,
                                         struct psclient_saved *saved, uint64_t *taken_ns,

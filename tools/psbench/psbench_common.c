@@ -1,4 +1,5 @@
-/* What the benchmarks share: wishes made of the options, and the bar. */
+/* What the benchmarks share: wishes made of the options, and the bar. Every benchmark starts its
+ * servers and loads through these functions, so that an option has one meaning in all of them. */
 #include "tools/psbench/psbench.h"
 
 #include <stdio.h>
@@ -6,6 +7,7 @@
 #include <unistd.h>
 
 #define BAR_WIDTH 24
+/* As large as a server's own default, which small sizes should not go below. */
 #define MESSAGE_BYTES_MIN ((uint64_t)64 << 20)
 
 /* Room for a message's other fields beside the content. */
@@ -14,6 +16,8 @@
 static bool shows_bar(const struct ps_bench *bench);
 static enum ps_bench_via via_of(const char *word);
 
+/* A message must be allowed to be as large as one parameter and a little more, whatever the
+ * server's own bound is. */
 struct ps_bench_server_wish ps_bench_server_wish_of(const struct ps_bench *bench, const char *name,
                                                     const char *ack)
 {
@@ -31,6 +35,9 @@ struct ps_bench_server_wish ps_bench_server_wish_of(const struct ps_bench *bench
     };
 }
 
+/* One parameter is the default: what is measured is a message of the size asked for. "auto" and
+ * "shared" both allow shared memory; that it was really used is checked by the benchmark that was
+ * asked for it. */
 struct ps_bench_load_wish ps_bench_load_wish_of(const struct ps_bench *bench, const char *servers)
 {
     const struct ps_bench_options *options = bench->options;
@@ -48,6 +55,7 @@ struct ps_bench_load_wish ps_bench_load_wish_of(const struct ps_bench *bench, co
     };
 }
 
+/* The option's table has refused other words. */
 static enum ps_bench_via via_of(const char *word)
 {
     if (strcmp(word, "threads") == 0)
@@ -55,18 +63,23 @@ static enum ps_bench_via via_of(const char *word)
     return strcmp(word, "channel") == 0 ? PS_BENCH_VIA_CHANNEL : PS_BENCH_VIA_CLIENT;
 }
 
+/* References run in every repeat as well, several of them, so each gets a quarter of the time; they
+ * are steadier than a server and need less. */
 uint64_t ps_bench_reference_ms(const struct ps_bench *bench)
 {
     uint64_t quarter_ms = bench->options->time_ms / 4;
     return quarter_ms > 0 ? quarter_ms : 1;
 }
 
+/* The bar says what is being measured now; it is drawn between measurements only, never during
+ * one. */
 void ps_bench_progress(struct ps_bench *bench, const char *what)
 {
     uint64_t done = bench->steps_done++;
     if (!shows_bar(bench))
         return;
     static const char full[BAR_WIDTH + 1] = "########################";
+    /* A benchmark that miscounts its steps must not write past the bar. */
     int width = bench->steps > 0 ? (int)(done * BAR_WIDTH / bench->steps) : 0;
     if (width > BAR_WIDTH)
         width = BAR_WIDTH;
@@ -80,6 +93,7 @@ void ps_bench_progress_end(const struct ps_bench *bench)
         (void)fputs("\r\033[K", stderr);
 }
 
+/* Nobody watches a log file. */
 static bool shows_bar(const struct ps_bench *bench)
 {
     return bench->options->progress && isatty(STDERR_FILENO) == 1;

@@ -1,5 +1,9 @@
 /* delta: 1,000 parameters brought up to date after a part of them was pushed to, beside a full pull
- * of all. */
+ * of all. A replica that follows a job asks only for what changed since the version it has. How
+ * much that saves depends on how much changed, so the share of parameters that are pushed to before
+ * each pull goes from none to all; "all" shows what asking in this way costs when it brings
+ * nothing. Only pulls are timed. Each delta is checked by its bytes and, at both ends of a
+ * measurement, the whole replica against a full pull. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "tools/psbench/psbench.h"
@@ -8,6 +12,7 @@
 
 #include <string.h>
 
+/* As many as a model of middling size has, and a round number for the shares below. */
 enum { PARAMETERS = 1000 };
 
 struct delta_run {
@@ -16,9 +21,11 @@ struct delta_run {
     struct psclient_parameter *copies; /* of the replica */
     uint8_t *copied;                   /* what they point into */
     struct psclient_replica *replica;
+    /* Goes on where the last repeat ended. */
     size_t next; /* parameter to push to */
 };
 
+/* The names of the rows stand in docs/performance.md and in scripts. */
 static const struct {
     size_t pushed; /* parameters, before each pull */
     const char *row;
@@ -35,6 +42,9 @@ static enum ps_status measure_all(struct delta_run *run, struct ps_error *error)
 static enum ps_status measure(struct delta_run *run, size_t pushed, bool whole, uint64_t time_ms,
                               struct ps_bench_figures *figures, struct ps_error *error);
 
+/* Both ways are warmed up, since each has buffers of its own. The results are checked in the end as
+ * in every benchmark: a replica that is fast and wrong would be found by check_copies, a server
+ * that loses pushes by the versions. */
 enum ps_status ps_bench_delta(struct ps_bench *bench, struct ps_error *error)
 {
     struct delta_run run = {.bench = bench};
@@ -54,6 +64,8 @@ enum ps_status ps_bench_delta(struct ps_bench *bench, struct ps_error *error)
     return status;
 }
 
+/* The replica pulls into memory of its own, so that it can be compared with what a full pull
+ * brings. */
 static enum ps_status open_run(struct delta_run *run, struct ps_error *error)
 {
     const struct ps_allocator *memory = ps_allocator_heap();
@@ -73,6 +85,7 @@ static enum ps_status open_run(struct delta_run *run, struct ps_error *error)
     return ps_bench_load_status(status, &reason, error);
 }
 
+/* The replica refers to the client, so it goes first. */
 static void close_run(struct delta_run *run)
 {
     const struct ps_allocator *memory = ps_allocator_heap();
@@ -82,6 +95,8 @@ static void close_run(struct delta_run *run)
     ps_release(memory, run->copied);
 }
 
+/* A counter of the library, from the replica's opening on. Read before and after a pull, and never
+ * within the time. */
 static uint64_t received(const struct delta_run *run)
 {
     struct psclient_replica_counters counters;
@@ -89,6 +104,7 @@ static uint64_t received(const struct delta_run *run)
     return counters.received_bytes;
 }
 
+/* The full pull is measured once in a repeat and all shares are held against it. */
 static enum ps_status measure_all(struct delta_run *run, struct ps_error *error)
 {
     struct ps_bench *bench = run->bench;
@@ -104,11 +120,14 @@ static enum ps_status measure_all(struct delta_run *run, struct ps_error *error)
         struct ps_bench_row *row = ps_bench_report_row(&bench->report, rows[i].row, bytes, 1);
         ps_bench_row_add(row, &figures);
         ps_bench_row_ratio(row, "full_pull", figures.per_second / whole.per_second);
+        /* Proved by measure: each delta brought exactly so many. */
         ps_bench_row_detail(row, "received_bytes", (double)(rows[i].pushed * bench->options->size));
     }
     return PS_OK;
 }
 
+/* Pushes go round through all parameters, so that no block stays warm because it is always the same
+ * one. Runs of neighbours go in one call. */
 static enum ps_status push_some(struct delta_run *run, size_t count, struct ps_error *error)
 {
     struct psclient_error reason = {0};
@@ -126,7 +145,8 @@ static enum ps_status push_some(struct delta_run *run, size_t count, struct ps_e
     return PS_OK;
 }
 
-/* The replica must have got exactly what was pushed to, and have what a full pull brings. */
+/* The replica must have got exactly what was pushed to, and have what a full pull brings; memcmp,
+ * since both are the same bytes of the same server. */
 static enum ps_status check_copies(struct delta_run *run, struct ps_error *error)
 {
     struct psclient_error reason = {0};
@@ -141,7 +161,9 @@ static enum ps_status check_copies(struct delta_run *run, struct ps_error *error
     return ps_fail(error, PS_ERR_CORRUPT, "a replica differs from a full pull");
 }
 
-/* Pushes to `pushed` parameters, then pulls all, by deltas or whole; only the pulls count. */
+/* Pushes to `pushed` parameters, then pulls all, by deltas or whole; only the pulls count in the
+ * time, or the rate would be that of the pushes. Both ways to pull run the same loop, so what it
+ * costs to count and to look at the clock is in both. */
 static enum ps_status measure(struct delta_run *run, size_t pushed, bool whole, uint64_t time_ms,
                               struct ps_bench_figures *figures, struct ps_error *error)
 {
@@ -153,6 +175,7 @@ static enum ps_status measure(struct delta_run *run, size_t pushed, bool whole, 
     while (spent_ns < time_ms * 1000000 || count == 0) {
         struct psclient_error reason = {0};
         PS_TRY(push_some(run, pushed, error));
+        /* Read outside of the time. */
         uint64_t before = received(run);
         uint64_t start_ns = ps_clock_precise_ns();
         int status = whole ? psclient_pull(run->step.load->client, run->step.parameters, PARAMETERS,
@@ -160,6 +183,8 @@ static enum ps_status measure(struct delta_run *run, size_t pushed, bool whole, 
                            : psclient_pull_since(run->replica, PS_BENCH_ANSWER_MS, NULL, &reason);
         uint64_t took_ns = ps_clock_precise_ns() - start_ns;
         PS_TRY(ps_bench_load_status(status, &reason, error));
+        /* More bytes than changed would mean that the server sends too much, fewer that the replica
+         * is wrong. */
         if (!whole && received(run) - before != pushed * run->bench->options->size)
             return ps_fail(error, PS_ERR_INTERNAL, "%llu bytes came, %zu parameters had changed",
                            (unsigned long long)(received(run) - before), pushed);

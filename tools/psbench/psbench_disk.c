@@ -1,4 +1,7 @@
-/* Appending, syncing, reading: without a server between. */
+/* Appending, syncing, reading: without a server between. What the journal, a checkpoint and a
+ * recovery are held against: appends with fdatasync, and reading with a checksum, done with plain
+ * system calls in the file system that the server uses. No cleverness is added, so that the
+ * quotient shows what the server adds or saves. */
 #include "tools/psbench/psbench_disk.h"
 
 #include "base/alloc.h"
@@ -14,6 +17,7 @@
 #include <unistd.h>
 
 #define PATH_BYTES 1024
+/* As much as a recovery reads at a time. */
 #define READ_BYTES ((size_t)1 << 20)
 
 struct reading {
@@ -34,6 +38,9 @@ static enum ps_status read_one(struct reading *reading, const char *path, struct
 static enum ps_status forget_one(const char *path, struct ps_error *error);
 static enum ps_status failed_at(const char *path, struct ps_error *error);
 
+/* Pieces of one sync are written in one go from one buffer, as a journal writes what is queued; so
+ * `pieces_per_sync` stands for the operations in flight. The file is removed at once, because a run
+ * of a minute may have filled gigabytes of a disk that others use. */
 enum ps_status ps_bench_disk_append(const char *folder, size_t size, uint64_t pieces_per_sync,
                                     uint64_t time_ms, struct ps_bench_figures *figures,
                                     struct ps_error *error)
@@ -44,7 +51,10 @@ enum ps_status ps_bench_disk_append(const char *folder, size_t size, uint64_t pi
     uint8_t *pieces = ps_plain(ps_allocator_heap(), bytes);
     if (pieces == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %zu bytes", bytes);
+    /* Zeros might be stored as a hole or compressed away. */
     memset(pieces, 0xa5, bytes);
+    /* A new file in each run: appending makes it grow, so each sync also writes the file's new
+     * length. */
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
     enum ps_status status = file < 0 ? failed_at(path, error) : PS_OK;
     if (status == PS_OK)
@@ -57,6 +67,8 @@ enum ps_status ps_bench_disk_append(const char *folder, size_t size, uint64_t pi
     return status;
 }
 
+/* The time of one entry is that of a write together with its sync: what a push that waits for the
+ * disk waits for at least. Memory for the times is taken before the clock starts. */
 static enum ps_status append_for(int file, const uint8_t *pieces, size_t size,
                                  uint64_t pieces_per_sync, uint64_t time_ms,
                                  struct ps_bench_figures *figures, struct ps_error *error)
@@ -68,9 +80,12 @@ static enum ps_status append_for(int file, const uint8_t *pieces, size_t size,
     uint64_t now_ns = started_ns;
     uint64_t count = 0;
     bool whole = true;
+    /* The first condition is for slow disks, on which not even three syncs fit into the time. */
     while (whole && (count < PS_BENCH_REFERENCE_COUNT_MIN * pieces_per_sync ||
                      now_ns < started_ns + time_ms * 1000000)) {
         whole = write_all(file, pieces, size * pieces_per_sync) && fdatasync(file) == 0;
+        /* The end of one write is the start of the next, so a single reading of the clock serves
+         * both. */
         uint64_t then_ns = now_ns;
         now_ns = ps_clock_precise_ns();
         ps_bench_times_note(times, now_ns - then_ns);
@@ -81,6 +96,8 @@ static enum ps_status append_for(int file, const uint8_t *pieces, size_t size,
     return whole ? PS_OK : failed_at("disk-alone", error);
 }
 
+/* A signal or a full pipe of the kernel may cut a write short. A write of 0 bytes is taken for a
+ * failure, or a full disk would be tried for ever. */
 static bool write_all(int file, const uint8_t *bytes, size_t size)
 {
     while (size > 0) {
@@ -95,9 +112,12 @@ static bool write_all(int file, const uint8_t *bytes, size_t size)
     return true;
 }
 
+/* Below a data folder the files stand two or three levels deep, by job and shard. Links are not
+ * followed: below a data folder there are none. */
 enum ps_status ps_bench_disk_find(const char *folder, const char *ending,
                                   struct ps_bench_files *files, struct ps_error *error)
 {
+    /* fts takes the path without const and does not write to it. */
     char *const roots[] = {(char *)(uintptr_t)folder, NULL};
     FTS *walk = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
     if (walk == NULL)
@@ -112,6 +132,9 @@ enum ps_status ps_bench_disk_find(const char *folder, const char *ending,
     return status;
 }
 
+/* Without an order, which of two journal segments comes first would depend on the file system. The
+ * names of journal segments are hexadecimal and padded, so the order of names is that of
+ * positions. */
 static int by_name(const FTSENT **left, const FTSENT **right)
 {
     return strcmp((*left)->fts_name, (*right)->fts_name);
@@ -123,6 +146,7 @@ static bool ends_with(const char *path, const char *ending)
     return length >= size && strcmp(path + length - size, ending) == 0;
 }
 
+/* A fixed list keeps the file names out of what is measured. */
 static enum ps_status add_file(struct ps_bench_files *files, const char *path,
                                struct ps_error *error)
 {
@@ -133,6 +157,8 @@ static enum ps_status add_file(struct ps_bench_files *files, const char *path,
     return PS_OK;
 }
 
+/* A recovery cannot be faster than reading its bytes and summing them once, in one thread. The time
+ * covers opening the files as well, as a recovery's does. */
 enum ps_status ps_bench_disk_read(const struct ps_bench_files *files, uint64_t *bytes,
                                   uint64_t *taken_ns, struct ps_error *error)
 {
@@ -149,6 +175,9 @@ enum ps_status ps_bench_disk_read(const struct ps_bench_files *files, uint64_t *
     return status;
 }
 
+/* CRC-32C, the sum that checkpoints and the journal are checked with. The file is opened anew in
+ * each run; the kernel's cache decides whether its bytes come from the disk, which is what --cache
+ * chooses. */
 static enum ps_status read_one(struct reading *reading, const char *path, struct ps_error *error)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -165,6 +194,7 @@ static enum ps_status read_one(struct reading *reading, const char *path, struct
     return status;
 }
 
+/* The next reading is then the disk's; without it a "cold" figure would be memory's. */
 enum ps_status ps_bench_disk_forget(const struct ps_bench_files *files, struct ps_error *error)
 {
     for (size_t i = 0; i < files->count; i++)
@@ -172,7 +202,9 @@ enum ps_status ps_bench_disk_forget(const struct ps_bench_files *files, struct p
     return PS_OK;
 }
 
-/* Only clean pages are forgotten. */
+/* Only clean pages are forgotten. Only clean pages are forgotten, so what is not written yet is
+ * written first. The kernel may refuse without saying so; the read afterwards then shows a rate
+ * that no disk has. */
 static enum ps_status forget_one(const char *path, struct ps_error *error)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -185,6 +217,7 @@ static enum ps_status forget_one(const char *path, struct ps_error *error)
     return status;
 }
 
+/* errno is taken at once, before anything else can change it. */
 static enum ps_status failed_at(const char *path, struct ps_error *error)
 {
     return ps_fail(error, PS_ERR_IO, "%s: %s", path, strerror(errno));

@@ -1,4 +1,7 @@
-/* Starts the two processes and passes orders on. */
+/* Starts the two processes and passes orders on. gRPC's C core starts threads and is not safe to
+ * fork afterwards. Both processes are therefore forked before psbench itself uses gRPC, and each
+ * initialises it on its own side. The parent only passes orders on and gets figures back, so that
+ * nothing of its own runs while they measure. */
 #include "tools/psbench/psbench_echo.h"
 
 #include "base/assert.h"
@@ -23,6 +26,8 @@ struct child {
 static bool start(const struct child *child, pid_t *process, int *ours);
 static enum ps_status no_process(struct ps_error *error);
 
+/* The server chooses a free port and tells it over a socket; only then the client can be started. A
+ * failure of either process ends both: half of a reference is none. */
 enum ps_status ps_bench_echo_open(struct ps_bench_echo *echo, size_t size_max,
                                   struct ps_busy_poll_wish busy_poll, struct ps_error *error)
 {
@@ -34,6 +39,7 @@ enum ps_status ps_bench_echo_open(struct ps_bench_echo *echo, size_t size_max,
         ps_bench_peer_tune(told, false);
         started = ps_bench_peer_read(told, &child.port, sizeof child.port);
     }
+    /* The server closes its end, too; it serves until it is killed. */
     if (told >= 0)
         (void)close(told);
     child.serves = false;
@@ -44,7 +50,9 @@ enum ps_status ps_bench_echo_open(struct ps_bench_echo *echo, size_t size_max,
     return status;
 }
 
-/* Forks, with a socket between parent and child, and keeps the parent's end. */
+/* Forks, with a socket between parent and child, and keeps the parent's end. The child dies with
+ * the thread that forked it: a benchmark that crashes leaves no process behind. The parent's end is
+ * kept open even where it is not read: its end is how a child learns that the parent has gone. */
 static bool start(const struct child *child, pid_t *process, int *ours)
 {
     int ends[2];
@@ -65,11 +73,13 @@ static bool start(const struct child *child, pid_t *process, int *ours)
     return *process > 0;
 }
 
+/* Whatever failed, the message says what the process was for. */
 static enum ps_status no_process(struct ps_error *error)
 {
     return ps_fail(error, PS_ERR_IO, "no bare gRPC to compare with: %s", strerror(errno));
 }
 
+/* The client goes first, so that it does not see its server vanish. */
 void ps_bench_echo_close(struct ps_bench_echo *echo)
 {
     if (echo->server == 0)
@@ -81,6 +91,8 @@ void ps_bench_echo_close(struct ps_bench_echo *echo)
     *echo = (struct ps_bench_echo){0};
 }
 
+/* The client answers an order when its time is over, so the wait for it is that time and half a
+ * minute more. A message has to have room for the size of the answer that it asks for. */
 enum ps_status ps_bench_echo_run(struct ps_bench_echo *echo, size_t request, size_t reply,
                                  uint64_t outstanding, uint64_t time_ms,
                                  struct ps_bench_figures *figures, struct ps_error *error)

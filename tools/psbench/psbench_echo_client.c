@@ -1,4 +1,6 @@
-/* Sends messages and counts what comes back. */
+/* Sends messages and counts what comes back. As thin as a client of gRPC can be: one registered
+ * method, one channel, one completion queue, one batch of six operations for a call, messages that
+ * are never copied. What a server of ours costs more than this is ours. */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
@@ -16,6 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What one call needs from its start to its end; gRPC writes into it meanwhile, so it does not
+ * move. */
 struct slot {
     grpc_call *call;
     grpc_metadata_array first, last;
@@ -25,6 +29,7 @@ struct slot {
     uint64_t start_ns;
 };
 
+/* In one allocation, too large for a stack with its histogram. */
 struct client {
     grpc_channel *channel;
     grpc_completion_queue *queue;
@@ -41,18 +46,23 @@ static bool run(struct client *client, struct ps_bench_figures *figures);
 static void begin(struct client *client, struct slot *slot);
 static bool end(struct client *client, struct slot *slot);
 
+/* Ends by returning when anything goes wrong; the parent sees the end of the socket and says that
+ * the reference broke. */
 void ps_bench_echo_ask(int orders, int port, size_t size_max, struct ps_busy_poll_wish busy_poll)
 {
     struct client *client = ps_zeroed(ps_allocator_heap(), sizeof *client);
     uint8_t *content = ps_plain(ps_allocator_heap(), size_max);
     if (client == NULL || content == NULL)
         return;
+    /* The pages must be there before they are timed. */
     memset(content, 0x5a, size_max);
     client->content = content;
     ps_busy_poll_init(&client->poll, busy_poll);
     connect_to(client, port);
     struct ps_bench_figures figures;
     while (ps_bench_peer_read(orders, &client->order, sizeof client->order)) {
+        /* Orders come from the parent, which knows what was agreed: another size is a mistake of
+         * ours. */
         PS_ASSERT(client->order.request <= size_max);
         PS_ASSERT(client->order.request >= sizeof client->order.reply);
         memcpy(content, &client->order.reply, sizeof client->order.reply);
@@ -61,6 +71,8 @@ void ps_bench_echo_ask(int orders, int port, size_t size_max, struct ps_busy_pol
     }
 }
 
+/* The same lean arguments as the server's, and a method registered once, so that no path is parsed
+ * in each call. */
 static void connect_to(struct client *client, int port)
 {
     char address[32];
@@ -75,6 +87,9 @@ static void connect_to(struct client *client, int port)
     client->method = grpc_channel_register_call(client->channel, PS_BENCH_ECHO_METHOD, NULL, NULL);
 }
 
+/* Slots that end after the time are not begun again, and the clock stops when the last has ended:
+ * what is counted was answered. Every answer is checked for its size, since an echo that fails fast
+ * would be the fastest of all. */
 static bool run(struct client *client, struct ps_bench_figures *figures)
 {
     memset(&client->times, 0, sizeof client->times);
@@ -87,6 +102,8 @@ static bool run(struct client *client, struct ps_bench_figures *figures)
         grpc_event event = ps_bench_echo_next(client->queue, &client->poll);
         if (event.type != GRPC_OP_COMPLETE || !end(client, event.tag))
             return false;
+        /* Time alone does not end it: a large message within a short time would otherwise be
+         * measured once. */
         bool over = ps_clock_precise_ns() >= until_ns;
         if (over && client->times.count >= PS_BENCH_REFERENCE_COUNT_MIN)
             in_flight--;
@@ -98,6 +115,9 @@ static bool run(struct client *client, struct ps_bench_figures *figures)
     return true;
 }
 
+/* All six operations in one batch, which is the fewest steps that gRPC offers for a call. The
+ * message is a slice over the client's buffer, without a copy. The slot is wiped first: what it
+ * held of the last call was given back by end. */
 static void begin(struct client *client, struct slot *slot)
 {
     grpc_op ops[6];
@@ -107,11 +127,14 @@ static void begin(struct client *client, struct slot *slot)
     grpc_metadata_array_init(&slot->last);
     grpc_slice slice = grpc_slice_from_static_buffer(client->content, client->order.request);
     slot->message = grpc_raw_byte_buffer_create(&slice, 1);
+    /* No deadline: a timer for each call is a cost that the reference should not have. The parent
+     * waits with one of its own. */
     slot->call = grpc_channel_create_registered_call(client->channel, NULL, GRPC_PROPAGATE_DEFAULTS,
                                                      client->queue, client->method,
                                                      gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
     ops[0].flags =
+        /* The first calls begin before the connection is there, and must not fail for it. */
         GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET;
     ops[1].op = GRPC_OP_SEND_MESSAGE;
     ops[1].data.send_message.send_message = slot->message;
@@ -124,11 +147,13 @@ static void begin(struct client *client, struct slot *slot)
     ops[5].data.recv_status_on_client.trailing_metadata = &slot->last;
     ops[5].data.recv_status_on_client.status = &slot->code;
     ops[5].data.recv_status_on_client.status_details = &slot->details;
+    /* Only a wrong use of the interface is refused here. */
     grpc_call_error failed = grpc_call_start_batch(slot->call, ops, 6, slot, NULL);
     PS_ASSERT(failed == GRPC_CALL_OK);
 }
 
-/* False when the answer is not what was asked for. */
+/* False when the answer is not what was asked for. Everything that the call received has to be
+ * given back, also after an answer that was not right. */
 static bool end(struct client *client, struct slot *slot)
 {
     bool right = slot->code == GRPC_STATUS_OK && slot->reply != NULL &&

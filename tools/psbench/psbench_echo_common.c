@@ -1,4 +1,6 @@
-/* Settings and waiting of the bare gRPC echo. */
+/* Settings and waiting of the bare gRPC echo. The echo must have what our servers and clients have,
+ * or the comparison would be unfair: no bound on messages, no retries, the lean stack of filters,
+ * busy polling as asked for. */
 #include "tools/psbench/psbench_echo_common.h"
 
 #include "base/clock.h"
@@ -7,6 +9,8 @@
 
 #include <stdint.h>
 
+/* What gRPC does beside carrying a message (retries, channelz, extra filters) is switched off: the
+ * reference is gRPC at its leanest. */
 grpc_channel_args ps_bench_echo_arguments(grpc_arg list[PS_BENCH_ECHO_ARGUMENTS])
 {
     static const struct {
@@ -25,6 +29,8 @@ grpc_channel_args ps_bench_echo_arguments(grpc_arg list[PS_BENCH_ECHO_ARGUMENTS]
     return (grpc_channel_args){PS_BENCH_ECHO_ARGUMENTS, list};
 }
 
+/* The same busy polling as in server and client (base/busy_poll.h): it looks for a while without
+ * sleeping, and then sleeps. */
 grpc_event ps_bench_echo_next(grpc_completion_queue *queue, struct ps_busy_poll *poll)
 {
     grpc_event event = {.type = GRPC_QUEUE_TIMEOUT};

@@ -1,9 +1,14 @@
-/* encoding: pushes of one parameter in every encoding, beside those of float32. */
+/* encoding: pushes of one parameter in every encoding, beside those of float32. The rate is one of
+ * whole gradients, so an encoding that sends a quarter of the bytes shows here only what that gains
+ * in time: on loopback little, since the network is memory. The wire bytes stand beside it, for
+ * whoever has a network to calculate with. Server and client decode and encode within what is
+ * measured. */
 #include "optimizer/encoded.h"
 #include "tools/psbench/psbench.h"
 #include "tools/psbench/psbench_load.h"
 
-/* What the client sends of a gradient in top-k unless told otherwise. */
+/* What the client sends of a gradient in top-k unless told otherwise. The row says how many bytes
+ * that makes of a gradient. */
 #define TOP_K_DIVISOR 100
 
 struct encoding_run {
@@ -17,7 +22,9 @@ static enum ps_status measure(struct encoding_run *run, enum ps_encoding encodin
                               struct ps_bench_figures *figures, struct ps_error *error);
 static enum ps_status measure_all(struct encoding_run *run, struct ps_error *error);
 
-/* The first is what the others are compared with. FLOAT32 is native here. */
+/* The first is what the others are compared with. FLOAT32 is native here. Native is float32 for a
+ * parameter of float32, so it stands in the first row and is what the others are held against. int8
+ * and top-k lose information; what a model makes of that is not psbench's question. */
 static const struct {
     enum ps_encoding encoding;
     const char *row;
@@ -26,6 +33,9 @@ static const struct {
             {PS_ENCODING_INT8, "encoding_int8"},         {PS_ENCODING_TOP_K, "encoding_top_k"}};
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
+/* All encodings go through one server and one parameter, so that its blocks are in the same place
+ * for all. The first encoding is native, so the warm-up is of the one that the others are compared
+ * with. */
 enum ps_status ps_bench_encoding(struct ps_bench *bench, struct ps_error *error)
 {
     struct encoding_run run = {.bench = bench};
@@ -45,6 +55,7 @@ enum ps_status ps_bench_encoding(struct ps_bench *bench, struct ps_error *error)
     return status;
 }
 
+/* No data folder: the disk has no part in this. */
 static enum ps_status open_run(struct encoding_run *run, struct ps_error *error)
 {
     const struct ps_bench_server_wish wish = ps_bench_server_wish_of(run->bench, "server", NULL);
@@ -53,7 +64,8 @@ static enum ps_status open_run(struct encoding_run *run, struct ps_error *error)
     return ps_bench_load_open(&load, &run->load, error);
 }
 
-/* Bytes of one gradient as they travel. */
+/* Bytes of one gradient as they travel. Top-k sends an index and a value for each element that it
+ * sends. */
 static uint64_t wire_bytes(enum ps_encoding encoding, uint64_t size)
 {
     uint64_t count = size / sizeof(float);
@@ -62,6 +74,7 @@ static uint64_t wire_bytes(enum ps_encoding encoding, uint64_t size)
     return ps_encoding_bytes(encoding, PS_F32, count);
 }
 
+/* Each repeat measures float32 first and then the others against it. */
 static enum ps_status measure_all(struct encoding_run *run, struct ps_error *error)
 {
     struct ps_bench *bench = run->bench;
@@ -82,6 +95,7 @@ static enum ps_status measure_all(struct encoding_run *run, struct ps_error *err
     return PS_OK;
 }
 
+/* A change of encoding connects anew, outside of the time. */
 static enum ps_status measure(struct encoding_run *run, enum ps_encoding encoding,
                               struct ps_bench_figures *figures, struct ps_error *error)
 {

@@ -1,4 +1,7 @@
-/* The watch over a run: folder, signals, left-over processes. */
+/* The watch over a run: folder, signals, left-over processes. Two processes: the child measures and
+ * may crash, run out of memory or be killed, and the parent does nothing but wait and clean up.
+ * What it has to clean is a folder of gigabytes and servers that would go on for ever. The parent
+ * is made the reaper of its grandchildren, so that servers whose parent died become its own. */
 #include "tools/psbench/psbench_guard.h"
 
 #include <errno.h>
@@ -18,6 +21,8 @@ static int wait_for_end(pid_t child, const sigset_t *signals);
 static void wait_for_orphans(void);
 static int remove_entry(const char *path, const struct stat *facts, int type, struct FTW *place);
 
+/* Signals are blocked before the fork, so that none is lost between the two; the child unblocks
+ * them for itself. */
 int ps_bench_guard(const char *parent, int (*measure)(void *context, const char *folder),
                    void *context)
 {
@@ -40,6 +45,7 @@ int ps_bench_guard(const char *parent, int (*measure)(void *context, const char 
     if (child == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)sigprocmask(SIG_SETMASK, &before, NULL);
+        /* exit, not return: the child must not run the parent's cleaning. */
         exit(measure(context, folder));
     }
     int code = EX_OSERR;
@@ -52,7 +58,9 @@ int ps_bench_guard(const char *parent, int (*measure)(void *context, const char 
     return code;
 }
 
-/* Until the child has ended by itself, or because a signal told us to. */
+/* Until the child has ended by itself, or because a signal told us to. A stop is passed on as
+ * SIGKILL, since the child has nothing to put in order that the parent does not clean; its servers
+ * die with it. */
 static int wait_for_end(pid_t child, const sigset_t *signals)
 {
     int status = 0;
@@ -66,16 +74,19 @@ static int wait_for_end(pid_t child, const sigset_t *signals)
     }
     if (stopped_by != 0)
         return 128 + stopped_by;
+    /* As a shell would say it. */
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* They were told to die with their parent: this does not take long. */
+/* They were told to die with their parent: this does not take long. A folder that a server still
+ * writes to could not be removed. */
 static void wait_for_orphans(void)
 {
     while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
         continue;
 }
 
+/* Failures are not told: what could not be removed stays in a temporary folder. */
 static int remove_entry(const char *path, const struct stat *facts, int type, struct FTW *place)
 {
     (void)facts;

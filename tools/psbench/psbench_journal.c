@@ -1,4 +1,8 @@
-/* LOGGED beside MEMORY, and both beside the disk alone. */
+/* LOGGED beside MEMORY, and both beside the disk alone. Three servers of one size of pushes:
+ * without a journal, with one that nobody waits for, and with one that each push waits for; and two
+ * of small pushes, where the wait for the disk is nearly everything. All run at once but are
+ * measured in turn, so that no measurement shares the disk with another. The bound is whichever is
+ * slower, the server without a journal or the disk alone. */
 #include "tools/psbench/psbench.h"
 #include "tools/psbench/psbench_disk.h"
 
@@ -6,7 +10,7 @@
 
 #define SMALL_BYTES 4096
 
-/* One server with one load. */
+/* One server with one load. `bytes` 0 stands for what the options say. */
 struct variant {
     const char *name; /* of its row, and of its server's folder */
     const char *ack;
@@ -17,6 +21,8 @@ struct variant {
     struct ps_bench_figures last;
 };
 
+/* The names of the acknowledgement levels; JOURNALED is MEMORY with a journal that nobody waits
+ * for, which shows what writing alone costs. */
 enum { MEMORY, JOURNALED, LOGGED, SMALL_MEMORY, SMALL_LOGGED, VARIANT_COUNT };
 
 static enum ps_status open_variant(struct ps_bench *bench, struct variant *variant,
@@ -30,6 +36,7 @@ static enum ps_status measure_variant(struct ps_bench *bench, struct variant *va
                                       struct ps_error *error);
 static struct ps_bench_row *row_of(struct ps_bench *bench, const struct variant *variant);
 
+/* The order of the variants is that of the rows. */
 enum ps_status ps_bench_journal(struct ps_bench *bench, struct ps_error *error)
 {
     const struct ps_bench_options *options = bench->options;
@@ -61,7 +68,8 @@ enum ps_status ps_bench_journal(struct ps_bench *bench, struct ps_error *error)
     return status;
 }
 
-/* A server that cannot keep a journal is not a failure: its rows say why they are empty. */
+/* A server that cannot keep a journal (an older one that was named with --pserver) is not a
+ * failure: its rows say why they are empty. The warm-up makes the journal's first segment, too. */
 static enum ps_status open_variant(struct ps_bench *bench, struct variant *variant,
                                    struct ps_error *error)
 {
@@ -72,6 +80,8 @@ static enum ps_status open_variant(struct ps_bench *bench, struct variant *varia
         variant->outstanding = options->outstanding;
     }
     struct ps_bench_row *row = row_of(bench, variant);
+    /* The row was made before the server is started, so that rows keep their order whatever
+     * fails. */
     struct ps_bench_server_wish wish = ps_bench_server_wish_of(bench, variant->name, variant->ack);
     wish.no_journal = variant->no_journal;
     struct ps_error why = {0};
@@ -91,13 +101,17 @@ static enum ps_status open_variant(struct ps_bench *bench, struct variant *varia
                              error);
 }
 
+/* Accepts a variant that was never opened. */
 static void close_variant(struct variant *variant)
 {
     ps_bench_load_close(variant->load);
     ps_bench_server_kill(&variant->server);
 }
 
-/* Throughput: against MEMORY, against the disk, and against whichever of the two is slower. */
+/* Throughput: against MEMORY, against the disk, and against whichever of the two is slower. The
+ * disk gets as many pieces to a sync as there are pushes in flight, since a journal's thread writes
+ * what has queued up in one go. The disk is measured last in each repeat, when the journals'
+ * threads have nothing left to write. */
 static enum ps_status measure_large(struct ps_bench *bench, struct variant variants[VARIANT_COUNT],
                                     struct ps_error *error)
 {
@@ -118,11 +132,15 @@ static enum ps_status measure_large(struct ps_bench *bench, struct variant varia
     double to_disk = logged->last.per_second / disk.per_second;
     ps_bench_row_ratio(row, "memory", to_memory);
     ps_bench_row_ratio(row, "disk", to_disk);
+    /* The higher ratio is the one to the lower bound: 1 means that nothing is lost beside what
+     * machine and disk cannot do. */
     ps_bench_row_ratio(row, "lower_of_both", to_memory > to_disk ? to_memory : to_disk);
     return PS_OK;
 }
 
-/* Cost of one small push, beside one bare write with its fdatasync. */
+/* Cost of one small push, beside one bare write with its fdatasync. The median of one push is
+ * taken, not the rate: what a trainer waits for is one push. A push of 4 KiB and one in flight,
+ * which is how a trainer with a small model waits. */
 static enum ps_status measure_small(struct ps_bench *bench, struct variant variants[VARIANT_COUNT],
                                     struct ps_error *error)
 {
@@ -136,9 +154,11 @@ static enum ps_status measure_small(struct ps_bench *bench, struct variant varia
     if (logged->load == NULL)
         return PS_OK;
     struct ps_bench_row *row = row_of(bench, logged);
+    /* What the journal adds to a push, beside one bare write with its fdatasync. */
     double cost_us = logged->last.p50_us - memory->last.p50_us;
     ps_bench_row_detail(row, "p50_over_memory_us", cost_us);
     ps_bench_row_detail(row, "fdatasync_p50_us", disk.p50_us);
+    /* Near 1 when the journal adds nothing to what the disk takes anyway. */
     ps_bench_row_ratio(row, "cost_to_fdatasync", cost_us / disk.p50_us);
     return PS_OK;
 }
@@ -157,6 +177,7 @@ static enum ps_status measure_variant(struct ps_bench *bench, struct variant *va
     return PS_OK;
 }
 
+/* Asked for again each time: the report keeps rows in the order in which they first came. */
 static struct ps_bench_row *row_of(struct ps_bench *bench, const struct variant *variant)
 {
     return ps_bench_report_row(&bench->report, variant->name, variant->bytes, variant->outstanding);

@@ -1,4 +1,9 @@
-/* Pushing and pulling through libpsclient, a thread for each operation in flight. */
+/* Pushing and pulling through libpsclient, a thread for each operation in flight. A load is a
+ * trainer without a model: it pushes one gradient again and again and pulls into buffers that
+ * nobody reads. Values, gradient and learning rate are chosen so that every weight can be predicted
+ * exactly (psbench_values.h), and every acknowledgement is counted, so that the check at the end
+ * proves that each push was applied once and none was lost. Three ways of sending share this file's
+ * begin and end of an operation. */
 #include "tools/psbench/psbench_load.h"
 
 #include "base/alloc.h"
@@ -28,6 +33,9 @@ static enum ps_status end_threads(struct ps_bench_load *load, struct ps_bench_fi
 static void worker_main(void *argument);
 static bool work_once(struct ps_bench_worker *worker);
 
+/* Versions are learnt even of parameters that were just made: a retried initialisation may have
+ * come twice. A load that does not initialise waits until somebody has: pulling a parameter that is
+ * not there fails. */
 enum ps_status ps_bench_load_open(const struct ps_bench_load_wish *wish, struct ps_bench_load **out,
                                   struct ps_error *error)
 {
@@ -35,6 +43,7 @@ enum ps_status ps_bench_load_open(const struct ps_bench_load_wish *wish, struct 
     if (load == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the load");
     load->wish = *wish;
+    /* A failure anywhere closes what is there: close accepts a load that is half made. */
     enum ps_status status = allocate(load, error);
     if (status == PS_OK)
         status = connect_client(load, error);
@@ -50,6 +59,7 @@ enum ps_status ps_bench_load_open(const struct ps_bench_load_wish *wish, struct 
     return PS_OK;
 }
 
+/* All memory is taken and touched here; a run allocates nothing. */
 static enum ps_status allocate(struct ps_bench_load *load, struct ps_error *error)
 {
     const struct ps_allocator *memory = ps_allocator_heap();
@@ -61,8 +71,12 @@ static enum ps_status allocate(struct ps_bench_load *load, struct ps_error *erro
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the load");
     for (uint64_t i = 0; i < wish->parameter_count; i++)
         (void)snprintf(load->parameters[i].name, PS_BENCH_NAME_MAX, "%.32s/%llu", wish->prefix,
+                       /* Workers of one job have parameters of their own, told apart by their
+                        * numbers. */
                        (unsigned long long)(wish->first_parameter + i));
     ps_bench_fill_gradient((float *)(void *)load->gradient, wish->size / sizeof(float));
+    /* Each operation in flight pulls into memory of its own, since two answers into one buffer
+     * would race. */
     for (uint64_t i = 0; i < wish->outstanding; i++) {
         load->workers[i].load = load;
         load->workers[i].number = i;
@@ -74,6 +88,7 @@ static enum ps_status allocate(struct ps_bench_load *load, struct ps_error *erro
     return PS_OK;
 }
 
+/* The client goes before the buffers that it may still write to. */
 void ps_bench_load_close(struct ps_bench_load *load)
 {
     const struct ps_allocator *memory = ps_allocator_heap();
@@ -88,7 +103,8 @@ void ps_bench_load_close(struct ps_bench_load *load)
     ps_release(memory, load);
 }
 
-/* Parameters stay whole: what is measured is a message of the size asked for. */
+/* Parameters stay whole: what is measured is a message of the size asked for. Parameters stay
+ * whole: what is measured is a message of the size asked for, so the split is put beyond it. */
 static enum ps_status connect_client(struct ps_bench_load *load, struct ps_error *error)
 {
     const struct psclient_options options = {
@@ -105,6 +121,8 @@ static enum ps_status connect_client(struct ps_bench_load *load, struct ps_error
     return ps_bench_load_status(psclient_open(&options, &load->client, &reason), &reason, error);
 }
 
+/* Once an encoding with a loss was used, values can no longer be predicted, in later runs
+ * either. */
 enum ps_status ps_bench_load_encode(struct ps_bench_load *load, enum ps_encoding encoding,
                                     struct ps_error *error)
 {
@@ -114,6 +132,7 @@ enum ps_status ps_bench_load_encode(struct ps_bench_load *load, enum ps_encoding
     return ps_bench_load_reconnect(load, load->wish.servers, error);
 }
 
+/* The bare channel counts by itself; the client is closed during its runs. */
 struct ps_bench_ways ps_bench_load_ways(const struct ps_bench_load *load)
 {
     struct psclient_counters counters;
@@ -123,6 +142,8 @@ struct ps_bench_ways ps_bench_load_ways(const struct ps_bench_load *load)
     return (struct ps_bench_ways){counters.shared_bytes};
 }
 
+/* Sessions begin anew with the client, as after a restart of a trainer. The address may be another
+ * one: a restarted server listens on a new port. */
 enum ps_status ps_bench_load_reconnect(struct ps_bench_load *load, const char *servers,
                                        struct ps_error *error)
 {
@@ -132,6 +153,8 @@ enum ps_status ps_bench_load_reconnect(struct ps_bench_load *load, const char *s
     return connect_client(load, error);
 }
 
+/* Another worker of the same job may have been selected; then there is nothing to do here. Selected
+ * or not is decided by the servers, so several loads of one job may call this at once. */
 static enum ps_status initialise(struct ps_bench_load *load, struct ps_error *error)
 {
     struct psclient_error reason = {0};
@@ -151,9 +174,12 @@ static enum ps_status initialise(struct ps_bench_load *load, struct ps_error *er
     return ps_bench_load_status(status, &reason, error);
 }
 
+/* One call for each parameter, since batches have bounds and this is not measured. */
 static enum ps_status initialise_all(struct ps_bench_load *load, const void *config,
                                      size_t config_size, struct ps_error *error)
 {
+    /* The first worker's buffer serves for the values of the start, before anything is pulled into
+     * it. */
     uint8_t *start = load->workers[0].destination;
     ps_bench_fill_start((float *)(void *)start, load->wish.size / sizeof(float));
     for (uint64_t i = 0; i < load->wish.parameter_count; i++) {
@@ -168,7 +194,8 @@ static enum ps_status initialise_all(struct ps_bench_load *load, const void *con
     return PS_OK;
 }
 
-/* Servers that were measured before go on from where they are. */
+/* Servers that were measured before go on from where they are: the count of pushes begins with the
+ * version found. */
 static enum ps_status learn_versions(struct ps_bench_load *load, struct ps_error *error)
 {
     for (uint64_t i = 0; i < load->wish.parameter_count; i++) {
@@ -179,13 +206,15 @@ static enum ps_status learn_versions(struct ps_bench_load *load, struct ps_error
     return PS_OK;
 }
 
-/* Into the destination of the first worker. */
+/* Into the destination of the first worker. Through the library even when the load goes over the
+ * bare channel: what is checked is what a trainer would see. */
 static enum ps_status pull_one(struct ps_bench_load *load, struct ps_bench_parameter *parameter,
                                uint64_t *version, struct ps_error *error)
 {
     struct psclient_parameter wish =
         ps_bench_load_pulled(load, parameter, load->workers[0].destination);
     struct psclient_error reason = {0};
+    /* A run over the bare channel has closed it. */
     if (load->client == NULL)
         PS_TRY(connect_client(load, error));
     int status = psclient_pull(load->client, &wish, 1, PS_BENCH_ANSWER_MS, NULL, &reason);
@@ -193,6 +222,11 @@ static enum ps_status pull_one(struct ps_bench_load *load, struct ps_bench_param
     return ps_bench_load_status(status, &reason, error);
 }
 
+/* The version tells how many pushes were applied, each value tells that they were applied to it.
+ * Beyond 2^22 pushes a float32 cannot hold the expected value exactly any more, so that the check
+ * would mean nothing; that is an error of the run, not of the server. Versions are compared first,
+ * because they name the kind of fault: a version too low is a push that was lost after its
+ * acknowledgement, one too high a push that was applied twice. */
 enum ps_status ps_bench_load_check(struct ps_bench_load *load, struct ps_error *error)
 {
     const float *values = (const float *)(const void *)load->workers[0].destination;
@@ -212,6 +246,7 @@ enum ps_status ps_bench_load_check(struct ps_bench_load *load, struct ps_error *
                            "%s: %llu pushes are more than a float32 "
                            "can show; choose a shorter --time",
                            parameter->name, (unsigned long long)pushes);
+        /* What int8 or top-k sent is not the gradient; how often it was applied is still exact. */
         if (load->inexact)
             continue;
         size_t wrong = ps_bench_count_wrong(values, load->wish.size / sizeof(float), pushes);
@@ -224,6 +259,8 @@ enum ps_status ps_bench_load_check(struct ps_bench_load *load, struct ps_error *
     return PS_OK;
 }
 
+/* The thread sleeps for the time and lets the workers work: looking at the clock in between would
+ * take a core. */
 enum ps_status ps_bench_load_run(struct ps_bench_load *load, enum ps_bench_operation operation,
                                  uint64_t time_ms, struct ps_bench_figures *figures,
                                  struct ps_error *error)
@@ -233,12 +270,14 @@ enum ps_status ps_bench_load_run(struct ps_bench_load *load, enum ps_bench_opera
     return ps_bench_load_finish(load, figures, error);
 }
 
+/* The limit is far beyond what any run does: the time ends such a load. */
 enum ps_status ps_bench_load_start(struct ps_bench_load *load, enum ps_bench_operation operation,
                                    struct ps_error *error)
 {
     return start_threads(load, operation, LLONG_MAX / 2, error);
 }
 
+/* A fixed count instead of a time, for filling a shard. */
 enum ps_status ps_bench_load_do(struct ps_bench_load *load, enum ps_bench_operation operation,
                                 uint64_t count, struct ps_bench_figures *figures,
                                 struct ps_error *error)
@@ -247,6 +286,7 @@ enum ps_status ps_bench_load_do(struct ps_bench_load *load, enum ps_bench_operat
     return end_threads(load, figures, error);
 }
 
+/* What is under way is waited for and counted, and the clock runs until then. */
 enum ps_status ps_bench_load_finish(struct ps_bench_load *load, struct ps_bench_figures *figures,
                                     struct ps_error *error)
 {
@@ -254,6 +294,10 @@ enum ps_status ps_bench_load_finish(struct ps_bench_load *load, struct ps_bench_
     return end_threads(load, figures, error);
 }
 
+/* Counters are reset before any thread runs. A thread that cannot be started stops those before it,
+ * since a load with fewer threads than asked for would be another measurement. With one thread for
+ * all operations, the first worker's thread runs for all of them; the others are slots without a
+ * thread of their own. */
 static enum ps_status start_threads(struct ps_bench_load *load, enum ps_bench_operation operation,
                                     long long limit, struct ps_error *error)
 {
@@ -266,15 +310,20 @@ static enum ps_status start_threads(struct ps_bench_load *load, enum ps_bench_op
         memset(&worker->times, 0, sizeof worker->times);
         worker->error = (struct ps_error){0};
     }
+    /* The three ways. Only the second has a thread for each operation in flight; it shows what a
+     * trainer without asynchronous calls reaches. */
     static const ps_thread_fn runs[] = {[PS_BENCH_VIA_CLIENT] = ps_bench_operations_main,
                                         [PS_BENCH_VIA_THREADS] = worker_main,
                                         [PS_BENCH_VIA_CHANNEL] = ps_bench_channel_main};
     uint64_t thread_count = load->wish.via == PS_BENCH_VIA_THREADS ? load->wish.outstanding : 1;
     ps_thread_fn run = runs[load->wish.via];
+    /* The library's threads and connection would compete with the channel for the same cores. */
     if (load->wish.via == PS_BENCH_VIA_CHANNEL) {
         psclient_close(load->client);
         load->client = NULL;
     }
+    /* Before the first thread: starting threads is part of what a load costs, and far below a
+     * thousandth of the time. */
     load->started_ns = ps_clock_precise_ns();
     for (load->thread_count = 0; load->thread_count < thread_count; load->thread_count++) {
         struct ps_bench_worker *worker = &load->workers[load->thread_count];
@@ -289,6 +338,9 @@ static enum ps_status start_threads(struct ps_bench_load *load, enum ps_bench_op
     return PS_OK;
 }
 
+/* The first worker's record takes up those of the others. The first failure is told; the figures
+ * are filled in any case, and nobody uses them then. The time is taken when the last thread has
+ * ended: the figure counts what was answered, over all the time that this took. */
 static enum ps_status end_threads(struct ps_bench_load *load, struct ps_bench_figures *figures,
                                   struct ps_error *error)
 {
@@ -306,12 +358,16 @@ static enum ps_status end_threads(struct ps_bench_load *load, struct ps_bench_fi
         if (status == PS_OK && worker->error.status != PS_OK)
             status = ps_fail(error, worker->error.status, "%s", worker->error.text);
     }
+    /* A rate of zero would divide by zero in every ratio. */
     if (status == PS_OK && count == 0)
         status = ps_fail(error, PS_ERR_TIMEOUT, "not one operation ended in the time measured");
     *figures = ps_bench_figures_of(count, elapsed_ns, times);
     return status;
 }
 
+/* The turn goes round through the parameters so that operations in flight are on different ones:
+ * pushes to one parameter wait for each other on the server. The stop is obeyed only after a
+ * worker's first operation, so that even a time of 1 ms has a result. */
 bool ps_bench_load_begin(struct ps_bench_worker *worker)
 {
     struct ps_bench_load *load = worker->load;
@@ -324,6 +380,8 @@ bool ps_bench_load_begin(struct ps_bench_worker *worker)
     return true;
 }
 
+/* The acknowledgement is counted before the time is taken; that is a few nanoseconds of every
+ * operation, in all three ways alike. */
 void ps_bench_load_end(struct ps_bench_worker *worker)
 {
     if (worker->load->operation != PS_BENCH_PULL)
@@ -332,11 +390,14 @@ void ps_bench_load_end(struct ps_bench_worker *worker)
     worker->count++;
 }
 
+/* Atomic, since several threads push to one parameter when there are fewer of these than
+ * operations. */
 void ps_bench_load_acknowledged(struct ps_bench_parameter *parameter)
 {
     (void)atomic_fetch_add(&parameter->pushes, 1);
 }
 
+/* The gradient's bytes are the same for all parameters: the server reads them once in any case. */
 struct psclient_gradient ps_bench_load_gradient(const struct ps_bench_load *load,
                                                 const struct ps_bench_parameter *parameter)
 {
@@ -344,6 +405,7 @@ struct psclient_gradient ps_bench_load_gradient(const struct ps_bench_load *load
                                       load->wish.size};
 }
 
+/* The version comes back in the structure. */
 struct psclient_parameter ps_bench_load_pulled(const struct ps_bench_load *load,
                                                const struct ps_bench_parameter *parameter,
                                                void *content)
@@ -354,6 +416,7 @@ struct psclient_parameter ps_bench_load_pulled(const struct ps_bench_load *load,
                                        .content_size = load->wish.size};
 }
 
+/* A worker ends at its first failure, which its error says. */
 static void worker_main(void *argument)
 {
     struct ps_bench_worker *worker = argument;
@@ -364,7 +427,9 @@ static void worker_main(void *argument)
     }
 }
 
-/* False when it failed: the worker's error says why. */
+/* False when it failed: the worker's error says why. Blocking calls: the library sends them from
+ * this thread. The acknowledgement is taken from the library's word; what the server really did is
+ * compared at the end. */
 static bool work_once(struct ps_bench_worker *worker)
 {
     struct ps_bench_load *load = worker->load;
@@ -383,6 +448,7 @@ static bool work_once(struct ps_bench_worker *worker)
     return ps_bench_load_status(status, &reason, &worker->error) == PS_OK;
 }
 
+/* All failures of the library are "unavailable" here; the words say which it was. */
 enum ps_status ps_bench_load_status(int status, const struct psclient_error *reason,
                                     struct ps_error *error)
 {

@@ -1,4 +1,6 @@
-/* Reads /proc for what a reader of figures wants to know. */
+/* Reads /proc for what a reader of figures wants to know. Figures travel: into notes, tickets,
+ * other people's tables. What they depend on has to be printed in the same report, and from the
+ * machine itself, since people remember it wrongly. */
 #include "tools/psbench/psbench_machine.h"
 
 #include <fcntl.h>
@@ -11,6 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+/* Enough for the first processor's part of /proc/cpuinfo. */
 #define PAGE_BYTES 8192
 
 static void read_text(const char *path, char text[PAGE_BYTES]);
@@ -18,6 +21,9 @@ static void copy_line(char *destination, size_t size, const char *text);
 static void learn_processor(struct ps_bench_machine *machine);
 static const char *file_system_name(const char *folder);
 
+/* Cores are those that this process may use: in a container they are fewer than the machine has.
+ * The load average shows whether somebody else was at work. Whether freed buffers are kept changes
+ * large messages by half, so the allocator's setting is part of the machine here. */
 void ps_bench_machine_learn(struct ps_bench_machine *machine, const char *folder, bool tuned)
 {
     char text[PAGE_BYTES];
@@ -37,6 +43,7 @@ void ps_bench_machine_learn(struct ps_bench_machine *machine, const char *folder
                        name.release);
     read_text("/proc/loadavg", text);
     machine->load = strtod(text, NULL);
+    /* Of the namespace that the process is in. */
     read_text("/proc/sys/net/ipv4/tcp_congestion_control", text);
     copy_line(machine->congestion_control, sizeof machine->congestion_control, text);
     (void)snprintf(machine->file_system, sizeof machine->file_system, "%s",
@@ -45,6 +52,9 @@ void ps_bench_machine_learn(struct ps_bench_machine *machine, const char *folder
                    gnu_get_libc_version(), tuned ? "freed buffers kept" : "defaults");
 }
 
+/* The first of all processors; machines with two kinds of cores are not distinguished. On machines
+ * whose /proc/cpuinfo has no such line (some ARM systems) the name is "unknown", and cores and
+ * kernel have to do. */
 static void learn_processor(struct ps_bench_machine *machine)
 {
     char text[PAGE_BYTES];
@@ -55,7 +65,9 @@ static void learn_processor(struct ps_bench_machine *machine)
               colon != NULL ? colon + strspn(colon, ": \t") : "");
 }
 
-/* The first bytes of a file as text; empty when it cannot be read. */
+/* The first bytes of a file as text; empty when it cannot be read. Files of /proc have no size; one
+ * read gets as much as is wanted of them. A file that is not there reads as empty, so that every
+ * caller needs one case only. */
 static void read_text(const char *path, char text[PAGE_BYTES])
 {
     text[0] = '\0';
@@ -67,6 +79,8 @@ static void read_text(const char *path, char text[PAGE_BYTES])
     (void)close(file);
 }
 
+/* An empty line says "unknown", so that a reader does not take it for a fault of the table. The
+ * first line only, and cut to the room there is. */
 static void copy_line(char *destination, size_t size, const char *text)
 {
     int length = (int)strcspn(text, "\n");
@@ -74,6 +88,8 @@ static void copy_line(char *destination, size_t size, const char *text)
                    length > 0 ? text : "unknown");
 }
 
+/* tmpfs is the one that matters: a disk benchmark on it measures memory. Numbers from statfs(2). An
+ * unknown file system is no error: its figures are as good as any, only its name is missing. */
 static const char *file_system_name(const char *folder)
 {
     static const struct {

@@ -1,4 +1,7 @@
-/* A network namespace that lives as long as the processes in it. */
+/* A network namespace that lives as long as the processes in it. Loopback inside the namespace is a
+ * device of its own, with the congestion control that was asked for: on a machine whose default
+ * paces its packets, large messages over loopback run at half their speed, and the figures would be
+ * about that. */
 #include "tools/psbench/psbench_guard.h"
 
 #include <errno.h>
@@ -14,6 +17,9 @@
 
 static enum ps_status raise_loopback(struct ps_error *error);
 
+/* There is no way back: the process and everything that it starts stay inside, and the namespace
+ * goes with the last of them. A congestion control that is not loaded cannot be chosen from inside;
+ * the message says where the list of those is. */
 enum ps_status ps_bench_enter_namespace(const char *congestion_control, struct ps_error *error)
 {
     if (unshare(CLONE_NEWNET) != 0)
@@ -35,12 +41,15 @@ enum ps_status ps_bench_enter_namespace(const char *congestion_control, struct p
     return PS_OK;
 }
 
+/* A new namespace has loopback down; any datagram socket serves to reach it. errno is kept before
+ * the socket is closed, since the reason of the failure is what has to be told. */
 static enum ps_status raise_loopback(struct ps_error *error)
 {
     struct ifreq loopback = {.ifr_name = "lo"};
     int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool up = any >= 0 && ioctl(any, SIOCGIFFLAGS, &loopback) == 0;
     if (up) {
+        /* Flags that are there stay; the kernel gives 127.0.0.1 to the device as it comes up. */
         loopback.ifr_flags = (short)(loopback.ifr_flags | IFF_UP | IFF_RUNNING);
         up = ioctl(any, SIOCSIFFLAGS, &loopback) == 0;
     }

@@ -1,4 +1,6 @@
-/* The load as an asynchronous trainer makes it: one thread keeps every operation in flight. */
+/* The load as an asynchronous trainer makes it: one thread keeps every operation in flight. This is
+ * how libpsclient is meant to be used by a program that overlaps communication and computing: begin
+ * several operations, take whichever ends first, go on with it. */
 #include "base/clock.h"
 #include "tools/psbench/psbench_load_state.h"
 
@@ -9,6 +11,8 @@ struct slot {
     struct psclient_parameter pulled;
 };
 
+/* One for the whole load; it begins operations and takes their ends, like the main loop of a
+ * trainer. */
 struct thread {
     struct ps_bench_load *load;
     struct slot *slots; /* owned */
@@ -19,6 +23,8 @@ struct thread {
 static void begin(struct thread *thread, struct slot *slot);
 static void start(struct thread *thread, struct slot *slot);
 
+/* After a failure nothing new begins, and what is in flight is still taken: the library owns the
+ * slots until then. The first worker's error takes a failure that belongs to none of them. */
 void ps_bench_operations_main(void *argument)
 {
     struct ps_bench_worker *first = argument;
@@ -36,6 +42,7 @@ void ps_bench_operations_main(void *argument)
     }
     while (thread.in_flight > 0) {
         struct psclient_operation *operation = psclient_next(load->client, PS_BENCH_ANSWER_MS);
+        /* Nothing ended within the time; each operation has its own deadline, so one will. */
         if (operation == NULL)
             continue;
         struct slot *slot = psclient_operation_user(operation);
@@ -52,7 +59,10 @@ void ps_bench_operations_main(void *argument)
     ps_release(ps_allocator_heap(), thread.slots);
 }
 
-/* Starts the next operation of a slot, if there is to be one. */
+/* Starts the next operation of a slot, if there is to be one. Gradient and destination must stay
+ * where they are until the operation has ended, which the slot does. Called once for each slot at
+ * the start, and then by each end, so the number in flight stays the same until the time is
+ * over. */
 static void begin(struct thread *thread, struct slot *slot)
 {
     struct ps_bench_worker *worker = slot->worker;
@@ -63,6 +73,8 @@ static void begin(struct thread *thread, struct slot *slot)
     start(thread, slot);
 }
 
+/* The slot itself is the tag that comes back with the operation. A refusal is told by the worker's
+ * error and ends the load. */
 static void start(struct thread *thread, struct slot *slot)
 {
     struct psclient *client = thread->load->client;

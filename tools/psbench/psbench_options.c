@@ -1,4 +1,6 @@
-/* The option table of psbench, and what holds between options. */
+/* The option table of psbench, and what holds between options. The table of benchmarks and the
+ * table of options are the only places that know their names; messages, defaults and the choice of
+ * the function come from them. */
 #include "tools/psbench/psbench_options.h"
 
 #include "tools/psbench/psbench.h"
@@ -6,15 +8,20 @@
 #include <stdio.h>
 #include <string.h>
 
+/* As many as the bare gRPC and the raw sockets have slots for. */
 #define OUTSTANDING_MAX 256
+/* Half of what a gRPC message can have, so that a request and its answer fit together. */
 #define SIZE_BYTES_MAX ((uint64_t)1 << 30)
 
+/* A row of the table; the macro's parameters end in underscores where a field has the same name. */
 #define OPTION(field, name_, type_, value, fallback_, choices_, help_)                             \
     {                                                                                              \
         .name = (name_), .type = (type_), .value_name = (value), .fallback = (fallback_),          \
         .choices = (choices_), .help = (help_), .offset = offsetof(struct ps_bench_options, field) \
     }
 
+/* A default of 0 means that the benchmark chooses: 4 KiB is a good size for a latency and a bad one
+ * for a throughput. */
 static const struct ps_option table[] = {
     OPTION(size, "size", PS_OPTION_BYTES, "SIZE", "0", NULL,
            "Bytes of one gradient or parameter; a multiple of 4. 0: 4KiB for latency, 64MiB and "
@@ -77,6 +84,8 @@ static const struct ps_option table[] = {
     OPTION(version, "version", PS_OPTION_FLAG, NULL, NULL, NULL, "Print the version and exit."),
 };
 
+/* The prefix is not PSERVER_: settings of a server in the environment must not reach the benchmark,
+ * nor its own the servers. */
 static const struct ps_option_set set = {
     .program = "psbench",
     .usage = "psbench NAME [OPTION]...",
@@ -119,6 +128,7 @@ static const struct ps_bench_kind kinds[] = {
     {"encoding", ps_bench_encoding, 1 << 20, 1, false},
     {"delta", ps_bench_delta, 256 << 10, 1, false},
 };
+/* The names of all kinds, with commas between them, have about a hundred bytes. */
 enum { KINDS = sizeof kinds / sizeof kinds[0], NAMES_BYTES = 200 };
 
 static void write_names(char names[NAMES_BYTES], const char *before_last);
@@ -126,11 +136,17 @@ static enum ps_status choose_kind(struct ps_bench_options *options, struct ps_er
 static enum ps_status check(struct ps_bench_options *options, struct ps_error *error);
 static enum ps_status check_ranges(const struct ps_bench_options *options, struct ps_error *error);
 
+/* For --help and --man, which print more than values. One set for parsing and for all pages, so
+ * that help cannot lag behind. */
 const struct ps_option_set *ps_bench_option_set(void)
 {
     return &set;
 }
 
+/* Pages that were asked for are printed whatever else is wrong with the command line. Environment
+ * before arguments: what is typed wins. The name of the benchmark is a word and may stand before,
+ * behind or between options. The structure is zeroed first, so that a failure leaves no pointer
+ * undefined. */
 enum ps_status ps_bench_options_init(struct ps_bench_options *options, int argc, char **argv,
                                      struct ps_error *error)
 {
@@ -153,6 +169,8 @@ enum ps_status ps_bench_options_init(struct ps_bench_options *options, int argc,
     return check(options, error);
 }
 
+/* Cut off rather than overflowing; the room is enough for all. The same list serves two sentences,
+ * which differ in the word before the last name. */
 static void write_names(char names[NAMES_BYTES], const char *before_last)
 {
     size_t used = 0;
@@ -163,6 +181,8 @@ static void write_names(char names[NAMES_BYTES], const char *before_last)
     }
 }
 
+/* Names are compared whole: "pus" is a typing error and not a benchmark. The message lists all
+ * names, because there are only twelve. */
 static enum ps_status choose_kind(struct ps_bench_options *options, struct ps_error *error)
 {
     for (size_t i = 0; i < KINDS && options->kind == NULL; i++)
@@ -176,6 +196,11 @@ static enum ps_status choose_kind(struct ps_bench_options *options, struct ps_er
                    names);
 }
 
+/* Defaults first, since the checks are about the final values. Servers that run elsewhere can only
+ * be pushed to and pulled from; what kills, fills or restarts servers needs its own. Contradictions
+ * are refused before anything is started: a benchmark of minutes that ends with "not possible"
+ * would be annoying. The word of --busy-poll is parsed here for the client; servers get the text
+ * and parse it by themselves. */
 static enum ps_status check(struct ps_bench_options *options, struct ps_error *error)
 {
     PS_TRY(ps_busy_poll_parse("--busy-poll", options->busy_poll_text, &options->busy_poll, error));
@@ -189,8 +214,10 @@ static enum ps_status check(struct ps_bench_options *options, struct ps_error *e
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "%s starts, kills and fills servers: it takes no --servers or --etcd",
                        options->name);
+    /* The bare channel connects to one address and asks no etcd. */
     if (elsewhere && strcmp(options->via, "channel") == 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--via channel measures a server of its own only");
+    /* A new namespace has loopback and nothing else. */
     if (elsewhere && options->name_space != NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "--namespace: nothing outside can be reached from there; leave out "
@@ -198,20 +225,27 @@ static enum ps_status check(struct ps_bench_options *options, struct ps_error *e
     return check_ranges(options, error);
 }
 
+/* Sizes are multiples of 4 because parameters are float32. Each message names the option, so that
+ * it can be corrected without a look at the manual. Limits that the machine may set (memory, disk)
+ * are not checked here; they show as failures of their own. An upper bound on the time keeps the
+ * product with nanoseconds, and a typing error, within reason. */
 static enum ps_status check_ranges(const struct ps_bench_options *options, struct ps_error *error)
 {
     if (options->size % 4 != 0 || options->size > SIZE_BYTES_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--size must be a multiple of 4, at most 1GiB");
     if (options->outstanding > OUTSTANDING_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--outstanding must be 1 to %d", OUTSTANDING_MAX);
+    /* The report has room for so many values in each series. */
     if (options->repeat < 1 || options->repeat > PS_BENCH_REPEATS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--repeat must be 1 to %d", PS_BENCH_REPEATS_MAX);
     if (options->time_ms < 1 || options->time_ms > 600000)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--time must be 1ms to 10m");
+    /* Each worker has several threads and connections; more than this measures the scheduler. */
     if (options->workers < 1 || options->workers > 64)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--workers must be 1 to 64");
     if (options->server_count < 1 || options->server_count > 16)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--num-pservers must be 1 to 16");
+    /* A shard has one parameter at least. */
     if (options->shard_size < options->size)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--shard-size must not be below --size");
     return PS_OK;

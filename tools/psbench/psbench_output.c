@@ -1,4 +1,8 @@
-/* Table, JSON, CSV. */
+/* Table, JSON, CSV. Three forms of one report: a table for people, JSON for programs, CSV for
+ * spreadsheets. All print medians over the repeats; a spread beside the rate says how far to trust
+ * it. The names in JSON and CSV are read by scripts and do not change. A figure that was not
+ * measured is never printed as a number: dashes, an empty field or null, according to the form. The
+ * reason why a row has no figures stands in its place. */
 #include "tools/psbench/psbench_output.h"
 
 #include "tools/json_document.h"
@@ -21,10 +25,11 @@ static void json_machine(struct ps_json_writer *json, const struct ps_bench_mach
 static void json_settings(struct ps_json_writer *json, const struct ps_bench_options *options,
                           const struct ps_bench_machine *machine);
 static void json_row(struct ps_json_writer *json, const struct ps_bench_row *row);
-static void json_text(struct ps_json_writer *json, const char *key, const char *text);
 static void json_series(struct ps_json_writer *json, const char *key,
                         const struct ps_bench_series *all, size_t count);
 
+/* Only called with a report that is whole and was checked. Standard output has this and nothing
+ * else; progress and complaints go to standard error. */
 void ps_bench_print(const struct ps_bench_options *options, const struct ps_bench_machine *machine,
                     const struct ps_bench_report *report)
 {
@@ -36,6 +41,9 @@ void ps_bench_print(const struct ps_bench_options *options, const struct ps_benc
         print_table(options, machine, report);
 }
 
+/* The settings stand above the figures in one line, so that whoever copies the table copies them,
+ * too. The width of each column fits the largest value that it can have, so that tables of several
+ * runs line up. */
 static void print_table(const struct ps_bench_options *options,
                         const struct ps_bench_machine *machine,
                         const struct ps_bench_report *report)
@@ -59,10 +67,14 @@ static void print_table(const struct ps_bench_options *options,
         print_table_row(&report->rows[i]);
 }
 
+/* Rows of which no single operation was timed (a copy, a stream) have dashes instead of
+ * percentiles. The rate is of operations; gigabytes are those of one direction, so a push and pull
+ * of 1 MiB counts 1 MiB. */
 static void print_table_row(const struct ps_bench_row *row)
 {
     (void)printf("%-24s %11llu %5llu ", row->name, (unsigned long long)row->bytes,
                  (unsigned long long)row->outstanding);
+    /* A row that the server could not fill, for instance of an older version without a journal. */
     if (row->per_second.count == 0) {
         (void)printf("unsupported: %s\n", row->unsupported);
         return;
@@ -74,11 +86,15 @@ static void print_table_row(const struct ps_bench_row *row)
                      ps_bench_series_median(&row->p99_us));
     else
         (void)printf("%10s %10s ", "-", "-");
+    /* The spread ends the line, where the eye compares it down the table. */
     (void)printf("%5.0f %%\n", 100 * ps_bench_series_spread(&row->per_second));
     print_series("ratio to", row->ratios, row->ratio_count);
     print_series("", row->details, row->detail_count);
 }
 
+/* Rounded to a thousandth for the eye; JSON has all digits. Indented below their row, since each
+ * row has other ratios and details. The name is padded, so that the figures stand below each
+ * other. */
 static void print_series(const char *title, const struct ps_bench_series *all, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -86,6 +102,9 @@ static void print_series(const char *title, const struct ps_bench_series *all, s
                      round(ps_bench_series_median(&all[i]) * 1000) / 1000);
 }
 
+/* A figure per column; ratios and details, of which each row has its own, share one column each as
+ * name=value pairs. The commit is the last field of every row: rows of several runs are put into
+ * one sheet. */
 static void print_csv(const struct ps_bench_machine *machine, const struct ps_bench_report *report)
 {
     (void)printf("name,bytes,outstanding,per_second,gigabytes_per_second,p50_us,p99_us,spread,"
@@ -107,7 +126,8 @@ static void print_csv(const struct ps_bench_machine *machine, const struct ps_be
     }
 }
 
-/* A figure that there is not is an empty field. */
+/* A figure that there is not is an empty field: spreadsheets take "nan" for text. Nine digits are
+ * more than any measurement is worth and keep files of repeated runs comparable. */
 static void print_csv_number(double value, const char *behind)
 {
     if (isnan(value))
@@ -116,6 +136,8 @@ static void print_csv_number(double value, const char *behind)
         (void)printf("%.9g%s", value, behind);
 }
 
+/* Semicolons inside, since commas end the field. Nothing is quoted: names hold neither commas nor
+ * quotes. */
 static void print_csv_series(const struct ps_bench_series *all, size_t count, const char *behind)
 {
     for (size_t i = 0; i < count; i++)
@@ -123,6 +145,8 @@ static void print_csv_series(const struct ps_bench_series *all, size_t count, co
     (void)fputs(behind, stdout);
 }
 
+/* One document, nothing else on standard output. The layout is documented in docs/performance.md,
+ * and plotting scripts read it; members may be added but not renamed. */
 static void print_json(const struct ps_bench_options *options,
                        const struct ps_bench_machine *machine, const struct ps_bench_report *report)
 {
@@ -144,6 +168,8 @@ static void print_json(const struct ps_bench_options *options,
     json_document_fini(&document);
 }
 
+/* Together with the commit this is what makes two reports comparable. What the machine is, and how
+ * busy it was when the run began. */
 static void json_machine(struct ps_json_writer *json, const struct ps_bench_machine *machine)
 {
     ps_json_begin_object(json, "machine");
@@ -155,6 +181,8 @@ static void json_machine(struct ps_json_writer *json, const struct ps_bench_mach
     ps_json_end_object(json);
 }
 
+/* Everything that changes a figure and was chosen on the command line. Options that have no effect
+ * on the benchmark at hand are written as well, so that the document has one shape. */
 static void json_settings(struct ps_json_writer *json, const struct ps_bench_options *options,
                           const struct ps_bench_machine *machine)
 {
@@ -174,6 +202,8 @@ static void json_settings(struct ps_json_writer *json, const struct ps_bench_opt
     ps_json_end_object(json);
 }
 
+/* NaN becomes null, which is how a program sees that a figure is missing. `supported` says whether
+ * figures can be expected at all; `repeats` over how many the medians are. */
 static void json_row(struct ps_json_writer *json, const struct ps_bench_row *row)
 {
     ps_json_begin_object(json, NULL);
@@ -194,11 +224,8 @@ static void json_row(struct ps_json_writer *json, const struct ps_bench_row *row
     ps_json_end_object(json);
 }
 
-static void json_text(struct ps_json_writer *json, const char *key, const char *text)
-{
-    ps_json_text(json, key, ps_bytes_of_text(text));
-}
-
+/* Members in the order in which they were measured. A series without values cannot be: it is made
+ * by adding the first one. */
 static void json_series(struct ps_json_writer *json, const char *key,
                         const struct ps_bench_series *all, size_t count)
 {

@@ -1,4 +1,7 @@
-/* The measuring side of raw sockets; psbench_peer_process.c is the other. */
+/* The measuring side of raw sockets; psbench_peer_process.c is the other. The raw socket is the
+ * strictest reference: no framing, no allocation, no threads, the kernel alone. One operation at a
+ * time uses blocking calls, which are the fastest way for it; several in flight use poll on one
+ * connection, since two processes that both only send would wait for each other for ever. */
 #include "tools/psbench/psbench_peer.h"
 
 #include "base/alloc.h"
@@ -13,9 +16,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+/* As many as the options allow. */
 #define OUTSTANDING_MAX 256
 
-/* One connection while it is measured. */
+/* One connection while it is measured. `starts_ns` is a ring: answers come in the order of the
+ * requests on one connection. */
 struct exchange {
     int socket;
     const struct ps_bench_peer *peer;
@@ -39,6 +44,8 @@ static bool send_some(struct exchange *exchange);
 static bool receive_some(struct exchange *exchange);
 static enum ps_status broken(struct ps_error *error);
 
+/* Forks before any thread exists. The buffer is written in both processes afterwards, so that
+ * neither pays for copying pages while it is measured. */
 enum ps_status ps_bench_peer_open(struct ps_bench_peer *peer, size_t size_max,
                                   struct ps_error *error)
 {
@@ -50,6 +57,7 @@ enum ps_status ps_bench_peer_open(struct ps_bench_peer *peer, size_t size_max,
     if (status == PS_OK)
         status = listen_on(peer, PS_BENCH_UNIX, error);
     if (status == PS_OK) {
+        /* The only fork here; the child has the listeners, the parent their addresses. */
         peer->pid = fork();
         /* Both sides get pages of their own now, not while they are measured. */
         memset(peer->buffer, 0x5a, size_max);
@@ -66,6 +74,8 @@ enum ps_status ps_bench_peer_open(struct ps_bench_peer *peer, size_t size_max,
     return status;
 }
 
+/* A unix socket bound without a name gets one from the kernel that is no file and needs no cleaning
+ * up. The backlog is small, since psbench connects once at a time. */
 static enum ps_status listen_on(struct ps_bench_peer *peer, enum ps_bench_socket kind,
                                 struct ps_error *error)
 {
@@ -84,6 +94,7 @@ static enum ps_status listen_on(struct ps_bench_peer *peer, enum ps_bench_socket
     return PS_OK;
 }
 
+/* Killing is enough: the second process owns nothing but sockets. */
 void ps_bench_peer_close(struct ps_bench_peer *peer)
 {
     if (peer->buffer == NULL)
@@ -97,12 +108,15 @@ void ps_bench_peer_close(struct ps_bench_peer *peer)
     *peer = (struct ps_bench_peer){0};
 }
 
+/* A new connection for each run, told first what to expect; it is set up outside of the time. A
+ * failure still fills the figures; the status says that they mean nothing. */
 enum ps_status ps_bench_peer_echo(struct ps_bench_peer *peer, enum ps_bench_socket kind,
                                   size_t request, size_t reply, uint64_t outstanding,
                                   uint64_t time_ms, struct ps_bench_figures *figures,
                                   struct ps_error *error)
 {
     const struct ps_bench_peer_order order = {.request = request, .reply = reply};
+    /* The record of times is too large for a stack. */
     struct exchange *exchange = ps_zeroed(ps_allocator_heap(), sizeof *exchange);
     if (exchange == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for times");
@@ -122,7 +136,9 @@ enum ps_status ps_bench_peer_echo(struct ps_bench_peer *peer, enum ps_bench_sock
     return status;
 }
 
-/* No poll between: the fastest that there is. */
+/* No poll between: the fastest that there is. The end of one operation is the start of the next, so
+ * a single reading of the clock serves both. The answer of one operation is read whole before the
+ * next begins, which is what latency means. */
 static bool one_at_a_time(struct exchange *exchange)
 {
     uint64_t start_ns = exchange->started_ns;
@@ -139,19 +155,24 @@ static bool one_at_a_time(struct exchange *exchange)
 }
 
 /* Sends while there is room and receives while there is something, so that neither side ever waits
- * for the other to read. */
+ * for the other to read. When the time is over nothing new is sent, and what is under way is still
+ * received. A stall of half a minute is a failure: nothing on one machine takes so long. Receiving
+ * comes before sending: it empties the socket's buffers, which keeps the other process from being
+ * stopped by ours. */
 static bool many_at_a_time(struct exchange *exchange)
 {
     for (;;) {
         bool over = ps_clock_precise_ns() >= exchange->until_ns &&
                     exchange->sent >= PS_BENCH_REFERENCE_COUNT_MIN;
         bool room = exchange->sent - exchange->answered < exchange->outstanding;
+        /* A message that was begun has to be finished, also when the time is over. */
         bool sending = exchange->sent_part > 0 || (room && !over);
         if (!sending && exchange->sent == exchange->answered)
             return true;
         struct pollfd ready = {exchange->socket, (short)(POLLIN | (sending ? POLLOUT : 0)), 0};
         if (poll(&ready, 1, PS_BENCH_PEER_WAIT_MS) != 1)
             return false;
+        /* A broken connection is found by reading from it. */
         if ((ready.revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !receive_some(exchange))
             return false;
         if ((ready.revents & POLLOUT) != 0 && !send_some(exchange))
@@ -159,6 +180,8 @@ static bool many_at_a_time(struct exchange *exchange)
     }
 }
 
+/* A message's clock starts with its first byte. Without waiting: what does not fit into the
+ * socket's buffer is sent when poll says so. */
 static bool send_some(struct exchange *exchange)
 {
     if (exchange->sent_part == 0)
@@ -175,6 +198,9 @@ static bool send_some(struct exchange *exchange)
     return true;
 }
 
+/* Any part of an answer counts toward its message; the time is taken with the last byte. Bytes of
+ * two answers are never taken in one call, since only the remaining part of one is asked for:
+ * simple, and the kernel has the others ready. */
 static bool receive_some(struct exchange *exchange)
 {
     ssize_t got = recv(exchange->socket, exchange->peer->buffer + exchange->answered_part,
@@ -191,6 +217,8 @@ static bool receive_some(struct exchange *exchange)
     return true;
 }
 
+/* The last byte has to be read by the other process before the clock stops, or the figure would be
+ * that of filling a buffer; a single byte back says so. */
 enum ps_status ps_bench_peer_stream(struct ps_bench_peer *peer, enum ps_bench_socket kind,
                                     size_t size, uint64_t time_ms, struct ps_bench_figures *figures,
                                     struct ps_error *error)
@@ -214,6 +242,8 @@ enum ps_status ps_bench_peer_stream(struct ps_bench_peer *peer, enum ps_bench_so
     return whole ? PS_OK : broken(error);
 }
 
+/* The order goes first on every connection: how much comes and how much is to be sent back. Both
+ * ends are tuned alike, and each has a timeout, so that a stall ends the run with a message. */
 static enum ps_status connect_to(const struct ps_bench_peer *peer, enum ps_bench_socket kind,
                                  const struct ps_bench_peer_order *order, int *out,
                                  struct ps_error *error)
@@ -235,6 +265,7 @@ static enum ps_status connect_to(const struct ps_bench_peer *peer, enum ps_bench
     return PS_OK;
 }
 
+/* The other process may have been killed for memory; the kernel's log says so, we cannot. */
 static enum ps_status broken(struct ps_error *error)
 {
     return ps_fail(error, PS_ERR_IO, "the connection to the second process broke or stalled");

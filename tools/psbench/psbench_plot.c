@@ -1,4 +1,7 @@
-/* The report as a picture: horizontal bars, one for every row, longest 480 points. */
+/* The report as a picture: horizontal bars, one for every row, longest 480 points. SVG is text, so
+ * no library is needed, and every browser shows it. Our own rows are blue, what they are compared
+ * with grey: rows with ratios are ours. All bars share one scale, since the picture is about
+ * proportions. */
 #include "tools/psbench/psbench_output.h"
 
 #include "base/alloc.h"
@@ -11,6 +14,7 @@
 
 #define WIDTH 860
 #define LEFT 220
+/* The figure behind the longest bar still fits into the width. */
 #define BAR_MAX 440.0
 #define ROW_HEIGHT 26
 #define TOP 76
@@ -23,6 +27,8 @@ static void append_escaped(struct ps_buffer *svg, const char *text);
 static double value_of(const struct ps_bench_row *row, bool times);
 static double most_of(const struct ps_bench_report *report, bool times);
 
+/* The drawing is made in memory first: a file that exists is whole. Closing is part of writing: a
+ * full disk may show only then. */
 enum ps_status ps_bench_plot(const char *path, const struct ps_bench_options *options,
                              const struct ps_bench_machine *machine,
                              const struct ps_bench_report *report, struct ps_error *error)
@@ -41,6 +47,9 @@ enum ps_status ps_bench_plot(const char *path, const struct ps_bench_options *op
     return status;
 }
 
+/* The headline repeats machine, network and commit, because pictures are passed on without their
+ * tables. One line for each element and no styles: the file is small enough to be kept beside the
+ * notes, and a difference between two of them can be read. */
 static void draw(struct ps_buffer *svg, const struct ps_bench_options *options,
                  const struct ps_bench_machine *machine, const struct ps_bench_report *report)
 {
@@ -66,6 +75,8 @@ static void draw(struct ps_buffer *svg, const struct ps_bench_options *options,
     ps_buffer_append_text(svg, "</svg>\n");
 }
 
+/* The figure stands behind the bar, with the percentile that goes with it. A row without figures
+ * keeps its place, so that two pictures line up. */
 static void draw_row(struct ps_buffer *svg, const struct ps_bench_row *row, size_t number,
                      double most, bool times)
 {
@@ -80,6 +91,7 @@ static void draw_row(struct ps_buffer *svg, const struct ps_bench_row *row, size
                                 LEFT, y + 14);
         return;
     }
+    /* References have no ratios of their own. */
     bool ours = row->ratio_count > 0;
     double length = most > 0 ? value / most * BAR_MAX : 0;
     ps_buffer_append_format(svg,
@@ -94,6 +106,8 @@ static void draw_row(struct ps_buffer *svg, const struct ps_bench_row *row, size
     ps_buffer_append_text(svg, "</text>\n");
 }
 
+/* Names of processors hold characters that XML reserves. Numeric entities are right in any XML,
+ * whatever the character. */
 static void append_escaped(struct ps_buffer *svg, const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -104,7 +118,9 @@ static void append_escaped(struct ps_buffer *svg, const char *text)
     }
 }
 
-/* The length of a bar. Rows of which no single operation was timed have their average. */
+/* The length of a bar: gigabytes a second, or for latency the median of one operation. Rows of
+ * which no single operation was timed have their average. Both kinds of length grow with the
+ * figure, so for latency the longer bar is the worse one; the headline says which it is. */
 static double value_of(const struct ps_bench_row *row, bool times)
 {
     if (!times)
@@ -114,6 +130,8 @@ static double value_of(const struct ps_bench_row *row, bool times)
     return 1e6 / ps_bench_series_median(&row->per_second);
 }
 
+/* fmax passes over NaN, so a row without figures does not spoil the scale. The longest bar is
+ * always full, whatever the unit: a picture shows proportions, and the figures stand beside it. */
 static double most_of(const struct ps_bench_report *report, bool times)
 {
     double most = 0;

@@ -1,4 +1,7 @@
-/* Rows, series, medians. */
+/* Rows, series, medians. Medians, because a machine that does something else for a moment spoils
+ * one repeat and not the others. Ratios are formed within a repeat, between two measurements that
+ * follow each other, and only then reduced to a median: the quotient of two medians would compare
+ * different moments. */
 #include "tools/psbench/psbench_rows.h"
 
 #include "base/assert.h"
@@ -14,6 +17,7 @@ static struct ps_bench_series *find_series(struct ps_bench_series *all, size_t *
 static int compare_reals(const void *left, const void *right);
 static void sorted(const struct ps_bench_series *series, double values[PS_BENCH_REPEATS_MAX]);
 
+/* Percentiles come from the histogram; without one they are 0, which means "not timed". */
 struct ps_bench_figures ps_bench_figures_of(uint64_t count, uint64_t elapsed_ns,
                                             const struct ps_bench_times *times)
 {
@@ -28,6 +32,8 @@ struct ps_bench_figures ps_bench_figures_of(uint64_t count, uint64_t elapsed_ns,
     return figures;
 }
 
+/* The count has a lower bound, so that a large size within a short time is not judged by a single
+ * run. The time ends with the last run that was begun. */
 enum ps_status ps_bench_repeat(enum ps_status (*once)(void *context, uint64_t number,
                                                       struct ps_error *error),
                                void *context, uint64_t time_ms, struct ps_bench_figures *figures,
@@ -46,6 +52,8 @@ enum ps_status ps_bench_repeat(enum ps_status (*once)(void *context, uint64_t nu
     return PS_OK;
 }
 
+/* A row is found by everything that identifies it, so benchmarks need not keep pointers from repeat
+ * to repeat. The report has a fixed number of rows: more would be a mistake in a benchmark. */
 struct ps_bench_row *ps_bench_report_row(struct ps_bench_report *report, const char *name,
                                          uint64_t bytes, uint64_t outstanding)
 {
@@ -60,6 +68,8 @@ struct ps_bench_row *ps_bench_report_row(struct ps_bench_report *report, const c
     return row;
 }
 
+/* Percentiles are added together or not at all: their medians must be over the same repeats. A row
+ * may have rates without percentiles, and never the other way round. */
 void ps_bench_row_add(struct ps_bench_row *row, const struct ps_bench_figures *figures)
 {
     series_add(&row->per_second, figures->per_second);
@@ -69,16 +79,20 @@ void ps_bench_row_add(struct ps_bench_row *row, const struct ps_bench_figures *f
     }
 }
 
+/* One ratio a repeat and name. */
 void ps_bench_row_ratio(struct ps_bench_row *row, const char *name, double value)
 {
     series_add(find_series(row->ratios, &row->ratio_count, name), value);
 }
 
+/* Details have no meaning in common; their names say what they are and in what unit. */
 void ps_bench_row_detail(struct ps_bench_row *row, const char *name, double value)
 {
     series_add(find_series(row->details, &row->detail_count, name), value);
 }
 
+/* The row's own figure of this repeat must have been added before. Above 1 the row was faster than
+ * what it is compared with. */
 void ps_bench_report_beside(struct ps_bench_report *report, struct ps_bench_row *row,
                             const char *name, const char *ratio, uint64_t outstanding,
                             const struct ps_bench_figures *figures)
@@ -90,6 +104,8 @@ void ps_bench_report_beside(struct ps_bench_report *report, struct ps_bench_row 
                            row->per_second.values[row->per_second.count - 1] / figures->per_second);
 }
 
+/* A name is one series; more names than there is room for are a mistake in a benchmark, not in its
+ * use. */
 static struct ps_bench_series *find_series(struct ps_bench_series *all, size_t *count,
                                            const char *name)
 {
@@ -103,12 +119,16 @@ static struct ps_bench_series *find_series(struct ps_bench_series *all, size_t *
     return series;
 }
 
+/* The options allow no more repeats than there is room for. Values are kept, not summed up: a
+ * median needs all of them. */
 static void series_add(struct ps_bench_series *series, double value)
 {
     PS_ASSERT(series->count < PS_BENCH_REPEATS_MAX);
     series->values[series->count++] = value;
 }
 
+/* With an even number the two in the middle are averaged. None at all is NaN, which every form of
+ * output knows. */
 double ps_bench_series_median(const struct ps_bench_series *series)
 {
     if (series->count == 0)
@@ -121,6 +141,8 @@ double ps_bench_series_median(const struct ps_bench_series *series)
     return (values[middle - 1] + values[middle]) / 2;
 }
 
+/* The whole range, not a deviation: with five repeats it is the more honest figure, and it shows a
+ * single outlier. */
 double ps_bench_series_spread(const struct ps_bench_series *series)
 {
     if (series->count < 2)
@@ -131,17 +153,21 @@ double ps_bench_series_spread(const struct ps_bench_series *series)
     return median > 0 ? (values[series->count - 1] - values[0]) / median : 0;
 }
 
+/* 10^9 bytes, as networks and disks count. */
 double ps_bench_row_gigabytes(const struct ps_bench_row *row)
 {
     return ps_bench_series_median(&row->per_second) * (double)row->bytes / 1e9;
 }
 
+/* A copy: series keep the order of the repeats. Sorting a copy each time is cheap: there are at
+ * most a hundred values, and it happens after the run. */
 static void sorted(const struct ps_bench_series *series, double values[PS_BENCH_REPEATS_MAX])
 {
     memcpy(values, series->values, series->count * sizeof values[0]);
     qsort(values, series->count, sizeof values[0], compare_reals);
 }
 
+/* No NaN is ever added to a series. */
 static int compare_reals(const void *left, const void *right)
 {
     double a = *(const double *)left;

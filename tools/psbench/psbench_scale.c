@@ -1,4 +1,7 @@
-/* Several workers over several servers, beside one over one. */
+/* Several workers over several servers, beside one over one. One worker on one server is measured
+ * in the same repeats as many on many, so that "how many times as much?" is a quotient of
+ * neighbours. All of it runs on one machine: with fewer cores than processes the figure shows the
+ * machine's end, not the program's, and the report has the number of cores for that. */
 #include "tools/psbench/psbench.h"
 
 #include <stdio.h>
@@ -7,9 +10,11 @@
 
 #define SERVERS_MAX 16
 #define WORKERS_MAX 64
+/* Enough that every server has some of each worker's. */
 #define PARAMETERS_PER_WORKER 16
 
-/* The servers of one job and the workers that push to them. */
+/* The servers of one job and the workers that push to them. Workers are loads with threads and
+ * connections of their own, in one process. */
 struct fleet {
     const char *row;
     uint64_t server_count, worker_count;
@@ -28,6 +33,8 @@ static void close_fleet(struct fleet *fleet);
 static enum ps_status measure(struct ps_bench *bench, struct fleet *fleet, struct ps_error *error);
 static void add_figures(struct ps_bench_figures *sum, const struct ps_bench_figures *more);
 
+/* Both fleets are up all the time; the one that is not measured sleeps in its sockets. The check
+ * comes after the last repeat, for both fleets. */
 enum ps_status ps_bench_scale(struct ps_bench *bench, struct ps_error *error)
 {
     const struct ps_bench_options *options = bench->options;
@@ -60,13 +67,17 @@ enum ps_status ps_bench_scale(struct ps_bench *bench, struct ps_error *error)
     return status;
 }
 
-/* The first worker makes the parameters of all, since a job is initialised once. */
+/* The first worker makes the parameters of all, since a job is initialised once; then each worker
+ * pushes to its own sixteen, so that they do not wait for each other's locks. Each worker learns
+ * the versions of its own parameters when it connects, so its check is exact although another
+ * client made them. */
 static enum ps_status open_fleet(struct ps_bench *bench, struct fleet *fleet,
                                  struct ps_error *error)
 {
     PS_TRY(start_servers(bench, fleet, error));
     struct ps_bench_load_wish wish = ps_bench_load_wish_of(bench, fleet->addresses);
     wish.parameter_count = PARAMETERS_PER_WORKER * fleet->worker_count;
+    /* The bare channel knows one server only. */
     wish.via = PS_BENCH_VIA_CLIENT;
     struct ps_bench_load *maker = NULL;
     PS_TRY(ps_bench_load_open(&wish, &maker, error));
@@ -80,6 +91,8 @@ static enum ps_status open_fleet(struct ps_bench *bench, struct fleet *fleet,
     return PS_OK;
 }
 
+/* Servers without etcd are told their index and count, and clients their addresses in this order.
+ * Each server has a log and a folder named after its row and index. */
 static enum ps_status start_servers(struct ps_bench *bench, struct fleet *fleet,
                                     struct ps_error *error)
 {
@@ -97,6 +110,7 @@ static enum ps_status start_servers(struct ps_bench *bench, struct fleet *fleet,
     return PS_OK;
 }
 
+/* Every worker checks its own parameters. */
 static enum ps_status check_fleet(struct fleet *fleet, struct ps_error *error)
 {
     for (uint64_t i = 0; i < fleet->worker_count; i++)
@@ -104,6 +118,8 @@ static enum ps_status check_fleet(struct fleet *fleet, struct ps_error *error)
     return PS_OK;
 }
 
+/* Workers before servers, so that none sees its server vanish. Called whatever failed before; slots
+ * that were never filled are accepted. */
 static void close_fleet(struct fleet *fleet)
 {
     for (uint64_t i = 0; i < fleet->worker_count; i++)
@@ -112,6 +128,9 @@ static void close_fleet(struct fleet *fleet)
         ps_bench_server_kill(&fleet->servers[i]);
 }
 
+/* All workers start, run for the time and are then finished one by one. The first to be finished
+ * has run a little shorter than the last; each one's rate is over its own time. A failure of any
+ * worker fails the repeat: a rate without that worker would be that of a smaller fleet. */
 static enum ps_status measure(struct ps_bench *bench, struct fleet *fleet, struct ps_error *error)
 {
     const struct ps_bench_options *options = bench->options;
@@ -123,6 +142,7 @@ static enum ps_status measure(struct ps_bench *bench, struct fleet *fleet, struc
     if (status == PS_OK)
         (void)usleep((useconds_t)(options->time_ms * 1000));
     fleet->last = (struct ps_bench_figures){0};
+    /* Every load that was started is finished, also after a failure. */
     for (uint64_t i = 0; i < running; i++) {
         struct ps_bench_figures figures = {0};
         struct ps_error why = {0};
@@ -138,7 +158,9 @@ static enum ps_status measure(struct ps_bench *bench, struct fleet *fleet, struc
     return status;
 }
 
-/* Rates add up; of times the slowest worker's stand. */
+/* Rates add up; of times the slowest worker's stand. Rates add up; of times the slowest worker's
+ * stand, because a step of a job waits for it. A percentile of all workers together would need
+ * their histograms; the slowest worker's is the one that holds up a synchronous job. */
 static void add_figures(struct ps_bench_figures *sum, const struct ps_bench_figures *more)
 {
     sum->per_second += more->per_second;

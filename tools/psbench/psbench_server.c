@@ -1,4 +1,6 @@
-/* Starts, watches and kills a server; reads its log. */
+/* Starts, watches and kills a server; reads its log. The server is a process like an operator's,
+ * with nothing changed inside for measuring: what it does is learnt from its log alone. It listens
+ * on a port that the kernel chooses, which the log says, and dies with psbench. */
 #include "tools/psbench/psbench_server.h"
 
 #include "base/alloc.h"
@@ -18,13 +20,16 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+/* A recovery of a large shard counts as starting. */
 #define START_MS 60000
 #define LOG_BYTES_MAX ((size_t)16 << 20)
 #define TEXT_BYTES 64
 #define NUMBERS_MAX 8
+/* Longer than any line that a server logs; a line that is cut still has its beginning. */
 #define LINE_BYTES 2048
 
-/* The command line: words point to the wish and to `texts`. */
+/* The command line: words point to the wish and to `texts`. The words of a process's command line
+ * must stay where they are until exec; numbers are printed into the structure itself. */
 struct command {
     const char *words[PS_BENCH_SERVER_ARGUMENTS_MAX];
     size_t count;
@@ -47,10 +52,14 @@ static bool read_event(const struct ps_bench_server *server, const char *event,
 static char *read_log(const struct ps_bench_server *server);
 static const char *last_line_with(const char *log, const char *text);
 
+/* The log is emptied, so that lines of an earlier life are not taken for this one's. The clock of a
+ * start begins before the fork. On failure the process is gone and collected, so the structure may
+ * be used for another try. */
 enum ps_status ps_bench_server_start(struct ps_bench_server *server,
                                      const struct ps_bench_server_wish *wish,
                                      struct ps_error *error)
 {
+    /* A server that runs would be lost, and with it its process. */
     PS_ASSERT(server->pid == 0);
     (void)snprintf(server->log, sizeof server->log, "%s/%s.log", wish->folder, wish->name);
     server->data[0] = '\0';
@@ -74,12 +83,17 @@ enum ps_status ps_bench_server_start(struct ps_bench_server *server,
     return start_warden(server, error);
 }
 
+/* Checkpoints of its own accord would disturb any measurement, so the interval is a day. Options
+ * that a wish does not set are left to the server, so that its defaults are what is measured. The
+ * order has no meaning. */
 static void build_command(struct command *command, const struct ps_bench_server *server,
                           const struct ps_bench_server_wish *wish)
 {
     *command = (struct command){.words = {wish->program, "--listen", "127.0.0.1:0"}, .count = 3};
     add_number(command, "--message-bytes", wish->message_bytes, "");
     add(command, "--checkpoint-interval", "24h");
+    /* Servers are killed, not drained; should one be stopped in an orderly way, it must not wait
+     * for clients. */
     add(command, "--drain", "1s");
     if (wish->lanes > 0)
         add_number(command, "--lanes", wish->lanes, "");
@@ -101,6 +115,7 @@ static void build_command(struct command *command, const struct ps_bench_server 
         add(command, "--no-tune-malloc", NULL);
 }
 
+/* One place stays free: the list ends with NULL. */
 static void add(struct command *command, const char *flag, const char *value)
 {
     PS_ASSERT(command->count + 3 < PS_BENCH_SERVER_ARGUMENTS_MAX);
@@ -109,6 +124,7 @@ static void add(struct command *command, const char *flag, const char *value)
         command->words[command->count++] = value;
 }
 
+/* The unit is part of the text, as on a command line. */
 static void add_number(struct command *command, const char *flag, uint64_t number, const char *unit)
 {
     PS_ASSERT(command->number_count < NUMBERS_MAX);
@@ -117,7 +133,9 @@ static void add_number(struct command *command, const char *flag, uint64_t numbe
     add(command, flag, text);
 }
 
-/* In the child. Between fork and exec only what a signal handler may do. */
+/* In the child, between fork and exec, where only what a signal handler may do is allowed: other
+ * threads of the parent may have held any lock. The signal mask is inherited from the guard and has
+ * to be cleared, or the server could not be stopped. */
 static void become_server(const struct command *command, int log)
 {
     sigset_t none;
@@ -132,6 +150,9 @@ static void become_server(const struct command *command, int log)
     _exit(127);
 }
 
+/* A server that listens does not yet serve: it may be loading for minutes. Reading the log again
+ * each millisecond is cheap while nothing is measured. The address is taken from the line that
+ * names the port which the kernel chose. */
 static enum ps_status wait_until_serving(struct ps_bench_server *server, struct ps_error *error)
 {
     const struct ps_clock *clock = ps_clock_real();
@@ -145,6 +166,8 @@ static enum ps_status wait_until_serving(struct ps_bench_server *server, struct 
             server->serving_ns = ps_clock_precise_ns();
             return PS_OK;
         }
+        /* The server ended before it served: the port was taken, the disk is full, or an option is
+         * wrong. */
         if (waitpid(server->pid, NULL, WNOHANG) == server->pid) {
             server->pid = 0;
             return last_words(server, error);
@@ -155,6 +178,7 @@ static enum ps_status wait_until_serving(struct ps_bench_server *server, struct 
     return ps_fail(error, PS_ERR_TIMEOUT, "the server did not serve within a minute");
 }
 
+/* Only a server that serves has a warden: one that ends before is reported by the start. */
 static enum ps_status start_warden(struct ps_bench_server *server, struct ps_error *error)
 {
     atomic_store(&server->ending, false);
@@ -164,7 +188,10 @@ static enum ps_status start_warden(struct ps_bench_server *server, struct ps_err
     return status;
 }
 
-/* Leaves the end to be waited for by whoever kills the server. */
+/* Waits for the server's end without collecting it, so that its process id stays valid for whoever
+ * kills it. An end that nobody ordered ends the whole benchmark at once: clients would look for the
+ * server for a minute, and the figures would be worth nothing. The text is printed from this
+ * thread, because the main one sleeps or waits for clients that will not come back. */
 static void watch(void *argument)
 {
     struct ps_bench_server *server = argument;
@@ -179,7 +206,8 @@ static void watch(void *argument)
     _exit(EX_SOFTWARE);
 }
 
-/* Why it ended, in its own words. */
+/* Why it ended, in its own words. The last line of the log, which for a failed start is the reason.
+ * An empty log gives an empty sentence; the status says enough then. */
 static enum ps_status last_words(const struct ps_bench_server *server, struct ps_error *error)
 {
     char line[LINE_BYTES];
@@ -187,6 +215,8 @@ static enum ps_status last_words(const struct ps_bench_server *server, struct ps
     return ps_fail(error, PS_ERR_UNAVAILABLE, "the server ended: %s", line);
 }
 
+/* The warden is told first; after the kill it wakes up, sees that the end was meant, and can be
+ * joined. */
 void ps_bench_server_kill(struct ps_bench_server *server)
 {
     if (server->pid == 0)
@@ -198,6 +228,8 @@ void ps_bench_server_kill(struct ps_bench_server *server)
     ps_bench_process_end(&server->pid);
 }
 
+/* Milliseconds of the day, as the log has them; differences across midnight are the caller's to
+ * mend. */
 int64_t ps_bench_server_event_ms(const struct ps_bench_server *server, const char *event)
 {
     char line[LINE_BYTES];
@@ -208,6 +240,7 @@ int64_t ps_bench_server_event_ms(const struct ps_bench_server *server, const cha
     return (((int64_t)hour * 60 + minute) * 60 + second) * 1000 + ms;
 }
 
+/* Fields are "name=value", separated by spaces. */
 int64_t ps_bench_server_event_field(const struct ps_bench_server *server, const char *event,
                                     const char *field)
 {
@@ -218,7 +251,9 @@ int64_t ps_bench_server_event_field(const struct ps_bench_server *server, const 
     return found != NULL ? strtoll(found + strlen(wanted), NULL, 10) : -1;
 }
 
-/* The last complete line of the log with `event` in it; false when there is none. */
+/* The last complete line of the log with `event` in it; false when there is none. The whole log is
+ * read each time: it is small, and the server writes it while we look. A line is copied out, so
+ * that nobody keeps a pointer into a log that is released. */
 static bool read_event(const struct ps_bench_server *server, const char *event,
                        char line[LINE_BYTES])
 {
@@ -230,7 +265,8 @@ static bool read_event(const struct ps_bench_server *server, const char *event,
     return last != NULL;
 }
 
-/* The whole log, to be released; NULL when it cannot be read. */
+/* The whole log, to be released; NULL when it cannot be read. ps_file_read_all puts a NUL behind
+ * the content. */
 static char *read_log(const struct ps_bench_server *server)
 {
     uint8_t *content = NULL;
@@ -241,7 +277,8 @@ static char *read_log(const struct ps_bench_server *server)
     return (char *)content;
 }
 
-/* The start of the last complete line that has `text` in it. */
+/* The start of the last complete line that has `text` in it. A line without its newline is still
+ * being written, and half a number would be a wrong number. */
 static const char *last_line_with(const char *log, const char *text)
 {
     const char *last = NULL;

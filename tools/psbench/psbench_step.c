@@ -1,9 +1,14 @@
-/* The lists name the load's parameters, one run of memory has their contents. */
+/* The lists name the load's parameters, one run of memory has their contents. A batch or a delta is
+ * over many parameters at once; their contents stand in one run of memory, which makes comparing
+ * two sets of them one memcmp. Server, load and lists are opened together and closed together, also
+ * when opening failed half-way. */
 #include "tools/psbench/psbench_step.h"
 
 #include "base/alloc.h"
 #include "tools/psbench/psbench_load_state.h"
 
+/* One operation in flight: a step is one call. The lists are built once and used in every step, as
+ * a trainer with a fixed model would do. */
 enum ps_status ps_bench_step_open(struct ps_bench_step *step, struct ps_bench *bench,
                                   size_t parameter_count, struct ps_error *error)
 {
@@ -28,6 +33,7 @@ enum ps_status ps_bench_step_open(struct ps_bench_step *step, struct ps_bench *b
     return PS_OK;
 }
 
+/* Accepts a step whose opening failed anywhere. */
 void ps_bench_step_close(struct ps_bench_step *step)
 {
     const struct ps_allocator *memory = ps_allocator_heap();

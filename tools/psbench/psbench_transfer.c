@@ -1,4 +1,8 @@
-/* push, pull, pushpull and latency, each repeat beside sockets, memcpy and the update alone. */
+/* push, pull, pushpull and latency, each repeat beside sockets, memcpy and the update alone. Each
+ * repeat measures the server and then, right after it, everything it is held against: bare gRPC and
+ * raw sockets with the same bytes in the same directions and as many in flight, one way without
+ * answers, a memcpy, and the update alone. Which of them a row comes near to tells what limits
+ * it. */
 #include "tools/psbench/psbench.h"
 #include "tools/psbench/psbench_alone.h"
 #include "tools/psbench/psbench_echo.h"
@@ -16,6 +20,7 @@ struct transfer {
     bool latency;
 };
 
+/* Everything is opened once and used in all repeats. */
 struct transfer_run {
     struct ps_bench *bench;
     struct ps_bench_peer peer;
@@ -41,11 +46,14 @@ static enum ps_status compare_echo(struct transfer_run *run, const struct transf
 static enum ps_status compare_stream(struct transfer_run *run, const struct transfer *transfer,
                                      struct ps_bench_row *row, struct ps_error *error);
 
+/* The warm-up runs every operation once through, so that buffers, blocks and connections are
+ * there. */
 enum ps_status ps_bench_transfer(struct ps_bench *bench, struct ps_error *error)
 {
     struct transfer transfers[2];
     size_t count = choose(bench->options->name, transfers);
     struct transfer_run run = {.bench = bench};
+    /* One step more for the start. */
     bench->steps = bench->options->repeat * count + 1;
     ps_bench_progress(bench, "starting");
     enum ps_status status = open_run(&run, error);
@@ -65,6 +73,8 @@ enum ps_status ps_bench_transfer(struct ps_bench *bench, struct ps_error *error)
     return status;
 }
 
+/* latency is two rows, since pushes and pulls take different ways; the others are one. The row of a
+ * throughput is called like the benchmark. */
 static size_t choose(const char *name, struct transfer transfers[2])
 {
     if (strcmp(name, "latency") == 0) {
@@ -81,7 +91,9 @@ static size_t choose(const char *name, struct transfer transfers[2])
     return 1;
 }
 
-/* What forks comes before what starts threads. */
+/* What forks comes before what starts threads: raw sockets and bare gRPC first, then the server,
+ * whose warden is a thread, then the client. Servers that run already are measured as they are;
+ * what they were started with is theirs to report. */
 static enum ps_status open_run(struct transfer_run *run, struct ps_error *error)
 {
     struct ps_bench *bench = run->bench;
@@ -93,6 +105,7 @@ static enum ps_status open_run(struct transfer_run *run, struct ps_error *error)
     bool elsewhere = options->servers != NULL || options->etcd != NULL;
     if (!elsewhere) {
         bool logged = strcmp(options->ack, "logged") == 0;
+        /* Without a journal the server needs no data folder, and no disk can slow it down. */
         const struct ps_bench_server_wish wish =
             ps_bench_server_wish_of(bench, "server", logged ? "logged" : NULL);
         PS_TRY(ps_bench_server_start(&run->server, &wish, error));
@@ -104,6 +117,8 @@ static enum ps_status open_run(struct transfer_run *run, struct ps_error *error)
     return ps_bench_load_open(&wish, &run->load, error);
 }
 
+/* In the opposite order; each accepts what was never opened. Processes that were forked are killed
+ * and collected here, so that none outlives the benchmark. */
 static void close_run(struct transfer_run *run)
 {
     ps_bench_load_close(run->load);
@@ -113,7 +128,8 @@ static void close_run(struct transfer_run *run)
     ps_bench_peer_close(&run->peer);
 }
 
-/* A way that was asked for and not taken is not a measurement of it. */
+/* A way that was asked for and not taken is not a measurement of it: --transport shared must not
+ * silently report what TCP does. */
 static enum ps_status check_ways(const struct transfer_run *run, struct ps_error *error)
 {
     const struct ps_bench_options *options = run->bench->options;
@@ -126,6 +142,10 @@ static enum ps_status check_ways(const struct transfer_run *run, struct ps_error
     return PS_OK;
 }
 
+/* How many bytes went through shared memory is noted for each row, whatever was asked for. The
+ * longest single operation is kept exactly: a stall of a second is invisible in a median, and the
+ * first thing that a trainer would complain about. Rows are found again in each repeat by name,
+ * size and number in flight. */
 static enum ps_status measure(struct transfer_run *run, const struct transfer *transfer,
                               struct ps_error *error)
 {
@@ -144,6 +164,9 @@ static enum ps_status measure(struct transfer_run *run, const struct transfer *t
     return compare(run, transfer, row, error);
 }
 
+/* The far copy is measured only where content does not travel over a socket: then each byte crosses
+ * memory once more, and no cache helps. Each reference is measured with the size and the number in
+ * flight of the row, so that the quotient is of like and like. */
 static enum ps_status compare(struct transfer_run *run, const struct transfer *transfer,
                               struct ps_bench_row *row, struct ps_error *error)
 {
@@ -160,6 +183,7 @@ static enum ps_status compare(struct transfer_run *run, const struct transfer *t
         PS_TRY(ps_bench_alone_copy_far(&run->alone, reference_ms, &figures, error));
         ps_bench_report_beside(&run->bench->report, row, "memcpy_far", "memcpy_far", 1, &figures);
     }
+    /* A pull updates nothing. */
     if (transfer->operation == PS_BENCH_PULL)
         return PS_OK;
     PS_TRY(ps_bench_alone_update(&run->alone, reference_ms, &figures, error));
@@ -167,17 +191,22 @@ static enum ps_status compare(struct transfer_run *run, const struct transfer *t
     return PS_OK;
 }
 
+/* A pull's request is a name and some numbers. Sizes of the short messages are about those of the
+ * protocol; their exact value does not matter beside a system call. */
 static size_t request_bytes(const struct transfer_run *run, const struct transfer *transfer)
 {
     return transfer->operation == PS_BENCH_PULL ? SMALL_BYTES : run->bench->options->size;
 }
 
+/* A push's answer is a version and a position. */
 static size_t reply_bytes(const struct transfer_run *run, const struct transfer *transfer)
 {
     return transfer->operation == PS_BENCH_PUSH ? SMALL_BYTES : run->bench->options->size;
 }
 
-/* The same bytes in the same directions with as many in flight, through gRPC alone. */
+/* The same bytes in the same directions with as many in flight, through gRPC alone: what remains
+ * between the two is protocol, copies and update. The names of the rows differ by operation, the
+ * ratio has one name: scripts look for that. */
 static enum ps_status compare_grpc(struct transfer_run *run, const struct transfer *transfer,
                                    struct ps_bench_row *row, struct ps_error *error)
 {
@@ -193,7 +222,9 @@ static enum ps_status compare_grpc(struct transfer_run *run, const struct transf
     return PS_OK;
 }
 
-/* The same over a socket. */
+/* The same over a socket. Rows of pushes and pulls have names of their own, since they move other
+ * bytes; the ratio has one name. Over a unix socket as well, because that is the other way to a
+ * server on this host. */
 static enum ps_status compare_echo(struct transfer_run *run, const struct transfer *transfer,
                                    enum ps_bench_socket kind, struct ps_bench_row *row,
                                    struct ps_error *error)
@@ -213,7 +244,9 @@ static enum ps_status compare_echo(struct transfer_run *run, const struct transf
     return PS_OK;
 }
 
-/* One way without any answer: what a single push or pull can never be, and many in flight can. */
+/* One way without any answer: what a single push or pull can never be, and many in flight can. The
+ * socket at its best: never waiting for an answer. For latency the question makes no sense, and a
+ * push with its pull has no single direction. */
 static enum ps_status compare_stream(struct transfer_run *run, const struct transfer *transfer,
                                      struct ps_bench_row *row, struct ps_error *error)
 {

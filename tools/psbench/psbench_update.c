@@ -1,7 +1,8 @@
 /* SGD and Adam as fast as memory goes: the loops that the server runs, over blocks as it has them,
- * and beside them the same reads and writes with next to no arithmetic. */
-#include "tools/psbench/psbench_update.h"
-
+ * and beside them the same reads and writes with next to no arithmetic. Optimizers are limited by
+ * memory: SGD reads two arrays and writes one, Adam reads four and writes three. The reference has
+ * the same reads and writes and an exclusive-or for arithmetic, in as many threads over the same
+ * slabs, so a ratio near 1 means that the loop is as fast as memory lets it be. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/slab.h"
@@ -13,14 +14,34 @@
 #include <string.h>
 #include <unistd.h>
 
+/* More threads than any server has would not be a server's loop. */
 #define THREADS_MAX 256
 #define SMALL_SIZE ((uint64_t)64 << 20)
 #define LARGE_SIZE ((uint64_t)1 << 30)
 
-/* One thread's share: the same slabs of each array in every pass. */
+/* Values, a gradient and two states. */
+#define ARRAYS 4
+
+struct update {
+    void **slabs[ARRAYS]; /* owned */
+    size_t slab_count;    /* of each array */
+    uint64_t thread_count;
+};
+
+/* What is done to every element. */
+enum kind {
+    SGD,
+    ADAM,
+    AS_SGD, /* as SGD reads and writes, without its arithmetic */
+    AS_ADAM,
+    KIND_COUNT
+};
+
+/* One thread's share: the same slabs of each array in every pass. Results are written by its own
+ * thread only, and read after the join. */
 struct share {
-    struct ps_bench_update *update;
-    enum ps_bench_update_kind kind;
+    struct update *update;
+    enum kind kind;
     size_t first, count; /* slabs */
     uint64_t until_ns;
     uint64_t passes; /* out */
@@ -29,6 +50,7 @@ struct share {
     struct ps_error error;
 };
 
+static void close_update(struct update *update);
 static void run_share(void *argument);
 static enum ps_status pass(struct share *share, uint64_t number);
 static enum ps_status prepare(const struct share *share, uint64_t number,
@@ -37,51 +59,58 @@ static void apply_to_slab(const struct share *share, const struct ps_optimizer_s
                           size_t slab);
 static void stream_slab(const struct share *share, size_t slab);
 
-enum ps_status ps_bench_update_open(struct ps_bench_update *update, uint64_t size,
-                                    uint64_t thread_count, struct ps_error *error)
+/* Slabs are allocated, and touched, as a server's block pool has them. All four arrays are taken
+ * for both rules, so that SGD and Adam run in the same memory. Memory of four times the size is
+ * needed; a machine without it gets a message and no figures. */
+static enum ps_status open_update(struct update *update, uint64_t size, uint64_t thread_count,
+                                  struct ps_error *error)
 {
-    *update =
-        (struct ps_bench_update){.slab_count = (size_t)((size + PS_SLAB_BYTES - 1) / PS_SLAB_BYTES),
-                                 .thread_count = thread_count};
+    *update = (struct update){.slab_count = (size_t)((size + PS_SLAB_BYTES - 1) / PS_SLAB_BYTES),
+                              .thread_count = thread_count};
     if (update->thread_count > THREADS_MAX)
         update->thread_count = THREADS_MAX;
     if (update->thread_count > update->slab_count)
         update->thread_count = update->slab_count;
-    for (size_t array = 0; array < PS_BENCH_UPDATE_ARRAYS; array++) {
+    for (size_t array = 0; array < ARRAYS; array++) {
         update->slabs[array] =
             ps_zeroed_array(ps_allocator_heap(), update->slab_count, sizeof(void *));
         for (size_t i = 0; update->slabs[array] != NULL && i < update->slab_count; i++) {
             update->slabs[array][i] = ps_slab_take();
             if (update->slabs[array][i] == NULL)
                 break;
+            /* Values and gradient hold numbers; states begin at zero, as Adam's do. */
             if (array < 2)
                 ps_bench_fill_gradient(update->slabs[array][i], PS_SLAB_BYTES / sizeof(float));
             else
                 memset(update->slabs[array][i], 0, PS_SLAB_BYTES); /* there before it is timed */
         }
         if (update->slabs[array] == NULL || update->slabs[array][update->slab_count - 1] == NULL) {
-            ps_bench_update_close(update);
-            return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %d times %llu bytes",
-                           PS_BENCH_UPDATE_ARRAYS, (unsigned long long)size);
+            close_update(update);
+            return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for %d times %llu bytes", ARRAYS,
+                           (unsigned long long)size);
         }
     }
     return PS_OK;
 }
 
-void ps_bench_update_close(struct ps_bench_update *update)
+/* The lists may be half full after a failure. */
+static void close_update(struct update *update)
 {
-    for (size_t array = 0; array < PS_BENCH_UPDATE_ARRAYS; array++) {
+    for (size_t array = 0; array < ARRAYS; array++) {
         void **slabs = update->slabs[array];
         for (size_t i = 0; slabs != NULL && i < update->slab_count && slabs[i] != NULL; i++)
             ps_slab_give(slabs[i]);
         ps_release(ps_allocator_heap(), slabs);
     }
-    *update = (struct ps_bench_update){0};
+    *update = (struct update){0};
 }
 
-enum ps_status ps_bench_update_run(struct ps_bench_update *update, enum ps_bench_update_kind kind,
-                                   uint64_t time_ms, struct ps_bench_figures *figures,
-                                   struct ps_error *error)
+/* Each thread goes over its own share as often as it can and stops after a whole pass; the rate is
+ * the sum of what each reached by its own end, so a thread that was late does not count for more
+ * than it did. Threads are started anew for each measurement, since a pool would need waking, and
+ * that is not what is asked. */
+static enum ps_status run_update(struct update *update, enum kind kind, uint64_t time_ms,
+                                 struct ps_bench_figures *figures, struct ps_error *error)
 {
     struct share *shares =
         ps_zeroed_array(ps_allocator_heap(), (size_t)update->thread_count, sizeof *shares);
@@ -101,6 +130,7 @@ enum ps_status ps_bench_update_run(struct ps_bench_update *update, enum ps_bench
         status =
             ps_thread_start(&shares[started].thread, "update", run_share, &shares[started], error);
     }
+    /* Passes over the whole array: each thread's count is weighted by its share of the slabs. */
     double passes_per_second = 0;
     for (uint64_t i = 0; i < started; i++) {
         ps_thread_join(&shares[i].thread);
@@ -116,12 +146,16 @@ enum ps_status ps_bench_update_run(struct ps_bench_update *update, enum ps_bench
     return status;
 }
 
-uint64_t ps_bench_update_traffic(enum ps_bench_update_kind kind)
+/* Bytes for each byte of a parameter, read and written together. SGD reads values and gradient and
+ * writes values: 3. Adam reads and writes two states more: 7. */
+static uint64_t traffic_of(enum kind kind)
 {
-    bool adam = kind == PS_BENCH_UPDATE_ADAM || kind == PS_BENCH_UPDATE_ADAM_MEMORY;
+    bool adam = kind == ADAM || kind == AS_ADAM;
     return adam ? 7 : 3;
 }
 
+/* Two passes at least: the first finds cold caches. The end is noted after each pass, so the time
+ * of a pass that was begun too late still counts for it. */
 static void run_share(void *argument)
 {
     struct share *share = argument;
@@ -134,10 +168,12 @@ static void run_share(void *argument)
     } while (share->ended_ns < share->until_ns || share->passes < 2);
 }
 
+/* The step number grows, since Adam's correction depends on it. A rule and its reference differ
+ * only inside the loop over slabs: threads, order and memory are the same. */
 static enum ps_status pass(struct share *share, uint64_t number)
 {
     struct ps_optimizer_step step;
-    bool updates = share->kind == PS_BENCH_UPDATE_SGD || share->kind == PS_BENCH_UPDATE_ADAM;
+    bool updates = share->kind == SGD || share->kind == ADAM;
     if (updates)
         PS_TRY(prepare(share, number, &step, &share->error));
     for (size_t i = share->first; i < share->first + share->count; i++) {
@@ -149,22 +185,25 @@ static enum ps_status pass(struct share *share, uint64_t number)
     return PS_OK;
 }
 
+/* Rates so small that values stay finite through any number of passes. The scan is not measured
+ * here: it is about the gradient, and only some settings need it. */
 static enum ps_status prepare(const struct share *share, uint64_t number,
                               struct ps_optimizer_step *step, struct ps_error *error)
 {
     static const struct ps_optimizer_settings settings[] = {
-        [PS_BENCH_UPDATE_SGD] = {.rule = PS_RULE_SGD, .learning_rate = {.rate = 1e-6}},
-        [PS_BENCH_UPDATE_ADAM] = {.rule = PS_RULE_ADAM,
-                                  .learning_rate = {.rate = 1e-6},
-                                  .beta_1 = 0.9,
-                                  .beta_2 = 0.999,
-                                  .epsilon = 1e-8},
+        [SGD] = {.rule = PS_RULE_SGD, .learning_rate = {.rate = 1e-6}},
+        [ADAM] = {.rule = PS_RULE_ADAM,
+                  .learning_rate = {.rate = 1e-6},
+                  .beta_1 = 0.9,
+                  .beta_2 = 0.999,
+                  .epsilon = 1e-8},
     };
     const struct ps_gradient_scan scan = {0};
     return ps_optimizer_prepare(&settings[share->kind], PS_F32, number, 0, &scan, step, error);
 }
 
-/* Block by block, as the server does. */
+/* Block by block, as the server does. Values, states and gradient of one element are at the same
+ * place of their slabs, as in a server's blocks. */
 static void apply_to_slab(const struct share *share, const struct ps_optimizer_step *step,
                           size_t slab)
 {
@@ -178,14 +217,17 @@ static void apply_to_slab(const struct share *share, const struct ps_optimizer_s
     }
 }
 
-/* The gradient is read once; values, and for Adam both states, are read and written. */
+/* The gradient is read once; values, and for Adam both states, are read and written. restrict and
+ * whole numbers let the compiler use vectors, which is the point: this must be memory's speed. The
+ * file is compiled with -O3 for that, also in a debug build. Eight bytes at a time, which is two
+ * elements: the loop is about bytes. */
 static void stream_slab(const struct share *share, size_t slab)
 {
     void **const *slabs = share->update->slabs;
     uint64_t *restrict values = slabs[0][slab];
     const uint64_t *restrict gradient = slabs[1][slab];
     size_t count = PS_SLAB_BYTES / sizeof(uint64_t);
-    if (share->kind == PS_BENCH_UPDATE_SGD_MEMORY) {
+    if (share->kind == AS_SGD) {
         for (size_t i = 0; i < count; i++)
             values[i] ^= gradient[i];
         return;
@@ -202,21 +244,19 @@ static void stream_slab(const struct share *share, size_t slab)
 
 /* ---- The benchmark ---- */
 
-static enum ps_status measure_rule(struct ps_bench *bench, struct ps_bench_update *update,
-                                   uint64_t size, enum ps_bench_update_kind kind,
-                                   struct ps_error *error)
+/* Rule and reference take turns within a repeat and share its time. The bytes of the row are what
+ * the loop moves, so its gigabytes a second are traffic, to be held against the machine's. */
+static enum ps_status measure_rule(struct ps_bench *bench, struct update *update, uint64_t size,
+                                   enum kind kind, struct ps_error *error)
 {
-    static const char *const names[PS_BENCH_UPDATE_KIND_COUNT] = {
-        "update_sgd", "update_adam", "memory_as_sgd", "memory_as_adam"};
+    static const char *const names[KIND_COUNT] = {"update_sgd", "update_adam", "memory_as_sgd",
+                                                  "memory_as_adam"};
     struct ps_bench_figures figures[2];
-    enum ps_bench_update_kind kinds[2] = {kind, kind == PS_BENCH_UPDATE_SGD
-                                                    ? PS_BENCH_UPDATE_SGD_MEMORY
-                                                    : PS_BENCH_UPDATE_ADAM_MEMORY};
-    uint64_t traffic = size * ps_bench_update_traffic(kind);
+    enum kind kinds[2] = {kind, kind == SGD ? AS_SGD : AS_ADAM};
+    uint64_t traffic = size * traffic_of(kind);
     ps_bench_progress(bench, names[kind]);
     for (int i = 0; i < 2; i++)
-        PS_TRY(ps_bench_update_run(update, kinds[i], bench->options->time_ms / 2 + 1, &figures[i],
-                                   error));
+        PS_TRY(run_update(update, kinds[i], bench->options->time_ms / 2 + 1, &figures[i], error));
     struct ps_bench_row *row =
         ps_bench_report_row(&bench->report, names[kind], traffic, update->thread_count);
     ps_bench_row_add(row, &figures[0]);
@@ -226,22 +266,26 @@ static enum ps_status measure_rule(struct ps_bench *bench, struct ps_bench_updat
     return PS_OK;
 }
 
+/* Sizes are rounded up to slabs, and the row says the size that was really used. As many threads as
+ * processors: one core alone does not use all of a memory's bandwidth. */
 static enum ps_status measure_size(struct ps_bench *bench, uint64_t size, struct ps_error *error)
 {
-    struct ps_bench_update update;
+    struct update update;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     size = (size + PS_SLAB_BYTES - 1) / PS_SLAB_BYTES * PS_SLAB_BYTES;
-    PS_TRY(ps_bench_update_open(&update, size, cores > 0 ? (uint64_t)cores : 1, error));
+    PS_TRY(open_update(&update, size, cores > 0 ? (uint64_t)cores : 1, error));
     enum ps_status status = PS_OK;
     for (uint64_t repeat = 0; repeat < bench->options->repeat && status == PS_OK; repeat++) {
-        status = measure_rule(bench, &update, size, PS_BENCH_UPDATE_SGD, error);
+        status = measure_rule(bench, &update, size, SGD, error);
         if (status == PS_OK)
-            status = measure_rule(bench, &update, size, PS_BENCH_UPDATE_ADAM, error);
+            status = measure_rule(bench, &update, size, ADAM, error);
     }
-    ps_bench_update_close(&update);
+    close_update(&update);
     return status;
 }
 
+/* Two sizes without --size: one that fits the caches of a large machine in part, and one that fits
+ * none. */
 enum ps_status ps_bench_update(struct ps_bench *bench, struct ps_error *error)
 {
     const uint64_t sizes[] = {SMALL_SIZE, LARGE_SIZE};

@@ -1,4 +1,5 @@
-/* Gradients and weights of whole numbers. */
+/* Gradients and weights of whole numbers. The numbers come from a seeded generator, so that neither
+ * array has to be kept: the check makes them again, element by element, and compares. */
 #include "tools/psbench/psbench_values.h"
 
 #include "base/random.h"
@@ -9,6 +10,7 @@
 static float next_gradient(struct ps_random *random);
 static float next_start(struct ps_random *random);
 
+/* Zeros are left out, because an element that no push changes would prove nothing. */
 void ps_bench_fill_gradient(float *values, size_t count)
 {
     struct ps_random random;
@@ -17,6 +19,7 @@ void ps_bench_fill_gradient(float *values, size_t count)
         values[i] = next_gradient(&random);
 }
 
+/* Small enough that float32 holds start and all steps exactly. */
 void ps_bench_fill_start(float *values, size_t count)
 {
     struct ps_random random;
@@ -25,6 +28,9 @@ void ps_bench_fill_start(float *values, size_t count)
         values[i] = next_start(&random);
 }
 
+/* The expectation is computed in double and is exact; so is the comparison. No tolerance is
+ * allowed, because none is needed: start, rate and gradient are chosen so that no step of the
+ * server rounds. */
 size_t ps_bench_count_wrong(const float *values, size_t count, uint64_t pushes)
 {
     struct ps_random gradients, starts;
@@ -38,12 +44,14 @@ size_t ps_bench_count_wrong(const float *values, size_t count, uint64_t pushes)
     return wrong;
 }
 
+/* Both generators draw once an element, in the order of the elements. */
 static float next_gradient(struct ps_random *random)
 {
     static const float choices[] = {-3, -2, -1, 1, 2, 3};
     return choices[ps_random_below(random, 6)];
 }
 
+/* From -1000 to 1000. */
 static float next_start(struct ps_random *random)
 {
     return (float)ps_random_below(random, 2001) - 1000;

@@ -12,7 +12,7 @@
  * while it is summed. */
 #define PART_BYTES ((size_t)1 << 20)
 
-/* The file while it is read. */
+/* The file while it is read. The part is taken once and used for header and arrays alike. */
 struct reading {
     const struct toolbox *box;
     struct ps_file file;
@@ -79,7 +79,8 @@ static enum ps_status survey_file(struct checkpoint_survey *survey, struct readi
 
 /* A damaged header is a finding; what the disk or the memory refuses is a failure. Nothing in the
  * header can be believed before its own checksum fits, so a damaged header is one finding over its
- * whole length and the arrays are not looked at: their places are unknown. */
+ * whole length and the arrays are not looked at: their places are unknown. After a damaged header
+ * the caller still gets PS_OK, the size of the file, and the reason in `why`. */
 static enum ps_status survey_header(struct checkpoint_survey *survey, struct reading *reading,
                                     struct ps_error *error)
 {
@@ -126,7 +127,8 @@ static enum ps_status parse_head(struct checkpoint_survey *survey, struct readin
 }
 
 /* Array -1 is the values, 0 and up are the optimizer's states; they stand one behind the other at
- * `offset`, each with a checksum of its own, so that damage is named by tensor. */
+ * `offset`, each with a checksum of its own, so that damage is named by tensor. Every array is
+ * read, also after damage was found: the list is the point. */
 static enum ps_status survey_arrays(struct checkpoint_survey *survey, struct reading *reading,
                                     struct ps_error *error)
 {
@@ -162,7 +164,8 @@ static enum ps_status survey_sessions(struct checkpoint_survey *survey, struct r
 }
 
 /* A read past the end gives fewer bytes, and so another checksum: a file that was cut off shows as
- * damage of the arrays that are missing, without a special case. */
+ * damage of the arrays that are missing, without a special case. `begin` and `end` come from a
+ * header whose checksum fits, and were checked against the file's size. */
 static enum ps_status sum_range(struct reading *reading, uint64_t begin, uint64_t end,
                                 uint32_t *crc32c, struct ps_error *error)
 {
@@ -178,7 +181,8 @@ static enum ps_status sum_range(struct reading *reading, uint64_t begin, uint64_
     return PS_OK;
 }
 
-/* Beyond the room the places are only counted, so the verdict stays right. */
+/* Beyond the room the places are only counted, so the verdict stays right. The name was written
+ * into the caller's buffer and is copied; NUL is there from the zeroed row. */
 static void note(struct checkpoint_survey *survey, struct ps_bytes tensor, uint64_t begin,
                  uint64_t end)
 {

@@ -1,7 +1,7 @@
 /* Nothing is removed: what a repair leaves out may be wanted yet. Two renames exchange the folders.
  * Each rename is atomic, the pair is not: a crash between the two leaves the old folder under its
- * kept name and the new one ready beside it, and the message of the next repair says what to do. An
- * exchange of one step (renameat2) is not on every file system that data folders are on. */
+ * kept name and the new one ready beside it, both whole. An exchange of one step (renameat2) is not
+ * on every file system that data folders are on. */
 #include "tools/psckpt/in_place.h"
 
 #include "tools/psckpt/paths.h"
@@ -18,7 +18,8 @@ static enum ps_status exchange(const struct ps_files *files, const char *folder,
                                const char *kept, struct ps_error *error);
 
 /* The new state is written and durable before the old folder is moved: a full disk is found while
- * nothing has changed. */
+ * nothing has changed. When the second rename fails the old state is at `kept`, whole, and the
+ * message of the failure names the paths. */
 enum ps_status in_place_write(struct shard_state *state, const struct ps_files *files,
                               const char *folder, char kept[SHARD_FOLDER_PATH_BYTES],
                               struct ps_checkpoint_place *place, struct ps_error *error)

@@ -73,13 +73,17 @@ static bool read_number(struct ps_bytes text, uint32_t *number)
 }
 
 /* The parts are sorted by base name, then by cut, then by range, so that everything about one
- * parameter stands together and in order: one pass over neighbours checks and joins it. */
+ * parameter stands together and in order: one pass over neighbours checks and joins it. All memory
+ * is in the rooms of the joined state and goes with it; a failure leaves nothing to release
+ * here. */
 enum ps_status joined_state_make(const struct shard_state *states, size_t state_count,
                                  struct shard_state *joined, size_t *uneven, struct ps_error *error)
 {
     size_t count = 0;
     for (size_t i = 0; i < state_count; i++)
         count += states[i].count;
+    /* The parts are needed during this call only, but a room is the simplest place, and small
+     * beside the arrays. */
     struct part *parts = shard_state_room(joined, count, sizeof *parts, error);
     joined->parameters = shard_state_room(joined, count, sizeof *joined->parameters, error);
     if (parts == NULL || joined->parameters == NULL)
@@ -101,7 +105,7 @@ enum ps_status joined_state_make(const struct shard_state *states, size_t state_
 }
 
 /* The number of ranges comes before the range, so that two cuts of one parameter do not interleave
- * and are recognised as such. */
+ * and are recognised as such. Unsigned numbers are compared, not subtracted. */
 static int compare_parts(const void *a, const void *b)
 {
     const struct part *left = a;
@@ -114,6 +118,7 @@ static int compare_parts(const void *a, const void *b)
     return (left->k > right->k) - (left->k < right->k);
 }
 
+/* One group of equal base names after the other. */
 static enum ps_status join_all(struct shard_state *joined, struct part *parts, size_t count,
                                size_t *uneven, struct ps_error *error)
 {
@@ -130,8 +135,9 @@ static enum ps_status join_all(struct shard_state *joined, struct part *parts, s
 
 /* All parts of one name: one whole parameter, or each range of one cut once. Each wrong combination
  * has its own sentence, because each means another mistake: the same folder given twice, shards of
- * two different jobs, a shard that is missing, an optimizer that was changed on some shards
- * only. */
+ * two different jobs, a shard that is missing, an optimizer that was changed on some shards only.
+ * The first range decides how many there have to be; a group that is too short at its end is found
+ * after the loop. */
 static enum ps_status check_parts(const struct part *parts, size_t count, struct ps_error *error)
 {
     const struct ps_checkpoint_parameter *first = parts[0].row;
@@ -144,6 +150,8 @@ static enum ps_status check_parts(const struct part *parts, size_t count, struct
         if (parts[i].n != parts[0].n || (i > 0 && parts[i].k == parts[i - 1].k))
             return ps_fail(error, PS_ERR_CORRUPT, "parameter %.*s is cut in more than one way",
                            size, name);
+        /* Ranges are sorted, so the first one that is not its own number is the one that is
+         * missing. */
         if (parts[i].k != i)
             return ps_fail(error, PS_ERR_CORRUPT,
                            "parameter %.*s: range %zu of %" PRIu32 " is missing", size, name, i,
@@ -162,7 +170,8 @@ static enum ps_status check_parts(const struct part *parts, size_t count, struct
 
 /* Ranges of one parameter live on different shards, which acknowledge independently, so their
  * versions may differ by what was under way in a crash. The joined one gets the lowest: its
- * promise, "at least so many updates are in every element", is then true. */
+ * promise, "at least so many updates are in every element", is then true. Configuration and type
+ * were compared before, so those of the first range hold for all. */
 static enum ps_status join(struct shard_state *joined, const struct part *parts, size_t count,
                            size_t *uneven, struct ps_error *error)
 {
@@ -194,7 +203,7 @@ static struct ps_view array_of(const struct part *part, int32_t state)
 }
 
 /* The piece lists of the ranges are strung together in the order of the ranges, which is the order
- * of the elements. */
+ * of the elements. The count of pieces is taken first, so that one room holds them all. */
 static enum ps_status join_array(struct shard_state *joined, const struct part *parts, size_t count,
                                  int32_t state, struct ps_view *view, struct ps_error *error)
 {
@@ -218,7 +227,8 @@ static enum ps_status join_array(struct shard_state *joined, const struct part *
 
 /* Asked before anything is joined for export or reshard: the ranges of a parameter may all be there
  * although a shard with whole parameters is missing. The quadratic search is over shards, of which
- * there are at most a few thousand. */
+ * there are at most a few thousand. All of one job, all of one count, each index once, none
+ * missing: four sentences, because an operator who mixed up folders has to learn which. */
 enum ps_status joined_state_complete(const struct shard_state *states, size_t state_count,
                                      struct ps_error *error)
 {

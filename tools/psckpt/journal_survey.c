@@ -15,7 +15,8 @@
 
 #define PART_BYTES ((size_t)1 << 20)
 
-/* The segment that is being read. */
+/* The segment that is being read. Everything that is the same for all segments, and what the
+ * neighbours of the present one allow. */
 struct walk {
     struct ps_journal_window window;
     struct segment_survey *row;
@@ -49,8 +50,8 @@ enum ps_status journal_survey_init(struct journal_survey *survey, const struct t
     struct walk walk;
     *survey = (struct journal_survey){0};
     PS_TRY(ps_journal_segments_init(&segments, box->files, folder, UINT64_MAX, box->memory, error));
-    /* Leftovers of segments that were replaced by a rewritten one are dropped from the list, as a
-     * recovery drops them. */
+    /* Segments of void epochs, whose owner came to nothing, leave the list, as a recovery leaves
+     * them out. */
     enum ps_status status = ps_journal_chain_keep(&segments, box->files, folder, 0, error);
     if (status != PS_OK) {
         ps_journal_segments_fini(&segments);
@@ -283,7 +284,8 @@ static void settle_end(struct walk *walk)
         find(walk, SEGMENT_DAMAGED, "it ends before the next epoch begins");
 }
 
-/* The text is for the operator and is kept in the row, which outlives the walk. */
+/* The text is for the operator and is kept in the row, which outlives the walk. Called once for
+ * each segment at most: a walk ends with the first finding. */
 static void find(struct walk *walk, enum segment_finding finding, const char *why)
 {
     walk->row->finding = finding;

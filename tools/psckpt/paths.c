@@ -10,6 +10,7 @@
 static void take_name(void *context, const char *name);
 static int compare_names(const void *a, const void *b);
 
+/* The list is sorted as bytes, whatever the locale: scripts on two machines must see one order. */
 enum ps_status name_list_init(struct name_list *list, const struct ps_files *files,
                               const char *folder, const struct ps_allocator *memory,
                               struct ps_error *error)
@@ -40,6 +41,7 @@ void name_list_fini(struct name_list *list)
     *list = (struct name_list){0};
 }
 
+/* After a refusal the other names are passed over; the list is given up anyway. */
 static void take_name(void *context, const char *name)
 {
     struct name_list *list = context;
@@ -54,6 +56,7 @@ static void take_name(void *context, const char *name)
         list->names[list->count++] = copy;
 }
 
+/* strcmp and not strcoll. */
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -109,7 +112,8 @@ enum ps_status path_write(char *path, size_t size, struct ps_error *error, const
 }
 
 /* Doubling keeps the copying linear in the end. The capacity is not stored anywhere: the count
- * tells it, since an array that grew one by one is full exactly at 0, 1, 2, 4, 8 ... entries. */
+ * tells it, since an array that grew one by one is full exactly at 0, 1, 2, 4, 8 ... entries. The
+ * caller keeps the old rows until the new ones are there, so a refusal loses nothing. */
 void *array_with_room(const struct ps_allocator *memory, void *rows, size_t count, size_t size)
 {
     if (count > 0 && (count & (count - 1)) != 0)

@@ -7,6 +7,7 @@
 
 #include "checkpoint/journal_note.h"
 #include "server/core/recovery/recovery_verdict.h"
+#include "tools/json_document.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -21,7 +22,8 @@ static uint64_t most(uint64_t a, uint64_t b)
 }
 
 /* Nobody may own the shard from here on; whether that still holds is asked again by the transaction
- * that changes the pointer. A damaged pointer counts as none: it is what is to be replaced. */
+ * that changes the pointer. A damaged pointer counts as none: it is what is to be replaced. The
+ * job's name comes from the checkpoint, not from a folder's: it decides which keys are changed. */
 enum ps_status pointer_change_plan(struct pointer_change *change, struct published *from,
                                    struct published *to, const struct ps_checkpoint_facts *facts,
                                    const char *folder, const struct ps_journal_segments *journal,
@@ -59,7 +61,7 @@ static enum ps_status find_reached(struct pointer_change *change, struct publish
 }
 
 /* `reached` is kept only where something is given up; a pointer that loses nothing looks like any
- * other. */
+ * other. The whole pointer is replaced, so nothing of an older one can be left in it by mistake. */
 void pointer_change_set(struct pointer_change *change, const struct ps_checkpoint_place *place,
                         uint64_t position)
 {
@@ -82,7 +84,7 @@ void pointer_change_say(const struct pointer_change *change, struct ps_json_writ
     if (json != NULL) {
         ps_json_begin_object(json, NULL);
         ps_json_uint(json, "index", change->index);
-        ps_json_text(json, "path", ps_bytes_of_text(change->place.path));
+        json_text(json, "path", change->place.path);
         ps_json_uint(json, "position", change->position);
         ps_json_uint(json, "given_up", given_up);
         ps_json_bool(json, "more_unknown", change->journal_is_gone);
@@ -106,9 +108,9 @@ void pointer_change_say(const struct pointer_change *change, struct ps_json_writ
                       change->index);
 }
 
-/* The folder is told first. A crash in between leaves a folder that gives up pushes and a pointer
- * that does not: the server refuses, and the command is simply repeated. The other order could
- * leave a pointer whose folder still claims the missing pushes. */
+/* The folder is told first and the pointer changed last. A crash in between leaves the old pointer
+ * in the store, and the command is simply repeated; the other order could leave a pointer whose
+ * folder still claims the missing pushes. */
 enum ps_status pointer_change_make(const struct pointer_change *change, struct published *published,
                                    struct ps_error *error)
 {

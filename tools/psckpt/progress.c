@@ -23,7 +23,8 @@ void progress_begin(struct progress *progress, const char *what, uint64_t total)
     progress->last_ms = ps_now_ms(progress->clock);
 }
 
-/* The clock is asked at every part of a megabyte or so, which costs nothing beside reading it. */
+/* The clock is asked at every part of a megabyte or so, which costs nothing beside reading it.
+ * Counting goes on without a terminal, which costs one addition. */
 void progress_add(struct progress *progress, uint64_t bytes)
 {
     progress->done += bytes;

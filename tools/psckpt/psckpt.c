@@ -1,8 +1,8 @@
 /* psckpt: looks at checkpoints and journals on a disk, and makes new ones of them. The options of
  * all commands stand in one table, as in every program of this repository: the help page, the man
- * page, the shell's completion and the environment come from it, so that a new option cannot be
- * missing in one of them. Most commands need no server and no network; only what is said to change
- * something changes anything, and every command that writes refuses a folder that is in use. */
+ * page and the environment come from it, so that a new option cannot be missing in one of them.
+ * Most commands need no server and no network; only what is said to change something changes
+ * anything, and every command that writes refuses a folder that is in use. */
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/program.h"
@@ -16,6 +16,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+/* A row of the table below: the field of struct psckpt_options that it fills, and all that the
+ * pages say about it. */
 #define OPTION(field, name_, type_, value, fallback_, choices_, help_)                           \
     {                                                                                            \
         .name = (name_), .type = (type_), .value_name = (value), .fallback = (fallback_),        \
@@ -35,6 +37,7 @@ static const struct ps_option table[] = {
      .value_name = "TEXT",
      .help = "Password of that user; better in the environment than on the command line.",
      .offset = offsetof(struct psckpt_options, etcd_password),
+     /* A secret is not printed, wherever options are. */
      .secret = true},
     OPTION(timeout_ms, "timeout", PS_OPTION_DURATION, "TIME", "10s", NULL,
            "How long to wait for etcd, and for the end of a lease."),
@@ -75,7 +78,8 @@ static const struct ps_option table[] = {
 
 /* The exit statuses are part of the interface: backup scripts decide by them, see docs/psckpt.md.
  * The statuses 65, 66 and 69 are those of sysexits.h for damaged data, missing input and an
- * unavailable service. */
+ * unavailable service. The commands' lines show their arguments in the order in which they are
+ * typed. */
 static const struct ps_option_set options_set = {
     .program = "psckpt",
     .usage = "psckpt COMMAND PATH... [OPTION]...",
@@ -142,7 +146,9 @@ static const struct command commands[] = {
 static int run(const struct command *command, struct psckpt *tool);
 
 /* A pipe that is closed by its reader (psckpt list | head) must end in an exit status, not in a
- * signal. */
+ * signal. The command is looked up before anything is opened. Memory and files are the real ones
+ * here and nowhere else: everything below gets them handed down, so that tests can hand down
+ * others. */
 int main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN);
@@ -155,13 +161,15 @@ int main(int argc, char **argv)
         &options_set, commands, PS_ARRAY_COUNT(commands), sizeof commands[0], words, argv);
     if (command == NULL)
         return EX_USAGE;
+    /* Options were moved behind the words, so these are the command's own. */
     tool.arguments = (const char *const *)argv + 2;
     return run(command, &tool);
 }
 
 /* What was printed counts only when it arrived: standard output is flushed here, because a full
  * disk behind a redirection shows only then, and a backup script that reads an empty document must
- * not see status 0. */
+ * not see status 0. A command sets *tool->code when it did its work and has something to say by it:
+ * a difference, damage, something left out. */
 static int run(const struct command *command, struct psckpt *tool)
 {
     /* The progress line is for a person at a terminal; a log file would fill up with thousands of
@@ -176,6 +184,7 @@ static int run(const struct command *command, struct psckpt *tool)
     enum ps_status status = command->run(tool, &error);
     /* The line has to be gone before a complaint is printed over it. */
     progress_end(&progress);
+    /* A command that failed has printed nothing that counts, and its failure is the status. */
     if (status != PS_OK)
         return psckpt_complain(status, &error);
     if (fflush(stdout) != 0 && code == EXIT_SUCCESS) {

@@ -39,6 +39,7 @@ static int exit_code(enum ps_status status)
     }
 }
 
+/* One sentence on one line: whoever wrote the error has put the names into it. */
 int psckpt_complain(enum ps_status status, const struct ps_error *error)
 {
     (void)fprintf(stderr, "psckpt: %s\n", error->text);

@@ -14,15 +14,18 @@
 #include <stdio.h>
 #include <string.h>
 
+/* As diff(1) and cmp(1) have it. */
 #define EXIT_DIFFERENT 1
 
-/* How two arrays of one type and length differ. */
+/* How two arrays of one type and length differ. The index of the first element that differs is what
+ * one looks for in a debugger. */
 struct distance {
     bool differs;
     uint64_t first; /* element */
     double largest; /* NaN where one of two is none */
 };
 
+/* `count` is over all parameters; any difference makes the exit status 1. */
 struct comparing {
     const struct psckpt *tool;
     struct json_document document;
@@ -44,7 +47,8 @@ static void say_changed(struct comparing *comparing, const struct ps_checkpoint_
 static struct distance measure(enum ps_dtype dtype, struct ps_view a, struct ps_view b);
 
 /* The exit status is that of diff(1): 0 for equal, 1 for different, above that for trouble, so that
- * "psckpt diff a b && ..." does what a shell user expects. */
+ * "psckpt diff a b && ..." does what a shell user expects. Both states are in memory at once; two
+ * checkpoints of a large model need a machine for that. */
 enum ps_status psckpt_diff(const struct psckpt *tool, struct ps_error *error)
 {
     struct comparing comparing = {.tool = tool};
@@ -72,7 +76,8 @@ enum ps_status psckpt_diff(const struct psckpt *tool, struct ps_error *error)
     return status;
 }
 
-/* A whole data folder is compared as its clients see it; a single file as it is stored. */
+/* A whole data folder is compared as its clients see it, so that jobs of different numbers of
+ * shards can be compared; a single file is compared as it is stored, ranges included. */
 static enum ps_status load_joined(const struct psckpt *tool, const char *path,
                                   struct state_set *set, struct shard_state *joined,
                                   struct ps_error *error)
@@ -81,13 +86,16 @@ static enum ps_status load_joined(const struct psckpt *tool, const char *path,
     PS_TRY(state_set_load(set, tool, path, RECOVERY_TO_END, error));
     if (set->count > 1)
         return joined_state_make(set->states, set->count, joined, &uneven, error);
+    /* The state moves: what is left behind is empty, so that releasing both frees it once. */
     *joined = set->states[0];
     shard_state_init(&set->states[0], tool->box.memory);
     return PS_OK;
 }
 
 /* A merge of two sorted lists: both states are sealed, that is, sorted by name and without a name
- * twice, so one pass finds every parameter that stands on one side only. */
+ * twice, so one pass finds every parameter that stands on one side only. The names of "added" and
+ * "removed" are seen from A, as diff(1) does. Names that both have are compared in turn, so the
+ * output is in the order of names. */
 static void compare_states(struct comparing *comparing, const struct shard_state *a,
                            const struct shard_state *b)
 {
@@ -115,7 +123,7 @@ static void say_alone(struct comparing *comparing, const char *word,
     struct ps_json_writer *json = &comparing->document.json;
     comparing->count++;
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "change", ps_bytes_of_text(word));
+    json_text(json, "change", word);
     ps_json_text(json, "name", row->name);
     ps_json_end_object(json);
     if (comparing->tool->json)
@@ -155,7 +163,8 @@ static void compare_rows(struct comparing *comparing, const struct ps_checkpoint
 }
 
 /* Versions of both sides stand in every message, because they usually explain the difference: the
- * state with the higher version had more pushes applied. */
+ * state with the higher version had more pushes applied. First the object, then the line, both from
+ * the same arguments: the two forms cannot disagree. */
 static void say_changed(struct comparing *comparing, const struct ps_checkpoint_parameter *a,
                         const struct ps_checkpoint_parameter *b, const char *part,
                         const struct distance *distance)
@@ -163,9 +172,9 @@ static void say_changed(struct comparing *comparing, const struct ps_checkpoint_
     struct ps_json_writer *json = &comparing->document.json;
     comparing->count++;
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "change", ps_bytes_of_text("changed"));
+    json_text(json, "change", "changed");
     ps_json_text(json, "name", a->name);
-    ps_json_text(json, "part", ps_bytes_of_text(part));
+    json_text(json, "part", part);
     ps_json_uint(json, "version_a", a->version);
     ps_json_uint(json, "version_b", b->version);
     if (distance->differs) {
@@ -230,7 +239,7 @@ static void measure_run(enum ps_dtype dtype, const uint8_t *a, const uint8_t *b,
 /* Bits decide what differs: two NaNs of the same bits are equal, 0 and -0 are not. Pieces hold
  * whole elements: blocks, arrays, and ranges of them. Pieces of the two views may be cut at
  * different places (blocks of a live snapshot, ranges of several shards), so two cursors advance by
- * what both have. */
+ * what both have. Lengths were compared before, so both views end together. */
 static struct distance measure(enum ps_dtype dtype, struct ps_view a, struct ps_view b)
 {
     struct distance distance = {0};

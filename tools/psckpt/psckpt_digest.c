@@ -17,7 +17,8 @@ static enum ps_status text_of(const struct shard_state *states, size_t count, bo
                               char text[SHA256_TEXT_BYTES], struct ps_error *error);
 
 /* With --to the digest is that of a position in the past, so that a backup can be compared with a
- * server that went on. */
+ * server that went on. Where something was passed over (a damaged newer checkpoint), standard error
+ * says so: the digest is then that of an older state. */
 enum ps_status psckpt_digest(const struct psckpt *tool, struct ps_error *error)
 {
     struct state_set set = {0};
@@ -31,7 +32,8 @@ enum ps_status psckpt_digest(const struct psckpt *tool, struct ps_error *error)
 
 /* The line of all shards together comes first: a script that takes the first word gets the answer
  * it wants for one shard and for many. With a single shard its own line would repeat the same hash,
- * so it is left out of the text. */
+ * so it is left out of the text. Position and index stand beside each shard's hash but are not in
+ * it: two copies of one state at different positions are equal states. */
 static enum ps_status digest_set(const struct psckpt *tool, const struct state_set *set,
                                  struct ps_error *error)
 {
@@ -42,7 +44,7 @@ static enum ps_status digest_set(const struct psckpt *tool, const struct state_s
     json_document_init(&document);
     struct ps_json_writer *json = &document.json;
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "digest", ps_bytes_of_text(text));
+    json_text(json, "digest", text);
     ps_json_bool(json, "sessions", sessions);
     ps_json_begin_array(json, "shards");
     if (!tool->json)
@@ -53,10 +55,10 @@ static enum ps_status digest_set(const struct psckpt *tool, const struct state_s
         if (set->count > 1)
             status = text_of(&set->states[i], 1, sessions, text, error);
         ps_json_begin_object(json, NULL);
-        ps_json_text(json, "job", ps_bytes_of_text(facts->job));
+        json_text(json, "job", facts->job);
         ps_json_uint(json, "index", facts->index);
         ps_json_uint(json, "position", facts->position);
-        ps_json_text(json, "digest", ps_bytes_of_text(text));
+        json_text(json, "digest", text);
         ps_json_end_object(json);
         if (!tool->json && status == PS_OK && set->count > 1)
             (void)printf("%s  shard %" PRIu32 " at position %" PRIu64 "\n", text, facts->index,
@@ -70,7 +72,8 @@ static enum ps_status digest_set(const struct psckpt *tool, const struct state_s
     return status;
 }
 
-/* Hexadecimal in lower case, as sha256sum prints it. */
+/* Hexadecimal in lower case, as sha256sum prints it. A failure of memory inside the hash comes out
+ * here, never as a wrong digest. */
 static enum ps_status text_of(const struct shard_state *states, size_t count, bool sessions,
                               char text[SHA256_TEXT_BYTES], struct ps_error *error)
 {

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The name is ours, since no parameter gives one to all of them. */
 #define MERGED "merged"
 
 static enum ps_status export_state(const struct psckpt *tool, const struct shard_state *whole,
@@ -32,7 +33,8 @@ static enum ps_status give_states(struct shard_state *state, struct ps_checkpoin
 
 /* One shard alone is exported as it is stored, ranges too; a folder of several must be complete. An
  * incomplete set of shards is refused, because a model file with holes in it would be loaded by
- * somebody who does not know. */
+ * somebody who does not know. The join is a view, so memory holds the parameters once, not
+ * twice. */
 enum ps_status psckpt_export(const struct psckpt *tool, struct ps_error *error)
 {
     struct state_set set;
@@ -66,7 +68,9 @@ enum ps_status psckpt_export(const struct psckpt *tool, struct ps_error *error)
 }
 
 /* The folder may exist and hold other files: exported files have names of their own and never
- * replace one. */
+ * replace one. The number of bytes is that of values alone, which is what a reader of the files
+ * will load. --merge makes one file of all parameters, which is what loaders of whole models
+ * expect. */
 static enum ps_status export_state(const struct psckpt *tool, const struct shard_state *whole,
                                    struct ps_error *error)
 {
@@ -91,7 +95,8 @@ static enum ps_status export_state(const struct psckpt *tool, const struct shard
 }
 
 /* One file per parameter is the default, since npy knows nothing else and a single tensor is what
- * one mostly looks for. */
+ * one mostly looks for. An existing file of that name fails the command: it may be the export of
+ * another day. */
 static enum ps_status export_file(const struct tensor_target *target, const char *format,
                                   const struct ps_checkpoint_parameter *row, struct ps_error *error)
 {
@@ -105,7 +110,8 @@ static enum ps_status export_file(const struct tensor_target *target, const char
 }
 
 /* The steps are those of the first trainer of a job: values, optimizer, placement. A server that
- * starts with the result as its data folder finds an initialised job at position 0. */
+ * starts with the result as its data folder finds an initialised job at position 0. The job's name
+ * is part of the path of the new shards, as servers have it. */
 enum ps_status psckpt_import(const struct psckpt *tool, struct ps_error *error)
 {
     struct shard_state whole;
@@ -134,7 +140,9 @@ enum ps_status psckpt_import(const struct psckpt *tool, struct ps_error *error)
 /* Epoch and position are 0: whatever server loads it comes later. All parameters share one
  * configuration. It is read back parameter by parameter, as a server will do it: a rule that an
  * element type does not allow (Adam on integers) is refused here, by name, and not when the server
- * starts. */
+ * starts. Epoch and position are 0: whatever server loads it comes later. The bytes of the
+ * configuration are in a room of the state once, and every row points to them. The name of the
+ * parameter is in the message, because integers and floats may be mixed in one file. */
 static enum ps_status give_optimizer(const struct psckpt *tool, struct shard_state *state,
                                      struct ps_error *error)
 {
@@ -165,7 +173,9 @@ static enum ps_status give_optimizer(const struct psckpt *tool, struct shard_sta
     return status;
 }
 
-/* The number of states and what they begin with are the rule's; import knows no rule by name. */
+/* The number of states and what they begin with are the rule's; import knows no rule by name. Each
+ * array of states has a room of its own: a model that is imported is large, and one allocation for
+ * all could be refused where many are not. */
 static enum ps_status give_states(struct shard_state *state, struct ps_checkpoint_parameter *row,
                                   const struct ps_optimizer_settings *settings,
                                   struct ps_error *error)

@@ -17,7 +17,8 @@
 #include <string.h>
 #include <time.h>
 
-/* What is printed while folders are gone through. */
+/* What is printed while folders are gone through. Handle of the store and document are opened once
+ * for all folders. */
 struct listing {
     const struct psckpt *tool;
     struct published published;
@@ -42,7 +43,8 @@ static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog
                             const char *published);
 
 /* The store is opened before the folders are looked at: a wrong --etcd should fail at once, not
- * after an hour of reading. */
+ * after an hour of reading. The document is made in any case and printed only with --output json:
+ * two ways through the loops would drift apart. */
 enum ps_status psckpt_list(const struct psckpt *tool, struct ps_error *error)
 {
     struct listing listing = {.tool = tool};
@@ -68,14 +70,15 @@ enum ps_status psckpt_list(const struct psckpt *tool, struct ps_error *error)
 }
 
 /* One object of the document, one block of the table. A folder that fails ends the command: an
- * answer that silently lacks a shard would be worse than none. */
+ * answer that silently lacks a shard would be worse than none. The job is empty for a server
+ * without one, and the document then says "". */
 static enum ps_status list_folder(struct listing *listing, const struct shard_folder *folder,
                                   struct ps_error *error)
 {
     struct ps_json_writer *json = &listing->document.json;
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "folder", ps_bytes_of_text(folder->path));
-    ps_json_text(json, "job", ps_bytes_of_text(folder->job));
+    json_text(json, "folder", folder->path);
+    json_text(json, "job", folder->job);
     if (!listing->tool->json) {
         (void)psckpt_print_text(ps_bytes_of_text(folder->path));
         (void)puts("");
@@ -91,7 +94,8 @@ static enum ps_status list_folder(struct listing *listing, const struct shard_fo
 }
 
 /* The pointer is read once per shard. A shard whose pointer is not there has "no" in every row;
- * without a store to ask the column shows "-", which is not the same: then nobody knows. */
+ * without a store to ask the column shows "-", which is not the same: then nobody knows. Newest
+ * first, as a recovery tries them. */
 static enum ps_status list_checkpoints(struct listing *listing, const struct shard_folder *folder,
                                        struct ps_error *error)
 {
@@ -114,7 +118,9 @@ static enum ps_status list_checkpoints(struct listing *listing, const struct sha
 
 /* Three states: "whole" was read and fits, "damaged" was read and does not, "unreadable" could not
  * be read (the disk, the rights). Only the last changes the exit status, since damage is an answer
- * here and a failure to read is not; verify is the command that judges. */
+ * here and a failure to read is not; verify is the command that judges. The content of the row
+ * comes from the file itself, the epoch and the position from its name: where the two disagree the
+ * survey finds damage. */
 static enum ps_status list_checkpoint(struct listing *listing, const struct shard_folder *folder,
                                       const struct ps_catalog_entry *entry, const char *published,
                                       struct ps_error *error)
@@ -142,8 +148,9 @@ static enum ps_status list_checkpoint(struct listing *listing, const struct shar
     return PS_OK;
 }
 
-/* Times are in UTC with a Z, as in servers' logs: two machines in different zones must sort
- * alike. */
+/* Times are in UTC with a Z, as in servers' logs: two machines in different zones must sort alike.
+ * The columns of numbers are right-aligned and wide enough for a 64-bit value that is in use; the
+ * name, which has any length, comes last. */
 static void checkpoint_row(const struct ps_catalog_entry *entry,
                            const struct checkpoint_survey *survey, const char *state,
                            const char *published)
@@ -162,14 +169,14 @@ static void checkpoint_row(const struct ps_catalog_entry *entry,
 
 /* The moment stays in nanoseconds here, since a program can format it and could not get the digits
  * back. Members about the content are left out when the header is damaged, instead of showing zeros
- * that look like facts. */
+ * that look like facts. `published` is missing where nobody was asked, instead of being false. */
 static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog_entry *entry,
                             const struct checkpoint_survey *survey, const char *state,
                             const char *published)
 {
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "name", ps_bytes_of_text(entry->name));
-    ps_json_text(json, "uuid", ps_bytes_of_text(entry->uuid));
+    json_text(json, "name", entry->name);
+    json_text(json, "uuid", entry->uuid);
     ps_json_uint(json, "epoch", entry->epoch);
     ps_json_uint(json, "position", entry->position);
     ps_json_uint(json, "bytes", survey->bytes);
@@ -177,14 +184,15 @@ static void checkpoint_json(struct ps_json_writer *json, const struct ps_catalog
         ps_json_uint(json, "unix_ns", survey->header.facts.unix_ns);
         ps_json_uint(json, "parameters", survey->header.count);
     }
-    ps_json_text(json, "state", ps_bytes_of_text(state));
+    json_text(json, "state", state);
     if (published[0] != '-')
         ps_json_bool(json, "published", published[0] == 'y');
     ps_json_end_object(json);
 }
 
 /* Torn bytes are the part of a segment behind its last good record: what a crash in the middle of a
- * write leaves, and what a recovery leaves out. */
+ * write leaves, and what a recovery leaves out. Segments are in the order of replay, so gaps can be
+ * seen by eye from FIRST and LAST. */
 static enum ps_status list_journal(struct listing *listing, const struct shard_folder *folder,
                                    struct ps_error *error)
 {
@@ -208,16 +216,17 @@ static enum ps_status list_journal(struct listing *listing, const struct shard_f
     return PS_OK;
 }
 
-/* The member names are those of the table's columns in lower case; see docs/psckpt.md. */
+/* The member names are those of the table's columns in lower case; see docs/psckpt.md. `first` and
+ * `last` are positions; last is first - 1 for a segment without a record. */
 static void segment_json(struct ps_json_writer *json, const struct segment_survey *row)
 {
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "name", ps_bytes_of_text(row->name));
+    json_text(json, "name", row->name);
     ps_json_uint(json, "epoch", row->epoch);
     ps_json_uint(json, "first", row->first);
     ps_json_uint(json, "last", row->last);
     ps_json_uint(json, "bytes", row->bytes);
     ps_json_uint(json, "torn_bytes", row->bytes - row->offset);
-    ps_json_text(json, "state", ps_bytes_of_text(segment_finding_word(row->finding)));
+    json_text(json, "state", segment_finding_word(row->finding));
     ps_json_end_object(json);
 }

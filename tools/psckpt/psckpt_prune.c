@@ -24,7 +24,8 @@ struct pruning {
     size_t segments;    /* removed */
 };
 
-/* What one shard's folder holds. */
+/* What one shard's folder holds. Catalog and segments are read once and stay as they were, while
+ * files go. */
 struct folder_content {
     const struct shard_folder *folder; /* borrowed */
     struct ps_catalog catalog;
@@ -89,9 +90,11 @@ static enum ps_status prune_folder(struct pruning *pruning, const struct shard_f
     return status;
 }
 
-/* From the newest on: the first `keep` good ones stay, and the published one. What is damaged, or
- * of a life that did not happen, neither counts nor goes: what is left of it may be wanted.
- * `*covered` becomes the lowest position that stays. */
+/* From the newest on: the first `keep` good ones stay, and the published one, wherever it stands.
+ * What is damaged, or of an epoch that was overtaken, neither counts nor goes: it is no base for a
+ * recovery, and what is left of it may be wanted for a salvage. `*covered` becomes the lowest
+ * position that stays, which is as far as the journal may go. Each file goes by itself, so an
+ * interrupted run has removed only what nobody needs. */
 static enum ps_status prune_checkpoints(struct pruning *pruning, struct folder_content *content,
                                         uint64_t *covered, struct ps_error *error)
 {
@@ -121,7 +124,8 @@ static enum ps_status prune_checkpoints(struct pruning *pruning, struct folder_c
 }
 
 /* Reading everything before removing anything is slow, and the point: an older file must not be
- * removed for the sake of a newer one that turns out damaged. */
+ * removed for the sake of a newer one that turns out damaged. A file that cannot be read fails the
+ * command: nothing may be removed on a guess. */
 static enum ps_status is_whole(const struct pruning *pruning, const char *path, bool *whole,
                                struct ps_error *error)
 {
@@ -132,8 +136,8 @@ static enum ps_status is_whole(const struct pruning *pruning, const char *path, 
     return PS_OK;
 }
 
-/* Only segments that lie wholly at or before the oldest good checkpoint go; the segment that holds
- * its position stays, and so does the last segment of all, which says the epoch. */
+/* Only segments whose every position is at or before the oldest checkpoint that stays go, and never
+ * the newest of the last epoch: ps_journal_sweep is what servers call, too. */
 static enum ps_status prune_journal(struct pruning *pruning, const struct folder_content *content,
                                     uint64_t covered, struct ps_error *error)
 {

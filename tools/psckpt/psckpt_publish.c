@@ -16,6 +16,7 @@
 
 #include <inttypes.h>
 
+/* As much as is summed at a time. */
 #define PART_BYTES ((size_t)1 << 20)
 
 static enum ps_status publish(const struct psckpt *tool, const struct shard_folders *folders,
@@ -51,7 +52,9 @@ enum ps_status psckpt_publish(const struct psckpt *tool, struct ps_error *error)
 }
 
 /* All shards are loaded and planned before the first pointer is changed: a job half of whose shards
- * went back would be inconsistent in a way that nobody can see later. */
+ * went back would be inconsistent in a way that nobody can see later. The position that a server
+ * will come to is known exactly, because the same replay was just done; it is what `given_up` is
+ * counted from. */
 static enum ps_status publish(const struct psckpt *tool, const struct shard_folders *folders,
                               struct publication *publication, struct ps_error *error)
 {
@@ -81,7 +84,8 @@ static enum ps_status publish(const struct psckpt *tool, const struct shard_fold
 }
 
 /* A server refuses a folder with damage in it, whatever the pointer says, so publishing one would
- * only move the failure to the next start. Repair is named, since it is the way on. */
+ * only move the failure to the next start. Repair is named, since it is the way on. All other
+ * failures keep their own words: a folder without any checkpoint, a version that is too new. */
 static enum ps_status recover(const struct psckpt *tool, const struct shard_folder *folder,
                               struct recovery *recovery, struct ps_error *error)
 {
@@ -101,7 +105,8 @@ static enum ps_status recover(const struct psckpt *tool, const struct shard_fold
 
 /* The pointer holds what a server checks before it loads: path, name, size and checksum of the
  * file. The folder's name must agree with the shard that the checkpoint says it is, because a
- * folder copied to a wrong name would make two servers serve one shard and none the other. */
+ * folder copied to a wrong name would make two servers serve one shard and none the other. Epoch,
+ * position and uuid come from the file's name, which is how a server finds it again. */
 static enum ps_status find_place(const struct psckpt *tool, const struct shard_folder *folder,
                                  const struct recovery *recovery, struct ps_checkpoint_place *place,
                                  struct ps_error *error)
@@ -124,8 +129,8 @@ static enum ps_status find_place(const struct psckpt *tool, const struct shard_f
 }
 
 /* The checksum is computed anew from the bytes on the disk: a value copied from somewhere else
- * would vouch for a file that nobody has read. It is CRC-32 of the whole file, which a storage
- * service can compute too, unlike the CRC-32C of single arrays inside it. */
+ * would vouch for a file that nobody has read. The pointer has one CRC-32 over the whole file,
+ * while the sums inside it are CRC-32C of single arrays. */
 static enum ps_status sum_file(const struct psckpt *tool, struct ps_checkpoint_place *place,
                                struct ps_error *error)
 {

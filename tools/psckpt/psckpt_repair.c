@@ -56,7 +56,9 @@ static enum ps_status check_words(const struct psckpt *tool, struct ps_error *er
     return tool->options.in_place ? PS_OK : psckpt_check_out(tool, error);
 }
 
-/* Everything is loaded before anything is written: no half of a job comes out. */
+/* Everything is loaded before anything is written: no half of a job comes out. The plan is made
+ * between the two, when all positions are known and nothing was changed; a server that owns one of
+ * the shards ends the command there. */
 static enum ps_status repair(const struct psckpt *tool, struct shard_folders *folders,
                              struct publication *publication, struct ps_error *error)
 {
@@ -73,8 +75,9 @@ static enum ps_status repair(const struct psckpt *tool, struct shard_folders *fo
     return status;
 }
 
-/* Damage that no checkpoint survives ends here, with the name of the command that still may
- * help. */
+/* Damage that no checkpoint survives ends here, with the name of the command that still may help.
+ * The journal is taken as far as it is whole (`salvage`), unlike in a server, which refuses to
+ * start at damage. */
 static enum ps_status load(const struct psckpt *tool, const struct shard_folders *folders,
                            struct state_set *set, struct ps_error *error)
 {
@@ -110,9 +113,10 @@ static void say_left_out(const struct shard_folder *folder, const struct recover
                       recovery->cut);
 }
 
-/* The folders are exchanged first and the pointers changed afterwards. Between the two a server
- * that starts finds a pointer to a file that is gone and refuses, which is safe; the other way
- * round it would find a pointer to a file that is not there yet. */
+/* The folders are exchanged first and the pointers changed afterwards. Between the two the pointer
+ * names a file that was moved away, so a server that starts then refuses, which is safe. A failure
+ * at the second shard leaves the first exchanged, with its old folder beside it; what was there is
+ * not lost in any case. */
 static enum ps_status write_in_place(const struct psckpt *tool, const struct shard_folders *folders,
                                      struct state_set *set, struct publication *publication,
                                      struct ps_error *error)
@@ -123,8 +127,8 @@ static enum ps_status write_in_place(const struct psckpt *tool, const struct sha
     return publication_make(publication, tool, true, error);
 }
 
-/* The new folder has no journal, and the pointer says so: what the old journal had is in the
- * state. */
+/* The new folder has no journal, and the pointer says so: what the old journal had is in the state.
+ * The path is made absolute first, because it is published. */
 static enum ps_status exchange(const struct psckpt *tool, const char *path,
                                struct shard_state *state, struct pointer_change *change,
                                struct ps_error *error)

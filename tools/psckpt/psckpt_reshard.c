@@ -53,7 +53,8 @@ enum ps_status psckpt_reshard(const struct psckpt *tool, struct ps_error *error)
 }
 
 /* The position of every new shard is the sum of the old ones: no version and no position that was
- * ever given out is above it. Epoch 0: whatever server loads it comes later. */
+ * ever given out is above it. Epoch 0: whatever server loads it comes later. Versions stay those of
+ * the parameters; the position only has to be above all of them. */
 static enum ps_status set_facts(const struct state_set *from, struct shard_state *whole,
                                 struct ps_error *error)
 {

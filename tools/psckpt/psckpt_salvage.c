@@ -47,7 +47,7 @@ enum ps_status psckpt_salvage(const struct psckpt *tool, struct ps_error *error)
     return status;
 }
 
-/* One file is as a folder with nothing else in it. */
+/* One file is as a folder with nothing else in it; --shard has no meaning for it then. */
 static enum ps_status find_folders(const struct psckpt *tool, struct shard_folders *folders,
                                    bool *is_folder, struct ps_error *error)
 {
@@ -91,6 +91,8 @@ static enum ps_status salvage_one(const struct psckpt *tool, const char *path, b
     const struct salvage_wish wish = {.box = &tool->box, .report = stderr};
     struct salvage salvage;
     PS_TRY(salvage_load(&salvage, &wish, path, error));
+    /* Parameters whose optimizer begins anew are taken, so they do not count here; each has its
+     * line in the report. */
     *left_out_count += salvage.parameter_count - salvage.taken_count;
     /* For one file alone there is no journal to go on with. */
     if (is_folder && tool->options.journal) {

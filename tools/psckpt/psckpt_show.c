@@ -25,7 +25,8 @@ static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer
                                 const struct ps_checkpoint_parameter *about);
 
 /* A folder is refused with the command that lists its files, since "which of them?" is a question
- * for the operator: the newest is not always the published one. */
+ * for the operator: the newest is not always the published one. The file may belong to a running
+ * server: checkpoints do not change once they have their name. */
 enum ps_status psckpt_show(const struct psckpt *tool, struct ps_error *error)
 {
     struct checkpoint_survey survey;
@@ -48,7 +49,7 @@ enum ps_status psckpt_show(const struct psckpt *tool, struct ps_error *error)
 }
 
 /* Sessions stand at the end of the file, behind the arrays; the reader knows how to find and check
- * them, which a survey of the header alone does not. */
+ * them, which a survey of the header alone does not. The arrays are not read for it. */
 static enum ps_status read_sessions(const struct psckpt *tool, const char *path,
                                     struct session_summary *sessions, struct ps_error *error)
 {
@@ -60,7 +61,8 @@ static enum ps_status read_sessions(const struct psckpt *tool, const char *path,
     return status;
 }
 
-/* Requests remembered of all clients. */
+/* Requests remembered of all clients. Requests remembered are those whose repeat would be
+ * recognised and answered again instead of being applied twice. */
 static uint64_t count_requests(const struct session_summary *sessions)
 {
     uint64_t count = 0;
@@ -71,7 +73,8 @@ static uint64_t count_requests(const struct session_summary *sessions)
 
 /* "sgd", or "?" for a configuration that no InitParam takes. The configuration is the bytes of a
  * message that a client sent. A checkpoint of a newer version may hold one that this program does
- * not understand; everything else about the parameter is still worth showing. */
+ * not understand; everything else about the parameter is still worth showing. "?" is no rule's
+ * name, so a script cannot take it for one. */
 static const char *rule_of(const struct psckpt *tool, const struct ps_checkpoint_parameter *about)
 {
     struct ps_optimizer_settings settings;
@@ -82,7 +85,8 @@ static const char *rule_of(const struct psckpt *tool, const struct ps_checkpoint
 }
 
 /* The name comes last in each row: it may be long and hold spaces, and nothing after it has to line
- * up. */
+ * up. The facts stand above as words and values, one on a line; then a table for what there are
+ * many of. */
 static void show_table(const struct psckpt *tool, const struct ps_header *header,
                        const struct session_summary *sessions)
 {
@@ -93,6 +97,7 @@ static void show_table(const struct psckpt *tool, const struct ps_header *header
                  "\nunix_ns   %" PRIu64 "\nclients   %zu, %" PRIu64 " requests remembered\n\n",
                  facts->index, facts->shard_count, facts->epoch, facts->position, facts->unix_ns,
                  sessions->count, count_requests(sessions));
+    /* Step and version differ where a parameter was set anew: the step is the optimizer's count. */
     (void)printf("%-5s %14s %-10s %6s %12s %12s  %s\n", "TYPE", "ELEMENTS", "RULE", "STATES",
                  "VERSION", "STEP", "NAME");
     for (size_t i = 0; i < header->count; i++) {
@@ -109,7 +114,8 @@ static void show_table(const struct psckpt *tool, const struct ps_header *header
 
 /* One row per client. A client whose highest sequence is far above the number of remembered
  * requests is a busy one, whose older requests were forgotten in the usual way; a repeat of those
- * is refused by the server, not applied twice. */
+ * is refused by the server, not applied twice. Client ids are bytes that clients chose, printed as
+ * names are. */
 static void show_sessions_table(const struct session_summary *sessions)
 {
     (void)printf("\n%20s %20s %10s  %s\n", "SESSION", "HIGHEST_SEQUENCE", "REMEMBERED", "CLIENT");
@@ -123,7 +129,8 @@ static void show_sessions_table(const struct session_summary *sessions)
 }
 
 /* The same facts as the table, in the same order; numbers are numbers, so that 64-bit positions
- * keep all their digits in readers that allow it. */
+ * keep all their digits in readers that allow it. Unlike the table this has the index and the count
+ * of shards as two numbers. */
 static void show_json(const struct psckpt *tool, const struct ps_header *header,
                       const struct session_summary *sessions)
 {
@@ -132,8 +139,8 @@ static void show_json(const struct psckpt *tool, const struct ps_header *header,
     json_document_init(&document);
     struct ps_json_writer *json = &document.json;
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "uuid", ps_bytes_of_text(facts->uuid));
-    ps_json_text(json, "job", ps_bytes_of_text(facts->job));
+    json_text(json, "uuid", facts->uuid);
+    json_text(json, "job", facts->job);
     ps_json_uint(json, "index", facts->index);
     ps_json_uint(json, "shard_count", facts->shard_count);
     ps_json_uint(json, "epoch", facts->epoch);
@@ -149,16 +156,16 @@ static void show_json(const struct psckpt *tool, const struct ps_header *header,
     json_document_fini(&document);
 }
 
-/* The id is the hash under which servers keep the parameter; it helps when a log names only
- * that. */
+/* The id is the number that InitParam gave the parameter, a hash of its name. Configurations are
+ * left out: their bytes mean nothing to a reader without the .proto. */
 static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer *json,
                                 const struct ps_checkpoint_parameter *about)
 {
     ps_json_begin_object(json, NULL);
     ps_json_text(json, "name", about->name);
-    ps_json_text(json, "type", ps_bytes_of_text(ps_dtype_name(about->dtype)));
+    json_text(json, "type", ps_dtype_name(about->dtype));
     ps_json_uint(json, "element_count", about->count);
-    ps_json_text(json, "rule", ps_bytes_of_text(rule_of(tool, about)));
+    json_text(json, "rule", rule_of(tool, about));
     ps_json_uint(json, "states", about->state_count);
     ps_json_uint(json, "version", about->version);
     ps_json_uint(json, "step", about->step);
@@ -167,7 +174,8 @@ static void show_parameter_json(const struct psckpt *tool, struct ps_json_writer
 }
 
 /* The counts are always there; the list of clients only with --sessions, because a job may have had
- * thousands of them. */
+ * thousands of them. A client's id that is not UTF-8 is shown with replacement characters; the
+ * digest of sessions has its exact bytes. */
 static void show_sessions_json(struct ps_json_writer *json, const struct session_summary *sessions,
                                bool each)
 {

@@ -55,7 +55,8 @@ static void add_finding(struct verifying *verifying, const char *path, const cha
                         const char *reason);
 
 /* The document is begun before anything can fail and printed only when all was looked at: half a
- * list of damages would be read as the whole one. */
+ * list of damages would be read as the whole one. Files are counted whole or not, so that "0
+ * damaged" of 0 files can be told from 0 of 40. */
 enum ps_status psckpt_verify(const struct psckpt *tool, struct ps_error *error)
 {
     struct verifying verifying = {.tool = tool};
@@ -79,7 +80,8 @@ enum ps_status psckpt_verify(const struct psckpt *tool, struct ps_error *error)
 }
 
 /* Damage outranks what could not be read, and both outrank pushes that an operator gave up: the
- * exit status names what has to be dealt with first. */
+ * exit status names what has to be dealt with first. The way out is named on standard error,
+ * because somebody who finds damage at night should not have to look for it. */
 static void conclude(const struct verifying *verifying)
 {
     const struct psckpt *tool = verifying->tool;
@@ -96,7 +98,9 @@ static void conclude(const struct verifying *verifying)
 }
 
 /* One file is judged by itself. A segment alone is taken for the last of its epoch, so a torn end
- * of it is no damage. */
+ * of it is no damage. Folders are looked at in the order of jobs and shards; a failure in one (the
+ * disk refuses to list it) ends the command, since the verdict would be about less than was
+ * asked. */
 static enum ps_status verify_path(struct verifying *verifying, struct ps_error *error)
 {
     const struct psckpt *tool = verifying->tool;
@@ -118,7 +122,9 @@ static enum ps_status verify_path(struct verifying *verifying, struct ps_error *
 }
 
 /* Files with other endings are not judged: unfinished ones (.tmp), which no recovery reads, and
- * those that a server found damaged and put aside (.damaged). */
+ * those that a server found damaged and put aside (.damaged). The notes are read first: a server
+ * may be at work there, and then note more than was found when the files were read, which must not
+ * look like a loss. */
 static enum ps_status verify_folder(struct verifying *verifying, const char *folder,
                                     struct ps_error *error)
 {
@@ -140,7 +146,8 @@ static enum ps_status verify_folder(struct verifying *verifying, const char *fol
     return verify_chain(verifying, folder, error);
 }
 
-/* A file that could not be read counts as a file, and neither as whole nor as damaged. */
+/* A file that could not be read counts as a file, and neither as whole nor as damaged. Header and
+ * arrays, each against its checksum; what the numbers mean is not judged. */
 static void verify_checkpoint(struct verifying *verifying, const char *path)
 {
     const struct psckpt *tool = verifying->tool;
@@ -159,7 +166,8 @@ static void verify_checkpoint(struct verifying *verifying, const char *path)
 }
 
 /* At most CHECKPOINT_DAMAGES_MAX places are named, so that a disk full of zeros does not print a
- * line for each tensor of a large model; the total is said at the end. */
+ * line for each tensor of a large model; the total is said at the end. Offsets are those of the
+ * file, so that dd can look at the place. */
 static void report_damage(struct verifying *verifying, const char *path,
                           const struct checkpoint_survey *survey)
 {
@@ -170,12 +178,11 @@ static void report_damage(struct verifying *verifying, const char *path,
         bool header = damage->tensor[0] == '\0';
         const char *reason = header ? survey->why.text : "its checksum does not fit its bytes";
         ps_json_begin_object(json, NULL);
-        ps_json_text(json, "file", ps_bytes_of_text(path));
-        ps_json_text(json, header ? "part" : "tensor",
-                     ps_bytes_of_text(header ? "header" : damage->tensor));
+        json_text(json, "file", path);
+        json_text(json, header ? "part" : "tensor", header ? "header" : damage->tensor);
         ps_json_uint(json, "begin", damage->begin);
         ps_json_uint(json, "end", damage->end);
-        ps_json_text(json, "reason", ps_bytes_of_text(reason));
+        json_text(json, "reason", reason);
         ps_json_end_object(json);
         if (verifying->tool->json)
             continue;
@@ -207,6 +214,7 @@ static void verify_journal(struct verifying *verifying, const char *path, bool i
     int length = is_folder ? (int)strlen(path) : (int)(name > path ? name - path - 1 : 0);
     char folder[SHARD_FOLDER_PATH_BYTES];
     (void)snprintf(folder, sizeof folder, "%.*s", length, path);
+    /* No segment at all: the journal ends at position 0, unless a checkpoint says more. */
     verifying->end = (struct ps_journal_note){0};
     for (size_t i = 0; i < survey.count; i++)
         verify_segment(verifying, folder, &survey.rows[i]);
@@ -217,7 +225,8 @@ static void verify_journal(struct verifying *verifying, const char *path, bool i
 }
 
 /* A torn end is what a crash leaves and is no damage; nor are bytes behind the place where a later
- * owner began, which nobody reads. */
+ * owner began, which nobody reads. The position that should stand at the bad place tells how many
+ * updates are lost when the journal ends there. */
 static void verify_segment(struct verifying *verifying, const char *folder,
                            const struct segment_survey *row)
 {
@@ -225,16 +234,17 @@ static void verify_segment(struct verifying *verifying, const char *folder,
     const char *word = segment_finding_word(row->finding);
     char path[SHARD_FOLDER_PATH_BYTES + PS_JOURNAL_NAME_BYTES + 1];
     (void)snprintf(path, sizeof path, "%s%s%s", folder, folder[0] == '\0' ? "" : "/", row->name);
+    /* A record of a later version counts as damage: this program cannot vouch for it. */
     bool damaged = row->finding == SEGMENT_DAMAGED || row->finding == SEGMENT_UNKNOWN;
     verifying->file_count++;
     verifying->damaged_count += damaged;
     if (damaged) {
         ps_json_begin_object(json, NULL);
-        ps_json_text(json, "file", ps_bytes_of_text(path));
-        ps_json_text(json, "part", ps_bytes_of_text("record"));
+        json_text(json, "file", path);
+        json_text(json, "part", "record");
         ps_json_uint(json, "offset", row->offset);
         ps_json_uint(json, "position", row->position);
-        ps_json_text(json, "reason", ps_bytes_of_text(row->why));
+        json_text(json, "reason", row->why);
         ps_json_end_object(json);
     }
     if (verifying->tool->json)
@@ -248,7 +258,8 @@ static void verify_segment(struct verifying *verifying, const char *folder,
 
 /* The journal must go on where the newest checkpoint ends: a segment that was deleted leaves every
  * other file whole, and the gap shows only here. Checkpoints of an epoch that was overtaken are
- * passed over, as a recovery does. */
+ * passed over, as a recovery does. The search for the newest goes through all of them, since the
+ * catalog may begin with files of overtaken epochs. */
 static enum ps_status verify_chain(struct verifying *verifying, const char *folder,
                                    struct ps_error *error)
 {
@@ -286,7 +297,8 @@ static enum ps_status verify_chain(struct verifying *verifying, const char *fold
 
 /* Every file may be whole, and the last ones not there: only the notes of how far the journal was
  * durable tell. Such a loss is what an operator most needs to hear, because a server that started
- * from here would silently repeat positions that clients have seen acknowledged. */
+ * from here would silently repeat positions that clients have seen acknowledged. "At least": notes
+ * are written at a pace, so what was acknowledged after the last one is known to nobody. */
 static void verify_end(struct verifying *verifying, const char *folder,
                        const struct ps_catalog_entry *newest)
 {
@@ -329,14 +341,14 @@ static void report_unreadable(struct verifying *verifying, const char *path,
     *verifying->tool->code = psckpt_complain(why->status, why);
 }
 
-/* A finding without a place in its file. */
+/* A finding without a place in its file. Such a finding is about a folder or a file as a whole. */
 static void add_finding(struct verifying *verifying, const char *path, const char *part,
                         const char *reason)
 {
     struct ps_json_writer *json = &verifying->document.json;
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "file", ps_bytes_of_text(path));
-    ps_json_text(json, "part", ps_bytes_of_text(part));
-    ps_json_text(json, "reason", ps_bytes_of_text(reason));
+    json_text(json, "file", path);
+    json_text(json, "part", part);
+    json_text(json, "reason", reason);
     ps_json_end_object(json);
 }

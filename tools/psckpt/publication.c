@@ -9,7 +9,9 @@
 #include <stdio.h>
 
 /* The old pointers are read where they are, the new ones may go elsewhere: with --out and without
- * etcd the new data folder gets a store of its own, and the old folder stays a working whole. */
+ * etcd the new data folder gets a store of its own, and the old folder stays a working whole. The
+ * new data folder's store is made here, before the states are written: a folder that cannot be made
+ * fails early. */
 enum ps_status publication_open(struct publication *publication, const struct psckpt *tool,
                                 const char *folder, const char *out, struct ps_error *error)
 {
@@ -41,7 +43,8 @@ enum ps_status publication_needs_store(const struct publication *publication, co
 }
 
 /* The segments of the old folder are read here: whether the journal behind the old pointer is still
- * there decides whether it can be said how much is given up. */
+ * there decides whether it can be said how much is given up. Each change is planned against the
+ * folder that its state came from; set and folders have the same order. */
 enum ps_status publication_plan(struct publication *publication, const struct state_set *set,
                                 const struct shard_folders *folders, struct ps_error *error)
 {
@@ -65,7 +68,8 @@ enum ps_status publication_plan(struct publication *publication, const struct st
 
 /* The new folders have no journal: what the old ones had is in the state. Without a store nothing
  * is published, and the operator is told the command for later; a folder that nobody points to is
- * harmless. */
+ * harmless. Planning was done before writing, so a server that owns a shard was found before the
+ * new folder appeared. */
 enum ps_status publication_write(struct publication *publication, const struct psckpt *tool,
                                  struct state_set *set, struct ps_error *error)
 {
@@ -88,7 +92,9 @@ enum ps_status publication_write(struct publication *publication, const struct p
 }
 
 /* Saying comes before making, so that whoever watches can still stop the command. The document is
- * printed after all changes were made: a program that reads it takes it for done. */
+ * printed after all changes were made: a program that reads it takes it for done. With --output
+ * json and without a document the text goes to standard error: standard output has another document
+ * of the same command. */
 enum ps_status publication_make(const struct publication *publication, const struct psckpt *tool,
                                 bool document, struct ps_error *error)
 {

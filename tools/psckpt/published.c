@@ -29,7 +29,8 @@ static enum ps_status open_folder(struct published *published,
 }
 
 /* One deadline for everything that is asked through this handle, so that --timeout means the time
- * of the command and not of each call. */
+ * of the command and not of each call. The password is used for this connection alone and stays in
+ * the memory of the options. */
 enum ps_status published_open(struct published *published, const struct published_options *options,
                               const struct ps_allocator *memory, struct ps_error *error)
 {
@@ -89,9 +90,9 @@ enum ps_status published_place(struct published *published, const char *job, uin
     return status;
 }
 
-/* The note says how far the journal was durable when it was last written, a few times a second. A
- * note that cannot be read counts as none: it can only warn of a loss, and without it the pointer
- * still does. */
+/* The note says how far the journal was durable when it was last written; servers write it at a
+ * pace, not with every push. A note that cannot be read counts as none: it can only warn of a loss,
+ * and without it the pointer still does. */
 enum ps_status published_note(struct published *published, const char *job, uint32_t index,
                               struct ps_journal_note *note, struct ps_error *error)
 {
@@ -114,7 +115,7 @@ enum ps_status published_note(struct published *published, const char *job, uint
 
 /* The watch begins before the look, so that no end of a lease falls between the two. A server that
  * was killed holds its key until the lease runs out; waiting for that here is kinder than a failure
- * that goes away by itself. */
+ * that goes away by itself. Only the key of the shard is watched; another server may own others. */
 enum ps_status published_wait_free(struct published *published, const char *job, uint32_t index,
                                    struct ps_error *error)
 {

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the sink of a replay needs. */
+/* What the sink of a replay needs. Handed to the server's replay as `self`. */
 struct replaying {
     struct recovery *recovery;
     const struct recovery_wish *wish;
@@ -82,7 +82,8 @@ void recovery_fini(struct recovery *recovery)
 }
 
 /* The list of segments is read even without the journal: the epochs in it say which checkpoints
- * were overtaken by a later owner. */
+ * were overtaken by a later owner. Catalog and segments are released here in every case; the state
+ * stays with the caller. */
 static enum ps_status try_all(struct recovery *recovery, const struct recovery_wish *wish,
                               const char *folder, struct ps_error *error)
 {
@@ -144,7 +145,9 @@ static enum ps_status try_each(struct recovery *recovery, const struct recovery_
     return ps_fail(error, PS_ERR_NOT_FOUND, "%.200s holds no checkpoint", folder);
 }
 
-/* Without the journal the arrays are enough; with it, a service is needed to apply records. */
+/* Without the journal the arrays are enough; with it, a service is needed to apply records. Which
+ * of the two ways is taken changes nothing in the values: both check every array against its
+ * sum. */
 static enum ps_status load_checkpoint(struct recovery *recovery, const struct recovery_wish *wish,
                                       const char *path, struct ps_error *error)
 {
@@ -159,7 +162,8 @@ static enum ps_status load_checkpoint(struct recovery *recovery, const struct re
 }
 
 /* A time that does not move: that of the checkpoint. Its bytes say when clients came last, and
- * whoever replays twice is to get the same bytes. */
+ * whoever replays twice is to get the same bytes. Kept in a room of the state, because the service
+ * keeps a pointer to it for as long as it lives. */
 struct standing_clock {
     struct ps_clock clock;
     uint64_t unix_ns;
@@ -191,8 +195,8 @@ static const struct ps_clock *make_clock(struct shard_state *state, uint64_t uni
 
 /* The service is asked for nothing that a running server would not do too. The service owns the
  * shard with the highest epoch there is: every record in the folder is then of an owner before it,
- * and may be read. An empty address and "cpu" keep it from announcing itself or looking for a
- * device. */
+ * and may be read. "cpu" keeps it from looking for a device. A job's name is kept in the facts for
+ * the new checkpoint; the service itself needs none. */
 static enum ps_status begin_service(struct recovery *recovery, const struct recovery_wish *wish,
                                     const char *path, struct ps_error *error)
 {
@@ -227,7 +231,8 @@ static enum ps_status begin_service(struct recovery *recovery, const struct reco
 }
 
 /* The server's own replay, with a sink that stops where it was asked to. A position at or before
- * the checkpoint's needs no journal at all. */
+ * the checkpoint's needs no journal at all. The thread is prepared like a server's, or
+ * floating-point results could differ in their last bit. */
 static enum ps_status replay(struct recovery *recovery, const struct recovery_wish *wish,
                              const char *folder, const struct ps_journal_segments *segments,
                              struct ps_error *error)
@@ -281,6 +286,7 @@ static enum ps_status put_record(void *self, struct ps_journal_row *row, struct 
     return PS_OK;
 }
 
+/* A server begins its new epoch here; a tool begins none. */
 static enum ps_status finish_records(void *self, struct ps_error *error)
 {
     (void)self;
@@ -302,7 +308,8 @@ static enum ps_status take_state(struct recovery *recovery, struct ps_error *err
     return shard_state_seal(state, error);
 }
 
-/* The first ones are kept word for word, the others only counted. */
+/* The first ones are kept word for word, the others only counted. Names of files and reasons are
+ * cut to their room, the count is exact. */
 static void omit(struct recovery *recovery, const char *what, const struct ps_error *why)
 {
     size_t i = recovery->omission_count++;

@@ -15,7 +15,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A checkpoint whose header is whole. */
+/* A checkpoint whose header is whole. The reader was opened in a way that allows damaged arrays:
+ * only its header is known to be whole. */
 struct source {
     struct ps_checkpoint_reader *reader; /* owned */
     char path[1200];
@@ -23,6 +24,7 @@ struct source {
     bool is_used;
 };
 
+/* At most SALVAGE_FILES_MAX sources, which is more than servers keep. */
 struct salvaging {
     const struct salvage_wish *wish;
     struct salvage *salvage;
@@ -70,7 +72,8 @@ enum ps_status salvage_load(struct salvage *salvage, const struct salvage_wish *
 }
 
 /* A path that holds nothing is one file. A path without any checkpoint in it is taken for a file;
- * that it is neither then is found when it is opened. */
+ * that it is neither then is found when it is opened. All checkpoints of the folder are opened at
+ * once, since each parameter may come from another one. */
 static enum ps_status open_folder(struct salvaging *salvaging, struct ps_error *error)
 {
     const struct salvage_wish *wish = salvaging->wish;
@@ -109,7 +112,8 @@ static enum ps_status open_folder(struct salvaging *salvaging, struct ps_error *
 
 /* Of another shard, or without a whole header: said, and passed over. The first source decides
  * which shard it is about. A file of another shard in the folder was put there by hand; taking a
- * parameter from it would mix two shards. */
+ * parameter from it would mix two shards. The first source is compared with itself, which keeps the
+ * loop without a special case. */
 static enum ps_status open_source(struct salvaging *salvaging, const char *path,
                                   struct ps_error *error)
 {
@@ -140,7 +144,8 @@ static enum ps_status open_source(struct salvaging *salvaging, const char *path,
     return PS_OK;
 }
 
-/* The texts and sessions that the state needs were copied out of the readers before. */
+/* The texts and sessions that the state needs were copied out of the readers before. Slots that
+ * were never opened are not counted. */
 static void close_sources(struct salvaging *salvaging)
 {
     for (size_t i = 0; i < salvaging->source_count; i++)
@@ -149,7 +154,7 @@ static void close_sources(struct salvaging *salvaging)
 
 /* Parameters are all there from the first checkpoint on: any header has the names. Parameters are
  * made once, by InitParam, and never removed, so the newest whole header has the names of all of
- * them. */
+ * them. Not one parameter that is whole is a failure: an empty folder would look like a new job. */
 static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *error)
 {
     const struct ps_checkpoint_reader *newest = salvaging->sources[0].reader;
@@ -173,7 +178,9 @@ static enum ps_status take_all(struct salvaging *salvaging, struct ps_error *err
 }
 
 /* Two rounds, because an older file that has both values and optimizer state gives a real state of
- * the past, which the journal may bring up to date; values alone are the second best. */
+ * the past, which the journal may bring up to date; values alone are the second best. What is whole
+ * nowhere is left out of the state, so InitParam of a trainer that comes back will find it missing
+ * and say so. */
 static enum ps_status take(struct salvaging *salvaging, const struct ps_checkpoint_parameter *about,
                            struct ps_error *error)
 {
@@ -191,7 +198,8 @@ static enum ps_status take(struct salvaging *salvaging, const struct ps_checkpoi
 }
 
 /* Only damage makes it try the next file. The versions and steps are those of the file that the
- * arrays came from, so that the journal is applied from there on. */
+ * arrays came from, so that the journal is applied from there on. A refusal of memory or an unknown
+ * version is not damage, and ends the salvage. */
 static enum ps_status try_source(struct salvaging *salvaging, size_t number,
                                  const struct ps_checkpoint_parameter *about,
                                  const struct parameter_room *room, bool values_only, bool *taken,
@@ -243,7 +251,8 @@ static enum ps_status fill_fresh(const struct ps_checkpoint_parameter *row,
 }
 
 /* SIZE_MAX: it is not there, or not of the same kind. A parameter that was created anew with
- * another length is another one, whatever its name. */
+ * another length is another one, whatever its name. A linear search for each parameter of each
+ * file: there are thousands at most, and reading their arrays takes far longer. */
 static size_t find(const struct ps_checkpoint_reader *reader,
                    const struct ps_checkpoint_parameter *about)
 {
@@ -260,7 +269,8 @@ static size_t find(const struct ps_checkpoint_reader *reader,
 
 /* Of the oldest that is used: from there on the journal has what it lacks. The journal is applied
  * from the position of the oldest file used: records that a newer tensor already has are recognised
- * by its version. */
+ * by its version. The newest position is kept beside it: the caller has to know up to where
+ * versions were given out. */
 static enum ps_status set_facts(struct salvaging *salvaging, struct ps_error *error)
 {
     struct salvage *salvage = salvaging->salvage;

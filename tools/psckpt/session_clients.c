@@ -10,6 +10,7 @@
 static enum ps_status list(struct session_clients *clients, struct ps_error *error);
 static int compare_ids(const void *a, const void *b);
 
+/* Decoding checks every number in the bytes, since they come from a file. */
 enum ps_status session_clients_init(struct session_clients *clients,
                                     const struct ps_checkpoint_facts *facts,
                                     const struct ps_allocator *memory, struct ps_error *error)
@@ -27,6 +28,7 @@ enum ps_status session_clients_init(struct session_clients *clients,
     return status;
 }
 
+/* The rows point into the table and go first. */
 void session_clients_fini(struct session_clients *clients)
 {
     ps_release(clients->table.memory, clients->rows);
@@ -49,6 +51,7 @@ static enum ps_status list(struct session_clients *clients, struct ps_error *err
     return PS_OK;
 }
 
+/* Ids are bytes of any value. */
 static int compare_ids(const void *a, const void *b)
 {
     const struct ps_session_client *left = *(const struct ps_session_client *const *)a;

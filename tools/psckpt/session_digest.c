@@ -9,6 +9,7 @@
 static void add_client(struct sha256 *hash, const struct ps_session_client *client);
 static int compare_slots(const void *a, const void *b);
 
+/* The floor comes first: it decides about every client that is not in the list. */
 enum ps_status session_digest_add(struct sha256 *hash, const struct ps_checkpoint_facts *facts,
                                   const struct ps_allocator *memory, struct ps_error *error)
 {
@@ -46,6 +47,7 @@ static void add_client(struct sha256 *hash, const struct ps_session_client *clie
     }
 }
 
+/* A client never uses a sequence twice, so there are no ties. */
 static int compare_slots(const void *a, const void *b)
 {
     uint64_t left = ((const struct ps_session_slot *)a)->sequence;

@@ -19,6 +19,7 @@ static enum ps_status encode_ended(const struct session_summary *all, uint8_t **
                                    struct ps_error *error);
 static int compare_rows(const void *a, const void *b);
 
+/* The rows come sorted by id, so that two listings of one state are equal. */
 enum ps_status session_summary_init(struct session_summary *summary,
                                     const struct ps_checkpoint_facts *facts,
                                     const struct ps_allocator *memory, struct ps_error *error)
@@ -31,6 +32,7 @@ enum ps_status session_summary_init(struct session_summary *summary,
     return status;
 }
 
+/* Accepts a zeroed summary. */
 void session_summary_fini(struct session_summary *summary)
 {
     if (summary->memory != NULL)
@@ -38,6 +40,7 @@ void session_summary_fini(struct session_summary *summary)
     *summary = (struct session_summary){0};
 }
 
+/* Rows are copies: the table of sessions is released at once. */
 static enum ps_status summarise(struct session_summary *summary,
                                 const struct session_clients *clients, struct ps_error *error)
 {
@@ -50,6 +53,8 @@ static enum ps_status summarise(struct session_summary *summary,
     return PS_OK;
 }
 
+/* The highest sequence and the number of remembered requests say how busy a client was; the
+ * requests themselves are of interest to the server alone. */
 static void describe(const struct ps_session_client *client, struct session_row *row)
 {
     memcpy(row->id, client->id, client->id_size);
@@ -63,6 +68,7 @@ static void describe(const struct ps_session_client *client, struct session_row 
     }
 }
 
+/* By bytes of the id, as everywhere. */
 static int compare_rows(const void *a, const void *b)
 {
     const struct session_row *left = a;
@@ -71,6 +77,9 @@ static int compare_rows(const void *a, const void *b)
                             (struct ps_bytes){right->id, right->id_size});
 }
 
+/* All new shards begin with the same table: a client of the old job may turn to any of them. What a
+ * client still repeats from before carries the number of its old session, which every shard knows
+ * to be ended, so it is refused and not applied a second time. */
 enum ps_status session_summary_merge(const struct shard_state *states, size_t state_count,
                                      struct shard_state *shards, size_t shard_count,
                                      struct ps_error *error)
@@ -91,6 +100,8 @@ enum ps_status session_summary_merge(const struct shard_state *states, size_t st
     return status;
 }
 
+/* One summary after the other is appended and released, so that memory holds the clients once and
+ * not the tables of all shards. */
 static enum ps_status gather(const struct shard_state *states, size_t state_count,
                              struct session_summary *all, struct ps_error *error)
 {
@@ -109,6 +120,8 @@ static enum ps_status gather(const struct shard_state *states, size_t state_coun
     return PS_OK;
 }
 
+/* The floors of all shards are joined by taking the highest: a session below it may have been
+ * forgotten by one of them, and then nobody can say whether its request was applied. */
 static enum ps_status append(struct session_summary *all, const struct session_summary *more,
                              struct ps_error *error)
 {
@@ -128,7 +141,8 @@ static enum ps_status append(struct session_summary *all, const struct session_s
     return PS_OK;
 }
 
-/* One row per client is left. */
+/* One row per client is left. The rows are sorted by id, so the rows of one client are neighbours.
+ * The highest session of all shards is the one that the client used last. */
 static void keep_highest(struct session_summary *all)
 {
     size_t kept = 0;
@@ -146,6 +160,7 @@ static void keep_highest(struct session_summary *all)
     all->count = kept;
 }
 
+/* The table says only that memory was refused; the sentence is for the operator. */
 static enum ps_status put(struct ps_sessions *table, const struct ps_session_client *client,
                           struct ps_error *error)
 {
@@ -153,8 +168,10 @@ static enum ps_status put(struct ps_sessions *table, const struct ps_session_cli
     return status == PS_OK ? PS_OK : ps_fail(error, status, "no memory for another client");
 }
 
-/* The table that the shards begin with. It knows the clients by ended sessions; the floor is the
- * highest of all shards', since any of them may have forgotten clients. */
+/* The table that the new shards begin with knows the clients by sessions that have not begun: one
+ * above the highest that each had. The client's next session is at least that, while anything older
+ * is refused. The floor is the highest of all shards', since any of them may have forgotten
+ * clients. */
 static enum ps_status encode_ended(const struct session_summary *all, uint8_t **bytes, size_t *size,
                                    struct ps_error *error)
 {
@@ -167,6 +184,7 @@ static enum ps_status encode_ended(const struct session_summary *all, uint8_t **
         struct ps_session_client client = {
             .id_size = row->id_size, .session = row->session + 1, .used_us = row->used_us};
         memcpy(client.id, row->id, row->id_size);
+        /* The number after the highest would wrap to 0 and let every old session pass. */
         status = client.session == UINT64_MAX
                      ? ps_fail(error, PS_ERR_UNSUPPORTED,
                                "a client's session has the highest number: none can follow it")
@@ -178,7 +196,8 @@ static enum ps_status encode_ended(const struct session_summary *all, uint8_t **
     return status;
 }
 
-/* No session that began before now is higher than that. */
+/* No session that began before now is higher than that. Used where it is not known which requests
+ * are in the state: telling all clients to begin anew loses nothing, and applies nothing twice. */
 enum ps_status session_summary_forget(struct shard_state *state, struct ps_error *error)
 {
     uint64_t now_us = ps_unix_ns(ps_clock_real()) / 1000;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Servers make their folders with this name and the index, in decimal. */
 #define PREFIX "shard-"
 
 static bool read_index(const char *path, uint32_t *index);
@@ -23,7 +24,9 @@ static enum ps_status add(struct shard_folders *folders, const char *path, const
                           const char *job, struct ps_error *error);
 static int compare_folders(const void *a, const void *b);
 
-/* The order of the rows is the order of everything that is printed or written later. */
+/* The order of the rows is the order of everything that is printed or written later. A path that
+ * holds nothing is a failure here: every command that gets this far has something to do with
+ * shards. */
 enum ps_status shard_folders_init(struct shard_folders *folders, const struct toolbox *box,
                                   const char *path, struct ps_error *error)
 {
@@ -86,7 +89,8 @@ enum ps_status shard_folders_choose(struct shard_folders *folders, const char *t
 }
 
 /* A folder that has a checkpoint or a segment in it is itself a shard, and nothing below it is
- * looked at: a kept folder "shard-1.before-1" inside must not count as another one. */
+ * looked at: a kept folder "shard-1.before-1" inside must not count as another one. A folder called
+ * shard-<i> is one even when it is empty: the operator named it so. */
 static enum ps_status look_at(struct shard_folders *folders, const struct ps_files *files,
                               const char *path, struct ps_error *error)
 {
@@ -114,7 +118,8 @@ static enum ps_status look_at(struct shard_folders *folders, const struct ps_fil
 
 /* Adds every shard-<i> in `path`. What cannot be listed (a file, most of all) has none. Most
  * entries of a data folder are not folders of jobs: the store, logs, files. Listing one of those
- * fails, which means no more than that. */
+ * fails, which means no more than that. Memory is the one failure that must not be taken for "not a
+ * folder". */
 static enum ps_status look_inside(struct shard_folders *folders, const struct ps_files *files,
                                   const char *path, const char *job, struct ps_error *error)
 {
@@ -134,7 +139,8 @@ static enum ps_status look_inside(struct shard_folders *folders, const struct ps
 }
 
 /* Is the last part of a path "shard-<index>"? "shard-007" is refused: servers never write it, and
- * with it two folders could claim one shard. */
+ * with it two folders could claim one shard. Five digits and the bound keep the number within what
+ * strtoul can hold. */
 static bool read_index(const char *path, uint32_t *index)
 {
     const char *name = path_name(path);

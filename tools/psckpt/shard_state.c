@@ -33,7 +33,8 @@ void shard_state_init(struct shard_state *state, const struct ps_allocator *memo
     *state = (struct shard_state){.memory = memory, .facts = {.job = ""}};
 }
 
-/* The snapshot goes before the service: it holds references on the service's blocks. */
+/* The snapshot goes before the service: it holds references on the service's blocks. A zeroed state
+ * is left behind, so that a second call does nothing. */
 void shard_state_fini(struct shard_state *state)
 {
     if (state->memory == NULL)
@@ -50,7 +51,8 @@ void shard_state_fini(struct shard_state *state)
 }
 
 /* The check on the product comes first: counts are read from files, and a product that wraps would
- * give a small room for a large array. */
+ * give a small room for a large array. Zeroed, because rooms become structures and arrays of
+ * pointers as well. */
 void *shard_state_room(struct shard_state *state, size_t count, size_t size, struct ps_error *error)
 {
     struct shard_room *room = NULL;
@@ -78,7 +80,8 @@ struct ps_bytes shard_state_copy(struct shard_state *state, struct ps_bytes byte
     return (struct ps_bytes){copy, bytes.size};
 }
 
-/* A failure leaves a state that fini releases; the caller does that, as it owns the state. */
+/* A failure leaves a state that fini releases; the caller does that, as it owns the state. Used for
+ * a file that was named, without its journal. */
 enum ps_status shard_state_read(struct shard_state *state, const struct toolbox *box,
                                 const char *path, struct ps_error *error)
 {
@@ -93,7 +96,8 @@ enum ps_status shard_state_read(struct shard_state *state, const struct toolbox 
     return status == PS_OK ? shard_state_seal(state, error) : status;
 }
 
-/* The facts of a reader point into its own memory, which goes when it is closed. */
+/* The facts of a reader point into its own memory, which goes when it is closed. The uuid and the
+ * numbers are values; texts and sessions are the only pointers. */
 static enum ps_status copy_facts(struct shard_state *state, const struct ps_checkpoint_facts *facts,
                                  struct ps_error *error)
 {
@@ -107,7 +111,8 @@ static enum ps_status copy_facts(struct shard_state *state, const struct ps_chec
     return PS_OK;
 }
 
-/* The progress needs the total before the first array is read. */
+/* The progress needs the total before the first array is read. A failure in the middle leaves the
+ * parameters that were read, and the caller drops them. */
 static enum ps_status read_all(struct shard_state *state, struct ps_checkpoint_reader *reader,
                                struct progress *progress, struct ps_error *error)
 {
@@ -181,6 +186,7 @@ enum ps_status shard_state_seal(struct shard_state *state, struct ps_error *erro
 {
     if (state->count > 0)
         qsort(state->parameters, state->count, sizeof *state->parameters, compare_parameters);
+    /* Equal names are neighbours now. */
     for (size_t i = 1; i < state->count; i++) {
         struct ps_bytes name = state->parameters[i].name;
         if (ps_bytes_equal(state->parameters[i - 1].name, name))
@@ -190,6 +196,7 @@ enum ps_status shard_state_seal(struct shard_state *state, struct ps_error *erro
     return PS_OK;
 }
 
+/* By bytes, as servers and clients compare names. */
 static int compare_parameters(const void *a, const void *b)
 {
     const struct ps_checkpoint_parameter *left = a;
@@ -198,7 +205,8 @@ static int compare_parameters(const void *a, const void *b)
 }
 
 /* The folder must be unused, the uuid is made of the content, and the place is remembered in the
- * state, in this order: a place means that the file is there. */
+ * state, in this order: a place means that the file is there. `place` comes from the writer and has
+ * what a pointer needs: path, size and checksum of the bytes that were written. */
 enum ps_status shard_state_write(struct shard_state *state, const struct ps_files *files,
                                  const char *folder, struct ps_checkpoint_place *place,
                                  struct ps_error *error)
@@ -231,7 +239,8 @@ enum ps_status shard_state_check_unused(const struct ps_files *files, const char
 
 /* A uuid of version 8 (RFC 9562), whose bits mean what their maker says: here a hash of the state
  * and of its place in the job. Two runs of one command over one state make the same file, byte for
- * byte, so that a second copy can be recognised as such. */
+ * byte, so that a second copy can be recognised as such. The digits are cut in the groups of a
+ * uuid; the two bits of the variant and the four of the version stand where RFC 9562 wants them. */
 static enum ps_status make_uuid(struct shard_state *state, struct ps_error *error)
 {
     const struct ps_checkpoint_facts *facts = &state->facts;

@@ -17,7 +17,8 @@ static enum ps_status slice(struct shard_state *shard, struct ps_view view, size
                             size_t size, struct ps_view *result, struct ps_error *error);
 
 /* All shards get the facts of the whole state, the position above all: a version that a client has
- * seen must not come again on any of them. */
+ * seen must not come again on any of them. Each shard is sealed at the end, which also finds two
+ * ranges that came to one name. */
 enum ps_status spread_state(const struct shard_state *whole, uint64_t split_bytes,
                             struct shard_state *shards, uint32_t shard_count,
                             struct ps_error *error)
@@ -54,7 +55,8 @@ static enum ps_status place(const struct ps_checkpoint_parameter *row, uint64_t 
 }
 
 /* A range is stored under a name of its own and with the id of that name, as InitParam would have
- * numbered it; version, step and configuration are those of the whole. */
+ * numbered it; version, step and configuration are those of the whole. The slot in the shard's list
+ * is filled before it counts. */
 static enum ps_status place_range(const struct ps_checkpoint_parameter *row,
                                   const struct ps_placement *placement, uint32_t k,
                                   struct shard_state *shards, struct ps_error *error)
@@ -79,7 +81,8 @@ static enum ps_status place_range(const struct ps_checkpoint_parameter *row,
 }
 
 /* Cuts a window out of a list of pieces: whole pieces before it are skipped, the first and the last
- * may be taken in part. */
+ * may be taken in part. No byte is copied; the pieces may be cut in the middle of a block, at whole
+ * elements. */
 static enum ps_status slice(struct shard_state *shard, struct ps_view view, size_t offset,
                             size_t size, struct ps_view *result, struct ps_error *error)
 {

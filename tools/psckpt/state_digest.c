@@ -17,7 +17,8 @@ static enum ps_status add_sessions(struct sha256 *hash, const struct shard_state
 static int compare_names(const void *a, const void *b);
 
 /* The rows of all shards are sorted together, so that one shard and four shards with the same
- * parameters have the same digest when no parameter is cut. */
+ * parameters have the same digest when no parameter is cut. An empty set has a digest, too, that of
+ * no parameters. */
 enum ps_status state_digest(const struct shard_state *states, size_t state_count, bool sessions,
                             uint8_t digest[SHA256_BYTES], struct ps_error *error)
 {
@@ -93,7 +94,8 @@ static enum ps_status add_sessions(struct sha256 *hash, const struct shard_state
 }
 
 /* The same name twice is possible only across shards that do not belong together; by content then,
- * as far as it goes: the order must not depend on that of the shards. */
+ * as far as it goes: the order must not depend on that of the shards. Ties are left to version and
+ * length, which is as far as an order is possible without reading the values. */
 static int compare_names(const void *a, const void *b)
 {
     const struct ps_checkpoint_parameter *left = *(const struct ps_checkpoint_parameter *const *)a;

@@ -22,7 +22,8 @@ static enum ps_status shard_path(const char *folder, const struct ps_checkpoint_
 static void say_place(const struct psckpt *tool, struct ps_json_writer *json,
                       const struct ps_checkpoint_place *place);
 
-/* A file alone has no journal and no neighbours; it is read as it is. */
+/* A file alone has no journal and no neighbours; it is read as it is. The set is zeroed first: it
+ * may be released whatever happened. */
 enum ps_status state_set_load(struct state_set *set, const struct psckpt *tool, const char *path,
                               uint64_t to, struct ps_error *error)
 {
@@ -46,8 +47,10 @@ enum ps_status state_set_load(struct state_set *set, const struct psckpt *tool, 
     return status;
 }
 
-/* Each position belongs to one shard, so one number for several shards names no instant of the
- * job. */
+/* Each position belongs to one shard, so one number for several shards names no instant of the job.
+ * Each recovered state moves into the set with its service and its rooms; a failure later releases
+ * them all. --no-journal gives the checkpoints alone, which is what a backup without its journal
+ * would bring back. */
 static enum ps_status load_folders(struct state_set *set, const struct psckpt *tool,
                                    const struct shard_folders *folders, uint64_t to,
                                    struct ps_error *error)
@@ -69,7 +72,8 @@ static enum ps_status load_folders(struct state_set *set, const struct psckpt *t
 }
 
 /* Damaged files that were passed over do not fail the command, since a server would pass over them,
- * too; but somebody should look at the disk. */
+ * too; but somebody should look at the disk. The torn end of a journal is normal after a crash and
+ * is said all the same: its bytes were never acknowledged, and somebody may wonder about them. */
 static void say_omissions(const struct shard_folder *folder, const struct recovery *recovery)
 {
     for (size_t i = 0; i < recovery->omission_count && i < RECOVERY_OMISSIONS_MAX; i++)
@@ -108,7 +112,9 @@ void state_set_fini(struct state_set *set)
 
 /* Every folder is looked at before anything is written into one. Every folder is looked at before
  * anything is written into one: a shard that exists already is found before the first of a hundred
- * others was written. */
+ * others was written. What was written before a failure stays: each shard is whole in itself, and
+ * the message says which folder failed. A second run refuses the folders that exist, so they have
+ * to be removed first. --output json prints one document when all shards are written. */
 enum ps_status state_set_write(struct state_set *set, const struct psckpt *tool, const char *folder,
                                struct ps_error *error)
 {
@@ -138,7 +144,8 @@ enum ps_status state_set_write(struct state_set *set, const struct psckpt *tool,
 }
 
 /* As a server names them. The layout is a server's: DIR/shard-<i> for a job without a name,
- * DIR/JOB/shard-<i> otherwise. A server started with --data-dir DIR finds it there. */
+ * DIR/JOB/shard-<i> otherwise. A server started with --data-dir DIR finds it there. A job's name is
+ * part of the path, so that jobs can share a data folder. */
 static enum ps_status shard_path(const char *folder, const struct ps_checkpoint_facts *facts,
                                  char path[SHARD_FOLDER_PATH_BYTES], struct ps_error *error)
 {
@@ -146,12 +153,13 @@ static enum ps_status shard_path(const char *folder, const struct ps_checkpoint_
                       facts->job[0] == '\0' ? "" : "/", facts->job, facts->index);
 }
 
-/* One line or one object per shard, in the order of the shards. */
+/* One line or one object per shard, in the order of the shards. The path is as it was given, not as
+ * servers publish it. */
 static void say_place(const struct psckpt *tool, struct ps_json_writer *json,
                       const struct ps_checkpoint_place *place)
 {
     ps_json_begin_object(json, NULL);
-    ps_json_text(json, "path", ps_bytes_of_text(place->path));
+    json_text(json, "path", place->path);
     ps_json_uint(json, "epoch", place->epoch);
     ps_json_uint(json, "position", place->position);
     ps_json_uint(json, "bytes", place->bytes);
@@ -162,7 +170,8 @@ static void say_place(const struct psckpt *tool, struct ps_json_writer *json,
 }
 
 /* strtoull alone takes signs, blanks and overflow; a position that was misread by one digit gives a
- * state of another day, so only digits are taken. */
+ * state of another day, so only digits are taken. The highest number is kept for "no position was
+ * given", so it cannot be asked for. */
 enum ps_status state_set_number(const char *text, uint64_t fallback, uint64_t *number,
                                 struct ps_error *error)
 {

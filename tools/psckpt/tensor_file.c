@@ -4,8 +4,8 @@
  * read; npy is for numpy alone, one array to a file. */
 #include "tools/psckpt/tensor_file.h"
 
-#include "base/json_writer.h"
 #include "checkpoint/header_writer.h"
+#include "tools/json_document.h"
 #include "tools/psckpt/paths.h"
 #include "tools/psckpt/sha256.h"
 
@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* File systems allow 255 bytes; the ending, the temporary ending and the digits of the hash need
+ * some. */
 #define NAME_CHARACTERS_MAX 200
 
 static enum ps_status write_whole(const struct tensor_target *target, const char *name,
@@ -29,7 +31,8 @@ static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parame
 static int compare_rows(const void *a, const void *b);
 
 /* The order of arrays is that of checkpoints, elements of 8 bytes before those of 4 and then by
- * name: so each array is aligned without gaps, and two exports of one state are equal files. */
+ * name: so each array is aligned without gaps, and two exports of one state are equal files. Rows
+ * are sorted by pointers, since the state that owns them is not to be changed. */
 enum ps_status tensor_file_safetensors(const struct tensor_target *target, const char *name,
                                        const struct ps_checkpoint_parameter *rows, size_t count,
                                        struct ps_error *error)
@@ -53,6 +56,7 @@ enum ps_status tensor_file_safetensors(const struct tensor_target *target, const
     return status;
 }
 
+/* The order is that of checkpoint headers, asked of the same function. */
 static int compare_rows(const void *a, const void *b)
 {
     const struct ps_checkpoint_parameter *left = *(const struct ps_checkpoint_parameter *const *)a;
@@ -62,7 +66,8 @@ static int compare_rows(const void *a, const void *b)
 
 /* The length comes first and is known last. The header's length comes first and is known last:
  * eight bytes are kept free and filled in at the end. Spaces pad the header to the alignment of the
- * arrays, as the format allows, so that a reader may map the file and use the values in place. */
+ * arrays, as the format allows, so that a reader may map the file and use the values in place.
+ * Shapes have one dimension: servers do not know another. */
 static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parameter *const *rows,
                        size_t count)
 {
@@ -73,14 +78,14 @@ static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parame
     ps_json_begin_object(&json, NULL);
     ps_json_begin_object(&json, "__metadata__");
     /* Loaders of PyTorch look for this member and warn without it. */
-    ps_json_text(&json, "format", ps_bytes_of_text("pt"));
+    json_text(&json, "format", "pt");
     ps_json_end_object(&json);
     for (size_t i = 0; i < count; i++) {
         char name[PS_NAME_BYTES_MAX + 1];
         memcpy(name, rows[i]->name.data, rows[i]->name.size);
         name[rows[i]->name.size] = '\0';
         ps_json_begin_object(&json, name);
-        ps_json_text(&json, "dtype", ps_bytes_of_text(ps_dtype_label(rows[i]->dtype)));
+        json_text(&json, "dtype", ps_dtype_label(rows[i]->dtype));
         ps_json_begin_array(&json, "shape");
         ps_json_uint(&json, NULL, rows[i]->count);
         ps_json_end_array(&json);
@@ -100,7 +105,7 @@ static void write_head(struct ps_buffer *head, const struct ps_checkpoint_parame
 
 /* Format 1.0 of numpy: magic, version, a 16-bit length, and a Python dictionary padded so that the
  * data begin at a multiple of 64. The type codes say little-endian, which all machines that servers
- * run on are. */
+ * run on are. One dimension and C order: a reader gives it its shape again. */
 enum ps_status tensor_file_npy(const struct tensor_target *target, const char *name,
                                const struct ps_checkpoint_parameter *row, struct ps_error *error)
 {
@@ -115,6 +120,7 @@ enum ps_status tensor_file_npy(const struct tensor_target *target, const char *n
     struct ps_buffer head;
     ps_buffer_init(&head, target->box->memory, 4096);
     ps_buffer_append(&head, (struct ps_bytes){(const uint8_t *)"\x93NUMPY\x01\x00", 8});
+    /* Little-endian, and less than 128 in all, so the second byte is 0. */
     const uint8_t size[2] = {(uint8_t)filled, (uint8_t)(filled >> 8)};
     ps_buffer_append(&head, (struct ps_bytes){size, sizeof size});
     ps_buffer_append_format(&head, "%-*s\n", (int)filled - 1, dictionary);
@@ -126,7 +132,9 @@ enum ps_status tensor_file_npy(const struct tensor_target *target, const char *n
 }
 
 /* An existing file is never replaced: the operator may have exported there before, from another
- * state. A failure removes the temporary file, so that a second try does not stumble over it. */
+ * state. A failure removes the temporary file, so that a second try does not stumble over it. The
+ * open for reading is the question whether it exists: the files interface has no other. CREATE_NEW
+ * on the temporary name keeps two exports from writing one file. */
 static enum ps_status write_whole(const struct tensor_target *target, const char *name,
                                   const struct ps_buffer *head,
                                   const struct ps_checkpoint_parameter *const *rows, size_t count,
@@ -155,7 +163,7 @@ static enum ps_status write_whole(const struct tensor_target *target, const char
 }
 
 /* Values are written straight from the blocks or file pieces that hold them; the only copy is the
- * kernel's. */
+ * kernel's. Synced before the rename: a name must never point to bytes that are not on the disk. */
 static enum ps_status write_content(const struct tensor_target *target, struct ps_file file,
                                     const struct ps_buffer *head,
                                     const struct ps_checkpoint_parameter *const *rows, size_t count,
@@ -171,7 +179,8 @@ static enum ps_status write_content(const struct tensor_target *target, struct p
     return files->sync(files->self, file, error);
 }
 
-/* A dot at the beginning would hide the file, and ".." would leave the folder. */
+/* A dot at the beginning would hide the file, and ".." would leave the folder. Characters that no
+ * shell and no file system treats in a special way. */
 static bool is_safe(uint8_t byte, size_t at)
 {
     bool letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
@@ -181,7 +190,8 @@ static bool is_safe(uint8_t byte, size_t at)
 
 /* Parameter names may hold slashes and anything else, file names may not. The escape is reversible
  * for names of usual length; a longer one is cut and gets digits of its hash, so that two long
- * names with the same beginning do not meet in one file. */
+ * names with the same beginning do not meet in one file. Three characters is what one escaped byte
+ * takes, so the loop stops before it could overflow. */
 enum ps_status tensor_file_name(struct ps_bytes parameter, const char *ending,
                                 char name[TENSOR_FILE_NAME_BYTES], struct ps_error *error)
 {

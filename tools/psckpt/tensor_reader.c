@@ -10,8 +10,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* The one member of the header that is no tensor. */
 #define METADATA "__metadata__"
 
+/* What is known of the file before its header is believed. */
 struct tensor_input {
     const struct ps_files *files;
     struct progress *progress;
@@ -36,7 +38,8 @@ static enum ps_status parse_tensor(const struct tensor_input *input, const struc
 static bool read_shape(const struct ps_json *shape, uint64_t *count);
 
 /* The parameters are sealed at the end: sorted, and refused when a name is there twice, which JSON
- * allows and a server does not. */
+ * allows and a server does not. Values are copied into rooms of the state, so the file is closed
+ * before anything else happens. */
 enum ps_status tensor_reader_read(struct shard_state *state, const struct toolbox *box,
                                   const char *path, struct ps_error *error)
 {
@@ -50,7 +53,8 @@ enum ps_status tensor_reader_read(struct shard_state *state, const struct toolbo
 }
 
 /* The first eight bytes are the header's length, little-endian. The bound on it is that of our own
- * headers: no real model has more names than that, and a random file has a random length here. */
+ * headers: no real model has more names than that, and a random file has a random length here. The
+ * comparison with the file's size is written so that no sum can wrap. */
 static enum ps_status read_file(struct shard_state *state, struct tensor_input *input,
                                 struct ps_error *error)
 {
@@ -75,7 +79,8 @@ static enum ps_status read_file(struct shard_state *state, struct tensor_input *
 }
 
 /* JSON that is not an object is refused as a damaged file, whatever the parser thinks of it; only a
- * refusal of memory keeps its own status, because there the file is not to blame. */
+ * refusal of memory keeps its own status, because there the file is not to blame. The text is
+ * released before the arrays are read; the parsed header is all that is needed. */
 static enum ps_status read_header(const struct tensor_input *input,
                                   const struct ps_allocator *memory, size_t size,
                                   struct ps_json **header, struct ps_error *error)
@@ -104,7 +109,9 @@ static enum ps_status read_header(const struct tensor_input *input,
 }
 
 /* A checkpoint of ours is a safetensors file, too. Importing one would lose optimizer state and
- * versions without a word, so it is refused by its mark in the metadata. */
+ * versions without a word, so it is refused by its mark in the metadata. Counting first gives the
+ * list its exact room; the metadata member wastes one row. Tensors are read in the order of the
+ * header, which is mostly that of the file. */
 static enum ps_status read_tensors(struct shard_state *state, const struct tensor_input *input,
                                    const struct ps_json *header, struct ps_error *error)
 {
@@ -127,7 +134,9 @@ static enum ps_status read_tensors(struct shard_state *state, const struct tenso
 }
 
 /* Name and place are checked before room is made: the room has exactly the size that the shape
- * says, and the file was proved to hold so many bytes. */
+ * says, and the file was proved to hold so many bytes. A file that became shorter since its size
+ * was asked gives fewer bytes, which must not stay zeros. The id is computed as InitParam does it,
+ * from the name. */
 static enum ps_status read_tensor(struct shard_state *state, const struct tensor_input *input,
                                   const struct ps_json *tensor, struct ps_error *error)
 {
@@ -147,7 +156,9 @@ static enum ps_status read_tensor(struct shard_state *state, const struct tensor
 
 /* Three kinds of refusal: what the format forbids is damage, what a parameter cannot be (an element
  * type of two bytes, no element at all) is unsupported, and numbers that contradict each other or
- * the file are damage again. The division keeps the product from overflowing. */
+ * the file are damage again. The division keeps the product from overflowing. The name is a text of
+ * the JSON document and may hold anything that UTF-8 can; servers take it as bytes. The label is
+ * compared with our own table of types. */
 static enum ps_status parse_tensor(const struct tensor_input *input, const struct ps_json *tensor,
                                    struct ps_checkpoint_parameter *row, uint64_t *begin,
                                    struct ps_error *error)
@@ -185,7 +196,8 @@ static enum ps_status parse_tensor(const struct tensor_input *input, const struc
 
 /* The product of the dimensions; of none: 1. False when it is not a list of numbers, or overflows.
  * Servers know no shapes: a parameter is a row of elements, so the dimensions are multiplied. A
- * dimension of 0 makes an empty tensor, which the caller refuses. */
+ * dimension of 0 makes an empty tensor, which the caller refuses. A scalar has no dimensions and
+ * one element. */
 static bool read_shape(const struct ps_json *shape, uint64_t *count)
 {
     if (!ps_json_is_array(shape))
