@@ -1,5 +1,9 @@
-/* A connection that was accepted has the name of its listener, a port or the name of a unix socket;
- * the ends of other connections of this process have none of these. */
+/* Counts connections without help from gRPC, whose C API does not tell when one comes or goes. A
+ * connection that was accepted has the name of its listener, a port or the name of a unix socket;
+ * the ends of other connections of this process, to etcd for example, have neither of these.
+ *
+ * The count is a sample: descriptors come and go while the folder is read. That is good enough for
+ * a gauge, and the way of a call is not burdened with counters that could drift. */
 #include "server/rpc/connection_count.h"
 
 #include <arpa/inet.h>
@@ -11,6 +15,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+/* A listener has the same name as what it accepts, and the sockets that hand memory over
+ * (shared_memory.c) are local, too, but keep the borders of messages: neither is a connection. */
 static bool is_stream(int descriptor)
 {
     int type = 0, listens = 0;
@@ -21,6 +27,9 @@ static bool is_stream(int descriptor)
            listens == 0;
 }
 
+/* A descriptor that was closed since its name was read, or that is a file, fails one of the two
+ * questions and is not counted. A port that was bound for IPv6 takes IPv4 as well, whose peers then
+ * have the longer form of address: hence both forms. */
 static void look_at(int descriptor, uint16_t port, struct ps_connection_count *count)
 {
     union {
@@ -37,9 +46,11 @@ static void look_at(int descriptor, uint16_t port, struct ps_connection_count *c
     else if (name.head.sa_family == AF_INET6)
         count->tcp += ntohs(name.six.sin6_port) == port;
     else if (name.head.sa_family == AF_UNIX)
+        /* The client's end of a unix socket has no name: the kernel gives back the family alone. */
         count->local += size > offsetof(struct sockaddr_un, sun_path);
 }
 
+/* The folder's own descriptor is among those looked at; it is not a socket, and falls out. */
 struct ps_connection_count ps_connection_count(uint16_t port)
 {
     struct ps_connection_count count = {0};
@@ -49,6 +60,7 @@ struct ps_connection_count ps_connection_count(uint16_t port)
     for (struct dirent *next = readdir(folder); next != NULL; next = readdir(folder)) {
         char *end;
         long descriptor = strtol(next->d_name, &end, 10);
+        /* "." and ".." are in the folder as well. */
         if (end != next->d_name && *end == '\0')
             look_at((int)descriptor, port, &count);
     }

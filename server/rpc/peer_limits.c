@@ -1,4 +1,8 @@
-/* A table of sums under a lock that is held for a moment, by large calls only. */
+/* A table of sums under a lock that is held for a moment, by large calls only.
+ *
+ * The table has a fixed size and no entries to make or forget: a peer's sum is found by the hash of
+ * its address, and two peers that meet in one place share a limit. That may refuse a client too
+ * early, which then comes again; it never lets more through. */
 #include "server/rpc/peer_limits.h"
 
 #include "base/assert.h"
@@ -18,6 +22,9 @@ void ps_peer_limits_fini(struct ps_peer_limits *limits)
     ps_mutex_fini(&limits->lock);
 }
 
+/* A client that has nothing on its way may send one request of any size, up to what a message may
+ * have: otherwise a limit below the size of one parameter would shut out that parameter for
+ * ever. */
 enum ps_status ps_peer_limits_enter(struct ps_peer_limits *limits, uint32_t peer, size_t bytes,
                                     struct ps_error *error)
 {
@@ -25,7 +32,8 @@ enum ps_status ps_peer_limits_enter(struct ps_peer_limits *limits, uint32_t peer
     ps_mutex_lock(&limits->lock);
     uint64_t before = *counted;
     bool fits = limits->bytes_max == 0 || before == 0 || bytes <= limits->bytes_max - before;
-    /* One that had nothing may have gone beyond by itself. */
+    /* A peer that had nothing may have gone beyond by itself, and replies are added without a
+     * question. Then `bytes_max - before` above has wrapped around and says nothing. */
     fits = fits && (limits->bytes_max == 0 || before <= limits->bytes_max);
     if (fits)
         *counted = before + bytes;
@@ -38,6 +46,8 @@ enum ps_status ps_peer_limits_enter(struct ps_peer_limits *limits, uint32_t peer
                    before, limits->bytes_max, bytes);
 }
 
+/* For the reply to what was done already: a push that was applied and then refused would be sent
+ * again. */
 void ps_peer_limits_add(struct ps_peer_limits *limits, uint32_t peer, size_t bytes)
 {
     ps_mutex_lock(&limits->lock);
@@ -45,6 +55,8 @@ void ps_peer_limits_add(struct ps_peer_limits *limits, uint32_t peer, size_t byt
     ps_mutex_unlock(&limits->lock);
 }
 
+/* A sum below what is taken from it means that two calls were mixed up: from then on the limit
+ * would be wrong for the rest of the process. */
 void ps_peer_limits_leave(struct ps_peer_limits *limits, uint32_t peer, size_t bytes)
 {
     uint64_t *counted = &limits->bytes[peer % PS_PEERS_MAX];

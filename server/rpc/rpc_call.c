@@ -1,4 +1,9 @@
-/* The one place where calls touch gRPC's operations. */
+/* The one place where calls touch gRPC's operations: what a slot owns of a call, what keeps a
+ * request alive beyond it, and how batches are put together.
+ *
+ * A request's message has one owner at a time. Mostly that is the call. When the journal, or an
+ * update in ranges, keeps the bytes for longer, the message moves to a counted struct of its own,
+ * and the last of its holders destroys it; the slot is free for the next request meanwhile. */
 #include "server/rpc/rpc_call.h"
 
 #include "base/assert.h"
@@ -27,6 +32,8 @@ void ps_rpc_call_init(struct ps_rpc_call *call, struct ps_lane *lane)
     grpc_metadata_array_init(&call->metadata);
 }
 
+/* gRPC writes through these pointers until the tag comes back: nobody may touch the call before. Of
+ * a stream no message is asked for here, since its messages are received one by one. */
 void ps_rpc_call_ask(struct ps_rpc_call *call, void *registered, enum ps_rpc_kind kind,
                      struct ps_tag *tag)
 {
@@ -37,6 +44,8 @@ void ps_rpc_call_ask(struct ps_rpc_call *call, void *registered, enum ps_rpc_kin
     PS_ASSERT(failed == GRPC_CALL_OK);
 }
 
+/* Counted from the request to the end of the slot's use, so that a drain waits for calls that are
+ * parked or away as well. */
 void ps_rpc_call_begin(struct ps_rpc_call *call)
 {
     PS_ASSERT(call->call != NULL && !call->counted);
@@ -44,6 +53,9 @@ void ps_rpc_call_begin(struct ps_rpc_call *call)
     ps_rpc_call_came(call->lane->context);
 }
 
+/* Called when no batch of the call is in flight: only then does gRPC no longer use what is given
+ * back here. The count falls last but one, before the slot is made new; whoever waits for it to
+ * reach 0 needs nothing of the call. */
 void ps_rpc_call_clear(struct ps_rpc_call *call)
 {
     ps_rpc_call_drop_request(call);
@@ -64,6 +76,8 @@ void ps_rpc_call_end(struct ps_rpc_call *call)
     ps_lane_slot_ended(call->lane);
 }
 
+/* A compressed message could unfold to any size after its length was judged; the client is told to
+ * send it plain. */
 enum ps_status ps_rpc_call_view(struct ps_rpc_call *call, struct ps_view *view,
                                 struct ps_error *error)
 {
@@ -87,6 +101,8 @@ enum ps_status ps_rpc_call_view(struct ps_rpc_call *call, struct ps_view *view,
     return PS_OK;
 }
 
+/* The first keeper makes the counted struct, with one reference for the call: so a request that
+ * nobody keeps, as nearly all pulls, costs no allocation. A failure leaves everything as it was. */
 static void *keep_request(void *self)
 {
     struct ps_rpc_call *call = self;
@@ -105,6 +121,7 @@ static void *keep_request(void *self)
     return call->kept;
 }
 
+/* On the thread of whoever lets go last, the journal's for example. */
 static void drop_kept(void *argument)
 {
     struct ps_rpc_kept *kept = argument;
@@ -114,11 +131,14 @@ static void drop_kept(void *argument)
     ps_release(kept->memory, kept);
 }
 
+/* Only a promise: nothing is counted until somebody really keeps the bytes. */
 struct ps_hold ps_rpc_call_hold(struct ps_rpc_call *call)
 {
     return (struct ps_hold){keep_request, drop_kept, call};
 }
 
+/* As soon as a request is answered, not when its reply is sent: a large gradient must not stay in
+ * memory for as long as a slow client takes to read a few bytes. */
 void ps_rpc_call_drop_request(struct ps_rpc_call *call)
 {
     if (call->pieces != call->inline_pieces)
@@ -132,6 +152,8 @@ void ps_rpc_call_drop_request(struct ps_rpc_call *call)
     call->request = NULL;
 }
 
+/* gRPC gives deadlines on its own clock of the day. Both are turned to the monotonic one, so that a
+ * clock that is set does not end calls. */
 bool ps_rpc_call_is_late(const struct ps_rpc_call *call)
 {
     gpr_timespec deadline = gpr_convert_clock_type(call->deadline, GPR_CLOCK_MONOTONIC);
@@ -146,6 +168,7 @@ void ps_rpc_batch_init(struct ps_rpc_batch *batch, struct ps_rpc_call *call)
     batch->session = grpc_empty_slice();
 }
 
+/* A batch holds each kind of operation once, as gRPC demands: so five are room for all. */
 static grpc_op *add(struct ps_rpc_batch *batch, grpc_op_type type)
 {
     PS_ASSERT(batch->count < PS_ARRAY_COUNT(batch->ops));
@@ -154,7 +177,8 @@ static grpc_op *add(struct ps_rpc_batch *batch, grpc_op_type type)
     return op;
 }
 
-/* Only a client that does not know the answer yet asks. */
+/* Offers are answers to questions in the request's metadata. Only a client that does not know the
+ * answer yet asks, so that the headers of most replies carry nothing. */
 static bool asks_for(const struct ps_rpc_call *call, const char *key)
 {
     for (size_t i = 0; i < call->metadata.count; i++) {
@@ -164,6 +188,7 @@ static bool asks_for(const struct ps_rpc_call *call, const char *key)
     return false;
 }
 
+/* The key is static, the value is a copy: it belongs to the call until ps_rpc_call_clear. */
 static void offer(struct ps_rpc_call *call, const char *key, const char *name)
 {
     if (name == NULL || !asks_for(call, key))
@@ -173,6 +198,8 @@ static void offer(struct ps_rpc_call *call, const char *key, const char *name)
         .key = grpc_slice_from_static_string(key), .value = grpc_slice_from_copied_string(name)};
 }
 
+/* gRPC wants initial metadata once, and before any message. A stream sends several batches and may
+ * not know which is its first: so the call remembers. */
 void ps_rpc_batch_headers(struct ps_rpc_batch *batch)
 {
     struct ps_rpc_call *call = batch->call;
@@ -188,6 +215,7 @@ void ps_rpc_batch_headers(struct ps_rpc_batch *batch)
     call->headers_sent = true;
 }
 
+/* The former message was sent: its batch has come back, or this one would not be made. */
 void ps_rpc_batch_message(struct ps_rpc_batch *batch, grpc_byte_buffer *message)
 {
     grpc_byte_buffer_destroy(batch->call->reply);
@@ -201,6 +229,9 @@ void ps_rpc_batch_receive(struct ps_rpc_batch *batch)
     add(batch, GRPC_OP_RECV_MESSAGE)->data.recv_message.recv_message = &batch->call->request;
 }
 
+/* A failure says three things: gRPC's code, for programs that know no other; the text, for people;
+ * and our own word, which tells the client that the server itself has answered, and by that whether
+ * the request may have been applied (proto/status_codes.h). */
 void ps_rpc_batch_status(struct ps_rpc_batch *batch, enum ps_status status, const char *text)
 {
     grpc_op *op = add(batch, GRPC_OP_SEND_STATUS_FROM_SERVER);
@@ -222,6 +253,8 @@ void ps_rpc_batch_status(struct ps_rpc_batch *batch, enum ps_status status, cons
     op->data.send_status_from_server.status_details = &batch->details;
 }
 
+/* The status came before, with its word and nothing else: a refused session is never refused as
+ * busy, whose second entry would stand in this place. */
 void ps_rpc_batch_suggest_session(struct ps_rpc_batch *batch, uint64_t session)
 {
     grpc_op *op = &batch->ops[batch->count - 1];
@@ -237,13 +270,17 @@ void ps_rpc_batch_suggest_session(struct ps_rpc_batch *batch, uint64_t session)
         .key = grpc_slice_from_static_string(PS_SESSION_METADATA_KEY), .value = batch->session};
 }
 
+/* Comes back when the client knows the end of the call, or has cancelled it, or its connection is
+ * gone. A slot that waited for its reply only could not tell a cancelled call from a finished
+ * one. */
 void ps_rpc_batch_close(struct ps_rpc_batch *batch)
 {
     add(batch, GRPC_OP_RECV_CLOSE_ON_SERVER)->data.recv_close_on_server.cancelled =
         &batch->call->cancelled;
 }
 
-/* A batch that gRPC refuses is a bug of ours: a client's doing never makes it refuse one. */
+/* A batch that gRPC refuses is a bug of ours: a client's doing never makes it refuse one. gRPC has
+ * taken references of its own on the two slices when the function returns. */
 void ps_rpc_batch_start(struct ps_rpc_batch *batch, struct ps_tag *tag)
 {
     grpc_call_error failed =
@@ -253,6 +290,8 @@ void ps_rpc_batch_start(struct ps_rpc_batch *batch, struct ps_tag *tag)
     grpc_slice_unref(batch->session);
 }
 
+/* TIMEOUT is the status that says "it may have happened"; NO_MEMORY would say that it did not, and
+ * a client that believes this may push the same gradient under a new request id. */
 enum ps_status ps_rpc_fail_unanswered(struct ps_error *error)
 {
     return ps_fail(error, PS_ERR_TIMEOUT,
@@ -260,6 +299,7 @@ enum ps_status ps_rpc_fail_unanswered(struct ps_error *error)
                    "request id to learn what became of it");
 }
 
+/* For small replies: a copy costs less than a count and a callback. */
 grpc_byte_buffer *ps_rpc_message_of(struct ps_bytes bytes)
 {
     grpc_slice slice = grpc_slice_from_copied_buffer((const char *)bytes.data, bytes.size);

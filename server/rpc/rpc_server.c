@@ -1,6 +1,10 @@
 /* Puts the server together: methods, lanes, slots; and takes it apart in the only order that gRPC
  * forgives: shutdown is told and has completed, then the slots end, then the lanes, then the
- * server, then the queues. */
+ * server, then the queues. A slot that ends before the shutdown is told would be invited again; a
+ * queue that goes before the server gets tags that nobody reads.
+ *
+ * A drain has three parts of patience: calls in flight may finish until the deadline, idle
+ * connections have a moment to close after their GOAWAY, and what is left is cancelled. */
 #include "server/rpc/rpc_server.h"
 
 #include "base/assert.h"
@@ -65,6 +69,8 @@ static uint32_t default_lane_count(void);
 static uint32_t job_count(void);
 static uint32_t update_thread_count(uint32_t wish);
 
+/* Whatever has a matching fini is made before the first step that can fail, so that destroy may
+ * undo a half-built server as well as a whole one. */
 enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
                                     struct ps_rpc_server **out, struct ps_error *error)
 {
@@ -86,6 +92,8 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     ps_helpers_init(&server->context.helpers);
     server->update_threads = update_thread_count(options->update_threads);
     const struct ps_crew crew = ps_helpers_crew(&server->context.helpers);
+    /* The crew stands in the service before any call can come, and goes in destroy after the last
+     * one. */
     if (server->update_threads > 1)
         ps_service_set_crew(options->service, &crew);
     ps_peer_limits_init(&server->context.limits, options->client_bytes_max);
@@ -100,6 +108,8 @@ enum ps_status ps_rpc_server_create(const struct ps_rpc_server_options *options,
     return PS_OK;
 }
 
+/* Shared memory comes before the lanes, whose calls offer its name. The addresses come last: a
+ * client that connects earlier would wait for lanes that are not there. */
 static enum ps_status build(struct ps_rpc_server *server,
                             const struct ps_rpc_server_options *options, struct ps_error *error)
 {
@@ -112,6 +122,8 @@ static enum ps_status build(struct ps_rpc_server *server,
     ps_server_arguments_init(&arguments, server->context.message_bytes_max,
                              options->client_calls_max);
     server->context.server = grpc_server_create(&arguments.arguments, NULL);
+    /* The shutdown's tag has a queue of its own, read by the thread that drains. In a lane's queue
+     * it would need that lane to be alive until the very end. */
     server->drained = grpc_completion_queue_create_for_pluck(NULL);
     uint32_t lane_count = options->lane_count != 0 ? options->lane_count : default_lane_count();
     PS_TRY(offer_shared_memory(server, options, error));
@@ -123,6 +135,8 @@ static enum ps_status build(struct ps_rpc_server *server,
     return ps_local_listener_open(server->context.server, options->listen_file, error);
 }
 
+/* gRPC gives a handle for each path: a slot of that handle gets calls of this method only, so that
+ * no method can use up the slots of another. */
 static enum ps_status register_method(struct ps_rpc_server *server, const char *path,
                                       grpc_server_register_method_payload_handling payload,
                                       void **handle, struct ps_error *error)
@@ -133,6 +147,8 @@ static enum ps_status register_method(struct ps_rpc_server *server, const char *
     return PS_OK;
 }
 
+/* A unary call arrives with its message already read (READ_INITIAL_BYTE_BUFFER), which saves one
+ * turn of the queue; a reflection stream reads for itself. */
 static enum ps_status register_methods(struct ps_rpc_server *server, bool reflection,
                                        struct ps_error *error)
 {
@@ -158,6 +174,7 @@ static size_t slots_of_a_lane(void)
     return count;
 }
 
+/* The lane is counted before its slots are made: a failure in between leaves it to destroy. */
 static enum ps_status build_lanes(struct ps_rpc_server *server, uint32_t lane_count,
                                   struct ps_error *error)
 {
@@ -170,6 +187,9 @@ static enum ps_status build_lanes(struct ps_rpc_server *server, uint32_t lane_co
     return PS_OK;
 }
 
+/* Every lane has slots of every method. gRPC prefers the queue that it has chosen for a connection
+ * and takes another when no slot of the method is free there: so a lane that is full delays nobody
+ * while another has room. */
 static enum ps_status build_slots(struct ps_rpc_server *server, struct ps_lane *lane,
                                   struct ps_error *error)
 {
@@ -184,6 +204,7 @@ static enum ps_status build_slots(struct ps_rpc_server *server, struct ps_lane *
     return ps_unknown_calls_add(lane, UNKNOWN_SLOTS, error);
 }
 
+/* One port for everything, without encryption: SECURITY.md says what that asks of the network. */
 static enum ps_status bind_address(struct ps_rpc_server *server, const char *address,
                                    struct ps_error *error)
 {
@@ -196,6 +217,9 @@ static enum ps_status bind_address(struct ps_rpc_server *server, const char *add
     return PS_OK;
 }
 
+/* A machine that cannot share memory, a container without the system call for example, serves over
+ * the network all the same: unless the operator said otherwise it is a warning, and clients never
+ * learn of it. */
 static enum ps_status offer_shared_memory(struct ps_rpc_server *server,
                                           const struct ps_rpc_server_options *options,
                                           struct ps_error *error)
@@ -245,6 +269,8 @@ uint16_t ps_rpc_server_port(const struct ps_rpc_server *server)
     return server->port;
 }
 
+/* The helpers come first, because the first call may need one; gRPC's server before the lanes,
+ * because their slots ask it for calls at once. */
 enum ps_status ps_rpc_server_start(struct ps_rpc_server *server, struct ps_error *error)
 {
     PS_ASSERT(!server->started);
@@ -256,6 +282,9 @@ enum ps_status ps_rpc_server_start(struct ps_rpc_server *server, struct ps_error
     return PS_OK;
 }
 
+/* Every lane is rung: the service does not know on which of them the calls are parked that its
+ * change concerns. A lane that nobody waits on is woken for nothing, which costs some
+ * microseconds. */
 void ps_rpc_server_wake(struct ps_rpc_server *server)
 {
     for (uint32_t i = 0; i < server->lane_count; i++)
@@ -274,6 +303,10 @@ void ps_rpc_call_came(struct ps_rpc_context *context)
     atomic_fetch_add(&context->in_flight, 1);
 }
 
+/* The signal is given with the lock held. Without it the drainer could look at the count, see 1,
+ * and sleep just after the signal for 0.
+ *
+ * Before a drain nobody waits, and the lock is left alone: this is the way of every call. */
 void ps_rpc_call_went(struct ps_rpc_context *context)
 {
     unsigned before = atomic_fetch_sub(&context->in_flight, 1);
@@ -285,7 +318,8 @@ void ps_rpc_call_went(struct ps_rpc_context *context)
     ps_mutex_unlock(&context->idle_lock);
 }
 
-/* Waits until no call is in flight; false at the deadline. */
+/* Waits until no call is in flight; false at the deadline. The condition's wait is relative, and
+ * may end early: so what is left is asked again of the clock each time. */
 static bool wait_until_idle(struct ps_rpc_server *server, uint64_t deadline_ms)
 {
     struct ps_rpc_context *context = &server->context;
@@ -312,7 +346,10 @@ static bool wait_for_shutdown(struct ps_rpc_server *server, uint64_t wait_ms)
     return event.type == GRPC_OP_COMPLETE;
 }
 
-/* Once no call is in flight, what is left are clients that may take seconds to notice the GOAWAY,
+/* `draining` is set and the bells are rung before gRPC is told. Parked calls then answer by
+ * themselves, in words; of those that gRPC ends the client cannot know whether they were applied.
+ *
+ * Once no call is in flight, what is left are clients that may take seconds to notice the GOAWAY,
  * because nothing of theirs reads the connection: they are not waited for. */
 void ps_rpc_server_drain(struct ps_rpc_server *server, uint64_t deadline_ms)
 {
@@ -329,11 +366,15 @@ void ps_rpc_server_drain(struct ps_rpc_server *server, uint64_t deadline_ms)
     uint64_t left_ms = ps_time_left_ms(server->clock, deadline_ms);
     if (wait_for_shutdown(server, left_ms < GOAWAY_MS ? left_ms : GOAWAY_MS))
         return;
+    /* Cancelled calls give their tags back, and the shutdown is complete when the last has: this
+     * wait needs no deadline, because the lanes are alive and serve the tags. */
     grpc_server_cancel_all_calls(server->context.server);
     bool complete = wait_for_shutdown(server, PS_DEADLINE_NEVER);
     PS_ASSERT(complete);
 }
 
+/* In the order of the file's first comment, the helpers between lanes and server: a lane may submit
+ * a job until it has ended, and no update may be spread once the pool stops. */
 void ps_rpc_server_destroy(struct ps_rpc_server *server)
 {
     if (server == NULL)
@@ -362,6 +403,8 @@ void ps_rpc_server_destroy(struct ps_rpc_server *server)
     grpc_shutdown();
 }
 
+/* The empty name asks for the server as a whole, by the health protocol of gRPC. A spare is
+ * NOT_SERVING, so that a load balancer sends nobody to it. */
 enum ps_health ps_rpc_health(const struct ps_rpc_context *context, const char *service)
 {
     if (service[0] != '\0' && strcmp(service, "pserver.v1.ParameterServer") != 0)

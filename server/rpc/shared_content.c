@@ -1,4 +1,6 @@
-/* In place, or copied once. */
+/* Content that lies in shared memory is read in place, or copied once; the header says when, and
+ * why. What is pulled is copied to the client's room in any case: the blocks must not be held for
+ * as long as a client likes. */
 #include "server/rpc/shared_content.h"
 
 #include "base/assert.h"
@@ -44,6 +46,9 @@ void ps_shared_content_init(struct ps_shared_content *content, struct ps_rpc_con
                                           .context = context};
 }
 
+/* Each way in which a range may be wrong has an answer that tells the client what to do: BAD_INPUT
+ * is its own bug, UNAVAILABLE is no failure but the request to send the content in the message, as
+ * it must after a server was replaced. */
 static enum ps_status open_content(void *self, struct ps_push_request *request,
                                    struct ps_error *error)
 {
@@ -57,6 +62,7 @@ static enum ps_status open_content(void *self, struct ps_push_request *request,
         return ps_fail(error, PS_ERR_BAD_INPUT, "content in the message and in shared memory");
     if (context->shared == NULL)
         return ps_fail(error, PS_ERR_UNAVAILABLE, "this server shares no memory");
+    /* The limit of a message holds here, too: it bounds what one request may cost the server. */
     if (range->size > context->message_bytes_max)
         return ps_fail(error, PS_ERR_OUT_OF_RANGE,
                        "shared memory: %" PRIu64 " bytes are more than the %" PRIu64
@@ -71,6 +77,9 @@ static enum ps_status use(struct ps_shared_content *content, struct ps_push_requ
                           struct ps_error *error)
 {
     const struct ps_rpc_context *context = content->context;
+    /* Whoever keeps bytes that another process may change would keep a promise about bytes that it
+     * has not seen. The journal would hold one gradient and the parameter another; an encoding's
+     * index, checked and then read again, could point anywhere. */
     bool copies = ps_service_journals(context->service) || request->encoding != PS_ENCODING_NATIVE;
     content->piece = (struct ps_bytes){content->hold.bytes, content->hold.size};
     request->hold = (struct ps_hold){0};
@@ -83,12 +92,15 @@ static enum ps_status use(struct ps_shared_content *content, struct ps_push_requ
         content->piece.data = content->copy->bytes;
         request->hold = (struct ps_hold){keep, drop, content->copy};
     }
+    /* The client's word that all elements are finite is believed for bytes that can change anyway;
+     * what the server has copied it looks through itself. */
     request->is_plain = !copies && request->shared.finite;
     request->content = ps_view_of(&content->piece);
     ps_shared_memory_count(context->shared, true, content->piece.size, copies);
     return PS_OK;
 }
 
+/* Plain memory, without zeros: every byte is written at once. */
 static struct ps_shared_copy *copy_of(const struct ps_allocator *memory, struct ps_bytes bytes)
 {
     struct ps_shared_copy *copy = ps_plain(memory, sizeof *copy + bytes.size);
@@ -100,6 +112,7 @@ static struct ps_shared_copy *copy_of(const struct ps_allocator *memory, struct 
     return copy;
 }
 
+/* Taken while the content is open, which has a reference of its own: so the count cannot be 0. */
 static void *keep(void *self)
 {
     struct ps_shared_copy *copy = self;
@@ -108,6 +121,7 @@ static void *keep(void *self)
     return copy;
 }
 
+/* On the journal's thread mostly, when the record is durable. */
 static void drop(void *kept)
 {
     struct ps_shared_copy *copy = kept;
@@ -115,6 +129,8 @@ static void drop(void *kept)
         ps_release(copy->memory, copy);
 }
 
+/* After each push, before the next one of a bundle is opened. An update that keeps the bytes has
+ * its own reference on the copy by now. */
 static void close_content(void *self)
 {
     struct ps_shared_content *content = self;
@@ -125,6 +141,8 @@ static void close_content(void *self)
     content->piece = (struct ps_bytes){0};
 }
 
+/* A client that gives too little room, or names memory that is gone, gets its content in the
+ * message: a pull fails only for what is wrong with the range itself. */
 static enum ps_status give_content(void *self, const struct ps_shared_range *range,
                                    struct ps_pull_reply *reply, struct ps_error *error)
 {
@@ -144,14 +162,20 @@ static enum ps_status give_content(void *self, const struct ps_shared_range *ran
     if (content.size < PS_SPREAD_BYTES_MIN)
         give_parts(&giving);
     else
+        /* Large content is copied by idle helpers as well: one thread does not fill the memory's
+         * bandwidth. */
         crew.run(crew.self, give_parts, &giving);
     ps_shared_memory_release(&hold);
+    /* The reply must say so only now: a client that reads this number takes the room's bytes as its
+     * parameter. */
     reply->shared_size = content.size;
     reply->content = (struct ps_view){NULL, 0, 0};
     ps_shared_memory_count(context->shared, false, content.size, true);
     return PS_OK;
 }
 
+/* Each thread takes the next part until none is left, so that a helper that comes late, or never,
+ * costs nothing. */
 static void give_parts(void *argument)
 {
     struct giving *giving = argument;

@@ -103,6 +103,8 @@ static void begin(void *memory)
     ask_for_request(memory);
 }
 
+/* The free slot is the invitation for one more request: when a method has none left, gRPC keeps the
+ * rest, and that is all the back-pressure there is. */
 static void ask_for_request(struct unary_call *call)
 {
     call->state = WAITING;
@@ -137,7 +139,8 @@ static void unary_step(void *owner, bool ok)
     PS_ASSERT(false && "a tag came back that was not out");
 }
 
-/* The call is over for the client of a parked call. */
+/* The call is over for the client. Of a parked call that is the end of waiting; of a call that is
+ * away or replying nothing is done yet, because a helper, or gRPC, still uses what it holds. */
 static void close_step(void *owner, bool ok)
 {
     struct unary_call *call = owner;
@@ -149,6 +152,9 @@ static void close_step(void *owner, bool ok)
     free_when_done(call);
 }
 
+/* A request is judged from the cheapest question to the dearest: can it be read, does anybody still
+ * wait for it, has its client room for it. Nothing has touched the service until all have been
+ * answered, so each of these failures means "not applied". */
 static void start(struct unary_call *call)
 {
     struct ps_rpc_context *context = call->call.lane->context;
@@ -198,11 +204,14 @@ static bool is_counted(struct unary_call *call, size_t bytes, bool refusable)
     struct ps_peer_limits *limits = &call->call.lane->context->limits;
     if (bytes < PS_PEER_COUNTED_BYTES)
         return true;
+    /* The address is asked for once in a call, and only in large ones: gRPC makes a string of
+     * it. */
     if (call->counted == 0) {
         char *address = grpc_call_get_peer(call->call.call);
         call->peer = ps_hash_fnv1a32(ps_bytes_of_text(address));
         gpr_free(address);
     }
+    /* A reply to a push is counted without asking: the push was applied, and must be answered. */
     if (refusable)
         call->answer.status = ps_peer_limits_enter(limits, call->peer, bytes, &call->answer.error);
     else
@@ -226,17 +235,21 @@ static void serve(struct unary_call *call)
         follow(call, call->method->serve(answer));
 }
 
-/* A call that is away is the helper's, but for its place among those who hear the bell. */
+/* A call that is away is the helper's, but for its place among those who hear the bell. `may_leave`
+ * falls, or the helper would be told to send the call to a helper. */
 static void send_away(struct unary_call *call)
 {
     call->state = AWAY;
     call->answer.may_leave = false;
+    /* Before the job can begin: a helper may be done with it at once. */
     atomic_store(&call->done, false);
     ps_lane_wait(call->call.lane, &call->waiter);
     ps_helpers_submit(&call->call.lane->context->helpers, &call->job);
 }
 
-/* On a helper's thread. After `done` the call is the lane's again, which outlives it. */
+/* On a helper's thread. The lane is read before `done` rises, since the call is the lane's again
+ * from then on and may be in the middle of its next request when the bell rings. The lane outlives
+ * it. */
 static void help(void *owner)
 {
     struct unary_call *call = owner;
@@ -246,6 +259,8 @@ static void help(void *owner)
     ps_lane_ring(lane);
 }
 
+/* The one place that turns what serving has come to into a state. A parked call that is woken and
+ * still has to wait stays as it is: it was never taken off the list. */
 static void follow(struct unary_call *call, enum ps_serve_progress progress)
 {
     switch (progress) {
@@ -268,6 +283,8 @@ static void follow(struct unary_call *call, enum ps_serve_progress progress)
     }
 }
 
+/* A parked call keeps its state while it has turns, because its second batch is out: only unpark
+ * ends both. */
 static void take_turn(struct unary_call *call)
 {
     if (call->state != PARKED)
@@ -275,6 +292,8 @@ static void take_turn(struct unary_call *call)
     ps_lane_take_turn(call->call.lane, &call->turn);
 }
 
+/* The bell says that something has changed, not for whom, and a turn comes here as well: each call
+ * finds out for itself whether it can go on. */
 static void woken(void *owner)
 {
     struct unary_call *call = owner;
@@ -294,6 +313,9 @@ static void woken(void *owner)
         serve(call);
 }
 
+/* The second batch completes when the client gives up: without it a pull that waits for a job to be
+ * initialised would keep its slot for the whole deadline of a client that has died. gRPC's own
+ * checks of deadlines are off (server_arguments.c), so the lane looks at this one. */
 static void park(struct unary_call *call)
 {
     struct ps_rpc_batch batch;
@@ -308,6 +330,7 @@ static void park(struct unary_call *call)
     ps_rpc_batch_start(&batch, &call->close_tag);
 }
 
+/* The close batch stays out: its tag comes with the end of the reply, and the slot waits for it. */
 static void unpark(struct unary_call *call)
 {
     ps_lane_leave(call->call.lane, &call->waiter);
@@ -317,6 +340,11 @@ static void unpark(struct unary_call *call)
     call->state = REPLYING;
 }
 
+/* The request goes before the reply is sent: what a client has not read yet is then the reply
+ * alone.
+ *
+ * Whether the reply is too much for its client is asked when its size is known, and only a pull may
+ * be refused then, which has changed nothing; what has changed something is answered. */
 static void send_reply(struct unary_call *call)
 {
     struct ps_call_answer *answer = &call->answer;
@@ -326,7 +354,7 @@ static void send_reply(struct unary_call *call)
         message = reply_message(call); /* may fail: sets the status */
     ps_rpc_call_drop_request(&call->call);
     call->reply_bytes = message != NULL ? grpc_byte_buffer_length(message) : 0;
-    /* A pull may be refused; what has changed something is answered. */
+    /* The status has become BUSY: the message goes, and the client comes again. */
     if (!is_counted(call, call->reply_bytes, answer->pull != NULL)) {
         grpc_byte_buffer_destroy(message);
         message = NULL;
@@ -348,7 +376,8 @@ static void send_reply(struct unary_call *call)
     ps_rpc_batch_start(&batch, &call->tag);
 }
 
-/* Until when the client is to have taken the reply. */
+/* Until when the client is to have taken the reply: a second for each MiB on top, which any network
+ * manages, so that a large reply over a slow one is not given up half way. */
 static gpr_timespec patience_of(const struct unary_call *call)
 {
     uint64_t ms = call->call.lane->context->reply_ms_max;
@@ -381,6 +410,8 @@ static grpc_byte_buffer *reply_message(struct unary_call *call)
         answer->status = ps_bundle_call_reply(answer->bundle, &message, &answer->error);
         return message;
     }
+    /* Text that found no memory is the only failure here. After a call that has changed something
+     * it must not read as "not applied". */
     struct ps_bytes head = {(const uint8_t *)call->reply.text, call->reply.size};
     answer->status = ps_buffer_status(&call->reply, &answer->error);
     if (answer->status != PS_OK) {
@@ -415,6 +446,8 @@ static void release_served(struct ps_call_answer *answer)
     answer->bundle = NULL;
 }
 
+/* Both tags must be back: until then gRPC writes into this slot. It may fill the slot again as soon
+ * as the next request is asked for, so that asking is the last act. */
 static void free_when_done(struct unary_call *call)
 {
     if (call->reply_pending || call->close_pending)
@@ -430,6 +463,8 @@ static void free_when_done(struct unary_call *call)
                                ps_rpc_code_of_status(status), call->reply_bytes,
                                (double)took.tv_sec + 1e-9 * (double)took.tv_nsec);
     ps_rpc_call_clear(&call->call);
+    /* One list of all parameters must not leave its megabytes in a slot that is used once a
+     * week. */
     if (call->reply.capacity > REPLY_KEPT_BYTES_MAX) {
         ps_buffer_fini(&call->reply);
         ps_buffer_init(&call->reply, call->call.lane->context->memory,

@@ -1,4 +1,10 @@
-/* What each method does: decode, serve, encode. No rule of the parameter server lives here. */
+/* What each method does: decode, serve, encode. No rule of the parameter server lives here: what a
+ * request means is decided by the service, so that the simulator, which calls that without gRPC,
+ * checks the same rules.
+ *
+ * A function here may be called several times for one request: first with `begun` or `asked` unset,
+ * and again after each wait. Whatever is to happen once, decoding and asking the service, stands
+ * behind that mark. */
 #include "server/rpc/unary_call.h"
 
 #include "base/alloc.h"
@@ -19,6 +25,7 @@ enum {
 static enum ps_serve_progress await_finish(struct ps_call_answer *answer);
 static void say_saved(struct ps_call_answer *answer);
 
+/* The text of a wait's end takes the place of what the service said first. */
 static void fail_with(struct ps_call_answer *answer, const struct ps_error *why)
 {
     PS_ASSERT(why->status != PS_OK);
@@ -26,6 +33,8 @@ static void fail_with(struct ps_call_answer *answer, const struct ps_error *why)
     answer->status = why->status;
 }
 
+/* The hold lets the range of a large parameter stay in its message until the last range of it has
+ * come, uncopied. What was decoded is given back before the reply, which needs none of it. */
 static enum ps_serve_progress serve_init(struct ps_call_answer *answer)
 {
     struct ps_init_request request;
@@ -64,6 +73,8 @@ static enum ps_serve_progress serve_finish(struct ps_call_answer *answer)
     return await_finish(answer);
 }
 
+/* The reply goes out when the first checkpoint is durable: a trainer that was told "initialised"
+ * and then finds an empty server after a crash would have lost what it cannot make again. */
 static enum ps_serve_progress await_finish(struct ps_call_answer *answer)
 {
     struct ps_error why;
@@ -77,6 +88,8 @@ static enum ps_serve_progress await_finish(struct ps_call_answer *answer)
 
 /* ---- Gradients and pulls ---- */
 
+/* A server that is going lets no call wait any more: whoever waits for initialisation is
+ * refused. */
 static struct ps_serve_turn turn_of(const struct ps_call_answer *answer)
 {
     return (struct ps_serve_turn){.may_leave = answer->may_leave,
@@ -143,11 +156,15 @@ static enum ps_serve_progress serve_pull(struct ps_call_answer *answer)
         answer->status = ps_fail(&answer->error, PS_ERR_UNAVAILABLE, "shutting down");
     if (answer->status != PS_OK)
         return PS_SERVE_DONE;
+    /* From here on the message takes what was pulled, and release_served finds nothing to give
+     * back. */
     answer->pull = &single->pull.pull;
     ps_encode_pull_reply(&answer->pull->reply, answer->reply);
     return PS_SERVE_DONE;
 }
 
+/* False: the answer is made already. A message that cannot be decoded fails as a whole, since no
+ * item of it can be told from another. */
 static bool begin_bundle(struct ps_call_answer *answer)
 {
     PS_ASSERT(answer->bundle == NULL);
@@ -156,7 +173,8 @@ static bool begin_bundle(struct ps_call_answer *answer)
     return answer->status == PS_OK;
 }
 
-/* Many of them: every push, then one wait, then every pull; a long one in several turns. */
+/* Many of them: every push, then one wait, then every pull; a long one in several turns. The pushes
+ * settle together, so that 4096 gradients wait for one write of the journal. */
 static enum ps_serve_progress serve_bundle(struct ps_call_answer *answer)
 {
     if (answer->bundle == NULL && !begin_bundle(answer))
@@ -164,6 +182,7 @@ static enum ps_serve_progress serve_bundle(struct ps_call_answer *answer)
     return ps_bundle_call_step(answer->bundle, turn_of(answer));
 }
 
+/* The mark goes on the bundle before its first step, when all of its pulls are still to be made. */
 static enum ps_serve_progress serve_since(struct ps_call_answer *answer)
 {
     if (answer->bundle == NULL) {
@@ -176,6 +195,7 @@ static enum ps_serve_progress serve_since(struct ps_call_answer *answer)
 
 /* ---- Operators' calls ---- */
 
+/* Never waits and asks for no lease: a server in trouble is the one whose status is wanted. */
 static enum ps_serve_progress serve_status(struct ps_call_answer *answer)
 {
     struct ps_status_reply reply = {0};
@@ -189,6 +209,8 @@ static enum ps_serve_progress serve_status(struct ps_call_answer *answer)
     return PS_SERVE_DONE;
 }
 
+/* The list lies in memory of the service until it is encoded, and is given back in the one place
+ * where it was made. */
 static enum ps_serve_progress serve_list(struct ps_call_answer *answer)
 {
     struct ps_service *service = answer->context->service;
@@ -208,8 +230,11 @@ static enum ps_serve_progress serve_list(struct ps_call_answer *answer)
     return PS_SERVE_DONE;
 }
 
-/* Waits until the checkpoint that was asked for is saved, then says which it was. A caller that
- * asked for one attempt is told why that failed, while the server goes on trying. */
+/* Waits until the checkpoint that was asked for is saved, then says which it was. The ticket stands
+ * for the state at the time of asking: a save that was under way then does not satisfy it, for it
+ * may lack what the caller has just pushed.
+ *
+ * A caller that asked for one attempt is told why that failed, while the server goes on trying. */
 static enum ps_serve_progress serve_save(struct ps_call_answer *answer)
 {
     struct ps_service *service = answer->context->service;
@@ -235,6 +260,8 @@ static enum ps_serve_progress serve_save(struct ps_call_answer *answer)
     return PS_SERVE_DONE;
 }
 
+/* A later checkpoint may have taken the place of the awaited one by now: it has everything that was
+ * asked for, and more. */
 static void say_saved(struct ps_call_answer *answer)
 {
     struct ps_checkpoint_place place;
@@ -248,6 +275,8 @@ static void say_saved(struct ps_call_answer *answer)
     ps_encode_save_reply(&reply, answer->reply);
 }
 
+/* Only wants it: the coordinator drains in its own time, and the caller sees that in the status.
+ * The epoch keeps an order that was meant for a former owner from ending this one. */
 static enum ps_serve_progress serve_drain(struct ps_call_answer *answer)
 {
     struct ps_drain_request request;
@@ -258,6 +287,8 @@ static enum ps_serve_progress serve_drain(struct ps_call_answer *answer)
     return PS_SERVE_DONE;
 }
 
+/* By gRPC's health protocol a service that nobody has is the failure NOT_FOUND of a single check,
+ * while a watch is told SERVICE_UNKNOWN and goes on. */
 static enum ps_serve_progress serve_health_check(struct ps_call_answer *answer)
 {
     char service[PS_HEALTH_SERVICE_BYTES_MAX + 1];

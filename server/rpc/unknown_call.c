@@ -37,6 +37,8 @@ enum ps_status ps_unknown_calls_add(struct ps_lane *lane, uint32_t count, struct
     return PS_OK;
 }
 
+/* A request for "any method that is not registered". The details, with the method's name, are
+ * gRPC's to fill and ours to give back, also when the server stops without a call. */
 static void begin(void *memory)
 {
     struct unknown_call *call = memory;
@@ -76,6 +78,9 @@ static void unknown_step(void *owner, bool ok)
     PS_ASSERT(false && "a tag came back that was not out");
 }
 
+/* UNSUPPORTED travels as UNIMPLEMENTED, which a newer client of ours takes as "an older server: use
+ * the other way". The name comes from outside, is not terminated, and may be of any length: it is
+ * cut. */
 static void refuse(struct unknown_call *call)
 {
     char text[200];

@@ -36,6 +36,8 @@ static void tell(struct watch_call *call, enum ps_health health);
 static void finish(struct watch_call *call, enum ps_status status, const char *text);
 static void free_slot(struct watch_call *call);
 
+/* Watches last for as long as their clients live, so that many slots are needed: one connection
+ * cannot take all (WATCH_SLOTS). */
 enum ps_status ps_watch_calls_add(struct ps_lane *lane, uint32_t count, void *registered,
                                   struct ps_error *error)
 {
@@ -60,6 +62,8 @@ static void begin(void *memory)
     ps_rpc_call_ask(&call->call, call->registered, PS_RPC_UNARY, &call->tag);
 }
 
+/* A client that has gone is known by the close batch, never by a failed send alone: the slot may be
+ * used again only when both tags are back. */
 static void watch_step(void *owner, bool ok)
 {
     struct watch_call *call = owner;
@@ -106,6 +110,8 @@ static void close_step(void *owner, bool ok)
         free_slot(call);
 }
 
+/* The close batch goes out before anything is sent: from then on the client's end is noticed while
+ * the call is quiet, which may be for days. */
 static void start(struct watch_call *call)
 {
     struct ps_rpc_batch batch;
@@ -128,6 +134,8 @@ static void start(struct watch_call *call)
     tell(call, ps_rpc_health(call->call.lane->context, call->service));
 }
 
+/* The bell rings for many reasons. While something is being sent, nothing may be started; the state
+ * is compared again when the tag of that comes back, so that no change is missed. */
 static void woken(void *owner)
 {
     struct watch_call *call = owner;
@@ -145,6 +153,8 @@ static void tell_if_changed(struct watch_call *call)
         finish(call, PS_ERR_UNAVAILABLE, "shutting down");
 }
 
+/* A buffer of 16 bytes in place holds any health: two bytes on the wire. `told` is set when the
+ * message leaves, since a failure to send ends the call anyway. */
 static void tell(struct watch_call *call, enum ps_health health)
 {
     char text[16];
@@ -161,6 +171,7 @@ static void tell(struct watch_call *call, enum ps_health health)
     ps_rpc_batch_start(&batch, &call->tag);
 }
 
+/* The status is a batch of its own: the close batch, which is out already, completes with it. */
 static void finish(struct watch_call *call, enum ps_status status, const char *text)
 {
     struct ps_rpc_batch batch;
@@ -171,6 +182,8 @@ static void finish(struct watch_call *call, enum ps_status status, const char *t
     ps_rpc_batch_start(&batch, &call->tag);
 }
 
+/* Leaving the list comes first: a bell that rings for the next call in this slot must find it there
+ * once. */
 static void free_slot(struct watch_call *call)
 {
     ps_lane_leave(call->call.lane, &call->waiter);
