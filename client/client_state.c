@@ -64,7 +64,7 @@ enum ps_status ps_client_begin(struct psclient *client, const struct ps_batch_re
                                struct ps_client_job *job, struct ps_error *error)
 {
     struct ps_batch_request owned = *request;
-    /* What the engine hands back with FINISHED, by which finish finds who waits. */
+    /* The engine hands the owner back with FINISHED; by it finish finds the waiting thread. */
     owned.owner = job;
     ps_mutex_lock(&client->mutex);
     enum ps_status status =
@@ -78,7 +78,7 @@ enum ps_status ps_client_begin(struct psclient *client, const struct ps_batch_re
 }
 
 /* Does the operation wait for others? While finished ones are to be fetched: holding.h. Not while
- * somebody leads, who would come back from polling and send it alone. */
+ * another thread leads: the leader would come back from polling and send the operation alone. */
 static bool is_held(struct psclient *client, const struct ps_batch_request *request,
                     const struct ps_client_job *job)
 {
@@ -86,8 +86,8 @@ static bool is_held(struct psclient *client, const struct ps_batch_request *requ
            ps_holding_takes(&client->holding, request);
 }
 
-/* Should the caller not come back, the channel's thread sends it. That is asked for once for all
- * that are held together. */
+/* Should the caller not come back, the channel's thread sends it. The channel is asked once for all
+ * operations that are held together. */
 static void hold(struct psclient *client)
 {
     bool is_first = client->holding.held == 0;

@@ -43,8 +43,8 @@ bool ps_holding_takes(struct ps_holding *holding, const struct ps_batch_request 
         holding->rest--;
         return false;
     }
-    /* One less than the most that may be held: the operation that would fill the message sends
-     * it. */
+    /* The bound is one less than the most that may be held: the operation that would fill the
+     * message sends it. */
     return holding->held < PS_HOLDING_MAX - 1 && is_small(request);
 }
 

@@ -85,7 +85,7 @@ PS_EXPORT paddle_pserver_client paddle_new_pserver_client(char *addrs, long long
     return open_client(&options, selected != 0, "paddle_new_pserver_client");
 }
 
-/* Who initialises is decided by the lock in the store, not by the caller: hence `true`. */
+/* The lock in the store decides which trainer initialises, not the caller: hence `true`. */
 PS_EXPORT paddle_pserver_client paddle_new_etcd_pserver_client(char *etcd_endpoints)
 {
     const struct psclient_options options = {

@@ -1,7 +1,7 @@
 /* libpsclient: batches of parameters, and the operators' calls. Each public function makes an item
  * of each of its arguments, lets the engine run them as one batch, and reads the results back in
- * the same order. What is wrong with one item is judged by the engine and stands in that item: so
- * all the others of a batch go on. */
+ * the same order. The engine judges each item, and its failure stands in that item: so all the
+ * others of a batch go on. */
 #include "client/psclient.h"
 
 #include "client/answers.h"
@@ -153,8 +153,8 @@ static int push_then_pull(struct psclient *client, const struct psclient_gradien
     return psclient_pull(client, parameters, count, left_ms, NULL, error);
 }
 
-/* A server of before PushPull answers "unimplemented", which the engine notes in the items. That is
- * remembered for the client's life: a mixture of servers is a matter of an upgrade. */
+/* A server of before PushPull answers "unimplemented", which the engine notes in the items. The
+ * answer is remembered for the client's life: a mixture of servers is a matter of an upgrade. */
 PS_EXPORT int psclient_push_pull(struct psclient *client, const struct psclient_gradient *gradients,
                                  struct psclient_parameter *parameters, size_t count,
                                  uint64_t timeout_ms, struct psclient_result *results,

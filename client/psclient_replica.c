@@ -3,9 +3,9 @@
  * each of which knows its own part of it), runs rounds until no part is stale, and turns what
  * became of parts into results of parameters.
  *
- * Each round is one batch of the engine, with its own repeating of calls that broke. What a round
- * does not see is a server that answers and says of single parts "not mine" or "not yet": those are
- * asked again in the next round, until the caller's deadline. */
+ * Each round is one batch of the engine, with its own repeating of calls that broke. The engine
+ * does not see a server that answers and says of single parts "not mine" or "not yet": such parts
+ * are asked for again in the next round, until the caller's deadline. */
 #include "client/psclient.h"
 
 #include "client/client_state.h"
@@ -61,7 +61,7 @@ PS_EXPORT int psclient_replica_open(struct psclient *client, struct psclient_par
     struct ps_error why = {.status = PS_ERR_NO_MEMORY, .text = "no memory for a replica"};
     enum ps_status status = PS_ERR_NO_MEMORY;
     struct psclient_replica *handle = ps_zeroed(client->memory, sizeof *handle);
-    /* One text for both failures of memory; a failure with a reason writes its own over it. */
+    /* Both failures of memory have this text; a failure with a reason writes its own over it. */
     if (handle != NULL) {
         handle->client = client;
         handle->parameters = parameters;

@@ -23,7 +23,7 @@ struct ps_residual {
     void *left; /* owned; NULL: nothing, or a push has it */
 };
 
-/* What belongs to one push until it is settled: behind it the ranges, then the encoded bytes. One
+/* Memory of one push until it is settled: behind it the ranges, then the encoded bytes. One
  * allocation, so that it is there as a whole or the push fails before anything was taken. */
 struct push {
     struct ps_encoded_push public; /* first: what the item points to */
@@ -35,8 +35,8 @@ struct push {
     struct ps_bytes ranges[];
 };
 
-/* What stands for a push that there was no memory for: one constant for all of them, which settle
- * knows and leaves alone. */
+/* Stands for a push that there was no memory for: one constant for all of them, which settle knows
+ * and leaves alone. */
 static const struct ps_encoded_push no_memory = {
     .error = {.status = PS_ERR_NO_MEMORY, .text = "no memory for an encoded gradient"}};
 
@@ -151,8 +151,7 @@ static struct push *create_push(struct ps_push_encoder *encoder, const struct ps
 }
 
 /* `left` begins as the gradient and the old residual together; each range is encoded from it, and
- * what the encoded form stands for is taken off again. What remains in it is what this push leaves
- * out.
+ * what the encoded form stands for is taken off again. The rest is what this push leaves out.
  *
  * A range that cannot be encoded (int8 of a NaN, for example) fails the push as a whole, and the
  * old residual goes back untouched. */
@@ -338,7 +337,7 @@ static void subtract(enum ps_dtype dtype, const double *decoded, size_t count, u
             ((double *)(void *)left)[i] -= decoded[i];
 }
 
-/* What was sent of it is no longer left out. The encoded bytes are decoded by the server's own
+/* A value that was sent is no longer left out. The encoded bytes are decoded by the server's own
  * functions: what is subtracted is what the server will add, to the last bit. */
 static void subtract_decoded(enum ps_encoding encoding, enum ps_dtype dtype, struct ps_bytes range,
                              size_t count, void *left)

@@ -179,8 +179,8 @@ static void move_on(struct ps_shared_link *link)
         look_for_welcome(link);
 }
 
-/* That nobody listens under the name on this machine is how a server elsewhere is known: abstract
- * names exist in one network namespace only. OFF then lasts until the connection is lost. */
+/* A server elsewhere is known by this: nobody listens under its name here, since abstract names
+ * exist in one network namespace only. OFF then lasts until the connection is lost. */
 static void open_segment(struct ps_shared_link *link)
 {
     struct ps_bytes name = ps_bytes_of_text(link->name);

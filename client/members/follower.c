@@ -186,8 +186,8 @@ static enum ps_status follow_once(struct ps_follower *follower, bool *watching,
     return status;
 }
 
-/* What was read last stays valid while the store fails: servers mostly stay where they are, and
- * pushes go on without the store. */
+/* The members that were read last stay valid while the store fails: servers mostly stay where they
+ * are, and pushes go on without the store. */
 static void run(void *argument)
 {
     struct ps_follower *follower = argument;

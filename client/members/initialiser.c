@@ -92,8 +92,9 @@ static enum ps_status wait_for_turn(struct ps_initialiser *initialiser, uint64_t
                             ps_deadline_after(initialiser->clock, initialiser->ttl_ms / 3), error);
 }
 
-/* One look: watch first, so that no change between looking and waiting is missed. The watch has no
- * revision, since it is the look that counts: whatever changed before it is seen by it. */
+/* Takes one look at the queue: watch first, so that no change between looking and waiting is
+ * missed. The watch has no revision, since it is the look that counts: whatever changed before it
+ * is seen by it. */
 static enum ps_status take_turn(struct ps_initialiser *initialiser, bool *watching,
                                 uint64_t deadline_ms, enum ps_init_turn *turn,
                                 struct ps_error *error)
@@ -113,8 +114,8 @@ static enum ps_status take_turn(struct ps_initialiser *initialiser, bool *watchi
     return status;
 }
 
-/* A lost lease costs the place in the queue and nothing else, so that it is repeated as well. What
- * is wrong in itself, a denied login for example, is not. */
+/* A lost lease costs the place in the queue and nothing else, so that it is repeated as well. A
+ * failure that repeating cannot mend, a denied login for example, is not. */
 static bool worth_repeating(enum ps_status status)
 {
     enum ps_remedy remedy = ps_status_remedy(status);

@@ -1,4 +1,4 @@
-/* Who is asked for what, and whose answer it is.
+/* Decides which server is asked for which parts, and puts each answer to its parts.
  *
  * A round goes over all parts that are stale. Each message asks one shard for as many of them as
  * its answer may be expected to hold; whatever finds no room, or has only begun to come, stays
@@ -75,8 +75,9 @@ enum ps_status ps_replica_add(struct ps_replica *replica, const struct ps_replic
     return PS_OK;
 }
 
-/* What had begun to come in a former call is forgotten: its memory may be needed for other parts,
- * and the server keeps a version readable for a limited time only. What is held stays the base. */
+/* A version that had begun to come in a former call is forgotten: its memory may be needed for
+ * other parts, and the server keeps a version readable for a limited time only. The version that is
+ * held stays the base. */
 void ps_replica_begin(struct ps_replica *replica)
 {
     for (size_t i = 0; i < replica->part_count; i++) {
@@ -211,8 +212,8 @@ struct ps_item ps_replica_item(struct ps_since_message *message)
         .shard = message->shard, .since = &message->request, .answer = {take_answer, message}};
 }
 
-/* An answer belongs to its parts by place. One of another length could be of any of them: nothing
- * of it is taken. */
+/* An answer belongs to its parts by place. An answer of another length could be of any of them:
+ * nothing of it is taken. */
 enum ps_status ps_replica_take(const struct ps_since_message *message,
                                const struct ps_bundle_reply *reply, struct ps_error *error)
 {
@@ -225,8 +226,8 @@ enum ps_status ps_replica_take(const struct ps_since_message *message,
     return PS_OK;
 }
 
-/* A failure of one part is no failure of the message. What the status of an item asks for decides:
- * some parts are asked again in the next round, others have failed for good. */
+/* A failure of one part is no failure of the message. The remedy of the item's status decides: some
+ * parts are asked again in the next round, others have failed for good. */
 static void take_part(struct ps_replica *replica, struct ps_replica_part *part,
                       const struct ps_pull_result *result)
 {
@@ -259,7 +260,7 @@ static void take_part(struct ps_replica *replica, struct ps_replica_part *part,
     }
 }
 
-/* What the part holds, if anything, is still one whole version; only this round has failed for
+/* The part still holds one whole version, or nothing as before; only this round has failed for
  * it. */
 static void fail_part(struct ps_replica_part *part, enum ps_status status, const char *text)
 {

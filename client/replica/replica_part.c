@@ -1,4 +1,4 @@
-/* What is held, what is coming, and when the one becomes the other.
+/* The version that is held, the version that is coming, and when the one becomes the other.
  *
  * The content is the caller's memory, in which a whole version lies at all times. So blocks of a
  * version that is only beginning to come wait beside it, and take_over, which cannot fail, moves
@@ -40,7 +40,7 @@ static enum ps_status put_aside(struct ps_replica_part *part, const struct ps_pu
 static void digest_blocks(struct ps_replica_part *part, const struct ps_pull_reply *reply);
 static enum ps_status finish_part(struct ps_replica_part *part, const struct ps_pull_reply *reply,
                                   struct ps_error *error);
-/* What is held, as the server is told. `present` is always set: without it the pull would be an
+/* Tells the server which version is held. `present` is always set: without it the pull would be an
  * ordinary one. When a version has begun to come, the same version is asked for from its next block
  * on; of a whole one nothing that is held counts as its base. */
 struct ps_held ps_replica_part_held(const struct ps_replica_part *part)
@@ -278,9 +278,9 @@ static enum ps_status put_aside(struct ps_replica_part *part, const struct ps_pu
     return PS_OK;
 }
 
-/* What the digest of the coming version is: of blocks that came it is the new one, of the others
- * that of the base, which was right when it was taken. False when a block never came and there is
- * no base for it. 0 stands for "did not come", which no block's digest is. */
+/* Computes the digest of the coming version: from the new digests of blocks that came, and for the
+ * others from those of the base, which were right when it was taken. False when a block never came
+ * and there is no base for it. 0 stands for "did not come", which no block's digest is. */
 static bool digest_coming(const struct ps_replica_part *part, uint64_t *digest)
 {
     bool has_base = part->version != 0 && !part->coming.whole;
@@ -340,7 +340,7 @@ static enum ps_status finish_part(struct ps_replica_part *part, const struct ps_
     return ps_fail(error, PS_ERR_CORRUPT, "the digest of what came is wrong, again and again");
 }
 
-/* What is held does not change by this. */
+/* The version that is held does not change by this. */
 void ps_replica_part_forget(struct ps_replica_part *part)
 {
     for (size_t i = 0; i < part->block_count; i++) {

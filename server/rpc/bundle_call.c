@@ -1,4 +1,4 @@
-/* A message of many items, from its bytes to its reply. What to do with the items is decided in
+/* A message of many items, from its bytes to its reply. The items are served by
  * server/core/requests/serve.c, which does not know gRPC; this file gives it memory before, and
  * makes of the results one message after.
  *
@@ -111,8 +111,8 @@ enum ps_serve_progress ps_bundle_call_step(struct ps_bundle_call *bundle, struct
  * reply are made next, so that both together would be the highest point of a call's memory.
  *
  * A bundle of which something was applied must never be answered by "no memory": a client takes
- * that as "not applied" and may give its gradient up. It is told that the outcome is unknown, and a
- * repeat under the same request ids then finds what was applied. */
+ * that as "not applied" and may give its gradient up. The client is told that the outcome is
+ * unknown, and a repeat under the same request ids then finds what was applied. */
 enum ps_status ps_bundle_call_reply(struct ps_bundle_call *bundle, grpc_byte_buffer **message,
                                     struct ps_error *error)
 {

@@ -2,8 +2,8 @@
  * connection that was accepted has the name of its listener, a port or the name of a unix socket;
  * the ends of other connections of this process, to etcd for example, have neither of these.
  *
- * The count is a sample: descriptors come and go while the folder is read. That is good enough for
- * a gauge, and the way of a call is not burdened with counters that could drift. */
+ * The count is a sample: descriptors come and go while the folder is read. A sample is good enough
+ * for a gauge, and the way of a call is not burdened with counters that could drift. */
 #include "server/rpc/connection_count.h"
 
 #include <arpa/inet.h>

@@ -57,7 +57,7 @@ void ps_helpers_init(struct ps_helpers *helpers)
     ps_condition_init(&helpers->shared);
 }
 
-/* What is still queued here belongs to a call that nobody would answer any more. */
+/* A job that is still queued belongs to a call that nobody would answer any more. */
 void ps_helpers_fini(struct ps_helpers *helpers)
 {
     PS_ASSERT(helpers->submitted == NULL && helpers->shares == NULL);

@@ -163,7 +163,7 @@ static gpr_timespec in_a_second(void)
     return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_seconds(1, GPR_TIMESPAN));
 }
 
-/* All of them are looked at, once a second: they are few, and in no order. That a limit is noticed
+/* All limits are looked at, once a second: they are few, and in no order. A limit that is noticed
  * up to a second late harms nobody, and a heap of deadlines would cost every call two changes. */
 static void look_at_limits(struct ps_lane *lane)
 {

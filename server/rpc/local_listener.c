@@ -1,7 +1,7 @@
 /* Files of unix sockets. A socket's file outlives the process that made it, and bind fails while it
- * is there; so gRPC removes whatever file it finds before it binds. That would also take the file
- * away from a living server, whose clients would then reach another one without notice. So whether
- * anybody listens is found out first, and by one server of a folder at a time. */
+ * is there; so gRPC removes whatever file it finds before it binds. The removal would also take the
+ * file away from a living server, whose clients would then reach another one without notice. So
+ * whether anybody listens is found out first, and by one server of a folder at a time. */
 #include "server/rpc/local_listener.h"
 
 #include <grpc/grpc_security.h>
@@ -60,8 +60,8 @@ enum ps_status ps_local_listener_open(grpc_server *server, const char *path, str
 }
 
 /* Until `*folder` is closed no other server looks at sockets there. The lock is on the folder,
- * since a file made for it would stay behind, and the socket's own file is what is replaced. It
- * ends with the descriptor, also when the process is killed. */
+ * since a file made for it would stay behind, and the socket's own file is what is replaced. The
+ * lock ends with the descriptor, also when the process is killed. */
 static enum ps_status lock_folder(const char *path, int *folder, struct ps_error *error)
 {
     char name[sizeof((struct sockaddr_un){0}.sun_path)];

@@ -1,8 +1,8 @@
 /* A table of sums under a lock that is held for a moment, by large calls only.
  *
  * The table has a fixed size and no entries to make or forget: a peer's sum is found by the hash of
- * its address, and two peers that meet in one place share a limit. That may refuse a client too
- * early, which then comes again; it never lets more through. */
+ * its address, and two peers that meet in one place share a limit. Such a client may be refused too
+ * early, and then comes again; sharing never lets more through. */
 #include "server/rpc/peer_limits.h"
 
 #include "base/assert.h"

@@ -204,7 +204,8 @@ static enum ps_status build_slots(struct ps_rpc_server *server, struct ps_lane *
     return ps_unknown_calls_add(lane, UNKNOWN_SLOTS, error);
 }
 
-/* One port for everything, without encryption: SECURITY.md says what that asks of the network. */
+/* One port for everything, without encryption: SECURITY.md says what an open port asks of the
+ * network. */
 static enum ps_status bind_address(struct ps_rpc_server *server, const char *address,
                                    struct ps_error *error)
 {

@@ -1,6 +1,6 @@
 /* Content that lies in shared memory is read in place, or copied once; the header says when, and
- * why. What is pulled is copied to the client's room in any case: the blocks must not be held for
- * as long as a client likes. */
+ * why. The values of a pull are copied to the client's room in any case: the blocks must not be
+ * held for as long as a client likes. */
 #include "server/rpc/shared_content.h"
 
 #include "base/assert.h"

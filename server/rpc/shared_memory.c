@@ -104,7 +104,8 @@ enum ps_status ps_shared_memory_create(const struct ps_shared_memory_options *op
 }
 
 /* The name says nothing, and nobody can guess it: a client is told it over gRPC, so that only those
- * who may use the server find the socket. Who they are is asked all the same (admit). */
+ * who may use the server find the socket. The kernel is asked for their user all the same
+ * (admit). */
 static enum ps_status open_sockets(struct ps_shared_memory *shared, struct ps_error *error)
 {
     uint64_t number[2];

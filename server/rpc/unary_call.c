@@ -463,8 +463,7 @@ static void free_when_done(struct unary_call *call)
                                ps_rpc_code_of_status(status), call->reply_bytes,
                                (double)took.tv_sec + 1e-9 * (double)took.tv_nsec);
     ps_rpc_call_clear(&call->call);
-    /* One list of all parameters must not leave its megabytes in a slot that is used once a
-     * week. */
+    /* A list of all parameters must not leave its megabytes in a slot that is used once a week. */
     if (call->reply.capacity > REPLY_KEPT_BYTES_MAX) {
         ps_buffer_fini(&call->reply);
         ps_buffer_init(&call->reply, call->call.lane->context->memory,

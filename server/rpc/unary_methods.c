@@ -34,7 +34,7 @@ static void fail_with(struct ps_call_answer *answer, const struct ps_error *why)
 }
 
 /* The hold lets the range of a large parameter stay in its message until the last range of it has
- * come, uncopied. What was decoded is given back before the reply, which needs none of it. */
+ * come, uncopied. The decoded request is given back before the reply, which needs none of it. */
 static enum ps_serve_progress serve_init(struct ps_call_answer *answer)
 {
     struct ps_init_request request;
