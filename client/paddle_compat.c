@@ -118,7 +118,8 @@ PS_EXPORT int paddle_begin_init_params(paddle_pserver_client handle)
 
 /* Lengths are ints in this interface, and a negative one would become an immense size.
  *
- * A server that is initialised already is no failure of psclient_init, and so none here. */
+ * A server that is initialised already does not make psclient_init fail, and so is not an error
+ * here. */
 PS_EXPORT int paddle_init_param(paddle_pserver_client handle, paddle_parameter param,
                                 void *param_config, int config_len)
 {

@@ -452,9 +452,9 @@ PS_EXPORT int psclient_finish_init(struct psclient *client, uint64_t timeout_ms,
     return ps_client_succeed(error);
 }
 
-/* Who has lost the lock is not the one who may finish: another may be giving parameters. When a
- * server has begun without any state meanwhile, its answer to another finish says whether it had
- * been given any. */
+/* A trainer that has lost the lock may not finish: another may be giving parameters. When a server
+ * has begun without any state meanwhile, its answer to another finish says whether it had been
+ * given any. */
 static enum ps_status finish_with_lock(struct psclient *client, uint64_t deadline_ms,
                                        struct ps_error *error)
 {

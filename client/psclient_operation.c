@@ -49,8 +49,8 @@ PS_EXPORT int psclient_pull_begin(struct psclient *client, struct psclient_param
     return begin(client, PS_METHOD_PULL, &wish, timeout_ms, operation, error);
 }
 
-/* There is no falling back to a push and a pull, as psclient_push_pull does it: the second would
- * have to be begun by whoever takes the first one's answer, in the middle of its own work. */
+/* Nothing falls back to a push and a pull here, as psclient_push_pull does: the second would have
+ * to be begun by whoever takes the first one's answer, in the middle of its own work. */
 PS_EXPORT int psclient_push_pull_begin(struct psclient *client,
                                        const struct psclient_gradient *gradients,
                                        struct psclient_parameter *parameters, size_t count,

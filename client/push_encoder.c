@@ -270,9 +270,9 @@ static bool fits(const struct ps_residual *residual, const struct push *push)
     return residual->size == push->size && residual->dtype == push->dtype;
 }
 
-/* Another length or type: of a parameter that is no more. Under the lock. A residual that another
- * push has taken is not waited for: this one begins without it, and the two are added up when both
- * are settled. */
+/* A residual of another length or type belongs to a parameter that is no more, and is dropped.
+ * Under the lock. A residual that another push has taken is not waited for: this one begins without
+ * it, and the two are added up when both are settled. */
 static void *take_left(struct ps_push_encoder *encoder, struct ps_residual *residual,
                        const struct push *push)
 {

@@ -276,8 +276,8 @@ static enum ps_status create_segment(const struct ps_allocator *memory, struct p
     return PS_OK;
 }
 
-/* The reference is counted under the same lock as the bits, so that a segment with a slot out has
- * at least two. */
+/* The reference is counted under the same lock as the bits, so that a segment never ends while a
+ * slot of it is out. */
 static bool take_slot(struct ps_client_segment *segment, size_t size, struct ps_shared_slot *slot)
 {
     size_t offset;

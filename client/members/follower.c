@@ -158,7 +158,7 @@ static void note_failure(struct ps_follower *follower, const struct ps_error *er
 /* Reads everything, then waits for the next change. The watch begins right behind the revision that
  * was read, so that no change falls between the two.
  *
- * A wait that passes its deadline is no failure: then everything is read again, in case a change
+ * A wait that passes its deadline is not a failure: then everything is read again, in case a change
  * was missed by a gateway in between. */
 static enum ps_status follow_once(struct ps_follower *follower, bool *watching,
                                   struct ps_error *error)

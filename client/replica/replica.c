@@ -226,7 +226,7 @@ enum ps_status ps_replica_take(const struct ps_since_message *message,
     return PS_OK;
 }
 
-/* A failure of one part is no failure of the message. The remedy of the item's status decides: some
+/* A failure of one part does not fail the message. The remedy of the item's status decides: some
  * parts are asked again in the next round, others have failed for good. */
 static void take_part(struct ps_replica *replica, struct ps_replica_part *part,
                       const struct ps_pull_result *result)

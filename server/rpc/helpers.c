@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 #include <utlist.h>
 
-/* Whoever shares his work looks so long for the others' end before he sleeps. */
+/* The owner of shared work looks so long for the helpers' end before its thread sleeps. */
 #define SHARE_SPIN_NS 200000
 
 /* Work that several do at once; lives on the stack of the one whose it is. */
@@ -30,7 +30,7 @@ struct ps_helper_share {
     struct ps_helper_share *next;
 };
 
-/* What a helper does next; neither: nothing any more. */
+/* The next work of a helper: a job or a share; neither, when the helper is to end. */
 struct task {
     struct ps_helper_job *job;
     struct ps_helper_share *share;

@@ -152,8 +152,8 @@ void ps_rpc_call_drop_request(struct ps_rpc_call *call)
     call->request = NULL;
 }
 
-/* gRPC gives deadlines on its own clock of the day. Both are turned to the monotonic one, so that a
- * clock that is set does not end calls. */
+/* gRPC does not promise on which of its clocks a deadline comes. The monotonic one is used here, so
+ * that a clock of the day that somebody sets does not end calls. */
 bool ps_rpc_call_is_late(const struct ps_rpc_call *call)
 {
     gpr_timespec deadline = gpr_convert_clock_type(call->deadline, GPR_CLOCK_MONOTONIC);

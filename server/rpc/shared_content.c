@@ -47,8 +47,8 @@ void ps_shared_content_init(struct ps_shared_content *content, struct ps_rpc_con
 }
 
 /* Each way in which a range may be wrong has an answer that tells the client what to do: BAD_INPUT
- * is its own bug, UNAVAILABLE is no failure but the request to send the content in the message, as
- * it must after a server was replaced. */
+ * is its own bug, UNAVAILABLE is not a failure but the request to send the content in the message,
+ * as it must after a server was replaced. */
 static enum ps_status open_content(void *self, struct ps_push_request *request,
                                    struct ps_error *error)
 {

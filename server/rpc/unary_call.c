@@ -139,8 +139,8 @@ static void unary_step(void *owner, bool ok)
     PS_ASSERT(false && "a tag came back that was not out");
 }
 
-/* The call is over for the client. Of a parked call that is the end of waiting; of a call that is
- * away or replying nothing is done yet, because a helper, or gRPC, still uses what it holds. */
+/* The call is over for the client. Of a parked call that is the end of waiting; of a reply that is
+ * still being sent nothing is given back yet, because gRPC reads it. */
 static void close_step(void *owner, bool ok)
 {
     struct unary_call *call = owner;
@@ -153,8 +153,8 @@ static void close_step(void *owner, bool ok)
 }
 
 /* A request is judged from the cheapest question to the dearest: can it be read, does anybody still
- * wait for it, has its client room for it. Nothing has touched the service until all have been
- * answered, so each of these failures means "not applied". */
+ * wait for it, has its client room for it. The service is not touched before all have been
+ * answered: after any of these failures nothing was applied. */
 static void start(struct unary_call *call)
 {
     struct ps_rpc_context *context = call->call.lane->context;
@@ -182,8 +182,8 @@ static void start(struct unary_call *call)
     serve(call);
 }
 
-/* What lies in shared memory is the client's own, but it is as much on its way, and takes as long,
- * as what comes in a message. */
+/* Content in shared memory is the client's own, but it is as much on its way, and takes as long, as
+ * what comes in a message. */
 static size_t shared_bytes_of(const struct unary_call *call)
 {
     const struct ps_rpc_context *context = call->call.lane->context;
@@ -307,8 +307,8 @@ static void woken(void *owner)
     ps_lane_leave(call->call.lane, &call->waiter);
     call->state = WORKING;
     follow(call, call->progress);
-    /* What the helper missed may have come true since it looked, and the bell for that may be this
-     * one, or have rung while the call was away: nobody would ring again. */
+    /* The condition that the helper found unmet may have come true since then, and the bell for
+     * that may be this one, or have rung while the call was away: nobody would ring again. */
     if (call->state == PARKED)
         serve(call);
 }
@@ -446,8 +446,8 @@ static void release_served(struct ps_call_answer *answer)
     answer->bundle = NULL;
 }
 
-/* Both tags must be back: until then gRPC writes into this slot. It may fill the slot again as soon
- * as the next request is asked for, so that asking is the last act. */
+/* Both tags must be back: until then gRPC writes into this slot. gRPC may fill the slot again as
+ * soon as the next request is asked for, so that asking is the last act. */
 static void free_when_done(struct unary_call *call)
 {
     if (call->reply_pending || call->close_pending)
