@@ -1,4 +1,6 @@
-/* From decoded replies to the rows of the public header, in which every text has a fixed size. */
+/* From decoded replies to the rows of the public header, in which every text has a fixed size, so
+ * that a caller has nothing to free. Texts in a reply are borrowed and end with the batch:
+ * everything is copied here, while the engine still holds the reply. */
 #include "client/answers.h"
 
 #include <string.h>
@@ -12,6 +14,8 @@ static enum ps_status take_saved(void *self, const struct ps_call_reply *reply,
                                  struct ps_error *error);
 static void copy_text(char *to, size_t size, const char *from);
 
+/* A taker is a function and the place that it writes to. By it the engine, which must not know the
+ * public header, gives answers to code that does. */
 struct ps_answer_taker ps_answer_server(struct psclient_server_status *to)
 {
     return (struct ps_answer_taker){take_server, to};
@@ -27,6 +31,8 @@ struct ps_answer_taker ps_answer_saved(struct psclient_saved *to)
     return (struct ps_answer_taker){take_saved, to};
 }
 
+/* Numbers are taken as they are: what a newer server adds is left out here, and what an older one
+ * does not say is 0. */
 static enum ps_status take_server(void *self, const struct ps_call_reply *reply,
                                   struct ps_error *error)
 {
@@ -53,7 +59,8 @@ static enum ps_status take_server(void *self, const struct ps_call_reply *reply,
     return PS_OK;
 }
 
-/* The server may know more rows than there is room for: the caller asks for the rest by name. */
+/* The server may know more rows than there is room for: the caller asks for the rest by name. A
+ * server that sends more than it was asked for is cut here, and `more` then holds in any case. */
 static enum ps_status take_list(void *self, const struct ps_call_reply *reply,
                                 struct ps_error *error)
 {
@@ -67,6 +74,8 @@ static enum ps_status take_list(void *self, const struct ps_call_reply *reply,
     return PS_OK;
 }
 
+/* The type is the wire's number in both structs. A name is bytes with a length and may be as long
+ * as the row's field allows: then the end is cut, never left without a terminator. */
 static void copy_row(struct psclient_param_info *row, const struct ps_param_info *info)
 {
     size_t name_size = info->name.size < sizeof row->name ? info->name.size : sizeof row->name - 1;
@@ -81,6 +90,8 @@ static void copy_row(struct psclient_param_info *row, const struct ps_param_info
     copy_text(row->rule, sizeof row->rule, info->rule);
 }
 
+/* The path is one of the server's machine: good for a person who looks there, not to be opened
+ * here. */
 static enum ps_status take_saved(void *self, const struct ps_call_reply *reply,
                                  struct ps_error *error)
 {
@@ -94,7 +105,8 @@ static enum ps_status take_saved(void *self, const struct ps_call_reply *reply,
     return PS_OK;
 }
 
-/* Cuts what does not fit. */
+/* Cuts what does not fit, and takes a text that is missing for an empty one: a row is printed in
+ * any case. */
 static void copy_text(char *to, size_t size, const char *from)
 {
     size_t length = from == NULL ? 0 : strnlen(from, size - 1);

@@ -1,4 +1,12 @@
-/* The loop in which waiting callers drive the engine. */
+/* The loop in which waiting callers drive the engine. The thread that wants an answer polls the
+ * channel itself, so that no other thread has to be woken to hand the answer over. Of several that
+ * wait one polls at a time, the leader, for all of them; a finished batch wakes the thread that
+ * waits for it, and a leader whose own batch is finished hands the lead on.
+ *
+ * Everything but the polling happens under the mutex: the engine is asked and told by one thread at
+ * a time. The engine never calls back; pump asks it for actions until there are none. So no caller
+ * can meet the engine in the middle of something, and the simulator, which has a loop of its own,
+ * sees the same engine. */
 #include "client/client_state.h"
 
 #include "base/assert.h"
@@ -23,9 +31,12 @@ static void leave_waiters(struct psclient *client, struct ps_client_waiter *wait
 static void finish(struct psclient *client, struct ps_client_job *job);
 static void remove_finished(struct psclient *client, struct ps_client_job *job);
 
-/* Does everything there is to do now. Under the mutex. */
+/* Does everything there is to do now. Under the mutex. An action may bring outcomes at once (a send
+ * that is refused), and an outcome brings actions: so both are asked until neither has any. */
 static void pump(struct psclient *client)
 {
+    /* Whatever is held leaves with this: the engine has it already, and its actions are asked for
+     * below. */
     if (client->holding.held > 0)
         ps_holding_release(&client->holding, ps_clock_precise_ns());
     follow_members(client);
@@ -37,6 +48,7 @@ static void pump(struct psclient *client)
     }
 }
 
+/* A job on the stack: nobody else learns of it, since it is not announced. */
 enum ps_status ps_client_run(struct psclient *client, const struct ps_batch_request *request,
                              struct ps_error *error)
 {
@@ -46,10 +58,13 @@ enum ps_status ps_client_run(struct psclient *client, const struct ps_batch_requ
     return PS_OK;
 }
 
+/* The first messages leave before this returns, unless the operation is held: a caller that begins
+ * many works while its messages travel. */
 enum ps_status ps_client_begin(struct psclient *client, const struct ps_batch_request *request,
                                struct ps_client_job *job, struct ps_error *error)
 {
     struct ps_batch_request owned = *request;
+    /* The engine hands the owner back with FINISHED; by it finish finds the waiting thread. */
     owned.owner = job;
     ps_mutex_lock(&client->mutex);
     enum ps_status status =
@@ -62,7 +77,8 @@ enum ps_status ps_client_begin(struct psclient *client, const struct ps_batch_re
     return status;
 }
 
-/* Does the operation wait for others? While finished ones are to be fetched: holding.h. */
+/* Does the operation wait for others? While finished ones are to be fetched: holding.h. Not while
+ * another thread leads: the leader would come back from polling and send the operation alone. */
 static bool is_held(struct psclient *client, const struct ps_batch_request *request,
                     const struct ps_client_job *job)
 {
@@ -70,7 +86,8 @@ static bool is_held(struct psclient *client, const struct ps_batch_request *requ
            ps_holding_takes(&client->holding, request);
 }
 
-/* Should the caller not come back, the channel's thread sends it. */
+/* Should the caller not come back, the channel's thread sends it. The channel is asked once for all
+ * operations that are held together. */
 static void hold(struct psclient *client)
 {
     bool is_first = client->holding.held == 0;
@@ -79,6 +96,8 @@ static void hold(struct psclient *client)
         client->channel.tell_idle(client->channel.self, send_held, client);
 }
 
+/* On the channel's thread, which holds no lock of its own here. Between its look and this lock
+ * somebody may have sent everything: then there is nothing to do. */
 static void send_held(void *owner)
 {
     struct psclient *client = owner;
@@ -88,6 +107,9 @@ static void send_held(void *owner)
     ps_mutex_unlock(&client->mutex);
 }
 
+/* Waits without a deadline, because the batch has one: at its end the engine cancels what is out,
+ * and the channel gives an outcome for each call. Only then is the caller's memory not in use any
+ * more, which is what this function promises. */
 void ps_client_end(struct psclient *client, struct ps_client_job *job)
 {
     ps_mutex_lock(&client->mutex);
@@ -98,6 +120,8 @@ void ps_client_end(struct psclient *client, struct ps_client_job *job)
     ps_mutex_unlock(&client->mutex);
 }
 
+/* When the last finished operation is fetched, what was held leaves before the caller goes to work
+ * on it: otherwise it would wait for as long as that takes. */
 struct ps_client_job *ps_client_next(struct psclient *client, uint64_t deadline_ms)
 {
     ps_mutex_lock(&client->mutex);
@@ -111,12 +135,18 @@ struct ps_client_job *ps_client_next(struct psclient *client, uint64_t deadline_
     return job;
 }
 
-/* Returns when the job is finished (NULL: when one that is announced is), or at the deadline.
- * Under the mutex, but for the waiting. */
+/* Returns when the job is finished (NULL: when one that is announced is), or at the deadline. Under
+ * the mutex, but for the waiting.
+ *
+ * Each turn waits until the engine wants to be asked again at the latest: a repetition whose pause
+ * is over, or a deadline, is nobody's wake-up. Whoever finds no leader leads; the others sleep,
+ * each on a condition of its own, so that a finished batch wakes one thread and not all. */
 static void wait_for(struct psclient *client, const struct ps_client_job *job, uint64_t deadline_ms)
 {
     if (has_come(client, job))
         return;
+    /* The engine has been given what is held, but has not been asked for it yet: it would not go
+     * while this thread waits. */
     if (client->holding.held > 0)
         pump(client);
     if (has_come(client, job))
@@ -139,6 +169,7 @@ static void wait_for(struct psclient *client, const struct ps_client_job *job, u
         if (has_come(client, job) || ps_time_left_ms(client->clock, deadline_ms) == 0)
             break;
     }
+    /* Off the list before the condition ends: finish signals whoever is on it. */
     leave_waiters(client, &waiter);
     ps_condition_fini(&waiter.woken);
 }
@@ -148,6 +179,9 @@ static bool has_come(const struct psclient *client, const struct ps_client_job *
     return job != NULL ? job->finished : client->finished != NULL;
 }
 
+/* The mutex is let go while the channel is polled: others begin and end operations meanwhile, and a
+ * change of servers interrupts the poll. `led` stays up until the mutex is held again, so that two
+ * never poll at once. */
 static void lead(struct psclient *client, uint64_t timeout_ms)
 {
     client->led = true;
@@ -157,12 +191,14 @@ static void lead(struct psclient *client, uint64_t timeout_ms)
     client->led = false;
 }
 
+/* The list is in no order that matters: whoever leads works for all. */
 static void join_waiters(struct psclient *client, struct ps_client_waiter *waiter)
 {
     DL_PREPEND2(client->waiters, waiter, before, after);
 }
 
-/* Whoever leaves while nobody leads hands the lead on. */
+/* Whoever leaves while nobody leads hands the lead on. Without this all others would sleep until
+ * their next deadline, with their answers lying in the channel. */
 static void leave_waiters(struct psclient *client, struct ps_client_waiter *waiter)
 {
     DL_DELETE2(client->waiters, waiter, before, after);
@@ -170,7 +206,8 @@ static void leave_waiters(struct psclient *client, struct ps_client_waiter *wait
         ps_condition_signal_all(&client->waiters->woken);
 }
 
-/* The batch of the job is finished. */
+/* The batch of the job is finished. Called from pump, on whichever thread that runs: the job's own
+ * thread may be this one, or asleep. */
 static void finish(struct psclient *client, struct ps_client_job *job)
 {
     job->finished = true;
@@ -182,12 +219,18 @@ static void finish(struct psclient *client, struct ps_client_job *job)
     }
 }
 
+/* `prev` says whether a job is in the list: utlist never leaves it NULL there, the first one points
+ * to the last. */
 static void remove_finished(struct psclient *client, struct ps_client_job *job)
 {
     DL_DELETE(client->finished, job);
     job->prev = NULL;
 }
 
+/* A server that says "not the owner" knows more than the store's watch has told us: the follower
+ * reads again, and the engine repeats the call meanwhile.
+ *
+ * Released only after the engine has seen it: replies borrow their bytes from the delivery. */
 static bool take_outcomes(struct psclient *client)
 {
     struct ps_delivery delivery;
@@ -208,6 +251,8 @@ static bool take_outcomes(struct psclient *client)
     return any;
 }
 
+/* No memory for a message counts as an answer of "refused" to each of its calls: nothing has left
+ * this machine, and the engine pauses and repeats. */
 static void send_calls(struct psclient *client, const struct ps_engine_action *action)
 {
     struct ps_call_part parts[PS_MESSAGE_CALLS_MAX];
@@ -223,6 +268,7 @@ static void send_calls(struct psclient *client, const struct ps_engine_action *a
         (void)ps_engine_outcome(client->engine, parts[i].call, &outcome, ps_now_ms(client->clock));
 }
 
+/* Until there is no action: each may change which is the next. */
 static bool act(struct psclient *client)
 {
     struct ps_engine_action action;
@@ -246,6 +292,9 @@ static bool act(struct psclient *client)
 
 /* ---- Where the servers are ---- */
 
+/* The channel comes first: an engine that was told of a server which the channel cannot reach would
+ * send calls nowhere. The number rises with each change, also when an address comes back under an
+ * epoch seen before, so that the engine takes it for a new server process. */
 bool ps_client_route(struct psclient *client, uint32_t shard, const char *address, uint64_t epoch)
 {
     struct ps_route *route = &client->routes[shard];
@@ -262,6 +311,8 @@ bool ps_client_route(struct psclient *client, uint32_t shard, const char *addres
     return true;
 }
 
+/* Rows that could not be told for want of memory are told again with the next pump, from what was
+ * taken: the follower itself has nothing new then. */
 static void follow_members(struct psclient *client)
 {
     if (client->follower == NULL)

@@ -1,4 +1,9 @@
-/* PaddlePaddle's client interface on top of ours. */
+/* PaddlePaddle's client interface on top of ours: programs of 2017 are linked against this library
+ * and go on working. Each function looks its handle up, puts the arguments into our structs and
+ * calls the public function; no rule of the client lives here.
+ *
+ * The old interface has two codes and no text. So each failure is said on standard error, in one
+ * line with the call, our status and the reason, where an operator of such a program looks. */
 #include "client/paddle_compat.h"
 
 #include "base/attributes.h"
@@ -8,7 +13,8 @@
 #include <stdatomic.h>
 
 /* The old interface has nothing but a number to carry a client in, so this table has to live
- * somewhere: it is the library's only mutable global. */
+ * somewhere: it is the library's only mutable global. It has a fixed size, because a table that
+ * grows would have to be locked for every call. */
 struct paddle_client {
     _Atomic(struct psclient *) client;
     bool may_initialise;
@@ -16,6 +22,8 @@ struct paddle_client {
 static struct paddle_client clients[PADDLE_CLIENTS_MAX];
 static atomic_int client_count;
 
+/* The log is made for the occasion: the library has none, since it belongs to its caller's
+ * process. */
 static int report(const char *what, const struct psclient_error *error)
 {
     const struct ps_log log = {.clock = ps_clock_real(), .descriptor = 2, .level = PS_LOG_WARN};
@@ -25,6 +33,7 @@ static int report(const char *what, const struct psclient_error *error)
     return PSERVER_ERROR;
 }
 
+/* For failures of the arguments, which never reach our functions. */
 static int report_text(const char *what, const char *text)
 {
     struct psclient_error error = {.status = PSCLIENT_INVALID};
@@ -33,6 +42,8 @@ static int report_text(const char *what, const char *text)
     return report(what, &error);
 }
 
+/* A handle may be any number: an old program passes -1 on when opening has failed, and must get an
+ * error, not a crash. */
 static struct psclient *find(paddle_pserver_client handle, const char *what)
 {
     struct psclient *client = NULL;
@@ -43,6 +54,8 @@ static struct psclient *find(paddle_pserver_client handle, const char *what)
     return client;
 }
 
+/* A handle is a place in the table, taken for good: a handle that was released and used again by
+ * mistake meets nobody, instead of another client. */
 static paddle_pserver_client open_client(const struct psclient_options *options,
                                          bool may_initialise, const char *what)
 {
@@ -51,22 +64,28 @@ static paddle_pserver_client open_client(const struct psclient_options *options,
     if (psclient_open(options, &client, &error) != PSCLIENT_OK)
         return report(what, &error);
     int handle = atomic_fetch_add(&client_count, 1);
+    /* The count is set back, so that it cannot run on to where it becomes negative. */
     if (handle >= PADDLE_CLIENTS_MAX) {
         atomic_store(&client_count, PADDLE_CLIENTS_MAX);
         psclient_close(client);
         return report_text(what, "no handle is left");
     }
+    /* Written before the client is published by the atomic store: whoever finds the client finds
+     * this. */
     clients[handle].may_initialise = may_initialise;
     atomic_store(&clients[handle].client, client);
     return handle;
 }
 
+/* Parameters are never cut: the old servers kept each on one, and programs may rely on asking one
+ * server for a name. */
 PS_EXPORT paddle_pserver_client paddle_new_pserver_client(char *addrs, long long selected)
 {
     const struct psclient_options options = {.servers = addrs, .split_bytes = UINT64_MAX};
     return open_client(&options, selected != 0, "paddle_new_pserver_client");
 }
 
+/* The lock in the store decides which trainer initialises, not the caller: hence `true`. */
 PS_EXPORT paddle_pserver_client paddle_new_etcd_pserver_client(char *etcd_endpoints)
 {
     const struct psclient_options options = {
@@ -74,12 +93,15 @@ PS_EXPORT paddle_pserver_client paddle_new_etcd_pserver_client(char *etcd_endpoi
     return open_client(&options, true, "paddle_new_etcd_pserver_client");
 }
 
+/* The exchange makes a second release harmless, also at the same moment. */
 PS_EXPORT void paddle_pserver_client_release(paddle_pserver_client client)
 {
     if (client >= 0 && client < PADDLE_CLIENTS_MAX)
         psclient_close(atomic_exchange(&clients[client].client, NULL));
 }
 
+/* Without limit, as there: the others wait until the selected trainer is done, for however long its
+ * model takes to initialise. */
 PS_EXPORT int paddle_begin_init_params(paddle_pserver_client handle)
 {
     struct psclient *client = find(handle, "paddle_begin_init_params");
@@ -94,6 +116,10 @@ PS_EXPORT int paddle_begin_init_params(paddle_pserver_client handle)
     return selected;
 }
 
+/* Lengths are ints in this interface, and a negative one would become an immense size.
+ *
+ * A server that is initialised already does not make psclient_init fail, and so is not an error
+ * here. */
 PS_EXPORT int paddle_init_param(paddle_pserver_client handle, paddle_parameter param,
                                 void *param_config, int config_len)
 {
@@ -114,6 +140,8 @@ PS_EXPORT int paddle_init_param(paddle_pserver_client handle, paddle_parameter p
     return PSERVER_OK;
 }
 
+/* The interface has no way to say "begin again" but its one error: so the line on standard error
+ * says it. */
 PS_EXPORT int paddle_finish_init_params(paddle_pserver_client handle)
 {
     struct psclient *client = find(handle, "paddle_finish_init_params");
@@ -128,7 +156,8 @@ PS_EXPORT int paddle_finish_init_params(paddle_pserver_client handle)
     return status == PSCLIENT_OK ? PSERVER_OK : report("paddle_finish_init_params", &error);
 }
 
-/* True when every entry can be looked at. */
+/* True when every entry can be looked at. Judged for all before the first is used: a batch is sent
+ * as a whole or not at all. */
 static bool entries_are_there(paddle_parameter **entries, int total, const char *what)
 {
     bool there = total == 0 || (total > 0 && entries != NULL);
@@ -139,6 +168,7 @@ static bool entries_are_there(paddle_parameter **entries, int total, const char 
     return there;
 }
 
+/* "no gradient received" is what the old client said of an empty batch. */
 PS_EXPORT int paddle_send_grads_ex(paddle_pserver_client handle, paddle_gradient **grads, int total,
                                    unsigned long long timeout_ms)
 {
@@ -162,11 +192,15 @@ PS_EXPORT int paddle_send_grads_ex(paddle_pserver_client handle, paddle_gradient
     return status == PSCLIENT_OK ? PSERVER_OK : report(what, &error);
 }
 
+/* The old calls had no deadline. Ten minutes are longer than any takeover, and end the wait of a
+ * program whose servers are gone for good. */
 PS_EXPORT int paddle_send_grads(paddle_pserver_client client, paddle_gradient **grads, int total)
 {
     return paddle_send_grads_ex(client, grads, total, PADDLE_TIMEOUT_MS);
 }
 
+/* The type comes from the server: the old interface fills it in, where ours wants to be told. An
+ * empty batch is fine here. */
 PS_EXPORT int paddle_get_params_ex(paddle_pserver_client handle, paddle_parameter **params,
                                    int total, unsigned long long timeout_ms)
 {
@@ -183,7 +217,10 @@ PS_EXPORT int paddle_get_params_ex(paddle_pserver_client handle, paddle_paramete
                                                .content = params[i]->content,
                                                .content_size = (size_t)params[i]->content_len};
     struct psclient_error error;
+    /* A parameter whose length is not exactly the caller's is refused before a byte of it is
+     * written. */
     int status = ps_client_pull_any(client, batch, (size_t)total, timeout_ms, &error);
+    /* After a failure the caller's types stay as they were, whatever single items brought. */
     for (int i = 0; status == PSCLIENT_OK && i < total; i++)
         params[i]->element_type = (paddle_element_type)batch[i].type;
     ps_release(client->memory, batch);

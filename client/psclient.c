@@ -1,4 +1,6 @@
-/* libpsclient: opening, closing, initialising. Batches are in psclient_batch.c. */
+/* libpsclient: opening, closing, initialising. Batches are in psclient_batch.c. A client is opened
+ * in the order: options, members (a list, or the store), engine, channel, routes; psclient_close
+ * undoes whatever of these is there, so that every failure on the way ends in it. */
 #include "client/psclient.h"
 
 #include "base/random.h"
@@ -63,6 +65,7 @@ static enum ps_status copy_encodings(struct psclient *client,
     return PS_OK;
 }
 
+/* Strings are copied: the caller's may go after the call. */
 static enum ps_status copy_options(struct psclient *client, const struct psclient_options *options,
                                    struct ps_error *error)
 {
@@ -96,6 +99,8 @@ PS_EXPORT int psclient_open(const struct psclient_options *options, struct pscli
     return ps_client_succeed(error);
 }
 
+/* Locks are made before the first step that can fail, since psclient_close ends them in any
+ * case. */
 enum ps_status ps_client_open(const struct psclient_options *options,
                               const struct ps_allocator *memory, struct psclient **out,
                               struct ps_error *error)
@@ -122,6 +127,8 @@ enum ps_status ps_client_open(const struct psclient_options *options,
     return PS_OK;
 }
 
+/* The threads end first: initialiser and follower use clock, memory and wake until they are
+ * joined. */
 PS_EXPORT void psclient_close(struct psclient *client)
 {
     if (client == NULL)
@@ -158,6 +165,7 @@ PS_EXPORT uint64_t psclient_retries(const struct psclient *client)
     return retries;
 }
 
+/* Counted under the lock and cast for that: to read counters changes nothing that a caller sees. */
 PS_EXPORT void psclient_get_counters(const struct psclient *client,
                                      struct psclient_counters *counters)
 {
@@ -179,6 +187,8 @@ PS_EXPORT void psclient_get_counters(const struct psclient *client,
 
 /* ---- Opening ---- */
 
+/* Client id and session make the request ids of this run its own: random, and above every earlier
+ * session. */
 static enum ps_status open_engine(struct psclient *client, const struct psclient_options *options,
                                   struct ps_error *error)
 {
@@ -216,7 +226,7 @@ static struct ps_bytes next_address(const char **list)
 }
 
 /* A host, a colon and a port from 1 to 65535; gRPC would cut a larger one down to another port. Or
- * the path of a unix socket. */
+ * the path of a unix socket. Digits are read from the end, since a host may have colons (IPv6). */
 static bool is_address(struct ps_bytes text)
 {
     static const char local[] = "unix:";
@@ -235,6 +245,8 @@ static bool is_address(struct ps_bytes text)
            text.size > digits + 1 && text.data[text.size - 1 - digits] == ':';
 }
 
+/* Judged as a whole before anything is made: the number of shards must be known, and a typing error
+ * is told with its place. */
 static enum ps_status open_fixed(struct psclient *client, const struct psclient_options *options,
                                  struct ps_error *error)
 {
@@ -254,6 +266,8 @@ static enum ps_status open_fixed(struct psclient *client, const struct psclient_
         struct ps_bytes address = next_address(&list);
         char text[PS_ADDRESS_BYTES_MAX];
         snprintf(text, sizeof text, "%.*s", (int)address.size, (const char *)address.data);
+        /* A server of a list has no epoch that we know: any but 0, which would mean that nobody
+         * serves. */
         if (!ps_client_route(client, i, text, 1))
             return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for a connection");
     }
@@ -270,6 +284,8 @@ static enum ps_status open_store(struct psclient *client, struct ps_kv **kv, str
     return ps_kv_etcd_open(&options, kv, error);
 }
 
+/* The number of shards must be known before there can be an engine; servers may still be
+ * missing. */
 static enum ps_status open_followed(struct psclient *client, const struct psclient_options *options,
                                     struct ps_error *error)
 {
@@ -346,6 +362,7 @@ PS_EXPORT int psclient_begin_init(struct psclient *client, uint64_t timeout_ms, 
     return ps_client_succeed(error);
 }
 
+/* The store is opened once, and kept for finish: the lock belongs to its lease. */
 static enum ps_status begin_with_lock(struct psclient *client, uint64_t deadline_ms, bool *selected,
                                       struct ps_error *error)
 {
@@ -435,9 +452,9 @@ PS_EXPORT int psclient_finish_init(struct psclient *client, uint64_t timeout_ms,
     return ps_client_succeed(error);
 }
 
-/* Who has lost the lock is not the one who may finish: another may be giving parameters. When a
- * server has begun without any state meanwhile, its answer to another finish says whether it had
- * been given any. */
+/* A trainer that has lost the lock may not finish: another may be giving parameters. When a server
+ * has begun without any state meanwhile, its answer to another finish says whether it had been
+ * given any. */
 static enum ps_status finish_with_lock(struct psclient *client, uint64_t deadline_ms,
                                        struct ps_error *error)
 {
@@ -450,6 +467,8 @@ static enum ps_status finish_with_lock(struct psclient *client, uint64_t deadlin
     return status;
 }
 
+/* The epochs say under which each server took the parameters: one that was replaced since then
+ * refuses. */
 static enum ps_status finish_shards(struct psclient *client, uint64_t deadline_ms,
                                     struct ps_error *error)
 {

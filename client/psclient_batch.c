@@ -1,4 +1,7 @@
-/* libpsclient: batches of parameters, and the operators' calls. */
+/* libpsclient: batches of parameters, and the operators' calls. Each public function makes an item
+ * of each of its arguments, lets the engine run them as one batch, and reads the results back in
+ * the same order. The engine judges each item, and its failure stands in that item: so all the
+ * others of a batch go on. */
 #include "client/psclient.h"
 
 #include "base/buffer.h"
@@ -15,12 +18,17 @@ static int run_items(struct psclient *client, enum ps_method method, struct ps_i
                      size_t count, uint64_t timeout_ms, struct psclient_result *results,
                      struct psclient_error *error);
 
-/* An item of any batch of parameters; NULL names and contents are judged later, with the rest. */
+/* An item of any batch of parameters; NULL names and contents are judged later, with the rest. The
+ * public types have the wire's numbers, so that a type that is none passes through here unchanged
+ * and is refused there. */
 static struct ps_item parameter_item(const char *name, enum psclient_type type)
 {
     return (struct ps_item){.name = ps_bytes_of_text(name), .dtype = (enum ps_dtype)type};
 }
 
+/* Several trainers may give the same parameters, or one again after a crash: a server that was
+ * initialised before keeps what it has, which is a result of the item and no failure of the
+ * call. */
 PS_EXPORT int psclient_init(struct psclient *client, const struct psclient_parameter *parameters,
                             size_t count, uint64_t timeout_ms, struct psclient_result *results,
                             struct psclient_error *error)
@@ -32,10 +40,12 @@ PS_EXPORT int psclient_init(struct psclient *client, const struct psclient_param
         items[i] = parameter_item(parameters[i].name, parameters[i].type);
         items[i].content = parameters[i].content;
         items[i].size = parameters[i].content_size;
+        /* Without one the server takes SGD with a rate of 1. */
         if (parameters[i].config != NULL)
             items[i].config = (struct ps_bytes){parameters[i].config, parameters[i].config_size};
     }
     int status = run_items(client, PS_METHOD_INIT, items, count, timeout_ms, results, error);
+    /* The engine calls such an item done; only its result says how. */
     for (size_t i = 0; results != NULL && i < count; i++) {
         if (items[i].status == PS_OK && items[i].before)
             results[i].status = PSCLIENT_ALREADY;
@@ -44,6 +54,8 @@ PS_EXPORT int psclient_init(struct psclient *client, const struct psclient_param
     return status;
 }
 
+/* Encoding comes before the engine sees the item: a gradient has one encoded form for all of its
+ * attempts, or the server could apply one form and acknowledge the repeat of another. */
 struct ps_item *ps_client_push_items(struct psclient *client,
                                      const struct psclient_gradient *gradients, size_t count)
 {
@@ -58,6 +70,8 @@ struct ps_item *ps_client_push_items(struct psclient *client,
     return items;
 }
 
+/* The encoder learns what became of each push from the item's status, so that this comes after the
+ * batch, and for items that were never sent after their status was set. */
 void ps_client_release_items(struct psclient *client, struct ps_item *items, size_t count)
 {
     for (size_t i = 0; items != NULL && i < count; i++)
@@ -65,6 +79,7 @@ void ps_client_release_items(struct psclient *client, struct ps_item *items, siz
     ps_release(client->memory, items);
 }
 
+/* The results are filled before the items go. */
 PS_EXPORT int psclient_push(struct psclient *client, const struct psclient_gradient *gradients,
                             size_t count, uint64_t timeout_ms, struct psclient_result *results,
                             struct psclient_error *error)
@@ -77,17 +92,21 @@ PS_EXPORT int psclient_push(struct psclient *client, const struct psclient_gradi
     return status;
 }
 
+/* For whole numbers every encoding is their own; a server refuses any other. */
 static bool is_float(enum psclient_type type)
 {
     return type == PSCLIENT_FLOAT32 || type == PSCLIENT_FLOAT64;
 }
 
+/* The reply's encoding is for floats only: whole numbers travel as they are. */
 struct ps_item *ps_client_push_pull_items(struct psclient *client,
                                           const struct psclient_gradient *gradients,
                                           const struct psclient_parameter *parameters, size_t count)
 {
     struct ps_item *items = ps_client_push_items(client, gradients, count);
     for (size_t i = 0; items != NULL && i < count; i++) {
+        /* Not the gradient's memory: a push that is sent again must find the gradient as it was,
+         * also after the first bytes of an answer have come. */
         items[i].destination = parameters[i].content;
         if (is_float(gradients[i].type))
             items[i].encoding = client->reply_encoding;
@@ -95,7 +114,8 @@ struct ps_item *ps_client_push_pull_items(struct psclient *client,
     return items;
 }
 
-/* Has an older server said that it has no PushPull? */
+/* Has an older server said that it has no PushPull? One such item is enough: all servers of a job
+ * are asked in the same way from then on. */
 static bool is_unknown(const struct ps_item *items, size_t count)
 {
     bool is_unknown = false;
@@ -104,21 +124,27 @@ static bool is_unknown(const struct ps_item *items, size_t count)
     return is_unknown;
 }
 
-/* Was nothing of these applied by anybody? Then they may be pushed under other numbers. */
+/* Was nothing of these applied by anybody? Then they may be pushed under other numbers. An item
+ * that went to a newer server, or whose message broke on the way, may have been: pushing it again
+ * would apply it twice. */
 static bool is_untouched(const struct ps_item *items, size_t count)
 {
     for (size_t i = 0; i < count; i++)
+        /* An item that is wrong in itself fails here as well: nothing is gained by pushing it. */
         if (!items[i].no_such_call || items[i].may_be_applied)
             return false;
     return true;
 }
 
+/* The way for older servers. Both calls together keep the caller's timeout, since the deadline is
+ * made once; a pull whose push has failed is not made, for it would read a parameter without it. */
 static int push_then_pull(struct psclient *client, const struct psclient_gradient *gradients,
                           struct psclient_parameter *parameters, size_t count, uint64_t timeout_ms,
                           struct psclient_result *results, struct psclient_error *error)
 {
     uint64_t deadline_ms = ps_deadline_after(client->clock, timeout_ms);
     int status = psclient_push(client, gradients, count, timeout_ms, results, error);
+    /* Of the parameters only the content was the caller's to fill in (psclient_push_pull). */
     for (size_t i = 0; i < count; i++) {
         parameters[i].name = gradients[i].name;
         parameters[i].type = gradients[i].type;
@@ -130,6 +156,8 @@ static int push_then_pull(struct psclient *client, const struct psclient_gradien
     return psclient_pull(client, parameters, count, left_ms, NULL, error);
 }
 
+/* A server of before PushPull answers "unimplemented", which the engine notes in the items. The
+ * answer is remembered for the client's life: a mixture of servers is a matter of an upgrade. */
 PS_EXPORT int psclient_push_pull(struct psclient *client, const struct psclient_gradient *gradients,
                                  struct psclient_parameter *parameters, size_t count,
                                  uint64_t timeout_ms, struct psclient_result *results,
@@ -145,12 +173,16 @@ PS_EXPORT int psclient_push_pull(struct psclient *client, const struct psclient_
     if (is_unknown(items, count))
         atomic_store(&client->no_push_pull, true); /* for all that follow */
     bool may_be_pushed = is_unknown(items, count) && is_untouched(items, count);
+    /* Before the push that takes its place: what the failed attempt left out is put back first, and
+     * is encoded into the second one. */
     ps_client_release_items(client, items, count);
     if (!may_be_pushed)
         return status;
     return push_then_pull(client, gradients, parameters, count, timeout_ms, results, error);
 }
 
+/* The parameter's own memory is where the channel puts the content: no copy is made of what is
+ * pulled. */
 struct ps_item *ps_client_pull_items(struct psclient *client,
                                      const struct psclient_parameter *parameters, size_t count)
 {
@@ -165,6 +197,7 @@ struct ps_item *ps_client_pull_items(struct psclient *client,
     return items;
 }
 
+/* The type changes only for pulls that take any; else it is the one that was asked for. */
 void ps_client_note_pulled(const struct ps_item *items, struct psclient_parameter *parameters,
                            size_t count)
 {
@@ -176,6 +209,8 @@ void ps_client_note_pulled(const struct ps_item *items, struct psclient_paramete
     }
 }
 
+/* A content of a type that is not known beforehand cannot be asked for in an encoding, which
+ * belongs to floats: such a pull takes the type's own. */
 static int pull(struct psclient *client, struct psclient_parameter *parameters, size_t count,
                 bool any_type, uint64_t timeout_ms, struct psclient_result *results,
                 struct psclient_error *error)
@@ -200,12 +235,14 @@ PS_EXPORT int psclient_pull(struct psclient *client, struct psclient_parameter *
     return pull(client, parameters, count, false, timeout_ms, results, error);
 }
 
+/* Without results: the old interface has no place for them. */
 int ps_client_pull_any(struct psclient *client, struct psclient_parameter *parameters, size_t count,
                        uint64_t timeout_ms, struct psclient_error *error)
 {
     return pull(client, parameters, count, true, timeout_ms, NULL, error);
 }
 
+/* Also for items that failed: retries and a version may have come before the failure. */
 static void fill_result(const struct ps_item *item, struct psclient_result *result)
 {
     result->status = ps_client_status_of(item->status);
@@ -216,6 +253,8 @@ static void fill_result(const struct ps_item *item, struct psclient_result *resu
     snprintf(result->text, sizeof result->text, "%.*s", (int)sizeof result->text - 1, item->text);
 }
 
+/* The deadline is made here, from the caller's timeout, and passed down: no attempt starts a time
+ * of its own. */
 struct ps_batch_request ps_client_request(struct psclient *client, enum ps_method method,
                                           struct ps_item *items, size_t count, uint64_t timeout_ms)
 {
@@ -238,19 +277,22 @@ static int run_items(struct psclient *client, enum ps_method method, struct ps_i
     enum ps_status status = ps_client_run(client, &request, &why);
     if (status == PS_OK)
         return ps_client_verdict(items, count, results, error);
-    /* The batch was never started. */
+    /* The batch was never started. Items that the engine has judged wrong keep their own reason. */
     for (size_t i = 0; i < count; i++) {
         if (items[i].status == PS_OK) {
             items[i].status = status;
             snprintf(items[i].text, sizeof items[i].text, "%.255s", why.text);
         }
+        /* Results are complete after a failure as well, so that a caller may look at them without
+         * asking why. */
         if (results != NULL)
             fill_result(&items[i], &results[i]);
     }
     return ps_client_fail(error, status, why.text);
 }
 
-/* The first failure in request order. */
+/* The first failure in request order, not in time: the same batch fails with the same text,
+ * whichever server was slower. */
 int ps_client_verdict(const struct ps_item *items, size_t count, struct psclient_result *results,
                       struct psclient_error *error)
 {
@@ -259,10 +301,13 @@ int ps_client_verdict(const struct ps_item *items, size_t count, struct psclient
     for (size_t i = 0; i < count; i++) {
         if (items[i].status == PS_OK)
             continue;
+        /* The name comes first, since a batch may have thousands of items, and is cut before the
+         * reason is. */
         char text[sizeof error->text];
         snprintf(text, sizeof text, "%.*s: %.150s",
                  (int)(items[i].name.size < 100 ? items[i].name.size : 100),
                  (const char *)items[i].name.data, items[i].text);
+        /* Texts that begin so have the name in them. */
         bool named = items[i].name.size > 0 && strncmp(items[i].text, "parameter", 9) != 0;
         return ps_client_fail(error, items[i].status, named ? text : items[i].text);
     }
@@ -271,6 +316,8 @@ int ps_client_verdict(const struct ps_item *items, size_t count, struct psclient
 
 /* ---- Operators ---- */
 
+/* Of a server that does not answer an operator wants to know at least where it should be: the
+ * route's address, which may be empty. Routes change with the members, hence the lock. */
 PS_EXPORT int psclient_server_status(struct psclient *client, uint32_t index, uint64_t timeout_ms,
                                      struct psclient_server_status *status,
                                      struct psclient_error *error)
@@ -289,6 +336,7 @@ PS_EXPORT int psclient_server_status(struct psclient *client, uint32_t index, ui
     return result;
 }
 
+/* The rows are written by the taker while the reply is there; the results say how many. */
 PS_EXPORT int psclient_list(struct psclient *client, uint32_t index, const char *after,
                             struct psclient_param_info *rows, size_t count_max, size_t *count,
                             int *more, uint64_t timeout_ms, struct psclient_error *error)
@@ -306,6 +354,8 @@ PS_EXPORT int psclient_list(struct psclient *client, uint32_t index, const char 
     return result;
 }
 
+/* Waits for the server to save, which may be minutes: the caller's timeout is the limit, and a call
+ * that is given up does not stop the save. */
 PS_EXPORT int psclient_save(struct psclient *client, uint32_t index, uint64_t timeout_ms,
                             struct psclient_saved *saved, struct psclient_error *error)
 {
@@ -313,6 +363,8 @@ PS_EXPORT int psclient_save(struct psclient *client, uint32_t index, uint64_t ti
     return run_items(client, PS_METHOD_SAVE, &item, 1, timeout_ms, NULL, error);
 }
 
+/* The epoch makes the order good for one server only: a repeat of it that arrives late must not end
+ * the successor. */
 PS_EXPORT int psclient_drain(struct psclient *client, uint32_t index, uint64_t epoch,
                              uint64_t timeout_ms, struct psclient_error *error)
 {

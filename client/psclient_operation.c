@@ -1,4 +1,9 @@
-/* libpsclient: pushes and pulls that do not wait. */
+/* libpsclient: pushes and pulls that do not wait. An operation is a batch that somebody may ask for
+ * later; it has no thread. Its messages leave when it is begun, and its answers are taken by
+ * whichever thread of the program waits for anything of this client.
+ *
+ * All that the caller gave is borrowed until psclient_end: the channel sends contents, and fills
+ * them, where they lie, and items point to the caller's names. */
 #include "client/psclient.h"
 
 #include "client/client_state.h"
@@ -17,6 +22,8 @@ static int begin(struct psclient *client, enum ps_method method,
                  const struct psclient_operation *wish, uint64_t timeout_ms,
                  struct psclient_operation **out, struct psclient_error *error);
 
+/* The gradients are encoded here, on the caller's thread, before they get numbers: a push that is
+ * sent again is the same bytes again. */
 PS_EXPORT int psclient_push_begin(struct psclient *client,
                                   const struct psclient_gradient *gradients, size_t count,
                                   uint64_t timeout_ms, void *user,
@@ -28,6 +35,7 @@ PS_EXPORT int psclient_push_begin(struct psclient *client,
     return begin(client, PS_METHOD_PUSH, &wish, timeout_ms, operation, error);
 }
 
+/* The parameters are kept to note type and version in them at the end. */
 PS_EXPORT int psclient_pull_begin(struct psclient *client, struct psclient_parameter *parameters,
                                   size_t count, uint64_t timeout_ms, void *user,
                                   struct psclient_operation **operation,
@@ -41,6 +49,8 @@ PS_EXPORT int psclient_pull_begin(struct psclient *client, struct psclient_param
     return begin(client, PS_METHOD_PULL, &wish, timeout_ms, operation, error);
 }
 
+/* Nothing falls back to a push and a pull here, as psclient_push_pull does: the second would have
+ * to be begun by whoever takes the first one's answer, in the middle of its own work. */
 PS_EXPORT int psclient_push_pull_begin(struct psclient *client,
                                        const struct psclient_gradient *gradients,
                                        struct psclient_parameter *parameters, size_t count,
@@ -56,7 +66,8 @@ PS_EXPORT int psclient_push_pull_begin(struct psclient *client,
     return begin(client, PS_METHOD_PUSH_PULL, &wish, timeout_ms, operation, error);
 }
 
-/* Takes the items of the wish. */
+/* Takes the items of the wish, in any case: an operation that could not be begun leaves nothing for
+ * the caller to end. Items that are NULL stand for memory that was refused. */
 static int begin(struct psclient *client, enum ps_method method,
                  const struct psclient_operation *wish, uint64_t timeout_ms,
                  struct psclient_operation **out, struct psclient_error *error)
@@ -72,6 +83,8 @@ static int begin(struct psclient *client, enum ps_method method,
             ps_client_request(client, method, wish->items, wish->count, timeout_ms);
         status = ps_client_begin(client, &request, &operation->job, &why);
     }
+    /* The statuses tell the encoder that no push was sent: what it had left out before is kept as
+     * it was. */
     if (status != PS_OK) {
         ps_release(client->memory, operation);
         for (size_t i = 0; wish->items != NULL && i < wish->count; i++)
@@ -83,17 +96,21 @@ static int begin(struct psclient *client, enum ps_method method,
     return ps_client_succeed(error);
 }
 
+/* The job is the operation's first member, so that one pointer is both. */
 PS_EXPORT struct psclient_operation *psclient_next(struct psclient *client, uint64_t timeout_ms)
 {
     return (struct psclient_operation *)ps_client_next(
         client, ps_deadline_after(client->clock, timeout_ms));
 }
 
+/* Constant from the beginning on: no lock is needed to read it. */
 PS_EXPORT void *psclient_operation_user(const struct psclient_operation *operation)
 {
     return operation->user;
 }
 
+/* Results are read after the batch is over and before its items go. The operation need not have
+ * been told by psclient_next: waiting for one by itself takes it off the list of finished ones. */
 PS_EXPORT int psclient_end(struct psclient_operation *operation, struct psclient_result *results,
                            struct psclient_error *error)
 {

@@ -1,4 +1,11 @@
-/* libpsclient: parameters that are kept up to date by delta pulls. */
+/* libpsclient: parameters that are kept up to date by delta pulls. The public side of
+ * client/replica: it turns parameters into parts (a parameter that is cut lives on several servers,
+ * each of which knows its own part of it), runs rounds until no part is stale, and turns what
+ * became of parts into results of parameters.
+ *
+ * Each round is one batch of the engine, with its own repeating of calls that broke. The engine
+ * does not see a server that answers and says of single parts "not mine" or "not yet": such parts
+ * are asked for again in the next round, until the caller's deadline. */
 #include "client/psclient.h"
 
 #include "client/client_state.h"
@@ -9,7 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Before servers that could not answer are asked again. */
+/* Before servers that could not answer are asked again: about as long as the engine pauses before
+ * its first repetition. */
 #define PAUSE_MS 20
 
 struct psclient_replica {
@@ -30,7 +38,8 @@ static enum ps_status pull_round(struct psclient_replica *handle, uint64_t deadl
 static int tell_results(struct psclient_replica *handle, struct psclient_result *results,
                         struct psclient_error *error);
 
-/* Parts that the parameters make together; an upper bound where they are wrong. */
+/* Parts that the parameters make together. A parameter that is wrong counts for nothing here, and
+ * fails add_parts with its reason. */
 static size_t count_parts(const struct psclient *client,
                           const struct psclient_parameter *parameters, size_t count)
 {
@@ -43,6 +52,8 @@ static size_t count_parts(const struct psclient *client,
     return parts;
 }
 
+/* Nothing is sent yet, so that only what the caller gave can be wrong. All parameters are checked
+ * before any is pulled: a replica is opened as a whole or not at all. */
 PS_EXPORT int psclient_replica_open(struct psclient *client, struct psclient_parameter *parameters,
                                     size_t count, struct psclient_replica **out,
                                     struct psclient_error *error)
@@ -50,6 +61,7 @@ PS_EXPORT int psclient_replica_open(struct psclient *client, struct psclient_par
     struct ps_error why = {.status = PS_ERR_NO_MEMORY, .text = "no memory for a replica"};
     enum ps_status status = PS_ERR_NO_MEMORY;
     struct psclient_replica *handle = ps_zeroed(client->memory, sizeof *handle);
+    /* Both failures of memory have this text; a failure with a reason writes its own over it. */
     if (handle != NULL) {
         handle->client = client;
         handle->parameters = parameters;
@@ -67,6 +79,7 @@ PS_EXPORT int psclient_replica_open(struct psclient *client, struct psclient_par
     return ps_client_succeed(error);
 }
 
+/* The contents stay as they are: they are the caller's, each one whole version. */
 PS_EXPORT void psclient_replica_close(struct psclient_replica *handle)
 {
     if (handle == NULL)
@@ -75,6 +88,8 @@ PS_EXPORT void psclient_replica_close(struct psclient_replica *handle)
     ps_release(handle->client->memory, handle);
 }
 
+/* In the words of the other calls. A size of 0 has no element to ask for, and no blocks to
+ * check. */
 static enum ps_status check_parameter(const struct psclient_parameter *parameter,
                                       struct ps_error *error)
 {
@@ -89,6 +104,7 @@ static enum ps_status check_parameter(const struct psclient_parameter *parameter
     return PS_OK;
 }
 
+/* The same rule as for a push of the parameter: both must meet the same ranges. */
 static struct ps_placement placement_of(const struct psclient *client,
                                         const struct psclient_parameter *parameter)
 {
@@ -96,6 +112,8 @@ static struct ps_placement placement_of(const struct psclient *client,
                            client->split_bytes, client->shard_count);
 }
 
+/* A part's name is that of the range on its server; ps_replica_add copies it, so that it may lie on
+ * the stack. Its content is a piece of the caller's memory: nothing is put together at the end. */
 static enum ps_status add_parts(struct psclient_replica *handle, uint32_t i, struct ps_error *error)
 {
     struct psclient_parameter *parameter = &handle->parameters[i];
@@ -103,6 +121,7 @@ static enum ps_status add_parts(struct psclient_replica *handle, uint32_t i, str
     const struct ps_bytes name = ps_bytes_of_text(parameter->name);
     struct ps_placement placement = placement_of(handle->client, parameter);
     PS_TRY(ps_placement_check_name(name, placement.range_count > 1, error));
+    /* Until the first pull nothing is held, whatever the caller's struct said. */
     parameter->version = 0;
     for (uint32_t k = 0; k < placement.range_count; k++) {
         char text[PS_NAME_BYTES_MAX];
@@ -121,6 +140,8 @@ static enum ps_status add_parts(struct psclient_replica *handle, uint32_t i, str
 
 /* ---- Pulling ---- */
 
+/* The wake-ups are counted before the round: a server that moves during it ends the pause at
+ * once. */
 PS_EXPORT int psclient_pull_since(struct psclient_replica *handle, uint64_t timeout_ms,
                                   struct psclient_result *results, struct psclient_error *error)
 {
@@ -132,16 +153,23 @@ PS_EXPORT int psclient_pull_since(struct psclient_replica *handle, uint64_t time
     while (more) {
         uint64_t seen = ps_wake_count(&client->wake);
         enum ps_status status = pull_round(handle, deadline_ms, &more, &why);
+        /* The round could not be made at all. The results are written all the same, since some
+         * parts may be up to date. */
         if (status != PS_OK) {
             (void)tell_results(handle, results, NULL);
             return ps_client_fail(error, status, why.text);
         }
+        /* While parts are coming there is no pause: the next answer is ready as soon as it is asked
+         * for. After the deadline the engine fails the messages, and their parts with them: so the
+         * loop ends. */
         if (more && !handle->replica->advanced)
             ps_wake_wait(&client->wake, seen, PAUSE_MS);
     }
     return tell_results(handle, results, error);
 }
 
+/* A message that failed has told none of its parts: each of them gets its status here. An answer
+ * that was taken has done so itself. */
 static enum ps_status run_messages(struct psclient *client, struct ps_since_message *messages,
                                    struct ps_item *items, size_t count, uint64_t deadline_ms,
                                    struct ps_error *error)
@@ -150,6 +178,7 @@ static enum ps_status run_messages(struct psclient *client, struct ps_since_mess
         items[i] = ps_replica_item(&messages[i]);
     const struct ps_batch_request request = {
         .method = PS_METHOD_SINCE, .items = items, .item_count = count, .deadline_ms = deadline_ms};
+    /* The takers of the items have put answers into their parts when this returns. */
     PS_TRY(ps_client_run(client, &request, error));
     for (size_t i = 0; i < count; i++)
         if (items[i].status != PS_OK)
@@ -157,7 +186,9 @@ static enum ps_status run_messages(struct psclient *client, struct ps_since_mess
     return PS_OK;
 }
 
-/* A server that says so of a part knows better than we who owns the shard. */
+/* A server that says so of a part knows better than we who owns the shard. The engine does not see
+ * it, because the message itself was answered: so the follower is asked from here, as
+ * client_state.c does it for whole calls. */
 static void look_again(struct psclient *client, const struct ps_replica *replica)
 {
     bool moved = false;
@@ -168,7 +199,8 @@ static void look_again(struct psclient *client, const struct ps_replica *replica
         ps_follower_look_again(client->follower);
 }
 
-/* Asks for all that is stale, once. */
+/* Asks for all that is stale, once. `more` says whether anything was asked for: a round without
+ * messages is the last one. */
 static enum ps_status pull_round(struct psclient_replica *handle, uint64_t deadline_ms, bool *more,
                                  struct ps_error *error)
 {
@@ -184,6 +216,7 @@ static enum ps_status pull_round(struct psclient_replica *handle, uint64_t deadl
     else if (count > 0)
         status = run_messages(client, messages, items, count, deadline_ms, error);
     ps_release(client->memory, items);
+    /* After the batch has ended: until then the engine borrows the messages. */
     ps_replica_release(handle->replica, messages, count);
     look_again(client, handle->replica);
     return status;
@@ -191,6 +224,8 @@ static enum ps_status pull_round(struct psclient_replica *handle, uint64_t deadl
 
 /* ---- What became of it ---- */
 
+/* Of a parameter that is cut the lowest version counts, as in a pull: each range has had at least
+ * that many pushes. The first range that failed says why. */
 static void add_result(const struct ps_replica_part *part, struct psclient_parameter *parameter,
                        struct psclient_result *result)
 {
@@ -200,13 +235,16 @@ static void add_result(const struct ps_replica_part *part, struct psclient_param
     result->version = parameter->version;
     if (part->state == PS_PART_FRESH || result->status != PSCLIENT_OK)
         return;
+    /* A part that is still stale at the end was refused until the deadline; its last reason is
+     * kept. */
     result->status =
         part->status != PS_OK ? ps_client_status_of(part->status) : PSCLIENT_UNAVAILABLE;
     _Static_assert(sizeof result->text == sizeof part->text, "a text fits");
     memcpy(result->text, part->text, sizeof result->text);
 }
 
-/* Parts lie in the order of their parameters. The first failure in that order counts. */
+/* Parts lie in the order of their parameters, so that one walk over both is enough. The first
+ * failure in that order counts. */
 static int tell_results(struct psclient_replica *handle, struct psclient_result *results,
                         struct psclient_error *error)
 {
@@ -215,9 +253,12 @@ static int tell_results(struct psclient_replica *handle, struct psclient_result 
     size_t part = 0;
     for (size_t i = 0; i < handle->count; i++) {
         struct psclient_result result = {.status = PSCLIENT_OK};
+        /* Above every version, for add_result to find the lowest. A parameter has one part at
+         * least. */
         handle->parameters[i].version = UINT64_MAX;
         for (; part < replica->part_count && replica->parts[part].parameter == i; part++) {
             add_result(&replica->parts[part], &handle->parameters[i], &result);
+            /* Parts of the other parameters go on being counted: the results are of all. */
             if (failed == NULL && replica->parts[part].state != PS_PART_FRESH)
                 failed = &replica->parts[part];
         }
@@ -233,6 +274,7 @@ static int tell_results(struct psclient_replica *handle, struct psclient_result 
                           text);
 }
 
+/* Reads every byte that is held; nothing is repaired here, since that needs a server. */
 PS_EXPORT int psclient_replica_verify(struct psclient_replica *handle, struct psclient_error *error)
 {
     if (ps_replica_verify(handle->replica))
@@ -241,6 +283,7 @@ PS_EXPORT int psclient_replica_verify(struct psclient_replica *handle, struct ps
                           "a parameter is not what it was: the next pull brings it whole");
 }
 
+/* Without a lock: a replica is used by one thread at a time. */
 PS_EXPORT void psclient_replica_get_counters(const struct psclient_replica *handle,
                                              struct psclient_replica_counters *counters)
 {

@@ -1,19 +1,27 @@
-/* Public statuses: fewer than ours, and each with one thing to do about it. */
+/* Public statuses: fewer than ours, and each with one thing to do about it. A program that uses the
+ * library has to decide among these; what is behind them stands in the text, for people. */
 #include "client/status_map.h"
 
 #include "base/attributes.h"
 
 #include <stdio.h>
 
+/* A switch over all statuses and without a default: a new status of ours does not compile before
+ * somebody has decided what it means outside. */
 enum psclient_status ps_client_status_of(enum ps_status status)
 {
     switch (status) {
     case PS_OK:
         return PSCLIENT_OK;
+    /* By the time a status comes here the engine has repeated what can be repeated: these three
+     * mean that no server took the request until the deadline. */
     case PS_ERR_UNAVAILABLE:
     case PS_ERR_NOT_OWNER:
     case PS_ERR_CONFLICT:
         return PSCLIENT_UNAVAILABLE;
+    /* UNKNOWN means that the request may have been applied, and nothing else is called so: after
+     * the statuses above a trainer may push its gradient again as a new one, after this one it must
+     * not. */
     case PS_ERR_TIMEOUT:
     case PS_ERR_CANCELLED:
         return PSCLIENT_UNKNOWN;
@@ -45,6 +53,7 @@ enum psclient_status ps_client_status_of(enum ps_status status)
     return PSCLIENT_FAILED;
 }
 
+/* The text is cut where the caller's field ends; `text` may be longer. */
 int ps_client_fail(struct psclient_error *error, enum ps_status status, const char *text)
 {
     enum psclient_status outside = ps_client_status_of(status);
@@ -55,6 +64,8 @@ int ps_client_fail(struct psclient_error *error, enum ps_status status, const ch
     return (int)outside;
 }
 
+/* The caller's struct is written in any case: a text of an earlier call must not stand beside an
+ * OK. */
 int ps_client_succeed(struct psclient_error *error)
 {
     if (error != NULL)
@@ -62,6 +73,7 @@ int ps_client_succeed(struct psclient_error *error)
     return PSCLIENT_OK;
 }
 
+/* The name is asked for with numbers from outside, old ones of a newer library for example. */
 PS_EXPORT const char *psclient_status_name(enum psclient_status status)
 {
     static const char *const names[] = {"ok",        "unavailable", "unknown",         "invalid",

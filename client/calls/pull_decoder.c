@@ -1,4 +1,6 @@
-/* Decoding by pieces of a message: the bytes are gathered where elements may be cut. */
+/* The content of a reply comes in the slices in which gRPC read it, which may cut an element in
+ * two. So encoded elements are gathered, some at a time, into a buffer on the stack before they are
+ * decoded: a second copy of the whole content would cost more than the decoding. */
 #include "client/calls/pull_decoder.h"
 
 #include "optimizer/encoded.h"
@@ -11,6 +13,8 @@ static void copy(struct ps_view content, uint8_t *destination);
 static void decode_plain(const struct ps_pull_reply *reply, uint8_t *destination, size_t count);
 static void decode_groups(const struct ps_pull_reply *reply, uint8_t *destination, size_t count);
 
+/* All that can be wrong is found before the first byte is written: the caller's parameter is what
+ * it was, or new as a whole. */
 enum ps_status ps_pull_reply_take(const struct ps_pull_reply *reply, struct ps_bytes name,
                                   void *destination, size_t size, struct ps_error *error)
 {
@@ -19,6 +23,8 @@ enum ps_status ps_pull_reply_take(const struct ps_pull_reply *reply, struct ps_b
     if (!is_native && (!ps_dtype_is_float(reply->dtype) || reply->encoding == PS_ENCODING_TOP_K))
         return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: a reply in encoding %s",
                        (int)name.size, (const char *)name.data, ps_encoding_name(reply->encoding));
+    /* The length is computed from what the caller has room for, and then compared: a length that
+     * the server says is never used to write. */
     uint64_t expected = is_native ? size : ps_encoding_bytes(reply->encoding, reply->dtype, count);
     if (reply->content.size != expected)
         return ps_fail(error, PS_ERR_BAD_INPUT, "parameter %.*s: has %zu bytes, asked for %zu",
@@ -33,7 +39,8 @@ enum ps_status ps_pull_reply_take(const struct ps_pull_reply *reply, struct ps_b
     return PS_OK;
 }
 
-/* What came in ranges lies there already. */
+/* The content of a pull in ranges lies there already: the channel has put each of them in its
+ * place. */
 static void copy(struct ps_view content, uint8_t *destination)
 {
     if (content.piece_count != 1 || content.pieces[0].data != destination)
@@ -53,6 +60,7 @@ static void decode_plain(const struct ps_pull_reply *reply, uint8_t *destination
     }
 }
 
+/* An int8 content is all scales, then all quanta: two cursors walk through the same view. */
 static void decode_groups(const struct ps_pull_reply *reply, uint8_t *destination, size_t count)
 {
     int8_t quanta[PS_ENCODING_GROUP];

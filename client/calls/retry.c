@@ -1,4 +1,7 @@
-/* Which failures are repeated, and when. */
+/* Which failures are repeated, and when. Two facts decide: whether the server may have applied the
+ * request, and whether it knows a repeat by its number. A push that may have been applied is
+ * repeated under its number until the server says what became of it; under a new number it would be
+ * another push, and could be applied twice. */
 #include "client/calls/retry.h"
 
 #include "base/assert.h"
@@ -19,6 +22,8 @@ bool ps_method_is_pushing(enum ps_method method)
     return method == PS_METHOD_PUSH || method == PS_METHOD_PUSHES || method == PS_METHOD_PUSH_PULL;
 }
 
+/* "Certainly not applied" must never be said too often: the caller may then push the same gradient
+ * under a new number. */
 bool ps_retry_is_refusal(enum ps_method method, enum ps_status status)
 {
     if (ps_method_is_pushing(method) &&
@@ -28,11 +33,14 @@ bool ps_retry_is_refusal(enum ps_method method, enum ps_status status)
     return remedy != PS_REMEDY_DONE && remedy != PS_REMEDY_UNKNOWN;
 }
 
+/* A repeat of an initialisation cannot be told from another trainer's: both are done. */
 static bool is_done_before(enum ps_method method, enum ps_status status)
 {
     return status == PS_ERR_EXISTS && (method == PS_METHOD_INIT || method == PS_METHOD_FINISH);
 }
 
+/* The exceptions of the contract come first, each with the reason that stands in the header;
+ * whatever is left follows the remedy of its status. */
 enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, bool ambiguous)
 {
     if (status == PS_OK || is_done_before(method, status))
@@ -50,6 +58,8 @@ enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, b
     case PS_REMEDY_REROUTE:
     case PS_REMEDY_UNKNOWN:
         return PS_VERDICT_AGAIN;
+    /* A server with a fault may have applied the push before it failed: only a repeat, answered by
+     * whoever recovers the shard, can tell. */
     case PS_REMEDY_STOP:
         return push && ambiguous ? PS_VERDICT_AGAIN : PS_VERDICT_FAILED;
     case PS_REMEDY_DONE:
@@ -59,6 +69,9 @@ enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, b
     return PS_VERDICT_FAILED;
 }
 
+/* The doubling stops at max_ms before it can wrap around. Half of the pause is by chance: after a
+ * server's restart all of its clients would otherwise come back at the same moments, again and
+ * again. */
 uint64_t ps_retry_pause_ms(struct ps_random *random, uint32_t attempt, uint64_t min_ms,
                            uint64_t max_ms)
 {

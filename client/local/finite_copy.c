@@ -1,5 +1,9 @@
-/* One pass: what is loaded to be stored is looked at on the way, which costs nothing beside the
- * memory. */
+/* A gradient is copied into shared memory and looked through in one pass: what is loaded to be
+ * stored is looked at on the way, which costs nothing beside the memory. The server need not read
+ * it once more to refuse what is not finite.
+ *
+ * The loops have no branch and no early end, so that the compiler turns them into vector
+ * instructions (CMakeLists.txt gives this file -O3 for that). */
 #include "client/local/finite_copy.h"
 
 #include "base/assert.h"
@@ -15,6 +19,8 @@
 #define NEVER_MASK UINT32_C(0)
 #define NEVER_LEFT UINT32_C(1)
 
+/* memcpy in both directions, since neither side need be aligned: it becomes one load and one store.
+ * An element is infinite or NaN when all bits of its exponent are set (IEEE 754). */
 static inline uint32_t copy_word(uint8_t *restrict to, const uint8_t *restrict from, size_t i,
                                  uint32_t mask, uint32_t left)
 {
@@ -32,7 +38,9 @@ static bool copy_f32(uint8_t *restrict to, const uint8_t *restrict from, size_t 
     return strange == 0;
 }
 
-/* `count` words, two for each element: little-endian, the exponent is in the second. */
+/* `count` words, two for each element: little-endian, the exponent is in the second. The first word
+ * goes through the same steps with a mask that never matches: words of 64 bits would need an
+ * instruction set that not every machine has, and two kinds of step would not become vectors. */
 static bool copy_f64(uint8_t *restrict to, const uint8_t *restrict from, size_t count)
 {
     uint32_t strange = 0;
@@ -43,6 +51,7 @@ static bool copy_f64(uint8_t *restrict to, const uint8_t *restrict from, size_t 
     return strange == 0;
 }
 
+/* Whole numbers are copied and pass. */
 bool ps_finite_copy(void *to, const void *from, size_t size, enum ps_dtype dtype)
 {
     PS_ASSERT(size % ps_dtype_size(dtype) == 0);

@@ -1,4 +1,13 @@
-/* Asking, offering, and the segment that comes of it. */
+/* Asking, offering, and the segment that comes of it. The states and the rule of reuse are in the
+ * header; here is how they are kept.
+ *
+ * `state` and `lost` are atomics so that the way of every call may look without the lock; they are
+ * only changed under it, but for `lost`, which may be set from places that hold other locks and is
+ * acted upon by the next who takes a slot or hears an answer. A look that is out of date costs one
+ * message with its content inside.
+ *
+ * A segment lives by references: one of the link, one of each slot. So a call whose memory is in
+ * use keeps the mapping, whatever becomes of the link meanwhile. */
 #include "client/local/shared_link.h"
 
 #include "base/assert.h"
@@ -62,6 +71,7 @@ struct ps_shared_link *ps_shared_link_create(const struct ps_allocator *memory)
     return link;
 }
 
+/* Slots may outlive the link: they have their own references. */
 void ps_shared_link_destroy(struct ps_shared_link *link)
 {
     if (link == NULL)
@@ -71,6 +81,8 @@ void ps_shared_link_destroy(struct ps_shared_link *link)
     ps_release(link->memory, link);
 }
 
+/* After a lost connection the question goes out again, since another server may answer now, under
+ * the same address but with another socket. */
 bool ps_shared_link_asks(struct ps_shared_link *link)
 {
     return link != NULL && (atomic_load(&link->state) == ASKING || atomic_load(&link->lost));
@@ -83,7 +95,8 @@ void ps_shared_link_lost(struct ps_shared_link *link)
         atomic_store(&link->lost, true);
 }
 
-/* 0 for what is not a number. */
+/* 0 for what is not a number, and for one that would not fit: the server is then treated as one
+ * that did not say. */
 static uint64_t number_of(struct ps_bytes text)
 {
     uint64_t number = 0;
@@ -95,6 +108,8 @@ static uint64_t number_of(struct ps_bytes text)
     return number;
 }
 
+/* Of several calls that asked at once the first answer counts: the state has changed when the
+ * others come. */
 void ps_shared_link_answered(struct ps_shared_link *link, struct ps_bytes name,
                              struct ps_bytes content_bytes_max)
 {
@@ -125,6 +140,8 @@ bool ps_shared_link_works(struct ps_shared_link *link)
     return link != NULL && atomic_load(&link->state) == OPEN;
 }
 
+/* Small content is refused before anything is locked, and so is everything while the server is not
+ * known: most calls of a client end here. */
 bool ps_shared_link_take(struct ps_shared_link *link, size_t size, struct ps_shared_slot *slot)
 {
     *slot = (struct ps_shared_slot){0};
@@ -140,13 +157,16 @@ bool ps_shared_link_take(struct ps_shared_link *link, size_t size, struct ps_sha
     return taken;
 }
 
+/* The exchange makes one caller the one that leaves the old segment. */
 static void begin_anew(struct ps_shared_link *link)
 {
     if (atomic_exchange(&link->lost, false))
         leave_segment(link, ASKING);
 }
 
-/* As far as it goes without waiting. */
+/* As far as it goes without waiting. From state to state in the order of the ifs: a server that
+ * hung up ends the link (OFF), a segment that was left is followed by a new offer to the same
+ * server. */
 static void move_on(struct ps_shared_link *link)
 {
     if (atomic_load(&link->state) == OPEN && has_gone(link->segment))
@@ -159,7 +179,8 @@ static void move_on(struct ps_shared_link *link)
         look_for_welcome(link);
 }
 
-/* That nobody listens under the name on this machine is how a server elsewhere is known. */
+/* A server elsewhere is known by this: nobody listens under its name here, since abstract names
+ * exist in one network namespace only. OFF then lasts until the connection is lost. */
 static void open_segment(struct ps_shared_link *link)
 {
     struct ps_bytes name = ps_bytes_of_text(link->name);
@@ -169,6 +190,8 @@ static void open_segment(struct ps_shared_link *link)
         atomic_store(&link->state, OFF);
 }
 
+/* Asked on the way of a later call, never waited for: until the server has mapped the memory,
+ * content goes in messages. A message of another kind, or the socket's end, is a refusal. */
 static void look_for_welcome(struct ps_shared_link *link)
 {
     uint8_t bytes[PS_SHARED_WELCOME_BYTES];
@@ -179,6 +202,7 @@ static void look_for_welcome(struct ps_shared_link *link)
         ps_local_socket_receive(segment->socket, bytes, sizeof bytes, &size, &passed, NULL);
     if (status == PS_ERR_NOT_READY)
         return;
+    /* A welcome carries no descriptor; one that comes all the same must not stay open. */
     if (passed != PS_NO_DESCRIPTOR)
         (void)close(passed);
     struct ps_bytes message = {bytes, size};
@@ -188,7 +212,8 @@ static void look_for_welcome(struct ps_shared_link *link)
         leave_segment(link, OFF);
 }
 
-/* Nothing comes from the server after its welcome, but its end. */
+/* Nothing comes from the server after its welcome, but its end. Without this look a client would
+ * write into memory that no server reads, and wait for its calls to fail. */
 static bool has_gone(const struct ps_client_segment *segment)
 {
     uint8_t byte;
@@ -201,6 +226,7 @@ static bool has_gone(const struct ps_client_segment *segment)
     return status != PS_ERR_NOT_READY;
 }
 
+/* The slots that are out keep the segment; the link has none until the next offer. */
 static void leave_segment(struct ps_shared_link *link, enum state state)
 {
     if (link->segment != NULL)
@@ -211,6 +237,9 @@ static void leave_segment(struct ps_shared_link *link, enum state state)
 
 /* ---- Segments ---- */
 
+/* The connection comes first: it is the cheapest test for a server on this host, and the memory is
+ * made only when it succeeds. The hello carries the descriptor in the same message, so that the
+ * server never sees a promise without memory. */
 static enum ps_status create_segment(const struct ps_allocator *memory, struct ps_bytes name,
                                      struct ps_client_segment **out)
 {
@@ -235,6 +264,7 @@ static enum ps_status create_segment(const struct ps_allocator *memory, struct p
         (void)close(socket);
         return status != PS_OK ? status : PS_ERR_NO_MEMORY;
     }
+    /* From here on the segment owns socket and mapping, and nothing can fail. */
     segment->memory = memory;
     segment->segment = mapped;
     segment->socket = socket;
@@ -246,6 +276,8 @@ static enum ps_status create_segment(const struct ps_allocator *memory, struct p
     return PS_OK;
 }
 
+/* The reference is counted under the same lock as the bits, so that a segment never ends while a
+ * slot of it is out. */
 static bool take_slot(struct ps_client_segment *segment, size_t size, struct ps_shared_slot *slot)
 {
     size_t offset;
@@ -262,6 +294,10 @@ static bool take_slot(struct ps_client_segment *segment, size_t size, struct ps_
     return taken;
 }
 
+/* After the server's own answer nobody uses the bytes, and they go to the next call. After any
+ * other end, a deadline for example, the server may still read them for the journal or write a pull
+ * into them: the bits stay set, and the whole segment is left for another. To wait for the server
+ * instead would mean to keep the caller's call open past its deadline. */
 void ps_shared_slot_release(struct ps_shared_slot *slot, bool answered)
 {
     struct ps_client_segment *segment = slot->segment;
@@ -278,6 +314,8 @@ void ps_shared_slot_release(struct ps_shared_slot *slot, bool answered)
     *slot = (struct ps_shared_slot){0};
 }
 
+/* The last one ends the mapping before the socket: the server takes the socket's end for the end of
+ * the client's use. */
 static void drop_reference(struct ps_client_segment *segment)
 {
     ps_mutex_lock(&segment->lock);

@@ -1,4 +1,5 @@
-/* First fit over bits. */
+/* First fit over bits. 2,048 of them are looked through faster than any tree of free runs could be
+ * kept, and the lowest run is the one whose pages exist and are in the cache. */
 #include "client/local/slot_map.h"
 
 #include "base/assert.h"
@@ -14,6 +15,7 @@ static bool is_used(const struct ps_slot_map *map, uint32_t unit)
     return (map->used[unit / 64] >> (unit % 64) & 1) != 0;
 }
 
+/* An exclusive or, since take and release each know that all bits of the run are alike. */
 static void flip(struct ps_slot_map *map, uint32_t first, uint32_t count)
 {
     for (uint32_t unit = first; unit < first + count; unit++)
@@ -25,6 +27,8 @@ static size_t units_of(size_t size)
     return size / PS_SLOT_UNIT_BYTES + (size % PS_SLOT_UNIT_BYTES != 0);
 }
 
+/* Whole units only: two calls never share a cache line, let alone a unit whose end one has given
+ * back. */
 bool ps_slot_map_take(struct ps_slot_map *map, size_t size, size_t *offset)
 {
     size_t count = units_of(size);
@@ -43,6 +47,8 @@ bool ps_slot_map_take(struct ps_slot_map *map, size_t size, size_t *offset)
     return false;
 }
 
+/* A unit that is free already means that a slot was given back twice: the next two calls would get
+ * the same memory, and one gradient would be pushed under two names. */
 void ps_slot_map_release(struct ps_slot_map *map, size_t size, size_t offset)
 {
     uint32_t count = (uint32_t)units_of(size);

@@ -12,6 +12,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+/* Names of the abstract namespace begin with a zero byte and so compare as empty: they belong to
+ * nobody's path. The copy has one byte more than the kernel's array, which need not be
+ * terminated. */
 static bool leads_to(int descriptor, const char *name)
 {
     struct sockaddr_un peer;
@@ -27,6 +30,8 @@ static bool leads_to(int descriptor, const char *name)
     return strcmp(path, name) == 0;
 }
 
+/* A socket that takes bytes will let gRPC finish its write, and end the call by itself. Only one
+ * whose buffer stays full is stuck. */
 static bool is_full(int descriptor)
 {
     struct pollfd writable = {.fd = descriptor, .events = POLLOUT};

@@ -1,4 +1,10 @@
-/* The thread that knows where the servers are. */
+/* The thread that knows where the servers are. It reads all of them, tells whoever waits, and
+ * watches for the next change; then it reads all of them again. A change is never applied to what
+ * was read before: a reader of a whole, small prefix cannot end up with a mixture of two states,
+ * and a watch that broke costs one more reading and nothing else.
+ *
+ * The store belongs to this thread alone. Others see `latest`, under the lock, and take it over
+ * without a copy; how long they wait does not depend on the store. */
 #include "client/members/follower.h"
 
 #include "base/assert.h"
@@ -31,8 +37,11 @@ struct ps_follower {
     struct ps_error why;      /* of the last failure before that */
 };
 
+/* The thread may be in the store for LOOK_MS, but never while it holds the lock. */
 static void run(void *argument);
 
+/* Fails only for want of memory or a thread: the store need not answer now. A trainer that starts
+ * before its etcd waits for it in psclient_open, by the shard count. */
 enum ps_status ps_follower_create(struct ps_kv *kv, const char *job, struct ps_wake *wake,
                                   const struct ps_clock *clock, const struct ps_allocator *memory,
                                   struct ps_follower **out, struct ps_error *error)
@@ -58,11 +67,15 @@ enum ps_status ps_follower_create(struct ps_kv *kv, const char *job, struct ps_w
         ps_follower_destroy(follower);
         return status;
     }
+    /* Only now is the store the follower's: after a failure the caller ends it, and a follower that
+     * was made half-way must not. */
     follower->kv = kv;
     *out = follower;
     return PS_OK;
 }
 
+/* A watch ends at once by the interrupt, a pause by the wake-up; a reading ends at its own
+ * deadline, so that this may take LOOK_MS at worst. */
 void ps_follower_destroy(struct ps_follower *follower)
 {
     if (follower == NULL)
@@ -78,6 +91,8 @@ void ps_follower_destroy(struct ps_follower *follower)
     ps_release(follower->memory, follower);
 }
 
+/* Known for ever once it was read: the number is fixed for the life of a job, so that a store that
+ * fails later does not take it away. */
 enum ps_status ps_follower_shard_count(struct ps_follower *follower, uint32_t *shard_count,
                                        struct ps_error *error)
 {
@@ -92,11 +107,15 @@ enum ps_status ps_follower_shard_count(struct ps_follower *follower, uint32_t *s
     return PS_OK;
 }
 
+/* A server that refuses a call as not its own knows more than the watch has told. The interrupt
+ * ends the wait for a change, and what follows a wait is a reading of everything. */
 void ps_follower_look_again(struct ps_follower *follower)
 {
     ps_kv_interrupt(follower->kv);
 }
 
+/* The two structs change places: the rows that the client had are freed by the next publish, and
+ * nothing is allocated here, so that this cannot fail. */
 bool ps_follower_take(struct ps_follower *follower, struct ps_members *members)
 {
     ps_mutex_lock(&follower->mutex);
@@ -113,6 +132,8 @@ bool ps_follower_take(struct ps_follower *follower, struct ps_members *members)
 
 /* ---- The thread ---- */
 
+/* The wake-up comes when the lock was left: whoever is woken takes it next. The old rows are freed
+ * outside of it for the same reason. */
 static void publish(struct ps_follower *follower, struct ps_members *members)
 {
     ps_mutex_lock(&follower->mutex);
@@ -125,6 +146,8 @@ static void publish(struct ps_follower *follower, struct ps_members *members)
     ps_wake_all(follower->wake);
 }
 
+/* For the text of a client that waits for the number of shards: "no such host" helps its user more
+ * than "not in time". */
 static void note_failure(struct ps_follower *follower, const struct ps_error *error)
 {
     ps_mutex_lock(&follower->mutex);
@@ -132,7 +155,11 @@ static void note_failure(struct ps_follower *follower, const struct ps_error *er
     ps_mutex_unlock(&follower->mutex);
 }
 
-/* Reads everything, then waits for the next change. */
+/* Reads everything, then waits for the next change. The watch begins right behind the revision that
+ * was read, so that no change falls between the two.
+ *
+ * A wait that passes its deadline is not a failure: then everything is read again, in case a change
+ * was missed by a gateway in between. */
 static enum ps_status follow_once(struct ps_follower *follower, bool *watching,
                                   struct ps_error *error)
 {
@@ -153,10 +180,14 @@ static enum ps_status follow_once(struct ps_follower *follower, bool *watching,
     bool changed = false;
     uint64_t refresh_ms = ps_deadline_after(follower->clock, REFRESH_MS);
     status = ps_kv_watch_wait(follower->registry.kv, refresh_ms, &changed, error);
+    /* A watch that broke, or whose revision was compacted away, is opened anew after the next
+     * reading. */
     *watching = status == PS_OK;
     return status;
 }
 
+/* The members that were read last stay valid while the store fails: servers mostly stay where they
+ * are, and pushes go on without the store. */
 static void run(void *argument)
 {
     struct ps_follower *follower = argument;
@@ -169,6 +200,7 @@ static void run(void *argument)
             continue;
         }
         note_failure(follower, &error);
+        /* A store that answers with a refusal may be overloaded and is left alone for longer. */
         bool away = error.status == PS_ERR_UNAVAILABLE || error.status == PS_ERR_TIMEOUT;
         ps_wake_wait(&follower->stop, 0,
                      ps_retry_pause_ms(&follower->random, ++failures, PAUSE_MIN_MS,

@@ -1,4 +1,11 @@
-/* The queue for the initialisation lock, seen from one trainer. */
+/* The queue for the initialisation lock, seen from one trainer. The lock is a key under a lease:
+ * the trainer whose key was created first is selected, and a trainer that dies leaves the queue
+ * when its lease ends. Nothing here decides by time who may go on; that is the store's transaction
+ * in finish, which demands that our key is still there.
+ *
+ * A store belongs to one thread at a time. While the lock is held that is the keeper, which keeps
+ * the lease; every function that asks the store itself stops the keeper first and starts it again
+ * when the lock is still ours. */
 #include "client/members/initialiser.h"
 
 #include "base/assert.h"
@@ -13,6 +20,8 @@
 
 static void keep(void *argument);
 
+/* `kv` is noted last but for the wake-up: a struct whose kv is NULL is one that was never begun,
+ * for fini and for the public calls. */
 enum ps_status ps_initialiser_init(struct ps_initialiser *initialiser, struct ps_kv *kv,
                                    const char *job, uint64_t ttl_ms, const struct ps_clock *clock,
                                    struct ps_error *error)
@@ -28,6 +37,8 @@ enum ps_status ps_initialiser_init(struct ps_initialiser *initialiser, struct ps
     return PS_OK;
 }
 
+/* Also without a keeper. The interrupt stays with the store when nobody waits there: the next wait
+ * for a change then returns at once, and looks once more than needed. */
 static void stop_keeping(struct ps_initialiser *initialiser)
 {
     ps_wake_all(&initialiser->stop);
@@ -36,6 +47,8 @@ static void stop_keeping(struct ps_initialiser *initialiser)
     initialiser->keeper.started = false;
 }
 
+/* The count is read before the thread exists: a stop that comes between the two is seen by the
+ * thread's first look. */
 static enum ps_status start_keeping(struct ps_initialiser *initialiser, struct ps_error *error)
 {
     initialiser->heard = ps_wake_count(&initialiser->stop);
@@ -43,6 +56,8 @@ static enum ps_status start_keeping(struct ps_initialiser *initialiser, struct p
     return ps_thread_start(&initialiser->keeper, "ps_init_lock", keep, initialiser, error);
 }
 
+/* Best effort, for a bounded time: when the store does not answer, the lease ends by itself and the
+ * next trainer is selected then, ttl_ms later. */
 static void give_up(struct ps_initialiser *initialiser)
 {
     if (initialiser->lock.lease.id != 0)
@@ -63,7 +78,8 @@ void ps_initialiser_fini(struct ps_initialiser *initialiser)
     initialiser->kv = NULL;
 }
 
-/* Waits for a change of the queue, but not longer than the lease allows, and keeps the lease. */
+/* Waits for a change of the queue and keeps the lease, in thirds of its time: one answer of the
+ * store may be lost before our place in the queue is. */
 static enum ps_status wait_for_turn(struct ps_initialiser *initialiser, uint64_t deadline_ms,
                                     struct ps_error *error)
 {
@@ -76,7 +92,9 @@ static enum ps_status wait_for_turn(struct ps_initialiser *initialiser, uint64_t
                             ps_deadline_after(initialiser->clock, initialiser->ttl_ms / 3), error);
 }
 
-/* One look: watch first, so that no change between looking and waiting is missed. */
+/* Takes one look at the queue: watch first, so that no change between looking and waiting is
+ * missed. The watch has no revision, since it is the look that counts: whatever changed before it
+ * is seen by it. */
 static enum ps_status take_turn(struct ps_initialiser *initialiser, bool *watching,
                                 uint64_t deadline_ms, enum ps_init_turn *turn,
                                 struct ps_error *error)
@@ -96,6 +114,8 @@ static enum ps_status take_turn(struct ps_initialiser *initialiser, bool *watchi
     return status;
 }
 
+/* A lost lease costs the place in the queue and nothing else, so that it is repeated as well. A
+ * failure that repeating cannot mend, a denied login for example, is not. */
 static bool worth_repeating(enum ps_status status)
 {
     enum ps_remedy remedy = ps_status_remedy(status);
@@ -103,12 +123,16 @@ static bool worth_repeating(enum ps_status status)
            remedy == PS_REMEDY_UNKNOWN || status == PS_ERR_LEASE_LOST;
 }
 
+/* Ends in one of three ways: selected, with a keeper; initialised by somebody, with our place given
+ * up; or given up, so that a trainer that has gone away is not the one that others wait for. */
 enum ps_status ps_initialiser_begin(struct ps_initialiser *initialiser, uint64_t deadline_ms,
                                     bool *selected, struct ps_error *error)
 {
     struct ps_error why = {.status = PS_ERR_UNAVAILABLE,
                            .text = "another trainer initialises the job"};
     bool watching = false;
+    /* Called again by a trainer that was selected, after servers have lost what they were given:
+     * its key is still the first, and the first look selects it again. */
     if (initialiser->holding)
         stop_keeping(initialiser);
     initialiser->holding = false;
@@ -132,6 +156,7 @@ enum ps_status ps_initialiser_begin(struct ps_initialiser *initialiser, uint64_t
         }
         if (status != PS_OK)
             why = failure;
+        /* Behind the look, not before it: a deadline of 0 asks once. */
         if (ps_time_left_ms(initialiser->clock, deadline_ms) == 0)
             break;
         if (status != PS_OK)
@@ -141,6 +166,7 @@ enum ps_status ps_initialiser_begin(struct ps_initialiser *initialiser, uint64_t
     return ps_fail(error, PS_ERR_UNAVAILABLE, "not selected in time: %.200s", why.text);
 }
 
+/* Means "begin again": another trainer may have been selected meanwhile. */
 static enum ps_status not_the_owner(struct ps_error *error)
 {
     return ps_fail(error, PS_ERR_STALE_EPOCH, "no longer the owner of the lock");
@@ -154,6 +180,8 @@ static enum ps_status go_on_keeping(struct ps_initialiser *initialiser, struct p
     return started;
 }
 
+/* The question is limited to the lease's own time, because nobody keeps the lease while the keeper
+ * is stopped: an answer that comes later would be about a lock that is gone. */
 enum ps_status ps_initialiser_prepare(struct ps_initialiser *initialiser, uint64_t deadline_ms,
                                       struct ps_error *error)
 {
@@ -165,10 +193,15 @@ enum ps_status ps_initialiser_prepare(struct ps_initialiser *initialiser, uint64
     stop_keeping(initialiser);
     enum ps_status status =
         ps_registry_init_prepare(&initialiser->registry, &initialiser->lock, look_ms, error);
+    /* The first failure is the one to tell; a keeper that cannot start counts when there was
+     * none. */
     enum ps_status started = go_on_keeping(initialiser, status == PS_OK ? error : NULL);
     return status == PS_OK ? started : status;
 }
 
+/* OK and STALE_EPOCH both mean that there is no lock any more. After everything else, a timeout
+ * included, the lock counts as held: should the transaction have gone through, the next attempt
+ * says STALE_EPOCH, and begin then finds the job initialised. */
 enum ps_status ps_initialiser_finish(struct ps_initialiser *initialiser, uint64_t deadline_ms,
                                      struct ps_error *error)
 {
@@ -187,7 +220,9 @@ enum ps_status ps_initialiser_finish(struct ps_initialiser *initialiser, uint64_
     return status;
 }
 
-/* Keeps the lease until told to stop. A lease that is lost shows when the lock is used. */
+/* Keeps the lease until told to stop. A failure is tried again soon, since a third of the time has
+ * passed already. A lease that is lost shows when the lock is used: the thread only notes it, so
+ * that prepare need not ask. */
 static void keep(void *argument)
 {
     struct ps_initialiser *initialiser = argument;

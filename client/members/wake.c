@@ -1,4 +1,6 @@
-/* A counter behind a condition: no wake-up is missed between looking and waiting. */
+/* A counter behind a condition: no wake-up is missed between looking and waiting, because whoever
+ * waits says which count it has seen. A flag would have to be taken down by somebody, and with
+ * several who wait nobody knows by whom. */
 #include "client/members/wake.h"
 
 void ps_wake_init(struct ps_wake *wake)
@@ -24,6 +26,8 @@ uint64_t ps_wake_count(struct ps_wake *wake)
     return count;
 }
 
+/* `told` is called without the lock: it leads into the channel, which has locks of its own, and
+ * this one ranks behind all of them. */
 void ps_wake_all(struct ps_wake *wake)
 {
     ps_mutex_lock(&wake->mutex);
@@ -36,6 +40,8 @@ void ps_wake_all(struct ps_wake *wake)
         told(self);
 }
 
+/* A wake-up that came before is not told again: whoever asks to be told looks at its state once by
+ * itself afterwards. */
 void ps_wake_tell(struct ps_wake *wake, void (*told)(void *self), void *self)
 {
     ps_mutex_lock(&wake->mutex);

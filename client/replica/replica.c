@@ -1,4 +1,13 @@
-/* Who is asked for what, and whose answer it is. */
+/* Decides which server is asked for which parts, and puts each answer to its parts.
+ *
+ * A round goes over all parts that are stale. Each message asks one shard for as many of them as
+ * its answer may be expected to hold; whatever finds no room, or has only begun to come, stays
+ * stale and is asked for in the next round. So the parts of a parameter that is cut over all shards
+ * come at the same time, and a round costs as many messages as there is content, not as there are
+ * names.
+ *
+ * Nothing here waits or repeats by itself. The caller's loop ends when no part is stale: each of
+ * them is then fresh, or has failed with a reason of its own. */
 #include "client/replica/replica.h"
 
 #include "base/assert.h"
@@ -10,6 +19,8 @@ static void take_part(struct ps_replica *replica, struct ps_replica_part *part,
                       const struct ps_pull_result *result);
 static void fail_part(struct ps_replica_part *part, enum ps_status status, const char *text);
 
+/* Room for all parts at once: messages and answers know parts by their index, and pointers to them
+ * stay good. */
 enum ps_status ps_replica_create(const struct ps_allocator *memory, size_t parts_max,
                                  struct ps_replica **out, struct ps_error *error)
 {
@@ -27,6 +38,7 @@ enum ps_status ps_replica_create(const struct ps_allocator *memory, size_t parts
     return PS_OK;
 }
 
+/* Also of a replica whose creation failed half-way: it has no parts then. */
 void ps_replica_destroy(struct ps_replica *replica)
 {
     if (replica == NULL)
@@ -40,6 +52,8 @@ void ps_replica_destroy(struct ps_replica *replica)
     ps_release(replica->memory, replica);
 }
 
+/* A part that holds nothing is expected to come whole; later it is expected to bring as much as its
+ * last version did. */
 enum ps_status ps_replica_add(struct ps_replica *replica, const struct ps_replica_part *wish,
                               struct ps_error *error)
 {
@@ -61,6 +75,9 @@ enum ps_status ps_replica_add(struct ps_replica *replica, const struct ps_replic
     return PS_OK;
 }
 
+/* A version that had begun to come in a former call is forgotten: its memory may be needed for
+ * other parts, and the server keeps a version readable for a limited time only. The version that is
+ * held stays the base. */
 void ps_replica_begin(struct ps_replica *replica)
 {
     for (size_t i = 0; i < replica->part_count; i++) {
@@ -75,7 +92,8 @@ void ps_replica_begin(struct ps_replica *replica)
 
 /* ---- What to ask ---- */
 
-/* The next stale part of the shard, from `first` on. */
+/* The next stale part of the shard, from `first` on. Parts of other shards are passed over: the
+ * list is short, and kept in the order in which results are told. */
 static size_t next_stale(const struct ps_replica *replica, uint32_t shard, size_t first)
 {
     while (first < replica->part_count &&
@@ -84,7 +102,9 @@ static size_t next_stale(const struct ps_replica *replica, uint32_t shard, size_
     return first;
 }
 
-/* How many parts from `first` on go in one message. */
+/* How many parts from `first` on go in one message. The sizes are guesses, so that a wrong one
+ * costs a further round at most; the first part goes in any case, or a part larger than an answer
+ * would never be asked for. */
 static size_t count_together(const struct ps_replica *replica, uint32_t shard, size_t first)
 {
     uint64_t bytes = 0;
@@ -98,6 +118,7 @@ static size_t count_together(const struct ps_replica *replica, uint32_t shard, s
     return count;
 }
 
+/* The pulls borrow the parts' names; the message is ended before any part can go. */
 static enum ps_status make_message(struct ps_replica *replica, uint32_t shard, size_t *first,
                                    struct ps_since_message *message, struct ps_error *error)
 {
@@ -127,6 +148,7 @@ static uint32_t shards_end(const struct ps_replica *replica)
     return end;
 }
 
+/* An upper bound for the messages: each asks for one part at least. */
 static size_t count_stale(const struct ps_replica *replica)
 {
     size_t count = 0;
@@ -135,6 +157,9 @@ static size_t count_stale(const struct ps_replica *replica)
     return count;
 }
 
+/* Shard by shard, because a message goes to one server. `advanced` begins at false: a round in
+ * which no part got anything is followed by a pause, so that servers that are away are not asked in
+ * a tight loop. */
 enum ps_status ps_replica_ask(struct ps_replica *replica, struct ps_since_message **out,
                               size_t *out_count, struct ps_error *error)
 {
@@ -149,6 +174,8 @@ enum ps_status ps_replica_ask(struct ps_replica *replica, struct ps_since_messag
     for (uint32_t shard = 0; shard < shards_end(replica) && status == PS_OK; shard++) {
         size_t first = next_stale(replica, shard, 0);
         while (first < replica->part_count && status == PS_OK)
+            /* Counted even when it fails, so that what it did allocate is released with the
+             * others. */
             status = make_message(replica, shard, &first, &messages[count++], error);
     }
     if (status != PS_OK) {
@@ -171,6 +198,8 @@ void ps_replica_release(struct ps_replica *replica, struct ps_since_message *mes
 
 /* ---- What came ---- */
 
+/* Called by the engine on whichever thread waits for the batch. An answer that is refused here
+ * fails the item, and with it the message. */
 static enum ps_status take_answer(void *self, const struct ps_call_reply *reply,
                                   struct ps_error *error)
 {
@@ -183,6 +212,8 @@ struct ps_item ps_replica_item(struct ps_since_message *message)
         .shard = message->shard, .since = &message->request, .answer = {take_answer, message}};
 }
 
+/* An answer belongs to its parts by place. An answer of another length could be of any of them:
+ * nothing of it is taken. */
 enum ps_status ps_replica_take(const struct ps_since_message *message,
                                const struct ps_bundle_reply *reply, struct ps_error *error)
 {
@@ -195,6 +226,8 @@ enum ps_status ps_replica_take(const struct ps_since_message *message,
     return PS_OK;
 }
 
+/* A failure of one part does not fail the message. The remedy of the item's status decides: some
+ * parts are asked again in the next round, others have failed for good. */
 static void take_part(struct ps_replica *replica, struct ps_replica_part *part,
                       const struct ps_pull_result *result)
 {
@@ -227,6 +260,8 @@ static void take_part(struct ps_replica *replica, struct ps_replica_part *part,
     }
 }
 
+/* The part still holds one whole version, or nothing as before; only this round has failed for
+ * it. */
 static void fail_part(struct ps_replica_part *part, enum ps_status status, const char *text)
 {
     part->state = PS_PART_FAILED;
@@ -235,6 +270,8 @@ static void fail_part(struct ps_replica_part *part, enum ps_status status, const
              text[0] != '\0' ? text : ps_status_sentence(status));
 }
 
+/* Only parts that are still stale: a message whose answer was refused may have brought some of them
+ * up to date before. */
 void ps_replica_fail(const struct ps_since_message *message, enum ps_status status,
                      const char *text)
 {
@@ -245,6 +282,8 @@ void ps_replica_fail(const struct ps_since_message *message, enum ps_status stat
     }
 }
 
+/* All parts are read, also after the first that is wrong: each of the wrong ones comes whole with
+ * the next pull. */
 bool ps_replica_verify(struct ps_replica *replica)
 {
     bool all = true;

@@ -1,4 +1,13 @@
-/* What is held, what is coming, and when the one becomes the other. */
+/* The version that is held, the version that is coming, and when the one becomes the other.
+ *
+ * The content is the caller's memory, in which a whole version lies at all times. So blocks of a
+ * version that is only beginning to come wait beside it, and take_over, which cannot fail, moves
+ * all of them when the last has come and the digest over all blocks is right. A part that holds
+ * nothing has no version to protect: its blocks go to their place at once, which saves a copy of a
+ * whole parameter.
+ *
+ * Every number of an answer comes from outside. All checks stand before the first change
+ * (check_delta, check_runs), and what passes them is used without a further look. */
 #include "client/replica/replica_part.h"
 
 #include "base/assert.h"
@@ -7,10 +16,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A server cannot make us keep more numbers than bytes. */
+/* A server cannot make us keep more numbers than bytes: a digest and two pointers for each
+ * block. */
 #define BLOCK_BYTES_MIN 4096
 
-/* An answer's runs, block by block. */
+/* An answer's runs, block by block. The same walk is done for digests, for waiting blocks and for
+ * the take-over, so that the three cannot disagree about what came. */
 struct run_reader {
     struct ps_bytes runs;
     uint32_t block;
@@ -29,6 +40,9 @@ static enum ps_status put_aside(struct ps_replica_part *part, const struct ps_pu
 static void digest_blocks(struct ps_replica_part *part, const struct ps_pull_reply *reply);
 static enum ps_status finish_part(struct ps_replica_part *part, const struct ps_pull_reply *reply,
                                   struct ps_error *error);
+/* Tells the server which version is held. `present` is always set: without it the pull would be an
+ * ordinary one. When a version has begun to come, the same version is asked for from its next block
+ * on; of a whole one nothing that is held counts as its base. */
 struct ps_held ps_replica_part_held(const struct ps_replica_part *part)
 {
     const struct ps_coming *coming = &part->coming;
@@ -41,6 +55,7 @@ struct ps_held ps_replica_part_held(const struct ps_replica_part *part)
                             .block = coming->block};
 }
 
+/* With the digests goes the version: without them nothing that comes could be checked. */
 void ps_replica_part_release(struct ps_replica_part *part)
 {
     ps_replica_part_forget(part);
@@ -55,12 +70,15 @@ void ps_replica_part_release(struct ps_replica_part *part)
     part->version = 0;
 }
 
+/* Judged first, then counted. From begin_version on the part is in a coming version, and each way
+ * out either ends that or leaves it at the next block to ask for. */
 enum ps_status ps_replica_part_take(struct ps_replica_part *part, const struct ps_pull_reply *reply,
                                     struct ps_error *error)
 {
     const struct ps_delta *delta = &reply->delta;
     PS_TRY(check_delta(part, reply, error));
     PS_TRY(check_runs(part, reply, error));
+    /* Also for the first answer of all: a part has no lists before. */
     if (part->block_bytes != delta->block_bytes)
         PS_TRY(make_lists(part, delta->block_bytes, error));
     if (part->coming.target == 0)
@@ -77,6 +95,8 @@ enum ps_status ps_replica_part_take(struct ps_replica_part *part, const struct p
     return finish_part(part, reply, error);
 }
 
+/* An anchor is a full copy although something was held: the chain is another, or the server does
+ * not remember what has changed since. */
 static void begin_version(struct ps_replica_part *part, const struct ps_delta *delta)
 {
     part->expected = 0;
@@ -87,12 +107,16 @@ static void begin_version(struct ps_replica_part *part, const struct ps_delta *d
         part->counters->anchors++;
 }
 
+/* A version is a number, and after a crash the same number may be another content: only within one
+ * chain may a change be put on what is held. */
 static bool is_same_chain(const struct ps_chain *a, const struct ps_chain *b)
 {
     return a->epoch == b->epoch && a->life == b->life;
 }
 
-/* A change of something else than what is held. */
+/* A change of something else than what is held. The second answer to one version must be of that
+ * version; a first one that is no whole copy must start from our chain and block size, and not go
+ * back. */
 static bool is_foreign(const struct ps_replica_part *part, const struct ps_pull_reply *reply)
 {
     const struct ps_delta *delta = &reply->delta;
@@ -105,6 +129,8 @@ static bool is_foreign(const struct ps_replica_part *part, const struct ps_pull_
             !is_same_chain(&delta->chain, &part->chain) || delta->block_bytes != part->block_bytes);
 }
 
+/* In words for people: these texts reach the trainer's log, and a server that is wrong here has a
+ * bug. */
 static enum ps_status check_delta(const struct ps_replica_part *part,
                                   const struct ps_pull_reply *reply, struct ps_error *error)
 {
@@ -118,22 +144,27 @@ static enum ps_status check_delta(const struct ps_replica_part *part,
                        "holds %" PRIu64 " %s elements, asked for %zu of %s", reply->total,
                        ps_dtype_name(reply->dtype), part->size / element_size,
                        ps_dtype_name(part->dtype));
+    /* The upper bound keeps the sums of blocks_in from wrapping around. */
     if (delta->block_bytes < BLOCK_BYTES_MIN || delta->block_bytes > SIZE_MAX / 2)
         return ps_fail(error, PS_ERR_BAD_INPUT, "blocks of %" PRIu64 " bytes", delta->block_bytes);
     if (is_foreign(part, reply) ||
         (part->coming.target != 0 && delta->block_bytes != part->block_bytes))
         return ps_fail(error, PS_ERR_BAD_INPUT, "the answer is a change of another version");
+    /* An answer that does not go on would have us ask for the same block for ever. */
     if (delta->next > 0 && delta->next <= part->coming.block)
         return ps_fail(error, PS_ERR_BAD_INPUT, "the answer does not go on");
     return PS_OK;
 }
 
+/* The parameter's last block may be shorter. */
 static size_t blocks_in(size_t size, uint64_t block_bytes)
 {
     return (size + (size_t)block_bytes - 1) / (size_t)block_bytes;
 }
 
-/* For another size of blocks nothing that is held can be a base. */
+/* For another size of blocks nothing that is held can be a base: digests are made block by block. A
+ * failure leaves a part that holds nothing, since half of the lists would be of one size of blocks
+ * and half of another. */
 static enum ps_status make_lists(struct ps_replica_part *part, uint64_t block_bytes,
                                  struct ps_error *error)
 {
@@ -169,7 +200,8 @@ static struct run_reader runs_of(const struct ps_pull_reply *reply)
     return (struct run_reader){.runs = reply->delta.runs};
 }
 
-/* The next block of the answer; false at the end. */
+/* The next block of the answer; false at the end. The runs may lie at any address of the message:
+ * hence memcpy. */
 static bool next_block(struct run_reader *reader, size_t *block)
 {
     uint32_t run[2];
@@ -201,6 +233,7 @@ static enum ps_status check_runs(const struct ps_replica_part *part,
     for (size_t at = 0; good && at < delta->runs.size; at += 2 * sizeof(uint32_t)) {
         uint32_t run[2];
         memcpy(run, delta->runs.data + at, sizeof run);
+        /* As a difference, since a sum of two numbers of the server's could wrap around. */
         good = run[0] >= first && run[0] < end && run[1] > 0 && run[1] <= end - run[0];
         for (uint32_t k = 0; good && k < run[1]; k++)
             bytes += size_of_block(part->size, delta->block_bytes, run[0] + k);
@@ -211,6 +244,8 @@ static enum ps_status check_runs(const struct ps_replica_part *part,
     return PS_OK;
 }
 
+/* Of the bytes as they came, before they are copied anywhere: a copy that went wrong later is found
+ * by verify. */
 static void digest_blocks(struct ps_replica_part *part, const struct ps_pull_reply *reply)
 {
     struct run_reader reader = runs_of(reply);
@@ -222,7 +257,8 @@ static void digest_blocks(struct ps_replica_part *part, const struct ps_pull_rep
 
 /* ---- Taking over ---- */
 
-/* Until the version is there, or at once where nothing is lost by that. */
+/* Until the version is there, or at once where nothing is lost by that. A failure leaves blocks of
+ * which no digest says that they came complete; the part fails, and the next round forgets them. */
 static enum ps_status put_aside(struct ps_replica_part *part, const struct ps_pull_reply *reply,
                                 struct ps_error *error)
 {
@@ -242,7 +278,9 @@ static enum ps_status put_aside(struct ps_replica_part *part, const struct ps_pu
     return PS_OK;
 }
 
-/* What the digest of the coming version is; false when a block never came. */
+/* Computes the digest of the coming version: from the new digests of blocks that came, and for the
+ * others from those of the base, which were right when it was taken. False when a block never came
+ * and there is no base for it. 0 stands for "did not come", which no block's digest is. */
 static bool digest_coming(const struct ps_replica_part *part, uint64_t *digest)
 {
     bool has_base = part->version != 0 && !part->coming.whole;
@@ -256,7 +294,9 @@ static bool digest_coming(const struct ps_replica_part *part, uint64_t *digest)
     return true;
 }
 
-/* Nothing of this can fail. */
+/* Nothing of this can fail: a reader of the content, which looks between two calls, sees the old
+ * version or the new one. Blocks of the last answer come straight from the message, earlier ones
+ * from where they waited. */
 static void take_over(struct ps_replica_part *part, const struct ps_pull_reply *reply)
 {
     struct run_reader reader = runs_of(reply);
@@ -272,10 +312,14 @@ static void take_over(struct ps_replica_part *part, const struct ps_pull_reply *
     }
     part->version = part->coming.target;
     part->chain = part->coming.chain;
+    /* `expected` has counted what came of this version: the rest did not have to. */
     part->counters->saved += part->size - part->expected;
     ps_replica_part_forget(part);
 }
 
+/* A digest that is wrong condemns both, what came and what is held, since nobody knows which of
+ * them is wrong; the next answer is a full copy, from nothing. When that is wrong as well, three
+ * times in a row, the fault is not one of the way, and the caller is told. */
 static enum ps_status finish_part(struct ps_replica_part *part, const struct ps_pull_reply *reply,
                                   struct ps_error *error)
 {
@@ -296,6 +340,7 @@ static enum ps_status finish_part(struct ps_replica_part *part, const struct ps_
     return ps_fail(error, PS_ERR_CORRUPT, "the digest of what came is wrong, again and again");
 }
 
+/* The version that is held does not change by this. */
 void ps_replica_part_forget(struct ps_replica_part *part)
 {
     for (size_t i = 0; i < part->block_count; i++) {
@@ -306,6 +351,8 @@ void ps_replica_part_forget(struct ps_replica_part *part)
     part->coming = (struct ps_coming){0};
 }
 
+/* Finds memory that somebody has written to between two calls. Digests are those of what was taken,
+ * so that this needs no server. */
 bool ps_replica_part_verify(struct ps_replica_part *part)
 {
     for (size_t i = 0; part->version != 0 && i < part->block_count; i++) {
@@ -323,6 +370,8 @@ void ps_replica_part_check(const struct ps_replica_part *part)
     PS_ASSERT(part->version == 0 || part->block_count > 0);
     PS_ASSERT(part->version == 0 || part->chain.life != 0);
     for (size_t i = 0; i < part->block_count; i++) {
+        /* A held version has the digest of every block; blocks of a coming one exist only while it
+         * comes, and a block that waits has its digest. */
         PS_ASSERT(part->version == 0 || part->digests[i] != 0);
         PS_ASSERT(part->coming.target != 0 || part->next_digests[i] == 0);
         PS_ASSERT(part->waiting[i] == NULL || part->next_digests[i] != 0);
