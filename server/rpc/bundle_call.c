@@ -80,6 +80,7 @@ static void lay_out(struct ps_bundle_call *bundle, size_t pushes_size, size_t pu
     bundle->head_ends = (size_t *)(void *)(pulls + pulls_size);
 }
 
+/* The message has only delta pulls; one that says nothing of what it holds wants everything. */
 void ps_bundle_call_since(struct ps_bundle_call *bundle)
 {
     PS_ASSERT(bundle->serve.stage == PS_SERVE_STAGE_PUSHING);

@@ -126,11 +126,13 @@ static grpc_event next_event(struct ps_lane *lane)
     return event;
 }
 
+/* Without sleeping: an event that is there, or none. */
 static grpc_event look(struct ps_lane *lane)
 {
     return grpc_completion_queue_next(lane->queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
 }
 
+/* How long the lane may sleep. */
 static gpr_timespec next_look(const struct ps_lane *lane)
 {
     return lane->limits != NULL ? lane->look : gpr_inf_future(GPR_CLOCK_MONOTONIC);
@@ -161,6 +163,8 @@ static void look_at_limits(struct ps_lane *lane)
     }
 }
 
+/* Only after the last slot has ended: the tags of others are still out, and gRPC would give them
+ * back to nobody. */
 static bool may_end(struct ps_lane *lane)
 {
     return lane->live == 0 && atomic_load(&lane->stopping);
@@ -203,6 +207,7 @@ void ps_lane_wait(struct ps_lane *lane, struct ps_waiter *waiter)
     DL_PREPEND(lane->waiters, waiter);
 }
 
+/* Twice is allowed, so that a call that ends need not know whether it was waiting. */
 void ps_lane_leave(struct ps_lane *lane, struct ps_waiter *waiter)
 {
     if (!waiter->waiting)

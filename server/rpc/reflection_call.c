@@ -53,6 +53,7 @@ static void begin(void *memory)
     ps_rpc_call_ask(&call->call, call->registered, PS_RPC_STREAM, &call->tag);
 }
 
+/* One batch is in flight at any time, so that the state says which one has come back. */
 static void reflection_step(void *owner, bool ok)
 {
     struct reflection_call *call = owner;
@@ -92,6 +93,7 @@ static void reflection_step(void *owner, bool ok)
     PS_ASSERT(false && "a tag came back that was not out");
 }
 
+/* A server that is going does not read on. */
 static void read_next(struct reflection_call *call)
 {
     struct ps_rpc_batch batch;

@@ -178,6 +178,7 @@ static enum ps_status build_lanes(struct ps_rpc_server *server, uint32_t lane_co
     return PS_OK;
 }
 
+/* A lane has slots for every kind of call that the server has registered, and no others. */
 static enum ps_status build_slots(struct ps_rpc_server *server, struct ps_lane *lane,
                                   struct ps_error *error)
 {
@@ -269,6 +270,7 @@ enum ps_status ps_rpc_server_start(struct ps_rpc_server *server, struct ps_error
     return PS_OK;
 }
 
+/* All lanes: nobody knows which of them has a call that waits for this. */
 void ps_rpc_server_wake(struct ps_rpc_server *server)
 {
     for (uint32_t i = 0; i < server->lane_count; i++)

@@ -112,6 +112,7 @@ static void *keep(void *self)
     return copy;
 }
 
+/* The last keeper, on whichever thread. */
 static void drop(void *kept)
 {
     struct ps_shared_copy *copy = kept;

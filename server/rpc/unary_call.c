@@ -287,6 +287,8 @@ static void take_turn(struct unary_call *call)
     ps_lane_take_turn(call->call.lane, &call->turn);
 }
 
+/* By the lane's waking, or because the call's turn has come. A call that is away has been handed
+ * back only when the helper says so: until then every waking is for others. */
 static void woken(void *owner)
 {
     struct unary_call *call = owner;

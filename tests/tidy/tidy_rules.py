@@ -150,6 +150,9 @@ BANNED_WORDS = [
     (r"\bps_pins?\b|\bps_pins_\w+", "ps_version_hold: pinned is memory of the host", []),
     (r"\bps_life\b|\bPS_LIFE_\w+|\bps_(service|ticket)_life\b",
      "a service has a phase, a shard's state a generation", []),
+    (r"\bps_service_settle\b|\bworld_settle\b", "ps_service_acknowledge", []),
+    (r"\bps_exchange\b|\bps_bundle_run\w*", "ps_serve, ps_call_answer, ps_bundle_call", []),
+    (r"\bps_lane_ring\b|\bbell\b", "a lane is woken: ps_lane_wake", []),
     (r"\bps_block_store\b|\bblock_store\.h\b",
      "ps_block_source: the store is where servers coordinate", []),
 ]

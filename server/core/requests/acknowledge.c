@@ -143,6 +143,7 @@ bool ps_service_journal_note(struct ps_service *service, struct ps_journal_note 
     return note->position > 0;
 }
 
+/* Constant from the service's creation on. */
 bool ps_service_journals(const struct ps_service *service)
 {
     return service->queue.journals;
@@ -162,6 +163,7 @@ enum ps_status ps_service_journal_covers(struct ps_service *service, uint64_t ge
     return ps_fail(error, PS_ERR_NOT_READY, "the journal has not been written yet");
 }
 
+/* Both numbers are of one instant, so that the second is never ahead of the first. */
 void ps_service_positions(struct ps_service *service, uint64_t *position, uint64_t *durable)
 {
     struct ps_journal_state state;
@@ -170,6 +172,7 @@ void ps_service_positions(struct ps_service *service, uint64_t *position, uint64
     *durable = state.durable;
 }
 
+/* After a write of the journal and after a save, the two events that make positions durable. */
 void ps_service_count_durable(struct ps_service *service)
 {
     struct ps_journal_state state;

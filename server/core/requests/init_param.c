@@ -370,6 +370,7 @@ static enum ps_status reserve(struct ps_service *service, const struct wish *wis
                    wish->bytes, used, limit, spilled->text[0] != '\0' ? "; " : "", spilled->text);
 }
 
+/* Of a parameter that was not built: the next InitParam may have these bytes. */
 static void unreserve(struct ps_service *service, uint64_t bytes)
 {
     ps_rwlock_write(&service->cut);

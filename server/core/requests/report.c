@@ -62,6 +62,8 @@ void ps_service_status(struct ps_service *service, struct ps_status_reply *reply
     ps_rwlock_unlock(&service->cut);
 }
 
+/* An error in the log and a counter that stays: a loss of what was acknowledged must not depend on
+ * somebody reading logs. */
 void ps_service_note_lost(struct ps_service *service, uint64_t pushes)
 {
     if (pushes == 0)
@@ -128,6 +130,7 @@ out:
     return PS_OK;
 }
 
+/* There is room for all entries of the table, which cannot change while the cut is held. */
 static size_t collect_after(const struct ps_parameter_table *table, struct ps_bytes after,
                             struct ps_parameter **found)
 {
@@ -138,6 +141,7 @@ static size_t collect_after(const struct ps_parameter_table *table, struct ps_by
         if (ps_bytes_compare(parameter->spec->name, after) > 0)
             found[count++] = parameter;
     }
+    PS_ASSERT(count <= table->count);
     return count;
 }
 
@@ -195,6 +199,7 @@ void ps_service_list_release(struct ps_service *service, struct ps_list_reply *r
     *reply = (struct ps_list_reply){0};
 }
 
+/* The references go first: they stand in the listing. */
 static void release_listing(const struct ps_allocator *memory, struct listing *listing)
 {
     for (size_t i = 0; i < listing->count; i++)

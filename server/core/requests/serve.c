@@ -81,6 +81,7 @@ enum ps_serve_progress ps_serve_step(struct ps_serve *serve, struct ps_serve_tur
     return pull_all(serve, turn.may_wait, work);
 }
 
+/* Of the stage of pushes only: later stages count pulls in the same number. */
 size_t ps_serve_pushed(const struct ps_serve *serve)
 {
     size_t count = serve->request.push_count;
@@ -95,6 +96,7 @@ size_t ps_serve_pulled(const struct ps_serve *serve)
     return begun ? serve->next : 0;
 }
 
+/* Also pulls that were not looked at yet, which are zeroed, and room in which early values wait. */
 void ps_serve_release_pulls(struct ps_serve *serve)
 {
     for (size_t i = 0; i < serve->request.pull_count; i++)
@@ -226,6 +228,8 @@ static bool acknowledge(struct ps_serve *serve)
 
 /* ---- Pulls ---- */
 
+/* The bound on work is looked at before a pull and not after it: a message of one pull is served in
+ * one step, however long that takes. */
 static enum ps_serve_progress pull_all(struct ps_serve *serve, bool may_wait, size_t work)
 {
     PS_ASSERT(serve->stage == PS_SERVE_STAGE_PULLING);

@@ -167,6 +167,7 @@ uint64_t ps_service_unix_us(const struct ps_service *service)
     return ps_unix_ns(service->clock) / 1000;
 }
 
+/* Any thread, without the cut: a caller that needs the phase to stay must hold it. */
 enum ps_phase ps_service_phase(const struct ps_service *service)
 {
     return (enum ps_phase)atomic_load(&service->phase);
@@ -241,6 +242,8 @@ static void drop_state(struct ps_service *service)
     ps_service_count_table(service);
 }
 
+/* Calls are still served: clients that watch the health leave by themselves, without one call that
+ * fails. */
 void ps_service_announce_stop(struct ps_service *service)
 {
     atomic_store(&service->leaving, true);
@@ -269,6 +272,7 @@ enum ps_status ps_service_want_drain(struct ps_service *service, uint64_t epoch,
     return PS_OK;
 }
 
+/* From here on new calls are refused, and those that wait are asked again to hear of it. */
 void ps_service_drain(struct ps_service *service)
 {
     atomic_store(&service->draining, true);
@@ -358,6 +362,8 @@ static enum ps_status fail_fenced(struct ps_service *service, struct ps_error *e
     return PS_ERR_UNAVAILABLE;
 }
 
+/* A name that is too long is refused by its length; the text of that refusal must not carry all of
+ * it. */
 int ps_service_name_width(struct ps_bytes name)
 {
     return name.size < PS_NAME_BYTES_MAX ? (int)name.size : PS_NAME_BYTES_MAX;
@@ -388,6 +394,8 @@ void ps_service_count_clients(struct ps_service *service)
     ps_counter_add(service->metrics.clients_forgotten_early, tally.newly_forgotten_early);
 }
 
+/* After every range that came or went: the gauges are read by whoever looks for memory that nobody
+ * gives back. */
 void ps_service_count_ranges(struct ps_service *service)
 {
     uint64_t bytes, newly_expired;

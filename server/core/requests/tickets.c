@@ -37,6 +37,8 @@ struct ps_ticket ps_tickets_give(struct ps_tickets *tickets)
     return ticket;
 }
 
+/* The caller takes its snapshot after this: what it saves then covers every ticket up to this
+ * one. */
 struct ps_ticket ps_tickets_newest(struct ps_tickets *tickets)
 {
     ps_mutex_lock(&tickets->lock);
@@ -127,6 +129,7 @@ uint64_t ps_ticket_generation(struct ps_ticket ticket)
     return generation_of(ticket.number);
 }
 
+/* What was loaded counts, too: recovery could begin there. */
 bool ps_tickets_place(struct ps_tickets *tickets, struct ps_checkpoint_place *place)
 {
     ps_mutex_lock(&tickets->lock);
@@ -163,6 +166,7 @@ void ps_tickets_note_unclear(struct ps_tickets *tickets, struct ps_ticket ticket
     ps_mutex_unlock(&tickets->lock);
 }
 
+/* Whether it was published is known now: its file is one like others. */
 void ps_tickets_clarify(struct ps_tickets *tickets)
 {
     ps_mutex_lock(&tickets->lock);
@@ -175,6 +179,8 @@ bool ps_tickets_unclear(struct ps_tickets *tickets, struct ps_ticket *ticket,
 {
     ps_mutex_lock(&tickets->lock);
     bool is_unclear = tickets->is_unclear;
+    PS_ASSERT(!is_unclear ||
+              generation_of(tickets->unclear_ticket.number) == generation_of(tickets->given));
     *ticket = tickets->unclear_ticket;
     *place = tickets->unclear;
     ps_mutex_unlock(&tickets->lock);
