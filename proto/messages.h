@@ -42,9 +42,6 @@
 enum ps_method { PS_METHOD_TABLE(PS_METHOD_ENUM) PS_METHOD_COUNT };
 #undef PS_METHOD_ENUM
 
-/* The labels of a switch that treats all calls of PS_ASKED_TABLE alike. */
-#define PS_ASKED_CASE(TAG, service, method) case TAG:
-
 /* "/pserver.v1.ParameterServer/SendGrad" ... Static. */
 const char *ps_method_path(enum ps_method method);
 

@@ -1,5 +1,5 @@
-/* The halves of a request: a push and a pull go alone or together, and most code asks for either
- * without caring which. */
+/* The halves of a request and of a reply: a push and a pull go alone or together, and most code
+ * asks for one of them without caring which. */
 #include "client/calls/call.h"
 
 #include <stddef.h>
@@ -16,4 +16,18 @@ const struct ps_pull_request *ps_call_pull_of(const struct ps_call_request *requ
     if (request->method == PS_METHOD_PULL)
         return &request->pull;
     return request->method == PS_METHOD_PUSH_PULL ? &request->push_pull.pull : NULL;
+}
+
+const struct ps_push_reply *ps_call_pushed(const struct ps_call_reply *reply)
+{
+    if (reply->method == PS_METHOD_PUSH)
+        return &reply->push;
+    return reply->method == PS_METHOD_PUSH_PULL ? &reply->push_pull.push : NULL;
+}
+
+const struct ps_pull_reply *ps_call_pulled(const struct ps_call_reply *reply)
+{
+    if (reply->method == PS_METHOD_PULL)
+        return &reply->pull;
+    return reply->method == PS_METHOD_PUSH_PULL ? &reply->push_pull.pull : NULL;
 }

@@ -65,6 +65,10 @@ struct ps_call_reply {
     };
 };
 
+/* The halves of a reply; NULL where there is none. */
+const struct ps_push_reply *ps_call_pushed(const struct ps_call_reply *reply);
+const struct ps_pull_reply *ps_call_pulled(const struct ps_call_reply *reply);
+
 #define PS_OUTCOME_TEXT_MAX 256
 
 struct ps_call_outcome {

@@ -5,28 +5,13 @@
 #include "client/calls/retry.h"
 
 #include "base/assert.h"
-
-bool ps_method_is_reading(enum ps_method method)
-{
-    return method == PS_METHOD_PULL || method == PS_METHOD_PULLS || method == PS_METHOD_SINCE ||
-           method == PS_METHOD_STATUS || method == PS_METHOD_LIST;
-}
-
-bool ps_method_is_numbered(enum ps_method method)
-{
-    return method == PS_METHOD_INIT || method == PS_METHOD_FINISH || ps_method_is_pushing(method);
-}
-
-bool ps_method_is_pushing(enum ps_method method)
-{
-    return method == PS_METHOD_PUSH || method == PS_METHOD_PUSHES || method == PS_METHOD_PUSH_PULL;
-}
+#include "client/calls/method_table.h"
 
 /* "Certainly not applied" must never be said too often: the caller may then push the same gradient
  * under a new number. */
 bool ps_retry_is_refusal(enum ps_method method, enum ps_status status)
 {
-    if (ps_method_is_pushing(method) &&
+    if (ps_method_row(method)->pushes &&
         (status == PS_ERR_UNAVAILABLE || status == PS_ERR_NO_MEMORY))
         return false;
     enum ps_remedy remedy = ps_status_remedy(status);
@@ -45,10 +30,10 @@ enum ps_verdict ps_retry_verdict(enum ps_method method, enum ps_status status, b
 {
     if (status == PS_OK || is_done_before(method, status))
         return PS_VERDICT_DONE;
-    bool push = ps_method_is_pushing(method);
+    bool push = ps_method_row(method)->pushes;
     if ((push || method == PS_METHOD_SAVE) && status == PS_ERR_NOT_READY)
         return PS_VERDICT_FAILED;
-    if (status == PS_ERR_STALE_SESSION && ps_method_is_numbered(method))
+    if (status == PS_ERR_STALE_SESSION && ps_method_row(method)->numbered)
         return push && ambiguous ? PS_VERDICT_FAILED : PS_VERDICT_RENUMBER;
     if ((method == PS_METHOD_FINISH || method == PS_METHOD_DRAIN) && status == PS_ERR_STALE_EPOCH)
         return PS_VERDICT_FAILED;

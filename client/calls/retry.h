@@ -23,15 +23,6 @@ enum ps_verdict {
     PS_VERDICT_FAILED    /* repeating is useless */
 };
 
-/* True when the call changes nothing on the server. */
-bool ps_method_is_reading(enum ps_method method);
-
-/* True when the call applies gradients. */
-bool ps_method_is_pushing(enum ps_method method);
-
-/* True when the call carries a request id, by which the server knows a repeat. */
-bool ps_method_is_numbered(enum ps_method method);
-
 /* Does this status, when a server says it, mean that it certainly did not apply the request? Not
  * so for "unavailable" to a push: a push that has been applied and waits for the disk is told that
  * when the journal fails or the shard is lost, and may survive all the same. Nor for "no memory" to

@@ -211,7 +211,6 @@ void ps_flight_outcome(struct ps_flight *flight, size_t i, struct ps_call_outcom
 
 /* ---- Bundles: channel_grpc_bundle.c ---- */
 
-enum ps_method ps_bundle_method(enum ps_method method);
 void ps_bundle_encode(struct ps_flight *flight, struct ps_buffer *head);
 /* The message, contents in place; pins the flight for each content that gRPC holds. */
 grpc_byte_buffer *ps_bundle_message(struct ps_flight *flight);

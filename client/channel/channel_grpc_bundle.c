@@ -12,17 +12,6 @@
 
 #include <string.h>
 
-/* The message that carries calls of this method. */
-enum ps_method ps_bundle_method(enum ps_method method)
-{
-    if (method == PS_METHOD_PUSH)
-        return PS_METHOD_PUSHES;
-    if (method == PS_METHOD_PULL)
-        return PS_METHOD_PULLS;
-    PS_ASSERT(method == PS_METHOD_PUSH_PULL);
-    return PS_METHOD_PUSH_PULL;
-}
-
 void ps_bundle_encode(struct ps_flight *flight, struct ps_buffer *head)
 {
     const struct ps_push_request *first = ps_call_push_of(ps_flight_request(flight, 0));

@@ -1,7 +1,7 @@
 /* Connections to servers: made, replaced, watched, ended. */
 #include "client/channel/channel_grpc.h"
 
-#include "client/calls/retry.h"
+#include "client/calls/method_table.h"
 #include "client/calls/thresholds.h"
 
 #include <grpc/support/time.h>
@@ -95,7 +95,7 @@ size_t ps_connection_content_bytes_max(const struct ps_connection *connection)
 
 static bool is_repeatable(enum ps_method method)
 {
-    return ps_method_is_reading(method) || ps_method_is_numbered(method);
+    return ps_method_row(method)->reads || ps_method_row(method)->numbered;
 }
 
 static void give_up_call(struct ps_flight *flight)

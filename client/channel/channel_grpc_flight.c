@@ -2,6 +2,7 @@
 #include "client/channel/channel_grpc.h"
 
 #include "base/assert.h"
+#include "client/calls/method_table.h"
 #include "client/calls/retry.h"
 #include "client/calls/thresholds.h"
 #include "client/local/unix_break.h"
@@ -28,46 +29,17 @@ static struct ps_view content_of(const struct ps_call_request *request)
 }
 
 /* A plain message. What goes through shared memory is told in place of the content, or of room for
- * the reply. */
+ * the reply; the caller's request stays as it is. */
 static void encode_plain(const struct ps_flight_part *part, struct ps_buffer *head)
 {
-    const struct ps_call_request *request = part->part.request;
-    switch (request->method) {
-    case PS_METHOD_INIT:
-        ps_encode_init(&request->init, head);
-        return;
-    case PS_METHOD_PUSH: {
-        const struct ps_push_request told = ps_shared_way_push(&part->shared, &request->push);
-        ps_encode_push(&told, head);
-        return;
-    }
-    case PS_METHOD_PULL: {
-        const struct ps_pull_request told = ps_shared_way_pull(&part->shared, &request->pull);
-        ps_encode_pull(&told, head);
-        return;
-    }
-    case PS_METHOD_LIST:
-        ps_encode_list(&request->list, head);
-        return;
-    case PS_METHOD_FINISH:
-        ps_encode_finish(&request->finish, head);
-        return;
-    case PS_METHOD_SINCE:
-        ps_encode_since(&request->since, head);
-        return;
-        PS_ASKED_TABLE(PS_ASKED_CASE)
-        ps_buffer_append(head, request->ask);
-        return;
-    case PS_METHOD_SAVE:
-        ps_encode_save(&request->save, head);
-        return;
-    case PS_METHOD_STATUS:
-    case PS_METHOD_PUSHES:
-    case PS_METHOD_PULLS:
-    case PS_METHOD_PUSH_PULL:
-    case PS_METHOD_COUNT:
-        return; /* their requests are empty, or go as bundles */
-    }
+    struct ps_call_request told = *part->part.request;
+    const struct ps_method_row *row = ps_method_row(told.method);
+    if (told.method == PS_METHOD_PUSH)
+        told.push = ps_shared_way_push(&part->shared, &told.push);
+    else if (told.method == PS_METHOD_PULL)
+        told.pull = ps_shared_way_pull(&part->shared, &told.pull);
+    if (row->encode != NULL)
+        row->encode(&told, head);
 }
 
 void ps_flight_encode(struct ps_flight *flight, struct ps_buffer *head)
@@ -123,8 +95,10 @@ struct ps_flight *ps_flight_create(struct ps_grpc_side *side, const struct ps_ca
 {
     PS_ASSERT(part_count > 0 && part_count <= PS_MESSAGE_CALLS_MAX);
     enum ps_method method = parts[0].request->method;
+    enum ps_method bundle = ps_method_row(method)->bundle;
     bool is_bundle = part_count > 1 || method == PS_METHOD_PUSH_PULL;
-    struct ps_flight *flight = create_empty(side, is_bundle ? ps_bundle_method(method) : method,
+    PS_ASSERT(!is_bundle || bundle != PS_METHOD_COUNT);
+    struct ps_flight *flight = create_empty(side, is_bundle ? bundle : method,
                                             head_bytes_max(parts, part_count, is_bundle));
     if (flight == NULL)
         return NULL;
@@ -388,38 +362,15 @@ enum ps_status ps_flight_view_reply(struct ps_flight *flight, struct ps_view *vi
 static enum ps_status decode(struct ps_flight *flight, struct ps_call_reply *reply,
                              struct ps_error *error)
 {
-    const struct ps_allocator *memory = flight->side->memory;
-    struct ps_decoded *decoded = &flight->decoded;
     struct ps_view view;
     PS_TRY(ps_flight_view_reply(flight, &view, error));
     reply->method = ps_flight_request(flight, 0)->method;
-    switch (reply->method) {
-    case PS_METHOD_INIT:
-        return ps_decode_init_reply(view, memory, &reply->init, error);
-    case PS_METHOD_PUSH:
-        return ps_decode_push_reply(view, memory, &reply->push, error);
-    case PS_METHOD_PULL:
-        PS_TRY(ps_decode_pull_reply(view, memory, &reply->pull, decoded, error));
-        return ps_shared_way_found(&flight->parts[0].shared, &reply->pull, error);
-    case PS_METHOD_STATUS:
-        return ps_decode_status_reply(view, memory, &reply->status, decoded, error);
-    case PS_METHOD_LIST:
-        return ps_decode_list_reply(view, memory, &reply->list, decoded, error);
-    case PS_METHOD_SAVE:
-        return ps_decode_save_reply(view, memory, &reply->save, decoded, error);
-    case PS_METHOD_SINCE:
-        return ps_decode_bundle_reply(view, memory, &reply->since, decoded, error);
-        PS_ASKED_TABLE(PS_ASKED_CASE)
-        reply->ask = view;
+    const struct ps_method_row *row = ps_method_row(reply->method);
+    if (row->decode != NULL)
+        PS_TRY(row->decode(view, flight->side->memory, reply, &flight->decoded, error));
+    if (reply->method != PS_METHOD_PULL)
         return PS_OK;
-    case PS_METHOD_FINISH:
-    case PS_METHOD_PUSHES:
-    case PS_METHOD_PULLS:
-    case PS_METHOD_PUSH_PULL:
-    case PS_METHOD_COUNT:
-        break;
-    }
-    return PS_OK; /* its reply is empty */
+    return ps_shared_way_found(&flight->parts[0].shared, &reply->pull, error);
 }
 
 void ps_flight_outcome_failed(const struct ps_flight *flight, struct ps_call_outcome *outcome)

@@ -2,7 +2,7 @@
 #include "client/engine/batch.h"
 
 #include "base/assert.h"
-#include "client/calls/retry.h"
+#include "client/calls/method_table.h"
 #include "client/engine/placement.h"
 
 #include <string.h>
@@ -114,7 +114,7 @@ static void count_calls(const struct ps_batch_request *request, uint64_t split_b
     for (size_t i = 0; i < request->item_count; i++) {
         const struct ps_item *item = &request->items[i];
         uint64_t ranges = 1;
-        if (ps_method_names_parameter(request->method))
+        if (ps_method_row(request->method)->names_parameter)
             ranges = item_placement(item, split_bytes, shard_count).range_count;
         *calls += ranges;
         if (ranges > 1)
@@ -152,7 +152,7 @@ static void add_item(struct ps_batch *batch, uint32_t i, uint64_t split_bytes, c
         ps_item_fail(item, status, error.text);
         return;
     }
-    if (!ps_method_names_parameter(batch->request.method)) {
+    if (!ps_method_row(batch->request.method)->names_parameter) {
         add_call(batch, i, item->shard, item->name, 0, 0);
         return;
     }
@@ -183,7 +183,7 @@ static void send_encoded(struct ps_engine_call *call, const struct ps_encoded_pu
                          uint32_t range)
 {
     struct ps_call_request *request = &call->request;
-    PS_ASSERT(ps_method_is_pushing(request->method));
+    PS_ASSERT(ps_method_row(request->method)->pushes);
     struct ps_push_request *push =
         request->method == PS_METHOD_PUSH ? &request->push : &request->push_pull.push;
     call->content = encoded->ranges[range];
@@ -216,120 +216,50 @@ static struct ps_pull_request pull_of(const struct ps_item *item, const struct p
                                     .dtype = item->dtype};
 }
 
+static struct ps_push_request push_of(const struct ps_batch *batch, const struct ps_item *item,
+                                      struct ps_engine_call *call, struct ps_bytes name)
+{
+    return (struct ps_push_request){.name = name,
+                                    .dtype = item->dtype,
+                                    .content = ps_view_of(&call->content),
+                                    .total = call->size / ps_dtype_size(item->dtype),
+                                    .ack = batch->request.ack};
+}
+
+/* What stands in the item, in the words of the method's request. A request that needs nothing but
+ * its id, or nothing at all, is filled in already. */
 static void fill_request(struct ps_batch *batch, struct ps_engine_call *call, struct ps_bytes name)
 {
     const struct ps_item *item = &batch->request.items[call->item];
     struct ps_call_request *request = &call->request;
+    enum ps_method method = batch->request.method;
     if (item->content != NULL)
         call->content = (struct ps_bytes){item->content + call->offset, call->size};
 
-    request->method = batch->request.method;
-    switch (request->method) {
-    case PS_METHOD_INIT:
+    request->method = method;
+    if (method == PS_METHOD_INIT)
         request->init = (struct ps_init_request){.name = name,
                                                  .dtype = item->dtype,
                                                  .content = ps_view_of(&call->content),
                                                  .config = item->config};
-        return;
-    case PS_METHOD_PUSH:
-        request->push = (struct ps_push_request){.name = name,
-                                                 .dtype = item->dtype,
-                                                 .content = ps_view_of(&call->content),
-                                                 .total = call->size / ps_dtype_size(item->dtype),
-                                                 .ack = batch->request.ack};
-        return;
-    case PS_METHOD_PULL:
+    else if (method == PS_METHOD_PUSH)
+        request->push = push_of(batch, item, call, name);
+    else if (method == PS_METHOD_PULL)
         request->pull = pull_of(item, call, name);
-        return;
-    case PS_METHOD_PUSH_PULL:
-        request->push_pull.push =
-            (struct ps_push_request){.name = name,
-                                     .dtype = item->dtype,
-                                     .content = ps_view_of(&call->content),
-                                     .total = call->size / ps_dtype_size(item->dtype),
-                                     .ack = batch->request.ack};
-        request->push_pull.pull = pull_of(item, call, name);
-        return;
-    case PS_METHOD_LIST:
+    else if (method == PS_METHOD_LIST)
         request->list = (struct ps_list_request){.after = name, .limit = item->rows_max};
-        return;
-    case PS_METHOD_SINCE:
+    else if (method == PS_METHOD_SINCE)
         request->since = *item->since;
-        return;
-    case PS_METHOD_FINISH:
-        if (batch->request.init_epochs != NULL)
-            request->finish.epoch = batch->request.init_epochs[call->shard];
-        return;
-        PS_ASKED_TABLE(PS_ASKED_CASE)
+    else if (method == PS_METHOD_FINISH && batch->request.init_epochs != NULL)
+        request->finish.epoch = batch->request.init_epochs[call->shard];
+    else if (ps_method_row(method)->is_asked)
         request->ask = item->ask;
-        return;
-    case PS_METHOD_SAVE:
+    else if (method == PS_METHOD_SAVE)
         request->save.once = true; /* a reason is worth more than a longer wait */
+    if (method != PS_METHOD_PUSH_PULL)
         return;
-    case PS_METHOD_STATUS:
-    case PS_METHOD_PUSHES:
-    case PS_METHOD_PULLS:
-    case PS_METHOD_COUNT:
-        return;
-    }
-}
-
-struct ps_request_id *ps_call_request_id(struct ps_engine_call *call)
-{
-    switch (call->request.method) {
-    case PS_METHOD_INIT:
-        return &call->request.init.request;
-    case PS_METHOD_FINISH:
-        return &call->request.finish.request;
-    case PS_METHOD_PUSH:
-        return &call->request.push.request;
-    case PS_METHOD_PUSH_PULL:
-        return &call->request.push_pull.push.request;
-    case PS_METHOD_PULL:
-    case PS_METHOD_STATUS:
-    case PS_METHOD_LIST:
-    case PS_METHOD_SAVE:
-        PS_ASKED_TABLE(PS_ASKED_CASE)
-    case PS_METHOD_PUSHES:
-    case PS_METHOD_PULLS:
-    case PS_METHOD_SINCE:
-    case PS_METHOD_COUNT:
-        break;
-    }
-    return NULL;
-}
-
-void ps_call_name_shard(struct ps_engine_call *call)
-{
-    switch (call->request.method) {
-    case PS_METHOD_INIT:
-        call->request.init.shard = call->shard + 1;
-        return;
-    case PS_METHOD_FINISH:
-        call->request.finish.shard = call->shard + 1;
-        return;
-    case PS_METHOD_PUSH:
-        call->request.push.shard = call->shard + 1;
-        return;
-    case PS_METHOD_PUSH_PULL:
-        call->request.push_pull.push.shard = call->shard + 1;
-        call->request.push_pull.pull.shard = call->shard + 1;
-        return;
-    case PS_METHOD_PULL:
-        call->request.pull.shard = call->shard + 1;
-        return;
-    case PS_METHOD_SINCE:
-        call->request.since.shard = call->shard + 1;
-        return;
-    case PS_METHOD_STATUS:
-    case PS_METHOD_LIST:
-    case PS_METHOD_SAVE:
-        PS_ASKED_TABLE(PS_ASKED_CASE)
-    case PS_METHOD_PUSHES:
-    case PS_METHOD_PULLS:
-    case PS_METHOD_COUNT:
-        return;
-    }
+    request->push_pull.push = push_of(batch, item, call, name);
+    request->push_pull.pull = pull_of(item, call, name);
 }
 
 void ps_lane_clear(struct ps_lane *lane)

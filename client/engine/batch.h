@@ -97,12 +97,6 @@ void ps_call_queue_remove(struct ps_batch *batch, struct ps_call_queue *queue, u
 /* PS_NO_CALL when empty. */
 uint32_t ps_call_queue_pop(struct ps_batch *batch, struct ps_call_queue *queue);
 
-/* The id of the call's request; NULL when its method has none. */
-struct ps_request_id *ps_call_request_id(struct ps_engine_call *call);
-
-/* Writes into the call's request for which server it is meant, if its method can say that. */
-void ps_call_name_shard(struct ps_engine_call *call);
-
 /* The item's own mistake, if any: PS_ERR_BAD_INPUT, PS_ERR_OUT_OF_RANGE. */
 PS_MUST_USE enum ps_status ps_item_check(enum ps_method method, const struct ps_item *item,
                                          uint32_t shard_count, struct ps_error *error);
@@ -120,8 +114,5 @@ void ps_item_close(struct ps_item *item);
  * parameter is of another type or length than the caller's memory. */
 PS_MUST_USE enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *call,
                                         const struct ps_call_reply *reply, struct ps_error *error);
-
-/* True for the calls that concern a parameter, false for those to one given server. */
-bool ps_method_names_parameter(enum ps_method method);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "client/calls/method_table.h"
 #include "client/calls/retry.h"
 #include "client/calls/thresholds.h"
 #include "client/engine/engine_state.h"
@@ -149,10 +150,8 @@ static void take_outcome(struct ps_engine *engine, struct ps_item *item,
     PS_ASSERT(outcome->status == PS_OK);
     if (ps_item_take(item, call, &outcome->reply, &error) != PS_OK)
         ps_item_fail(item, error.status, error.text);
-    bool duplicate =
-        (call->request.method == PS_METHOD_PUSH && outcome->reply.push.duplicate) ||
-        (call->request.method == PS_METHOD_PUSH_PULL && outcome->reply.push_pull.push.duplicate);
-    if (duplicate)
+    const struct ps_push_reply *push = ps_call_pushed(&outcome->reply);
+    if (push != NULL && push->duplicate)
         engine->counters.duplicates++;
 }
 
@@ -198,7 +197,7 @@ void ps_engine_end_attempt(struct ps_engine *engine, struct ps_batch *batch, uin
     enum ps_method method = call->request.method;
     ps_init_epochs_note(batch->request.init_epochs, batch->lane_count, call->shard, method,
                         outcome);
-    if (outcome->status != PS_OK && !outcome->refused && !ps_method_is_reading(method))
+    if (outcome->status != PS_OK && !outcome->refused && !ps_method_row(method)->reads)
         call->ambiguous = true;
     if (outcome->status == PS_ERR_STALE_SESSION)
         end_session(engine, call, outcome->session);
@@ -300,7 +299,7 @@ static void wake_call(struct ps_batch *batch, uint32_t index)
     PS_ASSERT(call->state == PS_CALL_PAUSED);
     call->state = PS_CALL_READY;
     struct ps_lane *lane = &batch->lanes[call->shard];
-    const struct ps_request_id *id = ps_call_request_id(call);
+    const struct ps_request_id *id = ps_call_request_id(&call->request);
     bool needs_number = id != NULL && !id->present;
     ps_call_queue_push(batch, needs_number ? &lane->ready : &lane->again, index);
 }
@@ -317,7 +316,7 @@ static void call_done(struct ps_engine *engine, struct ps_batch *batch, struct p
 
 static void give_number_back(struct ps_engine *engine, struct ps_engine_call *call)
 {
-    struct ps_request_id *id = ps_call_request_id(call);
+    struct ps_request_id *id = ps_call_request_id(&call->request);
     if (id == NULL || !id->present)
         return;
     struct ps_engine_shard *shard = &engine->shards[call->shard];
@@ -338,7 +337,7 @@ static void renumber(struct ps_engine *engine, struct ps_engine_call *call)
 
 static void end_session(struct ps_engine *engine, struct ps_engine_call *call, uint64_t later)
 {
-    if (ps_call_request_id(call) != NULL)
+    if (ps_call_request_id(&call->request) != NULL)
         ps_numbering_end_session(&engine->shards[call->shard].numbering, later);
 }
 

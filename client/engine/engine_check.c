@@ -1,5 +1,6 @@
 /* What always holds in an engine. */
 #include "base/assert.h"
+#include "client/calls/method_table.h"
 #include "client/engine/engine_state.h"
 
 /* Is it on its way, as far as its lane knows? */
@@ -11,7 +12,7 @@ static bool is_in_flight(enum ps_call_state state)
 
 static void check_number(const struct ps_engine *engine, struct ps_engine_call *call)
 {
-    const struct ps_request_id *id = ps_call_request_id(call);
+    const struct ps_request_id *id = ps_call_request_id(&call->request);
     if (id == NULL)
         return;
     PS_ASSERT(id->present || !is_in_flight(call->state));

@@ -2,7 +2,7 @@
 #include "client/engine/engine.h"
 
 #include "base/assert.h"
-#include "client/calls/retry.h"
+#include "client/calls/method_table.h"
 #include "client/calls/thresholds.h"
 #include "client/engine/engine_state.h"
 
@@ -28,7 +28,7 @@ static uint32_t next_call(struct ps_engine *engine, struct ps_batch *batch, uint
         return index;
 
     struct ps_numbering *numbering = &engine->shards[shard].numbering;
-    struct ps_request_id *id = ps_call_request_id(&batch->calls[lane->ready.first]);
+    struct ps_request_id *id = ps_call_request_id(&batch->calls[lane->ready.first].request);
     if (id == NULL)
         return ps_call_queue_pop(batch, &lane->ready);
     if (!ps_numbering_has_room(numbering))
@@ -69,9 +69,7 @@ static size_t next_size(const struct ps_batch *batch, uint32_t shard)
 static bool goes_with_others(const struct ps_engine *engine, const struct ps_batch *batch,
                              uint32_t shard, size_t size)
 {
-    enum ps_method method = batch->request.method;
-    bool bundles =
-        method == PS_METHOD_PUSH || method == PS_METHOD_PULL || method == PS_METHOD_PUSH_PULL;
+    bool bundles = ps_method_row(batch->request.method)->bundle != PS_METHOD_COUNT;
     return bundles && engine->options.message_calls_max > 1 && !engine->shards[shard].single &&
            size <= PS_JOIN_CALL_BYTES_MAX;
 }
@@ -85,7 +83,8 @@ static bool waits_for_numbers(const struct ps_engine *engine, struct ps_batch *b
     if (lane->in_flight == 0 || lane->again.first != PS_NO_CALL || lane->ready.first == PS_NO_CALL)
         return false;
     struct ps_engine_call *next = &batch->calls[lane->ready.first];
-    if (ps_call_request_id(next) == NULL || !goes_with_others(engine, batch, shard, size_of(next)))
+    if (ps_call_request_id(&next->request) == NULL ||
+        !goes_with_others(engine, batch, shard, size_of(next)))
         return false;
     uint32_t full = engine->options.message_calls_max;
     if (next->size > PS_JOIN_MESSAGE_BYTES_MAX / full)
@@ -164,12 +163,12 @@ static void note_sent(struct ps_engine *engine, struct ps_batch *batch, struct p
     call->state = PS_CALL_SENT;
     call->sent_epoch = engine->shards[call->shard].epoch;
     if (!engine->options.any_shard)
-        ps_call_name_shard(call);
+        ps_call_name_shard(&call->request, call->shard);
     if (call->attempts++ == 0)
         return;
     engine->counters.retries++;
     batch->request.items[call->item].retries++;
-    bool push = ps_method_is_pushing(call->request.method);
+    bool push = ps_method_row(call->request.method)->pushes;
     engine->counters.resends += push && call->ambiguous ? 1 : 0;
 }
 

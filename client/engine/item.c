@@ -2,6 +2,7 @@
 #include "client/engine/batch.h"
 
 #include "base/assert.h"
+#include "client/calls/method_table.h"
 #include "client/calls/pull_decoder.h"
 
 #include <stdio.h>
@@ -12,12 +13,6 @@ static void take_push(struct ps_item *item, const struct ps_engine_call *call,
 static enum ps_status take_pull(struct ps_item *item, const struct ps_engine_call *call,
                                 const struct ps_pull_reply *reply, struct ps_error *error);
 static void take_version(struct ps_item *item, uint64_t version);
-
-bool ps_method_names_parameter(enum ps_method method)
-{
-    return method == PS_METHOD_INIT || method == PS_METHOD_PUSH || method == PS_METHOD_PULL ||
-           method == PS_METHOD_PUSH_PULL;
-}
 
 static enum ps_status check_content(enum ps_method method, const struct ps_item *item,
                                     struct ps_error *error)
@@ -50,7 +45,7 @@ static enum ps_status check_content(enum ps_method method, const struct ps_item 
 enum ps_status ps_item_check(enum ps_method method, const struct ps_item *item,
                              uint32_t shard_count, struct ps_error *error)
 {
-    if (ps_method_names_parameter(method))
+    if (ps_method_row(method)->names_parameter)
         return check_content(method, item, error);
     if (item->shard >= shard_count)
         return ps_fail(error, PS_ERR_OUT_OF_RANGE, "there is no shard %u of %u", item->shard,
@@ -88,33 +83,16 @@ enum ps_status ps_item_take(struct ps_item *item, const struct ps_engine_call *c
                             const struct ps_call_reply *reply, struct ps_error *error)
 {
     PS_ASSERT(reply->method == call->request.method);
-    switch (reply->method) {
-    case PS_METHOD_PUSH:
-        take_push(item, call, &reply->push);
-        return PS_OK;
-    case PS_METHOD_PULL:
-        take_version(item, reply->pull.version);
-        return take_pull(item, call, &reply->pull, error);
-    case PS_METHOD_PUSH_PULL:
-        take_push(item, call, &reply->push_pull.push);
-        return take_pull(item, call, &reply->push_pull.pull, error);
-    case PS_METHOD_STATUS:
-    case PS_METHOD_LIST:
-    case PS_METHOD_SAVE:
-    case PS_METHOD_SINCE:
+    const struct ps_push_reply *push = ps_call_pushed(reply);
+    const struct ps_pull_reply *pull = ps_call_pulled(reply);
+    if (item->answer.take != NULL && !ps_method_row(reply->method)->names_parameter)
         return item->answer.take(item->answer.self, reply, error);
-        PS_ASKED_TABLE(PS_ASKED_CASE)
-        if (item->answer.take == NULL)
-            return PS_OK;
-        return item->answer.take(item->answer.self, reply, error);
-    case PS_METHOD_INIT:
-    case PS_METHOD_FINISH:
-    case PS_METHOD_PUSHES:
-    case PS_METHOD_PULLS:
-    case PS_METHOD_COUNT:
-        break;
-    }
-    return PS_OK;
+    if (push != NULL)
+        take_push(item, call, push);
+    /* The version of a push and pull in one is that of its push. */
+    if (pull != NULL && push == NULL)
+        take_version(item, pull->version);
+    return pull != NULL ? take_pull(item, call, pull, error) : PS_OK;
 }
 
 /* Positions of different shards have nothing to do with each other. */

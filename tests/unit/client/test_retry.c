@@ -63,14 +63,6 @@ START_TEST(no_memory_does_not_say_that_a_push_was_not_applied)
 }
 END_TEST
 
-START_TEST(every_call_is_numbered_or_reading_but_those_that_ask_a_server_for_something)
-{
-    for (enum ps_method method = 0; method < PS_METHOD_COUNT; method++)
-        ck_assert_int_eq(ps_method_is_numbered(method) + ps_method_is_reading(method),
-                         method == PS_METHOD_SAVE || method == PS_METHOD_DRAIN ? 0 : 1);
-}
-END_TEST
-
 START_TEST(a_drain_that_was_meant_for_another_server_is_not_sent_again)
 {
     ck_assert_int_eq(ps_retry_verdict(PS_METHOD_DRAIN, PS_ERR_STALE_EPOCH, true),
@@ -169,8 +161,6 @@ int main(void)
     tcase_add_test(tests, a_forgotten_session_is_final_only_for_a_push_that_may_have_been_applied);
     tcase_add_test(tests, unavailable_does_not_say_that_a_push_was_not_applied);
     tcase_add_test(tests, no_memory_does_not_say_that_a_push_was_not_applied);
-    tcase_add_test(tests,
-                   every_call_is_numbered_or_reading_but_those_that_ask_a_server_for_something);
     tcase_add_test(tests, a_drain_that_was_meant_for_another_server_is_not_sent_again);
     tcase_add_test(tests, a_push_before_initialisation_fails_at_once);
     tcase_add_test(tests, a_save_before_initialisation_fails_at_once);

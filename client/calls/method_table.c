@@ -1,0 +1,156 @@
+/* The table of methods. A method that is added gets its row here and a member in call.h; one that
+ * stands in PS_ASKED_TABLE needs neither. */
+#include "client/calls/method_table.h"
+
+#include "base/assert.h"
+#include "proto/bundle_codec.h"
+
+/* A row's functions know which member of request and reply is theirs. */
+#define ENCODER(member)                                                                        \
+    static void encode_##member(const struct ps_call_request *request, struct ps_buffer *head) \
+    {                                                                                          \
+        ps_encode_##member(&request->member, head);                                            \
+    }
+ENCODER(init)
+ENCODER(finish)
+ENCODER(push)
+ENCODER(pull)
+ENCODER(since)
+ENCODER(list)
+ENCODER(save)
+#undef ENCODER
+
+/* Replies without lists need no memory that outlives the decoding. */
+#define DECODER(member)                                                                            \
+    static enum ps_status decode_##member(struct ps_view bytes, const struct ps_allocator *memory, \
+                                          struct ps_call_reply *reply, struct ps_decoded *decoded, \
+                                          struct ps_error *error)                                  \
+    {                                                                                              \
+        (void)decoded;                                                                             \
+        return ps_decode_##member##_reply(bytes, memory, &reply->member, error);                   \
+    }
+DECODER(init)
+DECODER(push)
+#undef DECODER
+
+/* The others borrow from `decoded`. */
+#define DECODER(member, codec)                                                                     \
+    static enum ps_status decode_##member(struct ps_view bytes, const struct ps_allocator *memory, \
+                                          struct ps_call_reply *reply, struct ps_decoded *decoded, \
+                                          struct ps_error *error)                                  \
+    {                                                                                              \
+        return ps_decode_##codec##_reply(bytes, memory, &reply->member, decoded, error);           \
+    }
+DECODER(pull, pull)
+DECODER(since, bundle)
+DECODER(status, status)
+DECODER(list, list)
+DECODER(save, save)
+#undef DECODER
+
+/* Asked calls: nobody but who asked looks inside. */
+static void encode_ask(const struct ps_call_request *request, struct ps_buffer *head)
+{
+    ps_buffer_append(head, request->ask);
+}
+
+static enum ps_status decode_ask(struct ps_view bytes, const struct ps_allocator *memory,
+                                 struct ps_call_reply *reply, struct ps_decoded *decoded,
+                                 struct ps_error *error)
+{
+    (void)memory;
+    (void)decoded;
+    (void)error;
+    reply->ask = bytes;
+    return PS_OK;
+}
+
+#define NO_BUNDLE PS_METHOD_COUNT
+
+#define AT(member) offsetof(struct ps_call_request, member)
+
+static const struct ps_method_row rows[PS_METHOD_COUNT] = {
+    [PS_METHOD_INIT] = {.numbered = true,
+                        .names_parameter = true,
+                        .id_at = AT(init.request),
+                        .shard_at = {AT(init.shard)},
+                        .bundle = NO_BUNDLE,
+                        .encode = encode_init,
+                        .decode = decode_init},
+    [PS_METHOD_FINISH] = {.numbered = true,
+                          .id_at = AT(finish.request),
+                          .shard_at = {AT(finish.shard)},
+                          .bundle = NO_BUNDLE,
+                          .encode = encode_finish},
+    [PS_METHOD_PUSH] = {.numbered = true,
+                        .pushes = true,
+                        .names_parameter = true,
+                        .id_at = AT(push.request),
+                        .shard_at = {AT(push.shard)},
+                        .bundle = PS_METHOD_PUSHES,
+                        .encode = encode_push,
+                        .decode = decode_push},
+    [PS_METHOD_PULL] = {.reads = true,
+                        .pulls = true,
+                        .names_parameter = true,
+                        .shard_at = {AT(pull.shard)},
+                        .bundle = PS_METHOD_PULLS,
+                        .encode = encode_pull,
+                        .decode = decode_pull},
+    /* Never requests of their own: they carry those above. */
+    [PS_METHOD_PUSHES] = {.numbered = true, .pushes = true, .bundle = NO_BUNDLE},
+    [PS_METHOD_PULLS] = {.reads = true, .pulls = true, .bundle = NO_BUNDLE},
+    [PS_METHOD_PUSH_PULL] = {.numbered = true,
+                             .pushes = true,
+                             .pulls = true,
+                             .names_parameter = true,
+                             .id_at = AT(push_pull.push.request),
+                             .shard_at = {AT(push_pull.push.shard), AT(push_pull.pull.shard)},
+                             .bundle = PS_METHOD_PUSH_PULL},
+    [PS_METHOD_SINCE] = {.reads = true,
+                         .shard_at = {AT(since.shard)},
+                         .bundle = NO_BUNDLE,
+                         .encode = encode_since,
+                         .decode = decode_since},
+    [PS_METHOD_STATUS] = {.reads = true, .bundle = NO_BUNDLE, .decode = decode_status},
+    [PS_METHOD_LIST] = {.reads = true,
+                        .bundle = NO_BUNDLE,
+                        .encode = encode_list,
+                        .decode = decode_list},
+    [PS_METHOD_SAVE] = {.bundle = NO_BUNDLE, .encode = encode_save, .decode = decode_save},
+#define ASKED_ROW(TAG, service, name) \
+    [TAG] = {.is_asked = true, .bundle = NO_BUNDLE, .encode = encode_ask, .decode = decode_ask},
+    PS_ASKED_TABLE(ASKED_ROW)
+#undef ASKED_ROW
+};
+
+#undef AT
+
+const struct ps_method_row *ps_method_row(enum ps_method method)
+{
+    PS_ASSERT(method < PS_METHOD_COUNT);
+    return &rows[method];
+}
+
+/* The method is the first member of every request, so no field of a call lies at 0. */
+static void *field_at(struct ps_call_request *request, size_t at)
+{
+    PS_ASSERT(at < sizeof *request);
+    return at == 0 ? NULL : (uint8_t *)request + at;
+}
+
+struct ps_request_id *ps_call_request_id(struct ps_call_request *request)
+{
+    return field_at(request, ps_method_row(request->method)->id_at);
+}
+
+/* On the network shards are counted from 1: 0 is a request that does not say which. */
+void ps_call_name_shard(struct ps_call_request *request, uint32_t shard)
+{
+    const struct ps_method_row *row = ps_method_row(request->method);
+    for (size_t i = 0; i < PS_ARRAY_COUNT(row->shard_at); i++) {
+        uint32_t *field = field_at(request, row->shard_at[i]);
+        if (field != NULL)
+            *field = shard + 1;
+    }
+}
