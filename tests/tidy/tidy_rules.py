@@ -160,6 +160,8 @@ BANNED_WORDS = [
     (r"\bps_pins?\b|\bps_pins_\w+", "ps_version_hold: pinned is memory of the host", []),
     (r"\bps_life\b|\bPS_LIFE_\w+|\bps_(service|ticket)_life\b",
      "a service has a phase, a shard's state a generation", []),
+    (r"\bps_ahead_(begin|apply|commit|release|made|spec|bytes)\b|\bstruct ps_ahead\b"
+     r"|\bPS_(STAGING_AHEAD|AHEAD_REST)\b|\bahead_rest\b", "an early update (update.h)", []),
     (r"\bps_block_store\b|\bblock_store\.h\b",
      "ps_block_source: the store is where servers coordinate", []),
 ]
