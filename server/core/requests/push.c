@@ -80,13 +80,15 @@ enum ps_status ps_service_push_range(struct ps_service *service,
     begin_wait(service, request->ack, &outcome, wait != NULL ? wait : &unused);
     ps_rwlock_unlock(&service->cut);
 
-    /* What waits for the disk does so whether this caller is answered or not. */
+    /* What waits for the disk does so whether this caller is answered or not. Told without the cut,
+     * since the listener may take locks of its own. */
     if (outcome.wakes_writer)
         ps_service_tell_journal_wanted(service);
     if (status != PS_OK) {
         ps_counter_add(service->metrics.pushes_refused, 1);
         return status;
     }
+    /* Written on success alone, as everywhere. */
     *reply = outcome.reply;
     count(service, request, reply, start_unix_ns);
     return PS_OK;
@@ -215,6 +217,7 @@ static enum ps_status push_whole(struct ps_service *service, struct ps_parameter
     PS_TRY(ps_staging_check_whole(&service->staging, &request->request, PS_METHOD_PUSH,
                                   request->name, error));
     PS_TRY(push_once(service, parameter, request, NULL, outcome, error));
+    PS_ASSERT(!outcome->reply.staged);
     ps_staging_forget(&service->staging, &request->request);
     return PS_OK;
 }
@@ -249,6 +252,7 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
     PS_TRY(ps_service_check_gradient(spec, request->dtype, PS_ENCODING_NATIVE,
                                      ps_parameter_spec_bytes(spec), error));
     PS_ASSERT(part.range.count > 0);
+    /* Behind the check of the type: an early update takes a reference to a version, and memory. */
     offer_early(service, parameter, &part);
     enum ps_status status =
         ps_staging_add(&service->staging, &part, ps_now_ms(service->clock), &added, error);
@@ -262,6 +266,7 @@ static enum ps_status push_part(struct ps_service *service, struct ps_parameter 
         outcome->reply.staged = status == PS_OK;
     if (status == PS_OK)
         give_early_values(service, &added, request->range, outcome);
+    /* What was given out holds a reference of its own. */
     ps_blocks_release(added.early_values);
     ps_service_count_ranges(service);
     return status;
@@ -313,6 +318,7 @@ static enum ps_status push_staged(struct ps_service *service, struct ps_paramete
     whole.hold = added->hold;
     whole.is_plain = ps_staged_is_plain(added->staged);
     enum ps_status status = push_once(service, parameter, &whole, early, outcome, error);
+    /* Behind the session's commit, so that whoever finds no entry finds the answer. */
     ps_staging_end(&service->staging, added->staged, status);
     if (early == NULL || status != PS_ERR_CONFLICT)
         return status;
@@ -328,6 +334,7 @@ static enum ps_status push_once(struct ps_service *service, struct ps_parameter 
                                 struct outcome *outcome, struct ps_error *error)
 {
     struct ps_sessions *sessions = &service->sessions;
+    PS_ASSERT(early == NULL || request->request.present);
     struct ps_session_call call;
     uint32_t fingerprint = ps_fingerprint_of_push(request, request->content);
     PS_ASSERT(request->request.present);
@@ -340,12 +347,15 @@ static enum ps_status push_once(struct ps_service *service, struct ps_parameter 
     }
     enum ps_status status = apply(service, parameter, request, fingerprint, early, outcome, error);
     if (status != PS_OK) {
+        /* A refused push changed nothing, and its id may come again. */
         ps_sessions_abort(sessions, &call);
         return status;
     }
     ps_sessions_commit(sessions, &call,
                        (struct ps_session_answer){.version = outcome->reply.version,
                                                   .position = outcome->reply.position});
+    /* The gauge follows the table only when that has grown; who was forgotten for it is counted
+     * along. */
     if (call.is_new_client)
         ps_service_count_clients(service);
     return PS_OK;
@@ -394,6 +404,7 @@ static enum ps_status update(const struct ps_service *service, struct ps_paramet
 {
     PS_ASSERT(place->position == 0 && *version == 0);
     const struct ps_gradient gradient = {request->content, request->encoding, request->is_plain};
+    /* The early update failed, or it is committed; there is no third. */
     if (early != NULL) {
         enum ps_status status = ps_update_commit(early, place, version, error);
         bool was_kept = gradient.content.piece_count > 0;
@@ -411,8 +422,10 @@ static enum ps_status update(const struct ps_service *service, struct ps_paramet
 static void begin_wait(struct ps_service *service, enum ps_ack ack, struct outcome *outcome,
                        struct ps_push_wait *wait)
 {
+    /* One look for all three: positions and generation are of one instant. */
     struct ps_journal_state state;
     ps_journal_queue_look(&service->queue, &state);
+    PS_ASSERT(service->ack != PS_ACK_DEFAULT);
     bool logged = (ack == PS_ACK_DEFAULT ? service->ack : ack) == PS_ACK_LOGGED;
     *wait = (struct ps_push_wait){.position = logged ? outcome->reply.position : 0,
                                   .lagging = state.lags ? outcome->reply.position : 0,
@@ -430,6 +443,7 @@ static void count(const struct ps_service *service, const struct ps_push_request
     PS_ASSERT(!reply->staged || (!reply->duplicate && reply->position == 0));
     if (reply->staged)
         return;
+    /* Apart from the others: repeats tell how often answers get lost on the way. */
     if (reply->duplicate) {
         ps_counter_add(metrics->pushes_duplicate, 1);
         return;

@@ -13,6 +13,7 @@
 static struct ps_bytes put_text(uint8_t **at, struct ps_bytes from)
 {
     struct ps_bytes copy = {*at, from.size};
+    /* An empty text has no address that may be read. */
     if (from.size > 0)
         memcpy(*at, from.data, from.size);
     *at += from.size;
@@ -61,12 +62,15 @@ void *ps_staged_keep(void *self)
 void ps_staged_release(void *self)
 {
     struct ps_staged *staged = self;
+    /* The order of the count: what another thread has read of it, it has read before. */
     if (atomic_fetch_sub(&staged->references, 1) > 1)
         return;
     PS_ASSERT(!staged->is_listed && staged->working == 0);
     struct ps_staged_part *part, *next;
+    /* Each lets go of the buffers that it came in. */
     LL_FOREACH_SAFE(staged->parts, part, next)
         ps_staged_part_release(staged->memory, part);
+    /* Committed or not: what it still holds goes with it. */
     ps_update_destroy(staged->early);
     ps_release(staged->memory, staged->pieces);
     ps_release(staged->memory, staged);
@@ -75,6 +79,7 @@ void ps_staged_release(void *self)
 /* The numbers first: they tell most ids apart. */
 bool ps_staged_is_of(const struct ps_staged *staged, const struct ps_request_id *id)
 {
+    PS_ASSERT(id->present);
     return staged->sequence == id->sequence && staged->session == id->session &&
            ps_bytes_equal(staged->client_id, id->client_id);
 }
@@ -99,6 +104,7 @@ bool ps_staged_is_busy(const struct ps_staged *staged)
 enum ps_status ps_staged_check_same(const struct ps_staged *staged, const struct ps_part *part,
                                     struct ps_error *error)
 {
+    /* Looked at first: whoever repeats a range now is told to wait, and not that it is wrong. */
     if (staged->applying)
         return ps_fail(error, PS_ERR_BUSY, "the same request is being applied; try again in %d ms",
                        PS_STAGED_RETRY_HINT_MS);
@@ -168,6 +174,7 @@ void ps_staged_remove_newest(struct ps_staged *staged)
 {
     PS_ASSERT(staged->newest != NULL && staged->newest->is_there);
     LL_DELETE(staged->parts, staged->newest);
+    /* It is no longer whole, so nobody else takes it for that. */
     staged->present -= staged->newest->range.count;
     ps_staged_part_release(staged->memory, staged->newest);
     ps_release(staged->memory, staged->pieces);

@@ -28,6 +28,7 @@ static int name_width(const struct ps_part *part)
  * part; 2^58 elements keep every number of bytes below 2^63. */
 enum ps_status ps_staged_part_check(const struct ps_part *part, struct ps_error *error)
 {
+    PS_ASSERT((uint32_t)part->dtype < PS_DTYPE_COUNT);
     /* The numbers come from outside: every sum is formed only when it cannot overflow. */
     uint64_t element_size = ps_dtype_size(part->dtype);
     struct ps_elements range = part->range;
@@ -41,6 +42,7 @@ enum ps_status ps_staged_part_check(const struct ps_part *part, struct ps_error 
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "Name: %.*s, %" PRIu64 " elements from %" PRIu64 " on: there are %" PRIu64,
                        name_width(part), name, range.count, range.first, part->total);
+    /* Behind the range, whose number of elements it is compared with. */
     PS_TRY(check_length(part, error));
     if (range.count * element_size < PS_STAGING_PART_BYTES &&
         range.first + range.count != part->total)
@@ -96,17 +98,20 @@ struct ps_staged_part *ps_staged_part_create(const struct ps_allocator *memory,
     size_t copied = kept != NULL ? 0 : from->content.size;
     struct ps_staged_part *part =
         ps_plain(memory, sizeof *part + piece_count * sizeof(struct ps_bytes) + copied);
+    /* What was held for it is let go of: the caller still has the message. */
     if (part == NULL) {
         if (kept != NULL)
             from->hold.drop(kept);
         return NULL;
     }
     *part = (struct ps_staged_part){.range = from->range, .kept = kept, .drop = from->hold.drop};
+    /* The pieces are copied, 16 bytes each, and the bytes they point to are held. */
     if (kept != NULL) {
         for (size_t i = 0; i < piece_count; i++)
             part->pieces[i] = from->content.pieces[i];
     } else {
         uint8_t *copy = (uint8_t *)(part->pieces + 1);
+        /* In one piece, however it was cut. */
         ps_view_copy(from->content, 0, copy, copied);
         part->pieces[0] = (struct ps_bytes){copy, copied};
     }
@@ -150,6 +155,7 @@ enum ps_status ps_staged_part_place(struct ps_staged_part **first, const struct 
     const struct ps_staged_part *after = *link;
     PS_ASSERT(after == NULL || after->range.first >= range.first);
     *place = link;
+    /* The same again: its content is the same, too, or the fingerprint of the whole would tell. */
     if (after != NULL && after->range.first == range.first && after->range.count == range.count) {
         *place = NULL;
         return PS_OK;
@@ -179,15 +185,18 @@ struct ps_bytes *ps_staged_part_join(const struct ps_allocator *memory,
         return NULL;
     /* Pieces of no length are left out by add_pieces. */
     for (int half = 0; half < 2; half++) {
+        /* Room for every piece of every part, and one more each. */
         for (const struct ps_staged_part *part = first; part != NULL; part = part->next) {
             uint64_t bytes = part->content.size;
             uint64_t middle = ps_encoding_first_half(encoding, part->range.count, bytes);
             uint64_t wanted = half == 0 ? middle : bytes - middle;
             add_pieces(part->content, half == 0 ? 0 : middle, wanted, pieces, &count);
+            /* Of TOP_K less than was reserved: nobody knew how many would be named. */
             size += wanted;
         }
     }
     PS_ASSERT(count <= room);
+    PS_ASSERT(count > 0 || size == 0);
     *content = (struct ps_view){pieces, count, (size_t)size};
     return pieces;
 }

@@ -46,6 +46,7 @@ void ps_staging_init(struct ps_staging *staging, const struct ps_allocator *memo
 /* Whole ones that the journal or a reader still holds live on by their references. */
 void ps_staging_fini(struct ps_staging *staging)
 {
+    PS_ASSERT(staging->memory != NULL);
     ps_staging_clear(staging);
     ps_mutex_fini(&staging->lock);
 }
@@ -106,6 +107,7 @@ static enum ps_status add_locked(struct ps_staging *staging, const struct ps_par
                                  struct ps_error *error)
 {
     struct ps_staged *found = find(staging, part->id);
+    /* Set by the part that was missing, whichever thread brings it. */
     bool whole = false;
     if (found != NULL)
         PS_TRY(ps_staged_check_same(found, part, error));
@@ -115,15 +117,19 @@ static enum ps_status add_locked(struct ps_staging *staging, const struct ps_par
         return PS_OK;
     PS_ASSERT(found != NULL && found->is_listed);
     found->used_ms = now_ms;
+    /* The lock is let go of while the part is worked on, and the request may be forgotten then. */
     ps_staged_keep(found);
     enum ps_status status = add_to(staging, found, part, added, &whole, error);
     if (whole)
         status = ps_staged_make_whole(found, &added->content, error);
+    /* Two references: one for whoever applies it now, and one for each hold that the journal
+     * takes. */
     if (status == PS_OK && whole) {
         found->applying = true;
         added->staged = ps_staged_keep(found); /* for the caller, who applies it */
         added->hold = (struct ps_hold){ps_staged_keep, ps_staged_release, found};
     }
+    /* The only part was refused: nothing of the request is left, and its room is free again. */
     if (found->parts == NULL && found->is_listed)
         unlink_staged(staging, found);
     ps_staged_release(found);
@@ -156,6 +162,9 @@ enum ps_status ps_staging_check_whole(struct ps_staging *staging, const struct p
         return PS_OK;
     ps_mutex_lock(&staging->lock);
     const struct ps_staged *staged = find(staging, id);
+    PS_ASSERT(method == PS_METHOD_PUSH || method == PS_METHOD_INIT);
+    /* Of the same name it is the same push in another way; its content is told apart by the
+     * session. */
     if (staged != NULL && (staged->method != method || !ps_bytes_equal(staged->name, name)))
         status = ps_staged_refuse_other(staged, name, error);
     ps_mutex_unlock(&staging->lock);
@@ -174,6 +183,8 @@ void ps_staging_end(struct ps_staging *staging, struct ps_staged *staged, enum p
     ps_mutex_lock(&staging->lock);
     PS_ASSERT(staged->applying);
     staged->applying = false;
+    PS_ASSERT(staged->present == staged->total);
+    /* A shard that was reset meanwhile has forgotten it already. */
     if (is_over && staged->is_listed)
         unlink_staged(staging, staged);
     else if (!is_over)
@@ -232,6 +243,7 @@ static enum ps_status make_room(struct ps_staging *staging, const struct ps_requ
                                 uint64_t bytes, uint64_t now_ms, struct ps_error *error)
 {
     enum ps_status status = ps_staging_room_check(staging, id, bytes, error);
+    /* Ends: each turn takes one request out of the list. */
     while (status != PS_OK) {
         struct ps_staged *yielding = ps_staging_room_find_yielding(staging, id, bytes, now_ms);
         if (yielding == NULL)
@@ -253,12 +265,14 @@ static enum ps_status begin(struct ps_staging *staging, const struct ps_part *pa
 {
     enum ps_status status = PS_OK;
     PS_ASSERT(*staged == NULL);
+    /* Raised before the question and not behind it: see above. */
     staging->count++;
     if (part->sessions != NULL)
         status = ps_sessions_look(part->sessions, part->id, part->fingerprint, part->unix_us,
                                   &added->is_repeat, &added->answer, error);
     if (status == PS_OK && !added->is_repeat)
         status = let_in(staging, part, now_ms, early, staged, error);
+    /* Answered or refused: nobody is let in after all. */
     if (*staged == NULL)
         staging->count--;
     return status;
@@ -312,6 +326,7 @@ static enum ps_status enter(struct ps_staging *staging, const struct ps_part *pa
     /* Young from the start: the next range of anybody looks for idle ones. */
     staged->used_ms = now_ms;
     staged->is_listed = true;
+    /* The newest first: its other ranges come next. */
     LL_PREPEND(staging->first, staged);
     PS_ASSERT(staging->count > 0); /* raised by begin */
     staging->bytes += staged->bytes;
@@ -359,6 +374,7 @@ static void work_on(struct ps_staging *staging, struct ps_staged *staged,
     PS_ASSERT(!part->is_there && !staged->applying);
     staged->working++;
     ps_mutex_unlock(&staging->lock);
+    /* Each of the two reads the range for the first time, while it is cached. */
     if (early != NULL)
         status = ps_update_apply(early, part->range, gradient, NULL);
     else
@@ -387,6 +403,7 @@ static void work_on(struct ps_staging *staging, struct ps_staged *staged,
 static void unlink_staged(struct ps_staging *staging, struct ps_staged *staged)
 {
     PS_ASSERT(staged->is_listed);
+    PS_ASSERT(staging->first != NULL);
     LL_DELETE(staging->first, staged);
     staged->is_listed = false;
     PS_ASSERT(staging->bytes >= staged->bytes && staging->count > 0);
@@ -404,6 +421,7 @@ void ps_staging_look(struct ps_staging *staging, uint64_t *bytes, size_t *count,
     *count = staging->count;
     *newly_expired = staging->expired_count - staging->expired_told;
     PS_ASSERT(staging->expired_told <= staging->expired_count);
+    /* Since the last look; the sum itself is never set back. */
     staging->expired_told = staging->expired_count;
     ps_mutex_unlock(&staging->lock);
 }

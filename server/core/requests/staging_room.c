@@ -11,6 +11,7 @@
 /* A thread at work on a part is a sign of life, however long it takes. */
 bool ps_staging_room_is_idle(const struct ps_staged *staged, uint64_t idle_ms, uint64_t now_ms)
 {
+    PS_ASSERT(idle_ms > 0);
     return !ps_staged_is_busy(staged) && now_ms >= staged->used_ms + idle_ms;
 }
 
@@ -67,6 +68,7 @@ enum ps_status ps_staging_room_check(const struct ps_staging *staging,
                        "try again in %d ms",
                        max, PS_STAGED_RETRY_HINT_MS);
     PS_ASSERT(reserved <= max);
+    /* Subtracted and not added: lengths come from outside. */
     bool fits = staging->bytes <= max && reserved <= max - staging->bytes;
     if (fits && own_fits(staging, id, reserved))
         return PS_OK;
@@ -82,6 +84,7 @@ enum ps_status ps_staging_room_check(const struct ps_staging *staging,
 static bool is_given_up(const struct ps_staged *staged, const struct ps_request_id *id,
                         uint64_t now_ms)
 {
+    PS_ASSERT(staged->is_listed);
     return ps_staged_is_before(staged, id) &&
            ps_staging_room_is_idle(staged, PS_STAGING_YIELD_MS, now_ms);
 }
@@ -114,7 +117,9 @@ static struct ps_staged *find_stalled(const struct ps_staging *staging,
     struct ps_staged *outsized = is_outsized(staging, bytes) ? find_outsized(staging) : NULL;
     if (outsized != NULL)
         return ps_staging_room_is_idle(outsized, PS_STAGING_STALLED_MS, now_ms) ? outsized : NULL;
+    PS_ASSERT(id->present);
     struct ps_staged *oldest = NULL;
+    PS_ASSERT(outsized == NULL);
     if (!own_fits(staging, id, ps_staging_room_reserved(staging, bytes)))
         return NULL;
     for (struct ps_staged *it = staging->first; it != NULL; it = it->next)

@@ -47,6 +47,7 @@ uint32_t ps_fingerprint_of_finish(void)
  * from another method or name, and a whole push from another content as well. */
 bool ps_fingerprint_agrees(uint32_t one, uint32_t other)
 {
+    /* The subject above, the content below. */
     static const uint32_t parts[] = {0xffff0000, 0x0000ffff};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         uint32_t left = one & parts[i];
@@ -81,6 +82,7 @@ static uint32_t content_bits(struct ps_view content)
         return fold((struct ps_bytes){sample, taken + content.size});
     }
     struct ps_view_cursor cursor = {.view = content};
+    PS_ASSERT(size > SAMPLE_BYTES);
     size_t passed = 0;
     for (size_t i = 0; i < PLACES; i++) {
         size_t place = (content.size - PLACE_BYTES) * i / (PLACES - 1);

@@ -40,6 +40,7 @@ struct ps_session_entry *ps_session_add(struct ps_sessions *sessions, struct ps_
     entry->client.session = session;
     bool refused = false;
     HASH_ADD_KEYPTR(hh, sessions->entries, entry->client.id, entry->client.id_size, entry);
+    /* uthash_nonfatal_oom, above, sets it where the table could not grow. */
     if (!refused)
         return entry;
     ps_release(sessions->memory, entry);
@@ -149,6 +150,7 @@ static bool has_place(const struct ps_session_entry *entry, uint64_t sequence, u
             !is_of_place(&client->slots[i], sequence))
             return false;
     }
+    /* A request under way will need its place when it commits. */
     for (const struct ps_session_call *call = entry->applying; call != NULL; call = call->next)
         if (call->sequence % places == sequence % places)
             return false;

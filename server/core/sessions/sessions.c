@@ -62,6 +62,7 @@ void ps_sessions_init(struct ps_sessions *sessions, const struct ps_allocator *m
 /* Clear asserts that no request is under way: its caller would commit into freed memory. */
 void ps_sessions_fini(struct ps_sessions *sessions)
 {
+    PS_ASSERT(sessions->clients_max > 0);
     ps_sessions_clear(sessions);
     ps_mutex_fini(&sessions->lock);
 }
@@ -96,6 +97,7 @@ void ps_sessions_tally(struct ps_sessions *sessions, struct ps_sessions_tally *t
     *tally = (struct ps_sessions_tally){.remembered = sessions->remembered,
                                         .newly_forgotten = sessions->forgotten,
                                         .newly_forgotten_early = sessions->forgotten_early};
+    /* Both together: a share of early ones is asked of one and the same interval. */
     sessions->forgotten = 0;
     sessions->forgotten_early = 0;
     ps_mutex_unlock(&sessions->lock);
@@ -118,6 +120,7 @@ enum ps_status ps_sessions_begin(struct ps_sessions *sessions, const struct ps_r
                                  struct ps_session_call *call, struct ps_error *error)
 {
     PS_TRY(check_id(request, error));
+    /* The caller keeps it, on its stack: the table only links it while the request is under way. */
     *call = (struct ps_session_call){
         .sequence = request->sequence, .now_us = now_us, .fingerprint = fingerprint};
     ps_mutex_lock(&sessions->lock);
@@ -160,6 +163,7 @@ static enum ps_status begin_locked(struct ps_sessions *sessions,
     }
     PS_TRY(find_entry(sessions, request, &entry, error));
     enum ps_status status = start(sessions, entry, call, error);
+    /* Made for this request, which was refused: nobody else has the entry yet. */
     if (status != PS_OK && !entry->is_remembered && entry->applying == NULL)
         ps_session_drop(sessions, entry);
     return status;
@@ -215,6 +219,7 @@ static enum ps_status check_new_session(const struct ps_sessions *sessions,
     uint64_t latest = highest(now_us + PS_SESSION_AHEAD_US, sessions->floor);
     if (entry != NULL)
         latest = highest(latest, entry->client.session + 1);
+    /* A session of 0, or any other small number, is fine as long as nobody was forgotten. */
     if (session <= latest)
         return PS_OK;
     return ps_fail(error, PS_ERR_STALE_SESSION,
@@ -372,6 +377,7 @@ void ps_sessions_abort(struct ps_sessions *sessions, struct ps_session_call *cal
 static void end_call(struct ps_session_call *call)
 {
     PS_ASSERT(call->entry->applying != NULL);
+    /* From now on a repeat is no longer told to wait. */
     LL_DELETE(call->entry->applying, call);
     call->entry = NULL;
 }
@@ -409,6 +415,7 @@ static void check_entry(const struct ps_session_entry *entry)
     PS_ASSERT(client->id_size <= PS_CLIENT_ID_BYTES_MAX);
     PS_ASSERT((client->slot_places & (client->slot_places - 1)) == 0);
     PS_ASSERT(client->slot_places <= PS_SESSION_SLOTS);
+    /* By the remainder that ps_session_slot_of looks it up with. */
     for (uint32_t i = 0; i < client->slot_places; i++) {
         uint64_t sequence = client->slots[i].sequence;
         PS_ASSERT(sequence == 0 || sequence % client->slot_places == i);
@@ -431,6 +438,7 @@ void ps_sessions_check(struct ps_sessions *sessions)
         PS_ASSERT(entry->next == NULL || entry->next->prev == entry);
         listed++;
     }
+    /* Both directions: what the list has is remembered, and as many as that are in the list. */
     PS_ASSERT(listed == sessions->remembered);
     for (const struct ps_session_entry *entry = sessions->entries; entry != NULL;
          entry = entry->hh.next) {

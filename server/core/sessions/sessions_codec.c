@@ -118,6 +118,7 @@ static void put_client(struct writer *writer, const struct ps_session_client *cl
     PS_ASSERT(client->id_size >= 1 && client->id_size <= PS_CLIENT_ID_BYTES_MAX);
     put_number(writer, client->id_size, 1);
     put_bytes(writer, client->id, client->id_size);
+    PS_ASSERT(client->session < UINT64_MAX);
     put_number(writer, client->session, 8);
     put_number(writer, client->used_us, 8);
     put_slots(writer, client);
@@ -172,6 +173,7 @@ static const uint8_t *take(struct reader *reader, size_t size)
         return NULL;
     }
     const uint8_t *at = reader->left.data;
+    PS_ASSERT(reader->left.data != NULL || size == 0);
     reader->left.data += size;
     reader->left.size -= size;
     return at;
@@ -206,6 +208,7 @@ static uint64_t rank_of(const struct reader *reader, uint64_t sequence)
 static enum ps_status read_slots(struct reader *reader, uint64_t position,
                                  struct ps_session_slot *ring, struct ps_error *error)
 {
+    PS_ASSERT(ring != NULL && reader->version != 0);
     uint64_t slot_count = take_number(reader, 2);
     uint64_t before = 0;
     if (slot_count > PS_SESSION_SLOTS)
@@ -218,10 +221,12 @@ static enum ps_status read_slots(struct reader *reader, uint64_t position,
             slot.fingerprint = (uint32_t)take_number(reader, 4);
         if (reader->is_short)
             return fail(error, "they end too early");
+        PS_ASSERT(i < PS_SESSION_SLOTS);
         struct ps_session_slot *place = &ring[slot.sequence % PS_SESSION_SLOTS];
         uint64_t rank = rank_of(reader, slot.sequence);
         if (slot.sequence == 0 || rank <= before || place->sequence != 0)
             return fail(error, "sequences out of order, or two in one slot");
+        /* A version cannot be checked here: parameters are read later. */
         if (slot.answer.position > position)
             return fail(error, "an answer from behind the checkpoint's position");
         *place = slot;
@@ -266,6 +271,7 @@ static enum ps_status read_clients(struct ps_sessions *sessions, struct reader *
 {
     struct ps_session_client before = {0};
     for (uint64_t i = 0; i < client_count; i++) {
+        PS_ASSERT(ps_sessions_count(sessions) == i);
         struct ps_session_slot ring[PS_SESSION_SLOTS] = {0};
         struct ps_session_client client = {.slot_places = PS_SESSION_SLOTS, .slots = ring};
         PS_TRY(read_client(reader, position, written_us, &client, error));
@@ -277,6 +283,7 @@ static enum ps_status read_clients(struct ps_sessions *sessions, struct reader *
         if (ps_sessions_put(sessions, &client) != PS_OK)
             return ps_fail(error, PS_ERR_NO_MEMORY, "no memory to remember %" PRIu64 " clients",
                            client_count);
+        /* Of the client before only the id is compared; its ring is this turn's. */
         before = client;
         before.slots = NULL;
     }
@@ -308,6 +315,7 @@ static enum ps_status read_all(struct ps_sessions *sessions, struct reader *read
     const uint8_t *mark = take(reader, sizeof magic);
     if (mark == NULL || memcmp(mark, magic, sizeof magic) != 0)
         return fail(error, "they do not begin as sessions do");
+    PS_ASSERT(reader->version == 0);
     reader->version = take_number(reader, 4);
     if (reader->is_short)
         return fail(error, "they end too early");
@@ -336,6 +344,7 @@ enum ps_status ps_sessions_decode(struct ps_sessions *sessions, struct ps_bytes 
             ps_sessions_raise_floor(sessions, written_us);
         return PS_OK;
     }
+    PS_ASSERT(bytes.data != NULL);
     struct reader reader = {.left = bytes};
     enum ps_status status = read_all(sessions, &reader, position, written_us, error);
     PS_ASSERT(status != PS_OK || reader.left.size == 0);

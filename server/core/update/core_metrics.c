@@ -14,6 +14,7 @@ void ps_core_metrics_init(struct ps_core_metrics *metrics, struct ps_metrics *re
     metrics->field = ps_metrics_##kind(registry, name, help, NULL);
     PS_CORE_METRICS_TABLE(REGISTER)
 #undef REGISTER
+/* One name with a reason each. */
 #define REGISTER(field, labels)                               \
     metrics->field =                                          \
         ps_metrics_counter(registry, "ps_ahead_failed_total", \

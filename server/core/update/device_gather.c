@@ -17,6 +17,9 @@ static enum ps_status check(const struct ps_device_gather *gather, struct ps_err
 static bool is_full(const struct ps_device_gather *gather, size_t size);
 static void add(struct ps_device_gather *gather, const struct ps_device_push *push);
 
+/* Of the machine's heap and not the shard's: a gather lives as long as the device, and is not
+ * counted against what parameters may take. Numbers begin at 1, since 0 stands for nothing to wait
+ * for. */
 enum ps_status ps_device_gather_open(struct ps_device_gather *gather,
                                      const struct ps_device_plugin *plugin,
                                      struct ps_device *device, struct ps_error *error)
@@ -38,6 +41,7 @@ void ps_device_gather_close(struct ps_device_gather *gather)
 {
     if (gather->plugin == NULL)
         return;
+    PS_ASSERT(gather->count <= PS_GATHER_PUSHES);
     ps_release(ps_allocator_heap(), gather->entries);
     ps_release(ps_allocator_heap(), gather->bytes);
     ps_mutex_fini(&gather->lock);
@@ -54,6 +58,7 @@ enum ps_status ps_device_gather_put(struct ps_device_gather *gather,
     PS_ASSERT(size <= PS_GATHER_GRADIENT_BYTES);
     ps_mutex_lock(&gather->lock);
     enum ps_status status = check(gather, error);
+    /* In the thread of whoever comes to a full one: no other thread is needed to empty it. */
     if (status == PS_OK && is_full(gather, size))
         status = flush_locked(gather, error);
     if (status == PS_OK) {
@@ -88,6 +93,7 @@ static void add(struct ps_device_gather *gather, const struct ps_device_push *pu
     uint8_t *place = gather->bytes + gather->used;
     ps_view_copy(push->gradient, 0, place, push->gradient.size);
     gather->used += push->gradient.size;
+    /* The step lives on its caller's stack, and the gradient in a message: both are copied. */
     entry->step = *push->step;
     entry->gradient = (struct ps_bytes){place, push->gradient.size};
     entry->push = *push;
@@ -118,12 +124,14 @@ static enum ps_status flush_locked(struct ps_device_gather *gather, struct ps_er
     for (size_t i = 0; i < count; i++) {
         struct ps_gathered *entry = &gather->entries[i];
         pushes[i] = entry->push;
+        /* Now the entries stay where they are until the device has taken them. */
         pushes[i].step = &entry->step;
         pushes[i].gradient = ps_view_of(&entry->gradient);
     }
     /* Emptied whatever becomes of it: what a dead device has not taken is lost with the device. */
     gather->count = 0;
     gather->used = 0;
+    /* Before the device is asked: a waiter that comes behind this lock finds its gather pushed. */
     gather->number++;
     enum ps_status status =
         gather->plugin->push(gather->device, pushes, count, &gather->newest, &gather->failure);

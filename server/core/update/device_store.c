@@ -27,15 +27,16 @@ enum ps_status ps_device_store_open(struct ps_device_store *store,
                                     const struct ps_device_plugin *plugin, struct ps_device *device,
                                     const struct ps_log *log, struct ps_error *error)
 {
+    PS_ASSERT(plugin != NULL && device != NULL);
     /* Pinned memory is taken by the slab, since a device registers it page by page and slowly, and
      * handed out by the block, as the heap's is. */
-    PS_ASSERT(plugin != NULL && device != NULL);
     const struct ps_slab_source source = {take_pinned, give_pinned, store};
     *store = (struct ps_device_store){.plugin = plugin, .device = device, .log = log};
     store->pinned = ps_block_pool_create_over(&source, ps_allocator_heap());
     if (store->pinned == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the device's store");
     enum ps_status status = ps_device_gather_open(&store->gather, plugin, device, error);
+    /* Close accepts a gather that was not opened. */
     if (status != PS_OK)
         ps_device_store_close(store);
     return status;
@@ -43,6 +44,7 @@ enum ps_status ps_device_store_open(struct ps_device_store *store,
 
 void ps_device_store_close(struct ps_device_store *store)
 {
+    PS_ASSERT(atomic_load(&store->copies_bytes) == 0);
     ps_device_gather_close(&store->gather);
     ps_block_pool_destroy(store->pinned);
     *store = (struct ps_device_store){0};
@@ -58,6 +60,7 @@ static void *take_pinned(void *self)
     void *slab = NULL;
     if (bytes <= ps_device_store_pinned_max(store))
         slab = store->plugin->host_acquire(store->device, PS_SLAB_BYTES);
+    /* Beyond the limit, or the machine has no more to pin. */
     if (slab == NULL)
         atomic_fetch_sub(&store->pinned_bytes, PS_SLAB_BYTES);
     return slab;
@@ -123,6 +126,7 @@ enum ps_status ps_resident_place(struct ps_device_store *store, struct ps_parame
 /* As many as a list of blocks of this parameter has (blocks.c). */
 static size_t block_count_of(const struct ps_parameter_spec *spec)
 {
+    PS_ASSERT(spec->count > 0);
     return (ps_parameter_spec_bytes(spec) + PS_BLOCK_BYTES - 1) / PS_BLOCK_BYTES;
 }
 
@@ -155,6 +159,7 @@ void ps_resident_wrote(struct ps_resident *resident, const struct ps_parameter_s
         if (touched != NULL && !touched[i])
             continue;
         PS_ASSERT(resident->written[i] <= version); /* versions only grow */
+        /* What a delta pull asks for; the flag is what the next reader of the shadow asks for. */
         resident->written[i] = version;
         resident->stale[i] = true;
     }

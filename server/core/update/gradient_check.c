@@ -153,6 +153,7 @@ void ps_gradient_scan(const struct ps_parameter_spec *spec, struct ps_gradient g
         return;
     bool has_norm = spec->settings.clip_norm > 0;
     PS_ASSERT(!scan->nonfinite);
+    PS_ASSERT(spec->count > 0);
     if (gradient.encoding == PS_ENCODING_TOP_K && !has_norm)
         scan_values(spec, gradient.content, scan);
     else if (has_norm || !ps_gradient_is_plainly_finite(gradient, spec->count))
@@ -184,6 +185,7 @@ bool ps_gradient_range_is_plain(const struct ps_parameter_spec *spec, struct ps_
  * no, the elements themselves are asked: they know which one it is. */
 bool ps_gradient_is_plainly_finite(struct ps_gradient gradient, uint64_t count)
 {
+    PS_ASSERT(count > 0);
     /* The scales, 4 of every 260 bytes, are read; the codes are not. */
     if (gradient.encoding == PS_ENCODING_INT8)
         return scales_are_small(gradient.content, ps_encoding_groups(count));
@@ -196,6 +198,7 @@ bool ps_gradient_is_plainly_finite(struct ps_gradient gradient, uint64_t count)
      * themselves. */
     while (run.count > 0 && ps_encoding_run_finite(gradient.encoding, run.elements, run.count))
         run = ps_element_runs_next(&runs, SIZE_MAX / 8);
+    /* All of it was walked through, so all of it is finite. */
     return run.count == 0;
 }
 
@@ -203,8 +206,8 @@ bool ps_gradient_is_plainly_finite(struct ps_gradient gradient, uint64_t count)
  * can be anything else. */
 static bool scales_are_small(struct ps_view content, uint64_t groups)
 {
-    /* Read a batch at a time: where the message was cut, a scale may lie on both sides. */
     PS_ASSERT(groups > 0);
+    /* Read a batch at a time: where the message was cut, a scale may lie on both sides. */
     float scales[PS_GRADIENT_PAIRS];
     PS_ASSERT(content.size >= groups * sizeof scales[0]);
     struct ps_view_cursor cursor = {.view = content};
@@ -235,6 +238,7 @@ static void scan_elements(const struct ps_parameter_spec *spec, struct ps_gradie
 static void scan_part(const struct ps_parameter_spec *spec, struct ps_gradient_runs *runs,
                       uint64_t count, struct ps_gradient_scan *scan)
 {
+    /* Runs end where pieces of the message do; a part ends where its elements do. */
     while (count > 0) {
         size_t wanted = count < SIZE_MAX / 8 ? (size_t)count : SIZE_MAX / 8;
         struct ps_element_run run = ps_gradient_runs_next(runs, wanted);
@@ -280,6 +284,7 @@ static bool scan_together(const struct ps_parameter_spec *spec, struct ps_gradie
                    has_norm ? PS_SCAN_PART_ELEMENTS : PS_SCAN_PART_ELEMENTS / 4);
     size_t part_count = (size_t)((spec->count + work.spread.part - 1) / work.spread.part);
     work.parts = ps_zeroed_array(spec->memory, part_count, sizeof work.parts[0]);
+    /* Not refused for it: one thread finds the same. */
     if (work.parts == NULL)
         return false;
     PS_ASSERT(part_count > 0);
@@ -297,6 +302,7 @@ static void scan_values(const struct ps_parameter_spec *spec, struct ps_view con
 {
     struct ps_gradient_pairs pairs;
     ps_gradient_pairs_init(&pairs, content);
+    PS_ASSERT(spec->settings.clip_norm == 0);
     struct ps_gradient_pair_run run = ps_gradient_pairs_next(&pairs, UINT64_MAX);
     for (; run.count > 0; run = ps_gradient_pairs_next(&pairs, UINT64_MAX)) {
         /* Of double, so that a batch of either type fits and is aligned. */

@@ -50,5 +50,6 @@ struct ps_gradient_pair_run ps_gradient_pairs_next(struct ps_gradient_pairs *pai
 void ps_gradient_pairs_skip_to(struct ps_gradient_pairs *pairs, uint64_t index)
 {
     while (ps_gradient_pairs_next(pairs, index).count > 0)
+
         continue;
 }

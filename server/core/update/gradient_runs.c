@@ -29,6 +29,7 @@ void ps_gradient_runs_init(struct ps_gradient_runs *runs, struct ps_gradient gra
     }
     ps_element_runs_init(&runs->elements, gradient.content,
                          ps_encoding_width(runs->encoding, dtype));
+    /* The elements begin behind as many scales as the count has groups. */
     if (runs->encoding == PS_ENCODING_INT8) {
         runs->scales = (struct ps_view_cursor){.view = gradient.content};
         ps_view_skip(&runs->elements.cursor, ps_encoding_groups(count) * sizeof runs->scale);
@@ -99,6 +100,7 @@ static size_t decode_groups(struct ps_gradient_runs *runs, size_t count)
     size_t element_size = ps_dtype_size(runs->dtype);
     for (size_t done = 0; done < count;) {
         size_t in_group = (size_t)((runs->at + done) % PS_ENCODING_GROUP);
+        /* A walk that was cut within a group still has its scale. */
         if (in_group == 0)
             ps_view_read(&runs->scales, &runs->scale, sizeof runs->scale);
         size_t wanted = PS_ENCODING_GROUP - in_group;

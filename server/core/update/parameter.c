@@ -49,6 +49,7 @@ fail:
 struct ps_parameter *ps_parameter_create_resident(struct ps_parameter_spec *spec,
                                                   const struct ps_resident *resident)
 {
+    /* A parameter without blocks would look like one of the host that lost them. */
     PS_ASSERT(resident->store != NULL);
     struct ps_parameter *parameter = create_head(spec);
     if (parameter != NULL)
@@ -64,6 +65,7 @@ static struct ps_parameter *create_head(struct ps_parameter_spec *spec)
     if (parameter == NULL)
         return NULL;
     ps_mutex_init(&parameter->lock, PS_RANK_PARAMETER);
+    /* Both are read by threads that do not hold the lock. */
     atomic_init(&parameter->updating, 0);
     atomic_init(&parameter->early_pause, 0);
     parameter->spec = ps_parameter_spec_acquire(spec);
@@ -91,6 +93,7 @@ void ps_parameter_destroy(struct ps_parameter *parameter)
     ps_blocks_release(parameter->values);
     for (size_t i = 0; i < PS_STATES_MAX; i++)
         ps_blocks_release(parameter->states[i]);
+    /* Waits for what is queued of it on the device; zeroed for the host, where it does nothing. */
     ps_resident_release(&parameter->resident);
     ps_mutex_fini(&parameter->lock);
     ps_parameter_spec_release(parameter->spec);
@@ -139,6 +142,7 @@ enum ps_status ps_parameter_hold_values(struct ps_parameter *parameter, struct p
                                         struct ps_error *error)
 {
     enum ps_status status = PS_OK;
+    /* On the host what is there is ready. */
     *ready = (struct ps_device_due){0};
     ps_mutex_lock(&parameter->lock);
     *version = parameter->version;
@@ -173,6 +177,7 @@ enum ps_status ps_parameter_hold(struct ps_parameter *parameter, struct ps_param
         hold_blocks(parameter, held);
     ps_mutex_unlock(&parameter->lock);
     if (status != PS_OK)
+        /* Half of a snapshot is none. */
         ps_parameter_version_release(held);
     return status;
 }
@@ -193,6 +198,7 @@ enum ps_status ps_parameter_hold_reserve(struct ps_parameter *parameter,
 {
     const struct ps_resident *resident = &parameter->resident;
     struct ps_device_snapshot *snapshot = NULL;
+    PS_ASSERT(parameter->spec != NULL);
     *held = (struct ps_parameter_version){0};
     if (!ps_parameter_on_device(parameter))
         return PS_OK;

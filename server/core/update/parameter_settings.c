@@ -54,6 +54,7 @@ enum ps_status ps_parameter_settings_from(const struct ps_optimizer_config *conf
     PS_TRY(take_choices(config, settings, error));
     settings->clip_norm = config->clip_norm;
     settings->clip_value = config->clip_value;
+    PS_ASSERT(settings->rule < PS_RULE_COUNT);
     return take_learning_rate(config, &settings->learning_rate, error);
 }
 
@@ -62,6 +63,7 @@ enum ps_status ps_parameter_settings_from(const struct ps_optimizer_config *conf
 static enum ps_status take_rule(const struct ps_optimizer_config *config,
                                 struct ps_optimizer_settings *settings, struct ps_error *error)
 {
+    /* For every rule the same: it is added to the gradient before the rule sees it. */
     settings->l2 = config->l2;
     if (!ps_rule_from_name(config->optimizer, &settings->rule))
         return ps_fail(error, PS_ERR_BAD_INPUT, "config: there is no optimizer %s",
@@ -162,11 +164,15 @@ static enum ps_status take_learning_rate(const struct ps_optimizer_config *confi
     if (!schedule_of(config->policy, &learning_rate->schedule))
         return ps_fail(error, PS_ERR_BAD_INPUT, "config: there is no lr_policy %d",
                        (int)config->policy);
+    PS_ASSERT(learning_rate->segment_count == 0);
+    /* Taken for every schedule, whether it uses them or not: a checkpoint writes them back as they
+     * came. */
     learning_rate->rate = config->learning_rate;
     learning_rate->a = config->decay_a;
     learning_rate->b = config->decay_b;
     learning_rate->steps_per_pass = config->steps_per_pass;
     learning_rate->samples_per_step = config->samples_per_step;
+    /* Only these two have segments; the text of any other policy is not even read. */
     bool manual = learning_rate->schedule == PS_SCHEDULE_MANUAL ||
                   learning_rate->schedule == PS_SCHEDULE_PASS_MANUAL;
     return manual ? ps_parameter_settings_segments(config->segments, learning_rate, error) : PS_OK;
@@ -187,9 +193,11 @@ enum ps_status ps_parameter_settings_segments(const char *text,
                            PS_SCHEDULE_SEGMENTS_MAX);
         struct ps_schedule_segment *segment = &learning_rate->segments[count];
         PS_TRY(parse_segment(&text, segment, error));
+        /* An end that does not rise ends nothing. */
         if (count > 0 && segment->end <= segment[-1].end)
             return ps_fail(error, PS_ERR_BAD_INPUT,
                            "config: the ends of the segments must rise (segment %u)", count + 1);
+        /* Counted when it is whole: what is refused half way leaves no segment. */
         count++;
         if (*text == '\0')
             break;
@@ -198,6 +206,7 @@ enum ps_status ps_parameter_settings_segments(const char *text,
                            count, text);
         text++;
     }
+    PS_ASSERT(count >= 1 && count <= PS_SCHEDULE_SEGMENTS_MAX);
     learning_rate->segment_count = count;
     return PS_OK;
 }
@@ -218,6 +227,8 @@ static enum ps_status parse_segment(const char **text, struct ps_schedule_segmen
     if (!is_digit(**text))
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "config: segments are \"end:rate,...\", not \"%.16s\"", *text);
+    /* An end that is out of range is told by errno alone: strtoull gives the largest number
+     * then. */
     char *rest = NULL;
     errno = 0;
     segment->end = strtoull(*text, &rest, 10);

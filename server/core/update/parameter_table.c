@@ -40,10 +40,12 @@ void ps_parameter_table_fini(struct ps_parameter_table *table)
     struct ps_parameter_entry *following;
     HASH_ITER(hh, table->entries, entry, following)
     {
+        /* Out of the table first: the key lies in the parameter. */
         HASH_DEL(table->entries, entry);
         ps_parameter_destroy(entry->parameter);
         ps_release(table->memory, entry);
     }
+    /* The sums are 0 again, as they have to be without parameters. */
     ps_parameter_table_init(table, table->memory);
 }
 
@@ -140,6 +142,7 @@ static void expect_parameters(const struct expected *expected, size_t count, ptr
         /* A handle lies within its entry, at an offset that uthash knows. */
         const void *entry = (const uint8_t *)handle - offset;
         parameters[found] = ((const struct ps_parameter_entry *)entry)->parameter;
+        PS_ASSERT(parameters[found] != NULL);
         fetch(parameters[found++], sizeof(struct ps_parameter));
     }
     PS_ASSERT(found <= count);
@@ -162,6 +165,7 @@ enum ps_status ps_parameter_table_insert(struct ps_parameter_table *table,
         /* The sums first: they are taken from the old parameter while it is still there. */
         *replaced = old->parameter;
         uncount_parameter(table, old->parameter);
+        /* The entry stays, and with it its place in the order. */
         old->parameter = parameter;
         /* uthash keeps a pointer to the key, which lives in the parameter. */
         old->hh.key = name.data;

@@ -29,6 +29,7 @@ GATHER(float)
 GATHER(double)
 #undef GATHER
 
+/* By type, since an element is copied as a whole. */
 static void gather(enum ps_dtype dtype, const void *from, uint64_t first,
                    struct ps_gradient_pair_run run, void *to)
 {
@@ -56,6 +57,7 @@ void ps_sparse_apply(const struct ps_optimizer_step *step, uint64_t first, uint6
 {
     PS_ASSERT(ps_dtype_is_float(step->dtype));
     PS_ASSERT(array_count <= PS_ARRAYS_MAX);
+    /* Batches end where the range does: the next block has other arrays. */
     for (;;) {
         struct ps_gradient_pair_run run = ps_gradient_pairs_next(pairs, first + count);
         if (run.count == 0)

@@ -11,6 +11,7 @@ void ps_spread_init(struct ps_spread *spread, const struct ps_parameter_spec *sp
 {
     PS_ASSERT(part > 0);
     atomic_init(&spread->next, 0);
+    PS_ASSERT(spec->count > 0);
     spread->count = spec->count;
     spread->part = part;
 }

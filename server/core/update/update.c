@@ -80,6 +80,7 @@ static bool begin_early(struct ps_update *update)
         ps_optimizer_prepare(&spec->settings, spec->dtype, base->step + 1, spec->id, &nothing_found,
                              &update->arrays.step, NULL) != PS_OK)
         return false;
+    /* Skipping is what a rule does with elements that are not finite, and none was found. */
     PS_ASSERT(!update->arrays.step.skip);
     ps_update_arrays_read(&update->arrays, base->values, base->states, base->version + 1);
     return true;
@@ -111,6 +112,7 @@ static enum ps_status look(struct ps_update *update, struct ps_error *error)
      * one more way to write a gradient of mostly zeros, and every block is written. */
     if (update->gradient.encoding == PS_ENCODING_TOP_K &&
         ps_encoding_touches_named_only(&spec->settings)) {
+        /* One more than there may be; a flag is a byte. */
         size_t blocks = ps_parameter_spec_bytes(spec) / PS_BLOCK_BYTES + 1;
         update->touched = ps_zeroed(spec->memory, blocks);
         if (update->touched == NULL)
@@ -193,6 +195,8 @@ static enum ps_status commit_locked(struct ps_update *update, struct ps_journal_
         place != NULL ? ps_journal_queue_put(place, parameter->version + 1, error) : PS_OK;
     if (status == PS_OK)
         return make_version(update, error);
+    /* An early update keeps its blocks: the journal was full, say, and the last range comes
+     * again. */
     if (!is_early)
         ps_update_arrays_give_back(&update->arrays);
     return status;
@@ -237,6 +241,7 @@ static enum ps_status check_overflow(const struct ps_update *update, struct ps_e
 {
     const struct ps_parameter_spec *spec = update->parameter->spec;
     const struct ps_blocks *values = update->parameter->values;
+    /* Whole-number sums wrap, saturate or refuse; only the last one has to be looked for before. */
     if (spec->settings.rule != PS_RULE_ADD || spec->settings.overflow != PS_OVERFLOW_FAIL)
         return PS_OK;
     size_t element_size = ps_dtype_size(spec->dtype);
@@ -292,6 +297,7 @@ static enum ps_status queue_on_device(struct ps_update *update, struct ps_error 
     PS_ASSERT(update->mode == PS_UPDATE_WHOLE);
     ps_resident_wrote(resident, update->parameter->spec, update->touched,
                       update->parameter->version);
+    /* A gradient that the device has looked at lies there already. */
     return update->judged != NULL ? ps_resident_push_judged(resident, update->judged, step, error)
                                   : ps_resident_push(resident, update->gradient, step, error);
 }

@@ -91,13 +91,13 @@ bool ps_update_arrays_take_new(struct ps_update_arrays *arrays)
     return true;
 }
 
-/* An array beyond the one whose memory was refused has no `to`, and ps_blocks_abandon_update
- * accepts that as it accepts an array that would be written in place. */
+/* Arrays that were not taken, or whose update is over, have no `to`. */
 void ps_update_arrays_give_back(struct ps_update_arrays *arrays)
 {
     PS_ASSERT(arrays->count <= PS_ARRAYS_MAX);
     for (size_t i = 0; i < arrays->count; i++) {
-        ps_blocks_abandon_update(arrays->from[i], arrays->to[i]);
+        if (arrays->to[i] != NULL)
+            ps_blocks_abandon_update(arrays->from[i], arrays->to[i]);
         arrays->to[i] = NULL;
     }
 }
@@ -138,6 +138,7 @@ static void apply_all(void *argument)
         struct open_block block =
             open_shared(work->arrays, (size_t)(part.first / work->spread.part));
         ps_gradient_runs_skip_to(&runs, part.first);
+        /* All of it was looked at, so nothing can stop the walk. */
         (void)apply_to_block(work->arrays, &block, part, &runs, NULL);
     }
 }
