@@ -1,4 +1,6 @@
-/* From the words of --device to an open device. */
+/* From the words of --device to an open device. With "auto" nothing that goes wrong here keeps a
+ * server from starting: it says in the log why it computes on the CPU. With the name of a device
+ * everything does, since whoever names one has bought it and wants to know. */
 #include "server/device_choice.h"
 
 #include "base/assert.h"
@@ -27,9 +29,12 @@ static void choose_cpu(const struct ps_device_choice_options *options,
 static void tell_device(const struct ps_device_choice_options *options,
                         struct ps_device_choice *choice);
 
+/* Ordinals are what CUDA counts, which may change with the next reboot; a uuid names the card
+ * itself. */
 enum ps_status ps_device_name_parse(const char *text, struct ps_device_name *name,
                                     struct ps_error *error)
 {
+    PS_ASSERT(text != NULL);
     *name = (struct ps_device_name){.kind = PS_DEVICE_CUDA};
     if (strcmp(text, "auto") == 0)
         name->kind = PS_DEVICE_AUTO;
@@ -54,9 +59,12 @@ enum ps_status ps_device_name_parse(const char *text, struct ps_device_name *nam
                    text);
 }
 
+/* A device is opened first and judged by its record afterwards, since its uuid is known only then.
+ * */
 enum ps_status ps_device_choose(const struct ps_device_choice_options *options,
                                 struct ps_device_choice *choice, struct ps_error *error)
 {
+    PS_ASSERT(options->device != NULL && options->log != NULL);
     struct ps_device_name name;
     struct ps_error reason = {0};
     *choice = (struct ps_device_choice){0};
@@ -79,6 +87,8 @@ enum ps_status ps_device_choose(const struct ps_device_choice_options *options,
     return PS_OK;
 }
 
+/* Opening computes a few results and compares them with those of the CPU (the plugin's probe): a
+ * device whose arithmetic has other bits is refused like one that is not there. */
 static enum ps_status open_device(const struct ps_device_choice_options *options,
                                   const struct ps_device_name *name,
                                   struct ps_device_choice *choice, struct ps_error *error)
@@ -110,10 +120,12 @@ static enum ps_status open_device(const struct ps_device_choice_options *options
     return status;
 }
 
-/* A device that computes when it is tried, and yet fails at work again and again. */
+/* A device that computes when it is tried, and yet fails at work again and again. So that a server
+ * does not come back to the same card after each restart, and lose its shard each time. */
 static enum ps_status check_record(const struct ps_device_choice_options *options,
                                    const struct ps_device_choice *choice, struct ps_error *error)
 {
+    PS_ASSERT(choice->store.device != NULL);
     struct ps_device_facts facts;
     if (options->data_dir == NULL)
         return PS_OK;
@@ -121,6 +133,9 @@ static enum ps_status check_record(const struct ps_device_choice_options *option
     return ps_device_record_check(ps_files_real(), options->data_dir, facts.uuid, error);
 }
 
+/* Loaded at run time, so that one program serves machines with and without CUDA. RTLD_NOW finds a
+ * missing library here and not at the first push; RTLD_LOCAL keeps its symbols from ours. The
+ * version is compared twice: by the entry, which may know older ones, and by us. */
 static enum ps_status load_plugin(const char *name, const struct ps_device_plugin **plugin,
                                   struct ps_error *error)
 {
@@ -141,6 +156,8 @@ static enum ps_status load_plugin(const char *name, const struct ps_device_plugi
     return PS_OK;
 }
 
+/* Beside the program, by the kernel's word for where that is: neither the working folder nor an
+ * environment variable decides what code is loaded. */
 static bool find_plugin(const char *name, char path[PATH_MAX])
 {
     static const char *const folders[] = {"", "../lib/pserver/"};
@@ -160,17 +177,21 @@ static bool find_plugin(const char *name, char path[PATH_MAX])
     return false;
 }
 
+/* With the reason, since "why is it slow?" is asked later. */
 static void choose_cpu(const struct ps_device_choice_options *options,
                        struct ps_device_choice *choice, const char *reason)
 {
+    PS_ASSERT(reason != NULL);
     (void)snprintf(choice->text, sizeof choice->text, "cpu");
     PS_LOG(options->log, PS_LOG_INFO, "server", "device chosen", PS_FIELD_TEXT("device", "cpu"),
            PS_FIELD_TEXT("reason", reason));
 }
 
+/* The line has everything that differs between two cards of one name. */
 static void tell_device(const struct ps_device_choice_options *options,
                         struct ps_device_choice *choice)
 {
+    PS_ASSERT(choice->store.plugin != NULL);
     const struct ps_device_store *store = &choice->store;
     struct ps_device_facts facts;
     store->plugin->facts(store->device, &facts);
@@ -185,6 +206,7 @@ static void tell_device(const struct ps_device_choice_options *options,
                                                                         : "asked for"));
 }
 
+/* The store first: it still holds memory of the device. */
 void ps_device_choice_close(struct ps_device_choice *choice)
 {
     const struct ps_device_plugin *plugin = choice->store.plugin;

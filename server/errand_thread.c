@@ -23,6 +23,7 @@ enum ps_status ps_errand_thread_init(struct ps_errand_thread *errand, const char
     return status;
 }
 
+/* A turn at work is not interrupted: it may hold a file that is half written. */
 void ps_errand_thread_fini(struct ps_errand_thread *errand)
 {
     if (errand->turn == NULL)
@@ -49,6 +50,7 @@ void ps_errand_thread_wake(struct ps_errand_thread *errand)
     ps_mutex_unlock(&errand->mutex);
 }
 
+/* Remembered until the next turn, also when the thread is in one just now. */
 void ps_errand_thread_interrupt(struct ps_errand_thread *errand)
 {
     PS_ASSERT(errand->turn != NULL);
@@ -70,7 +72,8 @@ static void run(void *argument)
     }
 }
 
-/* False when the thread is to end. */
+/* False when the thread is to end. In a pause wakes are left standing, and the turn behind it takes
+ * them all. */
 static bool wait_for_turn(struct ps_errand_thread *errand, uint64_t due_ms)
 {
     bool paused = due_ms != PS_DEADLINE_NEVER;

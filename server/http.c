@@ -1,4 +1,6 @@
-/* A table of pages behind libmicrohttpd. */
+/* A table of pages behind libmicrohttpd. The port is for people and machines that watch, perhaps on
+ * an open network: it reads nothing but a path, keeps few connections, gives each little memory and
+ * closes those that are silent. */
 #include "server/http.h"
 
 #include "base/assert.h"
@@ -54,6 +56,8 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
                               const char *method, const char *version, const char *upload,
                               size_t *upload_size, void **request);
 
+/* Requests are answered from here on, before the server has a shard: that is what /readyz is asked
+ * for. */
 enum ps_status ps_http_create(const struct ps_http_options *options, struct ps_http **http,
                               struct ps_error *error)
 {
@@ -102,7 +106,8 @@ static bool is_port(const char *text)
     return digits > 0 && digits <= 5 && text[digits] == '\0' && strtoul(text, NULL, 10) <= 65535;
 }
 
-/* "HOST:PORT" as an address to bind; the result is given back with freeaddrinfo. */
+/* "HOST:PORT" as an address to bind; the result is given back with freeaddrinfo. Here without
+ * brackets as well as with them, and a missing host is every interface of IPv4. */
 static enum ps_status resolve(const char *listen, struct addrinfo **found, struct ps_error *error)
 {
     const char *colon = strrchr(listen, ':');
@@ -143,9 +148,12 @@ __attribute__((format(printf, 2, 0))) static void hear(void *context, const char
     PS_LOG(http->log, PS_LOG_WARN, "http", "library complains", PS_FIELD_TEXT("text", text));
 }
 
+/* The library's own thread answers, one call of the source at a time, so that the source needs no
+ * lock of its own for its pages. */
 static enum ps_status start(struct ps_http *http, const struct ps_http_options *options,
                             const struct sockaddr *address, struct ps_error *error)
 {
+    PS_ASSERT(http->daemon == NULL);
     unsigned flags = MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ERROR_LOG;
     if (address->sa_family == AF_INET6)
         flags |= MHD_USE_IPv6;
@@ -168,9 +176,11 @@ static enum ps_status start(struct ps_http *http, const struct ps_http_options *
     return PS_OK;
 }
 
+/* Never kept by a proxy: an old answer to "are you ready?" is worse than none. */
 static enum MHD_Result send_page(struct MHD_Connection *connection, unsigned status,
                                  const char *content_type, const char *text, size_t size)
 {
+    PS_ASSERT(text != NULL || size == 0);
     /* Copied: the library sends after the buffer is gone. */
     struct MHD_Response *response =
         MHD_create_response_from_buffer(size, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
@@ -194,6 +204,8 @@ static enum MHD_Result send_text(struct MHD_Connection *connection, unsigned sta
     return send_page(connection, status, PLAIN, text, strlen(text));
 }
 
+/* Called with the headers, and before a body: one is not read. A page that found no memory is an
+ * error of the server, so that whoever scrapes metrics sees a gap and not half a page. */
 static enum MHD_Result answer(void *context, struct MHD_Connection *connection, const char *path,
                               const char *method, const char *version, const char *upload,
                               size_t *upload_size, void **request)
@@ -234,17 +246,20 @@ static unsigned fill_index(const struct ps_http *http, struct ps_buffer *page)
     return MHD_HTTP_OK;
 }
 
+/* Whatever is counted elsewhere is brought up to date by the source. */
 static unsigned fill_metrics(const struct ps_http *http, struct ps_buffer *page)
 {
     http->source->render(http->source->self, page);
     return MHD_HTTP_OK;
 }
 
-/* "ok" or "not ok", the reason when there is one, and a status to match. */
+/* "ok" or "not ok", the reason when there is one, and a status to match. The reason is for people;
+ * machines look at the status. */
 static unsigned fill_answer(const struct ps_http *http,
                             bool (*ask)(void *self, struct ps_buffer *reason),
                             struct ps_buffer *page)
 {
+    PS_ASSERT(ask != NULL);
     char text[512];
     struct ps_buffer reason;
     ps_buffer_init_fixed(&reason, text, sizeof text);

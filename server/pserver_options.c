@@ -199,12 +199,15 @@ enum ps_status ps_pserver_options_init(struct ps_pserver_options *options, int a
     return status;
 }
 
+/* The texts of the configuration file go with it, and every option that points to them. */
 void ps_pserver_options_fini(struct ps_pserver_options *options)
 {
     ps_config_file_fini(&options->file);
 }
 
-/* The flags are read twice: once to learn where the file is, and once more to win over it. */
+/* The flags are read twice: once to learn where the file is, and once more to win over it.
+ * Defaults, file, environment, flags: the later one wins, as everywhere. The file's name may come
+ * from the environment or a flag, which is why those are read before it, too. */
 static enum ps_status read_sources(struct ps_pserver_options *options, int argc, char **argv,
                                    struct ps_error *error)
 {
@@ -222,6 +225,8 @@ static enum ps_status read_sources(struct ps_pserver_options *options, int argc,
     return PS_OK;
 }
 
+/* What this pass sets is thrown away but for the file's name: a value that the file is to override
+ * must not stay. */
 static enum ps_status find_config(struct ps_pserver_options *options, int argc, char **argv,
                                   struct ps_error *error)
 {
@@ -231,8 +236,11 @@ static enum ps_status find_config(struct ps_pserver_options *options, int argc, 
     return ps_options_arguments(&set, options, argc, argv, &words, error);
 }
 
+/* What one option alone can say was checked when it was set; here is what only several together can
+ * say, so that a server refuses to start rather than doing half of what was meant. */
 static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_error *error)
 {
+    PS_ASSERT(options->log_level_text != NULL && options->log_format_text != NULL);
     bool known = ps_log_level_from_text(options->log_level_text, &options->log_level);
     PS_ASSERT(known);
     options->log_format = strcmp(options->log_format_text, "json") == 0 ? PS_LOG_JSON : PS_LOG_TEXT;
@@ -250,9 +258,11 @@ static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_
     return parse_index(options, error);
 }
 
-/* A path has a slash, so that no misspelt word becomes a file. */
+/* A path has a slash, so that no misspelt word becomes a file. The kernel's limit is a hundred
+ * bytes or so, and it would cut the path silently. */
 static enum ps_status check_listen_unix(const char *text, struct ps_error *error)
 {
+    PS_ASSERT(text != NULL);
     size_t size_max = sizeof((struct sockaddr_un){0}.sun_path) - 1;
     if (strchr(text, '/') == NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT,
@@ -263,9 +273,12 @@ static enum ps_status check_listen_unix(const char *text, struct ps_error *error
     return PS_OK;
 }
 
+/* All of them before anything is bound: a misspelt --http must not end a server that has already
+ * claimed its shard. */
 static enum ps_status check_addresses(const struct ps_pserver_options *options,
                                       struct ps_error *error)
 {
+    PS_ASSERT(options->listen != NULL);
     PS_TRY(ps_address_check("--listen", options->listen, error));
     if (options->listen_unix != NULL)
         PS_TRY(check_listen_unix(options->listen_unix, error));
@@ -277,8 +290,11 @@ static enum ps_status check_addresses(const struct ps_pserver_options *options,
     return PS_OK;
 }
 
+/* Bounds that are beyond any use rather than beyond taste: below them something stops working (a
+ * lease of less than a second cannot be kept), above them a number does not fit where it goes. */
 static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps_error *error)
 {
+    PS_ASSERT(options->busy_poll_text != NULL);
     if (options->num_pservers < 1 || options->num_pservers > PS_SHARDS_MAX)
         return ps_fail(error, PS_ERR_BAD_INPUT, "--num-pservers must be 1 to %d, not %llu",
                        PS_SHARDS_MAX, (unsigned long long)options->num_pservers);
@@ -306,9 +322,11 @@ static enum ps_status check_ranges(struct ps_pserver_options *options, struct ps
     return PS_OK;
 }
 
-/* Opens what takes no disk and no network: that finds URLs and names that are none. */
+/* Opens what takes no disk and no network: that finds URLs and names that are none. Credentials are
+ * not tried, since the store may not be up yet. */
 static enum ps_status check_store(const struct ps_pserver_options *options, struct ps_error *error)
 {
+    PS_ASSERT(options->job != NULL);
     struct ps_store_options wish = {
         .job = options->job, .clock = ps_clock_real(), .memory = ps_allocator_heap()};
     struct ps_error reason = {0};
@@ -327,6 +345,8 @@ static enum ps_status check_store(const struct ps_pserver_options *options, stru
     return PS_OK;
 }
 
+/* A server without a data directory has no journal, whatever --journal says by default; asking for
+ * an acknowledgement that needs one is a contradiction, and is refused. */
 static enum ps_status check_journal(struct ps_pserver_options *options, struct ps_error *error)
 {
     options->journal = options->journal && options->data_dir != NULL;
@@ -346,8 +366,10 @@ static enum ps_status check_journal(struct ps_pserver_options *options, struct p
     return PS_OK;
 }
 
+/* -1 is what scripts of the system before this one pass for "any". */
 static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_error *error)
 {
+    PS_ASSERT(options->num_pservers > 0);
     options->index = -1;
     if (options->index_text == NULL || strcmp(options->index_text, "-1") == 0)
         return PS_OK;
@@ -362,9 +384,11 @@ static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_
     return PS_OK;
 }
 
+/* One digit is enough: more threads than that at one update only wait for memory. */
 static enum ps_status parse_update_threads(struct ps_pserver_options *options,
                                            struct ps_error *error)
 {
+    PS_ASSERT(PS_UPDATE_THREADS_MAX <= 9);
     const char *text = options->update_threads_text;
     options->update_threads = 0;
     if (strcmp(text, "auto") == 0)

@@ -38,6 +38,7 @@ static bool take_row(struct worker *worker, struct ps_journal_row *row, bool *wa
 static void settle(struct ps_replay_pool *pool, uint64_t bytes, const struct ps_error *failure);
 static enum ps_status finish(void *self, struct ps_error *error);
 
+/* Threads are started with the first record: most recoveries have none. */
 enum ps_status ps_replay_pool_create(const struct ps_replay_pool_options *options,
                                      struct ps_replay_pool **out, struct ps_error *error)
 {
@@ -74,8 +75,11 @@ struct ps_replay_sink ps_replay_pool_sink(struct ps_replay_pool *pool)
     return (struct ps_replay_sink){put, finish, pool};
 }
 
+/* Records of one parameter go to one worker, by the hash of the name: in their order, one at a
+ * time, as recovery_apply.h demands. */
 static enum ps_status put(void *self, struct ps_journal_row *row, struct ps_error *error)
 {
+    PS_ASSERT(!((struct ps_replay_pool *)self)->ending);
     struct ps_replay_pool *pool = self;
     if (!pool->started)
         start_workers(pool);
@@ -85,8 +89,10 @@ static enum ps_status put(void *self, struct ps_journal_row *row, struct ps_erro
     return put_for(&pool->workers[chosen], row, error);
 }
 
+/* A thread that is refused makes fewer of them; with none the caller's thread does the work. */
 static void start_workers(struct ps_replay_pool *pool)
 {
+    PS_ASSERT(pool->bytes == 0);
     uint32_t wanted = pool->options.thread_count > 1 ? pool->options.thread_count : 0;
     pool->started = true;
     pool->worker_count = 0;
@@ -106,6 +112,8 @@ static enum ps_status put_here(struct ps_replay_pool *pool, struct ps_journal_ro
     return PS_OK;
 }
 
+/* Waits while the worker's ring is full or too many bytes are under way, and no longer than until
+ * something fails: then nothing is taken any more. */
 static enum ps_status put_for(struct worker *worker, struct ps_journal_row *row,
                               struct ps_error *error)
 {
@@ -128,8 +136,10 @@ static enum ps_status put_for(struct worker *worker, struct ps_journal_row *row,
     return status;
 }
 
+/* A record above the bound goes when it is alone, or it would never go. */
 static bool has_room(const struct worker *worker, uint64_t bytes)
 {
+    PS_ASSERT(worker->count <= PS_REPLAY_QUEUE_ROWS);
     uint64_t waiting = worker->pool->bytes;
     if (worker->count == PS_REPLAY_QUEUE_ROWS)
         return false;
@@ -137,6 +147,8 @@ static bool has_room(const struct worker *worker, uint64_t bytes)
            (waiting <= PS_REPLAY_BYTES_MAX && bytes <= PS_REPLAY_BYTES_MAX - waiting);
 }
 
+/* After a failure rows are still taken and dropped, so that the reader, which may be waiting for
+ * room, gets on to its end. */
 static void worker_main(void *argument)
 {
     struct worker *worker = argument;
@@ -154,7 +166,8 @@ static void worker_main(void *argument)
     }
 }
 
-/* False when there is no row any more. `*wanted`: nothing has failed so far. */
+/* False when there is no row any more. `*wanted`: nothing has failed so far. The room in the ring
+ * counts from now, the bytes until the row was applied. */
 static bool take_row(struct worker *worker, struct ps_journal_row *row, bool *wanted)
 {
     struct ps_replay_pool *pool = worker->pool;
@@ -175,6 +188,7 @@ static bool take_row(struct worker *worker, struct ps_journal_row *row, bool *wa
     return taken;
 }
 
+/* Counted back whatever came of it. */
 static void settle(struct ps_replay_pool *pool, uint64_t bytes, const struct ps_error *failure)
 {
     ps_mutex_lock(&pool->lock);
@@ -186,6 +200,8 @@ static void settle(struct ps_replay_pool *pool, uint64_t bytes, const struct ps_
     ps_mutex_unlock(&pool->lock);
 }
 
+/* When this returns no record is being applied any more; the pool may begin anew. The first failure
+ * is told and forgotten. */
 static enum ps_status finish(void *self, struct ps_error *error)
 {
     struct ps_replay_pool *pool = self;

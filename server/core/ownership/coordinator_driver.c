@@ -161,6 +161,7 @@ static bool take_mail(struct ps_coordinator_driver *driver, struct ps_event *eve
     struct ps_error error = {0};
     bool taken = true;
 
+    /* What take_news finds is written over this. */
     *event = (struct ps_event){.type = PS_EVENT_TICK};
     ps_mutex_lock(&driver->mutex);
     if (mail->broken) {

@@ -49,6 +49,7 @@ static struct ps_blocks *create_list(struct ps_parameter_spec *spec)
     blocks->spec = ps_parameter_spec_acquire(spec);
     blocks->block_count = block_count;
     blocks->size = size;
+    /* Behind the entries, in the same allocation. */
     blocks->pieces = (struct ps_bytes *)&blocks->entries[block_count];
     return blocks;
 }
@@ -148,6 +149,7 @@ void ps_blocks_let_go(struct ps_blocks *blocks, uint64_t bytes)
     PS_ASSERT(atomic_load_explicit(&blocks->references, memory_order_relaxed) > 0);
     if (ps_blocks_shared(blocks))
         return;
+    /* The block that is read half is kept. */
     size_t end = bytes < blocks->size ? (size_t)bytes / PS_BLOCK_BYTES : blocks->block_count;
     /* Backwards to where an earlier call ended: a checkpoint lets go piece by piece, and walking
      * from the front each time would be quadratic for an array that is the whole shard. */

@@ -47,6 +47,7 @@ enum ps_status ps_delta_cut(const struct ps_blocks *values, uint64_t version,
     const char *name = (const char *)values->spec->name.data;
     PS_ASSERT(values->block_count > 0);
     PS_ASSERT(cut != NULL);
+    /* From outside: the block count itself is allowed, and gives an empty end. */
     if (held->block > values->block_count)
         return ps_fail(error, PS_ERR_BAD_INPUT,
                        "parameter: %s has %zu blocks, asked for %" PRIu64 " and on", name,
