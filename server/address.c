@@ -53,6 +53,7 @@ void ps_address_explain(const char *listen, struct ps_error *error)
         return;
     bool bracketed = listen[0] == '[' && listen[size - 1] == ']';
     memcpy(host, bracketed ? listen + 1 : listen, bracketed ? size - 2 : size);
+    /* As the listening library asks. */
     const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM,
                                     .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
@@ -101,6 +102,7 @@ enum ps_status ps_address_to_advertise(const char *advertise, const char *listen
     if (advertise == NULL && is_every_interface(host, host_size) &&
         gethostname(host, sizeof host - 1) != 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "no host name: give --advertise HOST:PORT");
+    /* Port 0 is "whichever was bound". */
     bool bound_port = advertise == NULL || strcmp(colon, ":0") == 0;
     int length = bound_port ? snprintf(address, PS_ADDRESS_BYTES_MAX, "%s:%u", host, port)
                             : snprintf(address, PS_ADDRESS_BYTES_MAX, "%s%s", host, colon);

@@ -73,6 +73,7 @@ static void *change_memory(void *context, void *pointer, size_t size)
         ps_release(memory, old);
         return NULL;
     }
+    /* A fresh piece even where it shrinks: an allocator in a test sees each. */
     uint8_t *piece = size < SIZE_MAX - FRONT ? ps_plain(memory, size + FRONT) : NULL;
     if (piece == NULL)
         return NULL;
@@ -170,6 +171,7 @@ static enum ps_status apply(const struct ps_config_file *file, const struct ps_o
 {
     PS_ASSERT(file->text_count <= set->option_count);
     for (size_t i = 0; i < file->text_count; i++) {
+        /* "option:" with nothing behind it is an option that somebody means to fill in later. */
         if (file->texts[i] == NULL || file->texts[i][0] == '\0')
             continue;
         const char *name = set->options[i].name;
@@ -194,6 +196,7 @@ static enum ps_status explain(const struct complaint *complaint, cyaml_err_t fai
         return ps_fail(error, PS_ERR_NO_MEMORY, "%s: no memory to read it", path);
     if (failure == CYAML_OK)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%s: more than one document", path);
+    /* A name that is not an option: the nearest one is offered, as on the command line. */
     if (strncmp(complaint->text, unexpected, sizeof unexpected - 1) == 0) {
         const char *name = complaint->text + sizeof unexpected - 1;
         struct ps_error reason;
@@ -219,6 +222,7 @@ static unsigned long line_of(const char *text, const char *name)
     size_t size = strlen(name);
     unsigned long line = 1;
     while (text != NULL && *text != '\0') {
+        /* Spellings of a key that YAML allows. */
         const char *start = text + strspn(text, " \"'{");
         if (strncmp(start, name, size) == 0 && strchr(" \"':", start[size]) != NULL)
             return line;

@@ -45,6 +45,7 @@ enum ps_status ps_device_name_parse(const char *text, struct ps_device_name *nam
     if (name->kind != PS_DEVICE_CUDA)
         return PS_OK;
     const char *which = strncmp(text, "cuda:", 5) == 0 ? text + 5 : "";
+    /* strtoul alone would take "0x1" and " 7". */
     size_t digits = strspn(which, "0123456789");
     if (digits > 0 && digits <= ORDINAL_DIGITS && which[digits] == '\0') {
         name->ordinal = (uint32_t)strtoul(which, NULL, 10);
@@ -64,7 +65,7 @@ enum ps_status ps_device_name_parse(const char *text, struct ps_device_name *nam
 enum ps_status ps_device_choose(const struct ps_device_choice_options *options,
                                 struct ps_device_choice *choice, struct ps_error *error)
 {
-    PS_ASSERT(options->device != NULL && options->log != NULL);
+    PS_ASSERT(options->device != NULL);
     struct ps_device_name name;
     struct ps_error reason = {0};
     *choice = (struct ps_device_choice){0};
@@ -81,6 +82,8 @@ enum ps_status ps_device_choose(const struct ps_device_choice_options *options,
         return PS_OK;
     }
     ps_device_choice_close(choice);
+    /* Asked for by name: no CPU in its place, which would be a thousand times slower and look
+     * healthy. */
     if (name.kind != PS_DEVICE_AUTO)
         return ps_fail(error, status, "--device %.60s: %s", options->device, reason.text);
     choose_cpu(options, choice, reason.text);
@@ -101,6 +104,7 @@ static enum ps_status open_device(const struct ps_device_choice_options *options
         return ps_fail(error, PS_ERR_NO_MEMORY, "the environment has no room");
     PS_TRY(load_plugin(name->kind == PS_DEVICE_EMU ? "emu" : "cuda", &plugin, error));
     PS_TRY(plugin->count(&count, error));
+    /* Also after a uuid: then there is one device or none. */
     if (name->ordinal >= count)
         return ps_fail(error, PS_ERR_NOT_FOUND, "there is no such device, %u are visible",
                        (unsigned)count);
@@ -143,6 +147,7 @@ static enum ps_status load_plugin(const char *name, const struct ps_device_plugi
     if (!find_plugin(name, path))
         return ps_fail(error, PS_ERR_UNAVAILABLE,
                        "there is no plugin libpserver_%s.so beside the program", name);
+    /* Never closed: CUDA keeps threads that would run into nothing. */
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *symbol = library != NULL ? dlsym(library, PS_DEVICE_ENTRY) : NULL;
     if (symbol == NULL)

@@ -15,7 +15,7 @@ enum ps_status ps_device_guard_open(struct ps_device_guard *guard,
                                     const struct ps_pserver_options *options,
                                     const struct ps_log *log, int signal, struct ps_error *error)
 {
-    PS_ASSERT(log != NULL && options != NULL);
+    PS_ASSERT(options != NULL && signal > 0);
     const struct ps_device_choice_options wish = {
         .device = options->device,
         .data_dir = options->data_dir,
@@ -47,7 +47,7 @@ struct ps_device_store *ps_device_guard_store(struct ps_device_guard *guard)
 void ps_device_guard_watch(struct ps_device_guard *guard, struct ps_service *service,
                            struct ps_coordinator_driver *driver)
 {
-    PS_ASSERT(service != NULL);
+    PS_ASSERT(service != NULL || driver == NULL);
     guard->service = service;
     guard->driver = driver;
 }
@@ -71,6 +71,7 @@ static void on_died(void *self, const char *text)
            PS_FIELD_TEXT("device", guard->choice.text), PS_FIELD_TEXT("error", text));
     (void)ps_fail(&guard->death, PS_ERR_UNAVAILABLE, "%s", text);
     atomic_store(&guard->died, true);
+    /* The main thread waits for signals and for nothing else. */
     (void)kill(getpid(), guard->signal);
     if (guard->driver != NULL)
         ps_coordinator_driver_tell_broken(guard->driver, &guard->death);
@@ -80,6 +81,7 @@ static void on_died(void *self, const char *text)
 void ps_device_guard_note_death(struct ps_device_guard *guard)
 {
     const struct ps_device_store *store = &guard->choice.store;
+    /* Wall time, since the record outlives the machine's uptime. */
     uint64_t unix_seconds = ps_unix_ns(ps_clock_real()) / 1000000000;
     struct ps_device_facts facts;
     struct ps_error why = {0};

@@ -38,7 +38,7 @@ enum ps_status ps_device_record_add(const struct ps_files *files, const char *fo
                                     const char *uuid, uint64_t unix_seconds, const char *text,
                                     struct ps_error *error)
 {
-    PS_ASSERT(unix_seconds > 0);
+    PS_ASSERT(text != NULL);
     char path[PATH_MAX];
     char fresh[PATH_MAX];
     struct record record;
@@ -46,6 +46,7 @@ enum ps_status ps_device_record_add(const struct ps_files *files, const char *fo
     PS_TRY(make_path(folder, uuid, "failures.tmp", fresh, error));
     read_record(files, path, &record);
     add(&record, unix_seconds, text, strlen(text));
+    /* Left by a crash in the middle of this. */
     (void)files->remove(files->self, fresh, NULL);
     PS_TRY(write_record(files, fresh, &record, error));
     PS_TRY(files->rename(files->self, fresh, path, error));
@@ -66,6 +67,7 @@ enum ps_status ps_device_record_check(const struct ps_files *files, const char *
     PS_ASSERT(record.count == PS_DEVICE_FAILURES_MAX);
     const struct failure *first = &record.failures[0];
     const struct failure *last = &record.failures[PS_DEVICE_FAILURES_MAX - 1];
+    /* A clock that was set back between two failures gives no span to judge by. */
     if (last->unix_seconds < first->unix_seconds ||
         last->unix_seconds - first->unix_seconds > PS_DEVICE_FAILURES_SECONDS)
         return PS_OK;
@@ -131,6 +133,7 @@ static void add(struct record *record, uint64_t unix_seconds, const char *text, 
     fresh->unix_seconds = unix_seconds;
     int width = text_size < TEXT_BYTES ? (int)text_size : TEXT_BYTES - 1;
     (void)snprintf(fresh->text, sizeof fresh->text, "%.*s", width, text);
+    /* One line for each failure. */
     fresh->text[strcspn(fresh->text, "\n")] = '\0';
 }
 

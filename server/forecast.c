@@ -56,6 +56,7 @@ static uint64_t newest_bytes(const struct look *look, const char *folder)
     if (ps_catalog_init(&catalog, look->files, folder, look->memory, NULL) != PS_OK)
         return 0;
     char path[PATH_BYTES + sizeof catalog.entries[0].name];
+    /* Newest first. */
     if (catalog.count > 0) {
         (void)snprintf(path, sizeof path, "%s/%s", folder, catalog.entries[0].name);
         bytes = file_bytes(look->files, path);

@@ -160,6 +160,7 @@ static enum ps_status start(struct ps_http *http, const struct ps_http_options *
     unsigned connections =
         options->connections_max > 0 ? options->connections_max : CONNECTIONS_DEFAULT;
     unsigned idle_s = options->idle_s > 0 ? options->idle_s : IDLE_S_DEFAULT;
+    /* The library says nothing about why; the system's last word does, when there is one. */
     errno = 0;
     http->daemon =
         MHD_start_daemon(flags, 0, NULL, NULL, answer, http, MHD_OPTION_EXTERNAL_LOGGER, hear, http,
@@ -218,12 +219,16 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return send_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
     for (size_t i = 0; i < PS_ARRAY_COUNT(pages); i++) {
+        /* Four pages: a table that is searched is shorter than one that is not. */
         if (strcmp(pages[i].path, path) != 0)
             continue;
+        /* Bounded: a page of metrics that grows without end is a bug, and must not take the memory
+         * of the shard. */
         struct ps_buffer page;
         ps_buffer_init(&page, http->memory, PAGE_BYTES_MAX);
         unsigned status = pages[i].fill(http, &page);
         enum MHD_Result result;
+        /* Appending goes on after a refusal and does nothing; it is asked for once, here. */
         if (ps_buffer_status(&page, NULL) != PS_OK)
             result = send_text(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "no memory\n");
         else

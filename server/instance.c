@@ -124,6 +124,7 @@ int ps_instance_exit_code(const struct ps_instance *instance)
     }
 }
 
+/* In the order of need; a failure leaves what is built to destroy. */
 static enum ps_status build(struct ps_instance *instance, struct ps_error *error)
 {
     PS_TRY(check_data_dir(instance, error));
@@ -148,6 +149,7 @@ static enum ps_status check_data_dir(struct ps_instance *instance, struct ps_err
     const struct ps_files *files = ps_files_real();
     struct ps_error reason = {0};
     uint64_t number = 0;
+    /* A name of its own: two servers that share the folder may test it at the same moment. */
     ps_random_system(&number, sizeof number);
     char path[4096];
     int length =
@@ -165,6 +167,7 @@ static enum ps_status check_data_dir(struct ps_instance *instance, struct ps_err
     if (status != PS_OK)
         return ps_fail(error, PS_ERR_IO, "--data-dir %s cannot be written: %s", folder,
                        reason.text);
+    /* The path that other servers read is one from the root. */
     if (realpath(folder, instance->data_dir) != NULL)
         instance->own.data_dir = instance->data_dir;
     return PS_OK;
@@ -176,6 +179,7 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
 {
     const struct ps_pserver_options *options = instance->options;
     instance->metrics = ps_metrics_create(ps_allocator_heap());
+    /* The pool before the service, whose blocks come from it. */
     PS_TRY(build_pool(instance, error));
     const struct ps_service_options wish = {
         .memory = ps_allocator_heap(),
@@ -185,6 +189,8 @@ static enum ps_status build_service(struct ps_instance *instance, struct ps_erro
         .log = instance->log,
         .metrics = instance->metrics,
         .bytes_max = options->memory_bytes,
+        /* Without a folder there is nothing to save to; the service then promises no more than
+         * memory. */
         .saves = options->data_dir != NULL,
         .journals = options->journal,
         .ack = strcmp(options->ack, "logged") == 0 ? PS_ACK_LOGGED : PS_ACK_MEMORY,
@@ -227,6 +233,7 @@ static enum ps_status build_stores(struct ps_instance *instance, struct ps_error
     PS_TRY(ps_store_open(&wish, &instance->store, error));
     if (options->data_dir == NULL)
         return PS_OK;
+    /* The checkpointer's and the noter's are only there when something is saved. */
     PS_TRY(ps_store_open(&wish, &instance->checkpoint_store, error));
     return options->journal ? ps_store_open(&wish, &instance->note_store, error) : PS_OK;
 }
@@ -257,6 +264,7 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .shared_memory_required = strcmp(options->shared_memory, "on") == 0,
     };
     enum ps_status status = ps_rpc_server_create(&wish, &instance->rpc, error);
+    /* The port is taken, or the address is not this machine's: the system's words say which. */
     if (status == PS_ERR_IO)
         ps_address_explain(options->listen, error);
     if (status != PS_OK)
@@ -318,6 +326,7 @@ static enum ps_status build_driver(struct ps_instance *instance, struct ps_error
 {
     const struct ps_pserver_options *options = instance->options;
     uint64_t seed = 0;
+    /* So that servers which were started together do not ask the store together for ever. */
     ps_random_system(&seed, sizeof seed);
     const struct ps_coordinator_driver_options wish = {
         .coordinator =
@@ -381,6 +390,7 @@ static void coordinator_main(void *argument)
         PS_LOG0(instance->log, PS_LOG_INFO, "server", "ended");
     else
         PS_LOG(instance->log, PS_LOG_ERROR, "server", "ended", PS_FIELD_ERROR(&instance->outcome));
+    /* The line that an operator sees last is the one that says where to go on reading. */
     if (instance->outcome.status == PS_ERR_CORRUPT)
         PS_LOG0(instance->log, PS_LOG_ERROR, "server",
                 "docs/recover.md says what to type; what is wrong is said above");

@@ -121,6 +121,7 @@ static bool write_batch(struct ps_journal_thread *thread)
     if (thread->writer == NULL)
         return false;
     struct ps_service *service = thread->options.service;
+    /* What has come since the last write goes together, in one write and one sync. */
     size_t count = ps_service_journal_take(service, thread->records, RECORDS_AT_ONCE);
     if (count == 0)
         return false;
@@ -130,6 +131,7 @@ static bool write_batch(struct ps_journal_thread *thread)
     uint64_t end_ns = ps_unix_ns(thread->options.clock);
     if (end_ns > start_ns)
         ps_histogram_observe(thread->sync_seconds, (double)(end_ns - start_ns) / 1e9);
+    /* Told before anything is counted: replies wait for this. */
     ps_service_journal_written(service, status, &why);
     if (status != PS_OK) {
         note_failure(thread, &why);
@@ -167,12 +169,16 @@ static void heal(struct ps_journal_thread *thread)
         thread->failed = false;
         return;
     }
+    /* A new segment in the same folder: the old one keeps what it has, and recovery reads on from
+     * one to the other. */
     if (ps_journal_writer_revive(thread->writer, &why) != PS_OK) {
         PS_LOG(thread->options.log, PS_LOG_WARN, "journal", "no new segment yet",
                PS_FIELD_ERROR(&why));
         return;
     }
     thread->failed = false;
+    /* The first batch of the new file is what failed in the old one: only when that is on the disk
+     * is the journal healed. */
     if (!write_batch(thread))
         return;
     thread->retry_ms = 0;

@@ -44,10 +44,12 @@ void ps_tasks_prepare_memory(struct ps_tasks *tasks)
     char folder[PS_SHARD_FOLDER_BYTES];
     ps_tasks_job_folder(tasks, folder);
     uint64_t bytes = ps_forecast_bytes(ps_files_real(), folder, options->memory);
+    /* What is free now may be wanted by others, too. */
     uint64_t most = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
     if (options->memory_bytes > 0 && options->memory_bytes < most)
         most = options->memory_bytes;
     bytes = bytes < most ? bytes : most;
+    /* Slab by slab: as soon as there is a task, it begins. */
     while (ps_tasks_idle(tasks) && ps_block_pool_prepare(options->pool, bytes)) {
     }
 }

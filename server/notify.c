@@ -68,6 +68,7 @@ static uint64_t watchdog_interval_ms(const char *watchdog_us, const char *watchd
 {
     if (watchdog_us == NULL)
         return 0;
+    /* The variable is for the process that the manager started. */
     if (watchdog_pid != NULL && strtoll(watchdog_pid, NULL, 10) != getpid())
         return 0;
     char *end = NULL;
@@ -123,5 +124,7 @@ static bool send_text(const struct ps_notify *notify, const char *text)
         return true;
     ssize_t sent = sendto(notify->descriptor, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL,
                           (const struct sockaddr *)&notify->address, notify->address_size);
+    /* A full queue empties; every other error stays what it is, and nothing is gained by sending
+     * again. */
     return sent >= 0 || (errno != EAGAIN && errno != ENOBUFS);
 }

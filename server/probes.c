@@ -44,6 +44,7 @@ enum ps_status ps_probes_create(const struct ps_probes_options *options, struct 
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the probes");
     probes->options = *options;
     probes->notify.descriptor = -1;
+    /* No state, so that the first one is told. */
     probes->told_state = PS_COORDINATOR_STATE_COUNT;
     atomic_store(&probes->turn_ms, ps_now_ms(options->clock));
     enum ps_status status = ps_notify_init(&probes->notify, getenv("NOTIFY_SOCKET"),
@@ -87,6 +88,7 @@ void ps_probes_started(struct ps_probes *probes)
 void ps_probes_turn(struct ps_probes *probes, enum ps_coordinator_state state)
 {
     PS_ASSERT(state < PS_COORDINATOR_STATE_COUNT);
+    /* What /livez looks at: a coordinator that waits in here is alive. */
     atomic_store(&probes->turn_ms, ps_now_ms(probes->options.clock));
     atomic_store(&probes->state, state);
     if (probes->ready_due)
@@ -113,6 +115,7 @@ static void give_sign(struct ps_probes *probes)
 /* Half of the time after which it would count as stuck. */
 uint64_t ps_probes_limit_wait(const struct ps_probes *probes, uint64_t until_ms)
 {
+    /* What the manager had no room for is sent again soon. */
     bool owes = probes->ready_due || atomic_load(&probes->stopping_due) ||
                 probes->told_state != atomic_load(&probes->state);
     uint64_t turn_ms = ps_deadline_after(probes->options.clock, owes ? AGAIN_MS : TURN_MS_MAX / 2);

@@ -190,6 +190,7 @@ const struct ps_option_set *ps_pserver_option_set(void)
 enum ps_status ps_pserver_options_init(struct ps_pserver_options *options, int argc, char **argv,
                                        struct ps_error *error)
 {
+    /* Ended by fini in any case, also when the first flag was wrong. */
     *options = (struct ps_pserver_options){0};
     enum ps_status status = read_sources(options, argc, argv, error);
     if (status == PS_OK && !options->help && !options->man && !options->version)
@@ -219,6 +220,7 @@ static enum ps_status read_sources(struct ps_pserver_options *options, int argc,
     PS_TRY(ps_options_environment(&set, options, error));
     int words = 0;
     PS_TRY(ps_options_arguments(&set, options, argc, argv, &words, error));
+    /* A word without a flag is a flag that was misspelt, or a value with a blank too many. */
     if (words > 0)
         return ps_fail(error, PS_ERR_BAD_INPUT, "unexpected word \"%s\"; see pserver --help",
                        argv[1]);
@@ -243,6 +245,7 @@ static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_
     PS_ASSERT(options->log_level_text != NULL && options->log_format_text != NULL);
     bool known = ps_log_level_from_text(options->log_level_text, &options->log_level);
     PS_ASSERT(known);
+    /* The table has refused every other word. */
     options->log_format = strcmp(options->log_format_text, "json") == 0 ? PS_LOG_JSON : PS_LOG_TEXT;
     PS_TRY(check_addresses(options, error));
     PS_TRY(check_ranges(options, error));
@@ -253,6 +256,7 @@ static enum ps_status check_rules(struct ps_pserver_options *options, struct ps_
                        "knows its shard",
                        (unsigned long long)options->num_pservers);
     PS_TRY(check_journal(options, error));
+    /* The name is parsed again when the device is opened; here it is only judged. */
     struct ps_device_name unused;
     PS_TRY(ps_device_name_parse(options->device, &unused, error));
     return parse_index(options, error);

@@ -83,8 +83,11 @@ static enum ps_status put(void *self, struct ps_journal_row *row, struct ps_erro
     struct ps_replay_pool *pool = self;
     if (!pool->started)
         start_workers(pool);
+    /* With one processor, or when no thread could be had. */
     if (pool->worker_count == 0)
         return put_here(pool, row, error);
+    /* The same name gives the same worker for as long as the pool runs: their number does not
+     * change meanwhile. */
     uint32_t chosen = ps_hash_fnv1a32(row->record.name) % pool->worker_count;
     return put_for(&pool->workers[chosen], row, error);
 }
@@ -121,10 +124,12 @@ static enum ps_status put_for(struct worker *worker, struct ps_journal_row *row,
     uint64_t bytes = row->record.content.size;
     ps_mutex_lock(&pool->lock);
     while (pool->failure.status == PS_OK && !has_room(worker, bytes))
+        /* A worker that took or applied a row signals. */
         (void)ps_condition_wait(&pool->room, &pool->lock, PS_DEADLINE_NEVER);
     enum ps_status status = pool->failure.status;
     if (status == PS_OK) {
         size_t last = (worker->first + worker->count) % PS_REPLAY_QUEUE_ROWS;
+        /* The row's bytes change their owner and are not copied. */
         ps_journal_row_move(&worker->rows[last], row);
         worker->count++;
         pool->bytes += bytes;
@@ -159,6 +164,7 @@ static void worker_main(void *argument)
     while (take_row(worker, &row, &wanted)) {
         struct ps_error reason = {0};
         uint64_t bytes = row.record.content.size;
+        /* Without the lock: this is what takes the time. */
         if (wanted && pool->options.apply(pool->options.self, &row.record, &reason) == PS_OK)
             reason.status = PS_OK;
         ps_journal_row_release(&row);
@@ -183,6 +189,8 @@ static bool take_row(struct worker *worker, struct ps_journal_row *row, bool *wa
         worker->first = (worker->first + 1) % PS_REPLAY_QUEUE_ROWS;
         worker->count--;
     }
+    /* Asked under the lock, so that no row behind the first failure is applied by a worker that
+     * comes later. */
     *wanted = pool->failure.status == PS_OK;
     ps_mutex_unlock(&pool->lock);
     return taken;
@@ -212,6 +220,7 @@ static enum ps_status finish(void *self, struct ps_error *error)
     ps_mutex_unlock(&pool->lock);
     for (uint32_t i = 0; i < pool->worker_count; i++)
         ps_thread_join(&pool->workers[i].thread);
+    /* Every row was taken and counted back, also those that were dropped. */
     PS_ASSERT(pool->bytes == 0);
     struct ps_error failure = pool->failure;
     pool->failure = (struct ps_error){0};

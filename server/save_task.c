@@ -69,6 +69,7 @@ static void rest(void *self)
     struct pace *pace = self;
     struct ps_tasks *tasks = pace->tasks;
     uint64_t worked_ms = (ps_clock_precise_ns() - pace->since_ns) / 1000000;
+    /* Shorter pieces add up until a rest is worth its wake-up. */
     if (worked_ms < REST_MS_MIN || ps_service_journal_presses(tasks->options.service))
         return;
     uint64_t until_ms =
@@ -106,11 +107,14 @@ static enum ps_status wait_for_journal(struct ps_tasks *tasks, const struct ps_s
     uint64_t deadline_ms = ps_deadline_after(tasks->options.clock, JOURNAL_TIMEOUT_MS);
     for (;;) {
         ps_mutex_lock(&tasks->mutex);
+        /* Before the question, so that a write in between is not missed. */
         tasks->woken = false;
         bool ending = tasks->ending;
         ps_mutex_unlock(&tasks->mutex);
         enum ps_status status = ps_saver_may_write(saver, saving, error);
         uint64_t left_ms = ps_time_left_ms(tasks->options.clock, deadline_ms);
+        /* The journal is stuck or the server ends: the snapshot is let go, and the next attempt
+         * takes a newer one. */
         if (status == PS_ERR_NOT_READY && (left_ms == 0 || ending))
             return ps_fail(error, PS_ERR_TIMEOUT, "the journal does not get as far as the state");
         if (status != PS_ERR_NOT_READY)

@@ -78,10 +78,12 @@ static enum ps_status open_kv(struct ps_store *store, const struct ps_store_opti
                                                 .memory = options->memory};
         return ps_kv_etcd_open(&wish, &store->kv, error);
     }
+    /* Servers of one machine see each other by the folder. */
     if (options->data_dir != NULL)
         return open_folder(store, options, error);
     enum ps_status status = ps_kv_hub_create(&no_time, options->memory, &store->hub);
     if (status == PS_OK) {
+        /* Before anything is written to it. */
         ps_kv_hub_start_at(store->hub, any_revision());
         status = ps_kv_memory_open(store->hub, &store->kv);
     }

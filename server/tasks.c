@@ -122,6 +122,7 @@ static void worker_main(void *argument)
 static bool take_task(struct ps_tasks *tasks, struct ps_task *task)
 {
     const struct ps_clock *clock = tasks->options.clock;
+    /* Only a save has made memory ready. */
     bool may_relax = task->kind == PS_TASK_SAVE && tasks->options.pool != NULL;
     uint64_t relax_ms = ps_deadline_after(clock, RELAX_MS);
     ps_mutex_lock(&tasks->mutex);
@@ -136,6 +137,7 @@ static bool take_task(struct ps_tasks *tasks, struct ps_task *task)
         ps_block_pool_relax(tasks->options.pool);
         ps_mutex_lock(&tasks->mutex);
     }
+    /* When the server ends this is none, which ends the thread. */
     *task = tasks->due;
     tasks->due.kind = PS_TASK_NONE;
     ps_mutex_unlock(&tasks->mutex);
@@ -152,9 +154,11 @@ static void run_task(struct ps_tasks *tasks, const struct ps_task *task)
         enum ps_status loaded = ps_task_load(tasks, task, &why);
         ps_coordinator_driver_tell_loaded(tasks->driver, loaded, &why);
     } else {
+        /* Before the save: whoever asks during it is not among those that it fails. */
         struct ps_ticket asked = ps_service_newest_ticket(tasks->options.service);
         enum ps_status saved = ps_task_save(tasks, task, &why);
         why.status = saved;
+        /* Nothing to save is not a failure that anybody waits for. */
         if (saved != PS_OK && saved != PS_ERR_NOT_READY)
             ps_service_not_saved(tasks->options.service, asked, &why);
         ps_coordinator_driver_tell_saved(tasks->driver, saved, &why);
@@ -174,6 +178,7 @@ static void drainer_main(void *argument)
         tasks->drain_due = false;
         uint64_t until_ms = tasks->drain_until_ms;
         ps_mutex_unlock(&tasks->mutex);
+        /* Waits for calls; the mutex is let go, since they may wake a save. */
         ps_rpc_server_drain(tasks->options.rpc, until_ms);
         ps_coordinator_driver_tell_drained(tasks->driver);
         ps_mutex_lock(&tasks->mutex);

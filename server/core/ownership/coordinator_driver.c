@@ -81,6 +81,7 @@ bool ps_coordinator_driver_ended(const struct ps_coordinator_driver *driver, str
     return true;
 }
 
+/* For probes and checkers, which look and change nothing. */
 const struct ps_coordinator *
 ps_coordinator_driver_coordinator(const struct ps_coordinator_driver *driver)
 {

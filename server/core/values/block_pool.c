@@ -267,6 +267,7 @@ void ps_block_pool_relax(struct ps_block_pool *pool)
     }
 }
 
+/* Kept is what is ready, and the slack in any case. */
 static void set_ready(struct ps_block_pool *pool, uint64_t ready_count)
 {
     PS_ASSERT(ready_count <= PS_POOL_READY_SLABS_MAX);
@@ -373,6 +374,7 @@ static struct slab *create_slab(struct ps_block_pool *pool)
     return slab;
 }
 
+/* Outside of the lock: unmapping takes the kernel its time. */
 static void destroy_slab(const struct ps_block_pool *pool, struct slab *slab)
 {
     PS_ASSERT(slab->free_bits == ALL_FREE);
@@ -467,6 +469,7 @@ static void leave(struct ps_block_pool *pool, struct slab *slab)
         pool->least_count = pool->empty_count;
 }
 
+/* Under the lock, so that the two gauges never show more used than there is. */
 static void show(const struct ps_block_pool *pool)
 {
     ps_gauge_set(pool->used_gauge, (double)(pool->block_count * PS_BLOCK_BYTES));

@@ -213,6 +213,8 @@ static void *open_block(struct ps_block_entry *entry, uint64_t version)
     return entry->block->data;
 }
 
+/* For a list that was just made: nobody else has it, and its content is to be written as a whole.
+ * */
 void *ps_blocks_write(struct ps_blocks *blocks, size_t i, uint64_t version)
 {
     PS_ASSERT(i < blocks->block_count);
@@ -220,6 +222,7 @@ void *ps_blocks_write(struct ps_blocks *blocks, size_t i, uint64_t version)
     return open_block(&blocks->entries[i], version);
 }
 
+/* Several threads may ask for one block at once; the version was set before, by one of them. */
 void *ps_blocks_part(const struct ps_blocks *blocks, size_t i)
 {
     PS_ASSERT(i < blocks->block_count);

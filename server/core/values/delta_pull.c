@@ -138,6 +138,7 @@ static enum ps_status cut_blocks(const struct ps_blocks *values, size_t first, u
                                  struct ps_error *error)
 {
     PS_ASSERT(cut->pieces == NULL && cut->content.size == 0);
+    /* The usual delta begins with blocks that stand still. */
     while (first < values->block_count && !goes(values, first, since))
         first++;
     if (first == values->block_count)

@@ -66,7 +66,8 @@ static enum ps_status check(const struct ps_parameter_spec *spec, struct ps_elem
                                      (const char *)spec->name.data, reason.text);
 }
 
-/* What ps_encode_part has said counts from the range's first element. */
+/* What ps_encode_part has said counts from the range's first element. An operator sees the element
+ * by its place in the parameter, which is where to look for it. */
 static enum ps_status fail_in(const struct ps_parameter_spec *spec, struct ps_elements range,
                               const struct ps_error *reason, struct ps_error *error)
 {
@@ -110,6 +111,7 @@ static enum ps_status encode(const struct ps_blocks *values, struct ps_elements 
     return PS_OK;
 }
 
+/* By whichever thread the network is done in. */
 void ps_encoded_values_release(struct ps_encoded_values *encoded)
 {
     if (encoded == NULL)

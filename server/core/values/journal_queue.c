@@ -441,7 +441,8 @@ static struct ps_journal_entry *count_written(struct ps_journal_queue *queue)
     return done;
 }
 
-/* They are written again, before all others, by whoever takes next. */
+/* They are written again, before all others, by whoever takes next. By walking the batch, which is
+ * short, since the list has no pointer back. */
 static void put_back(struct ps_journal_queue *queue)
 {
     PS_ASSERT(!queue->taken_is_stale);
@@ -465,6 +466,7 @@ uint64_t ps_journal_queue_journaled(struct ps_journal_queue *queue)
     return position;
 }
 
+/* Under the lock from the first line to the last: it is one moment that is checked. */
 void ps_journal_queue_check(struct ps_journal_queue *queue)
 {
     /* Taken and waiting are one list cut in two, but for taken records of a former generation,

@@ -53,6 +53,7 @@ static struct ps_bytes place_bytes(uint8_t *destination, struct ps_bytes bytes)
     return (struct ps_bytes){destination, bytes.size};
 }
 
+/* From any thread that has a reference. */
 struct ps_parameter_spec *ps_parameter_spec_acquire(struct ps_parameter_spec *spec)
 {
     /* Relaxed: whoever acquires has a reference already, through which it came to know the spec. */

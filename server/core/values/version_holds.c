@@ -175,6 +175,7 @@ void ps_version_holds_given(struct ps_version_holds *holds, const struct ps_para
     let_go(&leaving);
 }
 
+/* Both of one moment, for the gauge. */
 void ps_version_holds_look(struct ps_version_holds *holds, uint64_t *bytes, size_t *count)
 {
     PS_ASSERT(bytes != NULL && count != NULL);
