@@ -32,6 +32,7 @@ enum ps_status ps_address_check(const char *option, const char *text, struct ps_
         strtoul(colon + 1, NULL, 10) > 65535)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%s: the port of \"%.100s\" is not 0 to 65535",
                        option, text);
+    /* The colons of an IPv6 address would be taken for the one before the port. */
     bool bracketed = text[0] == '[' && colon[-1] == ']';
     if (!bracketed && memchr(text, ':', (size_t)(colon - text)) != NULL)
         return ps_fail(error, PS_ERR_BAD_INPUT, "%s: \"%.100s\": IPv6 addresses stand in brackets",

@@ -32,6 +32,7 @@ static enum ps_status explain(const struct complaint *complaint, cyaml_err_t fai
                               struct ps_error *error);
 static unsigned long line_of(const char *text, const char *name);
 
+/* The real files and the heap; tests have others. */
 enum ps_status ps_config_file_init(struct ps_config_file *file, const struct ps_option_set *set,
                                    void *values, const char *path, struct ps_error *error)
 {
@@ -135,6 +136,7 @@ static cyaml_schema_field_t *create_fields(const struct ps_allocator *memory,
     return fields;
 }
 
+/* The file as a whole is one mapping. */
 static cyaml_schema_value_t mapping_of(const cyaml_schema_field_t *fields, size_t count)
 {
     return (cyaml_schema_value_t){.type = CYAML_MAPPING,
@@ -215,8 +217,9 @@ static enum ps_status explain(const struct complaint *complaint, cyaml_err_t fai
                    what);
 }
 
-/* The first line, from 1, that begins with `name`; libcyaml does not keep it. 1 when there is
- * none, which only odd spellings of the mapping can bring about. */
+/* The first line, from 1, that begins with `name`; libcyaml does not keep it. 1 when there is none,
+ * which only odd spellings of the mapping can bring about. For errors about values, which the
+ * library hands over without their place. */
 static unsigned long line_of(const char *text, const char *name)
 {
     size_t size = strlen(name);
@@ -235,6 +238,7 @@ static unsigned long line_of(const char *text, const char *name)
     return 1;
 }
 
+/* Accepts a file that was never read. */
 void ps_config_file_fini(struct ps_config_file *file)
 {
     if (file == NULL || file->memory == NULL)

@@ -86,6 +86,7 @@ enum ps_status ps_device_choose(const struct ps_device_choice_options *options,
      * healthy. */
     if (name.kind != PS_DEVICE_AUTO)
         return ps_fail(error, status, "--device %.60s: %s", options->device, reason.text);
+    /* With the device's own words as the reason. */
     choose_cpu(options, choice, reason.text);
     return PS_OK;
 }
@@ -108,6 +109,7 @@ static enum ps_status open_device(const struct ps_device_choice_options *options
     if (name->ordinal >= count)
         return ps_fail(error, PS_ERR_NOT_FOUND, "there is no such device, %u are visible",
                        (unsigned)count);
+    /* The budget is the device's default unless somebody has said one. */
     const struct ps_device_options wish = {.ordinal = name->ordinal,
                                            .memory_bytes = options->memory_bytes,
                                            .wait_ms = options->wait_ms,

@@ -108,7 +108,8 @@ static void read_record(const struct ps_files *files, const char *path, struct r
     }
 }
 
-/* Lines that do not begin with a number and a space are none of ours. */
+/* Lines that do not begin with a number and a space are none of ours. Written by a person, perhaps:
+ * what does not look like a line of ours is left out. */
 static void read_line(const char *line, size_t size, struct record *record)
 {
     uint64_t unix_seconds = 0;

@@ -7,6 +7,7 @@
 static void run(void *argument);
 static bool wait_for_turn(struct ps_errand_thread *errand, uint64_t due_ms);
 
+/* The thread is the last thing that is set up: it may look at everything else at once. */
 enum ps_status ps_errand_thread_init(struct ps_errand_thread *errand, const char *name,
                                      const struct ps_clock *clock, ps_errand_fn turn, void *self,
                                      struct ps_error *error)
@@ -60,6 +61,7 @@ void ps_errand_thread_interrupt(struct ps_errand_thread *errand)
     ps_mutex_unlock(&errand->mutex);
 }
 
+/* The turn runs without the lock, so that waking never waits for it. */
 static void run(void *argument)
 {
     struct ps_errand_thread *errand = argument;

@@ -84,12 +84,14 @@ enum ps_status ps_http_create(const struct ps_http_options *options, struct ps_h
     return PS_OK;
 }
 
+/* Known when the port was bound, also for port 0. */
 uint16_t ps_http_port(const struct ps_http *http)
 {
     PS_ASSERT(http != NULL);
     return http->port;
 }
 
+/* The library waits for the request at work, so that the source may go afterwards. */
 void ps_http_destroy(struct ps_http *http)
 {
     if (http == NULL)
@@ -155,8 +157,10 @@ static enum ps_status start(struct ps_http *http, const struct ps_http_options *
 {
     PS_ASSERT(http->daemon == NULL);
     unsigned flags = MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ERROR_LOG;
+    /* The library wants to be told. */
     if (address->sa_family == AF_INET6)
         flags |= MHD_USE_IPv6;
+    /* Whoever scrapes needs one; the bound is for those who open many. */
     unsigned connections =
         options->connections_max > 0 ? options->connections_max : CONNECTIONS_DEFAULT;
     unsigned idle_s = options->idle_s > 0 ? options->idle_s : IDLE_S_DEFAULT;
@@ -199,6 +203,7 @@ static enum MHD_Result send_page(struct MHD_Connection *connection, unsigned sta
     return result;
 }
 
+/* For answers that are no page. */
 static enum MHD_Result send_text(struct MHD_Connection *connection, unsigned status,
                                  const char *text)
 {
@@ -218,6 +223,8 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
     const struct ps_http *http = context;
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return send_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+    /* The path alone, without what stands behind a question mark: the library has taken that off.
+     * */
     for (size_t i = 0; i < PS_ARRAY_COUNT(pages); i++) {
         /* Four pages: a table that is searched is shorter than one that is not. */
         if (strcmp(pages[i].path, path) != 0)
@@ -240,6 +247,7 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
                      "no such page; there are /metrics, /livez and /readyz\n");
 }
 
+/* For people who open the port in a browser. */
 static unsigned fill_index(const struct ps_http *http, struct ps_buffer *page)
 {
     ps_buffer_append_format(page,
@@ -276,11 +284,13 @@ static unsigned fill_answer(const struct ps_http *http,
     return yes ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
 }
 
+/* Asked by a supervisor that would kill the process. */
 static unsigned fill_live(const struct ps_http *http, struct ps_buffer *page)
 {
     return fill_answer(http, http->source->is_live, page);
 }
 
+/* Asked by whoever sends requests here. */
 static unsigned fill_ready(const struct ps_http *http, struct ps_buffer *page)
 {
     return fill_answer(http, http->source->is_ready, page);

@@ -38,6 +38,7 @@ enum ps_status ps_instance_create(const struct ps_pserver_options *options,
     struct ps_instance *instance = ps_zeroed(ps_allocator_heap(), sizeof *instance);
     if (instance == NULL)
         return ps_fail(error, PS_ERR_NO_MEMORY, "no memory for the server");
+    /* A copy, since the data directory is replaced by its path from the root. */
     instance->own = *options;
     instance->options = &instance->own;
     instance->log = log;
@@ -67,13 +68,16 @@ void ps_instance_destroy(struct ps_instance *instance)
 {
     if (instance == NULL)
         return;
+    /* It has ended by itself when the end is clean; after a failed start there is none. */
     ps_thread_join(&instance->coordinator);
     ps_probes_destroy(instance->probes);
     ps_tasks_destroy(instance->tasks);
     ps_rpc_server_destroy(instance->rpc);
     ps_journal_thread_destroy(instance->journal);
     ps_note_thread_destroy(instance->notes);
+    /* From here on a death of the device is told to nobody who is about to go. */
     ps_device_guard_watch(&instance->device, instance->service, NULL);
+    /* Its store is closed behind it. */
     ps_coordinator_driver_destroy(instance->driver);
     ps_store_close(instance->store);
     ps_store_close(instance->checkpoint_store);
@@ -109,6 +113,7 @@ void ps_instance_note_death(struct ps_instance *instance)
  * */
 int ps_instance_exit_code(const struct ps_instance *instance)
 {
+    /* Whatever else the run ended with is a consequence. */
     if (ps_device_guard_died(&instance->device))
         return EX_SOFTWARE;
     switch (instance->outcome.status) {
@@ -251,6 +256,7 @@ static enum ps_status build_rpc(struct ps_instance *instance, struct ps_error *e
         .metrics = instance->metrics,
         .listen = options->listen,
         .listen_file = options->listen_unix,
+        /* 0: as many as the machine has processors. */
         .lane_count = (uint32_t)options->lanes,
         .update_threads = options->update_threads,
         .busy_poll = options->busy_poll,
@@ -348,6 +354,7 @@ static enum ps_status build_driver(struct ps_instance *instance, struct ps_error
         .hooks = ps_instance_hooks(instance),
     };
     PS_TRY(ps_coordinator_driver_create(&wish, &instance->driver, error));
+    /* A device that dies from here on gives the shard back. */
     ps_device_guard_watch(&instance->device, instance->service, instance->driver);
     ps_tasks_report_to(instance->tasks, instance->driver);
     const struct ps_service_listener listener = ps_instance_listener(instance);
@@ -380,6 +387,7 @@ static void coordinator_main(void *argument)
         uint64_t next_ms = ps_coordinator_driver_turn(instance->driver);
         ps_probes_turn(instance->probes,
                        ps_coordinator_driver_coordinator(instance->driver)->state);
+        /* Behind the turn, which may have changed it. */
         tell_health(instance);
         if (ps_coordinator_driver_ended(instance->driver, &instance->outcome))
             break;

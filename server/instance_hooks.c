@@ -37,6 +37,7 @@ struct ps_service_listener ps_instance_listener(struct ps_instance *instance)
 static void on_changed(void *self)
 {
     struct ps_instance *instance = self;
+    /* Parked calls are asked again by their lanes. */
     ps_rpc_server_wake(instance->rpc);
     ps_tasks_wake(instance->tasks);
     ps_note_thread_wake(instance->notes);
@@ -56,6 +57,7 @@ static void on_drain_wanted(void *self)
     if (atomic_exchange(&instance->drain_asked, true))
         return;
     PS_LOG0(instance->log, PS_LOG_INFO, "server", "an operator asks this server to end (Drain)");
+    /* The same way as every other request to end, with the same delays. */
     (void)kill(getpid(), SIGTERM);
 }
 
@@ -73,12 +75,14 @@ static void hook_load(void *self, const struct ps_claim *claim, uint32_t shard_c
     ps_tasks_start_load(instance->tasks, claim, shard_count);
 }
 
+/* The snapshot is taken in that thread; pushes go on. */
 static void hook_save(void *self, const struct ps_claim *claim, bool publish)
 {
     struct ps_instance *instance = self;
     ps_tasks_start_save(instance->tasks, claim, publish);
 }
 
+/* The lanes end what is in flight and refuse what is new. */
 static void hook_drain(void *self, uint64_t deadline_ms)
 {
     struct ps_instance *instance = self;
@@ -89,6 +93,7 @@ static void hook_drain(void *self, uint64_t deadline_ms)
 static enum ps_status hook_listen(void *self, struct ps_error *error)
 {
     struct ps_instance *instance = self;
+    /* The next claim of this process finds the port open. */
     if (instance->listening)
         return PS_OK;
     PS_TRY(ps_rpc_server_start(instance->rpc, error));

@@ -66,6 +66,7 @@ enum ps_status ps_task_load(struct ps_tasks *tasks, const struct ps_task *task,
     char folder[PS_SHARD_FOLDER_BYTES];
     struct ps_recovered recovered = {0};
     ps_tasks_shard_folder(tasks, task->claim.index, folder);
+    /* Before anything is read: recovery asks for files of epochs up to this one. */
     PS_TRY(begin_epoch(tasks, task, folder, error));
     enum ps_status status = load_state(tasks, task, folder, &recovered, error);
     if (status != PS_OK && status != PS_ERR_NOT_FOUND)
@@ -120,6 +121,7 @@ static enum ps_status read_note(struct ps_tasks *tasks, uint32_t index,
     enum ps_status status = ps_registry_read_note(
         options->registry, index, ps_deadline_after(options->clock, PS_TASK_STORE_TIMEOUT_MS),
         &entries, error);
+    /* A shard that never noted anything. */
     if (status == PS_ERR_NOT_FOUND)
         return PS_OK;
     if (status != PS_OK)
@@ -154,7 +156,7 @@ static enum ps_status load_patiently(struct ps_tasks *tasks, struct ps_recovery 
     return load_in_threads(recovery, recovered, error);
 }
 
-/* False when the server ends. */
+/* False when the server ends. Ends early when the server is to end. */
 static bool rest(struct ps_tasks *tasks, uint64_t rest_ms)
 {
     uint64_t until_ms = ps_deadline_after(tasks->options.clock, rest_ms);
@@ -173,6 +175,7 @@ static enum ps_status load_in_threads(struct ps_recovery *recovery, struct ps_re
                                       struct ps_error *error)
 {
     PS_ASSERT(recovery->sink == NULL && recovery->crew == NULL);
+    /* For both halves: arrays first, records behind them. */
     uint32_t thread_count = ps_crew_thread_count();
     const struct ps_replay_pool_options options = {.memory = recovery->memory,
                                                    .thread_count = thread_count,
@@ -185,12 +188,14 @@ static enum ps_status load_in_threads(struct ps_recovery *recovery, struct ps_re
     recovery->sink = &sink;
     recovery->crew = &crew;
     enum ps_status status = ps_recovery_run(recovery, recovered, error);
+    /* The pool ends with this call, and a second try makes another. */
     recovery->sink = NULL;
     recovery->crew = NULL;
     ps_replay_pool_destroy(pool);
     return status;
 }
 
+/* What the pool calls for each record. */
 static enum ps_status replay_record(void *self, const struct ps_record *record,
                                     struct ps_error *error)
 {
@@ -206,6 +211,7 @@ static enum ps_status begin_epoch(struct ps_tasks *tasks, const struct ps_task *
     const struct ps_tasks_options *options = &tasks->options;
     PS_TRY(ps_shard_epoch(ps_files_real(), folder, task->claim.epoch, options->memory,
                           &tasks->epoch, error));
+    /* The usual case: the store is older than every file. */
     if (tasks->epoch == task->claim.epoch)
         return PS_OK;
     PS_LOG(options->log, PS_LOG_WARN, "checkpoint",
@@ -236,6 +242,7 @@ static enum ps_status open_journal(struct ps_tasks *tasks, const struct ps_task 
         .repeat_to = recovered->position,
     };
     PS_TRY(ps_journal_thread_open(tasks->options.journal, folder, &facts, error));
+    /* Notes of this epoch begin with its journal. */
     if (tasks->options.notes != NULL)
         ps_note_thread_begin(tasks->options.notes, folder, &task->claim, tasks->epoch);
     return PS_OK;

@@ -33,6 +33,7 @@ static bool is_end(int number);
 static void end_broken(struct ps_instance *instance, const sigset_t *signals, int number);
 static int next_signal(const sigset_t *signals, uint64_t timeout_ms);
 
+/* One of five things, of which the server is the last. */
 int main(int argc, char **argv)
 {
     struct ps_pserver_options options;
@@ -70,6 +71,7 @@ static int check_options(void)
     return EXIT_SUCCESS;
 }
 
+/* As a file that could be given to --config. */
 static int print_options(const struct ps_pserver_options *options)
 {
     /* What is printed is to be used as a file: asking to print is not part of it. */
@@ -159,6 +161,7 @@ static int wait_for_end(struct ps_instance *instance, const sigset_t *signals,
     return code;
 }
 
+/* Sent by the instance itself. */
 static bool is_end(int number)
 {
     return number == PS_INSTANCE_ENDED_SIGNAL || number == PS_INSTANCE_BROKEN_SIGNAL;

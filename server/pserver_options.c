@@ -1,4 +1,8 @@
-/* The option table of pserver, and what holds between options. */
+/* The option table of pserver, and what holds between options. The table is the only list: the
+ * help, the man page, the shell's completion, the configuration file, the variables of the
+ * environment and the printed configuration are made of it, so that an option cannot be in one of
+ * them and not in the others. Defaults are written as people write them, and parsed like a value
+ * that somebody gave. */
 #include "server/pserver_options.h"
 
 #include "base/assert.h"
@@ -21,6 +25,7 @@
     }
 
 static const struct ps_option table[] = {
+    /* Where the server is reached. */
     OPTION(listen, "listen", PS_OPTION_TEXT, "HOST:PORT", "0.0.0.0:8000", NULL,
            "Address to serve gRPC on. Port 0 picks a free one and logs it."),
     OPTION(listen_unix, "listen-unix", PS_OPTION_TEXT, "PATH", NULL, NULL,
@@ -31,6 +36,8 @@ static const struct ps_option table[] = {
            "listening on 0.0.0.0 with --etcd and the host name is not one that clients resolve."),
     OPTION(http, "http", PS_OPTION_TEXT, "HOST:PORT", NULL, NULL,
            "Address for /metrics, /livez and /readyz."),
+    /* Where servers coordinate, and how long a dead one is waited for. A password has a row of its
+     * own form, so that it is never printed. */
     OPTION(etcd, "etcd", PS_OPTION_TEXT, "URL[,URL]", NULL, NULL,
            "etcd's client URLs. Without it the server runs alone, on its data directory."),
     OPTION(etcd_user, "etcd-user", PS_OPTION_TEXT, "NAME", NULL, NULL, "User of etcd."),
@@ -42,6 +49,7 @@ static const struct ps_option table[] = {
      .secret = true},
     OPTION(etcd_ttl_ms, "etcd-ttl", PS_OPTION_DURATION, "TIME", "10s", NULL,
            "Lease on the shard: a dead server is replaced after this long."),
+    /* Which shard this is to be. */
     OPTION(num_pservers, "num-pservers", PS_OPTION_UINT, "N", "1", NULL,
            "Shards of the job, written to /ps_desired if nobody has yet."),
     OPTION(index_text, "index", PS_OPTION_TEXT, "N", NULL, NULL,
@@ -55,6 +63,7 @@ static const struct ps_option table[] = {
         checkpoint_interval_ms, "checkpoint-interval", PS_OPTION_DURATION, "TIME", "60s", NULL,
         "Time between checkpoints; what a crash can cost without a journal. None is written while "
         "nothing changes."),
+    /* What is kept on the disk, and what a push waits for before it is acknowledged. */
     OPTION(checkpoint_journal_bytes, "checkpoint-journal-bytes", PS_OPTION_BYTES, "SIZE", "0", NULL,
            "Most journal that is kept, besides what is written while a checkpoint is, and a file: "
            "when half of it was written since the last checkpoint, another is begun. 0: twice the "
@@ -71,6 +80,7 @@ static const struct ps_option table[] = {
     OPTION(
         journal_queue_bytes, "journal-queue-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
         "Gradients, in bytes, that may wait for the disk; when so much waits, pushes are refused."),
+    /* What clients may take of this server's memory and memory for them. */
     OPTION(staging_bytes, "staging-bytes", PS_OPTION_BYTES, "SIZE", "1GiB", NULL,
            "Most bytes that wait for the rest of their ranges; a client may have half of it, and "
            "one request always fits."),
@@ -81,6 +91,7 @@ static const struct ps_option table[] = {
     OPTION(client_idle_ms, "client-idle", PS_OPTION_DURATION, "TIME", "1h", NULL,
            "A client that has to be forgotten after a shorter silence is counted in "
            "ps_clients_forgotten_early_total: --clients-max is too low then."),
+    /* Where parameters live. */
     OPTION(device, "device", PS_OPTION_TEXT, "auto|cpu|cuda:N|cuda:UUID", "auto", NULL,
            "Where parameters live and updates are computed. auto: on the first GPU that can be "
            "had, else on the CPU; the log says why. A GPU that is named and cannot be had ends the "
@@ -98,6 +109,7 @@ static const struct ps_option table[] = {
     OPTION(device_timeout_ms, "device-timeout", PS_OPTION_DURATION, "TIME", "30s", NULL,
            "A GPU that does not answer for so long is dead: the shard is given back, and the "
            "server ends with code 70."),
+    /* Limits, so that one client or one model cannot take what others need. */
     OPTION(memory_bytes, "memory-bytes", PS_OPTION_BYTES, "SIZE", "0", NULL,
            "Most memory of the host for values and optimizer state; 0: no limit."),
     OPTION(message_bytes, "message-bytes", PS_OPTION_BYTES, "SIZE", "64MiB", NULL,
@@ -108,6 +120,7 @@ static const struct ps_option table[] = {
            "sent again; one message always goes. 0: no limit."),
     OPTION(client_calls, "client-calls", PS_OPTION_UINT, "N", "256", NULL,
            "Most calls of one connection at once; more wait at the client."),
+    /* Threads. Zero and auto follow the machine. */
     OPTION(lanes, "lanes", PS_OPTION_UINT, "N", "0", NULL,
            "Threads that serve calls; 0: one for every two cores."),
     OPTION(update_threads_text, "update-threads", PS_OPTION_TEXT, "N|auto", "auto", NULL,
@@ -122,10 +135,12 @@ static const struct ps_option table[] = {
         reply_ms, "reply-timeout", PS_OPTION_DURATION, "TIME", "30s", NULL,
         "How long a client may leave a reply lying, and a second more for each MiB; then the call "
         "is given up."),
+    /* How the server ends. */
     OPTION(drain_ms, "drain", PS_OPTION_DURATION, "TIME", "10s", NULL,
            "How long calls in flight may go on after SIGTERM."),
     OPTION(drain_delay_ms, "drain-delay", PS_OPTION_DURATION, "TIME", "0s", NULL,
            "Pause between telling probes that the server is going and refusing calls."),
+    /* What only clients of the same host or old tools need. */
     OPTION(shared_memory, "shared-memory", PS_OPTION_CHOICE, "WHEN", "auto", "auto|on|off",
            "Offer clients on this host to pass content through memory that both share. on: do not "
            "start where that is impossible."),
@@ -135,10 +150,12 @@ static const struct ps_option table[] = {
            "Offer gRPC server reflection."),
     OPTION(tune_malloc, "tune-malloc", PS_OPTION_FLAG, NULL, "true", NULL,
            "Keep freed message buffers in the process (faster for large messages)."),
+    /* What people read. */
     OPTION(log_level_text, "log-level", PS_OPTION_CHOICE, "LEVEL", "info", "debug|info|warn|error",
            "Least important lines that are logged."),
     OPTION(log_format_text, "log-format", PS_OPTION_CHOICE, "FORM", "text", "text|json",
            "Log lines for people or for machines."),
+    /* These say what the program does, and are not part of a configuration. */
     OPTION(config, "config", PS_OPTION_TEXT, "FILE", NULL, NULL,
            "YAML file with any of these options, one \"name: value\" a line."),
     OPTION(check_config, "check-config", PS_OPTION_FLAG, NULL, NULL, NULL,
@@ -182,11 +199,13 @@ static enum ps_status parse_index(struct ps_pserver_options *options, struct ps_
 static enum ps_status parse_update_threads(struct ps_pserver_options *options,
                                            struct ps_error *error);
 
+/* For the help, the man page and the tests, which read the table. */
 const struct ps_option_set *ps_pserver_option_set(void)
 {
     return &set;
 }
 
+/* What only prints something is not judged: --help works also beside an option that is wrong. */
 enum ps_status ps_pserver_options_init(struct ps_pserver_options *options, int argc, char **argv,
                                        struct ps_error *error)
 {

@@ -58,6 +58,7 @@ enum ps_status ps_replay_pool_create(const struct ps_replay_pool_options *option
     return PS_OK;
 }
 
+/* After a finish: no thread is left. */
 void ps_replay_pool_destroy(struct ps_replay_pool *pool)
 {
     if (pool == NULL)
@@ -70,6 +71,7 @@ void ps_replay_pool_destroy(struct ps_replay_pool *pool)
     ps_release(pool->options.memory, pool);
 }
 
+/* The pool's two functions, for recovery. */
 struct ps_replay_sink ps_replay_pool_sink(struct ps_replay_pool *pool)
 {
     return (struct ps_replay_sink){put, finish, pool};
@@ -107,6 +109,7 @@ static void start_workers(struct ps_replay_pool *pool)
     }
 }
 
+/* In the caller's thread; what is refused stays the caller's. */
 static enum ps_status put_here(struct ps_replay_pool *pool, struct ps_journal_row *row,
                                struct ps_error *error)
 {

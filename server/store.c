@@ -41,6 +41,7 @@ enum ps_status ps_store_open(const struct ps_store_options *options, struct ps_s
     return PS_OK;
 }
 
+/* The hub of a store in memory goes with its only user. */
 void ps_store_close(struct ps_store *store)
 {
     if (store == NULL)

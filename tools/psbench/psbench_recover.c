@@ -228,8 +228,8 @@ static void touch(uint8_t *slab)
 
 /* A server that recovers has to find memory for the whole shard before it can fill it. In a virtual
  * machine the host may have to find each page, which can cost more than reading the same bytes from
- * a file; without this reference a slow recovery would be blamed on the server. Slabs are taken as a server takes them, with large pages where the system has some, and given
- * back afterwards. */
+ * a file; without this reference a slow recovery would be blamed on the server. Slabs are taken as
+ * a server takes them, with large pages where the system has some, and given back afterwards. */
 static enum ps_status touch_memory(uint64_t bytes, uint64_t *taken_ns, struct ps_error *error)
 {
     size_t count = (size_t)((bytes + PS_SLAB_BYTES - 1) / PS_SLAB_BYTES);

@@ -207,12 +207,12 @@ PS_MUST_USE enum ps_status ps_service_finish(struct ps_service *service,
  * PS_ERR_ID_REUSED    another request was applied under this id; nothing changed
  *
  * A range of a gradient is staged until the others of the same request id are there; then all of
- * them are this push. Until then: PS_OK and reply->staged, for which ps_service_acknowledge waits for
- * nothing. What can be wrong with it beyond the above: staging.h.
+ * them are this push. Until then: PS_OK and reply->staged, for which ps_service_acknowledge waits
+ * for nothing. What can be wrong with it beyond the above: staging.h.
  *
  * A request id that was applied before is answered with the first version and duplicate = true.
- * On PS_OK the reply may only be sent when ps_service_acknowledge says so for `*wait` (which may be NULL
- * in tests that wait for nothing).
+ * On PS_OK the reply may only be sent when ps_service_acknowledge says so for `*wait` (which may be
+ * NULL in tests that wait for nothing).
  */
 struct ps_push_wait {
     uint64_t position;        /* to become durable first; 0: nothing */
